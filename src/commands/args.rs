@@ -1,0 +1,174 @@
+//! The cursor over a command's arguments: the only place that reads what a client wrote.
+
+use crate::error::Error;
+use crate::model::limit::MAX_UNITS;
+use crate::model::time::{self, Millis, Unit, digits};
+use crate::server::Str;
+
+/// The arguments not yet read.
+pub struct Args<'a> {
+    rest: &'a [Str<'a>],
+}
+
+/// A keyword in capitals. Longer ones than any we know are cut off, and so match none.
+pub struct Keyword {
+    bytes: [u8; Keyword::LONGEST],
+    len: usize,
+}
+
+impl Keyword {
+    const LONGEST: usize = 16;
+
+    /// Words begin with a letter; numbers, durations and times do not.
+    fn of(argument: Str<'_>) -> Option<Keyword> {
+        let text = argument.bytes();
+        if !text.first()?.is_ascii_alphabetic() {
+            return None;
+        }
+        let len = text.len().min(Keyword::LONGEST);
+        let mut bytes = [0; Keyword::LONGEST];
+        bytes[..len].copy_from_slice(&text[..len]);
+        bytes.make_ascii_uppercase();
+        Some(Keyword { bytes, len })
+    }
+
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
+    }
+}
+
+impl<'a> Args<'a> {
+    pub fn new(arguments: &'a [Str<'a>]) -> Args<'a> {
+        Args { rest: arguments }
+    }
+
+    /// The next argument: a key, a member.
+    pub fn string(&mut self) -> Result<Str<'a>, Error> {
+        let (&first, rest) = self.rest.split_first().ok_or(Error::Arity)?;
+        self.rest = rest;
+        Ok(first)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// All that is left: one argument at least.
+    pub fn strings(&mut self) -> Result<&'a [Str<'a>], Error> {
+        match std::mem::take(&mut self.rest) {
+            [] => Err(Error::Arity),
+            rest => Ok(rest),
+        }
+    }
+
+    /// Nothing may be left.
+    pub fn finish(&self) -> Result<(), Error> {
+        if self.is_empty() { Ok(()) } else { Err(Error::Syntax) }
+    }
+
+    /// The next argument if it is a word. For options in front of arguments that begin with no letter.
+    pub fn leading_keyword(&mut self) -> Option<Keyword> {
+        let keyword = Keyword::of(*self.rest.first()?)?;
+        self.rest = &self.rest[1..];
+        Some(keyword)
+    }
+
+    /// The next argument, which must be a word. For options at the end. `None` when nothing is left.
+    pub fn trailing_keyword(&mut self) -> Result<Option<Keyword>, Error> {
+        match self.leading_keyword() {
+            None if !self.is_empty() => Err(Error::Syntax),
+            keyword => Ok(keyword),
+        }
+    }
+
+    /// The argument of an option: where it is missing, the option is wrong, not the number of arguments.
+    fn value(&mut self) -> Result<Str<'a>, Error> {
+        self.string().map_err(|_| Error::Syntax)
+    }
+
+    /// A duration of at least 1 ms.
+    pub fn duration(&mut self) -> Result<Millis, Error> {
+        match time::parse(self.value()?.bytes(), Unit::Seconds) {
+            Some(0) | None => Err(Error::Duration),
+            Some(duration) => Ok(duration),
+        }
+    }
+
+    /// A Unix time.
+    pub fn instant(&mut self) -> Result<Millis, Error> {
+        time::parse(self.value()?.bytes(), Unit::Seconds).ok_or(Error::Instant)
+    }
+
+    /// A limit: 1 to 2^53-1.
+    pub fn limit(&mut self) -> Result<u64, Error> {
+        self.units().and_then(|units| if units == 0 { Err(Error::Units) } else { Ok(units) })
+    }
+
+    /// A cost: 0 to 2^53-1.
+    pub fn units(&mut self) -> Result<u64, Error> {
+        let text = self.value()?;
+        let units = integer(text.bytes()).ok_or(Error::NotAnInteger)?;
+        u64::try_from(units).ok().filter(|&units| units <= MAX_UNITS).ok_or(Error::Units)
+    }
+
+    /// Any signed integer of 64 bits.
+    pub fn integer(&mut self) -> Result<i64, Error> {
+        integer(self.value()?.bytes()).ok_or(Error::NotAnInteger)
+    }
+
+    /// A count: 0 to 2^63-1.
+    pub fn count(&mut self) -> Result<u64, Error> {
+        let count = integer(self.value()?.bytes()).ok_or(Error::NotAnInteger)?;
+        u64::try_from(count).map_err(|_| Error::NotPositive)
+    }
+}
+
+/// A decimal integer as the server reads them: perhaps a minus, then digits; no blanks, no plus, no leading zeros.
+fn integer(text: &[u8]) -> Option<i64> {
+    let (negative, number) = match text {
+        [b'-', number @ ..] => (true, number),
+        number => (false, number),
+    };
+    if number.first() == Some(&b'0') && (negative || number.len() > 1) {
+        return None;
+    }
+    let value = i128::from(digits(number)?);
+    i64::try_from(if negative { -value } else { value }).ok()
+}
+
+/// Sets an option that may be given once.
+pub fn once<T>(option: &mut Option<T>, value: T) -> Result<(), Error> {
+    match option.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(Error::Syntax),
+    }
+}
+
+/// Sets a flag that may be given once.
+pub fn flag(flag: &mut bool) -> Result<(), Error> {
+    if std::mem::replace(flag, true) { Err(Error::Syntax) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_are_read_as_strictly_as_the_server_reads_them() {
+        for (text, value) in
+            [("0", 0), ("-1", -1), ("9223372036854775807", i64::MAX), ("-9223372036854775808", i64::MIN)]
+        {
+            assert_eq!(integer(text.as_bytes()), Some(value));
+        }
+        for bad in ["", "-", "+1", " 1", "1 ", "01", "-0", "00", "0x1", "1.0", "1e3", "9223372036854775808", "1\0"] {
+            assert_eq!(integer(bad.as_bytes()), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn an_option_may_be_given_once() {
+        let (mut set, mut value) = (false, None);
+        assert_eq!((flag(&mut set), flag(&mut set)), (Ok(()), Err(Error::Syntax)));
+        assert_eq!((once(&mut value, 1), once(&mut value, 1)), (Ok(()), Err(Error::Syntax)));
+    }
+}

@@ -1,0 +1,124 @@
+//! `ZEXP.ADD key [NX | XX] [GT | LT] [CH] [CAP count] [AT] ttl member [ttl member ...]`
+//!
+//! Adds members that live for `ttl`, or until the instant with AT. NX, XX, GT, LT and CH mean what they mean for ZADD,
+//! with an expired member counting as absent. CAP refuses the whole call when it would leave more than `count` live
+//! members: a semaphore with leases, or "at most three codes in five minutes".
+
+use super::plan::Plan;
+use super::{AT, COMPARISON, Comparison, expiry};
+use crate::commands::args::{Args, flag, once};
+use crate::error::Error;
+use crate::expiring::TimedSet;
+use crate::model::time::Millis;
+use crate::server::command::{Access, Arg, Command, Keys, Spec};
+use crate::server::key::Mode;
+use crate::server::{Context, Str};
+
+pub struct Add;
+
+/// NX or XX.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Presence {
+    Absent,
+    Present,
+}
+
+#[derive(Default)]
+struct Options {
+    presence: Option<Presence>,
+    comparison: Option<Comparison>,
+    counts_changed: bool,
+    cap: Option<u64>,
+    is_instant: bool,
+}
+
+impl Options {
+    fn parse(args: &mut Args<'_>) -> Result<Options, Error> {
+        let mut options = Options::default();
+        while let Some(keyword) = args.leading_keyword() {
+            match keyword.as_str() {
+                "NX" => once(&mut options.presence, Presence::Absent)?,
+                "XX" => once(&mut options.presence, Presence::Present)?,
+                "GT" => once(&mut options.comparison, Comparison::Later)?,
+                "LT" => once(&mut options.comparison, Comparison::Sooner)?,
+                "CH" => flag(&mut options.counts_changed)?,
+                "CAP" => once(&mut options.cap, args.count()?)?,
+                "AT" => flag(&mut options.is_instant)?,
+                _ => return Err(Error::Syntax),
+            }
+        }
+        // Whoever is only to be added has no expiry to compare with.
+        if options.presence == Some(Presence::Absent) && options.comparison.is_some() {
+            return Err(Error::Syntax);
+        }
+        Ok(options)
+    }
+
+    /// The expiry a member shall have that has `current` and is given `new`.
+    fn decide(&self, current: Option<Millis>, new: Millis, now: Millis) -> Option<Millis> {
+        let passes = match current {
+            None => self.presence != Some(Presence::Present),
+            Some(current) => {
+                self.presence != Some(Presence::Absent)
+                    && self.comparison.is_none_or(|comparison| comparison.allows(current, new))
+            }
+        };
+        match passes {
+            true => (new > now).then_some(new),
+            false => current,
+        }
+    }
+}
+
+impl Command for Add {
+    const SPEC: Spec = Spec {
+        name: c"ZEXP.ADD",
+        summary: c"Adds members that expire, or gives members a new expiry. Creates the set if it does not exist.",
+        complexity: c"O(log N) for each member, with N the number of members of the set",
+        since: c"0.1.0",
+        flags: c"write deny-oom fast",
+        arity: -4,
+        keys: Keys::First(Access::Insert),
+        arguments: &[
+            Arg::key(c"key"),
+            Arg::one_of(c"condition", &[Arg::flag(c"nx", c"NX"), Arg::flag(c"xx", c"XX")]).optional(),
+            COMPARISON,
+            Arg::flag(c"change", c"CH").optional(),
+            Arg::integer(c"count").after(c"CAP").optional(),
+            AT,
+            Arg::block(c"data", &[Arg::string(c"ttl"), Arg::string(c"member")]).multiple(),
+        ],
+    };
+
+    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+        let now = ctx.now();
+        let mut args = Args::new(arguments);
+        let key = args.string()?;
+        let options = Options::parse(&mut args)?;
+        let mut members = Vec::new();
+        while members.is_empty() || !args.is_empty() {
+            let expiry = expiry(&mut args, options.is_instant, now)?;
+            members.push((expiry, args.string().map_err(|_| Error::Syntax)?));
+        }
+
+        let mut set = TimedSet::expiring(ctx, key, Mode::Write, now)?;
+        let mut plan = Plan::new();
+        for (expiry, member) in members {
+            plan.decide(&set, now, member, |current| options.decide(current, expiry, now));
+        }
+        let outcome = plan.outcome();
+        if let Some(cap) = options.cap.filter(|_| outcome.added > 0) {
+            let live;
+            (set, live) = set.live_count(Mode::Write, now);
+            if live - outcome.removed + outcome.added > cap {
+                set.commit();
+                ctx.reply_null();
+                return Ok(());
+            }
+        }
+        plan.carry_out(set);
+        let changed = if options.counts_changed { outcome.moved + outcome.removed } else { 0 };
+        ctx.reply_count(outcome.added + changed);
+        Ok(())
+    }
+}

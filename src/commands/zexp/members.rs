@@ -1,0 +1,80 @@
+//! `ZEXP.MEMBERS key [WITHIN duration] [LIMIT offset count] [WITHTTL]`
+//!
+//! The live members, soonest to expire first.
+
+use crate::commands::args::{Args, flag, once};
+use crate::error::Error;
+use crate::expiring::TimedSet;
+use crate::model::time;
+use crate::server::command::{Access, Arg, Command, Keys, Spec};
+use crate::server::key::Mode;
+use crate::server::zset::Bound;
+use crate::server::{Context, Str};
+
+pub struct Members;
+
+impl Command for Members {
+    const SPEC: Spec = Spec {
+        name: c"ZEXP.MEMBERS",
+        summary: c"Returns the live members of an expiring set, soonest to expire first.",
+        complexity: c"O(log N + M) with N the number of members of the set and M the offset and the members returned",
+        since: c"0.1.0",
+        flags: c"readonly",
+        arity: -2,
+        keys: Keys::First(Access::Read),
+        arguments: &[
+            Arg::key(c"key"),
+            Arg::string(c"duration").after(c"WITHIN").optional(),
+            Arg::block(c"limit", &[Arg::integer(c"offset"), Arg::integer(c"count")]).after(c"LIMIT").optional(),
+            Arg::flag(c"withttl", c"WITHTTL").optional(),
+        ],
+    };
+
+    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+        let now = ctx.now();
+        let mut args = Args::new(arguments);
+        let key = args.string()?;
+        let (mut within, mut limit, mut with_ttl) = (None, None, false);
+        while let Some(keyword) = args.trailing_keyword()? {
+            match keyword.as_str() {
+                "WITHIN" => once(&mut within, args.duration()?)?,
+                "LIMIT" => once(&mut limit, (args.integer()?, args.integer()?))?,
+                "WITHTTL" => flag(&mut with_ttl)?,
+                _ => return Err(Error::Syntax),
+            }
+        }
+        let until = match within {
+            None => f64::INFINITY,
+            Some(within) if now + within > time::MAX => return Err(Error::TooFar),
+            Some(within) => time::to_score(now + within),
+        };
+        // As ZRANGEBYSCORE: a negative offset finds nothing, a negative count means all.
+        let (offset, count) = match limit {
+            None => (0, usize::MAX),
+            Some((offset, _)) if offset < 0 => (0, 0),
+            Some((offset, count)) => (to_usize(offset), if count < 0 { usize::MAX } else { to_usize(count) }),
+        };
+
+        let mut set = TimedSet::expiring(ctx, key, Mode::Read, now)?;
+        let in_pairs = with_ttl && ctx.is_resp3();
+        let mut reply = ctx.reply_growing_array();
+        for element in set.range(Bound::Beyond(time::to_score(now)), until).skip(offset).take(count) {
+            let ctx = reply.push(if with_ttl && !in_pairs { 2 } else { 1 });
+            if in_pairs {
+                ctx.reply_array(2);
+            }
+            ctx.reply_string(element.member.as_str());
+            if with_ttl {
+                match time::ceil_score(element.score) {
+                    Some(expiry) if expiry < time::MAX => ctx.reply_count(expiry - now),
+                    _ => ctx.reply_integer(-1),
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn to_usize(number: i64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,53 @@
+//! ZEXP: sets whose members expire. What the commands share: how an expiry is written, and on what conditions it is set.
+
+pub mod add;
+pub mod adopt;
+pub mod card;
+pub mod expire;
+pub mod ismember;
+pub mod members;
+pub mod persist;
+mod plan;
+pub mod pop;
+pub mod randmember;
+pub mod rem;
+pub mod ttl;
+
+use super::args::Args;
+use crate::error::Error;
+use crate::model::time::{self, Millis};
+use crate::server::command::Arg;
+
+/// `key member [member ...]`
+const KEY_AND_MEMBERS: &[Arg] = &[Arg::key(c"key"), Arg::string(c"member").multiple()];
+
+/// `[GT | LT]`
+const COMPARISON: Arg = Arg::one_of(c"comparison", &[Arg::flag(c"gt", c"GT"), Arg::flag(c"lt", c"LT")]).optional();
+
+/// `[AT]`: what follows is an instant, not a duration.
+const AT: Arg = Arg::flag(c"at", c"AT").optional();
+
+/// GT or LT: only when the new expiry is later, or sooner, than the one a member has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Comparison {
+    Later,
+    Sooner,
+}
+
+impl Comparison {
+    fn allows(self, current: Millis, new: Millis) -> bool {
+        match self {
+            Comparison::Later => new > current,
+            Comparison::Sooner => new < current,
+        }
+    }
+}
+
+/// Reads `ttl`: a duration from now, or with AT an instant. Returns the moment.
+fn expiry(args: &mut Args<'_>, is_instant: bool, now: Millis) -> Result<Millis, Error> {
+    if is_instant {
+        return args.instant();
+    }
+    let at = now + args.duration()?;
+    if at > time::MAX { Err(Error::TooFar) } else { Ok(at) }
+}

@@ -1,0 +1,48 @@
+//! `ZEXP.PERSIST key member [member ...]`
+//!
+//! Lets live members stay for ever: their score becomes 2^53-1.
+
+use super::KEY_AND_MEMBERS;
+use super::plan::Plan;
+use crate::commands::args::Args;
+use crate::error::Error;
+use crate::expiring::TimedSet;
+use crate::model::time;
+use crate::server::command::{Access, Command, Keys, Spec};
+use crate::server::key::Mode;
+use crate::server::{Context, Str};
+
+pub struct Persist;
+
+impl Command for Persist {
+    const SPEC: Spec = Spec {
+        name: c"ZEXP.PERSIST",
+        summary: c"Removes the expiry of members of an expiring set.",
+        complexity: c"O(log N) for each member, with N the number of members of the set",
+        since: c"0.1.0",
+        flags: c"write fast",
+        arity: -3,
+        keys: Keys::First(Access::Update),
+        arguments: KEY_AND_MEMBERS,
+    };
+
+    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+        let now = ctx.now();
+        let mut args = Args::new(arguments);
+        let (key, members) = (args.string()?, args.strings()?);
+
+        let set = TimedSet::expiring(ctx, key, Mode::Write, now)?;
+        let mut plan = Plan::new();
+        let results: Vec<_> = members
+            .iter()
+            .map(|&member| match plan.decide(&set, now, member, |current| current.map(|_| time::MAX)) {
+                (None, _) => -2,
+                (Some(time::MAX), _) => -1,
+                (Some(_), _) => 1,
+            })
+            .collect();
+        plan.carry_out(set);
+        ctx.reply_integers(&results);
+        Ok(())
+    }
+}

@@ -1,0 +1,69 @@
+//! `ZEXP.TTL key member [member ...]` and `ZEXP.PTTL key member [member ...]`
+//!
+//! How long members still live, in seconds (rounded as TTL does) or in milliseconds.
+
+use super::KEY_AND_MEMBERS;
+use crate::commands::args::Args;
+use crate::error::Error;
+use crate::expiring::TimedSet;
+use crate::model::time::{self, Millis};
+use crate::server::command::{Access, Command, Keys, Spec};
+use crate::server::key::Mode;
+use crate::server::{Context, Str};
+
+pub struct Ttl;
+pub struct Pttl;
+
+impl Command for Ttl {
+    const SPEC: Spec = Spec {
+        name: c"ZEXP.TTL",
+        summary: c"Returns the remaining seconds of members of an expiring set.",
+        complexity: c"O(1) for each member",
+        since: c"0.1.0",
+        flags: c"readonly fast",
+        arity: -3,
+        keys: Keys::First(Access::Read),
+        arguments: KEY_AND_MEMBERS,
+    };
+
+    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+        reply_remaining(ctx, arguments, |remaining| (remaining + 500) / 1000)
+    }
+}
+
+impl Command for Pttl {
+    const SPEC: Spec = Spec {
+        name: c"ZEXP.PTTL",
+        summary: c"Returns the remaining milliseconds of members of an expiring set.",
+        complexity: c"O(1) for each member",
+        since: c"0.1.0",
+        flags: c"readonly fast",
+        arity: -3,
+        keys: Keys::First(Access::Read),
+        arguments: KEY_AND_MEMBERS,
+    };
+
+    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+        reply_remaining(ctx, arguments, |remaining| remaining)
+    }
+}
+
+fn reply_remaining<'a>(
+    ctx: Context<'a>,
+    arguments: &'a [Str<'a>],
+    in_unit: impl Fn(Millis) -> u64,
+) -> Result<(), Error> {
+    let now = ctx.now();
+    let mut args = Args::new(arguments);
+    let (key, members) = (args.string()?, args.strings()?);
+    let set = TimedSet::expiring(ctx, key, Mode::Read, now)?;
+    ctx.reply_array(members.len());
+    for &member in members {
+        match set.live_until(member, now) {
+            None => ctx.reply_integer(-2),
+            Some(time::MAX) => ctx.reply_integer(-1),
+            Some(expiry) => ctx.reply_count(in_unit(expiry - now)),
+        }
+    }
+    Ok(())
+}

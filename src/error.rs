@@ -1,0 +1,86 @@
+//! Every error a client can get, and the one place that turns it into text.
+//!
+//! The strategy: a command parses all its arguments, looks at the key, and only then changes anything; so whatever error
+//! it returns, nothing has changed and nothing was replicated. Texts begin with their code, as clients expect, and are
+//! constants: no byte that a user sent ever gets into one, so none can break the protocol or a log format.
+
+use std::ffi::CStr;
+
+/// Why a command was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// Too few or too many arguments; the server words it with the command's name.
+    Arity,
+    /// An unknown, repeated or contradictory keyword.
+    Syntax,
+    /// The key holds another type.
+    WrongType,
+    /// A sorted set, but no expiring one.
+    NotExpiring,
+    /// A sorted set, but no rate limit.
+    NotLimit,
+    /// A rate limit written by another algorithm.
+    OtherAlgorithm,
+    /// A sorted set that is a rate limit cannot become an expiring set.
+    IsLimit,
+    /// Not a duration, or zero where it must not be.
+    Duration,
+    /// Not a Unix time.
+    Instant,
+    /// `now` plus a duration lies after 2^53-1 ms.
+    TooFar,
+    NotAnInteger,
+    OutOfRange,
+    NotPositive,
+    /// A limit or a cost outside its range.
+    Units,
+    /// PRECISION coarser than the window it divides.
+    Precision,
+    /// A score that is no time.
+    ScoreNotATime,
+    /// ADOPT would make every member expire at once.
+    AllExpired,
+    /// ADOPT with UNIT s or PLUS on what is an expiring set already.
+    AlreadyExpiring,
+    /// A defect of ours: the handler panicked and was stopped.
+    Internal,
+}
+
+impl Error {
+    /// The reply, beginning with its code. [`Error::Arity`] has none of its own.
+    pub fn text(self) -> &'static CStr {
+        match self {
+            Error::Arity => c"ERR wrong number of arguments",
+            Error::Syntax => c"ERR syntax error",
+            Error::WrongType => c"WRONGTYPE Operation against a key holding the wrong kind of value",
+            Error::NotExpiring => {
+                c"NOTEXPIRING the key is an ordinary sorted set; ZEXP.ADOPT turns one whose scores are times into an expiring set"
+            }
+            Error::NotLimit => c"NOTLIMIT the key is a sorted set, but no rate limit; use another key, or DEL this one",
+            Error::OtherAlgorithm => {
+                c"NOTLIMIT the key is a rate limit of another algorithm; a key belongs to one policy, DEL it to change"
+            }
+            Error::IsLimit => c"ERR the key is a rate limit and cannot be adopted",
+            Error::Duration => {
+                c"ERR invalid duration: expected a positive number with an optional unit (ms, s, m, h, d, w), such as 30, 250ms or 1.5h"
+            }
+            Error::Instant => {
+                c"ERR invalid time: expected a Unix time in seconds, or with the unit ms in milliseconds, not negative"
+            }
+            Error::TooFar => c"ERR the time is out of range: it must not lie after 2^53-1 ms",
+            Error::NotAnInteger => c"ERR value is not an integer or out of range",
+            Error::OutOfRange => c"ERR value is out of range",
+            Error::NotPositive => c"ERR value is out of range, must be positive",
+            Error::Units => c"ERR value is out of range: a limit is 1 to 2^53-1 units, a cost 0 to 2^53-1",
+            Error::Precision => c"ERR PRECISION must not exceed the window",
+            Error::ScoreNotATime => {
+                c"ERR a score is not a time: scores must be finite, not negative, and at most 2^53-1 ms"
+            }
+            Error::AllExpired => {
+                c"ERR every member would expire at once (is UNIT right?); add FORCE if that is what you want"
+            }
+            Error::AlreadyExpiring => c"ERR the key is an expiring set already; UNIT s and PLUS do not apply",
+            Error::Internal => c"ERR internal error in zeitset; see the server's log",
+        }
+    }
+}

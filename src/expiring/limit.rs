@@ -1,0 +1,108 @@
+//! A rate limit in a sorted set: its entries as the model sees them, and the model's changes as the set sees them.
+
+use super::timed_set::{Member, TimedSet};
+use crate::error::Error;
+use crate::model::limit::leaky::{Bucket, Level};
+use crate::model::limit::window::{Entry, Ledger, Run};
+use crate::model::limit::{Change, Foreign};
+use crate::model::marker::{Kind, TOLERANCE};
+use crate::model::time::{self, Millis};
+use crate::server::key::{Key, Mode};
+use crate::server::zset::{Bound, Element, SortedSet};
+use crate::server::{Context, OwnedStr, Str};
+
+/// Dead entries wait until so many have gathered: they do not count, so they need not go at once, and one removal for
+/// many is cheaper than many.
+const TRIM_FROM: u64 = 16;
+
+/// The most entries one call trims. More than one per call on average, so that the dead never gain on the living.
+const TRIM_MOST: usize = 32;
+
+impl From<Foreign> for Error {
+    fn from(_: Foreign) -> Error {
+        Error::OtherAlgorithm
+    }
+}
+
+/// An open rate limit.
+#[must_use = "changes must be committed"]
+pub struct LimitSet<'a>(TimedSet<'a>);
+
+impl<'a> LimitSet<'a> {
+    /// Opens a rate limit. One whose TTL is off, by the way of a MIGRATE or by plain commands, is told by its entries.
+    pub fn open(ctx: Context<'a>, name: Str<'a>, mode: Mode, now: Millis) -> Result<LimitSet<'a>, Error> {
+        TimedSet::open(ctx, name, mode, Kind::Limit, |set, highest, ttl| {
+            let recent = highest > time::to_score(now) || Kind::Limit.nearly_holds(highest, ttl, TOLERANCE);
+            ttl.is_some() && recent && has_entries_only(set)
+        })
+        .map(LimitSet)
+    }
+
+    /// Writes a change, and lets some of the dead entries go when many must have gathered: when there are more entries
+    /// than `live`, an estimate of those that count.
+    pub fn apply(&mut self, now: Millis, change: Change, live: u64) {
+        let replaced: Vec<_> = match change.replaces_from {
+            Some(from) => self.0.range(Bound::From(from), f64::INFINITY).map(|element| element.member).collect(),
+            None => Vec::new(),
+        };
+        let keeps = |member: &OwnedStr| member.bytes() == change.member.as_bytes();
+        let gone = replaced.into_iter().filter(|member| !keeps(member)).collect::<Vec<_>>();
+        self.0.put(Member::Ours(OwnedStr::new(change.member.as_bytes())), change.score);
+        for member in gone {
+            self.0.remove(Member::Ours(member));
+        }
+        if self.0.len() >= live.saturating_add(TRIM_FROM) {
+            self.0.trim(now, TRIM_MOST);
+        }
+    }
+
+    pub fn commit(self) {
+        self.0.commit();
+    }
+}
+
+/// Whether a key is a rate limit beyond doubt: by its TTL and by its entries.
+pub fn is_limit(ctx: Context<'_>, name: Str<'_>) -> bool {
+    let Some(mut set) = SortedSet::new(Key::open(ctx, name, Mode::Read)) else { return false };
+    let highest = set.last().map(|last| last.score);
+    let ttl = set.key().expires_at();
+    highest.is_some_and(|highest| Kind::Limit.holds(highest, ttl)) && has_entries_only(&mut set)
+}
+
+/// Whether a sorted set holds what a limit holds and nothing else: contiguous runs in the order of their moments, or one
+/// level. O(N); asked only where the TTL does not say it.
+fn has_entries_only(set: &mut SortedSet<'_>) -> bool {
+    let is_level = |element: &Element| Level::parse(element.member.bytes(), element.score).is_ok();
+    if set.len() == 1 && set.last().is_some_and(|last| is_level(&last)) {
+        return true;
+    }
+    let mut before: Option<(f64, Run)> = None;
+    set.range(Bound::From(f64::NEG_INFINITY), f64::INFINITY).all(|element| {
+        let Ok(run) = Run::parse(element.member.bytes()) else { return false };
+        let follows = before.is_none_or(|(score, before)| score < element.score && before.end() == run.start);
+        before = Some((element.score, run));
+        follows
+    })
+}
+
+fn entry(element: &Element) -> Result<Entry, Foreign> {
+    let at = time::ceil_score(element.score).ok_or(Foreign)?;
+    Ok(Entry { at, run: Run::parse(element.member.bytes())? })
+}
+
+impl Ledger for LimitSet<'_> {
+    fn first_from(&mut self, at: Millis) -> Result<Option<Entry>, Foreign> {
+        let element = self.0.range(Bound::From(time::to_score(at)), f64::INFINITY).next();
+        element.as_ref().map(entry).transpose()
+    }
+
+    fn last(&mut self) -> Result<Option<Entry>, Foreign> {
+        self.0.last().map(entry).transpose()
+    }
+}
+
+impl Bucket for LimitSet<'_> {
+    fn level(&mut self) -> Result<Option<Level>, Foreign> {
+        self.0.last().map(|last| Level::parse(last.member.bytes(), last.score)).transpose()
+    }
+}

@@ -1,0 +1,267 @@
+//! A sorted set whose scores are times: opened, recognised, changed and committed.
+
+use crate::error::Error;
+use crate::model::marker::{Kind, TOLERANCE};
+use crate::model::time::{self, Millis};
+use crate::server::context::EventClass;
+use crate::server::key::{Key, Mode};
+use crate::server::zset::{Bound, Element, Range, SortedSet};
+use crate::server::{Context, OwnedStr, Str};
+
+/// A member to be written: an argument of the command, or a string of our own.
+pub enum Member<'a> {
+    Argument(Str<'a>),
+    Ours(OwnedStr),
+}
+
+impl Member<'_> {
+    fn as_str(&self) -> Str<'_> {
+        match self {
+            Member::Argument(member) => *member,
+            Member::Ours(member) => member.as_str(),
+        }
+    }
+}
+
+/// A sorted set of one [`Kind`], or a key that is free to become one.
+///
+/// Changes are made at once, but become whole only with [`commit`](TimedSet::commit), which every call that opened for
+/// writing ends with.
+#[must_use = "changes must be committed"]
+pub struct TimedSet<'a> {
+    ctx: Context<'a>,
+    name: Str<'a>,
+    kind: Kind,
+    set: SortedSet<'a>,
+    /// The member with the highest score and the TTL, both as they were when the key was opened.
+    last: Option<Element>,
+    ttl: Option<Millis>,
+    put: Vec<(Member<'a>, f64)>,
+    removed: Vec<Member<'a>>,
+    trimmed: i64,
+}
+
+impl<'a> TimedSet<'a> {
+    /// Opens `name` as a set of `kind`. A missing key is an empty set; another type is an error. A sorted set that does
+    /// not bear the marker is accepted if `recognise` says so (given the set, its highest score and its TTL), else it is
+    /// an error, and left alone.
+    pub(super) fn open(
+        ctx: Context<'a>,
+        name: Str<'a>,
+        mode: Mode,
+        kind: Kind,
+        recognise: impl FnOnce(&mut SortedSet<'a>, f64, Option<Millis>) -> bool,
+    ) -> Result<TimedSet<'a>, Error> {
+        let mut set = SortedSet::new(Key::open(ctx, name, mode)).ok_or(Error::WrongType)?;
+        let last = set.last();
+        let ttl = last.as_ref().and_then(|_| set.key().expires_at());
+        if let Some(last) = &last
+            && !kind.holds(last.score, ttl)
+            && !recognise(&mut set, last.score, ttl)
+        {
+            return Err(match kind {
+                Kind::Expiring => Error::NotExpiring,
+                Kind::Limit => Error::NotLimit,
+            });
+        }
+        Ok(TimedSet { ctx, name, kind, set, last, ttl, put: Vec::new(), removed: Vec::new(), trimmed: 0 })
+    }
+
+    /// Opens an expiring set. A TTL that is off by the way of a MIGRATE is accepted: the command that calls says what the
+    /// key is meant to be.
+    pub fn expiring(ctx: Context<'a>, name: Str<'a>, mode: Mode, now: Millis) -> Result<TimedSet<'a>, Error> {
+        TimedSet::open(ctx, name, mode, Kind::Expiring, |_, highest, ttl| {
+            highest > time::to_score(now) && Kind::Expiring.nearly_holds(highest, ttl, TOLERANCE)
+        })
+    }
+
+    /// Opens any sorted set for writing, to make it one of `kind`.
+    pub fn adopt(ctx: Context<'a>, name: Str<'a>, kind: Kind) -> Result<TimedSet<'a>, Error> {
+        TimedSet::open(ctx, name, Mode::Write, kind, |_, _, _| true)
+    }
+
+    /// The highest score, as it was when the key was opened.
+    pub fn highest(&self) -> Option<f64> {
+        self.last.as_ref().map(|last| last.score)
+    }
+
+    /// The member that had the highest score when the key was opened.
+    pub(super) fn last(&self) -> Option<&Element> {
+        self.last.as_ref()
+    }
+
+    /// Number of members, dead ones included.
+    pub fn len(&self) -> u64 {
+        self.set.len()
+    }
+
+    /// A member's expiry, if it is live. Scores between two ms expire with the later one.
+    pub fn live_until(&self, member: Str<'_>, now: Millis) -> Option<Millis> {
+        let at = self.set.score(member).filter(|&score| score > time::to_score(now))?;
+        Some(time::ceil_score(at).unwrap_or(time::MAX))
+    }
+
+    /// The members in the order of their scores.
+    pub fn range(&mut self, from: Bound, to: f64) -> Range<'_, 'a> {
+        self.set.range(from, to)
+    }
+
+    /// The live members, soonest to expire first.
+    pub fn live(&mut self, now: Millis) -> Range<'_, 'a> {
+        self.set.range(Bound::Beyond(time::to_score(now)), f64::INFINITY)
+    }
+
+    /// How many members are live. O(1) when none is dead, else O(log N), however many are.
+    ///
+    /// The set must not have been changed: it may be closed and opened again on the way.
+    pub fn live_count(mut self, mode: Mode, now: Millis) -> (TimedSet<'a>, u64) {
+        debug_assert!(self.is_unchanged());
+        let now_score = time::to_score(now);
+        if self.highest().is_none_or(|highest| highest <= now_score) {
+            return (self, 0);
+        }
+        if self.set.first(Bound::From(f64::NEG_INFINITY)).is_some_and(|first| first.score > now_score) {
+            let count = self.len();
+            return (self, count);
+        }
+        // Counting is a command, and no command may be called on a key that is open.
+        let (ctx, name) = (self.ctx, self.name);
+        self.reopen(mode, || ctx.count_above(name, now))
+    }
+
+    /// Closes the key, runs `while_closed`, and opens it again.
+    fn reopen<T>(self, mode: Mode, while_closed: impl FnOnce() -> T) -> (TimedSet<'a>, T) {
+        let TimedSet { ctx, name, kind, set, last, ttl, put, removed, trimmed } = self;
+        drop(set);
+        let result = while_closed();
+        let set = SortedSet::new(Key::open(ctx, name, mode)).expect("nothing ran in between that changes the key");
+        (TimedSet { ctx, name, kind, set, last, ttl, put, removed, trimmed }, result)
+    }
+
+    fn is_unchanged(&self) -> bool {
+        self.put.is_empty() && self.removed.is_empty() && self.trimmed == 0
+    }
+
+    /// Sets a member's score. A member may be put or removed once between opening and commit.
+    pub fn put(&mut self, member: Member<'a>, score: f64) {
+        self.set.put(member.as_str(), score);
+        self.put.push((member, score));
+    }
+
+    /// Removes a member.
+    pub fn remove(&mut self, member: Member<'a>) {
+        self.set.remove(member.as_str());
+        self.removed.push(member);
+    }
+
+    /// Removes members that are dead at `now`, lowest first, `most` of them at the most.
+    pub fn trim(&mut self, now: Millis, most: usize) {
+        let lowest: Vec<_> = self.set.range(Bound::From(f64::NEG_INFINITY), time::to_score(now)).take(most).collect();
+        for element in &lowest {
+            self.set.remove(element.member.as_str());
+        }
+        self.trimmed += i64::try_from(lowest.len()).unwrap_or(0);
+    }
+
+    /// Makes the changes whole: the marker is set again where it is off, and what was done goes to the replicas, to the
+    /// AOF, to WATCH and client-side caching, and to those who listen for events. Without a change, nothing of this.
+    pub fn commit(mut self) {
+        let marker = self.highest_now().and_then(|highest| self.kind.ttl(highest));
+        let expires = marker.filter(|&marker| Some(marker) != self.ttl_now());
+        if let Some(marker) = expires {
+            self.set.key_mut().expire_at(marker);
+        }
+        if self.is_unchanged() && expires.is_none() {
+            return;
+        }
+        let is_empty = self.set.is_empty();
+        let TimedSet { ctx, name, set, put, removed, trimmed, .. } = self;
+        drop(set);
+        let effects = Effects { ctx, name, put: &put, removed: &removed, trimmed, expires, is_empty };
+        effects.replicate();
+        effects.announce();
+    }
+
+    /// The highest score after the changes, read again only where it may have sunk.
+    fn highest_now(&mut self) -> Option<f64> {
+        let put = self
+            .put
+            .iter()
+            .map(|(_, score)| *score)
+            .fold(None, |highest: Option<f64>, score| Some(highest.map_or(score, |highest| highest.max(score))));
+        match (put, self.highest()) {
+            (Some(put), before) if before.is_none_or(|before| put >= before) => Some(put),
+            (None, before) if self.is_unchanged() => before,
+            _ => self.set.last().map(|last| last.score),
+        }
+    }
+
+    /// The key's TTL after the changes: a key that was emptied on the way, or is new, has none.
+    fn ttl_now(&self) -> Option<Millis> {
+        if self.last.is_some() && self.removed.is_empty() { self.ttl } else { self.set.key().expires_at() }
+    }
+}
+
+/// What a commit tells the world.
+struct Effects<'e, 'a> {
+    ctx: Context<'a>,
+    name: Str<'a>,
+    put: &'e [(Member<'a>, f64)],
+    removed: &'e [Member<'a>],
+    trimmed: i64,
+    expires: Option<Millis>,
+    is_empty: bool,
+}
+
+impl Effects<'_, '_> {
+    /// Native commands with absolute values. What is put comes first, so that no removal can empty the set, and lose its
+    /// TTL, on the way.
+    fn replicate(&self) {
+        if !self.put.is_empty() {
+            let scores: Vec<_> = self.put.iter().map(|(_, score)| score_text(*score)).collect();
+            let mut arguments = Vec::with_capacity(1 + 2 * scores.len());
+            arguments.push(self.name);
+            for ((member, _), score) in self.put.iter().zip(&scores) {
+                arguments.extend([score.as_str(), member.as_str()]);
+            }
+            self.ctx.replicate(c"ZADD", &arguments);
+        }
+        if !self.removed.is_empty() {
+            let members = self.removed.iter().map(Member::as_str);
+            let arguments: Vec<_> = std::iter::once(self.name).chain(members).collect();
+            self.ctx.replicate(c"ZREM", &arguments);
+        }
+        if self.trimmed > 0 {
+            let (first, last) = (OwnedStr::from_integer(0), OwnedStr::from_integer(self.trimmed - 1));
+            self.ctx.replicate(c"ZREMRANGEBYRANK", &[self.name, first.as_str(), last.as_str()]);
+        }
+        if let Some(at) = self.expires {
+            let at = OwnedStr::from_integer(i64::try_from(at).unwrap_or(i64::MAX));
+            self.ctx.replicate(c"PEXPIREAT", &[self.name, at.as_str()]);
+        }
+    }
+
+    fn announce(&self) {
+        self.ctx.signal_modified(self.name);
+        if !self.put.is_empty() {
+            self.ctx.notify(EventClass::SortedSet, c"zadd", self.name);
+        }
+        if !self.removed.is_empty() || self.trimmed > 0 {
+            self.ctx.notify(EventClass::SortedSet, c"zrem", self.name);
+        }
+        if self.is_empty {
+            self.ctx.notify(EventClass::Generic, c"del", self.name);
+        }
+        if self.expires.is_some() {
+            self.ctx.notify(EventClass::Generic, c"expire", self.name);
+        }
+    }
+}
+
+/// A score as ZADD reads it back exactly.
+fn score_text(score: f64) -> OwnedStr {
+    match time::ceil_score(score) {
+        Some(whole) if time::to_score(whole) == score => OwnedStr::from_integer(i64::try_from(whole).unwrap_or(0)),
+        _ => OwnedStr::new(score.to_string().as_bytes()),
+    }
+}

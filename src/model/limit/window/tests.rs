@@ -1,0 +1,325 @@
+//! SLIDING and FIXED against references written straight from their definitions.
+
+use super::*;
+use proptest::prelude::*;
+
+/// A ledger in memory; entries sorted by moment, dead ones kept until they are trimmed.
+#[derive(Clone, Debug, Default)]
+struct Entries(Vec<Entry>);
+
+impl Ledger for Entries {
+    fn first_from(&mut self, at: Millis) -> Result<Option<Entry>, Foreign> {
+        Ok(self.0.iter().find(|entry| entry.at >= at).copied())
+    }
+
+    fn last(&mut self) -> Result<Option<Entry>, Foreign> {
+        Ok(self.0.last().copied())
+    }
+}
+
+impl Entries {
+    fn apply(&mut self, change: &Change) {
+        let at = time::ceil_score(change.score).unwrap();
+        if let Some(from) = change.replaces_from {
+            self.0.retain(|entry| time::to_score(entry.at) < from);
+        }
+        assert!(self.0.last().is_none_or(|last| last.at < at), "entries stay in order");
+        self.0.push(Entry { at, run: Run::parse(change.member.as_bytes()).unwrap() });
+    }
+
+    fn check(&mut self, policy: Policy, now: Millis, cost: u64) -> Verdict {
+        let assessed = assess(policy, now, cost, self).unwrap();
+        let (verdict, change) = match assessed.verdict().allowed {
+            true => assessed.charge(),
+            false => (assessed.verdict(), assessed.settlement()),
+        };
+        if let Some(change) = change {
+            self.apply(&change);
+        }
+        verdict
+    }
+
+    fn assert_contiguous(&self) {
+        for pair in self.0.windows(2) {
+            assert!(pair[0].at < pair[1].at);
+            assert_eq!(pair[0].run.end(), pair[1].run.start);
+        }
+    }
+}
+
+/// The reference: every unit taken, with the moment it comes back, and linear scans.
+#[derive(Clone, Debug, Default)]
+struct Reference(Vec<(Millis, u64)>);
+
+impl Reference {
+    fn comes_back(policy: Policy, now: Millis) -> Millis {
+        match policy.algorithm {
+            Algorithm::Sliding { grid } => {
+                let exact = now + policy.window;
+                if exact % grid == 0 { exact } else { exact - exact % grid + grid }
+            }
+            Algorithm::Fixed => now - now % policy.window + policy.window,
+            Algorithm::Leaky => unreachable!(),
+        }
+    }
+
+    fn in_use(&self, now: Millis) -> u64 {
+        self.0.iter().filter(|(at, _)| *at > now).map(|(_, units)| units).sum()
+    }
+
+    fn check(&mut self, policy: Policy, now: Millis, cost: u64) -> Verdict {
+        let until = Reference::comes_back(policy, now);
+        for (at, _) in &mut self.0 {
+            *at = (*at).min(until);
+        }
+        let fits = |at: Millis| cost == 0 || self.in_use(at) + cost <= policy.limit;
+        let retry_after = if cost > policy.limit {
+            RetryAfter::Never
+        } else if fits(now) {
+            RetryAfter::Now
+        } else {
+            let mut moments: Vec<_> = self.0.iter().map(|(at, _)| *at).filter(|at| *at > now).collect();
+            moments.sort_unstable();
+            RetryAfter::Wait(moments.into_iter().find(|at| fits(*at)).unwrap() - now)
+        };
+        let allowed = retry_after == RetryAfter::Now;
+        let charged = allowed && cost > 0;
+        if charged {
+            self.0.push((until, cost));
+        }
+        Verdict {
+            allowed,
+            limit: policy.limit,
+            remaining: policy.limit.saturating_sub(self.in_use(now)),
+            retry_after,
+            reset_after: self.0.iter().map(|(at, _)| at.saturating_sub(now)).max().unwrap_or(0),
+            charged_until: if charged { until } else { 0 },
+        }
+    }
+}
+
+const START: Millis = 1_767_225_600_000;
+
+fn sliding(limit: u64, window: Millis, grid: Millis) -> Policy {
+    Policy { limit, window, algorithm: Algorithm::Sliding { grid } }
+}
+
+fn fixed(limit: u64, window: Millis) -> Policy {
+    Policy { limit, window, algorithm: Algorithm::Fixed }
+}
+
+#[test]
+fn five_in_a_window_then_none_until_the_first_comes_back() {
+    let (mut entries, policy) = (Entries::default(), sliding(5, 60_000, 1));
+    for taken in 0..5 {
+        let verdict = entries.check(policy, START + taken * 1000, 1);
+        assert!(verdict.allowed);
+        assert_eq!(verdict.remaining, 4 - taken);
+        assert_eq!(verdict.charged_until, START + taken * 1000 + 60_000);
+    }
+    let denied = entries.check(policy, START + 4500, 1);
+    assert_eq!((denied.allowed, denied.remaining), (false, 0));
+    assert_eq!(denied.retry_after, RetryAfter::Wait(55_500));
+    assert_eq!(denied.reset_after, 59_500);
+    assert!(!entries.check(policy, START + 59_999, 1).allowed);
+    assert!(entries.check(policy, START + 60_000, 1).allowed);
+}
+
+#[test]
+fn a_cost_above_the_limit_never_fits_and_a_cost_of_zero_always_does() {
+    let (mut entries, policy) = (Entries::default(), sliding(3, 1000, 1));
+    assert_eq!(entries.check(policy, START, 4).retry_after, RetryAfter::Never);
+    assert!(entries.check(policy, START, 3).allowed);
+    let free = entries.check(policy, START, 0);
+    assert_eq!((free.allowed, free.remaining, free.charged_until), (true, 0, 0));
+    assert!(entries.check(sliding(1, 1000, 1), START, 0).allowed, "even where more is in use than the limit");
+}
+
+#[test]
+fn units_of_one_millisecond_share_an_entry() {
+    let (mut entries, policy) = (Entries::default(), sliding(10, 1000, 1));
+    entries.check(policy, START, 1);
+    assert_eq!(entries.0[0].run.member().as_bytes(), b"0");
+    entries.check(policy, START, 3);
+    assert_eq!(entries.0.len(), 1);
+    assert_eq!(entries.0[0].run.member().as_bytes(), b"0:4");
+    entries.check(policy, START + 1, 1);
+    assert_eq!(entries.0[1].run.member().as_bytes(), b"4");
+}
+
+#[test]
+fn the_default_grid_bounds_the_entries_and_the_delay() {
+    for limit in [101, 1000, 1_000_000, MAX_UNITS] {
+        for window in [1, 99, 150, 1000, 60_000, 86_400_000, 60_000_000_000] {
+            let grid = Policy::default_grid(limit, window);
+            let policy = sliding(limit, window, grid);
+            assert!(policy.most_entries(u64::MAX) <= 102, "{window}");
+            assert!((grid - 1) * 100 <= window, "at most 1 % late: {window}");
+        }
+    }
+    assert_eq!(Policy::default_grid(100, 86_400_000), 1);
+}
+
+#[test]
+fn a_shorter_window_lets_go_in_time_even_when_the_call_is_denied() {
+    let (mut entries, long, short) = (Entries::default(), sliding(3, 60_000, 1), sliding(3, 5000, 1));
+    for after in [0, 10, 20] {
+        entries.check(long, START + after, 1);
+    }
+    let denied = entries.check(short, START + 30, 1);
+    assert_eq!(denied.retry_after, RetryAfter::Wait(5000));
+    assert_eq!(denied.reset_after, 5000);
+    assert_eq!(entries.0, [Entry { at: START + 5030, run: Run { start: 0, units: 3 } }]);
+    assert_eq!(entries.check(short, START + 31, 1).retry_after, RetryAfter::Wait(4999), "settled once, not again");
+    assert!(entries.check(short, START + 5030, 3).allowed);
+}
+
+#[test]
+fn a_clock_that_steps_back_forgets_nothing_and_holds_nothing_longer_than_the_window() {
+    let (mut entries, policy) = (Entries::default(), sliding(2, 1000, 1));
+    entries.check(policy, START, 2);
+    let denied = entries.check(policy, START - 600_000, 1);
+    assert_eq!(denied.retry_after, RetryAfter::Wait(1000));
+    assert!(entries.check(policy, START - 600_000 + 1000, 2).allowed);
+}
+
+#[test]
+fn fixed_windows_end_at_multiples_of_the_window_since_the_epoch() {
+    let (mut entries, policy) = (Entries::default(), fixed(2, 60_000));
+    let verdict = entries.check(policy, START + 59_998, 2);
+    assert_eq!((verdict.charged_until, verdict.reset_after), (START + 60_000, 2));
+    assert_eq!(entries.check(policy, START + 59_999, 1).retry_after, RetryAfter::Wait(1));
+    assert!(entries.check(policy, START + 60_000, 2).allowed);
+    assert_eq!(entries.0.last().unwrap().at, START + 120_000);
+}
+
+#[test]
+fn unit_numbers_wrap_around_without_a_trace() {
+    let policy = sliding(MAX_UNITS, 1000, 1);
+    let mut entries = Entries(vec![Entry { at: START + 500, run: Run { start: u64::MAX - 1, units: 2 } }]);
+    let verdict = entries.check(policy, START, MAX_UNITS - 2);
+    assert_eq!((verdict.allowed, verdict.remaining), (true, 0));
+    assert_eq!(entries.0[1].run.start, 0);
+    assert_eq!(entries.check(policy, START + 1, 1).retry_after, RetryAfter::Wait(499));
+}
+
+#[test]
+fn the_largest_numbers_overflow_nowhere() {
+    let policy = sliding(MAX_UNITS, time::MAX - START, 1);
+    let mut entries = Entries::default();
+    assert_eq!(entries.check(policy, START, MAX_UNITS).charged_until, time::MAX);
+    assert!(!entries.check(policy, START, MAX_UNITS).allowed);
+    let grid = time::MAX - START;
+    assert_eq!(entries.check(sliding(MAX_UNITS, grid, grid), START, 1).retry_after, RetryAfter::Wait(grid));
+    let mut entries = Entries::default();
+    assert_eq!(entries.check(fixed(1, time::MAX - START), START, 1).charged_until, time::MAX - START);
+}
+
+#[test]
+fn only_canonical_members_are_taken_for_entries() {
+    for good in ["0", "17", "18446744073709551615", "5:2", "0:9007199254740991"] {
+        let run = Run::parse(good.as_bytes()).unwrap();
+        assert_eq!(run.member().as_bytes(), good.as_bytes());
+    }
+    for bad in [
+        "",
+        ":",
+        "a",
+        "01",
+        "-1",
+        "+1",
+        "1:",
+        ":1",
+        "1:1",
+        "1:0",
+        "1:02",
+        "1:2:3",
+        "1 ",
+        "18446744073709551616",
+        "0:9007199254740992",
+        "1:5/60000",
+    ] {
+        assert_eq!(Run::parse(bad.as_bytes()), Err(Foreign), "{bad:?}");
+    }
+}
+
+/// A call: ms since the last one (negative: the clock steps back), cost, and which of the policies applies.
+type Call = (i64, u64, prop::sample::Index);
+
+fn calls(costs: impl Strategy<Value = u64>) -> impl Strategy<Value = Vec<Call>> {
+    let step = prop_oneof![4 => Just(0), 8 => 0_i64..40, 2 => 0_i64..2000, 1 => -300_i64..0];
+    prop::collection::vec((step, costs, any::<prop::sample::Index>()), 1..200)
+}
+
+fn policies() -> impl Strategy<Value = Vec<Policy>> {
+    let policy = (1_u64..40, 1_u64..800, 0_u64..3).prop_map(|(limit, window, kind)| match kind {
+        0 => sliding(limit, window, 1),
+        1 => sliding(limit, window, window.div_ceil(7)),
+        _ => fixed(limit, window),
+    });
+    prop::collection::vec(policy, 1..4)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    /// Every field of every reply, with costs, with limits and windows that change on the live key, and with a clock
+    /// that stands still and steps back.
+    #[test]
+    fn every_reply_equals_the_references(policies in policies(), calls in calls(0_u64..12)) {
+        let (mut entries, mut reference, mut now) = (Entries::default(), Reference::default(), START);
+        for (step, cost, which) in calls {
+            now = now.checked_add_signed(step).unwrap();
+            let policy = *which.get(&policies);
+            let before = entries.clone();
+            prop_assert_eq!(entries.check(policy, now, cost), reference.check(policy, now, cost));
+            entries.assert_contiguous();
+            // Asking again changes nothing but what the charge itself did: a denied call settles at most once.
+            let again = assess(policy, now, u64::MAX, &mut entries).unwrap();
+            prop_assert_eq!(again.settlement(), None, "{:?} -> {:?}", before, entries);
+        }
+    }
+
+    /// The promise of SLIDING on any trace of a clock that does not step back: no trailing window, ending anywhere,
+    /// holds more than the limit.
+    #[test]
+    fn no_trailing_window_ever_holds_more_than_the_limit(
+        limit in 1_u64..30, window in 1_u64..500, coarse in any::<bool>(), calls in calls(1_u64..5),
+    ) {
+        let policy = sliding(limit, window, if coarse { window.div_ceil(10) } else { 1 });
+        let (mut entries, mut now, mut taken) = (Entries::default(), START, Vec::new());
+        for (step, cost, _) in calls {
+            now += step.unsigned_abs();
+            if entries.check(policy, now, cost).allowed {
+                taken.push((now, cost));
+            }
+        }
+        for &(end, _) in &taken {
+            let held: u64 = taken.iter().filter(|(at, _)| *at <= end && at + window > end).map(|(_, cost)| cost).sum();
+            prop_assert!(held <= limit);
+        }
+    }
+
+    /// Whoever waits `retry_after` succeeds, and a millisecond less is not enough.
+    #[test]
+    fn retry_after_is_sufficient_and_minimal(policies in policies(), calls in calls(1_u64..12), cost in 1_u64..40) {
+        let (mut entries, mut now, policy) = (Entries::default(), START, policies[0]);
+        for (step, cost, which) in calls {
+            now = now.checked_add_signed(step).unwrap();
+            entries.check(*which.get(&policies), now, cost);
+        }
+        if let RetryAfter::Wait(wait) = entries.check(policy, now, cost).retry_after {
+            prop_assert!(wait > 0 && wait <= Reference::comes_back(policy, now) - now);
+            prop_assert!(!entries.clone().check(policy, now + wait - 1, cost).allowed);
+            prop_assert!(entries.check(policy, now + wait, cost).allowed);
+        }
+    }
+
+    #[test]
+    fn no_member_makes_the_parser_panic(member in prop::collection::vec(any::<u8>(), 0..60)) {
+        if let Ok(run) = Run::parse(&member) {
+            let written = run.member();
+            prop_assert_eq!(written.as_bytes(), &member[..]);
+        }
+    }
+}

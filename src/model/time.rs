@@ -1,0 +1,234 @@
+//! Times and durations: Unix milliseconds, and the one parser of everything a client writes as a time.
+//!
+//! A time is a whole number of milliseconds between 0 and 2^53-1. The upper bound is the largest integer up to which
+//! every integer is exact in a sorted set's score (an IEEE double), so a time survives the way through a score unharmed.
+//! Numbers are read as decimals, never through a float: `0.1s` is 100 ms, not 100.00000000000001.
+
+/// Milliseconds: a duration, or a moment counted from the Unix epoch.
+pub type Millis = u64;
+
+/// The last representable moment, 2^53-1 ms. As the score of a member it means "does not expire".
+pub const MAX: Millis = (1 << 53) - 1;
+
+/// The unit of a bare number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    Milliseconds,
+    Seconds,
+}
+
+impl Unit {
+    const fn millis(self) -> u64 {
+        match self {
+            Unit::Milliseconds => 1,
+            Unit::Seconds => 1000,
+        }
+    }
+}
+
+/// Units in which a client may write a time, with their length in ms. Longest names first: `ms` ends in `s` too.
+const SUFFIXES: [(&[u8], u64); 6] =
+    [(b"ms", 1), (b"s", 1000), (b"m", 60_000), (b"h", 3_600_000), (b"d", 86_400_000), (b"w", 604_800_000)];
+
+/// Reads a time as clients write it: digits, perhaps a point and more digits, perhaps a unit in either case.
+///
+/// A number without a unit is taken in `bare` units. Fractions of a millisecond are rounded up, so that nothing ever
+/// ends early. `None` for anything else: signs, blanks, exponents, a point without digits on both sides, a value
+/// above [`MAX`].
+pub fn parse(text: &[u8], bare: Unit) -> Option<Millis> {
+    let (number, unit) = SUFFIXES
+        .iter()
+        .find_map(|&(suffix, millis)| {
+            let head = text.len().checked_sub(suffix.len())?;
+            text[head..].eq_ignore_ascii_case(suffix).then_some((&text[..head], millis))
+        })
+        .unwrap_or((text, bare.millis()));
+    let (whole, fraction) = match number.iter().position(|&byte| byte == b'.') {
+        Some(point) => (&number[..point], Some(&number[point + 1..])),
+        None => (number, None),
+    };
+    let whole = digits(whole)?.checked_mul(unit)?;
+    let fraction = match fraction {
+        Some(fraction) => fraction_of(fraction, unit)?,
+        None => 0,
+    };
+    let total = whole.checked_add(fraction)?;
+    (total <= MAX).then_some(total)
+}
+
+/// A decimal integer without sign or blanks. `None` when empty, not all digits, or above `u64::MAX`.
+pub fn digits(text: &[u8]) -> Option<u64> {
+    if text.is_empty() {
+        return None;
+    }
+    text.iter().try_fold(0_u64, |value, &byte| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+        value.checked_mul(10)?.checked_add(digit)
+    })
+}
+
+/// `0.<fraction> × unit`, rounded up: exact for any number of digits, because what lies beyond the 18th can only
+/// matter by being other than zero.
+fn fraction_of(fraction: &[u8], unit: u64) -> Option<u64> {
+    const EXACT: usize = 18;
+    let (head, tail) = fraction.split_at(fraction.len().min(EXACT));
+    if !tail.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let scale = 10_u128.pow(u32::try_from(head.len()).ok()?);
+    let product = u128::from(digits(head)?) * u128::from(unit);
+    let beyond = u128::from(tail.iter().any(|&byte| byte != b'0'));
+    // The tail is worth less than one unit of the 18th digit: it lifts the ceiling only where `product` is on it.
+    u64::try_from((product + beyond).div_ceil(scale)).ok()
+}
+
+/// The moment that a foreign score stands for, when scores are Unix times in `unit`; fractions of a ms rounded up.
+///
+/// The score is read as the shortest decimal that names it, which is what was written when the score was stored:
+/// 1767225600.123 s is ...123 ms, although the double nearest to it lies a little beside. `None` for scores that are
+/// negative, not finite or above [`MAX`].
+pub fn from_score(score: f64, unit: Unit) -> Option<Millis> {
+    if !score.is_finite() {
+        return None;
+    }
+    let positive = if score == 0.0 { 0.0 } else { score };
+    parse(positive.to_string().as_bytes(), unit)
+}
+
+/// The score under which a moment is stored: exact, since moments end at 2^53-1.
+#[expect(clippy::cast_precision_loss, reason = "a Millis is at most 2^53-1")]
+pub fn to_score(at: Millis) -> f64 {
+    debug_assert!(at <= MAX);
+    at as f64
+}
+
+/// The first whole millisecond at or after a score, or `None` where no [`Millis`] is.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked first")]
+pub fn ceil_score(score: f64) -> Option<Millis> {
+    let up = score.ceil();
+    (0.0..=to_score(MAX)).contains(&up).then_some(up as Millis)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn seconds(text: &str) -> Option<Millis> {
+        parse(text.as_bytes(), Unit::Seconds)
+    }
+
+    #[test]
+    fn units_in_either_case_and_seconds_without_one() {
+        for (text, expected) in [
+            ("10", 10_000),
+            ("250ms", 250),
+            ("10s", 10_000),
+            ("5m", 300_000),
+            ("2h", 7_200_000),
+            ("7d", 604_800_000),
+            ("2W", 1_209_600_000),
+            ("1MS", 1),
+            ("0", 0),
+            ("007", 7_000),
+        ] {
+            assert_eq!(seconds(text), Some(expected), "{text}");
+        }
+        assert_eq!(parse(b"17", Unit::Milliseconds), Some(17));
+    }
+
+    #[test]
+    fn decimals_are_exact_and_rounded_up_to_the_millisecond() {
+        for (text, expected) in [
+            ("0.25", 250),
+            ("1.5h", 5_400_000),
+            ("0.1", 100),
+            ("0.0001s", 1),
+            ("1.5ms", 2),
+            ("1.0ms", 1),
+            ("0.000000000000000000000000000001w", 1),
+            ("0.001000000000000000000000000000", 1),
+            ("0.001000000000000000000000000001", 2),
+            ("0.9999999999999999999999999", 1000),
+        ] {
+            assert_eq!(seconds(text), Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn anything_but_a_plain_decimal_is_refused() {
+        for text in [
+            "",
+            ".",
+            "1.",
+            ".5",
+            "+1",
+            "-1",
+            " 1",
+            "1 ",
+            "1e3",
+            "0x10",
+            "1_000",
+            "1,5",
+            "inf",
+            "nan",
+            "ms",
+            "1.2.3",
+            "1.ms",
+            "5 m",
+            "1mm",
+            "1y",
+            "1\0",
+            "1\n",
+            "1.0000000000000000000x",
+            "1.0000000000000000000-",
+        ] {
+            assert_eq!(seconds(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_largest_time_is_2_to_the_53_minus_1_ms() {
+        assert_eq!(seconds("9007199254740991ms"), Some(MAX));
+        assert_eq!(seconds("9007199254740.991"), Some(MAX));
+        assert_eq!(seconds("9007199254740990.1ms"), Some(MAX));
+        assert_eq!(seconds("9007199254740992ms"), None);
+        assert_eq!(seconds("9007199254740991.1ms"), None);
+        assert_eq!(seconds("99999999999999999999999"), None);
+        assert_eq!(seconds("18446744073709551615w"), None);
+    }
+
+    #[test]
+    fn a_foreign_score_is_read_as_it_was_written() {
+        assert_eq!(from_score(1_767_225_600.123, Unit::Seconds), Some(1_767_225_600_123));
+        assert_eq!(from_score(1_767_225_600_123.0, Unit::Milliseconds), Some(1_767_225_600_123));
+        assert_eq!(from_score(0.5, Unit::Milliseconds), Some(1));
+        assert_eq!(from_score(-0.0, Unit::Milliseconds), Some(0));
+        for bad in [f64::INFINITY, f64::NEG_INFINITY, f64::NAN, -1.0, 9_007_199_254_740_992.0, 1e300] {
+            assert_eq!(from_score(bad, Unit::Milliseconds), None, "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_millisecond_score_comes_back_as_it_is(at in 0..=MAX) {
+            prop_assert_eq!(from_score(to_score(at), Unit::Milliseconds), Some(at));
+            prop_assert_eq!(ceil_score(to_score(at)), Some(at));
+        }
+
+        /// Against arithmetic on whole numbers: `<whole>.<fraction of n digits>` of a unit, rounded up.
+        #[test]
+        fn decimals_agree_with_integer_arithmetic(whole in 0_u64..1_000_000, fraction in 0_u64..1_000_000_000, suffix in 0..6_usize) {
+            let (name, unit) = SUFFIXES[suffix];
+            let text = format!("{whole}.{fraction:09}{}", String::from_utf8_lossy(name));
+            let scaled = (u128::from(whole) * 1_000_000_000 + u128::from(fraction)) * u128::from(unit);
+            let expected = u64::try_from(scaled.div_ceil(1_000_000_000)).unwrap();
+            prop_assert_eq!(seconds(&text), Some(expected));
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(text in proptest::collection::vec(any::<u8>(), 0..40)) {
+            let _ = parse(&text, Unit::Seconds);
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Commands of the server, for what the module API of sorted sets lacks: counts and ranks.
+
+use super::context::Context;
+use super::string::{OwnedStr, Str};
+use redis_module::raw::RedisModuleCallReply;
+use std::ffi::CStr;
+use std::ptr::NonNull;
+
+/// The reply of a command, freed when dropped.
+struct Reply(NonNull<RedisModuleCallReply>);
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        // SAFETY: the reply is ours, and is not used again.
+        unsafe { api!(RedisModule_FreeCallReply(self.0.as_ptr())) }
+    }
+}
+
+impl Context<'_> {
+    /// Runs a command that only reads. No handle may be open on its key.
+    fn call(self, command: &CStr, arguments: &[Str<'_>]) -> Option<Reply> {
+        // SAFETY: format `v` takes an array of valid strings and its length.
+        let reply = unsafe {
+            api!(RedisModule_Call(self.as_ptr(), command.as_ptr(), c"v".as_ptr(), arguments.as_ptr(), arguments.len()))
+        };
+        NonNull::new(reply).map(Reply)
+    }
+
+    /// How many members of a sorted set have a score above `score`. O(log N).
+    pub fn count_above(self, key: Str<'_>, score: u64) -> u64 {
+        let min = OwnedStr::new(format!("({score}").as_bytes());
+        let max = OwnedStr::new(b"+inf");
+        let reply = self.call(c"ZCOUNT", &[key, min.as_str(), max.as_str()]);
+        let count = reply.map_or(0, |reply| {
+            // SAFETY: the reply is valid; the server answers -1 or so where it is no integer.
+            unsafe { api!(RedisModule_CallReplyInteger(reply.0.as_ptr())) }
+        });
+        u64::try_from(count).unwrap_or(0)
+    }
+
+    /// The member of a sorted set at a rank. O(log N).
+    pub fn member_at(self, key: Str<'_>, rank: u64) -> Option<OwnedStr> {
+        let rank = OwnedStr::from_integer(i64::try_from(rank).ok()?);
+        let reply = self.call(c"ZRANGE", &[key, rank.as_str(), rank.as_str()])?;
+        // SAFETY: the reply is valid; an element of it lives as long as it does, and is null where there is none.
+        let element = unsafe { api!(RedisModule_CallReplyArrayElement(reply.0.as_ptr(), 0)) };
+        let element = NonNull::new(element)?;
+        // SAFETY: `element` is not null; the string is a new one, and ours.
+        unsafe { OwnedStr::from_raw(api!(RedisModule_CreateStringFromCallReply(element.as_ptr()))) }
+    }
+}

@@ -1,0 +1,288 @@
+//! How a command becomes known to the server, with all that clients may ask about it, and how it is entered.
+
+use super::context::Context;
+use super::string::Str;
+use crate::error::Error;
+use redis_module::raw::{self, RedisModuleCommandArg, RedisModuleCommandKeySpec, RedisModuleCtx, RedisModuleString};
+use std::ffi::{CStr, c_char, c_int};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::{null, null_mut};
+
+/// A command: what the server is told of it, and what it does.
+pub trait Command {
+    const SPEC: Spec;
+
+    /// Runs the command. `arguments` are those after the command's name. Replies unless it returns an error, which is
+    /// then the reply.
+    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error>;
+}
+
+/// What the server is told of a command: COMMAND INFO, COMMAND DOCS, COMMAND GETKEYS and ACL rules follow from it.
+pub struct Spec {
+    pub name: &'static CStr,
+    pub summary: &'static CStr,
+    pub complexity: &'static CStr,
+    pub since: &'static CStr,
+    /// Flags as `RedisModule_CreateCommand` takes them: `write`, `readonly`, `deny-oom`, `fast`.
+    pub flags: &'static CStr,
+    /// Number of arguments with the name; negative: at least that many.
+    pub arity: c_int,
+    pub keys: Keys,
+    pub arguments: &'static [Arg],
+}
+
+/// Which arguments are keys.
+#[derive(Clone, Copy)]
+pub enum Keys {
+    /// The first one.
+    First(Access),
+}
+
+/// What a command does to its keys.
+#[derive(Clone, Copy)]
+pub enum Access {
+    /// Reads the value and tells it.
+    Read,
+    /// Adds to the value.
+    Insert,
+    /// Changes what is there.
+    Update,
+    /// Reads the value, tells it, and takes parts of it away.
+    Take,
+    /// Takes parts of the value away.
+    Delete,
+}
+
+impl Access {
+    const fn flags(self) -> u64 {
+        (match self {
+            Access::Read => raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS,
+            Access::Insert => raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_INSERT,
+            Access::Update => raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_UPDATE,
+            Access::Take => {
+                raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_ACCESS | raw::REDISMODULE_CMD_KEY_DELETE
+            }
+            Access::Delete => raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_DELETE,
+        }) as u64
+    }
+}
+
+/// An argument, as COMMAND DOCS shows it.
+#[derive(Clone, Copy)]
+pub struct Arg {
+    name: &'static CStr,
+    kind: raw::RedisModuleCommandArgType,
+    token: Option<&'static CStr>,
+    flags: c_int,
+    parts: &'static [Arg],
+}
+
+impl Arg {
+    const fn new(name: &'static CStr, kind: raw::RedisModuleCommandArgType) -> Arg {
+        Arg { name, kind, token: None, flags: raw::REDISMODULE_CMD_ARG_NONE as c_int, parts: &[] }
+    }
+
+    pub const fn key(name: &'static CStr) -> Arg {
+        Arg::new(name, raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_KEY)
+    }
+
+    /// Bytes, and also durations and times, which have units.
+    pub const fn string(name: &'static CStr) -> Arg {
+        Arg::new(name, raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_STRING)
+    }
+
+    pub const fn integer(name: &'static CStr) -> Arg {
+        Arg::new(name, raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_INTEGER)
+    }
+
+    /// A keyword that stands by itself.
+    pub const fn flag(name: &'static CStr, token: &'static CStr) -> Arg {
+        Arg::new(name, raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_PURE_TOKEN).after(token)
+    }
+
+    /// Exactly one of several.
+    pub const fn one_of(name: &'static CStr, parts: &'static [Arg]) -> Arg {
+        let mut arg = Arg::new(name, raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_ONEOF);
+        arg.parts = parts;
+        arg
+    }
+
+    /// Several in this order.
+    pub const fn block(name: &'static CStr, parts: &'static [Arg]) -> Arg {
+        let mut arg = Arg::new(name, raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_BLOCK);
+        arg.parts = parts;
+        arg
+    }
+
+    /// The keyword in front of the argument.
+    pub const fn after(mut self, token: &'static CStr) -> Arg {
+        self.token = Some(token);
+        self
+    }
+
+    pub const fn optional(mut self) -> Arg {
+        self.flags |= raw::REDISMODULE_CMD_ARG_OPTIONAL as c_int;
+        self
+    }
+
+    pub const fn multiple(mut self) -> Arg {
+        self.flags |= raw::REDISMODULE_CMD_ARG_MULTIPLE as c_int;
+        self
+    }
+}
+
+/// A row of the table of commands.
+pub struct Entry {
+    spec: &'static Spec,
+    handler: unsafe extern "C" fn(*mut RedisModuleCtx, *mut *mut RedisModuleString, c_int) -> c_int,
+}
+
+impl Entry {
+    pub const fn of<C: Command>() -> Entry {
+        Entry { spec: &C::SPEC, handler: enter::<C> }
+    }
+}
+
+/// The way from the server into a command, and back with its reply.
+///
+/// A panic is a defect of ours, not the end of a server that holds other people's data: it is caught here, logged by the
+/// panic hook, and answered as an error.
+unsafe extern "C" fn enter<C: Command>(
+    ctx: *mut RedisModuleCtx,
+    argv: *mut *mut RedisModuleString,
+    argc: c_int,
+) -> c_int {
+    // SAFETY: the server passes a context that lasts as long as this call.
+    let ctx = unsafe { Context::from_raw(ctx) };
+    // SAFETY: the server keeps the arguments alive and unchanged as long as this call.
+    let arguments = unsafe { Str::arguments(argv, argc) };
+    let outcome = catch_unwind(AssertUnwindSafe(|| C::run(ctx, arguments.get(1..).unwrap_or_default())));
+    if let Err(error) = outcome.unwrap_or(Err(Error::Internal)) {
+        ctx.reply_error(error);
+    }
+    raw::REDISMODULE_OK as c_int
+}
+
+/// A command that the server would not take.
+#[derive(Debug)]
+pub struct Refused(pub &'static CStr);
+
+/// Tells the server how the module wants to be treated, and all its commands.
+pub fn register_module(ctx: Context<'_>, table: &[Entry]) -> Result<(), Refused> {
+    let options = raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED;
+    // SAFETY: the context is valid. The option means that we signal changed keys ourselves, so that a call which changes
+    // nothing breaks nobody's WATCH.
+    unsafe { api!(RedisModule_SetModuleOptions(ctx.as_ptr(), options as c_int)) };
+    table.iter().try_for_each(|entry| register(ctx, entry).ok_or(Refused(entry.spec.name)))
+}
+
+fn register(ctx: Context<'_>, entry: &Entry) -> Option<()> {
+    let spec = entry.spec;
+    let Keys::First(_) = spec.keys;
+    let (first, last, step) = (1, 1, 1);
+    // SAFETY: the context is that of the module's loading; the strings are NUL-terminated constants.
+    let status = unsafe {
+        api!(RedisModule_CreateCommand(
+            ctx.as_ptr(),
+            spec.name.as_ptr(),
+            Some(entry.handler),
+            spec.flags.as_ptr(),
+            first,
+            last,
+            step
+        ))
+    };
+    is_ok(status)?;
+    // SAFETY: as above; the command has just been created.
+    let command = unsafe { api!(RedisModule_GetCommand(ctx.as_ptr(), spec.name.as_ptr())) };
+    describe(command, spec)?;
+    if has_api!(RedisModule_SetCommandACLCategories) {
+        // The server derives read, write, fast and slow from the flags; what the data are it cannot know.
+        // SAFETY: the command exists, the category is one of the server's own.
+        is_ok(unsafe { api!(RedisModule_SetCommandACLCategories(command, c"sortedset".as_ptr())) })?;
+    }
+    Some(())
+}
+
+fn is_ok(status: c_int) -> Option<()> {
+    (status == raw::REDISMODULE_OK as c_int).then_some(())
+}
+
+/// The layout of the structures below, for servers whose own has grown since.
+static LAYOUT: raw::RedisModuleCommandInfoVersion = raw::RedisModuleCommandInfoVersion {
+    version: 1,
+    sizeof_historyentry: size_of::<raw::RedisModuleCommandHistoryEntry>(),
+    sizeof_keyspec: size_of::<RedisModuleCommandKeySpec>(),
+    sizeof_arg: size_of::<RedisModuleCommandArg>(),
+};
+
+fn describe(command: *mut raw::RedisModuleCommand, spec: &Spec) -> Option<()> {
+    let mut lists = Vec::new();
+    let arguments = arguments(spec.arguments, &mut lists);
+    let mut keys = [key_spec(spec.keys), no_key_spec()];
+    let info = raw::RedisModuleCommandInfo {
+        version: &raw const LAYOUT,
+        summary: spec.summary.as_ptr(),
+        complexity: spec.complexity.as_ptr(),
+        since: spec.since.as_ptr(),
+        history: null_mut(),
+        tips: null(),
+        arity: spec.arity,
+        key_specs: keys.as_mut_ptr(),
+        args: arguments,
+    };
+    // SAFETY: every list ends with a zeroed element, every string with a NUL, and all live until the call returns; the
+    // server copies what it keeps.
+    is_ok(unsafe { api!(RedisModule_SetCommandInfo(command, &raw const info)) })
+}
+
+/// The server's form of a list of arguments. The lists themselves, nested ones too, are kept alive in `lists`.
+fn arguments(of: &[Arg], lists: &mut Vec<Vec<RedisModuleCommandArg>>) -> *mut RedisModuleCommandArg {
+    if of.is_empty() {
+        return null_mut();
+    }
+    let mut list: Vec<_> = of
+        .iter()
+        .map(|arg| RedisModuleCommandArg {
+            name: arg.name.as_ptr(),
+            type_: arg.kind,
+            key_spec_index: match arg.kind {
+                raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_KEY => 0,
+                _ => -1,
+            },
+            token: text(arg.token),
+            summary: null(),
+            since: null(),
+            flags: arg.flags,
+            deprecated_since: null(),
+            subargs: arguments(arg.parts, lists),
+            display_text: null(),
+        })
+        .collect();
+    // SAFETY: all its fields are pointers and integers, for which zero is a value; it ends the list.
+    list.push(unsafe { std::mem::zeroed() });
+    let start = list.as_mut_ptr();
+    lists.push(list);
+    start
+}
+
+fn text(text: Option<&'static CStr>) -> *const c_char {
+    text.map_or(null(), CStr::as_ptr)
+}
+
+fn no_key_spec() -> RedisModuleCommandKeySpec {
+    // SAFETY: all its fields are pointers and integers, for which zero is a value; it ends the list.
+    unsafe { std::mem::zeroed() }
+}
+
+fn key_spec(keys: Keys) -> RedisModuleCommandKeySpec {
+    let Keys::First(access) = keys;
+    let mut spec = no_key_spec();
+    spec.flags = access.flags();
+    spec.begin_search_type = raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INDEX;
+    spec.bs.index.pos = 1;
+    spec.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE;
+    spec.fk.range.lastkey = 0;
+    spec.fk.range.keystep = 1;
+    spec
+}

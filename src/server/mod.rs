@@ -1,0 +1,24 @@
+//! The server, made safe: small wrappers over the module API, and the only unsafe code of the module.
+//!
+//! What a wrapper promises is what its type says: a [`Str`](string::Str) lives as long as the call it came with, a
+//! [`Key`](key::Key) closes itself, an iterator over a sorted set borrows it, so that nobody can change the set
+//! underneath. All of this runs in the server's main thread, which holds its global lock.
+#![allow(unsafe_code)]
+
+#[macro_use]
+mod api;
+
+pub mod alloc;
+pub mod call;
+pub mod command;
+pub mod context;
+pub mod key;
+mod panic;
+pub mod reply;
+pub mod string;
+pub mod zset;
+
+pub use api::missing;
+pub use context::Context;
+pub use panic::log_panics;
+pub use string::{OwnedStr, Str};

@@ -1,0 +1,88 @@
+//! Replies, written straight to the client.
+
+use super::context::Context;
+use super::string::Str;
+use crate::error::Error;
+use redis_module::raw;
+use std::ffi::c_long;
+
+impl<'a> Context<'a> {
+    pub fn reply_integer(self, value: i64) {
+        // SAFETY: the context is that of the command under way.
+        unsafe { api!(RedisModule_ReplyWithLongLong(self.as_ptr(), value)) };
+    }
+
+    /// A count, or a moment, or anything else that cannot be negative.
+    pub fn reply_count(self, value: u64) {
+        self.reply_integer(i64::try_from(value).unwrap_or(i64::MAX));
+    }
+
+    pub fn reply_bool(self, value: bool) {
+        self.reply_integer(i64::from(value));
+    }
+
+    pub fn reply_null(self) {
+        // SAFETY: as above.
+        unsafe { api!(RedisModule_ReplyWithNull(self.as_ptr())) };
+    }
+
+    pub fn reply_string(self, value: Str<'_>) {
+        // SAFETY: as above, and the string is valid.
+        unsafe { api!(RedisModule_ReplyWithString(self.as_ptr(), value.as_ptr())) };
+    }
+
+    /// The head of an array of `length` replies, which have to follow.
+    pub fn reply_array(self, length: usize) {
+        // SAFETY: as above.
+        unsafe { api!(RedisModule_ReplyWithArray(self.as_ptr(), length as c_long)) };
+    }
+
+    pub fn reply_integers(self, values: &[i64]) {
+        self.reply_array(values.len());
+        values.iter().for_each(|&value| self.reply_integer(value));
+    }
+
+    /// The head of a set (in RESP2 an array) of `length` replies, which have to follow.
+    pub fn reply_set(self, length: usize) {
+        // SAFETY: as above.
+        unsafe { api!(RedisModule_ReplyWithSet(self.as_ptr(), length as c_long)) };
+    }
+
+    /// An array whose length is known when it is dropped.
+    pub fn reply_growing_array(self) -> GrowingArray<'a> {
+        // SAFETY: as above.
+        unsafe { api!(RedisModule_ReplyWithArray(self.as_ptr(), c_long::from(raw::REDISMODULE_POSTPONED_LEN))) };
+        GrowingArray { ctx: self, length: 0 }
+    }
+
+    pub fn reply_error(self, error: Error) {
+        // SAFETY: as above, and the text is a NUL-terminated constant.
+        unsafe {
+            match error {
+                Error::Arity => api!(RedisModule_WrongArity(self.as_ptr())),
+                other => api!(RedisModule_ReplyWithError(self.as_ptr(), other.text().as_ptr())),
+            }
+        };
+    }
+}
+
+/// An array under way.
+pub struct GrowingArray<'a> {
+    ctx: Context<'a>,
+    length: c_long,
+}
+
+impl<'a> GrowingArray<'a> {
+    /// Room for `count` more elements, to be replied next.
+    pub fn push(&mut self, count: c_long) -> Context<'a> {
+        self.length += count;
+        self.ctx
+    }
+}
+
+impl Drop for GrowingArray<'_> {
+    fn drop(&mut self) {
+        // SAFETY: this array is the innermost one of postponed length, since only one borrows the builder at a time.
+        unsafe { api!(RedisModule_ReplySetArrayLength(self.ctx.as_ptr(), self.length)) }
+    }
+}

@@ -1,0 +1,88 @@
+//! Strings of the server: borrowed ones (arguments, key names) and owned ones. Bytes, never assumed to be text.
+
+use redis_module::raw::RedisModuleString;
+use std::ffi::c_int;
+use std::marker::PhantomData;
+use std::ptr::{NonNull, null_mut};
+use std::slice;
+
+/// A string that somebody else keeps alive for `'a`.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct Str<'a> {
+    string: NonNull<RedisModuleString>,
+    keeper: PhantomData<&'a ()>,
+}
+
+impl<'a> Str<'a> {
+    /// The arguments of a command, borrowed where the server keeps them.
+    ///
+    /// # Safety
+    /// `argv` must hold `argc` valid strings that stay so for `'a`.
+    pub(super) unsafe fn arguments(argv: *mut *mut RedisModuleString, argc: c_int) -> &'a [Str<'a>] {
+        let count = usize::try_from(argc).unwrap_or(0);
+        // SAFETY: `Str` is a transparent wrapper of a non-null pointer, and the caller vouches for the array.
+        unsafe { slice::from_raw_parts(argv.cast::<Str<'a>>(), count) }
+    }
+
+    pub(super) fn as_ptr(self) -> *mut RedisModuleString {
+        self.string.as_ptr()
+    }
+
+    pub fn bytes(self) -> &'a [u8] {
+        let mut length = 0;
+        // SAFETY: the string is valid for 'a.
+        let start = unsafe { api!(RedisModule_StringPtrLen(self.as_ptr(), &raw mut length)) };
+        // SAFETY: the server says that `length` bytes stand there, and nobody changes them during 'a.
+        unsafe { slice::from_raw_parts(start.cast::<u8>(), length) }
+    }
+}
+
+/// A string of ours, freed when dropped.
+pub struct OwnedStr(NonNull<RedisModuleString>);
+
+impl OwnedStr {
+    pub fn new(bytes: &[u8]) -> OwnedStr {
+        // SAFETY: without a context the string belongs to us alone; the bytes are copied.
+        let string = unsafe { api!(RedisModule_CreateString(null_mut(), bytes.as_ptr().cast(), bytes.len())) };
+        // SAFETY: created right above, and owned.
+        unsafe { OwnedStr::from_raw(string) }.expect("the server's allocator never returns null")
+    }
+
+    pub fn from_integer(value: i64) -> OwnedStr {
+        // SAFETY: as in `new`.
+        let string = unsafe { api!(RedisModule_CreateStringFromLongLong(null_mut(), value)) };
+        // SAFETY: created right above, and owned.
+        unsafe { OwnedStr::from_raw(string) }.expect("the server's allocator never returns null")
+    }
+
+    /// # Safety
+    /// `string` must be valid or null, and one reference to it must be ours to give back.
+    pub(super) unsafe fn from_raw(string: *mut RedisModuleString) -> Option<OwnedStr> {
+        NonNull::new(string).map(OwnedStr)
+    }
+
+    pub fn as_str(&self) -> Str<'_> {
+        Str { string: self.0, keeper: PhantomData }
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        self.as_str().bytes()
+    }
+}
+
+impl Clone for OwnedStr {
+    /// Another reference to the same string: no copy.
+    fn clone(&self) -> OwnedStr {
+        // SAFETY: the string is valid; the new reference is ours to give back.
+        unsafe { api!(RedisModule_RetainString(null_mut(), self.0.as_ptr())) };
+        OwnedStr(self.0)
+    }
+}
+
+impl Drop for OwnedStr {
+    fn drop(&mut self) {
+        // SAFETY: the reference is ours, and it is given back once.
+        unsafe { api!(RedisModule_FreeString(null_mut(), self.0.as_ptr())) }
+    }
+}
