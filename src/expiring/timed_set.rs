@@ -1,5 +1,6 @@
 //! A sorted set whose scores are times: opened, recognised, changed and committed.
 
+use super::sweeper;
 use crate::error::Error;
 use crate::model::marker::{Kind, TOLERANCE};
 use crate::model::time::{self, Millis};
@@ -7,6 +8,9 @@ use crate::server::context::EventClass;
 use crate::server::key::{Key, Mode};
 use crate::server::zset::{Bound, Element, Range, SortedSet};
 use crate::server::{Context, OwnedStr, Str};
+
+/// How many members are removed between two looks at the clock: some 20 to 50 µs worth.
+const CHUNK: u64 = 64;
 
 /// A member to be written: an argument of the command, or a string of our own.
 pub enum Member<'a> {
@@ -67,12 +71,33 @@ impl<'a> TimedSet<'a> {
         Ok(TimedSet { ctx, name, kind, set, last, ttl, put: Vec::new(), removed: Vec::new(), trimmed: 0 })
     }
 
-    /// Opens an expiring set. A TTL that is off by the way of a MIGRATE is accepted: the command that calls says what the
-    /// key is meant to be.
+    /// Opens an expiring set. Two kinds of sets are accepted although their TTL is off: those of which it is known that
+    /// plain commands changed them, and those where it is off by little, as it is after a MIGRATE: the command that calls
+    /// says what the key is meant to be.
     pub fn expiring(ctx: Context<'a>, name: Str<'a>, mode: Mode, now: Millis) -> Result<TimedSet<'a>, Error> {
-        TimedSet::open(ctx, name, mode, Kind::Expiring, |_, highest, ttl| {
-            highest > time::to_score(now) && Kind::Expiring.nearly_holds(highest, ttl, TOLERANCE)
+        let set = TimedSet::open(ctx, name, mode, Kind::Expiring, |_, highest, ttl| {
+            let is_off_by_little =
+                highest > time::to_score(now) && Kind::Expiring.nearly_holds(highest, ttl, TOLERANCE);
+            is_off_by_little || (ttl.is_some() && sweeper::is_touched(ctx, name))
+        })?;
+        if mode == Mode::Read && !set.is_marked() {
+            // Reads never write; the sweeper sets the marker again.
+            sweeper::heal(ctx, name);
+        }
+        Ok(set)
+    }
+
+    /// Opens a set that may be swept: one whose marker holds, or is known to be off because plain commands changed the set
+    /// (`is_touched`). Unlike a command, the sweeper does not know what a key is meant to be, and so takes nothing on trust.
+    pub fn to_sweep(ctx: Context<'a>, name: Str<'a>, is_touched: bool) -> Result<TimedSet<'a>, Error> {
+        TimedSet::open(ctx, name, Mode::Write, Kind::Expiring, |_, highest, ttl| {
+            is_touched && ttl.is_some() && Kind::Expiring.ttl(highest).is_some()
         })
+    }
+
+    /// Whether the marker held when the key was opened. A missing key needs none.
+    fn is_marked(&self) -> bool {
+        self.highest().is_none_or(|highest| self.kind.holds(highest, self.ttl))
     }
 
     /// Opens any sorted set for writing, to make it one of `kind`.
@@ -154,6 +179,37 @@ impl<'a> TimedSet<'a> {
         self.removed.push(member);
     }
 
+    /// Removes the whole key, its members freed in the background. To be done when all of them are dead.
+    pub fn unlink(mut self) {
+        self.set.key_mut().unlink();
+        let TimedSet { ctx, name, set, .. } = self;
+        drop(set);
+        ctx.replicate(c"UNLINK", &[name]);
+        ctx.signal_modified(name);
+        ctx.notify(EventClass::Generic, c"del", name);
+    }
+
+    /// Closes the key and removes dead members, lowest first, until all `dead` ones are gone or `is_time_up` says so, which
+    /// is asked every [`CHUNK`] members. At least one member of the set must be live. Returns how many are gone.
+    pub fn sweep(self, dead: u64, mut is_time_up: impl FnMut() -> bool) -> u64 {
+        let TimedSet { ctx, name, set, .. } = self;
+        drop(set);
+        let mut gone = 0;
+        while gone < dead {
+            let chunk = (dead - gone).min(CHUNK);
+            ctx.remove_lowest(name, chunk);
+            gone += chunk;
+            if is_time_up() {
+                break;
+            }
+        }
+        // One command for all chunks: a replica does in one go what was done here in one slice.
+        let (first, last) = (OwnedStr::from_integer(0), OwnedStr::from_integer(i64::try_from(gone).unwrap_or(0) - 1));
+        ctx.replicate(c"ZREMRANGEBYRANK", &[name, first.as_str(), last.as_str()]);
+        ctx.signal_modified(name);
+        gone
+    }
+
     /// Removes members that are dead at `now`, lowest first, `most` of them at the most.
     pub fn trim(&mut self, now: Millis, most: usize) {
         let lowest: Vec<_> = self.set.range(Bound::From(f64::NEG_INFINITY), time::to_score(now)).take(most).collect();
@@ -175,11 +231,18 @@ impl<'a> TimedSet<'a> {
             return;
         }
         let is_empty = self.set.is_empty();
-        let TimedSet { ctx, name, set, put, removed, trimmed, .. } = self;
+        let was_missing = self.last.is_none();
+        let TimedSet { ctx, name, kind, set, put, removed, trimmed, .. } = self;
         drop(set);
         let effects = Effects { ctx, name, put: &put, removed: &removed, trimmed, expires, is_empty };
         effects.replicate();
-        effects.announce();
+        if kind == Kind::Expiring {
+            match is_empty {
+                true => sweeper::forget(ctx, name),
+                false => sweeper::note(ctx, name, effects.soonest(), was_missing),
+            }
+        }
+        sweeper::while_we_announce(|| effects.announce());
     }
 
     /// The highest score after the changes, read again only where it may have sunk.
@@ -214,6 +277,11 @@ struct Effects<'e, 'a> {
 }
 
 impl Effects<'_, '_> {
+    /// When the first of the members that were put expires.
+    fn soonest(&self) -> Option<Millis> {
+        self.put.iter().filter_map(|(_, score)| time::ceil_score(*score)).min()
+    }
+
     /// Native commands with absolute values. What is put comes first, so that no removal can empty the set, and lose its
     /// TTL, on the way.
     fn replicate(&self) {

@@ -17,7 +17,7 @@ impl Drop for Reply {
 }
 
 impl Context<'_> {
-    /// Runs a command that only reads. No handle may be open on its key.
+    /// Runs a command, without replicating it. No handle may be open on its key.
     fn call(self, command: &CStr, arguments: &[Str<'_>]) -> Option<Reply> {
         // SAFETY: format `v` takes an array of valid strings and its length.
         let reply = unsafe {
@@ -36,6 +36,14 @@ impl Context<'_> {
             unsafe { api!(RedisModule_CallReplyInteger(reply.0.as_ptr())) }
         });
         u64::try_from(count).unwrap_or(0)
+    }
+
+    /// Removes the `count` members of a sorted set with the lowest scores, here alone: replicating is the caller's.
+    /// O(log N + count).
+    pub fn remove_lowest(self, key: Str<'_>, count: u64) {
+        let Ok(last) = i64::try_from(count) else { return };
+        let (first, last) = (OwnedStr::from_integer(0), OwnedStr::from_integer(last - 1));
+        drop(self.call(c"ZREMRANGEBYRANK", &[key, first.as_str(), last.as_str()]));
     }
 
     /// The member of a sorted set at a rank. O(log N).

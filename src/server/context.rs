@@ -22,6 +22,15 @@ pub enum EventClass {
     Generic = raw::REDISMODULE_NOTIFY_GENERIC,
     /// `z`: sorted sets.
     SortedSet = raw::REDISMODULE_NOTIFY_ZSET,
+    /// `d`: modules.
+    Module = raw::REDISMODULE_NOTIFY_MODULE,
+}
+
+/// The server's clock, for the rare caller without a context.
+pub fn now() -> Millis {
+    // SAFETY: takes no arguments.
+    let now = unsafe { api!(RedisModule_Milliseconds()) };
+    u64::try_from(now).unwrap_or(0)
 }
 
 impl<'a> Context<'a> {
@@ -43,9 +52,7 @@ impl<'a> Context<'a> {
 
     /// The server's clock. A command reads it once.
     pub fn now(self) -> Millis {
-        // SAFETY: takes no arguments.
-        let now = unsafe { api!(RedisModule_Milliseconds()) };
-        u64::try_from(now).unwrap_or(0)
+        now()
     }
 
     /// A random number below `bound`, which is not 0; from the server's own generator.
@@ -67,6 +74,44 @@ impl<'a> Context<'a> {
     /// Whether the client speaks RESP3.
     pub fn is_resp3(self) -> bool {
         self.flags() & raw::REDISMODULE_CTX_FLAGS_RESP3 as c_int != 0
+    }
+
+    /// Whether this server may delete by itself what has expired: it is a master, not loading, and its writes are not
+    /// paused, as they are by CLIENT PAUSE and during a failover. (A write then ends the server by an assertion.)
+    pub fn may_write_by_itself(self) -> bool {
+        // SAFETY: takes no arguments.
+        self.is_master() && !self.is_loading() && unsafe { api!(RedisModule_AvoidReplicaTraffic()) } == 0
+    }
+
+    pub fn is_master(self) -> bool {
+        self.flags() & raw::REDISMODULE_CTX_FLAGS_MASTER as c_int != 0
+    }
+
+    pub fn is_loading(self) -> bool {
+        self.flags() & raw::REDISMODULE_CTX_FLAGS_LOADING as c_int != 0
+    }
+
+    /// Whether a child process saves the dataset: every page that is written meanwhile is copied.
+    pub fn has_child(self) -> bool {
+        self.flags() & raw::REDISMODULE_CTX_FLAGS_ACTIVE_CHILD as c_int != 0
+    }
+
+    /// The number of the database that keys are looked up in.
+    pub fn database(self) -> i32 {
+        // SAFETY: the context is valid.
+        unsafe { api!(RedisModule_GetSelectedDb(self.as_ptr())) }
+    }
+
+    /// Looks up keys in another database from now on; `false` if there is none of that number.
+    pub fn select(self, database: i32) -> bool {
+        // SAFETY: the context is valid.
+        unsafe { api!(RedisModule_SelectDb(self.as_ptr(), database)) == raw::REDISMODULE_OK as c_int }
+    }
+
+    /// Adds a sample to those that LATENCY shows, if it is at or above the server's threshold.
+    pub fn add_latency(self, event: &CStr, latency: Millis) {
+        // SAFETY: the name is a NUL-terminated constant.
+        unsafe { api!(RedisModule_LatencyAddSample(event.as_ptr(), i64::try_from(latency).unwrap_or(i64::MAX))) }
     }
 
     /// Sends a native command to the replicas and the AOF, and counts it as a change of the dataset.

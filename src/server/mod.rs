@@ -12,10 +12,15 @@ pub mod alloc;
 pub mod call;
 pub mod command;
 pub mod context;
+pub mod events;
+pub mod info;
 pub mod key;
 mod panic;
 pub mod reply;
+pub mod scan;
+pub mod shared;
 pub mod string;
+pub mod timer;
 pub mod zset;
 
 pub use api::missing;

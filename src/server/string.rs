@@ -15,6 +15,12 @@ pub struct Str<'a> {
 }
 
 impl<'a> Str<'a> {
+    /// # Safety
+    /// `string` must be null or a valid string of the server, and stay so, unchanged, for `'a`.
+    pub(super) unsafe fn from_raw(string: *mut RedisModuleString) -> Option<Str<'a>> {
+        NonNull::new(string).map(|string| Str { string, keeper: PhantomData })
+    }
+
     /// The arguments of a command, borrowed where the server keeps them.
     ///
     /// # Safety

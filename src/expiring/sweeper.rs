@@ -1,0 +1,347 @@
+//! Gives back the memory of members that have expired, in slices that no client feels.
+//!
+//! One timer is armed for the moment at which the next member of any set is due; with nothing due, none. A slice visits the
+//! sets that are due, longest overdue first, and ends when its time is up, which is looked at every few dozen deletions.
+//! While there is more, the next slice follows after a rest: catching up raises how often slices run, up to a share of
+//! one core, never how long one is. A set in which everything has expired goes in one step, and is freed in the background.
+//!
+//! It works only where it may ([`Context::may_write_by_itself`]), and takes the set's own word, at every visit, for
+//! what the set is and what has expired.
+
+use super::index::{Index, NEVER, Place};
+use super::patrol::Patrol;
+use super::timed_set::TimedSet;
+use crate::config;
+use crate::error::Error;
+use crate::model::time::{self, Millis};
+use crate::server::context::{self, EventClass};
+use crate::server::key::Mode;
+use crate::server::shared::Shared;
+use crate::server::timer::{Task, Timer};
+use crate::server::zset::Bound;
+use crate::server::{Context, OwnedStr, Str};
+use lazy_static::lazy_static;
+use redis_module::RedisLockIndicator;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// A set that loses members all the time is visited at most every so often: several at once are cheaper than each alone.
+const REVISIT: Millis = 10;
+
+/// How long after a plain command a set's marker is looked after: many commands in a row need it once.
+const HEAL: Millis = 100;
+
+/// How long to wait before looking again whether writes are allowed.
+const PAUSED: Millis = 100;
+
+/// The share of the duty that is left while a child process saves the dataset, since every page written is copied then.
+const GENTLY: u32 = 4;
+
+lazy_static! {
+    static ref SWEEPER: Shared<Sweeper> = Shared::new(Sweeper::default());
+}
+
+/// Set while we announce our own changes, which are no news to us.
+static ANNOUNCING: AtomicBool = AtomicBool::new(false);
+
+#[derive(Default)]
+struct Sweeper {
+    index: Index,
+    /// The armed timer, and when it fires.
+    timer: Option<(Timer, Millis)>,
+    patrol: Patrol,
+    figures: Figures,
+}
+
+/// What the sweeper has done, for INFO.
+#[derive(Clone, Copy, Default)]
+pub struct Figures {
+    pub members_expired: u64,
+    pub sets_expired: u64,
+    pub slices: u64,
+    pub longest_slice: Duration,
+    pub busy: Duration,
+    /// Dead members known to wait, in the set under way.
+    pub backlog: u64,
+}
+
+/// How things stand, for INFO.
+pub struct Status {
+    pub figures: Figures,
+    pub sets_tracked: usize,
+    pub sets_overdue: usize,
+    pub lag: Millis,
+    pub timer_armed: bool,
+    pub patrols_completed: u64,
+}
+
+pub fn status(holder: impl RedisLockIndicator) -> Status {
+    let now = context::now();
+    SWEEPER.with(holder, |sweeper| Status {
+        figures: sweeper.figures,
+        sets_tracked: sweeper.index.len(),
+        sets_overdue: sweeper.index.overdue(now),
+        lag: sweeper.index.next_due().map_or(0, |due| now.saturating_sub(due)),
+        timer_armed: sweeper.timer.is_some(),
+        patrols_completed: sweeper.patrol.completed(),
+    })
+}
+
+/// Runs `announce`, which tells the world of our own changes.
+pub(super) fn while_we_announce(announce: impl FnOnce()) {
+    ANNOUNCING.store(true, Ordering::Relaxed);
+    announce();
+    ANNOUNCING.store(false, Ordering::Relaxed);
+}
+
+pub(super) fn is_announcing() -> bool {
+    ANNOUNCING.load(Ordering::Relaxed)
+}
+
+/// Notes that a command has changed a set: members expire from `soonest` on. Of a set that was there before and is not
+/// tracked we do not know what else is in it, so it is visited at once.
+pub(super) fn note(ctx: Context<'_>, name: Str<'_>, soonest: Option<Millis>, is_new: bool) {
+    let soonest = soonest.filter(|&soonest| soonest < time::MAX).unwrap_or(NEVER);
+    change(ctx, |index, database| {
+        if !index.hasten(database, name.bytes(), soonest) {
+            index.track(database, name.bytes(), if is_new { soonest } else { 0 });
+        }
+    });
+}
+
+/// Notes that a set is gone.
+pub(super) fn forget(ctx: Context<'_>, name: Str<'_>) {
+    change(ctx, |index, database| index.forget(database, name.bytes()));
+}
+
+/// Notes that somebody may have changed a tracked set by plain commands.
+pub(super) fn touch(ctx: Context<'_>, name: Str<'_>) {
+    let database = ctx.database();
+    SWEEPER.with(ctx, |sweeper| {
+        if sweeper.index.touch(database, name.bytes(), ctx.now() + HEAL) {
+            sweeper.arm(ctx);
+        }
+    });
+}
+
+/// Notes that the marker of a set that is ours beyond doubt is off, and has to be set again.
+pub(super) fn heal(ctx: Context<'_>, name: Str<'_>) {
+    change(ctx, |index, database| {
+        if !index.touch(database, name.bytes(), 0) {
+            index.track(database, name.bytes(), NEVER);
+            index.touch(database, name.bytes(), 0);
+        }
+    });
+}
+
+pub(super) fn is_touched(ctx: Context<'_>, name: Str<'_>) -> bool {
+    let database = ctx.database();
+    SWEEPER.with(ctx, |sweeper| sweeper.index.is_touched(database, name.bytes()))
+}
+
+/// Changes the index, and arms the timer for what is due then.
+pub(super) fn change<R>(ctx: Context<'_>, change: impl FnOnce(&mut Index, i32) -> R) -> R {
+    let database = ctx.database();
+    SWEEPER.with(ctx, |sweeper| {
+        let result = change(&mut sweeper.index, database);
+        sweeper.arm(ctx);
+        result
+    })
+}
+
+/// Begins to walk through all keys as fast as slices allow: the dataset is new to us.
+pub fn patrol_now(ctx: Context<'_>) {
+    SWEEPER.with(ctx, |sweeper| {
+        sweeper.patrol.hurry();
+        sweeper.arm(ctx);
+    });
+}
+
+/// The server's housekeeping: a few steps of the patrol, and what else changed since (a setting, the role).
+pub(super) fn on_cron(ctx: Context<'_>) {
+    SWEEPER.with(ctx, |sweeper| {
+        if !ctx.is_loading() {
+            let Sweeper { patrol, index, .. } = sweeper;
+            patrol.stroll(ctx, index);
+        }
+        if config::sweeps() && ctx.is_master() {
+            sweeper.arm(ctx);
+        } else if !sweeper.patrol.is_hurrying() {
+            sweeper.disarm(ctx);
+        }
+    });
+}
+
+/// Stops for good, before the module goes.
+pub fn stop(ctx: Context<'_>) {
+    SWEEPER.with(ctx, |sweeper| sweeper.disarm(ctx));
+}
+
+impl Sweeper {
+    /// Arms the timer for the moment at which there is something to do, if it is not armed for an earlier one already.
+    fn arm(&mut self, ctx: Context<'_>) {
+        let is_armed_for = |due: Millis| self.timer.as_ref().is_some_and(|&(_, at)| at <= due);
+        let due = match self.index.next_due() {
+            _ if self.patrol.is_hurrying() => 0,
+            Some(due) if is_armed_for(due) => return,
+            Some(due) if config::sweeps() && ctx.is_master() => due,
+            _ => return,
+        };
+        // What is overdue already waits for a timer that is armed.
+        let now = ctx.now();
+        if !is_armed_for(due.max(now + 1)) {
+            self.arm_in(ctx, due.saturating_sub(now).max(1));
+        }
+    }
+
+    fn arm_in(&mut self, ctx: Context<'_>, delay: Millis) {
+        self.disarm(ctx);
+        let at = ctx.now() + delay;
+        self.timer = Some((Timer::arm::<Slice>(ctx, delay), at));
+    }
+
+    fn disarm(&mut self, ctx: Context<'_>) {
+        if let Some((timer, _)) = self.timer.take() {
+            timer.stop(ctx);
+        }
+    }
+}
+
+/// What the timer does.
+struct Slice;
+
+impl Task for Slice {
+    fn run(ctx: Context<'_>) {
+        // The timer has fired: from here on it is not to be stopped any more.
+        SWEEPER.with(ctx, |sweeper| sweeper.timer = None);
+        let started = Instant::now();
+        let budget = config::slice();
+        let is_time_up = || started.elapsed() >= budget;
+        if config::sweeps() && ctx.may_write_by_itself() {
+            while let Some(visit) = next_visit(ctx) {
+                visit_set(ctx, &visit, &is_time_up);
+                if is_time_up() {
+                    break;
+                }
+            }
+        }
+        let busy = SWEEPER.with(ctx, |sweeper| {
+            let Sweeper { patrol, index, .. } = sweeper;
+            patrol.hurry_on(ctx, index, &is_time_up);
+            let busy = started.elapsed();
+            sweeper.figures.slices += 1;
+            sweeper.figures.busy += busy;
+            sweeper.figures.longest_slice = sweeper.figures.longest_slice.max(busy);
+            sweeper.arm_after(ctx, busy);
+            busy
+        });
+        ctx.add_latency(c"zeitset-sweep", u64::try_from(busy.as_millis()).unwrap_or(0));
+    }
+}
+
+impl Sweeper {
+    /// Arms the timer after a slice that took `busy`: with more to do, after a rest that keeps to the duty.
+    fn arm_after(&mut self, ctx: Context<'_>, busy: Duration) {
+        let now = ctx.now();
+        let is_due = config::sweeps() && self.index.next_due().is_some_and(|due| due <= now);
+        if is_due && !ctx.may_write_by_itself() {
+            self.arm_in(ctx, PAUSED);
+        } else if is_due || self.patrol.is_hurrying() {
+            let duty = if ctx.has_child() { config::max_duty().div_ceil(GENTLY) } else { config::max_duty() };
+            let rest = busy.saturating_mul(100 - duty) / duty;
+            self.arm_in(ctx, u64::try_from(rest.as_millis()).unwrap_or(PAUSED).max(1));
+        } else {
+            self.arm(ctx);
+        }
+    }
+}
+
+/// A set whose visit is due.
+struct Visit {
+    place: Place,
+    is_touched: bool,
+}
+
+fn next_visit(ctx: Context<'_>) -> Option<Visit> {
+    let now = ctx.now();
+    SWEEPER.with(ctx, |sweeper| {
+        let (place, _) = sweeper.index.first_due(now)?;
+        let is_touched = sweeper.index.is_touched(place.database, &place.key);
+        Some(Visit { place, is_touched })
+    })
+}
+
+/// Deletes what has expired in one set, and notes when to come again.
+fn visit_set(ctx: Context<'_>, visit: &Visit, is_time_up: impl Fn() -> bool) {
+    let Place { database, key } = &visit.place;
+    let name = OwnedStr::new(key);
+    let next = match ctx.select(*database) {
+        true => sweep_set(ctx, name.as_str(), visit.is_touched, is_time_up).unwrap_or(None),
+        false => None,
+    };
+    SWEEPER.with(ctx, |sweeper| match next {
+        Some(due) => sweeper.index.track(*database, key, due),
+        None => sweeper.index.forget(*database, key),
+    });
+}
+
+/// Deletes what has expired in one set. Returns when it is next worth a visit: `None` when it is gone, or none of ours.
+fn sweep_set(
+    ctx: Context<'_>,
+    name: Str<'_>,
+    is_touched: bool,
+    is_time_up: impl Fn() -> bool,
+) -> Result<Option<Millis>, Error> {
+    let now = ctx.now();
+    let mut set = TimedSet::to_sweep(ctx, name, is_touched)?;
+    let Some(highest) = set.highest() else { return Ok(None) };
+    let now_score = time::to_score(now);
+    if highest <= now_score {
+        let members = set.len();
+        while_we_announce(|| {
+            set.unlink();
+            ctx.notify(EventClass::Module, c"zexp.expired", name);
+        });
+        count_expired(ctx, members, 0, 1);
+        return Ok(None);
+    }
+    let first = set.range(Bound::From(f64::NEG_INFINITY), f64::INFINITY).next().map_or(highest, |first| first.score);
+    if first > now_score {
+        // Nothing is dead; but the marker may be off.
+        set.commit();
+        return Ok(Some(visit_at(first, now)));
+    }
+    let members = set.len();
+    let (set, live) = set.live_count(Mode::Write, now);
+    let dead = members - live;
+    let mut gone = 0;
+    while_we_announce(|| {
+        gone = set.sweep(dead, is_time_up);
+        ctx.notify(EventClass::Module, c"zexp.expired", name);
+    });
+    count_expired(ctx, gone, dead - gone, 0);
+    if gone < dead {
+        // Still the longest overdue.
+        return Ok(Some(0));
+    }
+    let mut set = TimedSet::to_sweep(ctx, name, is_touched)?;
+    let first = set.live(now).next().map_or(highest, |first| first.score);
+    set.commit();
+    Ok(Some(visit_at(first, now)))
+}
+
+/// When a set is next worth a visit whose first member expires at `first`.
+fn visit_at(first: f64, now: Millis) -> Millis {
+    match time::ceil_score(first) {
+        Some(expiry) if expiry < time::MAX => expiry.max(now + REVISIT),
+        _ => NEVER,
+    }
+}
+
+fn count_expired(ctx: Context<'_>, members: u64, backlog: u64, sets: u64) {
+    SWEEPER.with(ctx, |sweeper| {
+        sweeper.figures.members_expired += members;
+        sweeper.figures.sets_expired += sets;
+        sweeper.figures.backlog = backlog;
+    });
+}

@@ -1,0 +1,68 @@
+//! What we learn from the server's events: sets that come, go, move, or are changed by plain commands.
+//!
+//! Handlers only note what happened; nothing is ever written from within one. They are called for everybody's keys, so
+//! what most events need is one look into the index.
+
+use super::patrol::next_visit;
+use super::sweeper;
+use crate::model::marker::Kind;
+use crate::model::time::{self, Millis};
+use crate::server::Context;
+use crate::server::Str;
+use crate::server::events::{KeyEvent, Listener, ServerEvent};
+use crate::server::key::{Key, Mode};
+use crate::server::zset::SortedSet;
+
+/// How far the TTL of a set that was just restored may be off the marker: MIGRATE sends it as remaining time.
+const RESTORED: Millis = 1000;
+
+/// Listens for as long as the module is loaded.
+pub struct Watch;
+
+impl Listener for Watch {
+    fn on_key(ctx: Context<'_>, event: &KeyEvent<'_>) {
+        if sweeper::is_announcing() {
+            return;
+        }
+        match event.name {
+            _ if event.of_sorted_set => sweeper::touch(ctx, event.key),
+            b"del" | b"expired" | b"evicted" | b"rename_from" | b"move_from" | b"persist" => {
+                sweeper::forget(ctx, event.key);
+            }
+            b"expire" => look(ctx, event.key, 0),
+            b"restore" => look(ctx, event.key, RESTORED),
+            b"rename_to" | b"copy_to" | b"move_to" => look(ctx, event.key, 0),
+            _ => {}
+        }
+    }
+
+    fn on_server(ctx: Context<'_>, event: ServerEvent) {
+        match event {
+            ServerEvent::BecameMaster | ServerEvent::Loaded => sweeper::patrol_now(ctx),
+            ServerEvent::BecameReplica => sweeper::stop(ctx),
+            ServerEvent::Flushed(database) => sweeper::change(ctx, |index, _| index.forget_database(database)),
+            ServerEvent::Swapped(one, other) => sweeper::change(ctx, |index, _| index.swap(one, other)),
+            ServerEvent::Cron => sweeper::on_cron(ctx),
+        }
+    }
+}
+
+/// Looks what a key is now, and tracks it if it is an expiring set, or if it is one but for `tolerance` ms of its TTL.
+/// If it is none, then somebody has said so (EXPIRE), and it is forgotten.
+fn look(ctx: Context<'_>, name: Str<'_>, tolerance: Millis) {
+    let now = ctx.now();
+    let Some(mut set) = SortedSet::new(Key::open(ctx, name, Mode::Glance)) else {
+        return sweeper::forget(ctx, name);
+    };
+    let found = next_visit(&mut set);
+    let ttl = set.key().expires_at();
+    let is_nearly = set.last().is_some_and(|last| {
+        last.score > time::to_score(now) && Kind::Expiring.nearly_holds(last.score, ttl, tolerance)
+    });
+    drop(set);
+    match found {
+        Some(due) => sweeper::change(ctx, |index, database| index.track(database, name.bytes(), due)),
+        None if is_nearly => sweeper::heal(ctx, name),
+        None => sweeper::forget(ctx, name),
+    }
+}

@@ -1,0 +1,102 @@
+//! What the server tells of by itself: keyspace events and server events.
+
+use super::context::Context;
+use super::string::Str;
+use redis_module::raw::{
+    self, RedisModuleCtx, RedisModuleEvent, RedisModuleFlushInfo, RedisModuleString, RedisModuleSwapDbInfo,
+};
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// A change of a key, by whomever.
+pub struct KeyEvent<'a> {
+    pub name: &'a [u8],
+    pub key: Str<'a>,
+    /// Whether it is about the value of a sorted set.
+    pub of_sorted_set: bool,
+}
+
+/// A change of the whole server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServerEvent {
+    /// This server is a master from now on.
+    BecameMaster,
+    BecameReplica,
+    /// A dataset has been loaded, from a file or from a master.
+    Loaded,
+    /// A database is empty; `None`: all of them.
+    Flushed(Option<i32>),
+    Swapped(i32, i32),
+    /// The server's housekeeping, `hz` times a second.
+    Cron,
+}
+
+/// Who listens.
+pub trait Listener {
+    fn on_key(ctx: Context<'_>, event: &KeyEvent<'_>);
+    fn on_server(ctx: Context<'_>, event: ServerEvent);
+}
+
+/// Begins to listen, until the module is unloaded.
+pub fn listen<L: Listener>(ctx: Context<'_>) {
+    let classes = raw::REDISMODULE_NOTIFY_GENERIC
+        | raw::REDISMODULE_NOTIFY_ZSET
+        | raw::REDISMODULE_NOTIFY_EXPIRED
+        | raw::REDISMODULE_NOTIFY_EVICTED;
+    // SAFETY: the context is that of the module's loading; the callback lives as long as the module.
+    unsafe { api!(RedisModule_SubscribeToKeyspaceEvents(ctx.as_ptr(), classes, Some(key_event::<L>))) };
+    for id in [
+        raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED,
+        raw::REDISMODULE_EVENT_LOADING,
+        raw::REDISMODULE_EVENT_FLUSHDB,
+        raw::REDISMODULE_EVENT_SWAPDB,
+        raw::REDISMODULE_EVENT_CRON_LOOP,
+    ] {
+        let event = RedisModuleEvent { id, dataver: 1 };
+        // SAFETY: as above; a server that does not know the event answers an error, and never calls.
+        unsafe { api!(RedisModule_SubscribeToServerEvent(ctx.as_ptr(), event, Some(server_event::<L>))) };
+    }
+}
+
+unsafe extern "C" fn key_event<L: Listener>(
+    ctx: *mut RedisModuleCtx,
+    class: c_int,
+    name: *const c_char,
+    key: *mut RedisModuleString,
+) -> c_int {
+    // SAFETY: the server passes a context, a NUL-terminated name and a key that last as long as this call.
+    let (ctx, name, key) = unsafe { (Context::from_raw(ctx), CStr::from_ptr(name), Str::from_raw(key)) };
+    if let Some(key) = key {
+        let event = KeyEvent { name: name.to_bytes(), key, of_sorted_set: class & raw::REDISMODULE_NOTIFY_ZSET != 0 };
+        let _ = catch_unwind(AssertUnwindSafe(|| L::on_key(ctx, &event)));
+    }
+    raw::REDISMODULE_OK as c_int
+}
+
+unsafe extern "C" fn server_event<L: Listener>(
+    ctx: *mut RedisModuleCtx,
+    event: RedisModuleEvent,
+    detail: u64,
+    data: *mut c_void,
+) {
+    // SAFETY: the server passes a context that lasts as long as this call.
+    let ctx = unsafe { Context::from_raw(ctx) };
+    let event = match (event.id, detail) {
+        (raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED, 0) => ServerEvent::BecameMaster,
+        (raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED, _) => ServerEvent::BecameReplica,
+        (raw::REDISMODULE_EVENT_LOADING, raw::REDISMODULE_SUBEVENT_LOADING_ENDED) => ServerEvent::Loaded,
+        (raw::REDISMODULE_EVENT_FLUSHDB, raw::REDISMODULE_SUBEVENT_FLUSHDB_END) => {
+            // SAFETY: for this event the server passes this structure.
+            let info = unsafe { &*data.cast::<RedisModuleFlushInfo>() };
+            ServerEvent::Flushed(u32::try_from(info.dbnum).is_ok().then_some(info.dbnum))
+        }
+        (raw::REDISMODULE_EVENT_SWAPDB, _) => {
+            // SAFETY: for this event the server passes this structure.
+            let info = unsafe { &*data.cast::<RedisModuleSwapDbInfo>() };
+            ServerEvent::Swapped(info.dbnum_first, info.dbnum_second)
+        }
+        (raw::REDISMODULE_EVENT_CRON_LOOP, _) => ServerEvent::Cron,
+        _ => return,
+    };
+    let _ = catch_unwind(AssertUnwindSafe(|| L::on_server(ctx, event)));
+}
