@@ -32,6 +32,8 @@ pub enum Error {
     NotAnInteger,
     OutOfRange,
     NotPositive,
+    /// `numkeys` is not a positive number.
+    NumKeys,
     /// A limit or a cost outside its range.
     Units,
     /// PRECISION coarser than the window it divides.
@@ -71,6 +73,7 @@ impl Error {
             Error::NotAnInteger => c"ERR value is not an integer or out of range",
             Error::OutOfRange => c"ERR value is out of range",
             Error::NotPositive => c"ERR value is out of range, must be positive",
+            Error::NumKeys => c"ERR numkeys should be greater than 0",
             Error::Units => c"ERR value is out of range: a limit is 1 to 2^53-1 units, a cost 0 to 2^53-1",
             Error::Precision => c"ERR PRECISION must not exceed the window",
             Error::ScoreNotATime => {

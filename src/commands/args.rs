@@ -49,6 +49,15 @@ impl<'a> Args<'a> {
         Ok(first)
     }
 
+    /// `numkeys key [key ...]`: one key at least. Errors as ZMPOP has them.
+    pub fn keys(&mut self) -> Result<&'a [Str<'a>], Error> {
+        let numkeys = integer(self.string()?.bytes()).filter(|&numkeys| numkeys > 0).ok_or(Error::NumKeys)?;
+        let (keys, rest) =
+            usize::try_from(numkeys).ok().and_then(|count| self.rest.split_at_checked(count)).ok_or(Error::Syntax)?;
+        self.rest = rest;
+        Ok(keys)
+    }
+
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }

@@ -3,8 +3,9 @@
 use super::context::Context;
 use super::string::Str;
 use crate::error::Error;
+use crate::model::time::digits;
 use redis_module::raw::{self, RedisModuleCommandArg, RedisModuleCommandKeySpec, RedisModuleCtx, RedisModuleString};
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, CString, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{null, null_mut};
 
@@ -36,6 +37,16 @@ pub struct Spec {
 pub enum Keys {
     /// The first one.
     First(Access),
+    /// As many as the first argument says, right after it: `numkeys key [key ...]`.
+    Counted(Access),
+}
+
+impl Keys {
+    const fn access(self) -> Access {
+        match self {
+            Keys::First(access) | Keys::Counted(access) => access,
+        }
+    }
 }
 
 /// What a command does to its keys.
@@ -155,12 +166,43 @@ unsafe extern "C" fn enter<C: Command>(
     // SAFETY: the server passes a context that lasts as long as this call.
     let ctx = unsafe { Context::from_raw(ctx) };
     // SAFETY: the server keeps the arguments alive and unchanged as long as this call.
-    let arguments = unsafe { Str::arguments(argv, argc) };
-    let outcome = catch_unwind(AssertUnwindSafe(|| C::run(ctx, arguments.get(1..).unwrap_or_default())));
+    let arguments = unsafe { Str::arguments(argv, argc) }.get(1..).unwrap_or_default();
+    if let Keys::Counted(access) = C::SPEC.keys
+        && ctx.asks_for_key_positions()
+    {
+        ctx.tell_key_positions(counted_keys(arguments), access);
+        return raw::REDISMODULE_OK as c_int;
+    }
+    let outcome = catch_unwind(AssertUnwindSafe(|| C::run(ctx, arguments)));
     if let Err(error) = outcome.unwrap_or(Err(Error::Internal)) {
         ctx.reply_error(error);
     }
     raw::REDISMODULE_OK as c_int
+}
+
+/// How many keys stand behind `numkeys`. 0 where it is no number, not positive, or more than there are arguments: the
+/// server then finds no keys, and the command itself answers the error.
+fn counted_keys(arguments: &[Str<'_>]) -> usize {
+    let Some((numkeys, rest)) = arguments.split_first() else { return 0 };
+    let keys = digits(numkeys.bytes()).and_then(|keys| usize::try_from(keys).ok());
+    keys.filter(|&keys| keys <= rest.len()).unwrap_or(0)
+}
+
+impl Context<'_> {
+    /// Whether the server calls a command only to learn which of its arguments are keys.
+    fn asks_for_key_positions(self) -> bool {
+        // SAFETY: the context is that of the call under way.
+        unsafe { api!(RedisModule_IsKeysPositionRequest(self.as_ptr())) != 0 }
+    }
+
+    /// The answer to that: `count` keys, the first one right after `numkeys`.
+    fn tell_key_positions(self, count: usize, access: Access) {
+        const FIRST: usize = 2;
+        for position in (FIRST..FIRST + count).filter_map(|position| c_int::try_from(position).ok()) {
+            // SAFETY: as above, and the position is that of an argument.
+            unsafe { api!(RedisModule_KeyAtPosWithFlags(self.as_ptr(), position, access.flags() as c_int)) };
+        }
+    }
 }
 
 /// A command that the server would not take.
@@ -178,15 +220,18 @@ pub fn register_module(ctx: Context<'_>, table: &[Entry]) -> Result<(), Refused>
 
 fn register(ctx: Context<'_>, entry: &Entry) -> Option<()> {
     let spec = entry.spec;
-    let Keys::First(_) = spec.keys;
-    let (first, last, step) = (1, 1, 1);
+    let (first, last, step) = match spec.keys {
+        Keys::First(_) => (1, 1, 1),
+        Keys::Counted(_) => (0, 0, 0),
+    };
+    let flags = flags(spec);
     // SAFETY: the context is that of the module's loading; the strings are NUL-terminated constants.
     let status = unsafe {
         api!(RedisModule_CreateCommand(
             ctx.as_ptr(),
             spec.name.as_ptr(),
             Some(entry.handler),
-            spec.flags.as_ptr(),
+            flags.as_ptr(),
             first,
             last,
             step
@@ -202,6 +247,16 @@ fn register(ctx: Context<'_>, entry: &Entry) -> Option<()> {
         is_ok(unsafe { api!(RedisModule_SetCommandACLCategories(command, c"sortedset".as_ptr())) })?;
     }
     Some(())
+}
+
+/// The flags as the server takes them. A command with counted keys is asked for their positions, beside being described
+/// by a key spec: a cluster of Redis 7.0 redirects by the answer, and cannot by the spec.
+fn flags(spec: &Spec) -> CString {
+    let mut flags = spec.flags.to_bytes().to_vec();
+    if let Keys::Counted(_) = spec.keys {
+        flags.extend_from_slice(b" getkeys-api");
+    }
+    CString::new(flags).expect("flags hold no NUL")
 }
 
 fn is_ok(status: c_int) -> Option<()> {
@@ -276,13 +331,24 @@ fn no_key_spec() -> RedisModuleCommandKeySpec {
 }
 
 fn key_spec(keys: Keys) -> RedisModuleCommandKeySpec {
-    let Keys::First(access) = keys;
     let mut spec = no_key_spec();
-    spec.flags = access.flags();
+    spec.flags = keys.access().flags();
     spec.begin_search_type = raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INDEX;
     spec.bs.index.pos = 1;
-    spec.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE;
-    spec.fk.range.lastkey = 0;
-    spec.fk.range.keystep = 1;
+    match keys {
+        Keys::First(_) => {
+            spec.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE;
+            spec.fk.range.lastkey = 0;
+            spec.fk.range.keystep = 1;
+        }
+        Keys::Counted(_) => {
+            spec.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_KEYNUM;
+            // SAFETY: the union holds plain integers, of which this is the variant just named.
+            let keynum = unsafe { &mut spec.fk.keynum };
+            keynum.keynumidx = 0;
+            keynum.firstkey = 1;
+            keynum.keystep = 1;
+        }
+    }
     spec
 }
