@@ -36,6 +36,8 @@ pub enum Error {
     NumKeys,
     /// A limit or a cost outside its range.
     Units,
+    /// A key given more than once where each has a limit of its own.
+    KeyNamedTwice,
     /// PRECISION coarser than the window it divides.
     Precision,
     /// A score that is no time.
@@ -75,6 +77,7 @@ impl Error {
             Error::NotPositive => c"ERR value is out of range, must be positive",
             Error::NumKeys => c"ERR numkeys should be greater than 0",
             Error::Units => c"ERR value is out of range: a limit is 1 to 2^53-1 units, a cost 0 to 2^53-1",
+            Error::KeyNamedTwice => c"ERR a key is named twice",
             Error::Precision => c"ERR PRECISION must not exceed the window",
             Error::ScoreNotATime => {
                 c"ERR a score is not a time: scores must be finite, not negative, and at most 2^53-1 ms"

@@ -1,6 +1,6 @@
 //! The section `zeitset` of INFO.
 
-use crate::expiring::sweeper;
+use crate::expiring::{limit, sweeper};
 use crate::server::info::{Info, Report};
 
 /// What INFO says of the module.
@@ -22,6 +22,11 @@ impl Report for Zeitset {
         info.field(c"sweep_cpu_us", micros(figures.busy));
         info.field(c"sweep_timer_armed", u64::from(timer_armed));
         info.field(c"patrols_completed", patrols_completed);
+
+        let limit::Figures { allowed, denied, units } = limit::figures();
+        info.field(c"checks_allowed", allowed);
+        info.field(c"checks_denied", denied);
+        info.field(c"units_taken", units);
     }
 }
 

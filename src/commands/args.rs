@@ -108,6 +108,11 @@ impl<'a> Args<'a> {
         time::parse(self.value()?.bytes(), Unit::Seconds).ok_or(Error::Instant)
     }
 
+    /// A Unix time that is in milliseconds even without a unit: one that a reply of ours gave.
+    pub fn instant_ms(&mut self) -> Result<Millis, Error> {
+        time::parse(self.value()?.bytes(), Unit::Milliseconds).ok_or(Error::Instant)
+    }
+
     /// A limit: 1 to 2^53-1.
     pub fn limit(&mut self) -> Result<u64, Error> {
         self.units().and_then(|units| if units == 0 { Err(Error::Units) } else { Ok(units) })

@@ -21,5 +21,8 @@ pub const TABLE: &[Entry] = &[
     Entry::of::<zexp::ttl::Pttl>(),
     Entry::of::<zexp::ttl::Ttl>(),
     Entry::of::<zrl::check::Check>(),
+    Entry::of::<zrl::mcheck::MCheck>(),
     Entry::of::<zrl::peek::Peek>(),
+    Entry::of::<zrl::refund::Refund>(),
+    Entry::of::<zrl::throttle::Throttle>(),
 ];

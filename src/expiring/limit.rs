@@ -4,12 +4,13 @@ use super::timed_set::{Member, TimedSet};
 use crate::error::Error;
 use crate::model::limit::leaky::{Bucket, Level};
 use crate::model::limit::window::{Entry, Ledger, Run};
-use crate::model::limit::{Change, Foreign};
+use crate::model::limit::{self, Change, Foreign, Rewrite};
 use crate::model::marker::{Kind, TOLERANCE};
 use crate::model::time::{self, Millis};
 use crate::server::key::{Key, Mode};
 use crate::server::zset::{Bound, Element, SortedSet};
 use crate::server::{Context, OwnedStr, Str};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Dead entries wait until so many have gathered: they do not count, so they need not go at once, and one removal for
 /// many is cheaper than many.
@@ -56,9 +57,44 @@ impl<'a> LimitSet<'a> {
         }
     }
 
+    /// Writes entries anew.
+    pub fn rewrite(&mut self, rewrite: Rewrite) {
+        let ours = |member: &limit::member::Member| Member::Ours(OwnedStr::new(member.as_bytes()));
+        for (score, member) in &rewrite.put {
+            self.0.put(ours(member), *score);
+        }
+        for member in &rewrite.gone {
+            self.0.remove(ours(member));
+        }
+    }
+
+    /// See [`TimedSet::commit`]: a denied check, which changed nothing, leaves no trace.
     pub fn commit(self) {
         self.0.commit();
     }
+}
+
+static ALLOWED: AtomicU64 = AtomicU64::new(0);
+static DENIED: AtomicU64 = AtomicU64::new(0);
+static UNITS: AtomicU64 = AtomicU64::new(0);
+
+/// What all limits have said, for INFO.
+pub struct Figures {
+    pub allowed: u64,
+    pub denied: u64,
+    /// Units taken.
+    pub units: u64,
+}
+
+pub fn figures() -> Figures {
+    let [allowed, denied, units] = [&ALLOWED, &DENIED, &UNITS].map(|figure| figure.load(Ordering::Relaxed));
+    Figures { allowed, denied, units }
+}
+
+/// Counts a check: `Some(units taken)` if it was allowed.
+pub fn count(taken: Option<u64>) {
+    if taken.is_some() { &ALLOWED } else { &DENIED }.fetch_add(1, Ordering::Relaxed);
+    UNITS.fetch_add(taken.unwrap_or(0), Ordering::Relaxed);
 }
 
 /// Whether a key is a rate limit beyond doubt: by its TTL and by its entries.
@@ -98,6 +134,10 @@ impl Ledger for LimitSet<'_> {
 
     fn last(&mut self) -> Result<Option<Entry>, Foreign> {
         self.0.last().map(entry).transpose()
+    }
+
+    fn all_from(&mut self, at: Millis) -> Result<Vec<Entry>, Foreign> {
+        self.0.range(Bound::From(time::to_score(at)), f64::INFINITY).map(|element| entry(&element)).collect()
     }
 }
 

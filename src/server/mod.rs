@@ -8,6 +8,7 @@
 #[macro_use]
 mod api;
 
+#[cfg(not(test))]
 pub mod alloc;
 pub mod call;
 pub mod command;

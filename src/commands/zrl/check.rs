@@ -3,9 +3,9 @@
 //! Takes units from a limit if they fit, in one step. A denied check writes nothing (but see
 //! [`settlement`](crate::model::limit::Assessed::settlement)), so nobody is locked out by trying.
 
-use super::{ARGUMENTS, Request, reply};
+use super::{ARGUMENTS, Request, charge, refuse, reply};
 use crate::error::Error;
-use crate::expiring::limit::LimitSet;
+use crate::expiring::limit::{self, LimitSet};
 use crate::model::limit::assess;
 use crate::server::command::{Access, Command, Keys, Spec};
 use crate::server::key::Mode;
@@ -30,13 +30,13 @@ impl Command for Check {
         let Request { key, policy, cost } = Request::parse(arguments, now)?;
         let mut limit = LimitSet::open(ctx, key, Mode::Write, now)?;
         let assessed = assess(policy, now, cost, &mut limit)?;
-        let (verdict, change) = match assessed.verdict() {
-            verdict if verdict.allowed => assessed.charge(),
-            verdict => (verdict, assessed.settlement()),
+        let verdict = if assessed.verdict().allowed {
+            limit::count(Some(cost));
+            charge(&mut limit, &assessed, now)
+        } else {
+            limit::count(None);
+            refuse(&mut limit, &assessed, now)
         };
-        if let Some(change) = change {
-            limit.apply(now, change, assessed.live_entries());
-        }
         limit.commit();
         reply(ctx, &verdict);
         Ok(())

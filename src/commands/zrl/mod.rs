@@ -1,11 +1,15 @@
 //! ZRL: rate limits. What the commands share: how a policy is written, and the six fields of a reply.
 
 pub mod check;
+pub mod mcheck;
 pub mod peek;
+pub mod refund;
+pub mod throttle;
 
 use super::args::{Args, once};
 use crate::error::Error;
-use crate::model::limit::{Algorithm, Policy, Verdict};
+use crate::expiring::limit::LimitSet;
+use crate::model::limit::{Algorithm, Assessed, Policy, Verdict};
 use crate::model::time::{self, Millis};
 use crate::server::command::Arg;
 use crate::server::{Context, Str};
@@ -113,6 +117,23 @@ impl<'a> Request<'a> {
         let options = Options::parse(&mut args)?;
         Ok(Request { key, policy: options.policy(quota, now)?, cost: options.cost })
     }
+}
+
+/// Takes the units that fit.
+fn charge(limit: &mut LimitSet<'_>, assessed: &Assessed, now: Millis) -> Verdict {
+    let (verdict, change) = assessed.charge();
+    if let Some(change) = change {
+        limit.apply(now, change, assessed.live_entries());
+    }
+    verdict
+}
+
+/// Takes nothing, and writes nothing but what is owed.
+fn refuse(limit: &mut LimitSet<'_>, assessed: &Assessed, now: Millis) -> Verdict {
+    if let Some(change) = assessed.settlement() {
+        limit.apply(now, change, assessed.live_entries());
+    }
+    assessed.verdict()
 }
 
 /// Replies the six fields.

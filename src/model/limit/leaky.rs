@@ -9,7 +9,7 @@
 //! gives back that number exactly, and all arithmetic is done on whole numbers.
 
 use super::member::{Member, number, split};
-use super::{Change, Foreign, MAX_UNITS, RetryAfter, Verdict};
+use super::{Change, Foreign, MAX_UNITS, RetryAfter, Rewrite, Verdict};
 use crate::model::time::{self, Millis};
 
 /// Scores are stored in steps of 1/1024 ms: a power of two, so exact in a double until the year 2248. Two takers of one
@@ -78,11 +78,25 @@ impl Level {
         (ahead * i128::from(self.rate.units) + i128::from(self.taken) * i128::from(self.rate.per)).max(0)
     }
 
-    /// Gives back up to `units` that were charged until `until` (whole ms, as a call's reply said).
-    /// Returns the level after it, `None` for an empty bucket, and the units given back.
-    pub fn refund(self, now: Millis, units: u64, until: Millis) -> (Option<Level>, u64) {
+    /// See [`super::refund`]; `until` is in whole ms, as a call's reply said.
+    pub(super) fn refund(self, now: Millis, units: u64, until: Millis) -> (u64, Rewrite) {
+        let (back, left) = self.give_back(now, units, until);
+        let member = self.member();
+        let rewrite = match left {
+            _ if back == 0 => Rewrite::default(),
+            None => Rewrite { gone: vec![member], put: Vec::new() },
+            Some(left) => Rewrite {
+                gone: (left.member() != member).then_some(member).into_iter().collect(),
+                put: vec![(left.score(), left.member())],
+            },
+        };
+        (back, rewrite)
+    }
+
+    /// The units given back, and the level after it: `None` for an empty bucket.
+    fn give_back(self, now: Millis, units: u64, until: Millis) -> (u64, Option<Level>) {
         if until <= now || until > self.empty_at() {
-            return (Some(self), 0);
+            return (0, Some(self));
         }
         let per = i128::from(self.rate.per);
         let ahead = i128::from(until - now) * i128::from(self.rate.units);
@@ -97,11 +111,11 @@ impl Level {
                 Some(Level { since: now + u64::try_from(wait).unwrap_or(0), taken: 0, rate: self.rate })
             }
         };
-        (level, back)
+        (back, level)
     }
 
     /// The entry that holds this level, in place of all others.
-    pub fn change(self) -> Change {
+    fn change(self) -> Change {
         Change { replaces_from: Some(0.0), score: self.score(), member: self.member() }
     }
 }

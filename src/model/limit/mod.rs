@@ -89,9 +89,34 @@ pub struct Change {
     pub member: Member,
 }
 
+/// Some entries of a limit written anew: `gone` are members that are no more, `put` members with their new scores.
+/// No member is in both.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rewrite {
+    pub gone: Vec<Member>,
+    pub put: Vec<(f64, Member)>,
+}
+
 /// An entry that is not of the kind the algorithm writes: the set is no limit, or one of another algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Foreign;
+
+/// Gives back up to `units` of those that one call took, which come back at `until`. Returns how many, and what is to be
+/// written. Never more than are held there: none if they have come back by themselves.
+///
+/// O(log N), and for SLIDING O(M log N) with M the number of entries that come back later.
+pub fn refund(
+    now: Millis,
+    units: u64,
+    until: Millis,
+    key: &mut (impl window::Ledger + leaky::Bucket),
+) -> Result<(u64, Rewrite), Foreign> {
+    match key.level() {
+        Ok(Some(level)) => Ok(level.refund(now, units, until)),
+        Ok(None) => Ok((0, Rewrite::default())),
+        Err(Foreign) => window::refund(now, units, until, key),
+    }
+}
 
 /// A limit as it is now, and what a call for some units would do to it.
 #[derive(Clone, Copy, Debug)]

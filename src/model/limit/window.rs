@@ -11,8 +11,9 @@
 //! which takes two look-ups whatever the costs: no sum, no counter key, no random member names.
 
 use super::member::{Member, number, split};
-use super::{Algorithm, Change, Foreign, MAX_UNITS, Policy, RetryAfter, Verdict};
+use super::{Algorithm, Change, Foreign, MAX_UNITS, Policy, RetryAfter, Rewrite, Verdict};
 use crate::model::time::{self, Millis};
+use std::collections::HashSet;
 
 /// Consecutive unit numbers `start .. start + units`. Numbers wrap around at 2^64; only their distances matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +61,9 @@ pub trait Ledger {
 
     /// The entry that comes back last.
     fn last(&mut self) -> Result<Option<Entry>, Foreign>;
+
+    /// All entries that come back at or after `at`, in order.
+    fn all_from(&mut self, at: Millis) -> Result<Vec<Entry>, Foreign>;
 }
 
 impl Policy {
@@ -147,6 +151,36 @@ fn moment_when_back(needed: u64, first: Entry, last: Entry, ledger: &mut impl Le
         }
     }
     Ok(found)
+}
+
+/// See [`super::refund`].
+///
+/// Runs must stay contiguous, so all that comes back later is numbered anew. A refund mostly follows soon after its
+/// charge, when there is little of that.
+pub(super) fn refund(
+    now: Millis,
+    units: u64,
+    until: Millis,
+    ledger: &mut impl Ledger,
+) -> Result<(u64, Rewrite), Foreign> {
+    let nothing = Ok((0, Rewrite::default()));
+    if until <= now || units == 0 {
+        return nothing;
+    }
+    let entries = ledger.all_from(until)?;
+    let Some((held, later)) = entries.split_first().filter(|(held, _)| held.at == until) else { return nothing };
+    let back = units.min(held.run.units);
+    let left = Run { units: held.run.units - back, ..held.run };
+    let moved = later.iter().map(|entry| (entry.at, Run { start: entry.run.start.wrapping_sub(back), ..entry.run }));
+    let put: Vec<_> = std::iter::once((held.at, left))
+        .chain(moved)
+        .filter(|(_, run)| run.units > 0)
+        .map(|(at, run)| (time::to_score(at), run.member()))
+        .collect();
+    let kept: HashSet<&[u8]> = put.iter().map(|(_, member)| member.as_bytes()).collect();
+    let gone: Vec<_> =
+        entries.iter().map(|entry| entry.run.member()).filter(|member| !kept.contains(member.as_bytes())).collect();
+    Ok((back, Rewrite { gone, put }))
 }
 
 impl Assessed {

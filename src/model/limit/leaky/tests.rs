@@ -28,8 +28,15 @@ impl Bucket {
 
     fn refund(&mut self, now: Millis, units: u64, until: Millis) -> u64 {
         let Some(level) = self.level() else { return 0 };
-        let (level, back) = level.refund(now, units, until);
-        self.0 = level.map(|level| (level.member(), level.score()));
+        let (back, Rewrite { gone, put }) = level.refund(now, units, until);
+        assert!(gone.iter().all(|gone| self.0.is_some_and(|(member, _)| member == *gone)));
+        assert!(put.len() <= 1 && gone.len() <= 1);
+        if !gone.is_empty() {
+            self.0 = None;
+        }
+        if let [(score, member)] = put[..] {
+            self.0 = Some((member, score));
+        }
         back
     }
 }
@@ -186,6 +193,23 @@ proptest! {
     fn a_level_survives_its_entry(since in START - 1_000_000_000..START, taken in 0_u64..1_000_000_000, units in 1_u64..1000, per_ in 1000_u64..1_000_000) {
         let level = Level { since, taken, rate: per(units, per_) };
         prop_assert_eq!(Level::parse(level.member().as_bytes(), level.score()), Ok(level));
+    }
+
+    /// A refund of what a call took puts the bucket back to where it was without that call, if time stands still.
+    #[test]
+    fn a_refund_undoes_its_charge((capacity, rate) in rates(), costs in prop::collection::vec(1_u64..9, 1..30), cost in 1_u64..20) {
+        let (mut bucket, mut now) = (Bucket::default(), START);
+        for cost in costs {
+            bucket.check(capacity, rate, now, cost);
+            now += cost * 3;
+        }
+        let before = bucket.check(capacity, rate, now, 0);
+        let charged = bucket.check(capacity, rate, now, cost);
+        if charged.allowed {
+            prop_assert_eq!(bucket.refund(now, cost, charged.charged_until), cost);
+            let after = bucket.check(capacity, rate, now, 0);
+            prop_assert_eq!((after.remaining, after.reset_after), (before.remaining, before.reset_after));
+        }
     }
 
     #[test]

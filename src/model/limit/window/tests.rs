@@ -15,6 +15,10 @@ impl Ledger for Entries {
     fn last(&mut self) -> Result<Option<Entry>, Foreign> {
         Ok(self.0.last().copied())
     }
+
+    fn all_from(&mut self, at: Millis) -> Result<Vec<Entry>, Foreign> {
+        Ok(self.0.iter().filter(|entry| entry.at >= at).copied().collect())
+    }
 }
 
 impl Entries {
@@ -37,6 +41,18 @@ impl Entries {
             self.apply(&change);
         }
         verdict
+    }
+
+    fn refund(&mut self, now: Millis, units: u64, until: Millis) -> u64 {
+        let (back, Rewrite { gone, put }) = refund(now, units, until, self).unwrap();
+        // As a sorted set does it: by member.
+        let mut members: Vec<_> = self.0.iter().map(|entry| (entry.run.member(), entry.at)).collect();
+        members.retain(|(member, _)| !gone.contains(member) && put.iter().all(|(_, new)| new != member));
+        members.extend(put.iter().map(|&(score, member)| (member, time::ceil_score(score).unwrap())));
+        self.0 =
+            members.iter().map(|&(member, at)| Entry { at, run: Run::parse(member.as_bytes()).unwrap() }).collect();
+        self.0.sort_by_key(|entry| entry.at);
+        back
     }
 
     fn assert_contiguous(&self) {
@@ -65,6 +81,17 @@ impl Reference {
 
     fn in_use(&self, now: Millis) -> u64 {
         self.0.iter().filter(|(at, _)| *at > now).map(|(_, units)| units).sum()
+    }
+
+    fn refund(&mut self, now: Millis, units: u64, until: Millis) -> u64 {
+        let mut left = units;
+        for (_, held) in self.0.iter_mut().filter(|(at, _)| *at == until && until > now) {
+            let back = left.min(*held);
+            *held -= back;
+            left -= back;
+        }
+        self.0.retain(|(_, held)| *held > 0);
+        units - left
     }
 
     fn check(&mut self, policy: Policy, now: Millis, cost: u64) -> Verdict {
@@ -277,6 +304,27 @@ proptest! {
             // Asking again changes nothing but what the charge itself did: a denied call settles at most once.
             let again = assess(policy, now, u64::MAX, &mut entries).unwrap();
             prop_assert_eq!(again.settlement(), None, "{:?} -> {:?}", before, entries);
+        }
+    }
+
+    /// Refunds of what calls took, some of them of more, or for a second time, or of what has come back already, between
+    /// other calls.
+    #[test]
+    fn refunds_give_back_exactly_what_is_held_there(
+        policies in policies(), calls in calls(0_u64..12),
+        refunds in prop::collection::vec((0_u64..15, any::<prop::sample::Index>()), 200),
+    ) {
+        let (mut entries, mut reference, mut now) = (Entries::default(), Reference::default(), START);
+        let mut charged = vec![START];
+        for ((step, cost, which), (units, of)) in calls.into_iter().zip(refunds) {
+            now = now.checked_add_signed(step).unwrap();
+            let policy = *which.get(&policies);
+            let verdict = entries.check(policy, now, cost);
+            prop_assert_eq!(verdict, reference.check(policy, now, cost));
+            charged.push(verdict.charged_until);
+            let until = *of.get(&charged);
+            prop_assert_eq!(entries.refund(now, units, until), reference.refund(now, units, until));
+            entries.assert_contiguous();
         }
     }
 
