@@ -33,8 +33,9 @@ impl<'a> LimitSet<'a> {
     /// Opens a rate limit. One whose TTL is off, by the way of a MIGRATE or by plain commands, is told by its entries.
     pub fn open(ctx: Context<'a>, name: Str<'a>, mode: Mode, now: Millis) -> Result<LimitSet<'a>, Error> {
         TimedSet::open(ctx, name, mode, Kind::Limit, |set, highest, ttl| {
-            let recent = highest > time::to_score(now) || Kind::Limit.nearly_holds(highest, ttl, TOLERANCE);
-            ttl.is_some() && recent && has_entries_only(set)
+            let is_recent = highest > time::to_score(now) || Kind::Limit.nearly_holds(highest, ttl, TOLERANCE);
+            let is_expiring_set = Kind::Expiring.nearly_holds(highest, ttl, TOLERANCE);
+            ttl.is_some() && is_recent && !is_expiring_set && has_entries_only(set)
         })
         .map(LimitSet)
     }

@@ -219,7 +219,7 @@ impl Task for Slice {
         let is_time_up = || started.elapsed() >= budget;
         if config::sweeps() && ctx.may_write_by_itself() {
             while let Some(visit) = next_visit(ctx) {
-                visit_set(ctx, &visit, &is_time_up);
+                visit_set(ctx, &visit, is_time_up);
                 if is_time_up() {
                     break;
                 }
@@ -227,7 +227,7 @@ impl Task for Slice {
         }
         let busy = SWEEPER.with(ctx, |sweeper| {
             let Sweeper { patrol, index, .. } = sweeper;
-            patrol.hurry_on(ctx, index, &is_time_up);
+            patrol.hurry_on(ctx, index, is_time_up);
             let busy = started.elapsed();
             sweeper.figures.slices += 1;
             sweeper.figures.busy += busy;
