@@ -1,0 +1,53 @@
+# `make help` lists what there is. Rust, a C compiler and make suffice: scripts/need.sh brings in the rest.
+
+PORT ?= 6379
+
+CARGO      ?= cargo
+TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+# Where cargo puts a library depends on the system: .so everywhere but on macOS.
+SUFFIX     := $(if $(filter Darwin,$(shell uname -s)),dylib,so)
+MODULE     := $(TARGET_DIR)/release/libzeitset.$(SUFFIX)
+
+POSIX_SCRIPTS := scripts/need.sh
+BASH_SCRIPTS  := scripts/run.sh .ci/run
+
+.DEFAULT_GOAL := build
+.PHONY: build run test lint fmt clean help need-libclang need-redis
+
+## make            build the module: target/release/libzeitset.so
+build: need-libclang
+	$(CARGO) build --release --locked
+
+## make run        build, then start a server with the module on PORT (default 6379)
+run: build need-redis
+	@scripts/run.sh "$(MODULE)" "$(PORT)" "$(TARGET_DIR)/run"
+
+## make test       every test: unit tests, and integration tests against real servers
+test: need-libclang need-redis
+	$(CARGO) build --locked
+	$(CARGO) test --locked
+
+## make lint       formatting, clippy and the syntax of the shell scripts
+lint: need-libclang
+	$(CARGO) fmt --check
+	$(CARGO) clippy --locked --all-targets -- -D warnings
+	for script in $(POSIX_SCRIPTS); do sh -n "$$script" || exit 1; done
+	for script in $(BASH_SCRIPTS); do bash -n "$$script" || exit 1; done
+
+## make fmt        format the Rust sources
+fmt:
+	$(CARGO) fmt
+
+## make clean      remove everything built, and the data of `make run`
+clean:
+	$(CARGO) clean
+
+## make help       this list
+help:
+	@sed -n 's/^## //p' Makefile
+
+need-libclang:
+	@scripts/need.sh libclang
+
+need-redis:
+	@scripts/need.sh redis

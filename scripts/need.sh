@@ -1,0 +1,213 @@
+#!/bin/sh
+# Makes sure of what building and testing need beyond Rust, a C compiler and make:
+#
+#     scripts/need.sh redis       a Redis (or Valkey) server, new enough to load the module
+#     scripts/need.sh libclang    libclang and clang's own headers, which bindgen reads C with
+#
+# What is missing is installed through the system's package manager where that may be done without asking
+# anybody (as root, or by a sudo that wants no password). Where it may not, the script says what to install
+# and fails. It does nothing when all is there. Change nothing, only look: NEED_INSTALL=no scripts/need.sh ...
+set -eu
+
+# RedisModule_SetAbsExpire, by which a key gets its TTL as an absolute time, came with this version.
+oldest_redis=7.0.5
+
+say() { printf '%s\n' "need: $*" >&2; }
+
+# --- redis -----------------------------------------------------------------------------------------------
+
+redis_server() {
+    if [ -n "${REDIS_SERVER:-}" ]; then
+        command -v "$REDIS_SERVER"
+    else
+        command -v redis-server || command -v valkey-server
+    fi
+}
+
+have_redis() { redis_server >/dev/null 2>&1; }
+
+# "Redis server v=7.0.15 sha=..." -> 7.0.15
+redis_version() { "$(redis_server)" --version | sed -n 's/.* v=\([0-9.]*\).*/\1/p'; }
+
+# version_at_least 7.0.15 7.0.5
+version_at_least() {
+    lower=$(printf '%s\n%s\n' "$1" "$2" | sort -t. -k1,1n -k2,2n -k3,3n | head -n 1)
+    [ "$lower" = "$2" ]
+}
+
+# --- libclang --------------------------------------------------------------------------------------------
+
+# Directories in which bindgen would look for the library (those of the clang-sys crate that matter in practice).
+libclang_dirs() {
+    [ -z "${LIBCLANG_PATH:-}" ] || printf '%s\n' "$LIBCLANG_PATH"
+    if command -v llvm-config >/dev/null 2>&1; then llvm-config --libdir; fi
+    printf '%s\n' /usr/lib/llvm*/lib /usr/lib64/llvm*/lib /usr/lib/llvm/*/lib* /usr/lib /usr/lib64 \
+        /usr/lib/*-linux-gnu* /usr/local/lib /usr/local/lib64 \
+        /opt/homebrew/opt/llvm*/lib /usr/local/opt/llvm*/lib \
+        /Library/Developer/CommandLineTools/usr/lib \
+        /Applications/Xcode.app/Contents/Developer/Toolchains/XcodeDefault.xctoolchain/usr/lib
+}
+
+# have_file <pattern>...: one of the patterns names a file that exists.
+have_file() {
+    for file in "$@"; do
+        [ ! -e "$file" ] || return 0
+    done
+    return 1
+}
+
+# The library alone is not enough: without clang's own headers (stddef.h, stdarg.h) bindgen cannot read any C.
+# They lie beside the library (lib/clang/*/include), except that Debian links the library into /usr/lib/<triplet>.
+have_libclang() {
+    found=no
+    for dir in $(libclang_dirs); do
+        # shellcheck disable=SC2086 # the patterns are meant to expand
+        if have_file "$dir"/libclang.so* "$dir"/libclang-*.so* "$dir"/libclang.dylib; then
+            found=yes
+            break
+        fi
+    done
+    [ "$found" = yes ] || return 1
+    for dir in $(libclang_dirs); do
+        if have_file "$dir"/clang/*/include/stddef.h; then
+            return 0
+        fi
+    done
+    command -v clang >/dev/null 2>&1
+}
+
+# --- installing ------------------------------------------------------------------------------------------
+
+# The words that make a command run as root: none, `sudo -n`, or failure when neither is to be had.
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    else
+        sudo -n "$@"
+    fi
+}
+
+may_install() {
+    [ "${NEED_INSTALL:-yes}" = yes ] || return 1
+    # Homebrew is the exception that refuses to run as root.
+    [ "$manager" != brew ] || return 0
+    [ "$(id -u)" -eq 0 ] || sudo -n true 2>/dev/null
+}
+
+find_manager() {
+    for manager in apt-get dnf apk pacman brew; do
+        if command -v "$manager" >/dev/null 2>&1; then return 0; fi
+    done
+    manager=none
+}
+
+# package_for <need>: what it is called by this system's package manager.
+package_for() {
+    case "$1:$manager" in
+        redis:apt-get) echo redis-server ;;
+        redis:pacman) echo valkey ;;
+        redis:*) echo redis ;;
+        libclang:apt-get) echo libclang-dev ;;
+        libclang:dnf) echo clang-devel ;;
+        libclang:apk) echo clang-dev ;;
+        libclang:pacman) echo clang ;;
+        libclang:brew) echo llvm ;;
+        libclang:*) echo "libclang with clang's headers" ;;
+    esac
+}
+
+install_command() {
+    case $manager in
+        apt-get) echo "apt-get update && apt-get install -y --no-install-recommends $*" ;;
+        dnf) echo "dnf install -y $*" ;;
+        apk) echo "apk add $*" ;;
+        pacman) echo "pacman -Sy --needed --noconfirm $*" ;;
+        brew) echo "brew install $*" ;;
+    esac
+}
+
+install() {
+    case $manager in
+        # A fresh machine has no package lists yet; without the update the install would find nothing.
+        apt-get)
+            as_root apt-get update
+            as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@"
+            ;;
+        dnf) as_root dnf install -y "$@" ;;
+        apk) as_root apk add "$@" ;;
+        pacman) as_root pacman -Sy --needed --noconfirm "$@" ;;
+        brew) brew install "$@" ;;
+    esac </dev/null >&2
+}
+
+# Debian's redis-server package starts a service on port 6379 and enables it at boot. We wanted only the program,
+# and `make run` wants that port: a service this script has brought in must not outlive it. It is called only after
+# an install of our own, so a Redis that was here before is never touched.
+stop_installed_service() {
+    [ "$manager" = apt-get ] || return 0
+    if [ -d /run/systemd/system ]; then
+        as_root systemctl disable --now redis-server
+    elif [ -x /etc/init.d/redis-server ]; then
+        as_root /etc/init.d/redis-server stop
+        as_root update-rc.d redis-server disable
+    fi >&2
+}
+
+# --- main ------------------------------------------------------------------------------------------------
+
+missing=
+for need in "$@"; do
+    case $need in
+        redis) have_redis || missing="$missing redis" ;;
+        libclang) have_libclang || missing="$missing libclang" ;;
+        *)
+            say "unknown: $need (known: redis, libclang)"
+            exit 2
+            ;;
+    esac
+done
+
+if [ -n "$missing" ]; then
+    find_manager
+    packages=
+    for need in $missing; do
+        packages="$packages $(package_for "$need")"
+    done
+    packages=${packages# }
+
+    if [ "$manager" = none ]; then
+        say "missing:$missing. Please install: $packages"
+        exit 1
+    fi
+    if ! may_install; then
+        say "missing:$missing. Please install it as root:"
+        say "    $(install_command "$packages")"
+        exit 1
+    fi
+
+    say "missing:$missing. Installing with $manager: $packages"
+    # shellcheck disable=SC2086 # several packages are several words
+    install $packages || {
+        say "that failed. Please install by hand: $packages"
+        exit 1
+    }
+    case $missing in *redis*) stop_installed_service ;; esac
+
+    for need in $missing; do
+        "have_$need" || {
+            say "$need is still not found, though $(package_for "$need") has been installed"
+            exit 1
+        }
+    done
+fi
+
+case " $* " in
+    *" redis "*)
+        version=$(redis_version)
+        version_at_least "$version" "$oldest_redis" || {
+            say "$(redis_server) is version $version; the module needs $oldest_redis or later"
+            say "(another server: REDIS_SERVER=/path/to/redis-server make ...)"
+            exit 1
+        }
+        ;;
+esac

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Starts a server with the module in the foreground, to try things out: what `make run` does after building.
+#
+#     scripts/run.sh <module> <port> <folder>
+#
+# The configuration is redis.conf.example with three settings replaced (module, port, folder). The server gets a
+# copy of it: CONFIG REWRITE must not write into the repository, and neither must its data (<folder>/<port>, emptied
+# at every start).
+set -euo pipefail
+
+module=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
+port=$2
+folder=$3/$port
+server=${REDIS_SERVER:-$(command -v redis-server || command -v valkey-server)}
+
+# A connection that somebody accepts means the port is taken. bash does the asking itself: no nc, no redis-cli.
+if (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then
+    echo "Port $port is taken: another server is listening there. Try another one:" >&2
+    echo "    make run PORT=$((port == 6379 ? 6380 : port + 1))" >&2
+    exit 1
+fi
+
+rm -rf "$folder"
+mkdir -p "$folder"
+folder=$(cd "$folder" && pwd)
+
+# The loadmodule line is replaced and not added to: a module that is loaded twice ends the server.
+conf=$folder/redis.conf
+grep -v -E '^(loadmodule|port|dir) ' redis.conf.example >"$conf"
+cat >>"$conf" <<CONF
+
+# --- by $0 ---
+port $port
+dir "$folder"
+loadmodule "$module"
+CONF
+
+cat <<TEXT
+
+Zeitset on port $port. In another terminal:
+
+    redis-cli -p $port
+
+and try
+
+    at most 3 one-time codes in 5 minutes (a code more than that: nil)
+        ZEXP.ADD otp:+15550100 CAP 3 5m 123456
+
+    have we seen this before? remembered for 60 days (1: new, 0: seen)
+        ZEXP.ADD seen:mails NX 60d message-4711
+
+    5 searches a minute (the first number: 1 allowed, 0 denied)
+        ZRL.CHECK search:ann 5 1m
+
+Ctrl-C ends the server. Its data is in $folder and is gone at the next start.
+
+TEXT
+
+exec "$server" "$conf"

@@ -1,0 +1,46 @@
+//! Expiring sets as they look from outside: the marker, and ways to bring a set into a certain state.
+
+use super::Client;
+
+/// An expiring set's own TTL: so long after its last member's expiry.
+pub const GRACE_MS: i64 = 47_111;
+
+/// The score of a member without expiry, 2^53-1.
+pub const NEVER: i64 = 9_007_199_254_740_991;
+
+/// An instant that no test lives to see (1 January 2100, Unix ms).
+pub const FAR: i64 = 4_102_444_800_000;
+
+/// Writes an expiring set with plain commands, as an RDB file or another server's module may have left it: marked, and
+/// with any scores, those of dead members among them.
+pub fn plant(client: &mut Client, key: &str, members: &[(&str, i64)]) {
+    let scored: Vec<_> = members.iter().map(|(member, at)| format!("{at} {member}")).collect();
+    let highest = members.iter().map(|(_, at)| at).max().expect("a member");
+    client.run("MULTI");
+    client.run(&format!("DEL {key}"));
+    client.run(&format!("ZADD {key} {}", scored.join(" ")));
+    client.run(&format!("PEXPIREAT {key} {}", highest + GRACE_MS));
+    client.run("EXEC");
+}
+
+/// `ttl member ttl member ...`, as ZEXP.ADD wants its members.
+pub fn pairs(ttl: &str, members: &[impl std::fmt::Display]) -> String {
+    let pairs: Vec<_> = members.iter().map(|member| format!("{ttl} {member}")).collect();
+    pairs.join(" ")
+}
+
+/// The TTL that marks `key` as an expiring set, computed from its last member.
+pub fn marker(client: &mut Client, key: &str) -> i64 {
+    let last = client.strings(&format!("ZRANGE {key} -1 -1 WITHSCORES"));
+    let highest: f64 = last[1].parse().expect("a score");
+    highest as i64 + GRACE_MS
+}
+
+#[track_caller]
+pub fn assert_marked(client: &mut Client, key: &str) {
+    assert_eq!(
+        client.int(&format!("PEXPIRETIME {key}")),
+        marker(client, key),
+        "{key} does not carry the TTL of an expiring set"
+    );
+}

@@ -1,0 +1,45 @@
+//! What the tests stand on: servers, clients, and ways to look closely at what a call did.
+//!
+//! - `Server`: a redis-server of the test's own, checked for crashes when the test ends.
+//! - `Client`: one connection. Tests write commands as lines and replies in the notation of `reply::show`.
+//! - `Trace`: all that a call which changes nothing must leave as it was.
+//! - `Stream`: the replication stream, command by command.
+
+mod client;
+mod expiring;
+mod reply;
+mod server;
+mod stream;
+mod trace;
+mod verdict;
+
+pub use client::Client;
+pub(crate) use client::cmd;
+pub use expiring::{FAR, GRACE_MS, NEVER, assert_marked, pairs, plant};
+pub use reply::{show, show_bytes};
+pub use server::{Server, module};
+pub use stream::Stream;
+pub use trace::Trace;
+pub use verdict::Verdict;
+
+use std::time::{Duration, Instant};
+
+/// How long things may take that take milliseconds on an idle machine. Only a hang is meant to run into it.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Polls until `condition` holds; panics with `what` when `timeout` has passed.
+#[track_caller]
+pub fn eventually(timeout: Duration, what: &str, mut condition: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < timeout, "not within {timeout:?}: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A server with the module, and a client of it: what most tests begin with.
+pub fn start() -> (Server, Client) {
+    let server = Server::start();
+    let client = server.client();
+    (server, client)
+}

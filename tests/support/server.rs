@@ -1,0 +1,289 @@
+//! A redis-server of a test's own: free port, own folder, and a check at the end that it has survived the test.
+
+use super::{Client, PATIENCE, eventually};
+use std::fmt::Write as _;
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// What no log may hold when a test ends.
+const CRASHES: [&str; 6] =
+    ["REDIS BUG REPORT", "VALKEY BUG REPORT", "ASSERTION FAILED", "crashed by signal", "panicked at", "== CRITICAL =="];
+
+/// How a server is to be started.
+pub struct Builder {
+    module: bool,
+    config: String,
+}
+
+impl Builder {
+    /// Without the module: what others see who have only Redis.
+    pub fn plain(mut self) -> Self {
+        self.module = false;
+        self
+    }
+
+    /// Adds a line of redis.conf.
+    pub fn config(mut self, line: &str) -> Self {
+        self.config.push_str(line);
+        self.config.push('\n');
+        self
+    }
+
+    /// Starts as a replica; returns when it is in sync.
+    pub fn replica_of(self, master: &Server) -> Server {
+        let replica = self.config(&format!("replicaof 127.0.0.1 {}", master.port)).start();
+        replica.wait_for_sync(master);
+        replica
+    }
+
+    pub fn start(self) -> Server {
+        let mut server = Server { folder: Folder::new(), builder: self, port: 0, child: None };
+        server.launch();
+        server
+    }
+}
+
+pub struct Server {
+    folder: Folder,
+    builder: Builder,
+    port: u16,
+    child: Option<Child>,
+}
+
+impl Server {
+    pub fn builder() -> Builder {
+        Builder { module: true, config: String::new() }
+    }
+
+    pub fn start() -> Self {
+        Self::builder().start()
+    }
+
+    pub fn address(&self) -> (&'static str, u16) {
+        ("127.0.0.1", self.port)
+    }
+
+    /// A new connection that speaks RESP2.
+    pub fn client(&self) -> Client {
+        self.connect("").expect("the server accepts connections")
+    }
+
+    /// A new connection that speaks RESP3.
+    pub fn resp3(&self) -> Client {
+        self.connect("?protocol=resp3").expect("the server accepts connections")
+    }
+
+    fn connect(&self, options: &str) -> redis::RedisResult<Client> {
+        let url = format!("redis://127.0.0.1:{}/{options}", self.port);
+        let client = redis::Client::open(url)?;
+        Ok(Client::new(client.get_connection_with_timeout(PATIENCE)?))
+    }
+
+    pub fn log(&self) -> String {
+        let log = fs::read(self.folder.0.join("log")).unwrap_or_default();
+        String::from_utf8_lossy(&log).into_owned()
+    }
+
+    /// Ends the server as an operator would, saving as its configuration says, and starts it again.
+    pub fn restart(&mut self) {
+        // The connection breaks off instead of an answer.
+        let _ = self.client().try_run("SHUTDOWN");
+        let mut child = self.child.take().expect("the server runs");
+        child.wait().expect("the server ends");
+        self.launch();
+    }
+
+    /// Ends the server by `kill -9` and starts it again.
+    pub fn crash_and_restart(&mut self) {
+        self.kill();
+        self.launch();
+    }
+
+    /// Returns when this replica has all that `master` has replicated.
+    pub fn wait_for_sync(&self, master: &Server) {
+        let (mut ours, mut theirs) = (self.client(), master.client());
+        eventually(PATIENCE, "the replica is in sync", || {
+            let info = ours.info("replication");
+            info.get("master_link_status").map(String::as_str) == Some("up")
+                && info["slave_repl_offset"] == theirs.info("replication")["master_repl_offset"]
+        });
+    }
+
+    fn launch(&mut self) {
+        // A port that was free a moment ago may be taken when the server binds it: then another one.
+        for _ in 0..10 {
+            self.port = free_port();
+            let conf = self.folder.0.join("redis.conf");
+            fs::write(&conf, self.configuration()).expect("the folder can be written");
+            let child = Command::new(program())
+                .arg(&conf)
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap_or_else(|error| panic!("{}: {error}", program().display()));
+            self.child = Some(child);
+            if self.comes_up() {
+                return;
+            }
+            let log = self.log();
+            self.kill();
+            assert!(
+                log.contains("Address already in use") || log.contains("Failed listening"),
+                "the server does not start:\n{}",
+                tail(&log)
+            );
+        }
+        panic!("ten ports in a row were taken");
+    }
+
+    fn configuration(&self) -> String {
+        let mut conf = format!(
+            "port {port}\nbind 127.0.0.1\ndir \"{dir}\"\nlogfile log\nsave \"\"\n\
+             enable-debug-command local\nrepl-diskless-sync-delay 0\n",
+            port = self.port,
+            dir = self.folder.0.display(),
+        );
+        // A PING to replicas would move the replication offset in a test that watches it; a SHUTDOWN would wait for
+        // replicas that read the stream only when they are asked to.
+        conf.push_str("repl-ping-replica-period 3600\nshutdown-timeout 0\n");
+        if self.builder.module {
+            let _ = writeln!(conf, "loadmodule \"{}\"", module().display());
+        }
+        conf.push_str(&self.builder.config);
+        conf
+    }
+
+    /// Waits until the server serves; false when it has ended instead.
+    fn comes_up(&mut self) -> bool {
+        let mut up = false;
+        eventually(PATIENCE, "the server starts", || {
+            let child = self.child.as_mut().expect("just started");
+            let pid = child.id();
+            if child.try_wait().expect("our own child").is_some() {
+                return true;
+            }
+            // Ours it is only with our process id: another server may have been quicker to take the port.
+            up = self.connect("").is_ok_and(|mut client| {
+                client.reply("PING") == "+PONG" && client.info("server")["process_id"] == pid.to_string()
+            });
+            up
+        });
+        up
+    }
+
+    fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+impl Drop for Server {
+    /// Ends the server, and fails the test if the server did not survive it.
+    fn drop(&mut self) {
+        let ended = match &mut self.child {
+            Some(child) => child.try_wait().expect("our own child"),
+            None => None,
+        };
+        self.kill();
+        let log = self.log();
+        if std::thread::panicking() {
+            eprintln!("--- server log ---\n{}", tail(&log));
+            return;
+        }
+        assert!(ended.is_none(), "the server has ended by itself ({ended:?}):\n{}", tail(&log));
+        for crash in CRASHES {
+            assert!(!log.contains(crash), "{crash} in the log:\n{}", tail(&log));
+        }
+    }
+}
+
+/// A temporary folder that is removed with its owner.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("zeitset-test-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).expect("a temporary folder");
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("bound").port()
+}
+
+fn tail(log: &str) -> String {
+    let lines: Vec<_> = log.lines().collect();
+    lines[lines.len().saturating_sub(60)..].join("\n")
+}
+
+fn program() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        if let Some(path) = std::env::var_os("REDIS_SERVER") {
+            return path.into();
+        }
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        ["redis-server", "valkey-server"]
+            .iter()
+            .flat_map(|name| std::env::split_paths(&path).map(move |folder| folder.join(name)))
+            .find(|program| program.is_file())
+            .expect("redis-server is not in PATH (`make test` sees to that, or set REDIS_SERVER)")
+    })
+}
+
+/// The module under test: $ZEITSET_MODULE, or the library in target/<profile>, brought up to date first, as
+/// `cargo test` alone builds no shared library.
+pub fn module() -> &'static Path {
+    static MODULE: OnceLock<PathBuf> = OnceLock::new();
+    MODULE.get_or_init(|| {
+        if let Some(path) = std::env::var_os("ZEITSET_MODULE") {
+            return fs::canonicalize(path).expect("ZEITSET_MODULE names a file");
+        }
+        let test = std::env::current_exe().expect("the path of the tests");
+        // target/<profile>/deps/integration-<hash>
+        let folder = test.parent().and_then(Path::parent).expect("cargo's target folder");
+        build(folder);
+        let name = format!("libzeitset.{}", std::env::consts::DLL_EXTENSION);
+        let module = folder.join(name);
+        assert!(module.is_file(), "{} is missing: run `cargo build` first", module.display());
+        module
+    })
+}
+
+/// `cargo build` for the profile whose output is `folder`; nothing when the tests were not started by cargo.
+fn build(folder: &Path) {
+    let Some(cargo) = std::env::var_os("CARGO") else {
+        return;
+    };
+    let profile = match folder.file_name().and_then(|name| name.to_str()) {
+        Some("debug") => "dev",
+        Some(name) => name,
+        None => return,
+    };
+    let target = folder.parent().expect("cargo's target folder");
+    let status = Command::new(cargo)
+        .args(["build", "--quiet", "--lib", "--profile", profile])
+        .arg("--target-dir")
+        .arg(target)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .status();
+    assert!(status.is_ok_and(|status| status.success()), "cargo build");
+}

@@ -1,0 +1,84 @@
+//! The replication stream as a replica receives it: what the module tells replicas and, in the same words, the AOF.
+
+use super::{Client, Server, show_bytes};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+
+/// A connection that has asked for replication, and a client that puts marks into the stream.
+pub struct Stream {
+    reader: BufReader<TcpStream>,
+    marker: Client,
+    marks: u64,
+}
+
+const MARK: &str = "test:mark";
+
+impl Stream {
+    pub fn attach(server: &Server) -> Self {
+        let mut socket = TcpStream::connect(server.address()).expect("the server accepts");
+        socket.set_read_timeout(Some(super::PATIENCE)).expect("a read timeout");
+        socket.write_all(b"PSYNC ? -1\r\n").expect("PSYNC is sent");
+        let mut reader = BufReader::new(socket);
+        let answer = line(&mut reader);
+        assert!(answer.starts_with("+FULLRESYNC"), "PSYNC: {answer}");
+        // While the snapshot is being made the server sends empty lines to keep the connection alive.
+        let header = loop {
+            let header = line(&mut reader);
+            if !header.is_empty() {
+                break header;
+            }
+        };
+        skip(&mut reader, length(&header, '$'));
+        let mut stream = Self { reader, marker: server.client(), marks: 0 };
+        stream.take();
+        stream
+    }
+
+    /// The commands replicated since the last call, each as a line; PING and SELECT are left out.
+    pub fn take(&mut self) -> Vec<String> {
+        self.marks += 1;
+        let mark = format!("SET {MARK} {}", self.marks);
+        self.marker.run(&mark);
+        let mut commands = Vec::new();
+        loop {
+            let command = self.command();
+            if command == mark {
+                return commands;
+            }
+            if !command.starts_with("SELECT ") && command != "PING" {
+                commands.push(command);
+            }
+        }
+    }
+
+    fn command(&mut self) -> String {
+        let words = length(&line(&mut self.reader), '*');
+        let words: Vec<_> = (0..words)
+            .map(|_| {
+                let bytes = length(&line(&mut self.reader), '$');
+                let mut word = vec![0; bytes];
+                self.reader.read_exact(&mut word).expect("a whole argument");
+                skip(&mut self.reader, 2);
+                show_bytes(&word).trim_matches('\'').to_owned()
+            })
+            .collect();
+        words.join(" ")
+    }
+}
+
+fn line(reader: &mut impl BufRead) -> String {
+    let mut line = String::new();
+    reader.read_line(&mut line).expect("the stream goes on");
+    line.trim_end().to_owned()
+}
+
+fn length(line: &str, kind: char) -> usize {
+    line.strip_prefix(kind)
+        .and_then(|digits| digits.parse().ok())
+        .unwrap_or_else(|| panic!("expected a length after {kind}, got {line}"))
+}
+
+fn skip(reader: &mut impl Read, bytes: usize) {
+    let skipped = std::io::copy(&mut reader.take(bytes as u64), &mut std::io::sink());
+    assert_eq!(skipped.expect("the stream goes on"), bytes as u64);
+}

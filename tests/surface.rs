@@ -1,0 +1,234 @@
+//! What the server itself knows of the module: its commands' documentation, flags, keys, access rules, arities; and
+//! what the shared library exports.
+
+use crate::support::{Client, Server, module, show, start};
+use redis::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+/// Every command that is registered: flags it must have, a call, and the keys of that call. The calls are valid and
+/// create or need nothing but `a:*` keys.
+const COMMANDS: [(&str, &[&str], &str, &str); 16] = [
+    ("zexp.add", &["write", "denyoom", "fast"], "ZEXP.ADD a:set NX CAP 5 5m x 5m y", "['a:set']"),
+    ("zexp.expire", &["write", "fast"], "ZEXP.EXPIRE a:set GT 5m x", "['a:set']"),
+    ("zexp.persist", &["write", "fast"], "ZEXP.PERSIST a:set x", "['a:set']"),
+    ("zexp.rem", &["write", "fast"], "ZEXP.REM a:set x y", "['a:set']"),
+    ("zexp.pop", &["write", "fast"], "ZEXP.POP a:set 2", "['a:set']"),
+    ("zexp.adopt", &["write", "denyoom"], "ZEXP.ADOPT a:set UNIT ms", "['a:set']"),
+    ("zexp.ttl", &["readonly", "fast"], "ZEXP.TTL a:set x", "['a:set']"),
+    ("zexp.pttl", &["readonly", "fast"], "ZEXP.PTTL a:set x", "['a:set']"),
+    ("zexp.card", &["readonly", "fast"], "ZEXP.CARD a:set", "['a:set']"),
+    ("zexp.ismember", &["readonly", "fast"], "ZEXP.ISMEMBER a:set x", "['a:set']"),
+    ("zexp.mismember", &["readonly", "fast"], "ZEXP.MISMEMBER a:set x y", "['a:set']"),
+    ("zexp.members", &["readonly"], "ZEXP.MEMBERS a:set LIMIT 0 5", "['a:set']"),
+    ("zexp.randmember", &["readonly"], "ZEXP.RANDMEMBER a:set 2", "['a:set']"),
+    ("zrl.check", &["write", "denyoom", "fast"], "ZRL.CHECK a:limit 5 10m COST 2", "['a:limit']"),
+    ("zrl.peek", &["readonly", "fast"], "ZRL.PEEK a:limit 5 10m COST 2", "['a:limit']"),
+    // A command of the server, so that this table is known to be read right.
+    ("zadd", &["write", "denyoom", "fast"], "ZADD a:plain 1 x", "['a:plain']"),
+];
+
+fn ours() -> impl Iterator<Item = &'static (&'static str, &'static [&'static str], &'static str, &'static str)> {
+    COMMANDS.iter().filter(|(name, ..)| name.starts_with('z') && name.contains('.'))
+}
+
+/// A map or, in RESP2, the flat array that stands for it.
+fn map(value: &Value) -> BTreeMap<String, Value> {
+    match value {
+        Value::Map(pairs) => pairs.iter().map(|(key, value)| (show(key), value.clone())).collect(),
+        Value::Array(items) => items.chunks(2).map(|pair| (show(&pair[0]), pair[1].clone())).collect(),
+        other => panic!("no map: {}", show(other)),
+    }
+}
+
+fn registered(c: &mut Client) -> BTreeSet<String> {
+    let list = c.strings("COMMAND LIST FILTERBY MODULE zeitset");
+    list.into_iter().map(|name| name.to_lowercase()).collect()
+}
+
+#[test]
+fn the_module_is_called_zeitset() {
+    let (_server, mut c) = start();
+    let list = c.reply("MODULE LIST");
+    assert!(list.contains("'name' 'zeitset'"), "{list}");
+}
+
+#[test]
+fn the_commands_of_the_contract_are_there() {
+    let (_server, mut c) = start();
+    let registered = registered(&mut c);
+    for (name, ..) in ours() {
+        assert!(registered.contains(*name), "{name} is missing");
+    }
+    for name in &registered {
+        assert!(["zexp.", "zrl.", "zq.", "zlb."].iter().any(|family| name.starts_with(family)), "{name}");
+    }
+}
+
+#[test]
+fn every_command_is_documented() {
+    let (_server, mut c) = start();
+    for name in registered(&mut c) {
+        // A map of one entry: the name, in whatever case it was registered.
+        let all = map(&c.run(&format!("COMMAND DOCS {name}")));
+        let docs = map(all.values().next().unwrap_or_else(|| panic!("{name} has no docs")));
+        for field in ["summary", "since", "complexity", "arguments"] {
+            let text = docs.get(&format!("'{field}'")).map(show).unwrap_or_default();
+            assert!(text.len() > 4, "{name}: {field} is missing or empty: {text}");
+        }
+        let summary = show(&docs["'summary'"]);
+        assert!(summary.len() > 15 && summary.is_ascii(), "{name}: {summary}");
+        // The first argument of all commands is a key, or the number of keys.
+        let arguments = show(&docs["'arguments'"]);
+        assert!(arguments.contains("'key'"), "{name}: {arguments}");
+    }
+}
+
+#[test]
+fn flags_tell_what_a_command_does() {
+    let (_server, mut c) = start();
+    for (name, flags, ..) in &COMMANDS {
+        let info = c.run(&format!("COMMAND INFO {name}"));
+        let Value::Array(commands) = &info else { panic!("{name}") };
+        let Value::Array(fields) = &commands[0] else { panic!("{name} is no command: {}", show(&info)) };
+        let Value::Array(got) = &fields[2] else { panic!("{name}") };
+        let got: BTreeSet<_> = got.iter().map(show).collect();
+        for flag in ["write", "readonly", "denyoom", "fast"] {
+            assert_eq!(got.contains(&format!("+{flag}")), flags.contains(&flag), "{name}: {flag}, has {got:?}");
+        }
+    }
+}
+
+#[test]
+fn getkeys_finds_the_keys() {
+    let (_server, mut c) = start();
+    for (_, _, call, keys) in &COMMANDS {
+        c.script(&[(&format!("COMMAND GETKEYS {call}"), *keys)]);
+    }
+}
+
+#[test]
+fn every_command_checks_how_many_arguments_it_gets() {
+    let (_server, mut c) = start();
+    for name in registered(&mut c) {
+        c.script(&[(&name, "!ERR wrong number of arguments")]);
+    }
+}
+
+#[test]
+fn acl_users_reach_only_their_keys() {
+    let (server, mut c) = start();
+    c.run("ACL SETUSER ann on nopass ~a:* +@all");
+    c.run("ZEXP.ADD b:set 5m x");
+    c.run("ZRL.CHECK b:limit 5 10m");
+    let mut ann = server.client();
+    ann.run("AUTH ann any");
+    for (_, _, call, _) in &COMMANDS {
+        ann.run(call);
+        ann.script(&[(call.replace("a:", "b:"), "!NOPERM ")]);
+    }
+    c.script(&[("ZEXP.MEMBERS b:set", "['x']"), ("ZCARD b:limit", "1")]);
+}
+
+#[test]
+fn a_reader_may_use_readonly_commands_and_no_other() {
+    let (server, mut c) = start();
+    c.run("ACL SETUSER reader on nopass %R~a:* +@all");
+    let mut reader = server.client();
+    reader.run("AUTH reader any");
+    for (_, flags, call, _) in &COMMANDS {
+        c.run("ZEXP.ADD a:set 5m x 5m y 5m z");
+        if flags.contains(&"readonly") {
+            reader.run(call);
+        } else {
+            reader.script(&[(call, "!NOPERM ")]);
+        }
+    }
+}
+
+#[test]
+fn a_replica_serves_readonly_commands_and_refuses_writes() {
+    let (server, _c) = start();
+    let replica = Server::builder().replica_of(&server);
+    let mut r = replica.client();
+    for (_, flags, call, _) in &COMMANDS {
+        if flags.contains(&"readonly") {
+            r.run(call);
+        } else {
+            r.script(&[(call, "!READONLY ")]);
+        }
+    }
+}
+
+#[test]
+fn a_full_server_refuses_what_would_need_memory_and_nothing_else() {
+    let (_server, mut c) = start();
+    c.run("ZEXP.ADD a:set 5m x 5m y 5m z");
+    c.run("CONFIG SET maxmemory 1");
+    for (_, flags, call, _) in &COMMANDS {
+        if flags.contains(&"denyoom") {
+            c.script(&[(call, "!OOM ")]);
+        } else {
+            c.run(call);
+        }
+    }
+}
+
+#[test]
+fn settings_are_the_servers_own() {
+    let (_server, mut c) = start();
+    for (setting, default, other, wrong) in [
+        ("zeitset.sweep", "yes", "no", ["maybe", "\"\""]),
+        ("zeitset.sweep-slice-us", "500", "100000", ["49", "100001"]),
+        ("zeitset.sweep-max-duty", "25", "90", ["0", "91"]),
+    ] {
+        c.script(&[(format!("CONFIG GET {setting}"), format!("['{setting}' '{default}']"))]);
+        c.script(&[(format!("CONFIG SET {setting} {other}"), "+OK")]);
+        for wrong in wrong {
+            c.script(&[(format!("CONFIG SET {setting} {wrong}"), "!ERR ")]);
+        }
+        c.script(&[(format!("CONFIG GET {setting}"), format!("['{setting}' '{other}']"))]);
+    }
+}
+
+#[test]
+fn the_example_configuration_starts_a_server() {
+    let example = include_str!("../redis.conf.example");
+    let loads = |line: &&str| line.starts_with("loadmodule ");
+    assert_eq!(example.lines().filter(loads).count(), 1);
+    // Module and port are the test's own, as they are those of `make run` there.
+    let rest = example.lines().filter(|line| !loads(line) && !line.starts_with("port "));
+    let server = Server::builder().config(&rest.collect::<Vec<_>>().join("\n")).start();
+    server.client().script(&[
+        ("CONFIG GET maxmemory-policy", "['maxmemory-policy' 'noeviction']"),
+        ("CONFIG GET zeitset.sweep", "['zeitset.sweep' 'yes']"),
+        ("ZEXP.ADD k 5m a", "1"),
+    ]);
+}
+
+#[test]
+fn the_module_cannot_be_loaded_twice() {
+    let server = Server::builder().config("enable-module-command local").start();
+    let mut c = server.client();
+    let reply = c.try_call(redis::cmd("MODULE").arg("LOAD").arg(module().to_str()));
+    assert!(reply.is_err_and(|error| error.starts_with("ERR")));
+    c.script(&[("ZEXP.CARD k", "0")]);
+}
+
+/// A symbol named like one of the server's (`dictFind`) would bind to the server's own, and crash.
+#[test]
+fn the_library_exports_its_entry_points_and_nothing_else() {
+    let Ok(output) = Command::new("nm").arg("-D").arg("--defined-only").arg(module()).output() else {
+        return; // binutils come with most linkers, not with all
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    let symbols: BTreeSet<_> = text
+        .lines()
+        .filter_map(|line| line.split(' ').next_back())
+        .filter_map(|symbol| symbol.split('@').next())
+        .collect();
+    assert!(symbols.contains("RedisModule_OnLoad"), "{symbols:?}");
+    for symbol in symbols {
+        assert!(["RedisModule_OnLoad", "RedisModule_OnUnload"].contains(&symbol), "{symbol} is exported");
+    }
+}

@@ -1,0 +1,79 @@
+//! ZRL.THROTTLE: redis-cell's CL.THROTTLE under another name.
+
+use crate::support::{plant, start};
+
+#[test]
+fn the_example_of_redis_cell() {
+    let (_server, mut c) = start();
+    // A burst of 15 + 1, then 30 a minute: one every 2 seconds.
+    let first = c.ints("ZRL.THROTTLE k 15 30 60 1");
+    assert_eq!(first[..4], [0, 16, 15, -1]);
+    assert!((2..=3).contains(&first[4]), "{first:?}");
+    for remaining in (0..15).rev() {
+        let fields = c.ints("ZRL.THROTTLE k 15 30 60");
+        assert_eq!(fields[..2], [0, 16]);
+        assert!((remaining..=remaining + 1).contains(&fields[2]), "{fields:?}");
+    }
+    let limited = c.ints("ZRL.THROTTLE k 15 30 60 10");
+    assert_eq!(limited[..2], [1, 16]);
+    assert!((1..=21).contains(&limited[3]), "{limited:?}");
+    assert!((25..=33).contains(&limited[4]), "{limited:?}");
+}
+
+#[test]
+fn quantity_zero_asks() {
+    let (_server, mut c) = start();
+    assert_eq!(c.ints("ZRL.THROTTLE k 4 1 3600 0")[..4], [0, 5, 5, -1]);
+    c.script(&[("EXISTS k", "0")]);
+    c.ints("ZRL.THROTTLE k 4 1 3600 5");
+    let before = c.trace("k");
+    assert_eq!(c.ints("ZRL.THROTTLE k 4 1 3600 0")[..3], [0, 5, 0]);
+    assert_eq!(c.ints("ZRL.THROTTLE k 4 1 3600")[..3], [1, 5, 0]);
+    assert_eq!(c.trace("k"), before);
+}
+
+#[test]
+fn more_than_a_burst_is_limited() {
+    let (_server, mut c) = start();
+    let fields = c.ints("ZRL.THROTTLE k 4 1 3600 6");
+    assert_eq!(fields[..3], [1, 5, 5]);
+}
+
+#[test]
+fn bad_input_is_an_error_and_never_a_crash() {
+    let (_server, mut c) = start();
+    c.run("SET string x");
+    c.run("RPUSH list x");
+    plant(&mut c, "expiring", &[("a", crate::support::FAR)]);
+    for (line, error) in [
+        ("ZRL.THROTTLE", "!ERR wrong number of arguments"),
+        ("ZRL.THROTTLE k 1 1", "!ERR wrong number of arguments"),
+        ("ZRL.THROTTLE k 1 1 1 1 1", "!ERR wrong number of arguments"),
+        ("ZRL.THROTTLE string 1 1 1", "!WRONGTYPE "),
+        ("ZRL.THROTTLE list 1 1 1", "!WRONGTYPE "),
+        ("ZRL.THROTTLE expiring 1 1 1", "!NOTLIMIT "),
+        ("ZRL.THROTTLE k -1 1 1", "!ERR "),
+        ("ZRL.THROTTLE k 1 0 1", "!ERR "),
+        ("ZRL.THROTTLE k 1 1 0", "!ERR "),
+        ("ZRL.THROTTLE k 1 1 1 -1", "!ERR "),
+        ("ZRL.THROTTLE k 9223372036854775807 1 1", "!ERR "),
+        ("ZRL.THROTTLE k 9223372036854775808 1 1", "!ERR "),
+        ("ZRL.THROTTLE k 1 1 9223372036854775807", "!ERR "),
+        ("ZRL.THROTTLE k x 1 1", "!ERR "),
+        ("ZRL.THROTTLE k 1 1.5 1", "!ERR "),
+        ("ZRL.THROTTLE k 1 1 1m", "!ERR "),
+    ] {
+        c.script(&[(line, error)]);
+    }
+    c.script(&[("EXISTS k", "0")]);
+}
+
+#[test]
+fn high_rates_stay_honest() {
+    let (_server, mut c) = start();
+    for rate in [6_000, 2_000_000] {
+        let fields = c.ints(&format!("ZRL.THROTTLE k{rate} {} {rate} 1", rate - 1));
+        assert_eq!(fields[1], rate);
+        assert!((0..=rate).contains(&fields[2]), "{fields:?}");
+    }
+}
