@@ -24,8 +24,7 @@ mod zrl_errors;
 mod zrl_fixed;
 mod zrl_layout;
 mod zrl_leaky;
+mod zrl_mcheck;
 mod zrl_policy;
-// Written from the contract; to be switched on with their commands.
-// mod zrl_mcheck;
-// mod zrl_refund;
-// mod zrl_throttle;
+mod zrl_refund;
+mod zrl_throttle;

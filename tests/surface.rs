@@ -8,7 +8,7 @@ use std::process::Command;
 
 /// Every command that is registered: flags it must have, a call, and the keys of that call. The calls are valid and
 /// create or need nothing but `a:*` keys.
-const COMMANDS: [(&str, &[&str], &str, &str); 16] = [
+const COMMANDS: [(&str, &[&str], &str, &str); 19] = [
     ("zexp.add", &["write", "denyoom", "fast"], "ZEXP.ADD a:set NX CAP 5 5m x 5m y", "['a:set']"),
     ("zexp.expire", &["write", "fast"], "ZEXP.EXPIRE a:set GT 5m x", "['a:set']"),
     ("zexp.persist", &["write", "fast"], "ZEXP.PERSIST a:set x", "['a:set']"),
@@ -24,6 +24,14 @@ const COMMANDS: [(&str, &[&str], &str, &str); 16] = [
     ("zexp.randmember", &["readonly"], "ZEXP.RANDMEMBER a:set 2", "['a:set']"),
     ("zrl.check", &["write", "denyoom", "fast"], "ZRL.CHECK a:limit 5 10m COST 2", "['a:limit']"),
     ("zrl.peek", &["readonly", "fast"], "ZRL.PEEK a:limit 5 10m COST 2", "['a:limit']"),
+    (
+        "zrl.mcheck",
+        &["write", "denyoom", "fast"],
+        "ZRL.MCHECK 2 a:limit a:other 9 10m 9 1h COST 2",
+        "['a:limit' 'a:other']",
+    ),
+    ("zrl.refund", &["write", "fast"], "ZRL.REFUND a:limit 1 AT 4102444800000", "['a:limit']"),
+    ("zrl.throttle", &["write", "denyoom", "fast"], "ZRL.THROTTLE a:throttle 5 60 60", "['a:throttle']"),
     // A command of the server, so that this table is known to be read right.
     ("zadd", &["write", "denyoom", "fast"], "ZADD a:plain 1 x", "['a:plain']"),
 ];

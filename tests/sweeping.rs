@@ -104,9 +104,10 @@ fn replicas_get_deletions_and_make_none() {
     let (replica, plain) = (Server::builder().replica_of(&server), Server::builder().plain().replica_of(&server));
     c.run("CONFIG SET zeitset.sweep no");
     let at = c.now() + 50;
-    c.run(&format!("ZEXP.ADD k AT {at}ms dead {FAR}ms live"));
-    c.run(&format!("ZEXP.ADD all AT {at}ms x {at}ms y"));
+    plant(&mut c, "k", &[("dead", at), ("live", FAR)]);
+    plant(&mut c, "all", &[("x", at), ("y", at)]);
     c.wait_until(at + 1000);
+    replica.wait_for_sync(&server);
     // The master keeps its dead for now: so does a replica, whatever its own sweeper thinks.
     let (mut r, mut p) = (replica.client(), plain.client());
     r.script(&[("ZCARD k", "2"), ("ZEXP.CARD k", "1"), ("ZCARD all", "2")]);

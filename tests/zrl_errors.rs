@@ -11,6 +11,9 @@ fn keys_of_other_kinds_are_refused_and_left_alone() {
     c.run("ZADD plain 1 a 2 b");
     c.run(&format!("ZADD far {FAR} a"));
     c.run(&format!("ZADD alike {FAR} 5 {} 7", FAR + 1)); // a gap: 6 is missing
+    // Numbers in a row, and some TTL: still somebody's own.
+    c.run(&format!("ZADD counted {FAR} 0 {} 1", FAR + 1));
+    c.run("EXPIRE counted 5000");
     plant(&mut c, "expiring", &[("a", FAR), ("b", FAR + 1)]);
     // Members that look like entries make no limit of an expiring set.
     plant(&mut c, "numbers", &[("0", FAR), ("1:3", FAR + 1)]);
@@ -22,6 +25,7 @@ fn keys_of_other_kinds_are_refused_and_left_alone() {
         ("plain", "!NOTLIMIT "),
         ("far", "!NOTLIMIT "),
         ("alike", "!NOTLIMIT "),
+        ("counted", "!NOTLIMIT "),
         ("expiring", "!NOTLIMIT "),
         ("numbers", "!NOTLIMIT "),
         ("never", "!NOTLIMIT "),

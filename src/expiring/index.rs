@@ -3,7 +3,7 @@
 //! A cache, never the truth: what a set is and what has expired in it is read from the set itself at every visit. So an
 //! entry may be too early (a visit finds nothing to do) or stand for a key that is gone (a visit finds nothing at all).
 
-use crate::model::time::Millis;
+use crate::model::time::{self, Millis};
 use hashbrown::DefaultHashBuilder;
 use hashbrown::hash_table::{Entry, HashTable};
 use std::collections::BTreeSet;
@@ -11,6 +11,15 @@ use std::hash::BuildHasher;
 
 /// A visit that is never due: the set has no member that expires.
 pub const NEVER: Millis = Millis::MAX;
+
+/// When a set is worth a visit whose first member has the score `first`.
+pub fn visit_at(first: f64) -> Millis {
+    // What lies before the epoch is dead, too; what lies after the last moment never dies.
+    match time::ceil_score(first.max(0.0)) {
+        Some(expiry) if expiry < time::MAX => expiry,
+        _ => NEVER,
+    }
+}
 
 /// A key of one of the server's databases.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,8 +31,6 @@ pub struct Place {
 struct Tracked {
     place: Place,
     due: Millis,
-    /// Somebody changed the set by plain commands since its marker was last seen to hold.
-    touched: bool,
 }
 
 /// All tracked sets, by place and by the moment of their next visit.
@@ -34,6 +41,7 @@ pub struct Index {
     free: Vec<u32>,
     by_place: HashTable<u32>,
     by_due: BTreeSet<(Millis, u32)>,
+    touched: BTreeSet<u32>,
     hasher: DefaultHashBuilder,
 }
 
@@ -67,7 +75,12 @@ impl Index {
 
     /// Whether the set is tracked and was changed by plain commands since its marker was last seen to hold.
     pub fn is_touched(&self, database: i32, key: &[u8]) -> bool {
-        self.find(database, key).and_then(|slot| self.tracked(slot)).is_some_and(|tracked| tracked.touched)
+        !self.touched.is_empty() && self.find(database, key).is_some_and(|slot| self.touched.contains(&slot))
+    }
+
+    /// Some set that is touched.
+    pub fn first_touched(&self) -> Option<Place> {
+        self.touched.first().and_then(|&slot| self.tracked(slot)).map(|tracked| tracked.place.clone())
     }
 
     /// The moment of the next visit of any set.
@@ -83,7 +96,7 @@ impl Index {
     /// Tracks a set whose marker holds, to be visited at `due`.
     pub fn track(&mut self, database: i32, key: &[u8], due: Millis) {
         match self.find(database, key) {
-            Some(slot) => self.update(slot, due, false),
+            Some(slot) => self.update(slot, due),
             None => self.insert(database, key, due),
         }
     }
@@ -92,25 +105,23 @@ impl Index {
     pub fn hasten(&mut self, database: i32, key: &[u8], due: Millis) -> bool {
         let Some(slot) = self.find(database, key) else { return false };
         if let Some(tracked) = self.tracked(slot) {
-            self.update(slot, due.min(tracked.due), false);
+            self.update(slot, due.min(tracked.due));
         }
         true
     }
 
-    /// Notes that somebody changed a tracked set by plain commands: it is visited at `due` or sooner, and its marker set
-    /// again if it is off. `false` if it is not tracked.
-    pub fn touch(&mut self, database: i32, key: &[u8], due: Millis) -> bool {
-        let Some(slot) = self.find(database, key) else { return false };
-        if let Some(tracked) = self.tracked(slot) {
-            self.update(slot, due.min(tracked.due), true);
-        }
-        true
+    /// Notes that somebody changed a tracked set by plain commands: its marker has to be looked after. `false` if it is not
+    /// tracked.
+    pub fn touch(&mut self, database: i32, key: &[u8]) -> bool {
+        let slot = self.find(database, key);
+        self.touched.extend(slot);
+        slot.is_some()
     }
 
-    /// The set whose visit is due longest, and since when.
-    pub fn first_due(&self, now: Millis) -> Option<(Place, Millis)> {
-        let &(due, slot) = self.by_due.first().filter(|&&(due, _)| due <= now)?;
-        Some((self.tracked(slot)?.place.clone(), due))
+    /// The set whose visit is due longest.
+    pub fn first_due(&self, now: Millis) -> Option<Place> {
+        let &(_, slot) = self.by_due.first().filter(|&&(due, _)| due <= now)?;
+        Some(self.tracked(slot)?.place.clone())
     }
 
     pub fn forget(&mut self, database: i32, key: &[u8]) {
@@ -138,22 +149,23 @@ impl Index {
 
     /// Follows a SWAPDB. O(number of sets).
     pub fn swap(&mut self, one: i32, other: i32) {
-        let slots = std::mem::take(self).slots;
-        for Tracked { place, due, touched } in slots.into_iter().flatten() {
+        let Index { slots, touched, .. } = std::mem::take(self);
+        for (slot, tracked) in slots.into_iter().enumerate() {
+            let Some(Tracked { place, due }) = tracked else { continue };
             let database = match place.database {
                 database if database == one => other,
                 database if database == other => one,
                 database => database,
             };
             self.track(database, &place.key, due);
-            if touched {
-                self.touch(database, &place.key, due);
+            if u32::try_from(slot).is_ok_and(|slot| touched.contains(&slot)) {
+                self.touch(database, &place.key);
             }
         }
     }
 
     fn insert(&mut self, database: i32, key: &[u8], due: Millis) {
-        let tracked = Tracked { place: Place { database, key: key.into() }, due, touched: false };
+        let tracked = Tracked { place: Place { database, key: key.into() }, due };
         let slot = match self.free.pop() {
             Some(slot) => slot,
             // Four thousand million expiring sets are more than a server holds; beyond that the patrol finds them again.
@@ -179,9 +191,9 @@ impl Index {
         self.by_due.insert((due, slot));
     }
 
-    fn update(&mut self, slot: u32, due: Millis, touched: bool) {
+    fn update(&mut self, slot: u32, due: Millis) {
+        self.touched.remove(&slot);
         let Some(tracked) = self.tracked_mut(slot) else { return };
-        tracked.touched = touched;
         let before = std::mem::replace(&mut tracked.due, due);
         if before != due {
             self.by_due.remove(&(before, slot));
@@ -192,6 +204,7 @@ impl Index {
     fn release(&mut self, slot: u32) {
         if let Some(tracked) = self.slots[slot as usize].take() {
             self.by_due.remove(&(tracked.due, slot));
+            self.touched.remove(&slot);
             self.free.push(slot);
         }
     }
@@ -207,7 +220,7 @@ mod tests {
     enum Step {
         Track(i32, u8, Millis),
         Hasten(i32, u8, Millis),
-        Touch(i32, u8, Millis),
+        Touch(i32, u8),
         Forget(i32, u8),
         Flush(Option<i32>),
         Swap(i32, i32),
@@ -218,7 +231,7 @@ mod tests {
         let step = prop_oneof![
             8 => (place(), 0..100_u64).prop_map(|((db, key), due)| Step::Track(db, key, due)),
             4 => (place(), 0..100_u64).prop_map(|((db, key), due)| Step::Hasten(db, key, due)),
-            3 => (place(), 0..100_u64).prop_map(|((db, key), due)| Step::Touch(db, key, due)),
+            3 => place().prop_map(|(db, key)| Step::Touch(db, key)),
             4 => place().prop_map(|(db, key)| Step::Forget(db, key)),
             1 => prop::option::of(0..3_i32).prop_map(Step::Flush),
             1 => (0..3_i32, 0..3_i32).prop_map(|(one, other)| Step::Swap(one, other)),
@@ -242,9 +255,9 @@ mod tests {
                         let known = map.get_mut(&(db, key)).map(|known| *known = (known.0.min(due), false));
                         prop_assert_eq!(index.hasten(db, &[key], due), known.is_some());
                     }
-                    Step::Touch(db, key, due) => {
-                        let known = map.get_mut(&(db, key)).map(|known| *known = (known.0.min(due), true));
-                        prop_assert_eq!(index.touch(db, &[key], due), known.is_some());
+                    Step::Touch(db, key) => {
+                        let known = map.get_mut(&(db, key)).map(|known| known.1 = true);
+                        prop_assert_eq!(index.touch(db, &[key]), known.is_some());
                     }
                     Step::Forget(db, key) => {
                         index.forget(db, &[key]);
@@ -263,6 +276,7 @@ mod tests {
                 prop_assert_eq!(index.len(), map.len());
                 prop_assert_eq!(index.by_due.len(), map.len());
                 prop_assert_eq!(index.next_due(), map.values().map(|(due, _)| *due).min());
+                prop_assert_eq!(index.first_touched().is_some(), map.values().any(|(_, touched)| *touched));
                 prop_assert_eq!(index.overdue(50), map.values().filter(|(due, _)| *due <= 50).count());
                 for ((db, key), (_, touched)) in &map {
                     prop_assert!(index.contains(*db, &[*key]));
@@ -277,7 +291,7 @@ mod tests {
         let mut index = Index::default();
         index.track(0, b"k", NEVER);
         assert_eq!((index.len(), index.next_due(), index.first_due(u64::MAX - 1)), (1, None, None));
-        assert!(index.touch(0, b"k", 5));
-        assert_eq!(index.next_due(), Some(5));
+        assert!(index.touch(0, b"k"));
+        assert_eq!(index.next_due(), None);
     }
 }

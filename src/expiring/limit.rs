@@ -19,6 +19,10 @@ const TRIM_FROM: u64 = 16;
 /// The most entries one call trims. More than one per call on average, so that the dead never gain on the living.
 const TRIM_MOST: usize = 32;
 
+/// How far the TTL of a limit may be off when its entries, too, say that it is one. Somebody's own sorted set may well hold
+/// small numbers in a row; that its TTL should also follow its highest score so closely is not to be expected.
+const LIMIT_TOLERANCE: Millis = 60_000;
+
 impl From<Foreign> for Error {
     fn from(_: Foreign) -> Error {
         Error::OtherAlgorithm
@@ -30,12 +34,11 @@ impl From<Foreign> for Error {
 pub struct LimitSet<'a>(TimedSet<'a>);
 
 impl<'a> LimitSet<'a> {
-    /// Opens a rate limit. One whose TTL is off, by the way of a MIGRATE or by plain commands, is told by its entries.
-    pub fn open(ctx: Context<'a>, name: Str<'a>, mode: Mode, now: Millis) -> Result<LimitSet<'a>, Error> {
+    /// Opens a rate limit. One whose TTL is off, as it is after a MIGRATE, is told by its entries.
+    pub fn open(ctx: Context<'a>, name: Str<'a>, mode: Mode) -> Result<LimitSet<'a>, Error> {
         TimedSet::open(ctx, name, mode, Kind::Limit, |set, highest, ttl| {
-            let is_recent = highest > time::to_score(now) || Kind::Limit.nearly_holds(highest, ttl, TOLERANCE);
             let is_expiring_set = Kind::Expiring.nearly_holds(highest, ttl, TOLERANCE);
-            ttl.is_some() && is_recent && !is_expiring_set && has_entries_only(set)
+            Kind::Limit.nearly_holds(highest, ttl, LIMIT_TOLERANCE) && !is_expiring_set && has_entries_only(set)
         })
         .map(LimitSet)
     }

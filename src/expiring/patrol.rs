@@ -4,9 +4,9 @@
 //! the sweeper, as fast as they may follow. Otherwise it *strolls*: a few dozen keys at each run of the server's own
 //! housekeeping, for which no timer needs to be armed.
 
-use super::index::{Index, NEVER};
+use super::index::{Index, visit_at};
 use crate::model::marker::Kind;
-use crate::model::time::{self, Millis};
+use crate::model::time::Millis;
 use crate::server::Context;
 use crate::server::scan::Cursor;
 use crate::server::zset::{Bound, SortedSet};
@@ -95,7 +95,5 @@ pub fn next_visit(set: &mut SortedSet<'_>) -> Option<Millis> {
         return None;
     }
     let first = set.first(Bound::From(f64::NEG_INFINITY))?.score;
-    // What lies before the epoch is dead, too.
-    let first = time::ceil_score(first.max(0.0)).unwrap_or(time::MAX);
-    Some(if first < time::MAX { first } else { NEVER })
+    Some(visit_at(first))
 }

@@ -3,12 +3,12 @@
 //! One timer is armed for the moment at which the next member of any set is due; with nothing due, none. A slice visits the
 //! sets that are due, longest overdue first, and ends when its time is up, which is looked at every few dozen deletions.
 //! While there is more, the next slice follows after a rest: catching up raises how often slices run, up to a share of
-//! one core, never how long one is. A set in which everything has expired goes in one step, and is freed in the background.
+//! one core, never how long one is. A small set in which everything has expired goes in one step.
 //!
 //! It works only where it may ([`Context::may_write_by_itself`]), and takes the set's own word, at every visit, for
 //! what the set is and what has expired.
 
-use super::index::{Index, NEVER, Place};
+use super::index::{Index, NEVER, Place, visit_at};
 use super::patrol::Patrol;
 use super::timed_set::TimedSet;
 use crate::config;
@@ -20,6 +20,7 @@ use crate::server::shared::Shared;
 use crate::server::timer::{Task, Timer};
 use crate::server::zset::Bound;
 use crate::server::{Context, OwnedStr, Str};
+use hashbrown::HashSet;
 use lazy_static::lazy_static;
 use redis_module::RedisLockIndicator;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,8 +29,10 @@ use std::time::{Duration, Instant};
 /// A set that loses members all the time is visited at most every so often: several at once are cheaper than each alone.
 const REVISIT: Millis = 10;
 
-/// How long after a plain command a set's marker is looked after: many commands in a row need it once.
-const HEAL: Millis = 100;
+/// Sets of at most so many members, all dead, are removed as a whole, and freed by the server's background thread. Larger
+/// ones are drained first: freeing a million members takes that thread a quarter of a second, during which it competes
+/// with the server itself for the memory allocator and, where cores are few, for a core.
+const WHOLE: u64 = 1000;
 
 /// How long to wait before looking again whether writes are allowed.
 const PAUSED: Millis = 100;
@@ -50,6 +53,8 @@ struct Sweeper {
     /// The armed timer, and when it fires.
     timer: Option<(Timer, Millis)>,
     patrol: Patrol,
+    /// The TTLs of sets that were touched and not yet healed: by its TTL such a set is known under a new name, too.
+    unhealed: HashSet<Millis>,
     figures: Figures,
 }
 
@@ -114,22 +119,30 @@ pub(super) fn forget(ctx: Context<'_>, name: Str<'_>) {
     change(ctx, |index, database| index.forget(database, name.bytes()));
 }
 
-/// Notes that somebody may have changed a tracked set by plain commands.
-pub(super) fn touch(ctx: Context<'_>, name: Str<'_>) {
+/// Notes that somebody may have changed a set by plain commands, if it is tracked. `ttl` asks for its TTL, which is still the
+/// marker of what the set was before.
+pub(super) fn touch(ctx: Context<'_>, name: Str<'_>, ttl: impl FnOnce() -> Option<Millis>) {
     let database = ctx.database();
-    SWEEPER.with(ctx, |sweeper| {
-        if sweeper.index.touch(database, name.bytes(), ctx.now() + HEAL) {
-            sweeper.arm(ctx);
-        }
+    let is_news = SWEEPER.with(ctx, |sweeper| {
+        !sweeper.index.is_touched(database, name.bytes()) && sweeper.index.touch(database, name.bytes())
     });
+    if is_news {
+        let ttl = ttl();
+        SWEEPER.with(ctx, |sweeper| sweeper.unhealed.extend(ttl));
+    }
+}
+
+/// Whether some set of this TTL was changed by plain commands a moment ago, and has not been healed yet.
+pub(super) fn is_unhealed(ctx: Context<'_>, ttl: Option<Millis>) -> bool {
+    ttl.is_some_and(|ttl| SWEEPER.with(ctx, |sweeper| sweeper.unhealed.contains(&ttl)))
 }
 
 /// Notes that the marker of a set that is ours beyond doubt is off, and has to be set again.
 pub(super) fn heal(ctx: Context<'_>, name: Str<'_>) {
     change(ctx, |index, database| {
-        if !index.touch(database, name.bytes(), 0) {
+        if !index.touch(database, name.bytes()) {
             index.track(database, name.bytes(), NEVER);
-            index.touch(database, name.bytes(), 0);
+            index.touch(database, name.bytes());
         }
     });
 }
@@ -157,8 +170,10 @@ pub fn patrol_now(ctx: Context<'_>) {
     });
 }
 
-/// The server's housekeeping: a few steps of the patrol, and what else changed since (a setting, the role).
+/// The server's housekeeping: sets that plain commands changed get their marker back, the patrol takes a few steps, and what
+/// else changed is followed (a setting, the role).
 pub(super) fn on_cron(ctx: Context<'_>) {
+    heal_touched(ctx);
     SWEEPER.with(ctx, |sweeper| {
         if !ctx.is_loading() {
             let Sweeper { patrol, index, .. } = sweeper;
@@ -169,6 +184,42 @@ pub(super) fn on_cron(ctx: Context<'_>) {
         } else if !sweeper.patrol.is_hurrying() {
             sweeper.disarm(ctx);
         }
+    });
+}
+
+/// Sets the markers again of sets that plain commands changed. This deletes nothing, so it is done with sweeping switched off,
+/// too: a set whose TTL is that of a former last member would go with it, and take its living members along.
+fn heal_touched(ctx: Context<'_>) {
+    let started = Instant::now();
+    while started.elapsed() < config::slice() {
+        let Some(place) = SWEEPER.with(ctx, |sweeper| sweeper.index.first_touched()) else {
+            return SWEEPER.with(ctx, |sweeper| sweeper.unhealed.clear());
+        };
+        if !ctx.may_write_by_itself() {
+            return;
+        }
+        let name = OwnedStr::new(&place.key);
+        let next = match ctx.select(place.database) {
+            true => heal_set(ctx, name.as_str()).unwrap_or(None),
+            false => None,
+        };
+        settle(ctx, &place, next);
+    }
+}
+
+/// Sets the marker of a set again. Returns when it is next worth a visit: `None` when it is gone, or none of ours.
+fn heal_set(ctx: Context<'_>, name: Str<'_>) -> Result<Option<Millis>, Error> {
+    let mut set = TimedSet::to_sweep(ctx, name, true)?;
+    let first = set.range(Bound::From(f64::NEG_INFINITY), f64::INFINITY).next().map(|first| first.score);
+    set.commit();
+    Ok(first.map(visit_at))
+}
+
+/// Notes when a set that was visited is next worth a visit; `None`: never again.
+fn settle(ctx: Context<'_>, place: &Place, next: Option<Millis>) {
+    SWEEPER.with(ctx, |sweeper| match next {
+        Some(due) => sweeper.index.track(place.database, &place.key, due),
+        None => sweeper.index.forget(place.database, &place.key),
     });
 }
 
@@ -218,8 +269,8 @@ impl Task for Slice {
         let budget = config::slice();
         let is_time_up = || started.elapsed() >= budget;
         if config::sweeps() && ctx.may_write_by_itself() {
-            while let Some(visit) = next_visit(ctx) {
-                visit_set(ctx, &visit, is_time_up);
+            while let Some(place) = next_visit(ctx) {
+                visit_set(ctx, &place, is_time_up);
                 if is_time_up() {
                     break;
                 }
@@ -249,55 +300,40 @@ impl Sweeper {
         } else if is_due || self.patrol.is_hurrying() {
             let duty = if ctx.has_child() { config::max_duty().div_ceil(GENTLY) } else { config::max_duty() };
             let rest = busy.saturating_mul(100 - duty) / duty;
-            self.arm_in(ctx, u64::try_from(rest.as_millis()).unwrap_or(PAUSED).max(1));
+            self.arm_in(ctx, u64::try_from(rest.as_micros().div_ceil(1000)).unwrap_or(PAUSED).max(1));
         } else {
             self.arm(ctx);
         }
     }
 }
 
-/// A set whose visit is due.
-struct Visit {
-    place: Place,
-    is_touched: bool,
-}
-
-fn next_visit(ctx: Context<'_>) -> Option<Visit> {
+/// The set whose visit is due longest.
+fn next_visit(ctx: Context<'_>) -> Option<Place> {
     let now = ctx.now();
-    SWEEPER.with(ctx, |sweeper| {
-        let (place, _) = sweeper.index.first_due(now)?;
-        let is_touched = sweeper.index.is_touched(place.database, &place.key);
-        Some(Visit { place, is_touched })
-    })
+    SWEEPER.with(ctx, |sweeper| sweeper.index.first_due(now))
 }
 
 /// Deletes what has expired in one set, and notes when to come again.
-fn visit_set(ctx: Context<'_>, visit: &Visit, is_time_up: impl Fn() -> bool) {
-    let Place { database, key } = &visit.place;
-    let name = OwnedStr::new(key);
-    let next = match ctx.select(*database) {
-        true => sweep_set(ctx, name.as_str(), visit.is_touched, is_time_up).unwrap_or(None),
+fn visit_set(ctx: Context<'_>, place: &Place, is_time_up: impl Fn() -> bool) {
+    let name = OwnedStr::new(&place.key);
+    let next = match ctx.select(place.database) {
+        true => sweep_set(ctx, name.as_str(), is_time_up).unwrap_or(None),
         false => None,
     };
-    SWEEPER.with(ctx, |sweeper| match next {
-        Some(due) => sweeper.index.track(*database, key, due),
-        None => sweeper.index.forget(*database, key),
-    });
+    settle(ctx, place, next);
 }
 
 /// Deletes what has expired in one set. Returns when it is next worth a visit: `None` when it is gone, or none of ours.
-fn sweep_set(
-    ctx: Context<'_>,
-    name: Str<'_>,
-    is_touched: bool,
-    is_time_up: impl Fn() -> bool,
-) -> Result<Option<Millis>, Error> {
+fn sweep_set(ctx: Context<'_>, name: Str<'_>, is_time_up: impl Fn() -> bool) -> Result<Option<Millis>, Error> {
     let now = ctx.now();
-    let mut set = TimedSet::to_sweep(ctx, name, is_touched)?;
+    if is_touched(ctx, name) {
+        heal_set(ctx, name)?;
+    }
+    let mut set = TimedSet::to_sweep(ctx, name, false)?;
     let Some(highest) = set.highest() else { return Ok(None) };
     let now_score = time::to_score(now);
-    if highest <= now_score {
-        let members = set.len();
+    let members = set.len();
+    if highest <= now_score && members <= WHOLE {
         while_we_announce(|| {
             set.unlink();
             ctx.notify(EventClass::Module, c"zexp.expired", name);
@@ -307,35 +343,24 @@ fn sweep_set(
     }
     let first = set.range(Bound::From(f64::NEG_INFINITY), f64::INFINITY).next().map_or(highest, |first| first.score);
     if first > now_score {
-        // Nothing is dead; but the marker may be off.
-        set.commit();
-        return Ok(Some(visit_at(first, now)));
+        return Ok(Some(visit_at(first).max(now + REVISIT)));
     }
-    let members = set.len();
     let (set, live) = set.live_count(Mode::Write, now);
-    let dead = members - live;
+    // The last of a set that is all dead are left to be unlinked.
+    let dead = members - live.max(if highest <= now_score { WHOLE } else { 0 });
     let mut gone = 0;
     while_we_announce(|| {
         gone = set.sweep(dead, is_time_up);
         ctx.notify(EventClass::Module, c"zexp.expired", name);
     });
     count_expired(ctx, gone, dead - gone, 0);
-    if gone < dead {
+    if gone < dead || highest <= now_score {
         // Still the longest overdue.
         return Ok(Some(0));
     }
-    let mut set = TimedSet::to_sweep(ctx, name, is_touched)?;
+    let mut set = TimedSet::to_sweep(ctx, name, false)?;
     let first = set.live(now).next().map_or(highest, |first| first.score);
-    set.commit();
-    Ok(Some(visit_at(first, now)))
-}
-
-/// When a set is next worth a visit whose first member expires at `first`.
-fn visit_at(first: f64, now: Millis) -> Millis {
-    match time::ceil_score(first) {
-        Some(expiry) if expiry < time::MAX => expiry.max(now + REVISIT),
-        _ => NEVER,
-    }
+    Ok(Some(visit_at(first).max(now + REVISIT)))
 }
 
 fn count_expired(ctx: Context<'_>, members: u64, backlog: u64, sets: u64) {

@@ -25,13 +25,15 @@ impl Listener for Watch {
             return;
         }
         match event.name {
-            _ if event.of_sorted_set => sweeper::touch(ctx, event.key),
+            _ if event.of_sorted_set => {
+                sweeper::touch(ctx, event.key, || Key::open(ctx, event.key, Mode::Glance).expires_at());
+            }
             b"del" | b"expired" | b"evicted" | b"rename_from" | b"move_from" | b"persist" => {
                 sweeper::forget(ctx, event.key);
             }
-            b"expire" => look(ctx, event.key, 0),
-            b"restore" => look(ctx, event.key, RESTORED),
-            b"rename_to" | b"copy_to" | b"move_to" => look(ctx, event.key, 0),
+            b"expire" => look(ctx, event.key, Came::AsItIs),
+            b"restore" => look(ctx, event.key, Came::Restored),
+            b"rename_to" | b"copy_to" | b"move_to" => look(ctx, event.key, Came::Moved),
             _ => {}
         }
     }
@@ -47,22 +49,39 @@ impl Listener for Watch {
     }
 }
 
-/// Looks what a key is now, and tracks it if it is an expiring set, or if it is one but for `tolerance` ms of its TTL.
-/// If it is none, then somebody has said so (EXPIRE), and it is forgotten.
-fn look(ctx: Context<'_>, name: Str<'_>, tolerance: Millis) {
+/// How a key came to be what it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Came {
+    /// Somebody set its TTL.
+    AsItIs,
+    /// By RESTORE.
+    Restored,
+    /// By RENAME, MOVE or COPY.
+    Moved,
+}
+
+/// Looks what a key is now, and tracks it if it is an expiring set, or would be one but for what its way here did to it. If it
+/// is none, then somebody has said so (EXPIRE), and it is forgotten.
+fn look(ctx: Context<'_>, name: Str<'_>, came: Came) {
     let now = ctx.now();
     let Some(mut set) = SortedSet::new(Key::open(ctx, name, Mode::Glance)) else {
         return sweeper::forget(ctx, name);
     };
     let found = next_visit(&mut set);
     let ttl = set.key().expires_at();
-    let is_nearly = set.last().is_some_and(|last| {
-        last.score > time::to_score(now) && Kind::Expiring.nearly_holds(last.score, ttl, tolerance)
-    });
+    let highest = set.last().map(|last| last.score);
     drop(set);
+    let is_off = match (came, highest) {
+        (Came::Restored, Some(highest)) => {
+            highest > time::to_score(now) && Kind::Expiring.nearly_holds(highest, ttl, RESTORED)
+        }
+        // Before it was healed, perhaps.
+        (Came::Moved, Some(_)) => sweeper::is_unhealed(ctx, ttl),
+        _ => false,
+    };
     match found {
         Some(due) => sweeper::change(ctx, |index, database| index.track(database, name.bytes(), due)),
-        None if is_nearly => sweeper::heal(ctx, name),
+        None if is_off => sweeper::heal(ctx, name),
         None => sweeper::forget(ctx, name),
     }
 }

@@ -12,6 +12,7 @@ pub struct Client {
 }
 
 /// Calls a command with arguments of any type (`&str`, numbers, bytes); panics on an error reply.
+#[allow(unused_macros, reason = "the benches use these files, too, and not all of them")]
 macro_rules! cmd {
     ($client:expr, $name:expr $(, $arg:expr)* $(,)?) => {
         $client.call(redis::cmd($name)$(.arg($arg))*)
@@ -47,8 +48,7 @@ impl Client {
                     _ => "?".into(),
                 })
                 .collect();
-            let mut line = words.join(" ");
-            line.truncate(line.floor_char_boundary(200));
+            let line: String = words.join(" ").chars().take(200).collect();
             panic!("{line}: {error}")
         })
     }

@@ -28,7 +28,7 @@ impl Command for Check {
     fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         let now = ctx.now();
         let Request { key, policy, cost } = Request::parse(arguments, now)?;
-        let mut limit = LimitSet::open(ctx, key, Mode::Write, now)?;
+        let mut limit = LimitSet::open(ctx, key, Mode::Write)?;
         let assessed = assess(policy, now, cost, &mut limit)?;
         let verdict = if assessed.verdict().allowed {
             limit::count(Some(cost));

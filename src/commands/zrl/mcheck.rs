@@ -48,7 +48,7 @@ impl Command for MCheck {
 
         let mut limits: Vec<(LimitSet<'a>, Assessed)> = Vec::with_capacity(keys.len());
         for (&key, policy) in keys.iter().zip(policies) {
-            let mut limit = LimitSet::open(ctx, key, Mode::Write, now)?;
+            let mut limit = LimitSet::open(ctx, key, Mode::Write)?;
             let assessed = assess(policy, now, options.cost, &mut limit)?;
             limits.push((limit, assessed));
         }

@@ -27,7 +27,7 @@ impl Command for Peek {
     fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         let now = ctx.now();
         let Request { key, policy, cost } = Request::parse(arguments, now)?;
-        let mut limit = LimitSet::open(ctx, key, Mode::Read, now)?;
+        let mut limit = LimitSet::open(ctx, key, Mode::Read)?;
         let assessed = assess(policy, now, cost, &mut limit)?;
         reply(ctx, &assessed.verdict());
         Ok(())

@@ -36,7 +36,7 @@ impl Command for Refund {
         let until = args.instant_ms()?;
         args.finish()?;
 
-        let mut limit = LimitSet::open(ctx, key, Mode::Write, now)?;
+        let mut limit = LimitSet::open(ctx, key, Mode::Write)?;
         let (back, rewrite) = refund(now, units, until, &mut limit)?;
         limit.rewrite(rewrite);
         limit.commit();

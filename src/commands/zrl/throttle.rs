@@ -41,7 +41,7 @@ impl Command for Throttle {
         let key = args.string()?;
         let (max_burst, count, period) = (args.units()?, args.limit()?, args.limit()?);
         let quantity = if args.is_empty() { 1 } else { args.units()? };
-        args.finish()?;
+        args.finish().map_err(|_| Error::Arity)?;
         let capacity = max_burst + 1;
         let per = period.checked_mul(1000).filter(|&per| per <= time::MAX).ok_or(Error::TooFar)?;
         let full = (u128::from(capacity) * u128::from(per)).div_ceil(u128::from(count));
@@ -49,7 +49,7 @@ impl Command for Throttle {
             return Err(Error::TooFar);
         }
 
-        let mut limit = LimitSet::open(ctx, key, Mode::Write, now)?;
+        let mut limit = LimitSet::open(ctx, key, Mode::Write)?;
         let rate = Rate { units: count, per };
         let assessed = Assessed::Leaky(leaky::assess(capacity, rate, now, quantity, limit.level()?));
         let allowed = assessed.verdict().allowed;

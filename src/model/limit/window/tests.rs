@@ -72,7 +72,7 @@ impl Reference {
         match policy.algorithm {
             Algorithm::Sliding { grid } => {
                 let exact = now + policy.window;
-                if exact % grid == 0 { exact } else { exact - exact % grid + grid }
+                if exact.is_multiple_of(grid) { exact } else { exact - exact % grid + grid }
             }
             Algorithm::Fixed => now - now % policy.window + policy.window,
             Algorithm::Leaky => unreachable!(),
