@@ -8,13 +8,13 @@ pub struct Zeitset;
 
 impl Report for Zeitset {
     fn report(info: Info<'_>) {
-        let sweeper::Status { figures, sets_tracked, sets_overdue, lag, timer_armed, patrols_completed } =
+        let sweeper::Status { figures, sets_tracked, sets_overdue, backlog, lag, timer_armed, patrols_completed } =
             sweeper::status(info);
         info.section(c"");
         info.field(c"sets_tracked", sets_tracked as u64);
         info.field(c"members_expired", figures.members_expired);
         info.field(c"sets_expired", figures.sets_expired);
-        info.field(c"sweep_backlog_members", figures.backlog);
+        info.field(c"sweep_backlog_members", backlog);
         info.field(c"sweep_backlog_sets", sets_overdue as u64);
         info.field(c"sweep_lag_ms", lag);
         info.field(c"sweep_slices", figures.slices);

@@ -18,7 +18,6 @@ use crate::server::context::{self, EventClass};
 use crate::server::key::Mode;
 use crate::server::shared::Shared;
 use crate::server::timer::{Task, Timer};
-use crate::server::zset::Bound;
 use crate::server::{Context, OwnedStr, Str};
 use hashbrown::HashSet;
 use lazy_static::lazy_static;
@@ -55,6 +54,8 @@ struct Sweeper {
     patrol: Patrol,
     /// The TTLs of sets that were touched and not yet healed: by its TTL such a set is known under a new name, too.
     unhealed: HashSet<Millis>,
+    /// The set whose last visit could not finish, and how many dead members were left.
+    unfinished: Option<(Place, u64)>,
     figures: Figures,
 }
 
@@ -66,8 +67,6 @@ pub struct Figures {
     pub slices: u64,
     pub longest_slice: Duration,
     pub busy: Duration,
-    /// Dead members known to wait, in the set under way.
-    pub backlog: u64,
 }
 
 /// How things stand, for INFO.
@@ -75,6 +74,9 @@ pub struct Status {
     pub figures: Figures,
     pub sets_tracked: usize,
     pub sets_overdue: usize,
+    /// Dead members that are known to wait, in the set under way.
+    pub backlog: u64,
+    /// For how long the member that waits longest has been dead.
     pub lag: Millis,
     pub timer_armed: bool,
     pub patrols_completed: u64,
@@ -86,6 +88,7 @@ pub fn status(holder: impl RedisLockIndicator) -> Status {
         figures: sweeper.figures,
         sets_tracked: sweeper.index.len(),
         sets_overdue: sweeper.index.overdue(now),
+        backlog: sweeper.backlog(),
         lag: sweeper.index.next_due().map_or(0, |due| now.saturating_sub(due)),
         timer_armed: sweeper.timer.is_some(),
         patrols_completed: sweeper.patrol.completed(),
@@ -109,7 +112,7 @@ pub(super) fn note(ctx: Context<'_>, name: Str<'_>, soonest: Option<Millis>, is_
     let soonest = soonest.filter(|&soonest| soonest < time::MAX).unwrap_or(NEVER);
     change(ctx, |index, database| {
         if !index.hasten(database, name.bytes(), soonest) {
-            index.track(database, name.bytes(), if is_new { soonest } else { 0 });
+            index.track(database, name.bytes(), if is_new { soonest } else { ctx.now() });
         }
     });
 }
@@ -210,7 +213,7 @@ fn heal_touched(ctx: Context<'_>) {
 /// Sets the marker of a set again. Returns when it is next worth a visit: `None` when it is gone, or none of ours.
 fn heal_set(ctx: Context<'_>, name: Str<'_>) -> Result<Option<Millis>, Error> {
     let mut set = TimedSet::to_sweep(ctx, name, true)?;
-    let first = set.range(Bound::From(f64::NEG_INFINITY), f64::INFINITY).next().map(|first| first.score);
+    let first = set.lowest();
     set.commit();
     Ok(first.map(visit_at))
 }
@@ -229,6 +232,11 @@ pub fn stop(ctx: Context<'_>) {
 }
 
 impl Sweeper {
+    fn backlog(&self) -> u64 {
+        let is_there = |place: &Place| self.index.contains(place.database, &place.key);
+        self.unfinished.as_ref().filter(|(place, _)| is_there(place)).map_or(0, |&(_, left)| left)
+    }
+
     /// Arms the timer for the moment at which there is something to do, if it is not armed for an earlier one already.
     fn arm(&mut self, ctx: Context<'_>) {
         let is_armed_for = |due: Millis| self.timer.as_ref().is_some_and(|&(_, at)| at <= due);
@@ -316,57 +324,63 @@ fn next_visit(ctx: Context<'_>) -> Option<Place> {
 /// Deletes what has expired in one set, and notes when to come again.
 fn visit_set(ctx: Context<'_>, place: &Place, is_time_up: impl Fn() -> bool) {
     let name = OwnedStr::new(&place.key);
-    let next = match ctx.select(place.database) {
-        true => sweep_set(ctx, name.as_str(), is_time_up).unwrap_or(None),
-        false => None,
+    let Visited { next, left } = match ctx.select(place.database) {
+        true => sweep_set(ctx, name.as_str(), is_time_up).unwrap_or_default(),
+        false => Visited::default(),
     };
     settle(ctx, place, next);
+    SWEEPER.with(ctx, |sweeper| sweeper.unfinished = (left > 0).then(|| (place.clone(), left)));
 }
 
-/// Deletes what has expired in one set. Returns when it is next worth a visit: `None` when it is gone, or none of ours.
-fn sweep_set(ctx: Context<'_>, name: Str<'_>, is_time_up: impl Fn() -> bool) -> Result<Option<Millis>, Error> {
+/// How a set was left.
+#[derive(Default)]
+struct Visited {
+    /// When it is next worth a visit: `None` when it is gone, or none of ours.
+    next: Option<Millis>,
+    /// Dead members that are still there.
+    left: u64,
+}
+
+/// Deletes what has expired in one set.
+fn sweep_set(ctx: Context<'_>, name: Str<'_>, is_time_up: impl Fn() -> bool) -> Result<Visited, Error> {
     let now = ctx.now();
+    let now_score = time::to_score(now);
     if is_touched(ctx, name) {
         heal_set(ctx, name)?;
     }
     let mut set = TimedSet::to_sweep(ctx, name, false)?;
-    let Some(highest) = set.highest() else { return Ok(None) };
-    let now_score = time::to_score(now);
+    let Some(highest) = set.highest() else { return Ok(Visited::default()) };
     let members = set.len();
-    if highest <= now_score && members <= WHOLE {
+    let is_all_dead = highest <= now_score;
+    if is_all_dead && members <= WHOLE {
         while_we_announce(|| {
             set.unlink();
             ctx.notify(EventClass::Module, c"zexp.expired", name);
         });
-        count_expired(ctx, members, 0, 1);
-        return Ok(None);
+        count_expired(ctx, members, 1);
+        return Ok(Visited::default());
     }
-    let first = set.range(Bound::From(f64::NEG_INFINITY), f64::INFINITY).next().map_or(highest, |first| first.score);
-    if first > now_score {
-        return Ok(Some(visit_at(first).max(now + REVISIT)));
+    if set.lowest().is_some_and(|first| first > now_score) {
+        return Ok(Visited { next: set.lowest().map(|first| visit_at(first).max(now + REVISIT)), left: 0 });
     }
     let (set, live) = set.live_count(Mode::Write, now);
+    let dead = members - live;
     // The last of a set that is all dead are left to be unlinked.
-    let dead = members - live.max(if highest <= now_score { WHOLE } else { 0 });
+    let to_go = dead.min(members - live.max(if is_all_dead { WHOLE } else { 0 }));
     let mut gone = 0;
     while_we_announce(|| {
-        gone = set.sweep(dead, is_time_up);
+        gone = set.sweep(to_go, is_time_up);
         ctx.notify(EventClass::Module, c"zexp.expired", name);
     });
-    count_expired(ctx, gone, dead - gone, 0);
-    if gone < dead || highest <= now_score {
-        // Still the longest overdue.
-        return Ok(Some(0));
-    }
-    let mut set = TimedSet::to_sweep(ctx, name, false)?;
-    let first = set.live(now).next().map_or(highest, |first| first.score);
-    Ok(Some(visit_at(first).max(now + REVISIT)))
+    count_expired(ctx, gone, 0);
+    let first = TimedSet::to_sweep(ctx, name, false)?.lowest().unwrap_or(highest);
+    let next = visit_at(first);
+    Ok(Visited { next: Some(if first <= now_score { next } else { next.max(now + REVISIT) }), left: dead - gone })
 }
 
-fn count_expired(ctx: Context<'_>, members: u64, backlog: u64, sets: u64) {
+fn count_expired(ctx: Context<'_>, members: u64, sets: u64) {
     SWEEPER.with(ctx, |sweeper| {
         sweeper.figures.members_expired += members;
         sweeper.figures.sets_expired += sets;
-        sweeper.figures.backlog = backlog;
     });
 }

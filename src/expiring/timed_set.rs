@@ -110,6 +110,11 @@ impl<'a> TimedSet<'a> {
         self.last.as_ref().map(|last| last.score)
     }
 
+    /// The lowest score.
+    pub fn lowest(&mut self) -> Option<f64> {
+        self.set.first(Bound::From(f64::NEG_INFINITY)).map(|first| first.score)
+    }
+
     /// The member that had the highest score when the key was opened.
     pub(super) fn last(&self) -> Option<&Element> {
         self.last.as_ref()

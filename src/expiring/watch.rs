@@ -12,9 +12,15 @@ use crate::server::Str;
 use crate::server::events::{KeyEvent, Listener, ServerEvent};
 use crate::server::key::{Key, Mode};
 use crate::server::zset::SortedSet;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 /// How far the TTL of a set that was just restored may be off the marker: MIGRATE sends it as remaining time.
 const RESTORED: Millis = 1000;
+
+/// The database that the MOVE under way takes a key from. Valkey 8.1 and 9.0 run handlers on the client itself and forget to
+/// give it its database back, so that after MOVE it would go on in the other one (valkey#4024). We give it back; other
+/// servers do not mind.
+static MOVED_FROM: AtomicI32 = AtomicI32::new(0);
 
 /// Listens for as long as the module is loaded.
 pub struct Watch;
@@ -28,12 +34,18 @@ impl Listener for Watch {
             _ if event.of_sorted_set => {
                 sweeper::touch(ctx, event.key, || Key::open(ctx, event.key, Mode::Glance).expires_at());
             }
-            b"del" | b"expired" | b"evicted" | b"rename_from" | b"move_from" | b"persist" => {
+            b"del" | b"expired" | b"evicted" | b"rename_from" | b"persist" => sweeper::forget(ctx, event.key),
+            b"move_from" => {
+                MOVED_FROM.store(ctx.database(), Ordering::Relaxed);
                 sweeper::forget(ctx, event.key);
+            }
+            b"move_to" => {
+                look(ctx, event.key, Came::Moved);
+                ctx.select(MOVED_FROM.load(Ordering::Relaxed));
             }
             b"expire" => look(ctx, event.key, Came::AsItIs),
             b"restore" => look(ctx, event.key, Came::Restored),
-            b"rename_to" | b"copy_to" | b"move_to" => look(ctx, event.key, Came::Moved),
+            b"rename_to" | b"copy_to" => look(ctx, event.key, Came::Moved),
             _ => {}
         }
     }
