@@ -28,9 +28,20 @@ pub struct Place {
     pub key: Box<[u8]>,
 }
 
+/// What we know of a set's marker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Marker {
+    Holds,
+    /// Plain commands may have changed the set; this was its TTL then.
+    Touched(Option<Millis>),
+    /// Off, and to stay so: all members are dead, and were so long ago that the marker would be a TTL in the past.
+    GivenUp,
+}
+
 struct Tracked {
     place: Place,
     due: Millis,
+    marker: Marker,
 }
 
 /// All tracked sets, by place and by the moment of their next visit.
@@ -73,12 +84,27 @@ impl Index {
         self.find(database, key).is_some()
     }
 
-    /// Whether the set is tracked and was changed by plain commands since its marker was last seen to hold.
+    /// Whether the set is tracked although its marker may be off, because it was changed by plain commands.
     pub fn is_touched(&self, database: i32, key: &[u8]) -> bool {
-        !self.touched.is_empty() && self.find(database, key).is_some_and(|slot| self.touched.contains(&slot))
+        let tracked = self.find(database, key).and_then(|slot| self.tracked(slot));
+        tracked.is_some_and(|tracked| tracked.marker != Marker::Holds)
     }
 
-    /// Some set that is touched.
+    /// The TTL of a touched set, as it was when that was noted.
+    pub fn touched_ttl(&self, database: i32, key: &[u8]) -> Option<Millis> {
+        match self.find(database, key).and_then(|slot| self.tracked(slot))?.marker {
+            Marker::Touched(ttl) => ttl,
+            Marker::Holds | Marker::GivenUp => None,
+        }
+    }
+
+    /// Whether some touched set had this TTL. O(number of touched sets).
+    pub fn has_touched_ttl(&self, ttl: Millis) -> bool {
+        let is_it = |&slot: &u32| self.tracked(slot).is_some_and(|t| t.marker == Marker::Touched(Some(ttl)));
+        self.touched.iter().any(is_it)
+    }
+
+    /// Some set that is touched, and not given up.
     pub fn first_touched(&self) -> Option<Place> {
         self.touched.first().and_then(|&slot| self.tracked(slot)).map(|tracked| tracked.place.clone())
     }
@@ -110,12 +136,34 @@ impl Index {
         true
     }
 
-    /// Notes that somebody changed a tracked set by plain commands: its marker has to be looked after. `false` if it is not
-    /// tracked.
-    pub fn touch(&mut self, database: i32, key: &[u8]) -> bool {
+    /// Lets a tracked set be visited at `due`, whatever its marker.
+    pub fn reschedule(&mut self, database: i32, key: &[u8], due: Millis) {
+        if let Some(slot) = self.find(database, key) {
+            self.set_due(slot, due);
+        }
+    }
+
+    /// Notes that somebody changed a tracked set by plain commands: its marker has to be looked after. `ttl` is the set's,
+    /// and still the marker of what it was before. `false` if it is not tracked.
+    pub fn touch(&mut self, database: i32, key: &[u8], ttl: Option<Millis>) -> bool {
         let slot = self.find(database, key);
-        self.touched.extend(slot);
+        if let Some(slot) = slot {
+            self.set_marker(slot, Marker::Touched(ttl));
+        }
         slot.is_some()
+    }
+
+    /// Notes that the marker of a touched set cannot be set again: it is to be swept as it is.
+    pub fn give_up(&mut self, database: i32, key: &[u8]) {
+        if let Some(slot) = self.find(database, key) {
+            self.set_marker(slot, Marker::GivenUp);
+        }
+    }
+
+    /// The set that is due first, whenever that is.
+    pub fn first(&self) -> Option<(Place, Millis)> {
+        let &(due, slot) = self.by_due.first()?;
+        Some((self.tracked(slot)?.place.clone(), due))
     }
 
     /// The set whose visit is due longest.
@@ -149,23 +197,22 @@ impl Index {
 
     /// Follows a SWAPDB. O(number of sets).
     pub fn swap(&mut self, one: i32, other: i32) {
-        let Index { slots, touched, .. } = std::mem::take(self);
-        for (slot, tracked) in slots.into_iter().enumerate() {
-            let Some(Tracked { place, due }) = tracked else { continue };
+        let slots = std::mem::take(self).slots;
+        for Tracked { place, due, marker } in slots.into_iter().flatten() {
             let database = match place.database {
                 database if database == one => other,
                 database if database == other => one,
                 database => database,
             };
             self.track(database, &place.key, due);
-            if u32::try_from(slot).is_ok_and(|slot| touched.contains(&slot)) {
-                self.touch(database, &place.key);
+            if let Some(slot) = self.find(database, &place.key) {
+                self.set_marker(slot, marker);
             }
         }
     }
 
     fn insert(&mut self, database: i32, key: &[u8], due: Millis) {
-        let tracked = Tracked { place: Place { database, key: key.into() }, due };
+        let tracked = Tracked { place: Place { database, key: key.into() }, due, marker: Marker::Holds };
         let slot = match self.free.pop() {
             Some(slot) => slot,
             // Four thousand million expiring sets are more than a server holds; beyond that the patrol finds them again.
@@ -191,8 +238,23 @@ impl Index {
         self.by_due.insert((due, slot));
     }
 
+    /// Of a set whose marker holds.
     fn update(&mut self, slot: u32, due: Millis) {
-        self.touched.remove(&slot);
+        self.set_marker(slot, Marker::Holds);
+        self.set_due(slot, due);
+    }
+
+    fn set_marker(&mut self, slot: u32, marker: Marker) {
+        if let Some(tracked) = self.tracked_mut(slot) {
+            tracked.marker = marker;
+        }
+        match marker {
+            Marker::Touched(_) => self.touched.insert(slot),
+            Marker::Holds | Marker::GivenUp => self.touched.remove(&slot),
+        };
+    }
+
+    fn set_due(&mut self, slot: u32, due: Millis) {
         let Some(tracked) = self.tracked_mut(slot) else { return };
         let before = std::mem::replace(&mut tracked.due, due);
         if before != due {
@@ -221,6 +283,8 @@ mod tests {
         Track(i32, u8, Millis),
         Hasten(i32, u8, Millis),
         Touch(i32, u8),
+        GiveUp(i32, u8),
+        Reschedule(i32, u8, Millis),
         Forget(i32, u8),
         Flush(Option<i32>),
         Swap(i32, i32),
@@ -232,6 +296,8 @@ mod tests {
             8 => (place(), 0..100_u64).prop_map(|((db, key), due)| Step::Track(db, key, due)),
             4 => (place(), 0..100_u64).prop_map(|((db, key), due)| Step::Hasten(db, key, due)),
             3 => place().prop_map(|(db, key)| Step::Touch(db, key)),
+            1 => place().prop_map(|(db, key)| Step::GiveUp(db, key)),
+            2 => (place(), 0..100_u64).prop_map(|((db, key), due)| Step::Reschedule(db, key, due)),
             4 => place().prop_map(|(db, key)| Step::Forget(db, key)),
             1 => prop::option::of(0..3_i32).prop_map(Step::Flush),
             1 => (0..3_i32, 0..3_i32).prop_map(|(one, other)| Step::Swap(one, other)),
@@ -244,20 +310,29 @@ mod tests {
         #[test]
         fn it_says_what_a_plain_map_says(steps in steps()) {
             let mut index = Index::default();
-            let mut map: HashMap<(i32, u8), (Millis, bool)> = HashMap::new();
+            let mut map: HashMap<(i32, u8), (Millis, Marker)> = HashMap::new();
             for step in steps {
                 match step {
                     Step::Track(db, key, due) => {
                         index.track(db, &[key], due);
-                        map.insert((db, key), (due, false));
+                        map.insert((db, key), (due, Marker::Holds));
                     }
                     Step::Hasten(db, key, due) => {
-                        let known = map.get_mut(&(db, key)).map(|known| *known = (known.0.min(due), false));
+                        let known = map.get_mut(&(db, key)).map(|known| *known = (known.0.min(due), Marker::Holds));
                         prop_assert_eq!(index.hasten(db, &[key], due), known.is_some());
                     }
                     Step::Touch(db, key) => {
-                        let known = map.get_mut(&(db, key)).map(|known| known.1 = true);
-                        prop_assert_eq!(index.touch(db, &[key]), known.is_some());
+                        let ttl = Some(u64::from(key));
+                        let known = map.get_mut(&(db, key)).map(|known| known.1 = Marker::Touched(ttl));
+                        prop_assert_eq!(index.touch(db, &[key], ttl), known.is_some());
+                    }
+                    Step::GiveUp(db, key) => {
+                        index.give_up(db, &[key]);
+                        map.entry((db, key)).and_modify(|known| known.1 = Marker::GivenUp);
+                    }
+                    Step::Reschedule(db, key, due) => {
+                        index.reschedule(db, &[key], due);
+                        map.entry((db, key)).and_modify(|known| known.0 = due);
                     }
                     Step::Forget(db, key) => {
                         index.forget(db, &[key]);
@@ -276,11 +351,15 @@ mod tests {
                 prop_assert_eq!(index.len(), map.len());
                 prop_assert_eq!(index.by_due.len(), map.len());
                 prop_assert_eq!(index.next_due(), map.values().map(|(due, _)| *due).min());
-                prop_assert_eq!(index.first_touched().is_some(), map.values().any(|(_, touched)| *touched));
+                prop_assert_eq!(index.first_touched().is_some(), map.values().any(|(_, marker)| matches!(marker, Marker::Touched(_))));
                 prop_assert_eq!(index.overdue(50), map.values().filter(|(due, _)| *due <= 50).count());
-                for ((db, key), (_, touched)) in &map {
+                for ((db, key), (_, marker)) in &map {
                     prop_assert!(index.contains(*db, &[*key]));
-                    prop_assert_eq!(index.is_touched(*db, &[*key]), *touched);
+                    prop_assert_eq!(index.is_touched(*db, &[*key]), *marker != Marker::Holds);
+                    if let Marker::Touched(ttl) = marker {
+                        prop_assert_eq!(index.touched_ttl(*db, &[*key]), *ttl);
+                        prop_assert!(index.has_touched_ttl(u64::from(*key)));
+                    }
                 }
             }
         }
@@ -291,7 +370,7 @@ mod tests {
         let mut index = Index::default();
         index.track(0, b"k", NEVER);
         assert_eq!((index.len(), index.next_due(), index.first_due(u64::MAX - 1)), (1, None, None));
-        assert!(index.touch(0, b"k"));
+        assert!(index.touch(0, b"k", None));
         assert_eq!(index.next_due(), None);
     }
 }

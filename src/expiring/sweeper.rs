@@ -9,17 +9,18 @@
 //! what the set is and what has expired.
 
 use super::index::{Index, NEVER, Place, visit_at};
-use super::patrol::Patrol;
+use super::patrol::{Patrol, next_visit};
 use super::timed_set::TimedSet;
 use crate::config;
 use crate::error::Error;
+use crate::model::marker::Kind;
 use crate::model::time::{self, Millis};
 use crate::server::context::{self, EventClass};
-use crate::server::key::Mode;
+use crate::server::key::{Key, Mode};
 use crate::server::shared::Shared;
 use crate::server::timer::{Task, Timer};
+use crate::server::zset::SortedSet;
 use crate::server::{Context, OwnedStr, Str};
-use hashbrown::HashSet;
 use lazy_static::lazy_static;
 use redis_module::RedisLockIndicator;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -52,8 +53,8 @@ struct Sweeper {
     /// The armed timer, and when it fires.
     timer: Option<(Timer, Millis)>,
     patrol: Patrol,
-    /// The TTLs of sets that were touched and not yet healed: by its TTL such a set is known under a new name, too.
-    unhealed: HashSet<Millis>,
+    /// The TTL of a set that left its place touched and not yet healed: by it the set is known at its new place.
+    leaving: Option<Millis>,
     /// The set whose last visit could not finish, and how many dead members were left.
     unfinished: Option<(Place, u64)>,
     figures: Figures,
@@ -122,30 +123,43 @@ pub(super) fn forget(ctx: Context<'_>, name: Str<'_>) {
     change(ctx, |index, database| index.forget(database, name.bytes()));
 }
 
-/// Notes that somebody may have changed a set by plain commands, if it is tracked. `ttl` asks for its TTL, which is still the
-/// marker of what the set was before.
+/// Notes that somebody may have changed a set by plain commands, if it is tracked. `ttl` asks for its TTL.
 pub(super) fn touch(ctx: Context<'_>, name: Str<'_>, ttl: impl FnOnce() -> Option<Millis>) {
-    let database = ctx.database();
-    let is_news = SWEEPER.with(ctx, |sweeper| {
-        !sweeper.index.is_touched(database, name.bytes()) && sweeper.index.touch(database, name.bytes())
-    });
+    let (database, key) = (ctx.database(), name.bytes());
+    let is_news =
+        SWEEPER.with(ctx, |Sweeper { index, .. }| index.contains(database, key) && !index.is_touched(database, key));
     if is_news {
         let ttl = ttl();
-        SWEEPER.with(ctx, |sweeper| sweeper.unhealed.extend(ttl));
+        SWEEPER.with(ctx, |sweeper| sweeper.index.touch(database, key, ttl));
     }
 }
 
-/// Whether some set of this TTL was changed by plain commands a moment ago, and has not been healed yet.
+/// Notes that a set goes from one place to another: RENAME and MOVE announce both, one after the other.
+pub(super) fn leave(ctx: Context<'_>, name: Str<'_>) {
+    let (database, key) = (ctx.database(), name.bytes());
+    SWEEPER.with(ctx, |Sweeper { index, leaving, .. }| {
+        *leaving = index.touched_ttl(database, key);
+        index.forget(database, key);
+    });
+}
+
+/// Whether a set of this TTL that has just come to its place was changed by plain commands where it comes from, and has not
+/// been healed since.
 pub(super) fn is_unhealed(ctx: Context<'_>, ttl: Option<Millis>) -> bool {
-    ttl.is_some_and(|ttl| SWEEPER.with(ctx, |sweeper| sweeper.unhealed.contains(&ttl)))
+    let Some(ttl) = ttl else { return false };
+    // On a replica nothing is healed, and much may be touched; what is healed on the master comes along.
+    let is_master = ctx.is_master();
+    SWEEPER.with(ctx, |Sweeper { index, leaving, .. }| {
+        leaving.take() == Some(ttl) || (is_master && index.has_touched_ttl(ttl))
+    })
 }
 
 /// Notes that the marker of a set that is ours beyond doubt is off, and has to be set again.
 pub(super) fn heal(ctx: Context<'_>, name: Str<'_>) {
     change(ctx, |index, database| {
-        if !index.touch(database, name.bytes()) {
+        if !index.touch(database, name.bytes(), None) {
             index.track(database, name.bytes(), NEVER);
-            index.touch(database, name.bytes());
+            index.touch(database, name.bytes(), None);
         }
     });
 }
@@ -177,17 +191,33 @@ pub fn patrol_now(ctx: Context<'_>) {
 /// else changed is followed (a setting, the role).
 pub(super) fn on_cron(ctx: Context<'_>) {
     heal_touched(ctx);
+    look_ahead(ctx);
     SWEEPER.with(ctx, |sweeper| {
         if !ctx.is_loading() {
             let Sweeper { patrol, index, .. } = sweeper;
             patrol.stroll(ctx, index);
         }
         if config::sweeps() && ctx.is_master() {
-            sweeper.arm(ctx);
+            sweeper.arm_anew(ctx);
         } else if !sweeper.patrol.is_hurrying() {
             sweeper.disarm(ctx);
         }
     });
+}
+
+/// Looks whether what is due next is still to come then. Commands note members that expire sooner, not those that went or got
+/// more time; so this is what disarms a timer that is armed for nothing.
+fn look_ahead(ctx: Context<'_>) {
+    let Some((place, due)) = SWEEPER.with(ctx, |sweeper| sweeper.index.first()) else { return };
+    if due == NEVER || due <= ctx.now() || !ctx.select(place.database) {
+        return;
+    }
+    let name = OwnedStr::new(&place.key);
+    let set = SortedSet::new(Key::open(ctx, name.as_str(), Mode::Glance));
+    let next = set.and_then(|mut set| next_visit(&mut set));
+    if let Some(later) = next.filter(|&later| later > due) {
+        SWEEPER.with(ctx, |sweeper| sweeper.index.reschedule(place.database, &place.key, later));
+    }
 }
 
 /// Sets the markers again of sets that plain commands changed. This deletes nothing, so it is done with sweeping switched off,
@@ -195,35 +225,35 @@ pub(super) fn on_cron(ctx: Context<'_>) {
 fn heal_touched(ctx: Context<'_>) {
     let started = Instant::now();
     while started.elapsed() < config::slice() {
-        let Some(place) = SWEEPER.with(ctx, |sweeper| sweeper.index.first_touched()) else {
-            return SWEEPER.with(ctx, |sweeper| sweeper.unhealed.clear());
-        };
+        let Some(place) = SWEEPER.with(ctx, |sweeper| sweeper.index.first_touched()) else { return };
         if !ctx.may_write_by_itself() {
             return;
         }
-        let name = OwnedStr::new(&place.key);
-        let next = match ctx.select(place.database) {
-            true => heal_set(ctx, name.as_str()).unwrap_or(None),
-            false => None,
-        };
-        settle(ctx, &place, next);
+        if !ctx.select(place.database) || heal_set(ctx, &place).is_err() {
+            SWEEPER.with(ctx, |sweeper| sweeper.index.forget(place.database, &place.key));
+        }
     }
 }
 
-/// Sets the marker of a set again. Returns when it is next worth a visit: `None` when it is gone, or none of ours.
-fn heal_set(ctx: Context<'_>, name: Str<'_>) -> Result<Option<Millis>, Error> {
-    let mut set = TimedSet::to_sweep(ctx, name, true)?;
-    let first = set.lowest();
-    set.commit();
-    Ok(first.map(visit_at))
-}
-
-/// Notes when a set that was visited is next worth a visit; `None`: never again.
-fn settle(ctx: Context<'_>, place: &Place, next: Option<Millis>) {
-    SWEEPER.with(ctx, |sweeper| match next {
-        Some(due) => sweeper.index.track(place.database, &place.key, due),
-        None => sweeper.index.forget(place.database, &place.key),
+/// Sets the marker of a touched set again, and notes when it is next worth a visit.
+fn heal_set(ctx: Context<'_>, place: &Place) -> Result<(), Error> {
+    let name = OwnedStr::new(&place.key);
+    let mut set = TimedSet::to_sweep(ctx, name.as_str(), true)?;
+    let next = set.lowest().map(visit_at);
+    let is_past = set.highest().and_then(|highest| Kind::Expiring.ttl(highest)).is_some_and(|ttl| ttl <= ctx.now());
+    if !is_past {
+        set.commit();
+    }
+    change(ctx, |index, _| match next {
+        None => index.forget(place.database, &place.key),
+        Some(due) => {
+            index.track(place.database, &place.key, due);
+            if is_past {
+                index.give_up(place.database, &place.key);
+            }
+        }
     });
+    Ok(())
 }
 
 /// Stops for good, before the module goes.
@@ -253,6 +283,15 @@ impl Sweeper {
         }
     }
 
+    /// Arms the timer for what is due next, be that later than what it is armed for, or nothing.
+    fn arm_anew(&mut self, ctx: Context<'_>) {
+        let is_for_nothing = |at: Millis| self.index.next_due().is_none_or(|due| due > at);
+        if !self.patrol.is_hurrying() && self.timer.as_ref().is_some_and(|&(_, at)| is_for_nothing(at)) {
+            self.disarm(ctx);
+        }
+        self.arm(ctx);
+    }
+
     fn arm_in(&mut self, ctx: Context<'_>, delay: Millis) {
         self.disarm(ctx);
         let at = ctx.now() + delay;
@@ -277,7 +316,7 @@ impl Task for Slice {
         let budget = config::slice();
         let is_time_up = || started.elapsed() >= budget;
         if config::sweeps() && ctx.may_write_by_itself() {
-            while let Some(place) = next_visit(ctx) {
+            while let Some(place) = next_place(ctx) {
                 visit_set(ctx, &place, is_time_up);
                 if is_time_up() {
                     break;
@@ -316,7 +355,7 @@ impl Sweeper {
 }
 
 /// The set whose visit is due longest.
-fn next_visit(ctx: Context<'_>) -> Option<Place> {
+fn next_place(ctx: Context<'_>) -> Option<Place> {
     let now = ctx.now();
     SWEEPER.with(ctx, |sweeper| sweeper.index.first_due(now))
 }
@@ -325,11 +364,16 @@ fn next_visit(ctx: Context<'_>) -> Option<Place> {
 fn visit_set(ctx: Context<'_>, place: &Place, is_time_up: impl Fn() -> bool) {
     let name = OwnedStr::new(&place.key);
     let Visited { next, left } = match ctx.select(place.database) {
-        true => sweep_set(ctx, name.as_str(), is_time_up).unwrap_or_default(),
+        true => sweep_set(ctx, place, name.as_str(), is_time_up).unwrap_or_default(),
         false => Visited::default(),
     };
-    settle(ctx, place, next);
-    SWEEPER.with(ctx, |sweeper| sweeper.unfinished = (left > 0).then(|| (place.clone(), left)));
+    SWEEPER.with(ctx, |Sweeper { index, unfinished, .. }| {
+        match next {
+            Some(due) => index.reschedule(place.database, &place.key, due),
+            None => index.forget(place.database, &place.key),
+        }
+        *unfinished = (left > 0).then(|| (place.clone(), left));
+    });
 }
 
 /// How a set was left.
@@ -342,13 +386,15 @@ struct Visited {
 }
 
 /// Deletes what has expired in one set.
-fn sweep_set(ctx: Context<'_>, name: Str<'_>, is_time_up: impl Fn() -> bool) -> Result<Visited, Error> {
+fn sweep_set(ctx: Context<'_>, place: &Place, name: Str<'_>, is_time_up: impl Fn() -> bool) -> Result<Visited, Error> {
     let now = ctx.now();
     let now_score = time::to_score(now);
     if is_touched(ctx, name) {
-        heal_set(ctx, name)?;
+        heal_set(ctx, place)?;
     }
-    let mut set = TimedSet::to_sweep(ctx, name, false)?;
+    // Still touched: it was given up, and is all dead.
+    let is_given_up = is_touched(ctx, name);
+    let mut set = TimedSet::to_sweep(ctx, name, is_given_up)?;
     let Some(highest) = set.highest() else { return Ok(Visited::default()) };
     let members = set.len();
     let is_all_dead = highest <= now_score;
@@ -373,7 +419,7 @@ fn sweep_set(ctx: Context<'_>, name: Str<'_>, is_time_up: impl Fn() -> bool) -> 
         ctx.notify(EventClass::Module, c"zexp.expired", name);
     });
     count_expired(ctx, gone, 0);
-    let first = TimedSet::to_sweep(ctx, name, false)?.lowest().unwrap_or(highest);
+    let first = TimedSet::to_sweep(ctx, name, is_given_up)?.lowest().unwrap_or(highest);
     let next = visit_at(first);
     Ok(Visited { next: Some(if first <= now_score { next } else { next.max(now + REVISIT) }), left: dead - gone })
 }

@@ -34,10 +34,11 @@ impl Listener for Watch {
             _ if event.of_sorted_set => {
                 sweeper::touch(ctx, event.key, || Key::open(ctx, event.key, Mode::Glance).expires_at());
             }
-            b"del" | b"expired" | b"evicted" | b"rename_from" | b"persist" => sweeper::forget(ctx, event.key),
+            b"del" | b"expired" | b"evicted" | b"persist" => sweeper::forget(ctx, event.key),
+            b"rename_from" => sweeper::leave(ctx, event.key),
             b"move_from" => {
                 MOVED_FROM.store(ctx.database(), Ordering::Relaxed);
-                sweeper::forget(ctx, event.key);
+                sweeper::leave(ctx, event.key);
             }
             b"move_to" => {
                 look(ctx, event.key, Came::Moved);
