@@ -5,8 +5,16 @@
 
 mod support;
 
+mod failover;
+mod healing;
+mod keyspace;
+mod persistence;
+mod plain_data;
+mod replication;
 mod surface;
 mod sweeping;
+mod sweeping_large;
+mod unload;
 
 mod zexp_add;
 mod zexp_adopt;

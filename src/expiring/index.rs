@@ -90,6 +90,12 @@ impl Index {
         tracked.is_some_and(|tracked| tracked.marker != Marker::Holds)
     }
 
+    /// Whether the set is tracked, and nothing has been noted of its marker since it was set or given up.
+    pub fn is_untouched(&self, database: i32, key: &[u8]) -> bool {
+        let tracked = self.find(database, key).and_then(|slot| self.tracked(slot));
+        tracked.is_some_and(|tracked| !matches!(tracked.marker, Marker::Touched(_)))
+    }
+
     /// The TTL of a touched set, as it was when that was noted.
     pub fn touched_ttl(&self, database: i32, key: &[u8]) -> Option<Millis> {
         match self.find(database, key).and_then(|slot| self.tracked(slot))?.marker {

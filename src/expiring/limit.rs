@@ -132,6 +132,10 @@ fn entry(element: &Element) -> Result<Entry, Foreign> {
 
 impl Ledger for LimitSet<'_> {
     fn first_from(&mut self, at: Millis) -> Result<Option<Entry>, Foreign> {
+        // With one entry, as most limits have it most of the time, the first is the last, which is at hand.
+        if self.0.len() <= 1 {
+            return Ok(self.last()?.filter(|last| last.at >= at));
+        }
         let element = self.0.range(Bound::From(time::to_score(at)), f64::INFINITY).next();
         element.as_ref().map(entry).transpose()
     }

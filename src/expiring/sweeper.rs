@@ -126,8 +126,7 @@ pub(super) fn forget(ctx: Context<'_>, name: Str<'_>) {
 /// Notes that somebody may have changed a set by plain commands, if it is tracked. `ttl` asks for its TTL.
 pub(super) fn touch(ctx: Context<'_>, name: Str<'_>, ttl: impl FnOnce() -> Option<Millis>) {
     let (database, key) = (ctx.database(), name.bytes());
-    let is_news =
-        SWEEPER.with(ctx, |Sweeper { index, .. }| index.contains(database, key) && !index.is_touched(database, key));
+    let is_news = SWEEPER.with(ctx, |sweeper| sweeper.index.is_untouched(database, key));
     if is_news {
         let ttl = ttl();
         SWEEPER.with(ctx, |sweeper| sweeper.index.touch(database, key, ttl));

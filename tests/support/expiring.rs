@@ -1,6 +1,6 @@
 //! Expiring sets as they look from outside: the marker, and ways to bring a set into a certain state.
 
-use super::Client;
+use super::{Client, PATIENCE, eventually};
 
 /// An expiring set's own TTL: so long after its last member's expiry.
 pub const GRACE_MS: i64 = 47_111;
@@ -43,4 +43,31 @@ pub fn assert_marked(client: &mut Client, key: &str) {
         marker(client, key),
         "{key} does not carry the TTL of an expiring set"
     );
+}
+
+/// Waits until plain commands, too, see no more than `members` in `key`; with 0, until the key is gone.
+#[track_caller]
+pub fn assert_swept(client: &mut Client, key: &str, members: i64) {
+    let what = format!("{key} is swept to {members} members");
+    eventually(PATIENCE, &what, || client.int(&format!("ZCARD {key}")) == members);
+}
+
+/// Waits until `key` bears the TTL of an expiring set whose last member expires at `highest`.
+#[track_caller]
+pub fn assert_healed(client: &mut Client, key: &str, highest: i64) {
+    let what = format!("the TTL of {key} is set right");
+    eventually(PATIENCE, &what, || client.int(&format!("PEXPIRETIME {key}")) == highest + GRACE_MS);
+}
+
+/// Waits until the module has looked at every key of the server from the first to the last, and a set that was due after
+/// that has been swept: what was not swept by then never will be.
+#[track_caller]
+pub fn after_patrol(client: &mut Client) {
+    const WITNESS: &str = "test:witness";
+    let patrols = |client: &mut Client| client.info_number("zeitset", "zeitset_patrols_completed");
+    let before = patrols(client);
+    eventually(PATIENCE, "two patrols", || patrols(client) >= before + 2);
+    client.run(&format!("ZEXP.ADD {WITNESS} 50ms x 5m y"));
+    assert_swept(client, WITNESS, 1);
+    client.run(&format!("DEL {WITNESS}"));
 }

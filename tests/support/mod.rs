@@ -3,9 +3,12 @@
 //! - `Server`: a redis-server of the test's own, checked for crashes when the test ends.
 //! - `Client`: one connection. Tests write commands as lines and replies in the notation of `reply::show`.
 //! - `Trace`: all that a call which changes nothing must leave as it was.
+//! - `Dataset`: all that a server holds, to be compared with what another one holds.
 //! - `Stream`: the replication stream, command by command.
 
+mod backlog;
 mod client;
+mod dataset;
 mod expiring;
 mod reply;
 mod server;
@@ -13,9 +16,11 @@ mod stream;
 mod trace;
 mod verdict;
 
+pub use backlog::{amid_backlog, at_full_speed, backlog};
 pub use client::Client;
 pub(crate) use client::cmd;
-pub use expiring::{FAR, GRACE_MS, NEVER, assert_marked, pairs, plant};
+pub use dataset::{Dataset, assert_same_data};
+pub use expiring::{FAR, GRACE_MS, NEVER, after_patrol, assert_healed, assert_marked, assert_swept, pairs, plant};
 pub use reply::{show, show_bytes};
 pub use server::{Server, module};
 pub use stream::Stream;

@@ -63,6 +63,11 @@ impl Server {
         Self::builder().start()
     }
 
+    /// Leaves the module away at the next start: what an operator sees who removes it.
+    pub fn remove_module(&mut self) {
+        self.builder.module = false;
+    }
+
     pub fn address(&self) -> (&'static str, u16) {
         ("127.0.0.1", self.port)
     }
@@ -97,7 +102,7 @@ impl Server {
         self.launch();
     }
 
-    /// Ends the server by `kill -9` and starts it again.
+    /// Ends the server by `kill -9` and starts it again: with what its files held at that moment.
     pub fn crash_and_restart(&mut self) {
         self.kill();
         self.launch();
@@ -111,6 +116,12 @@ impl Server {
             info.get("master_link_status").map(String::as_str) == Some("up")
                 && info["slave_repl_offset"] == theirs.info("replication")["master_repl_offset"]
         });
+    }
+
+    /// Makes this server a replica of `master`; returns when it is in sync.
+    pub fn follow(&self, master: &Server) {
+        self.client().run(&format!("REPLICAOF 127.0.0.1 {}", master.port));
+        self.wait_for_sync(master);
     }
 
     fn launch(&mut self) {
