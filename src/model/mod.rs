@@ -3,4 +3,5 @@
 
 pub mod limit;
 pub mod marker;
+pub mod queue;
 pub mod time;

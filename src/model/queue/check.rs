@@ -1,0 +1,66 @@
+//! The invariants of a queue, for tests: panics where one does not hold.
+
+use super::job::{Job, NIL, Place};
+use super::rate::MAX_ENTRIES;
+use super::{MAX_TIME, Queue, tree};
+use std::collections::HashSet;
+
+const ALL: [Place; 5] = [Place::Ready, Place::Scheduled, Place::Leased, Place::Spent, Place::Dead];
+
+impl Queue {
+    pub(super) fn check(&self) {
+        let mut seen = Vec::new();
+        for place in ALL {
+            let before = seen.len();
+            self.check_tree(self.root(place), place, &mut seen);
+            let in_order =
+                seen[before..].is_sorted_by(|&a, &b| tree::by_time(&self.jobs[a].node, &self.jobs[b].node).is_lt());
+            assert!(in_order, "a tree is in order of time");
+        }
+        assert_eq!(seen.len(), self.len(), "every job is in one tree");
+        let numbers: HashSet<u64> = seen.iter().map(|&s| self.jobs[s].node.seq).collect();
+        assert_eq!(numbers.len(), self.len(), "push numbers are distinct");
+        for &slot in &seen {
+            let job = &self.jobs[slot];
+            assert_eq!(self.index.find(&self.jobs, job.id()), Some(slot));
+            self.check_job(job);
+        }
+        let bodies: usize = seen.iter().map(|&s| self.jobs[s].body.len()).sum();
+        assert_eq!(bodies, self.body_bytes);
+        let recurring = |&&s: &&u32| self.jobs[s].recurrence.is_some();
+        assert_eq!(seen.iter().filter(recurring).count(), self.recurring);
+        assert!(self.index.buckets() <= 2 * self.len() + 1);
+        assert!(self.jobs.capacity() >= self.len());
+        let log = self.rate_log.entries();
+        assert!(log.len() <= MAX_ENTRIES && log.is_sorted_by(|a, b| a.back_at < b.back_at));
+    }
+
+    fn check_job(&self, job: &Job) {
+        assert!(job.node.seq < self.next_seq && job.token <= self.last_token);
+        assert!(job.node.time <= MAX_TIME);
+        match job.node.place {
+            Place::Ready | Place::Scheduled => assert!(!job.exhausted()),
+            Place::Leased => assert!(!job.exhausted() && job.token > 0),
+            Place::Spent => assert!(job.exhausted() && job.token > 0),
+            Place::Dead => assert!(job.token == 0),
+        }
+    }
+
+    fn check_tree(&self, root: u32, place: Place, seen: &mut Vec<u32>) {
+        if root == NIL {
+            return;
+        }
+        let node = &self.jobs[root].node;
+        assert_eq!(node.place, place);
+        self.check_tree(node.left, place, seen);
+        seen.push(root);
+        self.check_tree(node.right, place, seen);
+        let (left, right) = (tree::size(&self.jobs, node.left), tree::size(&self.jobs, node.right));
+        assert_eq!(node.size, left + right + 1);
+        let (left, right) = (left + 1, right + 1);
+        assert!(left <= 3 * right && right <= 3 * left, "balanced");
+        let children = [node.left, node.right].map(|child| tree::best(&self.jobs, child));
+        let best = children.into_iter().fold(root, |a, b| self.order().better(&self.jobs, a, b));
+        assert_eq!(node.best, best);
+    }
+}

@@ -1,0 +1,61 @@
+//! Ids the queue makes up: `<ms>-<seq>`, strictly increasing in a queue even when the clock steps back (as XADD's).
+
+use super::{MAX_TIME, MAX_TOKEN, Millis};
+use std::io::Write;
+
+/// The longest id is two 20-digit numbers and a dash.
+const LONGEST: usize = 41;
+
+/// A generated id.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AutoId {
+    /// The clock at the push, or that of the id before, if the clock had stepped back.
+    pub ms: Millis,
+    /// Counts the ids of one `ms`.
+    pub seq: u64,
+}
+
+impl AutoId {
+    /// Whether a queue can go on counting from it for ever.
+    pub(super) fn possible(self) -> bool {
+        self.ms <= MAX_TIME && self.seq <= MAX_TOKEN
+    }
+
+    /// The id after this one: of the present millisecond, or, when the clock has not moved on, the next in sequence.
+    pub(super) fn next(self, now: Millis) -> Self {
+        match self.seq.checked_add(1) {
+            _ if now > self.ms => Self { ms: now, seq: 0 },
+            Some(seq) => Self { ms: self.ms, seq },
+            None => Self { ms: self.ms.saturating_add(1), seq: 0 },
+        }
+    }
+
+    /// Reads an id as [`text`](Self::text) writes it, and in no other form.
+    pub(super) fn parse(id: &[u8]) -> Option<Self> {
+        let (ms, seq) = std::str::from_utf8(id).ok()?.split_once('-')?;
+        let id_of = Self { ms: ms.parse().ok()?, seq: seq.parse().ok()? };
+        (id_of.text().as_ref() == id).then_some(id_of)
+    }
+
+    pub(super) fn text(self) -> AutoIdText {
+        let mut digits = [0; LONGEST];
+        let mut rest = digits.as_mut_slice();
+        // Cannot fail: the buffer holds the longest id.
+        let _ = write!(rest, "{}-{}", self.ms, self.seq);
+        let len = LONGEST - rest.len();
+        AutoIdText { digits, len }
+    }
+}
+
+/// The text of an id, on the stack.
+#[derive(Clone, Copy)]
+pub(super) struct AutoIdText {
+    digits: [u8; LONGEST],
+    len: usize,
+}
+
+impl AsRef<[u8]> for AutoIdText {
+    fn as_ref(&self) -> &[u8] {
+        &self.digits[..self.len]
+    }
+}

@@ -1,0 +1,63 @@
+//! ZQ.CANCEL, ZQ.RESCHEDULE, ZQ.REDRIVE, ZQ.CONFIG: what an operator can do.
+
+use super::effect::{Change, Effect};
+use super::job::State;
+use super::settings::Settings;
+use super::{MAX_NOW, MAX_TIME, Millis, Queue};
+
+impl Queue {
+    /// Removes a job in whatever state. `None`: there is none of that id. O(log n).
+    pub fn cancel<'a>(&mut self, now: Millis, id: &'a [u8]) -> Option<Effect<'a>> {
+        let at = now.min(MAX_NOW);
+        let slot = self.index.find(&self.jobs, id)?;
+        self.cancel_slot(slot, at);
+        Some(Effect { at, change: Change::Cancel { id } })
+    }
+
+    /// Gives a ready or delayed job another due time or priority; `None` leaves it. Answers `None` when the job is absent,
+    /// claimed or dead. O(log n).
+    ///
+    /// A job whose lease has ended is ready, so it can be rescheduled, and the token of that lease stays good.
+    pub fn reschedule<'a>(
+        &mut self,
+        now: Millis,
+        id: &'a [u8],
+        due: Option<Millis>,
+        priority: Option<i32>,
+    ) -> Option<Effect<'a>> {
+        let at = now.min(MAX_NOW);
+        let slot = self.index.find(&self.jobs, id)?;
+        if !matches!(self.jobs[slot].state(at), State::Ready | State::Delayed) {
+            return None;
+        }
+        let due = due.map(|due| due.min(MAX_TIME));
+        self.reorder(slot, at, due, priority);
+        Some(Effect { at, change: Change::Reschedule { id, due, priority } })
+    }
+
+    /// Makes up to `count` dead jobs ready, the longest dead first, attempts at 0. The effect holds how many; `None`: there
+    /// were none. O(log n) for each.
+    pub fn redrive(&mut self, now: Millis, count: u64) -> Option<Effect<'static>> {
+        let at = now.min(MAX_NOW);
+        let count = self.count(at, State::Dead).min(count);
+        self.revive(at, count);
+        let change = Change::Redrive { count };
+        (count > 0).then_some(Effect { at, change })
+    }
+
+    /// Sets everything that ZQ.CONFIG sets, values out of range brought into it. `None`: that is how it was. O(1), or
+    /// O(n) when AGING changes.
+    ///
+    /// A RATE that is new starts with all its units. One that is changed keeps what is taken, none of it longer than the
+    /// new window.
+    pub fn configure(&mut self, now: Millis, settings: Settings) -> Option<Effect<'static>> {
+        let at = now.min(MAX_NOW);
+        let settings = settings.normal();
+        if settings == self.settings {
+            return None;
+        }
+        self.set(at, settings);
+        let change = Change::Configure(settings);
+        Some(Effect { at, change })
+    }
+}

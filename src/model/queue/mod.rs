@@ -1,0 +1,180 @@
+//! The `zeitqueue`: timers, delayed, priority and reliable queues in one value. Pure: no server, no clock, no I/O.
+//! `now` is always a parameter.
+//!
+//! # The idea
+//!
+//! **Nothing happens when time passes.** A job falls due, and a lease ends, without anything being moved, because the
+//! structures answer "as of `now`" by themselves. Each job hangs in exactly one of five trees (`job::Place`), ordered
+//! by the one time that matters for it (due time, lease deadline, death), and every node knows the size of its subtree
+//! and which job in it is to be served first (`tree`). So counting a state, finding the best due job and finding the
+//! next moment of interest are each a walk down two or three trees: O(log n), with no promotion, no backlog, no
+//! batches. CLAIM is right by construction: the best of *all* due jobs is served, also when a million fell due in this
+//! very millisecond, and reads (`&self`) see exactly what a write would.
+//!
+//! | tree | its time | before that time | from that time on |
+//! |---|---|---|---|
+//! | `Ready` | due | ready | ready |
+//! | `Scheduled` | due | delayed | ready |
+//! | `Leased` | lease deadline | claimed | ready: due again at the deadline |
+//! | `Spent` | lease deadline | claimed, last attempt | dead since the deadline |
+//! | `Dead` | death | dead | dead |
+//!
+//! A job that a command made due at once is `Ready` for good, so a clock that steps back does not hide it; a job that was
+//! given a later time is judged by the clock, whichever way it moves.
+//!
+//! **State changes by effects only** (`effect`). Each command decides by the clock, then carries out one transition
+//! per job, and hands out the [`Effect`] that makes the same transition on a replica. What stands in the trees is
+//! canonical; what the clock makes of it is computed, never stored. So the serialised form ([`Queue::encode`]) of
+//! primary and replica agree whatever their clocks say, and a lease that ends is not an event to replicate.
+//! Even the counter `expired_leases` agrees: a lease is added to the stored count when its job moves on (the effect's
+//! `at` says whether it had ended), and until then it is counted by the clock.
+//!
+//! # Times and limits
+//!
+//! All times are Unix milliseconds, durations milliseconds, 0 ..= [`MAX_TIME`]. The command layer rejects what is out of
+//! range with the errors of the contract; here such values are brought into range, and nothing panics.
+//!
+//! A due time or a deadline is an instant. When the clock steps back by an hour, a delayed job waits, and a lease lasts,
+//! an hour longer; units of RATE alone are brought forward, as the next CLAIM can tell that they are held too long.
+//!
+//! # Costs
+//!
+//! n jobs: every operation on one job is O(log n), whatever is in flight. A job takes a slab slot of 96 bytes, 4 to 8
+//! bytes of index, and one allocation for id and payload; a recurring one 16 bytes more.
+
+#[cfg(test)]
+mod check;
+mod claim;
+mod codec;
+mod effect;
+mod finish;
+mod ids;
+mod index;
+mod job;
+mod manage;
+mod push;
+mod rate;
+mod rebuild;
+mod settings;
+mod slab;
+mod stats;
+mod stretch;
+#[cfg(test)]
+mod tests;
+mod transitions;
+mod tree;
+mod view;
+mod wake;
+
+pub use claim::{Claimed, Claims};
+#[cfg(test)]
+pub use codec::{ByteReader, Truncated};
+pub use codec::{DecodeError, Reader, Writer};
+pub use effect::{Change, Effect, Totals};
+pub use finish::{Given, Nack};
+pub use ids::AutoId;
+pub use job::{JobView, Record, Recurrence, Standing, State};
+pub use push::{Full, Push};
+pub use rate::{Rate, Taken};
+pub use settings::Settings;
+pub use stats::{Counters, Stats};
+
+use super::time::{MAX as MAX_TIME, Millis};
+use index::Index;
+use job::{NIL, PLACES};
+use rate::RateLog;
+use slab::Slab;
+use tree::Order;
+
+/// The latest `now` at which a lease can still lie ahead.
+const MAX_NOW: Millis = MAX_TIME - 1;
+
+/// The highest token and push number: so high that counting on from it never overflows.
+const MAX_TOKEN: u64 = 1 << 62;
+
+/// One queue.
+#[derive(Clone, Debug)]
+pub struct Queue {
+    jobs: Slab,
+    index: Index,
+    /// The root of the tree of each [`job::Place`].
+    roots: [u32; PLACES],
+    settings: Settings,
+    rate_log: RateLog,
+    counters: Counters,
+    last_token: u64,
+    last_id: AutoId,
+    next_seq: u64,
+    /// Bytes of all ids and payloads.
+    body_bytes: usize,
+    /// Jobs with EVERY.
+    recurring: usize,
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Queue {
+    /// An empty queue with all settings off. O(1); takes no memory beyond the value itself.
+    pub fn new() -> Self {
+        Self {
+            jobs: Slab::default(),
+            index: Index::default(),
+            roots: [NIL; PLACES],
+            settings: Settings::default(),
+            rate_log: RateLog::default(),
+            counters: Counters::default(),
+            last_token: 0,
+            last_id: AutoId::default(),
+            next_seq: 0,
+            body_bytes: 0,
+            recurring: 0,
+        }
+    }
+
+    /// Jobs in whatever state, dead ones included. O(1).
+    pub fn len(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// Whether there is no job in any state.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What ZQ.CONFIG has set.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The counters that go on for the life of the queue.
+    pub fn totals(&self) -> Totals {
+        Totals { last_token: self.last_token, last_id: self.last_id, next_seq: self.next_seq, counters: self.counters }
+    }
+
+    /// An estimate of the bytes held, allocator overhead included. O(1).
+    pub fn memory_usage(&self) -> usize {
+        /// What an allocation costs beyond its bytes: rounding and bookkeeping.
+        const ALLOCATION: usize = 12;
+        let recurrence = size_of::<Recurrence>() + ALLOCATION;
+        size_of::<Self>()
+            + self.jobs.capacity() * size_of::<job::Job>()
+            + self.index.buckets() * size_of::<u32>()
+            + self.body_bytes
+            + self.len() * ALLOCATION
+            + self.recurring * recurrence
+            + self.rate_log.entries().len() * size_of::<Taken>()
+    }
+
+    /// What it takes to free the queue: allocations. O(1).
+    pub fn free_effort(&self) -> usize {
+        self.len()
+    }
+
+    fn order(&self) -> Order {
+        Order { aging: self.settings.aging }
+    }
+}

@@ -1,0 +1,53 @@
+//! Rebuilding a queue job by job: from an AOF rewrite, from an RDB, from bytes somebody sent to RESTORE.
+
+use super::effect::{Change, Effect};
+use super::job::{Place, Record, Standing};
+use super::{MAX_TIME, Queue};
+
+impl Queue {
+    /// Enters a job as it stood; false, and nothing done, unless it is a possible one. The caller has checked `seq`
+    /// and `token` against the counters.
+    pub(super) fn restore(&mut self, record: &Record<'_>) -> bool {
+        let possible = record.time <= MAX_TIME
+            && record.recurrence.is_none_or(|r| (1..=MAX_TIME).contains(&r.period) && r.anchor <= MAX_TIME)
+            && self.has_room()
+            && self.index.find(&self.jobs, record.id).is_none();
+        let mut job = self.new_job(
+            record.id,
+            record.payload,
+            record.time,
+            record.priority,
+            record.max_attempts,
+            record.recurrence.map(|r| (r.period, r.anchor)),
+        );
+        job.attempts = record.attempts;
+        job.token = record.token;
+        job.node.seq = record.seq;
+        // A waiting job has a delivery left, and a claimed one has had one.
+        let (place, counts) = match record.standing {
+            Standing::Ready => (Place::Ready, !job.exhausted()),
+            Standing::Scheduled => (Place::Scheduled, !job.exhausted()),
+            Standing::Claimed => (job.claimed_place(), job.attempts > 0 && job.token > 0),
+            Standing::Dead => (Place::Dead, job.token == 0),
+        };
+        let possible = possible && counts;
+        if possible {
+            self.insert(job, place);
+        }
+        possible
+    }
+
+    /// The effects that rebuild this queue exactly on an empty one: for the AOF rewrite. O(n log n) time, and four
+    /// bytes a job of memory while it runs.
+    pub fn rebuild(&self) -> impl Iterator<Item = Effect<'_>> {
+        let mut slots: Vec<u32> = self.slots().collect();
+        slots.sort_unstable_by_key(|&slot| self.jobs[slot].node.seq);
+        let jobs = slots.into_iter().map(|slot| Change::RestoreJob(self.jobs[slot].record()));
+        let rate = self.rate_log.entries().copied().map(Change::RestoreRate);
+        std::iter::once(Change::Configure(self.settings))
+            .chain(rate)
+            .chain(jobs)
+            .chain(std::iter::once(Change::RestoreTotals(self.totals())))
+            .map(|change| Effect { at: 0, change })
+    }
+}

@@ -1,0 +1,199 @@
+//! Questions about a stretch of time: all jobs of a tree up to `now`, or after it.
+//!
+//! Nothing here changes anything. Counting and finding the best are O(log n); listing is O(log n) for each job listed.
+
+use super::Millis;
+use super::job::{Job, NIL};
+use super::slab::Slab;
+use super::tree::{self, Order, Rank};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// A tree cut at `now` gives single nodes and whole subtrees, all of whose times are `<= now`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Piece {
+    Node(u32),
+    Tree(u32),
+}
+
+/// Calls `visit` with the O(log n) pieces that make up everything with `time <= now`.
+fn cut(jobs: &Slab, mut root: u32, now: Millis, mut visit: impl FnMut(Piece)) {
+    while root != NIL {
+        let node = &jobs[root].node;
+        if node.time <= now {
+            visit(Piece::Node(root));
+            if node.left != NIL {
+                visit(Piece::Tree(node.left));
+            }
+            root = node.right;
+        } else {
+            root = node.left;
+        }
+    }
+}
+
+/// How many jobs of the tree have `time <= now`. O(log n).
+pub(super) fn count_until(jobs: &Slab, root: u32, now: Millis) -> u64 {
+    let mut count = 0;
+    cut(jobs, root, now, |piece| match piece {
+        Piece::Node(_) => count += 1,
+        Piece::Tree(root) => count += u64::from(tree::size(jobs, root)),
+    });
+    count
+}
+
+/// How many jobs of the tree have `time > now`. O(log n).
+pub(super) fn count_after(jobs: &Slab, root: u32, now: Millis) -> u64 {
+    u64::from(tree::size(jobs, root)) - count_until(jobs, root, now)
+}
+
+/// The job with `time <= now` that is served first, or `NIL`. O(log n).
+pub(super) fn best_until(jobs: &Slab, root: u32, now: Millis, order: Order) -> u32 {
+    let mut best = NIL;
+    cut(jobs, root, now, |piece| {
+        let candidate = match piece {
+            Piece::Node(slot) => slot,
+            Piece::Tree(root) => tree::best(jobs, root),
+        };
+        best = order.better(jobs, best, candidate);
+    });
+    best
+}
+
+/// The earliest time in the tree that is `> now`. O(log n).
+pub(super) fn next_after(jobs: &Slab, mut root: u32, now: Millis) -> Option<Millis> {
+    let mut next = None;
+    while root != NIL {
+        let node = &jobs[root].node;
+        if node.time > now {
+            next = Some(node.time);
+            root = node.left;
+        } else {
+            root = node.right;
+        }
+    }
+    next
+}
+
+/// The jobs of one tree by time.
+pub(super) struct ByTime<'a> {
+    jobs: &'a Slab,
+    /// The nodes still to be given whose right subtrees are still to be gone through, earliest on top.
+    path: Vec<u32>,
+}
+
+impl<'a> ByTime<'a> {
+    pub fn all(jobs: &'a Slab, root: u32) -> Self {
+        let mut it = Self { jobs, path: Vec::new() };
+        it.descend(root);
+        it
+    }
+
+    /// Only the jobs with `time > now`.
+    pub fn after(jobs: &'a Slab, mut root: u32, now: Millis) -> Self {
+        let mut path = Vec::new();
+        while root != NIL {
+            let node = &jobs[root].node;
+            if node.time > now {
+                path.push(root);
+                root = node.left;
+            } else {
+                root = node.right;
+            }
+        }
+        Self { jobs, path }
+    }
+
+    /// Only the jobs with `time <= now`.
+    pub fn until(jobs: &'a Slab, root: u32, now: Millis) -> impl Iterator<Item = (u32, &'a Job)> {
+        Self::all(jobs, root).take_while(move |(_, job)| job.node.time <= now)
+    }
+
+    fn descend(&mut self, mut root: u32) {
+        while root != NIL {
+            self.path.push(root);
+            root = self.jobs[root].node.left;
+        }
+    }
+}
+
+impl<'a> Iterator for ByTime<'a> {
+    type Item = (u32, &'a Job);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let slot = self.path.pop()?;
+        let job = &self.jobs[slot];
+        self.descend(job.node.right);
+        Some((slot, job))
+    }
+}
+
+/// Two listings by time as one.
+pub(super) fn merge<'a>(
+    a: impl Iterator<Item = (u32, &'a Job)>,
+    b: impl Iterator<Item = (u32, &'a Job)>,
+) -> impl Iterator<Item = (u32, &'a Job)> {
+    let (mut a, mut b) = (a.peekable(), b.peekable());
+    std::iter::from_fn(move || match (a.peek(), b.peek()) {
+        (Some((_, x)), Some((_, y))) if tree::by_time(&y.node, &x.node).is_lt() => b.next(),
+        (Some(_), _) => a.next(),
+        _ => b.next(),
+    })
+}
+
+/// Jobs of several trees in serving order: a heap of pieces, each worth its best job. The best piece is either a
+/// single job, which is next, or a tree, which is taken apart.
+pub(super) struct ByRank<'a> {
+    jobs: &'a Slab,
+    order: Order,
+    pieces: BinaryHeap<Reverse<(Rank, Piece)>>,
+}
+
+impl<'a> ByRank<'a> {
+    pub fn new(jobs: &'a Slab, order: Order) -> Self {
+        Self { jobs, order, pieces: BinaryHeap::new() }
+    }
+
+    /// Adds a whole tree.
+    pub fn all(mut self, root: u32) -> Self {
+        self.push(Piece::Tree(root));
+        self
+    }
+
+    /// Adds the jobs of a tree with `time <= now`.
+    pub fn until(mut self, root: u32, now: Millis) -> Self {
+        cut(self.jobs, root, now, |piece| self.push(piece));
+        self
+    }
+
+    fn push(&mut self, piece: Piece) {
+        let best = match piece {
+            Piece::Node(slot) => slot,
+            Piece::Tree(root) => tree::best(self.jobs, root),
+        };
+        if best != NIL {
+            let rank = self.order.rank(&self.jobs[best].node);
+            self.pieces.push(Reverse((rank, piece)));
+        }
+    }
+}
+
+impl<'a> Iterator for ByRank<'a> {
+    type Item = &'a Job;
+
+    fn next(&mut self) -> Option<&'a Job> {
+        loop {
+            let Reverse((_, piece)) = self.pieces.pop()?;
+            match piece {
+                Piece::Node(slot) => return Some(&self.jobs[slot]),
+                Piece::Tree(root) => {
+                    let node = &self.jobs[root].node;
+                    let (left, right) = (node.left, node.right);
+                    self.push(Piece::Node(root));
+                    self.push(Piece::Tree(left));
+                    self.push(Piece::Tree(right));
+                }
+            }
+        }
+    }
+}

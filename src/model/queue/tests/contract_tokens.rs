@@ -1,0 +1,150 @@
+//! What a token is good for, and how long: ACK, NACK, EXTEND.
+
+use super::super::{Nack, State};
+use super::Pair;
+
+#[test]
+fn an_ack_past_the_deadline_counts() {
+    let mut pair = Pair::new();
+    pair.job(0, "a", 0);
+    let token = pair.take(0, 10, "a");
+    assert_eq!(pair.state(500, "a"), Some(State::Ready));
+    assert!(pair.ack(500, "a", token));
+    assert!(pair.primary.is_empty());
+}
+
+#[test]
+fn an_ack_counts_even_if_the_job_has_died_of_its_lease() {
+    let mut pair = Pair::new();
+    pair.job_with(0, "a", 0, |p| p.attempts = Some(1));
+    let token = pair.take(0, 10, "a");
+    assert_eq!(pair.state(500, "a"), Some(State::Dead));
+    assert!(pair.ack(500, "a", token));
+    assert!(pair.primary.is_empty());
+}
+
+#[test]
+fn a_later_claim_ends_a_token() {
+    let mut pair = Pair::new();
+    pair.job(0, "a", 0);
+    let old = pair.take(0, 10, "a");
+    let new = pair.take(10, 20, "a");
+    assert!(new > old);
+    assert!(!pair.ack(11, "a", old));
+    assert_eq!(pair.nack(11, "a", old, Nack::Dead), None);
+    assert!(!pair.extend(11, "a", old, 99));
+    assert!(pair.ack(11, "a", new));
+}
+
+#[test]
+fn nack_and_redrive_end_a_token() {
+    let mut pair = Pair::new();
+    pair.job(0, "a", 0);
+    let token = pair.take(0, 10, "a");
+    assert_eq!(pair.nack(1, "a", token, Nack::Default), Some(Some(1)));
+    assert!(!pair.ack(1, "a", token));
+    let token = pair.take(1, 10, "a");
+    assert_eq!(pair.nack(2, "a", token, Nack::Dead), Some(None));
+    assert!(!pair.ack(2, "a", token));
+    pair.job_with(3, "b", 0, |p| p.attempts = Some(1));
+    let token = pair.take(3, 10, "b");
+    assert!(pair.redrive(10, u64::MAX));
+    assert!(!pair.ack(10, "b", token), "b had died and was redriven");
+}
+
+#[test]
+fn reschedule_is_not_among_the_things_that_end_a_token() {
+    let mut pair = Pair::new();
+    pair.job(0, "a", 0);
+    let token = pair.take(0, 10, "a");
+    assert!(pair.reschedule(10, "a", Some(100), None));
+    assert!(!pair.extend(20, "a", token, 99), "but there is no lease left");
+    assert!(pair.ack(20, "a", token));
+    assert!(pair.primary.is_empty());
+}
+
+#[test]
+fn tokens_grow_and_go_on_growing_in_a_queue_made_anew() {
+    let claim = |now| {
+        let mut pair = Pair::new();
+        pair.job(now, "a", now);
+        pair.job(now, "b", now);
+        let first = pair.take(now, now + 1, "a");
+        let second = pair.take(now - 1000, now, "b");
+        assert_eq!(second, first + 1, "also when the clock steps back");
+        second
+    };
+    assert!(claim(1_767_225_600_000) < claim(1_767_225_600_001));
+}
+
+#[test]
+fn zero_and_foreign_tokens_are_good_for_nothing() {
+    let mut pair = Pair::new();
+    pair.job(0, "a", 0);
+    pair.job(0, "b", 0);
+    assert!(!pair.ack(0, "a", 0), "never claimed");
+    let token = pair.take(0, 10, "a");
+    assert!(!pair.ack(0, "b", token) && !pair.ack(0, "a", 0));
+    assert!(!pair.ack(0, "a", token + 1) && !pair.ack(0, "absent", token));
+}
+
+#[test]
+fn the_last_attempt_given_back_is_dead() {
+    let mut pair = Pair::new();
+    pair.job_with(0, "a", 0, |p| p.attempts = Some(2));
+    let token = pair.take(0, 10, "a");
+    assert_eq!(pair.nack(0, "a", token, Nack::At(5)), Some(Some(5)));
+    assert_eq!(pair.state(0, "a"), Some(State::Delayed));
+    let token = pair.take(5, 10, "a");
+    assert_eq!(pair.nack(6, "a", token, Nack::At(7)), Some(None));
+    assert_eq!(pair.state(6, "a"), Some(State::Dead));
+}
+
+#[test]
+fn nack_past_the_deadline_of_a_job_that_died_buries_it() {
+    let mut pair = Pair::new();
+    pair.job_with(0, "a", 0, |p| p.attempts = Some(1));
+    let token = pair.take(0, 10, "a");
+    assert_eq!(pair.nack(50, "a", token, Nack::At(60)), Some(None));
+    assert_eq!(pair.primary.get(50, b"a").unwrap().due, 50);
+    assert_eq!(pair.primary.stats(50).totals.expired_leases, 1);
+    assert_eq!(pair.state(0, "a"), Some(State::Dead), "whatever the clock says");
+}
+
+#[test]
+fn extend_needs_a_lease_that_has_not_ended() {
+    let mut pair = Pair::new();
+    pair.job(0, "a", 0);
+    let token = pair.take(0, 10, "a");
+    assert!(pair.extend(9, "a", token, 50));
+    assert_eq!(pair.counts(49), [0, 0, 1, 0]);
+    assert!(pair.extend(9, "a", token, 12), "shorter is fine");
+    assert!(!pair.extend(12, "a", token, 50));
+    assert_eq!(pair.counts(12), [1, 0, 0, 0]);
+}
+
+#[test]
+fn backoff_doubles_up_to_its_maximum() {
+    let mut pair = Pair::configured(|s| (s.backoff_base, s.backoff_max) = (10, 65));
+    pair.job(0, "a", 0);
+    let mut now = 0;
+    for wait in [10, 20, 40, 65, 65] {
+        let token = pair.take(now, now + 5, "a");
+        let due = pair.nack(now, "a", token, Nack::Default);
+        assert_eq!(due, Some(Some(now + wait)));
+        now += wait;
+    }
+    assert_eq!(pair.primary.settings().backoff(u32::MAX), 65);
+}
+
+#[test]
+fn attempts_of_the_queue_hold_for_jobs_pushed_without_their_own() {
+    let mut pair = Pair::configured(|s| s.attempts = 1);
+    pair.job(0, "a", 0);
+    pair.job_with(0, "b", 0, |p| p.attempts = Some(0));
+    pair.configure(0, |s| s.attempts = 9);
+    assert_eq!(pair.primary.get(0, b"a").unwrap().max_attempts, 1);
+    assert_eq!(pair.claim(0, 5, 2).len(), 2);
+    assert_eq!(pair.ids(5, State::Dead), ["a"]);
+    assert_eq!(pair.ids(5, State::Ready), ["b"]);
+}

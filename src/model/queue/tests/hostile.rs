@@ -1,0 +1,248 @@
+//! Bytes and effects of anybody's making: refused or taken, but never a panic, and what is taken is a sound queue.
+
+use super::super::{
+    AutoId, ByteReader, Change, Counters, DecodeError, Effect, MAX_TIME, Nack, Push, Queue, Rate, Reader, Record,
+    Recurrence, Settings, Standing, Taken, Totals, Truncated, Writer,
+};
+use super::{Pair, encoded};
+use proptest::prelude::*;
+
+/// A queue with a job in every place, every setting on, and units of RATE taken.
+fn specimen() -> Queue {
+    let mut pair = Pair::configured(|s| {
+        *s = Settings {
+            attempts: 3,
+            backoff_base: 10,
+            backoff_max: 100,
+            aging: 5,
+            maxlen: 50,
+            concurrency: 9,
+            rate: Some(Rate { limit: 200, window: 5000 }),
+            paused: false,
+        };
+    });
+    for (id, due) in [("leased", 0), ("buried", 1), ("spent", 2)] {
+        pair.job_with(10, id, due, |p| {
+            p.attempts = Some(if id == "spent" { 1 } else { 0 });
+            p.every = Some(7);
+        });
+    }
+    let got = pair.claim(10, 50, 3);
+    assert!(pair.extend(10, "spent", got[2].token, 20));
+    let dead = pair.nack(11, "buried", got[1].token, Nack::Dead);
+    assert_eq!(dead, Some(None));
+    pair.job(90, "ready", 90);
+    pair.job(90, "scheduled", 900);
+    pair.push(90, &Push::default());
+    pair.primary.clone()
+}
+
+/// Uses a queue in all ways; it may do what it wants, but not panic.
+fn exercise(mut queue: Queue) {
+    queue.check();
+    for now in [0, 30, 1000, MAX_TIME, u64::MAX] {
+        queue.stats(now);
+        queue.next_wake(now);
+        let claims = queue.claim(now, now.saturating_add(5), 3);
+        let got: Vec<_> = claims.jobs.iter().map(|j| (j.id.to_vec(), j.token)).collect();
+        for (i, (id, token)) in got.into_iter().enumerate() {
+            match i {
+                0 => drop(queue.ack(now, &id, token)),
+                1 => drop(queue.nack(now, &id, token, Nack::Default)),
+                _ => drop(queue.extend(now, &id, token, u64::MAX)),
+            }
+        }
+        let _ = queue.push(now, &Push::default());
+        queue.redrive(now, 2);
+        queue.configure(now, Settings::default());
+        queue.check();
+    }
+}
+
+fn decode(bytes: &[u8]) -> Result<Queue, DecodeError<Truncated>> {
+    Queue::decode(&mut ByteReader(bytes))
+}
+
+#[test]
+fn a_cut_short_queue_is_an_error_wherever_it_is_cut() {
+    let bytes = encoded(&specimen());
+    for len in 0..bytes.len() {
+        assert_eq!(decode(&bytes[..len]).err(), Some(DecodeError::Read(Truncated)));
+    }
+}
+
+#[test]
+fn any_single_byte_changed_is_refused_or_gives_a_sound_queue() {
+    let bytes = encoded(&specimen());
+    for i in 0..bytes.len() {
+        for byte in [0, 1, 0x7f, 0x80, 0xff, bytes[i] ^ 1, bytes[i] ^ 0x40] {
+            let mut bytes = bytes.clone();
+            bytes[i] = byte;
+            if let Ok(queue) = decode(&bytes) {
+                exercise(queue);
+            }
+        }
+    }
+}
+
+/// The encoding as numbers and strings, so that single ones can be changed for others of any length.
+#[derive(Clone, Debug)]
+enum Token {
+    Number(u64),
+    Bytes(Vec<u8>),
+}
+
+impl Writer for Vec<Token> {
+    fn write_u64(&mut self, value: u64) {
+        self.push(Token::Number(value));
+    }
+    fn write_bytes(&mut self, bytes: &[u8]) {
+        self.push(Token::Bytes(bytes.to_vec()));
+    }
+}
+
+impl Reader for &[Token] {
+    type Error = ();
+    type Bytes = Vec<u8>;
+    fn read_u64(&mut self) -> Result<u64, ()> {
+        match self.split_off_first() {
+            Some(Token::Number(n)) => Ok(*n),
+            _ => Err(()),
+        }
+    }
+    fn read_bytes(&mut self) -> Result<Vec<u8>, ()> {
+        match self.split_off_first() {
+            Some(Token::Bytes(b)) => Ok(b.clone()),
+            _ => Err(()),
+        }
+    }
+}
+
+fn numbers() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        0u64..12,
+        Just(MAX_TIME),
+        Just(MAX_TIME + 1),
+        Just(1 << 62),
+        Just((1 << 62) + 1),
+        Just(u64::MAX),
+        Just(u64::from(u32::MAX)),
+        Just(1 << 32),
+        any::<u64>(),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 4000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        if let Ok(queue) = decode(&bytes) {
+            exercise(queue);
+        }
+        let behind_version = [&[1], bytes.as_slice()].concat();
+        if let Ok(queue) = decode(&behind_version) {
+            exercise(queue);
+        }
+    }
+
+    #[test]
+    fn numbers_changed_at_will_never_panic(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), numbers()), 1..4),
+    ) {
+        let mut tokens: Vec<Token> = Vec::new();
+        specimen().encode(&mut tokens);
+        for (at, number) in changes {
+            let at = at.index(tokens.len());
+            if let Token::Number(old) = &mut tokens[at] {
+                *old = number;
+            }
+        }
+        if let Ok(queue) = Queue::decode(&mut tokens.as_slice()) {
+            exercise(queue);
+        }
+    }
+
+    #[test]
+    fn effects_made_up_apply_whole_or_not_at_all(
+        effects in prop::collection::vec((0u8..16, 0usize..7, prop::array::uniform7(numbers())), 1..6),
+    ) {
+        let mut queue = specimen();
+        let ids: [&[u8]; 7] = [b"leased", b"buried", b"spent", b"ready", b"scheduled", b"90-0", b"new"];
+        for (kind, id, [at, a, b, c, d, e, f]) in effects {
+            let id = ids[id];
+            let due = (a % 2 == 0).then_some(b);
+            let change = match kind {
+                0 => Change::Push {
+                    id, payload: b"x", due: a, priority: b as i32, max_attempts: c as u32,
+                    every: (d % 2 == 0).then_some(e), generated: f % 2 == 0,
+                },
+                1 => Change::Claim { id, token: a, deadline: b },
+                2 => Change::SettleRate,
+                3 => Change::Ack { id, again: due },
+                4 => Change::Retry { id, due: a },
+                5 => Change::Bury { id },
+                6 => Change::Extend { id, deadline: a },
+                7 => Change::Cancel { id },
+                8 => Change::Reschedule { id, due, priority: Some(c as i32) },
+                9 => Change::Redrive { count: a },
+                10 => Change::Configure(Settings {
+                    attempts: a as u32, backoff_base: b, backoff_max: c, aging: d, maxlen: e,
+                    concurrency: f, rate: Some(Rate { limit: b, window: c }), paused: false,
+                }),
+                11 => Change::RestoreRate(Taken { back_at: a, units: b }),
+                12 => Change::RestoreTotals(Totals {
+                    last_token: a, last_id: AutoId { ms: b, seq: c }, next_seq: d,
+                    counters: Counters { expired_leases: e, ..Counters::default() },
+                }),
+                _ => Change::RestoreJob(Record {
+                    id, payload: b"y",
+                    standing: [Standing::Ready, Standing::Scheduled, Standing::Claimed, Standing::Dead][kind as usize % 4],
+                    time: a, priority: b as i32, seq: c, token: d, attempts: e as u32,
+                    max_attempts: f as u32,
+                    recurrence: due.map(|period| Recurrence { period, anchor: c }),
+                }),
+            };
+            let before = encoded(&queue);
+            if !queue.apply(&Effect { at, change }) {
+                prop_assert_eq!(encoded(&queue), before);
+            }
+            queue.check();
+        }
+        exercise(queue);
+    }
+}
+
+#[test]
+fn lengths_out_of_thin_air_reserve_nothing() {
+    let mut bytes = encoded(&Queue::new());
+    assert_eq!(bytes.pop(), Some(0), "the number of jobs comes last");
+    bytes.write_u64(u64::MAX);
+    assert_eq!(decode(&bytes).err(), Some(DecodeError::Read(Truncated)));
+    bytes.write_u64(u64::MAX);
+    assert_eq!(decode(&bytes).err(), Some(DecodeError::Read(Truncated)));
+}
+
+#[test]
+fn two_jobs_of_one_id_or_one_push_number_are_refused() {
+    let mut pair = Pair::new();
+    pair.job(0, "a", 0);
+    pair.job(0, "b", 0);
+    let mut tokens: Vec<Token> = Vec::new();
+    pair.primary.encode(&mut tokens);
+    let reason = |tokens: &[Token]| match Queue::decode(&mut &tokens[..]) {
+        Err(DecodeError::Invalid(reason)) => reason,
+        other => panic!("{other:?}"),
+    };
+    let second = tokens.len() - 11;
+    let mut same_id = tokens.clone();
+    same_id[second] = Token::Bytes(b"a".to_vec());
+    assert_eq!(reason(&same_id), "impossible job");
+    let mut same_number = tokens;
+    same_number[second + 5] = Token::Number(0);
+    assert_eq!(reason(&same_number), "push number used twice");
+}

@@ -1,0 +1,189 @@
+//! Tests of the queue: the contract by hand, random histories against a simple model, hostile bytes.
+
+mod contract;
+mod contract_settings;
+mod contract_tokens;
+mod hostile;
+mod model;
+mod random;
+mod scale;
+
+use super::{ByteReader, Claimed, Effect, Push, Queue, Reader, Settings, State};
+
+/// A queue and its replica, which learns of everything by effects.
+pub(super) struct Pair {
+    pub primary: Queue,
+    pub replica: Queue,
+}
+
+/// What a claim gave, owned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Got {
+    pub id: Vec<u8>,
+    pub payload: Vec<u8>,
+    pub token: u64,
+    pub attempt: u32,
+    pub deadline: u64,
+}
+
+impl From<&Claimed<'_>> for Got {
+    fn from(job: &Claimed<'_>) -> Self {
+        Self {
+            id: job.id.to_vec(),
+            payload: job.payload.to_vec(),
+            token: job.token,
+            attempt: job.attempt,
+            deadline: job.deadline,
+        }
+    }
+}
+
+fn replicate(replica: &mut Queue, effect: Option<Effect<'_>>) -> bool {
+    if let Some(effect) = &effect {
+        assert!(replica.apply(effect), "{effect:?} applies");
+    }
+    effect.is_some()
+}
+
+impl Pair {
+    pub fn new() -> Self {
+        Self { primary: Queue::new(), replica: Queue::new() }
+    }
+
+    pub fn configured(change: impl FnOnce(&mut Settings)) -> Self {
+        let mut pair = Self::new();
+        pair.configure(0, change);
+        pair
+    }
+
+    pub fn configure(&mut self, now: u64, change: impl FnOnce(&mut Settings)) -> bool {
+        let mut settings = *self.primary.settings();
+        change(&mut settings);
+        let effect = self.primary.configure(now, settings);
+        replicate(&mut self.replica, effect)
+    }
+
+    /// Pushes; the id, or `None` when it was in.
+    pub fn push(&mut self, now: u64, push: &Push<'_>) -> Option<Vec<u8>> {
+        let effect = self.primary.push(now, push).expect("there is room");
+        let id = effect.map(|effect| effect.id().expect("a push has an id").to_vec());
+        replicate(&mut self.replica, effect);
+        id
+    }
+
+    /// Pushes a job of an id, due at `due`.
+    pub fn job(&mut self, now: u64, id: &str, due: u64) {
+        self.job_with(now, id, due, |_| {});
+    }
+
+    pub fn job_with(&mut self, now: u64, id: &str, due: u64, more: impl FnOnce(&mut Push<'_>)) {
+        let mut push = Push { payload: b"payload", id: Some(id.as_bytes()), due, ..Push::default() };
+        more(&mut push);
+        assert_eq!(self.push(now, &push).as_deref(), Some(id.as_bytes()));
+    }
+
+    pub fn claim(&mut self, now: u64, deadline: u64, count: u64) -> Vec<Got> {
+        let claims = self.primary.claim(now, deadline, count);
+        for effect in claims.effects() {
+            replicate(&mut self.replica, Some(effect));
+        }
+        claims.jobs.iter().map(Got::from).collect()
+    }
+
+    /// Claims one job; its token.
+    pub fn take(&mut self, now: u64, deadline: u64, id: &str) -> u64 {
+        let got = self.claim(now, deadline, 1);
+        assert_eq!(got.len(), 1, "a job is claimable");
+        assert_eq!(got[0].id, id.as_bytes());
+        got[0].token
+    }
+
+    pub fn ack(&mut self, now: u64, id: &str, token: u64) -> bool {
+        let effect = self.primary.ack(now, id.as_bytes(), token);
+        replicate(&mut self.replica, effect)
+    }
+
+    /// Gives back; the new due time in the inner option, `None` there for dead.
+    pub fn nack(&mut self, now: u64, id: &str, token: u64, nack: super::Nack) -> Option<Option<u64>> {
+        let given = self.primary.nack(now, id.as_bytes(), token, nack);
+        replicate(&mut self.replica, given.map(|given| given.effect));
+        given.map(|given| given.due)
+    }
+
+    pub fn extend(&mut self, now: u64, id: &str, token: u64, deadline: u64) -> bool {
+        let effect = self.primary.extend(now, id.as_bytes(), token, deadline);
+        replicate(&mut self.replica, effect)
+    }
+
+    pub fn cancel(&mut self, now: u64, id: &str) -> bool {
+        let effect = self.primary.cancel(now, id.as_bytes());
+        replicate(&mut self.replica, effect)
+    }
+
+    pub fn reschedule(&mut self, now: u64, id: &str, due: Option<u64>, priority: Option<i32>) -> bool {
+        let effect = self.primary.reschedule(now, id.as_bytes(), due, priority);
+        replicate(&mut self.replica, effect)
+    }
+
+    pub fn redrive(&mut self, now: u64, count: u64) -> bool {
+        let effect = self.primary.redrive(now, count);
+        replicate(&mut self.replica, effect)
+    }
+
+    pub fn state(&self, now: u64, id: &str) -> Option<State> {
+        self.primary.get(now, id.as_bytes()).map(|job| job.state)
+    }
+
+    pub fn ids(&self, now: u64, state: State) -> Vec<String> {
+        let jobs = self.primary.peek(now, state);
+        jobs.map(|job| String::from_utf8_lossy(job.id).into_owned()).collect()
+    }
+
+    /// Ready, delayed, claimed, dead.
+    pub fn counts(&self, now: u64) -> [u64; 4] {
+        let stats = self.primary.stats(now);
+        [stats.ready, stats.delayed, stats.claimed, stats.dead]
+    }
+
+    /// Everything that must hold at any moment.
+    pub fn check(&self) {
+        self.primary.check();
+        self.replica.check();
+        let bytes = encoded(&self.primary);
+        assert_eq!(bytes, encoded(&self.replica), "the replica agrees");
+        assert_eq!(self.primary.digest(), self.replica.digest());
+        assert_eq!(bytes, encoded(&decoded(&bytes)), "what is saved is loaded");
+        assert_eq!(bytes, encoded(&rebuilt(&self.primary)), "an AOF rebuilds it");
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.check();
+        }
+    }
+}
+
+pub(super) fn encoded(queue: &Queue) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    queue.encode(&mut bytes);
+    bytes
+}
+
+pub(super) fn decoded(bytes: &[u8]) -> Queue {
+    let mut reader = ByteReader(bytes);
+    let queue = Queue::decode(&mut reader).expect("what was encoded decodes");
+    assert!(reader.read_u64().is_err(), "and to the last byte");
+    queue.check();
+    queue
+}
+
+pub(super) fn rebuilt(queue: &Queue) -> Queue {
+    let mut new = Queue::new();
+    for effect in queue.rebuild() {
+        assert!(new.apply(&effect), "{effect:?} applies");
+    }
+    new.check();
+    new
+}

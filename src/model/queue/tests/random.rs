@@ -1,0 +1,303 @@
+//! Random histories, with the clock moving on, standing still and stepping back: queue, replica and simple model have to
+//! agree after every step.
+
+use super::super::{Change, JobView, Nack, Push, Rate, Settings, State};
+use super::model::{Model, ModelJob};
+use super::{Pair, decoded, encoded, rebuilt};
+use proptest::prelude::*;
+
+/// Few ids and small times, so that everything meets everything; large counts are drawn by `scale`.
+#[derive(Clone, Debug)]
+enum Op {
+    Push {
+        id: Option<u8>,
+        delay: i64,
+        priority: i32,
+        attempts: Option<u32>,
+        every: Option<u64>,
+        replace: bool,
+    },
+    Claim {
+        lease: u64,
+        count: u64,
+    },
+    Ack {
+        token: usize,
+    },
+    Nack {
+        token: usize,
+        nack: Option<i64>,
+    },
+    Bury {
+        token: usize,
+    },
+    Extend {
+        token: usize,
+        lease: u64,
+    },
+    Cancel {
+        id: u8,
+    },
+    Reschedule {
+        id: u8,
+        delay: Option<i64>,
+        priority: Option<i32>,
+    },
+    Redrive {
+        count: u64,
+    },
+    Configure(Settings),
+    /// Primary and replica are saved and loaded, or rebuilt, or copied, and go on from there.
+    Reload(u8),
+}
+
+fn option<T: std::fmt::Debug + Clone>(some: impl Strategy<Value = T>) -> impl Strategy<Value = Option<T>> {
+    prop_oneof![Just(()).prop_map(|()| None), some.prop_map(Some)]
+}
+
+fn settings() -> impl Strategy<Value = Settings> {
+    let rate = prop_oneof![(1u64..6, 1u64..60), (90u64..120, 1u64..500),];
+    let rate = option(rate.prop_map(|(limit, window)| Rate { limit, window }));
+    (
+        0u32..4,
+        (0u64..20, 0u64..60),
+        prop_oneof![3 => Just(0u64), 2 => 1u64..30],
+        prop_oneof![3 => Just(0u64), 1 => 1u64..12],
+        prop_oneof![2 => Just(0u64), 1 => 1u64..5],
+        rate,
+        prop::bool::weighted(0.1),
+    )
+        .prop_map(|(attempts, backoff, aging, maxlen, concurrency, rate, paused)| Settings {
+            attempts,
+            backoff_base: backoff.0,
+            backoff_max: backoff.1,
+            aging,
+            maxlen,
+            concurrency,
+            rate,
+            paused,
+        })
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let id = || 0u8..10;
+    let delay = || prop_oneof![2 => Just(0i64), 3 => -10i64..50];
+    let token = || 0usize..12;
+    let lease = || 1u64..40;
+    let push = (
+        option(id()),
+        delay(),
+        -3i32..3,
+        option(0u32..4),
+        prop_oneof![3 => Just(None), 1 => (1u64..25).prop_map(Some)],
+        prop::bool::weighted(0.3),
+    );
+    prop_oneof![
+        8 => push.prop_map(|(id, delay, priority, attempts, every, replace)| Op::Push {
+            id, delay, priority, attempts, every, replace,
+        }),
+        8 => (lease(), 0u64..5).prop_map(|(lease, count)| Op::Claim { lease, count }),
+        4 => token().prop_map(|token| Op::Ack { token }),
+        4 => (token(), option(delay())).prop_map(|(token, nack)| Op::Nack { token, nack }),
+        1 => token().prop_map(|token| Op::Bury { token }),
+        2 => (token(), lease()).prop_map(|(token, lease)| Op::Extend { token, lease }),
+        2 => id().prop_map(|id| Op::Cancel { id }),
+        2 => (id(), option(delay()), option(-3i32..3))
+            .prop_map(|(id, delay, priority)| Op::Reschedule { id, delay, priority }),
+        2 => (0u64..5).prop_map(|count| Op::Redrive { count }),
+        1 => settings().prop_map(Op::Configure),
+        1 => (0u8..3).prop_map(Op::Reload),
+    ]
+}
+
+/// How the clock moves before an operation.
+fn tick() -> impl Strategy<Value = i64> {
+    prop_oneof![4 => Just(0i64), 4 => 1i64..8, 2 => 8i64..60, 1 => -40i64..0]
+}
+
+struct Run {
+    pair: Pair,
+    model: Model,
+    /// Every token seen, with its job's id, newest last.
+    tokens: Vec<(String, u64)>,
+}
+
+fn at(now: u64, delay: i64) -> u64 {
+    now.saturating_add_signed(delay)
+}
+
+impl Run {
+    fn step(&mut self, now: u64, op: &Op) {
+        let (pair, model) = (&mut self.pair, &mut self.model);
+        let held = |token: &usize| {
+            let i = self.tokens.len().checked_sub(token + 1);
+            let unknown = (String::from("0"), 77);
+            i.map_or(unknown, |i| self.tokens[i].clone())
+        };
+        match op {
+            Op::Push { id, delay, priority, attempts, every, replace } => {
+                let id = id.map(|id| id.to_string().into_bytes());
+                let push = Push {
+                    payload: &now.to_le_bytes(),
+                    id: id.as_deref(),
+                    due: at(now, *delay),
+                    priority: *priority,
+                    attempts: *attempts,
+                    every: *every,
+                    replace: *replace,
+                };
+                match model.push(now, &push) {
+                    Ok(reply) => assert_eq!(pair.push(now, &push), reply),
+                    Err(()) => assert!(pair.primary.push(now, &push).is_err()),
+                }
+            }
+            Op::Claim { lease, count } => {
+                let got = pair.claim(now, now + lease, *count);
+                assert_eq!(got, model.claim(now, now + lease, *count));
+                for job in got {
+                    let id = String::from_utf8(job.id).unwrap();
+                    self.tokens.push((id, job.token));
+                }
+            }
+            Op::Ack { token } => {
+                let (id, token) = held(token);
+                let reply = model.ack(now, id.as_bytes(), token);
+                assert_eq!(pair.ack(now, &id, token), reply);
+            }
+            Op::Nack { token, nack } => {
+                let (id, token) = held(token);
+                let nack = nack.map_or(Nack::Default, |delay| Nack::At(at(now, delay)));
+                let reply = model.nack(now, id.as_bytes(), token, nack);
+                assert_eq!(pair.nack(now, &id, token, nack), reply);
+            }
+            Op::Bury { token } => {
+                let (id, token) = held(token);
+                let reply = model.nack(now, id.as_bytes(), token, Nack::Dead);
+                assert_eq!(pair.nack(now, &id, token, Nack::Dead), reply);
+            }
+            Op::Extend { token, lease } => {
+                let (id, token) = held(token);
+                let reply = model.extend(now, id.as_bytes(), token, now + lease);
+                assert_eq!(pair.extend(now, &id, token, now + lease), reply);
+            }
+            Op::Cancel { id } => {
+                let id = id.to_string();
+                let reply = model.cancel(now, id.as_bytes());
+                assert_eq!(pair.cancel(now, &id), reply);
+            }
+            Op::Reschedule { id, delay, priority } => {
+                let id = id.to_string();
+                let due = delay.map(|delay| at(now, delay));
+                let reply = model.reschedule(now, id.as_bytes(), due, *priority);
+                assert_eq!(pair.reschedule(now, &id, due, *priority), reply);
+            }
+            Op::Redrive { count } => {
+                let effect = pair.primary.redrive(now, *count);
+                let reply = effect.map_or(0, |effect| match effect.change {
+                    Change::Redrive { count } => count,
+                    other => panic!("{other:?}"),
+                });
+                assert!(effect.is_none_or(|effect| pair.replica.apply(&effect)));
+                assert_eq!(reply, model.redrive(now, *count));
+            }
+            Op::Configure(settings) => {
+                let reply = model.configure(now, *settings);
+                assert_eq!(pair.configure(now, |s| *s = *settings), reply);
+            }
+            Op::Reload(how) => {
+                let primary = decoded(&encoded(&pair.primary));
+                pair.replica = match how {
+                    0 => rebuilt(&pair.replica),
+                    1 => pair.replica.clone(),
+                    _ => pair.primary.clone(),
+                };
+                pair.primary = primary;
+            }
+        }
+    }
+
+    fn compare(&self, now: u64) {
+        let (queue, model) = (&self.pair.primary, &self.model);
+        self.pair.check();
+        let stats = queue.stats(now);
+        let states = [
+            (State::Ready, stats.ready),
+            (State::Delayed, stats.delayed),
+            (State::Claimed, stats.claimed),
+            (State::Dead, stats.dead),
+        ];
+        for (state, count) in states {
+            let expected = model.peek(now, state);
+            let jobs: Vec<_> = queue.peek(now, state).collect();
+            assert_eq!(jobs.len(), expected.len(), "{state:?}");
+            assert_eq!(count, expected.len() as u64, "{state:?}");
+            for (job, expected) in jobs.into_iter().zip(expected) {
+                same(job, expected, now);
+                assert_eq!(queue.get(now, job.id), Some(job));
+            }
+        }
+        let oldest = model.peek(now, State::Ready).iter().map(|j| j.time).min();
+        assert_eq!(stats.oldest_ready, oldest);
+        assert_eq!(stats.totals.expired_leases, model.expired(now));
+        assert_eq!(queue.claimable(now), model.claimable(now));
+        assert_eq!(queue.next_wake(now), model.next_wake(now));
+    }
+}
+
+fn same(job: JobView<'_>, expected: &ModelJob, now: u64) {
+    assert_eq!(job.id, expected.id);
+    assert_eq!(job.payload, expected.payload);
+    assert_eq!(job.state, expected.state(now));
+    assert_eq!(job.due, expected.time);
+    assert_eq!(job.priority, expected.priority);
+    assert_eq!(job.attempts, expected.attempts);
+    assert_eq!(job.max_attempts, expected.max);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 3000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn queue_replica_and_model_agree_on_any_history(
+        first in settings(),
+        history in prop::collection::vec((tick(), op()), 1..80),
+    ) {
+        let mut run = Run {
+            pair: Pair::new(),
+            model: Model::default(),
+            tokens: Vec::new(),
+        };
+        let mut now = 1000;
+        run.step(now, &Op::Configure(first));
+        for (tick, op) in history {
+            now = at(now, tick);
+            run.step(now, &op);
+            run.compare(now);
+        }
+    }
+
+    #[test]
+    fn a_wake_comes_neither_early_nor_late(
+        first in settings(),
+        history in prop::collection::vec((tick(), op()), 1..40),
+    ) {
+        let mut run = Run {
+            pair: Pair::new(),
+            model: Model::default(),
+            tokens: Vec::new(),
+        };
+        let mut now = 1000;
+        run.step(now, &Op::Configure(first));
+        for (tick, op) in history {
+            now = at(now, tick);
+            run.step(now, &op);
+        }
+        let queue = &run.pair.primary;
+        let first = (now..now + 700).find(|&t| queue.claimable(t) > 0);
+        prop_assert_eq!(queue.next_wake(now), first);
+    }
+}
