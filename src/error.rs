@@ -46,6 +46,10 @@ pub enum Error {
     AllExpired,
     /// ADOPT with UNIT s or PLUS on what is an expiring set already.
     AlreadyExpiring,
+    /// PUSH beyond MAXLEN.
+    QueueFull,
+    /// An effect that is not one of this queue.
+    DoesNotFit,
     /// A defect of ours: the handler panicked and was stopped.
     Internal,
 }
@@ -86,6 +90,8 @@ impl Error {
                 c"ERR every member would expire at once (is UNIT right?); add FORCE if that is what you want"
             }
             Error::AlreadyExpiring => c"ERR the key is an expiring set already; UNIT s and PLUS do not apply",
+            Error::QueueFull => c"QUEUEFULL the queue holds as many jobs as its MAXLEN allows",
+            Error::DoesNotFit => c"ERR the effect does not fit the queue in this key",
             Error::Internal => c"ERR internal error in zeitset; see the server's log",
         }
     }

@@ -95,12 +95,28 @@ impl<'a> Args<'a> {
         self.string().map_err(|_| Error::Syntax)
     }
 
+    /// The string that belongs to an option.
+    pub fn word(&mut self) -> Result<Str<'a>, Error> {
+        self.value()
+    }
+
+    /// A token: an integer as CLAIM replied it. 0 and others that no claim ever gave are read, and good for nothing.
+    pub fn token(&mut self) -> Result<u64, Error> {
+        let token = integer(self.string()?.bytes()).ok_or(Error::NotAnInteger)?;
+        Ok(u64::try_from(token).unwrap_or(0))
+    }
+
     /// A duration of at least 1 ms.
     pub fn duration(&mut self) -> Result<Millis, Error> {
         match time::parse(self.value()?.bytes(), Unit::Seconds) {
             Some(0) | None => Err(Error::Duration),
             Some(duration) => Ok(duration),
         }
+    }
+
+    /// A duration that may be 0.
+    pub fn wait(&mut self) -> Result<Millis, Error> {
+        time::parse(self.value()?.bytes(), Unit::Seconds).ok_or(Error::Duration)
     }
 
     /// A Unix time.
@@ -134,6 +150,32 @@ impl<'a> Args<'a> {
     pub fn count(&mut self) -> Result<u64, Error> {
         let count = integer(self.value()?.bytes()).ok_or(Error::NotAnInteger)?;
         u64::try_from(count).map_err(|_| Error::NotPositive)
+    }
+
+    /// A count of at least 1.
+    pub fn positive(&mut self) -> Result<u64, Error> {
+        self.count().and_then(|count| if count == 0 { Err(Error::NotPositive) } else { Ok(count) })
+    }
+
+    /// A priority: any signed integer of 32 bits.
+    pub fn priority(&mut self) -> Result<i32, Error> {
+        i32::try_from(self.integer()?).map_err(|_| Error::OutOfRange)
+    }
+
+    /// A number of deliveries: 0 to 2^32-1.
+    pub fn attempts(&mut self) -> Result<u32, Error> {
+        u32::try_from(self.count()?).map_err(|_| Error::OutOfRange)
+    }
+
+    /// Passes over the next argument if it is `word`.
+    pub fn skip(&mut self, word: &[u8]) -> bool {
+        match self.rest.split_first() {
+            Some((first, rest)) if first.bytes() == word => {
+                self.rest = rest;
+                true
+            }
+            _ => false,
+        }
     }
 }
 

@@ -62,6 +62,8 @@ pub enum Access {
     Take,
     /// Takes parts of the value away.
     Delete,
+    /// Changes what is there, and tells it.
+    Exchange,
 }
 
 impl Access {
@@ -74,6 +76,9 @@ impl Access {
                 raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_ACCESS | raw::REDISMODULE_CMD_KEY_DELETE
             }
             Access::Delete => raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_DELETE,
+            Access::Exchange => {
+                raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_ACCESS | raw::REDISMODULE_CMD_KEY_UPDATE
+            }
         }) as u64
     }
 }
@@ -211,9 +216,10 @@ pub struct Refused(pub &'static CStr);
 
 /// Tells the server how the module wants to be treated, and all its commands.
 pub fn register_module(ctx: Context<'_>, table: &[Entry]) -> Result<(), Refused> {
-    let options = raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED;
-    // SAFETY: the context is valid. The option means that we signal changed keys ourselves, so that a call which changes
-    // nothing breaks nobody's WATCH.
+    let options = raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED | raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS;
+    // SAFETY: the context is valid. The first option means that we signal changed keys ourselves, so that a call which
+    // changes nothing breaks nobody's WATCH; the second that we ask for errors while loading (src/server/io.rs), so that
+    // a payload cut short does not end the server.
     unsafe { api!(RedisModule_SetModuleOptions(ctx.as_ptr(), options as c_int)) };
     table.iter().try_for_each(|entry| register(ctx, entry).ok_or(Refused(entry.spec.name)))
 }

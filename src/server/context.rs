@@ -66,7 +66,7 @@ impl<'a> Context<'a> {
         u64::try_from(scaled >> 64).unwrap_or(0)
     }
 
-    fn flags(self) -> c_int {
+    pub(super) fn flags(self) -> c_int {
         // SAFETY: the context is valid.
         unsafe { api!(RedisModule_GetContextFlags(self.as_ptr())) }
     }
@@ -89,6 +89,12 @@ impl<'a> Context<'a> {
 
     pub fn is_loading(self) -> bool {
         self.flags() & raw::REDISMODULE_CTX_FLAGS_LOADING as c_int != 0
+    }
+
+    /// Whether the command under way comes from the master or out of an AOF file: it has happened already.
+    pub fn is_replayed(self) -> bool {
+        let replayed = raw::REDISMODULE_CTX_FLAGS_REPLICATED | raw::REDISMODULE_CTX_FLAGS_LOADING;
+        self.flags() & replayed as c_int != 0
     }
 
     /// Whether a child process saves the dataset: every page that is written meanwhile is copied.

@@ -10,11 +10,14 @@ mod api;
 
 #[cfg(not(test))]
 pub mod alloc;
+pub mod blocking;
 pub mod call;
 pub mod command;
 pub mod context;
+pub mod data_type;
 pub mod events;
 pub mod info;
+pub mod io;
 pub mod key;
 mod panic;
 pub mod reply;

@@ -31,6 +31,23 @@ impl<'a> Context<'a> {
         unsafe { api!(RedisModule_ReplyWithString(self.as_ptr(), value.as_ptr())) };
     }
 
+    pub fn reply_bytes(self, value: &[u8]) {
+        // SAFETY: as above; the bytes are copied.
+        unsafe { api!(RedisModule_ReplyWithStringBuffer(self.as_ptr(), value.as_ptr().cast(), value.len())) };
+    }
+
+    /// `+OK`.
+    pub fn reply_ok(self) {
+        // SAFETY: as above, and the text is a NUL-terminated constant.
+        unsafe { api!(RedisModule_ReplyWithSimpleString(self.as_ptr(), c"OK".as_ptr())) };
+    }
+
+    /// The head of a map (in RESP2 a flat array) of `length` pairs, which have to follow.
+    pub fn reply_map(self, length: usize) {
+        // SAFETY: as above.
+        unsafe { api!(RedisModule_ReplyWithMap(self.as_ptr(), length as c_long)) };
+    }
+
     /// The head of an array of `length` replies, which have to follow.
     pub fn reply_array(self, length: usize) {
         // SAFETY: as above.

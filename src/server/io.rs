@@ -1,0 +1,153 @@
+//! The streams a value of ours is written to and read from: RDB files and DUMP payloads, AOF files, DEBUG DIGEST.
+
+use super::string::{OwnedStr, Str};
+use redis_module::raw::{RedisModuleDigest, RedisModuleIO};
+use std::ffi::{CStr, c_char};
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::slice;
+
+/// What is being read ends too early, or is something else than what we asked for.
+///
+/// The server tells only because we registered with `HANDLE_IO_ERRORS`; otherwise it would end itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Broken;
+
+/// An RDB file or a payload of RESTORE, being read.
+pub struct Loader<'a> {
+    io: *mut RedisModuleIO,
+    call: PhantomData<&'a mut ()>,
+}
+
+impl Loader<'_> {
+    /// # Safety
+    /// `io` must be what the server passed to the call under way.
+    pub(super) unsafe fn new(io: *mut RedisModuleIO) -> Self {
+        Loader { io, call: PhantomData }
+    }
+
+    /// After an error the server gives zeros for ever; so every value is asked for only together with this.
+    fn check(&self) -> Result<(), Broken> {
+        // SAFETY: the stream is that of the call under way.
+        if unsafe { api!(RedisModule_IsIOError(self.io)) } == 0 { Ok(()) } else { Err(Broken) }
+    }
+
+    pub fn number(&mut self) -> Result<u64, Broken> {
+        // SAFETY: the stream is that of the call under way.
+        let number = unsafe { api!(RedisModule_LoadUnsigned(self.io)) };
+        self.check().map(|()| number)
+    }
+
+    pub fn bytes(&mut self) -> Result<Buffer, Broken> {
+        let mut len = 0;
+        // SAFETY: as above; the length is written before it is read.
+        let start = unsafe { api!(RedisModule_LoadStringBuffer(self.io, &raw mut len)) };
+        // Taken before the check, so that it is freed in any case.
+        let buffer = NonNull::new(start.cast::<u8>()).map(|start| Buffer { start, len });
+        self.check()?;
+        buffer.ok_or(Broken)
+    }
+}
+
+/// A string the server has read for us.
+pub struct Buffer {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+impl AsRef<[u8]> for Buffer {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: the server says that so many bytes stand there, and they are ours until the drop.
+        unsafe { slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: allocated by the server for us, and not used again.
+        unsafe { api!(RedisModule_Free(self.start.as_ptr().cast())) }
+    }
+}
+
+/// An RDB file or a payload of DUMP, being written.
+pub struct Saver<'a> {
+    io: *mut RedisModuleIO,
+    call: PhantomData<&'a mut ()>,
+}
+
+impl Saver<'_> {
+    /// # Safety
+    /// As for [`Loader::new`].
+    pub(super) unsafe fn new(io: *mut RedisModuleIO) -> Self {
+        Saver { io, call: PhantomData }
+    }
+
+    pub fn number(&mut self, number: u64) {
+        // SAFETY: the stream is that of the call under way.
+        unsafe { api!(RedisModule_SaveUnsigned(self.io, number)) }
+    }
+
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        // SAFETY: as above; the bytes are copied.
+        unsafe { api!(RedisModule_SaveStringBuffer(self.io, bytes.as_ptr().cast::<c_char>(), bytes.len())) }
+    }
+}
+
+/// An AOF file, being rewritten: commands that make one key anew.
+pub struct Rewriter<'a> {
+    io: *mut RedisModuleIO,
+    key: OwnedStr,
+    call: PhantomData<&'a mut ()>,
+}
+
+impl Rewriter<'_> {
+    /// # Safety
+    /// As for [`Loader::new`], and `key` is the key that came with it.
+    pub(super) unsafe fn new(io: *mut RedisModuleIO, key: Str<'_>) -> Self {
+        // A copy: the one that came stands on the server's stack, and ends the server when it is kept or sent on.
+        Rewriter { io, key: OwnedStr::new(key.bytes()), call: PhantomData }
+    }
+
+    /// The key to be made.
+    pub fn key(&self) -> OwnedStr {
+        self.key.clone()
+    }
+
+    /// Writes a command.
+    pub fn emit(&mut self, command: &CStr, arguments: &[Str<'_>]) {
+        // SAFETY: format `v` takes an array of valid strings and its length; the command is a NUL-terminated constant.
+        unsafe {
+            api!(RedisModule_EmitAOF(self.io, command.as_ptr(), c"v".as_ptr(), arguments.as_ptr(), arguments.len()))
+        }
+    }
+}
+
+/// The digest of a value: the same for equal values, on a master and its replicas.
+pub struct Digest<'a> {
+    digest: *mut RedisModuleDigest,
+    call: PhantomData<&'a mut ()>,
+}
+
+impl Digest<'_> {
+    /// # Safety
+    /// As for [`Loader::new`].
+    pub(super) unsafe fn new(digest: *mut RedisModuleDigest) -> Self {
+        Digest { digest, call: PhantomData }
+    }
+
+    pub fn number(&mut self, number: u64) {
+        // SAFETY: the digest is that of the call under way.
+        unsafe { api!(RedisModule_DigestAddLongLong(self.digest, number.cast_signed())) }
+    }
+
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        // SAFETY: as above.
+        unsafe { api!(RedisModule_DigestAddStringBuffer(self.digest, bytes.as_ptr().cast::<c_char>(), bytes.len())) }
+    }
+
+    /// What was added up to now belongs together in this order.
+    pub fn end_sequence(&mut self) {
+        // SAFETY: as above.
+        unsafe { api!(RedisModule_DigestEndSequence(self.digest)) }
+    }
+}
