@@ -5,6 +5,7 @@
 //! | `model`     | what the commands compute: pure, without a server, `now` always a parameter               |
 //! | `server`    | the module API made safe: the only unsafe code                                             |
 //! | `expiring`  | the sorted sets that expire: the one place that changes, replicates and announces them     |
+//! | `queues`    | the queues: the one place that changes, replicates and announces them; who waits for a job |
 //! | `config`    | the module's settings                                                                      |
 //! | `info`      | its section of INFO                                                                        |
 //! | `commands`  | one command, one file; `commands/mod.rs` is the table of all of them                       |
@@ -17,6 +18,7 @@ mod error;
 mod expiring;
 mod info;
 mod model;
+mod queues;
 mod server;
 
 use config::{DUTY, SLICE_US, SWEEP, SWEEP_MAX_DUTY, SWEEP_SLICE_US};
@@ -64,6 +66,10 @@ fn load(ctx: &redis_module::Context, _arguments: &[RedisString]) -> Status {
         return Status::Err;
     }
     server::log_panics();
+    if !queues::register(ctx) {
+        ctx.log(c"warning", "zeitset: the server refused the data type zeitqueue");
+        return Status::Err;
+    }
     if let Err(server::command::Refused(name)) = server::command::register_module(ctx, commands::TABLE) {
         ctx.log(c"warning", &format!("zeitset: the server refused the command {}", name.to_string_lossy()));
         return Status::Err;
@@ -77,5 +83,6 @@ fn load(ctx: &redis_module::Context, _arguments: &[RedisString]) -> Status {
 
 fn unload(ctx: &redis_module::Context) -> Status {
     sweeper::stop(Context::of(ctx));
+    queues::waiting::stop(Context::of(ctx));
     Status::Ok
 }

@@ -2,6 +2,7 @@
 
 mod args;
 mod zexp;
+mod zq;
 mod zrl;
 
 use crate::server::command::Entry;
@@ -20,6 +21,19 @@ pub const TABLE: &[Entry] = &[
     Entry::of::<zexp::rem::Rem>(),
     Entry::of::<zexp::ttl::Pttl>(),
     Entry::of::<zexp::ttl::Ttl>(),
+    Entry::of::<zq::ack::Ack>(),
+    Entry::of::<zq::apply::Apply>(),
+    Entry::of::<zq::cancel::Cancel>(),
+    Entry::of::<zq::claim::Claim>(),
+    Entry::of::<zq::config::Config>(),
+    Entry::of::<zq::extend::Extend>(),
+    Entry::of::<zq::get::Get>(),
+    Entry::of::<zq::nack::Nack>(),
+    Entry::of::<zq::peek::Peek>(),
+    Entry::of::<zq::push::Push>(),
+    Entry::of::<zq::redrive::Redrive>(),
+    Entry::of::<zq::reschedule::Reschedule>(),
+    Entry::of::<zq::stats::Stats>(),
     Entry::of::<zrl::check::Check>(),
     Entry::of::<zrl::mcheck::MCheck>(),
     Entry::of::<zrl::peek::Peek>(),

@@ -66,18 +66,22 @@ mod tree;
 mod view;
 mod wake;
 
-pub use claim::{Claimed, Claims};
+#[cfg(test)]
+pub use claim::Claimed;
+pub use claim::Claims;
 #[cfg(test)]
 pub use codec::{ByteReader, Truncated};
-pub use codec::{DecodeError, Reader, Writer};
+pub use codec::{Reader, Writer};
 pub use effect::{Change, Effect, Totals};
-pub use finish::{Given, Nack};
+pub use finish::Nack;
 pub use ids::AutoId;
-pub use job::{JobView, Record, Recurrence, Standing, State};
+#[cfg(test)]
+pub use job::JobView;
+pub use job::{Record, Recurrence, Standing, State};
 pub use push::{Full, Push};
 pub use rate::{Rate, Taken};
 pub use settings::Settings;
-pub use stats::{Counters, Stats};
+pub use stats::Counters;
 
 use super::time::{MAX as MAX_TIME, Millis};
 use index::Index;
@@ -141,6 +145,7 @@ impl Queue {
     }
 
     /// Whether there is no job in any state.
+    #[cfg(test)]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,0 +1,45 @@
+//! `ZQ.ACK key id token [id token ...]`
+//!
+//! Finishes jobs. A token is good, even past its deadline and even if the job has died of it, until a later claim, NACK,
+//! REDRIVE or REPLACE of that job: who is late has still done the work, who was overtaken has not.
+
+use crate::commands::args::Args;
+use crate::error::Error;
+use crate::queues::OpenQueue;
+use crate::server::command::{Access, Arg, Command, Keys, Spec};
+use crate::server::key::Mode;
+use crate::server::{Context, Str};
+
+pub struct Ack;
+
+impl Command for Ack {
+    const SPEC: Spec = Spec {
+        name: c"ZQ.ACK",
+        summary: c"Finishes jobs by the tokens they were claimed with.",
+        complexity: c"O(log N) for each job, with N the number of jobs of the queue, whatever is in flight",
+        since: c"0.1.0",
+        flags: c"write fast",
+        arity: -4,
+        keys: Keys::First(Access::Delete),
+        arguments: &[Arg::key(c"key"), Arg::block(c"job", &[Arg::string(c"id"), Arg::integer(c"token")]).multiple()],
+    };
+
+    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+        let now = ctx.now();
+        let mut args = Args::new(arguments);
+        let key = args.string()?;
+        let mut jobs = Vec::new();
+        while jobs.is_empty() || !args.is_empty() {
+            jobs.push((args.string()?.bytes(), args.token()?));
+        }
+        let mut open = OpenQueue::open(ctx, key, Mode::Write)?;
+        let finished = open.change(|queue, effects| {
+            let finish =
+                |&(id, token): &(_, _)| queue.ack(now, id, token).inspect(|effect| effects.add(effect)).is_some();
+            jobs.iter().map(finish).filter(|&finished| finished).count()
+        });
+        open.commit(now);
+        ctx.reply_count(finished as u64);
+        Ok(())
+    }
+}

@@ -1,0 +1,133 @@
+//! `ZQ.CONFIG key [ATTEMPTS n] [BACKOFF base max] [AGING duration] [MAXLEN n] [CONCURRENCY n] [RATE limit window] [PAUSED yes | no]`
+//!
+//! Sets what is given and leaves the rest; 0 turns a setting off (`BACKOFF 0 0`, `RATE 0 0`). On a missing key it makes an
+//! empty queue. Without options: the settings. ATTEMPTS applies to jobs pushed from then on.
+
+use super::{SETTINGS, after, reply_settings};
+use crate::commands::args::{Args, Keyword, once};
+use crate::error::Error;
+use crate::model::queue::{Change, Effect, Rate, Settings};
+use crate::model::time::Millis;
+use crate::queues::OpenQueue;
+use crate::server::command::{Access, Arg, Command, Keys, Spec};
+use crate::server::key::Mode;
+use crate::server::{Context, Str};
+
+pub struct Config;
+
+impl Command for Config {
+    const SPEC: Spec = Spec {
+        name: c"ZQ.CONFIG",
+        summary: c"Sets or returns the settings of a queue.",
+        complexity: c"O(1); O(N) with N the number of jobs of the queue when AGING changes",
+        since: c"0.1.0",
+        flags: c"write deny-oom",
+        arity: -2,
+        keys: Keys::First(Access::Exchange),
+        arguments: &[
+            Arg::key(c"key"),
+            Arg::integer(c"attempts").after(c"ATTEMPTS").optional(),
+            Arg::block(c"backoff", &[Arg::string(c"base"), Arg::string(c"max")]).after(c"BACKOFF").optional(),
+            Arg::string(c"aging").after(c"AGING").optional(),
+            Arg::integer(c"maxlen").after(c"MAXLEN").optional(),
+            Arg::integer(c"concurrency").after(c"CONCURRENCY").optional(),
+            Arg::block(c"rate", &[Arg::integer(c"limit"), Arg::string(c"window")]).after(c"RATE").optional(),
+            Arg::one_of(c"paused", &[Arg::flag(c"yes", c"yes"), Arg::flag(c"no", c"no")]).after(c"PAUSED").optional(),
+        ],
+    };
+
+    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+        let now = ctx.now();
+        let mut args = Args::new(arguments);
+        let key = args.string()?;
+        if args.is_empty() {
+            let open = OpenQueue::open(ctx, key, Mode::Read)?;
+            ctx.reply_map(SETTINGS);
+            reply_settings(ctx, open.queue().settings());
+            return Ok(());
+        }
+        let options = Options::parse(&mut args, now)?;
+        let mut open = OpenQueue::open(ctx, key, Mode::Write)?;
+        open.change(|queue, effects| {
+            let settings = options.over(*queue.settings());
+            match queue.configure(now, settings) {
+                Some(effect) => effects.add(&effect),
+                // Nothing changes, but the key has to be there from now on.
+                None => effects.add_if_new(&Effect { at: now, change: Change::Configure(settings) }),
+            }
+        });
+        open.commit(now);
+        ctx.reply_ok();
+        Ok(())
+    }
+}
+
+#[derive(Default)]
+struct Options {
+    attempts: Option<u32>,
+    backoff: Option<(Millis, Millis)>,
+    aging: Option<Millis>,
+    maxlen: Option<u64>,
+    concurrency: Option<u64>,
+    rate: Option<Option<Rate>>,
+    paused: Option<bool>,
+}
+
+impl Options {
+    fn parse(args: &mut Args<'_>, now: Millis) -> Result<Options, Error> {
+        let mut options = Options::default();
+        while let Some(keyword) = args.trailing_keyword()? {
+            match keyword.as_str() {
+                "ATTEMPTS" => once(&mut options.attempts, args.attempts()?)?,
+                "BACKOFF" => once(&mut options.backoff, (within(args, now)?, within(args, now)?))?,
+                "AGING" => once(&mut options.aging, within(args, now)?)?,
+                "MAXLEN" => once(&mut options.maxlen, args.units()?)?,
+                "CONCURRENCY" => once(&mut options.concurrency, args.units()?)?,
+                "RATE" => once(&mut options.rate, rate(args, now)?)?,
+                "PAUSED" => once(&mut options.paused, yes_or_no(args)?)?,
+                _ => return Err(Error::Syntax),
+            }
+        }
+        Ok(options)
+    }
+
+    fn over(&self, settings: Settings) -> Settings {
+        let (backoff_base, backoff_max) = self.backoff.unwrap_or((settings.backoff_base, settings.backoff_max));
+        Settings {
+            attempts: self.attempts.unwrap_or(settings.attempts),
+            backoff_base,
+            backoff_max,
+            aging: self.aging.unwrap_or(settings.aging),
+            maxlen: self.maxlen.unwrap_or(settings.maxlen),
+            concurrency: self.concurrency.unwrap_or(settings.concurrency),
+            rate: self.rate.unwrap_or(settings.rate),
+            paused: self.paused.unwrap_or(settings.paused),
+        }
+    }
+}
+
+/// A duration, or 0.
+fn within(args: &mut Args<'_>, now: Millis) -> Result<Millis, Error> {
+    let duration = args.wait()?;
+    after(now, duration)?;
+    Ok(duration)
+}
+
+/// `limit window`. A limit of 0 is no limit; a window of 0 goes with that one only.
+fn rate(args: &mut Args<'_>, now: Millis) -> Result<Option<Rate>, Error> {
+    let (limit, window) = (args.units()?, within(args, now)?);
+    match (limit, window) {
+        (0, _) => Ok(None),
+        (_, 0) => Err(Error::Duration),
+        _ => Ok(Some(Rate { limit, window })),
+    }
+}
+
+fn yes_or_no(args: &mut Args<'_>) -> Result<bool, Error> {
+    let keyword = args.trailing_keyword()?;
+    match keyword.as_ref().map(Keyword::as_str) {
+        Some("YES") => Ok(true),
+        Some("NO") => Ok(false),
+        _ => Err(Error::Syntax),
+    }
+}

@@ -1,0 +1,69 @@
+//! ZQ: timers, delayed, priority and reliable queues. What the commands share: how a due time is written, and how states and
+//! settings are shown.
+
+pub mod ack;
+pub mod apply;
+pub mod cancel;
+pub mod claim;
+pub mod config;
+pub mod extend;
+pub mod get;
+pub mod nack;
+pub mod peek;
+pub mod push;
+pub mod redrive;
+pub mod reschedule;
+pub mod stats;
+
+use crate::error::Error;
+use crate::model::queue::{Settings, State};
+use crate::model::time::{self, Millis};
+use crate::server::Context;
+use crate::server::command::Arg;
+
+/// `[DELAY duration | AT instant]`
+const DUE: Arg =
+    Arg::one_of(c"due", &[Arg::string(c"delay").after(c"DELAY"), Arg::string(c"instant").after(c"AT")]).optional();
+
+/// The moment a duration from now.
+fn after(now: Millis, duration: Millis) -> Result<Millis, Error> {
+    let at = now + duration;
+    if at > time::MAX { Err(Error::TooFar) } else { Ok(at) }
+}
+
+fn state_name(state: State) -> &'static [u8] {
+    match state {
+        State::Ready => b"ready",
+        State::Delayed => b"delayed",
+        State::Claimed => b"claimed",
+        State::Dead => b"dead",
+    }
+}
+
+fn to_integer(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// How many pairs [`reply_settings`] replies.
+const SETTINGS: usize = 9;
+
+/// The settings as pairs of a map; 0 means that a setting is off.
+fn reply_settings(ctx: Context<'_>, settings: &Settings) {
+    let (limit, window) = settings.rate.map_or((0, 0), |rate| (rate.limit, rate.window));
+    let numbers: [(&[u8], u64); SETTINGS - 1] = [
+        (b"attempts", settings.attempts.into()),
+        (b"backoff_base_ms", settings.backoff_base),
+        (b"backoff_max_ms", settings.backoff_max),
+        (b"aging_ms", settings.aging),
+        (b"maxlen", settings.maxlen),
+        (b"concurrency", settings.concurrency),
+        (b"rate_limit", limit),
+        (b"rate_window_ms", window),
+    ];
+    for (name, number) in numbers {
+        ctx.reply_bytes(name);
+        ctx.reply_count(number);
+    }
+    ctx.reply_bytes(b"paused");
+    ctx.reply_bytes(if settings.paused { b"yes" } else { b"no" });
+}

@@ -1,0 +1,72 @@
+//! `ZQ.PEEK key [READY | DELAYED | CLAIMED | DEAD] [COUNT n]`
+//!
+//! The next jobs of a state (default READY), 10 of them unless COUNT says otherwise: ready ones in the order in which
+//! they will be served, delayed ones as they fall due, claimed ones as their leases end, dead ones as they died.
+
+use crate::commands::args::{Args, once};
+use crate::error::Error;
+use crate::model::queue::State;
+use crate::queues::OpenQueue;
+use crate::server::command::{Access, Arg, Command, Keys, Spec};
+use crate::server::key::Mode;
+use crate::server::{Context, Str};
+
+const COUNT: u64 = 10;
+
+pub struct Peek;
+
+impl Command for Peek {
+    const SPEC: Spec = Spec {
+        name: c"ZQ.PEEK",
+        summary: c"Returns jobs of a state, in serving order.",
+        complexity: c"O(M*log(N)) with M the number of jobs returned and N the number of jobs of the queue",
+        since: c"0.1.0",
+        flags: c"readonly",
+        arity: -2,
+        keys: Keys::First(Access::Read),
+        arguments: &[
+            Arg::key(c"key"),
+            Arg::one_of(
+                c"state",
+                &[
+                    Arg::flag(c"ready", c"READY"),
+                    Arg::flag(c"delayed", c"DELAYED"),
+                    Arg::flag(c"claimed", c"CLAIMED"),
+                    Arg::flag(c"dead", c"DEAD"),
+                ],
+            )
+            .optional(),
+            Arg::integer(c"count").after(c"COUNT").optional(),
+        ],
+    };
+
+    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+        let now = ctx.now();
+        let mut args = Args::new(arguments);
+        let key = args.string()?;
+        let (mut state, mut count) = (None, None);
+        while let Some(keyword) = args.trailing_keyword()? {
+            match keyword.as_str() {
+                "READY" => once(&mut state, State::Ready)?,
+                "DELAYED" => once(&mut state, State::Delayed)?,
+                "CLAIMED" => once(&mut state, State::Claimed)?,
+                "DEAD" => once(&mut state, State::Dead)?,
+                "COUNT" => once(&mut count, args.positive()?)?,
+                _ => return Err(Error::Syntax),
+            }
+        }
+        let count = usize::try_from(count.unwrap_or(COUNT)).unwrap_or(usize::MAX);
+        let open = OpenQueue::open(ctx, key, Mode::Read)?;
+        let mut reply = ctx.reply_growing_array();
+        for job in open.queue().peek(now, state.unwrap_or(State::Ready)).take(count) {
+            let ctx = reply.push(1);
+            ctx.reply_array(5);
+            ctx.reply_bytes(job.id);
+            ctx.reply_count(job.due);
+            ctx.reply_integer(job.priority.into());
+            ctx.reply_count(job.attempts.into());
+            ctx.reply_bytes(job.payload);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,23 @@
+//! Queues in the server: what stands between the commands and the state machine ([`crate::model::queue`]).
+//!
+//! [`OpenQueue`] is the one place that changes a queue: it takes down the effects of every change, replicates them, and
+//! announces them. [`wire`] gives effects the form in which they go to replicas and into AOF files. [`waiting`] knows which
+//! keys clients wait for, and wakes those clients when the clock makes a job claimable. [`value`] is the data type.
+//!
+//! A queue is there from the first push (or ZQ.CONFIG) until its key goes (DEL, EXPIRE, ...), also while it holds no job: it
+//! keeps its settings, its counters, and the count of its tokens, which have to go on growing.
+
+mod open;
+mod value;
+pub mod waiting;
+pub mod wire;
+
+pub use open::OpenQueue;
+
+use crate::model::queue::Queue;
+use crate::server::Context;
+
+/// Registers the data type; `false` if the server would not take it.
+pub fn register(ctx: Context<'_>) -> bool {
+    crate::server::data_type::register::<Queue>(ctx)
+}
