@@ -36,3 +36,9 @@ mod zrl_mcheck;
 mod zrl_policy;
 mod zrl_refund;
 mod zrl_throttle;
+
+mod zq_blocking;
+mod zq_commands;
+mod zq_leases;
+mod zq_persistence;
+mod zq_replication;
