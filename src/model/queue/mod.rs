@@ -66,22 +66,22 @@ mod tree;
 mod view;
 mod wake;
 
-#[cfg(test)]
-pub use claim::Claimed;
 pub use claim::Claims;
-#[cfg(test)]
-pub use codec::{ByteReader, Truncated};
 pub use codec::{Reader, Writer};
 pub use effect::{Change, Effect, Totals};
 pub use finish::Nack;
 pub use ids::AutoId;
-#[cfg(test)]
-pub use job::JobView;
 pub use job::{Record, Recurrence, Standing, State};
 pub use push::{Full, Push};
 pub use rate::{Rate, Taken};
 pub use settings::Settings;
 pub use stats::Counters;
+#[cfg(test)]
+pub use {
+    claim::Claimed,
+    codec::{ByteReader, DecodeError, Truncated},
+    job::JobView,
+};
 
 use super::time::{MAX as MAX_TIME, Millis};
 use index::Index;
