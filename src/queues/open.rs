@@ -54,7 +54,13 @@ impl<'a> OpenQueue<'a> {
     /// Makes the changes whole: their effects go to the replicas and to the AOF, to WATCH and client-side caching, to those
     /// who listen for events, and to those who wait for a job. Without an effect, nothing of this. `now` as the
     /// changes had it.
-    pub fn commit(mut self, now: Millis) {
+    pub fn commit(self, now: Millis) {
+        self.commit_and(now, waiting::changed);
+    }
+
+    /// As [`commit`](OpenQueue::commit), but those who wait are told by `tell`, which gets the next moment at which the queue
+    /// is claimable. It is called only if somebody waits.
+    pub(super) fn commit_and(mut self, now: Millis, tell: impl FnOnce(Context<'a>, Str<'a>, Millis, Option<Millis>)) {
         if self.effects.effects() == 0 {
             return;
         }
@@ -68,7 +74,7 @@ impl<'a> OpenQueue<'a> {
         effects.send(name, |command, arguments| ctx.replicate(command, arguments));
         ctx.signal_modified(name);
         if let Some(next) = next {
-            waiting::changed(ctx, name, now, next);
+            tell(ctx, name, now, next);
         }
         for event in effects.happened().events() {
             ctx.notify(EventClass::Module, event.name(), name);

@@ -43,8 +43,6 @@ struct Waiting {
     /// The armed timer, and when it fires.
     timer: Option<(Timer, Millis)>,
     figures: Figures,
-    /// The server is asking the clients of a key, all of them.
-    is_asking: bool,
 }
 
 /// For INFO.
@@ -165,18 +163,22 @@ pub fn is_waited_for(ctx: Context<'_>, key: Str<'_>) -> bool {
 
 /// Notes that the queue in `key` is claimable from `next` on if nothing else happens. If that is so now, those who wait are
 /// asked.
-pub fn changed(ctx: Context<'_>, key: Str<'_>, now: Millis, next: Option<Millis>) {
+pub(super) fn changed(ctx: Context<'_>, key: Str<'_>, now: Millis, next: Option<Millis>) {
     let later = next.filter(|&next| next > now);
-    let is_asking = WAITING.with(ctx, |waiting| {
-        if let Some(place) = waiting.place(ctx, key) {
-            waiting.set_next(&place, later);
-            waiting.arm(ctx, now);
-        }
-        waiting.is_asking
-    });
-    if next.is_some() && later.is_none() && !is_asking {
+    note(ctx, key, now, later);
+    if next.is_some() && later.is_none() {
         ctx.signal_ready(key);
     }
+}
+
+/// Notes when the queue in `key` is to be looked at again.
+fn note(ctx: Context<'_>, key: Str<'_>, now: Millis, next: Option<Millis>) {
+    WAITING.with(ctx, |waiting| {
+        if let Some(place) = waiting.place(ctx, key) {
+            waiting.set_next(&place, next);
+            waiting.arm(ctx, now);
+        }
+    });
 }
 
 /// Disarms the timer, for the unloading of the module.
@@ -282,30 +284,21 @@ impl Wait for Waiter {
         let next = open.queue().next_wake(now);
         drop(open);
         if next != Some(now) || !may_serve(ctx) {
-            WAITING.with(ctx, |waiting| {
-                if let Some(place) = waiting.place(ctx, key) {
-                    waiting.set_next(&place, next);
-                    waiting.arm(ctx, now);
-                }
-            });
+            note(ctx, key, now, next);
             return false;
         }
         let Ok(mut open) = OpenQueue::open(ctx, key, Mode::Write) else { return false };
         let deadline = now.saturating_add(self.lease).min(time::MAX);
         self.leave(ctx);
-        WAITING.with(ctx, |waiting| {
-            waiting.figures.served += 1;
-            // The server asks the other clients of the key right after this one, without being told to.
-            waiting.is_asking = true;
-        });
+        WAITING.with(ctx, |waiting| waiting.figures.served += 1);
         let (reply, count) = (self.reply, self.count);
         open.change(|queue, effects| {
             let claims = queue.claim(now, deadline, count);
             claims.effects().for_each(|effect| effects.add(&effect));
             reply(ctx, key, &claims);
         });
-        open.commit(now);
-        WAITING.with(ctx, |waiting| waiting.is_asking = false);
+        // The server asks the other clients of the key right after this one, without being told to.
+        open.commit_and(now, |ctx, key, now, next| note(ctx, key, now, next.filter(|&next| next > now)));
         true
     }
 
