@@ -245,6 +245,27 @@ fn who_waits_comes_before_who_comes_later() {
     assert_eq!(second.id(), "b");
 }
 
+/// Two jobs fall due while the server is busy, so that a claim is read before the timer can wake anybody.
+#[test]
+fn a_newcomer_queues_up_behind_those_whom_nobody_has_woken_yet() {
+    let (server, _c) = start();
+    let waiter = Waiter::start(&server, WAIT);
+    let (host, port) = server.address();
+    let mut newcomer = redis::Client::open(format!("redis://{host}:{port}/")).unwrap().get_connection().unwrap();
+    let mut pipeline = redis::pipe();
+    for line in ["ZQ.PUSH q x ID a DELAY 20ms", "ZQ.PUSH q x ID b DELAY 20ms", "DEBUG SLEEP 0.1", WAIT] {
+        let mut words = line.split(' ');
+        let mut command = redis::cmd(words.next().unwrap());
+        words.for_each(|word| {
+            command.arg(word);
+        });
+        pipeline.add_command(command);
+    }
+    let replies: Vec<redis::Value> = pipeline.query(&mut newcomer).unwrap();
+    assert!(crate::support::show(&replies[3]).starts_with("[['q' 'b' "), "{replies:?}");
+    assert_eq!(waiter.id(), "a");
+}
+
 #[test]
 fn jobs_due_while_writes_are_paused_are_served_afterwards() {
     let (server, mut c) = start();
