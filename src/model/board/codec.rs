@@ -1,0 +1,281 @@
+//! Saving and loading.
+//!
+//! ```text
+//! version  ties  keep (0: all)  number of dimensions
+//! for each dimension: direction and kind in one number, name
+//! number of members
+//! blocks of members, best first, until all are there
+//! ```
+//!
+//! Numbers and byte strings go to a [`Writer`] one by one. Members come in blocks of a few kilobytes, as a number or
+//! a string of its own for each would cost more than what it holds. In a block a member is the length of its name as
+//! a varint (LEB128), the name, and its values: INT as a zigzag varint, FLOAT as the 8 bytes of the double.
+//!
+//! Equal boards have equal bytes, since the order says everything. Loading trusts nothing: it checks every number,
+//! the order, and that no member comes twice; it allocates only for what has been read; and it takes O(n).
+
+use std::fmt;
+use std::num::NonZeroU64;
+
+use super::schema::{Dimension, Direction, Kind, MAX_DIMENSIONS, Schema, Ties};
+use super::tree::{Loader, Tree};
+use super::update::{check_name, room};
+use super::value::Value;
+use super::{Board, index::Index, names::Names};
+
+/// The version that is written. Loading knows this one only.
+const VERSION: u64 = 1;
+
+/// A block is written when it has so many bytes.
+const BLOCK: usize = 4 << 10;
+
+/// Takes what is saved.
+pub trait Writer {
+    /// A number.
+    fn number(&mut self, number: u64);
+    /// A byte string whose length the reader will know.
+    fn bytes(&mut self, bytes: &[u8]);
+}
+
+/// Gives what was saved, in the order in which it was written. `None`: there is no more, or it cannot be read.
+pub trait Reader {
+    /// A byte string as the source hands it out.
+    type Bytes: AsRef<[u8]>;
+    /// The next number.
+    fn number(&mut self) -> Option<u64>;
+    /// The next byte string.
+    fn bytes(&mut self) -> Option<Self::Bytes>;
+}
+
+/// Why a board cannot be loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DecodeError {
+    /// The input ends too early, or a block does.
+    Truncated,
+    /// A version this code does not know.
+    Version(u64),
+    /// The dimensions, the rule for ties or KEEP make no board.
+    Schema,
+    /// More members than KEEP or a board allows.
+    TooMany,
+    /// A varint too long, a value that is not finite, bytes left over, or an empty block.
+    Malformed,
+    /// Members not in order.
+    Order,
+    /// A member twice.
+    Duplicate,
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DecodeError::Truncated => f.write_str("the board is cut short"),
+            DecodeError::Version(v) => write!(f, "a board of version {v}, which is not known here"),
+            DecodeError::Schema => f.write_str("the board's dimensions or settings are invalid"),
+            DecodeError::TooMany => f.write_str("the board has more members than it may"),
+            DecodeError::Malformed => f.write_str("the board has a malformed member"),
+            DecodeError::Order => f.write_str("the board's members are not in order"),
+            DecodeError::Duplicate => f.write_str("the board has a member twice"),
+        }
+    }
+}
+
+impl std::error::Error for DecodeError {}
+
+impl Board {
+    /// Writes the whole board. O(n).
+    pub fn encode(&self, out: &mut impl Writer) {
+        out.number(VERSION);
+        out.number(match self.schema.ties() {
+            Ties::First => 0,
+            Ties::Last => 1,
+            Ties::Name => 2,
+        });
+        out.number(self.schema.keep().map_or(0, NonZeroU64::get));
+        out.number(self.schema.dimensions().len() as u64);
+        for dimension in self.schema.dimensions() {
+            let asc = u64::from(dimension.direction == Direction::Asc);
+            let float = u64::from(dimension.kind == Kind::Float);
+            out.number(asc | float << 1);
+            out.bytes(&dimension.name);
+        }
+        out.number(self.len());
+        let mut block = Vec::with_capacity(BLOCK + BLOCK / 4);
+        for entry in self.iter(super::Order::BestFirst) {
+            put_varint(&mut block, entry.member.len() as u64);
+            block.extend_from_slice(entry.member);
+            for value in entry.values.iter() {
+                match value {
+                    Value::Int(v) => put_varint(&mut block, zigzag(v)),
+                    Value::Float(v) => block.extend_from_slice(&v.to_le_bytes()),
+                }
+            }
+            if block.len() >= BLOCK {
+                out.bytes(&block);
+                block.clear();
+            }
+        }
+        if !block.is_empty() {
+            out.bytes(&block);
+        }
+    }
+
+    /// Reads a board that [`Board::encode`] wrote, or anything else. O(n).
+    ///
+    /// # Errors
+    /// Whatever is wrong first; see [`DecodeError`].
+    pub fn decode(input: &mut impl Reader) -> Result<Board, DecodeError> {
+        let schema = decode_schema(input)?;
+        let len = input.number().ok_or(DecodeError::Truncated)?;
+        if !room(0, len) || schema.keep().is_some_and(|keep| len > keep.get()) {
+            return Err(DecodeError::TooMany);
+        }
+        let tree = Tree::new(schema.dimensions().len());
+        let mut filling = Filling { schema, names: Names::new(), index: Index::new(), loader: Loader::new(tree) };
+        let mut words = Vec::new();
+        let mut left = len;
+        while left > 0 {
+            let block = input.bytes().ok_or(DecodeError::Truncated)?;
+            let mut rest = Cursor(block.as_ref());
+            if rest.0.is_empty() {
+                return Err(DecodeError::Malformed);
+            }
+            while !rest.0.is_empty() {
+                left = left.checked_sub(1).ok_or(DecodeError::Malformed)?;
+                filling.member(&mut rest, &mut words)?;
+            }
+        }
+        let Filling { schema, names, index, loader } = filling;
+        Ok(Board { schema, tree: loader.finish(), names, index })
+    }
+}
+
+fn decode_schema(input: &mut impl Reader) -> Result<Schema, DecodeError> {
+    let mut number = || input.number().ok_or(DecodeError::Truncated);
+    let version = number()?;
+    if version != VERSION {
+        return Err(DecodeError::Version(version));
+    }
+    let ties = match number()? {
+        0 => Ties::First,
+        1 => Ties::Last,
+        2 => Ties::Name,
+        _ => return Err(DecodeError::Schema),
+    };
+    let keep = NonZeroU64::new(number()?);
+    let count = number()?;
+    if count > MAX_DIMENSIONS as u64 {
+        return Err(DecodeError::Schema);
+    }
+    let mut dimensions = Vec::new();
+    for _ in 0..count {
+        let (direction, kind) = match input.number().ok_or(DecodeError::Truncated)? {
+            0 => (Direction::Desc, Kind::Int),
+            1 => (Direction::Asc, Kind::Int),
+            2 => (Direction::Desc, Kind::Float),
+            3 => (Direction::Asc, Kind::Float),
+            _ => return Err(DecodeError::Schema),
+        };
+        let name = input.bytes().ok_or(DecodeError::Truncated)?.as_ref().into();
+        dimensions.push(Dimension { name, direction, kind });
+    }
+    Schema::new(dimensions, ties, keep).map_err(|_| DecodeError::Schema)
+}
+
+/// A board being loaded.
+struct Filling {
+    schema: Schema,
+    names: Names,
+    index: Index,
+    loader: Loader,
+}
+
+impl Filling {
+    /// Reads one member and adds it behind the others.
+    fn member(&mut self, input: &mut Cursor, words: &mut Vec<u64>) -> Result<(), DecodeError> {
+        let length = usize::try_from(input.varint()?).map_err(|_| DecodeError::Truncated)?;
+        let name = input.take(length)?;
+        check_name(name).map_err(|_| DecodeError::Malformed)?;
+        words.clear();
+        for dimension in self.schema.dimensions() {
+            let value = match dimension.kind {
+                Kind::Int => Value::Int(unzigzag(input.varint()?)),
+                Kind::Float => Value::Float(input.double()?),
+            };
+            words.push(value.to_word(dimension).map_err(|_| DecodeError::Malformed)?);
+        }
+        if let Some((last, id)) = self.loader.last() {
+            let ordered = match self.schema.ties() {
+                Ties::First | Ties::Last => last <= words.as_slice(),
+                Ties::Name => last.cmp(words.as_slice()).then_with(|| self.names.name(id).cmp(name)).is_lt(),
+            };
+            if !ordered {
+                return Err(DecodeError::Order);
+            }
+        }
+        let hash = self.index.hash(name);
+        if self.index.find(hash, |id| self.names.name(id) == name).is_some() {
+            return Err(DecodeError::Duplicate);
+        }
+        if !self.names.has_room(1) {
+            return Err(DecodeError::TooMany);
+        }
+        let id = self.names.insert(name);
+        self.index.insert(hash, id);
+        self.loader.push(words, id, &mut self.names);
+        Ok(())
+    }
+}
+
+/// What is left of a block.
+struct Cursor<'a>(&'a [u8]);
+
+impl<'a> Cursor<'a> {
+    fn take(&mut self, length: usize) -> Result<&'a [u8], DecodeError> {
+        let (taken, rest) = self.0.split_at_checked(length).ok_or(DecodeError::Truncated)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn double(&mut self) -> Result<f64, DecodeError> {
+        let (bytes, rest) = self.0.split_first_chunk().ok_or(DecodeError::Truncated)?;
+        self.0 = rest;
+        Ok(f64::from_le_bytes(*bytes))
+    }
+
+    /// A number of at most ten bytes, written in as few as it needs.
+    fn varint(&mut self) -> Result<u64, DecodeError> {
+        let mut number = 0u64;
+        for shift in (0..64).step_by(7) {
+            let (&byte, rest) = self.0.split_first().ok_or(DecodeError::Truncated)?;
+            self.0 = rest;
+            let bits = u64::from(byte & 0x7F);
+            let overflows = bits << shift >> shift != bits;
+            if overflows || (byte == 0 && shift > 0) {
+                return Err(DecodeError::Malformed);
+            }
+            number |= bits << shift;
+            if byte < 0x80 {
+                return Ok(number);
+            }
+        }
+        Err(DecodeError::Malformed)
+    }
+}
+
+fn put_varint(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// Small numbers of either sign become small: 0, -1, 1, -2, … are 0, 1, 2, 3, …
+fn zigzag(v: i64) -> u64 {
+    (v << 1 ^ v >> 63).cast_unsigned()
+}
+
+fn unzigzag(number: u64) -> i64 {
+    (number >> 1).cast_signed() ^ -(number & 1).cast_signed()
+}

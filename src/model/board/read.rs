@@ -1,0 +1,199 @@
+//! What a board answers: GET, RANK, RANGE, AROUND, RANKOF.
+
+use super::Board;
+use super::error::Error;
+use super::schema::{Dimension, Ties};
+use super::tree::Place;
+use super::update::Effect;
+use super::value::Value;
+
+/// The values of a member, in the order of the dimensions.
+#[derive(Clone, Copy, Debug)]
+pub struct Values<'a> {
+    dimensions: &'a [Dimension],
+    words: &'a [u64],
+}
+
+impl<'a> Values<'a> {
+    pub(super) fn new(dimensions: &'a [Dimension], words: &'a [u64]) -> Self {
+        Values { dimensions, words }
+    }
+
+    /// The values, one for each dimension.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Value> + use<'a> {
+        self.words.iter().zip(self.dimensions).map(|(word, dimension)| Value::from_word(*word, dimension))
+    }
+}
+
+/// A member with its values.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'a> {
+    /// Its name.
+    pub member: &'a [u8],
+    /// Its values.
+    pub values: Values<'a>,
+}
+
+/// How equal tuples are counted in a rank. All ranks are 0-based, best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Ranking {
+    /// The position: everybody has one of their own.
+    #[default]
+    Plain,
+    /// Distinct tuples strictly better: 0 1 1 2.
+    Dense,
+    /// Members strictly better: 0 1 1 3.
+    Competition,
+}
+
+/// From which end a range counts and goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Order {
+    /// The best is at index 0.
+    #[default]
+    BestFirst,
+    /// REV: the worst is at index 0.
+    WorstFirst,
+}
+
+impl Board {
+    /// The position of a member and its values; `None` if it is not on the board. O(log n).
+    pub fn get(&self, member: &[u8]) -> Option<(u64, Values<'_>)> {
+        let place = self.place_of(member)?;
+        Some((self.tree.rank(place), Values::new(self.schema.dimensions(), self.tree.words(place))))
+    }
+
+    /// The rank of a member; `None` if it is not on the board. O(log n).
+    pub fn rank(&self, member: &[u8], ranking: Ranking) -> Option<u64> {
+        let place = self.place_of(member)?;
+        Some(match ranking {
+            Ranking::Plain => self.tree.rank(place),
+            Ranking::Dense => self.tree.dense_rank(place),
+            Ranking::Competition => {
+                let words = self.tree.words(place);
+                self.tree.rank(self.tree.seek(|row, _| row < words))
+            }
+        })
+    }
+
+    /// RANKOF: the position a newcomer with these values would take: behind its equals, with TIES LAST before them.
+    /// With TIES NAME it is behind them too, as it has no name. KEEP is not considered: the answer may be a position
+    /// that is not kept. O(log n).
+    ///
+    /// # Errors
+    /// [`Error::ValueCount`], [`Error::WrongKind`], [`Error::NotFinite`].
+    pub fn rank_of(&self, values: &[Value]) -> Result<u64, Error> {
+        let mut words = Vec::with_capacity(values.len());
+        self.words(values, &mut words)?;
+        let words = words.as_slice();
+        let place = match self.schema.ties() {
+            Ties::First | Ties::Name => self.tree.seek(|row, _| row <= words),
+            Ties::Last => self.tree.seek(|row, _| row < words),
+        };
+        Ok(self.tree.rank(place))
+    }
+
+    /// The members from index `start` to `stop`, both included, as ZRANGE by index: negative indexes count from the
+    /// end, indexes beyond the ends are cut. O(log n + members).
+    pub fn range(&self, start: i64, stop: i64, order: Order) -> Range<'_> {
+        let len = self.len().cast_signed();
+        let from_end = |index: i64| if index < 0 { index + len } else { index };
+        let start = from_end(start).max(0);
+        let stop = from_end(stop).min(len - 1);
+        if start > stop {
+            return Range { board: self, next: None, left: 0, order };
+        }
+        let rank = match order {
+            Order::BestFirst => start,
+            Order::WorstFirst => len - 1 - start,
+        };
+        let first = self.tree.at_rank(rank.cast_unsigned());
+        Range { board: self, next: Some(first), left: (stop - start).cast_unsigned() + 1, order }
+    }
+
+    /// AROUND: a member with up to `radius` neighbours on either side, best first; `None` if it is not on the board.
+    /// O(log n + members).
+    pub fn around(&self, member: &[u8], radius: u64) -> Option<Range<'_>> {
+        let place = self.place_of(member)?;
+        let rank = self.tree.rank(place);
+        let back = radius.min(rank);
+        let ahead = radius.min(self.len() - 1 - rank);
+        let first = match usize::try_from(back).ok().and_then(|back| place.at.checked_sub(back)) {
+            Some(at) => Place { at, ..place }, // in the same leaf
+            None => self.tree.at_rank(rank - back),
+        };
+        Some(Range { board: self, next: Some(first), left: back + 1 + ahead, order: Order::BestFirst })
+    }
+
+    /// All members.
+    pub fn iter(&self, order: Order) -> Range<'_> {
+        self.range(0, -1, order)
+    }
+
+    /// The effects that make this board out of an empty one of the same schema.
+    ///
+    /// They come best first, so that each goes behind its equals; with TIES LAST worst first, so that each goes before
+    /// them.
+    pub fn rebuild(&self) -> Rebuild<'_> {
+        Rebuild(self.iter(match self.schema.ties() {
+            Ties::First | Ties::Name => Order::BestFirst,
+            Ties::Last => Order::WorstFirst,
+        }))
+    }
+
+    fn entry(&self, place: Place) -> Entry<'_> {
+        Entry {
+            member: self.names.name(self.tree.id(place)),
+            values: Values::new(self.schema.dimensions(), self.tree.words(place)),
+        }
+    }
+}
+
+/// Members in order. Its length is known.
+#[derive(Clone, Debug)]
+pub struct Range<'a> {
+    board: &'a Board,
+    next: Option<Place>,
+    left: u64,
+    order: Order,
+}
+
+impl<'a> Iterator for Range<'a> {
+    type Item = Entry<'a>;
+
+    fn next(&mut self) -> Option<Entry<'a>> {
+        let place = self.next?;
+        self.left = self.left.saturating_sub(1);
+        self.next = match (self.left, self.order) {
+            (0, _) => None,
+            (_, Order::BestFirst) => self.board.tree.after(place),
+            (_, Order::WorstFirst) => self.board.tree.before(place),
+        };
+        Some(self.board.entry(place))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left as usize, Some(self.left as usize))
+    }
+}
+
+impl ExactSizeIterator for Range<'_> {}
+
+/// The effects that make a board anew. Their number is known.
+#[derive(Clone, Debug)]
+pub struct Rebuild<'a>(Range<'a>);
+
+impl<'a> Iterator for Rebuild<'a> {
+    type Item = Effect<'a>;
+
+    fn next(&mut self) -> Option<Effect<'a>> {
+        let Entry { member, values } = self.0.next()?;
+        Some(Effect { member, values })
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.size_hint()
+    }
+}
+
+impl ExactSizeIterator for Rebuild<'_> {}

@@ -1,0 +1,77 @@
+//! Copies, memory and digests.
+
+use super::*;
+
+#[test]
+fn a_clone_goes_its_own_way() {
+    let mut board = Board::tiny(plain(1, Ties::First, 0), 4);
+    for i in 0..50 {
+        set(&mut board, &i.to_string(), &[i]);
+    }
+    let copy = board.clone();
+    for i in 0..50 {
+        board.remove(i.to_string().as_bytes());
+    }
+    copy.check();
+    assert_eq!((board.len(), copy.len()), (0, 50));
+}
+
+#[test]
+fn names_of_all_lengths_are_kept_and_their_room_is_used_again() {
+    let mut board = Board::new(plain(1, Ties::Name, 0));
+    let name = |i: usize| vec![b'x'; i * i % 40_000];
+    for round in 0..3 {
+        for i in 0..300 {
+            board
+                .set(&[Assignment { member: &name(i), values: &[int(i as i64)] }], SetOptions::default(), |_| ())
+                .unwrap();
+        }
+        board.check();
+        let bytes = board.memory_usage(0);
+        for i in 0..300 {
+            board.remove(&name(i));
+        }
+        assert!(board.is_empty());
+        assert!(board.memory_usage(0) < bytes / 10, "round {round}: {} of {bytes} left", board.memory_usage(0));
+    }
+}
+
+#[test]
+fn a_board_has_room_for_so_many_members_and_no_more() {
+    use super::super::update::room;
+    assert!(room(MAX_MEMBERS - 1, 1));
+    assert!(!room(MAX_MEMBERS, 1));
+    assert!(!room(0, u64::MAX));
+}
+
+#[test]
+fn filling_in_order_leaves_full_leaves() {
+    let mut rising = Board::new(plain(3, Ties::First, 0));
+    let mut shuffled = Board::new(plain(3, Ties::First, 0));
+    for i in 0..20_000i64 {
+        set(&mut rising, &format!("{i:06}"), &[-i, 0, 0]);
+        set(&mut shuffled, &format!("{i:06}"), &[i * 7_919 % 20_000, 0, 0]);
+    }
+    let leaves = |board: &Board| board.tree.bytes(0) / 20_000;
+    assert!(leaves(&rising) <= 31, "{}", leaves(&rising));
+    assert!(leaves(&shuffled) <= 35, "{}", leaves(&shuffled));
+    let each = |board: &Board| board.memory_usage(0) / 20_000;
+    let sampled = shuffled.memory_usage(5) / 20_000;
+    assert!(sampled.abs_diff(each(&shuffled)) < 10, "{sampled}");
+    assert!(shuffled.free_effort() < 20_000 / 5);
+}
+
+#[test]
+fn the_digest_tells_boards_apart() {
+    let board = |ties, keep, pairs: &[(&str, i64)]| {
+        let mut board = Board::new(plain(1, ties, keep));
+        pairs.iter().for_each(|(m, v)| assert_eq!(set(&mut board, m, &[*v]), 1));
+        board.digest()
+    };
+    let one = board(Ties::First, 0, &[("a", 1), ("b", 1)]);
+    assert_eq!(one, board(Ties::First, 0, &[("c", 9), ("a", 1), ("b", 1), ("c", 0)][1..3]));
+    assert_ne!(one, board(Ties::First, 0, &[("b", 1), ("a", 1)]));
+    assert_ne!(one, board(Ties::Name, 0, &[("a", 1), ("b", 1)]));
+    assert_ne!(one, board(Ties::First, 9, &[("a", 1), ("b", 1)]));
+    assert_ne!(one, board(Ties::First, 0, &[("a", 1), ("b", 0)]));
+}

@@ -1,0 +1,75 @@
+//! Loading rows that come in order: leaves are filled one after the other, then each level above them, O(n).
+
+use super::super::names::Names;
+use super::super::slab::NONE;
+use super::node::{Node, Row};
+use super::{Place, Tree};
+
+/// Takes rows in order into a tree that has none.
+pub(in super::super) struct Loader {
+    tree: Tree,
+}
+
+impl Loader {
+    /// `tree` must be empty.
+    pub(in super::super) fn new(tree: Tree) -> Self {
+        Loader { tree }
+    }
+
+    /// The row added last.
+    pub(in super::super) fn last(&self) -> Option<(&[u64], u32)> {
+        let place: Place = self.tree.last();
+        (self.tree.len > 0).then(|| (self.tree.words(place), self.tree.id(place)))
+    }
+
+    /// Adds a row behind all others; the caller has seen to the order. O(1).
+    pub(in super::super) fn push(&mut self, words: &[u64], id: u32, names: &mut Names) {
+        let tree = &mut self.tree;
+        let head = tree.len == 0 || tree.words(tree.last()) != words;
+        if tree.nodes[tree.last].len() + 1 == tree.leaf_rows {
+            let leaf = tree.nodes.insert(Node { prev: tree.last, ..Node::default() });
+            tree.nodes[tree.last].next = leaf;
+            tree.last = leaf;
+        }
+        let leaf = tree.last;
+        let row = Row { words, id, lead: id, count: 1, heads: 1 };
+        let at = tree.nodes[leaf].len();
+        tree.nodes[leaf].insert(at, &row, tree.leaf_rows);
+        names.set_leaf(id, leaf);
+        tree.len += 1;
+        tree.heads += u32::from(head);
+    }
+
+    /// Builds what is above the leaves. O(n / rows of a leaf).
+    pub(in super::super) fn finish(self) -> Tree {
+        let mut tree = self.tree;
+        let mut first = tree.first;
+        while tree.nodes[first].next != NONE {
+            first = level_above(&mut tree, first);
+        }
+        tree.root = first;
+        tree
+    }
+}
+
+/// Builds the level above the one that begins with `child`; returns its first node.
+fn level_above(tree: &mut Tree, mut child: u32) -> u32 {
+    let first = tree.nodes.insert(Node::inner());
+    let mut node = first;
+    while child != NONE {
+        if tree.nodes[node].len() + 1 == tree.inner_rows {
+            let next = tree.nodes.insert(Node { prev: node, ..Node::inner() });
+            tree.nodes[node].next = next;
+            node = next;
+        }
+        let (count, heads) = tree.totals(child);
+        let words = std::mem::take(&mut tree.nodes[child].words);
+        let row = Row { words: &words[..tree.stride], id: child, lead: tree.nodes[child].lead(0), count, heads };
+        let at = tree.nodes[node].len();
+        tree.nodes[node].insert(at, &row, tree.inner_rows);
+        tree.nodes[child].words = words;
+        tree.nodes[child].parent = node;
+        child = tree.nodes[child].next;
+    }
+    first
+}

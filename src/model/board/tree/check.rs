@@ -1,0 +1,63 @@
+//! The invariants of the tree, checked from the leaves up. For tests.
+
+use super::*;
+
+impl Tree {
+    /// Panics unless every invariant holds.
+    pub(in super::super) fn check(&self, names: &Names) {
+        let (count, heads, leaves) = self.check_below(self.root, NONE, names);
+        assert_eq!((count, heads), (self.len, self.heads), "members and heads of the whole");
+        let mut linked = Vec::new();
+        let (mut prev, mut leaf) = (NONE, self.first);
+        while leaf != NONE {
+            assert_eq!(self.nodes[leaf].prev, prev);
+            linked.push(leaf);
+            (prev, leaf) = (leaf, self.nodes[leaf].next);
+        }
+        assert_eq!((linked, prev), (leaves, self.last), "leaves are linked in order");
+    }
+
+    /// Members, heads and leaves below a node.
+    fn check_below(&self, id: u32, parent: u32, names: &Names) -> (u32, u32, Vec<u32>) {
+        let node = &self.nodes[id];
+        assert_eq!(node.parent, parent);
+        assert_eq!(node.words.len(), node.len() * self.stride);
+        let most = if node.is_leaf() { self.leaf_rows } else { self.inner_rows };
+        assert!(node.len() < most, "no node is full");
+        assert!(node.ids.capacity() <= most);
+        assert!(parent == NONE || node.len() > 0, "only the root may be empty");
+        let Some(inner) = &node.inner else {
+            for &member in &node.ids {
+                assert_eq!(names.leaf(member), id, "a member knows its leaf");
+            }
+            let (count, heads) = self.totals(id);
+            return (count, heads, vec![id]);
+        };
+        assert!(parent != NONE || node.len() > 1, "an inner root has two children");
+        let (mut counts, mut all_heads, mut leaves, mut depths) = (0, 0, Vec::new(), Vec::new());
+        for at in 0..node.len() {
+            let child = &self.nodes[node.ids[at]];
+            let (count, heads, below) = self.check_below(node.ids[at], id, names);
+            assert_eq!((inner.counts[at], inner.heads[at]), (count, heads));
+            assert_eq!(node.row(at, self.stride), child.row(0, self.stride), "a row is its child's first");
+            assert_eq!(inner.leads[at], child.lead(0));
+            counts += count;
+            all_heads += heads;
+            leaves.extend(below);
+            depths.push(self.depth(node.ids[at]));
+        }
+        assert!(depths.windows(2).all(|d| d[0] == d[1]), "all leaves at one depth");
+        (counts, all_heads, leaves)
+    }
+
+    /// Levels from that node to the leaves.
+    pub(in super::super) fn depth(&self, id: u32) -> usize {
+        let node = &self.nodes[id];
+        if node.is_leaf() { 1 } else { 1 + self.depth(node.ids[0]) }
+    }
+
+    /// Levels of the whole tree.
+    pub(in super::super) fn height(&self) -> usize {
+        self.depth(self.root)
+    }
+}

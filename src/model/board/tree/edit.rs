@@ -1,0 +1,310 @@
+//! Adding and removing rows, and what keeps the tree in shape.
+//!
+//! *Full* nodes are split in half, except that appending at the very end of the order leaves the old node full: a board
+//! filled in order has full leaves. A node *below a third* is merged with a neighbour under the same parent if the two
+//! fit into three quarters of one; if not, the neighbour is full enough for both. A node that is empty goes. So the
+//! height stays O(log n), and between a split and a merge there is always work proportional to the node.
+
+use super::super::names::Names;
+use super::super::slab::NONE;
+use super::node::{Node, Row};
+use super::{Place, Tree};
+
+impl Tree {
+    /// Puts a member where [`Tree::seek`] said. O(log n).
+    pub(in super::super) fn insert(&mut self, place: Place, words: &[u64], id: u32, names: &mut Names) {
+        let Place { leaf, at } = place;
+        let (head, unseats) = self.headship(place, words, false);
+        names.set_leaf(id, leaf);
+        let row = Row { words, id, lead: id, count: 1, heads: 1 };
+        self.nodes[leaf].insert(at, &row, self.leaf_rows);
+
+        self.len += 1;
+        self.heads += u32::from(head) - u32::from(unseats);
+        let follower = Place { leaf, at: at + 1 };
+        let follower_leaf = self.leaf_of(follower);
+        self.add(leaf, 1, i32::from(head));
+        if unseats {
+            self.add(follower_leaf, 0, -1);
+        }
+        if at == 0 {
+            self.renew_first(leaf);
+        }
+        if self.nodes[leaf].len() >= self.leaf_rows {
+            self.split(leaf, at, names);
+        }
+    }
+
+    /// Takes the row at `place` out; the member must leave `names` or be put elsewhere. O(log n).
+    pub(in super::super) fn remove(&mut self, place: Place, names: &mut Names) {
+        let Place { leaf, at } = place;
+        // The words move out for the comparison with the neighbours, and need not come back.
+        let words = self.words(place).to_vec();
+        let (head, seats) = self.headship(place, &words, true);
+        let follower_leaf = self.leaf_of(Place { leaf, at: at + 1 });
+        self.nodes[leaf].remove(at, self.stride, self.leaf_rows);
+
+        self.len -= 1;
+        self.heads = self.heads + u32::from(seats) - u32::from(head);
+        self.add(leaf, -1, -i32::from(head));
+        if seats {
+            self.add(follower_leaf, 0, 1);
+        }
+        if at == 0 {
+            self.renew_first(leaf);
+        }
+        self.mend(leaf, names);
+    }
+
+    /// Where in its leaf the row at `place` belongs when it gets other words, as a position after the row has left; or
+    /// `None` if that may be in another leaf, or at an end of this one. `before` as for [`Tree::seek`]. A small step on
+    /// a large board mostly stays in its leaf. O(log of the leaf).
+    pub(in super::super) fn seek_near(&self, place: Place, before: impl FnMut(&[u64], u32) -> bool) -> Option<usize> {
+        let leaf = &self.nodes[place.leaf];
+        let target = leaf.partition_point(self.stride, before);
+        let inside = |at: usize| at > 0 && at + 1 < leaf.len();
+        let stays = inside(place.at) && target > 0 && target < leaf.len();
+        stays.then_some(target - usize::from(target > place.at))
+    }
+
+    /// Gives the row at `place` other words and the position in its leaf that [`Tree::seek_near`] found. Counts change
+    /// only if the number of distinct tuples does. O(leaf), or O(log n) then.
+    pub(in super::super) fn shift(&mut self, place: Place, target: usize, words: &[u64]) {
+        let leaf = &mut self.nodes[place.leaf];
+        let (low, high) = (place.at.min(target), place.at.max(target));
+        let was = leaf.heads_within(low..high + 2, self.stride);
+        leaf.shift(place.at, target, words);
+        let is = leaf.heads_within(low..high + 2, self.stride);
+        if was != is {
+            let change = is.cast_signed() - was.cast_signed();
+            self.heads = self.heads.wrapping_add_signed(change);
+            self.add(place.leaf, 0, change);
+        }
+    }
+
+    /// Whether a row of these words at `place` is a head; and whether the row behind it is no head because of it. The
+    /// row behind is that at `place` itself, or the next one if the row in question is there already (`present`).
+    fn headship(&self, place: Place, words: &[u64], present: bool) -> (bool, bool) {
+        let Place { leaf, at } = place;
+        let head = self.before(place).is_none_or(|p| self.words(p) != words);
+        let behind = Place { leaf, at: at + usize::from(present) };
+        let behind = if behind.at < self.nodes[leaf].len() {
+            Some(behind)
+        } else {
+            Some(self.nodes[leaf].next).filter(|n| *n != NONE).map(|leaf| Place { leaf, at: 0 })
+        };
+        (head, head && behind.is_some_and(|p| self.words(p) == words))
+    }
+
+    /// The leaf of a place that may be just past the end of one.
+    fn leaf_of(&self, place: Place) -> u32 {
+        let node = &self.nodes[place.leaf];
+        if place.at < node.len() { place.leaf } else { node.next }
+    }
+
+    /// Adds to the counts of every ancestor of `node`.
+    fn add(&mut self, mut node: u32, members: i32, heads: i32) {
+        loop {
+            let parent = self.nodes[node].parent;
+            if parent == NONE {
+                return;
+            }
+            let slot = self.nodes[parent].position(node);
+            if let Some(inner) = &mut self.nodes[parent].inner {
+                inner.counts[slot] = inner.counts[slot].wrapping_add_signed(members);
+                inner.heads[slot] = inner.heads[slot].wrapping_add_signed(heads);
+            }
+            node = parent;
+        }
+    }
+
+    /// Tells the ancestors that the first row of `node` is another one, as far as it is theirs too.
+    fn renew_first(&mut self, mut node: u32) {
+        loop {
+            let parent = self.nodes[node].parent;
+            if parent == NONE || self.nodes[node].len() == 0 {
+                return;
+            }
+            let slot = self.nodes[parent].position(node);
+            let lead = self.nodes[node].lead(0);
+            let words = std::mem::take(&mut self.nodes[node].words);
+            let above = &mut self.nodes[parent];
+            above.words[slot * self.stride..(slot + 1) * self.stride].copy_from_slice(&words[..self.stride]);
+            if let Some(inner) = &mut above.inner {
+                inner.leads[slot] = lead;
+            }
+            self.nodes[node].words = words;
+            if slot > 0 {
+                return;
+            }
+            node = parent;
+        }
+    }
+
+    /// The rows at which that node is split.
+    fn most(&self, node: u32) -> usize {
+        if self.nodes[node].is_leaf() { self.leaf_rows } else { self.inner_rows }
+    }
+
+    /// Splits a full node whose row `added` is the newest, and its ancestors as far as they become full.
+    fn split(&mut self, mut node_id: u32, mut added: usize, names: &mut Names) {
+        loop {
+            let most = self.most(node_id);
+            let node = &mut self.nodes[node_id];
+            let appended = node.next == NONE && added + 1 == node.len();
+            let at = if appended { added } else { node.len() / 2 };
+            let mut right = node.split_off(at, self.stride, most);
+            right.prev = node_id;
+            right.next = std::mem::replace(&mut node.next, NONE);
+            let beyond = right.next;
+            let right_id = self.nodes.insert(right);
+            self.nodes[node_id].next = right_id;
+            match beyond {
+                NONE if self.last == node_id => self.last = right_id,
+                NONE => {}
+                beyond => self.nodes[beyond].prev = right_id,
+            }
+            self.adopt(right_id, 0, names);
+
+            let parent_id = match self.nodes[node_id].parent {
+                NONE => self.grow_root(node_id),
+                parent => parent,
+            };
+            let (count, heads) = self.totals(right_id);
+            let slot = self.nodes[parent_id].position(node_id);
+            if let Some(inner) = &mut self.nodes[parent_id].inner {
+                inner.counts[slot] -= count;
+                inner.heads[slot] -= heads;
+            }
+            let words = std::mem::take(&mut self.nodes[right_id].words);
+            let lead = self.nodes[right_id].lead(0);
+            let row = Row { words: &words[..self.stride], id: right_id, lead, count, heads };
+            self.nodes[parent_id].insert(slot + 1, &row, self.inner_rows);
+            self.nodes[right_id].words = words;
+            self.nodes[right_id].parent = parent_id;
+
+            if self.nodes[parent_id].len() < self.inner_rows {
+                return;
+            }
+            (node_id, added) = (parent_id, slot + 1);
+        }
+    }
+
+    /// Puts a new root above the old one.
+    fn grow_root(&mut self, old: u32) -> u32 {
+        let mut root = Node::inner();
+        let node = &self.nodes[old];
+        let row =
+            Row { words: node.row(0, self.stride), id: old, lead: node.lead(0), count: self.len, heads: self.heads };
+        root.insert(0, &row, self.inner_rows);
+        self.root = self.nodes.insert(root);
+        self.nodes[old].parent = self.root;
+        self.root
+    }
+
+    /// Members and heads below a node, counted anew.
+    pub(super) fn totals(&self, node_id: u32) -> (u32, u32) {
+        let node = &self.nodes[node_id];
+        match &node.inner {
+            Some(inner) => (inner.counts.iter().sum(), inner.heads.iter().sum()),
+            None => {
+                let first = u32::from(self.starts_with_head(node_id));
+                (node.len() as u32, first + node.heads_within(1..node.len().max(1), self.stride))
+            }
+        }
+    }
+
+    /// Tells what rows `from..` hold that they are in `node_id` now.
+    pub(super) fn adopt(&mut self, node_id: u32, from: usize, names: &mut Names) {
+        if self.nodes[node_id].is_leaf() {
+            for &id in &self.nodes[node_id].ids[from..] {
+                names.set_leaf(id, node_id);
+            }
+        } else {
+            for at in from..self.nodes[node_id].len() {
+                let child = self.nodes[node_id].ids[at];
+                self.nodes[child].parent = node_id;
+            }
+        }
+    }
+
+    /// Restores the shape after a row has left `node_id`.
+    fn mend(&mut self, mut node_id: u32, names: &mut Names) {
+        loop {
+            let most = self.most(node_id);
+            let len = self.nodes[node_id].len();
+            let parent_id = self.nodes[node_id].parent;
+            if parent_id == NONE {
+                return self.lower_root();
+            }
+            if len >= most.div_ceil(3) {
+                return;
+            }
+            let slot = self.nodes[parent_id].position(node_id);
+            if len == 0 {
+                self.drop_child(parent_id, slot);
+            } else {
+                let parent = &self.nodes[parent_id];
+                let fits = |at: &usize| {
+                    let left = self.nodes[parent.ids[*at]].len();
+                    left + self.nodes[parent.ids[at + 1]].len() <= most - most / 4
+                };
+                let pairs = slot.saturating_sub(1)..(slot + 1).min(parent.len() - 1);
+                let Some(at) = pairs.into_iter().find(fits) else { return };
+                self.merge(parent_id, at, names);
+            }
+            node_id = parent_id;
+        }
+    }
+
+    /// Merges children `at` and `at + 1` into the first.
+    fn merge(&mut self, parent_id: u32, at: usize, names: &mut Names) {
+        let parent = &mut self.nodes[parent_id];
+        let (left_id, right_id) = (parent.ids[at], parent.ids[at + 1]);
+        if let Some(inner) = &mut parent.inner {
+            inner.counts[at] += std::mem::take(&mut inner.counts[at + 1]);
+            inner.heads[at] += std::mem::take(&mut inner.heads[at + 1]);
+        }
+        let words = std::mem::take(&mut self.nodes[right_id].words);
+        let ids = std::mem::take(&mut self.nodes[right_id].ids);
+        let inner = self.nodes[right_id].inner.take();
+        let from = self.nodes[left_id].len();
+        self.nodes[left_id].append(Node { ids, words, inner, ..Node::default() }, self.stride);
+        self.adopt(left_id, from, names);
+        self.drop_child(parent_id, at + 1);
+    }
+
+    /// Removes child `at`, which holds nothing any more, and its row.
+    fn drop_child(&mut self, parent_id: u32, at: usize) {
+        let child_id = self.nodes[parent_id].ids[at];
+        let Node { prev, next, .. } = self.nodes.remove(child_id);
+        if prev != NONE {
+            self.nodes[prev].next = next;
+        } else if self.first == child_id {
+            self.first = next;
+        }
+        if next != NONE {
+            self.nodes[next].prev = prev;
+        } else if self.last == child_id {
+            self.last = prev;
+        }
+        self.nodes[parent_id].remove(at, self.stride, self.inner_rows);
+        if at == 0 {
+            self.renew_first(parent_id);
+        }
+    }
+
+    /// Removes roots that have a single child; a tree without members begins anew.
+    fn lower_root(&mut self) {
+        if self.len == 0 && self.nodes.slots() > 1 {
+            *self = Self::with_rows(self.stride, self.leaf_rows, self.inner_rows);
+        }
+        while let Node { inner: Some(_), ids, .. } = &self.nodes[self.root]
+            && let [child] = **ids
+        {
+            self.nodes.remove(self.root);
+            self.nodes[child].parent = NONE;
+            self.root = child;
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! The order: a B+tree over (values, place among equals) that counts.
+//!
+//! - A *row* is a member's values as words, inline in the leaf, so that searching follows no pointers.
+//! - Each member's leaf is noted beside its name ([`Names`]). From there its position is the rows before it in the
+//!   leaf plus the counts of the children before it in each ancestor: a rank compares no values at all.
+//! - Among equal values the order *is* the position. A member that reaches them goes behind its equals (TIES FIRST) or
+//!   before them (LAST), or where its name belongs (NAME). No sequence number has to be stored, compared, saved or
+//!   replicated; it would only say what the order already says.
+//! - A *head* is a row whose values differ from those of the row before it. Heads are counted like members, and the
+//!   distinct tuples before a member are the heads up to and including it, less one: dense ranks in O(log n). Adding
+//!   or removing a row changes at most its own headship and that of the row behind it, so the counts stay exact.
+//!
+//! Rows go to children, children to parents, splits and merges work alike on every level.
+
+mod bulk;
+mod edit;
+mod node;
+
+pub(super) use bulk::Loader;
+use node::Node;
+
+use super::names::Names;
+use super::slab::{NONE, Slab};
+
+/// Bytes of words a leaf has about room for, within the bounds below.
+const LEAF_BYTES: usize = 1536;
+const LEAF_ROWS: (usize, usize) = (16, 128);
+const INNER_ROWS: usize = 64;
+
+/// Where a row is: a leaf and the position in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) leaf: u32,
+    pub(super) at: usize,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Tree {
+    nodes: Slab<Node>,
+    root: u32,
+    first: u32,
+    last: u32,
+    len: u32,
+    heads: u32,
+    /// Words of a row: the number of dimensions.
+    stride: usize,
+    /// A node with so many rows is split; they stay below.
+    leaf_rows: usize,
+    inner_rows: usize,
+}
+
+impl Tree {
+    /// An empty tree over rows of `stride` words, with nodes of a size that suits them.
+    pub(super) fn new(stride: usize) -> Self {
+        let (least, most) = LEAF_ROWS;
+        Self::with_rows(stride, (LEAF_BYTES / (8 * stride)).clamp(least, most), INNER_ROWS)
+    }
+
+    /// An empty tree with a given number of rows, at least 4, at which nodes are split.
+    pub(super) fn with_rows(stride: usize, leaf_rows: usize, inner_rows: usize) -> Self {
+        let mut nodes = Slab::new();
+        let root = nodes.insert(Node::default());
+        Tree { nodes, root, first: root, last: root, len: 0, heads: 0, stride, leaf_rows, inner_rows }
+    }
+
+    /// Members.
+    pub(super) fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Distinct tuples.
+    pub(super) fn distinct(&self) -> u32 {
+        self.heads
+    }
+
+    pub(super) fn words(&self, place: Place) -> &[u64] {
+        self.nodes[place.leaf].row(place.at, self.stride)
+    }
+
+    pub(super) fn id(&self, place: Place) -> u32 {
+        self.nodes[place.leaf].ids[place.at]
+    }
+
+    /// Where a member that is in the tree is.
+    pub(super) fn place_of(&self, id: u32, names: &Names) -> Place {
+        let leaf = names.leaf(id);
+        Place { leaf, at: self.nodes[leaf].position(id) }
+    }
+
+    /// The first place whose row is not `before`, possibly at the end of a leaf. `before` gets the words and the id of
+    /// a member, and must hold for a prefix of the order. O(log n).
+    pub(super) fn seek(&self, mut before: impl FnMut(&[u64], u32) -> bool) -> Place {
+        let mut node_id = self.root;
+        loop {
+            let node = &self.nodes[node_id];
+            let at = node.partition_point(self.stride, &mut before);
+            if node.is_leaf() {
+                return Place { leaf: node_id, at };
+            }
+            node_id = node.ids[at.saturating_sub(1)];
+        }
+    }
+
+    /// The position of a place, 0-based. O(log n).
+    pub(super) fn rank(&self, place: Place) -> u64 {
+        let mut rank = place.at as u64;
+        self.climb(place.leaf, |inner, slot| {
+            rank += u64::from(inner.counts[..slot].iter().sum::<u32>());
+        });
+        rank
+    }
+
+    /// Distinct tuples better than that at `place`, where a row must be. O(log n).
+    pub(super) fn dense_rank(&self, place: Place) -> u64 {
+        let leaf = &self.nodes[place.leaf];
+        let first = u32::from(self.starts_with_head(place.leaf));
+        let mut heads = u64::from(first + leaf.heads_within(1..place.at + 1, self.stride));
+        self.climb(place.leaf, |inner, slot| {
+            heads += u64::from(inner.heads[..slot].iter().sum::<u32>());
+        });
+        heads.saturating_sub(1)
+    }
+
+    /// Visits the row of each ancestor under which `node` hangs, from the bottom up.
+    fn climb(&self, mut node: u32, mut visit: impl FnMut(&node::Inner, usize)) {
+        loop {
+            let parent = self.nodes[node].parent;
+            if parent == NONE {
+                return;
+            }
+            let slot = self.nodes[parent].position(node);
+            if let Some(inner) = &self.nodes[parent].inner {
+                visit(inner, slot);
+            }
+            node = parent;
+        }
+    }
+
+    /// Whether the first row of a leaf differs from the row before it.
+    fn starts_with_head(&self, leaf: u32) -> bool {
+        let node = &self.nodes[leaf];
+        if node.len() == 0 || node.prev == NONE {
+            return node.len() > 0;
+        }
+        let prev = &self.nodes[node.prev];
+        node.row(0, self.stride) != prev.row(prev.len() - 1, self.stride)
+    }
+
+    /// The place of the row at that position, which must be below `len`. O(log n).
+    pub(super) fn at_rank(&self, rank: u64) -> Place {
+        let mut rest = rank;
+        let mut node_id = self.root;
+        loop {
+            let node = &self.nodes[node_id];
+            let Some(inner) = &node.inner else {
+                return Place { leaf: node_id, at: rest as usize };
+            };
+            let mut slot = 0;
+            while slot + 1 < node.len() && rest >= u64::from(inner.counts[slot]) {
+                rest -= u64::from(inner.counts[slot]);
+                slot += 1;
+            }
+            node_id = node.ids[slot];
+        }
+    }
+
+    /// The place behind, if any.
+    pub(super) fn after(&self, place: Place) -> Option<Place> {
+        let node = &self.nodes[place.leaf];
+        if place.at + 1 < node.len() {
+            return Some(Place { at: place.at + 1, ..place });
+        }
+        (node.next != NONE).then_some(Place { leaf: node.next, at: 0 })
+    }
+
+    /// The place before, if any.
+    pub(super) fn before(&self, place: Place) -> Option<Place> {
+        if place.at > 0 {
+            return Some(Place { at: place.at - 1, ..place });
+        }
+        let prev = self.nodes[place.leaf].prev;
+        (prev != NONE).then(|| Place { leaf: prev, at: self.nodes[prev].len() - 1 })
+    }
+
+    /// The last row, of a tree that has one.
+    pub(super) fn last(&self) -> Place {
+        Place { leaf: self.last, at: self.nodes[self.last].len().saturating_sub(1) }
+    }
+
+    /// Whether a row put at `place` would be the last.
+    pub(super) fn is_end(&self, place: Place) -> bool {
+        place.leaf == self.last && place.at == self.nodes[place.leaf].len()
+    }
+
+    /// Allocations held, about.
+    pub(super) fn allocations(&self) -> usize {
+        2 * self.nodes.len()
+    }
+
+    /// Bytes held, judged by `samples` nodes (0: by all).
+    pub(super) fn bytes(&self, samples: usize) -> usize {
+        self.nodes.bytes() + super::footprint::scaled(&self.nodes, samples, Node::bytes)
+    }
+}
+
+#[cfg(test)]
+mod check;

@@ -1,0 +1,282 @@
+//! What changes a board: SET, INCR, REM, and the effects they are replicated by.
+//!
+//! Everything that can be wrong is found before the first change, so an error leaves the board as it was. A call of
+//! several members is the calls of one each, in order.
+//!
+//! KEEP n means that after every member set, whoever is last goes while there are more than n. A newcomer who would
+//! be last on a full board does not get in at all: nothing changes and there is no effect. A member that is on the
+//! board never goes by its own change, however bad its new values: there are still only n, and those the board has
+//! dropped are forgotten.
+
+use std::collections::HashSet;
+
+use super::error::Error;
+use super::names::MAX_NAME;
+use super::read::Values;
+use super::schema::Ties;
+use super::tree::Place;
+use super::value::Value;
+use super::{Board, MAX_MEMBERS};
+
+/// A member and the values it is to have, one for each dimension in order.
+#[derive(Clone, Copy, Debug)]
+pub struct Assignment<'a> {
+    /// Any bytes, at most 2^32 - 16 of them.
+    pub member: &'a [u8],
+    /// Of the dimensions' kinds, floats finite.
+    pub values: &'a [Value],
+}
+
+/// Which members SET may touch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Condition {
+    /// All.
+    #[default]
+    Any,
+    /// NX: only those not on the board.
+    Absent,
+    /// XX: only those on the board.
+    Present,
+}
+
+/// Which values SET may give to a member that has some.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum When {
+    /// Any.
+    #[default]
+    Always,
+    /// BEST: only a tuple better than the one it has.
+    Better,
+}
+
+/// The options of SET.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct SetOptions {
+    /// NX, XX or neither.
+    pub condition: Condition,
+    /// BEST or not.
+    pub when: When,
+}
+
+/// A change, with absolute values: `ZLB.SET key member value ...`, without conditions. Applied in order to an equal board
+/// it makes an equal board.
+#[derive(Clone, Copy, Debug)]
+pub struct Effect<'a> {
+    /// Whose values.
+    pub member: &'a [u8],
+    /// All of them.
+    pub values: Values<'a>,
+}
+
+/// What INCR came to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Incremented {
+    /// The values after the increments, one for each dimension.
+    pub values: Vec<Value>,
+    /// Whether anything on the board is different. False if the increments are zero for a member on the board, and if
+    /// the member is new and KEEP does not let it in.
+    pub changed: bool,
+    /// Whether the member was not on the board and is now.
+    pub added: bool,
+}
+
+/// What became of one assignment.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    /// Nothing: it has these values, or KEEP did not let it in.
+    Unchanged,
+    /// It was on the board and has other values now.
+    Moved,
+    /// It was not on the board and is now.
+    Added,
+}
+
+impl Board {
+    /// SET: gives members their values, in order, and tells `effect` of each change. A member that has equal values
+    /// keeps its place among ties. Returns how many members are on the board now that were not before.
+    ///
+    /// O(log n) for each.
+    ///
+    /// # Errors
+    /// [`Error::ValueCount`], [`Error::WrongKind`], [`Error::NotFinite`], [`Error::NameTooLong`], [`Error::Full`];
+    /// nothing has changed then.
+    pub fn set(
+        &mut self,
+        assignments: &[Assignment],
+        options: SetOptions,
+        mut effect: impl FnMut(Effect),
+    ) -> Result<u64, Error> {
+        let mut words = Vec::with_capacity(assignments.len().saturating_mul(self.schema.dimensions().len()));
+        for assignment in assignments {
+            self.words(assignment.values, &mut words)?;
+            check_name(assignment.member)?;
+        }
+        self.check_room(assignments.len())?;
+
+        let rows = words.chunks_exact(self.schema.dimensions().len());
+        if let [only] = assignments {
+            let outcome = self.set_one(only.member, &words, options, &mut effect);
+            return Ok(u64::from(outcome == Outcome::Added));
+        }
+        // Whoever is added may be dropped again by a later one, and whoever is dropped may return: what counts is
+        // who is there in the end and was not in the beginning.
+        let absent: HashSet<&[u8]> =
+            assignments.iter().map(|a| a.member).filter(|m| self.find(m).1.is_none()).collect();
+        for (assignment, row) in assignments.iter().zip(rows) {
+            self.set_one(assignment.member, row, options, &mut effect);
+        }
+        Ok(absent.into_iter().filter(|m| self.find(m).1.is_some()).count() as u64)
+    }
+
+    /// INCR: adds to dimensions (by position) of a member, in order; an absent member starts at zeros.
+    ///
+    /// O(log n).
+    ///
+    /// # Errors
+    /// [`Error::UnknownDimension`], [`Error::WrongKind`], [`Error::Overflow`] of an INT and [`Error::NotFinite`] of a
+    /// FLOAT after any single step, [`Error::NameTooLong`], [`Error::Full`]; nothing has changed then.
+    pub fn incr(
+        &mut self,
+        member: &[u8],
+        increments: &[(usize, Value)],
+        mut effect: impl FnMut(Effect),
+    ) -> Result<Incremented, Error> {
+        let dimensions = self.schema.dimensions();
+        let slot = self.find(member);
+        let mut values: Vec<Value> = match slot.1 {
+            Some(id) => {
+                let place = self.tree.place_of(id, &self.names);
+                Values::new(dimensions, self.tree.words(place)).iter().collect()
+            }
+            None => dimensions.iter().map(|d| Value::zero(d.kind)).collect(),
+        };
+        for &(at, by) in increments {
+            let value = values.get_mut(at).ok_or(Error::UnknownDimension)?;
+            *value = match (*value, by) {
+                (Value::Int(v), Value::Int(by)) => Value::Int(v.checked_add(by).ok_or(Error::Overflow(at))?),
+                (Value::Float(v), Value::Float(by)) if (v + by).is_finite() => Value::Float(v + by + 0.0),
+                (Value::Float(_), Value::Float(_)) => return Err(Error::NotFinite(at)),
+                _ => return Err(Error::WrongKind(at)),
+            };
+        }
+        let mut words = Vec::with_capacity(values.len());
+        self.words(&values, &mut words)?;
+        check_name(member)?;
+        self.check_room(1)?;
+        let outcome = self.put(member, slot, &words, &mut effect);
+        Ok(Incremented { values, changed: outcome != Outcome::Unchanged, added: outcome == Outcome::Added })
+    }
+
+    /// REM: takes a member off the board; false if it is not on it. It is its own effect.
+    /// O(log n).
+    pub fn remove(&mut self, member: &[u8]) -> bool {
+        let (hash, Some(id)) = self.find(member) else { return false };
+        let place = self.tree.place_of(id, &self.names);
+        self.drop_member(hash, id, place);
+        true
+    }
+
+    /// Sets one member to checked words, if the options allow it.
+    fn set_one(
+        &mut self,
+        member: &[u8],
+        words: &[u64],
+        options: SetOptions,
+        effect: &mut impl FnMut(Effect),
+    ) -> Outcome {
+        let slot = self.find(member);
+        let refused = match slot.1 {
+            None => options.condition == Condition::Present,
+            Some(id) => {
+                let worse = || words > self.tree.words(self.tree.place_of(id, &self.names));
+                options.condition == Condition::Absent || (options.when == When::Better && worse())
+            }
+        };
+        if refused { Outcome::Unchanged } else { self.put(member, slot, words, effect) }
+    }
+
+    /// Gives a member checked words. `slot` is what [`Board::find`] says of it.
+    fn put(
+        &mut self,
+        member: &[u8],
+        (hash, found): (u32, Option<u32>),
+        words: &[u64],
+        effect: &mut impl FnMut(Effect),
+    ) -> Outcome {
+        let outcome = match found {
+            Some(id) => {
+                let place = self.tree.place_of(id, &self.names);
+                if words == self.tree.words(place) {
+                    return Outcome::Unchanged; // and it keeps its place among ties
+                }
+                let near = self.tree.seek_near(place, |row, other| self.is_before(row, other, words, member));
+                if let Some(target) = near {
+                    self.tree.shift(place, target, words);
+                } else {
+                    self.tree.remove(place, &mut self.names);
+                    let place = self.seek(words, member);
+                    self.tree.insert(place, words, id, &mut self.names);
+                }
+                Outcome::Moved
+            }
+            None => {
+                let place = self.seek(words, member);
+                let full = self.schema.keep().is_some_and(|keep| self.len() >= keep.get());
+                if full && self.tree.is_end(place) {
+                    return Outcome::Unchanged;
+                }
+                let id = self.names.insert(member);
+                self.index.insert(hash, id);
+                self.tree.insert(place, words, id, &mut self.names);
+                if full {
+                    self.drop_last();
+                }
+                Outcome::Added
+            }
+        };
+        effect(Effect { member, values: Values::new(self.schema.dimensions(), words) });
+        outcome
+    }
+
+    /// Where a member with these words comes to stand when it reaches them now.
+    fn seek(&self, words: &[u64], member: &[u8]) -> Place {
+        self.tree.seek(|row, other| self.is_before(row, other, words, member))
+    }
+
+    /// Whether a row stays before a member that reaches `words` now.
+    fn is_before(&self, row: &[u64], id: u32, words: &[u64], member: &[u8]) -> bool {
+        match self.schema.ties() {
+            Ties::First => row <= words,
+            Ties::Last => row < words,
+            Ties::Name => row.cmp(words).then_with(|| self.names.name(id).cmp(member)).is_lt(),
+        }
+    }
+
+    fn drop_last(&mut self) {
+        let place = self.tree.last();
+        let id = self.tree.id(place);
+        let hash = self.index.hash(self.names.name(id));
+        self.drop_member(hash, id, place);
+    }
+
+    fn drop_member(&mut self, hash: u32, id: u32, place: Place) {
+        self.tree.remove(place, &mut self.names);
+        self.index.remove(hash, id);
+        self.names.remove(id);
+    }
+
+    /// Whether so many more members surely find a place.
+    fn check_room(&self, more: usize) -> Result<(), Error> {
+        let fits = room(self.len(), more as u64) && self.names.has_room(more);
+        fits.then_some(()).ok_or(Error::Full)
+    }
+}
+
+/// Whether a board of `len` members may have `more`.
+pub(super) fn room(len: u64, more: u64) -> bool {
+    len.saturating_add(more) <= MAX_MEMBERS
+}
+
+pub(super) fn check_name(member: &[u8]) -> Result<(), Error> {
+    if member.len() > MAX_NAME { Err(Error::NameTooLong) } else { Ok(()) }
+}

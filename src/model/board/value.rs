@@ -1,0 +1,127 @@
+//! Values, and the words they are compared by.
+//!
+//! Every value becomes one `u64` such that *a smaller word is a better value*. A whole tuple then compares as a
+//! slice of words, whatever mix of kinds and directions its dimensions have, and nothing is ever packed or rounded:
+//!
+//! - INT: flipping the sign bit makes the signed order the unsigned one;
+//! - FLOAT: the same for positive numbers, all bits flipped for negative ones (IEEE 754 totalOrder without its NaNs);
+//! - DESC: the complement, since more is better.
+
+use std::fmt;
+
+use super::error::Error;
+use super::schema::{Dimension, Direction, Kind};
+
+const SIGN: u64 = 1 << 63;
+
+/// One value of a tuple.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value {
+    /// A signed 64-bit integer, exact over its whole range.
+    Int(i64),
+    /// A finite double. A board never holds NaN, an infinity or `-0.0`.
+    Float(f64),
+}
+
+/// Why a value cannot stand in a dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ValueError {
+    WrongKind,
+    NotFinite,
+}
+
+impl ValueError {
+    /// The error of a request that has this value in that dimension.
+    pub(super) fn in_dimension(self, at: usize) -> Error {
+        match self {
+            ValueError::WrongKind => Error::WrongKind(at),
+            ValueError::NotFinite => Error::NotFinite(at),
+        }
+    }
+}
+
+impl Value {
+    /// Zero of a kind: where INCR starts an absent member.
+    pub(super) fn zero(kind: Kind) -> Value {
+        match kind {
+            Kind::Int => Value::Int(0),
+            Kind::Float => Value::Float(0.0),
+        }
+    }
+
+    /// The word of this value in `dimension`.
+    pub(super) fn to_word(self, dimension: &Dimension) -> Result<u64, ValueError> {
+        let ascending = match (dimension.kind, self) {
+            (Kind::Int, Value::Int(v)) => v.cast_unsigned() ^ SIGN,
+            (Kind::Float, Value::Float(v)) if v.is_finite() => {
+                let bits = (v + 0.0).to_bits(); // -0.0 + 0.0 is 0.0: one zero, one place
+                if bits & SIGN == 0 { bits | SIGN } else { !bits }
+            }
+            (Kind::Float, Value::Float(_)) => return Err(ValueError::NotFinite),
+            _ => return Err(ValueError::WrongKind),
+        };
+        Ok(match dimension.direction {
+            Direction::Asc => ascending,
+            Direction::Desc => !ascending,
+        })
+    }
+
+    /// The inverse of [`Value::to_word`].
+    pub(super) fn from_word(word: u64, dimension: &Dimension) -> Value {
+        let ascending = match dimension.direction {
+            Direction::Asc => word,
+            Direction::Desc => !word,
+        };
+        match dimension.kind {
+            Kind::Int => Value::Int((ascending ^ SIGN).cast_signed()),
+            Kind::Float if ascending & SIGN != 0 => Value::Float(f64::from_bits(ascending ^ SIGN)),
+            Kind::Float => Value::Float(f64::from_bits(!ascending)),
+        }
+    }
+}
+
+/// Integers in decimal; doubles as Redis replies with them ([`write_double`]).
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Value::Int(v) => write!(f, "{v}"),
+            Value::Float(v) => write_double(v, f),
+        }
+    }
+}
+
+/// Writes a finite double as Redis does (`d2string`): whole numbers up to 2^62 in full, everything else with the
+/// fewest digits that read back as the same double, plain or with an exponent by the rule of Redis' `fpconv`.
+///
+/// # Errors
+/// Only those of `out`.
+fn write_double(v: f64, out: &mut impl fmt::Write) -> fmt::Result {
+    const WHOLE: f64 = (1u64 << 62) as f64;
+    if v.trunc() == v && v.abs() <= WHOLE {
+        return write!(out, "{}", v as i64); // exact: whole and in range
+    }
+    // Rust's `{:e}` is the shortest round trip, d.ddde±x; only the layout differs.
+    let scientific = format!("{:e}", v.abs());
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let digits: String = mantissa.chars().filter(|c| *c != '.').collect();
+    let count = digits.len() as i32; // 1 to 17
+    let scale = exponent + 1 - count; // the value is digits × 10^scale
+
+    if v < 0.0 {
+        out.write_char('-')?;
+    }
+    let zeros = |n: i32| "0".repeat(n.max(0) as usize);
+    if scale >= 0 && exponent < count + 7 {
+        write!(out, "{digits}{}", zeros(scale))
+    } else if scale < 0 && (scale > -7 || exponent.abs() < 4) {
+        match usize::try_from(count + scale) {
+            Ok(whole) if whole > 0 => write!(out, "{}.{}", &digits[..whole], &digits[whole..]),
+            _ => write!(out, "0.{}{digits}", zeros(-(count + scale))),
+        }
+    } else {
+        let (first, rest) = digits.split_at(1);
+        let point = if rest.is_empty() { "" } else { "." };
+        write!(out, "{first}{point}{rest}e{exponent:+}")
+    }
+}
