@@ -50,6 +50,27 @@ pub enum Error {
     QueueFull,
     /// An effect that is not one of this queue.
     DoesNotFit,
+    /// A board that is to be changed is missing.
+    NoBoard,
+    /// A board that is to be created is there.
+    BoardExists,
+    /// A key that is asked about is missing.
+    NoSuchKey,
+    NotAFloat,
+    /// A board has 1 to 64 dimensions.
+    DimensionCount,
+    /// Two dimensions of one name.
+    DuplicateDimension,
+    /// No dimension of that name.
+    UnknownDimension,
+    /// Not one value for each dimension.
+    ValueCount,
+    /// An increment beyond 64 bits.
+    Overflow,
+    /// An increment beyond the doubles.
+    NotFinite,
+    /// More members than a board can have.
+    BoardFull,
     /// A defect of ours: the handler panicked and was stopped.
     Internal,
 }
@@ -92,6 +113,17 @@ impl Error {
             Error::AlreadyExpiring => c"ERR the key is an expiring set already; UNIT s and PLUS do not apply",
             Error::QueueFull => c"QUEUEFULL the queue holds as many jobs as its MAXLEN allows",
             Error::DoesNotFit => c"ERR the effect does not fit the queue in this key",
+            Error::NoBoard => c"NOBOARD the key holds no leaderboard; ZLB.CREATE makes one",
+            Error::BoardExists => c"BUSYKEY the key holds a leaderboard already",
+            Error::NoSuchKey => c"ERR no such key",
+            Error::NotAFloat => c"ERR value is not a valid float",
+            Error::DimensionCount => c"ERR a leaderboard has 1 to 64 dimensions",
+            Error::DuplicateDimension => c"ERR two dimensions have the same name",
+            Error::UnknownDimension => c"ERR the leaderboard has no dimension of that name",
+            Error::ValueCount => c"ERR syntax error: one value for each dimension of the leaderboard is needed",
+            Error::Overflow => c"ERR increment or decrement would overflow",
+            Error::NotFinite => c"ERR increment would produce NaN or Infinity",
+            Error::BoardFull => c"ERR the leaderboard is full",
             Error::Internal => c"ERR internal error in zeitset; see the server's log",
         }
     }

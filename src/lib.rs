@@ -6,12 +6,14 @@
 //! | `server`    | the module API made safe: the only unsafe code                                             |
 //! | `expiring`  | the sorted sets that expire: the one place that changes, replicates and announces them     |
 //! | `queues`    | the queues: the one place that changes, replicates and announces them; who waits for a job |
+//! | `boards`    | leaderboards as keys: the one place that changes, replicates and announces them            |
 //! | `config`    | the module's settings                                                                      |
 //! | `info`      | its section of INFO                                                                        |
 //! | `commands`  | one command, one file; `commands/mod.rs` is the table of all of them                       |
 //!
 //! Dependencies go one way: commands → expiring → server, commands → model; the model imports nothing of ours.
 
+mod boards;
 mod commands;
 mod config;
 mod error;
@@ -68,6 +70,10 @@ fn load(ctx: &redis_module::Context, _arguments: &[RedisString]) -> Status {
     server::log_panics();
     if !queues::register(ctx) {
         ctx.log(c"warning", "zeitset: the server refused the data type zeitqueue");
+        return Status::Err;
+    }
+    if !server::data_type::register::<model::board::Board>(ctx) {
+        ctx.log(c"warning", "zeitset: the server refused the data type zeitboard");
         return Status::Err;
     }
     if let Err(server::command::Refused(name)) = server::command::register_module(ctx, commands::TABLE) {

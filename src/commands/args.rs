@@ -146,6 +146,11 @@ impl<'a> Args<'a> {
         integer(self.value()?.bytes()).ok_or(Error::NotAnInteger)
     }
 
+    /// A finite double.
+    pub fn float(&mut self) -> Result<f64, Error> {
+        float(self.value()?.bytes()).ok_or(Error::NotAFloat)
+    }
+
     /// A count: 0 to 2^63-1.
     pub fn count(&mut self) -> Result<u64, Error> {
         let count = integer(self.value()?.bytes()).ok_or(Error::NotAnInteger)?;
@@ -192,6 +197,19 @@ fn integer(text: &[u8]) -> Option<i64> {
     i64::try_from(if negative { -value } else { value }).ok()
 }
 
+/// A decimal number, perhaps with an exponent: `-1`, `0.5`, `1e+20`. No blanks, no plus in front, no hex, no infinity; and
+/// nothing that is too large for a double, or too small to be told from zero.
+fn float(text: &[u8]) -> Option<f64> {
+    let is_decimal = |byte: &u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
+    if text.first() == Some(&b'+') || !text.iter().all(is_decimal) {
+        return None;
+    }
+    let value: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+    let mantissa = text.split(|byte| byte.eq_ignore_ascii_case(&b'e')).next()?;
+    let is_zero = !mantissa.iter().any(|byte| (b'1'..=b'9').contains(byte));
+    (value.is_finite() && (value == 0.0) == is_zero).then_some(value)
+}
+
 /// Sets an option that may be given once.
 pub fn once<T>(option: &mut Option<T>, value: T) -> Result<(), Error> {
     match option.replace(value) {
@@ -218,6 +236,30 @@ mod tests {
         }
         for bad in ["", "-", "+1", " 1", "1 ", "01", "-0", "00", "0x1", "1.0", "1e3", "9223372036854775808", "1\0"] {
             assert_eq!(integer(bad.as_bytes()), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn floats_are_decimal_and_finite() {
+        for (text, value) in [
+            ("0", 0.0),
+            ("-0", 0.0),
+            ("0e9", 0.0),
+            ("-1.5", -1.5),
+            (".5", 0.5),
+            ("5.", 5.0),
+            ("1e+20", 1e20),
+            ("1E-7", 1e-7),
+            ("1.7976931348623157e308", f64::MAX),
+            ("5e-324", 5e-324),
+        ] {
+            assert_eq!(float(text.as_bytes()), Some(value), "{text}");
+        }
+        for bad in [
+            "", "-", ".", "+1", " 1", "1 ", "1,5", "0x1", "1e", "e1", "1e999", "1e-999", "--1", "1.2.3", "1_0", "nan",
+            "inf", "-inf", "infinity", "1\0",
+        ] {
+            assert_eq!(float(bad.as_bytes()), None, "{bad:?}");
         }
     }
 

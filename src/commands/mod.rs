@@ -2,6 +2,7 @@
 
 mod args;
 mod zexp;
+mod zlb;
 mod zq;
 mod zrl;
 
@@ -21,6 +22,17 @@ pub const TABLE: &[Entry] = &[
     Entry::of::<zexp::rem::Rem>(),
     Entry::of::<zexp::ttl::Pttl>(),
     Entry::of::<zexp::ttl::Ttl>(),
+    Entry::of::<zlb::around::Around>(),
+    Entry::of::<zlb::card::Card>(),
+    Entry::of::<zlb::create::Create>(),
+    Entry::of::<zlb::get::Get>(),
+    Entry::of::<zlb::incr::Incr>(),
+    Entry::of::<zlb::info::Info>(),
+    Entry::of::<zlb::range::Range>(),
+    Entry::of::<zlb::rank::Rank>(),
+    Entry::of::<zlb::rankof::RankOf>(),
+    Entry::of::<zlb::rem::Rem>(),
+    Entry::of::<zlb::set::Set>(),
     Entry::of::<zq::ack::Ack>(),
     Entry::of::<zq::apply::Apply>(),
     Entry::of::<zq::cancel::Cancel>(),

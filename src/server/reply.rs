@@ -26,6 +26,18 @@ impl<'a> Context<'a> {
         unsafe { api!(RedisModule_ReplyWithNull(self.as_ptr())) };
     }
 
+    /// A null where an array would stand.
+    pub fn reply_null_array(self) {
+        // SAFETY: as above.
+        unsafe { api!(RedisModule_ReplyWithNullArray(self.as_ptr())) };
+    }
+
+    /// A double in RESP3. In RESP2 a string, which older servers write with more digits than are needed.
+    pub fn reply_double(self, value: f64) {
+        // SAFETY: as above.
+        unsafe { api!(RedisModule_ReplyWithDouble(self.as_ptr(), value)) };
+    }
+
     pub fn reply_string(self, value: Str<'_>) {
         // SAFETY: as above, and the string is valid.
         unsafe { api!(RedisModule_ReplyWithString(self.as_ptr(), value.as_ptr())) };

@@ -1,0 +1,34 @@
+//! Leaderboards as keys: what stands between the board of the model and the server.
+//!
+//! [`OpenBoard`] is the one place through which a board changes: it opens the key, and its commit tells replicas, the
+//! AOF, WATCH, client-side caching and those who listen for events. `stored` says how a board is saved and measured.
+//!
+//! What is replicated are unconditional `ZLB.SET key member value ...` and `ZLB.REM key member ...`: final values, so
+//! that a replica computes nothing, and nobody but the public commands is needed to understand an AOF.
+//!
+//! A board that nobody is on any more keeps its key: its dimensions, ties and KEEP were somebody's decision. Only DEL,
+//! or the key's own TTL, removes it.
+
+mod open;
+mod stored;
+
+pub use open::{Change, OpenBoard, create, look};
+pub use stored::write;
+
+use crate::error::Error;
+use crate::model::board;
+
+impl From<board::Error> for Error {
+    fn from(error: board::Error) -> Error {
+        match error {
+            board::Error::DimensionCount => Error::DimensionCount,
+            board::Error::DuplicateDimension => Error::DuplicateDimension,
+            board::Error::ValueCount => Error::ValueCount,
+            board::Error::UnknownDimension => Error::UnknownDimension,
+            board::Error::WrongKind(_) => Error::NotAFloat,
+            board::Error::NotFinite(_) => Error::NotFinite,
+            board::Error::Overflow(_) => Error::Overflow,
+            board::Error::Full | board::Error::NameTooLong => Error::BoardFull,
+        }
+    }
+}

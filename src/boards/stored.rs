@@ -1,0 +1,122 @@
+//! How the server keeps a board: saved, rewritten as commands, measured, told from others.
+
+use crate::model::board::{Board, Direction, Effect, Kind, Reader, Schema, Ties, Value, Writer};
+use crate::server::OwnedStr;
+use crate::server::data_type::{DataType, Handle};
+use crate::server::io::{Buffer, Digest, Loader, Rewriter, Saver};
+use std::ffi::{CStr, c_int};
+
+/// Arguments of one command in a rewritten AOF, about: as many as a client would send at once, so that replaying it
+/// keeps nobody waiting and needs no large buffer.
+const REWRITE_ARGUMENTS: usize = 512;
+
+/// Nodes and pages that MEMORY USAGE looks at. They are all alike, so more would hardly tell more.
+const MEMORY_SAMPLES: usize = 64;
+
+static HANDLE: Handle = Handle::new();
+
+impl DataType for Board {
+    const NAME: &'static CStr = c"zeitboard";
+    /// The board writes a version of its own.
+    const VERSION: c_int = 0;
+
+    fn handle() -> &'static Handle {
+        &HANDLE
+    }
+
+    fn save(&self, to: &mut Saver<'_>) {
+        self.encode(to);
+    }
+
+    fn load(from: &mut Loader<'_>, _version: c_int) -> Option<Board> {
+        Board::decode(from).ok()
+    }
+
+    fn rewrite(&self, to: &mut Rewriter<'_>) {
+        emit(to, c"ZLB.CREATE", &description(self.schema()));
+        let mut arguments = Vec::new();
+        for effect in self.rebuild() {
+            write(effect, &mut arguments);
+            if arguments.len() >= REWRITE_ARGUMENTS {
+                emit(to, c"ZLB.SET", &arguments);
+                arguments.clear();
+            }
+        }
+        if !arguments.is_empty() {
+            emit(to, c"ZLB.SET", &arguments);
+        }
+    }
+
+    fn memory_usage(&self) -> usize {
+        self.memory_usage(MEMORY_SAMPLES)
+    }
+
+    fn free_effort(&self) -> usize {
+        self.free_effort()
+    }
+
+    fn digest(&self, to: &mut Digest<'_>) {
+        to.number(self.digest());
+        to.end_sequence();
+    }
+}
+
+impl Writer for Saver<'_> {
+    fn number(&mut self, number: u64) {
+        self.number(number);
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.bytes(bytes);
+    }
+}
+
+impl Reader for Loader<'_> {
+    type Bytes = Buffer;
+
+    fn number(&mut self) -> Option<u64> {
+        self.number().ok()
+    }
+
+    fn bytes(&mut self) -> Option<Buffer> {
+        self.bytes().ok()
+    }
+}
+
+fn emit(to: &mut Rewriter<'_>, command: &CStr, arguments: &[OwnedStr]) {
+    let key = to.key();
+    let arguments: Vec<_> = std::iter::once(&key).chain(arguments).map(OwnedStr::as_str).collect();
+    to.emit(command, &arguments);
+}
+
+/// What ZLB.CREATE takes after the key.
+fn description(schema: &Schema) -> Vec<OwnedStr> {
+    let mut words = Vec::new();
+    for dimension in schema.dimensions() {
+        words.extend([OwnedStr::new(b"DIM"), OwnedStr::new(&dimension.name)]);
+        if dimension.direction == Direction::Asc {
+            words.push(OwnedStr::new(b"ASC"));
+        }
+        if dimension.kind == Kind::Float {
+            words.push(OwnedStr::new(b"FLOAT"));
+        }
+    }
+    match schema.ties() {
+        Ties::First => {}
+        Ties::Last => words.extend([OwnedStr::new(b"TIES"), OwnedStr::new(b"LAST")]),
+        Ties::Name => words.extend([OwnedStr::new(b"TIES"), OwnedStr::new(b"NAME")]),
+    }
+    if let Some(keep) = schema.keep() {
+        words.extend([OwnedStr::new(b"KEEP"), OwnedStr::new(keep.to_string().as_bytes())]);
+    }
+    words
+}
+
+/// Appends a member and its values, as ZLB.SET takes them.
+pub fn write(effect: Effect<'_>, to: &mut Vec<OwnedStr>) {
+    to.push(OwnedStr::new(effect.member));
+    to.extend(effect.values.iter().map(|value| match value {
+        Value::Int(number) => OwnedStr::from_integer(number),
+        Value::Float(_) => OwnedStr::new(value.to_string().as_bytes()),
+    }));
+}

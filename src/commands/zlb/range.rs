@@ -1,0 +1,55 @@
+//! `ZLB.RANGE key start stop [REV] [WITHVALUES]`
+//!
+//! The members from one index to another, both included, as ZRANGE by index: 0 is the best, -1 the last, and an index
+//! beyond an end is that end. With REV index 0 is the worst. WITHVALUES makes each member an array `[member, value ...]`.
+
+use super::{WITH_VALUES, reply_members};
+use crate::boards;
+use crate::commands::args::{Args, flag};
+use crate::error::Error;
+use crate::model::board::Order;
+use crate::server::command::{Access, Arg, Command, Keys, Spec};
+use crate::server::key::{Key, Mode};
+use crate::server::{Context, Str};
+
+pub struct Range;
+
+impl Command for Range {
+    const SPEC: Spec = Spec {
+        name: c"ZLB.RANGE",
+        summary: c"Returns members of a leaderboard by index, best first.",
+        complexity: c"O(log N + M) with N the number of members of the board and M the number of members returned",
+        since: c"0.1.0",
+        flags: c"readonly",
+        arity: -4,
+        keys: Keys::First(Access::Read),
+        arguments: &[
+            Arg::key(c"key"),
+            Arg::integer(c"start"),
+            Arg::integer(c"stop"),
+            Arg::flag(c"rev", c"REV").optional(),
+            WITH_VALUES,
+        ],
+    };
+
+    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+        let mut args = Args::new(arguments);
+        let (key, start, stop) = (args.string()?, args.integer()?, args.integer()?);
+        let (mut is_reversed, mut with_values) = (false, false);
+        while let Some(keyword) = args.trailing_keyword()? {
+            match keyword.as_str() {
+                "REV" => flag(&mut is_reversed)?,
+                "WITHVALUES" => flag(&mut with_values)?,
+                _ => return Err(Error::Syntax),
+            }
+        }
+        let key = Key::open(ctx, key, Mode::Read);
+        let Some(board) = boards::look(&key)? else {
+            ctx.reply_array(0);
+            return Ok(());
+        };
+        let order = if is_reversed { Order::WorstFirst } else { Order::BestFirst };
+        reply_members(ctx, board.range(start, stop, order), board.schema().dimensions(), with_values);
+        Ok(())
+    }
+}
