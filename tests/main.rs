@@ -27,6 +27,16 @@ mod zexp_pop;
 mod zexp_read;
 mod zexp_transparent;
 
+mod zlb_create;
+mod zlb_effects;
+mod zlb_examples;
+mod zlb_hostile;
+mod zlb_random;
+mod zlb_read;
+mod zlb_set;
+mod zlb_stored;
+mod zlb_surface;
+
 mod zrl_check;
 mod zrl_errors;
 mod zrl_fixed;
