@@ -70,9 +70,9 @@ fn reply_members(ctx: Context<'_>, members: Range<'_>, dimensions: &[Dimension],
         return;
     }
     let values = Values::to(ctx, dimensions);
-    for entry in members {
+    members.for_each(|entry| {
         ctx.reply_array(1 + dimensions.len());
         ctx.reply_bytes(entry.member);
         values.reply_all(entry.values.iter());
-    }
+    });
 }

@@ -3,7 +3,7 @@
 use super::Board;
 use super::error::Error;
 use super::schema::{Dimension, Ties};
-use super::tree::Place;
+use super::tree::{Cursor, Place};
 use super::update::Effect;
 use super::value::Value;
 
@@ -108,7 +108,7 @@ impl Board {
             Order::WorstFirst => len - 1 - start,
         };
         let first = self.tree.at_rank(rank.cast_unsigned());
-        Range { board: self, next: Some(first), left: (stop - start).cast_unsigned() + 1, order }
+        Range { board: self, next: Some(self.tree.cursor(first)), left: (stop - start).cast_unsigned() + 1, order }
     }
 
     /// AROUND: a member with up to `radius` neighbours on either side, best first; `None` if it is not on the board.
@@ -122,7 +122,12 @@ impl Board {
             Some(at) => Place { at, ..place }, // in the same leaf
             None => self.tree.at_rank(rank - back),
         };
-        Some(Range { board: self, next: Some(first), left: back + 1 + ahead, order: Order::BestFirst })
+        Some(Range {
+            board: self,
+            next: Some(self.tree.cursor(first)),
+            left: back + 1 + ahead,
+            order: Order::BestFirst,
+        })
     }
 
     /// All members.
@@ -140,36 +145,51 @@ impl Board {
             Ties::Last => Order::WorstFirst,
         }))
     }
-
-    fn entry(&self, place: Place) -> Entry<'_> {
-        Entry {
-            member: self.names.name(self.tree.id(place)),
-            values: Values::new(self.schema.dimensions(), self.tree.words(place)),
-        }
-    }
 }
 
 /// Members in order. Its length is known.
 #[derive(Clone, Debug)]
 pub struct Range<'a> {
     board: &'a Board,
-    next: Option<Place>,
+    next: Option<Cursor<'a>>,
     left: u64,
     order: Order,
+}
+
+impl<'a> Range<'a> {
+    /// The member at a row, and the row to go on with.
+    fn step(board: &'a Board, row: Cursor<'a>, order: Order) -> (Entry<'a>, impl FnOnce() -> Option<Cursor<'a>>) {
+        let entry =
+            Entry { member: board.names.name(row.id()), values: Values::new(board.schema.dimensions(), row.words()) };
+        let next = move || match order {
+            Order::BestFirst => row.after(),
+            Order::WorstFirst => row.before(),
+        };
+        (entry, next)
+    }
 }
 
 impl<'a> Iterator for Range<'a> {
     type Item = Entry<'a>;
 
     fn next(&mut self) -> Option<Entry<'a>> {
-        let place = self.next?;
+        let (entry, next) = Range::step(self.board, self.next?, self.order);
         self.left = self.left.saturating_sub(1);
-        self.next = match (self.left, self.order) {
-            (0, _) => None,
-            (_, Order::BestFirst) => self.board.tree.after(place),
-            (_, Order::WorstFirst) => self.board.tree.before(place),
-        };
-        Some(self.board.entry(place))
+        self.next = if self.left == 0 { None } else { next() };
+        Some(entry)
+    }
+
+    /// The same in one go, without keeping a state from one member to the next.
+    fn fold<B, F: FnMut(B, Entry<'a>) -> B>(self, init: B, mut f: F) -> B {
+        let Range { board, next, mut left, order } = self;
+        let (mut result, mut at) = (init, next);
+        while let Some(row) = at {
+            let (entry, next) = Range::step(board, row, order);
+            result = f(result, entry);
+            left = left.saturating_sub(1);
+            at = if left == 0 { None } else { next() };
+        }
+        result
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

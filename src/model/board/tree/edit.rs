@@ -86,7 +86,7 @@ impl Tree {
     /// row behind is that at `place` itself, or the next one if the row in question is there already (`present`).
     fn headship(&self, place: Place, words: &[u64], present: bool) -> (bool, bool) {
         let Place { leaf, at } = place;
-        let head = self.before(place).is_none_or(|p| self.words(p) != words);
+        let head = self.cursor(place).before().is_none_or(|row| row.words() != words);
         let behind = Place { leaf, at: at + usize::from(present) };
         let behind = if behind.at < self.nodes[leaf].len() {
             Some(behind)

@@ -34,6 +34,43 @@ pub(super) struct Place {
     pub(super) at: usize,
 }
 
+/// A row, from which one goes to its neighbours. It holds on to the leaf, as most neighbours are in the same one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cursor<'a> {
+    tree: &'a Tree,
+    leaf: &'a Node,
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    pub(super) fn id(self) -> u32 {
+        self.leaf.ids[self.at]
+    }
+
+    pub(super) fn words(self) -> &'a [u64] {
+        self.leaf.row(self.at, self.tree.stride)
+    }
+
+    /// The row behind, if any.
+    pub(super) fn after(self) -> Option<Self> {
+        if self.at + 1 < self.leaf.len() {
+            return Some(Cursor { at: self.at + 1, ..self });
+        }
+        (self.leaf.next != NONE).then(|| Cursor { leaf: &self.tree.nodes[self.leaf.next], at: 0, ..self })
+    }
+
+    /// The row before, if any.
+    pub(super) fn before(self) -> Option<Self> {
+        if self.at > 0 {
+            return Some(Cursor { at: self.at - 1, ..self });
+        }
+        (self.leaf.prev != NONE).then(|| {
+            let leaf = &self.tree.nodes[self.leaf.prev];
+            Cursor { leaf, at: leaf.len() - 1, ..self }
+        })
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Tree {
     nodes: Slab<Node>,
@@ -146,8 +183,12 @@ impl Tree {
         node.row(0, self.stride) != prev.row(prev.len() - 1, self.stride)
     }
 
-    /// The place of the row at that position, which must be below `len`. O(log n).
+    /// The place of the row at that position, which must be below `len`. O(log n), and O(1) for the best: most who look
+    /// at a board look at its top.
     pub(super) fn at_rank(&self, rank: u64) -> Place {
+        if rank == 0 {
+            return Place { leaf: self.first, at: 0 };
+        }
         let mut rest = rank;
         let mut node_id = self.root;
         loop {
@@ -164,22 +205,9 @@ impl Tree {
         }
     }
 
-    /// The place behind, if any.
-    pub(super) fn after(&self, place: Place) -> Option<Place> {
-        let node = &self.nodes[place.leaf];
-        if place.at + 1 < node.len() {
-            return Some(Place { at: place.at + 1, ..place });
-        }
-        (node.next != NONE).then_some(Place { leaf: node.next, at: 0 })
-    }
-
-    /// The place before, if any.
-    pub(super) fn before(&self, place: Place) -> Option<Place> {
-        if place.at > 0 {
-            return Some(Place { at: place.at - 1, ..place });
-        }
-        let prev = self.nodes[place.leaf].prev;
-        (prev != NONE).then(|| Place { leaf: prev, at: self.nodes[prev].len() - 1 })
+    /// Stands at a place where a row is.
+    pub(super) fn cursor(&self, place: Place) -> Cursor<'_> {
+        Cursor { tree: self, leaf: &self.nodes[place.leaf], at: place.at }
     }
 
     /// The last row, of a tree that has one.
