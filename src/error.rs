@@ -48,8 +48,6 @@ pub enum Error {
     AlreadyExpiring,
     /// PUSH beyond MAXLEN.
     QueueFull,
-    /// An effect that is not one of this queue.
-    DoesNotFit,
     /// A board that is to be changed is missing.
     NoBoard,
     /// A board that is to be created is there.
@@ -112,7 +110,6 @@ impl Error {
             }
             Error::AlreadyExpiring => c"ERR the key is an expiring set already; UNIT s and PLUS do not apply",
             Error::QueueFull => c"QUEUEFULL the queue holds as many jobs as its MAXLEN allows",
-            Error::DoesNotFit => c"ERR the effect does not fit the queue in this key",
             Error::NoBoard => c"NOBOARD the key holds no leaderboard; ZLB.CREATE makes one",
             Error::BoardExists => c"BUSYKEY the key holds a leaderboard already",
             Error::NoSuchKey => c"ERR no such key",

@@ -1,6 +1,7 @@
 //! The section `zeitset` of INFO.
 
 use crate::expiring::{limit, sweeper};
+use crate::queues::{claimed, waiting};
 use crate::server::info::{Info, Report};
 
 /// What INFO says of the module.
@@ -27,6 +28,11 @@ impl Report for Zeitset {
         info.field(c"checks_allowed", allowed);
         info.field(c"checks_denied", denied);
         info.field(c"units_taken", units);
+
+        let waiting::Figures { clients, served } = waiting::figures(info);
+        info.field(c"jobs_claimed", claimed());
+        info.field(c"clients_waiting", clients);
+        info.field(c"clients_served", served);
     }
 }
 

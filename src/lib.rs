@@ -25,9 +25,11 @@ mod server;
 
 use config::{DUTY, SLICE_US, SWEEP, SWEEP_MAX_DUTY, SWEEP_SLICE_US};
 use expiring::{sweeper, watch::Watch};
+use model::board::Board;
+use model::queue::Queue;
 use redis_module::configuration::ConfigurationFlags;
 use redis_module::{RedisString, Status, redis_module};
-use server::Context;
+use server::{Context, command, data_type};
 
 #[cfg(not(test))]
 type Allocator = server::alloc::ServerAlloc;
@@ -61,30 +63,43 @@ redis_module! {
     ]
 }
 
-fn load(ctx: &redis_module::Context, _arguments: &[RedisString]) -> Status {
+/// `loadmodule libzeitset.so [plain]`. With `plain`, only the families that live in plain sorted sets are there (ZEXP, ZRL), and
+/// the module can be unloaded from a running server; the server never lets go of one that has data types of its own.
+fn load(ctx: &redis_module::Context, arguments: &[RedisString]) -> Status {
     let ctx = Context::of(ctx);
+    match register(ctx, arguments) {
+        Ok(()) => Status::Ok,
+        Err(reason) => {
+            ctx.log(c"warning", &format!("zeitset: {reason}"));
+            Status::Err
+        }
+    }
+}
+
+fn register(ctx: Context<'_>, arguments: &[RedisString]) -> Result<(), String> {
+    let is_plain = match arguments {
+        [] => false,
+        [word] if word.as_slice().eq_ignore_ascii_case(b"plain") => true,
+        _ => return Err("unknown arguments; the only one there is is `plain`".into()),
+    };
     if let Some(function) = server::missing() {
-        ctx.log(c"warning", &format!("zeitset needs Redis 7.0.5 or later, or Valkey: this server lacks {function}"));
-        return Status::Err;
+        return Err(format!("Redis 7.0.5 or later, or Valkey, is needed: this server lacks {function}"));
     }
     server::log_panics();
-    if !queues::register(ctx) {
-        ctx.log(c"warning", "zeitset: the server refused the data type zeitqueue");
-        return Status::Err;
-    }
-    if !server::data_type::register::<model::board::Board>(ctx) {
-        ctx.log(c"warning", "zeitset: the server refused the data type zeitboard");
-        return Status::Err;
-    }
-    if let Err(server::command::Refused(name)) = server::command::register_module(ctx, commands::TABLE) {
-        ctx.log(c"warning", &format!("zeitset: the server refused the command {}", name.to_string_lossy()));
-        return Status::Err;
+    command::set_options(ctx);
+    let refused = |command::Refused(name)| format!("the server refused the command {}", name.to_string_lossy());
+    command::register(ctx, commands::PLAIN, Some(c"sortedset")).map_err(refused)?;
+    if !is_plain {
+        if !(data_type::register::<Queue>(ctx) && data_type::register::<Board>(ctx)) {
+            return Err("the server refused a data type".into());
+        }
+        command::register(ctx, commands::TYPED, None).map_err(refused)?;
     }
     server::info::register::<info::Zeitset>(ctx);
     server::events::listen::<Watch>(ctx);
     // On a running server the data are there already.
     sweeper::patrol_now(ctx);
-    Status::Ok
+    Ok(())
 }
 
 fn unload(ctx: &redis_module::Context) -> Status {

@@ -8,8 +8,41 @@ fn modular() -> Server {
     Server::builder().plain().config("enable-module-command yes").start()
 }
 
+/// Loads the families of plain sorted sets: with its own data types the module cannot be unloaded.
 fn load(c: &mut Client) {
-    c.call(redis::cmd("MODULE").arg("LOAD").arg(module().as_os_str().as_encoded_bytes()));
+    c.call(load_command().arg("plain"));
+}
+
+fn load_command() -> redis::Cmd {
+    let mut command = redis::cmd("MODULE");
+    command.arg("LOAD").arg(module().as_os_str().as_encoded_bytes());
+    command
+}
+
+#[test]
+fn with_its_own_data_types_it_stays() {
+    let server = modular();
+    let mut c = server.client();
+    c.call(&load_command());
+    let refused = c.reply("MODULE UNLOAD zeitset");
+    assert!(refused.starts_with("!ERR"), "{refused}");
+    c.script(&[("ZEXP.CARD k", "0"), ("ZQ.PUSH q x ID a", "'a'")]);
+}
+
+#[test]
+fn plain_means_without_queues_and_boards_and_nothing_else_is_known() {
+    let server = modular();
+    let mut c = server.client();
+    for wrong in ["nonsense", ""] {
+        assert!(c.try_call(load_command().arg(wrong)).is_err());
+    }
+    assert!(c.try_call(load_command().arg("plain").arg("plain")).is_err());
+    load(&mut c);
+    c.script(&[
+        ("ZEXP.ADD k 5m a", "1"),
+        ("ZQ.PUSH q x", "!ERR unknown command"),
+        ("ZLB.CARD b", "!ERR unknown command"),
+    ]);
 }
 
 /// Unloads as soon as no timer is armed: with nothing due, the patrol after loading may still be on its way.

@@ -8,7 +8,8 @@ mod zrl;
 
 use crate::server::command::Entry;
 
-pub const TABLE: &[Entry] = &[
+/// The families that live in plain sorted sets.
+pub const PLAIN: &[Entry] = &[
     Entry::of::<zexp::add::Add>(),
     Entry::of::<zexp::adopt::Adopt>(),
     Entry::of::<zexp::card::Card>(),
@@ -22,6 +23,15 @@ pub const TABLE: &[Entry] = &[
     Entry::of::<zexp::rem::Rem>(),
     Entry::of::<zexp::ttl::Pttl>(),
     Entry::of::<zexp::ttl::Ttl>(),
+    Entry::of::<zrl::check::Check>(),
+    Entry::of::<zrl::mcheck::MCheck>(),
+    Entry::of::<zrl::peek::Peek>(),
+    Entry::of::<zrl::refund::Refund>(),
+    Entry::of::<zrl::throttle::Throttle>(),
+];
+
+/// The families with a data type of their own.
+pub const TYPED: &[Entry] = &[
     Entry::of::<zlb::around::Around>(),
     Entry::of::<zlb::card::Card>(),
     Entry::of::<zlb::create::Create>(),
@@ -46,9 +56,4 @@ pub const TABLE: &[Entry] = &[
     Entry::of::<zq::redrive::Redrive>(),
     Entry::of::<zq::reschedule::Reschedule>(),
     Entry::of::<zq::stats::Stats>(),
-    Entry::of::<zrl::check::Check>(),
-    Entry::of::<zrl::mcheck::MCheck>(),
-    Entry::of::<zrl::peek::Peek>(),
-    Entry::of::<zrl::refund::Refund>(),
-    Entry::of::<zrl::throttle::Throttle>(),
 ];

@@ -12,12 +12,4 @@ mod value;
 pub mod waiting;
 pub mod wire;
 
-pub use open::OpenQueue;
-
-use crate::model::queue::Queue;
-use crate::server::Context;
-
-/// Registers the data type; `false` if the server would not take it.
-pub fn register(ctx: Context<'_>) -> bool {
-    crate::server::data_type::register::<Queue>(ctx)
-}
+pub use open::{OpenQueue, claimed};

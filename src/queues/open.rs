@@ -3,11 +3,19 @@
 use super::waiting;
 use super::wire::Words;
 use crate::error::Error;
-use crate::model::queue::{Effect, Queue};
+use crate::model::queue::{Change, Effect, Queue};
 use crate::model::time::Millis;
 use crate::server::context::EventClass;
 use crate::server::key::{Key, Mode};
 use crate::server::{Context, Str};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Jobs claimed from all queues, for INFO.
+static CLAIMED: AtomicU64 = AtomicU64::new(0);
+
+pub fn claimed() -> u64 {
+    CLAIMED.load(Ordering::Relaxed)
+}
 
 /// An open queue. A missing key is an empty queue, and becomes a key with the first effect.
 ///
@@ -90,6 +98,9 @@ pub struct Recorder<'e> {
 
 impl Recorder<'_> {
     pub fn add(&mut self, effect: &Effect<'_>) {
+        if matches!(effect.change, Change::Claim { .. }) {
+            CLAIMED.fetch_add(1, Ordering::Relaxed);
+        }
         self.effects.add(effect);
     }
 

@@ -151,7 +151,6 @@ impl Waiting {
     }
 }
 
-#[allow(dead_code, reason = "INFO shows it")]
 pub fn figures(holder: impl RedisLockIndicator) -> Figures {
     WAITING.with(holder, |waiting| waiting.figures)
 }

@@ -214,17 +214,22 @@ impl Context<'_> {
 #[derive(Debug)]
 pub struct Refused(pub &'static CStr);
 
-/// Tells the server how the module wants to be treated, and all its commands.
-pub fn register_module(ctx: Context<'_>, table: &[Entry]) -> Result<(), Refused> {
+/// Tells the server how the module wants to be treated.
+pub fn set_options(ctx: Context<'_>) {
     let options = raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED | raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS;
     // SAFETY: the context is valid. The first option means that we signal changed keys ourselves, so that a call which
     // changes nothing breaks nobody's WATCH; the second that we ask for errors while loading (src/server/io.rs), so that
     // a payload cut short does not end the server.
     unsafe { api!(RedisModule_SetModuleOptions(ctx.as_ptr(), options as c_int)) };
-    table.iter().try_for_each(|entry| register(ctx, entry).ok_or(Refused(entry.spec.name)))
 }
 
-fn register(ctx: Context<'_>, entry: &Entry) -> Option<()> {
+/// Makes commands known. The server derives their ACL categories read, write, fast and slow from their flags; what the data are
+/// it cannot know, so `category` says it, where the server asks (since Redis 7.2).
+pub fn register(ctx: Context<'_>, table: &[Entry], category: Option<&'static CStr>) -> Result<(), Refused> {
+    table.iter().try_for_each(|entry| register_one(ctx, entry, category).ok_or(Refused(entry.spec.name)))
+}
+
+fn register_one(ctx: Context<'_>, entry: &Entry, category: Option<&'static CStr>) -> Option<()> {
     let spec = entry.spec;
     let (first, last, step) = match spec.keys {
         Keys::First(_) => (1, 1, 1),
@@ -247,10 +252,9 @@ fn register(ctx: Context<'_>, entry: &Entry) -> Option<()> {
     // SAFETY: as above; the command has just been created.
     let command = unsafe { api!(RedisModule_GetCommand(ctx.as_ptr(), spec.name.as_ptr())) };
     describe(command, spec)?;
-    if has_api!(RedisModule_SetCommandACLCategories) {
-        // The server derives read, write, fast and slow from the flags; what the data are it cannot know.
+    if let Some(category) = category.filter(|_| has_api!(RedisModule_SetCommandACLCategories)) {
         // SAFETY: the command exists, the category is one of the server's own.
-        is_ok(unsafe { api!(RedisModule_SetCommandACLCategories(command, c"sortedset".as_ptr())) })?;
+        is_ok(unsafe { api!(RedisModule_SetCommandACLCategories(command, category.as_ptr())) })?;
     }
     Some(())
 }

@@ -130,6 +130,16 @@ fn guarded<R>(otherwise: R, callback: impl FnOnce() -> R) -> R {
     catch_unwind(AssertUnwindSafe(callback)).unwrap_or(otherwise)
 }
 
+/// Runs a callback that writes a file. A value cut short would pass for a whole one, and the server has no way to be told of it;
+/// so a panic ends the process, which is nearly always the child that saves, and leaves the former file in its place.
+fn whole(callback: impl FnOnce()) {
+    guarded(Err(()), || {
+        callback();
+        Ok(())
+    })
+    .unwrap_or_else(|()| std::process::abort());
+}
+
 /// # Safety
 /// `value` must have come from `Box::<T>::into_raw`, and nobody may change it during `'a`.
 unsafe fn borrowed<'a, T>(value: *const c_void) -> &'a T {
@@ -150,7 +160,7 @@ unsafe extern "C" fn load<T: DataType>(io: *mut RedisModuleIO, version: c_int) -
 unsafe extern "C" fn save<T: DataType>(io: *mut RedisModuleIO, value: *mut c_void) {
     // SAFETY: the server passes the stream of this call and a value of this type.
     let (mut to, value) = unsafe { (Saver::new(io), borrowed::<T>(value)) };
-    guarded((), || value.save(&mut to));
+    whole(|| value.save(&mut to));
 }
 
 unsafe extern "C" fn rewrite<T: DataType>(io: *mut RedisModuleIO, key: *mut RedisModuleString, value: *mut c_void) {
@@ -159,7 +169,7 @@ unsafe extern "C" fn rewrite<T: DataType>(io: *mut RedisModuleIO, key: *mut Redi
     let Some(key) = key else { return };
     // SAFETY: as above.
     let mut to = unsafe { Rewriter::new(io, key) };
-    guarded((), || value.rewrite(&mut to));
+    whole(|| value.rewrite(&mut to));
 }
 
 unsafe extern "C" fn digest<T: DataType>(digest: *mut RedisModuleDigest, value: *mut c_void) {

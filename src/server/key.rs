@@ -15,7 +15,7 @@ pub enum Mode {
     /// To look without a trace: the key's age for eviction stays as it is, and where the server can, so do its statistics.
     Glance,
     /// Opening for writing alone signals nothing to WATCH or to client-side caching: we told the server that we
-    /// signal changes ourselves ([`super::command::register_module`]).
+    /// signal changes ourselves ([`super::command::set_options`]).
     Write,
 }
 

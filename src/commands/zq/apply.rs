@@ -5,8 +5,8 @@
 //!
 //! Anybody who may write the key may call it, because AOF files are also fed to servers by ordinary clients (`redis-cli
 //! --pipe`, tools that migrate by the replication stream), and it opens no door: RESTORE can put any state whatever into a
-//! key, and an effect that does not fit its queue changes nothing. From a master or an AOF file an effect that does
-//! not fit is logged and passed over; an ordinary client gets an error, and nothing is changed from that effect on.
+//! key, and an effect that does not fit its queue changes nothing. It is passed over; the reply, an integer, tells how many
+//! did fit, and of those that come from a master or an AOF file, where all should, the log tells.
 
 use crate::commands::args::Args;
 use crate::error::Error;
@@ -55,14 +55,11 @@ impl Command for Apply {
             misfits
         });
         open.commit(at);
-        if misfits > 0 {
-            if !ctx.is_replayed() {
-                return Err(Error::DoesNotFit);
-            }
+        if misfits > 0 && ctx.is_replayed() {
             let line = format!("zeitset: {misfits} replicated effects do not fit the queue they are for");
             ctx.log(c"warning", &line);
         }
-        ctx.reply_ok();
+        ctx.reply_count(effects.len() as u64 - misfits);
         Ok(())
     }
 }
