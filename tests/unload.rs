@@ -49,7 +49,9 @@ fn plain_means_without_queues_and_boards_and_nothing_else_is_known() {
 #[track_caller]
 fn unload(c: &mut Client) {
     eventually(PATIENCE, "the module is unloaded", || c.reply("MODULE UNLOAD zeitset") == "+OK");
-    c.script(&[("MODULE LIST", "[]"), ("ZEXP.CARD k", "!ERR unknown command")]);
+    // Newer servers have modules of their own in that list.
+    assert!(!c.reply("MODULE LIST").contains("zeitset"));
+    c.script(&[("ZEXP.CARD k", "!ERR unknown command")]);
 }
 
 #[test]
