@@ -1,7 +1,7 @@
 //! What the server itself knows of the module: its commands' documentation, flags, keys, access rules, arities; and
 //! what the shared library exports.
 
-use crate::support::{Client, Server, module, show, start};
+use crate::support::{Client, PATIENCE, Server, eventually, module, show, start};
 use redis::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -239,4 +239,20 @@ fn the_library_exports_its_entry_points_and_nothing_else() {
     for symbol in symbols {
         assert!(["RedisModule_OnLoad", "RedisModule_OnUnload"].contains(&symbol), "{symbol} is exported");
     }
+}
+
+#[test]
+fn in_a_cluster_several_keys_must_share_a_slot() {
+    let server = Server::builder().config("cluster-enabled yes").start();
+    let mut c = server.client();
+    c.run("CLUSTER ADDSLOTSRANGE 0 16383");
+    eventually(PATIENCE, "the cluster is up", || c.reply("CLUSTER INFO").contains("cluster_state:ok"));
+    c.script(&[
+        ("ZRL.MCHECK 2 a b 5 1m 9 1h", "!CROSSSLOT"),
+        ("ZQ.CLAIM 2 a b LEASE 10s", "!CROSSSLOT"),
+        ("ZQ.CLAIM 2 {x}a {x}b LEASE 10s", "[]"),
+        ("EXISTS a", "0"),
+        ("EXISTS b", "0"),
+    ]);
+    assert!(c.reply("ZRL.MCHECK 2 {x}l {x}m 5 1m 9 1h").starts_with("[1 "));
 }
