@@ -64,7 +64,9 @@ fn an_aof_of_effects_makes_the_same_boards() {
 fn a_rewritten_aof_makes_the_same_boards() {
     for preamble in ["yes", "no"] {
         let config = format!("aof-use-rdb-preamble {preamble}");
-        let mut server = Server::builder().config("appendonly yes").config(&config).start();
+        // Any other policy may hold a write back while the disk is busy, and a crash lose it.
+        let builder = Server::builder().config("appendonly yes").config("appendfsync always");
+        let mut server = builder.config(&config).start();
         let mut c = server.client();
         fill(&mut c);
         let before = all(&mut c);

@@ -58,7 +58,7 @@ fn a_blocked_claim_is_replicated_when_it_is_served() {
 #[test]
 fn replicas_agree() {
     let (server, mut c) = start();
-    let mut replica = Server::builder().config("appendonly yes").replica_of(&server);
+    let mut replica = Server::builder().config("appendonly yes").config("appendfsync always").replica_of(&server);
     let far = Server::builder().replica_of(&replica);
     c.run("ZQ.CONFIG q ATTEMPTS 2 BACKOFF 5ms 50ms RATE 100000 1h CONCURRENCY 30 AGING 1s");
     let mut random = 1_u64;
