@@ -127,6 +127,13 @@ fn at(now: u64, delay: i64) -> u64 {
 }
 
 impl Run {
+    /// Begins with empty queues of these settings.
+    fn new(now: u64, settings: Settings) -> Run {
+        let mut run = Run { pair: Pair::new(), model: Model::default(), tokens: Vec::new() };
+        run.step(now, &Op::Configure(settings));
+        run
+    }
+
     fn step(&mut self, now: u64, op: &Op) {
         let (pair, model) = (&mut self.pair, &mut self.model);
         let held = |token: &usize| {
@@ -266,13 +273,8 @@ proptest! {
         first in settings(),
         history in prop::collection::vec((tick(), op()), 1..80),
     ) {
-        let mut run = Run {
-            pair: Pair::new(),
-            model: Model::default(),
-            tokens: Vec::new(),
-        };
         let mut now = 1000;
-        run.step(now, &Op::Configure(first));
+        let mut run = Run::new(now, first);
         for (tick, op) in history {
             now = at(now, tick);
             run.step(now, &op);
@@ -285,13 +287,8 @@ proptest! {
         first in settings(),
         history in prop::collection::vec((tick(), op()), 1..40),
     ) {
-        let mut run = Run {
-            pair: Pair::new(),
-            model: Model::default(),
-            tokens: Vec::new(),
-        };
         let mut now = 1000;
-        run.step(now, &Op::Configure(first));
+        let mut run = Run::new(now, first);
         for (tick, op) in history {
             now = at(now, tick);
             run.step(now, &op);
