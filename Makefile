@@ -12,7 +12,7 @@ POSIX_SCRIPTS := scripts/need.sh
 BASH_SCRIPTS  := scripts/run.sh .ci/run
 
 .DEFAULT_GOAL := build
-.PHONY: build run test lint fmt clean help need-libclang need-redis
+.PHONY: build run test bench lint fmt clean help need-libclang need-redis
 
 ## make            build the module: target/release/libzeitset.so
 build: need-libclang
@@ -26,6 +26,14 @@ run: build need-redis
 test: need-libclang need-redis
 	$(CARGO) build --locked
 	$(CARGO) test --locked
+
+## make bench      every command beside its rivals; results into docs/benchmarks (CELL=libredis_cell.so: redis-cell, too)
+bench: need-libclang need-redis
+	OUT="$(CURDIR)/docs/benchmarks" $(CARGO) bench --locked --bench commands
+	@for bench in sweep queues boards; do \
+	    $(CARGO) bench --locked --bench $$bench >docs/benchmarks/$$bench.txt || exit 1; \
+	    cat docs/benchmarks/$$bench.txt; \
+	done
 
 ## make lint       formatting, clippy and the syntax of the shell scripts
 lint: need-libclang

@@ -1,0 +1,431 @@
+//! Who is measured against whom: our commands, the plain commands below them, and what people use without us.
+
+use crate::load::Request;
+use crate::memory;
+use redis::{Cmd, Connection, cmd};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Commands that do the same, on the same number of keys.
+pub struct Contest {
+    /// Names its picture.
+    pub slug: &'static str,
+    pub title: &'static str,
+    pub setting: &'static str,
+    pub subjects: Vec<Subject>,
+    /// How often each key is asked before the clock starts.
+    pub primings: usize,
+}
+
+/// One way to do it.
+pub struct Subject {
+    pub name: &'static str,
+    pub role: Role,
+    /// Its keys are `prefix:number`.
+    prefix: &'static str,
+    commands: Box<dyn Fn(Call) -> Vec<Cmd>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    Ours,
+    /// A plain command: what the work costs at the least.
+    Floor,
+    Rival,
+}
+
+/// One call of a subject.
+#[derive(Clone, Copy)]
+struct Call {
+    prefix: &'static str,
+    key: usize,
+    /// Never the same twice in a run.
+    unique: u64,
+    now_ms: u64,
+}
+
+impl Call {
+    fn key(self) -> String {
+        format!("{}:{}", self.prefix, self.key)
+    }
+
+    fn member(self) -> String {
+        format!("{:x}", self.unique)
+    }
+
+    /// A command on the call's key.
+    fn on(self, command: &str) -> Cmd {
+        let mut cmd = cmd(command);
+        cmd.arg(self.key());
+        cmd
+    }
+}
+
+impl Subject {
+    /// A subject that needs one command.
+    fn new(role: Role, name: &'static str, prefix: &'static str, command: impl Fn(Call) -> Cmd + 'static) -> Subject {
+        Subject { name, role, prefix, commands: Box::new(move |call| vec![command(call)]) }
+    }
+
+    /// A subject that calls a script on its key.
+    fn script(
+        name: &'static str,
+        prefix: &'static str,
+        sha: &str,
+        arguments: impl Fn(&mut Cmd, Call) + 'static,
+    ) -> Subject {
+        let sha = sha.to_owned();
+        Subject::new(Role::Rival, name, prefix, move |call| {
+            let mut cmd = cmd("EVALSHA");
+            cmd.arg(&sha).arg(1).arg(call.key());
+            arguments(&mut cmd, call);
+            cmd
+        })
+    }
+
+    pub fn request(&self, key: usize, unique: u64) -> Request {
+        Request::of(&(self.commands)(self.call(key, unique)))
+    }
+
+    pub fn key(&self, key: usize) -> String {
+        self.call(key, 0).key()
+    }
+
+    fn call(&self, key: usize, unique: u64) -> Call {
+        Call { prefix: self.prefix, key, unique, now_ms: now_ms() }
+    }
+}
+
+/// What the server at hand can do.
+pub struct Abilities {
+    pub has_cell: bool,
+    pub has_field_ttls: bool,
+}
+
+/// Units allowed in a window of so many seconds.
+#[derive(Clone, Copy)]
+struct Quota(u64, u64);
+
+/// An hour: longer than the benchmark, so that nothing comes back, or expires, in between.
+const WINDOW: u64 = 3600;
+
+/// Never reached by so few requests a key, and short enough that units come back, and are trimmed, while it goes on.
+const ALLOWED: Quota = Quota(100, 60);
+const DENIED: Quota = Quota(5, WINDOW);
+const UNREACHED: Quota = Quota(1_000_000_000, WINDOW);
+/// Taken as a whole while the memory is looked at.
+const TAKEN: Quota = Quota(memory::UNITS as u64, memory::WINDOW);
+
+/// The log of the requests of a window, in a sorted set; the caller brings a member of its own.
+const LUA_LOG: &str = "
+    local time = redis.call('TIME')
+    local now = time[1] * 1000 + math.floor(time[2] / 1000)
+    redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[2])
+    local used = redis.call('ZCARD', KEYS[1])
+    if used >= tonumber(ARGV[1]) then
+        local first = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')
+        return {0, 0, first[2] + ARGV[2] - now}
+    end
+    redis.call('ZADD', KEYS[1], now, ARGV[3])
+    redis.call('PEXPIRE', KEYS[1], ARGV[2])
+    return {1, ARGV[1] - used - 1, 0}";
+
+/// The generic cell rate algorithm on a string that holds the theoretical arrival time.
+const LUA_GCRA: &str = "
+    local time = redis.call('TIME')
+    local now = time[1] + time[2] / 1000000
+    local interval = ARGV[2] / ARGV[1]
+    local tat = math.max(tonumber(redis.call('GET', KEYS[1]) or now), now)
+    local new = tat + interval
+    local allow_at = new - ARGV[2]
+    if allow_at > now then
+        return {0, 0, tostring(allow_at - now)}
+    end
+    redis.call('SET', KEYS[1], string.format('%.6f', new), 'EX', math.ceil(new - now))
+    return {1, math.floor((now - allow_at) / interval), '0'}";
+
+/// Removes what has expired, adds, and lets the key go with its last member.
+const LUA_TRIM_ADD: &str = "
+    local time = redis.call('TIME')
+    local now = time[1] * 1000 + math.floor(time[2] / 1000)
+    redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
+    local added = redis.call('ZADD', KEYS[1], now + ARGV[1], ARGV[2])
+    local last = redis.call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')
+    redis.call('PEXPIREAT', KEYS[1], last[2])
+    return added";
+
+const LUA_COUNT: &str = "
+    local time = redis.call('TIME')
+    return redis.call('ZCOUNT', KEYS[1], '(' .. (time[1] * 1000 + math.floor(time[2] / 1000)), '+inf')";
+
+const LUA_ISMEMBER: &str = "
+    local time = redis.call('TIME')
+    local score = redis.call('ZSCORE', KEYS[1], ARGV[1])
+    return (score and tonumber(score) > time[1] * 1000 + math.floor(time[2] / 1000)) and 1 or 0";
+
+/// The scripts, loaded: what EVALSHA calls them by.
+pub struct Scripts {
+    log: String,
+    gcra: String,
+    trim_add: String,
+    count: String,
+    is_member: String,
+}
+
+impl Scripts {
+    pub fn load(con: &mut Connection) -> Scripts {
+        let [log, gcra, trim_add, count, is_member] = [LUA_LOG, LUA_GCRA, LUA_TRIM_ADD, LUA_COUNT, LUA_ISMEMBER]
+            .map(|script| cmd("SCRIPT").arg("LOAD").arg(script).query(con).expect("the script is loaded"));
+        Scripts { log, gcra, trim_add, count, is_member }
+    }
+}
+
+pub fn all(scripts: &Scripts, abilities: &Abilities) -> Vec<Contest> {
+    vec![
+        allowed(scripts, abilities),
+        denied(scripts, abilities),
+        additions(scripts, abilities),
+        counts(scripts),
+        memberships(scripts),
+    ]
+}
+
+/// A subject that makes keys what they are, and one that is asked about the same keys.
+pub struct Grown {
+    pub fill: Subject,
+    pub also: Option<Subject>,
+}
+
+/// What is looked at as a key grows.
+pub fn growing(scripts: &Scripts) -> Vec<Grown> {
+    let alone = |fill| Grown { fill, also: None };
+    vec![
+        Grown { fill: zadd("plain"), also: Some(zcard("plain")) },
+        Grown { fill: zexp_add("zexp"), also: Some(zexp_card("zexp")) },
+        Grown { fill: lua_trim_add(scripts, "trim"), also: Some(lua_count(scripts, "trim")) },
+        alone(check("ZRL.CHECK", "sliding", UNREACHED, &[])),
+        alone(check("ZRL.CHECK EXACT", "exact", UNREACHED, &["EXACT"])),
+        alone(check("ZRL.CHECK LEAKY", "leaky", UNREACHED, &["LEAKY"])),
+        alone(lua_log(scripts, "log", UNREACHED)),
+    ]
+}
+
+/// What is looked at as keys become many.
+pub fn spreading(scripts: &Scripts) -> Vec<Grown> {
+    let subjects = [
+        incr("incr"),
+        zadd("plain"),
+        zexp_add("zexp"),
+        check("ZRL.CHECK", "sliding", UNREACHED, &[]),
+        check("ZRL.CHECK LEAKY", "leaky", UNREACHED, &["LEAKY"]),
+        lua_log(scripts, "log", UNREACHED),
+    ];
+    subjects.map(|fill| Grown { fill, also: None }).into()
+}
+
+/// What a limit may be made of.
+pub fn limits(scripts: &Scripts, abilities: &Abilities) -> Vec<Subject> {
+    let mut subjects = vec![
+        incr("incr"),
+        zadd("zadd"),
+        check("ZRL.CHECK", "sliding", ALLOWED, &[]),
+        check("ZRL.CHECK FIXED", "fixed", ALLOWED, &["FIXED"]),
+        check("ZRL.CHECK LEAKY", "leaky", ALLOWED, &["LEAKY"]),
+        lua_log(scripts, "log", ALLOWED),
+        multi_log("multi", ALLOWED),
+        lua_gcra(scripts, "gcra", ALLOWED),
+    ];
+    if abilities.has_cell {
+        subjects.push(redis_cell("cell", ALLOWED));
+    }
+    subjects
+}
+
+/// What a limit may be made of that is used up.
+pub fn used_up(scripts: &Scripts) -> Vec<Subject> {
+    vec![
+        check("ZRL.CHECK", "sliding", TAKEN, &[]),
+        check("ZRL.CHECK EXACT", "exact", TAKEN, &["EXACT"]),
+        check("ZRL.CHECK LEAKY", "leaky", TAKEN, &["LEAKY"]),
+        lua_log(scripts, "log", TAKEN),
+    ]
+}
+
+/// What an expiring set may be made of.
+pub fn expiring(scripts: &Scripts, abilities: &Abilities) -> Vec<Subject> {
+    let mut subjects = vec![zadd("plain"), zexp_add("zexp"), lua_trim_add(scripts, "trim")];
+    if abilities.has_field_ttls {
+        subjects.push(hsetex("hash"));
+    }
+    subjects
+}
+
+fn allowed(scripts: &Scripts, abilities: &Abilities) -> Contest {
+    Contest {
+        slug: "allowed",
+        title: "A request that a rate limit allows",
+        setting: "limit 100 a minute; a call takes one unit of a random key; every key has been asked before",
+        subjects: limits(scripts, abilities),
+        primings: 1,
+    }
+}
+
+fn denied(scripts: &Scripts, abilities: &Abilities) -> Contest {
+    let mut subjects = vec![
+        incr("full:incr"),
+        check("ZRL.CHECK", "full:sliding", DENIED, &[]),
+        check("ZRL.CHECK FIXED", "full:fixed", DENIED, &["FIXED"]),
+        check("ZRL.CHECK LEAKY", "full:leaky", DENIED, &["LEAKY"]),
+        lua_log(scripts, "full:log", DENIED),
+        lua_gcra(scripts, "full:gcra", DENIED),
+    ];
+    if abilities.has_cell {
+        subjects.push(redis_cell("full:cell", DENIED));
+    }
+    Contest {
+        slug: "denied",
+        title: "A request that a rate limit denies",
+        setting: "limit 5 an hour, used up on every key",
+        subjects,
+        primings: 5,
+    }
+}
+
+fn additions(scripts: &Scripts, abilities: &Abilities) -> Contest {
+    Contest {
+        slug: "additions",
+        title: "A member that expires",
+        setting: "a call adds a new member to a random key, to expire in an hour; every key has members",
+        subjects: expiring(scripts, abilities),
+        primings: 1,
+    }
+}
+
+fn counts(scripts: &Scripts) -> Contest {
+    Contest {
+        slug: "counts",
+        title: "How many members are live",
+        setting: "the keys of the contest before",
+        subjects: vec![zcard("plain"), zexp_card("zexp"), lua_count(scripts, "trim")],
+        primings: 0,
+    }
+}
+
+fn memberships(scripts: &Scripts) -> Contest {
+    let stranger = |mut cmd: Cmd| {
+        cmd.arg("nobody");
+        cmd
+    };
+    Contest {
+        slug: "memberships",
+        title: "Whether a member is live",
+        setting: "the same keys, asked for a member that is not there",
+        subjects: vec![
+            Subject::new(Role::Floor, "ZSCORE", "plain", move |call| stranger(call.on("ZSCORE"))),
+            Subject::new(Role::Ours, "ZEXP.ISMEMBER", "zexp", move |call| stranger(call.on("ZEXP.ISMEMBER"))),
+            Subject::script("Lua ZSCORE", "trim", &scripts.is_member, move |cmd, _| {
+                cmd.arg("nobody");
+            }),
+        ],
+        primings: 0,
+    }
+}
+
+// --- The subjects -------------------------------------------------------------------------------------------------
+
+fn incr(prefix: &'static str) -> Subject {
+    Subject::new(Role::Floor, "INCR", prefix, |call| call.on("INCR"))
+}
+
+fn zadd(prefix: &'static str) -> Subject {
+    Subject::new(Role::Floor, "ZADD", prefix, |call| {
+        let mut cmd = call.on("ZADD");
+        cmd.arg(call.now_ms + WINDOW * 1000).arg(call.member());
+        cmd
+    })
+}
+
+fn zcard(prefix: &'static str) -> Subject {
+    Subject::new(Role::Floor, "ZCARD", prefix, |call| call.on("ZCARD"))
+}
+
+fn check(
+    name: &'static str,
+    prefix: &'static str,
+    Quota(units, window): Quota,
+    options: &'static [&'static str],
+) -> Subject {
+    Subject::new(Role::Ours, name, prefix, move |call| {
+        let mut cmd = call.on("ZRL.CHECK");
+        cmd.arg(units).arg(window).arg(options);
+        cmd
+    })
+}
+
+fn zexp_add(prefix: &'static str) -> Subject {
+    Subject::new(Role::Ours, "ZEXP.ADD", prefix, |call| {
+        let mut cmd = call.on("ZEXP.ADD");
+        cmd.arg(WINDOW).arg(call.member());
+        cmd
+    })
+}
+
+fn zexp_card(prefix: &'static str) -> Subject {
+    Subject::new(Role::Ours, "ZEXP.CARD", prefix, |call| call.on("ZEXP.CARD"))
+}
+
+fn lua_log(scripts: &Scripts, prefix: &'static str, Quota(units, window): Quota) -> Subject {
+    Subject::script("Lua sliding log", prefix, &scripts.log, move |cmd, call| {
+        cmd.arg(units).arg(window * 1000).arg(call.member());
+    })
+}
+
+fn multi_log(prefix: &'static str, Quota(_, window): Quota) -> Subject {
+    let commands = move |call: Call| {
+        let mut trim = call.on("ZREMRANGEBYSCORE");
+        trim.arg("-inf").arg(call.now_ms - window * 1000);
+        let mut add = call.on("ZADD");
+        add.arg(call.now_ms).arg(call.member());
+        let mut expire = call.on("EXPIRE");
+        expire.arg(window);
+        vec![cmd("MULTI"), trim, call.on("ZCARD"), add, expire, cmd("EXEC")]
+    };
+    Subject { name: "MULTI/EXEC log", role: Role::Rival, prefix, commands: Box::new(commands) }
+}
+
+fn lua_gcra(scripts: &Scripts, prefix: &'static str, Quota(units, window): Quota) -> Subject {
+    Subject::script("Lua GCRA", prefix, &scripts.gcra, move |cmd, _| {
+        cmd.arg(units).arg(window);
+    })
+}
+
+fn redis_cell(prefix: &'static str, Quota(units, window): Quota) -> Subject {
+    Subject::new(Role::Rival, "redis-cell", prefix, move |call| {
+        let mut cmd = call.on("CL.THROTTLE");
+        // The burst is the limit, less the one that is always there.
+        cmd.arg(units - 1).arg(units).arg(window);
+        cmd
+    })
+}
+
+fn lua_trim_add(scripts: &Scripts, prefix: &'static str) -> Subject {
+    Subject::script("Lua trim + add", prefix, &scripts.trim_add, |cmd, call| {
+        cmd.arg(WINDOW * 1000).arg(call.member());
+    })
+}
+
+fn lua_count(scripts: &Scripts, prefix: &'static str) -> Subject {
+    Subject::script("Lua ZCOUNT", prefix, &scripts.count, |_, _| {})
+}
+
+fn hsetex(prefix: &'static str) -> Subject {
+    Subject::new(Role::Rival, "HSETEX (hash field TTL)", prefix, |call| {
+        let mut cmd = call.on("HSETEX");
+        cmd.arg("EX").arg(WINDOW).arg(&["FIELDS", "1"]).arg(call.member()).arg("1");
+        cmd
+    })
+}
+
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    u64::try_from(since.as_millis()).expect("a time of this age")
+}

@@ -1,0 +1,240 @@
+//! Every command beside its rivals, on one server, in one run: `make bench`.
+//!
+//! Machines are noisy, so nothing here is measured alone. The subjects of a contest take turns, a slice of load each, for
+//! several rounds; what is told is the median of the rounds, and of the ratios round by round.
+//!
+//! | variable | meaning |
+//! |---|---|
+//! | `CELL` | path of `libredis_cell.so`: redis-cell takes part |
+//! | `KEYS`, `REQUESTS`, `ROUNDS` | size of the contests (100,000, 100,000, 7) |
+//! | `LARGEST` | where the growth tables end (1,000,000) |
+//! | `OUT` | folder for the report and its pictures; without it they are only printed |
+
+#[path = "../../tests/support/mod.rs"]
+#[allow(dead_code, unused_imports, unused_macros)]
+mod support;
+
+mod contests;
+mod growth;
+mod load;
+mod memory;
+mod picture;
+mod report;
+mod stats;
+
+use contests::{Abilities, Contest, Scripts, Subject};
+use indicatif::{ProgressBar, ProgressStyle};
+use load::{Connection, Request, flood, ping_pong};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use stats::Watch;
+use std::path::PathBuf;
+use support::Server;
+
+/// Commands sent at once where commands are pipelined.
+const PIPELINE: usize = 32;
+/// Connections of the pipelined load, and of the load without.
+const CONNECTIONS: usize = 16;
+const LONE_CONNECTIONS: usize = 50;
+
+/// How much is measured.
+struct Size {
+    keys: usize,
+    requests: usize,
+    rounds: usize,
+    largest: usize,
+}
+
+impl Size {
+    fn from_environment() -> Size {
+        let number = |name: &str, default| match std::env::var(name) {
+            Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name} must be a number: {text}")),
+            Err(_) => default,
+        };
+        Size {
+            keys: number("KEYS", 100_000),
+            requests: number("REQUESTS", 100_000),
+            rounds: number("ROUNDS", 7),
+            largest: number("LARGEST", 1_000_000),
+        }
+    }
+
+    fn describe(&self) -> String {
+        let Size { keys, requests, rounds, .. } = self;
+        format!(
+            "{keys} keys, {rounds} rounds of {requests} requests; pipelined: {PIPELINE} requests at a time on each of \
+             {CONNECTIONS} connections; not pipelined: on {LONE_CONNECTIONS} connections; p50 and p99: on one."
+        )
+    }
+}
+
+/// The server under load, and all that is needed to load it.
+pub struct Bench {
+    pub con: redis::Connection,
+    pipelined: Vec<Connection>,
+    lone: Vec<Connection>,
+    generator: StdRng,
+    unique: u64,
+    bar: ProgressBar,
+}
+
+/// What a round showed of a subject.
+pub struct Round {
+    pub pipelined_per_second: f64,
+    pub per_second: f64,
+    /// Sorted, µs.
+    pub latencies: Vec<f64>,
+    /// µs within commands, a request.
+    pub in_command: f64,
+    /// µs of CPU time of the server's main thread, a request.
+    pub cpu: f64,
+}
+
+fn main() {
+    let size = Size::from_environment();
+    let cell = std::env::var("CELL").ok();
+    let server = match &cell {
+        Some(path) => Server::builder().config(&format!("loadmodule {path}")).start(),
+        None => Server::start(),
+    };
+    let mut bench = Bench::new(&server);
+    let abilities = Abilities { has_cell: cell.is_some(), has_field_ttls: bench.knows("HSETEX") };
+    let scripts = Scripts::load(&mut bench.con);
+    let contests = contests::all(&scripts, &abilities);
+
+    let results = contests.iter().map(|contest| bench.hold(contest, &size)).collect();
+    let growths = growth::measure(&mut bench, &scripts, size.largest);
+    let memories = memory::measure(&mut bench, &scripts, &abilities, size.keys);
+    bench.bar.finish_and_clear();
+
+    let report = report::Report {
+        server: stats::describe(&mut bench.con),
+        size: size.describe(),
+        contests: &contests,
+        results,
+        growths,
+        memories,
+    };
+    println!("{}", report.text());
+    if let Some(folder) = std::env::var_os("OUT").map(PathBuf::from) {
+        report.write(&folder).expect("the report is written");
+        println!("Written to {}.", folder.display());
+    }
+}
+
+impl Bench {
+    fn new(server: &Server) -> Bench {
+        let (host, port) = server.address();
+        let client = redis::Client::open(format!("redis://{host}:{port}/")).expect("an address");
+        let open = |count| (0..count).map(|_| Connection::open((host, port))).collect();
+        let style = ProgressStyle::with_template("{elapsed_precise} [{bar:40}] {pos}/{len} {msg}").expect("a template");
+        Bench {
+            con: client.get_connection().expect("the server accepts"),
+            pipelined: open(CONNECTIONS),
+            lone: open(LONE_CONNECTIONS),
+            generator: StdRng::seed_from_u64(1),
+            unique: 0,
+            bar: ProgressBar::new(0).with_style(style),
+        }
+    }
+
+    fn knows(&mut self, command: &str) -> bool {
+        let known: redis::Value =
+            redis::cmd("COMMAND").arg("INFO").arg(command).query(&mut self.con).expect("COMMAND INFO");
+        matches!(known, redis::Value::Array(infos) if matches!(infos[..], [redis::Value::Array(_)]))
+    }
+
+    /// So many more steps are to come.
+    pub fn expect(&self, steps: usize) {
+        self.bar.inc_length(steps as u64);
+    }
+
+    /// Begins a step.
+    pub fn step(&self, what: String) {
+        self.bar.inc(1);
+        self.bar.set_message(what);
+    }
+
+    pub fn flush(&mut self) {
+        redis::cmd("FLUSHALL").arg("SYNC").exec(&mut self.con).expect("FLUSHALL");
+    }
+
+    /// One request for each key.
+    pub fn each(&mut self, subject: &Subject, keys: usize) -> Vec<Request> {
+        (0..keys).map(|key| subject.request(key, self.unique())).collect()
+    }
+
+    /// Calls a subject on each of its keys, that often.
+    pub fn fill(&mut self, subject: &Subject, keys: usize, times: usize) {
+        // Not all at once: a million prepared requests take more memory than the keys that they make.
+        const AT_ONCE: usize = 100_000;
+        let rounds = (AT_ONCE / keys).clamp(1, times);
+        for done in (0..times).step_by(rounds) {
+            let requests: Vec<_> = (done..times.min(done + rounds)).flat_map(|_| self.each(subject, keys)).collect();
+            self.send(&requests);
+        }
+    }
+
+    /// Requests for random keys.
+    pub fn random(&mut self, subject: &Subject, keys: usize, count: usize) -> Vec<Request> {
+        (0..count)
+            .map(|_| {
+                let key = self.generator.random_range(0..keys);
+                subject.request(key, self.unique())
+            })
+            .collect()
+    }
+
+    fn unique(&mut self) -> u64 {
+        self.unique += 1;
+        self.unique
+    }
+
+    /// Sends requests as fast as can be; µs within commands, a request.
+    pub fn send(&mut self, requests: &[Request]) -> f64 {
+        let watch = Watch::start(&mut self.con);
+        flood(&mut self.pipelined, requests, PIPELINE);
+        watch.stop(&mut self.con, requests.len()).in_command
+    }
+
+    /// A contest: the rounds of each subject.
+    fn hold(&mut self, contest: &Contest, size: &Size) -> Vec<Vec<Round>> {
+        self.expect(contest.subjects.len() * (size.rounds + 1));
+        for subject in &contest.subjects {
+            self.step(format!("{}: preparing {}", contest.slug, subject.name));
+            if contest.primings > 0 {
+                self.fill(subject, size.keys, contest.primings);
+            }
+        }
+        let mut results: Vec<Vec<Round>> = contest.subjects.iter().map(|_| Vec::new()).collect();
+        for _ in 0..size.rounds {
+            for (subject, rounds) in contest.subjects.iter().zip(&mut results) {
+                self.step(format!("{}: {}", contest.slug, subject.name));
+                rounds.push(self.round(subject, size));
+            }
+        }
+        results
+    }
+
+    fn round(&mut self, subject: &Subject, size: &Size) -> Round {
+        let requests = self.random(subject, size.keys, size.requests);
+        let watch = Watch::start(&mut self.con);
+        let taken = flood(&mut self.pipelined, &requests, PIPELINE);
+        let cost = watch.stop(&mut self.con, requests.len());
+
+        let alone = self.random(subject, size.keys, size.requests / 5);
+        let alone_taken = flood(&mut self.lone, &alone, 1);
+
+        let pings = self.random(subject, size.keys, size.requests / 50);
+        let mut latencies: Vec<f64> =
+            ping_pong(&mut self.lone[0], &pings).iter().map(|taken| taken.as_secs_f64() * 1e6).collect();
+        latencies.sort_by(f64::total_cmp);
+        Round {
+            pipelined_per_second: requests.len() as f64 / taken.as_secs_f64(),
+            per_second: alone.len() as f64 / alone_taken.as_secs_f64(),
+            latencies,
+            in_command: cost.in_command,
+            cpu: cost.cpu,
+        }
+    }
+}
