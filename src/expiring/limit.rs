@@ -4,7 +4,7 @@ use super::timed_set::{Member, TimedSet};
 use crate::error::Error;
 use crate::model::limit::leaky::{Bucket, Level};
 use crate::model::limit::window::{Entry, Ledger, Run};
-use crate::model::limit::{self, Change, Foreign, Rewrite};
+use crate::model::limit::{self, Assessed, Change, Foreign, Rewrite};
 use crate::model::marker::{Kind, TOLERANCE};
 use crate::model::time::{self, Millis};
 use crate::server::key::{Key, Mode};
@@ -43,22 +43,29 @@ impl<'a> LimitSet<'a> {
         .map(LimitSet)
     }
 
-    /// Writes a change, and lets some of the dead entries go when many must have gathered: when there are more entries
-    /// than `live`, an estimate of those that count.
-    pub fn apply(&mut self, now: Millis, change: Change, live: u64) {
-        let replaced: Vec<_> = match change.replaces_from {
-            Some(from) => self.0.range(Bound::From(from), f64::INFINITY).map(|element| element.member).collect(),
-            None => Vec::new(),
-        };
-        let keeps = |member: &OwnedStr| member.bytes() == change.member.as_bytes();
-        let gone = replaced.into_iter().filter(|member| !keeps(member)).collect::<Vec<_>>();
+    /// Writes a change that `assessed` comes to, and lets some of the dead entries go when many must have gathered.
+    pub fn apply(&mut self, now: Millis, change: Change, assessed: &Assessed) {
+        self.0.holds_for(assessed.window());
+        let gone = self.replaced_by(&change);
         self.0.put(Member::Ours(OwnedStr::new(change.member.as_bytes())), change.score);
         for member in gone {
             self.0.remove(Member::Ours(member));
         }
-        if self.0.len() >= live.saturating_add(TRIM_FROM) {
+        if self.0.len() >= assessed.live_entries().saturating_add(TRIM_FROM) {
             self.0.trim(now, TRIM_MOST);
         }
+    }
+
+    /// The members that a change does away with.
+    fn replaced_by(&mut self, change: &Change) -> Vec<OwnedStr> {
+        let keeps = |member: &OwnedStr| member.bytes() == change.member.as_bytes();
+        let Some(from) = change.replaces_from else { return Vec::new() };
+        // A bucket that fills up further keeps its one entry, and that entry its member.
+        if self.0.len() == 1 && self.0.last().is_some_and(|last| keeps(&last.member)) {
+            return Vec::new();
+        }
+        let members = self.0.range(Bound::From(from), f64::INFINITY).map(|element| element.member);
+        members.filter(|member| !keeps(member)).collect()
     }
 
     /// Writes entries anew.
@@ -136,8 +143,7 @@ impl Ledger for LimitSet<'_> {
         if self.0.len() <= 1 {
             return Ok(self.last()?.filter(|last| last.at >= at));
         }
-        let element = self.0.range(Bound::From(time::to_score(at)), f64::INFINITY).next();
-        element.as_ref().map(entry).transpose()
+        self.0.first(Bound::From(time::to_score(at))).as_ref().map(entry).transpose()
     }
 
     fn last(&mut self) -> Result<Option<Entry>, Foreign> {

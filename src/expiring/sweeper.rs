@@ -239,7 +239,7 @@ fn heal_set(ctx: Context<'_>, place: &Place) -> Result<(), Error> {
     let name = OwnedStr::new(&place.key);
     let mut set = TimedSet::to_sweep(ctx, name.as_str(), true)?;
     let next = set.lowest().map(visit_at);
-    let is_past = set.highest().and_then(|highest| Kind::Expiring.ttl(highest)).is_some_and(|ttl| ttl <= ctx.now());
+    let is_past = set.highest().and_then(|highest| Kind::Expiring.ttl(highest, 0)).is_some_and(|ttl| ttl <= ctx.now());
     if !is_past {
         set.commit();
     }

@@ -8,6 +8,7 @@ use crate::server::context::EventClass;
 use crate::server::key::{Key, Mode};
 use crate::server::zset::{Bound, Element, Range, SortedSet};
 use crate::server::{Context, OwnedStr, Str};
+use smallvec::SmallVec;
 
 /// How many members are removed between two looks at the clock: some 20 to 50 µs worth.
 const CHUNK: u64 = 64;
@@ -40,7 +41,9 @@ pub struct TimedSet<'a> {
     /// The member with the highest score and the TTL, both as they were when the key was opened.
     last: Option<Element>,
     ttl: Option<Millis>,
-    put: Vec<(Member<'a>, f64)>,
+    /// For how long the set holds things: see [`Kind::ttl`].
+    span: Millis,
+    put: SmallVec<[(Member<'a>, f64); 1]>,
     removed: Vec<Member<'a>>,
     trimmed: i64,
 }
@@ -68,7 +71,7 @@ impl<'a> TimedSet<'a> {
                 Kind::Limit => Error::NotLimit,
             });
         }
-        Ok(TimedSet { ctx, name, kind, set, last, ttl, put: Vec::new(), removed: Vec::new(), trimmed: 0 })
+        Ok(TimedSet { ctx, name, kind, set, last, ttl, span: 0, put: SmallVec::new(), removed: Vec::new(), trimmed: 0 })
     }
 
     /// Opens an expiring set. Two kinds of sets are accepted although their TTL is off: those of which it is known that
@@ -91,7 +94,7 @@ impl<'a> TimedSet<'a> {
     /// (`is_touched`). Unlike a command, the sweeper does not know what a key is meant to be, and so takes nothing on trust.
     pub fn to_sweep(ctx: Context<'a>, name: Str<'a>, is_touched: bool) -> Result<TimedSet<'a>, Error> {
         TimedSet::open(ctx, name, Mode::Write, Kind::Expiring, |_, highest, ttl| {
-            is_touched && ttl.is_some() && Kind::Expiring.ttl(highest).is_some()
+            is_touched && ttl.is_some() && Kind::Expiring.ttl(highest, 0).is_some()
         })
     }
 
@@ -112,7 +115,12 @@ impl<'a> TimedSet<'a> {
 
     /// The lowest score.
     pub fn lowest(&mut self) -> Option<f64> {
-        self.set.first(Bound::From(f64::NEG_INFINITY)).map(|first| first.score)
+        self.first(Bound::From(f64::NEG_INFINITY)).map(|first| first.score)
+    }
+
+    /// The member with the lowest score within the bound.
+    pub(super) fn first(&mut self, from: Bound) -> Option<Element> {
+        self.set.first(from)
     }
 
     /// The member that had the highest score when the key was opened.
@@ -150,7 +158,7 @@ impl<'a> TimedSet<'a> {
         if self.highest().is_none_or(|highest| highest <= now_score) {
             return (self, 0);
         }
-        if self.set.first(Bound::From(f64::NEG_INFINITY)).is_some_and(|first| first.score > now_score) {
+        if self.lowest().is_some_and(|lowest| lowest > now_score) {
             let count = self.len();
             return (self, count);
         }
@@ -161,11 +169,16 @@ impl<'a> TimedSet<'a> {
 
     /// Closes the key, runs `while_closed`, and opens it again.
     fn reopen<T>(self, mode: Mode, while_closed: impl FnOnce() -> T) -> (TimedSet<'a>, T) {
-        let TimedSet { ctx, name, kind, set, last, ttl, put, removed, trimmed } = self;
+        let TimedSet { ctx, name, kind, set, last, ttl, span, put, removed, trimmed } = self;
         drop(set);
         let result = while_closed();
         let set = SortedSet::new(Key::open(ctx, name, mode)).expect("nothing ran in between that changes the key");
-        (TimedSet { ctx, name, kind, set, last, ttl, put, removed, trimmed }, result)
+        (TimedSet { ctx, name, kind, set, last, ttl, span, put, removed, trimmed }, result)
+    }
+
+    /// Lets the marker of a set that holds things for `span` be set seldom.
+    pub(super) fn holds_for(&mut self, span: Millis) {
+        self.span = span;
     }
 
     fn is_unchanged(&self) -> bool {
@@ -227,8 +240,8 @@ impl<'a> TimedSet<'a> {
     /// Makes the changes whole: the marker is set again where it is off, and what was done goes to the replicas, to the
     /// AOF, to WATCH and client-side caching, and to those who listen for events. Without a change, nothing of this.
     pub fn commit(mut self) {
-        let marker = self.highest_now().and_then(|highest| self.kind.ttl(highest));
-        let expires = marker.filter(|&marker| Some(marker) != self.ttl_now());
+        let off = self.highest_now().filter(|&highest| !self.kind.holds(highest, self.ttl_now()));
+        let expires = off.and_then(|highest| self.kind.ttl(highest, self.span));
         if let Some(marker) = expires {
             self.set.key_mut().expire_at(marker);
         }
@@ -291,8 +304,8 @@ impl Effects<'_, '_> {
     /// TTL, on the way.
     fn replicate(&self) {
         if !self.put.is_empty() {
-            let scores: Vec<_> = self.put.iter().map(|(_, score)| score_text(*score)).collect();
-            let mut arguments = Vec::with_capacity(1 + 2 * scores.len());
+            let scores: SmallVec<[_; 1]> = self.put.iter().map(|(_, score)| score_text(*score)).collect();
+            let mut arguments: SmallVec<[_; 3]> = SmallVec::with_capacity(1 + 2 * scores.len());
             arguments.push(self.name);
             for ((member, _), score) in self.put.iter().zip(&scores) {
                 arguments.extend([score.as_str(), member.as_str()]);

@@ -98,7 +98,7 @@ impl<'a> SortedSet<'a> {
 
     /// The first member within the range. O(log N).
     pub fn first(&mut self, from: Bound) -> Option<Element> {
-        self.range(from, f64::INFINITY).next()
+        self.range(from, f64::INFINITY).here()
     }
 
     /// The members from one score to another (inclusive), lowest first. O(log N), and O(1) a step.
@@ -127,10 +127,9 @@ impl Range<'_, '_> {
     }
 }
 
-impl Iterator for Range<'_, '_> {
-    type Item = Element;
-
-    fn next(&mut self) -> Option<Element> {
+impl Range<'_, '_> {
+    /// The element at which the iterator stands, unless that is the end.
+    fn here(&mut self) -> Option<Element> {
         if self.set.is_empty() {
             return None;
         }
@@ -139,7 +138,15 @@ impl Iterator for Range<'_, '_> {
         if unsafe { api!(RedisModule_ZsetRangeEndReached(self.set.0.as_ptr())) } != 0 {
             return None;
         }
-        let element = self.current()?;
+        self.current()
+    }
+}
+
+impl Iterator for Range<'_, '_> {
+    type Item = Element;
+
+    fn next(&mut self) -> Option<Element> {
+        let element = self.here()?;
         // SAFETY: the handle is open and its iterator stands on an element.
         unsafe { api!(RedisModule_ZsetRangeNext(self.set.0.as_ptr())) };
         Some(element)

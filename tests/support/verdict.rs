@@ -76,4 +76,13 @@ impl Client {
         }
         entries
     }
+
+    /// Checks that a key bears the TTL of a limit: a whole second and 1 ms, after the last entry, by 21 s at the most.
+    #[track_caller]
+    pub fn assert_limit(&mut self, key: &str) {
+        let last = self.entries(key).last().expect("an entry").2;
+        let ttl = self.int(&format!("PEXPIRETIME {key}"));
+        assert_eq!(ttl % 1000, 1, "{ttl}");
+        assert!((last + 1..=last + 21_000).contains(&ttl), "{ttl}, the last entry at {last}");
+    }
 }

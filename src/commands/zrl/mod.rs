@@ -123,7 +123,7 @@ impl<'a> Request<'a> {
 fn charge(limit: &mut LimitSet<'_>, assessed: &Assessed, now: Millis) -> Verdict {
     let (verdict, change) = assessed.charge();
     if let Some(change) = change {
-        limit.apply(now, change, assessed.live_entries());
+        limit.apply(now, change, assessed);
     }
     verdict
 }
@@ -131,7 +131,7 @@ fn charge(limit: &mut LimitSet<'_>, assessed: &Assessed, now: Millis) -> Verdict
 /// Takes nothing, and writes nothing but what is owed.
 fn refuse(limit: &mut LimitSet<'_>, assessed: &Assessed, now: Millis) -> Verdict {
     if let Some(change) = assessed.settlement() {
-        limit.apply(now, change, assessed.live_entries());
+        limit.apply(now, change, assessed);
     }
     assessed.verdict()
 }

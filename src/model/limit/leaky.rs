@@ -189,6 +189,11 @@ impl Assessed {
         self.parts + i128::from(self.cost) * self.per()
     }
 
+    /// See [`super::Assessed::window`]: a full bucket drains in so long.
+    pub fn window(&self) -> Millis {
+        self.wait_to_drain(self.room())
+    }
+
     /// See [`super::Assessed::verdict`].
     pub fn verdict(&self) -> Verdict {
         let retry_after = match self.parts_after() - self.room() {

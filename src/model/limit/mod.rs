@@ -167,6 +167,14 @@ impl Assessed {
         }
     }
 
+    /// For how long units are held, at the most.
+    pub fn window(&self) -> Millis {
+        match self {
+            Assessed::Window(assessed) => assessed.window(),
+            Assessed::Leaky(assessed) => assessed.window(),
+        }
+    }
+
     /// How many entries count once the units are taken, at the most, as long as one policy wrote them.
     pub fn live_entries(&self) -> u64 {
         match self {

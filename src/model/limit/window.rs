@@ -184,6 +184,11 @@ pub(super) fn refund(
 }
 
 impl Assessed {
+    /// See [`super::Assessed::window`].
+    pub fn window(&self) -> Millis {
+        self.policy.window
+    }
+
     /// An upper bound of the live entries after the call's units have been taken.
     pub fn live_entries(&self) -> u64 {
         self.policy.most_entries(self.in_use.saturating_add(self.cost))
