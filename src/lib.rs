@@ -85,6 +85,7 @@ fn register(ctx: Context<'_>, arguments: &[RedisString]) -> Result<(), String> {
     if let Some(function) = server::missing() {
         return Err(format!("Redis 7.0.5 or later, or Valkey, is needed: this server lacks {function}"));
     }
+    server::product::find_out(ctx);
     server::log_panics();
     command::set_options(ctx);
     let refused = |command::Refused(name)| format!("the server refused the command {}", name.to_string_lossy());

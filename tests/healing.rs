@@ -175,6 +175,25 @@ fn a_set_renamed_or_moved_at_once_is_healed_where_it_is_now() {
     }
 }
 
+/// In a transaction Valkey 9.1 does not tell modules the database of a key that comes from another one.
+#[test]
+fn a_set_changed_in_another_database_of_a_transaction_is_healed_there() {
+    let (_server, mut c) = start();
+    c.run("MULTI");
+    for (database, key) in [(0, "a"), (3, "b"), (7, "c")] {
+        c.run(&format!("SELECT {database}"));
+        c.run(&format!("ZEXP.ADD {key} AT {FAR}ms x"));
+        c.run(&format!("ZADD {key} {} later", FAR + 9000));
+    }
+    c.run("MOVE c 9");
+    c.run("SELECT 0");
+    c.run("EXEC");
+    for (database, key) in [(0, "a"), (3, "b"), (9, "c")] {
+        c.run(&format!("SELECT {database}"));
+        assert_healed(&mut c, key, FAR + 9000);
+    }
+}
+
 #[test]
 fn a_set_copied_at_once_is_healed_and_so_is_its_copy() {
     let (_server, mut c) = start();

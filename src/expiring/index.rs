@@ -193,10 +193,14 @@ impl Index {
             *self = Index::default();
             return;
         };
-        let is_there = |tracked: &Option<Tracked>| tracked.as_ref().is_some_and(|t| t.place.database == database);
-        let there: Vec<Place> =
-            self.slots.iter().filter(|slot| is_there(slot)).flatten().map(|tracked| tracked.place.clone()).collect();
-        for Place { database, key } in there {
+        self.forget_where(|place| place.database == database);
+    }
+
+    /// Forgets the sets at some places. O(number of sets).
+    pub fn forget_where(&mut self, is_meant: impl Fn(&Place) -> bool) {
+        let places = self.slots.iter().flatten().map(|tracked| &tracked.place);
+        let meant: Vec<Place> = places.filter(|place| is_meant(place)).cloned().collect();
+        for Place { database, key } in meant {
             self.forget(database, &key);
         }
     }

@@ -18,6 +18,7 @@ use crate::model::time::{self, Millis};
 use crate::server::context::{self, EventClass};
 use crate::server::key::{Key, Mode};
 use crate::server::shared::Shared;
+use crate::server::slots::{self, Range};
 use crate::server::timer::{Task, Timer};
 use crate::server::zset::SortedSet;
 use crate::server::{Context, OwnedStr, Str};
@@ -55,6 +56,8 @@ struct Sweeper {
     patrol: Patrol,
     /// The TTL of a set that left its place touched and not yet healed: by it the set is known at its new place.
     leaving: Option<Millis>,
+    /// Slots whose keys are still arriving: sets in them are not ours yet, and not in the index.
+    arriving: Vec<Range>,
     /// The set whose last visit could not finish, and how many dead members were left.
     unfinished: Option<(Place, u64)>,
     figures: Figures,
@@ -154,8 +157,8 @@ pub(super) fn is_unhealed(ctx: Context<'_>, ttl: Option<Millis>) -> bool {
 }
 
 /// Notes that the marker of a set that is ours beyond doubt is off, and has to be set again.
-pub(super) fn heal(ctx: Context<'_>, name: Str<'_>) {
-    change(ctx, |index, database| {
+pub(super) fn heal(ctx: Context<'_>, database: i32, name: Str<'_>) {
+    change(ctx, |index, _| {
         if !index.touch(database, name.bytes(), None) {
             index.track(database, name.bytes(), NEVER);
             index.touch(database, name.bytes(), None);
@@ -184,6 +187,26 @@ pub fn patrol_now(ctx: Context<'_>) {
         sweeper.patrol.hurry();
         sweeper.arm(ctx);
     });
+}
+
+/// Lets the sets in some slots be, whose keys begin to arrive.
+pub(super) fn keep_off(ctx: Context<'_>, slots: &[Range]) {
+    SWEEPER.with(ctx, |Sweeper { arriving, index, .. }| {
+        arriving.extend_from_slice(slots);
+        // There may be entries of sets that once were here.
+        index.forget_where(|place| slots::hold(slots, &place.key));
+    });
+}
+
+/// Whether the key is still arriving.
+pub(super) fn is_arriving(ctx: Context<'_>, name: Str<'_>) -> bool {
+    SWEEPER.with(ctx, |sweeper| slots::hold(&sweeper.arriving, name.bytes()))
+}
+
+/// The keys of some slots have arrived, or will not come. Nothing of them was noted meanwhile: the patrol finds the sets.
+pub(super) fn take_over(ctx: Context<'_>, slots: &[Range]) {
+    SWEEPER.with(ctx, |sweeper| sweeper.arriving.retain(|range| !slots.contains(range)));
+    patrol_now(ctx);
 }
 
 /// The server's housekeeping: sets that plain commands changed get their marker back, the patrol takes a few steps, and what

@@ -85,7 +85,7 @@ impl<'a> TimedSet<'a> {
         })?;
         if mode == Mode::Read && !set.is_marked() {
             // Reads never write; the sweeper sets the marker again.
-            sweeper::heal(ctx, name);
+            sweeper::heal(ctx, ctx.database(), name);
         }
         Ok(set)
     }

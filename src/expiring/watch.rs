@@ -27,7 +27,7 @@ pub struct Watch;
 
 impl Listener for Watch {
     fn on_key(ctx: Context<'_>, event: &KeyEvent<'_>) {
-        if sweeper::is_announcing() {
+        if sweeper::is_announcing() || sweeper::is_arriving(ctx, event.key) {
             return;
         }
         match event.name {
@@ -51,12 +51,14 @@ impl Listener for Watch {
         }
     }
 
-    fn on_server(ctx: Context<'_>, event: ServerEvent) {
+    fn on_server(ctx: Context<'_>, event: ServerEvent<'_>) {
         match event {
             ServerEvent::BecameMaster | ServerEvent::Loaded => sweeper::patrol_now(ctx),
             ServerEvent::BecameReplica => sweeper::stop(ctx),
             ServerEvent::Flushed(database) => sweeper::change(ctx, |index, _| index.forget_database(database)),
             ServerEvent::Swapped(one, other) => sweeper::change(ctx, |index, _| index.swap(one, other)),
+            ServerEvent::SlotsArrive(slots) => sweeper::keep_off(ctx, slots),
+            ServerEvent::SlotsArrived(slots) | ServerEvent::SlotsStayAway(slots) => sweeper::take_over(ctx, slots),
             ServerEvent::Cron => sweeper::on_cron(ctx),
         }
     }
@@ -77,8 +79,11 @@ enum Came {
 /// is none, then somebody has said so (EXPIRE), and it is forgotten.
 fn look(ctx: Context<'_>, name: Str<'_>, came: Came) {
     let now = ctx.now();
-    let Some(mut set) = SortedSet::new(Key::open(ctx, name, Mode::Glance)) else {
-        return sweeper::forget(ctx, name);
+    let key = Key::open(ctx, name, Mode::Glance);
+    // Not the context's: in a transaction, Valkey 9.1 gives the client's for a key that MOVE or COPY took somewhere else.
+    let database = key.database().unwrap_or(ctx.database());
+    let Some(mut set) = SortedSet::new(key) else {
+        return sweeper::change(ctx, |index, _| index.forget(database, name.bytes()));
     };
     let found = next_visit(&mut set);
     let ttl = set.key().expires_at();
@@ -93,8 +98,8 @@ fn look(ctx: Context<'_>, name: Str<'_>, came: Came) {
         _ => false,
     };
     match found {
-        Some(due) => sweeper::change(ctx, |index, database| index.track(database, name.bytes(), due)),
-        None if is_off => sweeper::heal(ctx, name),
-        None => sweeper::forget(ctx, name),
+        Some(due) => sweeper::change(ctx, |index, _| index.track(database, name.bytes(), due)),
+        None if is_off => sweeper::heal(ctx, database, name),
+        None => sweeper::change(ctx, |index, _| index.forget(database, name.bytes())),
     }
 }

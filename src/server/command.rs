@@ -1,6 +1,7 @@
 //! How a command becomes known to the server, with all that clients may ask about it, and how it is entered.
 
 use super::context::Context;
+use super::slots;
 use super::string::Str;
 use crate::error::Error;
 use crate::model::time::digits;
@@ -217,10 +218,11 @@ pub struct Refused(pub &'static CStr);
 /// Tells the server how the module wants to be treated.
 pub fn set_options(ctx: Context<'_>) {
     let options = raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED | raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS;
+    let options = options as c_int | slots::option();
     // SAFETY: the context is valid. The first option means that we signal changed keys ourselves, so that a call which
     // changes nothing breaks nobody's WATCH; the second that we ask for errors while loading (src/server/io.rs), so that
-    // a payload cut short does not end the server.
-    unsafe { api!(RedisModule_SetModuleOptions(ctx.as_ptr(), options as c_int)) };
+    // a payload cut short does not end the server; the third that we let slots be that are still arriving.
+    unsafe { api!(RedisModule_SetModuleOptions(ctx.as_ptr(), options)) };
 }
 
 /// Makes commands known. The server derives their ACL categories read, write, fast and slow from their flags; what the data are

@@ -1,6 +1,8 @@
 //! What the server tells of by itself: keyspace events and server events.
 
 use super::context::Context;
+use super::product::is_valkey;
+use super::slots::{self, Range};
 use super::string::Str;
 use redis_module::raw::{
     self, RedisModuleCtx, RedisModuleEvent, RedisModuleFlushInfo, RedisModuleString, RedisModuleSwapDbInfo,
@@ -18,7 +20,7 @@ pub struct KeyEvent<'a> {
 
 /// A change of the whole server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ServerEvent {
+pub enum ServerEvent<'a> {
     /// This server is a master from now on.
     BecameMaster,
     BecameReplica,
@@ -27,6 +29,12 @@ pub enum ServerEvent {
     /// A database is empty; `None`: all of them.
     Flushed(Option<i32>),
     Swapped(i32, i32),
+    /// The keys of these slots begin to arrive, and are not ours yet.
+    SlotsArrive(&'a [Range]),
+    /// They are ours from now on.
+    SlotsArrived(&'a [Range]),
+    /// They do not come, and have been dropped.
+    SlotsStayAway(&'a [Range]),
     /// The server's housekeeping, `hz` times a second.
     Cron,
 }
@@ -34,7 +42,7 @@ pub enum ServerEvent {
 /// Who listens.
 pub trait Listener {
     fn on_key(ctx: Context<'_>, event: &KeyEvent<'_>);
-    fn on_server(ctx: Context<'_>, event: ServerEvent);
+    fn on_server(ctx: Context<'_>, event: ServerEvent<'_>);
 }
 
 /// Begins to listen, until the module is unloaded.
@@ -45,13 +53,15 @@ pub fn listen<L: Listener>(ctx: Context<'_>) {
         | raw::REDISMODULE_NOTIFY_EVICTED;
     // SAFETY: the context is that of the module's loading; the callback lives as long as the module.
     unsafe { api!(RedisModule_SubscribeToKeyspaceEvents(ctx.as_ptr(), classes, Some(key_event::<L>))) };
-    for id in [
+    let migration = is_valkey().then_some(slots::MIGRATION);
+    let events = [
         raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED,
         raw::REDISMODULE_EVENT_LOADING,
         raw::REDISMODULE_EVENT_FLUSHDB,
         raw::REDISMODULE_EVENT_SWAPDB,
         raw::REDISMODULE_EVENT_CRON_LOOP,
-    ] {
+    ];
+    for id in events.into_iter().chain(migration) {
         let event = RedisModuleEvent { id, dataver: 1 };
         // SAFETY: as above; a server that does not know the event answers an error, and never calls.
         unsafe { api!(RedisModule_SubscribeToServerEvent(ctx.as_ptr(), event, Some(server_event::<L>))) };
@@ -96,6 +106,16 @@ unsafe extern "C" fn server_event<L: Listener>(
             ServerEvent::Swapped(info.dbnum_first, info.dbnum_second)
         }
         (raw::REDISMODULE_EVENT_CRON_LOOP, _) => ServerEvent::Cron,
+        (slots::MIGRATION, detail) => {
+            // SAFETY: the data came with this event, and last as long as this call.
+            let ranges = unsafe { slots::of_event(data) };
+            match detail {
+                slots::IMPORT_STARTED => ServerEvent::SlotsArrive(ranges),
+                slots::IMPORT_COMPLETED => ServerEvent::SlotsArrived(ranges),
+                slots::IMPORT_ABORTED => ServerEvent::SlotsStayAway(ranges),
+                _ => return,
+            }
+        }
         _ => return,
     };
     let _ = catch_unwind(AssertUnwindSafe(|| L::on_server(ctx, event)));

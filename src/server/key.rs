@@ -71,6 +71,13 @@ impl<'a> Key<'a> {
         }
     }
 
+    /// The number of the database the key is in. `None`: opened for reading and not there.
+    pub fn database(&self) -> Option<i32> {
+        let key = self.key?;
+        // SAFETY: the handle is open.
+        Some(unsafe { api!(RedisModule_GetDbIdFromModuleKey(key.as_ptr())) })
+    }
+
     /// When the server removes the key: Unix ms. `None`: never, or the key is not there.
     pub fn expires_at(&self) -> Option<Millis> {
         let key = self.key?;
