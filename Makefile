@@ -9,10 +9,10 @@ SUFFIX     := $(if $(filter Darwin,$(shell uname -s)),dylib,so)
 MODULE     := $(TARGET_DIR)/release/libzeitset.$(SUFFIX)
 
 POSIX_SCRIPTS := scripts/need.sh
-BASH_SCRIPTS  := scripts/run.sh .ci/run
+BASH_SCRIPTS  := scripts/run.sh scripts/matrix.sh .ci/run
 
 .DEFAULT_GOAL := build
-.PHONY: build run test bench lint fmt clean help need-libclang need-redis
+.PHONY: build run test test-matrix bench lint fmt clean help need-libclang need-redis
 
 ## make            build the module: target/release/libzeitset.so
 build: need-libclang
@@ -34,6 +34,10 @@ bench: need-libclang need-redis
 	    $(CARGO) bench --locked --bench $$bench >docs/benchmarks/$$bench.txt || exit 1; \
 	    cat docs/benchmarks/$$bench.txt; \
 	done
+
+## make test-matrix integration tests on Redis 7.0 and 8.0, Valkey 8.1 and 9: Debian's packages, not installed
+test-matrix: need-libclang
+	scripts/matrix.sh "$(TARGET_DIR)/servers"
 
 ## make lint       formatting, clippy and the syntax of the shell scripts
 lint: need-libclang

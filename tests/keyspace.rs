@@ -45,7 +45,10 @@ fn a_copy_and_its_original_are_swept() {
     let (_server, mut c) = start();
     soon(&mut c, "k");
     c.run("ZEXP.ADD replaced 1h x");
-    c.script(&[("COPY k copy", "1"), ("COPY k k DB 9", "1"), ("COPY k replaced REPLACE", "1")]);
+    c.script(&[("COPY k copy", "1"), ("COPY k replaced REPLACE", "1"), ("COPY k k DB 9", "1")]);
+    if c.copy_loses_the_database() {
+        c.run("SELECT 0");
+    }
     for key in ["k", "copy", "replaced"] {
         dies_and_lives(&mut c, key);
     }

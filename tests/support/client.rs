@@ -160,6 +160,19 @@ impl Client {
         self.info(section)[field].parse().expect("a number")
     }
 
+    /// Whether the server is a Valkey older than `version`.
+    pub fn is_valkey_before(&mut self, version: [u32; 3]) -> bool {
+        let info = self.info("server");
+        let numbers = |text: &String| text.split('.').map(|part| part.parse().expect("a number")).collect::<Vec<u32>>();
+        info.get("valkey_version").is_some_and(|text| numbers(text).as_slice() < version.as_slice())
+    }
+
+    /// valkey#4024: where a module listens for events, `COPY ... DB n` leaves the client in database n, and is replicated
+    /// as if it had been sent there.
+    pub fn copy_loses_the_database(&mut self) -> bool {
+        self.is_valkey_before([9, 1, 1])
+    }
+
     /// Everything about `key` and the server that a call which changes nothing leaves as it is.
     pub fn trace(&mut self, key: &str) -> Trace {
         Trace::take(self, key)
