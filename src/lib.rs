@@ -67,7 +67,7 @@ redis_module! {
 /// the module can be unloaded from a running server; the server never lets go of one that has data types of its own.
 fn load(ctx: &redis_module::Context, arguments: &[RedisString]) -> Status {
     let ctx = Context::of(ctx);
-    match register(ctx, arguments) {
+    match server::survive(|| register(ctx, arguments)).unwrap_or_else(|| Err("internal error".into())) {
         Ok(()) => Status::Ok,
         Err(reason) => {
             ctx.log(c"warning", &format!("zeitset: {reason}"));
@@ -96,6 +96,8 @@ fn register(ctx: Context<'_>, arguments: &[RedisString]) -> Result<(), String> {
         }
         command::register(ctx, commands::TYPED, None).map_err(refused)?;
     }
+    #[cfg(feature = "panic-test")]
+    command::register(ctx, server::fault::COMMANDS, None).map_err(refused)?;
     server::info::register::<info::Zeitset>(ctx);
     server::events::listen::<Watch>(ctx);
     // On a running server the data are there already.
@@ -104,7 +106,9 @@ fn register(ctx: Context<'_>, arguments: &[RedisString]) -> Result<(), String> {
 }
 
 fn unload(ctx: &redis_module::Context) -> Status {
-    sweeper::stop(Context::of(ctx));
-    queues::waiting::stop(Context::of(ctx));
+    server::survive(|| {
+        sweeper::stop(Context::of(ctx));
+        queues::waiting::stop(Context::of(ctx));
+    });
     Status::Ok
 }

@@ -8,6 +8,7 @@ mod support;
 mod failover;
 mod healing;
 mod keyspace;
+mod panics;
 mod persistence;
 mod plain_data;
 mod replication;

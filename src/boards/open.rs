@@ -74,6 +74,7 @@ impl<'a> OpenBoard<'a> {
     pub fn commit(self, change: Change, arguments: &[Str<'_>]) {
         let OpenBoard { ctx, name, key } = self;
         drop(key);
+        crate::server::fault!("board-changed");
         tell(ctx, name, change.command(), arguments, change.event());
     }
 }

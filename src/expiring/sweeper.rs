@@ -21,7 +21,7 @@ use crate::server::shared::Shared;
 use crate::server::slots::{self, Range};
 use crate::server::timer::{Task, Timer};
 use crate::server::zset::SortedSet;
-use crate::server::{Context, OwnedStr, Str};
+use crate::server::{Context, OwnedStr, Str, survive};
 use lazy_static::lazy_static;
 use redis_module::RedisLockIndicator;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -101,9 +101,16 @@ pub fn status(holder: impl RedisLockIndicator) -> Status {
 
 /// Runs `announce`, which tells the world of our own changes.
 pub(super) fn while_we_announce(announce: impl FnOnce()) {
+    /// Also after a panic: else we would be deaf to everybody's changes from then on.
+    struct Done;
+    impl Drop for Done {
+        fn drop(&mut self) {
+            ANNOUNCING.store(false, Ordering::Relaxed);
+        }
+    }
     ANNOUNCING.store(true, Ordering::Relaxed);
+    let _done = Done;
     announce();
-    ANNOUNCING.store(false, Ordering::Relaxed);
 }
 
 pub(super) fn is_announcing() -> bool {
@@ -251,7 +258,8 @@ fn heal_touched(ctx: Context<'_>) {
         if !ctx.may_write_by_itself() {
             return;
         }
-        if !ctx.select(place.database) || heal_set(ctx, &place).is_err() {
+        let is_healed = ctx.select(place.database) && matches!(survive(|| heal_set(ctx, &place)), Some(Ok(())));
+        if !is_healed {
             SWEEPER.with(ctx, |sweeper| sweeper.index.forget(place.database, &place.key));
         }
     }
@@ -259,6 +267,7 @@ fn heal_touched(ctx: Context<'_>) {
 
 /// Sets the marker of a touched set again, and notes when it is next worth a visit.
 fn heal_set(ctx: Context<'_>, place: &Place) -> Result<(), Error> {
+    crate::server::fault!("heal");
     let name = OwnedStr::new(&place.key);
     let mut set = TimedSet::to_sweep(ctx, name.as_str(), true)?;
     let next = set.lowest().map(visit_at);
@@ -334,12 +343,16 @@ impl Task for Slice {
     fn run(ctx: Context<'_>) {
         // The timer has fired: from here on it is not to be stopped any more.
         SWEEPER.with(ctx, |sweeper| sweeper.timer = None);
+        crate::server::fault!("timer");
         let started = Instant::now();
         let budget = config::slice();
         let is_time_up = || started.elapsed() >= budget;
         if config::sweeps() && ctx.may_write_by_itself() {
             while let Some(place) = next_place(ctx) {
-                visit_set(ctx, &place, is_time_up);
+                if survive(|| visit_set(ctx, &place, is_time_up)).is_none() {
+                    // The others must not wait for one that we cannot deal with; the patrol will come by it again.
+                    SWEEPER.with(ctx, |sweeper| sweeper.index.forget(place.database, &place.key));
+                }
                 if is_time_up() {
                     break;
                 }
@@ -384,6 +397,7 @@ fn next_place(ctx: Context<'_>) -> Option<Place> {
 
 /// Deletes what has expired in one set, and notes when to come again.
 fn visit_set(ctx: Context<'_>, place: &Place, is_time_up: impl Fn() -> bool) {
+    crate::server::fault!("visit");
     let name = OwnedStr::new(&place.key);
     let Visited { next, left } = match ctx.select(place.database) {
         true => sweep_set(ctx, place, name.as_str(), is_time_up).unwrap_or_default(),

@@ -7,7 +7,7 @@ use crate::model::time::{self, Millis};
 use crate::server::context::EventClass;
 use crate::server::key::{Key, Mode};
 use crate::server::zset::{Bound, Element, Range, SortedSet};
-use crate::server::{Context, OwnedStr, Str};
+use crate::server::{Context, OwnedStr, Str, survive};
 use smallvec::SmallVec;
 
 /// How many members are removed between two looks at the clock: some 20 to 50 µs worth.
@@ -46,6 +46,35 @@ pub struct TimedSet<'a> {
     put: SmallVec<[(Member<'a>, f64); 1]>,
     removed: Vec<Member<'a>>,
     trimmed: i64,
+    /// Behind the set: dropped when that is closed.
+    pending: Pending<'a>,
+}
+
+/// What is left of a set that was changed, after a panic before its marker was set again.
+struct Pending<'a> {
+    ctx: Context<'a>,
+    name: Str<'a>,
+    kind: Kind,
+    is_changed: bool,
+}
+
+impl Drop for Pending<'_> {
+    /// Without the marker the set would belong to nobody from now on.
+    fn drop(&mut self) {
+        if !self.is_changed || !std::thread::panicking() {
+            return;
+        }
+        survive(|| {
+            let Some(mut set) = SortedSet::new(Key::open(self.ctx, self.name, Mode::Write)) else { return };
+            if let Some(marker) = set.last().and_then(|last| self.kind.ttl(last.score, 0)) {
+                set.key_mut().expire_at(marker);
+            }
+            drop(set);
+            if self.kind == Kind::Expiring {
+                sweeper::heal(self.ctx, self.ctx.database(), self.name);
+            }
+        });
+    }
 }
 
 impl<'a> TimedSet<'a> {
@@ -71,7 +100,9 @@ impl<'a> TimedSet<'a> {
                 Kind::Limit => Error::NotLimit,
             });
         }
-        Ok(TimedSet { ctx, name, kind, set, last, ttl, span: 0, put: SmallVec::new(), removed: Vec::new(), trimmed: 0 })
+        let pending = Pending { ctx, name, kind, is_changed: false };
+        let (put, removed) = (SmallVec::new(), Vec::new());
+        Ok(TimedSet { ctx, name, kind, set, last, ttl, span: 0, put, removed, trimmed: 0, pending })
     }
 
     /// Opens an expiring set. Two kinds of sets are accepted although their TTL is off: those of which it is known that
@@ -169,11 +200,11 @@ impl<'a> TimedSet<'a> {
 
     /// Closes the key, runs `while_closed`, and opens it again.
     fn reopen<T>(self, mode: Mode, while_closed: impl FnOnce() -> T) -> (TimedSet<'a>, T) {
-        let TimedSet { ctx, name, kind, set, last, ttl, span, put, removed, trimmed } = self;
+        let TimedSet { ctx, name, kind, set, last, ttl, span, put, removed, trimmed, pending } = self;
         drop(set);
         let result = while_closed();
         let set = SortedSet::new(Key::open(ctx, name, mode)).expect("nothing ran in between that changes the key");
-        (TimedSet { ctx, name, kind, set, last, ttl, span, put, removed, trimmed }, result)
+        (TimedSet { ctx, name, kind, set, last, ttl, span, put, removed, trimmed, pending }, result)
     }
 
     /// Lets the marker of a set that holds things for `span` be set seldom.
@@ -187,14 +218,18 @@ impl<'a> TimedSet<'a> {
 
     /// Sets a member's score. A member may be put or removed once between opening and commit.
     pub fn put(&mut self, member: Member<'a>, score: f64) {
+        self.pending.is_changed = true;
         self.set.put(member.as_str(), score);
         self.put.push((member, score));
+        crate::server::fault!("set-changed");
     }
 
     /// Removes a member.
     pub fn remove(&mut self, member: Member<'a>) {
+        self.pending.is_changed = true;
         self.set.remove(member.as_str());
         self.removed.push(member);
+        crate::server::fault!("set-changed");
     }
 
     /// Removes the whole key, its members freed in the background. To be done when all of them are dead.
@@ -231,6 +266,7 @@ impl<'a> TimedSet<'a> {
     /// Removes members that are dead at `now`, lowest first, `most` of them at the most.
     pub fn trim(&mut self, now: Millis, most: usize) {
         let lowest: Vec<_> = self.set.range(Bound::From(f64::NEG_INFINITY), time::to_score(now)).take(most).collect();
+        self.pending.is_changed |= !lowest.is_empty();
         for element in &lowest {
             self.set.remove(element.member.as_str());
         }
@@ -328,6 +364,7 @@ impl Effects<'_, '_> {
     }
 
     fn announce(&self) {
+        crate::server::fault!("announce");
         self.ctx.signal_modified(self.name);
         if !self.put.is_empty() {
             self.ctx.notify(EventClass::SortedSet, c"zadd", self.name);

@@ -72,6 +72,7 @@ impl<'a> OpenQueue<'a> {
         if self.effects.effects() == 0 {
             return;
         }
+        crate::server::fault!("queue-changed");
         let next = waiting::is_waited_for(self.ctx, self.name).then(|| self.queue().next_wake(now));
         if let Some(new) = self.new.take() {
             self.key.set_value(new);

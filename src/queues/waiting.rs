@@ -17,7 +17,7 @@ use crate::server::blocking::Wait;
 use crate::server::key::Mode;
 use crate::server::shared::Shared;
 use crate::server::timer::{Task, Timer};
-use crate::server::{Context, OwnedStr, Str};
+use crate::server::{Context, OwnedStr, Str, survive};
 use hashbrown::{Equivalent, HashMap};
 use lazy_static::lazy_static;
 use redis_module::RedisLockIndicator;
@@ -206,10 +206,12 @@ impl Task for Alarm {
             }
         });
         for place in due {
-            if ctx.select(place.database) {
-                let name = OwnedStr::new(&place.key);
-                look(ctx, name.as_str(), now);
-            }
+            // One that we cannot deal with must not keep the clients of the others waiting.
+            survive(|| {
+                if ctx.select(place.database) {
+                    look(ctx, OwnedStr::new(&place.key).as_str(), now);
+                }
+            });
         }
         WAITING.with(ctx, |waiting| {
             if waiting.timer.is_none() {
@@ -221,6 +223,7 @@ impl Task for Alarm {
 
 /// Looks at a queue whose moment may have come.
 fn look(ctx: Context<'_>, key: Str<'_>, now: Millis) {
+    crate::server::fault!("look");
     if let Ok(open) = OpenQueue::open(ctx, key, Mode::Glance) {
         let next = open.queue().next_wake(now);
         drop(open);

@@ -5,12 +5,11 @@
 //! asks each whether it can be served now.
 
 use super::context::Context;
+use super::panic::survive;
 use super::string::Str;
-use crate::error::Error;
 use crate::model::time::Millis;
 use redis_module::raw::{self, RedisModuleCtx, RedisModuleString};
 use std::ffi::{c_int, c_longlong, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// What a blocked client waits for.
 pub trait Wait: Sized + 'static {
@@ -85,13 +84,17 @@ unsafe extern "C" fn serve<W: Wait>(
     // SAFETY: the context lasts as long as this call.
     let ctx = unsafe { Context::from_raw(ctx) };
     let Some(key) = key else { return raw::REDISMODULE_ERR as c_int };
-    match catch_unwind(AssertUnwindSafe(|| wait.serve(ctx, key))) {
-        Ok(true) => raw::REDISMODULE_OK as c_int,
-        Ok(false) => raw::REDISMODULE_ERR as c_int,
-        Err(_) => {
-            ctx.reply_error(Error::Internal);
-            raw::REDISMODULE_OK as c_int
-        }
+    let served = ctx.replying(|| {
+        fault!("serve");
+        wait.serve(ctx, key)
+    });
+    if served.is_none() {
+        // As in a command (src/server/command.rs): it may have changed the key and not replicated that.
+        ctx.replicate_whole(key);
+    }
+    match served {
+        Some(false) => raw::REDISMODULE_ERR as c_int,
+        Some(true) | None => raw::REDISMODULE_OK as c_int,
     }
 }
 
@@ -104,9 +107,10 @@ unsafe extern "C" fn time_out<W: Wait>(
     let wait = unsafe { waiting::<W>(ctx) };
     // SAFETY: as in `serve`.
     let ctx = unsafe { Context::from_raw(ctx) };
-    if catch_unwind(AssertUnwindSafe(|| wait.time_out(ctx))).is_err() {
-        ctx.reply_error(Error::Internal);
-    }
+    ctx.replying(|| {
+        fault!("time-out");
+        wait.time_out(ctx);
+    });
     raw::REDISMODULE_OK as c_int
 }
 
@@ -115,5 +119,8 @@ unsafe extern "C" fn end<W: Wait>(ctx: *mut RedisModuleCtx, wait: *mut c_void) {
     let wait = unsafe { Box::from_raw(wait.cast::<W>()) };
     // SAFETY: the context lasts as long as this call.
     let ctx = unsafe { Context::from_raw(ctx) };
-    let _ = catch_unwind(AssertUnwindSafe(|| wait.end(ctx)));
+    survive(|| {
+        fault!("end-of-wait");
+        wait.end(ctx);
+    });
 }

@@ -1,6 +1,8 @@
-//! Commands of the server, for what the module API of sorted sets lacks: counts and ranks.
+//! Commands of the server, for what the module API of sorted sets lacks: counts, ranks, dumps.
 
 use super::context::Context;
+use super::key::{Key, Mode};
+use super::panic::survive;
 use super::string::{OwnedStr, Str};
 use redis_module::raw::RedisModuleCallReply;
 use std::ffi::CStr;
@@ -55,5 +57,27 @@ impl Context<'_> {
         let element = NonNull::new(element)?;
         // SAFETY: `element` is not null; the string is a new one, and ours.
         unsafe { OwnedStr::from_raw(api!(RedisModule_CreateStringFromCallReply(element.as_ptr()))) }
+    }
+
+    /// Replicates a key as it is: for when it may have changed and nobody knows any more what was done. O(N). No handle may be
+    /// open on it.
+    pub(super) fn replicate_whole(self, key: Str<'_>) {
+        survive(|| {
+            let expires_at = Key::open(self, key, Mode::Glance).expires_at().unwrap_or(0);
+            let dump = self.call(c"DUMP", &[key]).and_then(|dump| {
+                // SAFETY: the reply is valid; the string is a new one, and ours, and null where the reply is none.
+                unsafe { OwnedStr::from_raw(api!(RedisModule_CreateStringFromCallReply(dump.0.as_ptr()))) }
+            });
+            match dump {
+                Some(dump) => {
+                    let expires_at = OwnedStr::from_integer(i64::try_from(expires_at).unwrap_or(0));
+                    let [absolute, replace] = [b"ABSTTL".as_slice(), b"REPLACE"].map(OwnedStr::new);
+                    let arguments = [&expires_at, &dump, &absolute, &replace].map(OwnedStr::as_str);
+                    self.replicate(c"RESTORE", &[&[key], &arguments[..]].concat());
+                }
+                None => self.replicate(c"DEL", &[key]),
+            }
+            self.signal_modified(key);
+        });
     }
 }

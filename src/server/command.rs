@@ -1,13 +1,13 @@
 //! How a command becomes known to the server, with all that clients may ask about it, and how it is entered.
 
 use super::context::Context;
+use super::panic::survive;
 use super::slots;
 use super::string::Str;
 use crate::error::Error;
 use crate::model::time::digits;
 use redis_module::raw::{self, RedisModuleCommandArg, RedisModuleCommandKeySpec, RedisModuleCtx, RedisModuleString};
 use std::ffi::{CStr, CString, c_char, c_int};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{null, null_mut};
 
 /// A command: what the server is told of it, and what it does.
@@ -162,8 +162,8 @@ impl Entry {
 
 /// The way from the server into a command, and back with its reply.
 ///
-/// A panic is a defect of ours, not the end of a server that holds other people's data: it is caught here, logged by the
-/// panic hook, and answered as an error.
+/// A panic is caught here, logged by the panic hook, and answered as an error. It may have come between a change and its
+/// replication; so the keys of a writing command then go to the replicas and the AOF as they are.
 unsafe extern "C" fn enter<C: Command>(
     ctx: *mut RedisModuleCtx,
     argv: *mut *mut RedisModuleString,
@@ -176,12 +176,19 @@ unsafe extern "C" fn enter<C: Command>(
     if let Keys::Counted(access) = C::SPEC.keys
         && ctx.asks_for_key_positions()
     {
-        ctx.tell_key_positions(counted_keys(arguments), access);
+        survive(|| ctx.tell_key_positions(counted_keys(arguments), access));
         return raw::REDISMODULE_OK as c_int;
     }
-    let outcome = catch_unwind(AssertUnwindSafe(|| C::run(ctx, arguments)));
-    if let Err(error) = outcome.unwrap_or(Err(Error::Internal)) {
-        ctx.reply_error(error);
+    let outcome = ctx.replying(|| {
+        fault!("command");
+        C::run(ctx, arguments).unwrap_or_else(|error| ctx.reply_error(error));
+    });
+    if outcome.is_none() && C::SPEC.flags.to_bytes().starts_with(b"write") {
+        let keys = match C::SPEC.keys {
+            Keys::First(_) => arguments.get(..1),
+            Keys::Counted(_) => arguments.get(1..).and_then(|rest| rest.get(..counted_keys(arguments))),
+        };
+        keys.unwrap_or_default().iter().for_each(|&key| ctx.replicate_whole(key));
     }
     raw::REDISMODULE_OK as c_int
 }

@@ -3,13 +3,13 @@
 use super::context::Context;
 use super::io::{Digest, Loader, Rewriter, Saver};
 use super::key::Key;
+use super::panic::survive;
 use super::string::Str;
 use crate::error::Error;
 use redis_module::raw::{
     self, RedisModuleDigest, RedisModuleIO, RedisModuleString, RedisModuleType, RedisModuleTypeMethods,
 };
 use std::ffi::{CStr, c_int, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -125,19 +125,10 @@ impl Key<'_> {
     }
 }
 
-/// Runs a callback. What a panic leaves undone cannot be reported to the server; the panic hook has logged it.
-fn guarded<R>(otherwise: R, callback: impl FnOnce() -> R) -> R {
-    catch_unwind(AssertUnwindSafe(callback)).unwrap_or(otherwise)
-}
-
 /// Runs a callback that writes a file. A value cut short would pass for a whole one, and the server has no way to be told of it;
 /// so a panic ends the process, which is nearly always the child that saves, and leaves the former file in its place.
 fn whole(callback: impl FnOnce()) {
-    guarded(Err(()), || {
-        callback();
-        Ok(())
-    })
-    .unwrap_or_else(|()| std::process::abort());
+    survive(callback).unwrap_or_else(|| std::process::abort());
 }
 
 /// # Safety
@@ -154,13 +145,22 @@ fn boxed<T>(value: Option<T>) -> *mut c_void {
 unsafe extern "C" fn load<T: DataType>(io: *mut RedisModuleIO, version: c_int) -> *mut c_void {
     // SAFETY: the server passes the stream of this call.
     let mut from = unsafe { Loader::new(io) };
-    boxed(guarded(None, || T::load(&mut from, version)))
+    boxed(
+        survive(|| {
+            fault!("load");
+            T::load(&mut from, version)
+        })
+        .flatten(),
+    )
 }
 
 unsafe extern "C" fn save<T: DataType>(io: *mut RedisModuleIO, value: *mut c_void) {
     // SAFETY: the server passes the stream of this call and a value of this type.
     let (mut to, value) = unsafe { (Saver::new(io), borrowed::<T>(value)) };
-    whole(|| value.save(&mut to));
+    whole(|| {
+        fault!("save");
+        value.save(&mut to);
+    });
 }
 
 unsafe extern "C" fn rewrite<T: DataType>(io: *mut RedisModuleIO, key: *mut RedisModuleString, value: *mut c_void) {
@@ -169,31 +169,48 @@ unsafe extern "C" fn rewrite<T: DataType>(io: *mut RedisModuleIO, key: *mut Redi
     let Some(key) = key else { return };
     // SAFETY: as above.
     let mut to = unsafe { Rewriter::new(io, key) };
-    whole(|| value.rewrite(&mut to));
+    whole(|| {
+        fault!("rewrite");
+        value.rewrite(&mut to);
+    });
 }
 
 unsafe extern "C" fn digest<T: DataType>(digest: *mut RedisModuleDigest, value: *mut c_void) {
     // SAFETY: the server passes the digest of this call and a value of this type.
     let (mut to, value) = unsafe { (Digest::new(digest), borrowed::<T>(value)) };
-    guarded((), || value.digest(&mut to));
+    survive(|| {
+        fault!("digest");
+        value.digest(&mut to);
+    });
 }
 
 unsafe extern "C" fn memory_usage<T: DataType>(value: *const c_void) -> usize {
     // SAFETY: the server passes a value of this type.
     let value = unsafe { borrowed::<T>(value) };
-    guarded(0, || value.memory_usage())
+    survive(|| {
+        fault!("memory-usage");
+        value.memory_usage()
+    })
+    .unwrap_or(0)
 }
 
 unsafe extern "C" fn free_effort<T: DataType>(_key: *mut RedisModuleString, value: *const c_void) -> usize {
     // SAFETY: the server passes a value of this type.
     let value = unsafe { borrowed::<T>(value) };
-    guarded(1, || value.free_effort())
+    survive(|| {
+        fault!("free-effort");
+        value.free_effort()
+    })
+    .unwrap_or(1)
 }
 
 unsafe extern "C" fn free<T: DataType>(value: *mut c_void) {
     // SAFETY: the server passes a value of this type, made by `Box::into_raw`, and forgets it.
     let value = unsafe { Box::from_raw(value.cast::<T>()) };
-    guarded((), || drop(value));
+    survive(|| {
+        fault!("free");
+        drop(value);
+    });
 }
 
 unsafe extern "C" fn copy<T: DataType>(
@@ -203,5 +220,8 @@ unsafe extern "C" fn copy<T: DataType>(
 ) -> *mut c_void {
     // SAFETY: the server passes a value of this type.
     let value = unsafe { borrowed::<T>(value) };
-    boxed(guarded(None, || Some(value.clone())))
+    boxed(survive(|| {
+        fault!("copy");
+        value.clone()
+    }))
 }

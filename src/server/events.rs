@@ -1,6 +1,7 @@
 //! What the server tells of by itself: keyspace events and server events.
 
 use super::context::Context;
+use super::panic::survive;
 use super::product::is_valkey;
 use super::slots::{self, Range};
 use super::string::Str;
@@ -8,7 +9,6 @@ use redis_module::raw::{
     self, RedisModuleCtx, RedisModuleEvent, RedisModuleFlushInfo, RedisModuleString, RedisModuleSwapDbInfo,
 };
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A change of a key, by whomever.
 pub struct KeyEvent<'a> {
@@ -78,7 +78,10 @@ unsafe extern "C" fn key_event<L: Listener>(
     let (ctx, name, key) = unsafe { (Context::from_raw(ctx), CStr::from_ptr(name), Str::from_raw(key)) };
     if let Some(key) = key {
         let event = KeyEvent { name: name.to_bytes(), key, of_sorted_set: class & raw::REDISMODULE_NOTIFY_ZSET != 0 };
-        let _ = catch_unwind(AssertUnwindSafe(|| L::on_key(ctx, &event)));
+        survive(|| {
+            fault!("key-event");
+            L::on_key(ctx, &event);
+        });
     }
     raw::REDISMODULE_OK as c_int
 }
@@ -118,5 +121,8 @@ unsafe extern "C" fn server_event<L: Listener>(
         }
         _ => return,
     };
-    let _ = catch_unwind(AssertUnwindSafe(|| L::on_server(ctx, event)));
+    survive(|| {
+        fault!("server-event");
+        L::on_server(ctx, event);
+    });
 }

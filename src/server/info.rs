@@ -1,11 +1,11 @@
 //! What the module adds to INFO.
 
 use super::context::Context;
+use super::panic::survive;
 use redis_module::RedisLockIndicator;
 use redis_module::raw::RedisModuleInfoCtx;
 use std::ffi::{CStr, c_int};
 use std::marker::PhantomData;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
 /// Who has something to say.
@@ -49,6 +49,9 @@ unsafe extern "C" fn report<R: Report>(info: *mut RedisModuleInfoCtx, for_crash_
     }
     if let Some(info) = NonNull::new(info) {
         let info = Info { info, call: PhantomData };
-        let _ = catch_unwind(AssertUnwindSafe(|| R::report(info)));
+        survive(|| {
+            fault!("info");
+            R::report(info);
+        });
     }
 }

@@ -7,6 +7,8 @@
 
 #[macro_use]
 mod api;
+#[macro_use]
+mod panic;
 
 #[cfg(not(test))]
 pub mod alloc;
@@ -16,10 +18,11 @@ pub mod command;
 pub mod context;
 pub mod data_type;
 pub mod events;
+#[cfg(feature = "panic-test")]
+pub mod fault;
 pub mod info;
 pub mod io;
 pub mod key;
-mod panic;
 pub mod product;
 pub mod reply;
 pub mod scan;
@@ -31,5 +34,6 @@ pub mod zset;
 
 pub use api::missing;
 pub use context::Context;
-pub use panic::log_panics;
+pub(crate) use panic::fault;
+pub use panic::{log_panics, survive};
 pub use string::{OwnedStr, Str};

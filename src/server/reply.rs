@@ -1,13 +1,45 @@
 //! Replies, written straight to the client.
+//!
+//! How many are still owed is counted, so that a panic amid a reply can end it in good order: what is missing of it becomes an
+//! error and nulls. A reply cut short would have the client, or the script, take the next one for the rest of this.
 
 use super::context::Context;
+use super::panic::survive;
 use super::string::Str;
 use crate::error::Error;
 use redis_module::raw;
 use std::ffi::c_long;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+/// Replies owed to the client of the call under way; an array of n elements pays one and owes n more. Used by one thread only,
+/// the server's main one.
+static OWED: AtomicI64 = AtomicI64::new(0);
+
+fn owe(more: i64) {
+    OWED.store(OWED.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+}
 
 impl<'a> Context<'a> {
+    /// Runs what replies once, or not at all. `None` if it panicked: the client has then got an error.
+    pub(super) fn replying<R>(self, run: impl FnOnce() -> R) -> Option<R> {
+        // Calls nest where those who listen for events call commands of ours.
+        let outer = OWED.swap(1, Ordering::Relaxed);
+        let result = survive(run);
+        if result.is_none() {
+            if OWED.load(Ordering::Relaxed) > 0 {
+                self.reply_error(Error::Internal);
+            }
+            while OWED.load(Ordering::Relaxed) > 0 {
+                self.reply_null();
+            }
+        }
+        debug_assert!(matches!(OWED.load(Ordering::Relaxed), 0 | 1), "a reply has too few parts, or too many");
+        OWED.store(outer, Ordering::Relaxed);
+        result
+    }
+
     pub fn reply_integer(self, value: i64) {
+        owe(-1);
         // SAFETY: the context is that of the command under way.
         unsafe { api!(RedisModule_ReplyWithLongLong(self.as_ptr(), value)) };
     }
@@ -22,46 +54,54 @@ impl<'a> Context<'a> {
     }
 
     pub fn reply_null(self) {
+        owe(-1);
         // SAFETY: as above.
         unsafe { api!(RedisModule_ReplyWithNull(self.as_ptr())) };
     }
 
     /// A null where an array would stand.
     pub fn reply_null_array(self) {
+        owe(-1);
         // SAFETY: as above.
         unsafe { api!(RedisModule_ReplyWithNullArray(self.as_ptr())) };
     }
 
     /// A double in RESP3. In RESP2 a string, which older servers write with more digits than are needed.
     pub fn reply_double(self, value: f64) {
+        owe(-1);
         // SAFETY: as above.
         unsafe { api!(RedisModule_ReplyWithDouble(self.as_ptr(), value)) };
     }
 
     pub fn reply_string(self, value: Str<'_>) {
+        owe(-1);
         // SAFETY: as above, and the string is valid.
         unsafe { api!(RedisModule_ReplyWithString(self.as_ptr(), value.as_ptr())) };
     }
 
     pub fn reply_bytes(self, value: &[u8]) {
+        owe(-1);
         // SAFETY: as above; the bytes are copied.
         unsafe { api!(RedisModule_ReplyWithStringBuffer(self.as_ptr(), value.as_ptr().cast(), value.len())) };
     }
 
     /// `+OK`.
     pub fn reply_ok(self) {
+        owe(-1);
         // SAFETY: as above, and the text is a NUL-terminated constant.
         unsafe { api!(RedisModule_ReplyWithSimpleString(self.as_ptr(), c"OK".as_ptr())) };
     }
 
     /// The head of a map (in RESP2 a flat array) of `length` pairs, which have to follow.
     pub fn reply_map(self, length: usize) {
+        owe(2 * length as i64 - 1);
         // SAFETY: as above.
         unsafe { api!(RedisModule_ReplyWithMap(self.as_ptr(), length as c_long)) };
     }
 
     /// The head of an array of `length` replies, which have to follow.
     pub fn reply_array(self, length: usize) {
+        owe(length as i64 - 1);
         // SAFETY: as above.
         unsafe { api!(RedisModule_ReplyWithArray(self.as_ptr(), length as c_long)) };
     }
@@ -73,18 +113,21 @@ impl<'a> Context<'a> {
 
     /// The head of a set (in RESP2 an array) of `length` replies, which have to follow.
     pub fn reply_set(self, length: usize) {
+        owe(length as i64 - 1);
         // SAFETY: as above.
         unsafe { api!(RedisModule_ReplyWithSet(self.as_ptr(), length as c_long)) };
     }
 
     /// An array whose length is known when it is dropped.
     pub fn reply_growing_array(self) -> GrowingArray<'a> {
+        owe(-1);
         // SAFETY: as above.
         unsafe { api!(RedisModule_ReplyWithArray(self.as_ptr(), c_long::from(raw::REDISMODULE_POSTPONED_LEN))) };
         GrowingArray { ctx: self, length: 0 }
     }
 
     pub fn reply_error(self, error: Error) {
+        owe(-1);
         // SAFETY: as above, and the text is a NUL-terminated constant.
         unsafe {
             match error {
@@ -104,6 +147,7 @@ pub struct GrowingArray<'a> {
 impl<'a> GrowingArray<'a> {
     /// Room for `count` more elements, to be replied next.
     pub fn push(&mut self, count: c_long) -> Context<'a> {
+        owe(count);
         self.length += count;
         self.ctx
     }

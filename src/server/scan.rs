@@ -2,11 +2,11 @@
 
 use super::context::Context;
 use super::key::Key;
+use super::panic::survive;
 use super::string::Str;
 use super::zset::SortedSet;
 use redis_module::raw::{RedisModuleCtx, RedisModuleKey, RedisModuleScanCursor, RedisModuleString};
 use std::ffi::c_void;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
 /// Where a walk stands. A key that is there during the whole walk is met at least once.
@@ -48,9 +48,10 @@ unsafe extern "C" fn show(
     let (ctx, name, visit) = unsafe { (Context::from_raw(ctx), Str::from_raw(name), &mut *data.cast::<Visit<'_>>()) };
     // SAFETY: the handle is open during this call, and closed by the server.
     let key = unsafe { Key::lent(ctx, key) };
-    let _ = catch_unwind(AssertUnwindSafe(|| {
+    survive(|| {
+        fault!("scan");
         if let (Some(name), Some(mut set)) = (name, SortedSet::new(key)) {
             visit(name, &mut set);
         }
-    }));
+    });
 }

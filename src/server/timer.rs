@@ -1,10 +1,10 @@
 //! One-shot timers of the server's event loop.
 
 use super::context::Context;
+use super::panic::survive;
 use crate::model::time::Millis;
 use redis_module::raw::{RedisModuleCtx, RedisModuleTimerID};
 use std::ffi::c_void;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
 
 /// What a timer does.
@@ -35,5 +35,5 @@ unsafe extern "C" fn fire<T: Task>(ctx: *mut RedisModuleCtx, _data: *mut c_void)
     // SAFETY: the server passes a context that lasts as long as this call.
     let ctx = unsafe { Context::from_raw(ctx) };
     // The panic hook has logged it; the server must not end for a defect of ours.
-    let _ = catch_unwind(AssertUnwindSafe(|| T::run(ctx)));
+    survive(|| T::run(ctx));
 }

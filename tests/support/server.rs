@@ -16,6 +16,7 @@ const CRASHES: [&str; 6] =
 /// How a server is to be started.
 pub struct Builder {
     module: bool,
+    panics: bool,
     config: String,
 }
 
@@ -23,6 +24,12 @@ impl Builder {
     /// Without the module: what others see who have only Redis.
     pub fn plain(mut self) -> Self {
         self.module = false;
+        self
+    }
+
+    /// With the build of the module that panics where `ZEITSET.PANIC` says; so panics in the log are no failure of the test.
+    pub fn panicking(mut self) -> Self {
+        self.panics = true;
         self
     }
 
@@ -56,7 +63,7 @@ pub struct Server {
 
 impl Server {
     pub fn builder() -> Builder {
-        Builder { module: true, config: String::new() }
+        Builder { module: true, panics: false, config: String::new() }
     }
 
     pub fn start() -> Self {
@@ -163,7 +170,8 @@ impl Server {
         // replicas that read the stream only when they are asked to.
         conf.push_str("repl-ping-replica-period 3600\nshutdown-timeout 0\n");
         if self.builder.module {
-            let _ = writeln!(conf, "loadmodule \"{}\"", module().display());
+            let module = if self.builder.panics { panicking_module() } else { module() };
+            let _ = writeln!(conf, "loadmodule \"{}\"", module.display());
         }
         conf.push_str(&self.builder.config);
         conf
@@ -209,7 +217,7 @@ impl Drop for Server {
             return;
         }
         assert!(ended.is_none(), "the server has ended by itself ({ended:?}):\n{}", tail(&log));
-        for crash in CRASHES {
+        for crash in CRASHES.iter().filter(|&&crash| !(self.builder.panics && crash == "panicked at")) {
             assert!(!log.contains(crash), "{crash} in the log:\n{}", tail(&log));
         }
     }
@@ -268,19 +276,30 @@ pub fn module() -> &'static Path {
         if let Some(path) = std::env::var_os("ZEITSET_MODULE") {
             return fs::canonicalize(path).expect("ZEITSET_MODULE names a file");
         }
-        let test = std::env::current_exe().expect("the path of the tests");
-        // target/<profile>/deps/integration-<hash>
-        let folder = test.parent().and_then(Path::parent).expect("cargo's target folder");
-        build(folder);
-        let name = format!("libzeitset.{}", std::env::consts::DLL_EXTENSION);
-        let module = folder.join(name);
-        assert!(module.is_file(), "{} is missing: run `cargo build` first", module.display());
-        module
+        built(&["--lib"], "libzeitset")
     })
 }
 
+/// The module with the feature `panic-test`: target/<profile>/examples/libzeitset_panic.so.
+fn panicking_module() -> &'static Path {
+    static MODULE: OnceLock<PathBuf> = OnceLock::new();
+    MODULE
+        .get_or_init(|| built(&["--example", "zeitset_panic", "--features", "panic-test"], "examples/libzeitset_panic"))
+}
+
+/// Brings a library of the profile that the tests were built with up to date, and finds it.
+fn built(target: &[&str], name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("the path of the tests");
+    // target/<profile>/deps/integration-<hash>
+    let folder = test.parent().and_then(Path::parent).expect("cargo's target folder");
+    build(folder, target);
+    let library = folder.join(name).with_extension(std::env::consts::DLL_EXTENSION);
+    assert!(library.is_file(), "{} is missing: run `cargo build {}` first", library.display(), target.join(" "));
+    library
+}
+
 /// `cargo build` for the profile whose output is `folder`; nothing when the tests were not started by cargo.
-fn build(folder: &Path) {
+fn build(folder: &Path, target: &[&str]) {
     let Some(cargo) = std::env::var_os("CARGO") else {
         return;
     };
@@ -289,11 +308,11 @@ fn build(folder: &Path) {
         Some(name) => name,
         None => return,
     };
-    let target = folder.parent().expect("cargo's target folder");
     let status = Command::new(cargo)
-        .args(["build", "--quiet", "--lib", "--profile", profile])
+        .args(["build", "--quiet", "--profile", profile])
+        .args(target)
         .arg("--target-dir")
-        .arg(target)
+        .arg(folder.parent().expect("cargo's target folder"))
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .status();
     assert!(status.is_ok_and(|status| status.success()), "cargo build");

@@ -109,6 +109,7 @@ fn reply(ctx: Context<'_>, key: Str<'_>, claims: &Claims<'_>) {
     for job in &claims.jobs {
         ctx.reply_array(6);
         ctx.reply_string(key);
+        crate::server::fault!("amid-reply");
         ctx.reply_bytes(job.id);
         ctx.reply_count(job.token);
         ctx.reply_count(job.attempt.into());
