@@ -12,7 +12,7 @@ POSIX_SCRIPTS := scripts/need.sh
 BASH_SCRIPTS  := scripts/run.sh scripts/matrix.sh .ci/run
 
 .DEFAULT_GOAL := build
-.PHONY: build run test test-matrix bench lint fmt clean help need-libclang need-redis
+.PHONY: build run test test-matrix fuzz bench lint fmt clean help need-libclang need-redis
 
 ## make            build the module: target/release/libzeitset.so
 build: need-libclang
@@ -38,6 +38,10 @@ bench: need-libclang need-redis
 ## make test-matrix integration tests on Redis 7.0 and 8.0, Valkey 8.1 and 9: Debian's packages, not installed
 test-matrix: need-libclang
 	scripts/matrix.sh "$(TARGET_DIR)/servers"
+
+## make fuzz       hostile input from a new seed, each kind for FUZZ_SECONDS (default 60); FUZZ_SEED=... repeats a run
+fuzz: need-libclang need-redis
+	FUZZ_SECONDS=$(or $(FUZZ_SECONDS),60) $(CARGO) test --locked --test integration -- fuzz:: --nocapture
 
 ## make lint       formatting, clippy and the syntax of the shell scripts
 lint: need-libclang

@@ -6,6 +6,7 @@
 mod support;
 
 mod failover;
+mod fuzz;
 mod healing;
 mod keyspace;
 mod panics;

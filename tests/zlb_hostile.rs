@@ -1,46 +1,9 @@
 //! RESTORE takes bytes from anybody: whatever they are, the answer is an error or a sound board, never a crash or a hang.
 
-use crate::support::{Client, start};
+use crate::support::{Client, Payload, start};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use redis::Value;
-
-/// The checksum at the end of a DUMP: CRC-64 of Jones, reflected, as Redis computes it.
-fn crc64(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0, |crc, &byte| {
-        (0..8).fold(
-            crc ^ u64::from(byte),
-            |crc, _| if crc & 1 == 1 { crc >> 1 ^ 0x95AC_9329_AC4B_C9B5 } else { crc >> 1 },
-        )
-    })
-}
-
-/// A DUMP taken apart.
-struct Payload {
-    /// The type of the value and the module it belongs to: not ours to read.
-    head: Vec<u8>,
-    body: Vec<u8>,
-    /// The version of the format.
-    tail: Vec<u8>,
-}
-
-impl Payload {
-    fn of(c: &mut Client, key: &str) -> Self {
-        let Value::BulkString(mut bytes) = c.run(&format!("DUMP {key}")) else { panic!("{key}") };
-        let sum = bytes.split_off(bytes.len() - 8);
-        assert_eq!(crc64(&bytes).to_le_bytes(), sum[..], "the checksum is the server's");
-        let tail = bytes.split_off(bytes.len() - 2);
-        let body = bytes.split_off(10);
-        Payload { head: bytes, body, tail }
-    }
-
-    /// Restores another body to `r`, under a checksum that is right. Says whether the server took it.
-    fn restore(&self, c: &mut Client, body: &[u8]) -> bool {
-        let mut bytes = [&self.head, body, &self.tail].concat();
-        bytes.extend(crc64(&bytes).to_le_bytes());
-        c.try_call(redis::cmd("RESTORE").arg("r").arg(0).arg(bytes).arg("REPLACE")).is_ok()
-    }
-}
 
 /// Whatever was taken must be a board that works, saves itself and loads itself.
 fn check(c: &mut Client) {
@@ -54,7 +17,7 @@ fn check(c: &mut Client) {
     }
     let digest = c.reply("DEBUG DIGEST-VALUE r");
     let payload = Payload::of(c, "r");
-    assert!(payload.restore(c, &payload.body));
+    assert!(payload.restore(c, "r", &payload.body));
     assert_eq!(c.reply("DEBUG DIGEST-VALUE r"), digest);
     for member in members {
         let Value::BulkString(member) = member else { panic!("{member:?}") };
@@ -88,7 +51,7 @@ fn every_byte_may_be_another() {
             {
                 let mut body = payload.body.clone();
                 body[at] = value;
-                if payload.restore(&mut c, &body) {
+                if payload.restore(&mut c, "r", &body) {
                     taken += 1;
                     check(&mut c);
                 }
@@ -109,7 +72,7 @@ fn a_payload_may_be_cut_or_stretched_anywhere() {
             let cut = &payload.body[..at];
             let stretched = [cut, &payload.body[at / 2..]].concat();
             for body in [cut, &stretched] {
-                if payload.restore(&mut c, body) {
+                if payload.restore(&mut c, "r", body) {
                     check(&mut c);
                 }
             }
@@ -134,7 +97,7 @@ fn random_damage() {
                 _ => body.insert(at, random.random()),
             }
         }
-        if payload.restore(&mut c, &body) {
+        if payload.restore(&mut c, "r", &body) {
             check(&mut c);
         }
     }
@@ -154,9 +117,9 @@ fn lengths_are_not_believed() {
     let used = c.info_number("memory", "used_memory");
     for claim in [&[0x80, 0x7F, 0xFF, 0xFF, 0xFF][..], &[0x81, 0, 0, 0, 1, 0, 0, 0, 0], &[0x81; 9], &[0x7F, 0xFF]] {
         let body = [&payload.body[..block - 1], claim, &payload.body[block..]].concat();
-        assert!(!payload.restore(&mut c, &body));
+        assert!(!payload.restore(&mut c, "r", &body));
         let body = [&payload.body[..block + 1], claim, &payload.body[block + 2..]].concat();
-        assert!(!payload.restore(&mut c, &body));
+        assert!(!payload.restore(&mut c, "r", &body));
     }
     assert!(c.info_number("memory", "used_memory_peak") < used + (64 << 20));
 }

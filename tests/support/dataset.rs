@@ -1,6 +1,8 @@
 //! All that a server holds: two equal ones differ in nothing that a client can see.
 
-use super::{Client, PATIENCE, reply::show};
+use super::reply::{show, show_bytes};
+use super::{Client, PATIENCE};
+use redis::Value;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -24,15 +26,23 @@ impl Dataset {
         let mut entries = BTreeMap::new();
         for database in 0..DATABASES {
             client.run(&format!("SELECT {database}"));
-            for key in client.strings("KEYS *") {
-                let kind = client.string(&format!("TYPE {key}"));
+            let Value::Array(keys) = client.run("KEYS *") else { panic!("KEYS answers an array") };
+            for key in keys {
+                // Keys may be any bytes.
+                let Value::BulkString(key) = key else { panic!("a key is a string") };
+                let mut ask = |words: &[&str]| {
+                    let mut command = redis::cmd(words[0]);
+                    command.arg(&key).arg(&words[1..]);
+                    client.call(&command)
+                };
+                let kind = show(&ask(&["TYPE"]));
                 let content = match kind.as_str() {
                     // Not the dump: it differs with the encoding, which a server may choose anew when it loads.
-                    "zset" => show(&client.run(&format!("ZRANGE {key} 0 -1 WITHSCORES"))),
-                    _ => show(&client.run(&format!("DUMP {key}"))),
+                    "+zset" => show(&ask(&["ZRANGE", "0", "-1", "WITHSCORES"])),
+                    _ => show(&ask(&["DUMP"])),
                 };
-                let expires_at = client.int(&format!("PEXPIRETIME {key}"));
-                entries.insert((database, key), Entry { kind, expires_at, content });
+                let Value::Int(expires_at) = ask(&["PEXPIRETIME"]) else { panic!("PEXPIRETIME answers a number") };
+                entries.insert((database, show_bytes(&key)), Entry { kind, expires_at, content });
             }
         }
         client.run("SELECT 0");

@@ -8,7 +8,7 @@ use crate::expiring::TimedSet;
 use crate::model::time;
 use crate::server::command::{Access, Arg, Command, Keys, Spec};
 use crate::server::key::Mode;
-use crate::server::zset::Bound;
+use crate::server::zset::{Bound, Element};
 use crate::server::{Context, Str};
 
 pub struct Members;
@@ -58,7 +58,10 @@ impl Command for Members {
         let mut set = TimedSet::expiring(ctx, key, Mode::Read, now)?;
         let in_pairs = with_ttl && ctx.is_resp3();
         let mut reply = ctx.reply_growing_array();
-        for element in set.range(Bound::Beyond(time::to_score(now)), until).skip(offset).take(count) {
+        // RESTORE takes sets whose members are not in order: behind a live one, there may be a dead one.
+        let is_live = |element: &Element| element.score > time::to_score(now);
+        let members = set.range(Bound::Beyond(time::to_score(now)), until).filter(is_live);
+        for element in members.skip(offset).take(count) {
             let ctx = reply.push(if with_ttl && !in_pairs { 2 } else { 1 });
             if in_pairs {
                 ctx.reply_array(2);

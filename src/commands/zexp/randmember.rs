@@ -61,12 +61,14 @@ impl Command for RandMember {
         }
         let dead = all - live;
         for rank in chosen {
-            match &pool {
-                Some(pool) => ctx.reply_string(pool[usize::try_from(rank).unwrap_or(0)].as_str()),
-                None => match ctx.member_at(key, dead + rank) {
-                    Some(member) => ctx.reply_string(member.as_str()),
-                    None => ctx.reply_null(),
-                },
+            let member = match &pool {
+                // RESTORE takes sets whose members are not in order: then there are fewer here than were counted.
+                Some(pool) => usize::try_from(rank).ok().and_then(|rank| pool.get(rank)).cloned(),
+                None => ctx.member_at(key, dead + rank),
+            };
+            match member {
+                Some(member) => ctx.reply_string(member.as_str()),
+                None => ctx.reply_null(),
             }
         }
         Ok(())

@@ -23,10 +23,10 @@ impl AutoId {
 
     /// The id after this one: of the present millisecond, or, when the clock has not moved on, the next in sequence.
     pub(super) fn next(self, now: Millis) -> Self {
-        match self.seq.checked_add(1) {
+        match self.seq {
             _ if now > self.ms => Self { ms: now, seq: 0 },
-            Some(seq) => Self { ms: self.ms, seq },
-            None => Self { ms: self.ms.saturating_add(1), seq: 0 },
+            seq if seq < MAX_TOKEN => Self { ms: self.ms, seq: seq + 1 },
+            _ => Self { ms: self.ms.saturating_add(1), seq: 0 },
         }
     }
 

@@ -51,7 +51,7 @@ impl Queue {
         let grows = same.is_none_or(|slot| self.jobs[slot].state(now) == State::Dead);
         let maxlen = self.settings.maxlen;
         let full = maxlen > 0 && self.len() as u64 - self.count(now, State::Dead) >= maxlen;
-        if grows && (full || !self.has_room()) {
+        if !self.has_push_numbers() || grows && (full || !self.has_room()) {
             return Err(Full);
         }
         let due = push.due.min(MAX_TIME);
@@ -66,6 +66,9 @@ impl Queue {
                 let mut auto = self.last_id.next(now);
                 while self.index.find(&self.jobs, auto.text().as_ref()).is_some() {
                     auto = auto.next(now);
+                }
+                if !auto.possible() {
+                    return Err(Full);
                 }
                 (job(auto.text().as_ref()), Some(auto))
             }

@@ -7,11 +7,21 @@ use super::ids::AutoId;
 use super::job::{Job, NIL, Node, Place, Recurrence};
 use super::settings::Settings;
 use super::slab::MAX_JOBS;
-use super::{Millis, Queue, tree};
+use super::{MAX_TOKEN, Millis, Queue, tree};
+
+/// Counts up to [`MAX_TOKEN`] and no further: beyond it the queue could be saved, but not loaded.
+fn tick(counter: &mut u64) {
+    *counter = (*counter + 1).min(MAX_TOKEN);
+}
 
 impl Queue {
     pub(super) fn has_room(&self) -> bool {
-        self.len() < MAX_JOBS
+        self.len() < MAX_JOBS && self.has_push_numbers()
+    }
+
+    /// Whether there is a number for one more push. There always is, but for a queue that came by a made-up payload.
+    pub(super) fn has_push_numbers(&self) -> bool {
+        self.next_seq < MAX_TOKEN
     }
 
     /// A job with the next push number, not yet in the queue. `recurrence`: period and anchor.
@@ -55,7 +65,7 @@ impl Queue {
             self.last_id = self.last_id.max(auto);
         }
         self.next_seq += 1;
-        self.counters.pushed = self.counters.pushed.saturating_add(1);
+        tick(&mut self.counters.pushed);
         let place = due_place(job.node.time, at);
         self.insert(job, place)
     }
@@ -64,7 +74,7 @@ impl Queue {
     pub(super) fn lease(&mut self, slot: u32, at: Millis, token: u64, deadline: Millis) {
         self.count_lapse(slot, at);
         self.last_token = token;
-        self.counters.claimed = self.counters.claimed.saturating_add(1);
+        tick(&mut self.counters.claimed);
         if let Some(rate) = self.settings.rate {
             self.rate_log.take(rate, at);
         }
@@ -77,7 +87,7 @@ impl Queue {
 
     /// ACK: the job is done, for good or until `again`.
     pub(super) fn finish(&mut self, slot: u32, at: Millis, again: Option<Millis>) {
-        self.counters.acked = self.counters.acked.saturating_add(1);
+        tick(&mut self.counters.acked);
         match again {
             None => self.discard(slot, at),
             Some(due) => {
@@ -91,14 +101,14 @@ impl Queue {
 
     /// NACK with deliveries left.
     pub(super) fn retry(&mut self, slot: u32, at: Millis, due: Millis) {
-        self.counters.nacked = self.counters.nacked.saturating_add(1);
+        tick(&mut self.counters.nacked);
         self.count_lapse(slot, at);
         self.make_due(slot, at, due);
     }
 
     /// NACK of the last delivery, or DEAD.
     pub(super) fn bury(&mut self, slot: u32, at: Millis) {
-        self.counters.nacked = self.counters.nacked.saturating_add(1);
+        tick(&mut self.counters.nacked);
         self.count_lapse(slot, at);
         self.jobs[slot].token = 0;
         self.move_to(slot, Place::Dead, at);
@@ -106,7 +116,7 @@ impl Queue {
 
     /// CANCEL.
     pub(super) fn cancel_slot(&mut self, slot: u32, at: Millis) {
-        self.counters.cancelled = self.counters.cancelled.saturating_add(1);
+        tick(&mut self.counters.cancelled);
         self.discard(slot, at);
     }
 
@@ -142,7 +152,7 @@ impl Queue {
                 (a, b) if tree::by_time(&self.jobs[b].node, &self.jobs[a].node).is_lt() => b,
                 (a, _) => a,
             };
-            self.counters.redriven = self.counters.redriven.saturating_add(1);
+            tick(&mut self.counters.redriven);
             self.count_lapse(slot, at);
             self.jobs[slot].attempts = 0;
             self.make_due(slot, at, at);
@@ -181,7 +191,7 @@ impl Queue {
     fn count_lapse(&mut self, slot: u32, at: Millis) {
         let node = &self.jobs[slot].node;
         if matches!(node.place, Place::Leased | Place::Spent) && node.time <= at {
-            self.counters.expired_leases = self.counters.expired_leases.saturating_add(1);
+            tick(&mut self.counters.expired_leases);
         }
     }
 

@@ -1,0 +1,58 @@
+//! Hostile input from a seed: commands ([`commands`]), payloads of RESTORE ([`payloads`]), sorted sets ([`sorted_sets`]).
+//!
+//! `make test` runs a fixed number of inputs from a fixed seed; `make fuzz FUZZ_SECONDS=600` each of them for so long, from a new
+//! seed. `FUZZ_SEED` sets the seed; the one that was used is printed, and stands in the message of a failure.
+
+mod commands;
+mod payloads;
+mod sorted_sets;
+mod words;
+
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use std::time::{Duration, Instant};
+
+const SEED: u64 = 20_261_121;
+
+/// How much to try, and the source of it.
+pub struct Run {
+    pub random: StdRng,
+    name: &'static str,
+    seed: u64,
+    done: u64,
+    rounds: u64,
+    until: Option<Instant>,
+}
+
+impl Run {
+    /// `rounds` inputs, or as many as `FUZZ_SECONDS` allow.
+    pub fn new(name: &'static str, rounds: u64) -> Run {
+        let number = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
+        let seconds = number("FUZZ_SECONDS");
+        let seed = number("FUZZ_SEED").unwrap_or_else(|| if seconds.is_some() { rand::random() } else { SEED });
+        eprintln!("{name}: FUZZ_SEED={seed}");
+        let until = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+        Run { random: StdRng::seed_from_u64(seed), name, seed, done: 0, rounds, until }
+    }
+
+    /// Whether there is another input to be tried.
+    pub fn goes_on(&mut self) -> bool {
+        let goes_on = match self.until {
+            Some(until) => Instant::now() < until,
+            None => self.done < self.rounds,
+        };
+        self.done += u64::from(goes_on);
+        goes_on
+    }
+
+    /// What to say of a failure.
+    pub fn here(&self) -> String {
+        format!("{}, FUZZ_SEED={}, input {}", self.name, self.seed, self.done)
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        eprintln!("{}", self.here());
+    }
+}
