@@ -9,6 +9,7 @@ mod failover;
 mod fuzz;
 mod healing;
 mod keyspace;
+mod memory;
 mod panics;
 mod persistence;
 mod plain_data;
