@@ -12,7 +12,7 @@ POSIX_SCRIPTS := scripts/need.sh
 BASH_SCRIPTS  := scripts/run.sh scripts/matrix.sh .ci/run
 
 .DEFAULT_GOAL := build
-.PHONY: build run test test-matrix fuzz bench lint fmt clean help need-libclang need-redis
+.PHONY: build run test test-matrix fuzz bench examples lint fmt clean help need-libclang need-redis
 
 ## make            build the module: target/release/libzeitset.so
 build: need-libclang
@@ -42,6 +42,10 @@ test-matrix: need-libclang
 ## make fuzz       hostile input from a new seed, each kind for FUZZ_SECONDS (default 60); FUZZ_SEED=... repeats a run
 fuzz: need-libclang need-redis
 	FUZZ_SECONDS=$(or $(FUZZ_SECONDS),60) $(CARGO) test --locked --test integration -- fuzz:: --nocapture
+
+## make examples   the tours and web services of examples/ against real servers; EXAMPLES="python node" may skip neither
+examples: need-libclang need-redis
+	$(CARGO) test --locked --test integration -- --include-ignored --nocapture examples::tour examples::web
 
 ## make lint       formatting, clippy and the syntax of the shell scripts
 lint: need-libclang

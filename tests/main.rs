@@ -5,6 +5,7 @@
 
 mod support;
 
+mod examples;
 mod failover;
 mod fuzz;
 mod healing;

@@ -24,7 +24,7 @@ pub use dataset::{Dataset, assert_same_data};
 pub use expiring::{FAR, GRACE_MS, NEVER, after_patrol, assert_healed, assert_marked, assert_swept, pairs, plant};
 pub use payload::{Payload, crc64};
 pub use reply::{show, show_bytes};
-pub use server::{Server, module};
+pub use server::{Server, example, module};
 pub use stream::Stream;
 pub use trace::Trace;
 pub use verdict::Verdict;

@@ -287,15 +287,27 @@ fn panicking_module() -> &'static Path {
         .get_or_init(|| built(&["--example", "zeitset_panic", "--features", "panic-test"], "examples/libzeitset_panic"))
 }
 
-/// Brings a library of the profile that the tests were built with up to date, and finds it.
-fn built(target: &[&str], name: &str) -> PathBuf {
+/// Where cargo puts what it builds for the profile of the tests.
+fn profile_folder() -> PathBuf {
     let test = std::env::current_exe().expect("the path of the tests");
     // target/<profile>/deps/integration-<hash>
-    let folder = test.parent().and_then(Path::parent).expect("cargo's target folder");
-    build(folder, target);
+    test.parent().and_then(Path::parent).expect("cargo's target folder").to_owned()
+}
+
+/// Brings a library of the profile that the tests were built with up to date, and finds it.
+fn built(target: &[&str], name: &str) -> PathBuf {
+    let folder = profile_folder();
+    build(&folder, target);
     let library = folder.join(name).with_extension(std::env::consts::DLL_EXTENSION);
     assert!(library.is_file(), "{} is missing: run `cargo build {}` first", library.display(), target.join(" "));
     library
+}
+
+/// The program of `cargo run --example <name>`, in the profile of the tests.
+pub fn example(name: &str) -> PathBuf {
+    let folder = profile_folder();
+    build(&folder, &["--example", name]);
+    folder.join("examples").join(name)
 }
 
 /// `cargo build` for the profile whose output is `folder`; nothing when the tests were not started by cargo.
@@ -309,7 +321,7 @@ fn build(folder: &Path, target: &[&str]) {
         None => return,
     };
     let status = Command::new(cargo)
-        .args(["build", "--quiet", "--profile", profile])
+        .args(["build", "--quiet", "--locked", "--profile", profile])
         .args(target)
         .arg("--target-dir")
         .arg(folder.parent().expect("cargo's target folder"))

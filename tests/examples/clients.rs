@@ -1,0 +1,91 @@
+//! Languages, with their client libraries fetched into the target folder.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A command that runs one of a language's examples; the reason where this machine cannot.
+type Prepared = Result<Command, String>;
+
+/// `python3 <script>` with redis-py.
+pub fn python(script: &str) -> Option<Command> {
+    demanded("python", || {
+        let venv = folder("python").join("venv");
+        run("python3 -m venv", Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
+        let python = venv.join("bin/python");
+        let requirements = source("python").join("requirements.txt");
+        run("pip install", Command::new(&python).args(["-m", "pip", "install", "-q", "-r"]).arg(requirements))?;
+        let mut command = Command::new(python);
+        // Bytecode would be written beside the source.
+        command.arg("-B").arg(source("python").join(script));
+        Ok(command)
+    })
+}
+
+/// `node <script>` with node-redis.
+pub fn node(script: &str) -> Option<Command> {
+    demanded("node", || {
+        // npm installs beside the package, so the package is copied.
+        let folder = folder("node");
+        for entry in
+            fs::read_dir(source("node")).expect("examples/node").flatten().filter(|entry| entry.path().is_file())
+        {
+            fs::copy(entry.path(), folder.join(entry.file_name())).expect("the target folder can be written");
+        }
+        run("npm ci", Command::new("npm").args(["ci", "--no-audit", "--no-fund", "--silent"]).current_dir(&folder))?;
+        let mut command = Command::new("node");
+        command.arg(folder.join(script));
+        Ok(command)
+    })
+}
+
+/// The tour, built with go-redis.
+pub fn go() -> Option<Command> {
+    demanded("go", || {
+        let program = folder("go").join("tour");
+        run("go build", Command::new("go").args(["build", "-o"]).arg(&program).arg(".").current_dir(source("go")))?;
+        Ok(Command::new(program))
+    })
+}
+
+/// Says it where a language is skipped; panics where it must not be.
+fn demanded(language: &str, prepare: impl FnOnce() -> Prepared) -> Option<Command> {
+    let demanded = env::var("EXAMPLES").unwrap_or_default();
+    let is_demanded = demanded.split_whitespace().any(|word| word == language);
+    if !demanded.is_empty() && !is_demanded {
+        eprintln!("examples: {language} is SKIPPED, as EXAMPLES does not name it");
+        return None;
+    }
+    match prepare() {
+        Ok(command) => Some(command),
+        Err(reason) => {
+            assert!(!is_demanded, "{language}: {reason}");
+            eprintln!("examples: {language} is SKIPPED: {reason}");
+            None
+        }
+    }
+}
+
+fn run(what: &str, command: &mut Command) -> Result<(), String> {
+    let output = command.output().map_err(|error| format!("{what}: {error}"))?;
+    let error = String::from_utf8_lossy(&output.stderr);
+    let last = error.trim_end().lines().next_back().unwrap_or_default();
+    if output.status.success() { Ok(()) } else { Err(format!("{what} fails: {last}")) }
+}
+
+pub fn source(language: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(language)
+}
+
+/// A folder of this test run's own: tests of one language run in parallel.
+fn folder(language: &str) -> PathBuf {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let test = env::current_exe().expect("the path of the tests");
+    let target = test.ancestors().nth(3).expect("cargo's target folder");
+    let folder = target.join("examples").join(format!("{language}-{}", COUNT.fetch_add(1, Ordering::Relaxed)));
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).expect("the target folder can be written");
+    folder
+}

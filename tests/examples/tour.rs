@@ -1,0 +1,67 @@
+//! The tour prints examples/expected.txt in every language.
+
+use super::{Running, clients};
+use crate::support::{PATIENCE, Server, eventually, example};
+use std::fs;
+use std::io::Read;
+use std::process::Command;
+
+#[test]
+fn rust_prints_the_tour() {
+    assert_tour(Command::new(example("rust")));
+}
+
+#[test]
+#[ignore = "fetches a client library: make examples"]
+fn python_prints_the_tour() {
+    if let Some(command) = clients::python("tour.py") {
+        assert_tour(command);
+    }
+}
+
+#[test]
+#[ignore = "fetches a client library: make examples"]
+fn node_prints_the_tour() {
+    if let Some(command) = clients::node("tour.js") {
+        assert_tour(command);
+    }
+}
+
+#[test]
+#[ignore = "fetches a client library: make examples"]
+fn go_prints_the_tour() {
+    if let Some(command) = clients::go() {
+        assert_tour(command);
+    }
+}
+
+fn assert_tour(mut command: Command) {
+    let server = Server::start();
+    let (host, port) = server.address();
+    command.arg(format!("redis://{host}:{port}"));
+    let expected = fs::read_to_string(clients::source("expected.txt")).expect("examples/expected.txt");
+    // Twice: a tour clears away what an earlier one has left.
+    for _ in 0..2 {
+        let mut again = Command::new(command.get_program());
+        again.args(command.get_args());
+        let mut tour = Running::start(again);
+        eventually(PATIENCE, "the tour ends", || tour.0.try_wait().expect("our own child").is_some());
+        let mut printed = String::new();
+        tour.0.stdout.take().expect("a pipe").read_to_string(&mut printed).expect("text");
+        assert_eq!(without_seconds(&printed), without_seconds(&expected), "{printed}");
+    }
+}
+
+/// The seconds in header fields count down while the tour runs: they must be 1 to 60, and are left out.
+fn without_seconds(text: &str) -> Vec<&str> {
+    let lines = text.lines().map(|line| {
+        if !line.contains("RateLimit: ") && !line.contains("Retry-After: ") {
+            return line;
+        }
+        let rest = line.trim_end_matches(|c: char| c.is_ascii_digit());
+        let seconds: u32 = line[rest.len()..].parse().expect("seconds");
+        assert!((1..=60).contains(&seconds), "{line}");
+        rest
+    });
+    lines.collect()
+}
