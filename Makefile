@@ -12,7 +12,7 @@ POSIX_SCRIPTS := scripts/need.sh
 BASH_SCRIPTS  := scripts/run.sh scripts/matrix.sh .ci/run
 
 .DEFAULT_GOAL := build
-.PHONY: build run test test-matrix fuzz bench examples lint fmt clean help need-libclang need-redis
+.PHONY: build run top test test-matrix fuzz bench examples lint fmt clean help need-libclang need-redis
 
 ## make            build the module: target/release/libzeitset.so
 build: need-libclang
@@ -21,6 +21,10 @@ build: need-libclang
 ## make run        build, then start a server with the module on PORT (default 6379)
 run: build need-redis
 	@scripts/run.sh "$(MODULE)" "$(PORT)" "$(TARGET_DIR)/run"
+
+## make top        limits, sweeps and queues of the server on PORT, live (another one: make top URL=redis://host:port)
+top:
+	@$(CARGO) run --quiet --locked --example top -- $(or $(URL),redis://127.0.0.1:$(PORT))
 
 ## make test       every test: unit tests, and integration tests against real servers
 test: need-libclang need-redis

@@ -18,6 +18,7 @@ mod replication;
 mod surface;
 mod sweeping;
 mod sweeping_large;
+mod top;
 mod unload;
 
 mod zexp_add;

@@ -7,22 +7,3 @@
 mod clients;
 mod tour;
 mod web;
-
-use std::process::{Child, Command, Stdio};
-
-/// A program that ends with the test at the latest.
-struct Running(Child);
-
-impl Running {
-    fn start(mut command: Command) -> Running {
-        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
-        Running(child.unwrap_or_else(|error| panic!("{command:?}: {error}")))
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}

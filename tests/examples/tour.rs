@@ -1,9 +1,8 @@
 //! The tour prints examples/expected.txt in every language.
 
-use super::{Running, clients};
-use crate::support::{PATIENCE, Server, eventually, example};
+use super::clients;
+use crate::support::{Program, Server, example};
 use std::fs;
-use std::io::Read;
 use std::process::Command;
 
 #[test]
@@ -42,12 +41,7 @@ fn assert_tour(mut command: Command) {
     let expected = fs::read_to_string(clients::source("expected.txt")).expect("examples/expected.txt");
     // Twice: a tour clears away what an earlier one has left.
     for _ in 0..2 {
-        let mut again = Command::new(command.get_program());
-        again.args(command.get_args());
-        let mut tour = Running::start(again);
-        eventually(PATIENCE, "the tour ends", || tour.0.try_wait().expect("our own child").is_some());
-        let mut printed = String::new();
-        tour.0.stdout.take().expect("a pipe").read_to_string(&mut printed).expect("text");
+        let printed = Program::output(&mut command);
         assert_eq!(without_seconds(&printed), without_seconds(&expected), "{printed}");
     }
 }

@@ -1,7 +1,7 @@
 //! The web services with a limit per client: what they let through under load, and what they tell those whom they refuse.
 
-use super::{Running, clients};
-use crate::support::{PATIENCE, Server};
+use super::clients;
+use crate::support::{PATIENCE, Program, Server};
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -35,9 +35,9 @@ fn assert_limits(mut command: Command) {
     let (host, port) = server.address();
     command.arg(format!("redis://{host}:{port}")).arg("0");
     command.env("LIMIT", LIMIT.to_string()).env("WINDOW", WINDOW_S.to_string());
-    let mut service = Running::start(command);
+    let mut service = Program::start(&mut command);
     let mut line = String::new();
-    BufReader::new(service.0.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
+    BufReader::new(service.stdout()).read_line(&mut line).expect("a line");
     let address = line.trim().trim_start_matches("http://").trim_end_matches('/');
     let address = address.parse().unwrap_or_else(|error| panic!("it says where it listens ({error}): {line}"));
     no_more_than_the_limit_in_any_window(address);
