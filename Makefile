@@ -2,17 +2,24 @@
 
 PORT ?= 6379
 
+# Where `make install` installs; DESTDIR stages. (The service of Debian's redis-server runs code below /usr/lib only: there,
+# `make deb` or PREFIX=/usr.)
+PREFIX     ?= /usr/local
+DESTDIR    ?=
+MODULE_DIR := $(PREFIX)/lib/redis/modules
+DOC_DIR    := $(PREFIX)/share/doc/zeitset
+
 CARGO      ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 # Where cargo puts a library depends on the system: .so everywhere but on macOS.
 SUFFIX     := $(if $(filter Darwin,$(shell uname -s)),dylib,so)
 MODULE     := $(TARGET_DIR)/release/libzeitset.$(SUFFIX)
 
-POSIX_SCRIPTS := scripts/need.sh
-BASH_SCRIPTS  := scripts/run.sh scripts/matrix.sh .ci/run
+POSIX_SCRIPTS := scripts/need.sh packaging/debian/postinst packaging/debian/prerm
+BASH_SCRIPTS  := scripts/run.sh scripts/matrix.sh scripts/deb.sh .ci/run
 
 .DEFAULT_GOAL := build
-.PHONY: build run top test test-matrix fuzz bench examples lint fmt clean help need-libclang need-redis
+.PHONY: build run top test test-matrix fuzz bench examples lint fmt install uninstall deb test-deb clean help need-libclang need-redis
 
 ## make            build the module: target/release/libzeitset.so
 build: need-libclang
@@ -62,6 +69,27 @@ lint: need-libclang
 fmt:
 	$(CARGO) fmt
 
+## make install    install module and documentation: make install PREFIX=/usr/local DESTDIR=
+install: $(MODULE)
+	install -d "$(DESTDIR)$(MODULE_DIR)" "$(DESTDIR)$(DOC_DIR)/examples"
+	install -m 755 "$(MODULE)" "$(DESTDIR)$(MODULE_DIR)/zeitset.so" # a server refuses modules that are not executable
+	install -m 644 README.md CHANGELOG.md LICENSE "$(DESTDIR)$(DOC_DIR)"
+	sed 's|/usr/lib/redis/modules|$(MODULE_DIR)|' packaging/zeitset.conf >"$(DESTDIR)$(DOC_DIR)/examples/zeitset.conf"
+	@echo "Append $(DOC_DIR)/examples/zeitset.conf to the server's configuration, and restart the server."
+
+## make uninstall  remove what `make install` with the same PREFIX and DESTDIR has installed
+uninstall:
+	rm -f "$(DESTDIR)$(MODULE_DIR)/zeitset.so"
+	rm -rf "$(DESTDIR)$(DOC_DIR)"
+
+## make deb        a Debian package in target/, for the release this machine runs
+deb: build
+	@scripts/deb.sh "$(TARGET_DIR)"
+
+## make test-deb   build, install, use and remove the Debian package in a throw-away root
+test-deb: deb need-redis
+	$(CARGO) test --locked --test integration -- --include-ignored package::
+
 ## make clean      remove everything built, and the data of `make run`
 clean:
 	$(CARGO) clean
@@ -69,6 +97,10 @@ clean:
 ## make help       this list
 help:
 	@sed -n 's/^## //p' Makefile
+
+# Not `build`: whoever installs as root may have no Rust there.
+$(MODULE):
+	$(MAKE) build
 
 need-libclang:
 	@scripts/need.sh libclang

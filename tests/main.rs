@@ -11,6 +11,7 @@ mod fuzz;
 mod healing;
 mod keyspace;
 mod memory;
+mod package;
 mod panics;
 mod persistence;
 mod plain_data;

@@ -18,6 +18,10 @@ pub fn log_panics() {
     }));
 }
 
+// Aborting, nothing could be caught: a panic would end the server.
+#[cfg(not(panic = "unwind"))]
+compile_error!("the module must be built with panic = \"unwind\"");
+
 /// Runs what may panic. `None` if it did; what it was at is then left as it stands.
 pub fn survive<R>(run: impl FnOnce() -> R) -> Option<R> {
     catch_unwind(AssertUnwindSafe(run)).ok()

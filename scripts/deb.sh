@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Makes a Debian package of what `make install` installs, with nothing but dpkg:
+#
+#     scripts/deb.sh <folder>       writes <folder>/zeitset_<version>_<architecture>.deb
+#
+# The maintainer's name comes from DEBFULLNAME and DEBEMAIL, as with Debian's own tools, or from git. File times are those
+# of SOURCE_DATE_EPOCH or of the commit.
+set -euo pipefail
+
+folder=$1/deb
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)-1
+architecture=$(dpkg --print-architecture)
+name=${DEBFULLNAME:-$(git config user.name || echo The Zeitset authors)}
+maintainer="$name <${DEBEMAIL:-$(git config user.email || echo zeitset@localhost.localdomain)}>"
+epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
+export SOURCE_DATE_EPOCH=$epoch
+
+rm -rf "$folder"
+mkdir -p "$folder/debian"
+folder=$(cd "$folder" && pwd)
+root=$folder/root
+umask 022
+make --no-print-directory install PREFIX=/usr DESTDIR="$root" >&2
+
+# What Debian wants in the documentation beside that.
+doc=$root/usr/share/doc/zeitset
+{
+    cat packaging/debian/copyright
+    # The licence's text, as that format wants it: indented, and a dot for an empty line.
+    sed -n '/^Permission/,$p' LICENSE | sed 's/^$/./; s/^/ /'
+} >"$doc/copyright"
+rm "$doc/LICENSE"
+install -m 644 packaging/debian/README.Debian "$doc/"
+gzip -9n "$doc/CHANGELOG.md" && mv "$doc/CHANGELOG.md.gz" "$doc/changelog.gz"
+gzip -9n >"$doc/changelog.Debian.gz" <<CHANGES
+zeitset ($version) unstable; urgency=medium
+
+  * Version ${version%-1}; see changelog.gz.
+
+ -- $maintainer  $(date -uRd "@$epoch")
+CHANGES
+
+# The packages of the libraries that the module is linked with, in the versions that its symbols need. dpkg-shlibdeps
+# insists on a source package's control file.
+module=root/usr/lib/redis/modules/zeitset.so
+printf 'Source: zeitset\n\nPackage: zeitset\nArchitecture: any\n' >"$folder/debian/control"
+libraries=$(cd "$folder" && dpkg-shlibdeps -O "$module" 2>/dev/null | sed -n 's/^shlibs:Depends=//p')
+[ -n "$libraries" ] || { echo "deb: dpkg-shlibdeps finds no libraries" >&2; exit 1; }
+
+mkdir "$root/DEBIAN"
+sed -e "s|@version@|$version|" -e "s|@architecture@|$architecture|" -e "s|@maintainer@|$maintainer|" \
+    -e "s|@libraries@|$libraries|" -e "s|@size@|$(du -ks --apparent-size "$root" | cut -f1)|" \
+    packaging/debian/control >"$root/DEBIAN/control"
+install -m 755 packaging/debian/postinst packaging/debian/prerm "$root/DEBIAN/"
+(cd "$root" && find usr -type f -print0 | sort -z | xargs -0 md5sum) >"$root/DEBIAN/md5sums"
+
+package=$1/zeitset_${version}_$architecture.deb
+dpkg-deb --root-owner-group --build "$root" "$package" >&2
+rm -rf "$folder"
+echo "$package"
