@@ -89,7 +89,7 @@ fn register(ctx: Context<'_>, arguments: &[RedisString]) -> Result<(), String> {
     server::log_panics();
     command::set_options(ctx);
     let refused = |command::Refused(name)| format!("the server refused the command {}", name.to_string_lossy());
-    command::register(ctx, commands::PLAIN, Some(c"sortedset")).map_err(refused)?;
+    command::register(ctx, commands::PLAIN, Some("sortedset")).map_err(refused)?;
     if !is_plain {
         if !(data_type::register::<Queue>(ctx) && data_type::register::<Board>(ctx)) {
             return Err("the server refused a data type".into());

@@ -154,6 +154,34 @@ fn a_reader_may_use_readonly_commands_and_no_other() {
     }
 }
 
+/// Since Redis 7.2; before, commands of modules are in no category, and `+@read` grants none of them.
+#[test]
+fn access_rules_by_category_hold() {
+    let (server, mut c) = start();
+    let version = c.info("server")["redis_version"].clone();
+    let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+    let has_categories = (parts.next(), parts.next()) >= (Some(7), Some(2));
+    c.run("ACL SETUSER reader on nopass ~* +@read");
+    c.run("ACL SETUSER careful on nopass ~* +@all -@write");
+    let [mut reader, mut careful] = ["reader", "careful"].map(|name| {
+        let mut client = server.client();
+        client.run(&format!("AUTH {name} any"));
+        client
+    });
+    for (_, flags, call, _) in ours() {
+        let is_readonly = flags.contains(&"readonly");
+        if has_categories && is_readonly {
+            reader.run(call);
+            careful.run(call);
+        } else {
+            reader.script(&[(call, "!NOPERM ")]);
+        }
+        if has_categories && !is_readonly {
+            careful.script(&[(call, "!NOPERM ")]);
+        }
+    }
+}
+
 #[test]
 fn a_replica_serves_readonly_commands_and_refuses_writes() {
     let (server, _c) = start();

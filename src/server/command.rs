@@ -232,13 +232,12 @@ pub fn set_options(ctx: Context<'_>) {
     unsafe { api!(RedisModule_SetModuleOptions(ctx.as_ptr(), options)) };
 }
 
-/// Makes commands known. The server derives their ACL categories read, write, fast and slow from their flags; what the data are
-/// it cannot know, so `category` says it, where the server asks (since Redis 7.2).
-pub fn register(ctx: Context<'_>, table: &[Entry], category: Option<&'static CStr>) -> Result<(), Refused> {
+/// Makes commands known. `category` is the ACL category of the data they work on, if the server has one.
+pub fn register(ctx: Context<'_>, table: &[Entry], category: Option<&'static str>) -> Result<(), Refused> {
     table.iter().try_for_each(|entry| register_one(ctx, entry, category).ok_or(Refused(entry.spec.name)))
 }
 
-fn register_one(ctx: Context<'_>, entry: &Entry, category: Option<&'static CStr>) -> Option<()> {
+fn register_one(ctx: Context<'_>, entry: &Entry, category: Option<&'static str>) -> Option<()> {
     let spec = entry.spec;
     let (first, last, step) = match spec.keys {
         Keys::First(_) => (1, 1, 1),
@@ -261,9 +260,11 @@ fn register_one(ctx: Context<'_>, entry: &Entry, category: Option<&'static CStr>
     // SAFETY: as above; the command has just been created.
     let command = unsafe { api!(RedisModule_GetCommand(ctx.as_ptr(), spec.name.as_ptr())) };
     describe(command, spec)?;
-    if let Some(category) = category.filter(|_| has_api!(RedisModule_SetCommandACLCategories)) {
-        // SAFETY: the command exists, the category is one of the server's own.
-        is_ok(unsafe { api!(RedisModule_SetCommandACLCategories(command, category.as_ptr())) })?;
+    // Since Redis 7.2; before, commands of modules are in no category.
+    if has_api!(RedisModule_SetCommandACLCategories) {
+        let categories = categories(spec, category);
+        // SAFETY: the command exists, the categories are the server's own.
+        is_ok(unsafe { api!(RedisModule_SetCommandACLCategories(command, categories.as_ptr())) })?;
     }
     Some(())
 }
@@ -276,6 +277,23 @@ fn flags(spec: &Spec) -> CString {
         flags.extend_from_slice(b" getkeys-api");
     }
     CString::new(flags).expect("flags hold no NUL")
+}
+
+/// The ACL categories that the server gives to commands of its own by their flags, but not to those of modules: without
+/// them, `-@write` would leave our writes allowed.
+fn categories(spec: &Spec, data: Option<&'static str>) -> CString {
+    let flags = spec.flags.to_str().unwrap_or_default();
+    let has = |flag: &str| flags.split(' ').any(|word| word == flag);
+    let by_flags = [
+        ("write", has("write")),
+        ("read", has("readonly")),
+        ("fast", has("fast")),
+        ("slow", !has("fast")),
+        ("blocking", has("blocking")),
+    ];
+    let by_flags = by_flags.into_iter().filter_map(|(category, applies)| applies.then_some(category));
+    let categories: Vec<_> = by_flags.chain(data).collect();
+    CString::new(categories.join(" ")).expect("categories hold no NUL")
 }
 
 fn is_ok(status: c_int) -> Option<()> {
