@@ -19,7 +19,7 @@ POSIX_SCRIPTS := scripts/need.sh packaging/debian/postinst packaging/debian/prer
 BASH_SCRIPTS  := scripts/run.sh scripts/matrix.sh scripts/deb.sh .ci/run
 
 .DEFAULT_GOAL := build
-.PHONY: build run top test test-matrix fuzz bench examples lint fmt install uninstall deb test-deb clean help need-libclang need-redis
+.PHONY: build run top test test-matrix fuzz bench examples docs lint fmt install uninstall deb test-deb clean help need-libclang need-redis
 
 ## make            build the module: target/release/libzeitset.so
 build: need-libclang
@@ -57,6 +57,10 @@ fuzz: need-libclang need-redis
 ## make examples   the tours and web services of examples/ against real servers; EXAMPLES="python node" may skip neither
 examples: need-libclang need-redis
 	$(CARGO) test --locked --test integration -- --include-ignored --nocapture examples::tour examples::web
+
+## make docs       write what commands print now into the examples of docs/ and README.md
+docs: need-libclang need-redis
+	ZEITSET_DOCS=write $(CARGO) test --locked --test integration docs_ -- --test-threads=1
 
 ## make lint       formatting, clippy and the syntax of the shell scripts
 lint: need-libclang

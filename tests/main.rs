@@ -6,6 +6,7 @@
 mod support;
 
 mod examples;
+mod docs_commands;
 mod failover;
 mod fuzz;
 mod healing;

@@ -5,26 +5,33 @@
 //! - `Trace`: all that a call which changes nothing must leave as it was.
 //! - `Dataset`: all that a server holds, to be compared with what another one holds.
 //! - `Stream`: the replication stream, command by command.
+//! - `Page`: a page of the documentation, whose sessions in redis-cli (`Cli`) can be run again.
 
+mod alike;
 mod backlog;
+mod cli;
 mod client;
 mod dataset;
 mod expiring;
 mod payload;
 mod program;
+mod page;
 mod reply;
 mod server;
 mod stream;
 mod trace;
 mod verdict;
 
+pub use alike::Alike;
 pub use backlog::{amid_backlog, at_full_speed, backlog};
+pub use cli::Cli;
 pub use client::Client;
 pub(crate) use client::cmd;
 pub use dataset::{Dataset, assert_same_data};
 pub use expiring::{FAR, GRACE_MS, NEVER, after_patrol, assert_healed, assert_marked, assert_swept, pairs, plant};
 pub use payload::{Payload, crc64};
 pub use program::Program;
+pub use page::{Page, writes};
 pub use reply::{show, show_bytes};
 pub use server::{Server, example, module};
 pub use stream::Stream;

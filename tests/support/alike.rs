@@ -1,0 +1,147 @@
+//! When two outputs say the same, although they were printed at different times.
+//!
+//! Everything has to be equal, blanks and all, but for numbers of two kinds:
+//!
+//! - Moments of our days: Unix ms (13 digits), and the tokens of queues, which begin with one (16 digits). They are moved to
+//!   the time of the run: those of one page keep their distances, give or take how long the run may take, and a
+//!   command that names one which was printed before is run with the one printed now.
+//! - Numbers in a range that the page declares to vary, such as a remaining time.
+
+use std::collections::HashMap;
+use std::ops::RangeInclusive;
+
+/// 2020 to 2100 in Unix ms. Pages that want a moment which does not vary choose one in 2100 or later.
+const OUR_DAYS: std::ops::Range<u64> = 1_577_836_800_000..4_102_444_800_000;
+
+/// How much longer one run may take than another between two commands of a page, in ms.
+const SLACK: u64 = 60_000;
+
+/// What the numbers of a page have become in this run.
+#[derive(Default)]
+pub struct Alike {
+    /// The first moment of the page, as printed there and as printed now.
+    first: Option<(u64, u64)>,
+    numbers: HashMap<String, String>,
+    /// Tokens and moments, in the order in which they were printed first.
+    tokens: Vec<String>,
+    moments: Vec<String>,
+}
+
+impl Alike {
+    /// Whether `now`, a line printed now, says what `page`, a line of the page, says.
+    pub fn are(&mut self, page: &str, now: &str, varying: &[RangeInclusive<u64>]) -> bool {
+        let (page, now) = (pieces(page), pieces(now));
+        page.len() == now.len() && page.iter().zip(&now).all(|(page, now)| self.is_same(page, now, varying))
+    }
+
+    fn is_same(&mut self, page: &str, now: &str, varying: &[RangeInclusive<u64>]) -> bool {
+        let varies = || match (page.parse(), now.parse()) {
+            (Ok(page), Ok(now)) => varying.iter().any(|range| range.contains(&page) && range.contains(&now)),
+            _ => false,
+        };
+        match (moment(page), moment(now)) {
+            (Some(then), Some(at)) if page.len() == now.len() => self.is_moved(page, then, now, at) || varies(),
+            _ => page == now || varies(),
+        }
+    }
+
+    fn is_moved(&mut self, page: &str, then: u64, now: &str, at: u64) -> bool {
+        let (first_then, first_at) = *self.first.get_or_insert((then, at));
+        let shift = |from: u64, to: u64| to.cast_signed() - from.cast_signed();
+        let drift = shift(first_then, then) - shift(first_at, at);
+        let known = self.numbers.insert(page.into(), now.into());
+        // No two claims have the same token; but several calls may happen in one millisecond, on the page or now.
+        let is_token = page.len() > 13;
+        drift.unsigned_abs() <= SLACK && (!is_token || known.is_none_or(|known| known == now))
+    }
+
+    /// Takes down the tokens and moments of a line that was printed now.
+    pub fn note(&mut self, now: &str) {
+        for piece in pieces(now).into_iter().filter(|piece| moment(piece).is_some()) {
+            let known = if piece.len() > 13 { &mut self.tokens } else { &mut self.moments };
+            if !known.iter().any(|known| known == piece) {
+                known.push(piece.into());
+            }
+        }
+    }
+
+    /// A command of the page as it has to be run now. The n-th token and the n-th moment printed so far may also be called
+    /// `TOKENn` and `MOMENTn`, as they are by whoever writes a page that has no output yet.
+    pub fn command(&self, page: &str) -> String {
+        let known = |piece: &str| self.numbers.get(piece).cloned().unwrap_or_else(|| piece.into());
+        let mut command: String = pieces(page).into_iter().map(known).collect();
+        for (name, list) in [("TOKEN", &self.tokens), ("MOMENT", &self.moments)] {
+            for (n, number) in list.iter().enumerate().rev() {
+                command = command.replace(&format!("{name}{}", n + 1), number);
+            }
+        }
+        command
+    }
+}
+
+/// The moment that a number tells.
+fn moment(number: &str) -> Option<u64> {
+    let ms = match number.len() {
+        13 => number.parse(),
+        16 => number[..13].parse(),
+        _ => return None,
+    };
+    ms.ok().filter(|ms| OUR_DAYS.contains(ms))
+}
+
+/// A line cut into numbers and what is between them.
+fn pieces(line: &str) -> Vec<&str> {
+    let mut pieces: Vec<&str> = Vec::new();
+    let mut rest = line;
+    while let Some(first) = rest.chars().next() {
+        let is_number = first.is_ascii_digit();
+        let end = rest.find(|char: char| char.is_ascii_digit() != is_number).unwrap_or(rest.len());
+        let (piece, after) = rest.split_at(end);
+        pieces.push(piece);
+        rest = after;
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_compared_exactly() {
+        let mut alike = Alike::default();
+        assert!(alike.are("1) (integer) 5", "1) (integer) 5", &[]));
+        assert!(!alike.are("1) (integer) 5", "1) (integer) 6", &[]));
+        assert!(!alike.are("1) \"a\"", "1) \"b\"", &[]));
+        assert!(!alike.are("4102444800000", "4102444800001", &[]));
+        assert!(!alike.are("5", "5 ", &[]));
+    }
+
+    #[test]
+    fn declared_numbers_may_vary_within_their_range() {
+        let mut alike = Alike::default();
+        assert!(alike.are("(integer) 299985", "(integer) 299000", &[240_000..=300_000]));
+        assert!(!alike.are("(integer) 299985", "(integer) 3", &[240_000..=300_000]));
+        assert!(!alike.are("(integer) 7", "(integer) 299985", &[240_000..=300_000]));
+    }
+
+    #[test]
+    fn moments_move_together() {
+        let mut alike = Alike::default();
+        assert!(alike.are("1795237731925", "1895237731925", &[]));
+        assert!(alike.are("1795237791925", "1895237792000", &[]), "a minute later, as on the page");
+        assert!(!alike.are("1795237731999", "1895237991999", &[]), "minutes later, other than on the page");
+        assert_eq!(alike.command("REFUND 1795237731925 3"), "REFUND 1895237731925 3");
+        assert!(!alike.are("1795237731925", "4102444800000", &[]), "not of our days");
+    }
+
+    #[test]
+    fn tokens_stay_different() {
+        let mut alike = Alike::default();
+        assert!(alike.are("1795240138315000", "1895240138315000", &[]));
+        assert!(alike.are("1795240138315000", "1895240138315000", &[]));
+        assert!(!alike.are("1795240138315000", "1895240138315001", &[]));
+        alike.note("3) (integer) 1895240138315000");
+        assert_eq!(alike.command("ZQ.ACK q a TOKEN1"), "ZQ.ACK q a 1895240138315000");
+    }
+}

@@ -1,0 +1,86 @@
+//! The real redis-cli, fed line by line, so that what it prints is what a reader of the documentation sees.
+
+use super::{PATIENCE, Server};
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+
+/// A line that redis-cli refuses by itself, without asking the server: the end of the output before it, in MULTI too.
+const UNBALANCED: &str = "\"";
+const REFUSAL: &str = "Invalid argument(s)";
+
+/// A redis-cli connected to a server.
+pub struct Cli {
+    child: Child,
+    input: ChildStdin,
+    output: Receiver<String>,
+}
+
+impl Cli {
+    pub fn connect(server: &Server) -> Self {
+        let program = program();
+        let (host, port) = server.address();
+        let mut child = Command::new(&program)
+            // As on a terminal, although the output goes into a pipe.
+            .args(["--no-raw", "-h", host, "-p", &port.to_string()])
+            .envs([("REDISCLI_RCFILE", "/dev/null"), ("REDISCLI_HISTFILE", "/dev/null")])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{}: {error}", program.display()));
+        let input = child.stdin.take().expect("piped");
+        let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let (sender, output) = channel();
+        std::thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { child, input, output }
+    }
+
+    /// Runs a line as if it had been typed; the lines that are printed.
+    #[track_caller]
+    pub fn run(&mut self, line: &str) -> Vec<String> {
+        writeln!(self.input, "{line}\n{UNBALANCED}").expect("redis-cli reads");
+        let mut printed = Vec::new();
+        loop {
+            match self.output.recv_timeout(PATIENCE) {
+                Ok(text) if text == REFUSAL => return printed,
+                Ok(text) if is_elapsed(&text) => {}
+                Ok(text) => printed.push(text.trim_end().to_owned()),
+                Err(RecvTimeoutError::Timeout) => panic!("{line}: no answer within {PATIENCE:?}"),
+                Err(RecvTimeoutError::Disconnected) => panic!("{line}: redis-cli has ended"),
+            }
+        }
+    }
+}
+
+impl Drop for Cli {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// `(1.23s)`, which redis-cli prints after whatever took half a second or longer.
+fn is_elapsed(line: &str) -> bool {
+    let seconds = line.strip_prefix('(').and_then(|line| line.strip_suffix("s)"));
+    seconds.is_some_and(|seconds| seconds.parse::<f64>().is_ok())
+}
+
+fn program() -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    // Beside the server under test, should the path have none.
+    let beside = std::env::var_os("REDIS_SERVER").and_then(|server| PathBuf::from(server).parent().map(PathBuf::from));
+    let folders: Vec<_> = std::env::split_paths(&path).chain(beside).collect();
+    ["redis-cli", "valkey-cli"]
+        .iter()
+        .flat_map(|name| folders.iter().map(move |folder| folder.join(name)))
+        .find(|program| program.is_file())
+        .expect("redis-cli is not in PATH; it comes with the server")
+}

@@ -1,0 +1,202 @@
+//! Pages of the documentation, and the sessions on them: run again on a real server, and compared with what the page shows.
+//!
+//! A session is a fenced block that begins with redis-cli's prompt. All sessions of a page are one, in one redis-cli on one
+//! fresh server, and every line that is printed must be as on the page (see [`Alike`] for what may differ). What a page
+//! needs beside that it says in comments, which nobody sees who reads it rendered:
+//!
+//! | a line of its own | |
+//! |---|---|
+//! | `<!-- server: cluster-enabled yes -->` | starts the server with this line in its configuration |
+//! | `<!-- run: CONFIG SET maxmemory 1 -->` | runs a command whose output is nobody's concern |
+//! | `<!-- wait until: ZEXP.CARD slots = 0 -->` | asks until this is the reply, in the notation of `reply::show` |
+//! | `<!-- varies: 50000..60000 -->` | numbers of this range are equal, in the next session |
+//!
+//! With `ZEITSET_DOCS=write` (`make docs`) a page that differs is written anew instead, with what was printed now.
+
+use super::{Alike, Cli, Client, PATIENCE, Server, eventually};
+use std::fs;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+
+/// Whether pages are to be written instead of compared.
+pub fn writes() -> bool {
+    std::env::var_os("ZEITSET_DOCS").is_some_and(|what| what == "write")
+}
+
+/// A Markdown file of the repository.
+pub struct Page {
+    path: PathBuf,
+    pub lines: Vec<String>,
+}
+
+/// What a page does, in order.
+enum Step {
+    Run(String),
+    WaitUntil { command: String, reply: String },
+    Session { varying: Vec<RangeInclusive<u64>>, calls: Vec<Call> },
+}
+
+/// A command of a session with the lines it printed.
+struct Call {
+    /// Where on the page, counted from 0.
+    line: usize,
+    prompt: &'static str,
+    command: String,
+    output: Vec<String>,
+}
+
+const PROMPTS: [&str; 2] = ["127.0.0.1:6379> ", "127.0.0.1:6379(TX)> "];
+
+impl Page {
+    pub fn read(path: &Path) -> Self {
+        let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        Self { path: path.into(), lines: text.lines().map(str::to_owned).collect() }
+    }
+
+    /// All pages in a folder of the repository, and below.
+    pub fn all_in(folder: &str) -> Vec<Self> {
+        let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)];
+        let mut files = Vec::new();
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
+                let path = entry.expect("the folder can be read").path();
+                match path.extension() {
+                    _ if path.is_dir() => folders.push(path),
+                    Some(extension) if extension == "md" => files.push(path),
+                    _ => {}
+                }
+            }
+        }
+        files.sort();
+        files.iter().map(|path| Self::read(path)).collect()
+    }
+
+    /// The file's name without folder and ending.
+    pub fn name(&self) -> &str {
+        self.path.file_stem().and_then(|name| name.to_str()).expect("a name")
+    }
+
+    pub fn path(&self) -> &Path {
+        self.path.strip_prefix(env!("CARGO_MANIFEST_DIR")).unwrap_or(&self.path)
+    }
+
+    pub fn save(&self) {
+        fs::write(&self.path, self.lines.join("\n") + "\n").expect("the page can be written");
+    }
+
+    /// The content of the line comments `<!-- name: ... -->`.
+    fn directive<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+        let comment = line.strip_prefix("<!-- ")?.strip_suffix(" -->")?;
+        comment.strip_prefix(name)?.strip_prefix(": ")
+    }
+
+    /// A server as the page wants it.
+    pub fn server(&self) -> Server {
+        let lines = self.lines.iter().filter_map(|line| Self::directive(line, "server"));
+        lines.fold(Server::builder(), |builder, line| builder.config(line)).start()
+    }
+
+    fn steps(&self) -> Vec<Step> {
+        let (mut steps, mut varying) = (Vec::new(), Vec::new());
+        let mut lines = self.lines.iter().enumerate().peekable();
+        while let Some((number, line)) = lines.next() {
+            if let Some(command) = Self::directive(line, "run") {
+                steps.push(Step::Run(command.into()));
+            } else if let Some(condition) = Self::directive(line, "wait until") {
+                let (command, reply) = condition.split_once(" = ").expect("wait until: command = reply");
+                steps.push(Step::WaitUntil { command: command.into(), reply: reply.into() });
+            } else if let Some(range) = Self::directive(line, "varies") {
+                let (first, last) =
+                    range.split_once("..").unwrap_or_else(|| panic!("{}:{number}", self.path.display()));
+                varying.push(first.parse().expect("a number")..=last.parse().expect("a number"));
+            } else if line.starts_with("```") {
+                let mut calls: Vec<Call> = Vec::new();
+                let inside = lines.by_ref().take_while(|(_, line)| !line.starts_with("```"));
+                let mut is_session = None;
+                for (number, line) in inside {
+                    let prompt = PROMPTS.iter().find(|prompt| line.starts_with(**prompt));
+                    if !*is_session.get_or_insert(prompt.is_some()) {
+                        continue;
+                    }
+                    match (prompt, calls.last_mut()) {
+                        (Some(prompt), _) => {
+                            let command = line[prompt.len()..].to_owned();
+                            calls.push(Call { line: number, prompt, command, output: Vec::new() });
+                        }
+                        (None, Some(call)) => call.output.push(line.clone()),
+                        (None, None) => unreachable!("a session begins with a prompt"),
+                    }
+                }
+                if !calls.is_empty() {
+                    steps.push(Step::Session { varying: std::mem::take(&mut varying), calls });
+                }
+            }
+        }
+        steps
+    }
+
+    /// Runs the page's sessions; `varying` are ranges for all of them. `after` is told of every command that was run.
+    pub fn replay(&mut self, server: &Server, varying: &[RangeInclusive<u64>], mut after: impl FnMut(&str)) {
+        let mut client = server.client();
+        let mut cli = Cli::connect(server);
+        let mut alike = Alike::default();
+        let mut differences = Vec::new();
+        let mut written = self.lines.clone();
+        let mut edits = Vec::new();
+        for step in self.steps() {
+            match step {
+                Step::Run(line) => drop(cli.run(&line)),
+                Step::WaitUntil { command, reply } => wait_until(&mut client, &alike.command(&command), &reply),
+                Step::Session { varying: own, calls } => {
+                    let varying = [varying, &own].concat();
+                    if calls.iter().any(|call| call.command.contains(" FIXED")) {
+                        early_in_a_minute(&mut client);
+                    }
+                    for call in calls {
+                        let command = alike.command(&call.command);
+                        let printed = cli.run(&command);
+                        printed.iter().for_each(|line| alike.note(line));
+                        let is_same = printed.len() == call.output.len()
+                            && call.output.iter().zip(&printed).all(|(page, now)| alike.are(page, now, &varying));
+                        if !is_same {
+                            differences.push(format!(
+                                "{}:{}: {command}\n--- the page says ---\n{}\n--- printed now ---\n{}",
+                                self.path().display(),
+                                call.line + 1,
+                                call.output.join("\n"),
+                                printed.join("\n"),
+                            ));
+                        }
+                        after(&command);
+                        edits.push((call, command, printed));
+                    }
+                }
+            }
+        }
+        if differences.is_empty() {
+            return;
+        }
+        assert!(writes(), "{}\n(`make docs` writes what is printed into the pages)", differences.join("\n\n"));
+        // From the last call to the first, so that the numbers of lines stay true.
+        for (call, command, printed) in edits.into_iter().rev() {
+            let lines = std::iter::once(format!("{}{command}", call.prompt)).chain(printed);
+            written.splice(call.line..=call.line + call.output.len(), lines);
+        }
+        self.lines = written;
+        self.save();
+    }
+}
+
+fn wait_until(client: &mut Client, command: &str, reply: &str) {
+    eventually(PATIENCE, &format!("{command} = {reply}"), || client.reply(command) == reply);
+}
+
+/// Returns when the minute of the server's clock is young: a window that is aligned to the clock will not end in the middle
+/// of a session.
+fn early_in_a_minute(client: &mut Client) {
+    const YOUNG: std::ops::Range<i64> = 0..50_000;
+    let now = client.now();
+    if !YOUNG.contains(&(now % 60_000)) {
+        client.wait_until(now - now % 60_000 + 60_000);
+    }
+}
