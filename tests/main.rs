@@ -7,6 +7,8 @@ mod support;
 
 mod examples;
 mod docs_commands;
+mod docs_sessions;
+mod docs_timers;
 mod failover;
 mod fuzz;
 mod healing;

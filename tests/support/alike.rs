@@ -3,7 +3,7 @@
 //! Everything has to be equal, blanks and all, but for numbers of two kinds:
 //!
 //! - Moments of our days: Unix ms (13 digits), and the tokens of queues, which begin with one (16 digits). They are moved to
-//!   the time of the run: those of one page keep their distances, give or take how long the run may take, and a
+//!   the time of the run: those of one session keep their distances, give or take how long the run may take, and a
 //!   command that names one which was printed before is run with the one printed now.
 //! - Numbers in a range that the page declares to vary, such as a remaining time.
 
@@ -19,7 +19,7 @@ const SLACK: u64 = 60_000;
 /// What the numbers of a page have become in this run.
 #[derive(Default)]
 pub struct Alike {
-    /// The first moment of the page, as printed there and as printed now.
+    /// The first moment of the session, as printed there and as printed now.
     first: Option<(u64, u64)>,
     numbers: HashMap<String, String>,
     /// Tokens and moments, in the order in which they were printed first.
@@ -28,6 +28,11 @@ pub struct Alike {
 }
 
 impl Alike {
+    /// Begins another session, which the page may show as of another day.
+    pub fn next_session(&mut self) {
+        self.first = None;
+    }
+
     /// Whether `now`, a line printed now, says what `page`, a line of the page, says.
     pub fn are(&mut self, page: &str, now: &str, varying: &[RangeInclusive<u64>]) -> bool {
         let (page, now) = (pieces(page), pieces(now));
@@ -40,8 +45,10 @@ impl Alike {
             _ => false,
         };
         match (moment(page), moment(now)) {
+            // One that the page has chosen, or written this very moment.
+            _ if page == now => true,
             (Some(then), Some(at)) if page.len() == now.len() => self.is_moved(page, then, now, at) || varies(),
-            _ => page == now || varies(),
+            _ => varies(),
         }
     }
 
@@ -133,6 +140,7 @@ mod tests {
         assert!(!alike.are("1795237731999", "1895237991999", &[]), "minutes later, other than on the page");
         assert_eq!(alike.command("REFUND 1795237731925 3"), "REFUND 1895237731925 3");
         assert!(!alike.are("1795237731925", "4102444800000", &[]), "not of our days");
+        assert!(alike.are("1767225600000", "1767225600000", &[]), "chosen by the page");
     }
 
     #[test]

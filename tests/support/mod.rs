@@ -5,6 +5,7 @@
 //! - `Trace`: all that a call which changes nothing must leave as it was.
 //! - `Dataset`: all that a server holds, to be compared with what another one holds.
 //! - `Stream`: the replication stream, command by command.
+//! - `Postgres`: a PostgreSQL, where one is installed.
 //! - `Page`: a page of the documentation, whose sessions in redis-cli (`Cli`) can be run again.
 
 mod alike;
@@ -16,6 +17,7 @@ mod expiring;
 mod payload;
 mod program;
 mod page;
+mod postgres;
 mod reply;
 mod server;
 mod stream;
@@ -32,6 +34,7 @@ pub use expiring::{FAR, GRACE_MS, NEVER, after_patrol, assert_healed, assert_mar
 pub use payload::{Payload, crc64};
 pub use program::Program;
 pub use page::{Page, writes};
+pub use postgres::Postgres;
 pub use reply::{show, show_bytes};
 pub use server::{Server, example, module};
 pub use stream::Stream;

@@ -17,6 +17,7 @@ use super::{Alike, Cli, Client, PATIENCE, Server, eventually};
 use std::fs;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Whether pages are to be written instead of compared.
 pub fn writes() -> bool {
@@ -149,6 +150,7 @@ impl Page {
                 Step::WaitUntil { command, reply } => wait_until(&mut client, &alike.command(&command), &reply),
                 Step::Session { varying: own, calls } => {
                     let varying = [varying, &own].concat();
+                    alike.next_session();
                     if calls.iter().any(|call| call.command.contains(" FIXED")) {
                         early_in_a_minute(&mut client);
                     }
@@ -168,6 +170,8 @@ impl Page {
                             ));
                         }
                         after(&command);
+                        // Nobody types two commands in one millisecond.
+                        std::thread::sleep(Duration::from_millis(2));
                         edits.push((call, command, printed));
                     }
                 }

@@ -1,0 +1,33 @@
+#!/bin/sh
+# Moves timers that fall due soon from PostgreSQL into a queue: docs/recipes/tiered-timers.md tells the story.
+#
+#     examples/promoter.sh <queue> <horizon>        e.g. examples/promoter.sh timers 1h
+#
+# May be started at any time, on several machines, and again after a crash: the id of a job is that of its row, and a job
+# that is in the queue is not pushed again. Prints how many were pushed. The databases are those of psql's PGHOST,
+# PGDATABASE, ... and of REDIS_HOST and REDIS_PORT.
+set -eu
+queue=$1 horizon=$2
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+# A command for each row. Queue and payload may be any text: redis-cli is told each byte as \xNN.
+psql --no-psqlrc --quiet --tuples-only --no-align --set=ON_ERROR_STOP=1 \
+    --set=queue="$queue" --set=horizon="$horizon" >"$folder/commands" <<'SQL'
+SELECT format('ZQ.PUSH "%s" "%s" ID %s AT %sms',
+              regexp_replace(encode(convert_to(:'queue', 'UTF8'), 'hex'), '(..)', '\\x\1', 'g'),
+              regexp_replace(encode(convert_to(payload, 'UTF8'), 'hex'), '(..)', '\\x\1', 'g'),
+              id,
+              greatest(0, ceil(extract(epoch FROM due) * 1000))::bigint)
+FROM timers
+WHERE done IS NULL AND due < now() + CAST(:'horizon' AS interval)
+ORDER BY due;
+SQL
+
+# A reply is a line: the id of a job that is new, nothing of one that is there already. All else is an error.
+redis-cli -h "${REDIS_HOST:-127.0.0.1}" -p "${REDIS_PORT:-6379}" <"$folder/commands" >"$folder/replies"
+awk -v expected="$(wc -l <"$folder/commands")" '
+    /^[0-9]+$/ { pushed++; next }
+    NF { print >"/dev/stderr"; failed = 1 }
+    END { print pushed + 0; exit failed || NR != expected }
+' "$folder/replies"

@@ -1,0 +1,50 @@
+//! The sessions in the recipes, in other documents and in README.md: run again, and compared with what the pages show.
+
+use crate::support::{Page, Server};
+use std::path::Path;
+
+fn replay(mut page: Page) {
+    let server = page.server();
+    page.replay(&server, &[], |_| {});
+}
+
+#[test]
+fn recipes_work_as_they_are_told() {
+    Page::all_in("docs/recipes").into_iter().for_each(replay);
+}
+
+#[test]
+fn every_recipe_is_in_the_index() {
+    let pages = Page::all_in("docs/recipes");
+    let index = pages.iter().find(|page| page.name() == "README").expect("an index");
+    let links: Vec<_> = index.lines.iter().filter_map(|line| line.split("](").nth(1)?.split(')').next()).collect();
+    for page in pages.iter().filter(|page| page.name() != "README") {
+        let file = format!("{}.md", page.name());
+        assert!(links.contains(&file.as_str()), "{file} is not in the index");
+    }
+}
+
+/// Masters of a cluster have slots in ranges of one size, as `redis-cli --cluster create` gives them.
+#[test]
+fn sixteen_shards_are_spread_over_masters_as_the_recipe_says() {
+    let server = Server::builder().config("cluster-enabled yes").start();
+    let mut c = server.client();
+    let slots: Vec<_> = (0..16).map(|shard| c.int(&format!("CLUSTER KEYSLOT jobs:{{{shard}}}"))).collect();
+    for (masters, fewest, most) in [(2, 8, 8), (3, 4, 6), (4, 4, 4)] {
+        let of = |slot: i64| slot * masters / 16_384;
+        for master in 0..masters {
+            let shards = slots.iter().filter(|slot| of(**slot) == master).count();
+            assert!((fewest..=most).contains(&shards), "master {master} of {masters} has {shards} of {slots:?}");
+        }
+    }
+}
+
+/// The tour says what it does without saying how it is checked, so what varies in it is said here: remaining times.
+#[test]
+fn the_tour_in_the_readme_works() {
+    let mut readme = Page::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md"));
+    let server = readme.server();
+    // One-time codes of five minutes; searches of one minute; the rest of a minute, and of a day, of UTC.
+    let varying = [240_000..=300_000, 1_000..=60_000, 60_001..=86_400_000, 1_577_836_800_000..=4_102_444_800_000];
+    readme.replay(&server, &varying, |_| {});
+}
