@@ -335,3 +335,17 @@ fn info_of_a_server_just_started_is_all_zero() {
     }
     assert_eq!(field(&mut c, "sweep_lag_ms"), 0);
 }
+
+/// With the latency monitor off, as it is by default, the server takes whatever sample a module hands over.
+#[test]
+fn slices_that_took_no_time_are_no_latency_samples() {
+    let (_server, mut c) = start();
+    for n in 0..20 {
+        c.run(&format!("ZEXP.ADD set{n} 1ms a 1h b"));
+    }
+    for n in 0..20 {
+        assert_swept(&mut c, &format!("set{n}"), 1);
+    }
+    let history = c.reply("LATENCY HISTORY zeitset-sweep");
+    assert!(!history.contains(" 0]"), "{history}");
+}
