@@ -7,6 +7,7 @@ mod support;
 
 mod examples;
 mod docs_commands;
+mod docs_observability;
 mod docs_sessions;
 mod docs_timers;
 mod failover;
