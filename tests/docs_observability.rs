@@ -1,4 +1,5 @@
 //! docs/observability.md against the live server: fields of INFO, settings, events, the script for Prometheus' exporter.
+//! (Its sessions are run by docs_sessions.rs.)
 
 use crate::support::{Client, PATIENCE, Page, Server, assert_swept, eventually, show, start};
 use std::collections::BTreeSet;
@@ -37,13 +38,6 @@ fn block(lines: &[String], language: &str) -> Vec<String> {
 
 fn fields(c: &mut Client) -> BTreeSet<String> {
     c.info("zeitset").into_keys().collect()
-}
-
-#[test]
-fn sessions_of_the_page_about_observation_work() {
-    let mut page = page();
-    let server = page.server();
-    page.replay(&server, &[], |_| {});
 }
 
 #[test]

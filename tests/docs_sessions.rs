@@ -8,9 +8,40 @@ fn replay(mut page: Page) {
     page.replay(&server, &[], |_| {});
 }
 
+/// Those of commands are run by docs_commands.rs.
 #[test]
-fn recipes_work_as_they_are_told() {
-    Page::all_in("docs/recipes").into_iter().for_each(replay);
+fn recipes_and_other_pages_work_as_they_are_told() {
+    let pages = Page::all_in("docs").into_iter().filter(|page| !page.path().starts_with("docs/commands"));
+    pages.for_each(replay);
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut pages = Page::all_in("docs");
+    pages.push(Page::read(&root.join("README.md")));
+    for page in &pages {
+        let links =
+            page.lines.iter().flat_map(|line| line.split("](").skip(1)).filter_map(|rest| rest.split(')').next());
+        for link in links.filter(|link| !link.contains("://")) {
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let folder = root.join(page.path()).parent().expect("a folder").to_owned();
+            let target = if file.is_empty() { root.join(page.path()) } else { folder.join(file) };
+            assert!(target.is_file(), "{}: {link}", page.path().display());
+            if !anchor.is_empty() {
+                let titles = Page::read(&target).lines;
+                let is_there = titles.iter().any(|line| line.starts_with('#') && anchor_of(line) == anchor);
+                assert!(is_there, "{}: {link}", page.path().display());
+            }
+        }
+    }
+}
+
+/// The anchor of a heading, as it is on GitHub.
+fn anchor_of(heading: &str) -> String {
+    let title = heading.trim_start_matches('#').trim().to_lowercase();
+    let kept = title.chars().filter(|char| char.is_alphanumeric() || " -_".contains(*char));
+    kept.map(|char| if char == ' ' { '-' } else { char }).collect()
 }
 
 #[test]
