@@ -33,6 +33,21 @@ fn promote(postgres: &Postgres, server: &Server) -> usize {
     String::from_utf8_lossy(&output.stdout).trim().parse().expect("a number")
 }
 
+/// A PostgreSQL is costly to set up, so all share one.
+#[test]
+fn timers_move_from_postgresql_into_a_queue() {
+    let Some(postgres) = Postgres::start() else { return };
+    for scenario in [
+        the_promoter_moves_the_next_hour_and_may_run_again,
+        two_promoters_at_once_push_each_timer_once,
+        a_lost_queue_comes_back_from_the_database,
+        a_promoter_that_fails_says_so,
+    ] {
+        postgres.run("DROP TABLE IF EXISTS timers");
+        scenario(&postgres);
+    }
+}
+
 /// The ids of waiting jobs.
 fn waiting(c: &mut Client) -> Vec<String> {
     ["READY", "DELAYED"].iter().flat_map(|state| ids(c, &format!("ZQ.PEEK timers {state}"))).collect()
@@ -47,15 +62,13 @@ fn ids(c: &mut Client, line: &str) -> Vec<String> {
     jobs.iter().map(first).collect()
 }
 
-#[test]
-fn the_promoter_moves_the_next_hour_and_may_run_again() {
-    let Some(postgres) = Postgres::start() else { return };
+fn the_promoter_moves_the_next_hour_and_may_run_again(postgres: &Postgres) {
     let (server, mut c) = start();
     postgres.run(&schema());
     postgres.run(TIMERS);
 
-    assert_eq!(promote(&postgres, &server), 2);
-    assert_eq!(promote(&postgres, &server), 0, "pushed twice");
+    assert_eq!(promote(postgres, &server), 2);
+    assert_eq!(promote(postgres, &server), 0, "pushed twice");
     assert_eq!(waiting(&mut c), ["1", "2"]);
     // Payload and time have come over as they were.
     let job = c.reply("ZQ.GET timers 2");
@@ -70,17 +83,15 @@ fn the_promoter_moves_the_next_hour_and_may_run_again() {
     let token = claimed.split(' ').nth(2).expect("a token").to_owned();
     postgres.run("UPDATE timers SET done = now() WHERE id = 1 AND done IS NULL");
     c.script(&[(format!("ZQ.ACK timers 1 {token}"), "1")]);
-    assert_eq!(promote(&postgres, &server), 0, "what is done does not come back");
+    assert_eq!(promote(postgres, &server), 0, "what is done does not come back");
 }
 
-#[test]
-fn two_promoters_at_once_push_each_timer_once() {
-    let Some(postgres) = Postgres::start() else { return };
+fn two_promoters_at_once_push_each_timer_once(postgres: &Postgres) {
     let (server, mut c) = start();
     postgres.run(&schema());
     postgres.run("INSERT INTO timers (due, payload) SELECT now(), 'x' FROM generate_series(1, 500)");
     let pushed: usize = std::thread::scope(|scope| {
-        let promoters = [(); 2].map(|()| scope.spawn(|| promote(&postgres, &server)));
+        let promoters = [(); 2].map(|()| scope.spawn(|| promote(postgres, &server)));
         promoters.into_iter().map(|promoter| promoter.join().expect("a promoter")).sum()
     });
     assert_eq!(pushed, 500);
@@ -88,23 +99,19 @@ fn two_promoters_at_once_push_each_timer_once() {
     assert!(c.reply("ZQ.STATS timers").contains("'pushed' 500 "));
 }
 
-#[test]
-fn a_lost_queue_comes_back_from_the_database() {
-    let Some(postgres) = Postgres::start() else { return };
+fn a_lost_queue_comes_back_from_the_database(postgres: &Postgres) {
     let (server, mut c) = start();
     postgres.run(&schema());
     postgres.run(TIMERS);
-    assert_eq!(promote(&postgres, &server), 2);
+    assert_eq!(promote(postgres, &server), 2);
     c.run("FLUSHALL");
-    assert_eq!(promote(&postgres, &server), 2);
+    assert_eq!(promote(postgres, &server), 2);
     assert_eq!(waiting(&mut c), ["1", "2"]);
 }
 
-#[test]
-fn a_promoter_that_fails_says_so() {
-    let Some(postgres) = Postgres::start() else { return };
+fn a_promoter_that_fails_says_so(postgres: &Postgres) {
     let (server, mut c) = start();
-    let run = || promoter(&postgres, server.address().1).output().expect("the promoter runs").status.success();
+    let run = || promoter(postgres, server.address().1).output().expect("the promoter runs").status.success();
     assert!(!run(), "without a table");
     postgres.run(&schema());
     assert!(run(), "without a timer");
@@ -116,6 +123,6 @@ fn a_promoter_that_fails_says_so() {
     drop(c);
     let port = server.address().1;
     drop(server);
-    let output = promoter(&postgres, port).output().expect("the promoter runs");
+    let output = promoter(postgres, port).output().expect("the promoter runs");
     assert!(!output.status.success(), "without a server");
 }

@@ -42,7 +42,9 @@ impl Postgres {
             .spawn()
             .expect("postgres starts");
         let postgres = Self { folder, child };
-        eventually(PATIENCE, "PostgreSQL serves", || succeeds(postgres.with(Command::new("psql").args(["-c", ""]))));
+        eventually(3 * PATIENCE, "PostgreSQL serves", || {
+            succeeds(postgres.with(Command::new("psql").args(["-c", ""])))
+        });
         Some(postgres)
     }
 
