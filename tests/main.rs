@@ -5,11 +5,11 @@
 
 mod support;
 
-mod examples;
 mod docs_commands;
 mod docs_observability;
 mod docs_sessions;
 mod docs_timers;
+mod examples;
 mod failover;
 mod fuzz;
 mod healing;
