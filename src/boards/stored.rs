@@ -1,9 +1,9 @@
 //! How the server keeps a board: saved, rewritten as commands, measured, told from others.
 
-use crate::model::board::{Board, Direction, Effect, Kind, Reader, Schema, Ties, Value, Writer};
+use crate::model::board::{Board, Direction, Effect, Kind, Schema, Ties, Value};
 use crate::server::OwnedStr;
 use crate::server::data_type::{DataType, Handle};
-use crate::server::io::{Buffer, Digest, Loader, Rewriter, Saver};
+use crate::server::io::{Digest, Loader, Rewriter, Saver};
 use std::ffi::{CStr, c_int};
 
 /// Arguments of one command in a rewritten AOF, about: as many as a client would send at once, so that replaying it
@@ -56,30 +56,8 @@ impl DataType for Board {
     }
 
     fn digest(&self, to: &mut Digest<'_>) {
-        to.number(self.digest());
+        self.encode(to);
         to.end_sequence();
-    }
-}
-
-impl Writer for Saver<'_> {
-    fn number(&mut self, number: u64) {
-        self.number(number);
-    }
-
-    fn bytes(&mut self, bytes: &[u8]) {
-        self.bytes(bytes);
-    }
-}
-
-impl Reader for Loader<'_> {
-    type Bytes = Buffer;
-
-    fn number(&mut self) -> Option<u64> {
-        self.number().ok()
-    }
-
-    fn bytes(&mut self) -> Option<Buffer> {
-        self.bytes().ok()
     }
 }
 

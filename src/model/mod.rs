@@ -5,4 +5,5 @@ pub mod board;
 pub mod limit;
 pub mod marker;
 pub mod queue;
+pub mod stream;
 pub mod time;

@@ -1,9 +1,9 @@
 //! The data type `zeitqueue`.
 
 use super::wire::Words;
-use crate::model::queue::{Queue, Reader, Writer};
+use crate::model::queue::Queue;
 use crate::server::data_type::{DataType, Handle};
-use crate::server::io::{Broken, Buffer, Digest, Loader, Rewriter, Saver};
+use crate::server::io::{Digest, Loader, Rewriter, Saver};
 use std::ffi::{CStr, c_int};
 
 /// An AOF rewrite puts so many effects, and so many bytes, into one command at the most. (One effect is never divided.)
@@ -57,38 +57,5 @@ impl DataType for Queue {
 
     fn free_effort(&self) -> usize {
         Queue::free_effort(self)
-    }
-}
-
-impl Reader for Loader<'_> {
-    type Error = Broken;
-    type Bytes = Buffer;
-
-    fn read_u64(&mut self) -> Result<u64, Broken> {
-        self.number()
-    }
-
-    fn read_bytes(&mut self) -> Result<Buffer, Broken> {
-        self.bytes()
-    }
-}
-
-impl Writer for Saver<'_> {
-    fn write_u64(&mut self, value: u64) {
-        self.number(value);
-    }
-
-    fn write_bytes(&mut self, bytes: &[u8]) {
-        self.bytes(bytes);
-    }
-}
-
-impl Writer for Digest<'_> {
-    fn write_u64(&mut self, value: u64) {
-        self.number(value);
-    }
-
-    fn write_bytes(&mut self, bytes: &[u8]) {
-        self.bytes(bytes);
     }
 }

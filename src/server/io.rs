@@ -1,17 +1,12 @@
 //! The streams a value of ours is written to and read from: RDB files and DUMP payloads, AOF files, DEBUG DIGEST.
 
 use super::string::{OwnedStr, Str};
+use crate::model::stream::{Reader, Truncated, Writer};
 use redis_module::raw::{RedisModuleDigest, RedisModuleIO};
 use std::ffi::{CStr, c_char};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::slice;
-
-/// What is being read ends too early, or is something else than what we asked for.
-///
-/// The server tells only because we registered with `HANDLE_IO_ERRORS`; otherwise it would end itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Broken;
 
 /// An RDB file or a payload of RESTORE, being read.
 pub struct Loader<'a> {
@@ -26,26 +21,31 @@ impl Loader<'_> {
         Loader { io, call: PhantomData }
     }
 
-    /// After an error the server gives zeros for ever; so every value is asked for only together with this.
-    fn check(&self) -> Result<(), Broken> {
+    /// After an error the server gives zeros for ever, and tells of it only because we registered with `HANDLE_IO_ERRORS`
+    /// (otherwise it would end itself); so every value is asked for only together with this.
+    fn check(&self) -> Result<(), Truncated> {
         // SAFETY: the stream is that of the call under way.
-        if unsafe { api!(RedisModule_IsIOError(self.io)) } == 0 { Ok(()) } else { Err(Broken) }
+        if unsafe { api!(RedisModule_IsIOError(self.io)) } == 0 { Ok(()) } else { Err(Truncated) }
     }
+}
 
-    pub fn number(&mut self) -> Result<u64, Broken> {
+impl Reader for Loader<'_> {
+    type Bytes = Buffer;
+
+    fn number(&mut self) -> Result<u64, Truncated> {
         // SAFETY: the stream is that of the call under way.
         let number = unsafe { api!(RedisModule_LoadUnsigned(self.io)) };
         self.check().map(|()| number)
     }
 
-    pub fn bytes(&mut self) -> Result<Buffer, Broken> {
+    fn bytes(&mut self) -> Result<Buffer, Truncated> {
         let mut len = 0;
         // SAFETY: as above; the length is written before it is read.
         let start = unsafe { api!(RedisModule_LoadStringBuffer(self.io, &raw mut len)) };
         // Taken before the check, so that it is freed in any case.
         let buffer = NonNull::new(start.cast::<u8>()).map(|start| Buffer { start, len });
         self.check()?;
-        buffer.ok_or(Broken)
+        buffer.ok_or(Truncated)
     }
 }
 
@@ -81,13 +81,15 @@ impl Saver<'_> {
     pub(super) unsafe fn new(io: *mut RedisModuleIO) -> Self {
         Saver { io, call: PhantomData }
     }
+}
 
-    pub fn number(&mut self, number: u64) {
+impl Writer for Saver<'_> {
+    fn number(&mut self, number: u64) {
         // SAFETY: the stream is that of the call under way.
         unsafe { api!(RedisModule_SaveUnsigned(self.io, number)) }
     }
 
-    pub fn bytes(&mut self, bytes: &[u8]) {
+    fn bytes(&mut self, bytes: &[u8]) {
         // SAFETY: as above; the bytes are copied.
         unsafe { api!(RedisModule_SaveStringBuffer(self.io, bytes.as_ptr().cast::<c_char>(), bytes.len())) }
     }
@@ -135,19 +137,21 @@ impl Digest<'_> {
         Digest { digest, call: PhantomData }
     }
 
-    pub fn number(&mut self, number: u64) {
-        // SAFETY: the digest is that of the call under way.
-        unsafe { api!(RedisModule_DigestAddLongLong(self.digest, number.cast_signed())) }
-    }
-
-    pub fn bytes(&mut self, bytes: &[u8]) {
-        // SAFETY: as above.
-        unsafe { api!(RedisModule_DigestAddStringBuffer(self.digest, bytes.as_ptr().cast::<c_char>(), bytes.len())) }
-    }
-
     /// What was added up to now belongs together in this order.
     pub fn end_sequence(&mut self) {
         // SAFETY: as above.
         unsafe { api!(RedisModule_DigestEndSequence(self.digest)) }
+    }
+}
+
+impl Writer for Digest<'_> {
+    fn number(&mut self, number: u64) {
+        // SAFETY: the digest is that of the call under way.
+        unsafe { api!(RedisModule_DigestAddLongLong(self.digest, number.cast_signed())) }
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        // SAFETY: as above.
+        unsafe { api!(RedisModule_DigestAddStringBuffer(self.digest, bytes.as_ptr().cast::<c_char>(), bytes.len())) }
     }
 }

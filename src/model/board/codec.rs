@@ -22,30 +22,13 @@ use super::tree::{Loader, Tree};
 use super::update::{check_name, room};
 use super::value::Value;
 use super::{Board, index::Index, names::Names};
+use crate::model::stream::{Reader, Truncated, Writer};
 
 /// The version that is written. Loading knows this one only.
 const VERSION: u64 = 1;
 
 /// A block is written when it has so many bytes.
 const BLOCK: usize = 4 << 10;
-
-/// Takes what is saved.
-pub trait Writer {
-    /// A number.
-    fn number(&mut self, number: u64);
-    /// A byte string whose length the reader will know.
-    fn bytes(&mut self, bytes: &[u8]);
-}
-
-/// Gives what was saved, in the order in which it was written. `None`: there is no more, or it cannot be read.
-pub trait Reader {
-    /// A byte string as the source hands it out.
-    type Bytes: AsRef<[u8]>;
-    /// The next number.
-    fn number(&mut self) -> Option<u64>;
-    /// The next byte string.
-    fn bytes(&mut self) -> Option<Self::Bytes>;
-}
 
 /// Why a board cannot be loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +64,12 @@ impl fmt::Display for DecodeError {
 }
 
 impl std::error::Error for DecodeError {}
+
+impl From<Truncated> for DecodeError {
+    fn from(_: Truncated) -> DecodeError {
+        DecodeError::Truncated
+    }
+}
 
 impl Board {
     /// Writes the whole board. O(n).
@@ -126,7 +115,7 @@ impl Board {
     /// Whatever is wrong first; see [`DecodeError`].
     pub fn decode(input: &mut impl Reader) -> Result<Board, DecodeError> {
         let schema = decode_schema(input)?;
-        let len = input.number().ok_or(DecodeError::Truncated)?;
+        let len = input.number()?;
         if !room(0, len) || schema.keep().is_some_and(|keep| len > keep.get()) {
             return Err(DecodeError::TooMany);
         }
@@ -135,7 +124,7 @@ impl Board {
         let mut words = Vec::new();
         let mut left = len;
         while left > 0 {
-            let block = input.bytes().ok_or(DecodeError::Truncated)?;
+            let block = input.bytes()?;
             let mut rest = Cursor(block.as_ref());
             if rest.0.is_empty() {
                 return Err(DecodeError::Malformed);
@@ -151,7 +140,7 @@ impl Board {
 }
 
 fn decode_schema(input: &mut impl Reader) -> Result<Schema, DecodeError> {
-    let mut number = || input.number().ok_or(DecodeError::Truncated);
+    let mut number = || input.number();
     let version = number()?;
     if version != VERSION {
         return Err(DecodeError::Version(version));
@@ -169,14 +158,14 @@ fn decode_schema(input: &mut impl Reader) -> Result<Schema, DecodeError> {
     }
     let mut dimensions = Vec::new();
     for _ in 0..count {
-        let (direction, kind) = match input.number().ok_or(DecodeError::Truncated)? {
+        let (direction, kind) = match input.number()? {
             0 => (Direction::Desc, Kind::Int),
             1 => (Direction::Asc, Kind::Int),
             2 => (Direction::Desc, Kind::Float),
             3 => (Direction::Asc, Kind::Float),
             _ => return Err(DecodeError::Schema),
         };
-        let name = input.bytes().ok_or(DecodeError::Truncated)?.as_ref().into();
+        let name = input.bytes()?.as_ref().into();
         dimensions.push(Dimension { name, direction, kind });
     }
     Schema::new(dimensions, ties, keep).map_err(|_| DecodeError::Schema)

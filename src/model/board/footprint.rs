@@ -1,7 +1,6 @@
-//! What a board costs, and what tells two boards apart.
+//! What a board costs.
 
 use super::Board;
-use super::codec::Writer;
 use super::schema::Dimension;
 use super::slab::Slab;
 
@@ -18,14 +17,6 @@ impl Board {
     pub fn free_effort(&self) -> usize {
         1 + self.tree.allocations() + self.names.allocations() + self.index.allocations()
     }
-
-    /// A 64-bit digest of everything that is saved: equal boards have equal digests on every server, unequal ones
-    /// hardly ever. O(n). Not meant to withstand forgery.
-    pub fn digest(&self) -> u64 {
-        let mut digest = Fnv(0xCBF2_9CE4_8422_2325);
-        self.encode(&mut digest);
-        digest.0
-    }
 }
 
 /// The sum of `size` over the items of a slab, judged by so many of them, evenly spread; 0: all.
@@ -38,26 +29,4 @@ pub(super) fn scaled<T: Default>(slab: &Slab<T>, samples: usize, size: impl Fn(&
         sum += size(item);
     }
     if seen == 0 { 0 } else { (sum as u128 * slots as u128 / seen as u128) as usize }
-}
-
-/// FNV-1a over what is written, lengths included.
-struct Fnv(u64);
-
-impl Fnv {
-    fn add(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01B3);
-        }
-    }
-}
-
-impl Writer for Fnv {
-    fn number(&mut self, number: u64) {
-        self.add(&number.to_le_bytes());
-    }
-
-    fn bytes(&mut self, bytes: &[u8]) {
-        self.number(bytes.len() as u64);
-        self.add(bytes);
-    }
 }

@@ -29,7 +29,6 @@ mod tree;
 mod update;
 mod value;
 
-pub use codec::{Reader, Writer};
 pub use error::Error;
 pub use read::{Order, Range, Ranking};
 pub use schema::{Dimension, Direction, Kind, Schema, Ties};

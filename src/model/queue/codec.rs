@@ -15,67 +15,38 @@ use super::job::{Record, Recurrence, Standing};
 use super::rate::{Rate, Taken};
 use super::settings::Settings;
 use super::stats::Counters;
+use crate::model::stream::{Reader, Truncated, Writer};
 
 /// The first number of every serialised queue.
 const VERSION: u64 = 1;
 
-/// Takes the serialised form.
-pub trait Writer {
-    /// Takes a number.
-    fn write_u64(&mut self, value: u64);
-    /// Takes a byte string, of any length.
-    fn write_bytes(&mut self, bytes: &[u8]);
-}
-
-/// Gives back what a [`Writer`] took, in the same order.
-pub trait Reader {
-    /// Why there is no more.
-    type Error;
-    /// A byte string: borrowed, or a buffer of the server.
-    type Bytes: AsRef<[u8]>;
-
-    /// Gives the next value, a number.
-    ///
-    /// # Errors
-    ///
-    /// When there is no number here. An implementation has to report the end of its input, not make up zeros.
-    fn read_u64(&mut self) -> Result<u64, Self::Error>;
-
-    /// Gives the next value, a byte string.
-    ///
-    /// # Errors
-    ///
-    /// When there is no byte string here.
-    fn read_bytes(&mut self) -> Result<Self::Bytes, Self::Error>;
-}
-
 /// Why bytes are not a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DecodeError<E> {
-    /// The reader failed.
-    Read(E),
+pub enum DecodeError {
+    /// The input ends too early.
+    Truncated,
     /// What was read cannot be; says what.
     Invalid(&'static str),
 }
 
-impl<E> From<E> for DecodeError<E> {
-    fn from(error: E) -> Self {
-        Self::Read(error)
+impl From<Truncated> for DecodeError {
+    fn from(_: Truncated) -> DecodeError {
+        DecodeError::Truncated
     }
 }
 
-fn ensure<E>(holds: bool, what: &'static str) -> Result<(), DecodeError<E>> {
+fn ensure(holds: bool, what: &'static str) -> Result<(), DecodeError> {
     if holds { Ok(()) } else { Err(DecodeError::Invalid(what)) }
 }
 
-fn narrow<T: TryFrom<u64>, E>(value: u64, what: &'static str) -> Result<T, DecodeError<E>> {
+fn narrow<T: TryFrom<u64>>(value: u64, what: &'static str) -> Result<T, DecodeError> {
     T::try_from(value).map_err(|_| DecodeError::Invalid(what))
 }
 
 impl Queue {
     /// Writes the whole queue. O(n), allocates next to nothing.
     pub fn encode(&self, to: &mut impl Writer) {
-        to.write_u64(VERSION);
+        to.number(VERSION);
         let rate = self.settings.rate.map_or((0, 0), |r| (r.limit, r.window));
         for number in [
             u64::from(self.settings.attempts),
@@ -100,13 +71,13 @@ impl Queue {
             self.counters.expired_leases,
             self.rate_log.entries().len() as u64,
         ] {
-            to.write_u64(number);
+            to.number(number);
         }
         for taken in self.rate_log.entries() {
-            to.write_u64(taken.back_at);
-            to.write_u64(taken.units);
+            to.number(taken.back_at);
+            to.number(taken.units);
         }
-        to.write_u64(self.len() as u64);
+        to.number(self.len() as u64);
         for slot in self.slots() {
             write_record(&self.jobs[slot].record(), to);
         }
@@ -118,22 +89,22 @@ impl Queue {
     ///
     /// When the reader fails, or what it gives is not a possible queue. Never panics; holds no more memory than a small
     /// multiple of what was read, and reads no more than the input has.
-    pub fn decode<R: Reader>(from: &mut R) -> Result<Self, DecodeError<R::Error>> {
-        ensure(from.read_u64()? == VERSION, "unknown version")?;
+    pub fn decode(from: &mut impl Reader) -> Result<Self, DecodeError> {
+        ensure(from.number()? == VERSION, "unknown version")?;
         let settings = read_settings(from)?;
         let totals = read_totals(from)?;
         let mut queue = Self::new();
         queue.set(0, settings);
-        for _ in 0..from.read_u64()? {
-            let back_at = from.read_u64()?;
-            let units = from.read_u64()?;
+        for _ in 0..from.number()? {
+            let back_at = from.number()?;
+            let units = from.number()?;
             let fits = settings.rate.is_some() && queue.rate_log.restore(Taken { back_at, units });
             ensure(fits, "impossible entry in the rate log")?;
         }
         let mut numbers = Vec::new();
-        for _ in 0..from.read_u64()? {
-            let id = from.read_bytes()?;
-            let payload = from.read_bytes()?;
+        for _ in 0..from.number()? {
+            let id = from.bytes()?;
+            let payload = from.bytes()?;
             let record = read_record(id.as_ref(), payload.as_ref(), from)?;
             ensure(record.seq < totals.next_seq, "push number ahead of count")?;
             ensure(record.token <= totals.last_token, "token ahead of count")?;
@@ -149,20 +120,11 @@ impl Queue {
         queue.counters = totals.counters;
         Ok(queue)
     }
-
-    /// For tests: a fingerprint of the whole canonical state, equal on primary and replica. O(n). To feed a digest of one's own,
-    /// give [`encode`](Self::encode) a writer that does so.
-    #[cfg(test)]
-    pub fn digest(&self) -> u64 {
-        let mut digest = Fnv(0xcbf2_9ce4_8422_2325);
-        self.encode(&mut digest);
-        digest.0
-    }
 }
 
 fn write_record(job: &Record<'_>, to: &mut impl Writer) {
-    to.write_bytes(job.id);
-    to.write_bytes(job.payload);
+    to.bytes(job.id);
+    to.bytes(job.payload);
     let recurrence = job.recurrence.map_or((0, 0), |r| (r.period, r.anchor));
     for number in [
         job.standing as u64,
@@ -175,29 +137,25 @@ fn write_record(job: &Record<'_>, to: &mut impl Writer) {
         recurrence.0,
         recurrence.1,
     ] {
-        to.write_u64(number);
+        to.number(number);
     }
 }
 
-fn read_record<'a, R: Reader>(
-    id: &'a [u8],
-    payload: &'a [u8],
-    from: &mut R,
-) -> Result<Record<'a>, DecodeError<R::Error>> {
-    let standing = match from.read_u64()? {
+fn read_record<'a>(id: &'a [u8], payload: &'a [u8], from: &mut impl Reader) -> Result<Record<'a>, DecodeError> {
+    let standing = match from.number()? {
         0 => Standing::Ready,
         1 => Standing::Scheduled,
         2 => Standing::Claimed,
         3 => Standing::Dead,
         _ => return Err(DecodeError::Invalid("unknown standing")),
     };
-    let time = from.read_u64()?;
-    let priority: u32 = narrow(from.read_u64()?, "priority out of range")?;
-    let seq = from.read_u64()?;
-    let token = from.read_u64()?;
-    let attempts = narrow(from.read_u64()?, "attempts out of range")?;
-    let max_attempts = narrow(from.read_u64()?, "attempts out of range")?;
-    let recurrence = match (from.read_u64()?, from.read_u64()?) {
+    let time = from.number()?;
+    let priority: u32 = narrow(from.number()?, "priority out of range")?;
+    let seq = from.number()?;
+    let token = from.number()?;
+    let attempts = narrow(from.number()?, "attempts out of range")?;
+    let max_attempts = narrow(from.number()?, "attempts out of range")?;
+    let recurrence = match (from.number()?, from.number()?) {
         (0, 0) => None,
         (0, _) => return Err(DecodeError::Invalid("anchor without period")),
         (period, anchor) => Some(Recurrence { period, anchor }),
@@ -216,19 +174,19 @@ fn read_record<'a, R: Reader>(
     })
 }
 
-fn read_settings<R: Reader>(from: &mut R) -> Result<Settings, DecodeError<R::Error>> {
+fn read_settings(from: &mut impl Reader) -> Result<Settings, DecodeError> {
     let settings = Settings {
-        attempts: narrow(from.read_u64()?, "attempts out of range")?,
-        backoff_base: from.read_u64()?,
-        backoff_max: from.read_u64()?,
-        aging: from.read_u64()?,
-        maxlen: from.read_u64()?,
-        concurrency: from.read_u64()?,
-        rate: match (from.read_u64()?, from.read_u64()?) {
+        attempts: narrow(from.number()?, "attempts out of range")?,
+        backoff_base: from.number()?,
+        backoff_max: from.number()?,
+        aging: from.number()?,
+        maxlen: from.number()?,
+        concurrency: from.number()?,
+        rate: match (from.number()?, from.number()?) {
             (0, 0) => None,
             (limit, window) => Some(Rate { limit, window }),
         },
-        paused: match from.read_u64()? {
+        paused: match from.number()? {
             0 => false,
             1 => true,
             _ => return Err(DecodeError::Invalid("paused is neither yes nor no")),
@@ -238,56 +196,29 @@ fn read_settings<R: Reader>(from: &mut R) -> Result<Settings, DecodeError<R::Err
     Ok(settings)
 }
 
-fn read_totals<R: Reader>(from: &mut R) -> Result<Totals, DecodeError<R::Error>> {
+fn read_totals(from: &mut impl Reader) -> Result<Totals, DecodeError> {
     let totals = Totals {
-        last_token: from.read_u64()?,
-        last_id: AutoId { ms: from.read_u64()?, seq: from.read_u64()? },
-        next_seq: from.read_u64()?,
+        last_token: from.number()?,
+        last_id: AutoId { ms: from.number()?, seq: from.number()? },
+        next_seq: from.number()?,
         counters: Counters {
-            pushed: from.read_u64()?,
-            claimed: from.read_u64()?,
-            acked: from.read_u64()?,
-            nacked: from.read_u64()?,
-            cancelled: from.read_u64()?,
-            redriven: from.read_u64()?,
-            expired_leases: from.read_u64()?,
+            pushed: from.number()?,
+            claimed: from.number()?,
+            acked: from.number()?,
+            nacked: from.number()?,
+            cancelled: from.number()?,
+            redriven: from.number()?,
+            expired_leases: from.number()?,
         },
     };
     ensure(totals.possible(), "counter out of range")?;
     Ok(totals)
 }
 
-/// FNV-1a, eight bytes at a time for numbers.
-#[cfg(test)]
-struct Fnv(u64);
-
-#[cfg(test)]
-impl Fnv {
-    fn mix(&mut self, value: u64) {
-        self.0 = (self.0 ^ value).wrapping_mul(0x0000_0100_0000_01b3);
-    }
-}
-
-#[cfg(test)]
-impl Writer for Fnv {
-    fn write_u64(&mut self, value: u64) {
-        for byte in value.to_le_bytes() {
-            self.mix(u64::from(byte));
-        }
-    }
-
-    fn write_bytes(&mut self, bytes: &[u8]) {
-        self.write_u64(bytes.len() as u64);
-        for &byte in bytes {
-            self.mix(u64::from(byte));
-        }
-    }
-}
-
 /// Plain bytes: numbers as LEB128, strings behind their length.
 #[cfg(test)]
 impl Writer for Vec<u8> {
-    fn write_u64(&mut self, mut value: u64) {
+    fn number(&mut self, mut value: u64) {
         while value >= 0x80 {
             self.push(value as u8 | 0x80);
             value >>= 7;
@@ -295,8 +226,8 @@ impl Writer for Vec<u8> {
         self.push(value as u8);
     }
 
-    fn write_bytes(&mut self, bytes: &[u8]) {
-        self.write_u64(bytes.len() as u64);
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.number(bytes.len() as u64);
         self.extend_from_slice(bytes);
     }
 }
@@ -306,17 +237,11 @@ impl Writer for Vec<u8> {
 #[derive(Clone, Copy, Debug)]
 pub struct ByteReader<'a>(pub &'a [u8]);
 
-/// The bytes end too soon, or a number is longer than 64 bits.
-#[cfg(test)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Truncated;
-
 #[cfg(test)]
 impl<'a> Reader for ByteReader<'a> {
-    type Error = Truncated;
     type Bytes = &'a [u8];
 
-    fn read_u64(&mut self) -> Result<u64, Truncated> {
+    fn number(&mut self) -> Result<u64, Truncated> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
             let (&byte, rest) = self.0.split_first().ok_or(Truncated)?;
@@ -333,8 +258,8 @@ impl<'a> Reader for ByteReader<'a> {
         Err(Truncated)
     }
 
-    fn read_bytes(&mut self) -> Result<&'a [u8], Truncated> {
-        let len = usize::try_from(self.read_u64()?).map_err(|_| Truncated)?;
+    fn bytes(&mut self) -> Result<&'a [u8], Truncated> {
+        let len = usize::try_from(self.number()?).map_err(|_| Truncated)?;
         let (bytes, rest) = self.0.split_at_checked(len).ok_or(Truncated)?;
         self.0 = rest;
         Ok(bytes)

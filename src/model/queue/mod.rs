@@ -67,7 +67,6 @@ mod view;
 mod wake;
 
 pub use claim::Claims;
-pub use codec::{Reader, Writer};
 pub use effect::{Change, Effect, Totals};
 pub use finish::Nack;
 pub use ids::AutoId;
@@ -79,7 +78,7 @@ pub use stats::Counters;
 #[cfg(test)]
 pub use {
     claim::Claimed,
-    codec::{ByteReader, DecodeError, Truncated},
+    codec::{ByteReader, DecodeError},
     job::JobView,
 };
 

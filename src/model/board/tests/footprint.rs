@@ -62,11 +62,11 @@ fn filling_in_order_leaves_full_leaves() {
 }
 
 #[test]
-fn the_digest_tells_boards_apart() {
+fn what_is_saved_tells_boards_apart() {
     let board = |ties, keep, pairs: &[(&str, i64)]| {
         let mut board = Board::new(plain(1, ties, keep));
         pairs.iter().for_each(|(m, v)| assert_eq!(set(&mut board, m, &[*v]), 1));
-        board.digest()
+        board.saved()
     };
     let one = board(Ties::First, 0, &[("a", 1), ("b", 1)]);
     assert_eq!(one, board(Ties::First, 0, &[("c", 9), ("a", 1), ("b", 1), ("c", 0)][1..3]));

@@ -11,6 +11,7 @@ use super::codec::DecodeError;
 use super::tree::Tree;
 use super::update::Incremented;
 use super::*;
+use crate::model::stream::{Reader, Truncated, Writer};
 use std::num::NonZeroU64;
 
 impl Board {
@@ -72,15 +73,15 @@ impl Writer for Tape {
 
 impl Reader for Tape {
     type Bytes = Vec<u8>;
-    fn number(&mut self) -> Option<u64> {
-        let Some(Item::Number(number)) = self.items.get(self.at) else { return None };
+    fn number(&mut self) -> Result<u64, Truncated> {
+        let Some(Item::Number(number)) = self.items.get(self.at) else { return Err(Truncated) };
         self.at += 1;
-        Some(*number)
+        Ok(*number)
     }
-    fn bytes(&mut self) -> Option<Vec<u8>> {
-        let Some(Item::Bytes(bytes)) = self.items.get(self.at) else { return None };
+    fn bytes(&mut self) -> Result<Vec<u8>, Truncated> {
+        let Some(Item::Bytes(bytes)) = self.items.get(self.at) else { return Err(Truncated) };
         self.at += 1;
-        Some(bytes.clone())
+        Ok(bytes.clone())
     }
 }
 

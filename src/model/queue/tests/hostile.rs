@@ -1,10 +1,11 @@
 //! Bytes and effects of anybody's making: refused or taken, but never a panic, and what is taken is a sound queue.
 
 use super::super::{
-    AutoId, ByteReader, Change, Counters, DecodeError, Effect, MAX_TIME, Nack, Push, Queue, Rate, Reader, Record,
-    Recurrence, Settings, Standing, Taken, Totals, Truncated, Writer,
+    AutoId, ByteReader, Change, Counters, DecodeError, Effect, MAX_TIME, Nack, Push, Queue, Rate, Record, Recurrence,
+    Settings, Standing, Taken, Totals,
 };
 use super::{Pair, encoded};
+use crate::model::stream::{Reader, Truncated, Writer};
 use proptest::prelude::*;
 
 /// A queue with a job in every place, every setting on, and units of RATE taken.
@@ -65,7 +66,7 @@ fn exercise(mut queue: Queue) {
     }
 }
 
-fn decode(bytes: &[u8]) -> Result<Queue, DecodeError<Truncated>> {
+fn decode(bytes: &[u8]) -> Result<Queue, DecodeError> {
     Queue::decode(&mut ByteReader(bytes))
 }
 
@@ -73,7 +74,7 @@ fn decode(bytes: &[u8]) -> Result<Queue, DecodeError<Truncated>> {
 fn a_cut_short_queue_is_an_error_wherever_it_is_cut() {
     let bytes = encoded(&specimen());
     for len in 0..bytes.len() {
-        assert_eq!(decode(&bytes[..len]).err(), Some(DecodeError::Read(Truncated)));
+        assert_eq!(decode(&bytes[..len]).err(), Some(DecodeError::Truncated));
     }
 }
 
@@ -99,27 +100,26 @@ enum Token {
 }
 
 impl Writer for Vec<Token> {
-    fn write_u64(&mut self, value: u64) {
+    fn number(&mut self, value: u64) {
         self.push(Token::Number(value));
     }
-    fn write_bytes(&mut self, bytes: &[u8]) {
+    fn bytes(&mut self, bytes: &[u8]) {
         self.push(Token::Bytes(bytes.to_vec()));
     }
 }
 
 impl Reader for &[Token] {
-    type Error = ();
     type Bytes = Vec<u8>;
-    fn read_u64(&mut self) -> Result<u64, ()> {
+    fn number(&mut self) -> Result<u64, Truncated> {
         match self.split_off_first() {
             Some(Token::Number(n)) => Ok(*n),
-            _ => Err(()),
+            _ => Err(Truncated),
         }
     }
-    fn read_bytes(&mut self) -> Result<Vec<u8>, ()> {
+    fn bytes(&mut self) -> Result<Vec<u8>, Truncated> {
         match self.split_off_first() {
             Some(Token::Bytes(b)) => Ok(b.clone()),
-            _ => Err(()),
+            _ => Err(Truncated),
         }
     }
 }
@@ -244,10 +244,10 @@ fn counters_at_their_limit_stay_loadable() {
 fn lengths_out_of_thin_air_reserve_nothing() {
     let mut bytes = encoded(&Queue::new());
     assert_eq!(bytes.pop(), Some(0), "the number of jobs comes last");
-    bytes.write_u64(u64::MAX);
-    assert_eq!(decode(&bytes).err(), Some(DecodeError::Read(Truncated)));
-    bytes.write_u64(u64::MAX);
-    assert_eq!(decode(&bytes).err(), Some(DecodeError::Read(Truncated)));
+    bytes.number(u64::MAX);
+    assert_eq!(decode(&bytes).err(), Some(DecodeError::Truncated));
+    bytes.number(u64::MAX);
+    assert_eq!(decode(&bytes).err(), Some(DecodeError::Truncated));
 }
 
 #[test]

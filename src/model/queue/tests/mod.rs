@@ -8,7 +8,8 @@ mod model;
 mod random;
 mod scale;
 
-use super::{ByteReader, Claimed, Effect, Push, Queue, Reader, Settings, State};
+use super::{ByteReader, Claimed, Effect, Push, Queue, Settings, State};
+use crate::model::stream::Reader;
 
 /// A queue and its replica, which learns of everything by effects.
 pub(super) struct Pair {
@@ -151,7 +152,6 @@ impl Pair {
         self.replica.check();
         let bytes = encoded(&self.primary);
         assert_eq!(bytes, encoded(&self.replica), "the replica agrees");
-        assert_eq!(self.primary.digest(), self.replica.digest());
         assert_eq!(bytes, encoded(&decoded(&bytes)), "what is saved is loaded");
         assert_eq!(bytes, encoded(&rebuilt(&self.primary)), "an AOF rebuilds it");
     }
@@ -174,7 +174,7 @@ pub(super) fn encoded(queue: &Queue) -> Vec<u8> {
 pub(super) fn decoded(bytes: &[u8]) -> Queue {
     let mut reader = ByteReader(bytes);
     let queue = Queue::decode(&mut reader).expect("what was encoded decodes");
-    assert!(reader.read_u64().is_err(), "and to the last byte");
+    assert!(reader.number().is_err(), "and to the last byte");
     queue.check();
     queue
 }
