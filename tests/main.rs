@@ -5,6 +5,8 @@
 
 mod support;
 
+mod cluster;
+mod cluster_faults;
 mod docs_commands;
 mod docs_observability;
 mod docs_sessions;

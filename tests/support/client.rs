@@ -28,6 +28,12 @@ impl Client {
         Self { connection, pushes }
     }
 
+    /// A connection to a port of this machine. `options` are those of a redis URL.
+    pub fn connect(port: u16, options: &str) -> redis::RedisResult<Self> {
+        let client = redis::Client::open(format!("redis://127.0.0.1:{port}/{options}"))?;
+        Ok(Self::new(client.get_connection_with_timeout(super::PATIENCE)?))
+    }
+
     /// Sends a command; the reply, or the text of an error.
     pub fn try_call(&mut self, command: &redis::Cmd) -> Result<Value, String> {
         match self.connection.req_packed_command(&command.get_packed_command()) {
@@ -144,10 +150,15 @@ impl Client {
 
     /// One section of INFO as a map.
     pub fn info(&mut self, section: &str) -> HashMap<String, String> {
-        let text = match self.run(&format!("INFO {section}")) {
+        self.info_of(&format!("INFO {section}"))
+    }
+
+    /// The same of another command that replies lines of `field:value`.
+    pub fn info_of(&mut self, line: &str) -> HashMap<String, String> {
+        let text = match self.run(line) {
             Value::BulkString(bytes) => String::from_utf8(bytes).expect("INFO is text"),
             Value::VerbatimString { text, .. } => text,
-            other => panic!("INFO: {}", show(&other)),
+            other => panic!("{line}: {}", show(&other)),
         };
         text.lines()
             .filter_map(|line| line.split_once(':'))

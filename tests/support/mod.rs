@@ -1,6 +1,7 @@
 //! What the tests stand on: servers, clients, and ways to look closely at what a call did.
 //!
 //! - `Server`: a redis-server of the test's own, checked for crashes when the test ends.
+//! - `Cluster`: three masters with a replica each, and clients that follow redirections.
 //! - `Client`: one connection. Tests write commands as lines and replies in the notation of `reply::show`.
 //! - `Trace`: all that a call which changes nothing must leave as it was.
 //! - `Dataset`: all that a server holds, to be compared with what another one holds.
@@ -12,6 +13,7 @@ mod alike;
 mod backlog;
 mod cli;
 mod client;
+mod cluster;
 mod dataset;
 mod expiring;
 mod page;
@@ -29,6 +31,7 @@ pub use backlog::{amid_backlog, at_full_speed, backlog};
 pub use cli::Cli;
 pub use client::Client;
 pub(crate) use client::cmd;
+pub use cluster::{Cluster, ClusterClient};
 pub use dataset::{Dataset, assert_same_data};
 pub use expiring::{FAR, GRACE_MS, NEVER, after_patrol, assert_healed, assert_marked, assert_swept, pairs, plant};
 pub use page::{Page, writes};
@@ -36,6 +39,7 @@ pub use payload::{Payload, crc64};
 pub use postgres::Postgres;
 pub use program::Program;
 pub use reply::{show, show_bytes};
+pub use server::{Builder, Server, module};
 pub use server::{Server, example, module};
 pub use stream::Stream;
 pub use trace::Trace;

@@ -17,6 +17,7 @@ const CRASHES: [&str; 6] =
 pub struct Builder {
     module: bool,
     panics: bool,
+    cluster: bool,
     config: String,
 }
 
@@ -31,6 +32,12 @@ impl Builder {
     pub fn panicking(mut self) -> Self {
         self.panics = true;
         self
+    }
+
+    /// A node of a cluster, which knows no other yet.
+    pub fn cluster(mut self) -> Self {
+        self.cluster = true;
+        self.config("cluster-enabled yes")
     }
 
     /// Adds a line of redis.conf.
@@ -48,7 +55,7 @@ impl Builder {
     }
 
     pub fn start(self) -> Server {
-        let mut server = Server { folder: Folder::new(), builder: self, port: 0, child: None };
+        let mut server = Server { folder: Folder::new(), builder: self, port: 0, bus_port: 0, child: None };
         server.launch();
         server
     }
@@ -58,12 +65,14 @@ pub struct Server {
     folder: Folder,
     builder: Builder,
     port: u16,
+    /// Of a node of a cluster, for the other nodes.
+    bus_port: u16,
     child: Option<Child>,
 }
 
 impl Server {
     pub fn builder() -> Builder {
-        Builder { module: true, panics: false, config: String::new() }
+        Builder { module: true, panics: false, cluster: false, config: String::new() }
     }
 
     pub fn start() -> Self {
@@ -79,6 +88,10 @@ impl Server {
         ("127.0.0.1", self.port)
     }
 
+    pub fn bus_port(&self) -> u16 {
+        self.bus_port
+    }
+
     /// A new connection that speaks RESP2.
     pub fn client(&self) -> Client {
         self.connect("").expect("the server accepts connections")
@@ -90,9 +103,7 @@ impl Server {
     }
 
     fn connect(&self, options: &str) -> redis::RedisResult<Client> {
-        let url = format!("redis://127.0.0.1:{}/{options}", self.port);
-        let client = redis::Client::open(url)?;
-        Ok(Client::new(client.get_connection_with_timeout(PATIENCE)?))
+        Client::connect(self.port, options)
     }
 
     pub fn log(&self) -> String {
@@ -134,7 +145,7 @@ impl Server {
     fn launch(&mut self) {
         // A port that was free a moment ago may be taken when the server binds it: then another one.
         for _ in 0..10 {
-            self.port = free_port();
+            (self.port, self.bus_port) = free_ports();
             let conf = self.folder.0.join("redis.conf");
             fs::write(&conf, self.configuration()).expect("the folder can be written");
             let child = Command::new(program())
@@ -173,6 +184,9 @@ impl Server {
             let module = if self.builder.panics { panicking_module() } else { module() };
             let _ = writeln!(conf, "loadmodule \"{}\"", module.display());
         }
+        if self.builder.cluster {
+            let _ = writeln!(conf, "cluster-port {}", self.bus_port);
+        }
         conf.push_str(&self.builder.config);
         conf
     }
@@ -195,7 +209,8 @@ impl Server {
         up
     }
 
-    fn kill(&mut self) {
+    /// Ends the server by `kill -9`.
+    pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();
             let _ = child.wait();
@@ -243,9 +258,11 @@ impl Drop for Folder {
     }
 }
 
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("bound").port()
+fn free_ports() -> (u16, u16) {
+    // Both open at a time, so that they are two.
+    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
+    let [one, other] = listeners.map(|listener| listener.local_addr().expect("bound").port());
+    (one, other)
 }
 
 fn tail(log: &str) -> String {

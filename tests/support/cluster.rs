@@ -1,0 +1,206 @@
+//! A cluster of a test's own on loopback: three masters with a replica each, and clients that follow redirections.
+
+use super::{Builder, Client, PATIENCE, Server, eventually, show};
+use redis::Value;
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+const MASTERS: usize = 3;
+const SLOTS: usize = 16_384;
+
+pub struct Cluster {
+    /// The masters, and then the replica of each in the same order.
+    pub nodes: Vec<Server>,
+}
+
+impl Cluster {
+    /// A cluster in which nobody fails over by himself, however slow the machine is.
+    pub fn start() -> Self {
+        Self::with("cluster-node-timeout 15000\ncluster-replica-no-failover yes")
+    }
+
+    /// A cluster whose nodes have some lines more in their configuration. It is up when this returns.
+    pub fn with(config: &str) -> Self {
+        let node = || Server::builder().cluster().config("cluster-allow-replica-migration no").config(config);
+        let nodes: Vec<_> = (0..2 * MASTERS).map(|_| node()).map(Builder::start).collect();
+        let mut clients: Vec<_> = nodes.iter().map(Server::client).collect();
+        for (n, client) in clients.iter_mut().enumerate() {
+            client.run(&format!("CLUSTER SET-CONFIG-EPOCH {}", n + 1));
+            if n < MASTERS {
+                let (first, last) = (n * SLOTS / MASTERS, (n + 1) * SLOTS / MASTERS - 1);
+                client.run(&format!("CLUSTER ADDSLOTSRANGE {first} {last}"));
+            }
+        }
+        // Only now: an epoch can be set while a node knows no other.
+        for (n, client) in clients.iter_mut().enumerate() {
+            for other in &nodes[n + 1..] {
+                client.run(&format!("CLUSTER MEET 127.0.0.1 {} {}", other.address().1, other.bus_port()));
+            }
+        }
+        let cluster = Self { nodes };
+        for n in 0..MASTERS {
+            let replicate = format!("CLUSTER REPLICATE {}", cluster.id(n));
+            eventually(3 * PATIENCE, "the master is known", || clients[MASTERS + n].reply(&replicate) == "+OK");
+        }
+        for client in &mut clients {
+            eventually(3 * PATIENCE, "the cluster is up", || {
+                let info = client.info_of("CLUSTER INFO");
+                info["cluster_state"] == "ok"
+                    && info["cluster_known_nodes"] == (2 * MASTERS).to_string()
+                    && client.string("CLUSTER NODES").matches("slave").count() == MASTERS
+            });
+        }
+        for n in 0..MASTERS {
+            cluster.nodes[MASTERS + n].wait_for_sync(&cluster.nodes[n]);
+        }
+        cluster
+    }
+
+    pub fn id(&self, node: usize) -> String {
+        self.nodes[node].client().string("CLUSTER MYID")
+    }
+
+    pub fn port(&self, node: usize) -> u16 {
+        self.nodes[node].address().1
+    }
+
+    pub fn slot(&self, key: &str) -> i64 {
+        self.nodes[0].client().int(&format!("CLUSTER KEYSLOT {key}"))
+    }
+
+    /// The master that had the slot of a key when the cluster was made.
+    pub fn home(&self, key: &str) -> usize {
+        let slot = usize::try_from(self.slot(key)).expect("a slot");
+        (0..MASTERS).find(|n| slot < (n + 1) * SLOTS / MASTERS).expect("a master")
+    }
+
+    /// Where the replica of a master stands among the nodes.
+    pub fn replica_of(&self, master: usize) -> usize {
+        MASTERS + master
+    }
+
+    /// A client that goes to whoever has the key.
+    pub fn client(&self) -> ClusterClient {
+        let ports = (0..self.nodes.len()).map(|node| self.port(node)).collect();
+        ClusterClient { ports, at: 0, connections: HashMap::new() }
+    }
+
+    /// Moves a slot with its keys from one master to another, as `redis-cli --cluster reshard` does, one key at a time.
+    pub fn move_slot(&self, slot: i64, from: usize, to: usize) {
+        let (from_id, to_id) = (self.id(from), self.id(to));
+        let (mut source, mut target) = (self.nodes[from].client(), self.nodes[to].client());
+        target.run(&format!("CLUSTER SETSLOT {slot} IMPORTING {from_id}"));
+        source.run(&format!("CLUSTER SETSLOT {slot} MIGRATING {to_id}"));
+        loop {
+            let keys = source.strings(&format!("CLUSTER GETKEYSINSLOT {slot} 1"));
+            let Some(key) = keys.first() else { break };
+            let reply = source.reply(&format!("MIGRATE 127.0.0.1 {} {key} 0 10000", self.port(to)));
+            // A key may have expired meanwhile.
+            assert!(["+OK", "+NOKEY"].contains(&reply.as_str()), "MIGRATE {key}: {reply}");
+        }
+        for client in [&mut target, &mut source] {
+            client.run(&format!("CLUSTER SETSLOT {slot} NODE {to_id}"));
+        }
+    }
+
+    /// Whether the servers move slots as a whole: Valkey since 9.0.
+    pub fn moves_slots_whole(&self) -> bool {
+        let known = self.nodes[0].client().reply("COMMAND INFO CLUSTER|MIGRATESLOTS");
+        known != "[nil]" && known != "[]"
+    }
+
+    /// Moves a slot as a whole, and returns when it is where it should be.
+    pub fn move_slot_whole(&self, slot: i64, from: usize, to: usize) {
+        self.begin_to_move_whole(slot, from, to);
+        self.await_move(slot, from, to);
+    }
+
+    pub fn begin_to_move_whole(&self, slot: i64, from: usize, to: usize) {
+        let command = format!("CLUSTER MIGRATESLOTS SLOTSRANGE {slot} {slot} NODE {}", self.id(to));
+        self.nodes[from].client().run(&command);
+    }
+
+    pub fn await_move(&self, slot: i64, from: usize, to: usize) {
+        let (mut source, mut target) = (self.nodes[from].client(), self.nodes[to].client());
+        let migration = |client: &mut Client| {
+            let Value::Array(all) = client.run("CLUSTER GETSLOTMIGRATIONS") else { panic!("no list of migrations") };
+            all.first().map(show).unwrap_or_default()
+        };
+        eventually(3 * PATIENCE, &format!("slot {slot} has moved"), || {
+            let states = [migration(&mut source), migration(&mut target)];
+            assert!(!states.iter().any(|state| state.contains("'failed'")), "{states:?}");
+            states.iter().all(|state| state.contains("'success'"))
+        });
+    }
+}
+
+/// A connection to every node it was sent to, and the last one that knew the answer. Its keys should share a slot.
+pub struct ClusterClient {
+    ports: Vec<u16>,
+    at: usize,
+    connections: HashMap<u16, Client>,
+}
+
+impl ClusterClient {
+    /// Sends a command to whoever has its keys now; waits while nobody has. An error that begins with `connection lost`
+    /// tells that it may have been carried out or not.
+    pub fn try_run(&mut self, line: &str) -> Result<Value, String> {
+        let started = Instant::now();
+        let mut asked_at = None;
+        loop {
+            assert!(started.elapsed() < 3 * PATIENCE, "{line}: nobody has the keys");
+            let port = asked_at.unwrap_or(self.ports[self.at]);
+            let Some(client) = self.connection(port) else {
+                self.at = (self.at + 1) % self.ports.len();
+                std::thread::sleep(Duration::from_millis(20));
+                continue;
+            };
+            if asked_at.take().is_some() {
+                client.run("ASKING");
+            }
+            let error = match client.try_run(line) {
+                Ok(value) => return Ok(value),
+                Err(error) => error,
+            };
+            let word = error.split(' ').next().unwrap_or_default();
+            let address = || error.rsplit(':').next().and_then(|port| port.parse().ok()).expect("an address");
+            match word {
+                "MOVED" => self.at = self.ports.iter().position(|&port| port == address()).expect("a node"),
+                "ASK" => asked_at = Some(address()),
+                "TRYAGAIN" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "READONLY" | "UNBLOCKED" => {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                _ => {
+                    if error.starts_with("connection lost") {
+                        self.connections.remove(&port);
+                        self.at = (self.at + 1) % self.ports.len();
+                    }
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    #[track_caller]
+    pub fn run(&mut self, line: &str) -> Value {
+        self.try_run(line).unwrap_or_else(|error| panic!("{line}: {error}"))
+    }
+
+    #[track_caller]
+    pub fn reply(&mut self, line: &str) -> String {
+        show(&self.run(line))
+    }
+
+    /// The connection that answered last.
+    pub fn owner(&mut self) -> &mut Client {
+        let port = self.ports[self.at];
+        self.connection(port).expect("it answered a moment ago")
+    }
+
+    fn connection(&mut self, port: u16) -> Option<&mut Client> {
+        if !self.connections.contains_key(&port) {
+            self.connections.insert(port, Client::connect(port, "").ok()?);
+        }
+        self.connections.get_mut(&port)
+    }
+}
