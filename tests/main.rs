@@ -5,6 +5,7 @@
 
 mod support;
 
+mod access;
 mod cluster;
 mod cluster_faults;
 mod docs_commands;

@@ -3,6 +3,7 @@
 use super::{Builder, Client, PATIENCE, Server, eventually, show};
 use redis::Value;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::time::{Duration, Instant};
 
 const MASTERS: usize = 3;
@@ -198,9 +199,9 @@ impl ClusterClient {
     }
 
     fn connection(&mut self, port: u16) -> Option<&mut Client> {
-        if !self.connections.contains_key(&port) {
-            self.connections.insert(port, Client::connect(port, "").ok()?);
+        match self.connections.entry(port) {
+            Entry::Occupied(known) => Some(known.into_mut()),
+            Entry::Vacant(new) => Some(new.insert(Client::connect(port, "").ok()?)),
         }
-        self.connections.get_mut(&port)
     }
 }

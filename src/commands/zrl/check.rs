@@ -21,7 +21,7 @@ impl Command for Check {
         since: c"0.1.0",
         flags: c"write deny-oom fast",
         arity: -4,
-        keys: Keys::First(Access::Update),
+        keys: Keys::First(Access::Exchange),
         arguments: ARGUMENTS,
     };
 

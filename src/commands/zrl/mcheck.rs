@@ -23,7 +23,7 @@ impl Command for MCheck {
         since: c"0.1.0",
         flags: c"write deny-oom fast",
         arity: -5,
-        keys: Keys::Counted(Access::Update),
+        keys: Keys::Counted(Access::Exchange),
         arguments: &[
             Arg::integer(c"numkeys"),
             Arg::key(c"key").multiple(),

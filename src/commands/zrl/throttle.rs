@@ -25,7 +25,7 @@ impl Command for Throttle {
         since: c"0.1.0",
         flags: c"write deny-oom fast",
         arity: -5,
-        keys: Keys::First(Access::Update),
+        keys: Keys::First(Access::Exchange),
         arguments: &[
             Arg::key(c"key"),
             Arg::integer(c"max_burst"),
