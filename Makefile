@@ -16,10 +16,10 @@ SUFFIX     := $(if $(filter Darwin,$(shell uname -s)),dylib,so)
 MODULE     := $(TARGET_DIR)/release/libzeitset.$(SUFFIX)
 
 POSIX_SCRIPTS := scripts/need.sh packaging/debian/postinst packaging/debian/prerm
-BASH_SCRIPTS  := scripts/run.sh scripts/matrix.sh scripts/deb.sh .ci/run
+BASH_SCRIPTS  := scripts/run.sh scripts/matrix.sh scripts/deb.sh scripts/valgrind.sh .ci/run
 
 .DEFAULT_GOAL := build
-.PHONY: build run top test test-matrix fuzz bench examples docs lint fmt install uninstall deb test-deb clean help need-libclang need-redis
+.PHONY: build run top test test-matrix fuzz valgrind soak bench examples docs lint fmt install uninstall deb test-deb clean help need-libclang need-redis
 
 ## make            build the module: target/release/libzeitset.so
 build: need-libclang
@@ -53,6 +53,14 @@ test-matrix: need-libclang
 ## make fuzz       hostile input from a new seed, each kind for FUZZ_SECONDS (default 60); FUZZ_SEED=... repeats a run
 fuzz: need-libclang need-redis
 	FUZZ_SECONDS=$(or $(FUZZ_SECONDS),60) $(CARGO) test --locked --test integration -- fuzz:: --nocapture
+
+## make valgrind   some of the tests with the server inside valgrind (REDIS_SOURCE: the source of a Redis; else Debian's is fetched)
+valgrind: need-libclang
+	scripts/valgrind.sh "$(REDIS_SOURCE)" "$(TARGET_DIR)/valgrind" "$(CARGO)" $(VALGRIND_TESTS)
+
+## make soak       everything at once for SOAK_SECONDS (default 120), its invariants checked throughout
+soak: need-libclang need-redis
+	SOAK_SECONDS=$(or $(SOAK_SECONDS),120) $(CARGO) test --locked --test integration -- soak:: --nocapture
 
 ## make examples   the tours and web services of examples/ against real servers; EXAMPLES="python node" may skip neither
 examples: need-libclang need-redis

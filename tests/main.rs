@@ -23,6 +23,7 @@ mod panics;
 mod persistence;
 mod plain_data;
 mod replication;
+mod soak;
 mod surface;
 mod sweeping;
 mod sweeping_large;

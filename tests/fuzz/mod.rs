@@ -1,7 +1,8 @@
 //! Hostile input from a seed: commands ([`commands`]), payloads of RESTORE ([`payloads`]), sorted sets ([`sorted_sets`]).
 //!
 //! `make test` runs a fixed number of inputs from a fixed seed; `make fuzz FUZZ_SECONDS=600` each of them for so long, from a new
-//! seed. `FUZZ_SEED` sets the seed; the one that was used is printed, and stands in the message of a failure.
+//! seed. `FUZZ_SEED` sets the seed; the one that was used is printed, and stands in the message of a failure. `FUZZ_ROUNDS` sets the
+//! number of inputs, for slow servers.
 
 mod commands;
 mod payloads;
@@ -31,6 +32,7 @@ impl Run {
         let seconds = number("FUZZ_SECONDS");
         let seed = number("FUZZ_SEED").unwrap_or_else(|| if seconds.is_some() { rand::random() } else { SEED });
         eprintln!("{name}: FUZZ_SEED={seed}");
+        let rounds = number("FUZZ_ROUNDS").unwrap_or(rounds);
         let until = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
         Run { random: StdRng::seed_from_u64(seed), name, seed, done: 0, rounds, until }
     }

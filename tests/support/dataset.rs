@@ -50,12 +50,28 @@ impl Dataset {
     }
 }
 
+impl Dataset {
+    /// The keys that are not the same, as they are here and there.
+    pub fn differences(&self, other: &Dataset) -> String {
+        let keys: std::collections::BTreeSet<_> = self.0.keys().chain(other.0.keys()).collect();
+        keys.into_iter()
+            .filter(|key| self.0.get(key) != other.0.get(key))
+            .map(|key| format!("{key:?}\n  {:?}\n  {:?}\n", self.0.get(key), other.0.get(key)))
+            .collect()
+    }
+}
+
 /// Waits until two servers hold the same.
 #[track_caller]
 pub fn assert_same_data(one: &mut Client, other: &mut Client) {
     let start = Instant::now();
-    while Dataset::of(one) != Dataset::of(other) && start.elapsed() < PATIENCE {
+    loop {
+        let (left, right) = (Dataset::of(one), Dataset::of(other));
+        // Not to be read once more for the message: what expires in between would make them differ.
+        if left == right {
+            return;
+        }
+        assert!(start.elapsed() < PATIENCE, "{}", left.differences(&right));
         std::thread::sleep(Duration::from_millis(20));
     }
-    assert_eq!(Dataset::of(one), Dataset::of(other));
 }

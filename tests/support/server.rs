@@ -102,6 +102,11 @@ impl Server {
         self.connect("?protocol=resp3").expect("the server accepts connections")
     }
 
+    /// A new connection, unless the server will not have it, or breaks it off at once.
+    pub fn try_client(&self) -> Option<Client> {
+        self.connect("").ok()
+    }
+
     fn connect(&self, options: &str) -> redis::RedisResult<Client> {
         Client::connect(self.port, options)
     }
@@ -209,6 +214,14 @@ impl Server {
         up
     }
 
+    /// Ends the server in good order, for a tool it runs in that reports at the end (scripts/valgrind.sh).
+    fn shut_down(&mut self) {
+        if let Ok(mut client) = self.connect("") {
+            let _ = client.try_run("SHUTDOWN NOSAVE");
+            let _ = self.child.as_mut().map(Child::wait);
+        }
+    }
+
     /// Ends the server by `kill -9`.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
@@ -225,6 +238,9 @@ impl Drop for Server {
             Some(child) => child.try_wait().expect("our own child"),
             None => None,
         };
+        if std::env::var_os("ZEITSET_SHUTDOWN").is_some() && ended.is_none() {
+            self.shut_down();
+        }
         self.kill();
         let log = self.log();
         if std::thread::panicking() {
