@@ -226,6 +226,8 @@ pub fn flag(flag: &mut bool) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{any_text, fuzzing};
+    use proptest::prelude::*;
 
     #[test]
     fn integers_are_read_as_strictly_as_the_server_reads_them() {
@@ -268,5 +270,36 @@ mod tests {
         let (mut set, mut value) = (false, None);
         assert_eq!((flag(&mut set), flag(&mut set)), (Ok(()), Err(Error::Syntax)));
         assert_eq!((once(&mut value, 1), once(&mut value, 1)), (Ok(()), Err(Error::Syntax)));
+    }
+
+    proptest! {
+        #![proptest_config(fuzzing())]
+
+        #[test]
+        fn an_integer_is_what_would_be_written_for_it_and_nothing_else(text in any_text()) {
+            if let Some(value) = integer(&text) {
+                prop_assert_eq!(value.to_string().into_bytes(), text);
+            }
+        }
+
+        #[test]
+        fn every_integer_is_read(value in any::<i64>()) {
+            prop_assert_eq!(integer(value.to_string().as_bytes()), Some(value));
+        }
+
+        #[test]
+        fn a_float_is_finite_and_what_the_text_says(text in any_text()) {
+            if let Some(value) = float(&text) {
+                prop_assert!(value.is_finite());
+                let text = String::from_utf8(text).expect("digits, signs, a point");
+                prop_assert!(text.parse::<f64>() == Ok(value));
+                prop_assert!(!text.contains(|c: char| c.is_whitespace() || c.is_control()));
+            }
+        }
+
+        #[test]
+        fn every_finite_float_is_read(value in any::<f64>()) {
+            prop_assert_eq!(float(value.to_string().as_bytes()), Some(value).filter(|value| value.is_finite()));
+        }
     }
 }

@@ -7,3 +7,25 @@ pub mod marker;
 pub mod queue;
 pub mod stream;
 pub mod time;
+
+/// How parsers are fed anything: always the same inputs, unless PROPTEST_RNG_SEED sets another seed, or PROPTEST_CASES a number.
+#[cfg(test)]
+pub fn fuzzing() -> proptest::test_runner::Config {
+    use proptest::test_runner::{Config, RngSeed};
+    let mut config = Config { failure_persistence: None, ..Config::default() };
+    if std::env::var_os("PROPTEST_CASES").is_none() {
+        config.cases = 20_000;
+    }
+    if config.rng_seed == RngSeed::Random {
+        config.rng_seed = RngSeed::Fixed(20_261_121);
+    }
+    config
+}
+
+/// Bytes that parsers look at: mostly those that mean something to one of them.
+#[cfg(test)]
+pub fn any_text() -> impl proptest::strategy::Strategy<Value = Vec<u8>> {
+    use proptest::prelude::*;
+    let byte = prop_oneof![8 => proptest::sample::select(b"0123456789".to_vec()), 3 => proptest::sample::select(b"+-.:/eEmshdw_ \0\n".to_vec()), 1 => any::<u8>()];
+    proptest::collection::vec(byte, 0..26)
+}

@@ -227,6 +227,23 @@ mod tests {
         }
 
         #[test]
+        fn what_is_read_is_a_moment_of_ours(text in super::super::any_text()) {
+            for unit in [Unit::Seconds, Unit::Milliseconds] {
+                if let Some(value) = parse(&text, unit) {
+                    prop_assert!(value <= MAX && text[0].is_ascii_digit());
+                }
+            }
+        }
+
+        #[test]
+        fn no_score_makes_it_panic(bits in any::<u64>()) {
+            let score = f64::from_bits(bits);
+            for at in [from_score(score, Unit::Seconds), from_score(score, Unit::Milliseconds), ceil_score(score)] {
+                prop_assert!(at.is_none_or(|at| at <= MAX));
+            }
+        }
+
+        #[test]
         fn no_bytes_make_it_panic(text in proptest::collection::vec(any::<u8>(), 0..40)) {
             let _ = parse(&text, Unit::Seconds);
         }

@@ -217,3 +217,36 @@ proptest! {
         let _ = Level::parse(&member, score);
     }
 }
+
+/// Numbers of a hostile entry: small ones, and those at the end of what is taken.
+fn hostile() -> impl Strategy<Value = u64> {
+    prop_oneof![0_u64..5, START - 5..START + 5, MAX_UNITS - 2..MAX_UNITS + 2, any::<u64>()]
+}
+
+proptest! {
+    #![proptest_config(crate::model::fuzzing())]
+
+    #[test]
+    fn a_hostile_entry_is_refused_or_a_level_like_others(
+        member in prop::array::uniform3(hostile()),
+        score in prop_oneof![any::<f64>(), hostile().prop_map(|score| score as f64)],
+        capacity in 1..=MAX_UNITS,
+        rate in (1..=MAX_UNITS, 1..=time::MAX - START),
+        cost in prop_oneof![0_u64..5, 0..=MAX_UNITS],
+        (units, until) in (1..=MAX_UNITS, 0..=time::MAX),
+    ) {
+        let [since, level_units, level_per] = member;
+        let member = format!("{since}:{level_units}/{level_per}");
+        if let Ok(level) = Level::parse(member.as_bytes(), score) {
+            let assessed = assess(capacity, per(rate.0, rate.1), START, cost, Some(level));
+            let verdict = assessed.verdict();
+            prop_assert!(verdict.remaining <= capacity);
+            if verdict.allowed {
+                let (_, change) = assessed.charge();
+                prop_assert!(change.is_none_or(|change| time::ceil_score(change.score).is_some()));
+            }
+            assessed.settlement();
+            prop_assert!(level.refund(START, units, until).0 <= units);
+        }
+    }
+}

@@ -371,3 +371,50 @@ proptest! {
         }
     }
 }
+
+/// Numbers of a hostile entry: small ones, and those at the end of what is taken.
+fn hostile() -> impl Strategy<Value = u64> {
+    prop_oneof![0_u64..5, 1_767_225_600_000_u64..1_767_225_600_005, MAX_UNITS - 2..MAX_UNITS + 2, any::<u64>()]
+}
+
+proptest! {
+    #![proptest_config(crate::model::fuzzing())]
+
+    #[test]
+    fn a_member_is_what_would_be_written_for_it_and_nothing_else(text in crate::model::any_text()) {
+        if let Ok(run) = Run::parse(&text) {
+            let member = run.member();
+            prop_assert_eq!(member.as_bytes(), text);
+        }
+    }
+
+    /// In any order, with gaps, beyond all bounds.
+    #[test]
+    fn hostile_entries_are_refused_or_counted_as_they_are(
+        entries in prop::collection::vec(prop::array::uniform3(hostile()), 0..5),
+        limit in prop_oneof![1_u64..5, 1..=MAX_UNITS],
+        window in prop_oneof![1_u64..5, 1..=time::MAX - 1_767_225_600_005],
+        cost in prop_oneof![0_u64..5, 0..=MAX_UNITS],
+        (algorithm, grid) in (0..2_u8, prop_oneof![1_u64..5, 1_u64..1_000_000_000]),
+    ) {
+        let now = 1_767_225_600_000;
+        let entry = |[at, start, units]: [u64; 3]| {
+            let run = Run::parse(format!("{start}:{units}").as_bytes()).or(Run::parse(start.to_string().as_bytes()));
+            Some(Entry { at: at.min(time::MAX), run: run.ok()? })
+        };
+        let mut entries = Entries(entries.into_iter().filter_map(entry).collect());
+        let algorithm = if algorithm == 0 { Algorithm::Fixed } else { Algorithm::Sliding { grid: grid.min(window) } };
+        let policy = Policy { limit, window, algorithm };
+        if let Ok(assessed) = assess(policy, now, cost, &mut entries) {
+            let verdict = assessed.verdict();
+            prop_assert!(verdict.remaining <= limit);
+            if verdict.allowed {
+                let (_, change) = assessed.charge();
+                prop_assert!(change.is_none_or(|change| time::ceil_score(change.score).is_some()));
+            }
+            assessed.settlement();
+            assessed.live_entries();
+        }
+        let _ = refund(now, cost.max(1), now + window, &mut entries);
+    }
+}
