@@ -7,6 +7,8 @@
 # of SOURCE_DATE_EPOCH or of the commit.
 set -euo pipefail
 
+command -v dpkg-shlibdeps >/dev/null || { echo "deb: dpkg-shlibdeps is missing: apt-get install dpkg-dev" >&2; exit 1; }
+
 folder=$1/deb
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)-1
 architecture=$(dpkg --print-architecture)
