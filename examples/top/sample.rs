@@ -4,7 +4,7 @@
 use redis::{Client, Connection, FromRedisValue, Pipeline, RedisResult, Value, cmd, pipe};
 use std::collections::{BTreeMap, HashMap};
 
-/// Keys that a sample looks at: so many SCANs of so many keys. Each of them takes the server some tenths of a millisecond.
+/// Keys that a sample looks at: so many SCANs of so many keys. Each of them takes the server about half a millisecond.
 const SCANS: usize = 10;
 const KEYS_PER_SCAN: usize = 500;
 
