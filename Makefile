@@ -17,6 +17,8 @@ MODULE     := $(TARGET_DIR)/release/libzeitset.$(SUFFIX)
 
 POSIX_SCRIPTS := scripts/need.sh packaging/debian/postinst packaging/debian/prerm
 BASH_SCRIPTS  := scripts/run.sh scripts/matrix.sh scripts/deb.sh scripts/valgrind.sh .ci/run
+POSIX_SCRIPTS := scripts/need.sh packaging/debian/postinst packaging/debian/prerm examples/promoter.sh
+BASH_SCRIPTS  := scripts/run.sh scripts/matrix.sh scripts/deb.sh .ci/run
 
 .DEFAULT_GOAL := build
 .PHONY: build run top test test-matrix fuzz valgrind soak bench examples docs lint fmt install uninstall deb test-deb clean help need-libclang need-redis
