@@ -50,7 +50,8 @@ impl Postgres {
 
     /// Tells a command, psql or one that calls it, where the server is.
     pub fn with<'c>(&self, command: &'c mut Command) -> &'c mut Command {
-        command.env("PGHOST", &self.folder.0).env("PGUSER", USER).env("PGDATABASE", USER)
+        let quiet = ("PGOPTIONS", "--client-min-messages=warning");
+        command.env("PGHOST", &self.folder.0).envs([("PGUSER", USER), ("PGDATABASE", USER), quiet])
     }
 
     /// Runs statements; what the queries among them give, a line for each row.
