@@ -16,6 +16,18 @@ fn recipes_and_other_pages_work_as_they_are_told() {
 }
 
 #[test]
+fn recipes_link_to_the_commands_they_use() {
+    for page in Page::all_in("docs/recipes") {
+        let text = page.lines.join("\n");
+        let typed = page.lines.iter().filter_map(|line| line.strip_prefix("127.0.0.1:6379> ")?.split(' ').next());
+        for command in typed.filter(|command| command.contains('.')) {
+            let link = format!("[{command}](../commands/{}.md)", command.to_lowercase());
+            assert!(text.contains(&link), "{}: {command}", page.path().display());
+        }
+    }
+}
+
+#[test]
 fn links_lead_somewhere() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut pages = Page::all_in("docs");
