@@ -15,13 +15,11 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 SUFFIX     := $(if $(filter Darwin,$(shell uname -s)),dylib,so)
 MODULE     := $(TARGET_DIR)/release/libzeitset.$(SUFFIX)
 
-POSIX_SCRIPTS := scripts/need.sh packaging/debian/postinst packaging/debian/prerm
-BASH_SCRIPTS  := scripts/run.sh scripts/matrix.sh scripts/deb.sh scripts/valgrind.sh .ci/run
 POSIX_SCRIPTS := scripts/need.sh packaging/debian/postinst packaging/debian/prerm examples/promoter.sh
-BASH_SCRIPTS  := scripts/run.sh scripts/matrix.sh scripts/deb.sh .ci/run
+BASH_SCRIPTS  := scripts/run.sh scripts/matrix.sh scripts/deb.sh scripts/valgrind.sh .ci/run
 
 .DEFAULT_GOAL := build
-.PHONY: build run top test test-matrix fuzz valgrind soak bench examples docs lint fmt install uninstall deb test-deb clean help need-libclang need-redis
+.PHONY: build run top test test-matrix fuzz soak valgrind bench examples docs lint fmt install uninstall deb test-deb clean help need-libclang need-redis
 
 ## make            build the module: target/release/libzeitset.so
 build: need-libclang
