@@ -201,10 +201,16 @@ fn members_out_of_order_show_no_dead_one() {
     let bytes = payload(&[(b"live", "4102444800000"), (b"dead", "1"), (b"also", "4102444800000")], &tail);
     c.call(redis::cmd("RESTORE").arg("k").arg(4_102_444_800_000_u64 + 47_111).arg(bytes).arg("ABSTTL"));
     c.script(&[("ZEXP.MEMBERS k", "['live' 'also']"), ("ZEXP.PTTL k dead", "[-2]")]);
+    assert!(c.strings("ZEXP.MEMBERS k WITHTTL")[1].parse::<i64>().expect("ms") > 0);
     // The fourth is not counted in, the third is passed over.
     let bytes = payload(&[(b"a", "4102444800000"), (b"b", "nan"), (b"c", "1"), (b"d", "4102444800000")], &tail);
-    c.call(redis::cmd("RESTORE").arg("nan").arg(4_102_444_800_000_u64 + 47_111).arg(bytes).arg("ABSTTL"));
+    let restored =
+        c.try_call(redis::cmd("RESTORE").arg("nan").arg(4_102_444_800_000_u64 + 47_111).arg(bytes).arg("ABSTTL"));
+    if restored.is_err() {
+        // Newer servers refuse what is not a number: Valkey 9.1 does.
+        assert!(!c.is_valkey_before([9, 1, 0]) && c.reply("EXISTS nan") == "0", "{restored:?}");
+        return;
+    }
     let reply = c.reply("ZEXP.RANDMEMBER nan 9");
     assert!(!reply.starts_with('!') && !reply.contains("error"), "{reply}");
-    assert!(c.strings("ZEXP.MEMBERS k WITHTTL")[1].parse::<i64>().expect("ms") > 0);
 }
