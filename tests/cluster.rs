@@ -109,6 +109,7 @@ fn nothing_gets_lost(cluster: &Cluster, move_slot: impl Fn(i64, usize, usize)) {
         let before = client.reply(&format!("ZEXP.CARD {tag}:set"));
         eventually(PATIENCE, "the clients are at work", || client.reply(&format!("ZEXP.CARD {tag}:set")) != before);
         move_slot(slot, at, to);
+        cluster.wait_for_owner(slot, to);
         at = to;
     }
     stop.store(true, Ordering::Relaxed);

@@ -104,6 +104,31 @@ impl Cluster {
         }
     }
 
+    /// Returns when every node knows a master as the owner of a slot, in the same epoch.
+    ///
+    /// Who takes a slot gives himself an epoch above all that he has heard of. If that is not the latest, word from the
+    /// owner before still counts more, and he loses the slot again; so a slot must not be moved on before all have heard.
+    pub fn wait_for_owner(&self, slot: i64, owner: usize) {
+        let id = self.id(owner);
+        let seen_by = |node: &Server| {
+            let mut client = node.client();
+            let epoch = client.info_of("CLUSTER INFO")["cluster_current_epoch"].clone();
+            let nodes = client.string("CLUSTER NODES");
+            let line = nodes.lines().find(|line| line.starts_with(&id)).expect("the owner is known").to_owned();
+            let mut fields = line.split(' ').skip(6);
+            let its_epoch = fields.next().expect("an epoch").to_owned();
+            let has_slot = fields.skip(1).filter_map(|range| {
+                let (first, last) = range.split_once('-').unwrap_or((range, range));
+                Some(first.parse::<i64>().ok()?..=last.parse::<i64>().ok()?)
+            });
+            (has_slot.into_iter().any(|range| range.contains(&slot)), epoch, its_epoch)
+        };
+        eventually(3 * PATIENCE, "all nodes know the owner of the slot", || {
+            let views: Vec<_> = self.nodes.iter().map(seen_by).collect();
+            views.iter().all(|view| view.0 && *view == views[0])
+        });
+    }
+
     /// Whether the servers move slots as a whole: Valkey since 9.0.
     pub fn moves_slots_whole(&self) -> bool {
         let known = self.nodes[0].client().reply("COMMAND INFO CLUSTER|MIGRATESLOTS");
