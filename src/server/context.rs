@@ -76,6 +76,11 @@ impl<'a> Context<'a> {
         self.flags() & raw::REDISMODULE_CTX_FLAGS_RESP3 as c_int != 0
     }
 
+    /// Whether a script calls.
+    pub fn is_in_script(self) -> bool {
+        self.flags() & raw::REDISMODULE_CTX_FLAGS_LUA as c_int != 0
+    }
+
     /// Whether this server may delete by itself what has expired: it is a master, not loading, and its writes are not
     /// paused, as they are by CLIENT PAUSE and during a failover. (A write then ends the server by an assertion.)
     pub fn may_write_by_itself(self) -> bool {

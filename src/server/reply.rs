@@ -1,7 +1,7 @@
 //! Replies, written straight to the client.
 //!
 //! How many are still owed is counted, so that a panic amid a reply can end it in good order: what is missing of it becomes an
-//! error and nulls. A reply cut short would have the client, or the script, take the next one for the rest of this.
+//! error and nulls (in a script: nulls). A reply cut short would have the client, or the script, take the next one for the rest of this.
 
 use super::context::Context;
 use super::panic::survive;
@@ -9,13 +9,17 @@ use super::string::Str;
 use crate::error::Error;
 use redis_module::raw;
 use std::ffi::c_long;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 /// Replies owed to the client of the call under way; an array of n elements pays one and owes n more. Used by one thread only,
 /// the server's main one.
 static OWED: AtomicI64 = AtomicI64::new(0);
 
+/// Whether something of the reply under way has gone out.
+static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
+
 fn owe(more: i64) {
+    HAS_BEGUN.store(true, Ordering::Relaxed);
     OWED.store(OWED.load(Ordering::Relaxed) + more, Ordering::Relaxed);
 }
 
@@ -24,9 +28,12 @@ impl<'a> Context<'a> {
     pub(super) fn replying<R>(self, run: impl FnOnce() -> R) -> Option<R> {
         // Calls nest where those who listen for events call commands of ours.
         let outer = OWED.swap(1, Ordering::Relaxed);
+        let outer_has_begun = HAS_BEGUN.swap(false, Ordering::Relaxed);
         let result = survive(run);
         if result.is_none() {
-            if OWED.load(Ordering::Relaxed) > 0 {
+            // The scripts of Valkey 9.1 do not get over an error within an array: no later script can call anything.
+            let takes_error = !(HAS_BEGUN.load(Ordering::Relaxed) && self.is_in_script());
+            if OWED.load(Ordering::Relaxed) > 0 && takes_error {
                 self.reply_error(Error::Internal);
             }
             while OWED.load(Ordering::Relaxed) > 0 {
@@ -35,6 +42,7 @@ impl<'a> Context<'a> {
         }
         debug_assert!(matches!(OWED.load(Ordering::Relaxed), 0 | 1), "a reply has too few parts, or too many");
         OWED.store(outer, Ordering::Relaxed);
+        HAS_BEGUN.store(outer_has_begun, Ordering::Relaxed);
         result
     }
 
