@@ -393,3 +393,31 @@ fn many_clients_are_woken_one_for_each_job() {
     ids.dedup();
     assert_eq!(ids.len(), 100);
 }
+
+/// The server asks all who wait one after the other. Whoever is asked a moment before jobs fall due gets none, and they must not
+/// be left to him who is asked next, and then to nobody.
+#[test]
+fn jobs_that_fall_due_while_clients_are_asked_reach_those_asked_before() {
+    const CLIENTS: usize = 300;
+    let (server, mut c) = start();
+    let mut clients: Vec<_> = (0..CLIENTS).map(|_| server.client()).collect();
+    for round in 0..40 {
+        clients.iter_mut().for_each(|client| client.send("ZQ.CLAIM 1 q LEASE 1h BLOCK 0"));
+        eventually(PATIENCE, "all wait", || blocked(&mut c) == CLIENTS as i64);
+        let due = c.now() + 40;
+        for n in 0..CLIENTS {
+            c.run(&format!("ZQ.PUSH q x ID {round}-{n} AT {due}ms"));
+        }
+        // Each of these has all be asked, some of them just before the others fall due.
+        let mut more = 0;
+        while c.now() < due && more < CLIENTS {
+            c.run(&format!("ZQ.PUSH q x ID {round}-more{more}"));
+            more += 1;
+        }
+        let mut ids: Vec<_> = clients.iter_mut().map(Client::receive).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), CLIENTS);
+        c.run("DEL q");
+    }
+}

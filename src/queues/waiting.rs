@@ -299,8 +299,9 @@ impl Wait for Waiter {
             claims.effects().for_each(|effect| effects.add(&effect));
             reply(ctx, key, &claims);
         });
-        // The server asks the other clients of the key right after this one, without being told to.
-        open.commit_and(now, |ctx, key, now, next| note(ctx, key, now, next.filter(|&next| next > now)));
+        // The server asks the clients behind this one right now, without being told to. But it does not come back to those
+        // before it, whom it asked when the clock may have shown less: if jobs are left, the timer sees to them.
+        open.commit_and(now, note);
         true
     }
 

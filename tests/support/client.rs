@@ -64,6 +64,17 @@ impl Client {
         self.try_call(&command(line))
     }
 
+    /// Sends a line without waiting for the reply, which `receive` gets.
+    pub fn send(&mut self, line: &str) {
+        self.connection.send_packed_command(&command(line).get_packed_command()).expect("the server reads");
+    }
+
+    /// The reply to a line that was sent, in the notation of `reply::show`.
+    #[track_caller]
+    pub fn receive(&mut self) -> String {
+        show(&self.connection.recv_response().expect("the server answers"))
+    }
+
     /// Sends a line that must succeed.
     #[track_caller]
     pub fn run(&mut self, line: &str) -> Value {
