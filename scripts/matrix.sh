@@ -30,14 +30,15 @@ say() { printf '%s\n' "matrix: $*" >&2; }
 
 # --- getting a server ------------------------------------------------------------------------------------
 
-# private <apt root> <apt command>...: apt with the machine's settings (a proxy, say), but with nothing of its state.
+# private <apt root> <apt command>...: apt with the machine's settings (a proxy, say), but with nothing of its state. A list
+# that is signed but older than it should be will do for tests; Debian's sid is renewed every few hours, mirrors are not.
 private() {
     local root=$1
     shift
     "$1" -q -o Dir::State::lists="$root/lists" -o Dir::State::status=/dev/null -o Dir::Cache="$root/cache" \
         -o Dir::Etc::sourcelist="$root/sources.list" -o Dir::Etc::sourceparts=/dev/null -o APT::Sandbox::User= \
         -o Acquire::Languages=none -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false \
-        -o Acquire::Retries=2 -o Acquire::http::Timeout=30 -o Acquire::https::Timeout=30 "${@:2}"
+        -o Acquire::Check-Valid-Until=false -o Acquire::Retries=2 -o Acquire::http::Timeout=30 -o Acquire::https::Timeout=30 "${@:2}"
 }
 
 # Where the machine gets its packages from: the repositories of its sources, in whatever format they are written.
