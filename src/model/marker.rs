@@ -3,12 +3,30 @@
 //! | TTL of the key (absolute, ms)                           | it is            |
 //! |---------------------------------------------------------|------------------|
 //! | highest score + 47,111 ms                               | an expiring set  |
-//! | a whole second and 1 ms, within 21 s of highest score   | a rate limit     |
+//! | a whole second and 1 ms, within 21 s of highest score   | perhaps a rate limit ([`limit::marker`](super::limit::marker)) |
 //! | anything else, or none                                  | somebody else's  |
 //!
 //! Nothing else is stored: no marker key, no side table. So the marker survives whatever keeps the key and its TTL
 //! (restart, replication, RENAME, COPY, RESTORE, unloading the module), costs no byte, and makes the server itself
 //! remove the key after its last member, with or without the module.
+//!
+//! # Why the marker is exact
+//!
+//! In a busy set every later member moves the marker: a second command to replicate, an event, two look-ups, about 4,400 of the
+//! 22,500 instructions of a ZEXP.ADD to a small set. A coarser one, say 47,111 ms after the next multiple of `g` ms, would move once
+//! in `g` ms. But the highest score moves while such a TTL stands still, so the TTL's remainder by `g` is all that is left of the
+//! signature. Any set whose key ends 47.1 s to 47.1 s + `g` after its highest score would bear it once in `g` writes:
+//!
+//! | `g`              | by chance           | of whom                                                                          |
+//! |------------------|---------------------|----------------------------------------------------------------------------------|
+//! | 1 ms (as it is)  | never, or always    | keys that end exactly 47,111 ms after their highest score: nobody counts so      |
+//! | 2^10 ms, 1 s     | 1 in 1,024          | logs of a limiter with a window of 48 s: at 1,000 requests a second, each second |
+//! | 2^20 ms, 17 min  | 1 in a million      | logs with a window of 1 to 18 min, as nearly all are: one of a million idle ones |
+//! | 2^30 ms, 12 days | 1 in a thousand million | all logs and sessions of up to 12 days; and a server without the module would keep each key 12 days longer |
+//!
+//! What bears the marker loses its members up to now, and those of a log are all of the past: it would be emptied, and let in whom it
+//! is to keep out. Where the members say what the set is, as a limit's entries do, a TTL may be coarse; those of an expiring set are
+//! any names.
 
 use super::time::{self, Millis};
 
@@ -17,54 +35,42 @@ use super::time::{self, Millis};
 /// of it, so nobody may meet it by chance.
 pub const GRACE: Millis = 47_111;
 
-/// How far a TTL may be off and still be taken for a marker by a command that says what the key is meant to be.
-/// MIGRATE sends the TTL as *remaining* time, so it arrives shifted by transfer time and clock skew.
+/// How far the TTL of a set may be below its marker, and still be believed to be that of what the set was a moment ago, when a
+/// dataset was just loaded or a replica promoted.
 pub const TOLERANCE: Millis = 10_000;
 
-/// How long a rate limit may outlive its last unit, at the most: so long its TTL need not follow every unit that is taken,
-/// which would cost two look-ups and a command to replicate each time. Less than [`GRACE`] by more than twice
-/// [`TOLERANCE`], so that no TTL is taken for both.
-const LINGER: Millis = 20_000;
-
-/// A limit's TTL is this much after a whole second.
-const OFF_SECOND: Millis = 1;
+/// How far the TTL of a set that was just restored may be off the marker: MIGRATE sends it as *remaining* time, so it arrives
+/// shifted by transfer time and clock skew.
+pub const RESTORED: Millis = 5000;
 
 /// What a sorted set of ours may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Members with their expiry as score (ZEXP).
     Expiring,
-    /// Units with the moment they come back as score (ZRL).
-    Limit,
 }
 
 impl Kind {
-    /// The TTL (absolute, ms) to give a set of this kind whose highest score is `highest`, and which holds things for
-    /// `span` ms at a time. `None` where the score is no moment of ours (negative, not finite, above 2^53-1): such a set
-    /// bears no marker.
-    pub fn ttl(self, highest: f64, span: Millis) -> Option<Millis> {
-        let last = time::ceil_score(highest)?;
-        Some(match self {
-            Kind::Expiring => last + GRACE,
-            // An eighth of the window is what its memory is held too long, so that eight TTL writes a window do.
-            Kind::Limit => (last + (span / 8).min(LINGER)).div_ceil(1000) * 1000 + OFF_SECOND,
-        })
+    /// The TTL (absolute, ms) to give a set of this kind whose highest score is `highest`. `None` for what is no number. What lies
+    /// above 2^53-1 never expires, and what is negative has expired long since.
+    pub fn ttl(self, highest: f64) -> Option<Millis> {
+        let Kind::Expiring = self;
+        Some(time::ceil_score(highest.clamp(0.0, time::to_score(time::MAX)))? + GRACE)
     }
 
     /// Whether `ttl`, the key's own, is the marker.
     pub fn holds(self, highest: f64, ttl: Option<Millis>) -> bool {
-        match (self, time::ceil_score(highest), ttl) {
-            (_, None, _) | (_, _, None) => false,
-            (Kind::Expiring, Some(last), Some(ttl)) => ttl == last + GRACE,
-            (Kind::Limit, Some(last), Some(ttl)) => {
-                ttl % 1000 == OFF_SECOND && (last + OFF_SECOND..=last + LINGER + 1000).contains(&ttl)
-            }
-        }
+        ttl.is_some() && self.ttl(highest) == ttl
     }
 
-    /// Whether `ttl` is within `tolerance` of the marker, of a limit: of the earliest one.
+    /// Whether `ttl` is below the marker, and by no more than [`TOLERANCE`].
+    pub fn is_just_below(self, highest: f64, ttl: Option<Millis>) -> bool {
+        matches!((self.ttl(highest), ttl), (Some(marker), Some(ttl)) if ttl < marker && marker - ttl <= TOLERANCE)
+    }
+
+    /// Whether `ttl` is within `tolerance` of the marker.
     pub fn nearly_holds(self, highest: f64, ttl: Option<Millis>, tolerance: Millis) -> bool {
-        matches!((self.ttl(highest, 0), ttl), (Some(marker), Some(ttl)) if marker.abs_diff(ttl) <= tolerance)
+        matches!((self.ttl(highest), ttl), (Some(marker), Some(ttl)) if marker.abs_diff(ttl) <= tolerance)
     }
 }
 
@@ -74,46 +80,49 @@ mod tests {
 
     #[test]
     fn the_marker_of_an_expiring_set_is_its_last_expiry_and_the_grace() {
-        assert_eq!(Kind::Expiring.ttl(1_767_225_600_123.0, 0), Some(1_767_225_647_234));
-        assert_eq!(Kind::Expiring.ttl(1_767_225_600_123.25, 0), Some(1_767_225_647_235));
-        assert_eq!(Kind::Expiring.ttl(time::to_score(time::MAX), 0), Some(time::MAX + GRACE));
+        assert_eq!(Kind::Expiring.ttl(1_767_225_600_123.0), Some(1_767_225_647_234));
+        assert_eq!(Kind::Expiring.ttl(1_767_225_600_123.25), Some(1_767_225_647_235));
+        assert_eq!(Kind::Expiring.ttl(time::to_score(time::MAX)), Some(time::MAX + GRACE));
     }
 
     #[test]
-    fn the_marker_of_a_limit_is_a_whole_second_and_one_ms() {
-        assert_eq!(Kind::Limit.ttl(1_767_225_600_000.0, 0), Some(1_767_225_600_001));
-        assert_eq!(Kind::Limit.ttl(1_767_225_600_001.0, 0), Some(1_767_225_601_001));
-        assert_eq!(Kind::Limit.ttl(1_767_225_600_000.5, 0), Some(1_767_225_601_001));
-        assert_eq!(Kind::Limit.ttl(1_767_225_600_000.0, 60_000), Some(1_767_225_608_001));
-        assert_eq!(Kind::Limit.ttl(1_767_225_600_000.0, u64::MAX), Some(1_767_225_620_001));
-    }
-
-    #[test]
-    fn a_limit_keeps_its_marker_until_its_units_reach_it() {
-        let start = 1_767_225_600_123_u64;
-        let ttl = Kind::Limit.ttl(time::to_score(start), 60_000);
-        let kept = (start..).take_while(|&last| Kind::Limit.holds(time::to_score(last), ttl)).count();
-        assert!((7_500..=8_500).contains(&kept), "{kept}");
-    }
-
-    #[test]
-    fn no_set_is_both_even_within_the_tolerance() {
-        for last in 1_767_225_600_000_u64..1_767_225_602_000 {
-            let score = time::to_score(last);
-            assert!(!Kind::Limit.holds(score, Kind::Expiring.ttl(score, 0)), "{last}");
-            for span in [0, 1, 8_000, 60_000, 160_000, u64::MAX] {
-                let limit = Kind::Limit.ttl(score, span);
-                assert!(Kind::Limit.holds(score, limit), "{last} {span}");
-                assert!(!Kind::Expiring.nearly_holds(score, limit, 2 * TOLERANCE), "{last} {span}");
-            }
+    fn only_the_exact_ttl_is_the_marker() {
+        let marker = 5_000_000 + GRACE;
+        for (ttl, expected) in
+            [(Some(marker), true), (Some(marker - 1), false), (Some(marker + 1), false), (None, false)]
+        {
+            assert_eq!(Kind::Expiring.holds(5e6, ttl), expected, "{ttl:?}");
         }
+        // A score that is no number has no marker, and so a set without a TTL does not have it.
+        assert!(!Kind::Expiring.holds(f64::NAN, None));
     }
 
     #[test]
-    fn a_score_that_is_no_moment_bears_no_marker() {
-        for score in [-1.0, f64::INFINITY, f64::NEG_INFINITY, 9_007_199_254_740_992.0, 1e308] {
-            assert_eq!(Kind::Expiring.ttl(score, 0), None, "{score}");
-            assert!(!Kind::Limit.holds(score, None), "{score}");
+    fn what_never_expires_has_one_marker_and_what_is_before_the_epoch_another() {
+        let never = Some(time::MAX + GRACE);
+        for score in [9_007_199_254_740_991.0, 9_007_199_254_740_992.0, 1e308, f64::INFINITY] {
+            assert_eq!(Kind::Expiring.ttl(score), never, "{score}");
+            assert!(Kind::Expiring.holds(score, never), "{score}");
+        }
+        for score in [0.0, -0.0, -1.0, f64::NEG_INFINITY] {
+            assert_eq!(Kind::Expiring.ttl(score), Some(GRACE), "{score}");
+        }
+        assert_eq!(Kind::Expiring.ttl(f64::NAN), None);
+    }
+
+    #[test]
+    fn a_ttl_just_below_the_marker_may_have_been_the_marker() {
+        let marker = 5_000_000 + GRACE;
+        for (ttl, expected) in [
+            (Some(marker), false),
+            (Some(marker + 1), false),
+            (Some(marker - 1), true),
+            (Some(marker - 10_000), true),
+            (Some(marker - 10_001), false),
+            (Some(1), false),
+            (None, false),
+        ] {
+            assert_eq!(Kind::Expiring.is_just_below(5_000_000.0, ttl), expected, "{ttl:?}");
         }
     }
 

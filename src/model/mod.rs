@@ -5,8 +5,24 @@ pub mod board;
 pub mod limit;
 pub mod marker;
 pub mod queue;
+pub mod random;
+pub mod relocate;
 pub mod stream;
 pub mod time;
+pub mod tracking;
+pub mod waiting;
+
+/// What the tests are told by a variable of the environment.
+#[cfg(test)]
+pub fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} takes a number")))
+}
+
+/// How many random histories a test takes: few while you work, more where `ZEITSET_SEEDS` says so (.ci/run, `make torture`).
+#[cfg(test)]
+pub fn histories(few: u32) -> u32 {
+    number("ZEITSET_SEEDS").map_or(few, |number| u32::try_from(number).expect("fewer"))
+}
 
 /// How parsers are fed anything: always the same inputs, unless PROPTEST_RNG_SEED sets another seed, or PROPTEST_CASES a number.
 #[cfg(test)]

@@ -4,8 +4,13 @@
 //! every integer is exact in a sorted set's score (an IEEE double), so a time survives the way through a score unharmed.
 //! Numbers are read as decimals, never through a float: `0.1s` is 100 ms, not 100.00000000000001.
 
+mod rfc3339;
+
 /// Milliseconds: a duration, or a moment counted from the Unix epoch.
 pub type Millis = u64;
+
+/// Microseconds: a moment counted from the Unix epoch.
+pub type Micros = u64;
 
 /// The last representable moment, 2^53-1 ms. As the score of a member it means "does not expire".
 pub const MAX: Millis = (1 << 53) - 1;
@@ -56,15 +61,66 @@ pub fn parse(text: &[u8], bare: Unit) -> Option<Millis> {
     (total <= MAX).then_some(total)
 }
 
+/// From here on a bare number is in milliseconds, below it in seconds: the year 5138 in seconds, March 1973 in milliseconds.
+const BARE_MILLIS_FROM: u64 = 100_000_000_000;
+
+/// Reads an instant as clients write it after `AT`, the same way in every command:
+///
+/// - a bare number below 10^11 is in Unix seconds, from there on in milliseconds: so a moment that a reply gave, in
+///   milliseconds, can be given back as it is;
+/// - with the unit `s` or `ms`, in either case, it is what it says;
+/// - RFC 3339 with a zone, such as `2026-12-24T18:00:00.250+01:00`.
+///
+/// Seconds may have decimals; what is finer than a millisecond is rounded up. `None` for anything else: other units, a
+/// moment before 1970 or after [`MAX`], a local time without a zone.
+pub fn instant(text: &[u8]) -> Option<Millis> {
+    let is_number = |text: &[u8]| text.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.');
+    let unit = text.iter().position(u8::is_ascii_alphabetic).unwrap_or(text.len());
+    match text.split_at(unit) {
+        (number, b"") if is_number(number) => {
+            let whole = number.split(|&byte| byte == b'.').next()?;
+            match digits(whole)? {
+                ..BARE_MILLIS_FROM => parse(number, Unit::Seconds),
+                millis => (whole.len() == number.len() && millis <= MAX).then_some(millis),
+            }
+        }
+        (number, unit) if unit.eq_ignore_ascii_case(b"s") => parse(number, Unit::Seconds),
+        (number, unit) if unit.eq_ignore_ascii_case(b"ms") => digits(number).filter(|&millis| millis <= MAX),
+        _ => rfc3339::parse(text),
+    }
+}
+
 /// A decimal integer without sign or blanks. `None` when empty, not all digits, or above `u64::MAX`.
 pub fn digits(text: &[u8]) -> Option<u64> {
+    /// So many digits fit into 64 bits whatever they are.
+    const CERTAIN: usize = 19;
     if text.is_empty() {
         return None;
     }
-    text.iter().try_fold(0_u64, |value, &byte| {
+    let (head, tail) = text.split_at(text.len().min(CERTAIN));
+    let mut value = 0_u64;
+    for &byte in head {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        value = value * 10 + u64::from(digit);
+    }
+    tail.iter().try_fold(value, |value, &byte| {
         let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
         value.checked_mul(10)?.checked_add(digit)
     })
+}
+
+/// Writes a number as [`digits`] reads it, without leading zeros: how many bytes it took. 0 if there is no room.
+pub fn decimal(mut number: u64, room: &mut [u8]) -> usize {
+    let len = number.checked_ilog10().map_or(1, |power| power as usize + 1);
+    let Some(room) = room.get_mut(..len) else { return 0 };
+    for digit in room.iter_mut().rev() {
+        *digit = b'0' + (number % 10) as u8;
+        number /= 10;
+    }
+    len
 }
 
 /// `0.<fraction> × unit`, rounded up: exact for any number of digits, because what lies beyond the 18th can only
@@ -188,6 +244,67 @@ mod tests {
     }
 
     #[test]
+    fn a_bare_instant_is_in_seconds_below_ten_to_the_eleventh_and_in_milliseconds_from_there_on() {
+        for (text, expected) in [
+            ("0", 0),
+            ("1767225600", 1_767_225_600_000),
+            ("1767225600.25", 1_767_225_600_250),
+            ("1767225600.0001", 1_767_225_600_001),
+            ("99999999999", 99_999_999_999_000),
+            ("99999999999.999", 99_999_999_999_999),
+            ("100000000000", 100_000_000_000),
+            ("1767225600123", 1_767_225_600_123),
+            ("9007199254740991", MAX),
+            ("1767225600s", 1_767_225_600_000),
+            ("1767225600.5S", 1_767_225_600_500),
+            ("1767225600123ms", 1_767_225_600_123),
+            ("17MS", 17),
+            ("100000000000s", 100_000_000_000_000),
+        ] {
+            assert_eq!(instant(text.as_bytes()), Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_instant_is_nothing_else() {
+        for text in [
+            "",
+            "1d",
+            "1m",
+            "2h",
+            "1w",
+            "1y",
+            "-1",
+            "-1ms",
+            "+1",
+            "1767225600123.5",
+            "100000000000.0",
+            "1767225600123.5ms",
+            "1.0ms",
+            ".5",
+            "5.",
+            "1..5",
+            "ms",
+            "s",
+            "1e9",
+            "0x10",
+            " 1",
+            "1 ",
+            "1\0",
+            "9007199254740992",
+            "9007199254740992ms",
+            "9007199254741s",
+            "99999999999999999999999",
+            "noon",
+            "now",
+            "2026-12-24",
+            "2026-12-24T18:00:00",
+        ] {
+            assert_eq!(instant(text.as_bytes()), None, "{text:?}");
+        }
+    }
+
+    #[test]
     fn the_largest_time_is_2_to_the_53_minus_1_ms() {
         assert_eq!(seconds("9007199254740991ms"), Some(MAX));
         assert_eq!(seconds("9007199254740.991"), Some(MAX));
@@ -216,6 +333,16 @@ mod tests {
             prop_assert_eq!(ceil_score(to_score(at)), Some(at));
         }
 
+        #[test]
+        fn a_number_is_written_as_it_is_read(number in prop_oneof![any::<u64>(), 0_u64..1000, Just(u64::MAX)], room in 0_usize..24) {
+            let mut bytes = [b'x'; 24];
+            let len = decimal(number, &mut bytes[..room]);
+            let expected = number.to_string();
+            prop_assert_eq!(len, if expected.len() <= room { expected.len() } else { 0 });
+            prop_assert_eq!(&bytes[..len], &expected.as_bytes()[..len]);
+            prop_assert!(bytes[len..].iter().all(|&byte| byte == b'x'));
+        }
+
         /// Against arithmetic on whole numbers: `<whole>.<fraction of n digits>` of a unit, rounded up.
         #[test]
         fn decimals_agree_with_integer_arithmetic(whole in 0_u64..1_000_000, fraction in 0_u64..1_000_000_000, suffix in 0..6_usize) {
@@ -236,6 +363,17 @@ mod tests {
         }
 
         #[test]
+        fn what_a_reply_gives_can_be_given_back(at in BARE_MILLIS_FROM..=MAX) {
+            prop_assert_eq!(instant(at.to_string().as_bytes()), Some(at));
+        }
+
+        #[test]
+        fn any_instant_can_be_written_with_its_unit(at in 0..=MAX) {
+            prop_assert_eq!(instant(format!("{at}ms").as_bytes()), Some(at));
+            prop_assert_eq!(instant(format!("{}.{:03}s", at / 1000, at % 1000).as_bytes()), Some(at));
+        }
+
+        #[test]
         fn no_score_makes_it_panic(bits in any::<u64>()) {
             let score = f64::from_bits(bits);
             for at in [from_score(score, Unit::Seconds), from_score(score, Unit::Milliseconds), ceil_score(score)] {
@@ -245,7 +383,7 @@ mod tests {
 
         #[test]
         fn no_bytes_make_it_panic(text in proptest::collection::vec(any::<u8>(), 0..40)) {
-            let _ = parse(&text, Unit::Seconds);
+            let _ = (parse(&text, Unit::Seconds), instant(&text));
         }
     }
 }

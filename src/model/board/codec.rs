@@ -24,7 +24,7 @@ use super::value::Value;
 use super::{Board, index::Index, names::Names};
 use crate::model::stream::{Reader, Truncated, Writer};
 
-/// The version that is written. Loading knows this one only.
+/// The first number of every serialised board: the version of what is written. Version 1 is what 0.1 wrote.
 const VERSION: u64 = 1;
 
 /// A block is written when it has so many bytes.
@@ -53,7 +53,12 @@ impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             DecodeError::Truncated => f.write_str("the board is cut short"),
-            DecodeError::Version(v) => write!(f, "a board of version {v}, which is not known here"),
+            DecodeError::Version(version) => {
+                write!(
+                    f,
+                    "it is a leaderboard of format {version}; this version of the module reads formats up to {VERSION}"
+                )
+            }
             DecodeError::Schema => f.write_str("the board's dimensions or settings are invalid"),
             DecodeError::TooMany => f.write_str("the board has more members than it may"),
             DecodeError::Malformed => f.write_str("the board has a malformed member"),

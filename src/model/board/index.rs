@@ -10,6 +10,7 @@
 use std::hash::{BuildHasher, RandomState};
 
 use super::slab::NONE;
+use crate::model::relocate::Mover;
 
 /// Members a shard has on average when another is split.
 #[cfg(not(test))]
@@ -120,6 +121,16 @@ pub(super) struct Index {
 }
 
 impl Index {
+    /// Steps of [`relocate`](Self::relocate).
+    pub(super) fn relocations(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Has the memory of a shard moved.
+    pub(super) fn relocate(&mut self, step: usize, mover: &mut impl Mover) {
+        mover.vec(&mut self.shards[step].slots);
+    }
+
     pub(super) fn new() -> Self {
         Index { shards: vec![Shard::default()], len: 0, keys: RandomState::new() }
     }

@@ -12,7 +12,7 @@
 //! ## Effects
 //!
 //! What a replica or an append-only file needs is an [`Effect`], a member and its final values; and removals as they
-//! are. Nothing else is needed to stay identical. A place among equals is decided by the order of the effects, which is the
+//! are, by name or by position. Nothing else is needed to stay identical. A place among equals is decided by the order of the effects, which is the
 //! order in which the primary applied them; and KEEP drops whoever is last after each of them, here as there. So the
 //! effect of any SET or INCR is an unconditional SET of the result, and [`Board::rebuild`] lists the SETs that make the
 //! board anew.
@@ -21,16 +21,21 @@ mod codec;
 mod error;
 mod footprint;
 mod index;
+mod merge;
 mod names;
+mod ranked;
 mod read;
+mod relocate;
 mod schema;
 mod slab;
 mod tree;
 mod update;
 mod value;
 
+pub use codec::DecodeError;
 pub use error::Error;
-pub use read::{Order, Range, Ranking};
+pub use merge::{Combine, Merge};
+pub use read::{Entry, Order, Range, Ranking};
 pub use schema::{Dimension, Direction, Kind, Schema, Ties};
 pub use update::{Assignment, Condition, Effect, SetOptions, When};
 pub use value::Value;

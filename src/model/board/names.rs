@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::slab::{NONE, Slab};
+use crate::model::relocate::Mover;
 
 const SLOT_BITS: u32 = 8;
 const PAGE_BYTES: usize = 16 << 10;
@@ -94,6 +95,18 @@ pub(super) struct Names {
 impl Names {
     pub(super) fn new() -> Self {
         Names { pages: Slab::new(), open: BTreeMap::new() }
+    }
+
+    /// Steps of [`relocate`](Self::relocate).
+    pub(super) fn relocations(&mut self) -> usize {
+        self.pages.chunks_mut().len()
+    }
+
+    /// Has the memory of a chunk of pages moved.
+    pub(super) fn relocate(&mut self, step: usize, mover: &mut impl Mover) {
+        let pages = &mut self.pages.chunks_mut()[step];
+        mover.vec(pages);
+        pages.iter_mut().for_each(|page| mover.vec(&mut page.bytes));
     }
 
     /// Whether that many more names surely find a place.

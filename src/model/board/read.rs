@@ -19,6 +19,10 @@ impl<'a> Values<'a> {
         Values { dimensions, words }
     }
 
+    pub(super) fn words(&self) -> &'a [u64] {
+        self.words
+    }
+
     /// The values, one for each dimension.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Value> + use<'a> {
         self.words.iter().zip(self.dimensions).map(|(word, dimension)| Value::from_word(*word, dimension))
@@ -96,19 +100,22 @@ impl Board {
     /// The members from index `start` to `stop`, both included, as ZRANGE by index: negative indexes count from the
     /// end, indexes beyond the ends are cut. O(log n + members).
     pub fn range(&self, start: i64, stop: i64, order: Order) -> Range<'_> {
+        let (start, left) = self.span(start, stop);
+        let position = match order {
+            Order::BestFirst => start,
+            Order::WorstFirst => (self.len() - start).saturating_sub(1),
+        };
+        let next = (left > 0).then(|| self.tree.cursor(self.tree.at_rank(position)));
+        Range { board: self, next, position, left, order }
+    }
+
+    /// The first index and the number of members from index `start` to `stop`; `(0, 0)` if there are none.
+    pub(super) fn span(&self, start: i64, stop: i64) -> (u64, u64) {
         let len = self.len().cast_signed();
         let from_end = |index: i64| if index < 0 { index + len } else { index };
         let start = from_end(start).max(0);
         let stop = from_end(stop).min(len - 1);
-        if start > stop {
-            return Range { board: self, next: None, left: 0, order };
-        }
-        let rank = match order {
-            Order::BestFirst => start,
-            Order::WorstFirst => len - 1 - start,
-        };
-        let first = self.tree.at_rank(rank.cast_unsigned());
-        Range { board: self, next: Some(self.tree.cursor(first)), left: (stop - start).cast_unsigned() + 1, order }
+        if start > stop { (0, 0) } else { (start.cast_unsigned(), (stop - start).cast_unsigned() + 1) }
     }
 
     /// AROUND: a member with up to `radius` neighbours on either side, best first; `None` if it is not on the board.
@@ -125,6 +132,7 @@ impl Board {
         Some(Range {
             board: self,
             next: Some(self.tree.cursor(first)),
+            position: rank - back,
             left: back + 1 + ahead,
             order: Order::BestFirst,
         })
@@ -150,10 +158,12 @@ impl Board {
 /// Members in order. Its length is known.
 #[derive(Clone, Debug)]
 pub struct Range<'a> {
-    board: &'a Board,
-    next: Option<Cursor<'a>>,
-    left: u64,
-    order: Order,
+    pub(super) board: &'a Board,
+    pub(super) next: Option<Cursor<'a>>,
+    /// Where `next` stands, from the best.
+    pub(super) position: u64,
+    pub(super) left: u64,
+    pub(super) order: Order,
 }
 
 impl<'a> Range<'a> {
@@ -176,12 +186,16 @@ impl<'a> Iterator for Range<'a> {
         let (entry, next) = Range::step(self.board, self.next?, self.order);
         self.left = self.left.saturating_sub(1);
         self.next = if self.left == 0 { None } else { next() };
+        self.position = match self.order {
+            Order::BestFirst => self.position + 1,
+            Order::WorstFirst => self.position.saturating_sub(1),
+        };
         Some(entry)
     }
 
     /// The same in one go, without keeping a state from one member to the next.
     fn fold<B, F: FnMut(B, Entry<'a>) -> B>(self, init: B, mut f: F) -> B {
-        let Range { board, next, mut left, order } = self;
+        let Range { board, next, mut left, order, .. } = self;
         let (mut result, mut at) = (init, next);
         while let Some(row) = at {
             let (entry, next) = Range::step(board, row, order);

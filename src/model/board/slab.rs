@@ -62,6 +62,11 @@ impl<T: Default> Slab<T> {
         item
     }
 
+    /// The chunks, for their memory to be moved.
+    pub(super) fn chunks_mut(&mut self) -> &mut [Vec<T>] {
+        &mut self.chunks
+    }
+
     /// All slots, vacant ones as defaults, every `step`-th.
     pub(super) fn sample(&self, step: usize) -> impl Iterator<Item = &T> {
         (0..self.end).step_by(step.max(1)).map(|id| &self[id])

@@ -1,4 +1,4 @@
-//! What changes a board: SET, INCR, REM, and the effects they are replicated by.
+//! What changes a board: SET, INCR, REM, REMRANGE, and the effects they are replicated by.
 //!
 //! Everything that can be wrong is found before the first change, so an error leaves the board as it was. A call of
 //! several members is the calls of one each, in order.
@@ -11,10 +11,11 @@
 use std::collections::HashSet;
 
 use super::error::Error;
-use super::names::MAX_NAME;
-use super::read::Values;
-use super::schema::Ties;
-use super::tree::Place;
+use super::index::Index;
+use super::names::{MAX_NAME, Names};
+use super::read::{Order, Values};
+use super::schema::{Schema, Ties};
+use super::tree::{Loader, Place, Tree};
 use super::value::Value;
 use super::{Board, MAX_MEMBERS};
 
@@ -78,6 +79,17 @@ pub struct Incremented {
     pub changed: bool,
     /// Whether the member was not on the board and is now.
     pub added: bool,
+}
+
+/// What REMRANGE came to.
+#[derive(Debug)]
+pub struct Removed {
+    /// The position of the first member that goes, or 0.
+    pub first: u64,
+    /// How many go. That many from `first` on, which is the effect.
+    pub count: u64,
+    /// The board that takes the place of the one asked. `None`: that one has changed itself, or nothing has changed.
+    pub rest: Option<Board>,
 }
 
 /// What became of one assignment.
@@ -152,12 +164,7 @@ impl Board {
         };
         for &(at, by) in increments {
             let value = values.get_mut(at).ok_or(Error::UnknownDimension)?;
-            *value = match (*value, by) {
-                (Value::Int(v), Value::Int(by)) => Value::Int(v.checked_add(by).ok_or(Error::Overflow(at))?),
-                (Value::Float(v), Value::Float(by)) if (v + by).is_finite() => Value::Float(v + by + 0.0),
-                (Value::Float(_), Value::Float(_)) => return Err(Error::NotFinite(at)),
-                _ => return Err(Error::WrongKind(at)),
-            };
+            *value = value.plus(by, at)?;
         }
         let mut words = Vec::with_capacity(values.len());
         self.words(&values, &mut words)?;
@@ -174,6 +181,40 @@ impl Board {
         let place = self.tree.place_of(id, &self.names);
         self.drop_member(hash, id, place);
         true
+    }
+
+    /// REMRANGE: takes off the members from index `start` to `stop`, as [`Board::range`] counts. If fewer stay than go, those
+    /// that stay come back as a board of their own, to be put in this one's place, and this one is as it was: so what a
+    /// large board loses can be freed elsewhere.
+    /// O(log n) for each that goes, or O(1) for each that stays, whichever are fewer.
+    pub fn remove_range(&mut self, start: i64, stop: i64) -> Removed {
+        let (first, count) = self.span(start, stop);
+        let stay = self.len() - count;
+        if count > stay {
+            let before = self.iter(Order::BestFirst).take(first as usize);
+            let behind = self.range((first + count).cast_signed(), -1, Order::BestFirst);
+            let entries = before.chain(behind).map(|entry| (entry.values.words(), entry.member));
+            return Removed { first, count, rest: Some(Board::in_order(self.schema.clone(), entries)) };
+        }
+        for _ in 0..count {
+            let place = self.tree.at_rank(first);
+            let id = self.tree.id(place);
+            let hash = self.index.hash(self.names.name(id));
+            self.drop_member(hash, id, place);
+        }
+        Removed { first, count, rest: None }
+    }
+
+    /// A board of members that come in its order, each once. O(1) for each.
+    pub(super) fn in_order<'a>(schema: Schema, members: impl Iterator<Item = (&'a [u64], &'a [u8])>) -> Board {
+        let mut loader = Loader::new(Tree::new(schema.dimensions().len()));
+        let (mut names, mut index) = (Names::new(), Index::new());
+        for (words, name) in members {
+            let id = names.insert(name);
+            index.insert(index.hash(name), id);
+            loader.push(words, id, &mut names);
+        }
+        Board { schema, tree: loader.finish(), names, index }
     }
 
     /// Sets one member to checked words, if the options allow it.

@@ -49,6 +49,16 @@ impl Value {
         }
     }
 
+    /// The sum of two values of dimension `at`. A sum is never `-0.0`.
+    pub(super) fn plus(self, more: Value, at: usize) -> Result<Value, Error> {
+        match (self, more) {
+            (Value::Int(a), Value::Int(b)) => a.checked_add(b).map(Value::Int).ok_or(Error::Overflow(at)),
+            (Value::Float(a), Value::Float(b)) if (a + b).is_finite() => Ok(Value::Float(a + b + 0.0)),
+            (Value::Float(_), Value::Float(_)) => Err(Error::NotFinite(at)),
+            _ => Err(Error::WrongKind(at)),
+        }
+    }
+
     /// The word of this value in `dimension`.
     pub(super) fn to_word(self, dimension: &Dimension) -> Result<u64, ValueError> {
         let ascending = match (dimension.kind, self) {

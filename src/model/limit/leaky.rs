@@ -1,235 +1,239 @@
 //! LEAKY: the generic cell rate algorithm (GCRA, ITU-T I.371), exact.
 //!
-//! A bucket of `capacity` units drains at one unit every `per / units` ms. All it remembers is the *theoretical arrival
-//! time*: the moment at which it is empty again if nobody takes any more. That is the score of the key's only entry.
+//! A bucket of `limit` units drains at one unit every `window / limit`. All it remembers is the *theoretical arrival time*: the
+//! moment at which it is empty again if nobody takes any more. An interval such as 10 s / 3 is no whole number of ms, so that
+//! moment is a fraction: whole ms, and a part counted in `1 / limit` ms. All arithmetic is done on whole numbers; a policy that
+//! changes finds the moment rounded up to a whole ms.
 //!
-//! An interval such as 10 s / 3 is no whole number of ms, and a score has 53 bits: adding intervals to a score would
-//! drift, and the third unit of `3 per 10 s` might not fit. So the member says where the score comes from, in the form
-//! `since:units/per`: since that moment, some whole number of units was taken, one every `per / units` ms. The score
-//! gives back that number exactly, and all arithmetic is done on whole numbers.
+//! The key is a string, `leaky:<empty at>:<limit>/<window>`, with `+<part>` behind the moment where there is one, and while it is
+//! in debt (FORCE), with `!<written at>` at the end. So a refund knows what a unit is, and a clock that steps back is told from
+//! a debt. Nothing else depends on the key's TTL than when an idle key goes.
 
-use super::member::{Member, number, split};
-use super::{Change, Foreign, MAX_UNITS, RetryAfter, Rewrite, Verdict};
+use super::text::{Text, number, split};
+use super::{Foreign, Held, MAX_UNITS, RetryAfter, Verdict};
 use crate::model::time::{self, Millis};
 
-/// Scores are stored in steps of 1/1024 ms: a power of two, so exact in a double until the year 2248. Two takers of one
-/// key within one step of each other would have to come faster than a million a second.
-const STEPS: u128 = 1024;
+const TAG: &str = "leaky:";
 
-/// The last moment whose steps a double holds exactly; later ones are stored in whole ms.
-const STEPPED_UNTIL: Millis = 1 << 43;
-
-/// One unit drains every `per / units` ms. Both are at least 1 and at most 2^53-1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rate {
-    pub units: u64,
-    pub per: Millis,
-}
-
-/// How full a bucket is: empty at `since`, then `taken` units, one every interval of `rate`.
+/// How full a bucket is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Level {
-    pub since: Millis,
-    pub taken: u64,
-    pub rate: Rate,
+    /// The moment at which it is empty is `at + part / limit` ms; `part` is below `limit`.
+    at: Millis,
+    part: u64,
+    limit: u64,
+    window: Millis,
+    /// When it was written, of a level above the limit.
+    debt_since: Option<Millis>,
 }
 
 impl Level {
-    /// Reads the entry of a limit. Any score is fine: hostile ones read as some level, never as an overflow.
-    pub fn parse(member: &[u8], score: f64) -> Result<Level, Foreign> {
-        let (since, rate) = split(member, b':').ok_or(Foreign)?;
-        let (units, per) = split(rate, b'/').ok_or(Foreign)?;
-        let (since, units, per) = (number(since)?, number(units)?, number(per)?);
-        if since > time::MAX || !(1..=MAX_UNITS).contains(&units) || !(1..=time::MAX).contains(&per) {
-            return Err(Foreign);
+    pub fn parse(text: &[u8]) -> Result<Level, Foreign> {
+        let (empty, rest) = text.strip_prefix(TAG.as_bytes()).and_then(|rest| split(rest, b':')).ok_or(Foreign)?;
+        let (at, part) = match split(empty, b'+') {
+            Some((at, part)) => (number(at)?, Some(number(part)?)),
+            None => (number(empty)?, None),
+        };
+        let (limit, rest) = split(rest, b'/').ok_or(Foreign)?;
+        let (window, debt_since) = match split(rest, b'!') {
+            Some((window, since)) => (number(window)?, Some(number(since)?)),
+            None => (number(rest)?, None),
+        };
+        let limit = number(limit)?;
+        let is_ours = (1..=MAX_UNITS).contains(&limit)
+            && (1..=time::MAX).contains(&window)
+            && at.max(debt_since.unwrap_or(0)) <= time::MAX
+            && part.is_none_or(|part| (1..limit).contains(&part));
+        is_ours.then_some(Level { at, part: part.unwrap_or(0), limit, window, debt_since }).ok_or(Foreign)
+    }
+
+    pub fn text(self) -> Text {
+        let mut text = Text::of(TAG).number(self.at);
+        if self.part > 0 {
+            text = text.sign(b'+').number(self.part);
         }
-        let steps = steps_of(score).saturating_sub(u128::from(since) * STEPS);
-        // Rounded down, because the score was rounded up by less than a step.
-        let taken = steps * u128::from(units) / (u128::from(per) * STEPS);
-        Ok(Level { since, taken: u64::try_from(taken).unwrap_or(u64::MAX), rate: Rate { units, per } })
+        text = text.sign(b':').number(self.limit).sign(b'/').number(self.window);
+        match self.debt_since {
+            Some(since) => text.sign(b'!').number(since),
+            None => text,
+        }
     }
 
-    fn member(self) -> Member {
-        Member::format(format_args!("{}:{}/{}", self.since, self.rate.units, self.rate.per))
+    /// When it is empty, in whole ms.
+    pub fn empty_at(self) -> Millis {
+        self.at + u64::from(self.part > 0)
     }
 
-    /// The theoretical arrival time, rounded up to what a score can hold exactly.
-    fn score(self) -> f64 {
-        let product = u128::from(self.taken) * u128::from(self.rate.per) * STEPS;
-        let steps = u128::from(self.since) * STEPS + product.div_ceil(u128::from(self.rate.units));
-        let steps = match steps < u128::from(STEPPED_UNTIL) * STEPS {
-            true => steps,
-            false => (steps.div_ceil(STEPS)).min(u128::from(time::MAX)) * STEPS,
+    pub(super) fn window(self) -> Millis {
+        self.window
+    }
+
+    /// What is still to drain after `now`, in parts: `limit` parts drain in a ms, and `window` parts are a unit.
+    fn parts_at(self, now: Millis) -> u128 {
+        let empty = u128::from(self.at) * u128::from(self.limit) + u128::from(self.part);
+        empty.saturating_sub(u128::from(now) * u128::from(self.limit))
+    }
+
+    /// The level at which `parts` are to drain. Levels end at [`time::MAX`].
+    fn of(limit: u64, window: Millis, now: Millis, parts: u128) -> Level {
+        let (whole, part) = match u64::try_from(parts) {
+            Ok(parts) => (u128::from(parts / limit), u128::from(parts % limit)),
+            Err(_) => (parts / u128::from(limit), parts % u128::from(limit)),
         };
-        #[expect(clippy::cast_precision_loss, reason = "at most 53 significant bits, by the bound above")]
-        let score = steps as f64 / STEPS as f64;
-        score
+        let at = u64::try_from(whole).ok().and_then(|whole| now.checked_add(whole)).filter(|&at| at < time::MAX);
+        let (at, part) = at.map_or((time::MAX, 0), |at| (at, u64::try_from(part).unwrap_or(0)));
+        let is_debt = parts > u128::from(limit) * u128::from(window);
+        Level { at, part, limit, window, debt_since: is_debt.then_some(now) }
     }
 
-    /// The theoretical arrival time in whole ms, rounded up.
-    fn empty_at(self) -> Millis {
-        let drains = (u128::from(self.taken) * u128::from(self.rate.per)).div_ceil(u128::from(self.rate.units));
-        u64::try_from(u128::from(self.since) + drains).map_or(time::MAX, |at| at.min(time::MAX))
+    fn units(parts: u128, window: Millis) -> u64 {
+        u64::try_from(parts.div_ceil(u128::from(window))).unwrap_or(MAX_UNITS).min(MAX_UNITS)
     }
 
-    /// What is still to drain after `now`, in parts of a unit: `rate.per` parts are one unit. Never negative.
-    fn parts_at(self, now: Millis) -> i128 {
-        let ahead = i128::from(self.since) - i128::from(now);
-        (ahead * i128::from(self.rate.units) + i128::from(self.taken) * i128::from(self.rate.per)).max(0)
+    /// See [`super::Stored::held`].
+    pub(super) fn held(self, now: Millis) -> Held {
+        let parts = self.parts_at(now);
+        Held::of(parts > 0, || {
+            let first = (parts - 1) % u128::from(self.window) + 1;
+            let wait = u64::try_from(first.div_ceil(u128::from(self.limit))).unwrap_or(time::MAX);
+            Held {
+                units: Some(Level::units(parts, self.window)),
+                entries: 1,
+                next_back: Some(now.saturating_add(wait)),
+                all_back: Some(self.empty_at()),
+            }
+        })
     }
 
-    /// See [`super::refund`]; `until` is in whole ms, as a call's reply said.
-    pub(super) fn refund(self, now: Millis, units: u64, until: Millis) -> (u64, Rewrite) {
-        let (back, left) = self.give_back(now, units, until);
-        let member = self.member();
-        let rewrite = match left {
-            _ if back == 0 => Rewrite::default(),
-            None => Rewrite { gone: vec![member], put: Vec::new() },
-            Some(left) => Rewrite {
-                gone: (left.member() != member).then_some(member).into_iter().collect(),
-                put: vec![(left.score(), left.member())],
-            },
-        };
-        (back, rewrite)
-    }
-
-    /// The units given back, and the level after it: `None` for an empty bucket.
-    fn give_back(self, now: Millis, units: u64, until: Millis) -> (u64, Option<Level>) {
-        if until <= now || until > self.empty_at() {
+    /// See [`super::Stored::refund`]. What has been given back before has lowered the level, also below `until`.
+    pub(super) fn refund(self, now: Millis, units: u64, until: Millis) -> (u64, Option<Level>) {
+        if until <= now {
             return (0, Some(self));
         }
-        let per = i128::from(self.rate.per);
-        let ahead = i128::from(until - now) * i128::from(self.rate.units);
-        let held = ceil_div(self.parts_at(now).min(ahead), per);
-        let back = u64::try_from(held).unwrap_or(u64::MAX).min(units);
-        let left = self.parts_at(now) - i128::from(back) * per;
-        let level = match self.taken.checked_sub(back) {
-            _ if left <= 0 => None,
-            Some(taken) => Some(Level { taken, ..self }),
-            None => {
-                let wait = ceil_div(left, i128::from(self.rate.units));
-                Some(Level { since: now + u64::try_from(wait).unwrap_or(0), taken: 0, rate: self.rate })
-            }
-        };
-        (back, level)
+        let parts = self.parts_at(now);
+        let ahead = u128::from(until - now) * u128::from(self.limit);
+        let back = Level::units(parts.min(ahead), self.window).min(units);
+        if back == 0 {
+            return (0, Some(self));
+        }
+        let left = parts.saturating_sub(u128::from(back) * u128::from(self.window));
+        (back, (left > 0).then(|| Level::of(self.limit, self.window, now, left)))
     }
-
-    /// The entry that holds this level, in place of all others.
-    fn change(self) -> Change {
-        Change { replaces_from: Some(0.0), score: self.score(), member: self.member() }
-    }
-}
-
-/// A score in steps, rounded down; 0 for what is no moment.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts from float saturate")]
-fn steps_of(score: f64) -> u128 {
-    let bounded = score.clamp(0.0, time::to_score(time::MAX));
-    (bounded * STEPS as f64) as u128
-}
-
-fn ceil_div(parts: i128, by: i128) -> i128 {
-    (parts + by - 1).div_euclid(by)
-}
-
-/// Where a bucket's level is kept.
-pub trait Bucket {
-    /// `None` for a bucket that was never filled.
-    fn level(&mut self) -> Result<Option<Level>, Foreign>;
 }
 
 /// What a bucket says to a call for some units.
 #[derive(Clone, Copy, Debug)]
 pub struct Assessed {
-    capacity: u64,
+    limit: u64,
+    window: Millis,
     now: Millis,
     cost: u64,
-    /// The level under the policy of the call: the bucket may have been filled under another one.
-    level: Level,
-    parts: i128,
-    settles: bool,
+    /// What is to drain, in parts: as it is stored, and after settling.
+    stored: u128,
+    settled: u128,
 }
 
-/// Asks whether `cost` more units fit into a bucket of `capacity` that drains at `rate`; `stored` is what the key says.
-pub fn assess(capacity: u64, rate: Rate, now: Millis, cost: u64, stored: Option<Level>) -> Assessed {
-    let empty = Level { since: now, taken: 0, rate };
-    let full = Level { taken: capacity, ..empty };
-    let level = match stored {
-        Some(stored) if stored.parts_at(now) == 0 => empty,
-        Some(stored) if stored.rate == rate => stored,
-        // Filled under another rate: what counts is the moment at which it would have been empty.
-        Some(stored) => Level { since: stored.empty_at(), ..empty },
-        None => empty,
+/// Asks whether `cost` more units fit into a bucket of `limit` units that drains in a `window`.
+pub fn assess(limit: u64, window: Millis, now: Millis, cost: u64, stored: Option<Level>) -> Assessed {
+    let room = u128::from(limit) * u128::from(window);
+    let Some(level) = stored else { return Assessed { limit, window, now, cost, stored: 0, settled: 0 } };
+    let parts = match level.limit == limit {
+        true => level.parts_at(now),
+        // Counted in other parts: what carries over is the moment at which it is empty.
+        false => u128::from(level.empty_at().saturating_sub(now)) * u128::from(limit),
     };
-    // Nothing is held longer than a full bucket takes to drain, not after a change of policy, nor when the clock
-    // stepped back.
-    let overfull = level.parts_at(now) > full.parts_at(now);
-    let level = if overfull { full } else { level };
-    Assessed { capacity, now, cost, level, parts: level.parts_at(now), settles: overfull }
+    // Nothing is held longer than a full bucket takes to drain, not after a change of policy, nor when the clock stepped
+    // back; and a debt no longer than it was to be held when it was made.
+    let most = match level.debt_since {
+        Some(since) if (level.limit, level.window) == (limit, window) => level.parts_at(since).max(room),
+        _ => room,
+    };
+    Assessed { limit, window, now, cost, stored: parts, settled: parts.min(most) }
 }
 
 impl Assessed {
-    fn per(&self) -> i128 {
-        i128::from(self.level.rate.per)
+    fn room(&self) -> u128 {
+        u128::from(self.limit) * u128::from(self.window)
     }
 
-    fn room(&self) -> i128 {
-        i128::from(self.capacity) * self.per()
+    fn cost(&self) -> u128 {
+        u128::from(self.cost) * u128::from(self.window)
     }
 
-    /// The wait until only `parts` are left to drain, in whole ms.
-    fn wait_to_drain(&self, parts: i128) -> Millis {
-        u64::try_from(ceil_div(parts.max(0), i128::from(self.level.rate.units))).unwrap_or(time::MAX)
-    }
-
-    fn remaining(&self, parts: i128) -> u64 {
-        u64::try_from((self.room() - parts).max(0) / self.per()).unwrap_or(0)
-    }
-
-    fn parts_after(&self) -> i128 {
-        self.parts + i128::from(self.cost) * self.per()
-    }
-
-    /// See [`super::Assessed::window`]: a full bucket drains in so long.
-    pub fn window(&self) -> Millis {
-        self.wait_to_drain(self.room())
-    }
-
-    /// See [`super::Assessed::verdict`].
-    pub fn verdict(&self) -> Verdict {
-        let retry_after = match self.parts_after() - self.room() {
-            _ if self.cost > self.capacity => RetryAfter::Never,
-            excess if excess > 0 && self.cost > 0 => RetryAfter::Wait(self.wait_to_drain(excess)),
-            _ => RetryAfter::Now,
+    /// The wait until so many parts have drained, in whole ms.
+    fn wait(&self, parts: u128) -> Millis {
+        let wait = match u64::try_from(parts) {
+            Ok(parts) => parts.div_ceil(self.limit),
+            Err(_) => u64::try_from(parts.div_ceil(u128::from(self.limit))).unwrap_or(time::MAX),
         };
+        wait.min(time::MAX - self.now)
+    }
+
+    fn remaining(&self, parts: u128) -> u64 {
+        let room = self.room().saturating_sub(parts);
+        match u64::try_from(room) {
+            Ok(room) => room / self.window,
+            Err(_) => u64::try_from(room / u128::from(self.window)).unwrap_or(0),
+        }
+    }
+
+    fn retry_after(&self, parts: u128) -> RetryAfter {
+        match (parts + self.cost()).checked_sub(self.room()) {
+            _ if self.cost > self.limit => RetryAfter::Never,
+            Some(excess) if excess > 0 && self.cost > 0 => RetryAfter::Wait(self.wait(excess)),
+            _ => RetryAfter::Now,
+        }
+    }
+
+    /// What is said while `parts` are to drain.
+    fn verdict(&self, parts: u128) -> Verdict {
+        let retry_after = self.retry_after(parts);
         Verdict {
             allowed: retry_after == RetryAfter::Now,
-            limit: self.capacity,
-            remaining: self.remaining(self.parts),
+            limit: self.limit,
+            remaining: self.remaining(parts),
             retry_after,
-            reset_after: self.wait_to_drain(self.parts),
+            reset_after: self.wait(parts),
             charged_until: 0,
         }
     }
 
-    /// See [`super::Assessed::settlement`].
-    pub fn settlement(&self) -> Option<Change> {
-        self.settles.then(|| self.level.change())
+    /// See [`super::Assessed::fits`].
+    pub fn fits(&self) -> bool {
+        self.cost == 0 || self.settled + self.cost() <= self.room()
+    }
+
+    fn level(&self, parts: u128) -> Level {
+        Level::of(self.limit, self.window, self.now, parts)
+    }
+
+    /// See [`super::Assessed::peek`].
+    pub fn peek(&self) -> Verdict {
+        self.verdict(self.stored)
+    }
+
+    /// See [`super::Assessed::refuse`].
+    pub fn refuse(&self) -> (Verdict, Option<Level>) {
+        (self.verdict(self.settled), (self.settled < self.stored).then(|| self.level(self.settled)))
     }
 
     /// See [`super::Assessed::charge`].
-    pub fn charge(&self) -> (Verdict, Option<Change>) {
+    pub fn charge(&self) -> (Verdict, Option<Level>) {
         if self.cost == 0 {
-            return (self.verdict(), self.settlement());
+            return self.refuse();
         }
-        let parts = self.parts_after();
-        let level = Level { taken: self.level.taken.saturating_add(self.cost), ..self.level };
+        let parts = self.settled + self.cost();
+        let level = self.level(parts);
+        let retry_after = self.retry_after(self.settled);
         let verdict = Verdict {
+            allowed: retry_after == RetryAfter::Now,
+            limit: self.limit,
             remaining: self.remaining(parts),
-            reset_after: self.wait_to_drain(parts),
-            charged_until: self.now.saturating_add(self.wait_to_drain(parts)).min(time::MAX),
-            ..self.verdict()
+            retry_after,
+            reset_after: level.empty_at() - self.now,
+            charged_until: level.empty_at(),
         };
-        (verdict, Some(level.change()))
+        (verdict, Some(level))
     }
 }
 

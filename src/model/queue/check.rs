@@ -2,7 +2,8 @@
 
 use super::job::{Job, NIL, Place};
 use super::rate::MAX_ENTRIES;
-use super::{MAX_TIME, Queue, tree};
+use super::tree::{self, Links};
+use super::{MAX_TIME, Queue};
 use std::collections::HashSet;
 
 const ALL: [Place; 5] = [Place::Ready, Place::Scheduled, Place::Leased, Place::Spent, Place::Dead];
@@ -10,9 +11,9 @@ const ALL: [Place; 5] = [Place::Ready, Place::Scheduled, Place::Leased, Place::S
 impl Queue {
     pub(super) fn check(&self) {
         let mut seen = Vec::new();
-        for place in ALL {
+        for (place, root) in self.all_roots().flat_map(|roots| ALL.into_iter().zip(*roots)) {
             let before = seen.len();
-            self.check_tree(self.root(place), place, &mut seen);
+            self.check_tree(root, place, &mut seen);
             let in_order =
                 seen[before..].is_sorted_by(|&a, &b| tree::by_time(&self.jobs[a].node, &self.jobs[b].node).is_lt());
             assert!(in_order, "a tree is in order of time");
@@ -25,12 +26,15 @@ impl Queue {
             assert_eq!(self.index.find(&self.jobs, job.id()), Some(slot));
             self.check_job(job);
         }
+        self.check_groups(&seen);
         let bodies: usize = seen.iter().map(|&s| self.jobs[s].body.len()).sum();
         assert_eq!(bodies, self.body_bytes);
         let recurring = |&&s: &&u32| self.jobs[s].recurrence.is_some();
         assert_eq!(seen.iter().filter(recurring).count(), self.recurring);
+        let noted = |&&s: &&u32| self.jobs[s].is_noted();
+        assert_eq!(seen.iter().filter(noted).count(), self.notes.len());
+        assert!(seen.iter().filter(noted).all(|&s| self.notes.get(self.jobs[s].node.seq).is_some()));
         assert!(self.index.buckets() <= 2 * self.len() + 1);
-        assert!(self.jobs.capacity() >= self.len());
         let log = self.rate_log.entries();
         assert!(log.len() <= MAX_ENTRIES && log.is_sorted_by(|a, b| a.back_at < b.back_at));
     }
@@ -52,14 +56,15 @@ impl Queue {
         }
         let node = &self.jobs[root].node;
         assert_eq!(node.place, place);
-        self.check_tree(node.left, place, seen);
+        let Links { left, right, size } = node.links;
+        self.check_tree(left, place, seen);
         seen.push(root);
-        self.check_tree(node.right, place, seen);
-        let (left, right) = (tree::size(&self.jobs, node.left), tree::size(&self.jobs, node.right));
-        assert_eq!(node.size, left + right + 1);
-        let (left, right) = (left + 1, right + 1);
-        assert!(left <= 3 * right && right <= 3 * left, "balanced");
-        let children = [node.left, node.right].map(|child| tree::best(&self.jobs, child));
+        self.check_tree(right, place, seen);
+        let children = [left, right].map(|child| tree::size(&self.jobs, child));
+        assert_eq!(size, children[0] + children[1] + 1);
+        let (light, heavy) = (children[0] + 1, children[1] + 1);
+        assert!(light <= 3 * heavy && heavy <= 3 * light, "balanced");
+        let children = [left, right].map(|child| tree::best(&self.jobs, child));
         let best = children.into_iter().fold(root, |a, b| self.order().better(&self.jobs, a, b));
         assert_eq!(node.best, best);
     }

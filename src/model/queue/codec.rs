@@ -8,25 +8,64 @@
 //! against its range and against the others, no memory is reserved on the word of a length, and the jobs are entered
 //! through the same gate as those of an AOF rewrite.
 
-use super::Queue;
 use super::effect::Totals;
+use super::further;
+use super::groups::codec::Saved;
 use super::ids::AutoId;
 use super::job::{Record, Recurrence, Standing};
+use super::notes::Extras;
 use super::rate::{Rate, Taken};
 use super::settings::Settings;
 use super::stats::Counters;
+use super::{Millis, Queue};
 use crate::model::stream::{Reader, Truncated, Writer};
+use std::fmt;
 
-/// The first number of every serialised queue.
-const VERSION: u64 = 1;
+/// The first number of every serialised queue: the version of what is written. Version 1 is what 0.1 wrote; it has no
+/// [further numbers](super::further) and no [optional fields](optional).
+const VERSION: u64 = 2;
+
+/// The tag of the number of groups, which follow the rate log if there are any.
+const GROUPS: u64 = 200;
+
+/// Comes last. Without it, the tail of a payload that was cut short and sealed again could pass for the last number of the last job.
+const END: u64 = 0;
+
+/// The optional fields of a job. The first number of a job is its standing, with a bit for each field that it has; the fields
+/// follow behind the numbers that all jobs have, in the order of the bits. A field more is a bit more here.
+mod optional {
+    /// The number of bits that the standing takes.
+    pub const SHIFT: u32 = 2;
+    pub const CREATED: u64 = 1 << SHIFT;
+    pub const CLAIMED: u64 = 2 << SHIFT;
+    pub const FAILED: u64 = 4 << SHIFT;
+    pub const WORKER: u64 = 8 << SHIFT;
+    pub const ERROR: u64 = 16 << SHIFT;
+    pub const GROUP: u64 = 32 << SHIFT;
+    pub const ALL: u64 = 63 << SHIFT;
+}
 
 /// Why bytes are not a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeError {
     /// The input ends too early.
     Truncated,
+    /// A version that this code does not know.
+    Version(u64),
     /// What was read cannot be; says what.
     Invalid(&'static str),
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DecodeError::Truncated => f.write_str("the queue is cut short"),
+            DecodeError::Version(version) => {
+                write!(f, "it is a queue of format {version}; this version of the module reads formats up to {VERSION}")
+            }
+            DecodeError::Invalid(what) => write!(f, "it is no possible queue: {what}"),
+        }
+    }
 }
 
 impl From<Truncated> for DecodeError {
@@ -35,11 +74,11 @@ impl From<Truncated> for DecodeError {
     }
 }
 
-fn ensure(holds: bool, what: &'static str) -> Result<(), DecodeError> {
+pub(super) fn ensure(holds: bool, what: &'static str) -> Result<(), DecodeError> {
     if holds { Ok(()) } else { Err(DecodeError::Invalid(what)) }
 }
 
-fn narrow<T: TryFrom<u64>>(value: u64, what: &'static str) -> Result<T, DecodeError> {
+pub(super) fn narrow<T: TryFrom<u64>>(value: u64, what: &'static str) -> Result<T, DecodeError> {
     T::try_from(value).map_err(|_| DecodeError::Invalid(what))
 }
 
@@ -69,18 +108,32 @@ impl Queue {
             self.counters.cancelled,
             self.counters.redriven,
             self.counters.expired_leases,
-            self.rate_log.entries().len() as u64,
         ] {
             to.number(number);
         }
+        let settings = further::set_ones(Settings::FURTHER, &self.settings).map(|(field, value)| (field.tag, value));
+        let counters = further::set_ones(Counters::FURTHER, &self.counters).map(|(field, value)| (field.tag, value));
+        let groups = self.turns().count() as u64;
+        let groups = (groups > 0).then_some((GROUPS, groups));
+        let further = settings.chain(counters).chain(groups);
+        to.number(further.clone().count() as u64);
+        for (tag, value) in further {
+            to.number(tag);
+            to.number(value);
+        }
+        to.number(self.rate_log.entries().len() as u64);
         for taken in self.rate_log.entries() {
             to.number(taken.back_at);
             to.number(taken.units);
         }
+        let groups = self.write_groups(to);
         to.number(self.len() as u64);
         for slot in self.slots() {
-            write_record(&self.jobs[slot].record(), to);
+            let record = self.record(slot);
+            let group = if record.group.is_empty() { None } else { groups.get(record.group).copied() };
+            write_record(&record, group, to);
         }
+        to.number(END);
     }
 
     /// Reads a queue. O(n log n).
@@ -90,9 +143,18 @@ impl Queue {
     /// When the reader fails, or what it gives is not a possible queue. Never panics; holds no more memory than a small
     /// multiple of what was read, and reads no more than the input has.
     pub fn decode(from: &mut impl Reader) -> Result<Self, DecodeError> {
-        ensure(from.number()? == VERSION, "unknown version")?;
-        let settings = read_settings(from)?;
-        let totals = read_totals(from)?;
+        let version = from.number()?;
+        if !(1..=VERSION).contains(&version) {
+            return Err(DecodeError::Version(version));
+        }
+        let mut settings = read_settings(from)?;
+        let mut totals = read_totals(from)?;
+        let mut group_count = 0;
+        if version > 1 {
+            group_count = read_further(&mut settings, &mut totals.counters, from)?;
+        }
+        ensure(settings == settings.normal(), "setting out of range")?;
+        ensure(totals.possible(), "counter out of range")?;
         let mut queue = Self::new();
         queue.set(0, settings);
         for _ in 0..from.number()? {
@@ -101,17 +163,27 @@ impl Queue {
             let fits = settings.rate.is_some() && queue.rate_log.restore(Taken { back_at, units });
             ensure(fits, "impossible entry in the rate log")?;
         }
+        let groups = Saved::read(group_count, from)?;
         let mut numbers = Vec::new();
         for _ in 0..from.number()? {
             let id = from.bytes()?;
             let payload = from.bytes()?;
-            let record = read_record(id.as_ref(), payload.as_ref(), from)?;
+            let (mut record, present) = read_record(id.as_ref(), payload.as_ref(), version, from)?;
+            let words = read_optional(&mut record, present, from)?;
+            if present & optional::GROUP != 0 {
+                record.group = groups.name(from.number()?)?;
+            }
+            let [worker, error] = words.each_ref().map(|words| words.as_ref().map_or(&[] as &[u8], AsRef::as_ref));
+            record.extras = Extras { worker, error, ..record.extras };
+            ensure(record.extras.possible(), "optional field out of range")?;
             ensure(record.seq < totals.next_seq, "push number ahead of count")?;
             ensure(record.token <= totals.last_token, "token ahead of count")?;
             ensure(queue.restore(&record), "impossible job")?;
             numbers.push(record.seq);
         }
+        ensure(version == 1 || from.number()? == END, "no end where it should be")?;
         numbers.sort_unstable();
+        groups.restore(&mut queue)?;
         let distinct = numbers.is_sorted_by(|a, b| a < b);
         ensure(distinct, "push number used twice")?;
         queue.last_token = totals.last_token;
@@ -122,12 +194,14 @@ impl Queue {
     }
 }
 
-fn write_record(job: &Record<'_>, to: &mut impl Writer) {
+/// `group`: the number of its group.
+fn write_record(job: &Record<'_>, group: Option<u64>, to: &mut impl Writer) {
     to.bytes(job.id);
     to.bytes(job.payload);
     let recurrence = job.recurrence.map_or((0, 0), |r| (r.period, r.anchor));
+    let present = optional_fields(job);
     for number in [
-        job.standing as u64,
+        job.standing as u64 | present,
         job.time,
         u64::from(job.priority.cast_unsigned()),
         job.seq,
@@ -139,10 +213,50 @@ fn write_record(job: &Record<'_>, to: &mut impl Writer) {
     ] {
         to.number(number);
     }
+    let Extras { claimed, failed, worker, error } = job.extras;
+    for (field, number) in [(optional::CREATED, job.created), (optional::CLAIMED, claimed), (optional::FAILED, failed)]
+    {
+        if present & field != 0 {
+            to.number(number);
+        }
+    }
+    for (field, words) in [(optional::WORKER, worker), (optional::ERROR, error)] {
+        if present & field != 0 {
+            to.bytes(words);
+        }
+    }
+    if let Some(group) = group {
+        to.number(group);
+    }
 }
 
-fn read_record<'a>(id: &'a [u8], payload: &'a [u8], from: &mut impl Reader) -> Result<Record<'a>, DecodeError> {
-    let standing = match from.number()? {
+/// Which optional fields the job has.
+fn optional_fields(job: &Record<'_>) -> u64 {
+    let Extras { claimed, failed, worker, error } = job.extras;
+    let by_default = Record::created_by_default(job.id, job.standing, job.time);
+    [
+        (optional::CREATED, job.created != by_default),
+        (optional::CLAIMED, claimed != 0),
+        (optional::FAILED, failed != 0),
+        (optional::WORKER, !worker.is_empty()),
+        (optional::ERROR, !error.is_empty()),
+        (optional::GROUP, !job.group.is_empty()),
+    ]
+    .into_iter()
+    .filter(|&(_, present)| present)
+    .fold(0, |fields, (field, _)| fields | field)
+}
+
+/// Reads what a record has of numbers, and which optional fields follow.
+fn read_record<'a>(
+    id: &'a [u8],
+    payload: &'a [u8],
+    version: u64,
+    from: &mut impl Reader,
+) -> Result<(Record<'a>, u64), DecodeError> {
+    let first = from.number()?;
+    let present = if version > 1 { first & optional::ALL } else { 0 };
+    let standing = match first - present {
         0 => Standing::Ready,
         1 => Standing::Scheduled,
         2 => Standing::Claimed,
@@ -160,8 +274,9 @@ fn read_record<'a>(id: &'a [u8], payload: &'a [u8], from: &mut impl Reader) -> R
         (0, _) => return Err(DecodeError::Invalid("anchor without period")),
         (period, anchor) => Some(Recurrence { period, anchor }),
     };
-    Ok(Record {
+    let record = Record {
         id,
+        group: b"",
         payload,
         standing,
         time,
@@ -171,7 +286,47 @@ fn read_record<'a>(id: &'a [u8], payload: &'a [u8], from: &mut impl Reader) -> R
         attempts,
         max_attempts,
         recurrence,
-    })
+        created: if version > 1 { Record::created_by_default(id, standing, time) } else { Record::created_by_id(id) },
+        extras: Extras::default(),
+    };
+    Ok((record, present))
+}
+
+/// Reads the optional fields that are present: numbers into the record, and the bytes of worker and error.
+fn read_optional<R: Reader>(
+    record: &mut Record<'_>,
+    present: u64,
+    from: &mut R,
+) -> Result<[Option<R::Bytes>; 2], DecodeError> {
+    let mut number = |field, into: &mut Millis| {
+        if present & field != 0 {
+            *into = from.number()?;
+        }
+        Ok::<_, DecodeError>(())
+    };
+    number(optional::CREATED, &mut record.created)?;
+    number(optional::CLAIMED, &mut record.extras.claimed)?;
+    number(optional::FAILED, &mut record.extras.failed)?;
+    let mut bytes = |field| if present & field != 0 { from.bytes().map(Some) } else { Ok(None) };
+    Ok([bytes(optional::WORKER)?, bytes(optional::ERROR)?])
+}
+
+/// Reads the numbers that came after format 1. Answers how many groups there are.
+fn read_further(settings: &mut Settings, counters: &mut Counters, from: &mut impl Reader) -> Result<u64, DecodeError> {
+    let (mut last, mut groups) = (0, 0);
+    for _ in 0..from.number()? {
+        let (tag, value) = (from.number()?, from.number()?);
+        ensure(tag > last && value > 0, "numbers out of order")?;
+        last = tag;
+        if tag == GROUPS {
+            groups = value;
+            continue;
+        }
+        let known = further::set_by_tag(Settings::FURTHER, settings, tag, value)
+            || further::set_by_tag(Counters::FURTHER, counters, tag, value);
+        ensure(known, "unknown number")?;
+    }
+    Ok(groups)
 }
 
 fn read_settings(from: &mut impl Reader) -> Result<Settings, DecodeError> {
@@ -191,8 +346,8 @@ fn read_settings(from: &mut impl Reader) -> Result<Settings, DecodeError> {
             1 => true,
             _ => return Err(DecodeError::Invalid("paused is neither yes nor no")),
         },
+        ..Settings::default()
     };
-    ensure(settings == settings.normal(), "setting out of range")?;
     Ok(settings)
 }
 
@@ -209,9 +364,9 @@ fn read_totals(from: &mut impl Reader) -> Result<Totals, DecodeError> {
             cancelled: from.number()?,
             redriven: from.number()?,
             expired_leases: from.number()?,
+            ..Counters::default()
         },
     };
-    ensure(totals.possible(), "counter out of range")?;
     Ok(totals)
 }
 

@@ -8,11 +8,14 @@
 //! `at` decides two things besides the time stamps: whether a lease that is given up had already ended (the counter
 //! `expired_leases`), and whether a job that becomes due by command is due at once ([`Standing::Ready`](super::Standing::Ready)).
 
+use super::further;
 use super::ids::AutoId;
-use super::job::{JobView, Record, State};
+use super::job::{Record, State};
+use super::notes::{MAX_ERROR, MAX_WORKER};
 use super::rate::Taken;
 use super::settings::Settings;
 use super::stats::Counters;
+use super::transitions::{Body, Lease};
 use super::{MAX_NOW, MAX_TIME, MAX_TOKEN, Millis, Queue};
 
 /// One change of a queue. Borrows ids and payloads from the command's arguments or from the queue.
@@ -39,23 +42,49 @@ pub enum Change<'a> {
         every: Option<Millis>,
         /// The id is one the queue made up.
         generated: bool,
+        /// Empty: none.
+        group: &'a [u8],
     },
     /// A job was claimed: one more attempt, and a unit of RATE.
-    Claim { id: &'a [u8], token: u64, deadline: Millis },
-    /// A claim found units of RATE held longer than a window, because the clock had stepped back.
+    Claim {
+        id: &'a [u8],
+        token: u64,
+        deadline: Millis,
+        /// Empty: without a name.
+        worker: &'a [u8],
+    },
+    /// A claim found units of RATE or GROUPRATE held longer than a window, because the clock had stepped back.
     SettleRate,
     /// A job is finished: gone, or scheduled `again` (EVERY).
     Ack { id: &'a [u8], again: Option<Millis> },
     /// A job was given back.
-    Retry { id: &'a [u8], due: Millis },
+    Retry {
+        id: &'a [u8],
+        due: Millis,
+        attempt: Attempt,
+        /// Empty: none was given, and the one before stays.
+        error: &'a [u8],
+    },
     /// A job was given back and is dead.
-    Bury { id: &'a [u8] },
+    Bury {
+        id: &'a [u8],
+        /// Whether the attempt does not count.
+        is_free: bool,
+        /// As in `Retry`.
+        error: &'a [u8],
+    },
     /// A lease ends at another time.
     Extend { id: &'a [u8], deadline: Millis },
     /// A job was cancelled.
     Cancel { id: &'a [u8] },
     /// A ready or delayed job got another due time or priority; `None`: as it was.
     Reschedule { id: &'a [u8], due: Option<Millis>, priority: Option<i32> },
+    /// A job was cleaned away.
+    Clean { id: &'a [u8] },
+    /// A dead letter went because of DEADLEN or DEADTTL.
+    Drop { id: &'a [u8] },
+    /// A dead job is ready again.
+    Revive { id: &'a [u8] },
     /// The `count` jobs longest dead at `at` are ready again.
     Redrive { count: u64 },
     /// The settings are these.
@@ -64,8 +93,23 @@ pub enum Change<'a> {
     RestoreJob(Record<'a>),
     /// AOF rewrite: units of RATE. They come in order of time, after `Configure`.
     RestoreRate(Taken),
+    /// AOF rewrite: units of a group. They come in order of time, after the jobs.
+    RestoreUnits { group: &'a [u8], taken: Taken },
+    /// AOF rewrite: the group's turn comes after those of all groups before it.
+    RestoreTurn { group: &'a [u8] },
     /// AOF rewrite: the counters; comes last.
     RestoreTotals(Totals),
+}
+
+/// What becomes of the attempt of a job that is given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attempt {
+    /// It counts.
+    Counts,
+    /// It does not count.
+    Free,
+    /// It was the last one of a recurring job, which waits for its next occurrence: with no attempt counted.
+    Last,
 }
 
 /// The counters a queue hands its numbers out from, and those it reports.
@@ -95,7 +139,8 @@ impl Totals {
             c.redriven,
             c.expired_leases,
         ];
-        counts.iter().all(|&count| count <= MAX_TOKEN) && self.last_id.possible()
+        let further = further::set_ones(Counters::FURTHER, c).map(|(_, count)| count);
+        counts.into_iter().chain(further).all(|count| count <= MAX_TOKEN) && self.last_id.possible()
     }
 }
 
@@ -107,9 +152,12 @@ impl<'a> Effect<'a> {
             | Change::Claim { id, .. }
             | Change::Ack { id, .. }
             | Change::Retry { id, .. }
-            | Change::Bury { id }
+            | Change::Bury { id, .. }
             | Change::Extend { id, .. }
             | Change::Cancel { id }
+            | Change::Clean { id }
+            | Change::Drop { id }
+            | Change::Revive { id }
             | Change::Reschedule { id, .. }
             | Change::RestoreJob(Record { id, .. }) => Some(id),
             _ => None,
@@ -128,7 +176,7 @@ impl Queue {
             return false;
         }
         match effect.change {
-            Change::Push { id, payload, due, priority, max_attempts, every, generated } => {
+            Change::Push { id, payload, due, priority, max_attempts, every, generated, group } => {
                 let auto = if generated { AutoId::parse(id) } else { None };
                 let fits = due <= MAX_TIME
                     && every.is_none_or(|period| (1..=MAX_TIME).contains(&period))
@@ -137,28 +185,26 @@ impl Queue {
                     && self.has_room();
                 if fits {
                     let recurrence = every.map(|period| (period, due));
-                    let job = self.new_job(id, payload, due, priority, max_attempts, recurrence);
-                    self.enter(at, job, auto);
+                    let job = self.new_job(&Body { id, payload, group }, due, priority, max_attempts, recurrence);
+                    self.enter(at, job, group, auto);
                 }
                 fits
             }
-            Change::Claim { id, token, deadline } => self.at_job(id, |queue, slot| {
+            Change::Claim { id, token, deadline, worker } => self.at_job(id, |queue, slot| {
                 let fits = token > queue.last_token
                     && token <= MAX_TOKEN
                     && deadline > at
                     && deadline <= MAX_TIME
+                    && worker.len() <= MAX_WORKER
                     && queue.jobs[slot].state(at) == State::Ready;
                 if fits {
-                    queue.lease(slot, at, token, deadline);
+                    queue.lease(slot, at, &Lease { token, deadline, worker });
                 }
                 fits
             }),
             Change::SettleRate => {
-                let rate = self.settings.rate;
-                if let Some(rate) = rate {
-                    self.rate_log.settle(rate, at);
-                }
-                rate.is_some()
+                self.settle(at);
+                self.settings.rate.is_some() || self.settings.group_rate.is_some()
             }
             Change::Ack { id, again } => self.at_job(id, |queue, slot| {
                 let fits = queue.jobs[slot].token != 0 && again.is_none_or(|due| due <= MAX_TIME);
@@ -167,18 +213,23 @@ impl Queue {
                 }
                 fits
             }),
-            Change::Retry { id, due } => self.at_job(id, |queue, slot| {
+            Change::Retry { id, due, attempt, error } => self.at_job(id, |queue, slot| {
                 let job = &queue.jobs[slot];
-                let fits = job.token != 0 && !job.exhausted() && due <= MAX_TIME;
+                let allowed = match attempt {
+                    Attempt::Counts => !job.exhausted(),
+                    Attempt::Free => job.attempts > 0 && !job.is_exhausted_after(job.attempts - 1),
+                    Attempt::Last => job.recurrence.is_some(),
+                };
+                let fits = allowed && job.token != 0 && due <= MAX_TIME && error.len() <= MAX_ERROR;
                 if fits {
-                    queue.retry(slot, at, due);
+                    queue.retry(slot, at, due, attempt, error);
                 }
                 fits
             }),
-            Change::Bury { id } => self.at_job(id, |queue, slot| {
-                let fits = queue.jobs[slot].token != 0;
+            Change::Bury { id, is_free, error } => self.at_job(id, |queue, slot| {
+                let fits = queue.jobs[slot].token != 0 && error.len() <= MAX_ERROR;
                 if fits {
-                    queue.bury(slot, at);
+                    queue.bury(slot, at, is_free, error);
                 }
                 fits
             }),
@@ -193,6 +244,27 @@ impl Queue {
                 queue.cancel_slot(slot, at);
                 true
             }),
+            Change::Clean { id } => self.at_job(id, |queue, slot| {
+                let fits = queue.jobs[slot].state(at) != State::Claimed;
+                if fits {
+                    queue.remove_clean(slot, at);
+                }
+                fits
+            }),
+            Change::Drop { id } => self.at_job(id, |queue, slot| {
+                let fits = queue.jobs[slot].state(at) == State::Dead;
+                if fits {
+                    queue.drop_slot(slot, at);
+                }
+                fits
+            }),
+            Change::Revive { id } => self.at_job(id, |queue, slot| {
+                let fits = queue.jobs[slot].state(at) == State::Dead;
+                if fits {
+                    queue.revive(slot, at);
+                }
+                fits
+            }),
             Change::Reschedule { id, due, priority } => self.at_job(id, |queue, slot| {
                 let state = queue.jobs[slot].state(at);
                 let fits = matches!(state, State::Ready | State::Delayed) && due.is_none_or(|due| due <= MAX_TIME);
@@ -204,7 +276,7 @@ impl Queue {
             Change::Redrive { count } => {
                 let fits = count <= self.count(at, State::Dead);
                 if fits {
-                    self.revive(at, count);
+                    self.revive_oldest(at, count);
                 }
                 fits
             }
@@ -227,6 +299,8 @@ impl Queue {
                 fits
             }
             Change::RestoreRate(taken) => self.settings.rate.is_some() && self.rate_log.restore(taken),
+            Change::RestoreUnits { group, taken } => self.restore_units(group, taken),
+            Change::RestoreTurn { group } => self.restore_turn(group),
             Change::RestoreTotals(totals) => {
                 let fits =
                     totals.possible() && totals.next_seq >= self.next_seq && totals.last_token >= self.last_token;
@@ -247,9 +321,17 @@ impl Queue {
 
     /// The effect that pushed the job as it stands.
     pub(super) fn pushed(&self, at: Millis, slot: u32, generated: bool) -> Effect<'_> {
-        let JobView { id, payload, due, priority, max_attempts, recurrence, .. } = self.jobs[slot].view(at);
-        let change =
-            Change::Push { id, payload, due, priority, max_attempts, every: recurrence.map(|r| r.period), generated };
+        let job = &self.jobs[slot];
+        let change = Change::Push {
+            id: job.id(),
+            payload: job.payload(),
+            due: job.node.time,
+            priority: job.node.priority,
+            max_attempts: job.max_attempts,
+            every: job.recurrence.as_ref().map(|r| r.period),
+            generated,
+            group: self.group_name(job),
+        };
         Effect { at, change }
     }
 }

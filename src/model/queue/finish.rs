@@ -4,8 +4,9 @@
 //! deadline, and even when the job has died of it. That needs no rule here, because a lease that ends changes nothing:
 //! the token stays with the job until one of those commands takes it away.
 
-use super::effect::{Change, Effect};
+use super::effect::{Attempt, Change, Effect};
 use super::job::State;
+use super::notes::MAX_ERROR;
 use super::{MAX_NOW, MAX_TIME, Millis, Queue};
 
 /// What becomes of a job given back.
@@ -17,6 +18,15 @@ pub enum Nack {
     At(Millis),
     /// To the dead letters.
     Dead,
+}
+
+/// How a job is given back.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Manner<'a> {
+    /// The attempt does not count.
+    pub is_free: bool,
+    /// Kept with the job, its first [`MAX_ERROR`] bytes; empty: the text before stays.
+    pub error: &'a [u8],
 }
 
 /// A job given back.
@@ -40,29 +50,47 @@ impl Queue {
     }
 
     /// Gives a job back. `None`: the token is not good. O(log n).
-    pub fn nack<'a>(&mut self, now: Millis, id: &'a [u8], token: u64, nack: Nack) -> Option<Given<'a>> {
+    ///
+    /// The last attempt given back is dead, unless it is free. A recurring job does not die of that: it waits for its
+    /// next occurrence. By [`Nack::Dead`] it dies like any other.
+    pub fn nack<'a>(
+        &mut self,
+        now: Millis,
+        id: &'a [u8],
+        token: u64,
+        nack: Nack,
+        manner: Manner<'a>,
+    ) -> Option<Given<'a>> {
         let at = now.min(MAX_NOW);
         let slot = self.holder(id, token)?;
+        let Manner { is_free, error } = manner;
+        let error = &error[..error.len().min(MAX_ERROR)];
         let job = &self.jobs[slot];
-        let due = match nack {
-            _ if job.exhausted() => None,
-            Nack::Dead => None,
-            Nack::At(due) => Some(due),
-            Nack::Default => Some(at + self.settings.backoff(job.attempts)),
+        let delivered = job.attempts.saturating_sub(is_free.into());
+        let next_occurrence = job.recurrence.as_ref().map(|recurrence| recurrence.next(at));
+        let again = match (nack, next_occurrence) {
+            (Nack::Dead, _) => None,
+            (_, next) if job.is_exhausted_after(delivered) => next.map(|due| (due, Attempt::Last)),
+            (_, _) => {
+                let due = match nack {
+                    Nack::At(due) => due,
+                    _ => at + self.settings.jittered_backoff(job.attempts, token),
+                };
+                Some((due.min(MAX_TIME), if is_free { Attempt::Free } else { Attempt::Counts }))
+            }
         };
-        let due = due.map(|due| due.min(MAX_TIME));
-        let change = match due {
-            Some(due) => {
-                self.retry(slot, at, due);
-                Change::Retry { id, due }
+        let change = match again {
+            Some((due, attempt)) => {
+                self.retry(slot, at, due, attempt, error);
+                Change::Retry { id, due, attempt, error }
             }
             None => {
-                self.bury(slot, at);
-                Change::Bury { id }
+                self.bury(slot, at, is_free, error);
+                Change::Bury { id, is_free, error }
             }
         };
         let effect = Effect { at, change };
-        Some(Given { effect, due })
+        Some(Given { effect, due: again.map(|(due, _)| due) })
     }
 
     /// Moves the end of a lease to `deadline` (brought to `now + 1` at least). `None`: the token is not good, or the lease

@@ -1,13 +1,34 @@
-//! From an id to its job: linear hashing (Litwin 1980), chained through the jobs themselves.
+//! From an id to its job (and from a name to its group): linear hashing (Litwin 1980), chained through the items themselves.
 //!
 //! The table grows and shrinks by one bucket at a time, so there is no rehash that would stall a queue of a million
-//! jobs, and it costs four bytes a job besides the link and the hash in the job. The hash is keyed per queue
+//! jobs, and it costs four bytes an item besides the link and the hash in the item. The hash is keyed per queue
 //! (SipHash), so nobody can choose ids that share a bucket. The keys differ from process to process; nothing that is
 //! stored, compared or replicated depends on them.
 
 use super::job::NIL;
-use super::slab::Slab;
 use std::hash::{BuildHasher, RandomState};
+use std::ops::{self, IndexMut};
+
+/// What can be found by its id: it holds its own link in the chain of its bucket.
+pub(super) trait Chained {
+    fn id(&self) -> &[u8];
+    fn chain(&self) -> Chain;
+    fn chain_mut(&mut self) -> &mut Chain;
+}
+
+/// The link of an item.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chain {
+    /// Of the id.
+    pub hash: u32,
+    /// The next item of the same bucket.
+    pub next: u32,
+}
+
+impl Chain {
+    /// Of an item that is not in an index yet.
+    pub const NEW: Chain = Chain { hash: 0, next: NIL };
+}
 
 /// Buckets in a segment; segments keep growth from copying.
 const SEGMENT: usize = 1024;
@@ -20,6 +41,18 @@ pub(super) struct Index {
 }
 
 impl Index {
+    /// Bytes held. O(1).
+    pub fn bytes(&self) -> usize {
+        let last = self.segments.last().map_or(0, Vec::capacity);
+        let slots = self.segments.len().saturating_sub(1) * SEGMENT + last;
+        slots * size_of::<u32>() + self.segments.capacity() * size_of::<Vec<u32>>()
+    }
+
+    pub fn segments_mut(&mut self) -> &mut [Vec<u32>] {
+        &mut self.segments
+    }
+
+    #[cfg(test)]
     pub fn buckets(&self) -> usize {
         self.buckets
     }
@@ -40,7 +73,7 @@ impl Index {
     }
 
     /// O(1) expected.
-    pub fn find(&self, jobs: &Slab, id: &[u8]) -> Option<u32> {
+    pub fn find<T: Chained>(&self, items: &impl ops::Index<u32, Output = T>, id: &[u8]) -> Option<u32> {
         if self.buckets == 0 {
             return None;
         }
@@ -48,65 +81,76 @@ impl Index {
         let number = Self::number(hash, self.buckets);
         let mut slot = self.segments[number / SEGMENT][number % SEGMENT];
         while slot != NIL {
-            let job = &jobs[slot];
-            if job.hash == hash && job.id() == id {
+            let item = &items[slot];
+            let Chain { hash: other, next } = item.chain();
+            if other == hash && item.id() == id {
                 return Some(slot);
             }
-            slot = job.next;
+            slot = next;
         }
         None
     }
 
-    /// Enters a job whose id is not in yet. O(1) expected.
-    pub fn insert(&mut self, jobs: &mut Slab, slot: u32) {
-        if jobs.len() > self.buckets {
-            self.grow(jobs);
+    /// Enters an item whose id is not in yet; `count`: how many items there are, this one included. O(1) expected.
+    pub fn insert<T: Chained>(&mut self, items: &mut impl IndexMut<u32, Output = T>, count: usize, slot: u32) {
+        if count > self.buckets {
+            self.grow(items);
         }
-        let hash = self.hash(jobs[slot].id());
-        jobs[slot].hash = hash;
-        self.chain(jobs, slot);
+        let hash = self.hash(items[slot].id());
+        items[slot].chain_mut().hash = hash;
+        self.chain(items, slot);
     }
 
-    /// Takes a job out; before it leaves the slab. O(1) expected.
-    pub fn remove(&mut self, jobs: &mut Slab, slot: u32) {
-        let next = jobs[slot].next;
-        let number = Self::number(jobs[slot].hash, self.buckets);
+    /// Takes an item out; `left`: how many items there will be. O(1) expected.
+    pub fn remove<T: Chained>(&mut self, items: &mut impl IndexMut<u32, Output = T>, left: usize, slot: u32) {
+        let Chain { hash, next } = items[slot].chain();
+        self.relink(items, hash, slot, next);
+        // Half full at least, so that growth and shrinking do not alternate: two rounds at most.
+        while left * 2 < self.buckets {
+            self.shrink(items);
+        }
+    }
+
+    /// The item of slot `from` stands in slot `to` now. O(1) expected.
+    pub fn renumber<T: Chained>(&mut self, items: &mut impl IndexMut<u32, Output = T>, from: u32, to: u32) {
+        let hash = items[to].chain().hash;
+        self.relink(items, hash, from, to);
+    }
+
+    /// What led to `slot` leads to `next`.
+    fn relink<T: Chained>(&mut self, items: &mut impl IndexMut<u32, Output = T>, hash: u32, slot: u32, next: u32) {
+        let number = Self::number(hash, self.buckets);
         let head = self.bucket(number);
         if *head == slot {
             *head = next;
-        } else {
-            let mut before = *head;
-            while before != NIL && jobs[before].next != slot {
-                before = jobs[before].next;
-            }
-            if before != NIL {
-                jobs[before].next = next;
-            }
+            return;
         }
-        // `len` still counts the job that leaves. Half full at least, so that growth and shrinking do not alternate: two
-        // rounds at most.
-        while (jobs.len() - 1) * 2 < self.buckets {
-            self.shrink(jobs);
+        let mut before = *head;
+        while before != NIL && items[before].chain().next != slot {
+            before = items[before].chain().next;
+        }
+        if before != NIL {
+            items[before].chain_mut().next = next;
         }
     }
 
-    fn chain(&mut self, jobs: &mut Slab, slot: u32) {
-        let number = Self::number(jobs[slot].hash, self.buckets);
+    fn chain<T: Chained>(&mut self, items: &mut impl IndexMut<u32, Output = T>, slot: u32) {
+        let number = Self::number(items[slot].chain().hash, self.buckets);
         let head = self.bucket(number);
-        jobs[slot].next = *head;
+        items[slot].chain_mut().next = *head;
         *head = slot;
     }
 
-    fn chain_all(&mut self, jobs: &mut Slab, mut slot: u32) {
+    fn chain_all<T: Chained>(&mut self, items: &mut impl IndexMut<u32, Output = T>, mut slot: u32) {
         while slot != NIL {
-            let next = jobs[slot].next;
-            self.chain(jobs, slot);
+            let next = items[slot].chain().next;
+            self.chain(items, slot);
             slot = next;
         }
     }
 
     /// One more bucket: only the chain of the bucket it splits off from has to be gone through.
-    fn grow(&mut self, jobs: &mut Slab) {
+    fn grow<T: Chained>(&mut self, items: &mut impl IndexMut<u32, Output = T>) {
         match self.segments.last_mut() {
             Some(last) if last.len() < SEGMENT => last.push(NIL),
             _ => self.segments.push(vec![NIL]),
@@ -116,24 +160,29 @@ impl Index {
         if new > 0 {
             let parent = Self::number(new as u32, new);
             let chain = std::mem::replace(self.bucket(parent), NIL);
-            self.chain_all(jobs, chain);
+            self.chain_all(items, chain);
         }
     }
 
-    /// One bucket fewer: its jobs go back to the bucket it was split from.
-    fn shrink(&mut self, jobs: &mut Slab) {
+    /// One bucket fewer: its items go back to the bucket it was split from.
+    fn shrink<T: Chained>(&mut self, items: &mut impl IndexMut<u32, Output = T>) {
         let Some(last) = self.segments.last_mut() else {
             return;
         };
         let chain = last.pop().unwrap_or(NIL);
         if last.is_empty() {
             self.segments.pop();
+            if self.segments.capacity() / 4 > self.segments.len() {
+                self.segments.shrink_to(2 * self.segments.len());
+            }
+        } else if last.capacity() / 4 >= last.len() {
+            last.shrink_to(2 * last.len());
         }
         self.buckets -= 1;
         if self.buckets == 0 {
             *self = Self { keys: self.keys.clone(), ..Self::default() };
         } else {
-            self.chain_all(jobs, chain);
+            self.chain_all(items, chain);
         }
     }
 }

@@ -4,6 +4,10 @@
 //! one allocation (`body`: the id followed by the payload), whatever the number of orders it takes part in.
 
 use super::Millis;
+use super::ids::AutoId;
+use super::index::{Chain, Chained};
+use super::notes::Extras;
+use super::tree::{Item, Links};
 
 /// "No slot": the end of a chain, an empty tree.
 pub(super) const NIL: u32 = u32::MAX;
@@ -26,7 +30,8 @@ pub(super) enum Place {
     Dead = 4,
 }
 
-pub(super) const PLACES: usize = 5;
+/// How many places there are.
+pub const PLACES: usize = 5;
 
 /// The state of a job as the clock sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -49,14 +54,19 @@ pub(super) struct Node {
     /// Order of push; unique in the queue.
     pub seq: u64,
     pub priority: i32,
-    pub left: u32,
-    pub right: u32,
-    /// Jobs in this subtree.
-    pub size: u32,
+    pub links: Links,
     /// The job of this subtree that is served first.
     pub best: u32,
     pub place: Place,
+    /// The upper bits of [`Job::created`], and [`NOTED`]: here, where there would be a gap otherwise.
+    pub high: [u8; 3],
 }
+
+/// In the last byte of [`Node::high`]: there is a note. Times do not reach the upper three bits of that byte.
+const NOTED: u8 = 0x80;
+/// There, too: the job has a group.
+const GROUPED: u8 = 0x40;
+const FLAGS: u8 = NOTED | GROUPED;
 
 /// What makes a job come back after ACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,9 +90,11 @@ impl Recurrence {
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub node: Node,
-    /// The id, then the payload.
+    /// The number of its [`member`](Job::member) if it has a group, the id, the payload.
     pub body: Box<[u8]>,
-    pub id_len: usize,
+    pub id_len: u32,
+    /// The lower bits of [`Job::created`].
+    pub low: u32,
     /// The token that is good for this job; 0: none.
     pub token: u64,
     pub recurrence: Option<Box<Recurrence>>,
@@ -90,23 +102,99 @@ pub(super) struct Job {
     pub attempts: u32,
     /// Deliveries before the job is dead; 0: unlimited.
     pub max_attempts: u32,
-    /// Hash of the id, and the next job in the same bucket (in a vacant slot: the next vacant one).
-    pub hash: u32,
-    pub next: u32,
+    pub chain: Chain,
+}
+
+impl Item for Job {
+    fn node(&self) -> &Node {
+        &self.node
+    }
+
+    fn node_mut(&mut self) -> &mut Node {
+        &mut self.node
+    }
+}
+
+impl Chained for Job {
+    fn id(&self) -> &[u8] {
+        Job::id(self)
+    }
+
+    fn chain(&self) -> Chain {
+        self.chain
+    }
+
+    fn chain_mut(&mut self) -> &mut Chain {
+        &mut self.chain
+    }
 }
 
 impl Job {
     pub fn id(&self) -> &[u8] {
-        &self.body[..self.id_len]
+        let start = self.prefix();
+        &self.body[start..start + self.id_len as usize]
     }
 
     pub fn payload(&self) -> &[u8] {
-        &self.body[self.id_len..]
+        &self.body[self.prefix() + self.id_len as usize..]
+    }
+
+    /// What stands in the body in front of the id.
+    fn prefix(&self) -> usize {
+        if self.node.high[2] & GROUPED == 0 { 0 } else { size_of::<u32>() }
+    }
+
+    /// Its place among the jobs with a group; `NIL`: it has no group, or none yet.
+    pub fn member(&self) -> u32 {
+        match self.body.first_chunk() {
+            Some(&number) if self.prefix() > 0 => u32::from_le_bytes(number),
+            _ => NIL,
+        }
+    }
+
+    /// For a job with a group only.
+    pub fn set_member(&mut self, member: u32) {
+        let prefix = self.prefix();
+        self.body[..prefix].copy_from_slice(&member.to_le_bytes()[..prefix]);
+    }
+
+    /// To be called when the body is made.
+    pub fn set_grouped(&mut self, grouped: bool) {
+        self.set_flag(GROUPED, grouped);
+    }
+
+    fn set_flag(&mut self, flag: u8, set: bool) {
+        self.node.high[2] = self.node.high[2] & !flag | if set { flag } else { 0 };
+    }
+
+    /// When the job was pushed; 0: a queue of format 1 does not tell.
+    pub fn created(&self) -> Millis {
+        let [a, b, c] = self.node.high;
+        u64::from(self.low) | u64::from(u32::from_le_bytes([a, b, c & !FLAGS, 0])) << 32
+    }
+
+    pub fn set_created(&mut self, created: Millis) {
+        let [a, b, c, _] = ((created.min(super::MAX_TIME) >> 32) as u32).to_le_bytes();
+        self.low = created as u32;
+        self.node.high = [a, b, c | self.node.high[2] & FLAGS];
+    }
+
+    /// Whether the queue has a note on this job; see [`super::notes`].
+    pub fn is_noted(&self) -> bool {
+        self.node.high[2] & NOTED != 0
+    }
+
+    pub fn set_noted(&mut self, noted: bool) {
+        self.set_flag(NOTED, noted);
     }
 
     /// Whether no further delivery is allowed.
     pub fn exhausted(&self) -> bool {
-        self.max_attempts != 0 && self.attempts >= self.max_attempts
+        self.is_exhausted_after(self.attempts)
+    }
+
+    pub fn is_exhausted_after(&self, attempts: u32) -> bool {
+        self.max_attempts != 0 && attempts >= self.max_attempts
     }
 
     /// The tree a claimed job belongs to.
@@ -124,9 +212,17 @@ impl Job {
         }
     }
 
-    pub fn view(&self, now: Millis) -> JobView<'_> {
+    /// Whether the job is under a lease that has ended, and nothing has happened to it since.
+    pub fn is_lapsed(&self, now: Millis) -> bool {
+        matches!(self.node.place, Place::Leased | Place::Spent) && self.node.time <= now
+    }
+
+    /// `extras`: what is noted of it.
+    pub fn view<'a>(&'a self, now: Millis, extras: Extras<'a>, group: &'a [u8]) -> JobView<'a> {
+        let time = |time: Millis| (time != 0).then_some(time);
         JobView {
             id: self.id(),
+            group,
             payload: self.payload(),
             state: self.state(now),
             due: self.node.time,
@@ -135,12 +231,24 @@ impl Job {
             max_attempts: self.max_attempts,
             token: (self.token != 0).then_some(self.token),
             recurrence: self.recurrence.as_deref().copied(),
+            created: time(self.created()),
+            claimed: time(self.claimed(extras)),
+            failed: time(if self.is_lapsed(now) { self.node.time } else { extras.failed }),
+            worker: extras.worker,
+            error: extras.error,
         }
     }
 
-    pub fn record(&self) -> Record<'_> {
+    /// When the job was last claimed; 0: never, as far as is known. The token holds the moment of its claim, unless the clock had
+    /// stepped back or the claim was one of very many; then the note has it.
+    pub fn claimed(&self, extras: Extras<'_>) -> Millis {
+        if extras.claimed != 0 { extras.claimed } else { self.token / 1000 }
+    }
+
+    pub fn record<'a>(&'a self, extras: Extras<'a>, group: &'a [u8]) -> Record<'a> {
         Record {
             id: self.id(),
+            group,
             payload: self.payload(),
             standing: match self.node.place {
                 Place::Ready => Standing::Ready,
@@ -155,6 +263,8 @@ impl Job {
             attempts: self.attempts,
             max_attempts: self.max_attempts,
             recurrence: self.recurrence.as_deref().copied(),
+            created: self.created(),
+            extras,
         }
     }
 }
@@ -164,6 +274,8 @@ impl Job {
 pub struct JobView<'a> {
     /// The caller's, or generated.
     pub id: &'a [u8],
+    /// Empty: none.
+    pub group: &'a [u8],
     /// As pushed.
     pub payload: &'a [u8],
     /// By the clock.
@@ -180,6 +292,16 @@ pub struct JobView<'a> {
     pub token: Option<u64>,
     /// EVERY.
     pub recurrence: Option<Recurrence>,
+    /// When it was pushed; `None`: not known.
+    pub created: Option<Millis>,
+    /// When it was last claimed.
+    pub claimed: Option<Millis>,
+    /// When it last failed: was given back, or its lease ended.
+    pub failed: Option<Millis>,
+    /// Who claimed it last; empty: nobody, or nobody who said a name.
+    pub worker: &'a [u8],
+    /// The last error text that was given; empty: none.
+    pub error: &'a [u8],
 }
 
 /// How a job stands in the canonical state; see [`Record`].
@@ -200,6 +322,8 @@ pub enum Standing {
 pub struct Record<'a> {
     /// Unique in the queue.
     pub id: &'a [u8],
+    /// Empty: none.
+    pub group: &'a [u8],
     /// As pushed.
     pub payload: &'a [u8],
     /// What `time` means.
@@ -218,4 +342,23 @@ pub struct Record<'a> {
     pub max_attempts: u32,
     /// EVERY.
     pub recurrence: Option<Recurrence>,
+    /// When it was pushed; 0: not known.
+    pub created: Millis,
+    /// What most jobs do not have.
+    pub extras: Extras<'a>,
+}
+
+impl Record<'_> {
+    /// What an id alone tells of when its job was pushed: those that the queue made up begin with it. 0: nothing.
+    pub fn created_by_id(id: &[u8]) -> Millis {
+        AutoId::parse(id).map_or(0, |auto| auto.ms)
+    }
+
+    /// When a job was pushed of which nothing is stored about that: by its id, or, if it waits, when it is due.
+    pub(super) fn created_by_default(id: &[u8], standing: Standing, time: Millis) -> Millis {
+        match (Record::created_by_id(id), standing) {
+            (0, Standing::Ready | Standing::Scheduled) => time,
+            (by_id, _) => by_id,
+        }
+    }
 }

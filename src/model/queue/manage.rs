@@ -5,6 +5,10 @@ use super::job::State;
 use super::settings::Settings;
 use super::{MAX_NOW, MAX_TIME, Millis, Queue};
 
+/// A change of settings goes through so many jobs or groups at the most, which takes tens of milliseconds: AGING and ORDERED give
+/// every job another place, and with GROUPCONCURRENCY and GROUPRATE every group opens at another moment.
+pub const MOST_TOUCHED: usize = 100_000;
+
 impl Queue {
     /// Removes a job in whatever state. `None`: there is none of that id. O(log n).
     pub fn cancel<'a>(&mut self, now: Millis, id: &'a [u8]) -> Option<Effect<'a>> {
@@ -35,14 +39,37 @@ impl Queue {
         Some(Effect { at, change: Change::Reschedule { id, due, priority } })
     }
 
-    /// Makes up to `count` dead jobs ready, the longest dead first, attempts at 0. The effect holds how many; `None`: there
-    /// were none. O(log n) for each.
+    /// Makes up to `count` dead jobs ready, the longest dead first, attempts at 0, as far as MAXLEN has room. The effect holds how
+    /// many; `None`: there were none. O(log n) for each.
     pub fn redrive(&mut self, now: Millis, count: u64) -> Option<Effect<'static>> {
         let at = now.min(MAX_NOW);
-        let count = self.count(at, State::Dead).min(count);
-        self.revive(at, count);
+        let count = self.count(at, State::Dead).min(count).min(self.room(at));
+        self.revive_oldest(at, count);
         let change = Change::Redrive { count };
         (count > 0).then_some(Effect { at, change })
+    }
+
+    /// Makes one dead job ready, attempts at 0. `None`: no dead job has that id, or MAXLEN has no room. O(log n).
+    pub fn redrive_one<'a>(&mut self, now: Millis, id: &'a [u8]) -> Option<Effect<'a>> {
+        let at = now.min(MAX_NOW);
+        let slot = self.index.find(&self.jobs, id)?;
+        if self.jobs[slot].state(at) != State::Dead || self.room(at) == 0 {
+            return None;
+        }
+        self.revive(slot, at);
+        Some(Effect { at, change: Change::Revive { id } })
+    }
+
+    /// Whether these settings concern so many jobs or groups that the server would stand still meanwhile.
+    pub fn is_too_long_for(&self, settings: &Settings) -> bool {
+        let old = &self.settings;
+        let of_groups = |settings: &Settings| (settings.group_concurrency, settings.group_rate);
+        let touched = match settings.order() != old.order() {
+            true => self.len(),
+            false if of_groups(settings) != of_groups(old) => self.group_count(),
+            false => 0,
+        };
+        touched > MOST_TOUCHED
     }
 
     /// Sets everything that ZQ.CONFIG sets, values out of range brought into it. `None`: that is how it was. O(1), or

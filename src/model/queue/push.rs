@@ -2,6 +2,7 @@
 
 use super::effect::Effect;
 use super::job::State;
+use super::transitions::Body;
 use super::{MAX_NOW, MAX_TIME, Millis, Queue};
 
 /// The arguments of a push.
@@ -19,6 +20,8 @@ pub struct Push<'a> {
     pub attempts: Option<u32>,
     /// EVERY, ms; 0 is the same as `None`.
     pub every: Option<Millis>,
+    /// GROUP; empty: none.
+    pub group: &'a [u8],
     /// Replace a job of the same id.
     pub replace: bool,
 }
@@ -58,7 +61,10 @@ impl Queue {
         let recurrence = push.every.filter(|&period| period > 0);
         let recurrence = recurrence.map(|period| (period.min(MAX_TIME), due));
         let max_attempts = push.attempts.unwrap_or(self.settings.attempts);
-        let job = |id: &[u8]| self.new_job(id, push.payload, due, push.priority, max_attempts, recurrence);
+        let job = |id: &[u8]| {
+            let body = Body { id, payload: push.payload, group: push.group };
+            self.new_job(&body, due, push.priority, max_attempts, recurrence)
+        };
         let (job, auto) = match push.id {
             Some(id) => (job(id), None),
             None => {
@@ -73,7 +79,7 @@ impl Queue {
                 (job(auto.text().as_ref()), Some(auto))
             }
         };
-        let slot = self.enter(now, job, auto);
+        let slot = self.enter(now, job, push.group, auto);
         Ok(Some(self.pushed(now, slot, auto.is_some())))
     }
 }

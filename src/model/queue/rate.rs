@@ -32,7 +32,7 @@ impl Rate {
     }
 
     /// When a unit taken at `now` comes back; none is held longer than until then.
-    fn horizon(self, now: Millis) -> Millis {
+    pub(super) fn horizon(self, now: Millis) -> Millis {
         self.on_grid(now + self.window)
     }
 }
@@ -55,6 +55,11 @@ pub(super) struct RateLog {
 impl RateLog {
     pub fn entries(&self) -> impl ExactSizeIterator<Item = &Taken> {
         self.taken.iter()
+    }
+
+    /// When the last unit comes back.
+    pub fn back_at(&self) -> Option<Millis> {
+        self.taken.back().map(|t| t.back_at)
     }
 
     /// Units not back by `now`. Cannot overflow: an entry holds at most 2^53 units, and there are few.

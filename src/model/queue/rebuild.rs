@@ -2,6 +2,8 @@
 
 use super::effect::{Change, Effect};
 use super::job::{Place, Record, Standing};
+use super::notes::Extras;
+use super::transitions::Body;
 use super::{MAX_TIME, Queue};
 
 impl Queue {
@@ -10,16 +12,18 @@ impl Queue {
     pub(super) fn restore(&mut self, record: &Record<'_>) -> bool {
         let possible = record.time <= MAX_TIME
             && record.recurrence.is_none_or(|r| (1..=MAX_TIME).contains(&r.period) && r.anchor <= MAX_TIME)
+            && record.created <= MAX_TIME
+            && record.extras.possible()
             && self.has_room()
             && self.index.find(&self.jobs, record.id).is_none();
         let mut job = self.new_job(
-            record.id,
-            record.payload,
+            &Body { id: record.id, payload: record.payload, group: record.group },
             record.time,
             record.priority,
             record.max_attempts,
             record.recurrence.map(|r| (r.period, r.anchor)),
         );
+        job.set_created(record.created);
         job.attempts = record.attempts;
         job.token = record.token;
         job.node.seq = record.seq;
@@ -32,7 +36,11 @@ impl Queue {
         };
         let possible = possible && counts;
         if possible {
-            self.insert(job, place);
+            let slot = self.insert(job, record.group, place);
+            let extras = record.extras;
+            if extras != Extras::default() {
+                self.edit_note(slot, |note| note.set(extras));
+            }
         }
         possible
     }
@@ -42,11 +50,16 @@ impl Queue {
     pub fn rebuild(&self) -> impl Iterator<Item = Effect<'_>> {
         let mut slots: Vec<u32> = self.slots().collect();
         slots.sort_unstable_by_key(|&slot| self.jobs[slot].node.seq);
-        let jobs = slots.into_iter().map(|slot| Change::RestoreJob(self.jobs[slot].record()));
+        let jobs = slots.into_iter().map(|slot| Change::RestoreJob(self.record(slot)));
         let rate = self.rate_log.entries().copied().map(Change::RestoreRate);
+        let groups = self.turns().flat_map(|(name, units)| {
+            let units = units.map(move |&taken| Change::RestoreUnits { group: name, taken });
+            units.chain(std::iter::once(Change::RestoreTurn { group: name }))
+        });
         std::iter::once(Change::Configure(self.settings))
             .chain(rate)
             .chain(jobs)
+            .chain(groups)
             .chain(std::iter::once(Change::RestoreTotals(self.totals())))
             .map(|change| Effect { at: 0, change })
     }

@@ -1,120 +1,112 @@
-//! Where the jobs live: fixed chunks of slots, addressed by a `u32`.
+//! Where the jobs live: a dense array in chunks, addressed by a `u32`.
 //!
-//! Chunks, not one long vector, for two reasons. Growing never copies more than one chunk, so no push pays for a
-//! million others. And a chunk whose jobs are all gone is given back, so a queue that was once a million jobs long
-//! does not keep their memory: in a queue that drains roughly in order, chunks empty roughly in order.
+//! **Chunks**, so that growing never copies more than one of them: no push pays for a million others. **Dense**, so that the memory
+//! follows the jobs whatever order they leave in: the item in the last slot moves into the slot that has become free. Whoever
+//! removes an item has to have the references to the moved one corrected ([`Slab::remove`] says which it is); that is a walk down its
+//! tree and its hash chain.
 
-use super::job::{Job, NIL};
 use std::ops::{Index, IndexMut};
 
 /// Slots in a chunk; a power of two.
-const CHUNK: usize = 512;
+pub(super) const CHUNK: usize = 128;
 
-/// The most jobs a queue can hold: every slot number below `NIL`, less one chunk of slack.
-pub(super) const MAX_JOBS: usize = u32::MAX as usize - CHUNK;
+/// The most items: every slot number below `NIL`.
+pub(super) const MAX_JOBS: usize = u32::MAX as usize - 1;
 
 #[derive(Clone, Debug)]
-struct Chunk {
-    slots: Vec<Job>,
-    /// The vacant slots, chained by `Job::next`.
-    vacant: u32,
-    used: u32,
-}
-
-#[derive(Clone, Debug, Default)]
-pub(super) struct Slab {
-    chunks: Vec<Chunk>,
-    /// The chunks that have room, in no order; a chunk is listed exactly while it is not full.
-    roomy: Vec<u32>,
+pub(super) struct Slab<T> {
+    /// All full but the last one, behind which there may be an empty one.
+    chunks: Vec<Vec<T>>,
     len: usize,
-    /// Slots that memory is held for.
-    capacity: usize,
 }
 
-impl Slab {
+impl<T> Default for Slab<T> {
+    fn default() -> Self {
+        Self { chunks: Vec::new(), len: 0 }
+    }
+}
+
+impl<T> Slab<T> {
     pub fn len(&self) -> usize {
         self.len
     }
 
-    pub fn capacity(&self) -> usize {
-        self.capacity
+    /// Bytes held, those of the items themselves only. O(1).
+    pub fn bytes(&self) -> usize {
+        // There is more than one chunk only when the first one is of full size.
+        let slots = match self.chunks.as_slice() {
+            [only] => only.capacity(),
+            chunks => chunks.len() * CHUNK,
+        };
+        slots * size_of::<T>() + self.chunks.capacity() * size_of::<Vec<T>>()
+    }
+
+    pub fn chunks_mut(&mut self) -> &mut [Vec<T>] {
+        &mut self.chunks
     }
 
     /// O(1). The caller keeps `len` below [`MAX_JOBS`].
-    pub fn insert(&mut self, job: Job) -> u32 {
-        let number = match self.roomy.last() {
-            Some(&number) => number,
-            None => {
-                let number = self.chunks.len() as u32;
-                self.chunks.push(Chunk { slots: Vec::new(), vacant: NIL, used: 0 });
-                self.roomy.push(number);
-                number
-            }
-        };
-        let chunk = &mut self.chunks[number as usize];
-        let offset = if chunk.vacant != NIL {
-            let offset = chunk.vacant;
-            let slot = &mut chunk.slots[offset as usize];
-            chunk.vacant = slot.next;
-            *slot = job;
-            offset
-        } else {
-            let held = chunk.slots.capacity();
-            if chunk.slots.len() == held {
-                // Small queues stay small; the later chunks are taken whole.
-                let more = if number == 0 { held.max(2) } else { CHUNK };
-                chunk.slots.reserve_exact(more.min(CHUNK - held));
-                self.capacity += chunk.slots.capacity() - held;
-            }
-            chunk.slots.push(job);
-            chunk.slots.len() as u32 - 1
-        };
-        chunk.used += 1;
-        if chunk.used as usize == CHUNK {
-            self.roomy.pop();
+    pub fn insert(&mut self, item: T) -> u32 {
+        let number = self.len / CHUNK;
+        if number == self.chunks.len() {
+            self.chunks.push(Vec::new());
         }
+        let chunk = &mut self.chunks[number];
+        let held = chunk.capacity();
+        if chunk.len() == held {
+            // Small queues stay small; the later chunks are taken whole.
+            let more = if number == 0 { held.max(2) } else { CHUNK };
+            chunk.reserve_exact(more.min(CHUNK - held));
+        }
+        chunk.push(item);
         self.len += 1;
-        number * CHUNK as u32 + offset
+        self.len as u32 - 1
     }
 
-    /// O(1), apart from giving back the memory of a chunk once in a while.
-    pub fn remove(&mut self, slot: u32) {
-        let number = slot / CHUNK as u32;
-        let offset = slot % CHUNK as u32;
-        let chunk = &mut self.chunks[number as usize];
-        if chunk.used as usize == CHUNK {
-            self.roomy.push(number);
+    /// Takes an item out. The answer is the number of the slot whose item has moved into this one, if one has. O(1).
+    #[must_use]
+    pub fn remove(&mut self, slot: u32) -> Option<u32> {
+        let last = self.len - 1;
+        let item = self.chunks[last / CHUNK].pop()?;
+        self.len = last;
+        let moved = slot as usize != last;
+        if moved {
+            self[slot] = item;
         }
-        chunk.used -= 1;
-        self.len -= 1;
-        if chunk.used == 0 {
-            self.capacity -= chunk.slots.capacity();
-            chunk.slots = Vec::new();
-            chunk.vacant = NIL;
-        } else {
-            let job = &mut chunk.slots[offset as usize];
-            job.body = Box::default();
-            job.recurrence = None;
-            job.next = chunk.vacant;
-            chunk.vacant = offset;
-        }
+        self.shrink();
+        moved.then_some(last as u32)
+    }
+
+    /// Gives memory back, but not so soon that the next insert has to ask for it again.
+    fn shrink(&mut self) {
+        let in_last = self.len % CHUNK;
+        let spare = self.chunks.len() * CHUNK - self.len;
         if self.len == 0 {
             self.chunks = Vec::new();
-            self.roomy = Vec::new();
+        } else if spare >= CHUNK && (1..=CHUNK / 2).contains(&in_last) {
+            self.chunks.pop();
+            let held = self.chunks.len();
+            if self.chunks.capacity() / 4 > held {
+                self.chunks.shrink_to(2 * held);
+            }
+        } else if let [only] = self.chunks.as_mut_slice()
+            && only.capacity() / 4 >= only.len()
+        {
+            only.shrink_to(2 * only.len());
         }
     }
 }
 
-impl Index<u32> for Slab {
-    type Output = Job;
+impl<T> Index<u32> for Slab<T> {
+    type Output = T;
 
-    fn index(&self, slot: u32) -> &Job {
-        &self.chunks[slot as usize / CHUNK].slots[slot as usize % CHUNK]
+    fn index(&self, slot: u32) -> &T {
+        &self.chunks[slot as usize / CHUNK][slot as usize % CHUNK]
     }
 }
 
-impl IndexMut<u32> for Slab {
-    fn index_mut(&mut self, slot: u32) -> &mut Job {
-        &mut self.chunks[slot as usize / CHUNK].slots[slot as usize % CHUNK]
+impl<T> IndexMut<u32> for Slab<T> {
+    fn index_mut(&mut self, slot: u32) -> &mut T {
+        &mut self.chunks[slot as usize / CHUNK][slot as usize % CHUNK]
     }
 }

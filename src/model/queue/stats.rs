@@ -1,7 +1,8 @@
 //! ZQ.STATS.
 
-use super::job::{NIL, Place, State};
-use super::{MAX_NOW, Millis, Queue, stretch, tree};
+use super::further::Field;
+use super::job::{NIL, PLACES, Place, State};
+use super::{MAX_NOW, Millis, Queue};
 
 /// What has been done to a queue since it was made. Replicated: equal on primary and replica.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,6 +21,33 @@ pub struct Counters {
     pub redriven: u64,
     /// Leases that had ended when their job was next touched. [`Stats`] adds those that have ended and wait for it.
     pub expired_leases: u64,
+    /// Pushes that took the place of a job.
+    pub replaced: u64,
+    /// ACKs after which the job was scheduled again (EVERY).
+    pub recurred: u64,
+    /// Occurrences of a job with EVERY that ran out of attempts.
+    pub missed: u64,
+    /// Jobs removed by CLEAN.
+    pub cleaned: u64,
+    /// Dead letters that went because of DEADLEN and DEADTTL.
+    pub dropped: u64,
+    /// Claims that ended because the job was replaced or cancelled.
+    pub revoked: u64,
+    /// ACKs and NACKs that came after their lease had ended.
+    pub late: u64,
+}
+
+impl Counters {
+    /// The counters that came with format 2. Tags of settings are below 100.
+    pub const FURTHER: &[Field<Counters>] = &[
+        Field { tag: 100, name: "replaced", get: |c| c.replaced, set: |c, value| c.replaced = value },
+        Field { tag: 101, name: "recurred", get: |c| c.recurred, set: |c, value| c.recurred = value },
+        Field { tag: 102, name: "missed", get: |c| c.missed, set: |c, value| c.missed = value },
+        Field { tag: 103, name: "cleaned", get: |c| c.cleaned, set: |c, value| c.cleaned = value },
+        Field { tag: 104, name: "dropped", get: |c| c.dropped, set: |c, value| c.dropped = value },
+        Field { tag: 105, name: "revoked", get: |c| c.revoked, set: |c, value| c.revoked = value },
+        Field { tag: 106, name: "late", get: |c| c.late, set: |c, value| c.late = value },
+    ];
 }
 
 /// The figures of a queue by the clock.
@@ -45,7 +73,7 @@ impl Queue {
         let now = now.min(MAX_NOW);
         let mut totals = self.counters;
         for place in [Place::Leased, Place::Spent] {
-            let ended = stretch::count_until(&self.jobs, self.root(place), now);
+            let ended = self.count_until(place, now);
             totals.expired_leases = totals.expired_leases.saturating_add(ended);
         }
         Stats {
@@ -60,11 +88,23 @@ impl Queue {
 
     fn oldest_ready(&self, now: Millis) -> Option<Millis> {
         let first = |place| {
-            let slot = tree::first(&self.jobs, self.root(place));
+            let slot = self.first(place);
             (slot != NIL).then(|| self.jobs[slot].node.time)
         };
         let past = |place| first(place).filter(|&time| time <= now);
         let firsts = [first(Place::Ready), past(Place::Scheduled), past(Place::Leased)];
         firsts.into_iter().flatten().min()
+    }
+
+    /// Jobs by the place they stand in: ready, scheduled, leased, under their last lease, dead. O(1).
+    pub fn jobs_by_place(&self) -> [u64; PLACES] {
+        [Place::Ready, Place::Scheduled, Place::Leased, Place::Spent, Place::Dead].map(|place| self.count_all(place))
+    }
+
+    /// The first moment at which a job is due that is there: the due time of a waiting one, or the end of a lease after which its
+    /// job is due again. O(log n).
+    pub fn first_due(&self) -> Option<Millis> {
+        let firsts = [Place::Ready, Place::Scheduled, Place::Leased].map(|place| self.first(place));
+        firsts.into_iter().filter(|&slot| slot != NIL).map(|slot| self.jobs[slot].node.time).min()
     }
 }

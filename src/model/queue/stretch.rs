@@ -3,9 +3,9 @@
 //! Nothing here changes anything. Counting and finding the best are O(log n); listing is O(log n) for each job listed.
 
 use super::Millis;
-use super::job::{Job, NIL};
+use super::job::{NIL, Node};
 use super::slab::Slab;
-use super::tree::{self, Order, Rank};
+use super::tree::{self, Item, Links, Order, Rank};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -17,23 +17,23 @@ enum Piece {
 }
 
 /// Calls `visit` with the O(log n) pieces that make up everything with `time <= now`.
-fn cut(jobs: &Slab, mut root: u32, now: Millis, mut visit: impl FnMut(Piece)) {
+fn cut<T: Item>(jobs: &Slab<T>, mut root: u32, now: Millis, mut visit: impl FnMut(Piece)) {
     while root != NIL {
-        let node = &jobs[root].node;
+        let node = jobs[root].node();
         if node.time <= now {
             visit(Piece::Node(root));
-            if node.left != NIL {
-                visit(Piece::Tree(node.left));
+            if node.links.left != NIL {
+                visit(Piece::Tree(node.links.left));
             }
-            root = node.right;
+            root = node.links.right;
         } else {
-            root = node.left;
+            root = node.links.left;
         }
     }
 }
 
 /// How many jobs of the tree have `time <= now`. O(log n).
-pub(super) fn count_until(jobs: &Slab, root: u32, now: Millis) -> u64 {
+pub(super) fn count_until<T: Item>(jobs: &Slab<T>, root: u32, now: Millis) -> u64 {
     let mut count = 0;
     cut(jobs, root, now, |piece| match piece {
         Piece::Node(_) => count += 1,
@@ -43,12 +43,12 @@ pub(super) fn count_until(jobs: &Slab, root: u32, now: Millis) -> u64 {
 }
 
 /// How many jobs of the tree have `time > now`. O(log n).
-pub(super) fn count_after(jobs: &Slab, root: u32, now: Millis) -> u64 {
+pub(super) fn count_after<T: Item>(jobs: &Slab<T>, root: u32, now: Millis) -> u64 {
     u64::from(tree::size(jobs, root)) - count_until(jobs, root, now)
 }
 
 /// The job with `time <= now` that is served first, or `NIL`. O(log n).
-pub(super) fn best_until(jobs: &Slab, root: u32, now: Millis, order: Order) -> u32 {
+pub(super) fn best_until<T: Item>(jobs: &Slab<T>, root: u32, now: Millis, order: Order) -> u32 {
     let mut best = NIL;
     cut(jobs, root, now, |piece| {
         let candidate = match piece {
@@ -61,81 +61,112 @@ pub(super) fn best_until(jobs: &Slab, root: u32, now: Millis, order: Order) -> u
 }
 
 /// The earliest time in the tree that is `> now`. O(log n).
-pub(super) fn next_after(jobs: &Slab, mut root: u32, now: Millis) -> Option<Millis> {
+pub(super) fn next_after<T: Item>(jobs: &Slab<T>, mut root: u32, now: Millis) -> Option<Millis> {
     let mut next = None;
     while root != NIL {
-        let node = &jobs[root].node;
+        let node = jobs[root].node();
         if node.time > now {
             next = Some(node.time);
-            root = node.left;
+            root = node.links.left;
         } else {
-            root = node.right;
+            root = node.links.right;
         }
     }
     next
 }
 
+/// The time of the `number`-th latest job of the tree, if there are so many. O(log n).
+pub(super) fn latest<T: Item>(jobs: &Slab<T>, mut root: u32, mut number: u64) -> Option<Millis> {
+    while root != NIL && number > 0 {
+        let Links { left, right, .. } = jobs[root].node().links;
+        let later = u64::from(tree::size(jobs, right));
+        if number == later + 1 {
+            return Some(jobs[root].node().time);
+        }
+        root = if number <= later { right } else { left };
+        number = if number <= later { number } else { number - later - 1 };
+    }
+    None
+}
+
 /// The jobs of one tree by time.
-pub(super) struct ByTime<'a> {
-    jobs: &'a Slab,
+pub(super) struct ByTime<'a, T> {
+    jobs: &'a Slab<T>,
     /// The nodes still to be given whose right subtrees are still to be gone through, earliest on top.
     path: Vec<u32>,
 }
 
-impl<'a> ByTime<'a> {
-    pub fn all(jobs: &'a Slab, root: u32) -> Self {
+impl<'a, T: Item> ByTime<'a, T> {
+    pub fn all(jobs: &'a Slab<T>, root: u32) -> Self {
         let mut it = Self { jobs, path: Vec::new() };
         it.descend(root);
         it
     }
 
-    /// Only the jobs with `time > now`.
-    pub fn after(jobs: &'a Slab, mut root: u32, now: Millis) -> Self {
+    fn after(jobs: &'a Slab<T>, mut root: u32, now: Millis) -> Self {
         let mut path = Vec::new();
         while root != NIL {
-            let node = &jobs[root].node;
+            let node = jobs[root].node();
             if node.time > now {
                 path.push(root);
-                root = node.left;
+                root = node.links.left;
             } else {
-                root = node.right;
+                root = node.links.right;
             }
         }
         Self { jobs, path }
     }
 
-    /// Only the jobs with `time <= now`.
-    pub fn until(jobs: &'a Slab, root: u32, now: Millis) -> impl Iterator<Item = (u32, &'a Job)> {
-        Self::all(jobs, root).take_while(move |(_, job)| job.node.time <= now)
+    /// Only the jobs behind `node`, which need not be of this tree.
+    pub fn behind(jobs: &'a Slab<T>, mut root: u32, node: &Node) -> Self {
+        let mut path = Vec::new();
+        while root != NIL {
+            let at = jobs[root].node();
+            if tree::by_time(node, at).is_lt() {
+                path.push(root);
+                root = at.links.left;
+            } else {
+                root = at.links.right;
+            }
+        }
+        Self { jobs, path }
+    }
+
+    /// All jobs, or only those with `time > after`.
+    pub fn of(jobs: &'a Slab<T>, root: u32, after: Option<Millis>) -> Self {
+        match after {
+            None => Self::all(jobs, root),
+            Some(after) => Self::after(jobs, root, after),
+        }
     }
 
     fn descend(&mut self, mut root: u32) {
         while root != NIL {
             self.path.push(root);
-            root = self.jobs[root].node.left;
+            root = self.jobs[root].node().links.left;
         }
     }
 }
 
-impl<'a> Iterator for ByTime<'a> {
-    type Item = (u32, &'a Job);
+impl<'a, T: Item> Iterator for ByTime<'a, T> {
+    type Item = (u32, &'a T);
 
     fn next(&mut self) -> Option<Self::Item> {
         let slot = self.path.pop()?;
         let job = &self.jobs[slot];
-        self.descend(job.node.right);
+        self.descend(job.node().links.right);
         Some((slot, job))
     }
 }
 
 /// Two listings by time as one.
-pub(super) fn merge<'a>(
-    a: impl Iterator<Item = (u32, &'a Job)>,
-    b: impl Iterator<Item = (u32, &'a Job)>,
-) -> impl Iterator<Item = (u32, &'a Job)> {
+pub(super) fn merge<'a, T: Item + 'a>(
+    a: impl Iterator<Item = (u32, &'a T)>,
+    b: impl Iterator<Item = (u32, &'a T)>,
+) -> impl Iterator<Item = (u32, &'a T)> {
     let (mut a, mut b) = (a.peekable(), b.peekable());
     std::iter::from_fn(move || match (a.peek(), b.peek()) {
-        (Some((_, x)), Some((_, y))) if tree::by_time(&y.node, &x.node).is_lt() => b.next(),
+        (Some((_, x)), Some((_, y))) if tree::by_time(y.node(), x.node()).is_lt() => b.next(),
         (Some(_), _) => a.next(),
         _ => b.next(),
     })
@@ -143,14 +174,14 @@ pub(super) fn merge<'a>(
 
 /// Jobs of several trees in serving order: a heap of pieces, each worth its best job. The best piece is either a
 /// single job, which is next, or a tree, which is taken apart.
-pub(super) struct ByRank<'a> {
-    jobs: &'a Slab,
+pub(super) struct ByRank<'a, T> {
+    jobs: &'a Slab<T>,
     order: Order,
     pieces: BinaryHeap<Reverse<(Rank, Piece)>>,
 }
 
-impl<'a> ByRank<'a> {
-    pub fn new(jobs: &'a Slab, order: Order) -> Self {
+impl<'a, T: Item> ByRank<'a, T> {
+    pub fn new(jobs: &'a Slab<T>, order: Order) -> Self {
         Self { jobs, order, pieces: BinaryHeap::new() }
     }
 
@@ -172,23 +203,22 @@ impl<'a> ByRank<'a> {
             Piece::Tree(root) => tree::best(self.jobs, root),
         };
         if best != NIL {
-            let rank = self.order.rank(&self.jobs[best].node);
+            let rank = self.order.rank(self.jobs[best].node());
             self.pieces.push(Reverse((rank, piece)));
         }
     }
 }
 
-impl<'a> Iterator for ByRank<'a> {
-    type Item = &'a Job;
+impl<'a, T: Item> Iterator for ByRank<'a, T> {
+    type Item = &'a T;
 
-    fn next(&mut self) -> Option<&'a Job> {
+    fn next(&mut self) -> Option<&'a T> {
         loop {
             let Reverse((_, piece)) = self.pieces.pop()?;
             match piece {
                 Piece::Node(slot) => return Some(&self.jobs[slot]),
                 Piece::Tree(root) => {
-                    let node = &self.jobs[root].node;
-                    let (left, right) = (node.left, node.right);
+                    let Links { left, right, .. } = self.jobs[root].node().links;
                     self.push(Piece::Node(root));
                     self.push(Piece::Tree(left));
                     self.push(Piece::Tree(right));

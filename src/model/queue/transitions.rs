@@ -3,15 +3,33 @@
 //! The callers have checked that a transition is allowed; here it is carried out. `at` is the clock of the server that
 //! ran the command.
 
+use super::effect::Attempt;
 use super::ids::AutoId;
-use super::job::{Job, NIL, Node, Place, Recurrence};
+use super::index::Chain;
+use super::job::{Job, NIL, Node, Place, Recurrence, State};
 use super::settings::Settings;
 use super::slab::MAX_JOBS;
-use super::{MAX_TOKEN, Millis, Queue, tree};
+use super::tree::{self, Links};
+use super::{MAX_TOKEN, Millis, Queue};
+
+/// What a claim gives a job.
+pub(super) struct Lease<'a> {
+    pub token: u64,
+    pub deadline: Millis,
+    pub worker: &'a [u8],
+}
 
 /// Counts up to [`MAX_TOKEN`] and no further: beyond it the queue could be saved, but not loaded.
 fn tick(counter: &mut u64) {
     *counter = (*counter + 1).min(MAX_TOKEN);
+}
+
+/// What a job is about.
+pub(super) struct Body<'a> {
+    pub id: &'a [u8],
+    pub payload: &'a [u8],
+    /// Empty: none.
+    pub group: &'a [u8],
 }
 
 impl Queue {
@@ -27,38 +45,44 @@ impl Queue {
     /// A job with the next push number, not yet in the queue. `recurrence`: period and anchor.
     pub(super) fn new_job(
         &self,
-        id: &[u8],
-        payload: &[u8],
+        body: &Body<'_>,
         time: Millis,
         priority: i32,
         max_attempts: u32,
         recurrence: Option<(Millis, Millis)>,
     ) -> Job {
-        Job {
+        let Body { id, payload, group } = *body;
+        let member = if group.is_empty() { &[][..] } else { &NIL.to_le_bytes() };
+        let mut job = Job {
             node: Node {
                 time,
                 seq: self.next_seq,
                 priority,
-                left: NIL,
-                right: NIL,
-                size: 1,
+                links: Links::ALONE,
                 best: NIL,
                 place: Place::Ready,
+                high: [0; 3],
             },
-            body: [id, payload].concat().into_boxed_slice(),
-            id_len: id.len(),
+            body: [member, id, payload].concat().into_boxed_slice(),
+            id_len: u32::try_from(id.len()).unwrap_or(u32::MAX),
+            low: 0,
             token: 0,
             recurrence: recurrence.map(|(period, anchor)| Box::new(Recurrence { period, anchor })),
             attempts: 0,
             max_attempts,
-            hash: 0,
-            next: NIL,
-        }
+            chain: Chain::NEW,
+        };
+        job.set_grouped(!group.is_empty());
+        job
     }
 
     /// A push: the job takes the place of whatever had its id. `auto`: its id, if the queue made it up.
-    pub(super) fn enter(&mut self, at: Millis, job: Job, auto: Option<AutoId>) -> u32 {
+    pub(super) fn enter(&mut self, at: Millis, mut job: Job, group: &[u8], auto: Option<AutoId>) -> u32 {
+        job.set_created(at);
+        self.forget_units(at);
         if let Some(old) = self.index.find(&self.jobs, job.id()) {
+            tick(&mut self.counters.replaced);
+            self.revoke(old, at);
             self.discard(old, at);
         }
         if let Some(auto) = auto {
@@ -67,12 +91,15 @@ impl Queue {
         self.next_seq += 1;
         tick(&mut self.counters.pushed);
         let place = due_place(job.node.time, at);
-        self.insert(job, place)
+        self.insert(job, group, place)
     }
 
     /// CLAIM.
-    pub(super) fn lease(&mut self, slot: u32, at: Millis, token: u64, deadline: Millis) {
-        self.count_lapse(slot, at);
+    pub(super) fn lease(&mut self, slot: u32, at: Millis, lease: &Lease<'_>) {
+        let Lease { token, deadline, worker } = *lease;
+        self.lapse(slot, at);
+        self.forget_units(at);
+        self.serve_group(slot, at);
         self.last_token = token;
         tick(&mut self.counters.claimed);
         if let Some(rate) = self.settings.rate {
@@ -81,48 +108,90 @@ impl Queue {
         let job = &mut self.jobs[slot];
         job.token = token;
         job.attempts = job.attempts.saturating_add(1);
-        let place = job.claimed_place();
+        let (is_noted, place) = (job.is_noted(), job.claimed_place());
+        let claimed = if token / 1000 == at { 0 } else { at };
+        if is_noted || claimed != 0 || !worker.is_empty() {
+            self.edit_note(slot, |note| {
+                note.claimed = claimed;
+                note.set_worker(worker);
+            });
+        }
         self.move_to(slot, place, deadline);
     }
 
     /// ACK: the job is done, for good or until `again`.
     pub(super) fn finish(&mut self, slot: u32, at: Millis, again: Option<Millis>) {
         tick(&mut self.counters.acked);
+        self.count_if_late(slot, at);
         match again {
             None => self.discard(slot, at),
             Some(due) => {
-                self.count_lapse(slot, at);
-                self.jobs[slot].attempts = 0;
-                self.anchor(slot, due);
+                tick(&mut self.counters.recurred);
+                self.lapse(slot, at);
+                self.recur(slot, due);
                 self.make_due(slot, at, due);
+                self.push_again(slot);
             }
         }
     }
 
-    /// NACK with deliveries left.
-    pub(super) fn retry(&mut self, slot: u32, at: Millis, due: Millis) {
-        tick(&mut self.counters.nacked);
-        self.count_lapse(slot, at);
+    /// NACK after which the job waits.
+    pub(super) fn retry(&mut self, slot: u32, at: Millis, due: Millis, attempt: Attempt, error: &[u8]) {
+        self.give_back(slot, at, attempt == Attempt::Free, error);
+        if attempt == Attempt::Last {
+            tick(&mut self.counters.missed);
+            self.recur(slot, due);
+        }
         self.make_due(slot, at, due);
+        if attempt == Attempt::Last {
+            self.push_again(slot);
+        }
     }
 
     /// NACK of the last delivery, or DEAD.
-    pub(super) fn bury(&mut self, slot: u32, at: Millis) {
-        tick(&mut self.counters.nacked);
-        self.count_lapse(slot, at);
-        self.jobs[slot].token = 0;
+    pub(super) fn bury(&mut self, slot: u32, at: Millis, is_free: bool, error: &[u8]) {
+        self.give_back(slot, at, is_free, error);
+        self.end_token(slot);
         self.move_to(slot, Place::Dead, at);
+    }
+
+    /// What all NACKs have in common.
+    fn give_back(&mut self, slot: u32, at: Millis, is_free: bool, error: &[u8]) {
+        tick(&mut self.counters.nacked);
+        self.count_if_late(slot, at);
+        self.lapse(slot, at);
+        if is_free {
+            let job = &mut self.jobs[slot];
+            job.attempts = job.attempts.saturating_sub(1);
+        }
+        if !is_free || !error.is_empty() {
+            self.edit_note(slot, |note| {
+                if !is_free {
+                    note.failed = at;
+                }
+                if !error.is_empty() {
+                    note.set_error(error);
+                }
+            });
+        }
+    }
+
+    /// The next occurrence of a job, at `due`.
+    fn recur(&mut self, slot: u32, due: Millis) {
+        self.jobs[slot].attempts = 0;
+        self.anchor(slot, due);
     }
 
     /// CANCEL.
     pub(super) fn cancel_slot(&mut self, slot: u32, at: Millis) {
         tick(&mut self.counters.cancelled);
+        self.revoke(slot, at);
         self.discard(slot, at);
     }
 
     /// RESCHEDULE. A token that outlived its lease stays good: this is none of the things that end it.
     pub(super) fn reorder(&mut self, slot: u32, at: Millis, due: Option<Millis>, priority: Option<i32>) {
-        self.count_lapse(slot, at);
+        self.lapse(slot, at);
         let node = &self.jobs[slot].node;
         let (time, place) = match (due, node.place) {
             (Some(due), _) => (due, due_place(due, at)),
@@ -137,26 +206,38 @@ impl Queue {
         let node = &mut self.jobs[slot].node;
         node.priority = priority.unwrap_or(node.priority);
         self.link(slot, place, time);
+        self.touch(self.jobs[slot].member());
+    }
+
+    /// CLEAN.
+    pub(super) fn remove_clean(&mut self, slot: u32, at: Millis) {
+        tick(&mut self.counters.cleaned);
+        self.discard(slot, at);
+    }
+
+    /// DEADLEN, DEADTTL.
+    pub(super) fn drop_slot(&mut self, slot: u32, at: Millis) {
+        tick(&mut self.counters.dropped);
+        self.discard(slot, at);
     }
 
     /// REDRIVE of the `count` jobs that have been dead the longest.
-    pub(super) fn revive(&mut self, at: Millis, count: u64) {
+    pub(super) fn revive_oldest(&mut self, at: Millis, count: u64) {
         for _ in 0..count {
-            // No later than `at` is dead, wherever it stands.
-            let buried = tree::first(&self.jobs, self.roots[Place::Dead as usize]);
-            let spent = tree::first(&self.jobs, self.roots[Place::Spent as usize]);
-            let spent = if spent != NIL && self.jobs[spent].node.time <= at { spent } else { NIL };
-            let slot = match (buried, spent) {
-                (NIL, NIL) => return,
-                (NIL, slot) | (slot, NIL) => slot,
-                (a, b) if tree::by_time(&self.jobs[b].node, &self.jobs[a].node).is_lt() => b,
-                (a, _) => a,
-            };
-            tick(&mut self.counters.redriven);
-            self.count_lapse(slot, at);
-            self.jobs[slot].attempts = 0;
-            self.make_due(slot, at, at);
+            let slot = self.longest_dead(at);
+            if slot == NIL {
+                return;
+            }
+            self.revive(slot, at);
         }
+    }
+
+    /// REDRIVE of one job.
+    pub(super) fn revive(&mut self, slot: u32, at: Millis) {
+        tick(&mut self.counters.redriven);
+        self.lapse(slot, at);
+        self.jobs[slot].attempts = 0;
+        self.make_due(slot, at, at);
     }
 
     /// CONFIG. O(1), but O(n) when AGING changes, as every subtree may have another best job then.
@@ -167,18 +248,46 @@ impl Queue {
             Some(rate) if old.rate != settings.rate => self.rate_log.adopt(rate, at),
             Some(_) => {}
         }
-        if old.aging != settings.aging {
-            let order = self.order();
+        let order = self.order();
+        if old.order() != order {
             for root in self.roots {
                 tree::rerank(&mut self.jobs, root, order);
             }
+        }
+        if self.groups.is_some() || settings.concern_groups() {
+            self.adopt_in_groups(at, &old);
+        }
+    }
+
+    /// Under ORDERED, the next occurrence of a recurring job is served behind the jobs that were pushed meanwhile: it would hold
+    /// up its group until then.
+    fn push_again(&mut self, slot: u32) {
+        if self.settings.ordered && self.has_push_numbers() {
+            self.unlink(slot);
+            let node = &mut self.jobs[slot].node;
+            let earlier = std::mem::replace(&mut node.seq, self.next_seq);
+            let Node { place, time, .. } = *node;
+            self.notes.renumber(earlier, self.next_seq);
+            self.next_seq += 1;
+            self.link(slot, place, time);
+            self.touch(self.jobs[slot].member());
         }
     }
 
     /// The job waits for `due`, and no token is good for it.
     fn make_due(&mut self, slot: u32, at: Millis, due: Millis) {
-        self.jobs[slot].token = 0;
+        self.end_token(slot);
         self.move_to(slot, due_place(due, at), due);
+    }
+
+    /// No token is good any more. It told when the job was claimed; from now on the note does.
+    fn end_token(&mut self, slot: u32) {
+        let job = &self.jobs[slot];
+        if job.token != 0 {
+            let claimed = job.claimed(self.extras(job));
+            self.jobs[slot].token = 0;
+            self.edit_note(slot, |note| note.claimed = claimed);
+        }
     }
 
     fn anchor(&mut self, slot: u32, due: Millis) {
@@ -187,53 +296,90 @@ impl Queue {
         }
     }
 
-    /// To be called when a job leaves its place by a command: a lease that has ended is counted for good.
-    fn count_lapse(&mut self, slot: u32, at: Millis) {
-        let node = &self.jobs[slot].node;
-        if matches!(node.place, Place::Leased | Place::Spent) && node.time <= at {
+    /// To be called when a job leaves its place by a command and stays in the queue: a lease that has ended is counted and noted for
+    /// good.
+    fn lapse(&mut self, slot: u32, at: Millis) {
+        if self.count_lapse(slot, at) {
+            let deadline = self.jobs[slot].node.time;
+            self.edit_note(slot, |note| note.failed = deadline);
+        }
+    }
+
+    fn count_lapse(&mut self, slot: u32, at: Millis) -> bool {
+        let has_lapsed = self.jobs[slot].is_lapsed(at);
+        if has_lapsed {
             tick(&mut self.counters.expired_leases);
+        }
+        has_lapsed
+    }
+
+    /// A job is taken from whoever holds it.
+    fn revoke(&mut self, slot: u32, at: Millis) {
+        if self.jobs[slot].state(at) == State::Claimed {
+            tick(&mut self.counters.revoked);
+        }
+    }
+
+    /// Counts an ACK or NACK that comes after the lease has ended.
+    fn count_if_late(&mut self, slot: u32, at: Millis) {
+        if self.jobs[slot].state(at) != State::Claimed {
+            tick(&mut self.counters.late);
         }
     }
 
     /// Enters a job whose id and push number are not in the queue.
-    pub(super) fn insert(&mut self, job: Job, place: Place) -> u32 {
+    pub(super) fn insert(&mut self, job: Job, group: &[u8], place: Place) -> u32 {
         self.body_bytes += job.body.len();
         self.recurring += usize::from(job.recurrence.is_some());
         let time = job.node.time;
         let slot = self.jobs.insert(job);
-        self.index.insert(&mut self.jobs, slot);
+        let count = self.jobs.len();
+        self.index.insert(&mut self.jobs, count, slot);
+        self.join_group(slot, group);
         self.link(slot, place, time);
+        self.touch(self.jobs[slot].member());
         slot
     }
 
-    /// Takes a job out of the queue.
+    /// Takes a job out of the queue. Another job may move into its slot: the numbers of slots that a caller has kept are void.
     fn discard(&mut self, slot: u32, at: Millis) {
         self.count_lapse(slot, at);
+        self.drop_note(slot);
         self.unlink(slot);
         let job = &self.jobs[slot];
         self.body_bytes -= job.body.len();
         self.recurring -= usize::from(job.recurrence.is_some());
-        self.index.remove(&mut self.jobs, slot);
-        self.jobs.remove(slot);
+        self.leave_group(slot);
+        let left = self.jobs.len() - 1;
+        self.index.remove(&mut self.jobs, left, slot);
+        if let Some(from) = self.jobs.remove(slot) {
+            self.index.renumber(&mut self.jobs, from, slot);
+            self.renumber_member(slot);
+            let root = *self.root_of(slot);
+            *self.root_of(slot) = tree::renumber(&mut self.jobs, root, from, slot);
+        }
     }
 
     pub(super) fn move_to(&mut self, slot: u32, place: Place, time: Millis) {
         self.unlink(slot);
         self.link(slot, place, time);
+        self.touch(self.jobs[slot].member());
     }
 
     fn link(&mut self, slot: u32, place: Place, time: Millis) {
         let order = self.order();
         let node = &mut self.jobs[slot].node;
         (node.place, node.time) = (place, time);
-        let root = &mut self.roots[place as usize];
-        *root = tree::insert(&mut self.jobs, *root, slot, order);
+        let root = *self.root_of(slot);
+        *self.root_of(slot) = tree::insert(&mut self.jobs, root, slot, order);
+        self.link_member(slot);
     }
 
     fn unlink(&mut self, slot: u32) {
         let order = self.order();
-        let root = &mut self.roots[self.jobs[slot].node.place as usize];
-        *root = tree::remove(&mut self.jobs, *root, slot, order);
+        let root = *self.root_of(slot);
+        *self.root_of(slot) = tree::remove(&mut self.jobs, root, slot, order);
+        self.unlink_member(slot);
     }
 }
 

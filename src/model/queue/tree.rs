@@ -1,9 +1,9 @@
 //! The order of jobs by time, in which the best job of any stretch of time is found without looking at the others.
 //!
-//! A weight-balanced tree (Nievergelt and Reingold 1973; the parameters of Hirai and Yamamoto 2011), keyed by
-//! `(time, priority, seq)`, linked through the jobs. Every node knows two things about its subtree: how many jobs it
-//! holds, which both balances the tree and counts by the clock, and which of them is to be *served* first. So for any
-//! `now`
+//! A weight-balanced tree (Nievergelt and Reingold 1973; the parameters of Hirai and Yamamoto 2011), linked through its items. Every
+//! item knows two things about its subtree: how many items it holds, which both balances the tree and counts, and something that
+//! depends on what it is ([`Nodes::refresh`]). A tree of jobs is keyed by `(time, priority, seq)`, and its jobs know which job of
+//! their subtree is to be *served* first. So for any `now`
 //!
 //! - how many jobs have `time <= now` is one walk down the tree, and
 //! - the best of them is the best of the O(log n) subtrees to the left of that walk.
@@ -23,11 +23,100 @@ const DELTA: u64 = 3;
 /// Below this ratio of inner to outer grandchild one rotation does.
 const GAMMA: u64 = 2;
 
-/// The serving order: rank, then due time, then order of push.
-#[derive(Clone, Copy, Debug, Default)]
+/// An item's place in its tree.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Links {
+    pub left: u32,
+    pub right: u32,
+    /// Items in this subtree.
+    pub size: u32,
+}
+
+impl Links {
+    /// Of a tree of one item.
+    pub const ALONE: Links = Links { left: NIL, right: NIL, size: 1 };
+}
+
+/// What trees are made of: items in slots.
+pub(super) trait Nodes {
+    /// What decides on what an item knows about its subtree.
+    type Order: Copy;
+
+    fn links(&self, slot: u32) -> Links;
+    fn links_mut(&mut self, slot: u32) -> &mut Links;
+
+    /// The order of the tree; no two items are equal.
+    fn is_before(&self, a: u32, b: u32) -> bool;
+
+    /// Finds out from the children what `root` knows about its subtree.
+    fn refresh(&mut self, root: u32, order: Self::Order);
+
+    /// The same, when `slot` has come into the subtree and nothing else has changed.
+    fn entered(&mut self, root: u32, _slot: u32, order: Self::Order) {
+        self.refresh(root, order);
+    }
+
+    /// The same, when `slot` has left the subtree and nothing else has changed.
+    fn departed(&mut self, root: u32, _slot: u32, order: Self::Order) {
+        self.refresh(root, order);
+    }
+
+    /// What `at` knows of `from` is true of `to` now.
+    fn renamed(&mut self, _at: u32, _from: u32, _to: u32) {}
+}
+
+/// An item that holds the node of a job.
+pub(super) trait Item {
+    fn node(&self) -> &Node;
+    fn node_mut(&mut self) -> &mut Node;
+}
+
+impl<T: Item> Nodes for Slab<T> {
+    type Order = Order;
+
+    fn links(&self, slot: u32) -> Links {
+        self[slot].node().links
+    }
+
+    fn links_mut(&mut self, slot: u32) -> &mut Links {
+        &mut self[slot].node_mut().links
+    }
+
+    fn is_before(&self, a: u32, b: u32) -> bool {
+        by_time(self[a].node(), self[b].node()).is_lt()
+    }
+
+    fn refresh(&mut self, root: u32, order: Order) {
+        let Links { left, right, .. } = self.links(root);
+        let children = order.better(self, best(self, left), best(self, right));
+        self[root].node_mut().best = order.better(self, root, children);
+    }
+
+    fn entered(&mut self, root: u32, slot: u32, order: Order) {
+        self[root].node_mut().best = order.better(self, slot, self[root].node().best);
+    }
+
+    fn departed(&mut self, root: u32, slot: u32, order: Order) {
+        if self[root].node().best == slot {
+            self.refresh(root, order);
+        }
+    }
+
+    fn renamed(&mut self, at: u32, from: u32, to: u32) {
+        let best = &mut self[at].node_mut().best;
+        if *best == from {
+            *best = to;
+        }
+    }
+}
+
+/// The serving order: rank, then due time, then order of push; or nothing but the order of push.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Order {
     /// What one step of priority is worth in ms of waiting; 0: priority comes before all waiting.
     pub aging: Millis,
+    /// ORDERED.
+    pub by_push: bool,
 }
 
 /// Sorts jobs in the order they are served.
@@ -35,6 +124,9 @@ pub(super) type Rank = (i128, Millis, u64);
 
 impl Order {
     pub fn rank(self, node: &Node) -> Rank {
+        if self.by_push {
+            return (0, 0, node.seq);
+        }
         let rank = if self.aging == 0 {
             i128::from(node.priority)
         } else {
@@ -44,10 +136,10 @@ impl Order {
     }
 
     /// Of two jobs, either of which may be `NIL`, the one to be served first.
-    pub fn better(self, jobs: &Slab, a: u32, b: u32) -> u32 {
+    pub fn better<T: Item>(self, jobs: &Slab<T>, a: u32, b: u32) -> u32 {
         if a == NIL || a == b {
             b
-        } else if b == NIL || self.rank(&jobs[a].node) < self.rank(&jobs[b].node) {
+        } else if b == NIL || self.rank(jobs[a].node()) < self.rank(jobs[b].node()) {
             a
         } else {
             b
@@ -55,79 +147,73 @@ impl Order {
     }
 }
 
-/// The order inside a tree. Jobs of one time come in serving order, whatever the aging is.
+/// The order inside a tree of jobs. Jobs of one time come in serving order, whatever the aging is.
 pub(super) fn by_time(a: &Node, b: &Node) -> Ordering {
     (a.time, a.priority, a.seq).cmp(&(b.time, b.priority, b.seq))
 }
 
-pub(super) fn size(jobs: &Slab, root: u32) -> u32 {
-    if root == NIL { 0 } else { jobs[root].node.size }
+pub(super) fn size(nodes: &impl Nodes, root: u32) -> u32 {
+    if root == NIL { 0 } else { nodes.links(root).size }
 }
 
-pub(super) fn best(jobs: &Slab, root: u32) -> u32 {
-    if root == NIL { NIL } else { jobs[root].node.best }
+pub(super) fn best<T: Item>(jobs: &Slab<T>, root: u32) -> u32 {
+    if root == NIL { NIL } else { jobs[root].node().best }
 }
 
-fn weight(jobs: &Slab, root: u32) -> u64 {
-    u64::from(size(jobs, root)) + 1
+fn weight(nodes: &impl Nodes, root: u32) -> u64 {
+    u64::from(size(nodes, root)) + 1
 }
 
-/// Recomputes what `root` knows about its subtree from its children.
-fn update(jobs: &mut Slab, root: u32, order: Order) {
-    let Node { left, right, .. } = jobs[root].node;
-    let children = order.better(jobs, best(jobs, left), best(jobs, right));
-    let best = order.better(jobs, root, children);
-    let size = size(jobs, left) + size(jobs, right) + 1;
-    let node = &mut jobs[root].node;
-    node.best = best;
-    node.size = size;
+fn resize(nodes: &mut impl Nodes, root: u32) {
+    let Links { left, right, .. } = nodes.links(root);
+    nodes.links_mut(root).size = size(nodes, left) + size(nodes, right) + 1;
 }
 
-/// Puts the job into the tree and returns the new root. O(log n).
-pub(super) fn insert(jobs: &mut Slab, root: u32, slot: u32, order: Order) -> u32 {
+/// Recomputes all that `root` knows about its subtree from its children.
+fn update<N: Nodes>(nodes: &mut N, root: u32, order: N::Order) {
+    resize(nodes, root);
+    nodes.refresh(root, order);
+}
+
+/// Puts the item into the tree and returns the new root. O(log n).
+pub(super) fn insert<N: Nodes>(nodes: &mut N, root: u32, slot: u32, order: N::Order) -> u32 {
     if root == NIL {
-        let node = &mut jobs[slot].node;
-        (node.left, node.right, node.size, node.best) = (NIL, NIL, 1, slot);
+        *nodes.links_mut(slot) = Links::ALONE;
+        nodes.refresh(slot, order);
         return slot;
     }
-    let Node { left, right, best, .. } = jobs[root].node;
-    if by_time(&jobs[slot].node, &jobs[root].node).is_lt() {
-        jobs[root].node.left = insert(jobs, left, slot, order);
+    let Links { left, right, .. } = nodes.links(root);
+    if nodes.is_before(slot, root) {
+        nodes.links_mut(root).left = insert(nodes, left, slot, order);
     } else {
-        jobs[root].node.right = insert(jobs, right, slot, order);
+        nodes.links_mut(root).right = insert(nodes, right, slot, order);
     }
-    let best = order.better(jobs, slot, best);
-    let node = &mut jobs[root].node;
-    node.best = best;
-    node.size += 1;
-    balance(jobs, root, order)
+    nodes.links_mut(root).size += 1;
+    nodes.entered(root, slot, order);
+    balance(nodes, root, order)
 }
 
-/// Takes the job out of the tree and returns the new root. O(log n).
-pub(super) fn remove(jobs: &mut Slab, root: u32, slot: u32, order: Order) -> u32 {
+/// Takes the item out of the tree and returns the new root. O(log n).
+pub(super) fn remove<N: Nodes>(nodes: &mut N, root: u32, slot: u32, order: N::Order) -> u32 {
     if root == NIL {
         return NIL;
     }
-    let Node { left, right, .. } = jobs[root].node;
+    let Links { left, right, .. } = nodes.links(root);
     if root == slot {
-        return join(jobs, left, right, order);
+        return join(nodes, left, right, order);
     }
-    if by_time(&jobs[slot].node, &jobs[root].node).is_lt() {
-        jobs[root].node.left = remove(jobs, left, slot, order);
+    if nodes.is_before(slot, root) {
+        nodes.links_mut(root).left = remove(nodes, left, slot, order);
     } else {
-        jobs[root].node.right = remove(jobs, right, slot, order);
+        nodes.links_mut(root).right = remove(nodes, right, slot, order);
     }
-    if jobs[root].node.best == slot {
-        update(jobs, root, order);
-    } else {
-        let Node { left, right, .. } = jobs[root].node;
-        jobs[root].node.size = size(jobs, left) + size(jobs, right) + 1;
-    }
-    balance(jobs, root, order)
+    resize(nodes, root);
+    nodes.departed(root, slot, order);
+    balance(nodes, root, order)
 }
 
 /// Two trees that were siblings, as one.
-fn join(jobs: &mut Slab, left: u32, right: u32, order: Order) -> u32 {
+fn join<N: Nodes>(nodes: &mut N, left: u32, right: u32, order: N::Order) -> u32 {
     if left == NIL {
         return right;
     }
@@ -135,78 +221,109 @@ fn join(jobs: &mut Slab, left: u32, right: u32, order: Order) -> u32 {
         return left;
     }
     // The new root comes from the heavier side, so that no more than one rotation can be needed.
-    let (root, left, right) = if size(jobs, left) > size(jobs, right) {
-        let root = last(jobs, left);
-        (root, remove(jobs, left, root, order), right)
+    let (root, left, right) = if size(nodes, left) > size(nodes, right) {
+        let root = last(nodes, left);
+        (root, remove(nodes, left, root, order), right)
     } else {
-        let root = first(jobs, right);
-        (root, left, remove(jobs, right, root, order))
+        let root = first(nodes, right);
+        (root, left, remove(nodes, right, root, order))
     };
-    let node = &mut jobs[root].node;
-    (node.left, node.right) = (left, right);
-    update(jobs, root, order);
-    balance(jobs, root, order)
+    let links = nodes.links_mut(root);
+    (links.left, links.right) = (left, right);
+    update(nodes, root, order);
+    balance(nodes, root, order)
 }
 
-fn balance(jobs: &mut Slab, root: u32, order: Order) -> u32 {
-    let Node { left, right, .. } = jobs[root].node;
-    let (light, heavy) = (weight(jobs, left), weight(jobs, right));
+fn balance<N: Nodes>(nodes: &mut N, root: u32, order: N::Order) -> u32 {
+    let Links { left, right, .. } = nodes.links(root);
+    let (light, heavy) = (weight(nodes, left), weight(nodes, right));
     if heavy > DELTA * light {
-        let Node { left: inner, right: outer, .. } = jobs[right].node;
-        if weight(jobs, inner) >= GAMMA * weight(jobs, outer) {
-            jobs[root].node.right = rotate_right(jobs, right, order);
+        let Links { left: inner, right: outer, .. } = nodes.links(right);
+        if weight(nodes, inner) >= GAMMA * weight(nodes, outer) {
+            nodes.links_mut(root).right = rotate_right(nodes, right, order);
         }
-        rotate_left(jobs, root, order)
+        rotate_left(nodes, root, order)
     } else if light > DELTA * heavy {
-        let Node { left: outer, right: inner, .. } = jobs[left].node;
-        if weight(jobs, inner) >= GAMMA * weight(jobs, outer) {
-            jobs[root].node.left = rotate_left(jobs, left, order);
+        let Links { left: outer, right: inner, .. } = nodes.links(left);
+        if weight(nodes, inner) >= GAMMA * weight(nodes, outer) {
+            nodes.links_mut(root).left = rotate_left(nodes, left, order);
         }
-        rotate_right(jobs, root, order)
+        rotate_right(nodes, root, order)
     } else {
         root
     }
 }
 
-fn rotate_left(jobs: &mut Slab, root: u32, order: Order) -> u32 {
-    let up = jobs[root].node.right;
-    jobs[root].node.right = jobs[up].node.left;
-    jobs[up].node.left = root;
-    update(jobs, root, order);
-    update(jobs, up, order);
+fn rotate_left<N: Nodes>(nodes: &mut N, root: u32, order: N::Order) -> u32 {
+    let up = nodes.links(root).right;
+    nodes.links_mut(root).right = nodes.links(up).left;
+    nodes.links_mut(up).left = root;
+    update(nodes, root, order);
+    update(nodes, up, order);
     up
 }
 
-fn rotate_right(jobs: &mut Slab, root: u32, order: Order) -> u32 {
-    let up = jobs[root].node.left;
-    jobs[root].node.left = jobs[up].node.right;
-    jobs[up].node.right = root;
-    update(jobs, root, order);
-    update(jobs, up, order);
+fn rotate_right<N: Nodes>(nodes: &mut N, root: u32, order: N::Order) -> u32 {
+    let up = nodes.links(root).left;
+    nodes.links_mut(root).left = nodes.links(up).right;
+    nodes.links_mut(up).right = root;
+    update(nodes, root, order);
+    update(nodes, up, order);
     up
 }
 
-/// Finds the best of every subtree again, after the serving order has changed. O(n).
-pub(super) fn rerank(jobs: &mut Slab, root: u32, order: Order) {
+/// Refreshes every subtree, after the order has changed. O(n).
+pub(super) fn rerank<N: Nodes>(nodes: &mut N, root: u32, order: N::Order) {
     if root != NIL {
-        let Node { left, right, .. } = jobs[root].node;
-        rerank(jobs, left, order);
-        rerank(jobs, right, order);
-        update(jobs, root, order);
+        let Links { left, right, .. } = nodes.links(root);
+        rerank(nodes, left, order);
+        rerank(nodes, right, order);
+        nodes.refresh(root, order);
     }
 }
 
-/// The earliest job of a tree, or `NIL`.
-pub(super) fn first(jobs: &Slab, mut root: u32) -> u32 {
-    while root != NIL && jobs[root].node.left != NIL {
-        root = jobs[root].node.left;
+/// What the item itself holds has changed, and with it what those above it know. O(log n).
+pub(super) fn changed<N: Nodes>(nodes: &mut N, root: u32, slot: u32, order: N::Order) {
+    if root == NIL {
+        return;
+    }
+    if root != slot {
+        let Links { left, right, .. } = nodes.links(root);
+        let child = if nodes.is_before(slot, root) { left } else { right };
+        changed(nodes, child, slot, order);
+    }
+    nodes.refresh(root, order);
+}
+
+/// The item of slot `from` stands in slot `to` now. Whoever knew it there knows it here; returns the root. O(log n).
+pub(super) fn renumber<N: Nodes>(nodes: &mut N, root: u32, from: u32, to: u32) -> u32 {
+    let mut at = root;
+    while at != from && at != NIL {
+        nodes.renamed(at, from, to);
+        let is_left = nodes.is_before(to, at);
+        let links = nodes.links_mut(at);
+        let child = if is_left { &mut links.left } else { &mut links.right };
+        at = *child;
+        if at == from {
+            *child = to;
+        }
+    }
+    nodes.renamed(to, from, to);
+    if root == from { to } else { root }
+}
+
+/// The first item of a tree, or `NIL`.
+pub(super) fn first(nodes: &impl Nodes, mut root: u32) -> u32 {
+    while root != NIL && nodes.links(root).left != NIL {
+        root = nodes.links(root).left;
     }
     root
 }
 
-fn last(jobs: &Slab, mut root: u32) -> u32 {
-    while root != NIL && jobs[root].node.right != NIL {
-        root = jobs[root].node.right;
+/// The last item of a tree, or `NIL`.
+pub(super) fn last(nodes: &impl Nodes, mut root: u32) -> u32 {
+    while root != NIL && nodes.links(root).right != NIL {
+        root = nodes.links(root).right;
     }
     root
 }

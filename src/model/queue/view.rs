@@ -1,6 +1,11 @@
 //! Looking at jobs without touching them: the count of a state, ZQ.GET and ZQ.PEEK.
+//!
+//! Jobs without a group are in the trees of the queue, the others (also) in those of [`groups`](super::groups); what is asked about all jobs
+//! asks both.
 
-use super::job::{Job, JobView, Place, State};
+use super::groups::{Groups, Member};
+use super::job::{Job, JobView, NIL, Node, PLACES, Place, Record, State};
+use super::slab::Slab;
 use super::stretch::{ByRank, ByTime, merge};
 use super::{MAX_NOW, Millis, Queue, stretch, tree};
 
@@ -8,9 +13,9 @@ impl Queue {
     /// Jobs in a state, by the clock. O(log n).
     pub fn count(&self, now: Millis, state: State) -> u64 {
         let now = now.min(MAX_NOW);
-        let until = |place| stretch::count_until(&self.jobs, self.root(place), now);
-        let after = |place| stretch::count_after(&self.jobs, self.root(place), now);
-        let all = |place| u64::from(tree::size(&self.jobs, self.root(place)));
+        let until = |place| self.count_until(place, now);
+        let after = |place| self.count_all(place) - self.count_until(place, now);
+        let all = |place| self.count_all(place);
         match state {
             State::Ready => all(Place::Ready) + until(Place::Scheduled) + until(Place::Leased),
             State::Delayed => after(Place::Scheduled),
@@ -19,10 +24,73 @@ impl Queue {
         }
     }
 
+    /// The jobs with a group: the tree of a place.
+    fn grouped(&self, place: Place) -> Option<(&Slab<Member>, u32)> {
+        let (members, roots) = self.groups.as_deref().map(Groups::members)?;
+        Some((members, roots[place as usize]))
+    }
+
+    pub(super) fn count_all(&self, place: Place) -> u64 {
+        let grouped = self.grouped(place).map_or(0, |(members, root)| tree::size(members, root));
+        u64::from(tree::size(&self.jobs, self.root(place)) + grouped)
+    }
+
+    /// Jobs in a place with `time <= now`.
+    pub(super) fn count_until(&self, place: Place, now: Millis) -> u64 {
+        let grouped = self.grouped(place).map_or(0, |(members, root)| stretch::count_until(members, root, now));
+        stretch::count_until(&self.jobs, self.root(place), now) + grouped
+    }
+
+    /// The earliest time `> now` of the jobs in a place.
+    pub(super) fn next_after(&self, place: Place, now: Millis) -> Option<Millis> {
+        let next = stretch::next_after(&self.jobs, self.root(place), now);
+        let grouped = self.grouped(place).and_then(|(members, root)| stretch::next_after(members, root, now));
+        [next, grouped].into_iter().flatten().min()
+    }
+
+    /// The earliest job in a place, or `NIL`.
+    pub(super) fn first(&self, place: Place) -> u32 {
+        let grouped = self.grouped(place).map_or(NIL, |(members, root)| match tree::first(members, root) {
+            NIL => NIL,
+            member => members[member].job(),
+        });
+        self.earlier(tree::first(&self.jobs, self.root(place)), grouped)
+    }
+
+    /// The job that has been dead the longest, or `NIL`.
+    pub(super) fn longest_dead(&self, now: Millis) -> u32 {
+        // No later than `now` is dead, wherever it stands.
+        let spent = self.first(Place::Spent);
+        let spent = if spent != NIL && self.jobs[spent].node.time <= now { spent } else { NIL };
+        self.earlier(self.first(Place::Dead), spent)
+    }
+
+    fn earlier(&self, a: u32, b: u32) -> u32 {
+        match (a, b) {
+            (NIL, slot) | (slot, NIL) => slot,
+            (a, b) if tree::by_time(&self.jobs[b].node, &self.jobs[a].node).is_lt() => b,
+            (a, _) => a,
+        }
+    }
+
     /// A job as the clock sees it. O(1) expected.
     pub fn get(&self, now: Millis, id: &[u8]) -> Option<JobView<'_>> {
         let slot = self.index.find(&self.jobs, id)?;
-        Some(self.jobs[slot].view(now.min(MAX_NOW)))
+        Some(self.view(now.min(MAX_NOW), &self.jobs[slot]))
+    }
+
+    pub(super) fn view<'a>(&'a self, now: Millis, job: &'a Job) -> JobView<'a> {
+        job.view(now, self.extras(job), self.group_name(job))
+    }
+
+    /// A job as it is stored.
+    pub(super) fn record(&self, slot: u32) -> Record<'_> {
+        let job = &self.jobs[slot];
+        job.record(self.extras(job), self.group_name(job))
+    }
+
+    pub(super) fn group_name(&self, job: &Job) -> &[u8] {
+        self.groups.as_ref().map_or(b"", |groups| groups.name_of(job.member()))
     }
 
     /// The jobs in a state: ready ones in the order they will be served, delayed ones as they fall due, claimed ones as
@@ -30,32 +98,78 @@ impl Queue {
     /// from the iterator.
     pub fn peek(&self, now: Millis, state: State) -> Box<dyn Iterator<Item = JobView<'_>> + '_> {
         let now = now.min(MAX_NOW);
-        let jobs = &self.jobs;
-        let all = |place| ByTime::all(jobs, self.root(place));
-        let until = |place| ByTime::until(jobs, self.root(place), now);
-        let after = |place| ByTime::after(jobs, self.root(place), now);
+        let all = |place| self.by_time(place, None);
+        let after = |place| self.by_time(place, Some(now));
         let by_time: Box<dyn Iterator<Item = (u32, &Job)>> = match state {
-            State::Ready => {
-                let ready = ByRank::new(jobs, self.order())
-                    .all(self.root(Place::Ready))
-                    .until(self.root(Place::Scheduled), now)
-                    .until(self.root(Place::Leased), now);
-                return Box::new(ready.map(move |job| job.view(now)));
-            }
+            State::Ready => match self.groups.as_deref() {
+                None => return Box::new(self.by_rank(&self.roots, now).map(move |job| self.view(now, job))),
+                Some(groups) => return Box::new(self.in_turns(groups, now).map(move |job| self.view(now, job))),
+            },
             State::Delayed => Box::new(after(Place::Scheduled)),
             State::Claimed => Box::new(merge(after(Place::Leased), after(Place::Spent))),
-            State::Dead => Box::new(merge(all(Place::Dead), until(Place::Spent))),
+            State::Dead => {
+                let ended = all(Place::Spent).take_while(move |(_, job)| job.node.time <= now);
+                Box::new(merge(all(Place::Dead), ended))
+            }
         };
-        Box::new(by_time.map(move |(_, job)| job.view(now)))
+        Box::new(by_time.map(move |(_, job)| self.view(now, job)))
+    }
+
+    /// As [`peek`](Self::peek), from behind the job of `id` on. `None`: that job is not in this state. O(log n), but where jobs are
+    /// ready those before it are passed over one by one.
+    pub fn peek_after(
+        &self,
+        now: Millis,
+        state: State,
+        id: &[u8],
+    ) -> Option<Box<dyn Iterator<Item = JobView<'_>> + '_>> {
+        let now = now.min(MAX_NOW);
+        let slot = self.index.find(&self.jobs, id).filter(|&slot| self.jobs[slot].state(now) == state)?;
+        let node = &self.jobs[slot].node;
+        let by_time: Box<dyn Iterator<Item = (u32, &Job)>> = match state {
+            State::Ready => {
+                let id = self.jobs[slot].id();
+                return Some(Box::new(self.peek(now, state).skip_while(move |job| job.id != id).skip(1)));
+            }
+            State::Delayed => Box::new(self.behind(Place::Scheduled, node)),
+            State::Claimed => Box::new(merge(self.behind(Place::Leased, node), self.behind(Place::Spent, node))),
+            State::Dead => {
+                let spent = self.behind(Place::Spent, node).take_while(move |(_, job)| job.node.time <= now);
+                Box::new(merge(self.behind(Place::Dead, node), spent))
+            }
+        };
+        Some(Box::new(by_time.map(move |(_, job)| self.view(now, job))))
+    }
+
+    /// The ready jobs of these trees in serving order.
+    pub(super) fn by_rank(&self, roots: &[u32; PLACES], now: Millis) -> ByRank<'_, Job> {
+        ByRank::new(&self.jobs, self.order())
+            .all(roots[Place::Ready as usize])
+            .until(roots[Place::Scheduled as usize], now)
+            .until(roots[Place::Leased as usize], now)
+    }
+
+    /// The jobs in a place that come behind `node` by time.
+    fn behind<'a>(&'a self, place: Place, node: &Node) -> impl Iterator<Item = (u32, &'a Job)> + use<'a> {
+        let grouped = self.grouped(place).map(|(members, root)| ByTime::behind(members, root, node));
+        let grouped = grouped.into_iter().flatten().map(|(_, member)| (member.job(), &self.jobs[member.job()]));
+        merge(ByTime::behind(&self.jobs, self.root(place), node), grouped)
+    }
+
+    /// The jobs in a place by time, those with a group and those without; only those with `time > after`.
+    pub(super) fn by_time(&self, place: Place, after: Option<Millis>) -> impl Iterator<Item = (u32, &Job)> {
+        let grouped = self.grouped(place).map(|(members, root)| ByTime::of(members, root, after));
+        let grouped = grouped.into_iter().flatten().map(|(_, member)| (member.job(), &self.jobs[member.job()]));
+        merge(ByTime::of(&self.jobs, self.root(place), after), grouped)
     }
 
     pub(super) fn root(&self, place: Place) -> u32 {
         self.roots[place as usize]
     }
 
-    /// Every job's slot, tree by tree, each by time: an order that is the same on every replica.
+    /// Every job's slot, group by group, tree by tree, each by time: an order that is the same on every replica.
     pub(super) fn slots(&self) -> impl Iterator<Item = u32> {
-        let trees = self.roots.iter();
+        let trees = self.all_roots().flatten();
         trees.flat_map(|&root| ByTime::all(&self.jobs, root).map(|(slot, _)| slot))
     }
 }

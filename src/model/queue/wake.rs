@@ -1,9 +1,10 @@
 //! When to look again: the next moment at which a claim succeeds although no command came in between.
 //!
-//! Left alone, a queue only opens up: jobs fall due and stay due, leases end, units of RATE come back. Each of the three
+//! Left alone, a queue only opens up, and so does each of its groups (see [`groups`](super::groups)): jobs fall due and stay due, leases end, units of RATE come back. Each of the three
 //! conditions of a claim therefore has a first moment from which on it holds, and the claim succeeds from the last of
 //! the three.
 
+use super::groups::NEVER;
 use super::job::{Place, State};
 use super::{MAX_NOW, Millis, Queue, stretch};
 
@@ -21,6 +22,9 @@ impl Queue {
     }
 
     fn next_ready(&self, now: Millis) -> Option<Millis> {
+        if let Some(groups) = &self.groups {
+            return Some(groups.opens().max(now)).filter(|&opens| opens != NEVER);
+        }
         if self.count(now, State::Ready) > 0 {
             return Some(now);
         }
@@ -37,10 +41,7 @@ impl Queue {
             return now;
         }
         // Usually it is the next lease to end.
-        let next = [Place::Leased, Place::Spent]
-            .into_iter()
-            .filter_map(|place| stretch::next_after(&self.jobs, self.root(place), now))
-            .min();
+        let next = [Place::Leased, Place::Spent].into_iter().filter_map(|place| self.next_after(place, now)).min();
         if let Some(next) = next.filter(|&next| !blocked(next)) {
             return next;
         }

@@ -75,3 +75,18 @@ fn what_is_saved_tells_boards_apart() {
     assert_ne!(one, board(Ties::First, 9, &[("a", 1), ("b", 1)]));
     assert_ne!(one, board(Ties::First, 0, &[("a", 1), ("b", 0)]));
 }
+
+#[test]
+fn a_board_is_the_same_after_its_memory_has_moved() {
+    let mut board = Board::new(plain(2, Ties::First, 0));
+    for i in 0..5000i64 {
+        set(&mut board, &format!("member {i}"), &[i * 7 % 1000, i]);
+    }
+    let before = board.saved();
+    for patience in [0, 1, 1000] {
+        let moved = crate::model::relocate::relocate_all(&mut board, patience);
+        assert!(moved * 10 > board.memory_usage(0) * 8, "{moved} of {} bytes", board.memory_usage(0));
+        board.check();
+        assert_eq!(board.saved(), before);
+    }
+}

@@ -3,13 +3,14 @@
 mod codec;
 mod footprint;
 mod hand;
+mod merging;
 mod random;
 mod reading;
 mod reference;
 
 use super::codec::DecodeError;
 use super::tree::Tree;
-use super::update::Incremented;
+use super::update::{Incremented, Removed};
 use super::*;
 use crate::model::stream::{Reader, Truncated, Writer};
 use std::num::NonZeroU64;

@@ -95,3 +95,41 @@ fn around_has_fewer_neighbours_at_an_edge() {
     assert_eq!(around("1", 2), "0 1 2 3");
     assert_eq!(board.around(b"7", u64::MAX).unwrap().len(), 20);
 }
+
+#[test]
+fn a_range_knows_the_ranks_of_its_members_either_way() {
+    let mut board = Board::tiny(plain(1, Ties::First, 0), 4);
+    for (member, v) in [("a", 9), ("b", 8), ("c", 8), ("d", 8), ("e", 7), ("f", 7), ("g", 1)] {
+        set(&mut board, member, &[v]);
+    }
+    let ranks = |start, stop, order, ranking| -> Vec<u64> {
+        board.range(start, stop, order).ranked(ranking).map(|(rank, _)| rank).collect()
+    };
+    assert_eq!(ranks(2, -1, Order::BestFirst, Ranking::Plain), [2, 3, 4, 5, 6]);
+    assert_eq!(ranks(2, -1, Order::BestFirst, Ranking::Competition), [1, 1, 4, 4, 6]);
+    assert_eq!(ranks(2, -1, Order::BestFirst, Ranking::Dense), [1, 1, 2, 2, 3]);
+    // The worst is at index 0; ranks still count from the best.
+    assert_eq!(ranks(0, 4, Order::WorstFirst, Ranking::Plain), [6, 5, 4, 3, 2]);
+    assert_eq!(ranks(0, 4, Order::WorstFirst, Ranking::Competition), [6, 4, 4, 1, 1]);
+    assert_eq!(ranks(0, 4, Order::WorstFirst, Ranking::Dense), [3, 2, 2, 1, 1]);
+    assert_eq!(ranks(9, 9, Order::WorstFirst, Ranking::Dense), []);
+}
+
+#[test]
+fn ranks_hold_where_equals_reach_over_the_ends_of_a_range() {
+    for ties in [Ties::First, Ties::Last, Ties::Name] {
+        let mut board = Board::tiny(plain(1, ties, 0), 4);
+        for i in 0..300i64 {
+            set(&mut board, &format!("{i:03}"), &[i / 100]);
+        }
+        for order in [Order::BestFirst, Order::WorstFirst] {
+            for (start, stop) in [(0, -1), (50, 250), (120, 130), (150, 199), (199, 200), (99, 100)] {
+                for ranking in [Ranking::Plain, Ranking::Dense, Ranking::Competition] {
+                    for (rank, entry) in board.range(start, stop, order).ranked(ranking) {
+                        assert_eq!(Some(rank), board.rank(entry.member, ranking), "{order:?} {start} {ranking:?}");
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,5 +1,5 @@
 //! The contract, written as plainly as it can be: members in a `Vec`, each with the moment it reached its values,
-//! sorted anew whenever an order is asked for.
+//! sorted again whenever an order is asked for.
 
 use super::*;
 use std::cmp::Ordering;
@@ -37,15 +37,17 @@ impl Reference {
         Ordering::Equal
     }
 
-    pub(super) fn sorted(&self) -> Vec<Row> {
-        let mut rows = self.rows.clone();
-        rows.sort_by(|a, b| {
-            self.by_values(&a.values, &b.values).then_with(|| match self.schema.ties() {
-                Ties::First => a.reached.cmp(&b.reached),
-                Ties::Last => b.reached.cmp(&a.reached),
-                Ties::Name => a.member.cmp(&b.member),
-            })
-        });
+    fn by_rank(&self, a: &Row, b: &Row) -> Ordering {
+        self.by_values(&a.values, &b.values).then_with(|| match self.schema.ties() {
+            Ties::First => a.reached.cmp(&b.reached),
+            Ties::Last => b.reached.cmp(&a.reached),
+            Ties::Name => a.member.cmp(&b.member),
+        })
+    }
+
+    pub(super) fn sorted(&self) -> Vec<&Row> {
+        let mut rows: Vec<&Row> = self.rows.iter().collect();
+        rows.sort_by(|a, b| self.by_rank(a, b));
         rows
     }
 
@@ -54,7 +56,10 @@ impl Reference {
     }
 
     pub(super) fn set(&mut self, assignments: &[(Vec<u8>, Vec<Value>)], options: SetOptions) -> u64 {
-        let before: Vec<Vec<u8>> = self.rows.iter().map(|r| r.member.clone()).collect();
+        let mut absent: Vec<&Vec<u8>> = assignments.iter().map(|(member, _)| member).collect();
+        absent.sort();
+        absent.dedup();
+        absent.retain(|member| self.find(member).is_none());
         for (member, values) in assignments {
             self.moments += 1;
             match self.find(member) {
@@ -74,13 +79,13 @@ impl Reference {
                     let row = Row { member: member.clone(), values: values.clone(), reached: self.moments };
                     self.rows.push(row);
                     if self.schema.keep().is_some_and(|keep| self.rows.len() as u64 > keep.get()) {
-                        let worst = self.sorted().pop().unwrap().member;
+                        let worst = self.rows.iter().max_by(|a, b| self.by_rank(a, b)).unwrap().member.clone();
                         self.remove(&worst);
                     }
                 }
             }
         }
-        self.rows.iter().filter(|r| !before.contains(&r.member)).count() as u64
+        absent.into_iter().filter(|member| self.find(member).is_some()).count() as u64
     }
 
     /// The values, or None for an overflow.
@@ -104,6 +109,41 @@ impl Reference {
     pub(super) fn remove(&mut self, member: &[u8]) -> bool {
         let found = self.find(member);
         found.map(|at| self.rows.remove(at)).is_some()
+    }
+
+    /// Removes what [`Reference::range`] lists; how many that is.
+    pub(super) fn remove_range(&mut self, start: i64, stop: i64) -> u64 {
+        let gone = self.range(start, stop, Order::BestFirst);
+        gone.iter().filter(|member| self.remove(member)).count() as u64
+    }
+
+    /// Key by key, the members of each in their order are added to what they have, or set if they are better; KEEP counts
+    /// in the end. None for an overflow.
+    pub(super) fn merge(sources: &[&Reference], combine: Combine) -> Option<Reference> {
+        let schema = sources[0].schema.clone();
+        let endless = Schema::new(schema.dimensions().to_vec(), schema.ties(), None).unwrap();
+        let mut union = Reference::new(endless);
+        for source in sources {
+            let mut rows = source.sorted();
+            if schema.ties() == Ties::Last {
+                rows.reverse();
+            }
+            for Row { member, values, .. } in rows {
+                match combine {
+                    Combine::Sum => {
+                        let increments: Vec<_> = values.iter().copied().enumerate().collect();
+                        union.incr(member, &increments)?;
+                    }
+                    Combine::Best => {
+                        let better = SetOptions { when: When::Better, ..SetOptions::default() };
+                        union.set(&[(member.clone(), values.clone())], better);
+                    }
+                }
+            }
+        }
+        let keep = schema.keep().map_or(usize::MAX, |keep| keep.get() as usize);
+        let rows = union.sorted().into_iter().take(keep).cloned().collect();
+        Some(Reference { schema, rows, moments: union.moments })
     }
 
     pub(super) fn rank(&self, member: &[u8], ranking: Ranking) -> Option<u64> {
@@ -137,14 +177,15 @@ impl Reference {
         }
         let len = sorted.len() as i128;
         let index = |i: i64| if i < 0 { i128::from(i) + len } else { i128::from(i) };
-        let inside =
-            |(at, row): (usize, Row)| (index(start) <= at as i128 && at as i128 <= index(stop)).then_some(row.member);
+        let inside = |(at, row): (usize, &Row)| {
+            (index(start) <= at as i128 && at as i128 <= index(stop)).then(|| row.member.clone())
+        };
         sorted.into_iter().enumerate().filter_map(inside).collect()
     }
 
     pub(super) fn around(&self, member: &[u8], radius: u64) -> Option<Vec<Vec<u8>>> {
         let rank = self.rank(member, Ranking::Plain)?;
-        let near = |(at, row): (usize, Row)| ((at as u64).abs_diff(rank) <= radius).then_some(row.member);
+        let near = |(at, row): (usize, &Row)| ((at as u64).abs_diff(rank) <= radius).then(|| row.member.clone());
         Some(self.sorted().into_iter().enumerate().filter_map(near).collect())
     }
 }

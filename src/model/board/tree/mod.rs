@@ -21,6 +21,7 @@ use node::Node;
 
 use super::names::Names;
 use super::slab::{NONE, Slab};
+use crate::model::relocate::Mover;
 
 /// Bytes of words a leaf has about room for, within the bounds below.
 const LEAF_BYTES: usize = 1536;
@@ -98,6 +99,26 @@ impl Tree {
         let mut nodes = Slab::new();
         let root = nodes.insert(Node::default());
         Tree { nodes, root, first: root, last: root, len: 0, heads: 0, stride, leaf_rows, inner_rows }
+    }
+
+    /// Steps of [`relocate`](Self::relocate).
+    pub(super) fn relocations(&mut self) -> usize {
+        self.nodes.chunks_mut().len()
+    }
+
+    /// Has the memory of a chunk of nodes moved.
+    pub(super) fn relocate(&mut self, step: usize, mover: &mut impl Mover) {
+        let nodes = &mut self.nodes.chunks_mut()[step];
+        mover.vec(nodes);
+        for node in nodes {
+            mover.vec(&mut node.ids);
+            mover.vec(&mut node.words);
+            if let Some(inner) = &mut node.inner {
+                [&mut inner.leads, &mut inner.counts, &mut inner.heads]
+                    .into_iter()
+                    .for_each(|column| mover.vec(column));
+            }
+        }
     }
 
     /// Members.

@@ -1,224 +1,296 @@
-//! LEAKY against GCRA in rational arithmetic, every level going through its entry (member and score) and back.
+//! LEAKY against GCRA in rational arithmetic, every level going through its text and back.
 
 use super::*;
 use proptest::prelude::*;
 
 const START: Millis = 1_767_225_600_000;
 
-/// The key's entry.
 #[derive(Clone, Debug, Default)]
-struct Bucket(Option<(Member, f64)>);
+struct Bucket(Option<Text>);
 
 impl Bucket {
     fn level(&self) -> Option<Level> {
-        self.0.map(|(member, score)| Level::parse(member.as_bytes(), score).unwrap())
+        self.0.map(|text| Level::parse(text.as_bytes()).expect("a level of ours"))
     }
 
-    fn check(&mut self, capacity: u64, rate: Rate, now: Millis, cost: u64) -> Verdict {
-        let assessed = assess(capacity, rate, now, cost, self.level());
-        let (verdict, change) = match assessed.verdict().allowed {
-            true => assessed.charge(),
-            false => (assessed.verdict(), assessed.settlement()),
-        };
-        if let Some(change) = change {
-            self.0 = Some((change.member, change.score));
-        }
+    fn check(&mut self, policy: (u64, Millis), now: Millis, cost: u64) -> Verdict {
+        self.call(policy, now, cost, false)
+    }
+
+    fn call(&mut self, (limit, window): (u64, Millis), now: Millis, cost: u64, force: bool) -> Verdict {
+        let assessed = assess(limit, window, now, cost, self.level());
+        let taken = force || assessed.peek().allowed;
+        let (verdict, level) = if taken { assessed.charge() } else { assessed.refuse() };
+        self.0 = level.map(Level::text).or(self.0);
         verdict
     }
 
     fn refund(&mut self, now: Millis, units: u64, until: Millis) -> u64 {
         let Some(level) = self.level() else { return 0 };
-        let (back, Rewrite { gone, put }) = level.refund(now, units, until);
-        assert!(gone.iter().all(|gone| self.0.is_some_and(|(member, _)| member == *gone)));
-        assert!(put.len() <= 1 && gone.len() <= 1);
-        if !gone.is_empty() {
-            self.0 = None;
-        }
-        if let [(score, member)] = put[..] {
-            self.0 = Some((member, score));
-        }
+        let (back, left) = level.refund(now, units, until);
+        self.0 = left.map(Level::text);
         back
     }
 }
 
-/// GCRA with the theoretical arrival time as the exact fraction `scaled / rate.units` ms.
+/// GCRA with the theoretical arrival time as the exact fraction `scaled / policy.0` ms.
 #[derive(Clone, Debug, Default)]
-struct Gcra(Option<(i128, Rate)>);
+struct Gcra {
+    tat: Option<(i128, (u64, Millis))>,
+    /// While in debt: how much there was to drain when it was made, in ms times the limit.
+    debt: Option<i128>,
+}
 
 impl Gcra {
-    fn check(&mut self, capacity: u64, rate: Rate, now: Millis, cost: u64) -> Verdict {
-        let (units, per) = (i128::from(rate.units), i128::from(rate.per));
-        let (base, room) = (i128::from(now) * units, i128::from(capacity) * per);
-        let stored = match self.0 {
+    fn call(&mut self, policy: (u64, Millis), now: Millis, cost: u64, force: bool) -> Verdict {
+        let (units, per) = (i128::from(policy.0), i128::from(policy.1));
+        let (base, room) = (i128::from(now) * units, units * per);
+        let stored = match self.tat {
             None => 0,
-            Some((scaled, same)) if same == rate => scaled,
-            // Another rate: the moment carries over in whole milliseconds.
-            Some((scaled, other)) => ceil_div(scaled, i128::from(other.units)) * units,
+            Some((scaled, same)) if same.0 == policy.0 => scaled,
+            // Another limit: the moment carries over in whole milliseconds.
+            Some((scaled, other)) => ceil_div(scaled, i128::from(other.0)) * units,
         };
-        let tat = stored.clamp(base, base + room);
+        let is_same = self.tat.is_some_and(|(_, same)| same == policy);
+        let most = self.debt.filter(|_| is_same).map_or(room, |debt| debt.max(room));
+        let tat = stored.clamp(base, base + most);
         let asked = tat + i128::from(cost) * per;
         let fits = cost == 0 || asked <= base + room;
-        let after = if fits { asked } else { tat };
-        // What is written: a charge, or a level above the room; else everything stays as it is.
-        if (fits && cost > 0) || stored > base + room {
-            self.0 = Some((after, rate));
+        let takes = (fits || force) && cost > 0;
+        let after = if takes { asked } else { tat };
+        // What is written: a charge, or a level above the most; else everything stays as it is.
+        if takes || stored > base + most {
+            self.tat = Some((after, policy));
+            self.debt = (after - base > room).then_some(after - base);
         }
         let wait = |scaled: i128| u64::try_from(ceil_div((scaled - base).max(0), units)).unwrap();
         Verdict {
             allowed: fits,
-            limit: capacity,
-            remaining: u64::try_from((base + room - after) / per).unwrap(),
+            limit: policy.0,
+            remaining: u64::try_from((base + room - after).max(0) / per).unwrap(),
             retry_after: match fits {
                 true => RetryAfter::Now,
-                false if cost > capacity => RetryAfter::Never,
+                false if cost > policy.0 => RetryAfter::Never,
                 false => RetryAfter::Wait(wait(asked - room)),
             },
             reset_after: wait(after),
-            charged_until: if fits && cost > 0 { now + wait(after) } else { 0 },
+            charged_until: if takes { now + wait(after) } else { 0 },
         }
+    }
+
+    fn refund(&mut self, now: Millis, units: u64, until: Millis) -> u64 {
+        let Some((tat, policy)) = self.tat.filter(|_| until > now) else { return 0 };
+        let (limit, per) = (i128::from(policy.0), i128::from(policy.1));
+        let held = (tat - i128::from(now) * limit).max(0);
+        let back = ceil_div(held.min(i128::from(until - now) * limit), per).min(i128::from(units));
+        let left = (held - back * per).max(0);
+        if back > 0 {
+            self.tat = (left > 0).then_some((i128::from(now) * limit + left, policy));
+            self.debt = (left > limit * per).then_some(left);
+        }
+        u64::try_from(back).unwrap()
     }
 }
 
-fn per(units: u64, per: Millis) -> Rate {
-    Rate { units, per }
+fn ceil_div(parts: i128, by: i128) -> i128 {
+    (parts + by - 1).div_euclid(by)
 }
 
 #[test]
 fn three_per_ten_seconds_are_three_although_ten_has_no_third() {
-    let (mut bucket, rate) = (Bucket::default(), per(3, 10_000));
+    let (mut bucket, policy) = (Bucket::default(), (3, 10_000));
     for left in [2, 1, 0] {
-        let verdict = bucket.check(3, rate, START, 1);
+        let verdict = bucket.check(policy, START, 1);
         assert_eq!((verdict.allowed, verdict.remaining), (true, left));
     }
-    assert_eq!(bucket.check(3, rate, START, 1).retry_after, RetryAfter::Wait(3334));
-    assert!(!bucket.check(3, rate, START + 3333, 1).allowed);
-    assert!(bucket.check(3, rate, START + 3334, 1).allowed);
-    assert_eq!(bucket.check(3, rate, START + 3334, 1).retry_after, RetryAfter::Wait(3333), "6667 - 3334");
+    assert_eq!(bucket.check(policy, START, 1).retry_after, RetryAfter::Wait(3334));
+    assert!(!bucket.check(policy, START + 3333, 1).allowed);
+    assert!(bucket.check(policy, START + 3334, 1).allowed);
+    assert_eq!(bucket.check(policy, START + 3334, 1).retry_after, RetryAfter::Wait(3333), "6667 - 3334");
 }
 
 #[test]
-fn the_member_stays_while_the_bucket_is_not_empty_so_a_take_is_one_zadd() {
-    let (mut bucket, rate) = (Bucket::default(), per(7, 1000));
-    bucket.check(7, rate, START, 1);
-    let (member, _) = bucket.0.unwrap();
-    assert_eq!(member.as_bytes(), b"1767225600000:7/1000");
-    for after in 1..100 {
-        bucket.check(7, rate, START + after * 140, 1);
-    }
-    assert_eq!(bucket.0.unwrap().0, member);
-    assert_eq!(bucket.level().unwrap().taken, 100);
+fn a_level_is_a_short_text() {
+    let mut bucket = Bucket::default();
+    bucket.check((100, 60_000), START, 1);
+    assert_eq!(bucket.0.unwrap().as_bytes(), b"leaky:1767225600600:100/60000");
+    let mut thirds = Bucket::default();
+    thirds.check((3, 10_000), START, 1);
+    assert_eq!(thirds.0.unwrap().as_bytes(), b"leaky:1767225603333+1:3/10000");
+    thirds.call((3, 10_000), START + 1, 3, true);
+    assert_eq!(thirds.0.unwrap().as_bytes(), b"leaky:1767225613333+1:3/10000!1767225600001");
 }
 
 #[test]
-fn only_canonical_members_are_taken_for_levels() {
-    assert!(Level::parse(b"1767225600000:5/60000", 1.0).is_ok());
-    for bad in
-        ["", "5", "5:2", "1:2/", "1:/2", ":1/2", "1:0/5", "1:5/0", "01:5/6", "1:5/6/7", "1:5/9007199254740992", "x:1/1"]
-    {
-        assert_eq!(Level::parse(bad.as_bytes(), 1.0), Err(Foreign), "{bad:?}");
+fn only_what_is_written_is_taken_for_a_level() {
+    assert!(Level::parse(b"leaky:1767225600000:5/60000").is_ok());
+    for bad in [
+        "",
+        "5",
+        "leaky",
+        "leaky:",
+        "leaky:5",
+        "leaky:5:2",
+        "leaky:5:2/",
+        "leaky:5:/2",
+        "leaky::1/2",
+        "leaky:1:0/5",
+        "leaky:1:5/0",
+        "leaky:01:5/6",
+        "leaky:1:5/6/7",
+        "leaky:1+5:5/6",
+        "leaky:1+0:5/6",
+        "leaky:1+:5/6",
+        "leaky:1:5/6!",
+        "leaky:1:5/6!x",
+        "leaky:1:5/9007199254740992",
+        "leaky:1:9007199254740992/5",
+        "leaky:9007199254740992:5/5",
+        "Leaky:1:5/6",
+        "fixed:1:5/6",
+    ] {
+        assert_eq!(Level::parse(bad.as_bytes()), Err(Foreign), "{bad:?}");
     }
 }
 
 #[test]
 fn the_largest_numbers_overflow_nowhere() {
     let mut bucket = Bucket::default();
-    let rate = per(MAX_UNITS, time::MAX - START);
-    let verdict = bucket.check(MAX_UNITS, rate, START, MAX_UNITS);
+    let policy = (MAX_UNITS, time::MAX - START);
+    let verdict = bucket.check(policy, START, MAX_UNITS);
     assert_eq!((verdict.allowed, verdict.remaining, verdict.charged_until), (true, 0, time::MAX));
-    assert!(!bucket.check(MAX_UNITS, rate, START, 1).allowed);
-    for score in [f64::MAX, f64::INFINITY, f64::NAN, -1e300, 1e-300] {
-        for member in ["0:9007199254740991/1", "9007199254740991:1/9007199254740991"] {
-            let level = Level::parse(member.as_bytes(), score).unwrap();
-            let _ = assess(MAX_UNITS, rate, START, MAX_UNITS, Some(level)).charge();
-            let _ = assess(1, per(1, 1), START, 1, Some(level)).charge();
-            let _ = level.refund(START, MAX_UNITS, time::MAX);
-        }
-    }
+    assert!(!bucket.check(policy, START, 1).allowed);
+    let forced = bucket.call(policy, START, MAX_UNITS, true);
+    assert_eq!((forced.allowed, forced.remaining, forced.charged_until), (false, 0, time::MAX));
+    let mut small = Bucket::default();
+    let forced = small.call((1, time::MAX - START), START, MAX_UNITS, true);
+    assert_eq!((forced.retry_after, forced.charged_until), (RetryAfter::Never, time::MAX));
+    assert!(small.refund(START, MAX_UNITS, time::MAX) >= 1);
+}
+
+#[test]
+fn two_reservations_both_returned_leave_an_empty_bucket() {
+    let (mut bucket, policy) = (Bucket::default(), (10, 100_000));
+    let first = bucket.check(policy, START, 3).charged_until;
+    let second = bucket.check(policy, START, 3).charged_until;
+    assert_eq!((bucket.refund(START, 2, first), bucket.refund(START, 2, second)), (2, 2));
+    assert_eq!((bucket.refund(START, 9, first), bucket.refund(START, 9, second)), (2, 0));
+    assert_eq!(bucket.0, None);
 }
 
 #[test]
 fn a_refund_gives_back_what_is_held_and_no_more() {
-    let (mut bucket, rate) = (Bucket::default(), per(10, 1000));
-    let until = bucket.check(10, rate, START, 6).charged_until;
+    let (mut bucket, policy) = (Bucket::default(), (10, 1000));
+    let until = bucket.check(policy, START, 6).charged_until;
     assert_eq!(until, START + 600);
     assert_eq!(bucket.refund(START, 2, until), 2);
-    assert_eq!(bucket.check(10, rate, START, 0).remaining, 6);
-    assert_eq!(bucket.refund(START, 1, until), 0, "nobody was charged until then: the level is lower now");
-    assert_eq!(bucket.refund(START, 99, START + 400), 4);
-    assert_eq!(bucket.0, None, "an empty bucket has no entry");
+    assert_eq!(bucket.check(policy, START, 0).remaining, 6);
+    assert_eq!(bucket.refund(START, 99, until), 4);
+    assert_eq!(bucket.0, None, "an empty bucket is no key");
     assert_eq!(bucket.refund(START, 1, START + 400), 0);
-    let until = bucket.check(10, rate, START, 5).charged_until;
+    let until = bucket.check(policy, START, 5).charged_until;
     assert_eq!(bucket.refund(until, 5, until), 0, "they have come back by themselves");
 }
 
-fn rates() -> impl Strategy<Value = (u64, Rate)> {
-    (1_u64..50, 1_u64..50, 1_u64..3000).prop_map(|(capacity, units, per)| (capacity, Rate { units, per }))
+#[test]
+fn a_debt_is_paid_before_anything_is_free() {
+    let (mut bucket, policy) = (Bucket::default(), (10, 1000));
+    let forced = bucket.call(policy, START, 25, true);
+    assert_eq!((forced.allowed, forced.retry_after), (false, RetryAfter::Never), "as without FORCE");
+    assert_eq!((forced.remaining, forced.charged_until), (0, START + 2500));
+    assert_eq!(bucket.check(policy, START, 1).retry_after, RetryAfter::Wait(1600));
+    assert!(!bucket.check(policy, START + 1599, 1).allowed);
+    assert!(bucket.check(policy, START + 1600, 1).allowed);
+}
+
+fn policies() -> impl Strategy<Value = (u64, Millis)> {
+    (1_u64..50, 1_u64..3000)
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// Every field of every reply, with costs, rates and capacities that change, and a clock that steps back.
+    /// Every field of every reply, with policies that change, units forced and given back, and a clock that steps both ways.
     #[test]
     fn every_reply_equals_gcra_in_rational_arithmetic(
-        policies in prop::collection::vec(rates(), 1..4),
+        policies in prop::collection::vec(policies(), 1..4),
         calls in prop::collection::vec(
-            (prop_oneof![3 => Just(0), 8 => 0_i64..200, 1 => 0_i64..20_000, 1 => -500_i64..0], 0_u64..9, any::<prop::sample::Index>()),
+            (prop_oneof![3 => Just(0), 8 => 0_i64..200, 1 => 0_i64..20_000, 1 => -500_i64..0], 0_u64..9,
+             any::<prop::sample::Index>(), 0_u8..12),
             1..150,
         ),
     ) {
-        let (mut bucket, mut gcra, mut now) = (Bucket::default(), Gcra::default(), START);
-        for (step, cost, which) in calls {
+        let (mut bucket, mut gcra, mut now, mut charged) = (Bucket::default(), Gcra::default(), START, START);
+        for (step, cost, which, kind) in calls {
             now = now.checked_add_signed(step).unwrap();
-            let (capacity, rate) = *which.get(&policies);
-            prop_assert_eq!(bucket.check(capacity, rate, now, cost), gcra.check(capacity, rate, now, cost));
+            if kind < 2 {
+                prop_assert_eq!(bucket.refund(now, cost, charged), gcra.refund(now, cost, charged));
+                continue;
+            }
+            let policy = *which.get(&policies);
+            let verdict = bucket.call(policy, now, cost, kind == 2);
+            prop_assert_eq!(verdict, gcra.call(policy, now, cost, kind == 2));
+            charged = verdict.charged_until.max(charged);
         }
     }
 
+    /// Of the call that settles, and of one that only asks, also after the policy has changed.
     #[test]
-    fn retry_after_is_sufficient_and_minimal((capacity, rate) in rates(), costs in prop::collection::vec(1_u64..9, 1..60), cost in 1_u64..40) {
+    fn retry_after_is_sufficient_and_minimal(
+        before in policies(), policy in policies(), costs in prop::collection::vec(1_u64..9, 1..60), cost in 1_u64..40,
+        is_changed in any::<bool>(),
+    ) {
         let (mut bucket, mut now) = (Bucket::default(), START);
         for cost in costs {
-            bucket.check(capacity, rate, now, cost);
+            bucket.check(before, now, cost);
             now += cost * 7;
         }
-        if let RetryAfter::Wait(wait) = bucket.check(capacity, rate, now, cost).retry_after {
-            prop_assert!(!bucket.clone().check(capacity, rate, now + wait - 1, cost).allowed);
-            prop_assert!(bucket.check(capacity, rate, now + wait, cost).allowed);
+        let policy = if is_changed { policy } else { before };
+        if let RetryAfter::Wait(wait) = assess(policy.0, policy.1, now, cost, bucket.level()).peek().retry_after {
+            prop_assert!(!bucket.clone().check(policy, now + wait - 1, cost).allowed);
+            prop_assert!(bucket.clone().check(policy, now + wait, cost).allowed);
         }
-    }
-
-    /// However many units were taken since the bucket was last empty, the score gives their number back.
-    #[test]
-    fn a_level_survives_its_entry(since in START - 1_000_000_000..START, taken in 0_u64..1_000_000_000, units in 1_u64..1000, per_ in 1000_u64..1_000_000) {
-        let level = Level { since, taken, rate: per(units, per_) };
-        prop_assert_eq!(Level::parse(level.member().as_bytes(), level.score()), Ok(level));
+        if let RetryAfter::Wait(wait) = bucket.check(policy, now, cost).retry_after {
+            prop_assert!(!bucket.clone().check(policy, now + wait - 1, cost).allowed);
+            prop_assert!(bucket.check(policy, now + wait, cost).allowed);
+        }
     }
 
     /// A refund of what a call took puts the bucket back to where it was without that call, if time stands still.
     #[test]
-    fn a_refund_undoes_its_charge((capacity, rate) in rates(), costs in prop::collection::vec(1_u64..9, 1..30), cost in 1_u64..20) {
+    fn a_refund_undoes_its_charge(policy in policies(), costs in prop::collection::vec(1_u64..9, 1..30), cost in 1_u64..20) {
         let (mut bucket, mut now) = (Bucket::default(), START);
         for cost in costs {
-            bucket.check(capacity, rate, now, cost);
+            bucket.check(policy, now, cost);
             now += cost * 3;
         }
-        let before = bucket.check(capacity, rate, now, 0);
-        let charged = bucket.check(capacity, rate, now, cost);
+        let before = bucket.check(policy, now, 0);
+        let charged = bucket.check(policy, now, cost);
         if charged.allowed {
             prop_assert_eq!(bucket.refund(now, cost, charged.charged_until), cost);
-            let after = bucket.check(capacity, rate, now, 0);
+            let after = bucket.check(policy, now, 0);
             prop_assert_eq!((after.remaining, after.reset_after), (before.remaining, before.reset_after));
         }
     }
 
     #[test]
-    fn no_member_makes_the_parser_panic(member in prop::collection::vec(any::<u8>(), 0..60), score in any::<f64>()) {
-        let _ = Level::parse(&member, score);
+    fn what_is_in_use_is_the_rest_of_what_is_free(policy in policies(), costs in prop::collection::vec((1_u64..9, 0_u64..90), 1..20)) {
+        let (mut bucket, mut now) = (Bucket::default(), START);
+        for (cost, step) in costs {
+            bucket.check(policy, now, cost);
+            now += step;
+            let free = assess(policy.0, policy.1, now, 0, bucket.level()).peek().remaining;
+            let held = bucket.level().map_or(Held::default(), |level| level.held(now));
+            prop_assert_eq!(held.units.unwrap_or(0) + free, policy.0);
+            if let Some(next) = held.next_back {
+                let at = |now| assess(policy.0, policy.1, now, 0, bucket.level()).peek().remaining;
+                prop_assert!(at(next - 1) == free && at(next) > free);
+            }
+        }
     }
 }
 
-/// Numbers of a hostile entry: small ones, and those at the end of what is taken.
+/// Numbers of a hostile text: small ones, and those at the end of what is taken.
 fn hostile() -> impl Strategy<Value = u64> {
     prop_oneof![0_u64..5, START - 5..START + 5, MAX_UNITS - 2..MAX_UNITS + 2, any::<u64>()]
 }
@@ -227,26 +299,28 @@ proptest! {
     #![proptest_config(crate::model::fuzzing())]
 
     #[test]
-    fn a_hostile_entry_is_refused_or_a_level_like_others(
-        member in prop::array::uniform3(hostile()),
-        score in prop_oneof![any::<f64>(), hostile().prop_map(|score| score as f64)],
-        capacity in 1..=MAX_UNITS,
-        rate in (1..=MAX_UNITS, 1..=time::MAX - START),
+    fn a_hostile_text_is_refused_or_a_level_like_others(
+        [at, part, its_limit, its_window, since] in prop::array::uniform5(hostile()),
+        limit in 1..=MAX_UNITS,
+        window in 1..=time::MAX - START,
         cost in prop_oneof![0_u64..5, 0..=MAX_UNITS],
         (units, until) in (1..=MAX_UNITS, 0..=time::MAX),
     ) {
-        let [since, level_units, level_per] = member;
-        let member = format!("{since}:{level_units}/{level_per}");
-        if let Ok(level) = Level::parse(member.as_bytes(), score) {
-            let assessed = assess(capacity, per(rate.0, rate.1), START, cost, Some(level));
-            let verdict = assessed.verdict();
-            prop_assert!(verdict.remaining <= capacity);
-            if verdict.allowed {
-                let (_, change) = assessed.charge();
-                prop_assert!(change.is_none_or(|change| time::ceil_score(change.score).is_some()));
-            }
-            assessed.settlement();
+        for text in [
+            format!("leaky:{at}:{its_limit}/{its_window}"),
+            format!("leaky:{at}+{part}:{its_limit}/{its_window}"),
+            format!("leaky:{at}+{part}:{its_limit}/{its_window}!{since}"),
+        ] {
+            let Ok(level) = Level::parse(text.as_bytes()) else { continue };
+            let written = level.text();
+            prop_assert_eq!(written.as_bytes(), text.as_bytes());
+            let assessed = assess(limit, window, START, cost, Some(level));
+            prop_assert!(assessed.peek().remaining <= limit);
+            assessed.refuse();
+            let (_, level_after) = assessed.charge();
+            prop_assert!(level_after.is_none_or(|level| level.empty_at() <= time::MAX));
             prop_assert!(level.refund(START, units, until).0 <= units);
+            level.held(START);
         }
     }
 }

@@ -334,5 +334,5 @@ fn the_ends_of_time_and_number_do_no_harm() {
     let token = pair.take(0, u64::MAX, "b");
     assert!(pair.ack(u64::MAX, "b", token));
     assert!(!pair.redrive(u64::MAX, u64::MAX));
-    assert_eq!(Queue::default().claim(u64::MAX, 0, u64::MAX).jobs, []);
+    assert_eq!(Queue::default().claim(u64::MAX, 0, u64::MAX, b"").jobs, []);
 }

@@ -143,7 +143,7 @@ fn rate_holds_nothing_longer_than_a_window_after_a_step_back() {
     pair.job(0, "b", 0);
     pair.take(10_000, 10_001, "a");
     assert_eq!(pair.primary.next_wake(50), Some(10_100));
-    let empty = pair.primary.claim(50, 60, 1);
+    let empty = pair.primary.claim(50_000, 60, 1, b"");
     assert!(empty.jobs.is_empty());
     let effects: Vec<_> = empty.effects().collect();
     assert_eq!(effects.len(), 1, "the settling is replicated");

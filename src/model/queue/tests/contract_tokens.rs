@@ -1,7 +1,7 @@
 //! What a token is good for, and how long: ACK, NACK, EXTEND.
 
-use super::super::{Nack, State};
-use super::Pair;
+use super::super::{Nack, Push, Queue, State};
+use super::{Pair, decoded, encoded};
 
 #[test]
 fn an_ack_past_the_deadline_counts() {
@@ -63,18 +63,57 @@ fn reschedule_is_not_among_the_things_that_end_a_token() {
     assert!(pair.primary.is_empty());
 }
 
+const NOW: u64 = 1_767_225_600_000;
+
 #[test]
-fn tokens_grow_and_go_on_growing_in_a_queue_made_anew() {
-    let claim = |now| {
-        let mut pair = Pair::new();
+fn tokens_grow_with_the_clock_and_without_it() {
+    let mut pair = Pair::new();
+    let mut last = 0;
+    // The clock goes on, stands still, and is set back.
+    for now in [NOW, NOW, NOW + 5, NOW + 5, NOW - 3_600_000, NOW - 3_600_000, NOW + 6] {
         pair.job(now, "a", now);
-        pair.job(now, "b", now);
-        let first = pair.take(now, now + 1, "a");
-        let second = pair.take(now - 1000, now, "b");
-        assert_eq!(second, first + 1, "also when the clock steps back");
-        second
-    };
-    assert!(claim(1_767_225_600_000) < claim(1_767_225_600_001));
+        let token = pair.take(now, now + 1, "a");
+        assert!(token > last && token >= now * 1000, "{token} after {last} at {now}");
+        assert!(pair.ack(now, "a", token));
+        last = token;
+    }
+    assert_eq!(last, (NOW + 6) * 1000, "no further ahead of the clock than need be");
+}
+
+#[test]
+fn tokens_go_on_growing_in_a_queue_that_has_lost_its_memory() {
+    let mut pair = Pair::new();
+    pair.job(NOW, "a", NOW);
+    pair.take(NOW, NOW + 1, "a");
+    let earlier = encoded(&pair.primary);
+    let mut last = 0;
+    for now in NOW + 1..NOW + 20 {
+        last = pair.take(now, now + 1, "a");
+    }
+    for mut queue in [decoded(&earlier), Queue::new()] {
+        let push = Push { id: Some(b"a"), due: NOW, replace: true, ..Push::default() };
+        queue.push(NOW + 20, &push).unwrap();
+        let token = queue.claim((NOW + 20) * 1000, NOW + 30, 1, b"").jobs[0].token;
+        assert!(token > last, "{token} after {last}");
+        // What the first worker held is good for nothing.
+        assert!(queue.extend(NOW + 21, b"a", last, NOW + 99).is_none());
+        assert!(queue.ack(NOW + 21, b"a", last).is_none());
+        assert!(queue.ack(NOW + 21, b"a", token).is_some());
+    }
+}
+
+/// Queues of earlier versions counted their tokens up from the first claim, or from 1.
+#[test]
+fn a_queue_with_small_tokens_goes_on_with_large_ones() {
+    let mut pair = Pair::new();
+    pair.job(1, "a", 0);
+    let old = pair.take(1, NOW, "a");
+    assert_eq!(old, 1000);
+    pair.primary = decoded(&encoded(&pair.primary));
+    assert!(pair.extend(NOW - 1, "a", old, NOW + 5), "a claim goes on");
+    pair.job(NOW, "b", 0);
+    assert_eq!(pair.take(NOW, NOW + 5, "b"), NOW * 1000);
+    assert!(pair.ack(NOW, "a", old));
 }
 
 #[test]

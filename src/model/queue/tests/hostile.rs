@@ -1,8 +1,8 @@
 //! Bytes and effects of anybody's making: refused or taken, but never a panic, and what is taken is a sound queue.
 
 use super::super::{
-    AutoId, ByteReader, Change, Counters, DecodeError, Effect, MAX_TIME, Nack, Push, Queue, Rate, Record, Recurrence,
-    Settings, Standing, Taken, Totals,
+    Attempt, AutoId, ByteReader, Change, Counters, DecodeError, Effect, Extras, MAX_TIME, Manner, Nack, Push, Queue,
+    Rate, Record, Recurrence, Settings, Standing, Taken, Totals,
 };
 use super::{Pair, encoded};
 use crate::model::stream::{Reader, Truncated, Writer};
@@ -20,6 +20,12 @@ fn specimen() -> Queue {
             concurrency: 9,
             rate: Some(Rate { limit: 200, window: 5000 }),
             paused: false,
+            jitter: 10,
+            deadlen: 40,
+            deadttl: 100_000,
+            group_concurrency: 3,
+            group_rate: Some(Rate { limit: 4, window: 900 }),
+            ordered: false,
         };
     });
     for (id, due) in [("leased", 0), ("buried", 1), ("spent", 2)] {
@@ -35,6 +41,10 @@ fn specimen() -> Queue {
     pair.job(90, "ready", 90);
     pair.job(90, "scheduled", 900);
     pair.push(90, &Push::default());
+    for (id, group) in [("x1", "x"), ("x2", "x"), ("y1", "y")] {
+        pair.job_with(90, id, 0, |p| p.group = group.as_bytes());
+    }
+    assert_eq!(pair.claim(91, 95, 2).len(), 2);
     pair.primary.clone()
 }
 
@@ -44,12 +54,12 @@ fn exercise(mut queue: Queue) {
     for now in [0, 30, 1000, MAX_TIME, u64::MAX] {
         queue.stats(now);
         queue.next_wake(now);
-        let claims = queue.claim(now, now.saturating_add(5), 3);
+        let claims = queue.claim(now.saturating_mul(1000), now.saturating_add(5), 3, b"w");
         let got: Vec<_> = claims.jobs.iter().map(|j| (j.id.to_vec(), j.token)).collect();
         for (i, (id, token)) in got.into_iter().enumerate() {
             match i {
                 0 => drop(queue.ack(now, &id, token)),
-                1 => drop(queue.nack(now, &id, token, Nack::Default)),
+                1 => drop(queue.nack(now, &id, token, Nack::Default, Manner::default())),
                 _ => drop(queue.extend(now, &id, token, u64::MAX)),
             }
         }
@@ -150,9 +160,11 @@ proptest! {
         if let Ok(queue) = decode(&bytes) {
             exercise(queue);
         }
-        let behind_version = [&[1], bytes.as_slice()].concat();
-        if let Ok(queue) = decode(&behind_version) {
-            exercise(queue);
+        for version in [1, 2] {
+            let behind_version = [&[version], bytes.as_slice()].concat();
+            if let Ok(queue) = decode(&behind_version) {
+                exercise(queue);
+            }
         }
     }
 
@@ -175,23 +187,27 @@ proptest! {
 
     #[test]
     fn effects_made_up_apply_whole_or_not_at_all(
-        effects in prop::collection::vec((0u8..16, 0usize..7, prop::array::uniform7(numbers())), 1..6),
+        effects in prop::collection::vec((0u8..20, 0usize..7, prop::array::uniform7(numbers())), 1..6),
     ) {
         let mut queue = specimen();
         let ids: [&[u8]; 7] = [b"leased", b"buried", b"spent", b"ready", b"scheduled", b"90-0", b"new"];
         for (kind, id, [at, a, b, c, d, e, f]) in effects {
             let id = ids[id];
             let due = (a % 2 == 0).then_some(b);
+            let group: &[u8] = [&b""[..], b"x", b"y", b"z"][(e % 4) as usize];
             let change = match kind {
                 0 => Change::Push {
                     id, payload: b"x", due: a, priority: b as i32, max_attempts: c as u32,
-                    every: (d % 2 == 0).then_some(e), generated: f % 2 == 0,
+                    every: (d % 2 == 0).then_some(e), generated: f % 2 == 0, group,
                 },
-                1 => Change::Claim { id, token: a, deadline: b },
+                1 => Change::Claim { id, token: a, deadline: b, worker: [b"", b"w" as &[u8], &[b'w'; 256]][c as usize % 3] },
                 2 => Change::SettleRate,
                 3 => Change::Ack { id, again: due },
-                4 => Change::Retry { id, due: a },
-                5 => Change::Bury { id },
+                4 => Change::Retry {
+                    id, due: a, attempt: [Attempt::Counts, Attempt::Free, Attempt::Last][b as usize % 3],
+                    error: [b"", b"broken" as &[u8], &[b'e'; 1025]][c as usize % 3],
+                },
+                5 => Change::Bury { id, is_free: a % 2 == 0, error: b"broken" },
                 6 => Change::Extend { id, deadline: a },
                 7 => Change::Cancel { id },
                 8 => Change::Reschedule { id, due, priority: Some(c as i32) },
@@ -199,18 +215,29 @@ proptest! {
                 10 => Change::Configure(Settings {
                     attempts: a as u32, backoff_base: b, backoff_max: c, aging: d, maxlen: e,
                     concurrency: f, rate: Some(Rate { limit: b, window: c }), paused: false,
+                    jitter: a as u32, deadlen: b, deadttl: c,
+                    group_concurrency: c, group_rate: Some(Rate { limit: f, window: e }), ordered: d % 2 == 1,
                 }),
                 11 => Change::RestoreRate(Taken { back_at: a, units: b }),
+                13 => Change::RestoreUnits { group, taken: Taken { back_at: a, units: b } },
+                14 => Change::RestoreTurn { group },
                 12 => Change::RestoreTotals(Totals {
                     last_token: a, last_id: AutoId { ms: b, seq: c }, next_seq: d,
                     counters: Counters { expired_leases: e, ..Counters::default() },
                 }),
                 _ => Change::RestoreJob(Record {
-                    id, payload: b"y",
+                    id, payload: b"y", group,
                     standing: [Standing::Ready, Standing::Scheduled, Standing::Claimed, Standing::Dead][kind as usize % 4],
                     time: a, priority: b as i32, seq: c, token: d, attempts: e as u32,
                     max_attempts: f as u32,
                     recurrence: due.map(|period| Recurrence { period, anchor: c }),
+                    created: f,
+                    extras: Extras {
+                        claimed: a,
+                        failed: b,
+                        worker: [b"", b"w" as &[u8], &[b'w'; 256]][c as usize % 3],
+                        error: [b"", b"broken" as &[u8], &[b'e'; 1025]][d as usize % 3],
+                    },
                 }),
             };
             let before = encoded(&queue);
@@ -243,7 +270,7 @@ fn counters_at_their_limit_stay_loadable() {
 #[test]
 fn lengths_out_of_thin_air_reserve_nothing() {
     let mut bytes = encoded(&Queue::new());
-    assert_eq!(bytes.pop(), Some(0), "the number of jobs comes last");
+    assert_eq!(bytes.split_off(bytes.len() - 2), [0, 0], "the number of jobs, and the end");
     bytes.number(u64::MAX);
     assert_eq!(decode(&bytes).err(), Some(DecodeError::Truncated));
     bytes.number(u64::MAX);
@@ -261,7 +288,7 @@ fn two_jobs_of_one_id_or_one_push_number_are_refused() {
         Err(DecodeError::Invalid(reason)) => reason,
         other => panic!("{other:?}"),
     };
-    let second = tokens.len() - 11;
+    let second = tokens.len() - 12;
     let mut same_id = tokens.clone();
     same_id[second] = Token::Bytes(b"a".to_vec());
     assert_eq!(reason(&same_id), "impossible job");

@@ -3,12 +3,16 @@
 mod contract;
 mod contract_settings;
 mod contract_tokens;
+mod format;
+mod groups;
 mod hostile;
 mod model;
 mod random;
+mod relocation;
 mod scale;
 
-use super::{ByteReader, Claimed, Effect, Push, Queue, Settings, State};
+use super::stats::Stats;
+use super::{ByteReader, Claimed, Effect, Manner, Push, Queue, Settings, State};
 use crate::model::stream::Reader;
 
 /// A queue and its replica, which learns of everything by effects.
@@ -84,7 +88,11 @@ impl Pair {
     }
 
     pub fn claim(&mut self, now: u64, deadline: u64, count: u64) -> Vec<Got> {
-        let claims = self.primary.claim(now, deadline, count);
+        self.claim_as(now, deadline, count, "")
+    }
+
+    pub fn claim_as(&mut self, now: u64, deadline: u64, count: u64, worker: &str) -> Vec<Got> {
+        let claims = self.primary.claim(now.saturating_mul(1000), deadline, count, worker.as_bytes());
         for effect in claims.effects() {
             replicate(&mut self.replica, Some(effect));
         }
@@ -106,7 +114,18 @@ impl Pair {
 
     /// Gives back; the new due time in the inner option, `None` there for dead.
     pub fn nack(&mut self, now: u64, id: &str, token: u64, nack: super::Nack) -> Option<Option<u64>> {
-        let given = self.primary.nack(now, id.as_bytes(), token, nack);
+        self.nack_with(now, id, token, nack, Manner::default())
+    }
+
+    pub fn nack_with(
+        &mut self,
+        now: u64,
+        id: &str,
+        token: u64,
+        nack: super::Nack,
+        manner: Manner<'_>,
+    ) -> Option<Option<u64>> {
+        let given = self.primary.nack(now, id.as_bytes(), token, nack, manner);
         replicate(&mut self.replica, given.map(|given| given.effect));
         given.map(|given| given.due)
     }
@@ -163,6 +182,14 @@ impl Drop for Pair {
             self.check();
         }
     }
+}
+
+/// The two equations of ZQ.STATS: where the jobs have gone, and how the claims have ended.
+pub(super) fn assert_sums(stats: &Stats) {
+    let t = &stats.totals;
+    let here = stats.ready + stats.delayed + stats.claimed + stats.dead;
+    assert_eq!(t.pushed + t.recurred, here + t.replaced + t.acked + t.cancelled + t.cleaned + t.dropped);
+    assert_eq!(t.claimed + t.late, stats.claimed + t.acked + t.nacked + t.expired_leases + t.revoked);
 }
 
 pub(super) fn encoded(queue: &Queue) -> Vec<u8> {

@@ -1,6 +1,6 @@
 //! The contract again, as simply as can be: one vector, linear scans, `Vec::sort`.
 
-use super::super::{Nack, Push, Rate, Settings, State};
+use super::super::{Counters, Manner, Nack, Push, Rate, Settings, State};
 use super::Got;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -23,11 +23,22 @@ pub struct ModelJob {
     every: Option<(u64, u64)>,
     seq: u64,
     token: u64,
+    pub created: u64,
+    pub claimed: Option<u64>,
+    failed: Option<u64>,
+    pub worker: Vec<u8>,
+    pub error: Vec<u8>,
+    /// Empty: none.
+    pub group: Vec<u8>,
 }
 
 impl ModelJob {
     fn spent(&self) -> bool {
         self.max > 0 && self.attempts >= self.max
+    }
+
+    pub fn failed(&self, now: u64) -> Option<u64> {
+        if self.place == Where::Claimed && self.time <= now { Some(self.time) } else { self.failed }
     }
 
     pub fn state(&self, now: u64) -> State {
@@ -49,10 +60,23 @@ pub struct Model {
     pub settings: Settings,
     /// When each unit taken comes back.
     units: Vec<u64>,
+    /// The groups with jobs or units, the next one to be served first.
+    pub ring: Vec<Vec<u8>>,
+    /// When each unit taken of a group comes back.
+    group_units: Vec<(Vec<u8>, u64)>,
     last_token: u64,
     last_id: (u64, u64),
     next_seq: u64,
     lapsed: u64,
+    pub counters: Counters,
+}
+
+fn next_occurrence(period: u64, anchor: u64, now: u64) -> u64 {
+    let mut due = anchor + period;
+    while due <= now {
+        due += period;
+    }
+    due
 }
 
 fn grid(rate: Rate) -> u64 {
@@ -72,6 +96,7 @@ impl Model {
     fn leave(&mut self, i: usize, now: u64) {
         if self.jobs[i].place == Where::Claimed && self.jobs[i].time <= now {
             self.lapsed += 1;
+            self.jobs[i].failed = Some(self.jobs[i].time);
         }
     }
 
@@ -93,6 +118,7 @@ impl Model {
         let mut jobs: Vec<_> = self.jobs.iter().filter(|j| j.state(now) == state).collect();
         let aging = i128::from(self.settings.aging);
         jobs.sort_by_key(|j| match state {
+            State::Ready if self.settings.ordered => (0, 0, 0, j.seq),
             State::Ready if aging == 0 => (i128::from(j.priority), j.time, 0, j.seq),
             State::Ready => {
                 let rank = i128::from(j.time) + i128::from(j.priority) * aging;
@@ -100,13 +126,82 @@ impl Model {
             }
             _ => (i128::from(j.time), 0, j.priority, j.seq),
         });
+        if state == State::Ready {
+            // The groups take turns.
+            let round = |i: usize| jobs[..i].iter().filter(|j| j.group == jobs[i].group).count();
+            let place = |i: usize| self.ring.iter().position(|group| *group == jobs[i].group);
+            let mut order: Vec<_> = (0..jobs.len()).map(|i| (round(i), place(i), i)).collect();
+            order.sort_unstable();
+            jobs = order.into_iter().map(|(_, _, i)| jobs[i]).collect();
+        }
         jobs
+    }
+
+    /// The job of a group that a claim gets, as far as the group has a say.
+    fn next_of(&self, group: &[u8], now: u64) -> Option<&ModelJob> {
+        let s = &self.settings;
+        let jobs: Vec<_> = self.jobs.iter().filter(|j| j.group == group).collect();
+        let claimed = jobs.iter().filter(|j| j.state(now) == State::Claimed).count() as u64;
+        let out = self.group_units.iter().filter(|(name, back)| name == group && *back > now).count() as u64;
+        if s.group_concurrency > 0 && claimed >= s.group_concurrency
+            || s.group_rate.is_some_and(|rate| out >= rate.limit)
+        {
+            return None;
+        }
+        if s.ordered {
+            let head = jobs.into_iter().filter(|j| j.state(now) != State::Dead).min_by_key(|j| j.seq);
+            return head.filter(|j| claimed == 0 && j.state(now) == State::Ready);
+        }
+        self.peek(now, State::Ready).into_iter().find(|j| j.group == group)
+    }
+
+    fn next(&self, now: u64) -> Option<&ModelJob> {
+        self.ring.iter().find_map(|group| self.next_of(group, now))
+    }
+
+    /// Groups without jobs and units are gone.
+    fn tidy(&mut self) {
+        let Self { jobs, group_units, ring, .. } = self;
+        ring.retain(|group| {
+            jobs.iter().any(|j| j.group == *group) || group_units.iter().any(|(name, _)| name == group)
+        });
+    }
+
+    /// Of two groups at most the units are forgotten, if all are back.
+    fn forget(&mut self, now: u64) {
+        for _ in 0..2 {
+            let last = |group: &Vec<u8>| {
+                self.group_units.iter().filter(|(name, _)| name == group).map(|(_, back)| *back).max()
+            };
+            let back = self.ring.iter().enumerate().filter_map(|(i, group)| Some((last(group)?, i))).min();
+            let Some((_, i)) = back.filter(|(back, _)| *back <= now) else { return };
+            let group = self.ring[i].clone();
+            self.group_units.retain(|(name, _)| *name != group);
+            self.tidy();
+        }
+    }
+
+    fn settle_group(&mut self, group: &[u8], rate: Rate, now: u64) {
+        let horizon = round_up(now + rate.window, grid(rate));
+        self.group_units.retain(|(name, back)| name != group || *back > now);
+        let of_group = self.group_units.iter_mut().filter(|(name, _)| name == group);
+        of_group.for_each(|(_, back)| *back = (*back).min(horizon));
+    }
+
+    /// Name, ready, delayed, claimed.
+    pub fn groups(&self, now: u64) -> Vec<(&[u8], [u64; 3])> {
+        let count =
+            |group: &[u8], state| self.jobs.iter().filter(|j| j.group == group && j.state(now) == state).count() as u64;
+        let counts = |group| [State::Ready, State::Delayed, State::Claimed].map(|state| count(group, state));
+        let mut groups: Vec<_> = self.ring.iter().map(|group| (group.as_slice(), counts(group))).collect();
+        groups.sort_unstable();
+        groups
     }
 
     pub fn claimable(&self, now: u64) -> u64 {
         let s = &self.settings;
         let mut most = self.count(now, State::Ready);
-        if s.paused {
+        if s.paused || self.next(now).is_none() {
             most = 0;
         }
         if s.concurrency > 0 {
@@ -121,7 +216,8 @@ impl Model {
 
     pub fn next_wake(&self, now: u64) -> Option<u64> {
         let jobs = self.jobs.iter().map(|j| j.time);
-        let mut moments: Vec<u64> = jobs.chain(self.units.iter().copied()).collect();
+        let of_groups = self.group_units.iter().map(|(_, back)| *back);
+        let mut moments: Vec<u64> = jobs.chain(self.units.iter().copied()).chain(of_groups).collect();
         moments.retain(|&t| t > now);
         moments.push(now);
         moments.sort_unstable();
@@ -144,9 +240,14 @@ impl Model {
             return Err(());
         }
         if let Some(i) = same {
+            self.counters.replaced += 1;
+            self.revoke(i, now);
             self.leave(i, now);
         }
+        self.counters.pushed += 1;
+        self.forget(now);
         self.jobs = left;
+        self.tidy();
         let id = match push.id {
             Some(id) => id.to_vec(),
             None => loop {
@@ -169,7 +270,16 @@ impl Model {
             every: push.every.map(|period| (period, push.due)),
             seq: self.next_seq,
             token: 0,
+            created: now,
+            claimed: None,
+            failed: None,
+            worker: Vec::new(),
+            error: Vec::new(),
+            group: push.group.to_vec(),
         });
+        if !self.ring.iter().any(|group| group == push.group) {
+            self.ring.push(push.group.to_vec());
+        }
         self.next_seq += 1;
         Ok(Some(id))
     }
@@ -182,32 +292,55 @@ impl Model {
         }
     }
 
-    pub fn claim(&mut self, now: u64, deadline: u64, count: u64) -> Vec<Got> {
+    /// The job is taken from whoever holds it.
+    fn revoke(&mut self, i: usize, now: u64) {
+        self.counters.revoked += u64::from(self.jobs[i].state(now) == State::Claimed);
+    }
+
+    fn count_late(&mut self, i: usize, now: u64) {
+        self.counters.late += u64::from(self.jobs[i].state(now) != State::Claimed);
+    }
+
+    pub fn claim(&mut self, now: u64, deadline: u64, count: u64, worker: &[u8]) -> Vec<Got> {
         let mut got = Vec::new();
         // An empty claim writes nothing, unless units are held too long.
         let too_long = |rate: Rate| round_up(now + rate.window, grid(rate));
         let held_too_long = self.settings.rate.is_some_and(|rate| self.units.iter().any(|&u| u > too_long(rate)));
         for _ in 0..self.claimable(now).min(count) {
-            let id = self.peek(now, State::Ready)[0].id.clone();
+            let Some(job) = self.next(now) else { break };
+            let (id, group) = (job.id.clone(), job.group.clone());
             let i = self.position(&id).unwrap();
             self.leave(i, now);
+            self.forget(now);
+            self.ring.retain(|other| *other != group);
+            self.ring.push(group.clone());
+            if let Some(rate) = self.settings.group_rate {
+                self.settle_group(&group, rate, now);
+                self.group_units.push((group, round_up(now + rate.window, grid(rate))));
+            }
             self.settle(now);
             if let Some(rate) = self.settings.rate {
                 self.units.push(round_up(now + rate.window, grid(rate)));
             }
-            self.last_token = match self.last_token {
-                0 => (now * 1000).max(1),
-                last => last + 1,
-            };
+            self.last_token = (now * 1000).max(self.last_token + 1);
             let job = &mut self.jobs[i];
             job.place = Where::Claimed;
             job.token = self.last_token;
             job.attempts += 1;
             job.time = deadline;
+            (job.claimed, job.worker) = (Some(now), worker.to_vec());
+            self.counters.claimed += 1;
             got.push(Got { id, payload: job.payload.clone(), token: job.token, attempt: job.attempts, deadline });
         }
-        if held_too_long {
+        let of_groups = self.settings.group_rate.map(|rate| (rate, round_up(now + rate.window, grid(rate))));
+        let late: Vec<_> = of_groups.map_or(Vec::new(), |(_, horizon)| {
+            self.group_units.iter().filter(|(_, back)| *back > horizon).map(|(name, _)| name.clone()).collect()
+        });
+        if held_too_long || !late.is_empty() {
             self.settle(now);
+        }
+        for group in late {
+            self.settle_group(&group, of_groups.unwrap().0, now);
         }
         got
     }
@@ -221,41 +354,70 @@ impl Model {
         let Some(i) = self.holder(id, token) else {
             return false;
         };
+        self.counters.acked += 1;
+        self.count_late(i, now);
         self.leave(i, now);
         let job = &mut self.jobs[i];
         let Some((period, anchor)) = job.every else {
             self.jobs.remove(i);
+            self.tidy();
             return true;
         };
-        let mut due = anchor + period;
-        while due <= now {
-            due += period;
-        }
+        self.counters.recurred += 1;
+        let due = next_occurrence(period, anchor, now);
         (job.every, job.attempts, job.token) = (Some((period, due)), 0, 0);
+        if self.settings.ordered {
+            job.seq = self.next_seq;
+            self.next_seq += 1;
+        }
         self.wait(i, now, due);
         true
     }
 
-    pub fn nack(&mut self, now: u64, id: &[u8], token: u64, nack: Nack) -> Option<Option<u64>> {
+    pub fn nack(&mut self, now: u64, id: &[u8], token: u64, nack: Nack, manner: Manner<'_>) -> Option<Option<u64>> {
         let i = self.holder(id, token)?;
+        self.counters.nacked += 1;
+        self.count_late(i, now);
         self.leave(i, now);
         let s = &self.settings;
         let job = &mut self.jobs[i];
         job.token = 0;
+        let doubled = s.backoff_base * 2u64.pow(job.attempts - 1);
+        if manner.is_free {
+            job.attempts -= 1;
+        } else {
+            job.failed = Some(now);
+        }
+        if !manner.error.is_empty() {
+            job.error = manner.error.to_vec();
+        }
         let due = match nack {
             Nack::At(due) => due,
-            Nack::Default => {
-                let doubled = s.backoff_base * 2u64.pow(job.attempts - 1);
-                now + doubled.min(s.backoff_max)
-            }
+            // How much more JITTER makes of it is checked by hand.
+            Nack::Default => now + doubled.min(s.backoff_max),
             Nack::Dead => now,
         };
-        if nack == Nack::Dead || job.spent() {
-            (job.place, job.time) = (Where::Dead, now);
-            return Some(None);
+        match job.every {
+            _ if nack == Nack::Dead => {}
+            _ if !job.spent() => {
+                self.wait(i, now, due);
+                return Some(Some(due));
+            }
+            None => {}
+            Some((period, anchor)) => {
+                let due = next_occurrence(period, anchor, now);
+                (job.every, job.attempts) = (Some((period, due)), 0);
+                self.counters.missed += 1;
+                if self.settings.ordered {
+                    self.jobs[i].seq = self.next_seq;
+                    self.next_seq += 1;
+                }
+                self.wait(i, now, due);
+                return Some(Some(due));
+            }
         }
-        self.wait(i, now, due);
-        Some(Some(due))
+        (job.place, job.time) = (Where::Dead, now);
+        Some(None)
     }
 
     pub fn extend(&mut self, now: u64, id: &[u8], token: u64, deadline: u64) -> bool {
@@ -271,8 +433,11 @@ impl Model {
         let Some(i) = self.position(id) else {
             return false;
         };
+        self.counters.cancelled += 1;
+        self.revoke(i, now);
         self.leave(i, now);
         self.jobs.remove(i);
+        self.tidy();
         true
     }
 
@@ -300,14 +465,71 @@ impl Model {
     pub fn redrive(&mut self, now: u64, count: u64) -> u64 {
         let dead = self.peek(now, State::Dead);
         let ids: Vec<_> = dead.into_iter().map(|j| j.id.clone()).collect();
-        let count = count.min(ids.len() as u64);
+        let alive = (self.jobs.len() - ids.len()) as u64;
+        let room = if self.settings.maxlen > 0 { self.settings.maxlen.saturating_sub(alive) } else { u64::MAX };
+        let count = count.min(ids.len() as u64).min(room);
         for id in ids.into_iter().take(count as usize) {
             let i = self.position(&id).unwrap();
+            self.counters.redriven += 1;
             self.leave(i, now);
             (self.jobs[i].attempts, self.jobs[i].token) = (0, 0);
             self.wait(i, now, now);
         }
         count
+    }
+
+    pub fn redrive_one(&mut self, now: u64, id: &[u8]) -> bool {
+        let Some(i) = self.position(id).filter(|&i| self.jobs[i].state(now) == State::Dead) else {
+            return false;
+        };
+        let alive = self.jobs.iter().filter(|j| j.state(now) != State::Dead).count() as u64;
+        if self.settings.maxlen > 0 && alive >= self.settings.maxlen {
+            return false;
+        }
+        self.counters.redriven += 1;
+        self.leave(i, now);
+        (self.jobs[i].attempts, self.jobs[i].token) = (0, 0);
+        self.wait(i, now, now);
+        true
+    }
+
+    pub fn clean(&mut self, now: u64, state: State, older: Option<u64>, count: u64) -> u64 {
+        let mut jobs: Vec<_> = self.jobs.iter().filter(|j| j.state(now) == state).cloned().collect();
+        jobs.sort_by_key(|j| (j.time, j.priority, j.seq));
+        if let Some(older) = older {
+            jobs.retain(|j| {
+                let last = [Some(j.created), j.claimed, j.failed].into_iter().flatten().max().unwrap();
+                let since = if state == State::Delayed { last } else { j.time };
+                since + older <= now
+            });
+        }
+        jobs.truncate(count as usize);
+        for job in &jobs {
+            let i = self.position(&job.id).unwrap();
+            self.leave(i, now);
+            self.jobs.remove(i);
+            self.counters.cleaned += 1;
+            self.tidy();
+        }
+        jobs.len() as u64
+    }
+
+    /// Dead letters beyond DEADLEN and DEADTTL go.
+    pub fn drop_dead(&mut self, now: u64) {
+        loop {
+            let Settings { deadlen, deadttl, .. } = self.settings;
+            let dead: Vec<_> = self.peek(now, State::Dead).into_iter().map(|j| (j.id.clone(), j.time)).collect();
+            let Some((id, died)) = dead.first() else { return };
+            let goes = deadlen > 0 && dead.len() as u64 > deadlen || deadttl > 0 && died + deadttl <= now;
+            if !goes {
+                return;
+            }
+            let i = self.position(id).unwrap();
+            self.leave(i, now);
+            self.jobs.remove(i);
+            self.counters.dropped += 1;
+            self.tidy();
+        }
     }
 
     pub fn configure(&mut self, now: u64, settings: Settings) -> bool {
@@ -322,6 +544,17 @@ impl Model {
             }
             Some(_) => {}
         }
+        match settings.group_rate {
+            None => self.group_units.clear(),
+            Some(rate) if old.group_rate != settings.group_rate => {
+                self.group_units.iter_mut().for_each(|(_, u)| *u = round_up(*u, grid(rate)));
+                for group in self.ring.clone() {
+                    self.settle_group(&group, rate, now);
+                }
+            }
+            Some(_) => {}
+        }
+        self.tidy();
         changed
     }
 }

@@ -1,9 +1,10 @@
 //! Random histories, with the clock moving on, standing still and stepping back: queue, replica and simple model have to
 //! agree after every step.
 
-use super::super::{Change, JobView, Nack, Push, Rate, Settings, State};
+use super::super::{Change, Counters, JobView, Manner, Nack, Push, Queue, Rate, Settings, State};
 use super::model::{Model, ModelJob};
-use super::{Pair, decoded, encoded, rebuilt};
+use super::{Pair, assert_sums, decoded, encoded, rebuilt};
+use crate::model::histories;
 use proptest::prelude::*;
 
 /// Few ids and small times, so that everything meets everything; large counts are drawn by `scale`.
@@ -16,10 +17,12 @@ enum Op {
         attempts: Option<u32>,
         every: Option<u64>,
         replace: bool,
+        group: u8,
     },
     Claim {
         lease: u64,
         count: u64,
+        worker: &'static str,
     },
     Ack {
         token: usize,
@@ -27,9 +30,13 @@ enum Op {
     Nack {
         token: usize,
         nack: Option<i64>,
+        is_free: bool,
+        error: &'static str,
     },
     Bury {
         token: usize,
+        is_free: bool,
+        error: &'static str,
     },
     Extend {
         token: usize,
@@ -46,28 +53,50 @@ enum Op {
     Redrive {
         count: u64,
     },
+    RedriveOne {
+        id: u8,
+    },
+    Clean {
+        state: State,
+        older: Option<u64>,
+        count: u64,
+    },
+    /// What every write does in the server.
+    DropDead,
     Configure(Settings),
     /// Primary and replica are saved and loaded, or rebuilt, or copied, and go on from there.
     Reload(u8),
+    /// What is to be found after a crash.
+    Save,
+    /// Both lose what happened since the last save.
+    Crash,
 }
 
 fn option<T: std::fmt::Debug + Clone>(some: impl Strategy<Value = T>) -> impl Strategy<Value = Option<T>> {
     prop_oneof![Just(()).prop_map(|()| None), some.prop_map(Some)]
 }
 
-fn settings() -> impl Strategy<Value = Settings> {
-    let rate = prop_oneof![(1u64..6, 1u64..60), (90u64..120, 1u64..500),];
-    let rate = option(rate.prop_map(|(limit, window)| Rate { limit, window }));
+fn settings(groups: Groups) -> impl Strategy<Value = Settings> {
+    let rate = || prop_oneof![(1u64..6, 1u64..60), (90u64..120, 1u64..500),];
+    let rate = || option(rate().prop_map(|(limit, window)| Rate { limit, window }));
+    let of_groups = match groups {
+        Groups::None => (Just(0).boxed(), Just(None).boxed(), Just(false).boxed()),
+        Groups::Some => {
+            (prop_oneof![2 => Just(0u64), 2 => 1u64..4].boxed(), rate().boxed(), prop::bool::weighted(0.3).boxed())
+        }
+    };
     (
         0u32..4,
         (0u64..20, 0u64..60),
         prop_oneof![3 => Just(0u64), 2 => 1u64..30],
         prop_oneof![3 => Just(0u64), 1 => 1u64..12],
         prop_oneof![2 => Just(0u64), 1 => 1u64..5],
-        rate,
+        rate(),
         prop::bool::weighted(0.1),
+        of_groups,
+        (prop_oneof![2 => Just(0u64), 1 => 1u64..4], prop_oneof![2 => Just(0u64), 1 => 1u64..60]),
     )
-        .prop_map(|(attempts, backoff, aging, maxlen, concurrency, rate, paused)| Settings {
+        .prop_map(|(attempts, backoff, aging, maxlen, concurrency, rate, paused, of_groups, dead)| Settings {
             attempts,
             backoff_base: backoff.0,
             backoff_max: backoff.1,
@@ -76,14 +105,32 @@ fn settings() -> impl Strategy<Value = Settings> {
             concurrency,
             rate,
             paused,
+            group_concurrency: of_groups.0,
+            group_rate: of_groups.1,
+            ordered: of_groups.2,
+            deadlen: dead.0,
+            deadttl: dead.1,
+            ..Settings::default()
         })
 }
 
-fn op() -> impl Strategy<Value = Op> {
+/// Whether a history knows groups.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Groups {
+    None,
+    Some,
+}
+
+fn op(groups: Groups) -> impl Strategy<Value = Op> {
+    let group = match groups {
+        Groups::None => Just(0).boxed(),
+        Groups::Some => (0u8..5).boxed(),
+    };
     let id = || 0u8..10;
     let delay = || prop_oneof![2 => Just(0i64), 3 => -10i64..50];
     let token = || 0usize..12;
     let lease = || 1u64..40;
+    let words = || prop_oneof![2 => Just(""), 1 => Just("one"), 1 => Just("another")];
     let push = (
         option(id()),
         delay(),
@@ -91,22 +138,32 @@ fn op() -> impl Strategy<Value = Op> {
         option(0u32..4),
         prop_oneof![3 => Just(None), 1 => (1u64..25).prop_map(Some)],
         prop::bool::weighted(0.3),
+        group,
     );
     prop_oneof![
-        8 => push.prop_map(|(id, delay, priority, attempts, every, replace)| Op::Push {
-            id, delay, priority, attempts, every, replace,
+        8 => push.prop_map(|(id, delay, priority, attempts, every, replace, group)| Op::Push {
+            id, delay, priority, attempts, every, replace, group,
         }),
-        8 => (lease(), 0u64..5).prop_map(|(lease, count)| Op::Claim { lease, count }),
+        8 => (lease(), 0u64..5, words()).prop_map(|(lease, count, worker)| Op::Claim { lease, count, worker }),
         4 => token().prop_map(|token| Op::Ack { token }),
-        4 => (token(), option(delay())).prop_map(|(token, nack)| Op::Nack { token, nack }),
-        1 => token().prop_map(|token| Op::Bury { token }),
+        4 => (token(), option(delay()), prop::bool::weighted(0.2), words())
+            .prop_map(|(token, nack, is_free, error)| Op::Nack { token, nack, is_free, error }),
+        1 => (token(), prop::bool::weighted(0.2), words())
+            .prop_map(|(token, is_free, error)| Op::Bury { token, is_free, error }),
         2 => (token(), lease()).prop_map(|(token, lease)| Op::Extend { token, lease }),
         2 => id().prop_map(|id| Op::Cancel { id }),
         2 => (id(), option(delay()), option(-3i32..3))
             .prop_map(|(id, delay, priority)| Op::Reschedule { id, delay, priority }),
         2 => (0u64..5).prop_map(|count| Op::Redrive { count }),
-        1 => settings().prop_map(Op::Configure),
+        1 => id().prop_map(|id| Op::RedriveOne { id }),
+        1 => (0usize..3, option(0u64..40), 0u64..4).prop_map(|(state, older, count)| Op::Clean {
+            state: [State::Ready, State::Delayed, State::Dead][state], older, count,
+        }),
+        2 => Just(Op::DropDead),
+        1 => settings(groups).prop_map(Op::Configure),
         1 => (0u8..3).prop_map(Op::Reload),
+        1 => Just(Op::Save),
+        1 => Just(Op::Crash),
     ]
 }
 
@@ -120,6 +177,7 @@ struct Run {
     model: Model,
     /// Every token seen, with its job's id, newest last.
     tokens: Vec<(String, u64)>,
+    saved: (Vec<u8>, Model),
 }
 
 fn at(now: u64, delay: i64) -> u64 {
@@ -129,7 +187,8 @@ fn at(now: u64, delay: i64) -> u64 {
 impl Run {
     /// Begins with empty queues of these settings.
     fn new(now: u64, settings: Settings) -> Run {
-        let mut run = Run { pair: Pair::new(), model: Model::default(), tokens: Vec::new() };
+        let saved = (encoded(&Queue::new()), Model::default());
+        let mut run = Run { pair: Pair::new(), model: Model::default(), tokens: Vec::new(), saved };
         run.step(now, &Op::Configure(settings));
         run
     }
@@ -142,7 +201,8 @@ impl Run {
             i.map_or(unknown, |i| self.tokens[i].clone())
         };
         match op {
-            Op::Push { id, delay, priority, attempts, every, replace } => {
+            Op::Push { id, delay, priority, attempts, every, replace, group } => {
+                let group = if *group == 0 { String::new() } else { format!("group {group}") };
                 let id = id.map(|id| id.to_string().into_bytes());
                 let push = Push {
                     payload: &now.to_le_bytes(),
@@ -152,15 +212,16 @@ impl Run {
                     attempts: *attempts,
                     every: *every,
                     replace: *replace,
+                    group: group.as_bytes(),
                 };
                 match model.push(now, &push) {
                     Ok(reply) => assert_eq!(pair.push(now, &push), reply),
                     Err(()) => assert!(pair.primary.push(now, &push).is_err()),
                 }
             }
-            Op::Claim { lease, count } => {
-                let got = pair.claim(now, now + lease, *count);
-                assert_eq!(got, model.claim(now, now + lease, *count));
+            Op::Claim { lease, count, worker } => {
+                let got = pair.claim_as(now, now + lease, *count, worker);
+                assert_eq!(got, model.claim(now, now + lease, *count, worker.as_bytes()));
                 for job in got {
                     let id = String::from_utf8(job.id).unwrap();
                     self.tokens.push((id, job.token));
@@ -171,16 +232,18 @@ impl Run {
                 let reply = model.ack(now, id.as_bytes(), token);
                 assert_eq!(pair.ack(now, &id, token), reply);
             }
-            Op::Nack { token, nack } => {
+            Op::Nack { token, nack, is_free, error } => {
                 let (id, token) = held(token);
                 let nack = nack.map_or(Nack::Default, |delay| Nack::At(at(now, delay)));
-                let reply = model.nack(now, id.as_bytes(), token, nack);
-                assert_eq!(pair.nack(now, &id, token, nack), reply);
+                let manner = Manner { is_free: *is_free, error: error.as_bytes() };
+                let reply = model.nack(now, id.as_bytes(), token, nack, manner);
+                assert_eq!(pair.nack_with(now, &id, token, nack, manner), reply);
             }
-            Op::Bury { token } => {
+            Op::Bury { token, is_free, error } => {
                 let (id, token) = held(token);
-                let reply = model.nack(now, id.as_bytes(), token, Nack::Dead);
-                assert_eq!(pair.nack(now, &id, token, Nack::Dead), reply);
+                let manner = Manner { is_free: *is_free, error: error.as_bytes() };
+                let reply = model.nack(now, id.as_bytes(), token, Nack::Dead, manner);
+                assert_eq!(pair.nack_with(now, &id, token, Nack::Dead, manner), reply);
             }
             Op::Extend { token, lease } => {
                 let (id, token) = held(token);
@@ -207,6 +270,22 @@ impl Run {
                 assert!(effect.is_none_or(|effect| pair.replica.apply(&effect)));
                 assert_eq!(reply, model.redrive(now, *count));
             }
+            Op::RedriveOne { id } => {
+                let id = id.to_string();
+                let effect = pair.primary.redrive_one(now, id.as_bytes());
+                assert!(effect.is_none_or(|effect| pair.replica.apply(&effect)));
+                assert_eq!(effect.is_some(), model.redrive_one(now, id.as_bytes()));
+            }
+            Op::Clean { state, older, count } => {
+                let replica = &mut pair.replica;
+                let reply = pair.primary.clean(now, *state, *older, *count, |effect| assert!(replica.apply(effect)));
+                assert_eq!(reply, model.clean(now, *state, *older, *count));
+            }
+            Op::DropDead => {
+                let replica = &mut pair.replica;
+                pair.primary.drop_dead(now, |effect| assert!(replica.apply(effect)));
+                model.drop_dead(now);
+            }
             Op::Configure(settings) => {
                 let reply = model.configure(now, *settings);
                 assert_eq!(pair.configure(now, |s| *s = *settings), reply);
@@ -219,6 +298,12 @@ impl Run {
                     _ => pair.primary.clone(),
                 };
                 pair.primary = primary;
+            }
+            Op::Save => self.saved = (encoded(&pair.primary), model.clone()),
+            Op::Crash => {
+                pair.primary = decoded(&self.saved.0);
+                pair.replica = decoded(&self.saved.0);
+                *model = self.saved.1.clone();
             }
         }
     }
@@ -238,15 +323,22 @@ impl Run {
             let jobs: Vec<_> = queue.peek(now, state).collect();
             assert_eq!(jobs.len(), expected.len(), "{state:?}");
             assert_eq!(count, expected.len() as u64, "{state:?}");
-            for (job, expected) in jobs.into_iter().zip(expected) {
+            for (i, (job, expected)) in jobs.iter().zip(expected).enumerate() {
+                let rest = queue.peek_after(now, state, job.id).expect("it is in this state");
+                assert!(rest.eq(jobs[i + 1..].iter().copied()), "the page behind a job is the rest of the list");
+                let job = *job;
                 same(job, expected, now);
                 assert_eq!(queue.get(now, job.id), Some(job));
             }
         }
         let oldest = model.peek(now, State::Ready).iter().map(|j| j.time).min();
         assert_eq!(stats.oldest_ready, oldest);
-        assert_eq!(stats.totals.expired_leases, model.expired(now));
+        assert_eq!(stats.totals, Counters { expired_leases: model.expired(now), ..model.counters });
+        assert_sums(&stats);
         assert_eq!(queue.claimable(now), model.claimable(now));
+        let groups: Vec<_> = queue.groups(now, None).map(|g| (g.name, [g.ready, g.delayed, g.claimed])).collect();
+        assert_eq!(groups, model.groups(now));
+        assert_eq!(queue.group_count(), groups.len());
         assert_eq!(queue.next_wake(now), model.next_wake(now));
     }
 }
@@ -259,19 +351,40 @@ fn same(job: JobView<'_>, expected: &ModelJob, now: u64) {
     assert_eq!(job.priority, expected.priority);
     assert_eq!(job.attempts, expected.attempts);
     assert_eq!(job.max_attempts, expected.max);
+    assert_eq!(job.created, Some(expected.created));
+    assert_eq!(job.claimed, expected.claimed);
+    assert_eq!(job.failed, expected.failed(now));
+    assert_eq!(job.worker, expected.worker);
+    assert_eq!(job.error, expected.error);
+    assert_eq!(job.group, expected.group);
 }
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 3000,
+        cases: histories(600),
         failure_persistence: None,
         ..ProptestConfig::default()
     })]
 
     #[test]
     fn queue_replica_and_model_agree_on_any_history(
-        first in settings(),
-        history in prop::collection::vec((tick(), op()), 1..80),
+        first in settings(Groups::None),
+        history in prop::collection::vec((tick(), op(Groups::None)), 1..80),
+    ) {
+        let mut now = 1000;
+        let mut run = Run::new(now, first);
+        for (tick, op) in history {
+            now = at(now, tick);
+            run.step(now, &op);
+            run.compare(now);
+            prop_assert!(!run.pair.primary.knows_groups() && !run.pair.replica.knows_groups());
+        }
+    }
+
+    #[test]
+    fn groups_take_turns_as_the_model_says_on_any_history(
+        first in settings(Groups::Some),
+        history in prop::collection::vec((tick(), op(Groups::Some)), 1..80),
     ) {
         let mut now = 1000;
         let mut run = Run::new(now, first);
@@ -284,8 +397,8 @@ proptest! {
 
     #[test]
     fn a_wake_comes_neither_early_nor_late(
-        first in settings(),
-        history in prop::collection::vec((tick(), op()), 1..40),
+        first in settings(Groups::Some),
+        history in prop::collection::vec((tick(), op(Groups::Some)), 1..40),
     ) {
         let mut now = 1000;
         let mut run = Run::new(now, first);

@@ -1,7 +1,12 @@
 //! Many jobs: what small histories do not reach.
 
-use super::super::{Push, Queue, State};
+use super::super::manage::MOST_TOUCHED;
+use super::super::slab::CHUNK;
+use super::super::{Change, Effect, Push, Queue, Settings, State};
 use super::{Pair, decoded, encoded};
+use crate::server::counting;
+use rand::rngs::SmallRng;
+use rand::{SeedableRng, seq::SliceRandom};
 
 fn many(n: u64, due: impl Fn(u64) -> u64) -> Queue {
     let mut queue = Queue::new();
@@ -20,31 +25,54 @@ fn thousands_due_at_one_instant_are_served_in_order_from_the_first_claim() {
     let expected: Vec<_> = queue.peek(100, State::Ready).map(|job| (job.priority, job.id.to_vec())).collect();
     assert!(expected.is_sorted_by_key(|(priority, _)| *priority));
     for (_, id) in expected {
-        assert_eq!(queue.claim(100, 200, 1).jobs[0].id, id);
+        assert_eq!(queue.claim(100_000, 200, 1, b"").jobs[0].id, id);
     }
     queue.check();
 }
 
+/// Bytes allocated for a queue that `make` makes. Nothing else is allocated meanwhile that is still there afterwards.
+fn bytes_of(make: impl FnOnce() -> Queue) -> (Queue, usize) {
+    let before = counting::held();
+    let queue = make();
+    let bytes = usize::try_from(counting::held() - before).expect("a queue takes memory");
+    (queue, bytes)
+}
+
 #[test]
-fn a_queue_that_drains_gives_its_memory_back() {
-    let empty = Queue::new().memory_usage();
-    let mut queue = many(20_000, |i| 1 + i);
-    let full = queue.memory_usage();
-    assert!(full / 20_000 < 10 + 6 + 150, "{} bytes a job", full / 20_000);
-    let mut halfway = 0;
-    for i in 0..20_000u64 {
-        let claims = queue.claim(50_000, 60_000, 1);
-        let (id, token) = (claims.jobs[0].id.to_vec(), claims.jobs[0].token);
-        assert!(queue.ack(50_000, &id, token).is_some());
-        if i == 15_000 {
-            queue.check();
-            halfway = queue.memory_usage();
+fn memory_follows_the_jobs_in_whatever_order_they_go() {
+    const JOBS: u64 = 30_000;
+    let in_order = (0..JOBS).collect::<Vec<_>>();
+    let mut at_random = in_order.clone();
+    at_random.shuffle(&mut SmallRng::seed_from_u64(7));
+    let every_hundredth_stays =
+        in_order.iter().copied().filter(|i| i % 100 > 0).chain((0..JOBS).step_by(100)).collect();
+    for order in [in_order.clone(), in_order.into_iter().rev().collect(), at_random, every_hundredth_stays] {
+        let ids: Vec<_> = (0..JOBS).map(|i| format!("1-{i}")).collect();
+        let before = counting::held();
+        let mut queue = many(JOBS, |i| 1 + i % 50);
+        for (gone, i) in order.into_iter().enumerate() {
+            assert!(queue.cancel(100, ids[i as usize].as_bytes()).is_some());
+            let left = JOBS as usize - gone - 1;
+            if [20_000, 3000, 300, 30, 3, 0].contains(&left) {
+                let held = usize::try_from(counting::held() - before).unwrap();
+                let (_same, needed) = bytes_of(|| decoded(&encoded(&queue)));
+                assert!(held <= 2 * needed + 200 * CHUNK, "{held} bytes for {left} jobs, which need {needed}");
+                assert!(queue.memory_usage() <= held + 12 * left + size_of::<Queue>(), "counted as it is");
+            }
         }
+        queue.check();
     }
-    assert!(halfway < full);
-    queue.check();
-    assert!(queue.is_empty());
-    assert!(queue.memory_usage() < empty + 100);
+}
+
+/// 96 bytes for the slot, 4 for the index, and the id and the payload.
+#[test]
+fn a_job_takes_a_hundred_bytes_and_its_body() {
+    const JOBS: usize = 20_000;
+    let (queue, bytes) = bytes_of(|| many(JOBS as u64, |i| i));
+    let bodies: usize = queue.peek(0, State::Ready).chain(queue.peek(0, State::Delayed)).map(|j| j.id.len() + 10).sum();
+    let each = (bytes - bodies) as f64 / JOBS as f64;
+    assert!(each < 101.0, "{each} bytes a job");
+    assert!(queue.memory_usage() >= bytes && queue.memory_usage() < bytes + JOBS * 13, "counted as it is");
 }
 
 #[test]
@@ -52,7 +80,7 @@ fn slots_are_used_again() {
     let mut queue = many(3000, |_| 1);
     let before = queue.memory_usage();
     for round in 0..10_000u64 {
-        let claims = queue.claim(round + 1, round + 1000, 1);
+        let claims = queue.claim((round + 1) * 1000, round + 1000, 1, b"");
         let (id, token) = (claims.jobs[0].id.to_vec(), claims.jobs[0].token);
         assert!(queue.ack(round + 1, &id, token).is_some());
         let push = Push { payload: b"0123456789", due: round, ..Push::default() };
@@ -91,4 +119,18 @@ fn effects_alone_make_a_large_replica_whatever_its_own_clock() {
         pair.replica.peek(0, State::Ready).count();
     }
     pair.check();
+}
+
+/// An effect comes from a server that allowed the change: it is never refused.
+#[test]
+fn aging_of_a_long_queue_is_refused_where_it_is_set_and_only_there() {
+    let mut queue = many(MOST_TOUCHED as u64, |_| 1);
+    let aged = |aging| Settings { aging, ..Settings::default() };
+    assert!(!queue.is_too_long_for(&aged(5)));
+    assert!(queue.push(1, &Push::default()).is_ok());
+    assert!(queue.is_too_long_for(&aged(5)));
+    assert!(!queue.is_too_long_for(&Settings { concurrency: 7, ..Settings::default() }));
+    assert!(queue.apply(&Effect { at: 1, change: Change::Configure(aged(5)) }));
+    assert!(!queue.is_too_long_for(&aged(5)), "that is how it is");
+    queue.check();
 }

@@ -1,4 +1,4 @@
-//! SLIDING and FIXED against references written straight from their definitions.
+//! SLIDING against a reference written straight from its definition.
 
 use super::*;
 use proptest::prelude::*;
@@ -16,29 +16,31 @@ impl Ledger for Entries {
         Ok(self.0.last().copied())
     }
 
-    fn all_from(&mut self, at: Millis) -> Result<Vec<Entry>, Foreign> {
-        Ok(self.0.iter().filter(|entry| entry.at >= at).copied().collect())
+    fn some_from(&mut self, at: Millis, most: usize) -> Result<Vec<Entry>, Foreign> {
+        Ok(self.0.iter().filter(|entry| entry.at >= at).take(most).copied().collect())
     }
 }
 
 impl Entries {
-    fn apply(&mut self, change: &Change) {
-        let at = time::ceil_score(change.score).unwrap();
-        if let Some(from) = change.replaces_from {
-            self.0.retain(|entry| time::to_score(entry.at) < from);
+    fn apply(&mut self, change: Change) {
+        if change.replaces {
+            self.0.retain(|entry| entry.at < change.at);
         }
-        assert!(self.0.last().is_none_or(|last| last.at < at), "entries stay in order");
-        self.0.push(Entry { at, run: Run::parse(change.member.as_bytes()).unwrap() });
+        assert!(self.0.last().is_none_or(|last| last.at < change.at), "entries stay in order");
+        let Change { at, run, .. } = if self.0.is_empty() { change.alone() } else { change };
+        self.0.push(Entry { at, run: Run::parse(run.member().as_bytes()).unwrap() });
     }
 
     fn check(&mut self, policy: Policy, now: Millis, cost: u64) -> Verdict {
+        self.call(policy, now, cost, false)
+    }
+
+    fn call(&mut self, policy: Policy, now: Millis, cost: u64, force: bool) -> Verdict {
         let assessed = assess(policy, now, cost, self).unwrap();
-        let (verdict, change) = match assessed.verdict().allowed {
-            true => assessed.charge(),
-            false => (assessed.verdict(), assessed.settlement()),
-        };
+        let taken = force || assessed.peek().allowed;
+        let (verdict, change) = if taken { assessed.charge() } else { assessed.refuse() };
         if let Some(change) = change {
-            self.apply(&change);
+            self.apply(change);
         }
         verdict
     }
@@ -48,10 +50,13 @@ impl Entries {
         // As a sorted set does it: by member.
         let mut members: Vec<_> = self.0.iter().map(|entry| (entry.run.member(), entry.at)).collect();
         members.retain(|(member, _)| !gone.contains(member) && put.iter().all(|(_, new)| new != member));
-        members.extend(put.iter().map(|&(score, member)| (member, time::ceil_score(score).unwrap())));
+        members.extend(put.iter().map(|&(at, member)| (member, at)));
         self.0 =
             members.iter().map(|&(member, at)| Entry { at, run: Run::parse(member.as_bytes()).unwrap() }).collect();
         self.0.sort_by_key(|entry| entry.at);
+        if let [only] = &mut self.0[..] {
+            only.run.start = 0;
+        }
         back
     }
 
@@ -60,6 +65,7 @@ impl Entries {
             assert!(pair[0].at < pair[1].at);
             assert_eq!(pair[0].run.end(), pair[1].run.start);
         }
+        assert!(are_entries(self.0.iter().copied().map(Ok)));
     }
 }
 
@@ -69,14 +75,8 @@ struct Reference(Vec<(Millis, u64)>);
 
 impl Reference {
     fn comes_back(policy: Policy, now: Millis) -> Millis {
-        match policy.algorithm {
-            Algorithm::Sliding { grid } => {
-                let exact = now + policy.window;
-                if exact.is_multiple_of(grid) { exact } else { exact - exact % grid + grid }
-            }
-            Algorithm::Fixed => now - now % policy.window + policy.window,
-            Algorithm::Leaky => unreachable!(),
-        }
+        let exact = now + policy.window;
+        if exact.is_multiple_of(policy.grid) { exact } else { exact - exact % policy.grid + policy.grid }
     }
 
     fn in_use(&self, now: Millis) -> u64 {
@@ -94,7 +94,7 @@ impl Reference {
         units - left
     }
 
-    fn check(&mut self, policy: Policy, now: Millis, cost: u64) -> Verdict {
+    fn call(&mut self, policy: Policy, now: Millis, cost: u64, force: bool) -> Verdict {
         let until = Reference::comes_back(policy, now);
         for (at, _) in &mut self.0 {
             *at = (*at).min(until);
@@ -110,7 +110,7 @@ impl Reference {
             RetryAfter::Wait(moments.into_iter().find(|at| fits(*at)).unwrap() - now)
         };
         let allowed = retry_after == RetryAfter::Now;
-        let charged = allowed && cost > 0;
+        let charged = (allowed || force) && cost > 0;
         if charged {
             self.0.push((until, cost));
         }
@@ -128,11 +128,7 @@ impl Reference {
 const START: Millis = 1_767_225_600_000;
 
 fn sliding(limit: u64, window: Millis, grid: Millis) -> Policy {
-    Policy { limit, window, algorithm: Algorithm::Sliding { grid } }
-}
-
-fn fixed(limit: u64, window: Millis) -> Policy {
-    Policy { limit, window, algorithm: Algorithm::Fixed }
+    Policy { limit, window, grid }
 }
 
 #[test]
@@ -211,16 +207,6 @@ fn a_clock_that_steps_back_forgets_nothing_and_holds_nothing_longer_than_the_win
 }
 
 #[test]
-fn fixed_windows_end_at_multiples_of_the_window_since_the_epoch() {
-    let (mut entries, policy) = (Entries::default(), fixed(2, 60_000));
-    let verdict = entries.check(policy, START + 59_998, 2);
-    assert_eq!((verdict.charged_until, verdict.reset_after), (START + 60_000, 2));
-    assert_eq!(entries.check(policy, START + 59_999, 1).retry_after, RetryAfter::Wait(1));
-    assert!(entries.check(policy, START + 60_000, 2).allowed);
-    assert_eq!(entries.0.last().unwrap().at, START + 120_000);
-}
-
-#[test]
 fn unit_numbers_wrap_around_without_a_trace() {
     let policy = sliding(MAX_UNITS, 1000, 1);
     let mut entries = Entries(vec![Entry { at: START + 500, run: Run { start: u64::MAX - 1, units: 2 } }]);
@@ -238,8 +224,36 @@ fn the_largest_numbers_overflow_nowhere() {
     assert!(!entries.check(policy, START, MAX_UNITS).allowed);
     let grid = time::MAX - START;
     assert_eq!(entries.check(sliding(MAX_UNITS, grid, grid), START, 1).retry_after, RetryAfter::Wait(grid));
-    let mut entries = Entries::default();
-    assert_eq!(entries.check(fixed(1, time::MAX - START), START, 1).charged_until, time::MAX - START);
+    let forced = entries.call(policy, START, MAX_UNITS, true);
+    assert_eq!((forced.allowed, forced.remaining, forced.charged_until), (false, 0, time::MAX));
+}
+
+#[test]
+fn a_debt_is_paid_before_anything_is_free() {
+    let (mut entries, policy) = (Entries::default(), sliding(5, 1000, 1));
+    entries.check(policy, START, 4);
+    let forced = entries.call(policy, START + 100, 9, true);
+    assert_eq!((forced.allowed, forced.retry_after), (false, RetryAfter::Never), "as without FORCE");
+    assert_eq!((forced.remaining, forced.charged_until), (0, START + 1100));
+    let forced = entries.call(policy, START + 200, 2, true);
+    assert_eq!(
+        (forced.allowed, forced.retry_after, forced.charged_until),
+        (false, RetryAfter::Wait(900), START + 1200)
+    );
+    assert_eq!(entries.check(policy, START + 1000, 1).retry_after, RetryAfter::Wait(100));
+    assert_eq!(entries.check(policy, START + 1100, 1).remaining, 2);
+}
+
+/// It says how long the units are held as things are, not as a call that takes would settle them.
+#[test]
+fn peek_names_a_wait_that_comes_true_after_the_window_shrank() {
+    let (mut entries, long, short) = (Entries::default(), sliding(3, 60_000, 1), sliding(3, 5000, 1));
+    entries.check(long, START, 3);
+    let peeked = assess(short, START, 1, &mut entries).unwrap().peek();
+    assert_eq!((peeked.retry_after, peeked.reset_after), (RetryAfter::Wait(60_000), 60_000));
+    assert!(!assess(short, START + 5000, 1, &mut entries).unwrap().peek().allowed);
+    assert!(!entries.clone().check(short, START + 59_999, 1).allowed);
+    assert!(entries.check(short, START + 60_000, 1).allowed);
 }
 
 #[test]
@@ -279,11 +293,8 @@ fn calls(costs: impl Strategy<Value = u64>) -> impl Strategy<Value = Vec<Call>> 
 }
 
 fn policies() -> impl Strategy<Value = Vec<Policy>> {
-    let policy = (1_u64..40, 1_u64..800, 0_u64..3).prop_map(|(limit, window, kind)| match kind {
-        0 => sliding(limit, window, 1),
-        1 => sliding(limit, window, window.div_ceil(7)),
-        _ => fixed(limit, window),
-    });
+    let policy = (1_u64..40, 1_u64..800, any::<bool>())
+        .prop_map(|(limit, window, coarse)| sliding(limit, window, if coarse { window.div_ceil(7) } else { 1 }));
     prop::collection::vec(policy, 1..4)
 }
 
@@ -293,17 +304,18 @@ proptest! {
     /// Every field of every reply, with costs, with limits and windows that change on the live key, and with a clock
     /// that stands still and steps back.
     #[test]
-    fn every_reply_equals_the_references(policies in policies(), calls in calls(0_u64..12)) {
+    fn every_reply_equals_the_reference(policies in policies(), calls in calls(0_u64..12), forced in prop::collection::vec(0_u8..10, 200)) {
         let (mut entries, mut reference, mut now) = (Entries::default(), Reference::default(), START);
-        for (step, cost, which) in calls {
+        for ((step, cost, which), force) in calls.into_iter().zip(forced) {
             now = now.checked_add_signed(step).unwrap();
             let policy = *which.get(&policies);
             let before = entries.clone();
-            prop_assert_eq!(entries.check(policy, now, cost), reference.check(policy, now, cost));
+            let verdict = entries.call(policy, now, cost, force == 0);
+            prop_assert_eq!(verdict, reference.call(policy, now, cost, force == 0));
             entries.assert_contiguous();
             // Asking again changes nothing but what the charge itself did: a denied call settles at most once.
             let again = assess(policy, now, u64::MAX, &mut entries).unwrap();
-            prop_assert_eq!(again.settlement(), None, "{:?} -> {:?}", before, entries);
+            prop_assert_eq!(again.refuse().1, None, "{:?} -> {:?}", before, entries);
         }
     }
 
@@ -320,7 +332,7 @@ proptest! {
             now = now.checked_add_signed(step).unwrap();
             let policy = *which.get(&policies);
             let verdict = entries.check(policy, now, cost);
-            prop_assert_eq!(verdict, reference.check(policy, now, cost));
+            prop_assert_eq!(verdict, reference.call(policy, now, cost, false));
             charged.push(verdict.charged_until);
             let until = *of.get(&charged);
             prop_assert_eq!(entries.refund(now, units, until), reference.refund(now, units, until));
@@ -395,7 +407,7 @@ proptest! {
         limit in prop_oneof![1_u64..5, 1..=MAX_UNITS],
         window in prop_oneof![1_u64..5, 1..=time::MAX - 1_767_225_600_005],
         cost in prop_oneof![0_u64..5, 0..=MAX_UNITS],
-        (algorithm, grid) in (0..2_u8, prop_oneof![1_u64..5, 1_u64..1_000_000_000]),
+        grid in prop_oneof![1_u64..5, 1_u64..1_000_000_000],
     ) {
         let now = 1_767_225_600_000;
         let entry = |[at, start, units]: [u64; 3]| {
@@ -403,18 +415,30 @@ proptest! {
             Some(Entry { at: at.min(time::MAX), run: run.ok()? })
         };
         let mut entries = Entries(entries.into_iter().filter_map(entry).collect());
-        let algorithm = if algorithm == 0 { Algorithm::Fixed } else { Algorithm::Sliding { grid: grid.min(window) } };
-        let policy = Policy { limit, window, algorithm };
+        let policy = Policy { limit, window, grid: grid.min(window) };
         if let Ok(assessed) = assess(policy, now, cost, &mut entries) {
-            let verdict = assessed.verdict();
-            prop_assert!(verdict.remaining <= limit);
-            if verdict.allowed {
-                let (_, change) = assessed.charge();
-                prop_assert!(change.is_none_or(|change| time::ceil_score(change.score).is_some()));
-            }
-            assessed.settlement();
+            prop_assert!(assessed.peek().remaining <= limit);
+            assessed.refuse();
+            let (_, change) = assessed.charge();
+            prop_assert!(change.is_none_or(|change| change.at <= time::MAX && change.run.units <= MAX_UNITS));
             assessed.live_entries();
         }
+        let _ = held(now, &mut entries);
         let _ = refund(now, cost.max(1), now + window, &mut entries);
     }
+}
+
+/// A refund numbers again what comes back later: no more of that than a call may take.
+#[test]
+fn a_refund_renumbers_ten_thousand_entries_and_no_more() {
+    let later = |count: u64| {
+        let entry = |n: u64| Entry { at: 1000 + n, run: Run { start: n, units: 1 } };
+        Entries((0..=count).map(entry).collect())
+    };
+    let most = MOST_RENUMBERED as u64;
+    let (back, rewrite) = refund(0, 1, 1000, &mut later(most)).unwrap();
+    assert_eq!((back, rewrite.put.len()), (1, MOST_RENUMBERED));
+    assert_eq!(refund(0, 1, 1000, &mut later(most + 1)), Err(Unable::TooManyLater));
+    assert_eq!(refund(0, 1, 1001, &mut later(most + 1)).map(|(back, _)| back), Ok(1), "a later one");
+    assert_eq!(refund(0, 1, 999, &mut later(most + 1)).map(|(back, _)| back), Ok(0), "nothing is held there");
 }

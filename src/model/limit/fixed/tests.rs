@@ -1,0 +1,161 @@
+//! FIXED against units that are followed one by one, every count going through its text and back.
+
+use super::*;
+use proptest::prelude::*;
+
+const START: Millis = 1_767_225_600_000;
+
+#[derive(Clone, Debug, Default)]
+struct Key(Option<Text>);
+
+impl Key {
+    fn count(&self) -> Option<Count> {
+        self.0.map(|text| Count::parse(text.as_bytes()).expect("a count of ours"))
+    }
+
+    fn call(&mut self, (limit, window): (u64, Millis), now: Millis, cost: u64, force: bool) -> Verdict {
+        let assessed = assess(limit, window, now, cost, self.count());
+        let taken = force || assessed.peek().allowed;
+        let (verdict, count) = if taken { assessed.charge() } else { assessed.refuse() };
+        self.0 = count.map(Count::text).or(self.0);
+        verdict
+    }
+
+    fn refund(&mut self, now: Millis, units: u64, until: Millis) -> u64 {
+        let Some(count) = self.count() else { return 0 };
+        let (back, left) = count.refund(now, units, until);
+        self.0 = left.map(Count::text);
+        back
+    }
+}
+
+/// When each unit comes back.
+#[derive(Default)]
+struct Units(Vec<Millis>);
+
+impl Units {
+    fn call(&mut self, (limit, window): (u64, Millis), now: Millis, cost: u64, force: bool) -> Verdict {
+        let end = (now / window + 1) * window;
+        let live = |units: &[Millis]| units.iter().filter(|&&back| back > now).copied().collect::<Vec<_>>();
+        let used = live(&self.0).len() as u64;
+        let fits = cost == 0 || used + cost <= limit;
+        let taken = (fits || force) && cost > 0;
+        let latest = live(&self.0).iter().max().map(|back| end.min(*back));
+        // Nothing is held longer than to the end of the window; and what a call takes joins what was there. What is back stays
+        // on the books until then: a clock that steps back finds it.
+        if taken {
+            self.0.retain(|&back| back > now);
+        }
+        self.0.iter_mut().filter(|back| **back > now).for_each(|back| *back = if taken { end } else { end.min(*back) });
+        let retry_after = match latest {
+            _ if fits => RetryAfter::Now,
+            _ if cost > limit => RetryAfter::Never,
+            _ => RetryAfter::Wait(latest.unwrap_or(now) - now),
+        };
+        if taken {
+            self.0.extend((0..cost).map(|_| end));
+        }
+        Verdict {
+            allowed: fits,
+            limit,
+            remaining: limit.saturating_sub(live(&self.0).len() as u64),
+            retry_after,
+            reset_after: live(&self.0).iter().max().map_or(0, |back| back - now),
+            charged_until: if taken { end } else { 0 },
+        }
+    }
+
+    fn refund(&mut self, now: Millis, units: u64, until: Millis) -> u64 {
+        let before = self.0.len();
+        let mut left = units;
+        self.0.retain(|&back| {
+            let goes = back == until && until > now && left > 0;
+            left -= u64::from(goes);
+            !goes
+        });
+        (before - self.0.len()) as u64
+    }
+}
+
+#[test]
+fn only_what_is_written_is_taken_for_a_count() {
+    assert_eq!(Count::parse(b"fixed:1767225660000:5"), Ok(Count { end: 1_767_225_660_000, units: 5 }));
+    for bad in [
+        "",
+        "5",
+        "fixed",
+        "fixed:",
+        "fixed:5",
+        "fixed:5:",
+        "fixed::5",
+        "fixed:5:0",
+        "fixed:05:1",
+        "fixed:5:+1",
+        "fixed:5:1:1",
+        "fixed:5:9007199254740992",
+        "fixed:9007199254740992:1",
+        "Fixed:5:1",
+        " fixed:5:1",
+        "fixed:5:1 ",
+        "leaky:5:1",
+    ] {
+        assert_eq!(Count::parse(bad.as_bytes()), Err(Foreign), "{bad}");
+    }
+}
+
+#[test]
+fn the_largest_numbers_overflow_nowhere() {
+    let mut key = Key::default();
+    let policy = (MAX_UNITS, time::MAX - START);
+    let verdict = key.call(policy, START, MAX_UNITS, false);
+    assert_eq!((verdict.allowed, verdict.remaining), (true, 0));
+    let verdict = key.call(policy, START, MAX_UNITS, true);
+    assert_eq!((verdict.allowed, verdict.remaining), (false, 0));
+    assert_eq!(key.count().map(|count| count.units), Some(MAX_UNITS));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    /// Every field of every reply, with policies that change, units forced and given back, and a clock that steps both ways.
+    #[test]
+    fn every_reply_is_that_of_units_followed_one_by_one(
+        policies in prop::collection::vec((1_u64..20, prop_oneof![1_u64..50, 100_u64..2000]), 1..4),
+        calls in prop::collection::vec(
+            (prop_oneof![4 => Just(0), 8 => 0_i64..100, 1 => 0_i64..5000, 1 => -3000_i64..0], 0_u64..9,
+             any::<prop::sample::Index>(), 0_u8..12),
+            1..120,
+        ),
+    ) {
+        let (mut key, mut units, mut now, mut charged) = (Key::default(), Units::default(), START, START);
+        for (step, cost, which, kind) in calls {
+            now = now.checked_add_signed(step).unwrap();
+            if kind < 2 {
+                prop_assert_eq!(key.refund(now, cost, charged), units.refund(now, cost, charged));
+                continue;
+            }
+            let verdict = key.call(*which.get(&policies), now, cost, kind == 2);
+            prop_assert_eq!(verdict, units.call(*which.get(&policies), now, cost, kind == 2));
+            charged = verdict.charged_until.max(charged);
+        }
+    }
+
+    /// A wait that a reply names is right: of the call that settles, and of one that only asks.
+    #[test]
+    fn whoever_waits_gets_in(
+        limit in 1_u64..10, windows in (1_u64..2000, 1_u64..2000), used in 1_u64..10, cost in 1_u64..10, later in 0_u64..3000,
+    ) {
+        let mut key = Key::default();
+        key.call((limit, windows.0), START, used.min(limit), false);
+        let (policy, now) = ((limit, windows.1), START + later);
+        let peeked = assess(limit, windows.1, now, cost, key.count()).peek();
+        if let RetryAfter::Wait(wait) = peeked.retry_after {
+            prop_assert!(!key.clone().call(policy, now + wait - 1, cost, false).allowed);
+            prop_assert!(key.clone().call(policy, now + wait, cost, false).allowed);
+        }
+        if let RetryAfter::Wait(wait) = key.call(policy, now, cost, false).retry_after {
+            prop_assert!(!key.clone().call(policy, now + wait - 1, cost, false).allowed);
+            prop_assert!(key.call(policy, now + wait, cost, false).allowed);
+        }
+    }
+}

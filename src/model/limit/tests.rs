@@ -1,0 +1,77 @@
+//! What holds for every string.
+
+use super::*;
+use crate::model::{any_text, fuzzing};
+use proptest::prelude::*;
+
+const TTL: Option<Millis> = Some(1_767_225_600_000);
+
+#[test]
+fn other_peoples_strings_are_no_limits() {
+    for text in [
+        "",
+        "x",
+        "5",
+        "1767225600",
+        "1767225600000",
+        "fixed",
+        "leaky",
+        "fixed: yes",
+        "leaky:no",
+        "{\"used\":5}",
+        "1767225600.123",
+        "null",
+    ] {
+        for ttl in [None, TTL] {
+            assert_eq!(Stored::parse(text.as_bytes(), || ttl), Err(Foreign), "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_string_of_one_algorithm_is_none_of_another() {
+    let policy = |algorithm| Policy { limit: 5, window: 1000, algorithm };
+    let read = |text: &str| Some(Stored::parse(text.as_bytes(), || TTL).expect("a limit"));
+    let (fixed, leaky, cell) =
+        (read("fixed:1767225600000:1"), read("leaky:1767225600000:5/1000"), read("1767225600000000000"));
+    for (algorithm, stored, is_one) in [
+        (Algorithm::Fixed, fixed, true),
+        (Algorithm::Fixed, leaky, false),
+        (Algorithm::Fixed, cell, false),
+        (Algorithm::Leaky, fixed, false),
+        (Algorithm::Leaky, leaky, true),
+        (Algorithm::Leaky, cell, false),
+        (Algorithm::Sliding { grid: 1 }, fixed, false),
+        (Algorithm::Sliding { grid: 1 }, leaky, false),
+        (Algorithm::Sliding { grid: 1 }, cell, false),
+    ] {
+        assert_eq!(Assessed::of_string(policy(algorithm), 0, 1, stored).is_ok(), is_one, "{algorithm:?} {stored:?}");
+    }
+}
+
+#[test]
+fn the_ttl_of_a_busy_leaky_limit_moves_seldom() {
+    let mut ttl = None;
+    let mut moves = 0;
+    for at in 0..60_000 {
+        let text = format!("leaky:{}:100/60000", 1_767_225_600_000_u64 + at);
+        let after = Stored::parse(text.as_bytes(), || None).unwrap().expires_at(ttl);
+        moves += i32::from(ttl != Some(after));
+        ttl = Some(after);
+    }
+    assert!((8..=9).contains(&moves), "{moves}");
+}
+
+proptest! {
+    #![proptest_config(fuzzing())]
+
+    #[test]
+    fn what_is_read_is_what_would_be_written(tag in prop_oneof![Just("fixed:"), Just("leaky:"), Just("")], text in any_text()) {
+        let text = [tag.as_bytes(), &text].concat();
+        if let Ok(stored) = Stored::parse(&text, || TTL) {
+            let written = stored.text();
+            prop_assert_eq!(written.as_bytes(), &text[..]);
+            stored.held(1_767_225_600_000);
+        }
+    }
+}

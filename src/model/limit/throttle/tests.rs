@@ -1,0 +1,137 @@
+//! THROTTLE against redis-cell's own cases. The module's tests compare it with redis-cell itself, where that is at hand.
+
+use super::*;
+use proptest::prelude::*;
+
+const NOW: Nanos = 1_767_225_600_123_456_789;
+
+/// A call that leaves the key as it should.
+fn call(key: &mut Option<Arrival>, policy: Policy, now: Nanos, quantity: i64) -> Verdict {
+    let (verdict, outcome) = throttle(policy, now, quantity, *key).unwrap();
+    match outcome {
+        Outcome::AsItWas => {}
+        Outcome::Set(arrival) => *key = Some(arrival),
+        Outcome::Empty => *key = None,
+    }
+    verdict
+}
+
+fn verdict(allowed: bool, remaining: i64, retry_after: i64, reset_after: i64) -> Verdict {
+    Verdict { allowed, remaining, retry_after, reset_after }
+}
+
+#[test]
+fn a_burst_and_then_one_every_interval() {
+    let (mut key, policy) = (None, Policy::new(4, 1, 1).unwrap());
+    for n in 1..=5 {
+        assert_eq!(call(&mut key, policy, NOW, 1), verdict(true, 5 - n, -1, n));
+    }
+    assert_eq!(call(&mut key, policy, NOW, 1), verdict(false, 0, 1, 5));
+    let ms = MILLISECOND;
+    assert_eq!(call(&mut key, policy, NOW + 999 * ms, 1), verdict(false, 0, 1, 5));
+    assert_eq!(call(&mut key, policy, NOW + 1000 * ms, 1), verdict(true, 0, -1, 5));
+    assert_eq!(call(&mut key, policy, NOW + 9000 * ms, 0), verdict(true, 5, -1, 0));
+    assert_eq!(call(&mut None, policy, NOW, 6), verdict(false, 5, -1, 0), "never");
+}
+
+#[test]
+fn a_negative_quantity_gives_units_back_and_never_more_than_are_held() {
+    let (mut key, policy) = (None, Policy::new(9, 10, 10).unwrap());
+    call(&mut key, policy, NOW, 8);
+    assert_eq!(call(&mut key, policy, NOW, -3), verdict(true, 5, -1, 5));
+    assert_eq!(call(&mut key, policy, NOW, -9), verdict(true, 10, -1, 0));
+    assert_eq!(key, None);
+    assert_eq!(call(&mut key, policy, NOW, -1), verdict(true, 10, -1, 0));
+}
+
+#[test]
+fn rates_above_a_thousand_a_second_need_no_burst() {
+    let (mut key, policy) = (None, Policy::new(0, 5000, 1).unwrap());
+    let mut allowed = 0;
+    for tick in 0..1000 {
+        allowed += i32::from(call(&mut key, policy, NOW + tick * MILLISECOND / 10, 1).allowed);
+    }
+    assert_eq!(allowed, 500, "one in 200 µs");
+}
+
+#[test]
+fn numbers_out_of_range_are_errors() {
+    for (burst, count, period) in [
+        (-1, 1, 1),
+        (0, 0, 1),
+        (0, 1, 0),
+        (0, -1, 1),
+        (0, 1, -1),
+        (i64::MAX, 1, 1),
+        (i64::MAX - 1, 1, 1),
+        (0, i64::MAX, 1),
+        (9, 1, i64::MAX),
+        (0, 2_000_000_000, 1),
+    ] {
+        assert_eq!(Policy::new(burst, count, period), Err(OutOfRange), "{burst} {count} {period}");
+    }
+    let policy = Policy::new(5, 1, 60).unwrap();
+    assert_eq!(throttle(policy, NOW, i64::MAX, None), Err(OutOfRange));
+    assert_eq!(throttle(policy, NOW, i64::MIN, None), Err(OutOfRange));
+}
+
+#[test]
+fn a_number_is_an_arrival_only_if_the_key_ends_with_it() {
+    let ms = 1_767_225_600_124;
+    let text = NOW.to_string();
+    assert!(Arrival::parse(text.as_bytes(), || Some(ms)).is_ok());
+    assert!(Arrival::parse(text.as_bytes(), || Some(ms - 1)).is_ok(), "as redis-cell rounds");
+    for (text, expires_at) in [
+        (text.as_str(), None),
+        (text.as_str(), Some(ms + TOLERANCE + 1)),
+        (text.as_str(), Some(ms - TOLERANCE - 2)),
+        ("42", Some(ms)),
+        ("1767225600", Some(ms)),
+        ("1767225600124", Some(ms)),
+        ("", Some(ms)),
+        ("01767225600123456789", Some(ms)),
+        ("-1767225600123456789", Some(ms)),
+        ("1767225600123456789 ", Some(ms)),
+        ("99999999999999999999", Some(ms)),
+    ] {
+        assert_eq!(Arrival::parse(text.as_bytes(), || expires_at), Err(Foreign), "{text}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(5000))]
+
+    /// Whoever waits the seconds that a reply names gets in (but for what is below a millisecond, which redis-cell does not
+    /// count), and no bucket ever lets more than its burst and its rate through.
+    #[test]
+    fn the_rate_is_kept_and_waits_are_true(
+        (burst, count, period) in (0_i64..20, 1_i64..5000, 1_i64..100),
+        calls in prop::collection::vec((0_i128..2_000_000_000, 1_i64..9), 1..60),
+    ) {
+        let (mut key, mut now, policy) = (None, NOW, Policy::new(burst, count, period).unwrap());
+        let mut taken = 0;
+        for (step, quantity) in calls {
+            now += step;
+            let verdict = call(&mut key, policy, now, quantity);
+            if verdict.allowed {
+                taken += quantity;
+            } else if verdict.retry_after >= 0 {
+                let then = now + Nanos::from(verdict.retry_after) * SECOND + MILLISECOND;
+                prop_assert!(call(&mut key.clone(), policy, then, quantity).allowed);
+            }
+            let most = i128::from(policy.limit) + (now - NOW) / i128::from(policy.interval);
+            prop_assert!(i128::from(taken) <= most, "{} of {}", taken, most);
+        }
+    }
+
+    #[test]
+    fn no_numbers_make_it_panic(
+        numbers in prop::array::uniform3(prop_oneof![-2_i64..5, any::<i64>()]), quantity in any::<i64>(),
+        stored in proptest::option::of(any::<u64>()),
+    ) {
+        if let Ok(policy) = Policy::new(numbers[0], numbers[1], numbers[2]) {
+            let stored = stored.map(|nanos| Arrival { nanos, expires_at: nanos / 1_000_000 });
+            let _ = throttle(policy, NOW, quantity, stored);
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! ZQ.CLEAN, and the dead letters that go because of DEADLEN and DEADTTL. Both take jobs away one by one, the oldest first, and as
+//! many at a time as the caller says, so that no call has to take a million.
+
+use super::effect::{Change, Effect};
+use super::job::{Job, NIL, Place, State};
+use super::{MAX_NOW, Millis, Queue, tree};
+
+/// A write to a queue takes away at most so many dead letters that DEADLEN and DEADTTL no longer allow.
+const DROPPED_AT_ONCE: usize = 64;
+
+impl Queue {
+    /// Removes up to `count` jobs of a state, the oldest first; with `older`, only those that have been in it for that long. `sink` gets
+    /// the effect of each. Returns how many. O(log n) for each.
+    ///
+    /// Oldest: ready jobs by due time, dead ones by death. Delayed ones go in the order in which they fall due; how long they have
+    /// waited is in no order, so with `older` all of them are looked at, O(n), and one of which it is not known is left.
+    pub fn clean(
+        &mut self,
+        now: Millis,
+        state: State,
+        older: Option<Millis>,
+        count: u64,
+        mut sink: impl FnMut(&Effect<'_>),
+    ) -> u64 {
+        let at = now.min(MAX_NOW);
+        let mut cleaned = 0;
+        if let (State::Delayed, Some(older)) = (state, older) {
+            let count = usize::try_from(count).unwrap_or(usize::MAX);
+            for id in self.delayed_for(at, older, count) {
+                if let Some(slot) = self.index.find(&self.jobs, &id) {
+                    self.clean_slot(slot, at, &mut sink);
+                    cleaned += 1;
+                }
+            }
+            return cleaned;
+        }
+        // Nothing has been in a state for longer than time has run.
+        let Some(until) = at.checked_sub(older.unwrap_or(0)) else { return 0 };
+        while cleaned < count {
+            let slot = self.oldest(at, state);
+            if slot == NIL || older.is_some() && self.jobs[slot].node.time > until {
+                break;
+            }
+            self.clean_slot(slot, at, &mut sink);
+            cleaned += 1;
+        }
+        cleaned
+    }
+
+    /// Drops dead letters beyond DEADLEN and DEADTTL, the oldest first: some of them, if there are many. To be called after each write.
+    /// O(1) without the two settings.
+    pub fn drop_dead(&mut self, now: Millis, mut sink: impl FnMut(&Effect<'_>)) {
+        let (most, ttl) = (self.settings.deadlen, self.settings.deadttl);
+        if most == 0 && ttl == 0 {
+            return;
+        }
+        let at = now.min(MAX_NOW);
+        for _ in 0..DROPPED_AT_ONCE {
+            let slot = self.oldest(at, State::Dead);
+            if slot == NIL {
+                return;
+            }
+            let too_many = most > 0 && self.count(at, State::Dead) > most;
+            let too_old = ttl > 0 && self.jobs[slot].node.time.saturating_add(ttl) <= at;
+            if !too_many && !too_old {
+                return;
+            }
+            sink(&Effect { at, change: Change::Drop { id: self.jobs[slot].id() } });
+            self.drop_slot(slot, at);
+        }
+    }
+
+    /// The job of a state that comes first by time, or `NIL`. O(log n).
+    pub(super) fn oldest(&self, at: Millis, state: State) -> u32 {
+        let past = |place| Some(self.first(place)).filter(|&slot| slot != NIL && self.jobs[slot].node.time <= at);
+        let [a, b, c] = match state {
+            State::Ready => [Some(self.first(Place::Ready)), past(Place::Scheduled), past(Place::Leased)],
+            State::Dead => [Some(self.longest_dead(at)), None, None],
+            State::Delayed => [self.by_time(Place::Scheduled, Some(at)).next().map(|(slot, _)| slot), None, None],
+            State::Claimed => [None, None, None],
+        };
+        let candidates = [a, b, c].into_iter().flatten().filter(|&slot| slot != NIL);
+        candidates.min_by(|&a, &b| tree::by_time(&self.jobs[a].node, &self.jobs[b].node)).unwrap_or(NIL)
+    }
+
+    /// The ids of up to `count` jobs that have been delayed for `older`.
+    fn delayed_for(&self, at: Millis, older: Millis, count: usize) -> Vec<Box<[u8]>> {
+        let since = |job: &Job| {
+            let extras = self.extras(job);
+            job.created().max(job.claimed(extras)).max(extras.failed)
+        };
+        let delayed = self.by_time(Place::Scheduled, Some(at)).map(|(_, job)| job);
+        let old = delayed.filter(|job| since(job) > 0 && since(job).saturating_add(older) <= at);
+        old.take(count).map(|job| job.id().into()).collect()
+    }
+
+    fn clean_slot(&mut self, slot: u32, at: Millis, sink: &mut impl FnMut(&Effect<'_>)) {
+        sink(&Effect { at, change: Change::Clean { id: self.jobs[slot].id() } });
+        self.remove_clean(slot, at);
+    }
+
+    /// How many more jobs that are not dead MAXLEN allows. O(log n).
+    pub(super) fn room(&self, at: Millis) -> u64 {
+        match self.settings.maxlen {
+            0 => u64::MAX,
+            most => most.saturating_sub(self.len() as u64 - self.count(at, State::Dead)),
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! The invariants of groups, for tests: panics where one does not hold.
+
+use super::{Groups, times};
+use crate::model::queue::job::NIL;
+use crate::model::queue::{Queue, tree};
+
+impl Queue {
+    /// `seen`: all jobs.
+    pub(in crate::model::queue) fn check_groups(&self, seen: &[u32]) {
+        let has_group = |slot: &&u32| self.jobs[**slot].member() != NIL;
+        let with_group = seen.iter().filter(has_group).count();
+        let Some(groups) = self.groups.as_deref() else {
+            assert!(with_group == 0 && !self.settings.concern_groups());
+            return;
+        };
+        assert!(with_group > 0 || !groups.held.is_empty() || self.settings.concern_groups(), "groups that are needed");
+        assert_eq!(groups.members.len(), with_group);
+        let mut members = 0;
+        for root in groups.roots {
+            members += tree::size(&groups.members, root) as usize;
+            let mut times = crate::model::queue::stretch::ByTime::all(&groups.members, root);
+            let in_order = times.by_ref().map(|(_, m)| (m.node.time, m.node.priority, m.node.seq)).is_sorted();
+            assert!(in_order, "members are in the order of time");
+        }
+        assert_eq!(members, with_group);
+        let in_turn: Vec<u32> = groups.in_turn().collect();
+        assert_eq!((in_turn.len(), groups.names.len()), (groups.table.len(), groups.table.len()));
+        assert!(in_turn.is_sorted_by_key(|&group| groups.table[group].turn));
+        let nameless = seen.len() - with_group;
+        assert_eq!(in_turn.contains(&groups.nameless), groups.nameless != NIL);
+        assert!(nameless == 0 || groups.nameless != NIL);
+        let mut held = 0;
+        for &group in &in_turn {
+            let it = &groups.table[group];
+            assert_eq!(groups.names.get(&it.name), Some(&group));
+            assert_eq!(it.name.is_empty(), group == groups.nameless);
+            let roots = self.group_roots(groups, group);
+            let jobs: u32 = roots.iter().map(|&root| tree::size(&self.jobs, root)).sum();
+            assert!(it.name.is_empty() || it.jobs == jobs);
+            assert!(jobs > 0 || it.log.back_at().is_some(), "a group costs nothing without jobs");
+            let times = times::of(&self.jobs, roots, &self.settings, self.order(), &it.log);
+            assert_eq!((it.ready, it.opens), times, "a group knows when it opens");
+            if let Some(back) = it.log.back_at() {
+                assert_eq!(groups.held.get(&(back, it.turn)), Some(&group));
+                held += 1;
+            }
+        }
+        assert_eq!(held, groups.held.len());
+        self.check_ring(groups, groups.ring);
+        for &slot in seen {
+            let member = self.jobs[slot].member();
+            if member != NIL {
+                let it = &groups.members[member];
+                assert_eq!(it.job, slot);
+                let (a, b) = (&it.node, &self.jobs[slot].node);
+                assert_eq!((a.time, a.priority, a.seq, a.place), (b.time, b.priority, b.seq, b.place));
+            }
+        }
+        assert_eq!(groups.name_bytes, groups.names.keys().map(|name| name.len()).sum::<usize>());
+    }
+
+    fn check_ring(&self, groups: &Groups, root: u32) {
+        if root != NIL {
+            let it = &groups.table[root];
+            let children = [it.links.left, it.links.right].into_iter().filter(|&child| child != NIL);
+            let least = children.fold((it.opens, it.ready), |least, child| {
+                self.check_ring(groups, child);
+                (least.0.min(groups.table[child].least_opens), least.1.min(groups.table[child].least_ready))
+            });
+            assert_eq!((it.least_opens, it.least_ready), least);
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Groups: customers, accounts, aggregates that take turns.
+//!
+//! # The idea
+//!
+//! A group is opened by the clock as a job is: **left alone, it only opens up.** Jobs fall due and stay due, leases end, units of
+//! GROUPRATE come back. So for every group there is one moment, `opens`, from which on a claim gets a job of it if no command comes in
+//! between, and that moment changes only when a command changes the group. The groups hang in a tree in the order of their turns
+//! ([`ring`]), and every group knows the least `opens` of its subtree. So the group whose turn it is, the first one of those that are open
+//! `now`, is one walk down this tree, and the least `opens` of all is when to look next: again nothing is promoted when time passes.
+//!
+//! A group that was served goes to the end of the ring; a group whose first job comes goes there, too. One that was closed for a
+//! while keeps its place, and so is served soon after it opens: one job, then it is at the end like the others.
+//!
+//! # Where the jobs are
+//!
+//! | job | trees of its group (`Job::node`) | trees of all jobs with a group (`Member::node`) |
+//! |---|---|---|
+//! | without a group | [`Queue::roots`]: the group without a name | - |
+//! | with a group | `Group::roots` | `Groups::roots` |
+//!
+//! The trees of a group say which of its jobs is next, and when. The others count jobs by state and list them by time, over all
+//! groups. A queue in which no job has a group has no [`Groups`] at all, and works as if there were none.
+//!
+//! # ORDERED
+//!
+//! The *head* of a group is the job that was pushed first of those that are not dead. It is served when it is ready and no job of
+//! the group is claimed. When the last lease of the group ends, every claimed job is either due again or dead; so `opens` is the latest end
+//! of a lease, or the due time of the head if that is later.
+//!
+//! # What a group costs
+//!
+//! A group is there from its first job until its last job is gone, dead ones included, and the last unit of its GROUPRATE is back. Units
+//! that are back are forgotten step by step, as jobs are pushed and claimed.
+
+mod changes;
+#[cfg(test)]
+mod check;
+pub(super) mod codec;
+mod ring;
+mod table;
+mod times;
+mod view;
+
+use super::job::{NIL, Node, PLACES};
+use super::rate::{Rate, RateLog, Taken};
+use super::slab::Slab;
+use super::tree::{Item, Links};
+use super::{Millis, Queue};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use table::Table;
+
+/// A moment that does not come.
+pub(super) const NEVER: Millis = Millis::MAX;
+
+/// A claim settles the units of so many groups at the most, and a later one the rest.
+const SETTLED_AT_ONCE: usize = 1000;
+
+/// After a push or a claim the units of so many groups are forgotten at the most: more than one push or claim can have added.
+const FORGOTTEN_AT_ONCE: usize = 2;
+
+/// The groups of a queue.
+#[derive(Clone, Debug)]
+pub(super) struct Groups {
+    table: Table,
+    /// By name. The group without a name has the empty one.
+    names: BTreeMap<Arc<[u8]>, u32>,
+    /// The root of the ring.
+    ring: u32,
+    next_turn: u64,
+    /// The group without a name; `NIL` as long as it has neither jobs nor units.
+    nameless: u32,
+    members: Slab<Member>,
+    /// The trees of all members.
+    roots: [u32; PLACES],
+    /// The groups with units of GROUPRATE, by when the last one comes back and by turn.
+    held: BTreeMap<(Millis, u64), u32>,
+    /// Bytes of all names.
+    name_bytes: usize,
+}
+
+/// A group.
+#[derive(Clone, Debug)]
+pub(super) struct Group {
+    name: Arc<[u8]>,
+    /// Its jobs; those of the group without a name have theirs in the queue.
+    roots: [u32; PLACES],
+    /// In whatever state; not kept for the group without a name.
+    jobs: u32,
+    /// Its place in the ring.
+    links: Links,
+    turn: u64,
+    /// From when on a claim gets a job of it.
+    opens: Millis,
+    /// From when on it has a ready job.
+    ready: Millis,
+    /// The least of these of the subtree.
+    least_opens: Millis,
+    least_ready: Millis,
+    log: RateLog,
+}
+
+/// A job's place among all jobs with a group.
+#[derive(Clone, Debug)]
+pub(super) struct Member {
+    node: Node,
+    job: u32,
+    group: u32,
+}
+
+impl Item for Member {
+    fn node(&self) -> &Node {
+        &self.node
+    }
+
+    fn node_mut(&mut self) -> &mut Node {
+        &mut self.node
+    }
+}
+
+impl Groups {
+    pub fn new() -> Self {
+        Self {
+            table: Table::default(),
+            names: BTreeMap::new(),
+            ring: NIL,
+            next_turn: 0,
+            nameless: NIL,
+            members: Slab::default(),
+            roots: [NIL; PLACES],
+            held: BTreeMap::new(),
+            name_bytes: 0,
+        }
+    }
+
+    /// The jobs that have a group, and the trees they are in, by time.
+    pub fn members(&self) -> (&Slab<Member>, &[u32; PLACES]) {
+        (&self.members, &self.roots)
+    }
+
+    pub fn member_chunks_mut(&mut self) -> &mut [Vec<Member>] {
+        self.members.chunks_mut()
+    }
+
+    /// The name of a job's group.
+    pub fn name_of(&self, member: u32) -> &[u8] {
+        if member == NIL { b"" } else { &self.table[self.members[member].group].name }
+    }
+
+    /// Whether units of a group are held longer than a window.
+    pub fn unsettled(&self, rate: Rate, now: Millis) -> bool {
+        self.held.last_key_value().is_some_and(|(&(back, _), _)| back > rate.horizon(now))
+    }
+
+    /// An estimate of the bytes held. O(1).
+    pub fn memory_usage(&self) -> usize {
+        /// What an entry of a map costs, about, and what an allocation costs beyond its bytes.
+        const ENTRY: usize = 40;
+        const ALLOCATION: usize = 12;
+        size_of::<Self>()
+            + self.table.bytes()
+            + self.members.bytes()
+            + self.name_bytes
+            + self.names.len() * (ENTRY + 2 * size_of::<usize>() + 2 * ALLOCATION)
+            + self.held.len() * (ENTRY + 4 * size_of::<Taken>() + ALLOCATION)
+    }
+
+    fn group_of(&self, member: u32) -> u32 {
+        if member == NIL { self.nameless } else { self.members[member].group }
+    }
+}
+
+impl Member {
+    pub fn job(&self) -> u32 {
+        self.job
+    }
+}
+
+impl Queue {
+    /// The trees of the jobs of a group.
+    fn group_roots<'a>(&'a self, groups: &'a Groups, group: u32) -> &'a [u32; PLACES] {
+        if group == groups.nameless { &self.roots } else { &groups.table[group].roots }
+    }
+
+    /// The tree of the group that the job belongs to.
+    pub(super) fn root_of(&mut self, slot: u32) -> &mut u32 {
+        let job = &self.jobs[slot];
+        let place = job.node.place as usize;
+        match &mut self.groups {
+            Some(groups) if job.member() != NIL => {
+                let group = groups.members[job.member()].group;
+                &mut groups.table[group].roots[place]
+            }
+            _ => &mut self.roots[place],
+        }
+    }
+}

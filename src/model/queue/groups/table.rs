@@ -1,0 +1,108 @@
+//! Where groups live: each in an allocation of its own, which stays where it is, as the jobs of the group know its number. So that a
+//! table that was once large keeps little, the numbers lead to small chunks, which are given back when they are empty.
+
+use super::Group;
+use std::ops::{Index, IndexMut};
+
+/// Numbers in a chunk.
+const CHUNK: usize = 64;
+
+#[derive(Clone, Debug, Default)]
+struct Chunk {
+    /// Empty, or as long as a chunk is.
+    groups: Vec<Option<Box<Group>>>,
+    used: usize,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Table {
+    chunks: Vec<Chunk>,
+    /// The chunks that have room, in no order.
+    roomy: Vec<u32>,
+    len: usize,
+    /// Chunks that memory is held for.
+    held: usize,
+}
+
+impl Table {
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Bytes held, those of the groups included, but not what they own. O(1).
+    pub fn bytes(&self) -> usize {
+        self.len * size_of::<Group>()
+            + self.held * CHUNK * size_of::<Option<Box<Group>>>()
+            + self.chunks.capacity() * size_of::<Chunk>()
+            + self.roomy.capacity() * size_of::<u32>()
+    }
+
+    /// O(1). There are no more groups than jobs.
+    pub fn insert(&mut self, group: Group) -> u32 {
+        let number = match self.roomy.last() {
+            Some(&number) => number,
+            None => {
+                let number = self.chunks.len() as u32;
+                self.chunks.push(Chunk::default());
+                self.roomy.push(number);
+                number
+            }
+        };
+        let chunk = &mut self.chunks[number as usize];
+        if chunk.groups.is_empty() {
+            self.held += 1;
+            chunk.groups = std::iter::repeat_with(|| None).take(CHUNK).collect();
+        }
+        let offset = chunk.groups.iter().position(Option::is_none).unwrap_or(0);
+        chunk.groups[offset] = Some(Box::new(group));
+        chunk.used += 1;
+        if chunk.used == CHUNK {
+            self.roomy.pop();
+        }
+        self.len += 1;
+        number * CHUNK as u32 + offset as u32
+    }
+
+    /// O(1).
+    pub fn remove(&mut self, slot: u32) {
+        let (number, offset) = (slot as usize / CHUNK, slot as usize % CHUNK);
+        let chunk = &mut self.chunks[number];
+        if chunk.used == CHUNK {
+            self.roomy.push(number as u32);
+        }
+        chunk.groups[offset] = None;
+        chunk.used -= 1;
+        self.len -= 1;
+        if chunk.used == 0 {
+            chunk.groups = Vec::new();
+            self.held -= 1;
+        }
+        if self.len == 0 {
+            *self = Table::default();
+        }
+    }
+
+    /// All numbers in use.
+    pub fn slots(&self) -> impl Iterator<Item = u32> {
+        self.chunks.iter().enumerate().flat_map(|(number, chunk)| {
+            let used = chunk.groups.iter().enumerate().filter(|(_, group)| group.is_some());
+            used.map(move |(offset, _)| (number * CHUNK + offset) as u32)
+        })
+    }
+}
+
+impl Index<u32> for Table {
+    type Output = Group;
+
+    fn index(&self, slot: u32) -> &Group {
+        let group = &self.chunks[slot as usize / CHUNK].groups[slot as usize % CHUNK];
+        group.as_deref().expect("a number that was handed out")
+    }
+}
+
+impl IndexMut<u32> for Table {
+    fn index_mut(&mut self, slot: u32) -> &mut Group {
+        let group = &mut self.chunks[slot as usize / CHUNK].groups[slot as usize % CHUNK];
+        group.as_deref_mut().expect("a number that was handed out")
+    }
+}

@@ -1,0 +1,111 @@
+//! Looking at groups: ZQ.GROUPS, and the order in which jobs of many groups are served.
+
+use super::Groups;
+use crate::model::queue::job::{Job, NIL, PLACES, Place};
+use crate::model::queue::rate::Taken;
+use crate::model::queue::stretch::{self, ByRank};
+use crate::model::queue::{MAX_NOW, Millis, Queue, tree};
+use std::collections::VecDeque;
+use std::ops::Bound;
+
+/// A group as ZQ.GROUPS shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupView<'a> {
+    /// Empty: the jobs that have no group.
+    pub name: &'a [u8],
+    /// Due.
+    pub ready: u64,
+    /// Due later.
+    pub delayed: u64,
+    /// Under a lease that has not ended.
+    pub claimed: u64,
+}
+
+impl Queue {
+    /// Whether memory is held for groups.
+    #[cfg(test)]
+    pub fn knows_groups(&self) -> bool {
+        self.groups.is_some()
+    }
+
+    /// How many groups there are: with jobs, dead ones included, or with units of GROUPRATE that are out. The one without a name counts.
+    /// O(1).
+    pub fn group_count(&self) -> usize {
+        match &self.groups {
+            Some(groups) => groups.table.len(),
+            None => usize::from(!self.is_empty()),
+        }
+    }
+
+    /// The groups by name, those behind `after` only. The one without a name has the empty one. O(log n) for the first and for each
+    /// one listed.
+    pub fn groups<'a>(&'a self, now: Millis, after: Option<&[u8]>) -> Box<dyn Iterator<Item = GroupView<'a>> + 'a> {
+        let now = now.min(MAX_NOW);
+        let Some(groups) = self.groups.as_deref() else {
+            let nameless = (!self.is_empty() && after.is_none()).then(|| self.group_view(b"", &self.roots, now));
+            return Box::new(nameless.into_iter());
+        };
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let behind = groups.names.range::<[u8], _>((start, Bound::Unbounded));
+        Box::new(behind.map(move |(name, &group)| self.group_view(name, self.group_roots(groups, group), now)))
+    }
+
+    fn group_view<'a>(&'a self, name: &'a [u8], roots: &[u32; PLACES], now: Millis) -> GroupView<'a> {
+        let root = |place| roots[place as usize];
+        let until = |place| stretch::count_until(&self.jobs, root(place), now);
+        let after = |place| stretch::count_after(&self.jobs, root(place), now);
+        GroupView {
+            name,
+            ready: u64::from(tree::size(&self.jobs, root(Place::Ready)))
+                + until(Place::Scheduled)
+                + until(Place::Leased),
+            delayed: after(Place::Scheduled),
+            claimed: after(Place::Leased) + after(Place::Spent),
+        }
+    }
+
+    /// The ready jobs in the order in which they are served as long as groups and queue are not held up: the groups take turns.
+    pub(in crate::model::queue) fn in_turns<'a>(
+        &'a self,
+        groups: &'a Groups,
+        now: Millis,
+    ) -> impl Iterator<Item = &'a Job> + 'a {
+        let mut behind = None;
+        let mut rounds: VecDeque<ByRank<'a, Job>> = VecDeque::new();
+        std::iter::from_fn(move || {
+            loop {
+                // The first round has every group, the later ones those that have a job left.
+                let group = groups.next_ready(behind, now);
+                let mut jobs = if group != NIL {
+                    behind = Some(groups.table[group].turn);
+                    self.by_rank(self.group_roots(groups, group), now)
+                } else {
+                    rounds.pop_front()?
+                };
+                if let Some(job) = jobs.next() {
+                    rounds.push_back(jobs);
+                    return Some(job);
+                }
+            }
+        })
+    }
+
+    /// The names of all groups and their units, in the order of their turns: what is saved of them.
+    pub(in crate::model::queue) fn turns(
+        &self,
+    ) -> impl Iterator<Item = (&[u8], impl ExactSizeIterator<Item = &Taken>)> {
+        let groups = self.groups.as_deref().into_iter();
+        groups.flat_map(|groups| {
+            groups.in_turn().map(|group| (&*groups.table[group].name, groups.table[group].log.entries()))
+        })
+    }
+
+    /// The trees of every group, in the order of their turns, that of the group without a name first of all.
+    pub(in crate::model::queue) fn all_roots(&self) -> impl Iterator<Item = &[u32; PLACES]> {
+        let named = self.groups.as_deref().into_iter().flat_map(|groups| {
+            let named = groups.in_turn().filter(move |&group| group != groups.nameless);
+            named.map(|group| &groups.table[group].roots)
+        });
+        std::iter::once(&self.roots).chain(named)
+    }
+}

@@ -1,0 +1,26 @@
+//! Moving the memory of a queue. The blocks that count: the chunks of jobs with what each job holds, the index, the members of groups.
+
+use super::Queue;
+use super::groups::Groups;
+use crate::model::relocate::{Mover, Relocate, in_steps};
+
+impl Relocate for Queue {
+    /// A step is a chunk of jobs, or a segment of the index.
+    fn relocate(&mut self, from: usize, mover: &mut impl Mover) -> Option<usize> {
+        let jobs = self.jobs.chunks_mut();
+        let segments = self.index.segments_mut();
+        let mut none = [];
+        let members = self.groups.as_deref_mut().map_or(none.as_mut_slice(), Groups::member_chunks_mut);
+        let steps = [jobs.len(), segments.len(), members.len()];
+        in_steps(from, steps.iter().sum(), mover, |step, mover| {
+            if step < steps[0] {
+                mover.vec(&mut jobs[step]);
+                jobs[step].iter_mut().for_each(|job| mover.bytes(&mut job.body));
+            } else if step < steps[0] + steps[1] {
+                mover.vec(&mut segments[step - steps[0]]);
+            } else {
+                mover.vec(&mut members[step - steps[0] - steps[1]]);
+            }
+        })
+    }
+}

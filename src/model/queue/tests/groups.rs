@@ -1,0 +1,246 @@
+//! Groups by hand: turns, limits, strict order, and what they cost.
+
+use super::super::{Nack, Push, Queue, Rate, State};
+use super::{Pair, decoded, encoded, rebuilt};
+use crate::server::counting;
+
+fn in_group(pair: &mut Pair, now: u64, id: &str, group: &str) {
+    let push = Push { id: Some(id.as_bytes()), due: now, group: group.as_bytes(), ..Push::default() };
+    assert_eq!(pair.push(now, &push).as_deref(), Some(id.as_bytes()));
+}
+
+/// The ids of the next jobs, which are claimed until 1000.
+fn next(pair: &mut Pair, now: u64, count: u64) -> Vec<String> {
+    pair.claim(now, 1000, count).into_iter().map(|job| String::from_utf8(job.id).unwrap()).collect()
+}
+
+#[test]
+fn groups_take_turns_and_the_jobs_without_one_are_a_group() {
+    let mut pair = Pair::new();
+    for (id, group) in [("a1", "a"), ("a2", "a"), ("n1", ""), ("a3", "a"), ("b1", "b"), ("n2", ""), ("b2", "b")] {
+        in_group(&mut pair, 1, id, group);
+    }
+    let order = ["a1", "n1", "b1", "a2", "n2", "b2", "a3"];
+    assert_eq!(pair.ids(1, State::Ready), order, "PEEK tells");
+    assert_eq!(next(&mut pair, 1, 9), order);
+}
+
+#[test]
+fn a_new_group_comes_last_and_one_that_was_closed_is_owed_one_turn() {
+    let mut pair = Pair::new();
+    for i in 0..5 {
+        in_group(&mut pair, 1, &format!("a{i}"), "a");
+        in_group(&mut pair, 1, &format!("b{i}"), "b");
+    }
+    pair.job_with(1, "later", 50, |push| push.group = b"c");
+    pair.job_with(1, "later too", 50, |push| push.group = b"c");
+    assert_eq!(next(&mut pair, 1, 4), ["a0", "b0", "a1", "b1"]);
+    in_group(&mut pair, 2, "new", "d");
+    assert_eq!(next(&mut pair, 50, 7), ["later", "a2", "b2", "new", "later too", "a3", "b3"]);
+}
+
+#[test]
+fn priority_holds_within_a_group_only() {
+    let mut pair = Pair::new();
+    for (id, group, priority) in [("a1", "a", 5), ("a2", "a", -5), ("b1", "b", 9)] {
+        pair.job_with(1, id, 1, |push| (push.group, push.priority) = (group.as_bytes(), priority));
+    }
+    assert_eq!(next(&mut pair, 1, 9), ["a2", "b1", "a1"]);
+}
+
+#[test]
+fn a_group_at_its_concurrency_is_passed_over_and_wakes_when_a_lease_ends() {
+    let mut pair = Pair::configured(|s| s.group_concurrency = 2);
+    for i in 0..4 {
+        in_group(&mut pair, 1, &format!("a{i}"), "a");
+    }
+    assert_eq!(pair.claim(1, 100, 1).len(), 1);
+    assert_eq!(pair.claim(1, 60, 9).len(), 1, "two at once");
+    assert_eq!((pair.primary.claimable(1), pair.primary.next_wake(1)), (0, Some(60)));
+    in_group(&mut pair, 2, "b", "b");
+    assert_eq!(next(&mut pair, 2, 9), ["b"], "another group is not held up");
+    assert_eq!(pair.primary.next_wake(2), Some(60));
+    pair.configure(3, |s| s.group_concurrency = 1);
+    assert_eq!(pair.primary.next_wake(3), Some(100), "two leases have to end");
+}
+
+#[test]
+fn a_group_at_its_rate_is_passed_over_and_wakes_when_a_unit_is_back() {
+    let mut pair = Pair::configured(|s| s.group_rate = Some(Rate { limit: 2, window: 50 }));
+    for i in 0..5 {
+        in_group(&mut pair, 1, &format!("a{i}"), "a");
+    }
+    assert_eq!(next(&mut pair, 1, 1), ["a0"]);
+    assert_eq!(next(&mut pair, 11, 9), ["a1"]);
+    assert_eq!(pair.primary.next_wake(11), Some(51));
+    assert_eq!(next(&mut pair, 51, 9), ["a2"]);
+    assert_eq!(pair.primary.next_wake(51), Some(61));
+}
+
+#[test]
+fn the_units_of_a_group_outlive_its_jobs() {
+    let mut pair = Pair::configured(|s| s.group_rate = Some(Rate { limit: 1, window: 50 }));
+    in_group(&mut pair, 1, "a", "a");
+    let token = pair.take(1, 30, "a");
+    assert!(pair.ack(2, "a", token));
+    in_group(&mut pair, 3, "b", "a");
+    assert_eq!((pair.primary.claimable(3), pair.primary.next_wake(3)), (0, Some(51)));
+}
+
+#[test]
+fn a_step_back_of_the_clock_holds_no_unit_of_a_group_longer_than_a_window() {
+    let mut pair = Pair::configured(|s| s.group_rate = Some(Rate { limit: 1, window: 50 }));
+    for group in ["a", "b"] {
+        in_group(&mut pair, 1, group, group);
+        in_group(&mut pair, 1, &format!("{group}2"), group);
+    }
+    assert_eq!(pair.claim(10_000, 10_001, 9).len(), 2);
+    assert!(pair.primary.needs_settling(100));
+    assert_eq!(pair.primary.next_wake(100), Some(10_050));
+    assert!(pair.claim(100, 110, 9).is_empty());
+    assert!(!pair.primary.needs_settling(100));
+    assert_eq!(pair.primary.next_wake(100), Some(150));
+    assert_eq!(next(&mut pair, 150, 9).len(), 2, "a window from the new now");
+}
+
+/// A job that is given back, whose lease ends, that is dead and redriven: the jobs behind it wait.
+#[test]
+fn ordered_groups_wait_for_their_head() {
+    let mut pair = Pair::configured(|s| s.ordered = true);
+    for (id, priority) in [("a1", 3), ("a2", 2), ("a3", 1)] {
+        pair.job_with(1, id, 1, |push| (push.group, push.priority) = (b"a", priority));
+    }
+    in_group(&mut pair, 1, "b1", "b");
+    let token = pair.take(1, 30, "a1");
+    assert_eq!(next(&mut pair, 1, 9), ["b1"], "one at a time");
+    assert_eq!(pair.primary.next_wake(1), Some(30), "the lease of the head ends");
+    assert_eq!(pair.nack(5, "a1", token, Nack::At(20)), Some(Some(20)));
+    assert_eq!((pair.primary.claimable(19), pair.primary.next_wake(5)), (0, Some(20)));
+    let token = pair.take(20, 25, "a1");
+    assert_eq!(pair.primary.claimable(24), 0);
+    let again = pair.take(25, 40, "a1");
+    assert!(again > token);
+    assert_eq!(pair.nack(26, "a1", again, Nack::Dead), Some(None));
+    let token = pair.take(26, 90, "a2");
+    assert!(pair.redrive(27, 1), "a1 is alive, and in front of a2");
+    assert!(pair.ack(28, "a2", token));
+    let token = pair.take(28, 90, "a1");
+    for queue in [&pair.primary, &decoded(&encoded(&pair.primary)), &rebuilt(&pair.primary)] {
+        assert_eq!((queue.claimable(29), queue.next_wake(29)), (0, Some(90)), "a crash changes nothing of it");
+    }
+    assert!(pair.ack(29, "a1", token));
+    pair.take(29, 90, "a3");
+}
+
+#[test]
+fn a_recurring_job_of_an_ordered_group_goes_behind_the_jobs_pushed_meanwhile() {
+    let mut pair = Pair::configured(|s| s.ordered = true);
+    pair.job_with(1, "tick", 1, |push| (push.group, push.every) = (b"a", Some(100)));
+    in_group(&mut pair, 1, "x", "a");
+    let token = pair.take(1, 50, "tick");
+    assert!(pair.ack(2, "tick", token));
+    pair.take(2, 50, "x");
+}
+
+#[test]
+fn a_delayed_head_holds_its_group() {
+    let mut pair = Pair::configured(|s| s.ordered = true);
+    pair.job_with(1, "first", 80, |push| push.group = b"a");
+    in_group(&mut pair, 1, "second", "a");
+    assert_eq!((pair.primary.claimable(1), pair.primary.next_wake(1)), (0, Some(80)));
+    assert!(pair.cancel(2, "first"));
+    assert_eq!(next(&mut pair, 2, 9), ["second"]);
+}
+
+/// With ZEITSET_JOBS=1000000 it is as large as a large customer.
+#[test]
+fn many_jobs_of_one_group_delay_nobody_elses_first_one() {
+    const OTHERS: usize = 1000;
+    let many = crate::model::number("ZEITSET_JOBS").unwrap_or(20_000);
+    let mut queue = Queue::new();
+    let push = |queue: &mut Queue, group: &str| {
+        assert!(queue.push(1, &Push { group: group.as_bytes(), ..Push::default() }).is_ok());
+    };
+    (0..many).for_each(|_| push(&mut queue, "one"));
+    queue.claim(1000, 1000, 100, b"");
+    (0..OTHERS).for_each(|i| push(&mut queue, &format!("other {i}")));
+    let claims = queue.claim(1000, 1000, OTHERS as u64 + 1, b"");
+    let ids: Vec<_> = claims.jobs.iter().map(|job| job.id.to_vec()).collect();
+    let of_one = ids.iter().filter(|id| queue.get(1, id).unwrap().group == b"one").count();
+    assert_eq!((ids.len(), of_one), (OTHERS + 1, 1), "each of the others is among them");
+}
+
+#[test]
+fn a_group_costs_nothing_without_jobs() {
+    const GROUPS: usize = 5000;
+    let names: Vec<_> = (0..GROUPS).map(|i| format!("customer {i}")).collect();
+    for step in [1, 7919] {
+        let before = counting::held();
+        let mut queue = Queue::new();
+        assert!(queue.push(1, &Push { id: Some(b"stays"), ..Push::default() }).is_ok());
+        let alone = counting::held() - before;
+        for name in &names {
+            let push = Push { id: Some(name.as_bytes()), group: name.as_bytes(), ..Push::default() };
+            assert!(queue.push(1, &push).is_ok());
+        }
+        queue.check();
+        let full = usize::try_from(counting::held() - before).unwrap();
+        assert!(full < GROUPS * 500, "{} bytes for a group and its job", full / GROUPS);
+        let told = queue.memory_usage();
+        assert!(told * 10 > full * 7 && told * 7 < full * 10, "{told} for {full}");
+        for i in 0..GROUPS {
+            assert!(queue.cancel(2, names[i * step % GROUPS].as_bytes()).is_some());
+            if i == GROUPS / 2 {
+                queue.check();
+            }
+        }
+        assert!(!queue.knows_groups());
+        let left = counting::held() - before;
+        assert!(left <= alone + 64, "{left} bytes for one job, {alone} before");
+    }
+}
+
+#[test]
+fn units_of_groups_that_are_gone_are_forgotten() {
+    let mut pair = Pair::configured(|s| s.group_rate = Some(Rate { limit: 5, window: 50 }));
+    for i in 0..100u64 {
+        let id = i.to_string();
+        in_group(&mut pair, i * 10, &id, &id);
+        let token = pair.take(i * 10, i * 10 + 5, &id);
+        assert!(pair.ack(i * 10, &id, token));
+        assert!(pair.primary.group_count() <= 8, "{}", pair.primary.group_count());
+    }
+}
+
+#[test]
+fn groups_are_listed_by_name_in_pages() {
+    let mut pair = Pair::new();
+    for (id, group, due) in [("1", "b", 1), ("2", "a", 9), ("3", "", 1), ("4", "c", 1), ("5", "b", 1)] {
+        pair.job_with(1, id, due, |push| push.group = group.as_bytes());
+    }
+    assert_eq!(next(&mut pair, 1, 1), ["1"]);
+    let queue = &pair.primary;
+    let all: Vec<_> = queue.groups(1, None).map(|g| (g.name, [g.ready, g.delayed, g.claimed])).collect();
+    assert_eq!(all, [(&b""[..], [1, 0, 0]), (b"a", [0, 1, 0]), (b"b", [1, 0, 1]), (b"c", [1, 0, 0])]);
+    let behind =
+        |name: &'static str| queue.groups(1, Some(name.as_bytes())).map(|g| g.name.to_vec()).collect::<Vec<_>>();
+    assert_eq!(behind("a"), [b"b".to_vec(), b"c".to_vec()]);
+    assert_eq!(behind("aa"), [b"b".to_vec(), b"c".to_vec()]);
+    assert_eq!(behind(""), [b"a".to_vec(), b"b".to_vec(), b"c".to_vec()]);
+}
+
+#[test]
+fn a_queue_without_groups_is_saved_as_if_there_were_none() {
+    let mut pair = Pair::new();
+    pair.job(1, "a", 1);
+    let before = encoded(&pair.primary);
+    in_group(&mut pair, 1, "b", "g");
+    assert!(encoded(&pair.primary).len() > before.len());
+    assert!(pair.cancel(1, "b"));
+    let mut other = Pair::new();
+    other.job(1, "a", 1);
+    other.job(1, "b", 1);
+    assert!(other.cancel(1, "b"));
+    assert!(!pair.primary.knows_groups());
+    assert_eq!(encoded(&pair.primary), encoded(&other.primary));
+}

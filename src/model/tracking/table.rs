@@ -1,0 +1,359 @@
+//! The sets of one database: by name, and by the moment of their next visit.
+//!
+//! Linear hashing (W. Litwin, "Linear hashing: a new tool for file and table addressing", 1980): the table grows and shrinks
+//! by one bucket at a time, so that no call ever moves more than a few dozen sets. A bucket keeps the names of its sets in one
+//! piece of memory, which makes a set cost some 20 bytes beyond its name, and a table of a million sets quick to drop.
+//!
+//! What is due next is known bucket by bucket: each knows its own earliest moment, and an ordered set holds these.
+
+use crate::model::time::Millis;
+use hashbrown::DefaultHashBuilder;
+use std::collections::BTreeSet;
+use std::hash::BuildHasher;
+
+/// A visit that is never due.
+pub const NEVER: Millis = Millis::MAX;
+
+/// Sets per bucket, on average, from which on the table grows.
+const FULL: usize = 64;
+
+/// Sets per bucket, on average, below which it shrinks.
+const SPARSE: usize = 24;
+
+/// Buckets per piece of memory: so their list can grow without being moved as a whole.
+const PIECE: usize = 256;
+
+/// What is known of a set's marker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    Holds,
+    /// Plain commands may have changed the set.
+    Touched,
+    /// The marker is off, and stays so: all members have been dead for so long that the TTL would be a moment in the past.
+    GivenUp,
+}
+
+#[derive(Clone, Copy)]
+struct Slot {
+    due: Millis,
+    /// Bytes of its name, which stands behind those of the slots before.
+    length: u32,
+    /// A part of the name's hash, so that names are compared only where they are equal almost for certain.
+    print: u16,
+    mark: Mark,
+}
+
+/// The place of a set within its bucket.
+#[derive(Clone, Copy)]
+struct At {
+    slot: usize,
+    name: usize,
+}
+
+struct Bucket {
+    slots: Vec<Slot>,
+    names: Vec<u8>,
+    /// The earliest moment of all slots.
+    first: Millis,
+}
+
+impl Default for Bucket {
+    fn default() -> Bucket {
+        Bucket { slots: Vec::new(), names: Vec::new(), first: NEVER }
+    }
+}
+
+impl Bucket {
+    fn find(&self, print: u16, name: &[u8]) -> Option<At> {
+        let mut start = 0;
+        for (at, slot) in self.slots.iter().enumerate() {
+            let length = slot.length as usize;
+            if slot.print == print && length == name.len() && self.names[start..start + length] == *name {
+                return Some(At { slot: at, name: start });
+            }
+            start += length;
+        }
+        None
+    }
+
+    fn each(&self) -> impl Iterator<Item = (Slot, &[u8])> {
+        let mut rest = &*self.names;
+        self.slots.iter().map(move |slot| {
+            let (name, behind) = rest.split_at(slot.length as usize);
+            rest = behind;
+            (*slot, name)
+        })
+    }
+
+    fn push(&mut self, slot: Slot, name: &[u8]) {
+        // By a quarter: doubling would waste a third of the memory on average.
+        if self.slots.len() == self.slots.capacity() {
+            self.slots.reserve_exact(self.slots.len() / 4 + 1);
+        }
+        if self.names.capacity() - self.names.len() < name.len() {
+            self.names.reserve_exact(self.names.len() / 4 + name.len());
+        }
+        self.slots.push(slot);
+        self.names.extend_from_slice(name);
+        self.first = self.first.min(slot.due);
+    }
+
+    fn remove(&mut self, at: At) {
+        let slot = self.slots.remove(at.slot);
+        self.names.drain(at.name..at.name + slot.length as usize);
+        if self.slots.len() < self.slots.capacity() / 2 {
+            self.slots.shrink_to_fit();
+            self.names.shrink_to_fit();
+        }
+        if slot.due == self.first {
+            self.look();
+        }
+    }
+
+    fn set_due(&mut self, at: usize, due: Millis) {
+        let before = std::mem::replace(&mut self.slots[at].due, due);
+        if due < self.first {
+            self.first = due;
+        } else if before == self.first && due != before {
+            self.look();
+        }
+    }
+
+    fn look(&mut self) {
+        self.first = self.slots.iter().map(|slot| slot.due).min().unwrap_or(NEVER);
+    }
+}
+
+/// What a table says of a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Known {
+    pub due: Millis,
+    pub mark: Mark,
+}
+
+pub struct Table {
+    pieces: Vec<Vec<Bucket>>,
+    buckets: usize,
+    len: usize,
+    /// The buckets with something due at some time, by their earliest moment.
+    order: BTreeSet<(Millis, usize)>,
+    hasher: DefaultHashBuilder,
+}
+
+impl Default for Table {
+    fn default() -> Table {
+        let mut table = Table {
+            pieces: Vec::new(),
+            buckets: 0,
+            len: 0,
+            order: BTreeSet::new(),
+            hasher: DefaultHashBuilder::default(),
+        };
+        table.add_bucket();
+        table
+    }
+}
+
+impl Table {
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn get(&self, name: &[u8]) -> Option<Known> {
+        let (bucket, print) = self.address(name);
+        let bucket = self.bucket(bucket);
+        let slot = bucket.slots[bucket.find(print, name)?.slot];
+        Some(Known { due: slot.due, mark: slot.mark })
+    }
+
+    /// Notes what is known of a set, be it new or not.
+    pub fn put(&mut self, name: &[u8], Known { due, mark }: Known) {
+        let (at, print) = self.address(name);
+        // A longer name is none that the server takes.
+        let Ok(length) = u32::try_from(name.len()) else { return };
+        let is_new = self.change(at, |bucket| match bucket.find(print, name) {
+            Some(At { slot, .. }) => {
+                bucket.slots[slot].mark = mark;
+                bucket.set_due(slot, due);
+                false
+            }
+            None => {
+                bucket.push(Slot { due, length, print, mark }, name);
+                true
+            }
+        });
+        if is_new {
+            self.len += 1;
+            self.grow();
+        }
+    }
+
+    /// What was known of it; `None` if it was not there.
+    pub fn remove(&mut self, name: &[u8]) -> Option<Known> {
+        let (at, print) = self.address(name);
+        let gone = self.change(at, |bucket| {
+            let found = bucket.find(print, name)?;
+            let Slot { due, mark, .. } = bucket.slots[found.slot];
+            bucket.remove(found);
+            Some(Known { due, mark })
+        })?;
+        self.len -= 1;
+        self.shrink();
+        Some(gone)
+    }
+
+    /// The moment of the earliest visit of any set.
+    pub fn next_due(&self) -> Option<Millis> {
+        self.order.first().map(|&(due, _)| due)
+    }
+
+    /// The same, buckets left out that hold one due at `moment` or before.
+    pub fn next_due_after(&self, moment: Millis) -> Option<Millis> {
+        self.order.range((moment + 1, 0)..).next().map(|&(due, _)| due)
+    }
+
+    /// The set whose visit is the earliest.
+    pub fn first(&self) -> Option<(&[u8], Known)> {
+        let &(due, bucket) = self.order.first()?;
+        let found = self.bucket(bucket).each().find(|(slot, _)| slot.due == due);
+        found.map(|(Slot { due, mark, .. }, name)| (name, Known { due, mark }))
+    }
+
+    /// How many sets are due at `now`. O(number of them), and a few dozen for each bucket that holds one.
+    pub fn overdue(&self, now: Millis) -> usize {
+        let due = self.order.range(..=(now, usize::MAX));
+        due.map(|&(_, bucket)| self.bucket(bucket).slots.iter().filter(|slot| slot.due <= now).count()).sum()
+    }
+
+    /// All names. O(number of sets).
+    pub fn names(&self) -> impl Iterator<Item = &[u8]> {
+        self.pieces.iter().flatten().flat_map(|bucket| bucket.each().map(|(_, name)| name))
+    }
+
+    /// Frees some buckets of a table that is not used any more; `false` once there are none left.
+    pub fn free_some(&mut self, most: usize) -> bool {
+        self.order.clear();
+        for _ in 0..most {
+            let Some(piece) = self.pieces.last_mut() else { return false };
+            if piece.pop().is_none() {
+                self.pieces.pop();
+            }
+        }
+        true
+    }
+
+    fn hash(&self, name: &[u8]) -> u64 {
+        self.hasher.hash_one(name)
+    }
+
+    /// The bucket of a hash: by as many of its low bits as there are buckets for; those behind the last one are not split off
+    /// yet.
+    fn place(&self, hash: u64) -> usize {
+        let wide = self.buckets.next_power_of_two();
+        let at = usize::try_from(hash & (wide as u64 - 1)).unwrap_or(0);
+        if at < self.buckets { at } else { at - wide / 2 }
+    }
+
+    fn address(&self, name: &[u8]) -> (usize, u16) {
+        let hash = self.hash(name);
+        (self.place(hash), print(hash))
+    }
+
+    fn bucket(&self, at: usize) -> &Bucket {
+        &self.pieces[at / PIECE][at % PIECE]
+    }
+
+    /// Changes a bucket, and keeps its place in the order.
+    fn change<R>(&mut self, at: usize, change: impl FnOnce(&mut Bucket) -> R) -> R {
+        let bucket = &mut self.pieces[at / PIECE][at % PIECE];
+        let before = bucket.first;
+        let result = change(bucket);
+        let after = bucket.first;
+        if before != after {
+            self.order.remove(&(before, at));
+            if after != NEVER {
+                self.order.insert((after, at));
+            }
+        }
+        result
+    }
+
+    fn add_bucket(&mut self) {
+        if self.buckets.is_multiple_of(PIECE) {
+            self.pieces.push(Vec::new());
+        }
+        if let Some(piece) = self.pieces.last_mut() {
+            // A server with a few sets only keeps a few buckets.
+            if piece.len() == piece.capacity() {
+                piece.reserve_exact(piece.len().clamp(1, PIECE - piece.len()));
+            }
+            piece.push(Bucket::default());
+            self.buckets += 1;
+        }
+    }
+
+    fn grow(&mut self) {
+        if self.len <= self.buckets * FULL {
+            return;
+        }
+        self.add_bucket();
+        let new = self.buckets - 1;
+        // The one bucket of which some sets belong to the new one now.
+        self.deal(new - self.buckets.next_power_of_two() / 2);
+    }
+
+    fn shrink(&mut self) {
+        if self.buckets == 1 || self.len >= (self.buckets - 1) * SPARSE {
+            return;
+        }
+        let last = self.buckets - 1;
+        let merged = last - self.buckets.next_power_of_two() / 2;
+        let gone = self.take(last);
+        self.buckets -= 1;
+        if let Some(piece) = self.pieces.last_mut() {
+            piece.pop();
+            if piece.is_empty() {
+                self.pieces.pop();
+            }
+        }
+        self.change(merged, |bucket| gone.each().for_each(|(slot, name)| bucket.push(slot, name)));
+    }
+
+    /// Puts the sets of a bucket where they belong now.
+    fn deal(&mut self, at: usize) {
+        let old = self.take(at);
+        for (slot, name) in old.each() {
+            let place = self.place(self.hash(name));
+            self.change(place, |bucket| bucket.push(slot, name));
+        }
+    }
+
+    fn take(&mut self, at: usize) -> Bucket {
+        self.change(at, std::mem::take)
+    }
+}
+
+/// From other bits of the hash than its bucket.
+fn print(hash: u64) -> u16 {
+    u16::try_from(hash >> 48).unwrap_or(0)
+}
+
+#[cfg(test)]
+impl Table {
+    pub fn bucket_count(&self) -> usize {
+        self.buckets
+    }
+
+    pub fn longest_bucket(&self) -> usize {
+        self.pieces.iter().flatten().map(|bucket| bucket.slots.len()).max().unwrap_or(0)
+    }
+
+    /// What it has asked the allocator for; of the ordered set, an estimate on the high side.
+    pub fn bytes(&self) -> usize {
+        use std::mem::size_of;
+        let in_bucket = |bucket: &Bucket| bucket.slots.capacity() * size_of::<Slot>() + bucket.names.capacity();
+        let in_piece =
+            |piece: &Vec<Bucket>| piece.capacity() * size_of::<Bucket>() + piece.iter().map(in_bucket).sum::<usize>();
+        self.pieces.iter().map(in_piece).sum::<usize>() + 40 * self.order.len()
+    }
+}

@@ -1,0 +1,304 @@
+//! What is tracked, against a plain map.
+
+use crate::model::time::Millis;
+use crate::model::tracking::table::{Known, Mark, NEVER, Table};
+use crate::model::tracking::{Arrival, Outcome, Place, Tracking};
+use proptest::prelude::*;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use std::collections::{BTreeMap, HashMap};
+
+#[derive(Clone, Debug)]
+enum Step {
+    Track(i32, u8, Millis),
+    Change(i32, u8, Millis),
+    Touch(i32, u8),
+    Mend(i32, u8),
+    GiveUp(i32, u8, Millis),
+    Forget(i32, u8),
+    Flush(Option<i32>),
+    Swap(i32, i32),
+    ForgetOdd,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let place = || (0..3_i32, 0..20_u8);
+    let step = prop_oneof![
+        8 => (place(), 0..100_u64).prop_map(|((db, key), due)| Step::Track(db, key, due)),
+        4 => (place(), 0..100_u64).prop_map(|((db, key), due)| Step::Change(db, key, due)),
+        3 => place().prop_map(|(db, key)| Step::Touch(db, key)),
+        1 => place().prop_map(|(db, key)| Step::Mend(db, key)),
+        1 => (place(), 0..100_u64).prop_map(|((db, key), due)| Step::GiveUp(db, key, due)),
+        4 => place().prop_map(|(db, key)| Step::Forget(db, key)),
+        1 => prop::option::of(0..3_i32).prop_map(Step::Flush),
+        1 => (0..3_i32, 0..3_i32).prop_map(|(one, other)| Step::Swap(one, other)),
+        1 => Just(Step::ForgetOdd),
+    ];
+    prop::collection::vec(step, 0..120)
+}
+
+/// The TTL that a set of this name is touched with; none for some.
+fn ttl(key: u8) -> Option<Millis> {
+    (!key.is_multiple_of(5)).then_some(u64::from(key / 2))
+}
+
+proptest! {
+    #[test]
+    fn it_says_what_a_plain_map_says(steps in steps()) {
+        const NOW: Millis = 50;
+        let mut tracking = Tracking::default();
+        let mut map: BTreeMap<(i32, u8), Known> = BTreeMap::new();
+        let known = |due, mark| Known { due, mark };
+        for step in steps {
+            match step {
+                Step::Track(db, key, due) => {
+                    tracking.track(db, &[key], due);
+                    map.insert((db, key), known(due, Mark::Holds));
+                }
+                Step::Change(db, key, due) => {
+                    tracking.change(db, &[key], Some(due), false);
+                    let due = match map.get(&(db, key)) {
+                        Some(known) if known.mark == Mark::Holds => known.due.min(due),
+                        _ => 0,
+                    };
+                    map.insert((db, key), known(due, Mark::Holds));
+                }
+                Step::Touch(db, key) => {
+                    let touched = map.get_mut(&(db, key)).map(|known| known.mark = Mark::Touched);
+                    prop_assert_eq!(tracking.touch(db, &[key], ttl(key)), touched.is_some());
+                }
+                Step::Mend(db, key) => {
+                    tracking.forget(db, &[key]);
+                    tracking.mend(db, &[key]);
+                    map.insert((db, key), known(NEVER, Mark::Touched));
+                    prop_assert!(tracking.touch(db, &[key], ttl(key)));
+                }
+                Step::GiveUp(db, key, due) => {
+                    tracking.give_up(db, &[key], due);
+                    map.insert((db, key), known(due, Mark::GivenUp));
+                }
+                Step::Forget(db, key) => {
+                    tracking.forget(db, &[key]);
+                    map.remove(&(db, key));
+                }
+                Step::Flush(db) => {
+                    tracking.flush(db);
+                    map.retain(|(at, _), _| db.is_some_and(|db| *at != db));
+                }
+                Step::Swap(one, other) => {
+                    tracking.swap(one, other);
+                    let swapped = |db| if db == one { other } else if db == other { one } else { db };
+                    map = map.into_iter().map(|((db, key), value)| ((swapped(db), key), value)).collect();
+                }
+                Step::ForgetOdd => {
+                    tracking.forget_where(|name| name[0] % 2 == 1);
+                    map.retain(|(_, key), _| key % 2 == 0);
+                }
+            }
+            prop_assert_eq!(tracking.len(), map.len());
+            prop_assert_eq!(tracking.next_due(), map.values().map(|known| known.due).filter(|&due| due != NEVER).min());
+            prop_assert_eq!(tracking.overdue(NOW), map.values().filter(|known| known.due <= NOW).count());
+            if map.values().all(|known| known.due > 0) {
+                let lag = map.values().map(|known| known.due).min().map_or(0, |due| NOW.saturating_sub(due));
+                prop_assert_eq!(tracking.lag(NOW), lag);
+            }
+            for (&(db, key), known) in &map {
+                prop_assert!(tracking.is_tracked(db, &[key]));
+                prop_assert_eq!(tracking.known(db, &[key]), Some(*known));
+                prop_assert_eq!(tracking.is_touched(db, &[key]), known.mark != Mark::Holds);
+                prop_assert_eq!(tracking.is_untouched(db, &[key]), known.mark != Mark::Touched);
+            }
+            let touched: Vec<_> = map.iter().filter(|(_, known)| known.mark == Mark::Touched).map(|(place, _)| *place).collect();
+            let mut found = Vec::new();
+            let mut last = None;
+            while let Some(place) = tracking.next_touched(last.as_ref()) {
+                found.push((place.database, place.key[0]));
+                last = Some(place);
+            }
+            prop_assert_eq!(&found, &touched);
+            for wanted in 0..10 {
+                let of_ttl: Vec<_> = touched.iter().copied().filter(|&(_, key)| ttl(key) == Some(wanted)).take(8).collect();
+                let said: Vec<_> = tracking.touched_with(wanted).into_iter().map(|place| (place.database, place.key[0])).collect();
+                prop_assert_eq!(said, of_ttl);
+            }
+        }
+    }
+}
+
+fn name(number: u32) -> Vec<u8> {
+    // Of different lengths, the empty name among them.
+    let mut name = number.to_le_bytes().to_vec();
+    name.extend((0..number % 40).map(|n| n as u8));
+    name.truncate(if number == 0 { 0 } else { 44 });
+    name
+}
+
+/// Far more sets than a bucket takes: the table grows, shrinks and grows again.
+#[test]
+fn a_table_that_grows_and_shrinks_says_what_a_plain_map_says() {
+    let mut random = StdRng::seed_from_u64(1);
+    let (mut table, mut map) = (Table::default(), HashMap::new());
+    for (steps, share_added) in [(60_000, 0.9), (90_000, 0.1), (30_000, 0.6)] {
+        for _ in 0..steps {
+            let number = random.random_range(0..60_000);
+            let name = name(number);
+            if random.random_bool(share_added) {
+                let due = if random.random_bool(0.1) { NEVER } else { random.random_range(0..1000) };
+                table.put(&name, Known { due, mark: Mark::GivenUp });
+                map.insert(number, due);
+            } else {
+                let gone = table.remove(&name);
+                assert_eq!(gone.map(|known| known.due), map.remove(&number));
+            }
+        }
+        assert_eq!(table.len(), map.len());
+        for number in 0..60_000 {
+            let expected = map.get(&number).map(|&due| Known { due, mark: Mark::GivenUp });
+            assert_eq!(table.get(&name(number)), expected);
+        }
+        let mut names: Vec<_> = table.names().map(<[u8]>::to_vec).collect();
+        let mut expected: Vec<_> = map.keys().map(|&number| name(number)).collect();
+        names.sort_unstable();
+        expected.sort_unstable();
+        assert!(names == expected);
+        assert_eq!(table.next_due(), map.values().copied().min());
+        assert_eq!(table.overdue(500), map.values().filter(|&&due| due <= 500).count());
+    }
+    // In the order of their visits, to the last one.
+    let mut before = 0;
+    while let Some((name, known)) = table.first() {
+        let name = name.to_vec();
+        assert!(known.due >= before && known.due != NEVER);
+        before = known.due;
+        table.remove(&name);
+    }
+    assert_eq!(table.len(), map.values().filter(|&&due| due == NEVER).count());
+}
+
+/// No call moves more than the sets of a bucket or two.
+#[test]
+fn a_table_grows_and_shrinks_in_small_steps() {
+    let mut table = Table::default();
+    let longest = |table: &Table| table.longest_bucket();
+    let mut longest_ever = 0;
+    for number in 0..200_000_u32 {
+        table.put(&number.to_le_bytes(), Known { due: NEVER, mark: Mark::Holds });
+        let before = table.bucket_count();
+        longest_ever = longest_ever.max(if number % 1000 == 0 { longest(&table) } else { 0 });
+        assert!(table.bucket_count().abs_diff(before) <= 1);
+    }
+    assert!(longest_ever < 300, "{longest_ever}");
+    assert!((200_000 / 64..=200_000 / 50).contains(&table.bucket_count()), "{}", table.bucket_count());
+    for number in 0..200_000_u32 {
+        assert!(table.remove(&number.to_le_bytes()).is_some());
+        assert!(number % 1000 != 0 || longest(&table) < 300);
+    }
+    assert_eq!((table.len(), table.bucket_count()), (0, 1));
+}
+
+/// Beyond its name, a set costs at most 80 bytes.
+#[test]
+fn a_set_costs_little_beyond_its_name_and_the_memory_comes_back() {
+    let mut table = Table::default();
+    let names = |number: u32| format!("session:{number:012}");
+    const SETS: usize = 100_000;
+    let mut most = 0;
+    for number in 0..SETS as u32 {
+        table.put(names(number).as_bytes(), Known { due: u64::from(number), mark: Mark::Holds });
+        if number > 5000 {
+            most = most.max(table.bytes() / table.len());
+        }
+    }
+    let name = names(0).len();
+    assert!(most - name <= 40, "{most} bytes for a name of {name}");
+    for number in 1000..SETS as u32 {
+        table.remove(names(number).as_bytes());
+    }
+    let left = table.bytes() / table.len();
+    assert!(left - name <= 80, "{left} bytes for each of those that are left");
+}
+
+#[test]
+fn a_dropped_database_is_freed_in_small_steps() {
+    let mut tracking = Tracking::default();
+    for number in 0..50_000_u32 {
+        tracking.track(number as i32 % 2, &number.to_le_bytes(), 5);
+        if number % 100 == 0 {
+            assert!(tracking.touch(number as i32 % 2, &number.to_le_bytes(), Some(7)));
+        }
+    }
+    assert!(!tracking.free_some());
+    tracking.flush(Some(0));
+    tracking.flush(None);
+    assert_eq!((tracking.len(), tracking.next_touched(None), tracking.next_visit(9)), (0, None, None));
+    let mut steps = 0;
+    while tracking.free_some() {
+        steps += 1;
+    }
+    assert!((8..1000).contains(&steps), "{steps}");
+    assert!(tracking.dropped.is_empty());
+}
+
+#[test]
+fn a_set_that_moves_is_known_by_its_ttl_at_its_new_place_once() {
+    let mut tracking = Tracking::default();
+    tracking.track(0, b"k", 100);
+    assert!(tracking.touch(0, b"k", Some(7)));
+    tracking.leave(0, b"k");
+    assert!(!tracking.is_tracked(0, b"k"));
+    assert!(tracking.left_touched(Some(7)));
+    assert!(!tracking.left_touched(Some(7)));
+    for (ttl, asked) in [(Some(7), Some(8)), (Some(7), None), (None, None)] {
+        tracking.track(0, b"k", 100);
+        assert!(tracking.touch(0, b"k", ttl));
+        tracking.leave(0, b"k");
+        assert!(!tracking.left_touched(asked), "{ttl:?} {asked:?}");
+    }
+    tracking.track(0, b"untouched", 100);
+    tracking.leave(0, b"untouched");
+    assert!(!tracking.left_touched(None));
+}
+
+#[test]
+fn what_is_known_of_a_set_goes_along_with_it() {
+    let mut tracking = Tracking::default();
+    tracking.track(0, b"k", 100);
+    tracking.track(0, b"there", 50);
+    tracking.leave(0, b"k");
+    assert_eq!(tracking.arrive(0, b"there"), Arrival::Noted);
+    assert!(tracking.is_tracked(0, b"there") && !tracking.is_tracked(0, b"k"));
+    assert_eq!(tracking.next_visit(60), None, "of the set that was there before nothing is left");
+    assert_eq!(tracking.next_visit(100), Some(Place::new(0, b"there")));
+    // An ordinary key takes its place.
+    tracking.leave(0, b"ordinary");
+    assert_eq!(tracking.arrive(0, b"there"), Arrival::Nothing);
+    assert!(!tracking.is_tracked(0, b"there"));
+    // Only the set itself can tell: it was changed by plain commands, or set aside, or never expires.
+    tracking.track(0, b"k", 100);
+    assert!(tracking.touch(0, b"k", Some(7)));
+    tracking.leave(0, b"k");
+    assert_eq!(tracking.arrive(0, b"there"), Arrival::Unclear);
+    assert!(tracking.left_touched(Some(7)));
+    tracking.track(0, b"k", 100);
+    tracking.visited(&Place::new(0, b"k"), Outcome::Unknown, 200);
+    tracking.leave(0, b"k");
+    assert_eq!(tracking.arrive(0, b"there"), Arrival::Unclear);
+}
+
+#[test]
+fn what_waits_is_known_until_its_set_is_gone_or_elsewhere() {
+    let unfinished = crate::model::tracking::Outcome::Unfinished { due: 5, left: 17 };
+    let mut tracking = Tracking::default();
+    tracking.track(0, b"k", 5);
+    let place = tracking.next_visit(10).unwrap();
+    tracking.visited(&place, unfinished, 10);
+    assert_eq!(tracking.backlog(), 17);
+    tracking.swap(0, 3);
+    assert_eq!(tracking.backlog(), 17);
+    tracking.swap(1, 0);
+    assert_eq!(tracking.backlog(), 17);
+    tracking.swap(4, 3);
+    assert_eq!((tracking.backlog(), tracking.next_visit(10)), (17, Some(Place::new(4, b"k"))));
+    tracking.flush(Some(4));
+    assert_eq!(tracking.backlog(), 0);
+}

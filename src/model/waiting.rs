@@ -1,0 +1,259 @@
+//! Who waits for which queue, and when to look at a queue next. Pure: no server, no timer, `now` is always a parameter.
+//!
+//! For every key that a client waits for there is an entry here. It holds the clients in the order in which they came, and the next
+//! moment at which the queue becomes claimable because time passes (`next`): a job falls due, a lease ends, RATE opens.
+//!
+//! # Whom to ask
+//!
+//! One client at a time, the first. It claims, and then the next one is asked if jobs are left. So a push costs as many looks at the
+//! queue as clients are served, and at most one more, however many clients wait. A client that was asked and leaves without a job has
+//! the key looked at again.
+//!
+//! # When to look
+//!
+//! A timer is armed only for a moment at most [`HORIZON`] away. The server's housekeeping ([`Waiting::tick`], at least once a second)
+//! hands over what is further off. Three things follow. No delay comes near the integers in which event loops count. The wall
+//! clock may step: after a step forward the next tick finds keys overdue, and after a step back it has every key looked at again. And
+//! an idle server is idle: it has no timer, and a tick with nothing due looks at one number.
+//!
+//! # What cannot get lost
+//!
+//! A key that is claimable while clients wait for it always has a moment: whoever takes one away sets the next one, in the same
+//! step. A key of which a client was asked is looked at again after [`UNANSWERED`], in case it did not take the job. A key whose clients
+//! may not be served now (writes are refused, the slot belongs to another node) is looked at again after [`REFUSED`], or, when
+//! that holds for the whole server, as soon as a tick finds that writes are possible again.
+//!
+//! The tests run whole histories of clients, clocks and queues against this (`waiting/tests.rs`).
+
+pub mod name;
+#[cfg(test)]
+mod tests;
+
+use super::time::Millis;
+use hashbrown::{Equivalent, HashMap};
+use std::collections::BTreeSet;
+use std::hash::Hash;
+
+/// A timer is armed for moments no further off than this, in ms: longer than the longest pause between two ticks.
+pub const HORIZON: Millis = 1500;
+
+/// After so many ms a key whose clients may not be served is looked at again.
+const REFUSED: Millis = 250;
+
+/// After so many ms a key is looked at again of which a client was asked, in case it did not take the job. Beyond [`HORIZON`], so
+/// that a push to a client that waits arms no timer.
+const UNANSWERED: Millis = 2000;
+
+/// A clock that has gone back by so many ms has been set back. Less than that makes no client wait noticeably longer.
+const STEP: Millis = 1000;
+
+/// How many keys are looked at in one go. The rest follows after the server has served its clients.
+const BATCH: usize = 1000;
+
+/// A client that waits. A client that came later has a higher number.
+pub type Client = u64;
+
+/// The keys that clients wait for.
+#[derive(Debug)]
+pub struct Waiting<K> {
+    keys: HashMap<K, Entry>,
+    /// The moments of the entries that have one.
+    schedule: BTreeSet<(Millis, K)>,
+    /// When the armed timer fires.
+    armed: Option<Millis>,
+    /// The server may not serve anybody now: nothing is looked at until a tick finds that it may.
+    held: bool,
+    /// The latest time seen since the clock was last set back.
+    latest: Millis,
+}
+
+#[derive(Debug, Default)]
+struct Entry {
+    /// Clients that wait for the key.
+    clients: BTreeSet<Client>,
+    /// The one that was asked last, and has not answered.
+    asked: Option<Client>,
+    /// When the key is to be looked at if nothing else happens.
+    next: Option<Millis>,
+}
+
+/// What is to be done with the timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arm {
+    /// It is as it should be.
+    Leave,
+    /// No timer is needed.
+    Stop,
+    /// It is to fire after so many ms, instead of whenever it would have.
+    In(Millis),
+}
+
+impl<K> Default for Waiting<K> {
+    fn default() -> Self {
+        Waiting { keys: HashMap::new(), schedule: BTreeSet::new(), armed: None, held: false, latest: 0 }
+    }
+}
+
+impl<K: Clone + Ord + Hash> Waiting<K> {
+    /// Whether no client waits for anything.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// Whether a client waits for the key.
+    pub fn is_waited_for<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> bool {
+        self.keys.contains_key(key)
+    }
+
+    /// One more client waits for the key. The queue is to be looked at next ([`looked`](Self::looked)).
+    pub fn enter(&mut self, key: &K, client: Client, now: Millis) {
+        if self.keys.is_empty() {
+            (self.latest, self.held) = (now, false);
+        }
+        self.keys.entry(key.clone()).or_default().clients.insert(client);
+    }
+
+    /// A client waits for the key no more: it has gone away, its time was up, or another key serves it. If it was asked, somebody else
+    /// is to be: the key is looked at again.
+    pub fn leave(&mut self, key: &K, client: Client, now: Millis) {
+        if self.keys.get(key).is_some_and(|entry| entry.asked == Some(client)) {
+            self.set_next(key, Some(now));
+        }
+        self.serve(key, client);
+    }
+
+    /// A client waits no more, because this key serves it. What it leaves is to be told ([`looked`](Self::looked)).
+    pub fn serve(&mut self, key: &K, client: Client) {
+        let Some(entry) = self.keys.get_mut(key) else { return };
+        entry.clients.remove(&client);
+        entry.asked = entry.asked.filter(|&asked| asked != client);
+        if entry.clients.is_empty() {
+            self.set_next(key, None);
+            self.keys.remove(key);
+        }
+    }
+
+    /// The queue is claimable from `next` on if nothing else happens: a command has changed it so, or a look has found it so. The client
+    /// to ask, if one can be served now. `allowed`: whether the clients of this key may be served now; none is asked otherwise.
+    ///
+    /// A client that is asked looks too, and this tells whether it is its turn.
+    pub fn looked<Q: Hash + Equivalent<K> + ?Sized>(
+        &mut self,
+        key: &Q,
+        now: Millis,
+        next: Option<Millis>,
+        allowed: bool,
+    ) -> Option<Client> {
+        self.latest = self.latest.max(now);
+        let is_claimable = next.is_some_and(|next| next <= now);
+        let again = match (is_claimable, allowed) {
+            (false, _) => next,
+            (true, true) => Some(now.saturating_add(UNANSWERED)),
+            (true, false) => Some(now.saturating_add(REFUSED)),
+        };
+        self.set_next(key, again);
+        let entry = self.keys.get_mut(key)?;
+        entry.asked = entry.clients.first().copied().filter(|_| is_claimable && allowed);
+        entry.asked
+    }
+
+    /// The key may hold another queue than before. The client to ask.
+    pub fn replaced<Q: Hash + Equivalent<K> + ?Sized>(&mut self, key: &Q, now: Millis) -> Option<Client> {
+        self.looked(key, now, Some(now), true)
+    }
+
+    /// Every key is to be looked at: the clock was set back, this server has become a master, slots or datasets have arrived.
+    pub fn look_at_all(&mut self, now: Millis) {
+        self.schedule.clear();
+        for (key, entry) in &mut self.keys {
+            entry.next = Some(now);
+            self.schedule.insert((now, key.clone()));
+        }
+    }
+
+    /// The server's housekeeping passes by, at least once a second. `allowed` tells whether this server may serve clients by itself;
+    /// it is asked only if that matters.
+    ///
+    /// A timer that should have fired by now counts on another clock than the wall's, which has been set forward: it is set right.
+    pub fn tick(&mut self, now: Millis, allowed: impl FnOnce() -> bool) -> Arm {
+        if self.latest >= now.saturating_add(STEP) {
+            self.latest = now;
+            self.look_at_all(now);
+        }
+        self.latest = self.latest.max(now);
+        if self.held || self.is_due(now) {
+            self.held = !allowed();
+        }
+        let is_overdue = self.armed.is_some_and(|armed| armed < now);
+        if is_overdue {
+            self.armed = None;
+        }
+        match self.arm(now) {
+            Arm::Leave if is_overdue => Arm::Stop,
+            arm => arm,
+        }
+    }
+
+    /// The timer has fired: the keys to look at now. [`arm`](Self::arm) is to follow when that is done.
+    pub fn fired(&mut self, now: Millis, allowed: impl FnOnce() -> bool) -> Vec<K> {
+        self.armed = None;
+        if self.is_due(now) {
+            self.held = !allowed();
+        }
+        if self.held { Vec::new() } else { self.take_due(now) }
+    }
+
+    /// The keys whose moment has come, a batch at the most. Each is looked at again after a while, should the look fail.
+    fn take_due(&mut self, now: Millis) -> Vec<K> {
+        let mut due = Vec::new();
+        while due.len() < BATCH && self.is_due(now) {
+            let Some((_, key)) = self.schedule.pop_first() else { break };
+            if let Some(entry) = self.keys.get_mut(&key) {
+                let again = now.saturating_add(UNANSWERED);
+                entry.next = Some(again);
+                self.schedule.insert((again, key.clone()));
+            }
+            due.push(key);
+        }
+        due
+    }
+
+    /// What is to be done with the timer after any of the above. The answer is taken as done.
+    pub fn arm(&mut self, now: Millis) -> Arm {
+        let soon = now.saturating_add(HORIZON);
+        let wanted = self.schedule.first().map(|&(next, _)| next.max(now)).filter(|&next| next <= soon && !self.held);
+        let arm = match (wanted, self.armed) {
+            (None, Some(armed)) if armed > soon || self.keys.is_empty() => Arm::Stop,
+            (None, _) => Arm::Leave,
+            (Some(wanted), Some(armed)) if armed <= wanted => Arm::Leave,
+            (Some(wanted), _) => Arm::In(wanted - now),
+        };
+        match arm {
+            Arm::Leave => {}
+            Arm::Stop => self.armed = None,
+            Arm::In(delay) => self.armed = Some(now + delay),
+        }
+        arm
+    }
+
+    fn is_due(&self, now: Millis) -> bool {
+        self.schedule.first().is_some_and(|&(next, _)| next <= now)
+    }
+
+    /// Sets the moment of a key, if a client waits for it.
+    fn set_next<Q: Hash + Equivalent<K> + ?Sized>(&mut self, key: &Q, next: Option<Millis>) {
+        let Some((key, _)) = self.keys.get_key_value(key) else { return };
+        let key = key.clone();
+        let Some(entry) = self.keys.get_mut(&key) else { return };
+        let before = std::mem::replace(&mut entry.next, next);
+        if before == next {
+            return;
+        }
+        if let Some(before) = before {
+            self.schedule.remove(&(before, key.clone()));
+        }
+        if let Some(next) = next {
+            self.schedule.insert((next, key));
+        }
+    }
+}

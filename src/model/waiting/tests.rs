@@ -1,0 +1,581 @@
+//! Whole histories: a server with a wall clock that steps, a monotonic one that does not, timers and housekeeping as Redis has them,
+//! clients that block, time out and go away, and queues that are pushed to, claimed from, deleted and renamed.
+//!
+//! `ZEITSET_SEEDS` sets how many (default 300), `ZEITSET_SEED` the first one; a failure names its seed.
+
+mod by_hand;
+
+use super::{Arm, HORIZON, STEP, UNANSWERED, Waiting};
+use crate::model::queue::{Manner, Nack, Push, Queue, Rate};
+use crate::model::time::Millis;
+use crate::model::{histories, number};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+type Key = u8;
+const KEYS: Key = 3;
+const DAY: Millis = 86_400_000;
+
+/// A client never waits longer beside a job that it could have, by the monotonic clock: until its key is looked at again, which a
+/// small step back of the clock delays, and then until the next tick.
+const PATIENCE: Millis = UNANSWERED + STEP + 1100;
+/// So long after the last disturbance (a clock that stepped, writes refused) the timers are exact.
+const CALM: Millis = 5000;
+/// How late exact is: the clock moves while the server asks its clients.
+const EXACT: Millis = 40;
+
+struct Client {
+    keys: Vec<Key>,
+    /// The keys for whose sake it was asked.
+    asked: Vec<Key>,
+    /// By the wall clock; 0: none.
+    timeout: Millis,
+    count: u64,
+    /// Since when the client has waited beside a job that it could have, by the monotonic clock.
+    beside: Option<Millis>,
+}
+
+/// The server's timer: its moment by the wall clock, and when the event loop comes to it by the monotonic one.
+#[derive(Clone, Copy)]
+struct Timer {
+    expires: Millis,
+    event: Millis,
+}
+
+struct Claim {
+    key: Key,
+    id: Vec<u8>,
+    token: u64,
+}
+
+struct World {
+    rng: SmallRng,
+    wall: Millis,
+    mono: Millis,
+    waiting: Waiting<Key>,
+    queues: BTreeMap<Key, Queue>,
+    clients: BTreeMap<u64, Client>,
+    /// Clients that the server is going to ask.
+    woken: VecDeque<u64>,
+    timer: Option<Timer>,
+    tick_every: Millis,
+    next_tick: Millis,
+    /// The server may not write by itself: CLIENT PAUSE, min-replicas-to-write, a replica.
+    refused: bool,
+    /// Keys in slots that are not this server's.
+    foreign: BTreeSet<Key>,
+    claims: Vec<Claim>,
+    next_client: u64,
+    disturbed: Millis,
+    /// How many timers had fired when nothing was due soon any more, and no client did anything.
+    idle: Option<u64>,
+    served: u64,
+    looks: u64,
+    firings: u64,
+}
+
+impl World {
+    fn new(seed: u64) -> World {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let tick_every = *[10, 100, 100, 500, 1000].get(rng.random_range(0..5)).unwrap();
+        World {
+            rng,
+            wall: 1_767_225_600_000,
+            mono: 0,
+            waiting: Waiting::default(),
+            queues: BTreeMap::new(),
+            clients: BTreeMap::new(),
+            woken: VecDeque::new(),
+            timer: None,
+            tick_every,
+            next_tick: tick_every,
+            refused: false,
+            foreign: BTreeSet::new(),
+            claims: Vec::new(),
+            next_client: 0,
+            disturbed: 0,
+            idle: None,
+            served: 0,
+            looks: 0,
+            firings: 0,
+        }
+    }
+
+    // What the module does.
+
+    fn arm(&mut self, arm: Arm) {
+        match arm {
+            Arm::Leave => {}
+            Arm::Stop => self.timer = None,
+            Arm::In(delay) => {
+                assert!(delay <= HORIZON, "a timer for what is far off: {delay} ms");
+                self.timer = Some(Timer { expires: self.wall + delay, event: self.mono + delay });
+            }
+        }
+    }
+
+    fn allowed(&self, key: Key) -> bool {
+        !self.refused && !self.foreign.contains(&key)
+    }
+
+    /// OpenQueue::commit.
+    fn changed(&mut self, key: Key) {
+        let now = self.wall;
+        let next = self.queues.get(&key).and_then(|queue| queue.next_wake(now));
+        let whom = self.waiting.looked(&key, now, next, true);
+        self.wake(whom, key);
+        let arm = self.waiting.arm(now);
+        self.arm(arm);
+    }
+
+    fn look(&mut self, key: Key) {
+        self.looks += 1;
+        let now = self.wall;
+        let allowed = self.allowed(key);
+        let mut next = None;
+        if let Some(queue) = self.queues.get_mut(&key) {
+            if queue.needs_settling(now) {
+                if allowed {
+                    queue.claim(now * 1000, now, 0, b"");
+                    next = queue.next_wake(now);
+                } else {
+                    next = Some(now);
+                }
+            } else {
+                next = queue.next_wake(now);
+            }
+        }
+        let whom = self.waiting.looked(&key, now, next, allowed);
+        self.wake(whom, key);
+    }
+
+    fn wake(&mut self, whom: Option<u64>, key: Key) {
+        let Some(id) = whom else { return };
+        self.clients.get_mut(&id).expect("a client that waits").asked.push(key);
+        self.woken.push_back(id);
+    }
+
+    fn fire(&mut self) {
+        let (now, refused) = (self.wall, self.refused);
+        self.firings += 1;
+        for key in self.waiting.fired(now, || !refused) {
+            self.look(key);
+        }
+        let arm = self.waiting.arm(now);
+        self.arm(arm);
+    }
+
+    fn tick(&mut self) {
+        let (now, refused) = (self.wall, self.refused);
+        let arm = self.waiting.tick(now, || !refused);
+        self.arm(arm);
+        self.check_timer();
+    }
+
+    /// Asks a client whether it can be served.
+    fn serve(&mut self, id: u64) {
+        let now = self.wall;
+        let asked = std::mem::take(&mut self.clients.get_mut(&id).expect("a client").asked);
+        let mut turn = None;
+        for key in asked {
+            self.looks += 1;
+            let allowed = self.allowed(key);
+            let next = self.queues.get(&key).and_then(|queue| queue.next_wake(now));
+            match self.waiting.looked(&key, now, next, allowed) {
+                Some(first) if first == id => turn = Some(key),
+                other => self.wake(other, key),
+            }
+            if turn.is_some() {
+                break;
+            }
+        }
+        if let Some(key) = turn {
+            let earlier = self.clients.range(..id).find(|(_, other)| other.keys.contains(&key));
+            assert!(earlier.is_none(), "{id} is served before one who came earlier");
+            let client = self.clients.remove(&id).expect("nobody is served twice");
+            self.idle = None;
+            for other in &client.keys {
+                if *other == key {
+                    self.waiting.serve(other, id);
+                } else {
+                    self.waiting.leave(other, id, now);
+                }
+            }
+            self.claim(key, client.count);
+            let next = self.queues[&key].next_wake(now);
+            let whom = self.waiting.looked(&key, now, next, true);
+            self.wake(whom, key);
+            self.served += 1;
+        }
+        let arm = self.waiting.arm(now);
+        self.arm(arm);
+    }
+
+    fn claim(&mut self, key: Key, count: u64) {
+        let now = self.wall;
+        let lease = *[1, 50, 3000, DAY].get(self.rng.random_range(0..4)).unwrap();
+        let claims = self.queues.get_mut(&key).expect("a queue").claim(now * 1000, now + lease, count, b"");
+        assert!(!claims.jobs.is_empty(), "a client was served with nothing");
+        let jobs = claims.jobs.iter().map(|job| Claim { key, id: job.id.to_vec(), token: job.token });
+        self.claims.extend(jobs);
+    }
+
+    /// ZQ.CLAIM ... BLOCK.
+    fn block(&mut self, mut keys: Vec<Key>, timeout: Millis, count: u64) {
+        let now = self.wall;
+        let first = keys.iter().copied().find(|key| self.queues.get(key).is_some_and(|queue| queue.claimable(now) > 0));
+        if let Some(key) = first
+            && !self.waiting.is_waited_for(&key)
+        {
+            self.claim(key, count);
+            self.changed(key);
+            return;
+        }
+        if first.is_none() {
+            for key in &keys {
+                if let Some(queue) = self.queues.get_mut(key) {
+                    queue.claim(now * 1000, now, 0, b"");
+                }
+            }
+        }
+        keys.sort_unstable();
+        keys.dedup();
+        let id = self.next_client;
+        self.next_client += 1;
+        for key in &keys {
+            self.waiting.enter(key, id, now);
+        }
+        let timeout = if timeout == 0 { 0 } else { now + timeout };
+        self.clients.insert(id, Client { keys: keys.clone(), asked: Vec::new(), timeout, count, beside: None });
+        for key in keys {
+            self.look(key);
+        }
+        let arm = self.waiting.arm(now);
+        self.arm(arm);
+    }
+
+    fn go_away(&mut self, id: u64) {
+        let client = self.clients.remove(&id).expect("a client");
+        for key in &client.keys {
+            self.waiting.leave(key, id, self.wall);
+        }
+        let arm = self.waiting.arm(self.wall);
+        self.arm(arm);
+    }
+
+    // What the server does.
+
+    /// Asks the clients that were woken, as the server does after every command and every round of the event loop.
+    fn handle_woken(&mut self) {
+        while let Some(id) = self.woken.pop_front() {
+            // A panic while a client is served, for one.
+            if self.rng.random_ratio(1, 300) {
+                self.disturbed = self.mono;
+                continue;
+            }
+            // Gone before its turn came, with nobody told but the model.
+            if self.rng.random_ratio(1, 20) && self.clients.contains_key(&id) {
+                self.go_away(id);
+            }
+            if self.clients.contains_key(&id) {
+                self.serve(id);
+                // The clock moves while the server asks one after the other.
+                if self.rng.random_ratio(1, 3) {
+                    self.pass(1);
+                }
+            }
+        }
+    }
+
+    fn time_outs(&mut self) {
+        let now = self.wall;
+        let over: Vec<_> =
+            self.clients.iter().filter(|(_, c)| c.timeout != 0 && c.timeout <= now).map(|(&id, _)| id).collect();
+        over.into_iter().for_each(|id| self.go_away(id));
+    }
+
+    fn pass(&mut self, ms: Millis) {
+        self.wall += ms;
+        self.mono += ms;
+    }
+
+    /// A round of the event loop.
+    fn settle_down(&mut self) {
+        self.time_outs();
+        self.handle_woken();
+        self.check();
+    }
+
+    /// Time passes, with all that the event loop does in it.
+    fn advance(&mut self, ms: Millis) {
+        let until = self.mono + ms;
+        let mut rounds = 0;
+        loop {
+            let event = self.timer.map_or(Millis::MAX, |timer| timer.event);
+            let next = event.min(self.next_tick).max(self.mono);
+            if next > until {
+                break;
+            }
+            rounds = if next == self.mono { rounds + 1 } else { 0 };
+            assert!(rounds < 100, "the event loop spins");
+            self.pass(next - self.mono);
+            if self.next_tick <= self.mono {
+                self.next_tick = self.mono + self.tick_every;
+                self.tick();
+            }
+            if let Some(timer) = self.timer.filter(|timer| timer.event <= self.mono) {
+                if timer.expires <= self.wall {
+                    self.timer = None;
+                    self.fire();
+                } else {
+                    // As the server has it: the event of its timers goes by one clock, their moment by the other.
+                    self.timer = Some(Timer { event: self.mono + (timer.expires - self.wall), ..timer });
+                }
+            }
+            self.settle_down();
+        }
+        self.pass(until.saturating_sub(self.mono));
+        self.settle_down();
+    }
+
+    // What must hold.
+
+    fn check(&mut self) {
+        let (now, mono) = (self.wall, self.mono);
+        let could: BTreeSet<Key> = self
+            .queues
+            .iter()
+            .filter(|&(&key, queue)| queue.claimable(now) > 0 && self.allowed(key))
+            .map(|(&key, _)| key)
+            .collect();
+        let calm = mono >= self.disturbed + CALM;
+        for (id, client) in &mut self.clients {
+            if !client.keys.iter().any(|key| could.contains(key)) {
+                client.beside = None;
+                continue;
+            }
+            let since = *client.beside.get_or_insert(mono);
+            let patience = if calm && since >= self.disturbed + CALM { EXACT } else { PATIENCE };
+            assert!(mono - since <= patience, "client {id} has waited {} ms beside a job", mono - since);
+        }
+        for key in 0..KEYS {
+            let waits = self.clients.values().any(|client| client.keys.contains(&key));
+            assert_eq!(waits, self.waiting.is_waited_for(&key), "who waits for {key}");
+        }
+        assert_eq!(self.clients.is_empty(), self.waiting.is_empty());
+        if self.clients.is_empty() {
+            assert!(self.waiting.schedule.is_empty() && self.timer.is_none(), "something is left over");
+        }
+    }
+
+    /// After each tick: a timer is for what is due soon, and there is none if nothing is.
+    fn check_timer(&mut self) {
+        let now = self.wall;
+        if let Some(timer) = self.timer {
+            assert!(
+                timer.expires <= now + HORIZON && timer.event <= self.mono + HORIZON,
+                "a timer for what is far off"
+            );
+        }
+        let soon = |key: &Key| {
+            self.queues.get(key).is_some_and(|queue| {
+                queue.needs_settling(now) || queue.next_wake(now).is_some_and(|next| next <= now + PATIENCE)
+            })
+        };
+        if self.mono < self.disturbed + CALM || self.clients.values().any(|client| client.keys.iter().any(soon)) {
+            self.idle = None;
+        } else {
+            // One for a client that went away, and one for each queue that did: nobody tells of that.
+            let most = *self.idle.get_or_insert(self.firings) + 1 + Millis::from(KEYS);
+            assert!(self.firings <= most, "an idle server has timers");
+        }
+    }
+
+    // What clients and operators do.
+
+    fn step(&mut self) {
+        self.idle = None;
+        let key = self.rng.random_range(0..KEYS);
+        match self.rng.random_range(0..100) {
+            0..16 => self.push(key),
+            16..20 => self.rush(key),
+            20..40 => {
+                let mut keys = vec![key];
+                while self.rng.random_ratio(1, 3) {
+                    keys.push(self.rng.random_range(0..KEYS));
+                }
+                let timeout = *[0, 0, 30, 5000, 366 * DAY].get(self.rng.random_range(0..5)).unwrap();
+                let count = self.rng.random_range(1..4);
+                self.block(keys, timeout, count);
+            }
+            40..44 => {
+                let now = self.wall;
+                if self.queues.get(&key).is_some_and(|queue| queue.claimable(now) > 0) {
+                    self.claim(key, 2);
+                    self.changed(key);
+                }
+            }
+            44..56 => self.finish(),
+            56..60 => {
+                if let Some(&id) = self.clients.keys().nth(self.rng.random_range(0..8)) {
+                    self.go_away(id);
+                }
+            }
+            60..62 => drop(self.queues.remove(&key)),
+            62..64 => {
+                if let Some(queue) = self.queues.remove(&key) {
+                    let to = self.rng.random_range(0..KEYS);
+                    self.queues.insert(to, queue);
+                    // The server tells of a new key.
+                    let whom = self.waiting.replaced(&to, self.wall);
+                    self.wake(whom, to);
+                    let arm = self.waiting.arm(self.wall);
+                    self.arm(arm);
+                }
+            }
+            64..69 => self.configure(key),
+            69..72 => {
+                self.refused = !self.refused;
+                self.disturbed = self.mono;
+            }
+            72..74 => {
+                if !self.foreign.remove(&key) {
+                    self.foreign.insert(key);
+                }
+                self.disturbed = self.mono;
+            }
+            74..77 => {
+                let step = *[300, 2000, 60_000, 3_600_000, 60 * DAY].get(self.rng.random_range(0..5)).unwrap();
+                self.wall = if self.rng.random() { self.wall + step } else { self.wall - step };
+                self.disturbed = self.mono;
+            }
+            77 => {
+                self.waiting.look_at_all(self.wall);
+                let arm = self.waiting.arm(self.wall);
+                self.arm(arm);
+            }
+            _ => {
+                let ms = match self.rng.random_range(0..40) {
+                    0..20 => self.rng.random_range(0..5),
+                    20..30 => self.rng.random_range(0..200),
+                    30..39 => self.rng.random_range(0..4000),
+                    _ => self.rng.random_range(0..120_000),
+                };
+                self.advance(ms);
+            }
+        }
+        self.settle_down();
+    }
+
+    fn push(&mut self, key: Key) {
+        let now = self.wall;
+        for _ in 0..self.rng.random_range(1..4) {
+            let delay = *[0, 0, 0, 1, 40, 1000, 1600, 5000, 60_000, 3_600_000, 60 * DAY]
+                .get(self.rng.random_range(0..11))
+                .unwrap();
+            let every =
+                self.rng.random_ratio(1, 6).then(|| *[70, 60_000, 60 * DAY].get(self.rng.random_range(0..3)).unwrap());
+            let attempts = self.rng.random_ratio(1, 4).then_some(1);
+            let push = Push { payload: b"", due: now + delay, every, attempts, ..Push::default() };
+            self.queues.entry(key).or_default().push(now, &push).expect("there is room");
+        }
+        self.changed(key);
+    }
+
+    /// Clients wait, and jobs fall due while they are asked because of others.
+    fn rush(&mut self, key: Key) {
+        let now = self.wall;
+        self.queues.remove(&key);
+        for _ in 0..6 {
+            self.block(vec![key], 0, 1);
+        }
+        for delay in [0, 1, 1, 2, 3] {
+            let push = Push { payload: b"", due: now + delay, ..Push::default() };
+            self.queues.entry(key).or_default().push(now, &push).expect("there is room");
+        }
+        self.changed(key);
+    }
+
+    fn finish(&mut self) {
+        if self.claims.is_empty() {
+            return;
+        }
+        let claim = self.claims.swap_remove(self.rng.random_range(0..self.claims.len()));
+        let (now, kind) = (self.wall, self.rng.random_range(0..4));
+        let Some(queue) = self.queues.get_mut(&claim.key) else { return };
+        match kind {
+            0 | 1 => drop(queue.ack(now, &claim.id, claim.token)),
+            2 => drop(queue.nack(now, &claim.id, claim.token, Nack::At(now + 700), Manner::default())),
+            _ => drop(queue.extend(now, &claim.id, claim.token, now + 900)),
+        }
+        self.changed(claim.key);
+    }
+
+    fn configure(&mut self, key: Key) {
+        let now = self.wall;
+        let Some(queue) = self.queues.get_mut(&key) else { return };
+        let mut settings = *queue.settings();
+        match self.rng.random_range(0..3) {
+            0 => settings.paused = !settings.paused,
+            1 => settings.concurrency = self.rng.random_range(0..3),
+            _ => {
+                let window = *[20, 2000, 3_600_000].get(self.rng.random_range(0..3)).unwrap();
+                settings.rate = self.rng.random::<bool>().then_some(Rate { limit: 2, window });
+            }
+        }
+        queue.configure(now, settings);
+        self.changed(key);
+    }
+}
+
+#[test]
+fn no_client_waits_beside_a_job_and_nothing_is_left_over() {
+    let first = number("ZEITSET_SEED").unwrap_or(0);
+    let seeds = first..first + u64::from(histories(300));
+    let (mut served, mut looks, mut firings, mut time) = (0, 0, 0, 0);
+    for seed in seeds {
+        let run = || {
+            let mut world = World::new(seed);
+            for _ in 0..200 {
+                world.step();
+            }
+            world
+        };
+        let Ok(world) = std::panic::catch_unwind(run) else {
+            panic!("ZEITSET_SEED={seed} ZEITSET_SEEDS=1 repeats this")
+        };
+        (served, looks, firings) = (served + world.served, looks + world.looks, firings + world.firings);
+        time += world.mono;
+    }
+    println!("{} h simulated: {served} clients served, {looks} looks, {firings} timers fired", time / 3_600_000);
+    assert!(served > 0 && looks > 0 && firings > 0, "the histories are about something");
+}
+
+/// Thousands wait, and a change costs as many looks as it serves clients, and no more than one beyond that.
+#[test]
+fn a_push_costs_as_many_looks_as_clients_it_serves() {
+    const CLIENTS: u64 = 10_000;
+    let mut world = World::new(0);
+    // Nobody goes away, and nothing panics.
+    for _ in 0..CLIENTS {
+        world.block(vec![0, 1], 0, 1);
+    }
+    for jobs in [1, 1, 7, 100] {
+        let before = world.looks;
+        for _ in 0..jobs {
+            let push = Push { due: world.wall, ..Push::default() };
+            world.queues.entry(0).or_default().push(world.wall, &push).expect("there is room");
+        }
+        world.changed(0);
+        let mut served = 0;
+        while let Some(id) = world.woken.pop_front() {
+            world.serve(id);
+            served += 1;
+        }
+        assert_eq!(served, jobs);
+        assert!(world.looks - before <= jobs + 1, "{} looks", world.looks - before);
+    }
+    assert_eq!(world.served, 109);
+    assert_eq!(*world.clients.keys().next().expect("most wait on"), 109);
+}
