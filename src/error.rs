@@ -17,7 +17,7 @@ pub enum Error {
     WrongType,
     /// A sorted set, but no expiring one.
     NotExpiring,
-    /// A sorted set, but no rate limit.
+    /// A sorted set or a string, but no rate limit.
     NotLimit,
     /// A rate limit written by another algorithm.
     OtherAlgorithm,
@@ -25,7 +25,7 @@ pub enum Error {
     IsLimit,
     /// Not a duration, or zero where it must not be.
     Duration,
-    /// Not a Unix time.
+    /// Neither a Unix time nor a date with its zone.
     Instant,
     /// `now` plus a duration lies after 2^53-1 ms.
     TooFar,
@@ -36,8 +36,12 @@ pub enum Error {
     NumKeys,
     /// A limit or a cost outside its range.
     Units,
+    /// THROTTLE's numbers come to no rate, or to one that 64 bits of nanoseconds cannot hold.
+    Throttle,
     /// A key given more than once where each has a limit of its own.
     KeyNamedTwice,
+    /// A refund of units that very many were taken after.
+    RefundTooLate,
     /// PRECISION coarser than the window it divides.
     Precision,
     /// A score that is no time.
@@ -46,12 +50,22 @@ pub enum Error {
     AllExpired,
     /// ADOPT with UNIT s or PLUS on what is an expiring set already.
     AlreadyExpiring,
+    /// The name of a worker has no bytes, or too many.
+    Worker,
+    /// A job's id has no bytes.
+    EmptyId,
+    /// AFTER names a job that is not in the state asked for.
+    NotInState,
     /// PUSH beyond MAXLEN.
     QueueFull,
+    /// A setting that would have the server go through too many jobs at once.
+    QueueTooLong,
     /// A board that is to be changed is missing.
     NoBoard,
-    /// A board that is to be created is there.
+    /// A board of another schema is where one is to be created.
     BoardExists,
+    /// Boards that are to be merged have different schemas.
+    OtherSchema,
     /// A key that is asked about is missing.
     NoSuchKey,
     NotAFloat,
@@ -69,6 +83,10 @@ pub enum Error {
     NotFinite,
     /// More members than a board can have.
     BoardFull,
+    /// The server holds more than its `maxmemory`; worded as the server does it.
+    OutOfMemory,
+    /// The server refused a command that this one needs: nothing is known, and nothing has changed.
+    InnerCommand,
     /// A defect of ours: the handler panicked and was stopped.
     Internal,
 }
@@ -83,7 +101,7 @@ impl Error {
             Error::NotExpiring => {
                 c"NOTEXPIRING the key is an ordinary sorted set; ZEXP.ADOPT turns one whose scores are times into an expiring set"
             }
-            Error::NotLimit => c"NOTLIMIT the key is a sorted set, but no rate limit; use another key, or DEL this one",
+            Error::NotLimit => c"NOTLIMIT the key is a sorted set or a string, but no rate limit; use another key, or DEL this one",
             Error::OtherAlgorithm => {
                 c"NOTLIMIT the key is a rate limit of another algorithm; a key belongs to one policy, DEL it to change"
             }
@@ -92,7 +110,7 @@ impl Error {
                 c"ERR invalid duration: expected a positive number with an optional unit (ms, s, m, h, d, w), such as 30, 250ms or 1.5h"
             }
             Error::Instant => {
-                c"ERR invalid time: expected a Unix time in seconds, or with the unit ms in milliseconds, not negative"
+                c"ERR invalid time: expected a Unix time in seconds (from 10^11 on, milliseconds), with or without the unit s or ms, or a date such as 2026-12-24T18:00:00Z"
             }
             Error::TooFar => c"ERR the time is out of range: it must not lie after 2^53-1 ms",
             Error::NotAnInteger => c"ERR value is not an integer or out of range",
@@ -100,8 +118,17 @@ impl Error {
             Error::NotPositive => c"ERR value is out of range, must be positive",
             Error::NumKeys => c"ERR numkeys should be greater than 0",
             Error::Units => c"ERR value is out of range: a limit is 1 to 2^53-1 units, a cost 0 to 2^53-1",
+            Error::Throttle => {
+                c"ERR value is out of range: a burst is 0 or more, a count and a period 1 or more, and all of it must fit into 64 bits of nanoseconds"
+            }
             Error::KeyNamedTwice => c"ERR a key is named twice",
+            Error::RefundTooLate => {
+                c"ERR too much was taken since: a refund can renumber up to 10,000 later entries; a larger PRECISION makes fewer"
+            }
             Error::Precision => c"ERR PRECISION must not exceed the window",
+            Error::Worker => c"ERR the name of a worker has 1 to 255 bytes",
+            Error::NotInState => c"ERR no job of this ID is in this state: go on behind another one, or begin at the front",
+            Error::EmptyId => c"ERR the ID of a job must not be empty",
             Error::ScoreNotATime => {
                 c"ERR a score is not a time: scores must be finite, not negative, and at most 2^53-1 ms"
             }
@@ -110,8 +137,12 @@ impl Error {
             }
             Error::AlreadyExpiring => c"ERR the key is an expiring set already; UNIT s and PLUS do not apply",
             Error::QueueFull => c"QUEUEFULL the queue holds as many jobs as its MAXLEN allows",
+            Error::QueueTooLong => {
+                c"ERR the queue is too long for that: AGING and ORDERED can be changed up to 100,000 jobs, GROUPCONCURRENCY and GROUPRATE up to 100,000 groups"
+            }
             Error::NoBoard => c"NOBOARD the key holds no leaderboard; ZLB.CREATE makes one",
-            Error::BoardExists => c"BUSYKEY the key holds a leaderboard already",
+            Error::BoardExists => c"BUSYKEY the key holds a leaderboard of another schema",
+            Error::OtherSchema => c"ERR the leaderboards differ in their dimensions, TIES or KEEP",
             Error::NoSuchKey => c"ERR no such key",
             Error::NotAFloat => c"ERR value is not a valid float",
             Error::DimensionCount => c"ERR a leaderboard has 1 to 64 dimensions",
@@ -121,6 +152,8 @@ impl Error {
             Error::Overflow => c"ERR increment or decrement would overflow",
             Error::NotFinite => c"ERR increment would produce NaN or Infinity",
             Error::BoardFull => c"ERR the leaderboard is full",
+            Error::OutOfMemory => c"OOM command not allowed when used memory > 'maxmemory'.",
+            Error::InnerCommand => c"ERR the server refused a command that this one needs (ZCOUNT, ZRANGE); nothing has changed",
             Error::Internal => c"ERR internal error in zeitset; see the server's log",
         }
     }

@@ -1,7 +1,10 @@
 //! The section `zeitset` of INFO.
 
-use crate::expiring::{limit, sweeper};
-use crate::queues::{claimed, waiting};
+use crate::config;
+use crate::expiring::sweeper;
+use crate::limits::figures;
+use crate::queues::{claimed, misfits, tally, waiting};
+use crate::server::context::now;
 use crate::server::info::{Info, Report};
 
 /// What INFO says of the module.
@@ -10,8 +13,9 @@ pub struct Zeitset;
 impl Report for Zeitset {
     fn report(info: Info<'_>) {
         let sweeper::Status { figures, sets_tracked, sets_overdue, backlog, lag, timer_armed, patrols_completed } =
-            sweeper::status(info);
+            sweeper::status(&info);
         info.section(c"");
+        info.text(c"version", config::VERSION);
         info.field(c"sets_tracked", sets_tracked as u64);
         info.field(c"members_expired", figures.members_expired);
         info.field(c"sets_expired", figures.sets_expired);
@@ -20,19 +24,30 @@ impl Report for Zeitset {
         info.field(c"sweep_lag_ms", lag);
         info.field(c"sweep_slices", figures.slices);
         info.field(c"sweep_longest_slice_us", micros(figures.longest_slice));
-        info.field(c"sweep_cpu_us", micros(figures.busy));
+        info.field(c"sweep_cpu_us", micros(figures.cpu));
         info.field(c"sweep_timer_armed", u64::from(timer_armed));
         info.field(c"patrols_completed", patrols_completed);
 
-        let limit::Figures { allowed, denied, units } = limit::figures();
+        let figures::Figures { allowed, denied, units } = figures::figures();
         info.field(c"checks_allowed", allowed);
         info.field(c"checks_denied", denied);
         info.field(c"units_taken", units);
 
-        let waiting::Figures { clients, served } = waiting::figures(info);
+        let waiting::Figures { clients, served, looks } = waiting::figures(&info);
+        let all = tally::figures(now());
+        let [ready, scheduled, leased, last_lease, dead] = all.jobs;
+        info.field(c"queues", all.queues);
+        info.field(c"jobs_ready", ready);
+        info.field(c"jobs_scheduled", scheduled);
+        info.field(c"jobs_leased", leased + last_lease);
+        info.field(c"jobs_dead", dead);
+        info.field(c"jobs_longest_wait_ms", all.longest_wait);
+        info.field(c"leases_expired", all.expired_leases);
         info.field(c"jobs_claimed", claimed());
         info.field(c"clients_waiting", clients);
         info.field(c"clients_served", served);
+        info.field(c"clients_looks", looks);
+        info.field(c"queue_effects_misfit", misfits());
     }
 }
 

@@ -3,16 +3,17 @@
 //! [`OpenBoard`] is the one place through which a board changes: it opens the key, and its commit tells replicas, the
 //! AOF, WATCH, client-side caching and those who listen for events. `stored` says how a board is saved and measured.
 //!
-//! What is replicated are unconditional `ZLB.SET key member value ...` and `ZLB.REM key member ...`: final values, so
-//! that a replica computes nothing, and nobody but the public commands is needed to understand an AOF.
+//! What is replicated are effects ([`effects`]): final values, so that a replica computes nothing.
 //!
 //! A board that nobody is on any more keeps its key: its dimensions, ties and KEEP were somebody's decision. Only DEL,
 //! or the key's own TTL, removes it.
 
+mod effects;
 mod open;
 mod stored;
 
-pub use open::{Change, OpenBoard, create, look};
+pub use effects::{Effect, whole_board};
+pub use open::{APPLY, Change, OpenBoard, clear, create, look, merge, remove_range, store};
 pub use stored::write;
 
 use crate::error::Error;

@@ -17,8 +17,7 @@ static HANDLE: Handle = Handle::new();
 
 impl DataType for Board {
     const NAME: &'static CStr = c"zeitboard";
-    /// The board writes a version of its own.
-    const VERSION: c_int = 0;
+    const NUMBER: c_int = 0;
 
     fn handle() -> &'static Handle {
         &HANDLE
@@ -28,8 +27,8 @@ impl DataType for Board {
         self.encode(to);
     }
 
-    fn load(from: &mut Loader<'_>, _version: c_int) -> Option<Board> {
-        Board::decode(from).ok()
+    fn load(from: &mut Loader<'_>) -> Result<Board, String> {
+        Board::decode(from).map_err(|why| why.to_string())
     }
 
     fn rewrite(&self, to: &mut Rewriter<'_>) {

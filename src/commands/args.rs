@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::model::limit::MAX_UNITS;
+use crate::model::queue::MAX_WORKER;
 use crate::model::time::{self, Millis, Unit, digits};
 use crate::server::Str;
 
@@ -82,6 +83,11 @@ impl<'a> Args<'a> {
         Some(keyword)
     }
 
+    /// Whether another argument follows that is no word.
+    pub fn is_at_number(&self) -> bool {
+        self.rest.first().is_some_and(|next| Keyword::of(*next).is_none())
+    }
+
     /// The next argument, which must be a word. For options at the end. `None` when nothing is left.
     pub fn trailing_keyword(&mut self) -> Result<Option<Keyword>, Error> {
         match self.leading_keyword() {
@@ -119,14 +125,9 @@ impl<'a> Args<'a> {
         time::parse(self.value()?.bytes(), Unit::Seconds).ok_or(Error::Duration)
     }
 
-    /// A Unix time.
+    /// What stands after `AT`.
     pub fn instant(&mut self) -> Result<Millis, Error> {
-        time::parse(self.value()?.bytes(), Unit::Seconds).ok_or(Error::Instant)
-    }
-
-    /// A Unix time that is in milliseconds even without a unit: one that a reply of ours gave.
-    pub fn instant_ms(&mut self) -> Result<Millis, Error> {
-        time::parse(self.value()?.bytes(), Unit::Milliseconds).ok_or(Error::Instant)
+        time::instant(self.value()?.bytes()).ok_or(Error::Instant)
     }
 
     /// A limit: 1 to 2^53-1.
@@ -160,6 +161,18 @@ impl<'a> Args<'a> {
     /// A count of at least 1.
     pub fn positive(&mut self) -> Result<u64, Error> {
         self.count().and_then(|count| if count == 0 { Err(Error::NotPositive) } else { Ok(count) })
+    }
+
+    /// The name of a worker: 1 to 255 bytes.
+    pub fn worker(&mut self) -> Result<&'a [u8], Error> {
+        let worker = self.value()?.bytes();
+        if (1..=MAX_WORKER).contains(&worker.len()) { Ok(worker) } else { Err(Error::Worker) }
+    }
+
+    /// The id of a job: 1 byte at least.
+    pub fn id(&mut self) -> Result<&'a [u8], Error> {
+        let id = self.value()?.bytes();
+        if id.is_empty() { Err(Error::EmptyId) } else { Ok(id) }
     }
 
     /// A priority: any signed integer of 32 bits.

@@ -1,14 +1,14 @@
 //! The sorted sets that expire: plain sorted sets, marked by the TTL of their key ([`crate::model::marker`]).
 //!
 //! [`TimedSet`] is the one place that changes such a set, re-establishes its marker, replicates what it did as native
-//! commands with absolute values, and announces it. [`limit`] reads and writes the entries of a rate limit.
+//! commands with absolute values, and announces it.
 //!
-//! Reads hide what has expired; the memory is given back by the [`sweeper`]. It knows from the [`index`] which set is
-//! next worth a visit; the index learns of sets from our own commands, from events ([`watch`]), and in any case from the
-//! [`patrol`], which walks through all keys for ever.
+//! Reads hide what has expired; the memory is given back by the [`sweeper`]. What is tracked, and when
+//! to look next, is a model of its own ([`crate::model::tracking`]); it learns of sets from our own commands, from events
+//! ([`watch`]), and in any case from the [`patrol`], which walks through all keys again and again.
 
-mod index;
-pub mod limit;
+mod announce;
+mod effects;
 mod patrol;
 pub mod sweeper;
 mod timed_set;

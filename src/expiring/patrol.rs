@@ -1,13 +1,15 @@
 //! A walk through all keys of all databases, for ever: whatever way an expiring set came in, it is found.
 //!
 //! Two paces. After a dataset was loaded, or the module was, or a replica became a master, the patrol *hurries*: in slices of
-//! the sweeper, as fast as they may follow. Otherwise it *strolls*: a few dozen keys at each run of the server's own
+//! the sweeper, as fast as they may follow; on this first walk it also finds sets whose marker waited to be set again when the
+//! snapshot was taken, or the former master was lost. Otherwise it *strolls*: a few dozen keys at each run of the server's own
 //! housekeeping, for which no timer needs to be armed.
 
-use super::index::{Index, visit_at};
 use crate::model::marker::Kind;
-use crate::model::time::Millis;
+use crate::model::time::{self, Millis};
+use crate::model::tracking::{Tracking, visit_at};
 use crate::server::Context;
+use crate::server::key::Access;
 use crate::server::scan::Cursor;
 use crate::server::zset::{Bound, SortedSet};
 use std::time::{Duration, Instant};
@@ -44,24 +46,24 @@ impl Patrol {
     }
 
     /// Goes on until time is up, if in a hurry.
-    pub fn hurry_on(&mut self, ctx: Context<'_>, index: &mut Index, is_time_up: impl Fn() -> bool) {
+    pub fn hurry_on(&mut self, ctx: &Context, tracking: &mut Tracking, is_time_up: impl Fn() -> bool) {
         while self.hurries && !ctx.is_loading() && !is_time_up() {
-            self.walk(ctx, index);
+            self.walk(ctx, tracking);
         }
     }
 
     /// Goes a few steps.
-    pub fn stroll(&mut self, ctx: Context<'_>, index: &mut Index) {
+    pub fn stroll(&mut self, ctx: &Context, tracking: &mut Tracking) {
         let started = Instant::now();
         while !self.hurries && started.elapsed() < STROLL {
-            self.walk(ctx, index);
+            self.walk(ctx, tracking);
             if self.cursor.is_none() {
                 return;
             }
         }
     }
 
-    fn walk(&mut self, ctx: Context<'_>, index: &mut Index) {
+    fn walk(&mut self, ctx: &Context, tracking: &mut Tracking) {
         let database = self.database;
         if !ctx.select(database) {
             self.database = 0;
@@ -69,13 +71,17 @@ impl Patrol {
             self.completed += 1;
             return;
         }
+        let (is_new, now) = (self.hurries, ctx.now());
         let cursor = self.cursor.get_or_insert_with(Cursor::new);
         for _ in 0..STEPS {
             let has_more = cursor.step(ctx, |name, set| {
-                if let Some(due) = next_visit(set)
-                    && !index.contains(database, name.bytes())
-                {
-                    index.track(database, name.bytes(), due);
+                if tracking.is_tracked(database, name.bytes()) {
+                    return;
+                }
+                if let Some(due) = next_visit(set) {
+                    tracking.track(database, name.bytes(), due);
+                } else if is_new && waited_for_its_marker(set, now) {
+                    tracking.mend(database, name.bytes());
                 }
             });
             if !has_more {
@@ -87,8 +93,15 @@ impl Patrol {
     }
 }
 
+/// Whether a set that does not bear the marker may have had it until plain commands prolonged it a moment ago: to set it again can
+/// only lengthen the set's life.
+fn waited_for_its_marker(set: &mut SortedSet<'_, impl Access>, now: Millis) -> bool {
+    let ttl = set.key().expires_at();
+    set.last().is_some_and(|last| last.score > time::to_score(now) && Kind::Expiring.is_just_below(last.score, ttl))
+}
+
 /// When a sorted set is next worth a visit; `None` if it is no expiring set.
-pub fn next_visit(set: &mut SortedSet<'_>) -> Option<Millis> {
+pub fn next_visit(set: &mut SortedSet<'_, impl Access>) -> Option<Millis> {
     let ttl = set.key().expires_at()?;
     let highest = set.last()?.score;
     if !Kind::Expiring.holds(highest, Some(ttl)) {

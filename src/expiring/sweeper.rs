@@ -1,30 +1,30 @@
 //! Gives back the memory of members that have expired, in slices that no client feels.
 //!
-//! One timer is armed for the moment at which the next member of any set is due; with nothing due, none. A slice visits the
-//! sets that are due, longest overdue first, and ends when its time is up, which is looked at every few dozen deletions.
-//! While there is more, the next slice follows after a rest: catching up raises how often slices run, up to a share of
+//! What is tracked, and when to look next, is [`Tracking`]'s to say; this file obeys it, with the server's timer and keys. A slice
+//! visits the sets that are due, longest overdue first, and ends when its time is up, which is looked at every few dozen
+//! deletions. While there is more, the next slice follows after a rest: catching up raises how often slices run, up to a share of
 //! one core, never how long one is. A small set in which everything has expired goes in one step.
 //!
-//! It works only where it may ([`Context::may_write_by_itself`]), and takes the set's own word, at every visit, for
-//! what the set is and what has expired.
+//! It works only where it may ([`Context::may_write_by_itself`]), and takes the set's own word, at every visit, for what the set
+//! is; each member goes by its own score. Before other people's code runs, which is when events are announced, all is done and
+//! noted; nothing that was seen before is relied on after it.
 
-use super::index::{Index, NEVER, Place, visit_at};
-use super::patrol::{Patrol, next_visit};
-use super::timed_set::TimedSet;
+use super::announce::announce;
+use super::patrol::Patrol;
+use super::timed_set::{CHUNK, TimedSet};
 use crate::config;
-use crate::error::Error;
 use crate::model::marker::Kind;
 use crate::model::time::{self, Millis};
+use crate::model::tracking::{Alarm, Arrival, Need, Outcome, Place, Tracking, visit_at};
 use crate::server::context::{self, EventClass};
-use crate::server::key::{Key, Mode};
+use crate::server::key::ReadKey;
 use crate::server::shared::Shared;
 use crate::server::slots::{self, Range};
 use crate::server::timer::{Task, Timer};
-use crate::server::zset::SortedSet;
+use crate::server::zset::{Bound, SortedSet};
 use crate::server::{Context, OwnedStr, Str, survive};
 use lazy_static::lazy_static;
 use redis_module::RedisLockIndicator;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// A set that loses members all the time is visited at most every so often: several at once are cheaper than each alone.
@@ -32,11 +32,9 @@ const REVISIT: Millis = 10;
 
 /// Sets of at most so many members, all dead, are removed as a whole, and freed by the server's background thread. Larger
 /// ones are drained first: freeing a million members takes that thread a quarter of a second, during which it competes
-/// with the server itself for the memory allocator and, where cores are few, for a core.
+/// with the server itself for the memory allocator and, where cores are few, for a core. Where members are announced, no
+/// more of them go at once than in any other step.
 const WHOLE: u64 = 1000;
-
-/// How long to wait before looking again whether writes are allowed.
-const PAUSED: Millis = 100;
 
 /// The share of the duty that is left while a child process saves the dataset, since every page written is copied then.
 const GENTLY: u32 = 4;
@@ -45,21 +43,13 @@ lazy_static! {
     static ref SWEEPER: Shared<Sweeper> = Shared::new(Sweeper::default());
 }
 
-/// Set while we announce our own changes, which are no news to us.
-static ANNOUNCING: AtomicBool = AtomicBool::new(false);
-
 #[derive(Default)]
 struct Sweeper {
-    index: Index,
-    /// The armed timer, and when it fires.
-    timer: Option<(Timer, Millis)>,
+    tracking: Tracking,
+    timer: Option<Timer>,
     patrol: Patrol,
-    /// The TTL of a set that left its place touched and not yet healed: by it the set is known at its new place.
-    leaving: Option<Millis>,
-    /// Slots whose keys are still arriving: sets in them are not ours yet, and not in the index.
+    /// Slots whose keys are still arriving: sets in them are not ours yet, and not tracked.
     arriving: Vec<Range>,
-    /// The set whose last visit could not finish, and how many dead members were left.
-    unfinished: Option<(Place, u64)>,
     figures: Figures,
 }
 
@@ -70,10 +60,10 @@ pub struct Figures {
     pub sets_expired: u64,
     pub slices: u64,
     pub longest_slice: Duration,
-    pub busy: Duration,
+    pub cpu: Duration,
 }
 
-/// How things stand, for INFO.
+/// How things stand, for INFO. A replica deletes nothing by itself, and so has no backlog and no lag of its own.
 pub struct Status {
     pub figures: Figures,
     pub sets_tracked: usize,
@@ -86,251 +76,231 @@ pub struct Status {
     pub patrols_completed: u64,
 }
 
-pub fn status(holder: impl RedisLockIndicator) -> Status {
-    let now = context::now();
-    SWEEPER.with(holder, |sweeper| Status {
-        figures: sweeper.figures,
-        sets_tracked: sweeper.index.len(),
-        sets_overdue: sweeper.index.overdue(now),
-        backlog: sweeper.backlog(),
-        lag: sweeper.index.next_due().map_or(0, |due| now.saturating_sub(due)),
-        timer_armed: sweeper.timer.is_some(),
-        patrols_completed: sweeper.patrol.completed(),
+pub fn status(holder: &impl RedisLockIndicator) -> Status {
+    let (now, is_master) = (context::now(), context::is_master());
+    SWEEPER.with(holder, |Sweeper { tracking, patrol, figures, .. }| Status {
+        figures: *figures,
+        sets_tracked: tracking.len(),
+        sets_overdue: if is_master { tracking.overdue(now) } else { 0 },
+        backlog: if is_master { tracking.backlog() } else { 0 },
+        lag: if is_master { tracking.lag(now) } else { 0 },
+        timer_armed: tracking.is_armed(),
+        patrols_completed: patrol.completed(),
     })
 }
 
-/// Runs `announce`, which tells the world of our own changes.
-pub(super) fn while_we_announce(announce: impl FnOnce()) {
-    /// Also after a panic: else we would be deaf to everybody's changes from then on.
-    struct Done;
-    impl Drop for Done {
-        fn drop(&mut self) {
-            ANNOUNCING.store(false, Ordering::Relaxed);
-        }
-    }
-    ANNOUNCING.store(true, Ordering::Relaxed);
-    let _done = Done;
-    announce();
-}
-
-pub(super) fn is_announcing() -> bool {
-    ANNOUNCING.load(Ordering::Relaxed)
-}
-
-/// Notes that a command has changed a set: members expire from `soonest` on. Of a set that was there before and is not
-/// tracked we do not know what else is in it, so it is visited at once.
-pub(super) fn note(ctx: Context<'_>, name: Str<'_>, soonest: Option<Millis>, is_new: bool) {
-    let soonest = soonest.filter(|&soonest| soonest < time::MAX).unwrap_or(NEVER);
-    change(ctx, |index, database| {
-        if !index.hasten(database, name.bytes(), soonest) {
-            index.track(database, name.bytes(), if is_new { soonest } else { ctx.now() });
-        }
-    });
+/// Notes that a command has changed a set: members expire from `soonest` on.
+pub(super) fn note(ctx: &Context, name: Str<'_>, soonest: Option<Millis>, is_new: bool) {
+    change(ctx, |tracking, database| tracking.change(database, name.bytes(), soonest, is_new));
 }
 
 /// Notes that a set is gone.
-pub(super) fn forget(ctx: Context<'_>, name: Str<'_>) {
-    change(ctx, |index, database| index.forget(database, name.bytes()));
+pub(super) fn forget(ctx: &Context, database: i32, name: Str<'_>) {
+    SWEEPER.with(ctx, |sweeper| sweeper.tracking.forget(database, name.bytes()));
 }
 
-/// Notes that somebody may have changed a set by plain commands, if it is tracked. `ttl` asks for its TTL.
-pub(super) fn touch(ctx: Context<'_>, name: Str<'_>, ttl: impl FnOnce() -> Option<Millis>) {
+/// What a key is to the sweeper.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// Its slot is still arriving.
+    Arriving,
+    Tracked,
+    Unknown,
+}
+
+pub(super) fn standing(ctx: &Context, name: Str<'_>) -> Standing {
+    SWEEPER.with(ctx, |Sweeper { arriving, tracking, .. }| {
+        if !arriving.is_empty() && slots::hold(arriving, name.bytes()) {
+            Standing::Arriving
+        } else if !tracking.is_empty() && tracking.is_tracked(ctx.database(), name.bytes()) {
+            Standing::Tracked
+        } else {
+            Standing::Unknown
+        }
+    })
+}
+
+/// Notes that somebody may have changed a set by plain commands, if it is tracked.
+pub(super) fn touch(ctx: &mut Context, name: Str<'_>) {
     let (database, key) = (ctx.database(), name.bytes());
-    let is_news = SWEEPER.with(ctx, |sweeper| sweeper.index.is_untouched(database, key));
+    let is_news = SWEEPER.with(ctx, |sweeper| sweeper.tracking.is_untouched(database, key));
     if is_news {
-        let ttl = ttl();
-        SWEEPER.with(ctx, |sweeper| sweeper.index.touch(database, key, ttl));
+        let ttl = ReadKey::glance(ctx, name).expires_at();
+        SWEEPER.with(ctx, |sweeper| sweeper.tracking.touch(database, key, ttl));
     }
 }
 
 /// Notes that a set goes from one place to another: RENAME and MOVE announce both, one after the other.
-pub(super) fn leave(ctx: Context<'_>, name: Str<'_>) {
-    let (database, key) = (ctx.database(), name.bytes());
-    SWEEPER.with(ctx, |Sweeper { index, leaving, .. }| {
-        *leaving = index.touched_ttl(database, key);
-        index.forget(database, key);
-    });
+pub(super) fn leave(ctx: &Context, name: Str<'_>) {
+    let database = ctx.database();
+    SWEEPER.with(ctx, |sweeper| sweeper.tracking.leave(database, name.bytes()));
 }
 
-/// Whether a set of this TTL that has just come to its place was changed by plain commands where it comes from, and has not
-/// been healed since.
-pub(super) fn is_unhealed(ctx: Context<'_>, ttl: Option<Millis>) -> bool {
-    let Some(ttl) = ttl else { return false };
-    // On a replica nothing is healed, and much may be touched; what is healed on the master comes along.
-    let is_master = ctx.is_master();
-    SWEEPER.with(ctx, |Sweeper { index, leaving, .. }| {
-        leaving.take() == Some(ttl) || (is_master && index.has_touched_ttl(ttl))
-    })
+/// Notes that what RENAME has taken from another place is here.
+pub(super) fn arrive(ctx: &Context, name: Str<'_>) -> Arrival {
+    let database = ctx.database();
+    let arrival = SWEEPER.with(ctx, |Sweeper { tracking, patrol, .. }| {
+        // A walk that is not everywhere yet may have missed it.
+        if patrol.is_hurrying() { Arrival::Unclear } else { tracking.arrive(database, name.bytes()) }
+    });
+    if arrival == Arrival::Noted {
+        // It may be due soon.
+        change(ctx, |_, _| ());
+    }
+    arrival
+}
+
+/// Whether a set of this TTL that has just come to its place by RENAME or MOVE was changed by plain commands where it comes from,
+/// and not healed since.
+pub(super) fn left_touched(ctx: &Context, ttl: Option<Millis>) -> bool {
+    SWEEPER.with(ctx, |sweeper| sweeper.tracking.left_touched(ttl))
+}
+
+/// Some of the sets of this TTL that plain commands have changed, and that were not healed since.
+pub(super) fn touched_with(ctx: &Context, ttl: Millis) -> Vec<Place> {
+    SWEEPER.with(ctx, |sweeper| sweeper.tracking.touched_with(ttl))
 }
 
 /// Notes that the marker of a set that is ours beyond doubt is off, and has to be set again.
-pub(super) fn heal(ctx: Context<'_>, database: i32, name: Str<'_>) {
-    change(ctx, |index, _| {
-        if !index.touch(database, name.bytes(), None) {
-            index.track(database, name.bytes(), NEVER);
-            index.touch(database, name.bytes(), None);
-        }
-    });
+pub(super) fn heal(ctx: &Context, database: i32, name: Str<'_>) {
+    change(ctx, |tracking, _| tracking.mend(database, name.bytes()));
 }
 
-pub(super) fn is_touched(ctx: Context<'_>, name: Str<'_>) -> bool {
+pub(super) fn is_touched(ctx: &Context, name: Str<'_>) -> bool {
     let database = ctx.database();
-    SWEEPER.with(ctx, |sweeper| sweeper.index.is_touched(database, name.bytes()))
+    SWEEPER.with(ctx, |sweeper| sweeper.tracking.is_touched(database, name.bytes()))
 }
 
-/// Changes the index, and arms the timer for what is due then.
-pub(super) fn change<R>(ctx: Context<'_>, change: impl FnOnce(&mut Index, i32) -> R) -> R {
+/// Changes what is tracked, and arms the timer for what is due then.
+pub(super) fn change<R>(ctx: &Context, change: impl FnOnce(&mut Tracking, i32) -> R) -> R {
     let database = ctx.database();
     SWEEPER.with(ctx, |sweeper| {
-        let result = change(&mut sweeper.index, database);
-        sweeper.arm(ctx);
+        let result = change(&mut sweeper.tracking, database);
+        let Sweeper { tracking, patrol, .. } = sweeper;
+        let alarm = tracking.after_change(context::now(), || need(ctx, patrol));
+        sweeper.obey(ctx, alarm);
         result
     })
 }
 
 /// Begins to walk through all keys as fast as slices allow: the dataset is new to us.
-pub fn patrol_now(ctx: Context<'_>) {
+pub fn patrol_now(ctx: &Context) {
     SWEEPER.with(ctx, |sweeper| {
         sweeper.patrol.hurry();
-        sweeper.arm(ctx);
+        sweeper.attend(ctx);
     });
 }
 
 /// Lets the sets in some slots be, whose keys begin to arrive.
-pub(super) fn keep_off(ctx: Context<'_>, slots: &[Range]) {
-    SWEEPER.with(ctx, |Sweeper { arriving, index, .. }| {
+pub(super) fn keep_off(ctx: &Context, slots: &[Range]) {
+    SWEEPER.with(ctx, |Sweeper { arriving, tracking, .. }| {
         arriving.extend_from_slice(slots);
         // There may be entries of sets that once were here.
-        index.forget_where(|place| slots::hold(slots, &place.key));
+        tracking.forget_where(|key| slots::hold(slots, key));
     });
 }
 
-/// Whether the key is still arriving.
-pub(super) fn is_arriving(ctx: Context<'_>, name: Str<'_>) -> bool {
-    SWEEPER.with(ctx, |sweeper| slots::hold(&sweeper.arriving, name.bytes()))
-}
-
 /// The keys of some slots have arrived, or will not come. Nothing of them was noted meanwhile: the patrol finds the sets.
-pub(super) fn take_over(ctx: Context<'_>, slots: &[Range]) {
+pub(super) fn take_over(ctx: &Context, slots: &[Range]) {
     SWEEPER.with(ctx, |sweeper| sweeper.arriving.retain(|range| !slots.contains(range)));
     patrol_now(ctx);
 }
 
 /// The server's housekeeping: sets that plain commands changed get their marker back, the patrol takes a few steps, and what
-/// else changed is followed (a setting, the role).
-pub(super) fn on_cron(ctx: Context<'_>) {
+/// else changed is followed: the clock, a setting, the role.
+pub(super) fn on_cron(ctx: &mut Context) {
     heal_touched(ctx);
-    look_ahead(ctx);
     SWEEPER.with(ctx, |sweeper| {
         if !ctx.is_loading() {
-            let Sweeper { patrol, index, .. } = sweeper;
-            patrol.stroll(ctx, index);
+            let Sweeper { patrol, tracking, .. } = sweeper;
+            patrol.stroll(ctx, tracking);
         }
-        if config::sweeps() && ctx.is_master() {
-            sweeper.arm_anew(ctx);
-        } else if !sweeper.patrol.is_hurrying() {
-            sweeper.disarm(ctx);
-        }
+        sweeper.tracking.free_some();
+        sweeper.attend(ctx);
     });
-}
-
-/// Looks whether what is due next is still to come then. Commands note members that expire sooner, not those that went or got
-/// more time; so this is what disarms a timer that is armed for nothing.
-fn look_ahead(ctx: Context<'_>) {
-    let Some((place, due)) = SWEEPER.with(ctx, |sweeper| sweeper.index.first()) else { return };
-    if due == NEVER || due <= ctx.now() || !ctx.select(place.database) {
-        return;
-    }
-    let name = OwnedStr::new(&place.key);
-    let set = SortedSet::new(Key::open(ctx, name.as_str(), Mode::Glance));
-    let next = set.and_then(|mut set| next_visit(&mut set));
-    if let Some(later) = next.filter(|&later| later > due) {
-        SWEEPER.with(ctx, |sweeper| sweeper.index.reschedule(place.database, &place.key, later));
-    }
 }
 
 /// Sets the markers again of sets that plain commands changed. This deletes nothing, so it is done with sweeping switched off,
 /// too: a set whose TTL is that of a former last member would go with it, and take its living members along.
-fn heal_touched(ctx: Context<'_>) {
+fn heal_touched(ctx: &mut Context) {
     let started = Instant::now();
+    let mut last = None;
     while started.elapsed() < config::slice() {
-        let Some(place) = SWEEPER.with(ctx, |sweeper| sweeper.index.first_touched()) else { return };
+        let Some(place) = SWEEPER.with(ctx, |sweeper| sweeper.tracking.next_touched(last.as_ref())) else { return };
         if !ctx.may_write_by_itself() {
             return;
         }
-        let is_healed = ctx.select(place.database) && matches!(survive(|| heal_set(ctx, &place)), Some(Ok(())));
-        if !is_healed {
-            SWEEPER.with(ctx, |sweeper| sweeper.index.forget(place.database, &place.key));
+        if survive(|| heal_set(ctx, &place)) != Some(true) {
+            // Not now. The set is one of ours, so it is not given up.
+            let now = ctx.now();
+            SWEEPER.with(ctx, |sweeper| sweeper.tracking.mend_later(&place, now));
         }
+        last = Some(place);
     }
 }
 
-/// Sets the marker of a touched set again, and notes when it is next worth a visit.
-fn heal_set(ctx: Context<'_>, place: &Place) -> Result<(), Error> {
+/// Sets the marker of a touched set again, and notes when it is next worth a visit. `false` if this server may not do it now.
+fn heal_set(ctx: &mut Context, place: &Place) -> bool {
     crate::server::fault!("heal");
-    let name = OwnedStr::new(&place.key);
-    let mut set = TimedSet::to_sweep(ctx, name.as_str(), true)?;
-    let next = set.lowest().map(visit_at);
-    let is_past = set.highest().and_then(|highest| Kind::Expiring.ttl(highest, 0)).is_some_and(|ttl| ttl <= ctx.now());
-    if !is_past {
-        set.commit();
+    let Place { database, key } = place;
+    let name = OwnedStr::new(key);
+    if !(ctx.select(*database) && look(ctx, name.as_str(), true).is_some()) {
+        // Gone, or of another type, or without a TTL: PERSIST is somebody's word.
+        SWEEPER.with(ctx, |sweeper| sweeper.tracking.forget(*database, key));
+        return true;
     }
-    change(ctx, |index, _| match next {
-        None => index.forget(place.database, &place.key),
-        Some(due) => {
-            index.track(place.database, &place.key, due);
-            if is_past {
-                index.give_up(place.database, &place.key);
-            }
-        }
+    if !ctx.may_change(name.as_str()) {
+        return false;
+    }
+    let Ok(mut set) = TimedSet::to_sweep(ctx, name.as_str(), true) else { return false };
+    let (lowest, highest) = (set.lowest(), set.highest());
+    let due = lowest.map(visit_at);
+    let is_past = highest.and_then(|highest| Kind::Expiring.ttl(highest)).is_some_and(|ttl| ttl <= context::now());
+    let (ctx, news) = if is_past { (set.close(), None) } else { set.commit_quietly() };
+    change(ctx, |tracking, _| match due {
+        None => tracking.forget(*database, key),
+        Some(due) if is_past => tracking.give_up(*database, key, due),
+        Some(due) => tracking.mended(*database, key, due),
     });
-    Ok(())
+    if let Some(news) = news {
+        news.announce(ctx, name.as_str());
+    }
+    true
 }
 
 /// Stops for good, before the module goes.
-pub fn stop(ctx: Context<'_>) {
-    SWEEPER.with(ctx, |sweeper| sweeper.disarm(ctx));
+pub fn stop(ctx: &Context) {
+    SWEEPER.with(ctx, |sweeper| {
+        sweeper.tracking.stopped();
+        sweeper.disarm(ctx);
+    });
+}
+
+/// What there may be to do now.
+fn need(ctx: &Context, patrol: &Patrol) -> Need {
+    Need { sweeps: config::sweeps() && ctx.may_write_by_itself(), hurries: patrol.is_hurrying() }
 }
 
 impl Sweeper {
-    fn backlog(&self) -> u64 {
-        let is_there = |place: &Place| self.index.contains(place.database, &place.key);
-        self.unfinished.as_ref().filter(|(place, _)| is_there(place)).map_or(0, |&(_, left)| left)
+    /// Arms the timer for what there is to do next, be that later than what it is armed for, or nothing.
+    fn attend(&mut self, ctx: &Context) {
+        let alarm = self.tracking.at_cron(context::now(), need(ctx, &self.patrol));
+        self.obey(ctx, alarm);
     }
 
-    /// Arms the timer for the moment at which there is something to do, if it is not armed for an earlier one already.
-    fn arm(&mut self, ctx: Context<'_>) {
-        let is_armed_for = |due: Millis| self.timer.as_ref().is_some_and(|&(_, at)| at <= due);
-        let due = match self.index.next_due() {
-            _ if self.patrol.is_hurrying() => 0,
-            Some(due) if is_armed_for(due) => return,
-            Some(due) if config::sweeps() && ctx.is_master() => due,
-            _ => return,
-        };
-        // What is overdue already waits for a timer that is armed.
-        let now = ctx.now();
-        if !is_armed_for(due.max(now + 1)) {
-            self.arm_in(ctx, due.saturating_sub(now).max(1));
+    fn obey(&mut self, ctx: &Context, alarm: Alarm) {
+        match alarm {
+            Alarm::AsItIs => {}
+            Alarm::Off => self.disarm(ctx),
+            Alarm::In(delay) => {
+                self.disarm(ctx);
+                self.timer = Some(Timer::arm::<Slice>(ctx, delay));
+            }
         }
     }
 
-    /// Arms the timer for what is due next, be that later than what it is armed for, or nothing.
-    fn arm_anew(&mut self, ctx: Context<'_>) {
-        let is_for_nothing = |at: Millis| self.index.next_due().is_none_or(|due| due > at);
-        if !self.patrol.is_hurrying() && self.timer.as_ref().is_some_and(|&(_, at)| is_for_nothing(at)) {
-            self.disarm(ctx);
-        }
-        self.arm(ctx);
-    }
-
-    fn arm_in(&mut self, ctx: Context<'_>, delay: Millis) {
-        self.disarm(ctx);
-        let at = ctx.now() + delay;
-        self.timer = Some((Timer::arm::<Slice>(ctx, delay), at));
-    }
-
-    fn disarm(&mut self, ctx: Context<'_>) {
-        if let Some((timer, _)) = self.timer.take() {
+    fn disarm(&mut self, ctx: &Context) {
+        if let Some(timer) = self.timer.take() {
             timer.stop(ctx);
         }
     }
@@ -340,18 +310,21 @@ impl Sweeper {
 struct Slice;
 
 impl Task for Slice {
-    fn run(ctx: Context<'_>) {
+    fn run(ctx: &mut Context) {
         // The timer has fired: from here on it is not to be stopped any more.
-        SWEEPER.with(ctx, |sweeper| sweeper.timer = None);
+        SWEEPER.with(ctx, |sweeper| {
+            sweeper.timer = None;
+            sweeper.tracking.fired();
+        });
         crate::server::fault!("timer");
-        let started = Instant::now();
+        let (started, cpu) = (Instant::now(), context::cpu_time());
         let budget = config::slice();
         let is_time_up = || started.elapsed() >= budget;
         if config::sweeps() && ctx.may_write_by_itself() {
             while let Some(place) = next_place(ctx) {
-                if survive(|| visit_set(ctx, &place, is_time_up)).is_none() {
-                    // The others must not wait for one that we cannot deal with; the patrol will come by it again.
-                    SWEEPER.with(ctx, |sweeper| sweeper.index.forget(place.database, &place.key));
+                if survive(|| visit(ctx, &place, is_time_up)).is_none() {
+                    // The others must not wait for one that we cannot deal with.
+                    note_visit(ctx, &place, Outcome::Unknown);
                 }
                 if is_time_up() {
                     break;
@@ -359,13 +332,14 @@ impl Task for Slice {
             }
         }
         let busy = SWEEPER.with(ctx, |sweeper| {
-            let Sweeper { patrol, index, .. } = sweeper;
-            patrol.hurry_on(ctx, index, is_time_up);
+            let Sweeper { patrol, tracking, figures, .. } = sweeper;
+            patrol.hurry_on(ctx, tracking, is_time_up);
             let busy = started.elapsed();
-            sweeper.figures.slices += 1;
-            sweeper.figures.busy += busy;
-            sweeper.figures.longest_slice = sweeper.figures.longest_slice.max(busy);
-            sweeper.arm_after(ctx, busy);
+            figures.slices += 1;
+            figures.cpu += context::cpu_time().saturating_sub(cpu);
+            figures.longest_slice = figures.longest_slice.max(busy);
+            let alarm = tracking.after_slice(context::now(), rest(ctx, busy), need(ctx, patrol));
+            sweeper.obey(ctx, alarm);
             busy
         });
         // A server whose latency monitor is off, threshold 0, would take a sample of nothing, too.
@@ -375,95 +349,99 @@ impl Task for Slice {
     }
 }
 
-impl Sweeper {
-    /// Arms the timer after a slice that took `busy`: with more to do, after a rest that keeps to the duty.
-    fn arm_after(&mut self, ctx: Context<'_>, busy: Duration) {
-        let now = ctx.now();
-        let is_due = config::sweeps() && self.index.next_due().is_some_and(|due| due <= now);
-        if is_due && !ctx.may_write_by_itself() {
-            self.arm_in(ctx, PAUSED);
-        } else if is_due || self.patrol.is_hurrying() {
-            let duty = if ctx.has_child() { config::max_duty().div_ceil(GENTLY) } else { config::max_duty() };
-            let rest = busy.saturating_mul(100 - duty) / duty;
-            self.arm_in(ctx, u64::try_from(rest.as_micros().div_ceil(1000)).unwrap_or(PAUSED).max(1));
-        } else {
-            self.arm(ctx);
-        }
-    }
+/// The rest after a slice that took `busy`, in ms: it keeps to the duty.
+fn rest(ctx: &Context, busy: Duration) -> Millis {
+    let duty = if ctx.has_child() { config::max_duty().div_ceil(GENTLY) } else { config::max_duty() };
+    let rest = busy.saturating_mul(100 - duty) / duty;
+    u64::try_from(rest.as_micros().div_ceil(1000)).unwrap_or(Millis::MAX).max(1)
 }
 
 /// The set whose visit is due longest.
-fn next_place(ctx: Context<'_>) -> Option<Place> {
-    let now = ctx.now();
-    SWEEPER.with(ctx, |sweeper| sweeper.index.first_due(now))
+fn next_place(ctx: &Context) -> Option<Place> {
+    SWEEPER.with(ctx, |sweeper| sweeper.tracking.next_visit(context::now()))
+}
+
+fn note_visit(ctx: &Context, place: &Place, outcome: Outcome) {
+    SWEEPER.with(ctx, |sweeper| sweeper.tracking.visited(place, outcome, context::now()));
 }
 
 /// Deletes what has expired in one set, and notes when to come again.
-fn visit_set(ctx: Context<'_>, place: &Place, is_time_up: impl Fn() -> bool) {
+fn visit(ctx: &mut Context, place: &Place, is_time_up: impl Fn() -> bool) {
     crate::server::fault!("visit");
     let name = OwnedStr::new(&place.key);
-    let Visited { next, left } = match ctx.select(place.database) {
-        true => sweep_set(ctx, place, name.as_str(), is_time_up).unwrap_or_default(),
-        false => Visited::default(),
-    };
-    SWEEPER.with(ctx, |Sweeper { index, unfinished, .. }| {
-        match next {
-            Some(due) => index.reschedule(place.database, &place.key, due),
-            None => index.forget(place.database, &place.key),
-        }
-        *unfinished = (left > 0).then(|| (place.clone(), left));
-    });
-}
-
-/// How a set was left.
-#[derive(Default)]
-struct Visited {
-    /// When it is next worth a visit: `None` when it is gone, or none of ours.
-    next: Option<Millis>,
-    /// Dead members that are still there.
-    left: u64,
-}
-
-/// Deletes what has expired in one set.
-fn sweep_set(ctx: Context<'_>, place: &Place, name: Str<'_>, is_time_up: impl Fn() -> bool) -> Result<Visited, Error> {
+    let name = name.as_str();
     let now = ctx.now();
-    let now_score = time::to_score(now);
-    if is_touched(ctx, name) {
-        heal_set(ctx, place)?;
+    if !ctx.select(place.database) {
+        return note_visit(ctx, place, Outcome::Gone);
     }
-    // Still touched: it was given up, and is all dead.
-    let is_given_up = is_touched(ctx, name);
-    let mut set = TimedSet::to_sweep(ctx, name, is_given_up)?;
-    let Some(highest) = set.highest() else { return Ok(Visited::default()) };
-    let members = set.len();
-    let is_all_dead = highest <= now_score;
-    if is_all_dead && members <= WHOLE {
-        while_we_announce(|| {
-            set.unlink();
-            ctx.notify(EventClass::Module, c"zexp.expired", name);
-        });
-        count_expired(ctx, members, 1);
-        return Ok(Visited::default());
+    let is_touched = is_touched(ctx, name);
+    match look(ctx, name, is_touched) {
+        None => note_visit(ctx, place, Outcome::Gone),
+        Some(first) if first > time::to_score(now) => {
+            note_visit(ctx, place, Outcome::Done(visit_at(first).max(now + REVISIT)));
+        }
+        // Not ours to change, or not now.
+        Some(_) if !ctx.may_change(name) => note_visit(ctx, place, Outcome::Unknown),
+        Some(_) => sweep_set(ctx, place, name, is_touched, is_time_up),
     }
-    if set.lowest().is_some_and(|first| first > now_score) {
-        return Ok(Visited { next: set.lowest().map(|first| visit_at(first).max(now + REVISIT)), left: 0 });
-    }
-    let (set, live) = set.live_count(Mode::Write, now);
-    let dead = members - live;
-    // The last of a set that is all dead are left to be unlinked.
-    let to_go = dead.min(members - live.max(if is_all_dead { WHOLE } else { 0 }));
-    let mut gone = 0;
-    while_we_announce(|| {
-        gone = set.sweep(to_go, is_time_up);
-        ctx.notify(EventClass::Module, c"zexp.expired", name);
-    });
-    count_expired(ctx, gone, 0);
-    let first = TimedSet::to_sweep(ctx, name, is_given_up)?.lowest().unwrap_or(highest);
-    let next = visit_at(first);
-    Ok(Visited { next: Some(if first <= now_score { next } else { next.max(now + REVISIT) }), left: dead - gone })
 }
 
-fn count_expired(ctx: Context<'_>, members: u64, sets: u64) {
+/// The lowest score of a set that may be swept, seen without leaving a trace; `None` if there is none of this name.
+fn look(ctx: &mut Context, name: Str<'_>, is_touched: bool) -> Option<f64> {
+    let mut set = SortedSet::new(ReadKey::glance(ctx, name))?;
+    let ttl = set.key().expires_at()?;
+    let is_ours = is_touched || Kind::Expiring.holds(set.last()?.score, Some(ttl));
+    is_ours.then(|| set.first(Bound::From(f64::NEG_INFINITY)))?.map(|first| first.score)
+}
+
+/// Deletes what has expired in one set, in which something has.
+fn sweep_set(ctx: &mut Context, place: &Place, name: Str<'_>, is_touched: bool, is_time_up: impl Fn() -> bool) {
+    let now = ctx.now();
+    let opened = TimedSet::to_sweep(ctx, name, is_touched).ok();
+    let Some((mut set, highest)) = opened.and_then(|set| set.highest().map(|highest| (set, highest))) else {
+        // The server has just removed it.
+        return note_visit(ctx, place, Outcome::Gone);
+    };
+    let members = set.len();
+    let is_all_dead = highest <= time::to_score(now);
+    let whole = if config::announces_members() { CHUNK } else { WHOLE };
+    if is_all_dead && members <= whole {
+        let mut gone = Vec::new();
+        if config::announces_members() {
+            gone.extend(set.range(Bound::From(f64::NEG_INFINITY), f64::INFINITY));
+        }
+        let ctx = set.unlink();
+        announce(ctx, name, &gone);
+        count_expired(ctx, members, 1);
+        note_visit(ctx, place, Outcome::Gone);
+        ctx.notify(EventClass::Generic, c"del", name);
+        ctx.notify(EventClass::Module, c"zexp.expired", name);
+        return;
+    }
+    // The last of a set that is all dead are left to be unlinked.
+    let spared = if is_all_dead { whole } else { 0 };
+    let (ctx, swept) = set.sweep(now, spared, is_time_up);
+    count_expired(ctx, swept.gone, u64::from(swept.first.is_none()));
+    let outcome = match swept.first {
+        None => Outcome::Gone,
+        Some(first) if first <= time::to_score(now) => {
+            // For INFO only: where counting fails, at least one is left.
+            let live = ctx.count_above(name, now);
+            let left = live.map_or(1, |live| (members - swept.gone).saturating_sub(live));
+            Outcome::Unfinished { due: visit_at(first), left }
+        }
+        Some(first) => Outcome::Done(visit_at(first).max(now + REVISIT)),
+    };
+    note_visit(ctx, place, outcome);
+    if outcome == Outcome::Gone {
+        ctx.notify(EventClass::Generic, c"del", name);
+    }
+    if swept.gone > 0 {
+        ctx.notify(EventClass::Module, c"zexp.expired", name);
+    }
+}
+
+fn count_expired(ctx: &Context, members: u64, sets: u64) {
     SWEEPER.with(ctx, |sweeper| {
         sweeper.figures.members_expired += members;
         sweeper.figures.sets_expired += sets;

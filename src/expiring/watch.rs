@@ -1,40 +1,60 @@
 //! What we learn from the server's events: sets that come, go, move, or are changed by plain commands.
 //!
-//! Handlers only note what happened; nothing is ever written from within one. They are called for everybody's keys, so
-//! what most events need is one look into the index.
+//! Handlers only note what happened; nothing is ever written from within one. They are called for everybody's keys, strings among
+//! them, so what most events cost is one look into the index, and no key is opened that cannot have become an expiring set:
+//!
+//! - EXPIRE makes one of a sorted set that was not known only when members with their scores came just before, as in the stream from a
+//!   master and in an AOF file. Of a TTL given by hand to a set written earlier, the patrol finds out.
+//! - RENAME takes what is known of a set along. A set not known was none, once the patrol has been everywhere.
 
 use super::patrol::next_visit;
-use super::sweeper;
-use crate::model::marker::Kind;
+use super::sweeper::{self, Standing};
+use crate::model::marker::{Kind, RESTORED};
 use crate::model::time::{self, Millis};
-use crate::server::Context;
-use crate::server::Str;
+use crate::model::tracking::{Arrival, Place};
 use crate::server::events::{KeyEvent, Listener, ServerEvent};
-use crate::server::key::{Key, Mode};
+use crate::server::key::ReadKey;
 use crate::server::zset::SortedSet;
-use std::sync::atomic::{AtomicI32, Ordering};
-
-/// How far the TTL of a set that was just restored may be off the marker: MIGRATE sends it as remaining time.
-const RESTORED: Millis = 1000;
+use crate::server::{Context, OwnedStr, Str};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 /// The database that the MOVE under way takes a key from. Valkey 8.1 and 9.0 run handlers on the client itself and forget to
 /// give it its database back, so that after MOVE it would go on in the other one (valkey#4024). We give it back; other
 /// servers do not mind.
 static MOVED_FROM: AtomicI32 = AtomicI32::new(0);
 
+/// The sorted set whose members were last changed, see [`print`].
+static WRITTEN: AtomicU64 = AtomicU64::new(0);
+
+/// A number by which a key is known again. Others may have the same.
+fn print(key: Str<'_>) -> u64 {
+    let bytes = key.bytes();
+    let word = |part: &[u8]| part.iter().fold(0_u64, |word, &byte| word << 8 | u64::from(byte));
+    let (first, last) = (&bytes[..bytes.len().min(8)], &bytes[bytes.len().saturating_sub(8)..]);
+    word(first).rotate_left(29) ^ word(last) ^ bytes.len() as u64
+}
+
 /// Listens for as long as the module is loaded.
 pub struct Watch;
 
 impl Listener for Watch {
-    fn on_key(ctx: Context<'_>, event: &KeyEvent<'_>) {
-        if sweeper::is_announcing() || sweeper::is_arriving(ctx, event.key) {
+    fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
+        if event.is_ours {
             return;
         }
+        let standing = sweeper::standing(ctx, event.key);
+        let is_tracked = standing == Standing::Tracked;
         match event.name {
+            _ if standing == Standing::Arriving => {}
             _ if event.of_sorted_set => {
-                sweeper::touch(ctx, event.key, || Key::open(ctx, event.key, Mode::Glance).expires_at());
+                WRITTEN.store(print(event.key), Ordering::Relaxed);
+                if is_tracked {
+                    sweeper::touch(ctx, event.key);
+                }
             }
-            b"del" | b"expired" | b"evicted" | b"persist" => sweeper::forget(ctx, event.key),
+            b"del" | b"expired" | b"evicted" | b"persist" if is_tracked => {
+                sweeper::forget(ctx, ctx.database(), event.key)
+            }
             b"rename_from" => sweeper::leave(ctx, event.key),
             b"move_from" => {
                 MOVED_FROM.store(ctx.database(), Ordering::Relaxed);
@@ -44,19 +64,25 @@ impl Listener for Watch {
                 look(ctx, event.key, Came::Moved);
                 ctx.select(MOVED_FROM.load(Ordering::Relaxed));
             }
-            b"expire" => look(ctx, event.key, Came::AsItIs),
+            b"expire" if is_tracked || WRITTEN.load(Ordering::Relaxed) == print(event.key) => {
+                look(ctx, event.key, Came::AsItIs);
+            }
             b"restore" => look(ctx, event.key, Came::Restored),
-            b"rename_to" | b"copy_to" => look(ctx, event.key, Came::Moved),
+            b"rename_to" => match sweeper::arrive(ctx, event.key) {
+                Arrival::Nothing | Arrival::Noted => {}
+                Arrival::Unclear => look(ctx, event.key, Came::Moved),
+            },
+            b"copy_to" => look(ctx, event.key, Came::Copied),
             _ => {}
         }
     }
 
-    fn on_server(ctx: Context<'_>, event: ServerEvent<'_>) {
+    fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
         match event {
             ServerEvent::BecameMaster | ServerEvent::Loaded => sweeper::patrol_now(ctx),
             ServerEvent::BecameReplica => sweeper::stop(ctx),
-            ServerEvent::Flushed(database) => sweeper::change(ctx, |index, _| index.forget_database(database)),
-            ServerEvent::Swapped(one, other) => sweeper::change(ctx, |index, _| index.swap(one, other)),
+            ServerEvent::Flushed(database) => sweeper::change(ctx, |tracking, _| tracking.flush(database)),
+            ServerEvent::Swapped(one, other) => sweeper::change(ctx, |tracking, _| tracking.swap(one, other)),
             ServerEvent::SlotsArrive(slots) => sweeper::keep_off(ctx, slots),
             ServerEvent::SlotsArrived(slots) | ServerEvent::SlotsStayAway(slots) => sweeper::take_over(ctx, slots),
             ServerEvent::Cron => sweeper::on_cron(ctx),
@@ -71,35 +97,60 @@ enum Came {
     AsItIs,
     /// By RESTORE.
     Restored,
-    /// By RENAME, MOVE or COPY.
+    /// By RENAME or MOVE.
     Moved,
+    Copied,
 }
 
 /// Looks what a key is now, and tracks it if it is an expiring set, or would be one but for what its way here did to it. If it
 /// is none, then somebody has said so (EXPIRE), and it is forgotten.
-fn look(ctx: Context<'_>, name: Str<'_>, came: Came) {
+fn look(ctx: &mut Context, name: Str<'_>, came: Came) {
     let now = ctx.now();
-    let key = Key::open(ctx, name, Mode::Glance);
+    let key = ReadKey::glance(ctx, name);
     // Not the context's: in a transaction, Valkey 9.1 gives the client's for a key that MOVE or COPY took somewhere else.
-    let database = key.database().unwrap_or(ctx.database());
+    let database = key.database().unwrap_or(key.ctx().database());
     let Some(mut set) = SortedSet::new(key) else {
-        return sweeper::change(ctx, |index, _| index.forget(database, name.bytes()));
+        return sweeper::forget(ctx, database, name);
     };
     let found = next_visit(&mut set);
+    if found.is_none() && came == Came::AsItIs {
+        drop(set);
+        return sweeper::forget(ctx, database, name);
+    }
     let ttl = set.key().expires_at();
     let highest = set.last().map(|last| last.score);
+    let members = set.len();
     drop(set);
     let is_off = match (came, highest) {
         (Came::Restored, Some(highest)) => {
             highest > time::to_score(now) && Kind::Expiring.nearly_holds(highest, ttl, RESTORED)
         }
         // Before it was healed, perhaps.
-        (Came::Moved, Some(_)) => sweeper::is_unhealed(ctx, ttl),
+        (Came::Moved, Some(_)) => sweeper::left_touched(ctx, ttl),
+        (Came::Copied, Some(highest)) if found.is_none() => is_copy_of_touched(ctx, ttl, highest, members),
         _ => false,
     };
     match found {
-        Some(due) => sweeper::change(ctx, |index, _| index.track(database, name.bytes(), due)),
+        Some(due) => sweeper::change(ctx, |tracking, _| tracking.track(database, name.bytes(), due)),
         None if is_off => sweeper::heal(ctx, database, name),
-        None => sweeper::change(ctx, |index, _| index.forget(database, name.bytes())),
+        None => sweeper::forget(ctx, database, name),
     }
+}
+
+/// Whether some touched set has this TTL, highest score and number of members. The event of COPY does not say what was copied.
+fn is_copy_of_touched(ctx: &mut Context, ttl: Option<Millis>, highest: f64, members: u64) -> bool {
+    let Some(ttl) = ttl else { return false };
+    let here = ctx.database();
+    let is_it = |ctx: &mut Context, place: &Place| {
+        let name = OwnedStr::new(&place.key);
+        let set = ctx.select(place.database).then(|| SortedSet::new(ReadKey::glance(ctx, name.as_str()))).flatten();
+        set.is_some_and(|mut set| {
+            set.key().expires_at() == Some(ttl)
+                && set.len() == members
+                && set.last().is_some_and(|last| last.score == highest)
+        })
+    };
+    let is_copy = sweeper::touched_with(ctx, ttl).iter().any(|place| is_it(ctx, place));
+    ctx.select(here);
+    is_copy
 }

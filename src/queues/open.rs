@@ -1,89 +1,140 @@
 //! A queue in its key: opened, changed, committed.
 
-use super::waiting;
 use super::wire::Words;
+use super::{Stored, names, waiting};
 use crate::error::Error;
 use crate::model::queue::{Change, Effect, Queue};
 use crate::model::time::Millis;
 use crate::server::context::EventClass;
-use crate::server::key::{Key, Mode};
+use crate::server::key::{Access, Key, Reading, Writing};
 use crate::server::{Context, Str};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Jobs claimed from all queues, for INFO.
 static CLAIMED: AtomicU64 = AtomicU64::new(0);
 
+/// Effects that came from a master or out of an AOF file and did not fit, for INFO.
+static MISFITS: AtomicU64 = AtomicU64::new(0);
+
 pub fn claimed() -> u64 {
     CLAIMED.load(Ordering::Relaxed)
 }
 
+pub fn misfits() -> u64 {
+    MISFITS.load(Ordering::Relaxed)
+}
+
+/// Replicated effects did not fit the queue in `key`: it is not as its master's was. Counts that, and says so in the log.
+pub fn report_misfits(ctx: &Context, key: Str<'_>, count: u64) {
+    /// What fits into a line of the server's log.
+    const LONGEST: usize = 200;
+    MISFITS.fetch_add(count, Ordering::Relaxed);
+    let (shown, rest) = key.bytes().split_at(key.bytes().len().min(LONGEST));
+    let dots = if rest.is_empty() { "" } else { "..." };
+    let name = shown.escape_ascii();
+    ctx.log(c"warning", &format!("zeitset: {count} replicated effects do not fit the queue \"{name}{dots}\""));
+}
+
 /// An open queue. A missing key is an empty queue, and becomes a key with the first effect.
-///
-/// Changes are made at once, but become whole only with [`commit`](OpenQueue::commit).
-#[must_use = "changes must be committed"]
-pub struct OpenQueue<'a> {
-    ctx: Context<'a>,
-    name: Str<'a>,
-    key: Key<'a>,
+pub struct OpenQueue<'k, A: Access> {
+    name: Str<'k>,
+    key: Key<'k, A>,
     /// The queue of a key that holds none yet.
     new: Option<Queue>,
     effects: Words,
 }
 
-impl<'a> OpenQueue<'a> {
+impl<'k, A: Access> OpenQueue<'k, A> {
     /// Opens a queue; an error if the key holds another type.
-    pub fn open(ctx: Context<'a>, name: Str<'a>, mode: Mode) -> Result<OpenQueue<'a>, Error> {
-        let key = Key::open(ctx, name, mode);
-        let new = if key.value::<Queue>()?.is_some() { None } else { Some(Queue::new()) };
-        Ok(OpenQueue { ctx, name, key, new, effects: Words::new() })
+    pub fn open(ctx: &'k mut Context, name: Str<'k>) -> Result<OpenQueue<'k, A>, Error> {
+        OpenQueue::of(Key::open(ctx, name), name)
     }
 
-    pub fn name(&self) -> Str<'a> {
-        self.name
+    fn of(key: Key<'k, A>, name: Str<'k>) -> Result<OpenQueue<'k, A>, Error> {
+        let new = if key.value::<Stored>()?.is_some() { None } else { Some(Queue::new()) };
+        Ok(OpenQueue { name, key, new, effects: Words::new() })
+    }
+
+    /// See [`Key::ctx`].
+    pub fn ctx(&self) -> &Context {
+        self.key.ctx()
+    }
+
+    /// Whether there is no key yet.
+    pub fn is_new(&self) -> bool {
+        self.new.is_some()
     }
 
     pub fn queue(&self) -> &Queue {
         match &self.new {
             Some(new) => new,
-            None => self.key.value().ok().flatten().expect("the key held a queue when it was opened"),
+            None => {
+                let stored: Option<&Stored> = self.key.value().ok().flatten();
+                &stored.expect("the key held a queue when it was opened").queue
+            }
         }
     }
+}
 
-    /// Runs `change` on the queue, and has it hand over the effects of what it did. The queue must be open for writing.
+impl<'k> OpenQueue<'k, Reading> {
+    /// Opens a queue to look without a trace.
+    pub fn glance(ctx: &'k mut Context, name: Str<'k>) -> Result<OpenQueue<'k, Reading>, Error> {
+        OpenQueue::of(Key::glance(ctx, name), name)
+    }
+}
+
+/// Changes are made at once, but are replicated and announced only by [`commit`](OpenQueue::commit).
+impl<'k> OpenQueue<'k, Writing> {
+    /// Runs `change` on the queue, and has it hand over the effects of what it did.
     pub fn change<R>(&mut self, change: impl FnOnce(&mut Queue, &mut Recorder<'_>) -> R) -> R {
-        let is_new = self.new.is_some();
-        let queue = match &mut self.new {
-            Some(new) => new,
-            None => self.key.value_mut().ok().flatten().expect("the key held a queue when it was opened"),
-        };
-        change(queue, &mut Recorder { effects: &mut self.effects, is_new })
+        let effects = &mut self.effects;
+        match &mut self.new {
+            Some(new) => change(new, &mut Recorder { ctx: self.key.ctx(), effects, is_new: true }),
+            None => {
+                let value: Option<(&mut Stored, _)> = self.key.value_mut().ok().flatten();
+                let (stored, ctx) = value.expect("the key held a queue when it was opened");
+                change(&mut stored.queue, &mut Recorder { ctx, effects, is_new: false })
+            }
+        }
     }
 
     /// Makes the changes whole: their effects go to the replicas and to the AOF, to WATCH and client-side caching, to those
     /// who listen for events, and to those who wait for a job. Without an effect, nothing of this. `now` as the
     /// changes had it.
-    pub fn commit(self, now: Millis) {
-        self.commit_and(now, waiting::changed);
+    ///
+    /// A write is also the moment at which dead letters go that DEADLEN and DEADTTL no longer allow.
+    pub fn commit(mut self, now: Millis) {
+        if self.effects.effects() > 0 {
+            self.change(|queue, effects| queue.drop_dead(now, |effect| effects.add(effect)));
+        }
+        self.commit_replayed(now);
     }
 
-    /// As [`commit`](OpenQueue::commit), but those who wait are told by `tell`, which gets the next moment at which the queue
-    /// is claimable. It is called only if somebody waits.
-    pub(super) fn commit_and(mut self, now: Millis, tell: impl FnOnce(Context<'a>, Str<'a>, Millis, Option<Millis>)) {
+    /// As [`commit`](OpenQueue::commit), but nothing is dropped: effects from elsewhere say everything that happened.
+    pub fn commit_replayed(self, now: Millis) {
         if self.effects.effects() == 0 {
             return;
         }
         crate::server::fault!("queue-changed");
-        let next = waiting::is_waited_for(self.ctx, self.name).then(|| self.queue().next_wake(now));
-        if let Some(new) = self.new.take() {
-            self.key.set_value(new);
-        }
-        let OpenQueue { ctx, name, key, effects, .. } = self;
-        // Events run other people's code, which might do anything to the key.
-        drop(key);
+        let next = waiting::is_waited_for(self.ctx(), self.name).then(|| self.queue().next_wake(now));
+        let OpenQueue { name, mut key, new, effects } = self;
+        let ctx = match new {
+            Some(new) => {
+                let ctx = key.set_value(Stored::new(new));
+                names::note(ctx, name);
+                ctx
+            }
+            None => {
+                if let Ok(Some((stored, _))) = key.value_mut::<Stored>() {
+                    stored.count();
+                }
+                key.close()
+            }
+        };
         effects.send(name, |command, arguments| ctx.replicate(command, arguments));
         ctx.signal_modified(name);
         if let Some(next) = next {
-            tell(ctx, name, now, next);
+            waiting::changed(ctx, name, now, next);
         }
         for event in effects.happened().events() {
             ctx.notify(EventClass::Module, event.name(), name);
@@ -93,11 +144,17 @@ impl<'a> OpenQueue<'a> {
 
 /// Takes down effects.
 pub struct Recorder<'e> {
+    ctx: &'e Context,
     effects: &'e mut Words,
     is_new: bool,
 }
 
-impl Recorder<'_> {
+impl<'e> Recorder<'e> {
+    /// What of the context does no harm while the queue changes: to reply.
+    pub fn ctx(&self) -> &'e Context {
+        self.ctx
+    }
+
     pub fn add(&mut self, effect: &Effect<'_>) {
         if matches!(effect.change, Change::Claim { .. }) {
             CLAIMED.fetch_add(1, Ordering::Relaxed);

@@ -1,7 +1,10 @@
 //! The data type `zeitqueue`.
 
+use super::names;
+use super::tally::Tally;
 use super::wire::Words;
 use crate::model::queue::Queue;
+use crate::model::relocate::{Mover, Relocate};
 use crate::server::data_type::{DataType, Handle};
 use crate::server::io::{Digest, Loader, Rewriter, Saver};
 use std::ffi::{CStr, c_int};
@@ -10,31 +13,62 @@ use std::ffi::{CStr, c_int};
 const BATCH: usize = 64;
 const BATCH_BYTES: usize = 64 * 1024;
 
+/// A queue as the server has it.
+pub struct Stored {
+    pub queue: Queue,
+    tally: Tally,
+}
+
+impl Stored {
+    pub fn new(queue: Queue) -> Stored {
+        let tally = Tally::of(&queue);
+        Stored { queue, tally }
+    }
+
+    /// To be called when the queue has changed.
+    pub fn count(&mut self) {
+        self.tally.update(&self.queue);
+    }
+}
+
+impl Clone for Stored {
+    fn clone(&self) -> Stored {
+        Stored::new(self.queue.clone())
+    }
+}
+
 static HANDLE: Handle = Handle::new();
 
-impl DataType for Queue {
+impl Relocate for Stored {
+    fn relocate(&mut self, from: usize, mover: &mut impl Mover) -> Option<usize> {
+        self.queue.relocate(from, mover)
+    }
+}
+
+impl DataType for Stored {
     const NAME: &'static CStr = c"zeitqueue";
-    const VERSION: c_int = 1;
+    const NUMBER: c_int = 1;
 
     fn handle() -> &'static Handle {
         &HANDLE
     }
 
-    fn load(from: &mut Loader<'_>, version: c_int) -> Option<Queue> {
-        if version != Self::VERSION {
-            return None;
+    fn load(from: &mut Loader<'_>) -> Result<Stored, String> {
+        let queue = Queue::decode(from).map_err(|why| why.to_string())?;
+        if let Some((database, name)) = from.key() {
+            names::note_loaded(from, database, name.bytes());
         }
-        Queue::decode(from).ok()
+        Ok(Stored::new(queue))
     }
 
     fn save(&self, to: &mut Saver<'_>) {
-        self.encode(to);
+        self.queue.encode(to);
     }
 
     fn rewrite(&self, to: &mut Rewriter<'_>) {
         let key = to.key();
         let mut words = Words::new();
-        for effect in self.rebuild() {
+        for effect in self.queue.rebuild() {
             words.add(&effect);
             if words.effects() >= BATCH || words.bytes() >= BATCH_BYTES {
                 words.send(key.as_str(), |command, arguments| to.emit(command, arguments));
@@ -47,15 +81,15 @@ impl DataType for Queue {
     }
 
     fn digest(&self, to: &mut Digest<'_>) {
-        self.encode(to);
+        self.queue.encode(to);
         to.end_sequence();
     }
 
     fn memory_usage(&self) -> usize {
-        Queue::memory_usage(self)
+        size_of::<Tally>() + self.queue.memory_usage()
     }
 
     fn free_effort(&self) -> usize {
-        Queue::free_effort(self)
+        self.queue.free_effort()
     }
 }

@@ -1,48 +1,47 @@
-//! Clients that wait for a job, and the clock that wakes them.
+//! Clients that wait for a job, and what wakes them: the server's side of [`crate::model::waiting`], which decides.
 //!
-//! The server itself knows who waits for which key, in which order, and asks them when the key is signalled as ready. What
-//! it cannot know is that a queue becomes claimable by the passing of time: a job falls due, a lease ends, RATE opens.
-//! So for every key that somebody waits for there is an entry here, with the next such moment, and one timer is armed
-//! for the earliest of them. When it fires, the keys that have become claimable are signalled. Nobody waiting: no entry,
-//! no timer. Far-off jobs: one timer, far off.
-//!
-//! Whatever changes a queue passes through [`changed`] (from [`OpenQueue::commit`]), which signals the key, or sets its
-//! moment anew. Keys that come by other ways (RENAME, RESTORE, COPY, MOVE, SWAPDB) are signalled by the server; the first client
-//! asked then looks at the queue, and sets its moment.
+//! Whatever changes a queue passes through [`changed`] (from [`OpenQueue::commit`]), which has the first client asked, or sets the moment
+//! at which to look at the queue. Of queues that come by other ways the server tells ([`Watch`]); the client that is asked then looks at
+//! the queue, and sets its moment. When a moment has come, a timer looks at the queue ([`Alarm`]).
 
 use super::OpenQueue;
 use crate::model::queue::Claims;
-use crate::model::time::{self, Millis};
-use crate::server::blocking::Wait;
-use crate::server::key::Mode;
+use crate::model::time::{self, Micros, Millis};
+use crate::model::waiting::name::name;
+use crate::model::waiting::{Arm, Client, Waiting};
+use crate::server::blocking::{Blocked, Wait};
+use crate::server::events::{KeyEvent, Listener, ServerEvent};
+use crate::server::key::{ReadKey, Writing};
 use crate::server::shared::Shared;
 use crate::server::timer::{Task, Timer};
 use crate::server::{Context, OwnedStr, Str, survive};
 use hashbrown::{Equivalent, HashMap};
 use lazy_static::lazy_static;
 use redis_module::RedisLockIndicator;
-use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
-/// How long to wait before looking again whether writes are allowed: after CLIENT PAUSE, a failover, a promotion.
-const PAUSED: Millis = 50;
-
-/// How many keys one firing of the timer looks at. The rest follows after the server has served its clients.
-const BATCH: usize = 1000;
-
 lazy_static! {
-    static ref WAITING: Shared<Waiting> = Shared::new(Waiting::default());
+    static ref STATE: Shared<State> = Shared::new(State::default());
 }
 
 #[derive(Default)]
-struct Waiting {
-    keys: HashMap<Place, Entry>,
-    /// The moments of the entries that have one.
-    schedule: BTreeSet<(Millis, Place)>,
-    /// The armed timer, and when it fires.
-    timer: Option<(Timer, Millis)>,
+struct State {
+    waiting: Waiting<Place>,
+    /// The clients that wait.
+    clients: HashMap<Client, Asked>,
+    /// How many clients have ever waited.
+    last_client: Client,
+    /// The armed timer.
+    timer: Option<Timer>,
     figures: Figures,
+}
+
+/// How to ask a client.
+struct Asked {
+    blocked: Blocked,
+    /// The queues for whose sake it was asked, until it looks at them.
+    places: Vec<Place>,
 }
 
 /// For INFO.
@@ -52,6 +51,8 @@ pub struct Figures {
     pub clients: u64,
     /// Clients that waited and got one.
     pub served: u64,
+    /// Looks at queues for their sake.
+    pub looks: u64,
 }
 
 /// A key of one of the server's databases.
@@ -77,244 +78,301 @@ impl Equivalent<Place> for Lookup<'_> {
     }
 }
 
-#[derive(Default)]
-struct Entry {
-    /// Clients that wait for the key.
-    clients: u64,
-    /// When the queue becomes claimable, if it is not and nothing else happens.
-    next: Option<Millis>,
-}
-
-impl Waiting {
-    fn enter(&mut self, place: &Place) {
-        self.keys.entry(place.clone()).or_default().clients += 1;
-    }
-
-    fn leave(&mut self, place: &Place) {
-        let Some(entry) = self.keys.get_mut(place) else { return };
-        entry.clients -= 1;
-        if entry.clients == 0 {
-            self.set_next(place, None);
-            self.keys.remove(place);
-        }
-    }
-
-    /// Sets the moment of a key, if somebody waits for it.
-    fn set_next(&mut self, place: &Place, next: Option<Millis>) {
-        let Some(entry) = self.keys.get_mut(place) else { return };
-        let before = std::mem::replace(&mut entry.next, next);
-        if before == next {
+impl State {
+    fn set_timer(&mut self, ctx: &Context, arm: Arm) {
+        if arm == Arm::Leave {
             return;
         }
-        if let Some(before) = before {
-            self.schedule.remove(&(before, place.clone()));
-        }
-        if let Some(next) = next {
-            self.schedule.insert((next, place.clone()));
-        }
-    }
-
-    fn place(&self, ctx: Context<'_>, key: Str<'_>) -> Option<Place> {
-        if self.keys.is_empty() {
-            return None;
-        }
-        self.keys.get_key_value(&Lookup(ctx.database(), key.bytes())).map(|(place, _)| place.clone())
-    }
-
-    /// Sees to it that the timer fires at the earliest moment. One that fires too early does no harm.
-    fn arm(&mut self, ctx: Context<'_>, now: Millis) {
-        let Some(&(next, _)) = self.schedule.first() else { return };
-        if self.timer.as_ref().is_some_and(|&(_, fires)| fires <= next) {
-            return;
-        }
-        self.arm_in(ctx, now, next.saturating_sub(now));
-    }
-
-    fn arm_in(&mut self, ctx: Context<'_>, now: Millis, delay: Millis) {
-        if let Some((timer, _)) = self.timer.take() {
+        if let Some(timer) = self.timer.take() {
             timer.stop(ctx);
         }
-        self.timer = Some((Timer::arm::<Alarm>(ctx, delay), now.saturating_add(delay)));
-    }
-
-    /// The keys whose moment has come, [`BATCH`] of them at the most, without their moments.
-    fn take_due(&mut self, now: Millis) -> Vec<Place> {
-        let mut due = Vec::new();
-        while due.len() < BATCH && self.schedule.first().is_some_and(|&(next, _)| next <= now) {
-            let Some((_, place)) = self.schedule.pop_first() else { break };
-            if let Some(entry) = self.keys.get_mut(&place) {
-                entry.next = None;
-            }
-            due.push(place);
+        if let Arm::In(delay) = arm {
+            self.timer = Some(Timer::arm::<Alarm>(ctx, delay));
         }
-        due
     }
 }
 
-pub fn figures(holder: impl RedisLockIndicator) -> Figures {
-    WAITING.with(holder, |waiting| waiting.figures)
-}
-
-/// Whether a client waits for the key.
-pub fn is_waited_for(ctx: Context<'_>, key: Str<'_>) -> bool {
-    WAITING.with(ctx, |waiting| waiting.place(ctx, key).is_some())
-}
-
-/// Notes that the queue in `key` is claimable from `next` on if nothing else happens. If that is so now, those who wait are
-/// asked.
-pub(super) fn changed(ctx: Context<'_>, key: Str<'_>, now: Millis, next: Option<Millis>) {
-    let later = next.filter(|&next| next > now);
-    note(ctx, key, now, later);
-    if next.is_some() && later.is_none() {
-        ctx.signal_ready(key);
-    }
-}
-
-/// Notes when the queue in `key` is to be looked at again.
-fn note(ctx: Context<'_>, key: Str<'_>, now: Millis, next: Option<Millis>) {
-    WAITING.with(ctx, |waiting| {
-        if let Some(place) = waiting.place(ctx, key) {
-            waiting.set_next(&place, next);
-            waiting.arm(ctx, now);
+/// As [`note`], and has the client asked that the model names.
+fn ask(ctx: &Context, place: &Lookup<'_>, now: Millis, whom: impl FnOnce(&mut Waiting<Place>) -> Option<Client>) {
+    let Some(client) = note(ctx, now, whom) else { return };
+    STATE.with(ctx, |state| {
+        let Some(asked) = state.clients.get_mut(&client) else { return };
+        if !asked.places.iter().any(|asked| place.equivalent(asked)) {
+            asked.places.push(Place { database: place.0, key: place.1.into() });
         }
+        ctx.wake(&asked.blocked);
     });
 }
 
+/// Has the model note something, and sets the timer as it wants it then.
+fn note<R>(ctx: &Context, now: Millis, note: impl FnOnce(&mut Waiting<Place>) -> R) -> R {
+    STATE.with(ctx, |state| {
+        let noted = note(&mut state.waiting);
+        let arm = state.waiting.arm(now);
+        state.set_timer(ctx, arm);
+        noted
+    })
+}
+
+pub fn figures(holder: &impl RedisLockIndicator) -> Figures {
+    STATE.with(holder, |state| state.figures)
+}
+
+fn is_unused(ctx: &Context) -> bool {
+    STATE.with(ctx, |state| state.waiting.is_empty())
+}
+
+/// Whether a client waits for the key.
+pub fn is_waited_for(ctx: &Context, key: Str<'_>) -> bool {
+    STATE.with(ctx, |state| {
+        !state.waiting.is_empty() && state.waiting.is_waited_for(&Lookup(ctx.database(), key.bytes()))
+    })
+}
+
+/// A command has changed the queue in `key`, or a client has claimed from it. It is claimable from `next` on if nothing else happens.
+/// If that is now, the first of those who wait is asked.
+pub(super) fn changed(ctx: &Context, key: Str<'_>, now: Millis, next: Option<Millis>) {
+    let place = Lookup(ctx.database(), key.bytes());
+    ask(ctx, &place, now, |waiting| waiting.looked(&place, now, next, true));
+}
+
 /// Disarms the timer, for the unloading of the module.
-pub fn stop(ctx: Context<'_>) {
-    if let Some((timer, _)) = WAITING.with(ctx, |waiting| waiting.timer.take()) {
-        timer.stop(ctx);
+pub fn stop(ctx: &Context) {
+    STATE.with(ctx, |state| state.set_timer(ctx, Arm::Stop));
+}
+
+/// Listens to what the server does.
+pub struct Watch;
+
+impl Listener for Watch {
+    /// The key holds another value than before.
+    fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
+        if !matches!(event.name, b"rename_to" | b"restore" | b"copy_to" | b"move_to") || is_unused(ctx) {
+            return;
+        }
+        // Not the context's: in a transaction, Valkey 9.1 gives the client's for a key that MOVE or COPY took somewhere else.
+        let database = ReadKey::glance(ctx, event.key).database().unwrap_or(ctx.database());
+        let (now, place) = (ctx.now(), Lookup(database, event.key.bytes()));
+        ask(ctx, &place, now, |waiting| waiting.replaced(&place, now));
     }
+
+    fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
+        match event {
+            ServerEvent::Cron => tick(ctx),
+            // What could not be served may be served from now on, or may be another queue.
+            ServerEvent::BecameMaster
+            | ServerEvent::Loaded
+            | ServerEvent::Swapped(..)
+            | ServerEvent::SlotsArrived(_)
+            | ServerEvent::SlotsStayAway(_) => {
+                let now = ctx.now();
+                note(ctx, now, |waiting| waiting.look_at_all(now));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn tick(ctx: &Context) {
+    let now = ctx.now();
+    STATE.with(ctx, |state| {
+        if !state.waiting.is_empty() {
+            let arm = state.waiting.tick(now, || ctx.may_write_by_itself());
+            state.set_timer(ctx, arm);
+        }
+    });
 }
 
 /// The timer.
 struct Alarm;
 
 impl Task for Alarm {
-    fn run(ctx: Context<'_>) {
-        let now = ctx.now();
-        let due = WAITING.with(ctx, |waiting| {
-            waiting.timer = None;
-            // On a replica, only clients of a writable one can wait; they are woken when it is promoted.
-            if ctx.may_write_by_itself() {
-                waiting.take_due(now)
-            } else {
-                if !waiting.schedule.is_empty() {
-                    waiting.arm_in(ctx, now, PAUSED);
-                }
-                Vec::new()
-            }
+    fn run(ctx: &mut Context) {
+        let clock = ctx.micros();
+        let now = clock / 1000;
+        // On a replica, only clients of a writable one can wait; they are woken when it is promoted.
+        let due = STATE.with(ctx, |state| {
+            state.timer = None;
+            state.waiting.fired(now, || ctx.may_write_by_itself())
         });
         for place in due {
             // One that we cannot deal with must not keep the clients of the others waiting.
             survive(|| {
                 if ctx.select(place.database) {
-                    look(ctx, OwnedStr::new(&place.key).as_str(), now);
+                    look(ctx, OwnedStr::new(&place.key).as_str(), clock);
                 }
             });
         }
-        WAITING.with(ctx, |waiting| {
-            if waiting.timer.is_none() {
-                waiting.arm(ctx, now);
-            }
-        });
+        note(ctx, now, |_| ());
     }
 }
 
 /// Looks at a queue whose moment may have come.
-fn look(ctx: Context<'_>, key: Str<'_>, now: Millis) {
+fn look(ctx: &mut Context, key: Str<'_>, clock: Micros) {
     crate::server::fault!("look");
-    if let Ok(open) = OpenQueue::open(ctx, key, Mode::Glance) {
-        let next = open.queue().next_wake(now);
-        drop(open);
-        changed(ctx, key, now, next);
+    let now = clock / 1000;
+    STATE.with(ctx, |state| state.figures.looks += 1);
+    let (next, is_unsettled) = match OpenQueue::glance(ctx, key) {
+        Ok(open) => (open.queue().next_wake(now), open.queue().needs_settling(now)),
+        Err(_) => (None, false),
+    };
+    let is_ready = is_unsettled || next == Some(now);
+    let allowed = is_ready && ctx.may_serve(key);
+    if is_unsettled && allowed {
+        return settle(ctx, key, clock);
     }
+    let next = if is_ready { Some(now) } else { next };
+    let place = Lookup(ctx.database(), key.bytes());
+    ask(ctx, &place, now, |waiting| waiting.looked(&place, now, next, allowed));
+}
+
+/// After a step back of the clock RATE may hold units for too long. A claim that gets nothing settles that, so that waiting ends when
+/// it should.
+pub fn settle(ctx: &mut Context, key: Str<'_>, clock: Micros) {
+    let now = clock / 1000;
+    let Ok(mut open) = OpenQueue::<Writing>::open(ctx, key) else { return };
+    if !open.queue().needs_settling(now) {
+        return;
+    }
+    open.change(|queue, effects| {
+        queue.claim(clock, now, 0, &[]).effects().for_each(|effect| effects.add(&effect));
+    });
+    open.commit(now);
+}
+
+/// What a client that waits asked for.
+pub struct Want {
+    pub lease: Millis,
+    pub count: u64,
+    pub worker: Box<[u8]>,
 }
 
 /// A client that waits for a job.
 pub struct Waiter {
+    number: Client,
+    /// What it waits for; nothing any more once it was served, or its time was up.
     places: Vec<Place>,
-    lease: Millis,
-    count: u64,
-    reply: fn(Context<'_>, Str<'_>, &Claims<'_>),
-    time_out: fn(Context<'_>),
+    /// What it is served from, and when.
+    turn: Option<(Place, Micros)>,
+    want: Want,
+    reply: fn(&Context, Str<'_>, &Claims<'_>),
+    time_out: fn(&Context),
 }
 
 impl Waiter {
-    /// Lets the client of the command under way wait for a job of any of the keys, for `timeout` ms (0: for ever).
+    /// Lets the client of the command under way wait for a job of any of the keys, for `timeout` ms (0: without an end).
     pub fn block(
-        ctx: Context<'_>,
+        ctx: &mut Context,
         keys: &[Str<'_>],
         timeout: Millis,
-        (lease, count): (Millis, u64),
-        reply: fn(Context<'_>, Str<'_>, &Claims<'_>),
-        time_out: fn(Context<'_>),
+        want: Want,
+        reply: fn(&Context, Str<'_>, &Claims<'_>),
+        time_out: fn(&Context),
     ) {
-        let now = ctx.now();
+        let clock = ctx.micros();
+        let now = clock / 1000;
         let database = ctx.database();
         let mut places: Vec<_> = keys.iter().map(|key| Place { database, key: key.bytes().into() }).collect();
         places.sort_unstable();
         places.dedup();
-        WAITING.with(ctx, |waiting| {
-            places.iter().for_each(|place| waiting.enter(place));
-            waiting.figures.clients += 1;
+        let number = STATE.with(ctx, |state| {
+            state.last_client += 1;
+            let number = state.last_client;
+            places.iter().for_each(|place| state.waiting.enter(place, number, now));
+            state.figures.clients += 1;
+            number
         });
-        ctx.block_on(keys, timeout, Waiter { places, lease, count, reply, time_out });
+        // All keys lie in one slot.
+        let name = name(number, keys.first().map_or(b"", |key| key.bytes()));
+        let blocked = ctx.block(&name, timeout, Waiter { number, places, turn: None, want, reply, time_out });
+        STATE.with(ctx, |state| state.clients.insert(number, Asked { blocked, places: Vec::new() }));
         for &key in keys {
-            look(ctx, key, now);
+            look(ctx, key, clock);
         }
     }
 
     /// From now on the client does not count as waiting.
-    fn leave(&mut self, ctx: Context<'_>) {
+    fn leave(&mut self, ctx: &Context) {
         let places = std::mem::take(&mut self.places);
         if places.is_empty() {
             return;
         }
-        WAITING.with(ctx, |waiting| {
-            places.iter().for_each(|place| waiting.leave(place));
-            waiting.figures.clients -= 1;
+        let (number, now, served) = (self.number, ctx.now(), self.turn.as_ref().map(|(place, _)| place));
+        note(ctx, now, |waiting| {
+            for place in &places {
+                if served == Some(place) {
+                    waiting.serve(place, number);
+                } else {
+                    waiting.leave(place, number, now);
+                }
+            }
         });
+        STATE.with(ctx, |state| {
+            state.figures.clients -= 1;
+            state.clients.remove(&number);
+        });
+    }
+
+    /// Whether it is this client's turn to claim from the queue.
+    fn may_claim(&self, ctx: &mut Context, place: &Place, now: Millis) -> bool {
+        if !ctx.select(place.database) {
+            return false;
+        }
+        STATE.with(ctx, |state| state.figures.looks += 1);
+        let name = OwnedStr::new(&place.key);
+        let Ok(open) = OpenQueue::glance(ctx, name.as_str()) else { return false };
+        let next = open.queue().next_wake(now);
+        drop(open);
+        let allowed = next == Some(now) && ctx.may_serve(name.as_str());
+        let mut is_its_turn = false;
+        ask(ctx, &Lookup(place.database, &place.key), now, |waiting| {
+            let first = waiting.looked(place, now, next, allowed);
+            is_its_turn = first == Some(self.number);
+            first.filter(|_| !is_its_turn)
+        });
+        is_its_turn
     }
 }
 
 impl Wait for Waiter {
-    fn serve<'a>(&mut self, ctx: Context<'a>, key: Str<'a>) -> bool {
-        let now = ctx.now();
-        // Only looking: most of those who are asked find nothing.
-        let Ok(open) = OpenQueue::open(ctx, key, Mode::Glance) else { return false };
-        let next = open.queue().next_wake(now);
-        drop(open);
-        if next != Some(now) || !may_serve(ctx) {
-            note(ctx, key, now, next);
-            return false;
-        }
-        let Ok(mut open) = OpenQueue::open(ctx, key, Mode::Write) else { return false };
-        let deadline = now.saturating_add(self.lease).min(time::MAX);
-        self.leave(ctx);
-        WAITING.with(ctx, |waiting| waiting.figures.served += 1);
-        let (reply, count) = (self.reply, self.count);
-        open.change(|queue, effects| {
-            let claims = queue.claim(now, deadline, count);
-            claims.effects().for_each(|effect| effects.add(&effect));
-            reply(ctx, key, &claims);
-        });
-        // The server asks the clients behind this one right now, without being told to. But it does not come back to those
-        // before it, whom it asked when the clock may have shown less: if jobs are left, the timer sees to them.
-        open.commit_and(now, note);
-        true
+    fn is_servable(&mut self, ctx: &mut Context) -> bool {
+        let asked =
+            STATE.with(ctx, |state| state.clients.get_mut(&self.number).map(|asked| std::mem::take(&mut asked.places)));
+        // For the sake of the others it leaves, and then they are looked at again.
+        let clock = ctx.micros();
+        let place = asked.unwrap_or_default().into_iter().find(|place| self.may_claim(ctx, place, clock / 1000));
+        self.turn = place.map(|place| (place, clock));
+        self.turn.is_some()
     }
 
-    fn time_out(&mut self, ctx: Context<'_>) {
+    fn serve(&mut self, ctx: &mut Context) {
+        let key = self.key();
+        let Some((_, clock)) = self.turn else { return self.time_out(ctx) };
+        let Ok(mut open) = OpenQueue::<Writing>::open(ctx, key.as_str()) else { return self.time_out(ctx) };
+        let now = clock / 1000;
+        let deadline = now.saturating_add(self.want.lease).min(time::MAX);
+        self.leave(open.ctx());
+        STATE.with(open.ctx(), |state| state.figures.served += 1);
+        let reply = self.reply;
+        let Want { count, worker, .. } = &self.want;
+        open.change(|queue, effects| {
+            let claims = queue.claim(clock, deadline, *count, worker);
+            claims.effects().for_each(|effect| effects.add(&effect));
+            reply(effects.ctx(), key.as_str(), &claims);
+        });
+        open.commit(now);
+    }
+
+    fn key(&self) -> OwnedStr {
+        OwnedStr::new(self.turn.as_ref().map_or(b"", |(place, _)| &place.key))
+    }
+
+    fn time_out(&mut self, ctx: &mut Context) {
+        self.leave(ctx);
         (self.time_out)(ctx);
     }
 
-    fn end(mut self, ctx: Context<'_>) {
+    fn end(mut self, ctx: &mut Context) {
         self.leave(ctx);
     }
-}
-
-/// Whether a claim may be written now. On a writable replica it may, as any command of a client there.
-fn may_serve(ctx: Context<'_>) -> bool {
-    !ctx.is_master() || ctx.may_write_by_itself()
 }

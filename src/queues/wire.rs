@@ -12,17 +12,33 @@
 //! | `ACK`, `AGAIN` | id; id due |
 //! | `RETRY`, `BURY` | id due; id |
 //! | `EXTEND` | id deadline |
-//! | `CANCEL` | id |
+//! | `CANCEL`, `CLEAN`, `DROP`, `REVIVE` | id |
 //! | `MOVE` | id due priority (`-`: as it was) |
 //! | `REDRIVE` | count |
 //! | `CONFIGURE` | attempts backoff-base backoff-max aging maxlen concurrency rate-limit rate-window paused |
 //! | `JOB` | id payload standing time priority seq token attempts max-attempts period anchor |
 //! | `TAKEN` | back-at units |
+//! | `UNITS` | group back-at units |
+//! | `TURN` | group |
 //! | `TOTALS` | token id-ms id-seq seq pushed claimed acked nacked cancelled redriven expired-leases |
 //!
-//! The last three occur in rewritten AOF files only. [`crate::commands::zq::apply`] reads all of it. Times are Unix milliseconds, durations milliseconds.
+//! What only some have comes behind that, as names and values: then the word ends in `+`, and behind the fixed arguments stands the number
+//! of pairs.
+//!
+//! | effect | pairs |
+//! |---|---|
+//! | `PUSH+`, `MADE+` | group |
+//! | `CLAIM+` | worker |
+//! | `RETRY+`, `BURY+` | free (1: the attempt does not count), last (1: the job waits for its next occurrence), error |
+//! | `CONFIGURE+` | those of [`Settings::FURTHER`] |
+//! | `JOB+` | created claimed failed worker error group (`JOB` without `created`: as the id tells, or not known) |
+//! | `TOTALS+` | those of [`Counters::FURTHER`] |
+//!
+//! `JOB`, `TAKEN`, `UNITS`, `TURN` and `TOTALS` occur in rewritten AOF files only. [`crate::commands::zq::apply`] reads all of it. Times are Unix milliseconds, durations milliseconds.
 
-use crate::model::queue::{Change, Counters, Effect, Record, Settings, Standing, Taken, Totals};
+use crate::model::queue::{
+    Attempt, Change, Counters, Effect, Extras, Record, Settings, Standing, Taken, Totals, set_ones,
+};
 use crate::server::{OwnedStr, Str};
 use std::ffi::CStr;
 
@@ -74,13 +90,18 @@ impl Words {
         }
         self.effects += 1;
         match effect.change {
-            Change::Push { id, payload, due, priority, max_attempts, every, generated } => {
-                self.word(if generated { b"MADE" } else { b"PUSH" }, Event::Push);
+            Change::Push { id, payload, due, priority, max_attempts, every, generated, group } => {
+                let pairs = [Pair::words("group", group)];
+                let (without, with) = if generated { (b"MADE", b"MADE+") } else { (b"PUSH", b"PUSH+") };
+                self.open(without, with, &pairs, Event::Push);
                 self.body(id).body(payload).number(due).signed(priority.into());
                 self.number(max_attempts.into()).number(every.unwrap_or(0));
+                self.pairs(&pairs);
             }
-            Change::Claim { id, token, deadline } => {
-                self.word(b"CLAIM", Event::Claim).body(id).number(token).number(deadline);
+            Change::Claim { id, token, deadline, worker } => {
+                let words = [Pair::words("worker", worker)];
+                self.open(b"CLAIM", b"CLAIM+", &words, Event::Claim).body(id).number(token).number(deadline);
+                self.pairs(&words);
             }
             Change::SettleRate => {
                 self.bare(b"SETTLE");
@@ -91,17 +112,34 @@ impl Words {
             Change::Ack { id, again: Some(due) } => {
                 self.word(b"AGAIN", Event::Ack).body(id).number(due);
             }
-            Change::Retry { id, due } => {
-                self.word(b"RETRY", Event::Nack).body(id).number(due);
+            Change::Retry { id, due, attempt, error } => {
+                let pairs = [
+                    Pair::number("free", (attempt == Attempt::Free).into()),
+                    Pair::number("last", (attempt == Attempt::Last).into()),
+                    Pair::words("error", error),
+                ];
+                self.open(b"RETRY", b"RETRY+", &pairs, Event::Nack).body(id).number(due);
+                self.pairs(&pairs);
             }
-            Change::Bury { id } => {
-                self.word(b"BURY", Event::Dead).body(id);
+            Change::Bury { id, is_free, error } => {
+                let pairs = [Pair::number("free", is_free.into()), Pair::words("error", error)];
+                self.open(b"BURY", b"BURY+", &pairs, Event::Dead).body(id);
+                self.pairs(&pairs);
             }
             Change::Extend { id, deadline } => {
                 self.word(b"EXTEND", Event::Extend).body(id).number(deadline);
             }
             Change::Cancel { id } => {
                 self.word(b"CANCEL", Event::Cancel).body(id);
+            }
+            Change::Clean { id } => {
+                self.word(b"CLEAN", Event::Clean).body(id);
+            }
+            Change::Drop { id } => {
+                self.bare(b"DROP").body(id);
+            }
+            Change::Revive { id } => {
+                self.word(b"REVIVE", Event::Redrive).body(id);
             }
             Change::Reschedule { id, due, priority } => {
                 self.word(b"MOVE", Event::Reschedule).body(id);
@@ -122,17 +160,26 @@ impl Words {
             Change::RestoreRate(Taken { back_at, units }) => {
                 self.bare(b"TAKEN").number(back_at).number(units);
             }
+            Change::RestoreUnits { group, taken: Taken { back_at, units } } => {
+                self.bare(b"UNITS").body(group).number(back_at).number(units);
+            }
+            Change::RestoreTurn { group } => {
+                self.bare(b"TURN").body(group);
+            }
             Change::RestoreTotals(totals) => self.totals(&totals),
         }
     }
 
     fn settings(&mut self, settings: &Settings) {
-        let Settings { attempts, backoff_base, backoff_max, aging, maxlen, concurrency, rate, paused } = *settings;
+        let Settings { attempts, backoff_base, backoff_max, aging, maxlen, concurrency, rate, paused, .. } = *settings;
+        let pairs: Vec<_> =
+            set_ones(Settings::FURTHER, settings).map(|(field, value)| Pair::number(field.name, value)).collect();
         let (limit, window) = rate.map_or((0, 0), |rate| (rate.limit, rate.window));
-        self.word(b"CONFIGURE", Event::Config).number(attempts.into());
+        self.open(b"CONFIGURE", b"CONFIGURE+", &pairs, Event::Config).number(attempts.into());
         for number in [backoff_base, backoff_max, aging, maxlen, concurrency, limit, window, paused.into()] {
             self.number(number);
         }
+        self.pairs(&pairs);
     }
 
     fn job(&mut self, job: &Record<'_>) {
@@ -143,17 +190,30 @@ impl Words {
             Standing::Dead => b"dead",
         };
         let recurrence = job.recurrence.map_or((0, 0), |recurrence| (recurrence.period, recurrence.anchor));
-        self.bare(b"JOB").body(job.id).body(job.payload).bare(standing);
+        let Extras { claimed, failed, worker, error } = job.extras;
+        let created = if job.created == Record::created_by_id(job.id) { 0 } else { job.created };
+        let pairs = [
+            Pair::number("created", created),
+            Pair::number("claimed", claimed),
+            Pair::number("failed", failed),
+            Pair::words("worker", worker),
+            Pair::words("error", error),
+            Pair::words("group", job.group),
+        ];
+        self.bare(Pair::either(b"JOB", b"JOB+", &pairs)).body(job.id).body(job.payload).bare(standing);
         self.number(job.time).signed(job.priority.into());
         for number in [job.seq, job.token, job.attempts.into(), job.max_attempts.into(), recurrence.0, recurrence.1] {
             self.number(number);
         }
+        self.pairs(&pairs);
     }
 
     fn totals(&mut self, totals: &Totals) {
         let Totals { last_token, last_id, next_seq, counters } = *totals;
-        let Counters { pushed, claimed, acked, nacked, cancelled, redriven, expired_leases } = counters;
-        self.bare(b"TOTALS");
+        let Counters { pushed, claimed, acked, nacked, cancelled, redriven, expired_leases, .. } = counters;
+        let pairs: Vec<_> =
+            set_ones(Counters::FURTHER, &counters).map(|(field, value)| Pair::number(field.name, value)).collect();
+        self.bare(Pair::either(b"TOTALS", b"TOTALS+", &pairs));
         for number in [
             last_token,
             last_id.ms,
@@ -168,6 +228,28 @@ impl Words {
             expired_leases,
         ] {
             self.number(number);
+        }
+        self.pairs(&pairs);
+    }
+
+    /// The word of an effect that may have pairs.
+    fn open(&mut self, without: &[u8], with: &[u8], pairs: &[Pair<'_>], event: Event) -> &mut Words {
+        self.word(Pair::either(without, with, pairs), event)
+    }
+
+    /// Writes the pairs that are set, if there are any.
+    fn pairs(&mut self, pairs: &[Pair<'_>]) {
+        let count = pairs.iter().filter(|pair| pair.is_set()).count();
+        if count == 0 {
+            return;
+        }
+        self.number(count as u64);
+        for pair in pairs.iter().filter(|pair| pair.is_set()) {
+            self.bare(pair.name.as_bytes());
+            match pair.value {
+                Value::Number(number) => self.number(number),
+                Value::Words(words) => self.body(words),
+            };
         }
     }
 
@@ -196,6 +278,39 @@ impl Words {
     }
 }
 
+/// A name and a value; 0 and no bytes are not written.
+struct Pair<'a> {
+    name: &'static str,
+    value: Value<'a>,
+}
+
+enum Value<'a> {
+    Number(u64),
+    Words(&'a [u8]),
+}
+
+impl<'a> Pair<'a> {
+    fn number(name: &'static str, number: u64) -> Pair<'a> {
+        Pair { name, value: Value::Number(number) }
+    }
+
+    fn words(name: &'static str, words: &'a [u8]) -> Pair<'a> {
+        Pair { name, value: Value::Words(words) }
+    }
+
+    fn is_set(&self) -> bool {
+        match self.value {
+            Value::Number(number) => number != 0,
+            Value::Words(words) => !words.is_empty(),
+        }
+    }
+
+    /// One word for an effect without pairs, another for one with pairs.
+    fn either<'w>(without: &'w [u8], with: &'w [u8], pairs: &[Pair<'_>]) -> &'w [u8] {
+        if pairs.iter().any(Pair::is_set) { with } else { without }
+    }
+}
+
 /// What keyspace events tell of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -210,10 +325,11 @@ pub enum Event {
     Reschedule,
     Redrive,
     Config,
+    Clean,
 }
 
 impl Event {
-    const ALL: [Event; 10] = [
+    const ALL: [Event; 11] = [
         Event::Push,
         Event::Claim,
         Event::Ack,
@@ -224,6 +340,7 @@ impl Event {
         Event::Reschedule,
         Event::Redrive,
         Event::Config,
+        Event::Clean,
     ];
 
     pub fn name(self) -> &'static CStr {
@@ -238,6 +355,7 @@ impl Event {
             Event::Reschedule => c"zq.reschedule",
             Event::Redrive => c"zq.redrive",
             Event::Config => c"zq.config",
+            Event::Clean => c"zq.clean",
         }
     }
 }

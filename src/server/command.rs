@@ -16,7 +16,7 @@ pub trait Command {
 
     /// Runs the command. `arguments` are those after the command's name. Replies unless it returns an error, which is
     /// then the reply.
-    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error>;
+    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>;
 }
 
 /// What the server is told of a command: COMMAND INFO, COMMAND DOCS, COMMAND GETKEYS and ACL rules follow from it.
@@ -36,16 +36,42 @@ pub struct Spec {
 /// Which arguments are keys.
 #[derive(Clone, Copy)]
 pub enum Keys {
+    None,
     /// The first one.
     First(Access),
     /// As many as the first argument says, right after it: `numkeys key [key ...]`.
     Counted(Access),
+    /// The same behind a key in which the result is stored: `destination numkeys key [key ...]`.
+    Stored {
+        stored: Access,
+        counted: Access,
+    },
 }
 
 impl Keys {
-    const fn access(self) -> Access {
+    /// Whether the server has to ask which arguments are keys.
+    fn are_counted(self) -> bool {
+        !matches!(self, Keys::None | Keys::First(_))
+    }
+
+    /// The keys among the arguments, by index, and what is done to each. None where their number is no number, not positive,
+    /// or more than there are arguments: the server then finds no keys, and the command itself answers the error.
+    fn among(self, arguments: &[Str<'_>]) -> Vec<(usize, Access)> {
+        let counted = |numkeys: usize, access| {
+            let count = counted_keys(arguments.get(numkeys..).unwrap_or_default());
+            (0..count).map(move |key| (numkeys + 1 + key, access))
+        };
         match self {
-            Keys::First(access) | Keys::Counted(access) => access,
+            Keys::None => Vec::new(),
+            Keys::First(access) => vec![(0, access)],
+            Keys::Counted(access) => counted(0, access).collect(),
+            Keys::Stored { stored, counted: access } => {
+                let mut keys: Vec<_> = counted(1, access).collect();
+                if !keys.is_empty() {
+                    keys.insert(0, (0, stored));
+                }
+                keys
+            }
         }
     }
 }
@@ -170,25 +196,20 @@ unsafe extern "C" fn enter<C: Command>(
     argc: c_int,
 ) -> c_int {
     // SAFETY: the server passes a context that lasts as long as this call.
-    let ctx = unsafe { Context::from_raw(ctx) };
+    let mut ctx = unsafe { Context::from_raw(ctx) };
     // SAFETY: the server keeps the arguments alive and unchanged as long as this call.
     let arguments = unsafe { Str::arguments(argv, argc) }.get(1..).unwrap_or_default();
-    if let Keys::Counted(access) = C::SPEC.keys
-        && ctx.asks_for_key_positions()
-    {
-        survive(|| ctx.tell_key_positions(counted_keys(arguments), access));
+    if C::SPEC.keys.are_counted() && ctx.asks_for_key_positions() {
+        survive(|| ctx.tell_key_positions(&C::SPEC.keys.among(arguments)));
         return raw::REDISMODULE_OK as c_int;
     }
-    let outcome = ctx.replying(|| {
-        fault!("command");
-        C::run(ctx, arguments).unwrap_or_else(|error| ctx.reply_error(error));
-    });
+    let outcome = ctx.replying("command", |ctx| C::run(ctx, arguments).unwrap_or_else(|error| ctx.reply_error(error)));
     if outcome.is_none() && C::SPEC.flags.to_bytes().starts_with(b"write") {
-        let keys = match C::SPEC.keys {
-            Keys::First(_) => arguments.get(..1),
-            Keys::Counted(_) => arguments.get(1..).and_then(|rest| rest.get(..counted_keys(arguments))),
-        };
-        keys.unwrap_or_default().iter().for_each(|&key| ctx.replicate_whole(key));
+        for (at, access) in C::SPEC.keys.among(arguments) {
+            if let Some(&key) = arguments.get(at).filter(|_| !matches!(access, Access::Read)) {
+                ctx.replicate_whole(key);
+            }
+        }
     }
     raw::REDISMODULE_OK as c_int
 }
@@ -201,17 +222,18 @@ fn counted_keys(arguments: &[Str<'_>]) -> usize {
     keys.filter(|&keys| keys <= rest.len()).unwrap_or(0)
 }
 
-impl Context<'_> {
+impl Context {
     /// Whether the server calls a command only to learn which of its arguments are keys.
-    fn asks_for_key_positions(self) -> bool {
+    fn asks_for_key_positions(&self) -> bool {
         // SAFETY: the context is that of the call under way.
         unsafe { api!(RedisModule_IsKeysPositionRequest(self.as_ptr())) != 0 }
     }
 
-    /// The answer to that: `count` keys, the first one right after `numkeys`.
-    fn tell_key_positions(self, count: usize, access: Access) {
-        const FIRST: usize = 2;
-        for position in (FIRST..FIRST + count).filter_map(|position| c_int::try_from(position).ok()) {
+    /// The answer to that: which arguments, and what is done to each.
+    fn tell_key_positions(&self, keys: &[(usize, Access)]) {
+        for (at, access) in keys {
+            // The command's name stands before the arguments.
+            let Ok(position) = c_int::try_from(at + 1) else { continue };
             // SAFETY: as above, and the position is that of an argument.
             unsafe { api!(RedisModule_KeyAtPosWithFlags(self.as_ptr(), position, access.flags() as c_int)) };
         }
@@ -223,25 +245,31 @@ impl Context<'_> {
 pub struct Refused(pub &'static CStr);
 
 /// Tells the server how the module wants to be treated.
-pub fn set_options(ctx: Context<'_>) {
-    let options = raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED | raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS;
+pub fn set_options(ctx: &Context) {
+    let options = raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED
+        | raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
+        | raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD;
     let options = options as c_int | slots::option();
     // SAFETY: the context is valid. The first option means that we signal changed keys ourselves, so that a call which
     // changes nothing breaks nobody's WATCH; the second that we ask for errors while loading (src/server/io.rs), so that
-    // a payload cut short does not end the server; the third that we let slots be that are still arriving.
+    // a payload cut short does not end the server; the third that a replica may serve its old dataset while it loads the new one
+    // (`repl-diskless-load swapdb`): nothing of ours refers to values, and what we know of keys is forgotten when the new one
+    // takes their place (src/server/events.rs); the fourth that we let slots be that are still arriving.
     unsafe { api!(RedisModule_SetModuleOptions(ctx.as_ptr(), options)) };
 }
 
 /// Makes commands known. `category` is the ACL category of the data they work on, if the server has one.
-pub fn register(ctx: Context<'_>, table: &[Entry], category: Option<&'static str>) -> Result<(), Refused> {
+pub fn register(ctx: &Context, table: &[Entry], category: Option<&'static str>) -> Result<(), Refused> {
     table.iter().try_for_each(|entry| register_one(ctx, entry, category).ok_or(Refused(entry.spec.name)))
 }
 
-fn register_one(ctx: Context<'_>, entry: &Entry, category: Option<&'static str>) -> Option<()> {
+fn register_one(ctx: &Context, entry: &Entry, category: Option<&'static str>) -> Option<()> {
     let spec = entry.spec;
     let (first, last, step) = match spec.keys {
         Keys::First(_) => (1, 1, 1),
-        Keys::Counted(_) => (0, 0, 0),
+        Keys::None | Keys::Counted(_) => (0, 0, 0),
+        // Found without counting; as the server has it of ZUNIONSTORE.
+        Keys::Stored { .. } => (1, 1, 1),
     };
     let flags = flags(spec);
     // SAFETY: the context is that of the module's loading; the strings are NUL-terminated constants.
@@ -273,7 +301,7 @@ fn register_one(ctx: Context<'_>, entry: &Entry, category: Option<&'static str>)
 /// by a key spec: a cluster of Redis 7.0 redirects by the answer, and cannot by the spec.
 fn flags(spec: &Spec) -> CString {
     let mut flags = spec.flags.to_bytes().to_vec();
-    if let Keys::Counted(_) = spec.keys {
+    if spec.keys.are_counted() {
         flags.extend_from_slice(b" getkeys-api");
     }
     CString::new(flags).expect("flags hold no NUL")
@@ -311,7 +339,7 @@ static LAYOUT: raw::RedisModuleCommandInfoVersion = raw::RedisModuleCommandInfoV
 fn describe(command: *mut raw::RedisModuleCommand, spec: &Spec) -> Option<()> {
     let mut lists = Vec::new();
     let arguments = arguments(spec.arguments, &mut lists);
-    let mut keys = [key_spec(spec.keys), no_key_spec()];
+    let mut keys = key_specs(spec.keys);
     let info = raw::RedisModuleCommandInfo {
         version: &raw const LAYOUT,
         summary: spec.summary.as_ptr(),
@@ -333,13 +361,15 @@ fn arguments(of: &[Arg], lists: &mut Vec<Vec<RedisModuleCommandArg>>) -> *mut Re
     if of.is_empty() {
         return null_mut();
     }
+    // The key specs come in the order of the arguments they are about, which are never parts of others.
+    let mut key_specs = 0..;
     let mut list: Vec<_> = of
         .iter()
         .map(|arg| RedisModuleCommandArg {
             name: arg.name.as_ptr(),
             type_: arg.kind,
             key_spec_index: match arg.kind {
-                raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_KEY => 0,
+                raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_KEY => key_specs.next().unwrap_or(-1),
                 _ => -1,
             },
             token: text(arg.token),
@@ -367,25 +397,41 @@ fn no_key_spec() -> RedisModuleCommandKeySpec {
     unsafe { std::mem::zeroed() }
 }
 
-fn key_spec(keys: Keys) -> RedisModuleCommandKeySpec {
-    let mut spec = no_key_spec();
-    spec.flags = keys.access().flags();
-    spec.begin_search_type = raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INDEX;
-    spec.bs.index.pos = 1;
+/// The list, ended by a zeroed one.
+fn key_specs(keys: Keys) -> Vec<RedisModuleCommandKeySpec> {
     match keys {
-        Keys::First(_) => {
-            spec.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE;
-            spec.fk.range.lastkey = 0;
-            spec.fk.range.keystep = 1;
-        }
-        Keys::Counted(_) => {
-            spec.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_KEYNUM;
-            // SAFETY: the union holds plain integers, of which this is the variant just named.
-            let keynum = unsafe { &mut spec.fk.keynum };
-            keynum.keynumidx = 0;
-            keynum.firstkey = 1;
-            keynum.keystep = 1;
-        }
+        Keys::None => vec![no_key_spec()],
+        Keys::First(access) => vec![one_key(access), no_key_spec()],
+        Keys::Counted(access) => vec![counted_key_spec(1, access), no_key_spec()],
+        Keys::Stored { stored, counted } => vec![one_key(stored), counted_key_spec(2, counted), no_key_spec()],
     }
+}
+
+/// The first argument.
+fn one_key(access: Access) -> RedisModuleCommandKeySpec {
+    let mut spec = key_spec(1, access);
+    spec.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE;
+    spec.fk.range.lastkey = 0;
+    spec.fk.range.keystep = 1;
+    spec
+}
+
+/// As many arguments as the one at `position` says, right behind it.
+fn counted_key_spec(position: c_int, access: Access) -> RedisModuleCommandKeySpec {
+    let mut spec = key_spec(position, access);
+    spec.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_KEYNUM;
+    // SAFETY: the union holds plain integers, of which this is the variant just named.
+    let keynum = unsafe { &mut spec.fk.keynum };
+    keynum.keynumidx = 0;
+    keynum.firstkey = 1;
+    keynum.keystep = 1;
+    spec
+}
+
+fn key_spec(position: c_int, access: Access) -> RedisModuleCommandKeySpec {
+    let mut spec = no_key_spec();
+    spec.flags = access.flags();
+    spec.begin_search_type = raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INDEX;
+    spec.bs.index.pos = position;
     spec
 }

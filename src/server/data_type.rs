@@ -1,11 +1,13 @@
 //! Data types of our own: what the server asks of one, and the value in an open key.
 
 use super::context::Context;
+use super::defrag;
 use super::io::{Digest, Loader, Rewriter, Saver};
-use super::key::Key;
-use super::panic::survive;
+use super::key::{Access, Handle as KeyHandle, Key, WriteKey};
+use super::panic::enter;
 use super::string::Str;
 use crate::error::Error;
+use crate::model::relocate::Relocate;
 use redis_module::raw::{
     self, RedisModuleDigest, RedisModuleIO, RedisModuleString, RedisModuleType, RedisModuleTypeMethods,
 };
@@ -14,18 +16,19 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// A value that a key can hold. `Send`, because the server frees large ones in a thread of its own.
-pub trait DataType: Clone + Send + 'static {
+pub trait DataType: Relocate + Clone + Send + 'static {
     /// Nine characters out of `A-Z a-z 0-9 - _`. It stands in RDB files and must be unique among all modules.
     const NAME: &'static CStr;
-    /// The version of what [`save`](DataType::save) writes: 0 to 1023.
-    const VERSION: c_int;
+    /// The number that the server keeps with the name of the type: 0 to 1023. It says nothing and never changes: every value begins
+    /// with its own version, which its reader knows.
+    const NUMBER: c_int;
 
     /// Where the server's handle of the type is kept.
     fn handle() -> &'static Handle;
 
-    /// Reads a value that [`save`](DataType::save) wrote, or that anybody made up: RESTORE takes bytes from clients. `None`
-    /// for what cannot be.
-    fn load(from: &mut Loader<'_>, version: c_int) -> Option<Self>;
+    /// Reads a value that [`save`](DataType::save) wrote, now or in an earlier version, or that anybody made up: RESTORE takes bytes
+    /// from clients. An error says why it is no value.
+    fn load(from: &mut Loader<'_>) -> Result<Self, String>;
 
     fn save(&self, to: &mut Saver<'_>);
 
@@ -56,7 +59,7 @@ impl Handle {
 }
 
 /// Tells the server of a data type; `false` if it would not take it. Only while the module is being loaded.
-pub fn register<T: DataType>(ctx: Context<'_>) -> bool {
+pub fn register<T: DataType>(ctx: &Context) -> bool {
     let mut methods = RedisModuleTypeMethods {
         // What Redis 7.0 and every later server know; the later forms of the same callbacks offer nothing we need.
         version: 3,
@@ -73,7 +76,7 @@ pub fn register<T: DataType>(ctx: Context<'_>) -> bool {
         // Nothing outside the value refers to it.
         unlink: None,
         copy: Some(copy::<T>),
-        defrag: None,
+        defrag: if defrag::is_offered() { Some(defrag::defrag::<T>) } else { None },
         mem_usage2: None,
         free_effort2: None,
         unlink2: None,
@@ -83,52 +86,56 @@ pub fn register<T: DataType>(ctx: Context<'_>) -> bool {
     // SAFETY: the context is that of the module's loading; the server copies the table; the callbacks live as long as
     // the module, which the server does not unload once it has a data type.
     let handle =
-        unsafe { api!(RedisModule_CreateDataType(ctx.as_ptr(), T::NAME.as_ptr(), T::VERSION, &raw mut methods)) };
+        unsafe { api!(RedisModule_CreateDataType(ctx.as_ptr(), T::NAME.as_ptr(), T::NUMBER, &raw mut methods)) };
     T::handle().0.store(handle, Ordering::Relaxed);
     !handle.is_null()
 }
 
-impl Key<'_> {
+impl<A: Access> Key<'_, A> {
     /// The value, if the key holds one; an error if it holds one of another type.
     pub fn value<T: DataType>(&self) -> Result<Option<&T>, Error> {
-        // SAFETY: the pointer is that of a live `T`, which goes only with the key, which this handle keeps open.
-        Ok(self.pointer::<T>()?.map(|value| unsafe { value.as_ref() }))
+        // SAFETY: the pointer is that of a live `T`. It goes only with the key, which is open as long as the reference lives, and a
+        // reference for changing it would borrow `self` alone.
+        Ok(pointer::<T>(&self.handle)?.map(|value| unsafe { value.as_ref() }))
+    }
+}
+
+impl<'k> WriteKey<'k> {
+    /// The value, to be changed, and what of the context does no harm meanwhile.
+    pub fn value_mut<T: DataType>(&mut self) -> Result<Option<(&mut T, &Context)>, Error> {
+        // SAFETY: as above; no other reference lives, since there is one open key at a time, and this borrows it alone.
+        Ok(pointer::<T>(&self.handle)?.map(|mut value| (unsafe { value.as_mut() }, &*self.kept)))
     }
 
-    /// The value, to be changed. The key must be open for writing.
-    pub fn value_mut<T: DataType>(&mut self) -> Result<Option<&mut T>, Error> {
-        // SAFETY: as above; the key is opened once at a time, so nobody else has a reference.
-        Ok(self.pointer::<T>()?.map(|mut value| unsafe { value.as_mut() }))
-    }
-
-    /// Puts a value into the key, which must be open for writing and hold nothing.
-    pub fn set_value<T: DataType>(&mut self, value: T) {
+    /// Puts a value into the key in place of what it holds, and closes the key: the server announces keys that are new.
+    pub fn set_value<T: DataType>(mut self, value: T) -> &'k mut Context {
         let value = Box::into_raw(Box::new(value)).cast::<c_void>();
         // SAFETY: the handle is open for writing; the value is one that the callbacks of its type take, and is the
         // server's from now on.
-        let status = unsafe { api!(RedisModule_ModuleTypeSetValue(self.as_ptr(), T::handle().get(), value)) };
+        let status = unsafe { api!(RedisModule_ModuleTypeSetValue(self.writable(), T::handle().get(), value)) };
         debug_assert_eq!(status, raw::REDISMODULE_OK as c_int);
+        self.close()
     }
+}
 
-    fn pointer<T: DataType>(&self) -> Result<Option<NonNull<T>>, Error> {
-        // SAFETY: the handle is open, or null, which means an empty key.
-        let kind = unsafe { api!(RedisModule_KeyType(self.as_ptr())) } as isize;
-        if kind == raw::REDISMODULE_KEYTYPE_EMPTY {
-            return Ok(None);
-        }
-        // SAFETY: the handle is open; the answer is null where the value is of no module's type.
-        if unsafe { api!(RedisModule_ModuleTypeGetType(self.as_ptr())) } != T::handle().get() {
-            return Err(Error::WrongType);
-        }
-        // SAFETY: the handle is open and holds a value of this type: one made by `set_value`, `load` or `copy`.
-        Ok(NonNull::new(unsafe { api!(RedisModule_ModuleTypeGetValue(self.as_ptr())) }.cast::<T>()))
+fn pointer<T: DataType>(key: &KeyHandle) -> Result<Option<NonNull<T>>, Error> {
+    // SAFETY: the handle is open, or null, which means an empty key.
+    let kind = unsafe { api!(RedisModule_KeyType(key.as_ptr())) } as isize;
+    if kind == raw::REDISMODULE_KEYTYPE_EMPTY {
+        return Ok(None);
     }
+    // SAFETY: the handle is open; the answer is null where the value is of no module's type.
+    if unsafe { api!(RedisModule_ModuleTypeGetType(key.as_ptr())) } != T::handle().get() {
+        return Err(Error::WrongType);
+    }
+    // SAFETY: the handle is open and holds a value of this type: one made by `set_value`, `load` or `copy`.
+    Ok(NonNull::new(unsafe { api!(RedisModule_ModuleTypeGetValue(key.as_ptr())) }.cast::<T>()))
 }
 
 /// Runs a callback that writes a file. A value cut short would pass for a whole one, and the server has no way to be told of it;
 /// so a panic ends the process, which is nearly always the child that saves, and leaves the former file in its place.
-fn whole(callback: impl FnOnce()) {
-    survive(callback).unwrap_or_else(|| std::process::abort());
+fn whole(place: &'static str, callback: impl FnOnce()) {
+    enter(place, callback).unwrap_or_else(|| std::process::abort());
 }
 
 /// # Safety
@@ -142,25 +149,25 @@ fn boxed<T>(value: Option<T>) -> *mut c_void {
     value.map_or(null_mut(), |value| Box::into_raw(Box::new(value)).cast())
 }
 
-unsafe extern "C" fn load<T: DataType>(io: *mut RedisModuleIO, version: c_int) -> *mut c_void {
+unsafe extern "C" fn load<T: DataType>(io: *mut RedisModuleIO, number: c_int) -> *mut c_void {
     // SAFETY: the server passes the stream of this call.
     let mut from = unsafe { Loader::new(io) };
-    boxed(
-        survive(|| {
-            fault!("load");
-            T::load(&mut from, version)
-        })
-        .flatten(),
-    )
+    boxed(enter("load", || load_or_say_why::<T>(&mut from, number)).flatten())
+}
+
+/// Without a word of ours, all that the log has is the server's: that the value does not end where it should.
+fn load_or_say_why<T: DataType>(from: &mut Loader<'_>, number: c_int) -> Option<T> {
+    if number != T::NUMBER {
+        from.complain(format_args!("a newer version of the module has written it (number {number})"));
+        return None;
+    }
+    T::load(from).map_err(|why| from.complain(format_args!("{why}"))).ok()
 }
 
 unsafe extern "C" fn save<T: DataType>(io: *mut RedisModuleIO, value: *mut c_void) {
     // SAFETY: the server passes the stream of this call and a value of this type.
     let (mut to, value) = unsafe { (Saver::new(io), borrowed::<T>(value)) };
-    whole(|| {
-        fault!("save");
-        value.save(&mut to);
-    });
+    whole("save", || value.save(&mut to));
 }
 
 unsafe extern "C" fn rewrite<T: DataType>(io: *mut RedisModuleIO, key: *mut RedisModuleString, value: *mut c_void) {
@@ -169,48 +176,31 @@ unsafe extern "C" fn rewrite<T: DataType>(io: *mut RedisModuleIO, key: *mut Redi
     let Some(key) = key else { return };
     // SAFETY: as above.
     let mut to = unsafe { Rewriter::new(io, key) };
-    whole(|| {
-        fault!("rewrite");
-        value.rewrite(&mut to);
-    });
+    whole("rewrite", || value.rewrite(&mut to));
 }
 
 unsafe extern "C" fn digest<T: DataType>(digest: *mut RedisModuleDigest, value: *mut c_void) {
     // SAFETY: the server passes the digest of this call and a value of this type.
     let (mut to, value) = unsafe { (Digest::new(digest), borrowed::<T>(value)) };
-    survive(|| {
-        fault!("digest");
-        value.digest(&mut to);
-    });
+    enter("digest", || value.digest(&mut to));
 }
 
 unsafe extern "C" fn memory_usage<T: DataType>(value: *const c_void) -> usize {
     // SAFETY: the server passes a value of this type.
     let value = unsafe { borrowed::<T>(value) };
-    survive(|| {
-        fault!("memory-usage");
-        value.memory_usage()
-    })
-    .unwrap_or(0)
+    enter("memory-usage", || value.memory_usage()).unwrap_or(0)
 }
 
 unsafe extern "C" fn free_effort<T: DataType>(_key: *mut RedisModuleString, value: *const c_void) -> usize {
     // SAFETY: the server passes a value of this type.
     let value = unsafe { borrowed::<T>(value) };
-    survive(|| {
-        fault!("free-effort");
-        value.free_effort()
-    })
-    .unwrap_or(1)
+    enter("free-effort", || value.free_effort()).unwrap_or(1)
 }
 
 unsafe extern "C" fn free<T: DataType>(value: *mut c_void) {
     // SAFETY: the server passes a value of this type, made by `Box::into_raw`, and forgets it.
     let value = unsafe { Box::from_raw(value.cast::<T>()) };
-    survive(|| {
-        fault!("free");
-        drop(value);
-    });
+    enter("free", || drop(value));
 }
 
 unsafe extern "C" fn copy<T: DataType>(
@@ -220,8 +210,5 @@ unsafe extern "C" fn copy<T: DataType>(
 ) -> *mut c_void {
     // SAFETY: the server passes a value of this type.
     let value = unsafe { borrowed::<T>(value) };
-    boxed(survive(|| {
-        fault!("copy");
-        value.clone()
-    }))
+    boxed(enter("copy", || value.clone()))
 }

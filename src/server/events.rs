@@ -1,14 +1,14 @@
 //! What the server tells of by itself: keyspace events and server events.
 
-use super::context::Context;
-use super::panic::survive;
-use super::product::is_valkey;
+use super::context::{Context, is_announced};
+use super::panic::{enter, survive};
 use super::slots::{self, Range};
 use super::string::Str;
 use redis_module::raw::{
     self, RedisModuleCtx, RedisModuleEvent, RedisModuleFlushInfo, RedisModuleString, RedisModuleSwapDbInfo,
 };
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A change of a key, by whomever.
 pub struct KeyEvent<'a> {
@@ -16,6 +16,8 @@ pub struct KeyEvent<'a> {
     pub key: Str<'a>,
     /// Whether it is about the value of a sorted set.
     pub of_sorted_set: bool,
+    /// Whether it is one that we announce.
+    pub is_ours: bool,
 }
 
 /// A change of the whole server.
@@ -26,7 +28,8 @@ pub enum ServerEvent<'a> {
     BecameReplica,
     /// A dataset has been loaded, from a file or from a master.
     Loaded,
-    /// A database is empty; `None`: all of them.
+    /// A database is empty, or the whole dataset has given way to one that was loaded next to it (`Loaded` follows); `None`: all
+    /// databases.
     Flushed(Option<i32>),
     Swapped(i32, i32),
     /// The keys of these slots begin to arrive, and are not ours yet.
@@ -39,29 +42,51 @@ pub enum ServerEvent<'a> {
     Cron,
 }
 
+/// How often the server has told of a change of a key.
+static TOLD: AtomicU64 = AtomicU64::new(0);
+
+/// How often the server has told of a change of a key, by whomever. For a command that looks at several keys one after the other: if
+/// the number is the same afterwards, nobody has changed any of them in between.
+pub fn told(_ctx: &Context) -> u64 {
+    TOLD.load(Ordering::Relaxed)
+}
+
 /// Who listens.
 pub trait Listener {
-    fn on_key(ctx: Context<'_>, event: &KeyEvent<'_>);
-    fn on_server(ctx: Context<'_>, event: ServerEvent<'_>);
+    fn on_key(ctx: &mut Context, event: &KeyEvent<'_>);
+    fn on_server(ctx: &mut Context, event: ServerEvent<'_>);
+}
+
+/// Both listen. If the first fails, the second hears of it all the same.
+impl<A: Listener, B: Listener> Listener for (A, B) {
+    fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
+        survive(|| A::on_key(ctx, event));
+        B::on_key(ctx, event);
+    }
+
+    fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
+        survive(|| A::on_server(ctx, event));
+        B::on_server(ctx, event);
+    }
 }
 
 /// Begins to listen, until the module is unloaded.
-pub fn listen<L: Listener>(ctx: Context<'_>) {
+pub fn listen<L: Listener>(ctx: &Context) {
     let classes = raw::REDISMODULE_NOTIFY_GENERIC
         | raw::REDISMODULE_NOTIFY_ZSET
         | raw::REDISMODULE_NOTIFY_EXPIRED
         | raw::REDISMODULE_NOTIFY_EVICTED;
     // SAFETY: the context is that of the module's loading; the callback lives as long as the module.
     unsafe { api!(RedisModule_SubscribeToKeyspaceEvents(ctx.as_ptr(), classes, Some(key_event::<L>))) };
-    let migration = is_valkey().then_some(slots::MIGRATION);
     let events = [
         raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED,
         raw::REDISMODULE_EVENT_LOADING,
         raw::REDISMODULE_EVENT_FLUSHDB,
         raw::REDISMODULE_EVENT_SWAPDB,
         raw::REDISMODULE_EVENT_CRON_LOOP,
+        raw::REDISMODULE_EVENT_REPL_ASYNC_LOAD,
     ];
-    for id in events.into_iter().chain(migration) {
+    for id in events.into_iter().chain([slots::event()]) {
         let event = RedisModuleEvent { id, dataver: 1 };
         // SAFETY: as above; a server that does not know the event answers an error, and never calls.
         unsafe { api!(RedisModule_SubscribeToServerEvent(ctx.as_ptr(), event, Some(server_event::<L>))) };
@@ -74,14 +99,15 @@ unsafe extern "C" fn key_event<L: Listener>(
     name: *const c_char,
     key: *mut RedisModuleString,
 ) -> c_int {
+    let is_ours = is_announced(name);
     // SAFETY: the server passes a context, a NUL-terminated name and a key that last as long as this call.
-    let (ctx, name, key) = unsafe { (Context::from_raw(ctx), CStr::from_ptr(name), Str::from_raw(key)) };
+    let (mut ctx, name, key) = unsafe { (Context::from_raw(ctx), CStr::from_ptr(name), Str::from_raw(key)) };
+    // Events come one at a time: no need to lock the bus.
+    TOLD.store(TOLD.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     if let Some(key) = key {
-        let event = KeyEvent { name: name.to_bytes(), key, of_sorted_set: class & raw::REDISMODULE_NOTIFY_ZSET != 0 };
-        survive(|| {
-            fault!("key-event");
-            L::on_key(ctx, &event);
-        });
+        let of_sorted_set = class & raw::REDISMODULE_NOTIFY_ZSET != 0;
+        let event = KeyEvent { name: name.to_bytes(), key, of_sorted_set, is_ours };
+        enter("key-event", || L::on_key(&mut ctx, &event));
     }
     raw::REDISMODULE_OK as c_int
 }
@@ -93,7 +119,8 @@ unsafe extern "C" fn server_event<L: Listener>(
     data: *mut c_void,
 ) {
     // SAFETY: the server passes a context that lasts as long as this call.
-    let ctx = unsafe { Context::from_raw(ctx) };
+    let mut ctx = unsafe { Context::from_raw(ctx) };
+    let ranges;
     let event = match (event.id, detail) {
         (raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED, 0) => ServerEvent::BecameMaster,
         (raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED, _) => ServerEvent::BecameReplica,
@@ -103,26 +130,26 @@ unsafe extern "C" fn server_event<L: Listener>(
             let info = unsafe { &*data.cast::<RedisModuleFlushInfo>() };
             ServerEvent::Flushed(u32::try_from(info.dbnum).is_ok().then_some(info.dbnum))
         }
+        (raw::REDISMODULE_EVENT_REPL_ASYNC_LOAD, raw::REDISMODULE_SUBEVENT_REPL_ASYNC_LOAD_COMPLETED) => {
+            ServerEvent::Flushed(None)
+        }
         (raw::REDISMODULE_EVENT_SWAPDB, _) => {
             // SAFETY: for this event the server passes this structure.
             let info = unsafe { &*data.cast::<RedisModuleSwapDbInfo>() };
             ServerEvent::Swapped(info.dbnum_first, info.dbnum_second)
         }
         (raw::REDISMODULE_EVENT_CRON_LOOP, _) => ServerEvent::Cron,
-        (slots::MIGRATION, detail) => {
-            // SAFETY: the data came with this event, and last as long as this call.
-            let ranges = unsafe { slots::of_event(data) };
-            match detail {
-                slots::IMPORT_STARTED => ServerEvent::SlotsArrive(ranges),
-                slots::IMPORT_COMPLETED => ServerEvent::SlotsArrived(ranges),
-                slots::IMPORT_ABORTED => ServerEvent::SlotsStayAway(ranges),
-                _ => return,
+        (id, detail) if id == slots::event() => {
+            let Some(step) = slots::step(detail) else { return };
+            // SAFETY: the data came with this event.
+            ranges = unsafe { slots::of_event(data) };
+            match step {
+                slots::Step::Started => ServerEvent::SlotsArrive(&ranges),
+                slots::Step::Completed => ServerEvent::SlotsArrived(&ranges),
+                slots::Step::Failed => ServerEvent::SlotsStayAway(&ranges),
             }
         }
         _ => return,
     };
-    survive(|| {
-        fault!("server-event");
-        L::on_server(ctx, event);
-    });
+    enter("server-event", || L::on_server(&mut ctx, event));
 }

@@ -36,7 +36,7 @@ impl Command for Panic {
         arguments: &[Arg::key(c"place")],
     };
 
-    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         *ARMED.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = arguments[0].bytes().to_vec();
         ctx.reply_ok();
         Ok(())

@@ -1,7 +1,7 @@
 //! What the module adds to INFO.
 
 use super::context::Context;
-use super::panic::survive;
+use super::panic::enter;
 use redis_module::RedisLockIndicator;
 use redis_module::raw::RedisModuleInfoCtx;
 use std::ffi::{CStr, c_int};
@@ -27,6 +27,11 @@ impl Info<'_> {
         unsafe { api!(RedisModule_InfoAddSection(self.info.as_ptr(), name.as_ptr())) };
     }
 
+    pub fn text(self, name: &CStr, value: &CStr) {
+        // SAFETY: as above; the value is NUL-terminated.
+        unsafe { api!(RedisModule_InfoAddFieldCString(self.info.as_ptr(), name.as_ptr(), value.as_ptr())) };
+    }
+
     pub fn field(self, name: &CStr, value: u64) {
         // SAFETY: as above.
         unsafe { api!(RedisModule_InfoAddFieldULongLong(self.info.as_ptr(), name.as_ptr(), value)) };
@@ -37,7 +42,7 @@ impl Info<'_> {
 unsafe impl RedisLockIndicator for Info<'_> {}
 
 /// Registers what is reported.
-pub fn register<R: Report>(ctx: Context<'_>) {
+pub fn register<R: Report>(ctx: &Context) {
     // SAFETY: the context is that of the module's loading; the callback lives as long as the module.
     unsafe { api!(RedisModule_RegisterInfoFunc(ctx.as_ptr(), Some(report::<R>))) };
 }
@@ -49,9 +54,6 @@ unsafe extern "C" fn report<R: Report>(info: *mut RedisModuleInfoCtx, for_crash_
     }
     if let Some(info) = NonNull::new(info) {
         let info = Info { info, call: PhantomData };
-        survive(|| {
-            fault!("info");
-            R::report(info);
-        });
+        enter("info", || R::report(info));
     }
 }

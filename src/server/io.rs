@@ -2,8 +2,10 @@
 
 use super::string::{OwnedStr, Str};
 use crate::model::stream::{Reader, Truncated, Writer};
+use redis_module::RedisLockIndicator;
 use redis_module::raw::{RedisModuleDigest, RedisModuleIO};
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, CString, c_char};
+use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::slice;
@@ -27,7 +29,34 @@ impl Loader<'_> {
         // SAFETY: the stream is that of the call under way.
         if unsafe { api!(RedisModule_IsIOError(self.io)) } == 0 { Ok(()) } else { Err(Truncated) }
     }
+
+    /// The database and the name of the key that is being read, if the server tells.
+    pub fn key(&self) -> Option<(i32, Str<'_>)> {
+        // SAFETY: the stream is that of the call under way; the name lives as long as it, and is null where there is none.
+        let name = unsafe { Str::from_raw(api!(RedisModule_GetKeyNameFromIO(self.io)).cast_mut()) }?;
+        // SAFETY: as above.
+        let database = unsafe { api!(RedisModule_GetDbIdFromIO(self.io)) };
+        Some((database, name))
+    }
+
+    /// Writes into the server's log which key cannot be loaded, and why.
+    pub(super) fn complain(&self, why: fmt::Arguments<'_>) {
+        // SAFETY: the stream is that of the call under way; the name lives as long as it, and is null where there is none.
+        let key = unsafe { Str::from_raw(api!(RedisModule_GetKeyNameFromIO(self.io)).cast_mut()) };
+        let name = key.map_or(&b"?"[..], Str::bytes);
+        let (shown, dots) = name.split_at_checked(LONGEST_NAME).map_or((name, ""), |(start, _)| (start, "..."));
+        let line = format!("the key '{}{dots}' cannot be loaded: {why}", shown.escape_ascii());
+        let line = CString::new(line).unwrap_or_default();
+        // SAFETY: the format asks for one NUL-terminated string, and gets it.
+        unsafe { api!(RedisModule_LogIOError(self.io, c"warning".as_ptr(), c"%s".as_ptr(), line.as_ptr())) };
+    }
 }
+
+/// So many bytes of a key's name stand in the log.
+const LONGEST_NAME: usize = 200;
+
+// SAFETY: the server loads in its main thread, while its global lock is held.
+unsafe impl RedisLockIndicator for Loader<'_> {}
 
 impl Reader for Loader<'_> {
     type Bytes = Buffer;

@@ -10,26 +10,33 @@ mod api;
 #[macro_use]
 mod panic;
 
-#[cfg(not(test))]
 pub mod alloc;
+pub mod authority;
 pub mod blocking;
 pub mod call;
 pub mod command;
 pub mod context;
+#[cfg(test)]
+pub mod counting;
 pub mod data_type;
+mod defrag;
 pub mod events;
 #[cfg(feature = "panic-test")]
 pub mod fault;
 pub mod info;
 pub mod io;
 pub mod key;
+pub mod module;
 pub mod product;
 pub mod reply;
 pub mod scan;
+pub mod setting;
 pub mod shared;
 pub mod slots;
 pub mod string;
+pub mod text;
 pub mod timer;
+pub mod user;
 pub mod zset;
 
 pub use api::missing;

@@ -22,16 +22,26 @@ pub fn log_panics() {
 #[cfg(not(panic = "unwind"))]
 compile_error!("the module must be built with panic = \"unwind\"");
 
+/// A place at which a test can have the module panic. Nothing at all in the module as it is shipped.
+macro_rules! fault {
+    ($place:expr) => {
+        #[cfg(feature = "panic-test")]
+        $crate::server::fault::pass($place);
+        #[cfg(not(feature = "panic-test"))]
+        let _ = $place;
+    };
+}
+pub(crate) use fault;
+
 /// Runs what may panic. `None` if it did; what it was at is then left as it stands.
 pub fn survive<R>(run: impl FnOnce() -> R) -> Option<R> {
     catch_unwind(AssertUnwindSafe(run)).ok()
 }
 
-/// A place at which a test can have the module panic. Nothing at all in the module as it is shipped.
-macro_rules! fault {
-    ($place:literal) => {
-        #[cfg(feature = "panic-test")]
-        $crate::server::fault::pass($place);
-    };
+/// As [`survive`], where the server enters the module: a place at which a test can have it panic ([`fault!`]).
+pub(super) fn enter<R>(place: &'static str, run: impl FnOnce() -> R) -> Option<R> {
+    survive(|| {
+        fault!(place);
+        run()
+    })
 }
-pub(crate) use fault;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 static IS_VALKEY: AtomicBool = AtomicBool::new(false);
 
 /// Asks the server. To be called first when the module is loaded.
-pub fn find_out(ctx: Context<'_>) {
+pub fn find_out(ctx: &Context) {
     // SAFETY: the context is valid and the name NUL-terminated.
     let data = unsafe { api!(RedisModule_GetServerInfo(ctx.as_ptr(), c"server".as_ptr())) };
     // SAFETY: the data are those just made, and the name is NUL-terminated.

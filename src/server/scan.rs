@@ -1,8 +1,8 @@
 //! A walk through all keys of a database, a few at a time, while clients go on working.
 
 use super::context::Context;
-use super::key::Key;
-use super::panic::survive;
+use super::key::{ReadKey, Reading};
+use super::panic::enter;
 use super::string::Str;
 use super::zset::SortedSet;
 use redis_module::raw::{RedisModuleCtx, RedisModuleKey, RedisModuleScanCursor, RedisModuleString};
@@ -12,7 +12,7 @@ use std::ptr::NonNull;
 /// Where a walk stands. A key that is there during the whole walk is met at least once.
 pub struct Cursor(NonNull<RedisModuleScanCursor>);
 
-type Visit<'v> = &'v mut dyn FnMut(Str<'_>, &mut SortedSet<'_>);
+type Visit<'v> = &'v mut dyn FnMut(Str<'_>, &mut SortedSet<'_, Reading>);
 
 impl Cursor {
     pub fn new() -> Cursor {
@@ -21,9 +21,8 @@ impl Cursor {
         Cursor(NonNull::new(cursor).expect("the server's allocator never returns null"))
     }
 
-    /// Shows the sorted sets among the next few keys of the context's database to `visit`, which must not change
-    /// anything. `false` at the end of the walk.
-    pub fn step(&mut self, ctx: Context<'_>, mut visit: impl FnMut(Str<'_>, &mut SortedSet<'_>)) -> bool {
+    /// Shows the sorted sets among the next few keys of the context's database to `visit`. `false` at the end of the walk.
+    pub fn step(&mut self, ctx: &Context, mut visit: impl FnMut(Str<'_>, &mut SortedSet<'_, Reading>)) -> bool {
         let mut visit: Visit<'_> = &mut visit;
         let data: *mut Visit<'_> = &raw mut visit;
         // SAFETY: the cursor is ours; the callback is called during this call only, with `data` as it is.
@@ -47,9 +46,8 @@ unsafe extern "C" fn show(
     // SAFETY: the server passes what lasts as long as this call, and `data` as `step` gave it.
     let (ctx, name, visit) = unsafe { (Context::from_raw(ctx), Str::from_raw(name), &mut *data.cast::<Visit<'_>>()) };
     // SAFETY: the handle is open during this call, and closed by the server.
-    let key = unsafe { Key::lent(ctx, key) };
-    survive(|| {
-        fault!("scan");
+    let key = unsafe { ReadKey::lent(&ctx, key) };
+    enter("scan", || {
         if let (Some(name), Some(mut set)) = (name, SortedSet::new(key)) {
             visit(name, &mut set);
         }

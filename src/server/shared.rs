@@ -5,7 +5,7 @@ use redis_module::{RedisGILGuard, RedisLockIndicator};
 use std::cell::{RefCell, RefMut};
 
 // SAFETY: the server enters the module, and thereby makes a context, only while its global lock is held.
-unsafe impl RedisLockIndicator for Context<'_> {}
+unsafe impl RedisLockIndicator for Context {}
 
 /// State that whoever has a [`Context`] (or another proof of being called by the server) may use, one user at a time.
 ///
@@ -19,8 +19,8 @@ impl<T> Shared<T> {
     }
 
     /// Lends the state to `use_it`.
-    pub fn with<R>(&self, holder: impl RedisLockIndicator, use_it: impl FnOnce(&mut T) -> R) -> R {
-        let guard = self.0.lock(&holder);
+    pub fn with<R>(&self, holder: &impl RedisLockIndicator, use_it: impl FnOnce(&mut T) -> R) -> R {
+        let guard = self.0.lock(holder);
         let mut state: RefMut<'_, T> = guard.borrow_mut();
         use_it(&mut state)
     }

@@ -1,5 +1,6 @@
 //! Strings of the server: borrowed ones (arguments, key names) and owned ones. Bytes, never assumed to be text.
 
+use crate::model::time::decimal;
 use redis_module::raw::RedisModuleString;
 use std::ffi::c_int;
 use std::marker::PhantomData;
@@ -24,9 +25,13 @@ impl<'a> Str<'a> {
     /// The arguments of a command, borrowed where the server keeps them.
     ///
     /// # Safety
-    /// `argv` must hold `argc` valid strings that stay so for `'a`.
+    /// `argv` must hold `argc` valid strings that stay so for `'a`; it may be null if there are none.
     pub(super) unsafe fn arguments(argv: *mut *mut RedisModuleString, argc: c_int) -> &'a [Str<'a>] {
         let count = usize::try_from(argc).unwrap_or(0);
+        // A module that is loaded without arguments gets no array at all.
+        if count == 0 {
+            return &[];
+        }
         // SAFETY: `Str` is a transparent wrapper of a non-null pointer, and the caller vouches for the array.
         unsafe { slice::from_raw_parts(argv.cast::<Str<'a>>(), count) }
     }
@@ -55,11 +60,12 @@ impl OwnedStr {
         unsafe { OwnedStr::from_raw(string) }.expect("the server's allocator never returns null")
     }
 
+    /// A decimal number. Written here: the server would make two allocations of it where one is enough.
     pub fn from_integer(value: i64) -> OwnedStr {
-        // SAFETY: as in `new`.
-        let string = unsafe { api!(RedisModule_CreateStringFromLongLong(null_mut(), value)) };
-        // SAFETY: created right above, and owned.
-        unsafe { OwnedStr::from_raw(string) }.expect("the server's allocator never returns null")
+        let mut bytes = [b'-'; 20];
+        let sign = usize::from(value < 0);
+        let len = sign + decimal(value.unsigned_abs(), &mut bytes[sign..]);
+        OwnedStr::new(&bytes[..len])
     }
 
     /// # Safety

@@ -11,8 +11,9 @@ use crate::error::Error;
 use crate::expiring::TimedSet;
 use crate::model::time::Millis;
 use crate::server::command::{Access, Arg, Command, Keys, Spec};
-use crate::server::key::Mode;
+use crate::server::key::Writing;
 use crate::server::{Context, Str};
+use smallvec::SmallVec;
 
 pub struct Add;
 
@@ -90,18 +91,18 @@ impl Command for Add {
         ],
     };
 
-    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         let now = ctx.now();
         let mut args = Args::new(arguments);
         let key = args.string()?;
         let options = Options::parse(&mut args)?;
-        let mut members = Vec::new();
+        let mut members = SmallVec::<[_; 1]>::new();
         while members.is_empty() || !args.is_empty() {
             let expiry = expiry(&mut args, options.is_instant, now)?;
             members.push((expiry, args.string().map_err(|_| Error::Syntax)?));
         }
 
-        let mut set = TimedSet::expiring(ctx, key, Mode::Write, now)?;
+        let mut set = TimedSet::<Writing>::expiring(ctx, key)?;
         let mut plan = Plan::new();
         for (expiry, member) in members {
             plan.decide(&set, now, member, |current| options.decide(current, expiry, now));
@@ -109,7 +110,7 @@ impl Command for Add {
         let outcome = plan.outcome();
         if let Some(cap) = options.cap.filter(|_| outcome.added > 0) {
             let live;
-            (set, live) = set.live_count(Mode::Write, now);
+            (set, live) = set.live_count(now)?;
             if live - outcome.removed + outcome.added > cap {
                 set.commit();
                 ctx.reply_null();

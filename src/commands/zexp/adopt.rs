@@ -5,11 +5,12 @@
 
 use crate::commands::args::{Args, flag, once};
 use crate::error::Error;
-use crate::expiring::{Member, TimedSet, limit};
+use crate::expiring::{Member, TimedSet};
+use crate::limits;
 use crate::model::marker::Kind;
 use crate::model::time::{self, Unit};
 use crate::server::command::{Access, Arg, Command, Keys, Spec};
-use crate::server::key::Mode;
+use crate::server::key::Writing;
 use crate::server::zset::Bound;
 use crate::server::{Context, Str};
 
@@ -32,7 +33,7 @@ impl Command for Adopt {
         ],
     };
 
-    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         let now = ctx.now();
         let mut args = Args::new(arguments);
         let key = args.string()?;
@@ -51,22 +52,21 @@ impl Command for Adopt {
         }
         let unit = unit.unwrap_or(Unit::Milliseconds);
 
-        match TimedSet::expiring(ctx, key, Mode::Write, now) {
+        match TimedSet::<Writing>::expiring(ctx, key) {
             Ok(set) if set.highest().is_none() => {
-                ctx.reply_count(0);
+                set.ctx().reply_count(0);
                 return Ok(());
             }
             Ok(_) if unit == Unit::Seconds || plus.is_some() => return Err(Error::AlreadyExpiring),
             Ok(set) => {
-                let (set, live) = set.live_count(Mode::Write, now);
-                set.commit();
-                ctx.reply_count(live);
+                let (set, live) = set.live_count(now)?;
+                set.commit().reply_count(live);
                 return Ok(());
             }
             Err(Error::NotExpiring) => {}
             Err(other) => return Err(other),
         }
-        if limit::is_limit(ctx, key) {
+        if limits::is_limit(ctx, key) {
             return Err(Error::IsLimit);
         }
 

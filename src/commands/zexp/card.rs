@@ -6,7 +6,6 @@ use crate::commands::args::Args;
 use crate::error::Error;
 use crate::expiring::TimedSet;
 use crate::server::command::{Access, Arg, Command, Keys, Spec};
-use crate::server::key::Mode;
 use crate::server::{Context, Str};
 
 pub struct Card;
@@ -23,10 +22,10 @@ impl Command for Card {
         arguments: &[Arg::key(c"key")],
     };
 
-    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         let now = ctx.now();
         let key = Args::new(arguments).string()?;
-        let (_, live) = TimedSet::expiring(ctx, key, Mode::Read, now)?.live_count(Mode::Read, now);
+        let live = TimedSet::counted(ctx, key, now, |_, live| live)?;
         ctx.reply_count(live);
         Ok(())
     }

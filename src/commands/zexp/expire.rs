@@ -8,7 +8,7 @@ use crate::commands::args::{Args, flag, once};
 use crate::error::Error;
 use crate::expiring::TimedSet;
 use crate::server::command::{Access, Arg, Command, Keys, Spec};
-use crate::server::key::Mode;
+use crate::server::key::Writing;
 use crate::server::{Context, Str};
 
 pub struct Expire;
@@ -25,7 +25,7 @@ impl Command for Expire {
         arguments: &[Arg::key(c"key"), COMPARISON, AT, Arg::string(c"ttl"), Arg::string(c"member").multiple()],
     };
 
-    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         let now = ctx.now();
         let mut args = Args::new(arguments);
         let key = args.string()?;
@@ -41,7 +41,7 @@ impl Command for Expire {
         let expiry = expiry(&mut args, is_instant, now)?;
         let members = args.strings().map_err(|_| Error::Syntax)?;
 
-        let set = TimedSet::expiring(ctx, key, Mode::Write, now)?;
+        let set = TimedSet::<Writing>::expiring(ctx, key)?;
         let mut plan = Plan::new();
         let allows = |current| comparison.is_none_or(|comparison| comparison.allows(current, expiry));
         let results: Vec<_> = members

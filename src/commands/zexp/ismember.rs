@@ -7,7 +7,7 @@ use crate::commands::args::Args;
 use crate::error::Error;
 use crate::expiring::TimedSet;
 use crate::server::command::{Access, Arg, Command, Keys, Spec};
-use crate::server::key::Mode;
+use crate::server::key::Reading;
 use crate::server::{Context, Str};
 
 pub struct IsMember;
@@ -25,12 +25,12 @@ impl Command for IsMember {
         arguments: &[Arg::key(c"key"), Arg::string(c"member")],
     };
 
-    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         let now = ctx.now();
         let mut args = Args::new(arguments);
         let (key, member) = (args.string()?, args.string()?);
-        let set = TimedSet::expiring(ctx, key, Mode::Read, now)?;
-        ctx.reply_bool(set.live_until(member, now).is_some());
+        let set = TimedSet::<Reading>::expiring(ctx, key)?;
+        set.ctx().reply_bool(set.live_until(member, now).is_some());
         Ok(())
     }
 }
@@ -47,11 +47,12 @@ impl Command for MIsMember {
         arguments: KEY_AND_MEMBERS,
     };
 
-    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         let now = ctx.now();
         let mut args = Args::new(arguments);
         let (key, members) = (args.string()?, args.strings()?);
-        let set = TimedSet::expiring(ctx, key, Mode::Read, now)?;
+        let set = TimedSet::<Reading>::expiring(ctx, key)?;
+        let ctx = set.ctx();
         ctx.reply_array(members.len());
         for &member in members {
             ctx.reply_bool(set.live_until(member, now).is_some());

@@ -7,8 +7,7 @@ use crate::error::Error;
 use crate::expiring::TimedSet;
 use crate::model::time;
 use crate::server::command::{Access, Arg, Command, Keys, Spec};
-use crate::server::key::Mode;
-use crate::server::zset::{Bound, Element};
+use crate::server::key::Reading;
 use crate::server::{Context, Str};
 
 pub struct Members;
@@ -30,7 +29,7 @@ impl Command for Members {
         ],
     };
 
-    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         let now = ctx.now();
         let mut args = Args::new(arguments);
         let key = args.string()?;
@@ -55,13 +54,11 @@ impl Command for Members {
             Some((offset, count)) => (to_usize(offset), if count < 0 { usize::MAX } else { to_usize(count) }),
         };
 
-        let mut set = TimedSet::expiring(ctx, key, Mode::Read, now)?;
+        let mut set = TimedSet::<Reading>::expiring(ctx, key)?;
+        let ctx = set.shared_ctx();
         let in_pairs = with_ttl && ctx.is_resp3();
         let mut reply = ctx.reply_growing_array();
-        // RESTORE takes sets whose members are not in order: behind a live one, there may be a dead one.
-        let is_live = |element: &Element| element.score > time::to_score(now);
-        let members = set.range(Bound::Beyond(time::to_score(now)), until).filter(is_live);
-        for element in members.skip(offset).take(count) {
+        for element in set.live(now, until).skip(offset).take(count) {
             let ctx = reply.push(if with_ttl && !in_pairs { 2 } else { 1 });
             if in_pairs {
                 ctx.reply_array(2);

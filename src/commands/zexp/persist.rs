@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::expiring::TimedSet;
 use crate::model::time;
 use crate::server::command::{Access, Command, Keys, Spec};
-use crate::server::key::Mode;
+use crate::server::key::Writing;
 use crate::server::{Context, Str};
 
 pub struct Persist;
@@ -26,12 +26,12 @@ impl Command for Persist {
         arguments: KEY_AND_MEMBERS,
     };
 
-    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         let now = ctx.now();
         let mut args = Args::new(arguments);
         let (key, members) = (args.string()?, args.strings()?);
 
-        let set = TimedSet::expiring(ctx, key, Mode::Write, now)?;
+        let set = TimedSet::<Writing>::expiring(ctx, key)?;
         let mut plan = Plan::new();
         let results: Vec<_> = members
             .iter()

@@ -6,7 +6,9 @@
 use crate::expiring::{Member, TimedSet};
 use crate::model::time::{self, Millis};
 use crate::server::Str;
+use crate::server::key::Writing;
 use hashbrown::HashMap;
+use smallvec::SmallVec;
 
 /// Up to so many members a look through all of them is faster than a hash table.
 const FEW: usize = 8;
@@ -20,7 +22,7 @@ struct Step<'a> {
 
 /// The steps of one command.
 pub struct Plan<'a> {
-    steps: Vec<Step<'a>>,
+    steps: SmallVec<[Step<'a>; 1]>,
     /// Where a member's step is, once there are more than [`FEW`].
     index: HashMap<&'a [u8], usize>,
 }
@@ -36,7 +38,7 @@ pub struct Outcome {
 
 impl<'a> Plan<'a> {
     pub fn new() -> Plan<'a> {
-        Plan { steps: Vec::new(), index: HashMap::new() }
+        Plan { steps: SmallVec::new(), index: HashMap::new() }
     }
 
     fn position(&self, member: Str<'a>) -> Option<usize> {
@@ -50,7 +52,7 @@ impl<'a> Plan<'a> {
     /// have. Returns what `decide` got and returned.
     pub fn decide(
         &mut self,
-        set: &TimedSet<'a>,
+        set: &TimedSet<'_, Writing>,
         now: Millis,
         member: Str<'a>,
         decide: impl FnOnce(Option<Millis>) -> Option<Millis>,
@@ -85,7 +87,10 @@ impl<'a> Plan<'a> {
     }
 
     /// Writes what the plan changes, and commits.
-    pub fn carry_out(self, mut set: TimedSet<'a>) {
+    pub fn carry_out<'k>(self, mut set: TimedSet<'k, Writing>)
+    where
+        'a: 'k,
+    {
         for Step { member, before, after } in self.steps {
             match after {
                 _ if before == after => {}

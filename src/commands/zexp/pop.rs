@@ -6,7 +6,7 @@ use crate::commands::args::Args;
 use crate::error::Error;
 use crate::expiring::{Member, TimedSet};
 use crate::server::command::{Access, Arg, Command, Keys, Spec};
-use crate::server::key::Mode;
+use crate::server::key::Writing;
 use crate::server::{Context, OwnedStr, Str};
 
 pub struct Pop;
@@ -23,16 +23,16 @@ impl Command for Pop {
         arguments: &[Arg::key(c"key"), Arg::integer(c"count").optional()],
     };
 
-    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         let now = ctx.now();
         let mut args = Args::new(arguments);
         let key = args.string()?;
         let count = if args.is_empty() { None } else { Some(args.count()?) };
         args.finish()?;
 
-        let mut set = TimedSet::expiring(ctx, key, Mode::Write, now)?;
+        let mut set = TimedSet::<Writing>::expiring(ctx, key)?;
         let most = usize::try_from(count.unwrap_or(1)).unwrap_or(usize::MAX);
-        let popped: Vec<OwnedStr> = set.live(now).take(most).map(|element| element.member).collect();
+        let popped: Vec<OwnedStr> = set.live(now, f64::INFINITY).take(most).map(|element| element.member).collect();
         for member in &popped {
             set.remove(Member::Ours(member.clone()));
         }

@@ -5,15 +5,19 @@
 use crate::commands::args::Args;
 use crate::error::Error;
 use crate::expiring::TimedSet;
+use crate::model::random::Random;
 use crate::server::command::{Access, Arg, Command, Keys, Spec};
-use crate::server::key::Mode;
-use crate::server::{Context, OwnedStr, Str};
+use crate::server::zset::Element;
+use crate::server::{Context, Str};
 use hashbrown::HashSet;
 
 pub struct RandMember;
 
 /// The most members, repetitions included, that a negative count may ask for: a reply has to fit into memory.
 const MOST_REPEATED: u64 = 1 << 20;
+
+/// Members by rank cost a look-up each, as long as it takes to walk past this many. For more of them it is quicker to walk through all.
+const WALK: u64 = 12;
 
 impl Command for RandMember {
     const SPEC: Spec = Spec {
@@ -28,7 +32,7 @@ impl Command for RandMember {
         arguments: &[Arg::key(c"key"), Arg::integer(c"count").optional()],
     };
 
-    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         let now = ctx.now();
         let mut args = Args::new(arguments);
         let key = args.string()?;
@@ -38,34 +42,33 @@ impl Command for RandMember {
             return Err(Error::OutOfRange);
         }
 
-        let set = TimedSet::expiring(ctx, key, Mode::Read, now)?;
-        let all = set.len();
-        let (mut set, live) = set.live_count(Mode::Read, now);
-        let wanted = match count {
-            None => live.min(1),
-            Some(count) if count >= 0 => live.min(count.unsigned_abs()),
-            Some(_) if live == 0 => 0,
-            Some(count) => count.unsigned_abs(),
-        };
-        let distinct = count.is_none_or(|count| count >= 0);
-        let chosen = if distinct { distinct_below(ctx, live, wanted) } else { below(ctx, live, wanted) };
-
-        // Members by rank cost a look-up each; for many of them it is cheaper to walk through all.
-        let pool: Option<Vec<OwnedStr>> =
-            (wanted > live / 4).then(|| set.live(now).map(|element| element.member).collect());
-        drop(set);
-        if count.is_some() {
-            ctx.reply_array(chosen.len());
-        } else if chosen.is_empty() {
-            ctx.reply_null();
-        }
-        let dead = all - live;
-        for rank in chosen {
-            let member = match &pool {
-                // RESTORE takes sets whose members are not in order: then there are fewer here than were counted.
-                Some(pool) => usize::try_from(rank).ok().and_then(|rank| pool.get(rank)).cloned(),
-                None => ctx.member_at(key, dead + rank),
+        let (dead, chosen, pool) = TimedSet::counted(ctx, key, now, |set, live| {
+            let wanted = match count {
+                None => live.min(1),
+                Some(count) if count >= 0 => live.min(count.unsigned_abs()),
+                Some(_) if live == 0 => 0,
+                Some(count) => count.unsigned_abs(),
             };
+            let distinct = count.is_none_or(|count| count >= 0);
+            let random = set.ctx().random();
+            let chosen = if distinct { distinct_below(random, live, wanted) } else { below(random, live, wanted) };
+            let pool = (wanted > live / WALK).then(|| Pool::of(set.live(now, f64::INFINITY)));
+            (set.len().saturating_sub(live), chosen, pool)
+        })?;
+        if let Some(pool) = pool {
+            reply_head(ctx, count, chosen.len());
+            for rank in chosen {
+                // RESTORE takes sets whose members are not in order: then there are fewer here than were counted.
+                match pool.get(rank) {
+                    Some(member) => ctx.reply_bytes(member),
+                    None => ctx.reply_null(),
+                }
+            }
+            return Ok(());
+        }
+        let members = chosen.into_iter().map(|rank| ctx.member_at(key, dead + rank)).collect::<Result<Vec<_>, _>>()?;
+        reply_head(ctx, count, members.len());
+        for member in members {
             match member {
                 Some(member) => ctx.reply_string(member.as_str()),
                 None => ctx.reply_null(),
@@ -75,20 +78,53 @@ impl Command for RandMember {
     }
 }
 
+fn reply_head(ctx: &Context, count: Option<i64>, members: usize) {
+    if count.is_some() {
+        ctx.reply_array(members);
+    } else if members == 0 {
+        ctx.reply_null();
+    }
+}
+
+/// All live members, in one piece of memory: a string of the server's for each would take most of the time.
+#[derive(Default)]
+struct Pool {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Pool {
+    fn of(members: impl Iterator<Item = Element>) -> Pool {
+        let mut pool = Pool::default();
+        for element in members {
+            pool.bytes.extend_from_slice(element.member.bytes());
+            pool.ends.push(pool.bytes.len());
+        }
+        pool
+    }
+
+    fn get(&self, rank: u64) -> Option<&[u8]> {
+        let rank = usize::try_from(rank).ok()?;
+        let end = *self.ends.get(rank)?;
+        let start = rank.checked_sub(1).map_or(0, |before| self.ends[before]);
+        Some(&self.bytes[start..end])
+    }
+}
+
 /// `count` numbers below `bound`, each on its own.
-fn below(ctx: Context<'_>, bound: u64, count: u64) -> Vec<u64> {
-    (0..count).map(|_| ctx.random_below(bound)).collect()
+fn below(mut random: Random, bound: u64, count: u64) -> Vec<u64> {
+    (0..count).map(|_| random.below(bound)).collect()
 }
 
 /// `count` different numbers below `bound`, all choices being equally likely, in O(count).
 /// (Robert Floyd's algorithm: J. Bentley, Programming Pearls, "A sample of brilliance", 1987.)
-fn distinct_below(ctx: Context<'_>, bound: u64, count: u64) -> Vec<u64> {
+fn distinct_below(mut random: Random, bound: u64, count: u64) -> Vec<u64> {
     if count == bound {
         return (0..bound).collect();
     }
     let mut chosen = HashSet::new();
     for highest in bound - count..bound {
-        let number = ctx.random_below(highest + 1);
+        let number = random.below(highest + 1);
         if !chosen.insert(number) {
             chosen.insert(highest);
         }

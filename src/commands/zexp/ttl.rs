@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::expiring::TimedSet;
 use crate::model::time::{self, Millis};
 use crate::server::command::{Access, Command, Keys, Spec};
-use crate::server::key::Mode;
+use crate::server::key::Reading;
 use crate::server::{Context, Str};
 
 pub struct Ttl;
@@ -26,7 +26,7 @@ impl Command for Ttl {
         arguments: KEY_AND_MEMBERS,
     };
 
-    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         reply_remaining(ctx, arguments, |remaining| (remaining + 500) / 1000)
     }
 }
@@ -43,20 +43,21 @@ impl Command for Pttl {
         arguments: KEY_AND_MEMBERS,
     };
 
-    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         reply_remaining(ctx, arguments, |remaining| remaining)
     }
 }
 
 fn reply_remaining<'a>(
-    ctx: Context<'a>,
+    ctx: &mut Context,
     arguments: &'a [Str<'a>],
     in_unit: impl Fn(Millis) -> u64,
 ) -> Result<(), Error> {
     let now = ctx.now();
     let mut args = Args::new(arguments);
     let (key, members) = (args.string()?, args.strings()?);
-    let set = TimedSet::expiring(ctx, key, Mode::Read, now)?;
+    let set = TimedSet::<Reading>::expiring(ctx, key)?;
+    let ctx = set.ctx();
     ctx.reply_array(members.len());
     for &member in members {
         match set.live_until(member, now) {

@@ -1,14 +1,14 @@
-//! `ZLB.AROUND key member radius [WITHVALUES]`
+//! `ZLB.AROUND key member radius [WITHRANK [DENSE | COMPETITION]] [WITHVALUES]`
 //!
 //! A member among its neighbours, best first: up to `radius` on either side, fewer at an edge of the board. Null if the
 //! member is not on the board.
 
-use super::{WITH_VALUES, reply_members};
+use super::{Details, WITH_RANK, WITH_VALUES, reply_members};
 use crate::boards;
-use crate::commands::args::{Args, flag};
+use crate::commands::args::Args;
 use crate::error::Error;
 use crate::server::command::{Access, Arg, Command, Keys, Spec};
-use crate::server::key::{Key, Mode};
+use crate::server::key::ReadKey;
 use crate::server::{Context, Str};
 
 pub struct Around;
@@ -22,24 +22,22 @@ impl Command for Around {
         flags: c"readonly",
         arity: -4,
         keys: Keys::First(Access::Read),
-        arguments: &[Arg::key(c"key"), Arg::string(c"member"), Arg::integer(c"radius"), WITH_VALUES],
+        arguments: &[Arg::key(c"key"), Arg::string(c"member"), Arg::integer(c"radius"), WITH_RANK, WITH_VALUES],
     };
 
-    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         let mut args = Args::new(arguments);
         let (key, member, radius) = (args.string()?, args.string()?, args.count()?);
-        let mut with_values = false;
+        let mut details = Details::default();
         while let Some(keyword) = args.trailing_keyword()? {
-            match keyword.as_str() {
-                "WITHVALUES" => flag(&mut with_values)?,
-                _ => return Err(Error::Syntax),
-            }
+            details.take(keyword.as_str())?;
         }
-        let key = Key::open(ctx, key, Mode::Read);
+        let key = ReadKey::open(ctx, key);
+        let ctx = key.ctx();
         let found = boards::look(&key)?.and_then(|board| Some((board, board.around(member.bytes(), radius)?)));
         match found {
             None => ctx.reply_null_array(),
-            Some((board, members)) => reply_members(ctx, members, board.schema().dimensions(), with_values),
+            Some((board, members)) => reply_members(ctx, members, board.schema().dimensions(), &details),
         }
         Ok(())
     }

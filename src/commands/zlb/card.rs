@@ -7,7 +7,7 @@ use crate::commands::args::Args;
 use crate::error::Error;
 use crate::model::board::Board;
 use crate::server::command::{Access, Arg, Command, Keys, Spec};
-use crate::server::key::{Key, Mode};
+use crate::server::key::ReadKey;
 use crate::server::{Context, Str};
 
 pub struct Card;
@@ -24,9 +24,9 @@ impl Command for Card {
         arguments: &[Arg::key(c"key")],
     };
 
-    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
-        let key = Key::open(ctx, Args::new(arguments).string()?, Mode::Read);
-        ctx.reply_count(boards::look(&key)?.map_or(0, Board::len));
+    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+        let key = ReadKey::open(ctx, Args::new(arguments).string()?);
+        key.ctx().reply_count(boards::look(&key)?.map_or(0, Board::len));
         Ok(())
     }
 }

@@ -5,6 +5,9 @@
 //! finite doubles. TIES says who of equals is better: whoever reached these values first (the default) or last, or the
 //! lesser name by bytes. With KEEP only the best n stay on the board; whoever falls behind is forgotten.
 //!
+//! If the key holds a board of the very same schema, nothing changes, and the reply is the same: whoever writes first can
+//! create the board.
+//!
 //! Dimensions' names are bytes, and case-sensitive.
 
 use crate::boards;
@@ -34,7 +37,7 @@ impl Draft<'_> {
     }
 }
 
-fn schema(args: &mut Args<'_>) -> Result<Schema, Error> {
+pub(super) fn schema(args: &mut Args<'_>) -> Result<Schema, Error> {
     let mut dimensions: Vec<Draft<'_>> = Vec::new();
     let (mut ties, mut keep) = (None, None);
     // ASC, DESC, INT and FLOAT belong to the DIM they follow.
@@ -105,11 +108,11 @@ impl Command for Create {
         ],
     };
 
-    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         let mut args = Args::new(arguments);
         let key = args.string()?;
         let schema = schema(&mut args)?;
-        boards::create(ctx, key, schema, arguments)?;
+        boards::create(ctx, key, schema, &arguments[1..])?;
         ctx.reply_ok();
         Ok(())
     }

@@ -7,7 +7,7 @@ use crate::boards;
 use crate::commands::args::Args;
 use crate::error::Error;
 use crate::server::command::{Access, Command, Keys, Spec};
-use crate::server::key::{Key, Mode};
+use crate::server::key::ReadKey;
 use crate::server::{Context, Str};
 
 pub struct Get;
@@ -24,10 +24,11 @@ impl Command for Get {
         arguments: KEY_AND_MEMBERS,
     };
 
-    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         let mut args = Args::new(arguments);
         let (key, members) = (args.string()?, args.strings()?);
-        let key = Key::open(ctx, key, Mode::Read);
+        let key = ReadKey::open(ctx, key);
+        let ctx = key.ctx();
         let board = boards::look(&key)?;
         let dimensions = board.map_or(&[][..], |board| board.schema().dimensions());
         let reply = Values::to(ctx, dimensions);
@@ -38,7 +39,7 @@ impl Command for Get {
                 Some((rank, values)) => {
                     ctx.reply_array(1 + dimensions.len());
                     ctx.reply_count(rank);
-                    reply.reply_all(values.iter());
+                    reply.reply_all(ctx, values.iter());
                 }
             }
         }

@@ -1,13 +1,17 @@
-//! `ZLB.INCR key member dim by [dim by ...]`
+//! `ZLB.INCR key member dim by [dim by ...] [WITHRANK]`
 //!
 //! Adds to some of a member's values; `dim` is the name of a dimension. A member that is not on the board starts at
 //! zeros. Replies all its values. An overflow, of any step, is an error and changes nothing. With KEEP, a newcomer who
 //! is not good enough does not get on the board; the reply is what it would have had.
+//!
+//! WITHRANK puts the member's position before the values: null if it is not on the board. Dimensions may have any name,
+//! `WITHRANK` too: they come in pairs with what is added, so it is an option where one argument is left over.
 
-use super::{Values, value};
+use super::{Values, reply_rank, value};
 use crate::boards::{self, Change, OpenBoard};
 use crate::commands::args::Args;
 use crate::error::Error;
+use crate::model::board::Ranking;
 use crate::server::command::{Access, Arg, Command, Keys, Spec};
 use crate::server::{Context, OwnedStr, Str};
 
@@ -26,14 +30,28 @@ impl Command for Incr {
             Arg::key(c"key"),
             Arg::string(c"member"),
             Arg::block(c"data", &[Arg::string(c"dim"), Arg::string(c"by")]).multiple(),
+            Arg::flag(c"withrank", c"WITHRANK").optional(),
         ],
     };
 
-    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         let mut args = Args::new(arguments);
         let (key, member) = (args.string()?, args.string()?);
+        let with_rank = match args.strings()? {
+            [pairs @ .., last] if pairs.len() % 2 == 0 => {
+                args = Args::new(pairs);
+                if !last.bytes().eq_ignore_ascii_case(b"WITHRANK") {
+                    return Err(Error::Syntax);
+                }
+                true
+            }
+            pairs => {
+                args = Args::new(pairs);
+                false
+            }
+        };
         let mut open = OpenBoard::open(ctx, key);
-        let board = open.board()?.ok_or(Error::NoBoard)?;
+        let (board, shared) = open.board_and_ctx()?.ok_or(Error::NoBoard)?;
 
         let mut increments = Vec::new();
         while increments.is_empty() || !args.is_empty() {
@@ -43,13 +61,16 @@ impl Command for Incr {
 
         let mut effects = Vec::new();
         let outcome = board.incr(member.bytes(), &increments, |effect| boards::write(effect, &mut effects))?;
-        let values = Values::to(ctx, board.schema().dimensions());
+        let values = Values::to(shared, board.schema().dimensions());
+        let rank = with_rank.then(|| board.rank(member.bytes(), Ranking::Plain));
         if outcome.changed {
-            let effects = effects.iter().map(OwnedStr::as_str);
-            open.commit(Change::Increment, &std::iter::once(key).chain(effects).collect::<Vec<_>>());
+            open.commit(Change::Increment, &effects.iter().map(OwnedStr::as_str).collect::<Vec<_>>());
         }
-        ctx.reply_array(outcome.values.len());
-        values.reply_all(outcome.values.into_iter());
+        ctx.reply_array(usize::from(with_rank) + outcome.values.len());
+        if let Some(rank) = rank {
+            reply_rank(ctx, rank);
+        }
+        values.reply_all(ctx, outcome.values.into_iter());
         Ok(())
     }
 }

@@ -15,7 +15,7 @@ use crate::commands::args::Args;
 use crate::error::Error;
 use crate::model::board::{Direction, Kind, Ties};
 use crate::server::command::{Access, Arg, Command, Keys, Spec};
-use crate::server::key::{Key, Mode};
+use crate::server::key::ReadKey;
 use crate::server::{Context, Str};
 
 pub struct Info;
@@ -32,8 +32,9 @@ impl Command for Info {
         arguments: &[Arg::key(c"key")],
     };
 
-    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
-        let key = Key::open(ctx, Args::new(arguments).string()?, Mode::Read);
+    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+        let key = ReadKey::open(ctx, Args::new(arguments).string()?);
+        let ctx = key.ctx();
         let board = boards::look(&key)?.ok_or(Error::NoSuchKey)?;
         let schema = board.schema();
         let entry = |name: &str, value: &str| {

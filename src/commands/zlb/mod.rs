@@ -4,29 +4,72 @@
 //! digits that read back as the same double, as ZSCORE does it. Where a reply is missing as a whole, it is a null of the
 //! kind the reply would have been.
 
+pub mod apply;
 pub mod around;
 pub mod card;
+pub mod clear;
 pub mod create;
 pub mod get;
 pub mod incr;
 pub mod info;
+pub mod merge;
 pub mod range;
 pub mod rank;
 pub mod rankof;
 pub mod rem;
+pub mod remrange;
 pub mod set;
 
-use super::args::Args;
+use super::args::{Args, flag, once};
 use crate::error::Error;
-use crate::model::board::{Dimension, Kind, Range, Value};
+use crate::model::board::{Dimension, Entry, Kind, Range, Ranking, Value};
 use crate::server::Context;
 use crate::server::command::Arg;
 
 /// `key member [member ...]`
 const KEY_AND_MEMBERS: &[Arg] = &[Arg::key(c"key"), Arg::string(c"member").multiple()];
 
+/// `DENSE | COMPETITION`
+const RANKING: Arg =
+    Arg::one_of(c"ranking", &[Arg::flag(c"dense", c"DENSE"), Arg::flag(c"competition", c"COMPETITION")]).optional();
+
+/// `[WITHRANK [DENSE | COMPETITION]]`
+const WITH_RANK: Arg = Arg::block(c"rank", &[Arg::flag(c"withrank", c"WITHRANK"), RANKING]).optional();
+
 /// `[WITHVALUES]`
 const WITH_VALUES: Arg = Arg::flag(c"withvalues", c"WITHVALUES").optional();
+
+/// What is told of each member besides its name.
+#[derive(Default)]
+struct Details {
+    rank: Option<Ranking>,
+    values: bool,
+    /// Whether the keyword before was WITHRANK, to which DENSE and COMPETITION belong.
+    is_after_rank: bool,
+}
+
+impl Details {
+    /// Takes the next keyword of `[WITHRANK [DENSE | COMPETITION]] [WITHVALUES]`.
+    fn take(&mut self, keyword: &str) -> Result<(), Error> {
+        let is_after_rank = std::mem::take(&mut self.is_after_rank);
+        match keyword {
+            "WITHRANK" => {
+                self.is_after_rank = true;
+                once(&mut self.rank, Ranking::Plain)
+            }
+            "DENSE" if is_after_rank => {
+                self.rank = Some(Ranking::Dense);
+                Ok(())
+            }
+            "COMPETITION" if is_after_rank => {
+                self.rank = Some(Ranking::Competition);
+                Ok(())
+            }
+            "WITHVALUES" => flag(&mut self.values),
+            _ => Err(Error::Syntax),
+        }
+    }
+}
 
 /// Reads a value of the dimension's kind.
 fn value(args: &mut Args<'_>, dimension: &Dimension) -> Result<Value, Error> {
@@ -38,41 +81,58 @@ fn value(args: &mut Args<'_>, dimension: &Dimension) -> Result<Value, Error> {
 
 /// How values are replied to this client.
 #[derive(Clone, Copy)]
-struct Values<'a> {
-    ctx: Context<'a>,
+struct Values {
     as_doubles: bool,
 }
 
-impl<'a> Values<'a> {
-    fn to(ctx: Context<'a>, dimensions: &[Dimension]) -> Values<'a> {
+impl Values {
+    fn to(ctx: &Context, dimensions: &[Dimension]) -> Values {
         let has_floats = dimensions.iter().any(|dimension| dimension.kind == Kind::Float);
-        Values { ctx, as_doubles: has_floats && ctx.is_resp3() }
+        Values { as_doubles: has_floats && ctx.is_resp3() }
     }
 
-    fn reply(self, value: Value) {
+    fn reply(self, ctx: &Context, value: Value) {
         match value {
-            Value::Int(number) => self.ctx.reply_integer(number),
-            Value::Float(number) if self.as_doubles => self.ctx.reply_double(number),
-            Value::Float(_) => self.ctx.reply_bytes(value.to_string().as_bytes()),
+            Value::Int(number) => ctx.reply_integer(number),
+            Value::Float(number) if self.as_doubles => ctx.reply_double(number),
+            Value::Float(_) => ctx.reply_bytes(value.to_string().as_bytes()),
         }
     }
 
-    fn reply_all(self, values: impl Iterator<Item = Value>) {
-        values.for_each(|value| self.reply(value));
+    fn reply_all(self, ctx: &Context, values: impl Iterator<Item = Value>) {
+        values.for_each(|value| self.reply(ctx, value));
     }
 }
 
-/// Members in order; with their values each as an array `[member, value ...]`.
-fn reply_members(ctx: Context<'_>, members: Range<'_>, dimensions: &[Dimension], with_values: bool) {
+/// Members in order; with details each as an array `[rank, member, value ...]` of what was asked for.
+fn reply_members(ctx: &Context, members: Range<'_>, dimensions: &[Dimension], details: &Details) {
     ctx.reply_array(members.len());
-    if !with_values {
-        members.for_each(|entry| ctx.reply_bytes(entry.member));
-        return;
-    }
+    let parts = usize::from(details.rank.is_some()) + 1 + if details.values { dimensions.len() } else { 0 };
     let values = Values::to(ctx, dimensions);
-    members.for_each(|entry| {
-        ctx.reply_array(1 + dimensions.len());
+    let reply_entry = |entry: Entry<'_>| {
         ctx.reply_bytes(entry.member);
-        values.reply_all(entry.values.iter());
-    });
+        if details.values {
+            values.reply_all(ctx, entry.values.iter());
+        }
+    };
+    match details.rank {
+        Some(ranking) => members.ranked(ranking).for_each(|(rank, entry)| {
+            ctx.reply_array(parts);
+            ctx.reply_count(rank);
+            reply_entry(entry);
+        }),
+        None if details.values => members.for_each(|entry| {
+            ctx.reply_array(parts);
+            reply_entry(entry);
+        }),
+        None => members.for_each(|entry| ctx.reply_bytes(entry.member)),
+    }
+}
+
+/// A rank, or null.
+fn reply_rank(ctx: &Context, rank: Option<u64>) {
+    match rank {
+        None => ctx.reply_null(),
+        Some(rank) => ctx.reply_count(rank),
+    }
 }

@@ -1,15 +1,16 @@
-//! `ZLB.RANGE key start stop [REV] [WITHVALUES]`
+//! `ZLB.RANGE key start stop [REV] [WITHRANK [DENSE | COMPETITION]] [WITHVALUES]`
 //!
 //! The members from one index to another, both included, as ZRANGE by index: 0 is the best, -1 the last, and an index
-//! beyond an end is that end. With REV index 0 is the worst. WITHVALUES makes each member an array `[member, value ...]`.
+//! beyond an end is that end. With REV index 0 is the worst. WITHRANK and WITHVALUES make each member an array `[rank, member,
+//! value ...]` of what was asked for; ranks count from the best, with REV too.
 
-use super::{WITH_VALUES, reply_members};
+use super::{Details, WITH_RANK, WITH_VALUES, reply_members};
 use crate::boards;
 use crate::commands::args::{Args, flag};
 use crate::error::Error;
 use crate::model::board::Order;
 use crate::server::command::{Access, Arg, Command, Keys, Spec};
-use crate::server::key::{Key, Mode};
+use crate::server::key::ReadKey;
 use crate::server::{Context, Str};
 
 pub struct Range;
@@ -28,28 +29,32 @@ impl Command for Range {
             Arg::integer(c"start"),
             Arg::integer(c"stop"),
             Arg::flag(c"rev", c"REV").optional(),
+            WITH_RANK,
             WITH_VALUES,
         ],
     };
 
-    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         let mut args = Args::new(arguments);
         let (key, start, stop) = (args.string()?, args.integer()?, args.integer()?);
-        let (mut is_reversed, mut with_values) = (false, false);
+        let (mut is_reversed, mut details) = (false, Details::default());
         while let Some(keyword) = args.trailing_keyword()? {
             match keyword.as_str() {
-                "REV" => flag(&mut is_reversed)?,
-                "WITHVALUES" => flag(&mut with_values)?,
-                _ => return Err(Error::Syntax),
+                "REV" => {
+                    details.is_after_rank = false;
+                    flag(&mut is_reversed)?;
+                }
+                keyword => details.take(keyword)?,
             }
         }
-        let key = Key::open(ctx, key, Mode::Read);
+        let key = ReadKey::open(ctx, key);
+        let ctx = key.ctx();
         let Some(board) = boards::look(&key)? else {
             ctx.reply_array(0);
             return Ok(());
         };
         let order = if is_reversed { Order::WorstFirst } else { Order::BestFirst };
-        reply_members(ctx, board.range(start, stop, order), board.schema().dimensions(), with_values);
+        reply_members(ctx, board.range(start, stop, order), board.schema().dimensions(), &details);
         Ok(())
     }
 }

@@ -8,12 +8,13 @@
 //! | `COMPETITION` | 0 | 1 | 1 | 3 | members strictly better                |
 //! | `DENSE`       | 0 | 1 | 1 | 2 | distinct tuples strictly better        |
 
+use super::{RANKING, reply_rank};
 use crate::boards;
 use crate::commands::args::{Args, once};
 use crate::error::Error;
 use crate::model::board::Ranking;
 use crate::server::command::{Access, Arg, Command, Keys, Spec};
-use crate::server::key::{Key, Mode};
+use crate::server::key::ReadKey;
 use crate::server::{Context, Str};
 
 pub struct Rank;
@@ -27,15 +28,10 @@ impl Command for Rank {
         flags: c"readonly fast",
         arity: -3,
         keys: Keys::First(Access::Read),
-        arguments: &[
-            Arg::key(c"key"),
-            Arg::string(c"member"),
-            Arg::one_of(c"ranking", &[Arg::flag(c"dense", c"DENSE"), Arg::flag(c"competition", c"COMPETITION")])
-                .optional(),
-        ],
+        arguments: &[Arg::key(c"key"), Arg::string(c"member"), RANKING],
     };
 
-    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         let mut args = Args::new(arguments);
         let (key, member) = (args.string()?, args.string()?);
         let mut ranking = None;
@@ -46,12 +42,10 @@ impl Command for Rank {
                 _ => return Err(Error::Syntax),
             }
         }
-        let key = Key::open(ctx, key, Mode::Read);
+        let key = ReadKey::open(ctx, key);
+        let ctx = key.ctx();
         let board = boards::look(&key)?;
-        match board.and_then(|board| board.rank(member.bytes(), ranking.unwrap_or_default())) {
-            None => ctx.reply_null(),
-            Some(rank) => ctx.reply_count(rank),
-        }
+        reply_rank(ctx, board.and_then(|board| board.rank(member.bytes(), ranking.unwrap_or_default())));
         Ok(())
     }
 }

@@ -9,7 +9,7 @@ use crate::boards;
 use crate::commands::args::Args;
 use crate::error::Error;
 use crate::server::command::{Access, Arg, Command, Keys, Spec};
-use crate::server::key::{Key, Mode};
+use crate::server::key::ReadKey;
 use crate::server::{Context, Str};
 
 pub struct RankOf;
@@ -26,9 +26,10 @@ impl Command for RankOf {
         arguments: &[Arg::key(c"key"), Arg::string(c"value").multiple()],
     };
 
-    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         let mut args = Args::new(arguments);
-        let key = Key::open(ctx, args.string()?, Mode::Read);
+        let key = ReadKey::open(ctx, args.string()?);
+        let ctx = key.ctx();
         let Some(board) = boards::look(&key)? else {
             ctx.reply_null();
             return Ok(());

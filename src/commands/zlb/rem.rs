@@ -23,7 +23,7 @@ impl Command for Rem {
         arguments: KEY_AND_MEMBERS,
     };
 
-    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         let mut args = Args::new(arguments);
         let (key, members) = (args.string()?, args.strings()?);
         let mut open = OpenBoard::open(ctx, key);
@@ -33,7 +33,7 @@ impl Command for Rem {
         };
         let removed = members.iter().filter(|member| board.remove(member.bytes())).count();
         if removed > 0 {
-            open.commit(Change::Remove, arguments);
+            open.commit(Change::Remove, members);
         }
         ctx.reply_count(removed as u64);
         Ok(())

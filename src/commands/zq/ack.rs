@@ -7,7 +7,7 @@ use crate::commands::args::Args;
 use crate::error::Error;
 use crate::queues::OpenQueue;
 use crate::server::command::{Access, Arg, Command, Keys, Spec};
-use crate::server::key::Mode;
+use crate::server::key::Writing;
 use crate::server::{Context, Str};
 
 pub struct Ack;
@@ -24,7 +24,7 @@ impl Command for Ack {
         arguments: &[Arg::key(c"key"), Arg::block(c"job", &[Arg::string(c"id"), Arg::integer(c"token")]).multiple()],
     };
 
-    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         let now = ctx.now();
         let mut args = Args::new(arguments);
         let key = args.string()?;
@@ -32,7 +32,7 @@ impl Command for Ack {
         while jobs.is_empty() || !args.is_empty() {
             jobs.push((args.string()?.bytes(), args.token()?));
         }
-        let mut open = OpenQueue::open(ctx, key, Mode::Write)?;
+        let mut open = OpenQueue::<Writing>::open(ctx, key)?;
         let finished = open.change(|queue, effects| {
             let finish =
                 |&(id, token): &(_, _)| queue.ack(now, id, token).inspect(|effect| effects.add(effect)).is_some();

@@ -6,7 +6,7 @@ use crate::commands::args::Args;
 use crate::error::Error;
 use crate::queues::OpenQueue;
 use crate::server::command::{Access, Arg, Command, Keys, Spec};
-use crate::server::key::Mode;
+use crate::server::key::Writing;
 use crate::server::{Context, Str};
 
 pub struct Cancel;
@@ -23,12 +23,12 @@ impl Command for Cancel {
         arguments: &[Arg::key(c"key"), Arg::string(c"id").multiple()],
     };
 
-    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         let now = ctx.now();
         let mut args = Args::new(arguments);
         let key = args.string()?;
         let ids = args.strings()?;
-        let mut open = OpenQueue::open(ctx, key, Mode::Write)?;
+        let mut open = OpenQueue::<Writing>::open(ctx, key)?;
         let cancelled = open.change(|queue, effects| {
             let cancel = |id: &Str<'a>| queue.cancel(now, id.bytes()).inspect(|effect| effects.add(effect)).is_some();
             ids.iter().map(cancel).filter(|&cancelled| cancelled).count()

@@ -1,4 +1,4 @@
-//! `ZQ.CLAIM numkeys key [key ...] LEASE duration [COUNT n] [BLOCK duration]`
+//! `ZQ.CLAIM numkeys key [key ...] LEASE duration [COUNT n] [BLOCK duration] [AS worker]`
 //!
 //! Takes due jobs, from the first key that has any. A job claimed is invisible until its lease ends; then it is due again.
 //!
@@ -9,11 +9,11 @@ use super::after;
 use crate::commands::args::{Args, once};
 use crate::error::Error;
 use crate::model::queue::Claims;
-use crate::model::time::Millis;
+use crate::model::time::{Micros, Millis};
 use crate::queues::OpenQueue;
-use crate::queues::waiting::{self, Waiter};
+use crate::queues::waiting::{self, Waiter, Want};
 use crate::server::command::{Access, Arg, Command, Keys, Spec};
-use crate::server::key::Mode;
+use crate::server::key::Writing;
 use crate::server::{Context, Str};
 
 pub struct Claim;
@@ -33,78 +33,68 @@ impl Command for Claim {
             Arg::string(c"lease").after(c"LEASE"),
             Arg::integer(c"count").after(c"COUNT").optional(),
             Arg::string(c"timeout").after(c"BLOCK").optional(),
+            Arg::string(c"worker").after(c"AS").optional(),
         ],
     };
 
-    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
-        let now = ctx.now();
+    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+        let clock = ctx.micros();
+        let now = clock / 1000;
         let mut args = Args::new(arguments);
         let keys = args.keys()?;
-        let (mut lease, mut count, mut timeout) = (None, None, None);
+        let (mut lease, mut count, mut timeout, mut worker) = (None, None, None, None);
         while let Some(keyword) = args.trailing_keyword()? {
             match keyword.as_str() {
                 "LEASE" => once(&mut lease, args.duration()?)?,
                 "COUNT" => once(&mut count, args.positive()?)?,
                 "BLOCK" => once(&mut timeout, args.wait()?)?,
+                "AS" => once(&mut worker, args.worker()?)?,
                 _ => return Err(Error::Syntax),
             }
         }
         let lease = lease.ok_or(Error::Syntax)?;
         let count = count.unwrap_or(1);
+        let worker = worker.unwrap_or_default();
         let deadline = after(now, lease)?;
         after(now, timeout.unwrap_or(0))?;
         let timeout = timeout.filter(|_| ctx.may_block());
 
-        let mut ready = None;
+        let mut is_behind_others = false;
         for &key in keys {
-            let open = OpenQueue::open(ctx, key, Mode::Write)?;
+            let open = OpenQueue::<Writing>::open(ctx, key)?;
             if open.queue().claimable(now) > 0 {
-                ready = Some(open);
-                break;
-            }
-        }
-        match (ready, timeout) {
-            (Some(open), Some(_)) if waiting::is_waited_for(ctx, open.name()) => {}
-            (Some(open), _) => {
-                claim(ctx, open, now, deadline, count);
+                is_behind_others = timeout.is_some() && waiting::is_waited_for(open.ctx(), key);
+                if is_behind_others {
+                    break;
+                }
+                claim(key, open, clock, deadline, count, worker);
                 return Ok(());
             }
-            (None, _) => settle(ctx, keys, now)?,
+        }
+        if !is_behind_others {
+            keys.iter().for_each(|&key| waiting::settle(ctx, key, clock));
         }
         match timeout {
-            Some(timeout) => Waiter::block(ctx, keys, timeout, (lease, count), reply, reply_nothing),
+            Some(timeout) => {
+                let want = Want { lease, count, worker: worker.into() };
+                Waiter::block(ctx, keys, timeout, want, reply, reply_nothing)
+            }
             None => reply_nothing(ctx),
         }
         Ok(())
     }
 }
 
-fn claim<'a>(ctx: Context<'a>, mut open: OpenQueue<'a>, now: Millis, deadline: Millis, count: u64) {
-    let key = open.name();
+fn claim(key: Str<'_>, mut open: OpenQueue<'_, Writing>, clock: Micros, deadline: Millis, count: u64, worker: &[u8]) {
     open.change(|queue, effects| {
-        let claims = queue.claim(now, deadline, count);
+        let claims = queue.claim(clock, deadline, count, worker);
         claims.effects().for_each(|effect| effects.add(&effect));
-        reply(ctx, key, &claims);
+        reply(effects.ctx(), key, &claims);
     });
-    open.commit(now);
+    open.commit(clock / 1000);
 }
 
-/// After a step back of the clock RATE may hold units for too long; a claim that gets nothing settles that, so that waiting
-/// ends when it should.
-fn settle<'a>(ctx: Context<'a>, keys: &'a [Str<'a>], now: Millis) -> Result<(), Error> {
-    for &key in keys {
-        let mut open = OpenQueue::open(ctx, key, Mode::Write)?;
-        if open.queue().settings().rate.is_some() {
-            open.change(|queue, effects| {
-                queue.claim(now, now, 0).effects().for_each(|effect| effects.add(&effect));
-            });
-            open.commit(now);
-        }
-    }
-    Ok(())
-}
-
-fn reply(ctx: Context<'_>, key: Str<'_>, claims: &Claims<'_>) {
+fn reply(ctx: &Context, key: Str<'_>, claims: &Claims<'_>) {
     ctx.reply_array(claims.jobs.len());
     for job in &claims.jobs {
         ctx.reply_array(6);
@@ -118,6 +108,6 @@ fn reply(ctx: Context<'_>, key: Str<'_>, claims: &Claims<'_>) {
     }
 }
 
-fn reply_nothing(ctx: Context<'_>) {
+fn reply_nothing(ctx: &Context) {
     ctx.reply_array(0);
 }

@@ -1,4 +1,5 @@
-//! `ZQ.CONFIG key [ATTEMPTS n] [BACKOFF base max] [AGING duration] [MAXLEN n] [CONCURRENCY n] [RATE limit window] [PAUSED yes | no]`
+//! `ZQ.CONFIG key [ATTEMPTS n] [BACKOFF base max] [JITTER percent] [AGING duration] [MAXLEN n] [DEADLEN n] [DEADTTL duration]
+//! [CONCURRENCY n] [RATE limit window] [GROUPCONCURRENCY n] [GROUPRATE limit window] [ORDERED yes | no] [PAUSED yes | no]`
 //!
 //! Sets what is given and leaves the rest; 0 turns a setting off (`BACKOFF 0 0`, `RATE 0 0`). On a missing key it makes an
 //! empty queue. Without options: the settings. ATTEMPTS applies to jobs pushed from then on.
@@ -10,7 +11,7 @@ use crate::model::queue::{Change, Effect, Rate, Settings};
 use crate::model::time::Millis;
 use crate::queues::OpenQueue;
 use crate::server::command::{Access, Arg, Command, Keys, Spec};
-use crate::server::key::Mode;
+use crate::server::key::{Reading, Writing};
 use crate::server::{Context, Str};
 
 pub struct Config;
@@ -19,37 +20,51 @@ impl Command for Config {
     const SPEC: Spec = Spec {
         name: c"ZQ.CONFIG",
         summary: c"Sets or returns the settings of a queue.",
-        complexity: c"O(1); O(N) with N the number of jobs of the queue when AGING changes",
+        complexity: c"O(1); O(N) with N the number of jobs of the queue when AGING or ORDERED changes; O(G) with G the number of groups when GROUPCONCURRENCY or GROUPRATE changes",
         since: c"0.1.0",
-        flags: c"write deny-oom",
+        // Not deny-oom: an operator can always look, and pause. Only a new queue takes memory.
+        flags: c"write",
         arity: -2,
         keys: Keys::First(Access::Exchange),
         arguments: &[
             Arg::key(c"key"),
             Arg::integer(c"attempts").after(c"ATTEMPTS").optional(),
             Arg::block(c"backoff", &[Arg::string(c"base"), Arg::string(c"max")]).after(c"BACKOFF").optional(),
+            Arg::integer(c"jitter").after(c"JITTER").optional(),
             Arg::string(c"aging").after(c"AGING").optional(),
             Arg::integer(c"maxlen").after(c"MAXLEN").optional(),
+            Arg::integer(c"deadlen").after(c"DEADLEN").optional(),
+            Arg::string(c"deadttl").after(c"DEADTTL").optional(),
             Arg::integer(c"concurrency").after(c"CONCURRENCY").optional(),
             Arg::block(c"rate", &[Arg::integer(c"limit"), Arg::string(c"window")]).after(c"RATE").optional(),
+            Arg::integer(c"groupconcurrency").after(c"GROUPCONCURRENCY").optional(),
+            Arg::block(c"grouprate", &[Arg::integer(c"limit"), Arg::string(c"window")]).after(c"GROUPRATE").optional(),
+            Arg::one_of(c"ordered", &[Arg::flag(c"yes", c"yes"), Arg::flag(c"no", c"no")]).after(c"ORDERED").optional(),
             Arg::one_of(c"paused", &[Arg::flag(c"yes", c"yes"), Arg::flag(c"no", c"no")]).after(c"PAUSED").optional(),
         ],
     };
 
-    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         let now = ctx.now();
         let mut args = Args::new(arguments);
         let key = args.string()?;
         if args.is_empty() {
-            let open = OpenQueue::open(ctx, key, Mode::Read)?;
+            let open = OpenQueue::<Reading>::open(ctx, key)?;
+            let ctx = open.ctx();
             ctx.reply_map(SETTINGS);
             reply_settings(ctx, open.queue().settings());
             return Ok(());
         }
         let options = Options::parse(&mut args, now)?;
-        let mut open = OpenQueue::open(ctx, key, Mode::Write)?;
+        let mut open = OpenQueue::<Writing>::open(ctx, key)?;
+        if open.is_new() && open.ctx().is_out_of_memory() {
+            return Err(Error::OutOfMemory);
+        }
+        let settings = options.over(*open.queue().settings());
+        if open.queue().is_too_long_for(&settings) {
+            return Err(Error::QueueTooLong);
+        }
         open.change(|queue, effects| {
-            let settings = options.over(*queue.settings());
             match queue.configure(now, settings) {
                 Some(effect) => effects.add(&effect),
                 // Nothing changes, but the key has to be there from now on.
@@ -70,7 +85,13 @@ struct Options {
     maxlen: Option<u64>,
     concurrency: Option<u64>,
     rate: Option<Option<Rate>>,
+    group_concurrency: Option<u64>,
+    group_rate: Option<Option<Rate>>,
+    ordered: Option<bool>,
     paused: Option<bool>,
+    jitter: Option<u32>,
+    deadlen: Option<u64>,
+    deadttl: Option<Millis>,
 }
 
 impl Options {
@@ -80,10 +101,16 @@ impl Options {
             match keyword.as_str() {
                 "ATTEMPTS" => once(&mut options.attempts, args.attempts()?)?,
                 "BACKOFF" => once(&mut options.backoff, (within(args, now)?, within(args, now)?))?,
+                "JITTER" => once(&mut options.jitter, percent(args)?)?,
+                "DEADLEN" => once(&mut options.deadlen, args.units()?)?,
+                "DEADTTL" => once(&mut options.deadttl, within(args, now)?)?,
                 "AGING" => once(&mut options.aging, within(args, now)?)?,
                 "MAXLEN" => once(&mut options.maxlen, args.units()?)?,
                 "CONCURRENCY" => once(&mut options.concurrency, args.units()?)?,
                 "RATE" => once(&mut options.rate, rate(args, now)?)?,
+                "GROUPCONCURRENCY" => once(&mut options.group_concurrency, args.units()?)?,
+                "GROUPRATE" => once(&mut options.group_rate, rate(args, now)?)?,
+                "ORDERED" => once(&mut options.ordered, yes_or_no(args)?)?,
                 "PAUSED" => once(&mut options.paused, yes_or_no(args)?)?,
                 _ => return Err(Error::Syntax),
             }
@@ -101,7 +128,13 @@ impl Options {
             maxlen: self.maxlen.unwrap_or(settings.maxlen),
             concurrency: self.concurrency.unwrap_or(settings.concurrency),
             rate: self.rate.unwrap_or(settings.rate),
+            group_concurrency: self.group_concurrency.unwrap_or(settings.group_concurrency),
+            group_rate: self.group_rate.unwrap_or(settings.group_rate),
+            ordered: self.ordered.unwrap_or(settings.ordered),
             paused: self.paused.unwrap_or(settings.paused),
+            jitter: self.jitter.unwrap_or(settings.jitter),
+            deadlen: self.deadlen.unwrap_or(settings.deadlen),
+            deadttl: self.deadttl.unwrap_or(settings.deadttl),
         }
     }
 }
@@ -111,6 +144,11 @@ fn within(args: &mut Args<'_>, now: Millis) -> Result<Millis, Error> {
     let duration = args.wait()?;
     after(now, duration)?;
     Ok(duration)
+}
+
+/// 0 to 100.
+fn percent(args: &mut Args<'_>) -> Result<u32, Error> {
+    args.attempts().and_then(|percent| if percent <= 100 { Ok(percent) } else { Err(Error::OutOfRange) })
 }
 
 /// `limit window`. A limit of 0 is no limit; a window of 0 goes with that one only.

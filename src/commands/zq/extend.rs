@@ -8,7 +8,7 @@ use crate::commands::args::Args;
 use crate::error::Error;
 use crate::queues::OpenQueue;
 use crate::server::command::{Access, Arg, Command, Keys, Spec};
-use crate::server::key::Mode;
+use crate::server::key::Writing;
 use crate::server::{Context, Str};
 
 pub struct Extend;
@@ -25,14 +25,14 @@ impl Command for Extend {
         arguments: &[Arg::key(c"key"), Arg::string(c"id"), Arg::integer(c"token"), Arg::string(c"duration")],
     };
 
-    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         let now = ctx.now();
         let mut args = Args::new(arguments);
         let key = args.string()?;
         let id = args.string()?.bytes();
         let token = args.token()?;
         let deadline = after(now, args.duration()?)?;
-        let mut open = OpenQueue::open(ctx, key, Mode::Write)?;
+        let mut open = OpenQueue::<Writing>::open(ctx, key)?;
         let extended = open.change(|queue, effects| {
             queue.extend(now, id, token, deadline).inspect(|effect| effects.add(effect)).is_some()
         });

@@ -5,9 +5,12 @@ pub mod ack;
 pub mod apply;
 pub mod cancel;
 pub mod claim;
+pub mod clean;
 pub mod config;
 pub mod extend;
 pub mod get;
+pub mod groups;
+pub mod list;
 pub mod nack;
 pub mod peek;
 pub mod push;
@@ -45,12 +48,13 @@ fn to_integer(number: u64) -> i64 {
 }
 
 /// How many pairs [`reply_settings`] replies.
-const SETTINGS: usize = 9;
+const SETTINGS: usize = 16;
 
 /// The settings as pairs of a map; 0 means that a setting is off.
-fn reply_settings(ctx: Context<'_>, settings: &Settings) {
+fn reply_settings(ctx: &Context, settings: &Settings) {
     let (limit, window) = settings.rate.map_or((0, 0), |rate| (rate.limit, rate.window));
-    let numbers: [(&[u8], u64); SETTINGS - 1] = [
+    let (group_limit, group_window) = settings.group_rate.map_or((0, 0), |rate| (rate.limit, rate.window));
+    let numbers: [(&[u8], u64); 11] = [
         (b"attempts", settings.attempts.into()),
         (b"backoff_base_ms", settings.backoff_base),
         (b"backoff_max_ms", settings.backoff_max),
@@ -59,11 +63,23 @@ fn reply_settings(ctx: Context<'_>, settings: &Settings) {
         (b"concurrency", settings.concurrency),
         (b"rate_limit", limit),
         (b"rate_window_ms", window),
+        (b"group_concurrency", settings.group_concurrency),
+        (b"group_rate_limit", group_limit),
+        (b"group_rate_window_ms", group_window),
     ];
     for (name, number) in numbers {
         ctx.reply_bytes(name);
         ctx.reply_count(number);
     }
-    ctx.reply_bytes(b"paused");
-    ctx.reply_bytes(if settings.paused { b"yes" } else { b"no" });
+    let switches: [(&[u8], bool); 2] = [(b"ordered", settings.ordered), (b"paused", settings.paused)];
+    for (name, is_on) in switches {
+        ctx.reply_bytes(name);
+        ctx.reply_bytes(if is_on { b"yes" } else { b"no" });
+    }
+    let further: [(&[u8], u64); 3] =
+        [(b"jitter", settings.jitter.into()), (b"deadlen", settings.deadlen), (b"deadttl_ms", settings.deadttl)];
+    for (name, number) in further {
+        ctx.reply_bytes(name);
+        ctx.reply_count(number);
+    }
 }

@@ -1,14 +1,15 @@
-//! `ZQ.PEEK key [READY | DELAYED | CLAIMED | DEAD] [COUNT n]`
+//! `ZQ.PEEK key [READY | DELAYED | CLAIMED | DEAD] [COUNT n] [AFTER id] [NOPAYLOAD]`
 //!
 //! The next jobs of a state (default READY), 10 of them unless COUNT says otherwise: ready ones in the order in which
-//! they will be served, delayed ones as they fall due, claimed ones as their leases end, dead ones as they died.
+//! they will be served, delayed ones as they fall due, claimed ones as their leases end, dead ones as they died. AFTER goes on
+//! behind a job, with which the page before has ended. NOPAYLOAD replies null for each payload.
 
-use crate::commands::args::{Args, once};
+use crate::commands::args::{Args, flag, once};
 use crate::error::Error;
 use crate::model::queue::State;
 use crate::queues::OpenQueue;
 use crate::server::command::{Access, Arg, Command, Keys, Spec};
-use crate::server::key::Mode;
+use crate::server::key::Reading;
 use crate::server::{Context, Str};
 
 const COUNT: u64 = 10;
@@ -19,7 +20,7 @@ impl Command for Peek {
     const SPEC: Spec = Spec {
         name: c"ZQ.PEEK",
         summary: c"Returns jobs of a state, in serving order.",
-        complexity: c"O(M*log(N)) with M the number of jobs returned and N the number of jobs of the queue",
+        complexity: c"O(M*log(N)) with M the number of jobs returned and N the number of jobs of the queue; READY with AFTER: M also counts the jobs passed over",
         since: c"0.1.0",
         flags: c"readonly",
         arity: -2,
@@ -37,14 +38,17 @@ impl Command for Peek {
             )
             .optional(),
             Arg::integer(c"count").after(c"COUNT").optional(),
+            Arg::string(c"id").after(c"AFTER").optional(),
+            Arg::flag(c"nopayload", c"NOPAYLOAD").optional(),
         ],
     };
 
-    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         let now = ctx.now();
         let mut args = Args::new(arguments);
         let key = args.string()?;
-        let (mut state, mut count) = (None, None);
+        let (mut state, mut count, mut after) = (None, None, None);
+        let mut no_payload = false;
         while let Some(keyword) = args.trailing_keyword()? {
             match keyword.as_str() {
                 "READY" => once(&mut state, State::Ready)?,
@@ -52,20 +56,32 @@ impl Command for Peek {
                 "CLAIMED" => once(&mut state, State::Claimed)?,
                 "DEAD" => once(&mut state, State::Dead)?,
                 "COUNT" => once(&mut count, args.positive()?)?,
+                "AFTER" => once(&mut after, args.word()?.bytes())?,
+                "NOPAYLOAD" => flag(&mut no_payload)?,
                 _ => return Err(Error::Syntax),
             }
         }
         let count = usize::try_from(count.unwrap_or(COUNT)).unwrap_or(usize::MAX);
-        let open = OpenQueue::open(ctx, key, Mode::Read)?;
+        let open = OpenQueue::<Reading>::open(ctx, key)?;
+        let state = state.unwrap_or(State::Ready);
+        let jobs = match after {
+            None => open.queue().peek(now, state),
+            Some(id) => open.queue().peek_after(now, state, id).ok_or(Error::NotInState)?,
+        };
+        let ctx = open.ctx();
         let mut reply = ctx.reply_growing_array();
-        for job in open.queue().peek(now, state.unwrap_or(State::Ready)).take(count) {
+        for job in jobs.take(count) {
             let ctx = reply.push(1);
             ctx.reply_array(5);
             ctx.reply_bytes(job.id);
             ctx.reply_count(job.due);
             ctx.reply_integer(job.priority.into());
             ctx.reply_count(job.attempts.into());
-            ctx.reply_bytes(job.payload);
+            if no_payload {
+                ctx.reply_null();
+            } else {
+                ctx.reply_bytes(job.payload);
+            }
         }
         Ok(())
     }

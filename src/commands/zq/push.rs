@@ -1,4 +1,4 @@
-//! `ZQ.PUSH key payload [ID id] [DELAY duration | AT instant] [PRIORITY n] [ATTEMPTS n] [EVERY duration] [REPLACE]`
+//! `ZQ.PUSH key payload [ID id] [DELAY duration | AT instant] [PRIORITY n] [ATTEMPTS n] [EVERY duration] [GROUP name] [REPLACE]`
 //!
 //! Puts a job into a queue. An ID makes a push idempotent: it is refused, with null, as long as a job of that id is in the
 //! queue in whatever state, the dead letters included.
@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::model::queue;
 use crate::queues::OpenQueue;
 use crate::server::command::{Access, Arg, Command, Keys, Spec};
-use crate::server::key::Mode;
+use crate::server::key::Writing;
 use crate::server::{Context, Str};
 
 pub struct Push;
@@ -31,25 +31,27 @@ impl Command for Push {
             Arg::integer(c"priority").after(c"PRIORITY").optional(),
             Arg::integer(c"attempts").after(c"ATTEMPTS").optional(),
             Arg::string(c"period").after(c"EVERY").optional(),
+            Arg::string(c"group").after(c"GROUP").optional(),
             Arg::flag(c"replace", c"REPLACE").optional(),
         ],
     };
 
-    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         let now = ctx.now();
         let mut args = Args::new(arguments);
         let key = args.string()?;
         let payload = args.string()?.bytes();
         let (mut id, mut due, mut priority, mut attempts, mut every) = (None, None, None, None, None);
-        let mut replace = false;
+        let (mut group, mut replace) = (None, false);
         while let Some(keyword) = args.trailing_keyword()? {
             match keyword.as_str() {
-                "ID" => once(&mut id, args.word()?.bytes())?,
+                "ID" => once(&mut id, args.id()?)?,
                 "DELAY" => once(&mut due, after(now, args.wait()?)?)?,
                 "AT" => once(&mut due, args.instant()?)?,
                 "PRIORITY" => once(&mut priority, args.priority()?)?,
                 "ATTEMPTS" => once(&mut attempts, args.attempts()?)?,
                 "EVERY" => once(&mut every, args.duration()?)?,
+                "GROUP" => once(&mut group, args.word()?.bytes())?,
                 "REPLACE" => flag(&mut replace)?,
                 _ => return Err(Error::Syntax),
             }
@@ -58,16 +60,25 @@ impl Command for Push {
         if let Some(every) = every {
             after(due.max(now), every)?;
         }
-        let job = queue::Push { payload, id, due, priority: priority.unwrap_or(0), attempts, every, replace };
+        let job = queue::Push {
+            payload,
+            id,
+            due,
+            priority: priority.unwrap_or(0),
+            attempts,
+            every,
+            group: group.unwrap_or_default(),
+            replace,
+        };
 
-        let mut open = OpenQueue::open(ctx, key, Mode::Write)?;
+        let mut open = OpenQueue::<Writing>::open(ctx, key)?;
         open.change(|queue, effects| {
             match queue.push(now, &job).map_err(|queue::Full| Error::QueueFull)? {
                 Some(effect) => {
                     effects.add(&effect);
-                    ctx.reply_bytes(effect.id().unwrap_or_default());
+                    effects.ctx().reply_bytes(effect.id().unwrap_or_default());
                 }
-                None => ctx.reply_null(),
+                None => effects.ctx().reply_null(),
             }
             Ok::<_, Error>(())
         })?;

@@ -1,15 +1,18 @@
-//! `ZQ.REDRIVE key [COUNT n]`
+//! `ZQ.REDRIVE key [COUNT n | ID id [id ...]]`
 //!
-//! Dead letters back to ready, the longest dead first, attempts at 0. Without COUNT all of them, in one step: of a hundred
-//! thousand and more, take some at a time.
+//! Dead letters back to ready, attempts at 0: at most COUNT (default 1,000), the longest dead first, or those named. Not beyond
+//! MAXLEN.
 
-use crate::commands::args::{Args, once};
+use crate::commands::args::{Args, Keyword};
 use crate::error::Error;
 use crate::model::queue::State;
 use crate::queues::OpenQueue;
 use crate::server::command::{Access, Arg, Command, Keys, Spec};
-use crate::server::key::Mode;
+use crate::server::key::Writing;
 use crate::server::{Context, Str};
+
+/// Without COUNT.
+const COUNT: u64 = 1000;
 
 pub struct Redrive;
 
@@ -22,24 +25,41 @@ impl Command for Redrive {
         flags: c"write",
         arity: -2,
         keys: Keys::First(Access::Update),
-        arguments: &[Arg::key(c"key"), Arg::integer(c"count").after(c"COUNT").optional()],
+        arguments: &[
+            Arg::key(c"key"),
+            Arg::one_of(
+                c"which",
+                &[Arg::integer(c"count").after(c"COUNT"), Arg::string(c"id").after(c"ID").multiple()],
+            )
+            .optional(),
+        ],
     };
 
-    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         let now = ctx.now();
         let mut args = Args::new(arguments);
         let key = args.string()?;
-        let mut count = None;
-        while let Some(keyword) = args.trailing_keyword()? {
-            match keyword.as_str() {
-                "COUNT" => once(&mut count, args.positive()?)?,
-                _ => return Err(Error::Syntax),
+        let keyword = args.trailing_keyword()?;
+        let (mut count, mut ids): (_, &[Str<'_>]) = (COUNT, &[]);
+        match keyword.as_ref().map(Keyword::as_str) {
+            None => {}
+            Some("COUNT") => {
+                count = args.positive()?;
+                args.finish()?;
             }
+            Some("ID") => ids = args.strings().map_err(|_| Error::Syntax)?,
+            Some(_) => return Err(Error::Syntax),
         }
-        let mut open = OpenQueue::open(ctx, key, Mode::Write)?;
+        let mut open = OpenQueue::<Writing>::open(ctx, key)?;
         let redriven = open.change(|queue, effects| {
-            let dead = queue.count(now, State::Dead).min(count.unwrap_or(u64::MAX));
-            queue.redrive(now, dead).inspect(|effect| effects.add(effect)).map_or(0, |_| dead)
+            if ids.is_empty() {
+                let dead = queue.count(now, State::Dead);
+                queue.redrive(now, count).inspect(|effect| effects.add(effect));
+                return dead - queue.count(now, State::Dead);
+            }
+            let revive =
+                |id: &&Str<'a>| queue.redrive_one(now, id.bytes()).inspect(|effect| effects.add(effect)).is_some();
+            ids.iter().filter(revive).count() as u64
         });
         open.commit(now);
         ctx.reply_count(redriven);

@@ -7,7 +7,7 @@ use crate::commands::args::{Args, once};
 use crate::error::Error;
 use crate::queues::OpenQueue;
 use crate::server::command::{Access, Arg, Command, Keys, Spec};
-use crate::server::key::Mode;
+use crate::server::key::Writing;
 use crate::server::{Context, Str};
 
 pub struct Reschedule;
@@ -29,7 +29,7 @@ impl Command for Reschedule {
         ],
     };
 
-    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         let now = ctx.now();
         let mut args = Args::new(arguments);
         let key = args.string()?;
@@ -43,7 +43,7 @@ impl Command for Reschedule {
                 _ => return Err(Error::Syntax),
             }
         }
-        let mut open = OpenQueue::open(ctx, key, Mode::Write)?;
+        let mut open = OpenQueue::<Writing>::open(ctx, key)?;
         let moved = open.change(|queue, effects| {
             queue.reschedule(now, id, due, priority).inspect(|effect| effects.add(effect)).is_some()
         });

@@ -8,9 +8,10 @@
 use super::{SETTINGS, reply_settings};
 use crate::commands::args::Args;
 use crate::error::Error;
+use crate::model::queue::Counters;
 use crate::queues::OpenQueue;
 use crate::server::command::{Access, Arg, Command, Keys, Spec};
-use crate::server::key::Mode;
+use crate::server::key::Reading;
 use crate::server::{Context, Str};
 
 pub struct Stats;
@@ -27,14 +28,15 @@ impl Command for Stats {
         arguments: &[Arg::key(c"key")],
     };
 
-    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         let now = ctx.now();
         let mut args = Args::new(arguments);
         let key = args.string()?;
-        let open = OpenQueue::open(ctx, key, Mode::Read)?;
+        let open = OpenQueue::<Reading>::open(ctx, key)?;
+        let ctx = open.ctx();
         let stats = open.queue().stats(now);
         let totals = stats.totals;
-        let figures: [(&[u8], u64); 11] = [
+        let figures: [(&[u8], u64); 12] = [
             (b"ready", stats.ready),
             (b"delayed", stats.delayed),
             (b"claimed", stats.claimed),
@@ -46,11 +48,16 @@ impl Command for Stats {
             (b"cancelled", totals.cancelled),
             (b"redriven", totals.redriven),
             (b"expired_leases", totals.expired_leases),
+            (b"groups", open.queue().group_count() as u64),
         ];
-        ctx.reply_map(figures.len() + 1 + SETTINGS);
+        ctx.reply_map(figures.len() + Counters::FURTHER.len() + 1 + SETTINGS);
         for (name, figure) in figures {
             ctx.reply_bytes(name);
             ctx.reply_count(figure);
+        }
+        for field in Counters::FURTHER {
+            ctx.reply_bytes(field.name.as_bytes());
+            ctx.reply_count((field.get)(&totals));
         }
         ctx.reply_bytes(b"oldest_ready_ms");
         match stats.oldest_ready {

@@ -1,14 +1,13 @@
-//! `ZRL.CHECK key limit window [COST units] [SLIDING | FIXED | LEAKY] [EXACT | PRECISION duration]`
+//! `ZRL.CHECK key limit window [COST units] [SLIDING | FIXED | LEAKY] [EXACT | PRECISION duration] [FORCE]`
 //!
-//! Takes units from a limit if they fit, in one step. A denied check writes nothing (but see
-//! [`settlement`](crate::model::limit::Assessed::settlement)), so nobody is locked out by trying.
+//! Takes units from a limit if they fit, in one step; with FORCE, also if they do not. A denied check writes nothing (but see
+//! [`refuse`](crate::model::limit::Assessed::refuse)), so nobody is locked out by trying.
 
-use super::{ARGUMENTS, Request, charge, refuse, reply};
+use super::{ARGUMENTS, Request, reply};
 use crate::error::Error;
-use crate::expiring::limit::{self, LimitSet};
-use crate::model::limit::assess;
+use crate::limits::{Limit, figures};
 use crate::server::command::{Access, Command, Keys, Spec};
-use crate::server::key::Mode;
+use crate::server::key::Writing;
 use crate::server::{Context, Str};
 
 pub struct Check;
@@ -17,7 +16,8 @@ impl Command for Check {
     const SPEC: Spec = Spec {
         name: c"ZRL.CHECK",
         summary: c"Takes units from a rate limit if they fit.",
-        complexity: c"O(log N) with N the number of entries of the limit, about 100 at the most unless EXACT is given",
+        complexity:
+            c"O(1) for FIXED and LEAKY; O(log N) for SLIDING, with N about 100 at the most unless EXACT is given",
         since: c"0.1.0",
         flags: c"write deny-oom fast",
         arity: -4,
@@ -25,19 +25,21 @@ impl Command for Check {
         arguments: ARGUMENTS,
     };
 
-    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         let now = ctx.now();
-        let Request { key, policy, cost } = Request::parse(arguments, now)?;
-        let mut limit = LimitSet::open(ctx, key, Mode::Write)?;
-        let assessed = assess(policy, now, cost, &mut limit)?;
-        let verdict = if assessed.verdict().allowed {
-            limit::count(Some(cost));
-            charge(&mut limit, &assessed, now)
-        } else {
-            limit::count(None);
-            refuse(&mut limit, &assessed, now)
-        };
-        limit.commit();
+        let Request { key, policy, cost, force } = Request::parse(arguments, now)?;
+        let mut limit = Limit::<Writing>::open(ctx, key, policy.algorithm)?;
+        let assessed = limit.assess(policy, now, cost)?;
+        let (verdict, change) = assessed.decide(force);
+        let (ctx, news) = limit.commit(now, change, &assessed);
+        if verdict.allowed || force {
+            figures::count_units(cost);
+        }
+        match verdict.allowed {
+            true => figures::count_allowed(),
+            false => figures::count_denied(ctx, [key], now),
+        }
+        news.announce(ctx, key);
         reply(ctx, &verdict);
         Ok(())
     }

@@ -1,17 +1,20 @@
-//! `ZRL.MCHECK numkeys key [key ...] limit window [limit window ...] [COST units] [SLIDING | FIXED | LEAKY]
-//! [EXACT | PRECISION duration]`
+//! `ZRL.MCHECK numkeys key [key ...] limit window [limit window ...] [COST units [units ...]] [SLIDING | FIXED | LEAKY ...]
+//! [EXACT | PRECISION duration] [FORCE]`
 //!
 //! Several limits, all or nothing: so many a second *and* so many a day. Units are taken from every key or from none.
 
-use super::{OPTIONS, Options, Quota, charge, refuse, reply};
+use super::{ALGORITHM, COST, FORCE, GRID, Options, Quota, reply};
 use crate::commands::args::Args;
 use crate::error::Error;
-use crate::expiring::limit::{self, LimitSet};
-use crate::model::limit::{Assessed, assess};
+use crate::limits::{Limit, Seen, figures};
+use crate::model::limit::{Assessed, Policy};
+use crate::model::time::Millis;
 use crate::server::command::{Access, Arg, Command, Keys, Spec};
-use crate::server::key::Mode;
+use crate::server::events;
+use crate::server::key::{Reading, Writing};
 use crate::server::{Context, Str};
 use hashbrown::HashSet;
+use smallvec::SmallVec;
 
 pub struct MCheck;
 
@@ -28,40 +31,91 @@ impl Command for MCheck {
             Arg::integer(c"numkeys"),
             Arg::key(c"key").multiple(),
             Arg::block(c"quota", &[Arg::integer(c"limit"), Arg::string(c"window")]).multiple(),
-            OPTIONS[0],
-            OPTIONS[1],
-            OPTIONS[2],
+            COST.multiple(),
+            ALGORITHM.multiple(),
+            GRID,
+            FORCE,
         ],
     };
 
-    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         let now = ctx.now();
         let mut args = Args::new(arguments);
         let keys = args.keys()?;
-        let quotas = keys.iter().map(|_| Quota::parse(&mut args)).collect::<Result<Vec<_>, _>>()?;
-        let options = Options::parse(&mut args)?;
-        let policies = quotas.into_iter().map(|quota| options.policy(quota, now)).collect::<Result<Vec<_>, _>>()?;
-        let different: HashSet<&[u8]> = keys.iter().map(|key| key.bytes()).collect();
-        if different.len() < keys.len() {
+        let quotas = keys.iter().map(|_| Quota::parse(&mut args)).collect::<Result<SmallVec<[_; 4]>, _>>()?;
+        let options = Options::parse(&mut args, keys.len())?;
+        let asked =
+            |(at, (&key, quota))| Ok(Asked { key, policy: options.policy(at, quota, now)?, cost: options.cost(at) });
+        let limits =
+            keys.iter().zip(quotas).enumerate().map(asked).collect::<Result<SmallVec<[Asked<'a>; 4]>, Error>>()?;
+        if has_twins(keys) {
             return Err(Error::KeyNamedTwice);
         }
 
-        let mut limits: Vec<(LimitSet<'a>, Assessed)> = Vec::with_capacity(keys.len());
-        for (&key, policy) in keys.iter().zip(policies) {
-            let mut limit = LimitSet::open(ctx, key, Mode::Write)?;
-            let assessed = assess(policy, now, options.cost, &mut limit)?;
-            limits.push((limit, assessed));
+        let told = events::told(ctx);
+        let mut answers = ask(ctx, &limits, now)?;
+        if events::told(ctx) != told {
+            // A key that was opened had expired, and that was announced: those who listen may have changed the keys before it. A key
+            // expires once in a call.
+            answers = ask(ctx, &limits, now)?;
         }
-        let allowed = limits.iter().all(|(_, assessed)| assessed.verdict().allowed);
-        let act = if allowed { charge } else { refuse };
-        let verdicts: Vec<_> = limits.iter_mut().map(|(limit, assessed)| act(limit, assessed, now)).collect();
-        for (limit, _) in limits {
-            limit.commit();
+        let allowed = answers.iter().all(|(assessed, _)| assessed.fits());
+        let takes = allowed || options.force;
+        // One key is open at a time. Others hear of the changes when all of them are made.
+        let mut news = SmallVec::<[_; 4]>::new();
+        let mut verdicts = SmallVec::<[_; 4]>::new();
+        for (&Asked { key, policy, .. }, (assessed, seen)) in limits.iter().zip(&answers) {
+            let (verdict, change) = if takes { assessed.charge() } else { assessed.refuse() };
+            if change.is_some() {
+                let limit = Limit::<Writing>::reopen(ctx, key, policy.algorithm, *seen)?;
+                news.push((key, limit.commit(now, change, assessed).1));
+            }
+            verdicts.push(verdict);
         }
-        limit::count(allowed.then(|| options.cost.saturating_mul(verdicts.len() as u64)));
+        if takes {
+            figures::count_units(limits.iter().fold(0, |sum, asked| asked.cost.saturating_add(sum)));
+        }
+        match allowed {
+            true => figures::count_allowed(),
+            false => {
+                let denied = limits.iter().zip(&verdicts).filter(|(_, verdict)| !verdict.allowed);
+                figures::count_denied(ctx, denied.map(|(asked, _)| asked.key), now);
+            }
+        }
+        for (key, news) in news {
+            news.announce(ctx, key);
+        }
         ctx.reply_array(1 + verdicts.len());
         ctx.reply_bool(allowed);
         verdicts.iter().for_each(|verdict| reply(ctx, verdict));
         Ok(())
+    }
+}
+
+/// What is asked of a key.
+struct Asked<'a> {
+    key: Str<'a>,
+    policy: Policy,
+    cost: u64,
+}
+
+/// What a limit said, and what was read of it.
+type Answer = (Assessed, Option<Seen>);
+
+/// Asks all limits, one after the other.
+fn ask(ctx: &mut Context, limits: &[Asked<'_>], now: Millis) -> Result<SmallVec<[Answer; 4]>, Error> {
+    let one = |&Asked { key, policy, cost }: &Asked<'_>| {
+        let mut limit = Limit::<Reading>::open(ctx, key, policy.algorithm)?;
+        Ok((limit.assess(policy, now, cost)?, limit.seen()))
+    };
+    limits.iter().map(one).collect()
+}
+
+/// Whether a key is named twice.
+fn has_twins(keys: &[Str<'_>]) -> bool {
+    match keys {
+        [_] => false,
+        [one, other] => one.bytes() == other.bytes(),
+        many => many.iter().map(|key| key.bytes()).collect::<HashSet<_>>().len() < many.len(),
     }
 }

@@ -1,33 +1,35 @@
 //! ZRL: rate limits. What the commands share: how a policy is written, and the six fields of a reply.
 
 pub mod check;
+pub mod info;
 pub mod mcheck;
 pub mod peek;
 pub mod refund;
 pub mod throttle;
+pub mod top;
 
-use super::args::{Args, once};
+use super::args::{Args, flag, once};
 use crate::error::Error;
-use crate::expiring::limit::LimitSet;
-use crate::model::limit::{Algorithm, Assessed, Policy, Verdict};
+use crate::model::limit::sliding;
+use crate::model::limit::{Algorithm, Policy, Verdict};
 use crate::model::time::{self, Millis};
 use crate::server::command::Arg;
 use crate::server::{Context, Str};
+use smallvec::{SmallVec, smallvec};
 
-/// `[COST units] [SLIDING | FIXED | LEAKY] [EXACT | PRECISION duration]`
-pub const OPTIONS: [Arg; 3] = [
-    Arg::integer(c"units").after(c"COST").optional(),
-    Arg::one_of(
-        c"algorithm",
-        &[Arg::flag(c"sliding", c"SLIDING"), Arg::flag(c"fixed", c"FIXED"), Arg::flag(c"leaky", c"LEAKY")],
-    )
-    .optional(),
-    Arg::one_of(c"grid", &[Arg::flag(c"exact", c"EXACT"), Arg::string(c"duration").after(c"PRECISION")]).optional(),
-];
+const COST: Arg = Arg::integer(c"units").after(c"COST").optional();
+const ALGORITHM: Arg = Arg::one_of(
+    c"algorithm",
+    &[Arg::flag(c"sliding", c"SLIDING"), Arg::flag(c"fixed", c"FIXED"), Arg::flag(c"leaky", c"LEAKY")],
+)
+.optional();
+const GRID: Arg =
+    Arg::one_of(c"grid", &[Arg::flag(c"exact", c"EXACT"), Arg::string(c"duration").after(c"PRECISION")]).optional();
+const FORCE: Arg = Arg::flag(c"force", c"FORCE").optional();
 
-/// `key limit window` and the options: the arguments of CHECK and PEEK.
+/// `key limit window [COST units] [SLIDING | FIXED | LEAKY] [EXACT | PRECISION duration] [FORCE]`: the arguments of CHECK and PEEK.
 pub const ARGUMENTS: &[Arg] =
-    &[Arg::key(c"key"), Arg::integer(c"limit"), Arg::string(c"window"), OPTIONS[0], OPTIONS[1], OPTIONS[2]];
+    &[Arg::key(c"key"), Arg::integer(c"limit"), Arg::string(c"window"), COST, ALGORITHM, GRID, FORCE];
 
 /// A limit and its window, as written.
 #[derive(Clone, Copy)]
@@ -55,45 +57,80 @@ enum Word {
     Leaky,
 }
 
-/// The options of a check.
+/// The options of a check of some keys. What may be given for each of them is here once, or once for each.
 pub struct Options {
-    pub cost: u64,
-    algorithm: Word,
+    costs: SmallVec<[u64; 1]>,
+    algorithms: SmallVec<[Word; 1]>,
     grid: Option<Grid>,
+    pub force: bool,
 }
 
 impl Options {
-    pub fn parse(args: &mut Args<'_>) -> Result<Options, Error> {
-        let (mut cost, mut algorithm, mut grid) = (None, None, None);
-        while let Some(keyword) = args.trailing_keyword()? {
+    pub fn parse(args: &mut Args<'_>, keys: usize) -> Result<Options, Error> {
+        if args.is_empty() {
+            let (costs, algorithms) = (smallvec![1], smallvec![Word::Sliding]);
+            return Ok(Options { costs, algorithms, grid: None, force: false });
+        }
+        let (mut costs, mut algorithms, mut grid, mut force) = (None, None, None, false);
+        let mut next = args.trailing_keyword()?;
+        while let Some(keyword) = next.take() {
+            let word = |keyword: &str| match keyword {
+                "SLIDING" => Some(Word::Sliding),
+                "FIXED" => Some(Word::Fixed),
+                "LEAKY" => Some(Word::Leaky),
+                _ => None,
+            };
             match keyword.as_str() {
-                "COST" => once(&mut cost, args.units()?)?,
-                "SLIDING" => once(&mut algorithm, Word::Sliding)?,
-                "FIXED" => once(&mut algorithm, Word::Fixed)?,
-                "LEAKY" => once(&mut algorithm, Word::Leaky)?,
+                "COST" => {
+                    let mut units: SmallVec<[u64; 1]> = smallvec![args.units()?];
+                    while args.is_at_number() {
+                        units.push(args.units()?);
+                    }
+                    once(&mut costs, units)?;
+                }
                 "EXACT" => once(&mut grid, Grid::Exact)?,
                 "PRECISION" => once(&mut grid, Grid::Precision(args.duration()?))?,
-                _ => return Err(Error::Syntax),
+                "FORCE" => flag(&mut force)?,
+                first => {
+                    let mut words: SmallVec<[Word; 1]> = smallvec![word(first).ok_or(Error::Syntax)?];
+                    next = args.trailing_keyword()?;
+                    while let Some(another) = next.as_ref().and_then(|keyword| word(keyword.as_str())) {
+                        words.push(another);
+                        next = args.trailing_keyword()?;
+                    }
+                    once(&mut algorithms, words)?;
+                    continue;
+                }
             }
+            next = args.trailing_keyword()?;
         }
-        let algorithm = algorithm.unwrap_or(Word::Sliding);
+        let costs = costs.unwrap_or(smallvec![1]);
+        let algorithms = algorithms.unwrap_or(smallvec![Word::Sliding]);
+        let fits = |given: usize| given == 1 || given == keys;
         // Only SLIDING rounds to a grid.
-        if grid.is_some() && algorithm != Word::Sliding {
+        let has_use = grid.is_none() || algorithms.contains(&Word::Sliding);
+        if !(fits(costs.len()) && fits(algorithms.len()) && has_use) {
             return Err(Error::Syntax);
         }
-        Ok(Options { cost: cost.unwrap_or(1), algorithm, grid })
+        Ok(Options { costs, algorithms, grid, force })
     }
 
-    /// The policy that a quota means under these options.
-    pub fn policy(&self, quota: Quota, now: Millis) -> Result<Policy, Error> {
+    /// What the call takes from a key.
+    pub fn cost(&self, key: usize) -> u64 {
+        if let [one] = self.costs[..] { one } else { self.costs[key] }
+    }
+
+    /// The policy that a key's quota means under these options.
+    pub fn policy(&self, key: usize, quota: Quota, now: Millis) -> Result<Policy, Error> {
         let Quota { limit, window } = quota;
         if now + window > time::MAX {
             return Err(Error::TooFar);
         }
-        let algorithm = match (self.algorithm, self.grid) {
+        let word = if let [one] = self.algorithms[..] { one } else { self.algorithms[key] };
+        let algorithm = match (word, self.grid) {
             (Word::Fixed, _) => Algorithm::Fixed,
             (Word::Leaky, _) => Algorithm::Leaky,
-            (Word::Sliding, None) => Algorithm::Sliding { grid: Policy::default_grid(limit, window) },
+            (Word::Sliding, None) => Algorithm::Sliding { grid: sliding::Policy::default_grid(limit, window) },
             (Word::Sliding, Some(Grid::Exact)) => Algorithm::Sliding { grid: 1 },
             (Word::Sliding, Some(Grid::Precision(grid))) if grid > window => return Err(Error::Precision),
             (Word::Sliding, Some(Grid::Precision(grid))) => Algorithm::Sliding { grid },
@@ -107,6 +144,7 @@ pub struct Request<'a> {
     pub key: Str<'a>,
     pub policy: Policy,
     pub cost: u64,
+    pub force: bool,
 }
 
 impl<'a> Request<'a> {
@@ -114,30 +152,13 @@ impl<'a> Request<'a> {
         let mut args = Args::new(arguments);
         let key = args.string()?;
         let quota = Quota::parse(&mut args)?;
-        let options = Options::parse(&mut args)?;
-        Ok(Request { key, policy: options.policy(quota, now)?, cost: options.cost })
+        let options = Options::parse(&mut args, 1)?;
+        Ok(Request { key, policy: options.policy(0, quota, now)?, cost: options.cost(0), force: options.force })
     }
-}
-
-/// Takes the units that fit.
-fn charge(limit: &mut LimitSet<'_>, assessed: &Assessed, now: Millis) -> Verdict {
-    let (verdict, change) = assessed.charge();
-    if let Some(change) = change {
-        limit.apply(now, change, assessed);
-    }
-    verdict
-}
-
-/// Takes nothing, and writes nothing but what is owed.
-fn refuse(limit: &mut LimitSet<'_>, assessed: &Assessed, now: Millis) -> Verdict {
-    if let Some(change) = assessed.settlement() {
-        limit.apply(now, change, assessed);
-    }
-    assessed.verdict()
 }
 
 /// Replies the six fields.
-pub fn reply(ctx: Context<'_>, verdict: &Verdict) {
+pub fn reply(ctx: &Context, verdict: &Verdict) {
     ctx.reply_array(6);
     ctx.reply_bool(verdict.allowed);
     ctx.reply_count(verdict.limit);

@@ -1,13 +1,13 @@
-//! `ZRL.PEEK key limit window [COST units] [SLIDING | FIXED | LEAKY] [EXACT | PRECISION duration]`
+//! `ZRL.PEEK key limit window [COST units] [SLIDING | FIXED | LEAKY] [EXACT | PRECISION duration] [FORCE]`
 //!
-//! What ZRL.CHECK would answer, nothing taken.
+//! What ZRL.CHECK would answer, nothing taken. Unlike a denied ZRL.CHECK it does not settle a window that has become shorter: what
+//! it says of waits holds if nobody else does.
 
 use super::{ARGUMENTS, Request, reply};
 use crate::error::Error;
-use crate::expiring::limit::LimitSet;
-use crate::model::limit::assess;
+use crate::limits::Limit;
 use crate::server::command::{Access, Command, Keys, Spec};
-use crate::server::key::Mode;
+use crate::server::key::Reading;
 use crate::server::{Context, Str};
 
 pub struct Peek;
@@ -16,7 +16,8 @@ impl Command for Peek {
     const SPEC: Spec = Spec {
         name: c"ZRL.PEEK",
         summary: c"Tells what ZRL.CHECK would answer, and takes nothing.",
-        complexity: c"O(log N) with N the number of entries of the limit, about 100 at the most unless EXACT is given",
+        complexity:
+            c"O(1) for FIXED and LEAKY; O(log N) for SLIDING, with N about 100 at the most unless EXACT is given",
         since: c"0.1.0",
         flags: c"readonly fast",
         arity: -4,
@@ -24,12 +25,12 @@ impl Command for Peek {
         arguments: ARGUMENTS,
     };
 
-    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         let now = ctx.now();
-        let Request { key, policy, cost } = Request::parse(arguments, now)?;
-        let mut limit = LimitSet::open(ctx, key, Mode::Read)?;
-        let assessed = assess(policy, now, cost, &mut limit)?;
-        reply(ctx, &assessed.verdict());
+        let Request { key, policy, cost, .. } = Request::parse(arguments, now)?;
+        let mut limit = Limit::<Reading>::open(ctx, key, policy.algorithm)?;
+        let assessed = limit.assess(policy, now, cost)?;
+        reply(limit.ctx(), &assessed.peek());
         Ok(())
     }
 }

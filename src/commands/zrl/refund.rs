@@ -4,10 +4,9 @@
 
 use crate::commands::args::Args;
 use crate::error::Error;
-use crate::expiring::limit::LimitSet;
-use crate::model::limit::refund;
+use crate::limits::{Kept, Limit};
 use crate::server::command::{Access, Arg, Command, Keys, Spec};
-use crate::server::key::Mode;
+use crate::server::key::Writing;
 use crate::server::{Context, Str};
 
 pub struct Refund;
@@ -17,15 +16,15 @@ impl Command for Refund {
         name: c"ZRL.REFUND",
         summary: c"Gives units back to a rate limit.",
         complexity:
-            c"O(M log N) with N the number of entries of the limit and M the number of those that come back later",
+            c"O(1) for FIXED and LEAKY; O(M log N) for SLIDING, with N its entries and M those that come back later, at most 10,000",
         since: c"0.1.0",
-        flags: c"write fast",
+        flags: c"write",
         arity: 5,
         keys: Keys::First(Access::Update),
         arguments: &[Arg::key(c"key"), Arg::integer(c"units"), Arg::string(c"charged_until_ms").after(c"AT")],
     };
 
-    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         let now = ctx.now();
         let mut args = Args::new(arguments);
         let (key, units) = (args.string()?, args.units()?);
@@ -33,13 +32,17 @@ impl Command for Refund {
             Some(keyword) if keyword.as_str() == "AT" => {}
             _ => return Err(Error::Syntax),
         }
-        let until = args.instant_ms()?;
+        let until = args.instant()?;
         args.finish()?;
 
-        let mut limit = LimitSet::open(ctx, key, Mode::Write)?;
-        let (back, rewrite) = refund(now, units, until, &mut limit)?;
-        limit.rewrite(rewrite);
-        limit.commit();
+        let back = match Kept::<Writing>::open(ctx, key)? {
+            Kept::Nothing => 0,
+            Kept::Limit(limit) => {
+                let (ctx, news, back) = Limit::refund(limit, now, units, until)?;
+                news.announce(ctx, key);
+                back
+            }
+        };
         ctx.reply_count(back);
         Ok(())
     }

@@ -1,73 +1,103 @@
 //! `ZRL.THROTTLE key max_burst count period [quantity]`
 //!
 //! redis-cell's CL.THROTTLE under another name: the same arguments, the same arithmetic (GCRA: `count` per `period`
-//! seconds, on top of it bursts of `max_burst`), the same five fields in seconds. Times are rounded up to whole seconds,
-//! so whoever waits them succeeds. What would overflow there is an error here.
+//! seconds, on top of it bursts of `max_burst`), the same five fields in seconds, and the same string under the key. What would
+//! overflow there is an error here. `loadmodule ... cell` gives it the name CL.THROTTLE as well.
 
-use super::{charge, refuse};
 use crate::commands::args::Args;
 use crate::error::Error;
-use crate::expiring::limit::{self, LimitSet};
-use crate::model::limit::leaky::{self, Bucket, Rate};
-use crate::model::limit::{Assessed, RetryAfter};
-use crate::model::time;
+use crate::limits::{Entries, TextLimit, figures};
+use crate::model::limit::Stored;
+use crate::model::limit::throttle::{OutOfRange, Outcome, Policy, throttle};
 use crate::server::command::{Access, Arg, Command, Keys, Spec};
-use crate::server::key::Mode;
+use crate::server::context::now_nanos;
+use crate::server::key::{Holds, WriteKey};
 use crate::server::{Context, Str};
+use std::ffi::CStr;
+
+impl From<OutOfRange> for Error {
+    fn from(_: OutOfRange) -> Error {
+        Error::Throttle
+    }
+}
 
 pub struct Throttle;
 
-impl Command for Throttle {
-    const SPEC: Spec = Spec {
-        name: c"ZRL.THROTTLE",
-        summary: c"Takes units from a leaky bucket; a drop-in for CL.THROTTLE of redis-cell.",
+/// The same under the name that redis-cell gave it.
+pub struct Cell;
+
+const ARGUMENTS: &[Arg] = &[
+    Arg::key(c"key"),
+    Arg::integer(c"max_burst"),
+    Arg::integer(c"count"),
+    Arg::integer(c"period"),
+    Arg::integer(c"quantity").optional(),
+];
+
+const fn spec(name: &'static CStr) -> Spec {
+    Spec {
+        name,
+
+        summary: c"Takes units from a leaky bucket, as CL.THROTTLE of redis-cell does.",
         complexity: c"O(1)",
         since: c"0.1.0",
         flags: c"write deny-oom fast",
         arity: -5,
         keys: Keys::First(Access::Exchange),
-        arguments: &[
-            Arg::key(c"key"),
-            Arg::integer(c"max_burst"),
-            Arg::integer(c"count"),
-            Arg::integer(c"period"),
-            Arg::integer(c"quantity").optional(),
-        ],
-    };
+        arguments: ARGUMENTS,
+    }
+}
 
-    fn run<'a>(ctx: Context<'a>, arguments: &'a [Str<'a>]) -> Result<(), Error> {
-        let now = ctx.now();
+impl Command for Throttle {
+    const SPEC: Spec = spec(c"ZRL.THROTTLE");
+
+    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+        let now = now_nanos();
         let mut args = Args::new(arguments);
         let key = args.string()?;
-        let (max_burst, count, period) = (args.units()?, args.limit()?, args.limit()?);
-        let quantity = if args.is_empty() { 1 } else { args.units()? };
+        let policy = Policy::new(args.integer()?, args.integer()?, args.integer()?)?;
+        let quantity = if args.is_empty() { 1 } else { args.integer()? };
         args.finish().map_err(|_| Error::Arity)?;
-        let capacity = max_burst + 1;
-        let per = period.checked_mul(1000).filter(|&per| per <= time::MAX).ok_or(Error::TooFar)?;
-        let full = (u128::from(capacity) * u128::from(per)).div_ceil(u128::from(count));
-        if full > u128::from(time::MAX - now) {
-            return Err(Error::TooFar);
-        }
 
-        let mut limit = LimitSet::open(ctx, key, Mode::Write)?;
-        let rate = Rate { units: count, per };
-        let assessed = Assessed::Leaky(leaky::assess(capacity, rate, now, quantity, limit.level()?));
-        let allowed = assessed.verdict().allowed;
-        let verdict = if allowed { charge } else { refuse }(&mut limit, &assessed, now);
-        limit.commit();
-        limit::count(allowed.then_some(quantity));
-
-        let seconds = |millis: u64| i64::try_from(millis.div_ceil(1000)).unwrap_or(i64::MAX);
-        let retry_after = match verdict.retry_after {
-            RetryAfter::Wait(wait) => seconds(wait),
-            RetryAfter::Now | RetryAfter::Never => -1,
+        let open = WriteKey::open(ctx, key);
+        let limit = match open.holds() {
+            Holds::SortedSet => {
+                return Err(Entries::read(open, key).map_or_else(|error| error, |_| Error::OtherAlgorithm));
+            }
+            _ => TextLimit::read(open, key)?,
         };
+        let stored = match limit.stored {
+            None => None,
+            Some(Stored::Throttle(arrival)) => Some(arrival),
+            Some(_) => return Err(Error::OtherAlgorithm),
+        };
+        let (verdict, outcome) = throttle(policy, now, quantity, stored)?;
+        let (ctx, news) = match outcome {
+            Outcome::AsItWas => (limit.close(), Default::default()),
+            Outcome::Set(arrival) => limit.write(Some(Stored::Throttle(arrival))),
+            Outcome::Empty => limit.write(None),
+        };
+        if verdict.allowed {
+            figures::count_allowed();
+            figures::count_units(u64::try_from(quantity).unwrap_or(0));
+        } else {
+            figures::count_denied(ctx, [key], ctx.now());
+        }
+        news.announce(ctx, key);
         ctx.reply_array(5);
-        ctx.reply_bool(!allowed);
-        ctx.reply_count(verdict.limit);
-        ctx.reply_count(verdict.remaining);
-        ctx.reply_integer(retry_after);
-        ctx.reply_integer(seconds(verdict.reset_after));
+        ctx.reply_bool(!verdict.allowed);
+        ctx.reply_integer(policy.limit);
+        ctx.reply_integer(verdict.remaining);
+        ctx.reply_integer(verdict.retry_after);
+        ctx.reply_integer(verdict.reset_after);
         Ok(())
+    }
+}
+
+impl Command for Cell {
+    const SPEC: Spec = spec(c"CL.THROTTLE");
+
+    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+        Throttle::run(ctx, arguments)
     }
 }

@@ -1,0 +1,100 @@
+//! `ZLB.APPLY key effect [word ...]`
+//!
+//! Carries out an effect ([`Effect`]). This is what the other commands replicate and what AOF files hold; no application needs
+//! it. It computes nothing: a replica gets what the master had.
+//!
+//! Anybody who may write the key may call it, because AOF files are also fed to servers by ordinary clients; and it opens no
+//! door, as RESTORE can put any board whatever into a key. An effect that does not fit what the key holds changes nothing. The
+//! reply is then 0 instead of 1, and if it came from a master or an AOF file, where all should fit, the log says so.
+
+use super::{create, set};
+use crate::boards::{self, APPLY, Change, Effect, OpenBoard};
+use crate::commands::args::Args;
+use crate::error::Error;
+use crate::model::board::SetOptions;
+use crate::server::command::{Access, Arg, Command, Keys, Spec};
+use crate::server::{Context, Str};
+
+pub struct Apply;
+
+impl Command for Apply {
+    const SPEC: Spec = Spec {
+        name: APPLY,
+        summary: c"Carries out an effect that another command of leaderboards had: for replication and AOF files.",
+        complexity: c"That of the command whose effect it is",
+        since: c"0.1.0",
+        flags: c"write",
+        arity: -3,
+        keys: Keys::First(Access::Update),
+        arguments: &[Arg::key(c"key"), Arg::string(c"effect"), Arg::string(c"word").optional().multiple()],
+    };
+
+    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+        let mut args = Args::new(arguments);
+        let (key, effect) = (args.string()?, args.string()?);
+        let effect = Effect::of(effect.bytes()).ok_or(Error::Syntax)?;
+        let words = &arguments[2..];
+        let fits = match effect {
+            Effect::Create => make(ctx, key, words)?,
+            Effect::Whole => match boards::whole_board(words) {
+                Ok(board) => boards::store(ctx, key, board, words).map(|()| true)?,
+                Err(_) => false,
+            },
+            Effect::Set | Effect::Remove | Effect::Cut | Effect::Clear => change(ctx, key, effect, words)?,
+        };
+        if !fits && ctx.is_replayed() {
+            let key = String::from_utf8_lossy(key.bytes());
+            ctx.log(c"warning", &format!("zeitset: a replicated effect does not fit the leaderboard {key}"));
+        }
+        ctx.reply_bool(fits);
+        Ok(())
+    }
+}
+
+fn make(ctx: &mut Context, key: Str<'_>, words: &[Str<'_>]) -> Result<bool, Error> {
+    let schema = create::schema(&mut Args::new(words))?;
+    match boards::create(ctx, key, schema, words) {
+        Err(Error::BoardExists) => Ok(false),
+        result => result.map(|()| true),
+    }
+}
+
+/// Changes a board that is there.
+fn change<'a>(ctx: &mut Context, key: Str<'a>, effect: Effect, words: &'a [Str<'a>]) -> Result<bool, Error> {
+    let mut open = OpenBoard::open(ctx, key);
+    let Some(board) = open.board()? else { return Ok(false) };
+    let (change, changes) = match effect {
+        Effect::Set => {
+            let dimensions = board.schema().dimensions();
+            if words.is_empty() || !words.len().is_multiple_of(1 + dimensions.len()) {
+                return Ok(false);
+            }
+            let values = set::values(words, dimensions)?;
+            let assignments = set::assignments(words, &values, dimensions.len());
+            let mut changes = false;
+            board.set(&assignments, SetOptions::default(), |_| changes = true)?;
+            (Change::Set, changes)
+        }
+        Effect::Cut => {
+            let mut words = Args::new(words);
+            let (first, count) = (words.count()?, words.positive()?);
+            words.finish()?;
+            let end = first.checked_add(count).filter(|&end| end <= board.len());
+            let Some(end) = end else { return Ok(false) };
+            boards::remove_range(board, first.cast_signed(), end.cast_signed() - 1);
+            (Change::RemoveRange, true)
+        }
+        Effect::Clear => {
+            Args::new(words).finish()?;
+            (Change::Clear, boards::clear(board) > 0)
+        }
+        _ => {
+            let removed = words.iter().filter(|member| board.remove(member.bytes())).count();
+            (Change::Remove, removed > 0)
+        }
+    };
+    if changes {
+        open.commit(change, words);
+    }
+    Ok(true)
+}

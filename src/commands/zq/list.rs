@@ -1,0 +1,52 @@
+//! `ZQ.LIST [AFTER key] [COUNT n]`
+//!
+//! The queues of this database by name, 100 of them unless COUNT says otherwise; AFTER goes on behind a name, which need not be
+//! that of a queue. Only those that the caller may read.
+
+use crate::commands::args::{Args, once};
+use crate::error::Error;
+use crate::queues::names;
+use crate::server::command::{Arg, Command, Keys, Spec};
+use crate::server::{Context, Str};
+
+/// Without COUNT.
+const COUNT: u64 = 100;
+
+pub struct List;
+
+impl Command for List {
+    const SPEC: Spec = Spec {
+        name: c"ZQ.LIST",
+        summary: c"Returns the names of the queues of the database.",
+        complexity: c"O(M*log(N)) with M the number of names looked at and N the number of queues of the database",
+        since: c"0.1.0",
+        flags: c"readonly",
+        arity: -1,
+        keys: Keys::None,
+        arguments: &[
+            Arg::string(c"name").after(c"AFTER").optional(),
+            Arg::integer(c"count").after(c"COUNT").optional(),
+        ],
+    };
+
+    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+        let mut args = Args::new(arguments);
+        let (mut after, mut count) = (None, None);
+        while let Some(keyword) = args.trailing_keyword()? {
+            match keyword.as_str() {
+                "AFTER" => once(&mut after, args.word()?.bytes())?,
+                "COUNT" => once(&mut count, args.positive()?)?,
+                _ => return Err(Error::Syntax),
+            }
+        }
+        let count = usize::try_from(count.unwrap_or(COUNT)).unwrap_or(usize::MAX);
+        let caller = ctx.user();
+        let is_shown = |name: Str<'_>| caller.as_ref().is_some_and(|caller| caller.may_read(name));
+        let names = names::list(ctx, after, count, is_shown);
+        ctx.reply_array(names.len());
+        for name in names {
+            ctx.reply_string(name.as_str());
+        }
+        Ok(())
+    }
+}

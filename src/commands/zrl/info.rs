@@ -1,0 +1,55 @@
+//! `ZRL.INFO key`
+//!
+//! Which algorithm a limit is of, and what of it is in use. Limit and window are not stored, so they are not told.
+
+use crate::commands::args::Args;
+use crate::error::Error;
+use crate::limits::Kept;
+use crate::server::command::{Access, Arg, Command, Keys, Spec};
+use crate::server::key::Reading;
+use crate::server::{Context, Str};
+
+pub struct Info;
+
+impl Command for Info {
+    const SPEC: Spec = Spec {
+        name: c"ZRL.INFO",
+        summary: c"Returns what of a rate limit is in use, and when it comes back.",
+        complexity: c"O(1) for FIXED, LEAKY and THROTTLE; O(N) with N the number of entries of a SLIDING limit",
+        since: c"0.1.0",
+        flags: c"readonly fast",
+        arity: 2,
+        keys: Keys::First(Access::Read),
+        arguments: &[Arg::key(c"key")],
+    };
+
+    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+        let now = ctx.now();
+        let mut args = Args::new(arguments);
+        let key = args.string()?;
+        args.finish()?;
+        let (algorithm, held) = match Kept::<Reading>::open(ctx, key)? {
+            Kept::Nothing => {
+                ctx.reply_null();
+                return Ok(());
+            }
+            Kept::Limit(mut limit) => limit.held(now)?,
+        };
+        let number = |value: Option<u64>| match value {
+            Some(value) => ctx.reply_count(value),
+            None => ctx.reply_null(),
+        };
+        ctx.reply_map(5);
+        ctx.reply_bytes(b"algorithm");
+        ctx.reply_bytes(algorithm.as_bytes());
+        ctx.reply_bytes(b"units");
+        number(held.units);
+        ctx.reply_bytes(b"entries");
+        number(Some(held.entries));
+        ctx.reply_bytes(b"next_back_ms");
+        number(held.next_back);
+        ctx.reply_bytes(b"all_back_ms");
+        number(held.all_back);
+        Ok(())
+    }
+}

@@ -1,0 +1,137 @@
+//! The names of the queues, for ZQ.LIST: so that nobody has to walk through all keys.
+//!
+//! A name is noted when a queue comes to a key: by a first write, a load, RESTORE, COPY, RENAME or MOVE. It is forgotten when the key
+//! goes. Keys can also become something else without an event that says so, so whoever reads a name looks at its key first, and
+//! forgets it if there is no queue.
+
+use super::OpenQueue;
+use crate::server::events::{KeyEvent, Listener, ServerEvent};
+use crate::server::key::ReadKey;
+use crate::server::shared::Shared;
+use crate::server::{Context, OwnedStr, Str};
+use lazy_static::lazy_static;
+use redis_module::RedisLockIndicator;
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Bound;
+
+lazy_static! {
+    static ref NAMES: Shared<Names> = Shared::new(Names::default());
+}
+
+type Name = Box<[u8]>;
+
+#[derive(Default)]
+struct Names {
+    by_database: HashMap<i32, BTreeSet<Name>>,
+    /// Of queues that have been read from a file or a master, and of which it is not known yet whether they are what is served: a
+    /// replica may load next to what it has.
+    loaded: Vec<(i32, Name)>,
+}
+
+impl Names {
+    fn forget(&mut self, database: i32, name: &[u8]) {
+        if let Some(names) = self.by_database.get_mut(&database) {
+            names.remove(name);
+            if names.is_empty() {
+                self.by_database.remove(&database);
+            }
+        }
+    }
+
+    fn take_over_loaded(&mut self) {
+        for (database, name) in std::mem::take(&mut self.loaded) {
+            self.by_database.entry(database).or_default().insert(name);
+        }
+    }
+}
+
+/// A queue has come to this key of the present database.
+pub(super) fn note(ctx: &Context, name: Str<'_>) {
+    note_in(ctx, ctx.database(), name);
+}
+
+fn note_in(ctx: &Context, database: i32, name: Str<'_>) {
+    NAMES.with(ctx, |names| {
+        names.by_database.entry(database).or_default().insert(name.bytes().into());
+    });
+}
+
+/// A queue has been read.
+pub(super) fn note_loaded(holder: &impl RedisLockIndicator, database: i32, name: &[u8]) {
+    NAMES.with(holder, |names| names.loaded.push((database, name.into())));
+}
+
+/// The names behind `after` in the present database, in order, up to `count` of those that `is_shown` lets pass.
+pub fn list(
+    ctx: &mut Context,
+    after: Option<&[u8]>,
+    count: usize,
+    is_shown: impl Fn(Str<'_>) -> bool,
+) -> Vec<OwnedStr> {
+    let database = ctx.database();
+    let mut from = after.map_or(Bound::Unbounded, |after| Bound::Excluded(Name::from(after)));
+    let mut listed = Vec::new();
+    while listed.len() < count {
+        let next = NAMES.with(ctx, |names| {
+            let names = names.by_database.get(&database)?;
+            names.range((from.clone(), Bound::Unbounded)).next().cloned()
+        });
+        let Some(next) = next else { break };
+        let name = OwnedStr::new(&next);
+        if is_queue(ctx, name.as_str()) {
+            if is_shown(name.as_str()) {
+                listed.push(name);
+            }
+        } else {
+            NAMES.with(ctx, |names| names.forget(database, &next));
+        }
+        from = Bound::Excluded(next);
+    }
+    listed
+}
+
+fn is_queue(ctx: &mut Context, name: Str<'_>) -> bool {
+    OpenQueue::glance(ctx, name).is_ok_and(|open| !open.is_new())
+}
+
+/// Listens to what becomes of keys.
+pub struct Watch;
+
+impl Listener for Watch {
+    fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
+        match event.name {
+            b"del" | b"expired" | b"evicted" | b"rename_from" | b"move_from" => {
+                NAMES.with(ctx, |names| names.forget(ctx.database(), event.key.bytes()));
+            }
+            b"restore" | b"rename_to" | b"move_to" | b"copy_to" => {
+                let key = ReadKey::glance(ctx, event.key);
+                let holds_queue = key.value::<super::Stored>().is_ok_and(|value| value.is_some());
+                let database = key.database();
+                drop(key);
+                // What RESTORE has read is where it belongs.
+                NAMES.with(ctx, |names| names.loaded.clear());
+                if let Some(database) = database.filter(|_| holds_queue) {
+                    note_in(ctx, database, event.key);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
+        NAMES.with(ctx, |names| match event {
+            ServerEvent::Flushed(None) => names.by_database.clear(),
+            ServerEvent::Flushed(Some(database)) => drop(names.by_database.remove(&database)),
+            ServerEvent::Swapped(one, other) => {
+                let [first, second] = [one, other].map(|database| names.by_database.remove(&database));
+                for (database, set) in [(one, second), (other, first)] {
+                    if let Some(set) = set {
+                        names.by_database.insert(database, set);
+                    }
+                }
+            }
+            ServerEvent::Loaded | ServerEvent::BecameMaster => names.take_over_loaded(),
+            _ => {}
+        });
+    }
+}
