@@ -8,8 +8,17 @@ use std::collections::BTreeSet;
 
 /// Commands that write and need the right to read as well, since they tell what was there: as ZPOPMIN, INCR and LMPOP do,
 /// while ZADD, EXPIRE and ZREM need the right to write only.
-const WRITE_AND_TELL: [&str; 8] =
-    ["zexp.pop", "zrl.check", "zrl.mcheck", "zrl.throttle", "zq.claim", "zq.config", "zq.apply", "zlb.incr"];
+const WRITE_AND_TELL: [&str; 9] = [
+    "zexp.pop",
+    "zrl.check",
+    "zrl.mcheck",
+    "zrl.throttle",
+    "zq.claim",
+    "zq.config",
+    "zq.apply",
+    "zlb.incr",
+    "zlb.merge",
+];
 
 /// Makes all keys that the calls of the table have to do with, under a prefix of their own.
 fn fill(c: &mut Client, prefix: &str) {

@@ -28,12 +28,13 @@ fn every_command_is_sent_to_the_owner_of_its_keys() {
             replica.script(&[(&call, &moved)]);
         }
         // The same with keys of several slots.
-        if name == "zrl.mcheck" || name == "zq.claim" {
+        if ["zrl.mcheck", "zq.claim", "zlb.merge"].contains(&name) {
             for client in [&mut owner, &mut stranger] {
                 client.script(&[(call.replacen("{a}", "{b}", 1), "!CROSSSLOT")]);
             }
         }
     }
+    cluster.assert_agrees();
 }
 
 /// What a client did under load, and the server said was done.
@@ -92,8 +93,9 @@ fn work(client: &mut ClusterClient, tag: &str) -> Option<String> {
     Some(id)
 }
 
-/// Moves a slot to and fro while clients work with its keys, and counts what they did.
-fn nothing_gets_lost(cluster: &Cluster, move_slot: impl Fn(i64, usize, usize)) {
+/// Moves a slot to and fro while clients work with its keys, and counts what they did. `move_slot` tells which master has the
+/// slot afterwards.
+fn nothing_gets_lost(cluster: &mut Cluster, mut move_slot: impl FnMut(&mut Cluster, i64, usize, usize) -> usize) {
     const WORKERS: usize = 3;
     let tag = "{m}";
     let (home, slot) = (cluster.home(tag), cluster.slot(tag));
@@ -108,9 +110,8 @@ fn nothing_gets_lost(cluster: &Cluster, move_slot: impl Fn(i64, usize, usize)) {
         // There is something to move, and it is in use.
         let before = client.reply(&format!("ZEXP.CARD {tag}:set"));
         eventually(PATIENCE, "the clients are at work", || client.reply(&format!("ZEXP.CARD {tag}:set")) != before);
-        move_slot(slot, at, to);
-        cluster.wait_for_owner(slot, to);
-        at = to;
+        at = move_slot(cluster, slot, at, to);
+        cluster.wait_for_owner(slot, at);
     }
     stop.store(true, Ordering::Relaxed);
     let mut all = Done::default();
@@ -142,40 +143,55 @@ fn nothing_gets_lost(cluster: &Cluster, move_slot: impl Fn(i64, usize, usize)) {
         let keys = cluster.nodes[n].client().int(&format!("CLUSTER COUNTKEYSINSLOT {slot}"));
         assert_eq!(keys, if n == at { 6 } else { 0 }, "node {n}, and the slot is at {at}");
     }
+    cluster.assert_agrees();
 }
 
 #[test]
 fn slots_move_key_by_key_under_load() {
-    let cluster = Cluster::start();
-    nothing_gets_lost(&cluster, |slot, from, to| cluster.move_slot(slot, from, to));
+    nothing_gets_lost(&mut Cluster::start(), |cluster, slot, from, to| {
+        cluster.move_slot(slot, from, to);
+        to
+    });
 }
 
 #[test]
 fn slots_move_as_a_whole_under_load() {
-    let cluster = Cluster::start();
-    if cluster.moves_slots_whole() {
-        nothing_gets_lost(&cluster, |slot, from, to| cluster.move_slot_whole(slot, from, to));
-    }
+    let mut cluster = Cluster::start();
+    let Some(how) = cluster.whole_moves() else { return };
+    nothing_gets_lost(&mut cluster, |cluster, slot, from, to| {
+        cluster.move_slot_whole(how, slot, from, to);
+        to
+    });
+}
+
+#[test]
+fn a_target_that_is_killed_amid_the_move_of_a_slot_leaves_all_at_the_source_under_load() {
+    let mut cluster = Cluster::start();
+    let Some(how) = cluster.whole_moves() else { return };
+    nothing_gets_lost(&mut cluster, |cluster, slot, from, to| {
+        cluster.begin_to_move_slowly(how, slot, from, to);
+        cluster.nodes[to].crash_and_restart();
+        cluster.let_move_end(how, from);
+        cluster.wait_until_up();
+        from
+    });
 }
 
 /// What arrives is still the source's, and may go back to it.
 #[test]
 fn sets_that_arrive_with_their_slot_are_left_alone_until_they_are_here() {
     let cluster = Cluster::start();
-    if !cluster.moves_slots_whole() {
-        return;
-    }
+    let Some(how) = cluster.whole_moves() else { return };
     let (from, slot) = (cluster.home("{m}"), cluster.slot("{m}"));
     let to = (from + 1) % 3;
     let (mut source, mut target) = (cluster.nodes[from].client(), cluster.nodes[to].client());
     source.run("CONFIG SET zeitset.sweep no");
     plant(&mut source, "{m}:before", &[("dead", 1000), ("live", FAR)]);
-    source.run("DEBUG SLOTMIGRATION PREVENT-PAUSE 1");
-    cluster.begin_to_move_whole(slot, from, to);
-    eventually(3 * PATIENCE, "the keys have been sent", || {
-        let all = source.reply("CLUSTER GETSLOTMIGRATIONS");
-        all.contains("'replicating'") || all.contains("'waiting-to-pause'")
-    });
+    // So many that the snapshot takes its time where it is slowed down.
+    for n in 0..30 {
+        source.run(&format!("SET {{m}}:{n} x"));
+    }
+    cluster.begin_to_move_slowly(how, slot, from, to);
     // Changes follow, key by key.
     plant(&mut source, "{m}:amid", &[("dead", 2000), ("live", FAR)]);
     source.run(&format!("ZADD {{m}}:before {} later", FAR + 9000));
@@ -184,8 +200,8 @@ fn sets_that_arrive_with_their_slot_are_left_alone_until_they_are_here() {
     eventually(PATIENCE, "patrols", || patrols(&mut target) > before + 2);
     let figures = target.info("zeitset");
     assert_eq!((&*figures["zeitset_sets_tracked"], &*figures["zeitset_members_expired"]), ("0", "0"));
-    source.run("DEBUG SLOTMIGRATION PREVENT-PAUSE 0");
-    cluster.await_move(slot, from, to);
+    cluster.let_move_end(how, from);
+    cluster.await_move(how, slot, from, to);
     assert_swept(&mut target, "{m}:amid", 1);
     assert_swept(&mut target, "{m}:before", 2);
     let replica = &cluster.nodes[cluster.replica_of(to)];
@@ -193,4 +209,5 @@ fn sets_that_arrive_with_their_slot_are_left_alone_until_they_are_here() {
     let mut replica = replica.client();
     replica.run("READONLY");
     replica.script(&[("ZCARD {m}:amid", "1"), ("ZCARD {m}:before", "2")]);
+    cluster.assert_agrees();
 }

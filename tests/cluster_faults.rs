@@ -1,7 +1,7 @@
 //! A cluster that loses a master, or takes a slot from under those who wait for its keys: what was acknowledged and had
 //! reached a replica is there afterwards, the new owner goes on where the old one stopped, and nobody waits for ever.
 
-use crate::support::{Client, Cluster, ClusterClient, FAR, PATIENCE, assert_swept, eventually, show};
+use crate::support::{Client, Cluster, ClusterClient, FAR, PATIENCE, assert_agree, assert_swept, eventually, show};
 use redis::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -121,6 +121,7 @@ fn a_killed_master_is_replaced_and_what_was_replicated_is_there() {
     let answers = waiting.map(|waiting| waiting.join().expect("an answer"));
     assert!(answers[0].contains("'leased'") && answers[1].contains("'due'"), "{answers:?}");
     assert_swept(&mut replica, "{f}:later", 1);
+    assert_agree(&cluster.nodes[heir], &[]);
 }
 
 #[test]
@@ -141,6 +142,7 @@ fn a_master_that_hands_over_sends_away_who_waits() {
     let told = told.join().expect("an answer");
     assert!(told.starts_with("!UNBLOCKED ") || told.starts_with("!MOVED "), "{told}");
     assert!(answered.join().expect("an answer").contains("'later'"));
+    assert_agree(&cluster.nodes[cluster.replica_of(home)], &[&cluster.nodes[home]]);
     assert_eq!(master.info_number("zeitset", "zeitset_clients_waiting"), 0);
 }
 
@@ -160,12 +162,14 @@ fn who_waits_is_sent_after_the_slot(cluster: &Cluster, keys: &str, move_slot: im
     let mut target = cluster.nodes[to].client();
     assert_eq!(target.int("ZQ.RESCHEDULE {w}:delayed later DELAY 0"), 1);
     assert!(target.reply("ZQ.CLAIM 1 {w}:delayed LEASE 1h").contains("'later'"));
+    cluster.assert_agrees();
 }
 
 #[test]
 fn who_waits_for_a_queue_is_sent_after_its_slot() {
     let cluster = Cluster::start();
     who_waits_is_sent_after_the_slot(&cluster, "{w}:delayed", |slot, from, to| cluster.move_slot(slot, from, to));
+    cluster.assert_agrees();
 }
 
 #[test]
@@ -173,13 +177,15 @@ fn who_waits_for_several_queues_that_are_not_there_is_sent_after_their_slot() {
     let cluster = Cluster::start();
     let keys = "{w}:none {w}:delayed {w}:nothing";
     who_waits_is_sent_after_the_slot(&cluster, keys, |slot, from, to| cluster.move_slot(slot, from, to));
+    cluster.assert_agrees();
 }
 
 #[test]
 fn who_waits_for_a_queue_is_sent_after_a_slot_that_moved_as_a_whole() {
     let cluster = Cluster::start();
-    if cluster.moves_slots_whole() {
-        let move_slot = |slot, from, to| cluster.move_slot_whole(slot, from, to);
+    if let Some(how) = cluster.whole_moves() {
+        let move_slot = |slot, from, to| cluster.move_slot_whole(how, slot, from, to);
         who_waits_is_sent_after_the_slot(&cluster, "{w}:delayed", move_slot);
+        cluster.assert_agrees();
     }
 }

@@ -129,7 +129,9 @@ fn render(argument: &Value) -> String {
         "block" => parts.join(" "),
         _ => text(&get("name")),
     };
-    if has("multiple") {
+    if has("multiple") && kind == "oneof" {
+        shown = format!("{shown} ...");
+    } else if has("multiple") {
         shown = format!("{shown} [{shown} ...]");
     }
     if !token.is_empty() {

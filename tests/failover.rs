@@ -1,8 +1,8 @@
 //! Masters become replicas and replicas masters: whoever may write sweeps, and nobody else; nothing is lost on the way.
 
 use crate::support::{
-    Client, Dataset, FAR, PATIENCE, Server, after_patrol, amid_backlog, assert_healed, assert_marked, assert_same_data,
-    assert_swept, at_full_speed, backlog, eventually, plant, start,
+    Client, Dataset, FAR, PATIENCE, Server, after_patrol, amid_backlog, assert_agree, assert_healed, assert_marked,
+    assert_swept, at_full_speed, backlog, eventually, plant, start, start_keeping_aof,
 };
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ fn a_promoted_replica_takes_over() {
     let before = c.now() + 1000;
     c.run(&format!("ZEXP.ADD before AT {before}ms dead {FAR}ms live"));
     // The one it gets in a snapshot, the other one command by command.
-    let replica = Server::builder().replica_of(&server);
+    let replica = Server::builder().keeping_aof().replica_of(&server);
     let after = c.now() + 1000;
     c.run(&format!("ZEXP.ADD after AT {after}ms dead {FAR}ms live"));
     c.run("SELECT 8");
@@ -54,12 +54,13 @@ fn a_promoted_replica_takes_over() {
     }
     r.run("SELECT 8");
     assert_swept(&mut r, "after", 0);
+    assert_agree(&replica, &[]);
 }
 
 #[test]
 fn a_replica_promoted_amid_a_backlog_drains_the_rest() {
     let (server, mut c) = start();
-    let replica = Server::builder().replica_of(&server);
+    let replica = Server::builder().keeping_aof().replica_of(&server);
     backlog(&mut c, "k", MANY);
     amid_backlog(&mut c, "k", MANY);
     let mut r = replica.client();
@@ -68,12 +69,13 @@ fn a_replica_promoted_amid_a_backlog_drains_the_rest() {
     drop(server);
     at_full_speed(&mut r);
     drained(&mut r, "k");
+    assert_agree(&replica, &[]);
 }
 
 #[test]
 fn what_the_dead_master_had_not_healed_its_successor_heals() {
     let (server, mut c) = start();
-    let replica = Server::builder().replica_of(&server);
+    let replica = Server::builder().keeping_aof().replica_of(&server);
     c.run(&format!("ZEXP.ADD k AT {FAR}ms a"));
     c.run(&format!("ZADD k {} later", FAR + 9000));
     let mut r = replica.client();
@@ -81,12 +83,13 @@ fn what_the_dead_master_had_not_healed_its_successor_heals() {
     drop(server);
     r.run("REPLICAOF NO ONE");
     assert_healed(&mut r, "k", FAR + 9000);
+    assert_agree(&replica, &[]);
 }
 
 #[test]
 fn roles_change_amid_a_backlog() {
-    let (one, mut c) = start();
-    let two = Server::builder().replica_of(&one);
+    let (one, mut c) = start_keeping_aof();
+    let two = Server::builder().keeping_aof().replica_of(&one);
     let mut d = two.client();
     backlog(&mut c, "k", MANY);
     two.wait_for_sync(&one);
@@ -107,13 +110,13 @@ fn roles_change_amid_a_backlog() {
     // And back again.
     fail_over(&mut d, &one);
     assert_swept(&mut c, "later", 1);
-    assert_same_data(&mut c, &mut d);
+    assert_agree(&one, &[&two]);
 }
 
 #[test]
 fn a_failover_that_does_not_happen_leaves_the_master_sweeping() {
-    let (one, mut c) = start();
-    let two = Server::builder().replica_of(&one);
+    let (one, mut c) = start_keeping_aof();
+    let two = Server::builder().keeping_aof().replica_of(&one);
     backlog(&mut c, "k", MANY);
     two.wait_for_sync(&one);
     amid_backlog(&mut c, "k", MANY);
@@ -127,13 +130,14 @@ fn a_failover_that_does_not_happen_leaves_the_master_sweeping() {
     let mut master = if role(&mut c) == "master" { one.client() } else { two.client() };
     at_full_speed(&mut master);
     drained(&mut master, "k");
-    assert_same_data(&mut c, &mut two.client());
+    let (master, replica) = if role(&mut c) == "master" { (&one, &two) } else { (&two, &one) };
+    assert_agree(master, &[replica]);
 }
 
 #[test]
 fn a_master_that_becomes_a_replica_takes_its_masters_data_and_stops_sweeping() {
-    let (one, mut c) = start();
-    let (two, mut d) = start();
+    let (one, mut c) = start_keeping_aof();
+    let (two, mut d) = start_keeping_aof();
     let at = c.now() + 2000;
     c.run(&format!("ZEXP.ADD k AT {at}ms dead {FAR}ms live"));
     c.run(&format!("ZEXP.ADD gone AT {at}ms dead {FAR}ms live"));
@@ -150,12 +154,15 @@ fn a_master_that_becomes_a_replica_takes_its_masters_data_and_stops_sweeping() {
     after_patrol(&mut c);
     c.script(&[("ZRANGE gone 0 -1", "['x']")]);
     d.script(&[("ZCARD k", "3")]);
+    // Two masters now, each with a history of its own.
+    assert_agree(&one, &[]);
+    assert_agree(&two, &[]);
 }
 
 #[test]
 fn a_replica_resynchronised_as_a_whole_is_the_same() {
-    let (server, mut c) = start();
-    let replica = Server::builder().replica_of(&server);
+    let (server, mut c) = start_keeping_aof();
+    let replica = Server::builder().keeping_aof().replica_of(&server);
     let mut r = replica.client();
     for round in 0..5 {
         r.run("REPLICAOF NO ONE");
@@ -167,14 +174,14 @@ fn a_replica_resynchronised_as_a_whole_is_the_same() {
         c.run(&format!("ZEXP.ADD brief{round} AT {soon}ms a {FAR}ms b"));
         replica.follow(&server);
         assert_swept(&mut c, &format!("brief{round}"), 1);
-        assert_same_data(&mut c, &mut r);
+        assert_agree(&server, &[&replica]);
     }
 }
 
 #[test]
 fn writes_paused_before_anything_was_due_are_no_trap() {
-    let (server, mut c) = start();
-    let replica = Server::builder().replica_of(&server);
+    let (server, mut c) = start_keeping_aof();
+    let replica = Server::builder().keeping_aof().replica_of(&server);
     let soon = c.now() + 400;
     for n in 0..50 {
         c.run(&format!("ZEXP.ADD k{n} AT {soon}ms dead {FAR}ms live"));
@@ -189,13 +196,13 @@ fn writes_paused_before_anything_was_due_are_no_trap() {
         assert_swept(&mut c, &format!("k{n}"), 2);
         assert_healed(&mut c, &format!("k{n}"), FAR + 1);
     }
-    assert_same_data(&mut c, &mut replica.client());
+    assert_agree(&server, &[&replica]);
 }
 
 #[test]
 fn limits_are_spent_after_a_failover_as_they_were_before() {
-    let (server, mut c) = start();
-    let replica = Server::builder().replica_of(&server);
+    let (server, mut c) = start_keeping_aof();
+    let replica = Server::builder().keeping_aof().replica_of(&server);
     let calls = ["a 10 1000h", "b 1000 52w", "c 10 1000h LEAKY", "d 7 1000w FIXED"];
     let before = calls.map(|call| c.verdict(&format!("ZRL.CHECK {call} COST 4")).remaining);
     replica.wait_for_sync(&server);
@@ -207,4 +214,5 @@ fn limits_are_spent_after_a_failover_as_they_were_before() {
         let next = r.verdict(&format!("ZRL.CHECK {call} COST {remaining}"));
         assert_eq!((next.allowed, next.remaining), (1, 0), "{call}");
     }
+    assert_agree(&replica, &[]);
 }

@@ -152,14 +152,14 @@ fn a_set_restored_with_another_ttl_is_ordinary() {
     let (_server, mut c) = start();
     plant(&mut c, "k", &[("dead", 1000), ("live", FAR)]);
     let dumped = dump(&mut c, "k");
-    for (key, ttl) in [("early", FAR + GRACE_MS - 1001), ("late", FAR + GRACE_MS + 1001), ("none", 0)] {
+    for (key, ttl) in [("early", FAR + GRACE_MS - 5001), ("late", FAR + GRACE_MS + 5001), ("none", 0)] {
         cmd!(c, "RESTORE", key, ttl, dumped.as_slice(), "ABSTTL");
     }
     // Restored over an expiring set it is no less ordinary.
     soon(&mut c, "over");
     cmd!(c, "RESTORE", "over", 0, dumped.as_slice(), "REPLACE");
     after_patrol(&mut c);
-    for (key, ttl) in [("early", FAR + GRACE_MS - 1001), ("late", FAR + GRACE_MS + 1001), ("none", -1), ("over", -1)] {
+    for (key, ttl) in [("early", FAR + GRACE_MS - 5001), ("late", FAR + GRACE_MS + 5001), ("none", -1), ("over", -1)] {
         c.script(&[(format!("ZCARD {key}"), "2".into()), (format!("PEXPIRETIME {key}"), ttl.to_string())]);
     }
 }

@@ -24,6 +24,8 @@ fn the_debian_package_works_and_leaves_others_data_alone() {
 
     let conf = snippet(&root, "/usr");
     serves(&conf);
+    has_companion(&root, "/usr");
+    assert!(root.join("usr/lib/systemd/system/zeitset-ui.service").exists());
 
     // As an administrator would leave it who forgets the configuration.
     let (redis_conf, dump) = (root.join("etc/redis/redis.conf"), root.join("var/lib/redis/dump.rdb"));
@@ -31,6 +33,7 @@ fn the_debian_package_works_and_leaves_others_data_alone() {
     fs::write(&dump, "data").expect("the root can be written");
     let told = dpkg(&root, "--purge", Path::new("zeitset"));
     assert!(told.contains("redis.conf still loads the module"), "the server would not start any more: {told}");
+    assert!(!root.join("usr/lib/systemd").exists() && !root.join("usr/bin").exists());
     assert!(!root.join("usr/lib/redis").exists() && !root.join("usr/share/doc").exists());
     assert_eq!(fs::read_to_string(redis_conf).expect("still there"), conf);
     assert_eq!(fs::read_to_string(dump).expect("still there"), "data");
@@ -42,10 +45,21 @@ fn make_install_works_and_uninstall_takes_all_away() {
     let root = empty_root("install");
     make(&root, "install");
     serves(&snippet(&root, "/opt/zeitset"));
+    has_companion(&root, "/opt/zeitset");
     let neighbour = root.join("opt/zeitset/lib/redis/modules/neighbour.so");
     fs::write(&neighbour, "").expect("the root can be written");
     make(&root, "uninstall");
     assert_eq!(files(&root), [neighbour]);
+}
+
+/// The program is there, and the alert rules and the dashboard.
+fn has_companion(root: &Path, prefix: &str) {
+    let installed = root.join(prefix.trim_start_matches('/'));
+    let version = Program::output(Command::new(installed.join("bin/zeitset")).arg("--version"));
+    assert!(version.contains(env!("CARGO_PKG_VERSION")), "{version}");
+    for file in ["zeitset.rules.yml", "zeitset.json"] {
+        assert!(installed.join("share/doc/zeitset/examples").join(file).exists(), "{file}");
+    }
 }
 
 /// A server with these lines of configuration has the module, and keeps it once even when it rewrites its configuration.

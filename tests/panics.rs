@@ -44,7 +44,7 @@ fn the_module_that_is_shipped_knows_no_panic_at_command() {
 }
 
 /// A call of every family that changes something, and what makes it ready to.
-fn writes(c: &mut Client) -> [(&'static str, &'static str); 8] {
+fn writes(c: &mut Client) -> [(&'static str, &'static str); 11] {
     c.run("ZEXP.ADD set 1w a");
     c.run("ZRL.CHECK limit 10 1w");
     c.run("ZQ.PUSH queue x ID a");
@@ -60,6 +60,9 @@ fn writes(c: &mut Client) -> [(&'static str, &'static str); 8] {
         ("queue-changed", "ZQ.PUSH new-queue y ID c"),
         ("board-changed", "ZLB.SET board b 2 c 3"),
         ("board-changed", "ZLB.REM board a"),
+        ("board-changed", "ZLB.MERGE merged 2 board nothing"),
+        ("board-changed", "ZLB.REMRANGE merged 0 -1"),
+        ("board-changed", "ZLB.CLEAR board"),
     ]
 }
 

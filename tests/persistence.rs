@@ -1,8 +1,8 @@
 //! Whatever brings a dataset back, with the module or without: nothing is lost, nothing is revived, and sweeping goes on.
 
 use crate::support::{
-    Client, Dataset, FAR, NEVER, PATIENCE, Server, after_patrol, assert_healed, assert_marked, assert_swept,
-    eventually, plant, start,
+    Client, Dataset, FAR, NEVER, PATIENCE, Server, after_patrol, assert_agree, assert_healed, assert_marked,
+    assert_swept, eventually, plant, start_keeping_aof,
 };
 
 /// The ways in which a server may keep its data.
@@ -72,6 +72,9 @@ fn sets_are_swept_after_a_restart() {
             }
             server.restart();
             swept_all(&mut server.client(), soon);
+            if config.starts_with("appendonly") {
+                assert_agree(&server, &[]);
+            }
         }
     }
 }
@@ -85,6 +88,7 @@ fn sets_are_swept_after_the_reload_of_a_running_server() {
         c.run(reload);
         c.run("CONFIG SET zeitset.sweep yes");
         swept_all(&mut c, soon);
+        assert_agree(&server, &[]);
     }
 }
 
@@ -128,6 +132,7 @@ fn what_the_sweeper_did_is_in_the_aof_in_native_words() {
             assert_swept(&mut c, "all", 0);
             assert_healed(&mut c, "healed", FAR + 5);
         }
+        assert_agree(&server, &[]);
         let before = Dataset::of(&mut c);
         server.remove_module();
         server.restart();
@@ -204,6 +209,7 @@ fn no_acknowledged_write_is_lost_by_a_crash() {
         }
         assert_marked(&mut c, "kept");
         assert_swept(&mut c, "brief", 0);
+        assert_agree(&server, &[]);
     }
 }
 
@@ -223,6 +229,7 @@ fn a_crash_amid_sweeping_revives_nobody() {
         assert_swept(&mut c, &format!("k{n}"), 1);
         assert_marked(&mut c, &format!("k{n}"));
     }
+    assert_agree(&server, &[]);
 }
 
 /// The change is in the file, the TTL that it asks for is not.
@@ -235,6 +242,7 @@ fn what_a_crash_kept_from_being_healed_is_healed_after_the_replay() {
         c.run(&format!("ZADD k{round} {} later", FAR + round));
         server.crash_and_restart();
         assert_healed(&mut server.client(), &format!("k{round}"), FAR + round);
+        assert_agree(&server, &[]);
     }
 }
 
@@ -269,7 +277,7 @@ fn a_restart_arms_nothing_where_nothing_is_due() {
 
 #[test]
 fn saving_is_not_needed_because_of_the_sweepers_idleness() {
-    let (_server, mut c) = start();
+    let (server, mut c) = start_keeping_aof();
     plant(&mut c, "k", &[("live", FAR)]);
     c.run("SAVE");
     after_patrol(&mut c);
@@ -278,4 +286,5 @@ fn saving_is_not_needed_because_of_the_sweepers_idleness() {
     let patrols = c.info_number("zeitset", "zeitset_patrols_completed");
     eventually(PATIENCE, "patrols", || c.info_number("zeitset", "zeitset_patrols_completed") > patrols + 2);
     assert_eq!(c.info_number("persistence", "rdb_changes_since_last_save"), changes);
+    assert_agree(&server, &[]);
 }

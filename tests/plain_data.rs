@@ -79,6 +79,19 @@ fn filled(c: &mut Client) -> Dataset {
     Dataset::of(c)
 }
 
+/// The zoo without those whose TTL is below the marker by so little that, in a dataset that is new to the module, it may have been
+/// the marker until a moment before: such a set gets its marker back.
+fn filled_to_be_found(c: &mut Client) -> Dataset {
+    fill(c);
+    let beside = ["-10000", "-1001", "-1000", "-999", "-1"].map(|shift| format!("beside{shift} single-beside{shift}"));
+    for database in [11, 0] {
+        c.run(&format!("SELECT {database}"));
+        let gone = c.int(&format!("DEL {} large-beside fraction", beside.join(" ")));
+        assert_eq!(gone, 12);
+    }
+    Dataset::of(c)
+}
+
 #[track_caller]
 fn unharmed(c: &mut Client, zoo: &Dataset) {
     after_patrol(c);
@@ -119,7 +132,7 @@ fn the_zoo_is_unharmed_by_restarts() {
     {
         let mut server = Server::builder().config(config).start();
         let mut c = server.client();
-        let zoo = filled(&mut c);
+        let zoo = filled_to_be_found(&mut c);
         if config.starts_with("appendonly") {
             c.run("BGREWRITEAOF");
             eventually(crate::support::PATIENCE, "the rewrite ends", || {
@@ -136,7 +149,7 @@ fn the_zoo_is_unharmed_by_restarts() {
 #[test]
 fn the_zoo_is_unharmed_by_the_reload_of_a_running_server() {
     let (_server, mut c) = start();
-    let zoo = filled(&mut c);
+    let zoo = filled_to_be_found(&mut c);
     c.run("DEBUG RELOAD");
     unharmed(&mut c, &zoo);
 }
@@ -144,7 +157,7 @@ fn the_zoo_is_unharmed_by_the_reload_of_a_running_server() {
 #[test]
 fn the_zoo_is_unharmed_by_promotion() {
     let (server, mut c) = start();
-    let zoo = filled(&mut c);
+    let zoo = filled_to_be_found(&mut c);
     let replica = Server::builder().replica_of(&server);
     let mut r = replica.client();
     assert_same_data(&mut c, &mut r);
@@ -157,7 +170,7 @@ fn the_zoo_is_unharmed_by_promotion() {
 fn the_zoo_is_unharmed_by_loading_the_module() {
     let server = Server::builder().plain().config("enable-module-command yes").start();
     let mut c = server.client();
-    let zoo = filled(&mut c);
+    let zoo = filled_to_be_found(&mut c);
     c.call(redis::cmd("MODULE").arg("LOAD").arg(module().as_os_str().as_encoded_bytes()));
     unharmed(&mut c, &zoo);
 }

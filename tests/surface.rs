@@ -8,7 +8,7 @@ use std::process::Command;
 
 /// Every command that is registered: flags it must have, a call, and the keys of that call. The calls are valid and
 /// create or need nothing but `a:*` keys, if they are made in this order.
-pub const COMMANDS: [(&str, &[&str], &str, &str); 43] = [
+pub const COMMANDS: [(&str, &[&str], &str, &str); 50] = [
     ("zexp.add", &["write", "denyoom", "fast"], "ZEXP.ADD a:set NX CAP 5 5m x 5m y", "['a:set']"),
     ("zexp.expire", &["write", "fast"], "ZEXP.EXPIRE a:set GT 5m x", "['a:set']"),
     ("zexp.persist", &["write", "fast"], "ZEXP.PERSIST a:set x", "['a:set']"),
@@ -30,8 +30,9 @@ pub const COMMANDS: [(&str, &[&str], &str, &str); 43] = [
         "ZRL.MCHECK 2 a:limit a:other 9 10m 9 1h COST 2",
         "['a:limit' 'a:other']",
     ),
-    ("zrl.refund", &["write", "fast"], "ZRL.REFUND a:limit 1 AT 4102444800000", "['a:limit']"),
+    ("zrl.refund", &["write"], "ZRL.REFUND a:limit 1 AT 4102444800000", "['a:limit']"),
     ("zrl.throttle", &["write", "denyoom", "fast"], "ZRL.THROTTLE a:throttle 5 60 60", "['a:throttle']"),
+    ("zrl.info", &["readonly", "fast"], "ZRL.INFO a:limit", "['a:limit']"),
     ("zq.push", &["write", "denyoom", "fast"], "ZQ.PUSH a:queue job ID x PRIORITY 3 REPLACE", "['a:queue']"),
     (
         "zq.claim",
@@ -45,10 +46,12 @@ pub const COMMANDS: [(&str, &[&str], &str, &str); 43] = [
     ("zq.cancel", &["write", "fast"], "ZQ.CANCEL a:queue x y", "['a:queue']"),
     ("zq.reschedule", &["write", "fast"], "ZQ.RESCHEDULE a:queue x DELAY 5m PRIORITY 4", "['a:queue']"),
     ("zq.redrive", &["write"], "ZQ.REDRIVE a:queue COUNT 5", "['a:queue']"),
-    ("zq.config", &["write", "denyoom"], "ZQ.CONFIG a:queue ATTEMPTS 5", "['a:queue']"),
-    ("zq.apply", &["write", "denyoom"], "ZQ.APPLY a:queue 1 CANCEL x", "['a:queue']"),
+    ("zq.clean", &["write"], "ZQ.CLEAN a:queue DEAD OLDER 1h COUNT 5", "['a:queue']"),
+    ("zq.config", &["write"], "ZQ.CONFIG a:queue ATTEMPTS 5", "['a:queue']"),
+    ("zq.apply", &["write"], "ZQ.APPLY a:queue 1 CANCEL x", "['a:queue']"),
     ("zq.get", &["readonly", "fast"], "ZQ.GET a:queue x", "['a:queue']"),
     ("zq.peek", &["readonly"], "ZQ.PEEK a:queue DEAD COUNT 5", "['a:queue']"),
+    ("zq.groups", &["readonly"], "ZQ.GROUPS a:queue AFTER x COUNT 5", "['a:queue']"),
     ("zq.stats", &["readonly", "fast"], "ZQ.STATS a:queue", "['a:queue']"),
     ("zlb.create", &["write", "denyoom", "fast"], "ZLB.CREATE a:board DIM points", "['a:board']"),
     ("zlb.set", &["write", "denyoom", "fast"], "ZLB.SET a:board x 5 y 6", "['a:board']"),
@@ -60,10 +63,17 @@ pub const COMMANDS: [(&str, &[&str], &str, &str); 43] = [
     ("zlb.around", &["readonly"], "ZLB.AROUND a:board x 1", "['a:board']"),
     ("zlb.card", &["readonly", "fast"], "ZLB.CARD a:board", "['a:board']"),
     ("zlb.info", &["readonly", "fast"], "ZLB.INFO a:board", "['a:board']"),
+    ("zlb.merge", &["write", "denyoom"], "ZLB.MERGE a:sum 2 a:board a:none SUM", "['a:sum' 'a:board' 'a:none']"),
+    ("zlb.remrange", &["write"], "ZLB.REMRANGE a:sum 5 -1", "['a:sum']"),
+    ("zlb.clear", &["write", "fast"], "ZLB.CLEAR a:sum", "['a:sum']"),
+    ("zlb.apply", &["write"], "ZLB.APPLY a:board SET x 7", "['a:board']"),
     ("zlb.rem", &["write", "fast"], "ZLB.REM a:board x", "['a:board']"),
     // A command of the server, so that this table is known to be read right.
     ("zadd", &["write", "denyoom", "fast"], "ZADD a:plain 1 x", "['a:plain']"),
 ];
+
+/// The module's own commands that are about no key, and their flags.
+const KEYLESS: [(&str, &[&str]); 2] = [("zrl.top", &["readonly"]), ("zq.list", &["readonly"])];
 
 pub fn ours() -> impl Iterator<Item = &'static (&'static str, &'static [&'static str], &'static str, &'static str)> {
     COMMANDS.iter().filter(|(name, ..)| name.starts_with('z') && name.contains('.'))
@@ -91,9 +101,29 @@ fn the_module_is_called_zeitset() {
 }
 
 #[test]
+fn the_server_knows_the_version() {
+    let (_server, mut c) = start();
+    let version = env!("CARGO_PKG_VERSION");
+    let number = version.split('.').fold(0, |number, part| 100 * number + part.parse::<i64>().expect("a number"));
+    let list = c.reply("MODULE LIST");
+    let ours = list.split("'name'").find(|module| module.contains("'zeitset'")).expect("loaded");
+    assert!(ours.contains(&format!("'ver' {number} ")), "{version}: {list}");
+    let info = c.string("INFO zeitset");
+    assert!(info.starts_with(&format!("# zeitset\r\nzeitset_version:{version}\r\n")), "{info}");
+}
+
+/// The server writes the module's name in front of its lines.
+#[test]
+fn a_start_is_no_reason_to_warn() {
+    let (server, _c) = start();
+    assert!(!server.log().contains("<zeitset>"), "{}", server.log());
+}
+
+#[test]
 fn the_commands_of_the_contract_are_there_and_no_others() {
     let (_server, mut c) = start();
-    let ours: BTreeSet<_> = ours().map(|(name, ..)| (*name).to_owned()).collect();
+    let keyless = KEYLESS.iter().map(|(name, _)| name);
+    let ours: BTreeSet<_> = ours().map(|(name, ..)| name).chain(keyless).map(|name| (*name).to_owned()).collect();
     assert_eq!(registered(&mut c), ours);
 }
 
@@ -110,16 +140,18 @@ fn every_command_is_documented() {
         }
         let summary = show(&docs["'summary'"]);
         assert!(summary.len() > 15 && summary.is_ascii(), "{name}: {summary}");
-        // The first argument of all commands is a key, or the number of keys.
-        let arguments = show(&docs["'arguments'"]);
-        assert!(arguments.contains("'key'"), "{name}: {arguments}");
+        // The first argument of all others is a key, or the number of keys.
+        let (arguments, is_keyless) = (show(&docs["'arguments'"]), KEYLESS.iter().any(|(keyless, _)| *keyless == name));
+        assert_eq!(arguments.contains("'key'"), !is_keyless, "{name}: {arguments}");
     }
 }
 
 #[test]
 fn flags_tell_what_a_command_does() {
     let (_server, mut c) = start();
-    for (name, flags, ..) in &COMMANDS {
+    for (name, flags) in
+        COMMANDS.iter().map(|(name, flags, ..)| (name, flags)).chain(KEYLESS.iter().map(|(name, flags)| (name, flags)))
+    {
         let info = c.run(&format!("COMMAND INFO {name}"));
         let Value::Array(commands) = &info else { panic!("{name}") };
         let Value::Array(fields) = &commands[0] else { panic!("{name} is no command: {}", show(&info)) };
@@ -142,8 +174,8 @@ fn getkeys_finds_the_keys() {
 #[test]
 fn every_command_checks_how_many_arguments_it_gets() {
     let (_server, mut c) = start();
-    for name in registered(&mut c) {
-        c.script(&[(&name, "!ERR wrong number of arguments")]);
+    for (name, ..) in ours() {
+        c.script(&[(*name, "!ERR wrong number of arguments")]);
     }
 }
 
@@ -152,6 +184,7 @@ fn settings_are_the_servers_own() {
     let (_server, mut c) = start();
     for (setting, default, other, wrong) in [
         ("zeitset.sweep", "yes", "no", ["maybe", "\"\""]),
+        ("zeitset.announce-members", "no", "yes", ["maybe", "\"\""]),
         ("zeitset.sweep-slice-us", "500", "100000", ["49", "100001"]),
         ("zeitset.sweep-max-duty", "25", "90", ["0", "91"]),
     ] {
@@ -216,6 +249,9 @@ fn in_a_cluster_several_keys_must_share_a_slot() {
         ("ZRL.MCHECK 2 a b 5 1m 9 1h", "!CROSSSLOT"),
         ("ZQ.CLAIM 2 a b LEASE 10s", "!CROSSSLOT"),
         ("ZQ.CLAIM 2 {x}a {x}b LEASE 10s", "[]"),
+        ("ZLB.MERGE a 1 b", "!CROSSSLOT"),
+        ("ZLB.MERGE {x}a 2 {x}b c", "!CROSSSLOT"),
+        ("ZLB.MERGE {x}a 2 {x}b {x}c", "0"),
         ("EXISTS a", "0"),
         ("EXISTS b", "0"),
     ]);

@@ -89,8 +89,16 @@ fn nothing_is_created_twice() {
     c.run("SET s text");
     let before = (c.trace("b"), c.trace("s"));
     c.script(&[
-        ("ZLB.CREATE b DIM a KEEP 3", "!BUSYKEY "),
-        ("ZLB.CREATE b DIM other", "!BUSYKEY "),
+        // The very same schema, however it is written.
+        ("ZLB.CREATE b DIM a KEEP 3", "+OK"),
+        ("zlb.create b DIM a desc INT keep 3 ties first", "+OK"),
+        ("ZLB.CREATE b DIM other KEEP 3", "!BUSYKEY the key holds a leaderboard of another schema"),
+        ("ZLB.CREATE b DIM a ASC KEEP 3", "!BUSYKEY "),
+        ("ZLB.CREATE b DIM a FLOAT KEEP 3", "!BUSYKEY "),
+        ("ZLB.CREATE b DIM a DIM c KEEP 3", "!BUSYKEY "),
+        ("ZLB.CREATE b DIM a KEEP 4", "!BUSYKEY "),
+        ("ZLB.CREATE b DIM a", "!BUSYKEY "),
+        ("ZLB.CREATE b DIM a KEEP 3 TIES LAST", "!BUSYKEY "),
         ("ZLB.CREATE s DIM a", "!WRONGTYPE "),
     ]);
     assert_eq!((c.trace("b"), c.trace("s")), before);

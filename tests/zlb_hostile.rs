@@ -1,6 +1,6 @@
 //! RESTORE takes bytes from anybody: whatever they are, the answer is an error or a sound board, never a crash or a hang.
 
-use crate::support::{Client, Payload, start};
+use crate::support::{Client, Payload, crc64, start};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use redis::Value;
@@ -104,6 +104,17 @@ fn random_damage() {
     c.script(&[("PING", "+PONG")]);
 }
 
+/// Lengths that a payload may claim: 2 GiB, 4 GiB, nearly 2^63 and 16 KiB, as the server writes them.
+const CLAIMS: [&[u8]; 4] =
+    [&[0x80, 0x7F, 0xFF, 0xFF, 0xFF], &[0x81, 0, 0, 0, 1, 0, 0, 0, 0], &[0x81; 9], &[0x7F, 0xFF]];
+
+/// What the module may allocate for a payload of a few bytes.
+const BOUND: i64 = 64 << 20;
+
+fn peak(c: &mut Client) -> i64 {
+    c.info_number("memory", "used_memory_peak")
+}
+
 /// A small payload that claims to be a huge board must not make the server allocate one.
 #[test]
 fn lengths_are_not_believed() {
@@ -115,11 +126,23 @@ fn lengths_are_not_believed() {
     let block = payload.body.len() - 1 - 1 - 3 - 1;
     assert_eq!(payload.body[block - 2..block + 2], [2, 1, 5, 3], "{:02x?}", payload.body);
     let used = c.info_number("memory", "used_memory");
-    for claim in [&[0x80, 0x7F, 0xFF, 0xFF, 0xFF][..], &[0x81, 0, 0, 0, 1, 0, 0, 0, 0], &[0x81; 9], &[0x7F, 0xFF]] {
+    for claim in CLAIMS {
         let body = [&payload.body[..block - 1], claim, &payload.body[block..]].concat();
         assert!(!payload.restore(&mut c, "r", &body));
+    }
+    assert!(peak(&mut c) < used + BOUND, "the number of members");
+    // The server reads strings itself, and some versions believe the length of any string.
+    c.run("SET string 1234567890123456");
+    let string = Payload::of(&mut c, "string");
+    for claim in CLAIMS {
+        let mut dump = [&[0], claim, b"abc", &string.tail[..]].concat();
+        dump.extend(crc64(&dump).to_le_bytes());
+        assert!(c.try_call(redis::cmd("RESTORE").arg("r").arg(0).arg(dump)).is_err());
+    }
+    let of_the_server = peak(&mut c);
+    for claim in CLAIMS {
         let body = [&payload.body[..block + 1], claim, &payload.body[block + 2..]].concat();
         assert!(!payload.restore(&mut c, "r", &body));
     }
-    assert!(c.info_number("memory", "used_memory_peak") < used + (64 << 20));
+    assert!(peak(&mut c) < of_the_server + BOUND, "the length of a string");
 }

@@ -1,6 +1,6 @@
 //! Boards outlive what a key outlives: saves, rewrites, replication, COPY, RENAME, DUMP and RESTORE.
 
-use crate::support::{Client, PATIENCE, Server, eventually, start};
+use crate::support::{Client, PATIENCE, Server, assert_agree, eventually, start, start_keeping_aof};
 use redis::Value;
 
 /// Boards of all kinds, some with more members than one command of a rewritten AOF holds.
@@ -89,10 +89,10 @@ fn a_rewritten_aof_makes_the_same_boards() {
 
 #[test]
 fn a_replica_has_the_same_boards() {
-    let (server, mut c) = start();
+    let (server, mut c) = start_keeping_aof();
     fill(&mut c);
     // Half of the history comes as a file, half as a stream.
-    let replica = Server::builder().replica_of(&server);
+    let replica = Server::builder().keeping_aof().replica_of(&server);
     for n in 0..500 {
         c.run(&format!("ZLB.INCR b:last m{} x {}", n * 3, n % 4));
         c.run(&format!("ZLB.SET b:keep BEST n{n} {}e-3 m{n} 0.009", n % 13));
@@ -103,12 +103,13 @@ fn a_replica_has_the_same_boards() {
     let mut r = replica.client();
     assert_eq!(all(&mut r), all(&mut c));
     assert_eq!(r.reply("DEBUG DIGEST"), c.reply("DEBUG DIGEST"));
+    assert_agree(&server, &[&replica]);
     r.script(&[("ZLB.SET b:last m 1", "!READONLY ")]);
 }
 
 #[test]
 fn a_copy_goes_its_own_way() {
-    let (_server, mut c) = start();
+    let (server, mut c) = start_keeping_aof();
     fill(&mut c);
     let before = all(&mut c);
     for key in BOARDS {
@@ -128,6 +129,7 @@ fn a_copy_goes_its_own_way() {
     c.run("SWAPDB 0 1");
     // The databases have changed places under this client's feet.
     c.script(&[("ZLB.CARD b:last", "0"), ("ZLB.CARD copy", "1997"), ("SELECT 0", "+OK"), ("ZLB.CARD b:last", "2000")]);
+    assert_agree(&server, &[]);
 }
 
 #[test]

@@ -4,11 +4,15 @@ use crate::support::{Server, start};
 use redis::Value;
 
 /// Name, flags, a call that works on a board `a:b` of one dimension `x`.
-const COMMANDS: [(&str, &[&str], &str); 11] = [
+const COMMANDS: [(&str, &[&str], &str); 15] = [
     ("zlb.create", &["write", "denyoom", "fast"], "ZLB.CREATE a:new DIM x"),
     ("zlb.set", &["write", "denyoom", "fast"], "ZLB.SET a:b NX BEST m 5"),
     ("zlb.incr", &["write", "denyoom", "fast"], "ZLB.INCR a:b m x 1"),
     ("zlb.rem", &["write", "fast"], "ZLB.REM a:b m n"),
+    ("zlb.apply", &["write"], "ZLB.APPLY a:b SET m 5"),
+    ("zlb.merge", &["write", "denyoom"], "ZLB.MERGE a:sum 2 a:b a:c BEST"),
+    ("zlb.remrange", &["write"], "ZLB.REMRANGE a:b 5 -1"),
+    ("zlb.clear", &["write", "fast"], "ZLB.CLEAR a:b"),
     ("zlb.get", &["readonly", "fast"], "ZLB.GET a:b m n"),
     ("zlb.rank", &["readonly", "fast"], "ZLB.RANK a:b m DENSE"),
     ("zlb.rankof", &["readonly", "fast"], "ZLB.RANKOF a:b 5"),
@@ -32,8 +36,8 @@ fn flags_and_keys() {
         for flag in ["write", "readonly", "denyoom", "fast"] {
             assert_eq!(has.contains(&format!("+{flag}")), flags.contains(&flag), "{name}: {flag}, has {has}");
         }
-        let key = call.split(' ').nth(1).expect("a key");
-        c.script(&[(format!("COMMAND GETKEYS {call}"), format!("['{key}']"))]);
+        let keys: Vec<_> = call.split(' ').filter(|word| word.contains(':')).map(|key| format!("'{key}'")).collect();
+        c.script(&[(format!("COMMAND GETKEYS {call}"), format!("[{}]", keys.join(" ")))]);
     }
 }
 

@@ -332,6 +332,7 @@ fn deletion_leaves_them_waiting() {
             }
             c.run("ZQ.PUSH q x ID again");
             waiter.end();
+            c.run("FLUSHALL");
         };
         assert!(!waiter.is_done(), "{delete}");
         c.run("ZQ.PUSH q x ID b");
@@ -420,4 +421,45 @@ fn jobs_that_fall_due_while_clients_are_asked_reach_those_asked_before() {
         assert_eq!(ids.len(), CLIENTS);
         c.run("DEL q");
     }
+}
+
+/// With thousands of workers at one queue a push must not ask them all: the server would stop for all clients.
+#[test]
+fn a_push_looks_once_for_each_client_that_it_serves() {
+    const CLIENTS: u64 = 3000;
+    let server = Server::builder().config(&format!("maxclients {}", CLIENTS + 100)).start();
+    let mut c = server.client();
+    let mut clients: Vec<_> = (0..CLIENTS).map(|_| server.client()).collect();
+    // A key that is not there, and one without anything due.
+    c.run("ZQ.PUSH other x ID far DELAY 1h");
+    clients.iter_mut().for_each(|client| client.send("ZQ.CLAIM 2 q other LEASE 1h BLOCK 0"));
+    eventually(PATIENCE, "all wait", || blocked(&mut c) == CLIENTS as i64);
+    let looks = |c: &mut Client| c.info_number("zeitset", "zeitset_clients_looks");
+    let mut first = 0;
+    for (command, jobs) in [
+        ("ZQ.PUSH q x ID a", 1),
+        ("ZQ.PUSH q x ID b", 1),
+        // Nobody can be served.
+        ("ZQ.PUSH q x ID c DELAY 1h", 0),
+        ("ZQ.RESCHEDULE q c DELAY 0", 1),
+        ("EVAL for\u{a0}i=1,50\u{a0}do\u{a0}redis.call('ZQ.PUSH','q',i)\u{a0}end 0", 50),
+        ("RENAME other q", 0),
+        ("ZQ.RESCHEDULE q far DELAY 0", 1),
+        ("ZQ.PUSH other x ID new", 1),
+    ] {
+        let before = looks(&mut c);
+        let mut words = command.split(' ');
+        let mut call = redis::cmd(words.next().unwrap());
+        words.for_each(|word| {
+            call.arg(word.replace('\u{a0}', " "));
+        });
+        c.call(&call);
+        for client in &mut clients[first..first + jobs] {
+            assert!(client.receive().starts_with("[['"), "{command}: who came first is served first");
+        }
+        first += jobs;
+        let cost = looks(&mut c) - before;
+        assert!(cost <= jobs as i64 + 1, "{command}: {cost} looks");
+    }
+    assert_eq!(blocked(&mut c), (CLIENTS as usize - first) as i64);
 }

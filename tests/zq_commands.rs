@@ -71,7 +71,7 @@ fn ids_are_made_up_or_given_and_given_ones_make_a_push_idempotent() {
         ("ZQ.PUSH q two ID a", "nil"),
         ("ZQ.PUSH q three ID a REPLACE PRIORITY -1", "'a'"),
         ("ZQ.CANCEL q a b a", "1"),
-        ("ZQ.PUSH q \"\" ID \"\"", "''"),
+        ("ZQ.PUSH q \"\" ID \"\"", "!ERR the ID of a job must not be empty"),
     ]);
 }
 
@@ -125,29 +125,30 @@ fn claim_takes_several_and_from_the_first_key_that_has_any() {
 fn get_and_stats_are_maps() {
     let (server, mut c) = start();
     let mut c3 = server.resp3();
-    c.run("ZQ.PUSH q hello ID a AT 7 PRIORITY -3 ATTEMPTS 4 EVERY 1h");
+    c.run("ZQ.APPLY q 5 PUSH a hello 7000 -3 4 3600000");
     let resp3 = "{'state': 'ready' 'payload': 'hello' 'priority': -3 'attempts': 0 'max_attempts': 4 'due_ms': 7000 \
-                 'every_ms': 3600000 'token': 0}";
+                 'every_ms': 3600000 'token': 0 'created_ms': 5 'claimed_ms': nil 'failed_ms': nil 'worker': nil 'error': nil 'group': nil}";
     let resp2 = "['state' 'ready' 'payload' 'hello' 'priority' -3 'attempts' 0 'max_attempts' 4 'due_ms' 7000 \
-                 'every_ms' 3600000 'token' 0]";
+                 'every_ms' 3600000 'token' 0 'created_ms' 5 'claimed_ms' nil 'failed_ms' nil 'worker' nil 'error' nil 'group' nil]";
     c3.script(&[("ZQ.GET q a", resp3), ("ZQ.GET q b", "nil"), ("ZQ.GET none a", "nil")]);
     c.script(&[("ZQ.GET q a", resp2), ("ZQ.GET q b", "nil"), ("ZQ.GET none a", "nil")]);
     let settings = "'attempts': 0 'backoff_base_ms': 0 'backoff_max_ms': 0 'aging_ms': 0 'maxlen': 0 'concurrency': 0 \
-                    'rate_limit': 0 'rate_window_ms': 0 'paused': 'no'}";
+                    'rate_limit': 0 'rate_window_ms': 0 'group_concurrency': 0 'group_rate_limit': 0 'group_rate_window_ms': 0 'ordered': 'no' 'paused': 'no' 'jitter': 0 'deadlen': 0 'deadttl_ms': 0}";
+    let further = "'replaced': 0 'recurred': 0 'missed': 0 'cleaned': 0 'dropped': 0 'revoked': 0 'late': 0";
     c3.script(&[
         ("ZQ.CONFIG q", format!("{{{settings}").as_str()),
         (
             "ZQ.STATS q",
             &format!(
                 "{{'ready': 1 'delayed': 0 'claimed': 0 'dead': 0 'pushed': 1 'claimed_total': 0 'acked': 0 'nacked': 0 \
-                 'cancelled': 0 'redriven': 0 'expired_leases': 0 'oldest_ready_ms': 7000 {settings}"
+                 'cancelled': 0 'redriven': 0 'expired_leases': 0 'groups': 1 {further} 'oldest_ready_ms': 7000 {settings}"
             ),
         ),
         (
             "ZQ.STATS none",
             &format!(
                 "{{'ready': 0 'delayed': 0 'claimed': 0 'dead': 0 'pushed': 0 'claimed_total': 0 'acked': 0 'nacked': 0 \
-                 'cancelled': 0 'redriven': 0 'expired_leases': 0 'oldest_ready_ms': nil {settings}"
+                 'cancelled': 0 'redriven': 0 'expired_leases': 0 'groups': 0 {further} 'oldest_ready_ms': nil {settings}"
             ),
         ),
         ("EXISTS none", "0"),
@@ -201,14 +202,14 @@ fn reschedule_moves_what_waits() {
 fn config_sets_what_is_given_and_makes_the_key() {
     let (_server, mut c) = start();
     c.script(&[
-        ("ZQ.CONFIG q", "['attempts' 0 'backoff_base_ms' 0 'backoff_max_ms' 0 'aging_ms' 0 'maxlen' 0 'concurrency' 0 'rate_limit' 0 'rate_window_ms' 0 'paused' 'no']"),
+        ("ZQ.CONFIG q", "['attempts' 0 'backoff_base_ms' 0 'backoff_max_ms' 0 'aging_ms' 0 'maxlen' 0 'concurrency' 0 'rate_limit' 0 'rate_window_ms' 0 'group_concurrency' 0 'group_rate_limit' 0 'group_rate_window_ms' 0 'ordered' 'no' 'paused' 'no' 'jitter' 0 'deadlen' 0 'deadttl_ms' 0]"),
         ("EXISTS q", "0"),
         ("ZQ.CONFIG q PAUSED no", "+OK"),
         ("EXISTS q", "1"),
         ("ZQ.CONFIG q ATTEMPTS 3 BACKOFF 1s 1m AGING 250ms MAXLEN 10 CONCURRENCY 2 RATE 5 1m PAUSED YES", "+OK"),
-        ("ZQ.CONFIG q", "['attempts' 3 'backoff_base_ms' 1000 'backoff_max_ms' 60000 'aging_ms' 250 'maxlen' 10 'concurrency' 2 'rate_limit' 5 'rate_window_ms' 60000 'paused' 'yes']"),
+        ("ZQ.CONFIG q", "['attempts' 3 'backoff_base_ms' 1000 'backoff_max_ms' 60000 'aging_ms' 250 'maxlen' 10 'concurrency' 2 'rate_limit' 5 'rate_window_ms' 60000 'group_concurrency' 0 'group_rate_limit' 0 'group_rate_window_ms' 0 'ordered' 'no' 'paused' 'yes' 'jitter' 0 'deadlen' 0 'deadttl_ms' 0]"),
         ("ZQ.CONFIG q aging 0 RATE 0 0 BACKOFF 0 0 paused No", "+OK"),
-        ("ZQ.CONFIG q", "['attempts' 3 'backoff_base_ms' 0 'backoff_max_ms' 0 'aging_ms' 0 'maxlen' 10 'concurrency' 2 'rate_limit' 0 'rate_window_ms' 0 'paused' 'no']"),
+        ("ZQ.CONFIG q", "['attempts' 3 'backoff_base_ms' 0 'backoff_max_ms' 0 'aging_ms' 0 'maxlen' 10 'concurrency' 2 'rate_limit' 0 'rate_window_ms' 0 'group_concurrency' 0 'group_rate_limit' 0 'group_rate_window_ms' 0 'ordered' 'no' 'paused' 'no' 'jitter' 0 'deadlen' 0 'deadttl_ms' 0]"),
     ]);
     let trace = c.trace("q");
     c.script(&[("ZQ.CONFIG q MAXLEN 10", "+OK")]);

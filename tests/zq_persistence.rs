@@ -1,6 +1,6 @@
 //! Queues in RDB and AOF files, DUMP and RESTORE, COPY; crashes; payloads that somebody made up.
 
-use crate::support::{Client, PATIENCE, Server, eventually, show, start};
+use crate::support::{Client, PATIENCE, Server, assert_agree, eventually, show, start, start_keeping_aof};
 use crate::zq_commands::claim_one;
 use redis::Value;
 use std::collections::{HashMap, HashSet};
@@ -50,6 +50,7 @@ fn rdb_and_both_forms_of_the_aof_keep_everything() {
             rewrite(&mut c);
             server.restart();
             assert_eq!(state(&mut server.client()), before, "{config}, rewritten");
+            assert_agree(&server, &[]);
         }
         // Tokens go on from where they were.
         let mut c = server.client();
@@ -84,7 +85,7 @@ fn a_rewrite_of_many_jobs_is_many_commands() {
 
 #[test]
 fn dump_restore_copy_and_reload_make_equal_queues() {
-    let (_server, mut c) = start();
+    let (server, mut c) = start_keeping_aof();
     fill(&mut c);
     let digest = c.reply("DEBUG DIGEST-VALUE q");
     let before = state(&mut c);
@@ -97,6 +98,7 @@ fn dump_restore_copy_and_reload_make_equal_queues() {
     c.script(&[("DEBUG DIGEST-VALUE q", digest.as_str()), ("DEL p", "1"), ("DEBUG RELOAD", "+OK")]);
     assert_eq!(state(&mut c), before);
     c.script(&[("RENAME q p", "+OK"), ("DEBUG DIGEST-VALUE p", digest.as_str())]);
+    assert_agree(&server, &[]);
 }
 
 #[test]
@@ -163,11 +165,13 @@ fn payloads_made_up_are_refused_or_give_sound_queues() {
     let body = &dump[..dump.len() - 8];
     assert_eq!(sealed(body), dump, "our CRC is the server's");
     assert!(try_payload(&mut c, &dump));
-    // Cut short, wherever: the last two bytes are the version.
+    // Cut short, wherever: the last two bytes are the version. Behind the last number (a moment, in 9 bytes) comes one byte more. A
+    // value without these ten, or without the last two, is whole again: the server reads the version, 10 and 0 on Redis 7.0, as
+    // what is missing.
     let (value, version) = body.split_at(body.len() - 2);
-    for end in 0..value.len() {
+    for end in (0..value.len()).filter(|end| ![2, 10].contains(&(value.len() - end))) {
         let cut = [&value[..end], version].concat();
-        assert!(!try_payload(&mut c, &sealed(&cut)), "cut at {end}");
+        assert!(!try_payload(&mut c, &sealed(&cut)), "cut at {end} of {}", value.len());
     }
     // Each byte changed, in a few ways.
     let mut accepted = 0;
@@ -198,7 +202,7 @@ fn payloads_made_up_are_refused_or_give_sound_queues() {
 
 #[test]
 fn effects_made_up_never_harm() {
-    let (_server, mut c) = start();
+    let (server, mut c) = start_keeping_aof();
     fill(&mut c);
     let words = [
         "PUSH",
@@ -217,6 +221,13 @@ fn effects_made_up_never_harm() {
         "JOB",
         "TAKEN",
         "TOTALS",
+        "CLEAN",
+        "DROP",
+        "REVIVE",
+        "CLAIM+",
+        "RETRY+",
+        "BURY+",
+        "JOB+",
     ];
     let values = [
         "job1",
@@ -232,6 +243,9 @@ fn effects_made_up_never_harm() {
         "9223372036854775807",
         "4294967295",
         "x",
+        "worker",
+        "error",
+        "free",
     ];
     let mut random = 7_u64;
     let mut next = |below: usize| {
@@ -246,6 +260,7 @@ fn effects_made_up_never_harm() {
         }
         let _ = c.try_call(&command);
     }
+    assert_agree(&server, &[]);
     for line in ["ZQ.STATS q", "ZQ.PEEK q DEAD", "DEBUG RELOAD", "ZQ.CLAIM 1 q LEASE 1 COUNT 100", "ZQ.STATS q"] {
         c.run(line);
     }
@@ -304,6 +319,7 @@ fn nothing_is_lost_when_server_and_workers_die() {
         stop.store(true, Ordering::Relaxed);
     });
     assert!(finished.lock().unwrap().values().all(|&acks| acks == 1), "a job was finished twice");
+    assert_agree(&server, &[]);
 }
 
 /// Claims and finishes jobs until told to stop or the server is gone. Of every seven jobs one is forgotten, as by a worker
@@ -340,7 +356,7 @@ fn work(
 
 #[test]
 fn no_job_is_delivered_before_its_time() {
-    let (server, mut c) = start();
+    let (server, mut c) = start_keeping_aof();
     let start = c.now();
     for n in 0..200 {
         let due = start + n % 50 * 10;
@@ -372,4 +388,5 @@ fn no_job_is_delivered_before_its_time() {
         workers.into_iter().map(|worker| worker.join().unwrap()).sum::<usize>()
     });
     assert_eq!(late, 200);
+    assert_agree(&server, &[]);
 }

@@ -20,8 +20,8 @@ fn keys_of_other_kinds_are_refused_and_left_alone() {
     plant(&mut c, "never", &[("0", NEVER)]);
     stream.take();
     for (key, error) in [
-        ("string", "!WRONGTYPE Operation against a key holding the wrong kind of value"),
-        ("hash", "!WRONGTYPE "),
+        ("string", "!NOTLIMIT "),
+        ("hash", "!WRONGTYPE Operation against a key holding the wrong kind of value"),
         ("plain", "!NOTLIMIT "),
         ("far", "!NOTLIMIT "),
         ("alike", "!NOTLIMIT "),

@@ -59,6 +59,7 @@ fn options_hold_for_every_key() {
 fn errors_change_nothing_on_any_key() {
     let (server, mut c) = start();
     c.run("SET string x");
+    c.run("RPUSH list x");
     plant(&mut c, "expiring", &[("a", crate::support::FAR)]);
     let mut stream = Stream::attach(&server);
     stream.take();
@@ -79,7 +80,8 @@ fn errors_change_nothing_on_any_key() {
         ("ZRL.MCHECK 2 a b 5 10m 5 0", "!ERR "),
         ("ZRL.MCHECK 1 a 5 10m COST 1 COST 1", "!ERR syntax error"),
         ("ZRL.MCHECK 1 a 5 10m FIXED LEAKY", "!ERR syntax error"),
-        ("ZRL.MCHECK 2 a string 5 10m 5 10m", "!WRONGTYPE "),
+        ("ZRL.MCHECK 2 a string 5 10m 5 10m", "!NOTLIMIT "),
+        ("ZRL.MCHECK 2 a list 5 10m 5 10m", "!WRONGTYPE "),
         ("ZRL.MCHECK 2 a expiring 5 10m 5 10m", "!NOTLIMIT "),
     ] {
         c.script(&[(line, error), ("EXISTS a b", "0")]);

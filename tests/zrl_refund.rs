@@ -61,6 +61,7 @@ fn errors_change_nothing() {
     let (server, mut c) = start();
     let at = c.verdict("ZRL.CHECK k 10 10m COST 5").charged_until;
     c.run("SET string x");
+    c.run("ZRL.THROTTLE throttle 5 1 60");
     plant(&mut c, "expiring", &[("a", crate::support::FAR)]);
     let mut stream = Stream::attach(&server);
     stream.take();
@@ -74,7 +75,8 @@ fn errors_change_nothing() {
         (format!("k 1 AT {at} x"), "!ERR "),
         ("k 1 AT -5".into(), "!ERR "),
         ("k 1 AT x".into(), "!ERR "),
-        (format!("string 1 AT {at}"), "!WRONGTYPE "),
+        (format!("string 1 AT {at}"), "!NOTLIMIT "),
+        (format!("throttle 1 AT {at}"), "!NOTLIMIT "),
         (format!("expiring 1 AT {at}"), "!NOTLIMIT "),
     ] {
         c.script(&[(format!("ZRL.REFUND {arguments}"), error)]);
@@ -83,4 +85,22 @@ fn errors_change_nothing() {
     c.script(&[(format!("ZRL.REFUND k 1 AT {}", at + 7), "0")]);
     assert_eq!(c.trace("k"), before);
     assert_eq!(stream.take(), [""; 0]);
+}
+
+/// An EXACT limit that takes a unit at every ms: a refund of an early one would number all the others again.
+#[test]
+fn a_refund_that_would_renumber_very_many_entries_is_refused_and_changes_nothing() {
+    let (_server, mut c) = start();
+    let first = c.now() + 86_400_000;
+    let entries: Vec<_> = (0..10_002).map(|n| (n.to_string(), first + n)).collect();
+    let entries: Vec<_> = entries.iter().map(|(member, at)| (member.as_str(), *at)).collect();
+    for part in entries.chunks(1000) {
+        let words: Vec<_> = part.iter().map(|(member, at)| format!("{at} {member}")).collect();
+        c.run(&format!("ZADD k {}", words.join(" ")));
+    }
+    c.run(&format!("PEXPIREAT k {}", ((first + 10_001) / 1000 + 2) * 1000 + 1));
+    let before = c.reply("ZRANGE k 0 -1 WITHSCORES");
+    c.script(&[(format!("ZRL.REFUND k 1 AT {first}"), "!ERR too much was taken since: ")]);
+    assert_eq!(c.reply("ZRANGE k 0 -1 WITHSCORES"), before);
+    c.script(&[(format!("ZRL.REFUND k 1 AT {}", first + 1), "1"), ("ZCARD k".into(), "10001")]);
 }

@@ -8,14 +8,16 @@ use std::process::Command;
 /// A command that runs one of a language's examples; the reason where this machine cannot.
 type Prepared = Result<Command, String>;
 
-/// `python3 <script>` with redis-py.
+/// `python3 <script>` with redis-py and the library of clients/python.
 pub fn python(script: &str) -> Option<Command> {
     demanded("python", || {
         let venv = folder("python").join("venv");
         run("python3 -m venv", Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
         let python = venv.join("bin/python");
         let requirements = source("python").join("requirements.txt");
-        run("pip install", Command::new(&python).args(["-m", "pip", "install", "-q", "-r"]).arg(requirements))?;
+        let library = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients/python");
+        let install = ["-m", "pip", "install", "-q", "-r"];
+        run("pip install", Command::new(&python).args(install).arg(requirements).arg(library))?;
         let mut command = Command::new(python);
         // Bytecode would be written beside the source.
         command.arg("-B").arg(source("python").join(script));
@@ -23,21 +25,39 @@ pub fn python(script: &str) -> Option<Command> {
     })
 }
 
-/// `node <script>` with node-redis.
+/// `node <script>` with node-redis, and with the library of clients/node.
 pub fn node(script: &str) -> Option<Command> {
     demanded("node", || {
-        // npm installs beside the package, so the package is copied.
-        let folder = folder("node");
-        for entry in
-            fs::read_dir(source("node")).expect("examples/node").flatten().filter(|entry| entry.path().is_file())
-        {
-            fs::copy(entry.path(), folder.join(entry.file_name())).expect("the target folder can be written");
-        }
-        run("npm ci", Command::new("npm").args(["ci", "--no-audit", "--no-fund", "--silent"]).current_dir(&folder))?;
+        // npm installs beside the package, so packages are copied; the example names the library by its path.
+        let root = folder("node");
+        let [library, example] = ["clients/node", "examples/node"].map(|package| {
+            let copy = root.join(package);
+            copy_sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join(package), &copy);
+            copy
+        });
+        let npm = |what: &str, words: &[&str], folder: &Path| {
+            run(what, Command::new("npm").args(words).args(["--no-audit", "--no-fund", "--silent"]).current_dir(folder))
+        };
+        npm("npm ci in clients/node", &["ci"], &library)?;
+        npm("npm run build", &["run", "build"], &library)?;
+        npm("npm ci", &["ci"], &example)?;
         let mut command = Command::new("node");
-        command.arg(folder.join(script));
+        command.arg(example.join(script));
         Ok(command)
     })
+}
+
+/// Copies a package but what was installed or built in it.
+fn copy_sources(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("the target folder can be written");
+    for entry in fs::read_dir(from).expect("a package").flatten() {
+        let (name, path) = (entry.file_name(), entry.path());
+        if !path.is_dir() {
+            fs::copy(&path, to.join(name)).expect("the target folder can be written");
+        } else if !["node_modules", "dist", "build"].iter().any(|skipped| name == *skipped) {
+            copy_sources(&path, &to.join(name));
+        }
+    }
 }
 
 /// The tour, built with go-redis.

@@ -2,7 +2,9 @@
 //! every ZEXP and ZRL command answers, and what it makes of them is the same on a replica.
 
 use super::Run;
-use crate::support::{Client, Payload, Server, assert_same_data, crc64, show_bytes};
+use crate::support::{
+    Client, Payload, Server, assert_agree, assert_same_data, assert_swept, crc64, show_bytes, start_keeping_aof,
+};
 use rand::rngs::StdRng;
 use rand::{Rng, seq::IndexedRandom};
 use redis::Value;
@@ -202,6 +204,9 @@ fn members_out_of_order_show_no_dead_one() {
     c.call(redis::cmd("RESTORE").arg("k").arg(4_102_444_800_000_u64 + 47_111).arg(bytes).arg("ABSTTL"));
     c.script(&[("ZEXP.MEMBERS k", "['live' 'also']"), ("ZEXP.PTTL k dead", "[-2]")]);
     assert!(c.strings("ZEXP.MEMBERS k WITHTTL")[1].parse::<i64>().expect("ms") > 0);
+    let drawn = c.reply("ZEXP.RANDMEMBER k 3");
+    assert!(!drawn.contains("dead"), "{drawn}");
+    c.script(&[("ZEXP.POP k 3", "['live' 'also']")]);
     // The fourth is not counted in, the third is passed over.
     let bytes = payload(&[(b"a", "4102444800000"), (b"b", "nan"), (b"c", "1"), (b"d", "4102444800000")], &tail);
     let restored =
@@ -213,4 +218,17 @@ fn members_out_of_order_show_no_dead_one() {
     }
     let reply = c.reply("ZEXP.RANDMEMBER nan 9");
     assert!(!reply.starts_with('!') && !reply.contains("error"), "{reply}");
+}
+
+/// A sweep was replicated as a range of scores, and a range that begins at -0 holds no member of -1 behind it.
+#[test]
+fn members_out_of_order_are_swept_on_the_replica_too() {
+    let (server, mut c) = start_keeping_aof();
+    let replica = Server::builder().replica_of(&server);
+    c.run("ZADD zset 1 a");
+    let tail = Payload::of(&mut c, "zset").tail;
+    let bytes = payload(&[(b"x", "-0"), (b"y", "-1"), (b"live", "4102444800000")], &tail);
+    c.call(redis::cmd("RESTORE").arg("k").arg(4_102_444_800_000_u64 + 47_111).arg(bytes).arg("ABSTTL"));
+    assert_swept(&mut c, "k", 1);
+    assert_agree(&server, &[&replica]);
 }

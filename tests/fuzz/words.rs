@@ -152,7 +152,7 @@ pub fn call(random: &mut StdRng, command: &Command) -> Vec<Vec<u8>> {
 }
 
 fn arguments_of(random: &mut StdRng, arguments: &[Arg], (keys, family): (usize, &[&str]), words: &mut Vec<Vec<u8>>) {
-    let counted = arguments.first().is_some_and(|first| first.name == "numkeys");
+    let counted = arguments.iter().any(|argument| argument.name == "numkeys");
     for arg in arguments {
         if arg.optional && random.random_ratio(2, 3) {
             continue;
@@ -179,6 +179,7 @@ fn arguments_of(random: &mut StdRng, arguments: &[Arg], (keys, family): (usize, 
                 }
                 "key" => words.push(key(random)),
                 _ if arg.name == "numkeys" => words.push(keys.to_string().into_bytes()),
+                _ if arg.name == "effect" && family.contains(&"board") => board_effect(random, words),
                 _ if arg.name == "effect" => effect(random, words),
                 _ => words.push(value(random, &arg.name)),
             }
@@ -244,7 +245,7 @@ pub fn hostile(random: &mut StdRng) -> Vec<u8> {
 
 /// An effect of ZQ.APPLY.
 fn effect(random: &mut StdRng, words: &mut Vec<Vec<u8>>) {
-    const EFFECTS: [(&str, usize, usize); 17] = [
+    const EFFECTS: [(&str, usize, usize); 22] = [
         ("PUSH", 2, 4),
         ("MADE", 2, 4),
         ("CLAIM", 1, 2),
@@ -256,10 +257,15 @@ fn effect(random: &mut StdRng, words: &mut Vec<Vec<u8>>) {
         ("EXTEND", 1, 1),
         ("CANCEL", 1, 0),
         ("MOVE", 1, 2),
+        ("CLEAN", 1, 0),
+        ("DROP", 1, 0),
+        ("REVIVE", 1, 0),
         ("REDRIVE", 0, 1),
         ("CONFIGURE", 0, 9),
         ("JOB", 3, 8),
         ("TAKEN", 0, 2),
+        ("UNITS", 1, 2),
+        ("TURN", 1, 0),
         ("TOTALS", 0, 11),
         ("NONE", 0, 0),
     ];
@@ -306,6 +312,7 @@ pub fn plant(c: &mut Client) {
         "ZRL.CHECK leaky 10 3w COST 2 LEAKY",
         "ZQ.CONFIG queue ATTEMPTS 5 BACKOFF 1w 3w AGING 1d CONCURRENCY 9 RATE 100 1w",
         "ZQ.PUSH queue x ID j0",
+        "ZQ.PUSH queue x ID j6 GROUP j1",
         "ZQ.PUSH queue x ID j1 DELAY 100d",
         "ZQ.PUSH queue x ID j2 EVERY 1w PRIORITY -3",
         "ZQ.APPLY queue2 0 PUSH j3 p 0 0 0 0 PUSH j4 p 0 0 1 0 PUSH j5 p 0 0 0 0 CLAIM j3 7 4102444800000 CLAIM j4 8 4102444800000 BURY j4",
@@ -341,4 +348,29 @@ pub fn native(random: &mut StdRng) -> Vec<Vec<u8>> {
         vec![b"ZUNIONSTORE", &one, b"2", &one, &other],
     ];
     words.choose(random).expect("words").iter().map(|word| word.to_vec()).collect()
+}
+
+/// An effect of ZLB.APPLY, which is for boards of two dimensions as those that are planted.
+fn board_effect(random: &mut StdRng, words: &mut Vec<Vec<u8>>) {
+    const EFFECTS: [(&str, &[&str]); 9] = [
+        ("CREATE", &["DIM", "x", "DIM", "y", "ASC"]),
+        ("SET", &["member", "value", "value", "member", "value", "value"]),
+        ("SET", &["member", "value"]),
+        ("REM", &["member", "member"]),
+        ("CUT", &["start", "count"]),
+        ("CLEAR", &[]),
+        ("WHOLE", &["version", "start", "count", "count", "count", "dim", "count", "payload"]),
+        // An empty board, version 1, like the one that is planted.
+        ("WHOLE", &["1", "1", "10", "2", "0", "x", "1", "y", "0"]),
+        ("NONE", &[]),
+    ];
+    let (effect, names) = EFFECTS.choose(random).expect("effects");
+    words.push(effect.as_bytes().to_vec());
+    for name in *names {
+        words.push(match *effect {
+            "CREATE" => name.as_bytes().to_vec(),
+            "WHOLE" if names.len() > 8 => name.as_bytes().to_vec(),
+            _ => value(random, name),
+        });
+    }
 }

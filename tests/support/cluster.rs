@@ -1,6 +1,6 @@
 //! A cluster of a test's own on loopback: three masters with a replica each, and clients that follow redirections.
 
-use super::{Builder, Client, PATIENCE, Server, eventually, show};
+use super::{Builder, Client, PATIENCE, Server, assert_agree, eventually, show};
 use redis::Value;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -22,7 +22,10 @@ impl Cluster {
 
     /// A cluster whose nodes have some lines more in their configuration. It is up when this returns.
     pub fn with(config: &str) -> Self {
-        let node = || Server::builder().cluster().config("cluster-allow-replica-migration no").config(config);
+        let node = || {
+            let builder = Server::builder().cluster().keeping_aof();
+            builder.config("cluster-allow-replica-migration no").config(config)
+        };
         let nodes: Vec<_> = (0..2 * MASTERS).map(|_| node()).map(Builder::start).collect();
         let mut clients: Vec<_> = nodes.iter().map(Server::client).collect();
         for (n, client) in clients.iter_mut().enumerate() {
@@ -43,18 +46,26 @@ impl Cluster {
             let replicate = format!("CLUSTER REPLICATE {}", cluster.id(n));
             eventually(3 * PATIENCE, "the master is known", || clients[MASTERS + n].reply(&replicate) == "+OK");
         }
-        for client in &mut clients {
+        cluster.wait_until_up();
+        cluster
+    }
+
+    /// Returns when every node knows all others and reaches them, and the replicas are in sync.
+    pub fn wait_until_up(&self) {
+        for node in &self.nodes {
+            let mut client = node.client();
             eventually(3 * PATIENCE, "the cluster is up", || {
                 let info = client.info_of("CLUSTER INFO");
+                let nodes = client.string("CLUSTER NODES");
                 info["cluster_state"] == "ok"
                     && info["cluster_known_nodes"] == (2 * MASTERS).to_string()
-                    && client.string("CLUSTER NODES").matches("slave").count() == MASTERS
+                    && nodes.matches("slave").count() == MASTERS
+                    && nodes.matches(" connected").count() == 2 * MASTERS
             });
         }
         for n in 0..MASTERS {
-            cluster.nodes[MASTERS + n].wait_for_sync(&cluster.nodes[n]);
+            self.nodes[MASTERS + n].wait_for_sync(&self.nodes[n]);
         }
-        cluster
     }
 
     pub fn id(&self, node: usize) -> String {
@@ -78,6 +89,14 @@ impl Cluster {
     /// Where the replica of a master stands among the nodes.
     pub fn replica_of(&self, master: usize) -> usize {
         MASTERS + master
+    }
+
+    /// Compares every master with its replica and its AOF; for clusters in which nobody has failed over.
+    #[track_caller]
+    pub fn assert_agrees(&self) {
+        for n in 0..MASTERS {
+            assert_agree(&self.nodes[n], &[&self.nodes[self.replica_of(n)]]);
+        }
     }
 
     /// A client that goes to whoever has the key.
@@ -129,35 +148,92 @@ impl Cluster {
         });
     }
 
-    /// Whether the servers move slots as a whole: Valkey since 9.0.
-    pub fn moves_slots_whole(&self) -> bool {
-        let known = self.nodes[0].client().reply("COMMAND INFO CLUSTER|MIGRATESLOTS");
-        known != "[nil]" && known != "[]"
+    /// How the servers move slots as a whole: since Valkey 9.0 and Redis 8.4. With `None` the test says that it is skipped.
+    pub fn whole_moves(&self) -> Option<WholeMoves> {
+        let mut client = self.nodes[0].client();
+        let mut has = |command: &str| !["[nil]", "[]"].contains(&&*client.reply(&format!("COMMAND INFO {command}")));
+        if has("CLUSTER|MIGRATESLOTS") {
+            return Some(WholeMoves::Valkey);
+        }
+        if has("CLUSTER|MIGRATION") {
+            return Some(WholeMoves::Redis);
+        }
+        eprintln!("skipped: this server moves slots key by key only (as a whole: Valkey 9, Redis 8.4 and later)");
+        None
     }
 
     /// Moves a slot as a whole, and returns when it is where it should be.
-    pub fn move_slot_whole(&self, slot: i64, from: usize, to: usize) {
-        self.begin_to_move_whole(slot, from, to);
-        self.await_move(slot, from, to);
+    pub fn move_slot_whole(&self, how: WholeMoves, slot: i64, from: usize, to: usize) {
+        self.begin_to_move_whole(how, slot, from, to);
+        self.await_move(how, slot, from, to);
     }
 
-    pub fn begin_to_move_whole(&self, slot: i64, from: usize, to: usize) {
-        let command = format!("CLUSTER MIGRATESLOTS SLOTSRANGE {slot} {slot} NODE {}", self.id(to));
-        self.nodes[from].client().run(&command);
+    pub fn begin_to_move_whole(&self, how: WholeMoves, slot: i64, from: usize, to: usize) {
+        match how {
+            WholeMoves::Valkey => {
+                let command = format!("CLUSTER MIGRATESLOTS SLOTSRANGE {slot} {slot} NODE {}", self.id(to));
+                self.nodes[from].client().run(&command)
+            }
+            WholeMoves::Redis => self.nodes[to].client().run(&format!("CLUSTER MIGRATION IMPORT {slot} {slot}")),
+        };
     }
 
-    pub fn await_move(&self, slot: i64, from: usize, to: usize) {
+    /// As `begin_to_move_whole`, but the move is not completed before `let_move_end`. Returns when later writes are no part of
+    /// the snapshot that the target gets.
+    pub fn begin_to_move_slowly(&self, how: WholeMoves, slot: i64, from: usize, to: usize) {
+        let mut source = self.nodes[from].client();
+        match how {
+            WholeMoves::Valkey => drop(source.run("DEBUG SLOTMIGRATION PREVENT-PAUSE 1")),
+            // The process that sends the snapshot waits so many microseconds after each key, and goes by what was set when it
+            // began: with some tens of keys, a few seconds.
+            WholeMoves::Redis => drop(source.run("CONFIG SET rdb-key-save-delay 100000")),
+        }
+        self.begin_to_move_whole(how, slot, from, to);
+        eventually(3 * PATIENCE, "the snapshot is taken", || match how {
+            WholeMoves::Valkey => {
+                let all = source.reply("CLUSTER GETSLOTMIGRATIONS");
+                all.contains("'replicating'") || all.contains("'waiting-to-pause'")
+            }
+            WholeMoves::Redis => {
+                let all = source.reply("CLUSTER MIGRATION STATUS ALL");
+                all.contains("'send-bulk-and-stream'") || all.contains("'send-stream'")
+            }
+        });
+    }
+
+    pub fn let_move_end(&self, how: WholeMoves, from: usize) {
+        let mut source = self.nodes[from].client();
+        match how {
+            WholeMoves::Valkey => source.run("DEBUG SLOTMIGRATION PREVENT-PAUSE 0"),
+            WholeMoves::Redis => source.run("CONFIG SET rdb-key-save-delay 0"),
+        };
+    }
+
+    pub fn await_move(&self, how: WholeMoves, slot: i64, from: usize, to: usize) {
         let (mut source, mut target) = (self.nodes[from].client(), self.nodes[to].client());
-        let migration = |client: &mut Client| {
-            let Value::Array(all) = client.run("CLUSTER GETSLOTMIGRATIONS") else { panic!("no list of migrations") };
+        let (list, done) = match how {
+            WholeMoves::Valkey => ("CLUSTER GETSLOTMIGRATIONS", "'success'"),
+            WholeMoves::Redis => ("CLUSTER MIGRATION STATUS ALL", "'completed'"),
+        };
+        let latest = |client: &mut Client| {
+            let Value::Array(all) = client.run(list) else { panic!("no list of migrations") };
             all.first().map(show).unwrap_or_default()
         };
         eventually(3 * PATIENCE, &format!("slot {slot} has moved"), || {
-            let states = [migration(&mut source), migration(&mut target)];
+            let states = [latest(&mut source), latest(&mut target)];
             assert!(!states.iter().any(|state| state.contains("'failed'")), "{states:?}");
-            states.iter().all(|state| state.contains("'success'"))
+            states.iter().all(|state| state.contains(done))
         });
     }
+}
+
+/// How servers move slots as a whole.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum WholeMoves {
+    /// The source is told to send them.
+    Valkey,
+    /// The target is told to fetch them.
+    Redis,
 }
 
 /// A connection to every node it was sent to, and the last one that knew the answer. Its keys should share a slot.

@@ -1,6 +1,6 @@
 //! A redis-server of a test's own: free port, own folder, and a check at the end that it has survived the test.
 
-use super::{Client, PATIENCE, eventually};
+use super::{Client, Clock, PATIENCE, eventually};
 use std::fmt::Write as _;
 use std::fs;
 use std::net::TcpListener;
@@ -18,6 +18,9 @@ pub struct Builder {
     module: bool,
     panics: bool,
     cluster: bool,
+    neighbour: bool,
+    clock: Option<Clock>,
+    fills_up: bool,
     config: String,
 }
 
@@ -38,6 +41,35 @@ impl Builder {
     pub fn cluster(mut self) -> Self {
         self.cluster = true;
         self.config("cluster-enabled yes")
+    }
+
+    /// With the evil neighbour (tests/neighbour/module.rs).
+    pub fn neighbour(mut self) -> Self {
+        self.neighbour = true;
+        self
+    }
+
+    /// With clocks that the test moves.
+    pub fn clock(mut self, clock: &Clock) -> Self {
+        self.clock = Some(clock.clone());
+        self
+    }
+
+    /// On a disk that can be full: see [`Server::fill_disk`].
+    pub fn on_a_disk_that_fills_up(mut self) -> Self {
+        self.fills_up = true;
+        self
+    }
+
+    /// With an AOF from the start, for [`super::assert_agree`].
+    pub fn keeping_aof(self) -> Self {
+        // Not synced to the disk: none of these tests cuts the power. So no write to the file waits for a sync, either.
+        self.config("appendonly yes\nappendfsync no\nauto-aof-rewrite-percentage 0")
+    }
+
+    /// Without an AOF even when ZEITSET_AGREE gives one to every server: a server that has one starts from it, not from its snapshot.
+    pub fn without_aof(self) -> Self {
+        self.config("appendonly no")
     }
 
     /// Adds a line of redis.conf.
@@ -72,11 +104,46 @@ pub struct Server {
 
 impl Server {
     pub fn builder() -> Builder {
-        Builder { module: true, panics: false, cluster: false, config: String::new() }
+        Builder {
+            module: true,
+            panics: false,
+            cluster: false,
+            neighbour: false,
+            clock: None,
+            fills_up: false,
+            config: String::new(),
+        }
     }
 
     pub fn start() -> Self {
         Self::builder().start()
+    }
+
+    /// Another server that has loaded a copy of this one's AOF, and sweeps nothing. Of a node of a cluster, one of its own.
+    pub fn reborn(&self) -> Server {
+        let stays = |line: &&str| !line.starts_with("replicaof") && !line.starts_with("cluster-");
+        let mut config: String = self.builder.config.lines().filter(stays).flat_map(|line| [line, "\n"]).collect();
+        config.push_str("appendonly yes\n");
+        if self.builder.cluster {
+            // It knows no other node, and takes charge of the slots of its keys.
+            config
+                .push_str("cluster-enabled yes\ncluster-require-full-coverage no\ncluster-allow-reads-when-down yes\n");
+        }
+        if self.builder.module {
+            config.push_str("zeitset.sweep no\n");
+        }
+        let folder = Folder::new();
+        let (from, to) = (self.folder.0.join("appendonlydir"), folder.0.join("appendonlydir"));
+        fs::create_dir(&to).expect("a folder for the AOF");
+        for file in fs::read_dir(from).expect("the server keeps an AOF").map(|file| file.expect("a file")) {
+            fs::copy(file.path(), to.join(file.file_name())).expect("the file can be copied");
+        }
+        let builder = Builder { config, clock: self.builder.clock.clone(), ..self.builder };
+        // It is not compared with itself in its turn.
+        fs::write(folder.0.join("reborn"), "").expect("the folder can be written");
+        let mut server = Server { folder, builder, port: 0, bus_port: 0, child: None };
+        server.launch();
+        server
     }
 
     /// Leaves the module away at the next start: what an operator sees who removes it.
@@ -131,13 +198,15 @@ impl Server {
         self.launch();
     }
 
-    /// Returns when this replica has all that `master` has replicated.
+    /// Returns when this replica has all that `master` has replicated so far. Clients may be at work.
+    #[track_caller]
     pub fn wait_for_sync(&self, master: &Server) {
-        let (mut ours, mut theirs) = (self.client(), master.client());
+        let mut ours = self.client();
+        let sent = master.client().info_number("replication", "master_repl_offset");
         eventually(PATIENCE, "the replica is in sync", || {
             let info = ours.info("replication");
             info.get("master_link_status").map(String::as_str) == Some("up")
-                && info["slave_repl_offset"] == theirs.info("replication")["master_repl_offset"]
+                && info["slave_repl_offset"].parse().is_ok_and(|received: i64| received >= sent)
         });
     }
 
@@ -153,7 +222,18 @@ impl Server {
             (self.port, self.bus_port) = free_ports();
             let conf = self.folder.0.join("redis.conf");
             fs::write(&conf, self.configuration()).expect("the folder can be written");
-            let child = Command::new(program())
+            let mut command = if self.builder.fills_up {
+                // A write beyond the limit is then an error, not the end of the server.
+                let mut shell = Command::new("sh");
+                shell.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""]).arg(program());
+                shell
+            } else {
+                Command::new(program())
+            };
+            if let Some(clock) = &self.builder.clock {
+                clock.applies_to(&mut command);
+            }
+            let child = command
                 .arg(&conf)
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())
@@ -189,8 +269,14 @@ impl Server {
             let module = if self.builder.panics { panicking_module() } else { module() };
             let _ = writeln!(conf, "loadmodule \"{}\"", module.display());
         }
+        if self.builder.neighbour {
+            let _ = writeln!(conf, "loadmodule \"{}\"", neighbour().display());
+        }
         if self.builder.cluster {
             let _ = writeln!(conf, "cluster-port {}", self.bus_port);
+        }
+        if agrees_always() {
+            conf.push_str("appendonly yes\nappendfsync no\n");
         }
         conf.push_str(&self.builder.config);
         conf
@@ -222,6 +308,28 @@ impl Server {
         }
     }
 
+    /// Compares the server with its AOF, where both can be read.
+    fn assert_agrees_with_its_aof(&self) {
+        let Ok(mut client) = self.connect("") else { return };
+        let is_kept = client.try_run("INFO persistence").is_ok() && client.info("persistence")["aof_enabled"] == "1";
+        let is_master = is_kept && client.info("replication")["role"] == "master";
+        if is_master && !self.builder.panics && !self.folder.0.join("reborn").exists() {
+            super::assert_agree(self, &[]);
+        }
+    }
+
+    /// From now on no file of the server can grow beyond so many bytes, as on a full disk; `None`: as they like. `false` where
+    /// the system has no `prlimit`.
+    pub fn fill_disk(&self, bytes: Option<u64>) -> bool {
+        let pid = self.child.as_ref().expect("the server runs").id();
+        let limit = bytes.map_or("unlimited".into(), |bytes| bytes.to_string());
+        // The soft limit: one that was lowered can be raised again by anybody.
+        Command::new("prlimit")
+            .args(["--pid", &pid.to_string(), &format!("--fsize={limit}:")])
+            .status()
+            .is_ok_and(|s| s.success())
+    }
+
     /// Ends the server by `kill -9`.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
@@ -238,6 +346,9 @@ impl Drop for Server {
             Some(child) => child.try_wait().expect("our own child"),
             None => None,
         };
+        if agrees_always() && ended.is_none() && !std::thread::panicking() {
+            self.assert_agrees_with_its_aof();
+        }
         if std::env::var_os("ZEITSET_SHUTDOWN").is_some() && ended.is_none() {
             self.shut_down();
         }
@@ -248,10 +359,18 @@ impl Drop for Server {
             return;
         }
         assert!(ended.is_none(), "the server has ended by itself ({ended:?}):\n{}", tail(&log));
+        // Said by a Valkey 9 that loads the AOF of a node whose slots it does not have.
+        let log: String =
+            log.lines().filter(|line| !line.ends_with("'cluster|syncslots'")).map(|l| format!("{l}\n")).collect();
         for crash in CRASHES.iter().filter(|&&crash| !(self.builder.panics && crash == "panicked at")) {
             assert!(!log.contains(crash), "{crash} in the log:\n{}", tail(&log));
         }
     }
+}
+
+/// Whether every server is to be compared with its AOF.
+fn agrees_always() -> bool {
+    std::env::var_os("ZEITSET_AGREE").is_some()
 }
 
 /// A temporary folder that is removed with its owner.
@@ -320,8 +439,14 @@ fn panicking_module() -> &'static Path {
         .get_or_init(|| built(&["--example", "zeitset_panic", "--features", "panic-test"], "examples/libzeitset_panic"))
 }
 
+/// The evil neighbour: target/<profile>/examples/libzeitset_neighbour.so.
+fn neighbour() -> &'static Path {
+    static MODULE: OnceLock<PathBuf> = OnceLock::new();
+    MODULE.get_or_init(|| built(&["--example", "zeitset_neighbour"], "examples/libzeitset_neighbour"))
+}
+
 /// Where cargo puts what it builds for the profile of the tests.
-fn profile_folder() -> PathBuf {
+pub(super) fn profile_folder() -> PathBuf {
     let test = std::env::current_exe().expect("the path of the tests");
     // target/<profile>/deps/integration-<hash>
     test.parent().and_then(Path::parent).expect("cargo's target folder").to_owned()

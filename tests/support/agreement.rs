@@ -1,0 +1,55 @@
+//! The question at the end of every test of persistence, replication and clusters: do a master, its replicas, and a server that
+//! starts from the master's AOF hold the same?
+//!
+//! What one of them holds more or less than the others is an effect that was never replicated, or one that was replicated and
+//! never happened. A master that has lost nothing does not show it.
+//!
+//! With ZEITSET_AGREE=1 in the environment every server of every test keeps an AOF, and is compared with it when the test
+//! ends, unless the test has switched the AOF off.
+
+use super::server::Server;
+use super::{Dataset, PATIENCE, eventually};
+use std::time::Instant;
+
+/// Fails if the replicas, or a server that loads the AOF of the master, hold anything other than the master does. The master
+/// must have kept an AOF from its start. Clients may be at work: their writes are paused meanwhile.
+#[track_caller]
+pub fn assert_agree(master: &Server, replicas: &[&Server]) {
+    let mut control = master.client();
+    assert_eq!(control.info("persistence")["aof_enabled"], "1", "the test asks for an AOF: Builder::keeping_aof");
+    let started = Instant::now();
+    loop {
+        let differences = {
+            // The sweeper, too, writes nothing then.
+            control.run("CLIENT PAUSE 120000 WRITE");
+            replicas.iter().for_each(|replica| replica.wait_for_sync(master));
+            eventually(PATIENCE, "no AOF is being rewritten", || {
+                let info = control.info("persistence");
+                info["aof_rewrite_in_progress"] == "0" && info["aof_rewrite_scheduled"] == "0"
+            });
+            let expected = Dataset::of(&mut control);
+            let reborn = master.reborn();
+            // It shows in a DUMP.
+            let [_, compresses] = &control.strings("CONFIG GET rdbcompression")[..] else { panic!("a setting") };
+            reborn.client().run(&format!("CONFIG SET rdbcompression {compresses}"));
+            let mut differences = of("the AOF", &expected, &Dataset::of(&mut reborn.client()));
+            for (n, replica) in replicas.iter().enumerate() {
+                differences += &of(&format!("replica {n}"), &expected, &Dataset::of(&mut replica.client()));
+            }
+            control.run("CLIENT UNPAUSE");
+            differences
+        };
+        if differences.is_empty() {
+            return;
+        }
+        // Keys and members may have expired between two looks, and the server may write its AOF a little later.
+        assert!(started.elapsed() < PATIENCE, "{differences}");
+    }
+}
+
+fn of(name: &str, expected: &Dataset, found: &Dataset) -> String {
+    if expected == found {
+        return String::new();
+    }
+    format!("the master and {name} differ:\n{}", expected.differences(found))
+}

@@ -1,0 +1,92 @@
+//! Crashes that lose something: afterwards a server has what it had some time ago, and its clients know better.
+
+use super::{Builder, Client, Clock, Server};
+use redis::Value;
+
+/// What takes a server's state back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// `kill -9`, and a start with an RDB file that was written some time before.
+    Snapshot,
+    /// A failover to a replica that has not got the latest writes.
+    Failover,
+    /// RESTORE of values that were dumped some time before; what was not there then is deleted.
+    Restore,
+}
+
+pub const LOSSES: [Loss; 3] = [Loss::Snapshot, Loss::Failover, Loss::Restore];
+
+/// A server that is going to lose what it is told after `keep`.
+pub struct Lossy {
+    pub loss: Loss,
+    pub clock: Clock,
+    master: Server,
+    replica: Option<Server>,
+    /// Key, payload, and when it expires.
+    dumps: Vec<(Vec<u8>, Value, i64)>,
+}
+
+impl Lossy {
+    pub fn start(loss: Loss, config: &str) -> Self {
+        let clock = Clock::new();
+        let builder = || Server::builder().clock(&clock).without_aof().config("repl-timeout 1000000").config(config);
+        let master = Builder::start(builder());
+        let replica = (loss == Loss::Failover).then(|| builder().replica_of(&master));
+        Self { loss, clock, master, replica, dumps: Vec::new() }
+    }
+
+    pub fn client(&self) -> Client {
+        self.master.client()
+    }
+
+    pub fn server(&self) -> &Server {
+        &self.master
+    }
+
+    /// What the server holds at this moment is what will be left of it.
+    pub fn keep(&mut self) {
+        let mut client = self.client();
+        match self.loss {
+            Loss::Snapshot => drop(client.run("SAVE")),
+            Loss::Failover => {
+                let replica = self.replica.as_ref().expect("started with one");
+                replica.wait_for_sync(&self.master);
+                // It hears no more of its master, and is made one itself later.
+                replica.client().run("REPLICAOF 127.0.0.1 1");
+            }
+            Loss::Restore => {
+                let Value::Array(keys) = client.run("KEYS *") else { panic!("KEYS answers an array") };
+                for key in keys {
+                    let Value::BulkString(key) = key else { panic!("a key is a string") };
+                    let payload = client.call(redis::cmd("DUMP").arg(&key));
+                    let Value::Int(expires_at) = client.call(redis::cmd("PEXPIRETIME").arg(&key)) else {
+                        panic!("PEXPIRETIME answers a number")
+                    };
+                    self.dumps.push((key, payload, expires_at));
+                }
+            }
+        }
+    }
+
+    /// The server has what it had at `keep`. Clients are to connect again.
+    pub fn lose(&mut self) {
+        match self.loss {
+            Loss::Snapshot => self.master.crash_and_restart(),
+            Loss::Failover => {
+                let replica = self.replica.take().expect("once");
+                replica.client().run("REPLICAOF NO ONE");
+                self.master = replica;
+            }
+            Loss::Restore => {
+                let mut client = self.client();
+                client.run("FLUSHALL");
+                for (key, payload, expires_at) in self.dumps.drain(..) {
+                    let Value::BulkString(payload) = payload else { continue };
+                    let mut command = redis::cmd("RESTORE");
+                    command.arg(key).arg(expires_at.max(0)).arg(payload).arg("ABSTTL");
+                    client.call(&command);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Well-formed commands of all four families at random, on a few keys: what applications send, though in no sensible order.
+//! (Commands that are not well-formed come from tests/fuzz.)
+
+use super::show;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng, seq::IndexedRandom};
+use redis::Value;
+
+/// A source of commands from a seed. It remembers jobs that were claimed, so that some are acknowledged.
+pub struct Traffic {
+    pub random: StdRng,
+    /// Durations that are given to commands.
+    durations: &'static [&'static str],
+    /// Queue, id and token.
+    claims: Vec<(String, String, String)>,
+    calls: u64,
+}
+
+pub const SETS: [&str; 3] = ["{k}set0", "{k}set1", "{k}set2"];
+pub const LIMITS: [&str; 6] = ["{k}slide0", "{k}slide1", "{k}fixed0", "{k}leaky0", "{k}leaky1", "{k}cell0"];
+pub const QUEUES: [&str; 3] = ["{k}queue0", "{k}queue1", "{k}queue2"];
+pub const BOARDS: [&str; 2] = ["{k}board0", "{k}board1"];
+const PLAIN: [&str; 1] = ["{k}plain0"];
+
+impl Traffic {
+    pub fn new(seed: u64, durations: &'static [&'static str]) -> Self {
+        Self { random: StdRng::seed_from_u64(seed), durations, claims: Vec::new(), calls: 0 }
+    }
+
+    /// Any key, of any family.
+    pub fn any_key(&mut self) -> &'static str {
+        let keys: Vec<_> = [&SETS[..], &LIMITS, &QUEUES, &BOARDS, &PLAIN].concat();
+        keys.choose(&mut self.random).expect("keys")
+    }
+
+    fn one<'a>(&mut self, list: &[&'a str]) -> &'a str {
+        list.choose(&mut self.random).expect("something to choose from")
+    }
+
+    /// A key of a family, now and then of another one.
+    fn key(&mut self, family: &[&'static str]) -> &'static str {
+        if self.random.random_ratio(1, 40) { self.any_key() } else { self.one(family) }
+    }
+
+    fn ttl(&mut self) -> &'static str {
+        self.one(self.durations)
+    }
+
+    fn member(&mut self) -> String {
+        format!("m{}", self.random.random_range(0..30))
+    }
+
+    fn number(&mut self, below: i64) -> i64 {
+        self.random.random_range(0..below)
+    }
+
+    /// The next command. `now` is about the server's time in ms.
+    pub fn line(&mut self, now: i64) -> String {
+        self.calls += 1;
+        match self.random.random_range(0..100) {
+            0..35 => self.zexp(now),
+            35..55 => self.zrl(now),
+            55..85 => self.zq(now),
+            _ => self.zlb(),
+        }
+    }
+
+    fn zexp(&mut self, now: i64) -> String {
+        let key = self.key(&SETS);
+        let (one, two, ttl, other) = (self.member(), self.member(), self.ttl(), self.ttl());
+        match self.number(14) {
+            0..5 => format!("ZEXP.ADD {key} {ttl} {one} {other} {two}"),
+            5 => {
+                let option = self.one(&["NX", "XX", "GT", "LT CH", "CAP 5", "XX CH", "NX CAP 20"]);
+                format!("ZEXP.ADD {key} {option} {ttl} {one} {other} {two}")
+            }
+            6 => {
+                let at = now + self.random.random_range(-1000..3_000);
+                format!("ZEXP.ADD {key} AT {at}ms {one}")
+            }
+            7 => format!("ZEXP.EXPIRE {key} {} {ttl} {one} {two}", self.one(&["", "GT", "LT"])),
+            8 => format!("ZEXP.REM {key} {one} {two}"),
+            9 => format!("ZEXP.POP {key} {}", self.number(4)),
+            10 => match self.number(4) {
+                0 => format!("ZEXP.PERSIST {key} {one}"),
+                1 => format!("ZEXP.ADOPT {key}"),
+                _ => format!("ZEXP.RANDMEMBER {key} {}", self.number(9) - 4),
+            },
+            11 => format!("ZEXP.CARD {key}"),
+            12 => format!("ZEXP.MEMBERS {key} WITHTTL"),
+            _ => format!("ZEXP.PTTL {key} {one} {two}"),
+        }
+    }
+
+    fn zrl(&mut self, now: i64) -> String {
+        let key = self.key(&LIMITS);
+        let (cost, limit) = (1 + self.number(3), self.one(&["5", "10", "200"]));
+        let window = self.ttl();
+        let algorithm = algorithm_of(key);
+        match self.number(10) {
+            0..5 if key.ends_with("cell0") => format!("ZRL.THROTTLE {key} 15 30 60 {cost}"),
+            0..5 => format!("ZRL.CHECK {key} {limit} {window} COST {cost} {algorithm}"),
+            5 => format!("ZRL.PEEK {key} {limit} {window} COST {cost} {algorithm}"),
+            6 => {
+                let at = now + self.random.random_range(0..5_000);
+                format!("ZRL.REFUND {key} {cost} AT {at}ms")
+            }
+            _ => {
+                let [one, other] = [LIMITS[0], LIMITS[1]];
+                let third = self.one(&[LIMITS[2], LIMITS[3], "{k}slide2"]);
+                let (limits, algorithms) = (
+                    format!("{limit} {window} 50 {window} 20 {window}"),
+                    format!("SLIDING SLIDING {}", algorithm_of(third)),
+                );
+                format!("ZRL.MCHECK 3 {one} {other} {third} {limits} COST {cost} {algorithms}")
+            }
+        }
+    }
+
+    fn zq(&mut self, now: i64) -> String {
+        let key = self.key(&QUEUES);
+        let (delay, lease) = (self.ttl(), self.ttl());
+        let id = format!("j{}", self.number(40));
+        match self.number(24) {
+            0..3 => format!("ZQ.PUSH {key} payload-{id}"),
+            3..5 => format!("ZQ.PUSH {key} payload-{id} GROUP g{}", self.number(5)),
+            5..8 => {
+                let option = self.one(&["REPLACE", "PRIORITY -3", "ATTEMPTS 2", "PRIORITY 5 ATTEMPTS 1", ""]);
+                format!("ZQ.PUSH {key} p ID {id} DELAY {delay} {option}")
+            }
+            8 => format!("ZQ.PUSH {key} p ID {id} DELAY {delay} EVERY {lease}"),
+            9 => {
+                let at = now + self.random.random_range(-5_000..5_000);
+                format!("ZQ.PUSH {key} p ID {id} AT {at}ms")
+            }
+            10..13 => format!("ZQ.CLAIM 1 {key} LEASE {lease} COUNT {}", 1 + self.number(4)),
+            13 => format!("ZQ.CLAIM 3 {} LEASE {lease} COUNT 2", QUEUES.join(" ")),
+            14..18 => {
+                let Some((key, id, token)) = self.take_claim() else { return format!("ZQ.STATS {key}") };
+                match self.number(6) {
+                    0 => format!("ZQ.NACK {key} {id} {token} DELAY {delay}"),
+                    1 => format!("ZQ.NACK {key} {id} {token} {}", self.one(&["DEAD", ""])),
+                    2 => format!("ZQ.EXTEND {key} {id} {token} {lease}"),
+                    _ => format!("ZQ.ACK {key} {id} {token}"),
+                }
+            }
+            18 => format!("ZQ.CANCEL {key} {id}"),
+            19 => format!("ZQ.RESCHEDULE {key} {id} DELAY {delay}"),
+            20 => format!("ZQ.REDRIVE {key} COUNT 2"),
+            21 => {
+                let option = self.one(&[
+                    "ATTEMPTS 3",
+                    "BACKOFF 10ms 1s",
+                    "AGING 1s",
+                    "AGING 0",
+                    "CONCURRENCY 2",
+                    "CONCURRENCY 0",
+                    "RATE 5 1s",
+                    "RATE 0 1s",
+                    "GROUPCONCURRENCY 2",
+                    "GROUPCONCURRENCY 0",
+                    "GROUPRATE 3 1s",
+                    "GROUPRATE 0 1s",
+                    "ORDERED yes",
+                    "ORDERED no",
+                    "PAUSED yes",
+                    "PAUSED no",
+                    "PAUSED no",
+                ]);
+                format!("ZQ.CONFIG {key} {option}")
+            }
+            22 => format!("ZQ.PEEK {key} {}", self.one(&["READY", "DELAYED", "CLAIMED", "DEAD"])),
+            _ => format!("ZQ.GET {key} {id}"),
+        }
+    }
+
+    fn take_claim(&mut self) -> Option<(String, String, String)> {
+        if self.claims.is_empty() {
+            return None;
+        }
+        let at = self.random.random_range(0..self.claims.len());
+        // Some tokens are used again: they are stale then.
+        if self.random.random_ratio(1, 8) { Some(self.claims[at].clone()) } else { Some(self.claims.swap_remove(at)) }
+    }
+
+    fn zlb(&mut self) -> String {
+        let key = self.key(&BOARDS);
+        let (one, two) = (self.member(), self.member());
+        let (x, y) = (self.number(20) - 10, self.number(20) - 10);
+        match self.number(16) {
+            0 => format!("ZLB.CREATE {key} DIM x DIM y ASC {}", self.one(&["", "KEEP 10"])),
+            1..4 => format!("ZLB.SET {key} {one} {x} {y} {two} {y} {x}"),
+            4 => format!("ZLB.SET {key} {} {one} {x} {y}", self.one(&["NX", "XX", "BEST"])),
+            5 => format!("ZLB.INCR {key} {one} x {x}"),
+            6 => format!("ZLB.REM {key} {one} {two}"),
+            7 => format!("ZLB.RANGE {key} 0 -1 WITHVALUES"),
+            8 => format!("ZLB.AROUND {key} {one} 2"),
+            9 => format!("ZLB.RANK {key} {one}"),
+            10 => format!("ZLB.MERGE {key} 2 {} {} {}", self.key(&BOARDS), self.key(&BOARDS), self.one(&["", "BEST"])),
+            11 => format!("ZLB.REMRANGE {key} {} {}", self.number(8), self.number(12)),
+            12 => format!("ZLB.CLEAR {key}"),
+            13 => format!("ZLB.SET {key} WITHRANK {one} {x} {y}"),
+            14 => format!("ZLB.RANGE {key} 0 -1 REV WITHRANK COMPETITION"),
+            _ => format!("ZLB.GET {key} {one} {two}"),
+        }
+    }
+
+    /// A plain command on a key that may be one of the module's.
+    pub fn native(&mut self, now: i64) -> String {
+        let (key, other, member) = (self.any_key(), self.any_key(), self.member());
+        let set = self.one(&SETS);
+        let at = now + self.random.random_range(-60_000..60_000);
+        match self.number(16) {
+            0 => format!("DEL {key}"),
+            1 => format!("UNLINK {key}"),
+            2 => format!("ZADD {set} {at} {member}"),
+            3 => format!("ZADD {key} {at} {member}"),
+            4 => format!("ZREM {set} {member}"),
+            5 => format!("ZREMRANGEBYSCORE {set} -inf {now}"),
+            6 => format!("RENAME {key} {other}"),
+            7 => format!("COPY {key} {other} REPLACE"),
+            8 => format!("SET {key} x"),
+            9 => format!("EXPIRE {key} {}", self.one(&["100", "100000"])),
+            10 => format!("PERSIST {key}"),
+            11 => format!("PEXPIREAT {key} {at}"),
+            12 => format!("ZPOPMIN {set}"),
+            13 => format!("ZADD {set} {} {member}", self.one(&["inf", "9007199254740992", "-inf", "4102444800000"])),
+            14 => format!("ZADD {} {at} {at}", PLAIN[0]),
+            _ => self.one(&["FLUSHDB", "SWAPDB 0 1", "SWAPDB 0 1", "FLUSHALL"]).into(),
+        }
+    }
+
+    /// A plain command that leaves other keys alone.
+    pub fn native_on_one(&mut self, now: i64) -> String {
+        loop {
+            let line = self.native(now);
+            if !["FLUSH", "SWAPDB"].iter().any(|word| line.starts_with(word)) {
+                return line;
+            }
+        }
+    }
+
+    /// Learns from the reply to a command.
+    pub fn note(&mut self, line: &str, reply: &Value) {
+        if !line.starts_with("ZQ.CLAIM") {
+            return;
+        }
+        let Value::Array(jobs) = reply else { panic!("{}", show(reply)) };
+        for job in jobs {
+            let Value::Array(fields) = job else { panic!("{}", show(job)) };
+            let text = |at: usize| show(&fields[at]).trim_matches('\'').to_owned();
+            self.claims.push((text(0), text(1), text(2)));
+        }
+        let excess = self.claims.len().saturating_sub(200);
+        self.claims.drain(..excess);
+    }
+
+    pub fn calls(&self) -> u64 {
+        self.calls
+    }
+}
+
+/// The algorithm of the limits that are kept under a key.
+fn algorithm_of(key: &str) -> &'static str {
+    match key {
+        _ if key.contains("fixed") => "FIXED",
+        _ if key.contains("leaky") => "LEAKY",
+        _ => "SLIDING",
+    }
+}
