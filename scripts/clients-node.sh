@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# clients/node: packs the library, installs it into an empty folder, runs its README there word by word, and runs its tests.
+#
+# usage: clients-node.sh MODULE OUT; exits with 77 where the machine has not got what it takes
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../clients/node"
+export ZEITSET_MODULE=$1
+OUT=$2
+
+skip() {
+    echo "skipped: make clients for Node.js needs $1"
+    exit 77
+}
+
+node -e 'process.exit(process.versions.node.split(".")[0] < 20 ? 1 : 0)' 2>/dev/null || skip "Node.js 20 or later"
+command -v npm >/dev/null || skip "npm"
+# What is not this library's fault: a machine without access to packages.
+npm view redis version >/dev/null 2>&1 || skip "packages (npm cannot get redis)"
+
+mkdir -p "$OUT/source" "$OUT/empty"
+cp -r .npmrc README.md package.json package-lock.json tsconfig.json src test "$OUT/source" # a build leaves files behind
+cd "$OUT/source"
+npm ci --silent --no-audit --no-fund
+npm run --silent check
+npm pack --silent --pack-destination "$OUT" >/dev/null
+tarball=$(echo "$OUT"/zeitset-*.tgz)
+echo "clients: $(basename "$tarball")"
+
+cd "$OUT/empty"
+npm init --yes >/dev/null
+npm install --silent --no-audit --no-fund "$tarball" redis ioredis
+cd "$OUT/source"
+rm -rf build && npx tsc -p test
+README_FOLDER="$OUT/empty" node --test build/test/readme.test.js
+# The README has been run.
+rm build/test/readme.test.js
+node --test --test-concurrency=2 "build/test/${CLIENT_TESTS:-}"*.test.js

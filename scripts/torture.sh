@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Everything that is random, from new seeds: simulations of the models, and real servers with clocks that go wrong, an evil
+# neighbour, crashes that lose, hostile input, and everything at once. Ends with what was done and what was found.
+#
+#   scripts/torture.sh CARGO SECONDS FOLDER
+#
+# SECONDS is how long the servers are tortured; the simulations before take about as long again at most. The log is in FOLDER.
+set -euo pipefail
+
+cargo=$1 seconds=$2 folder=$3
+mkdir -p "$folder"
+log=$folder/log
+: >"$log"
+
+# What prints a line of its own in the summary: the simulations, and the tests that go on for FUZZ_SECONDS or SOAK_SECONDS.
+figures='^([0-9]+ servers, [0-9]+ hours|[0-9]+ (queues|histories)|[0-9]+ h simulated|[a-z][a-z ]*, FUZZ_SEED=|clocks: |[0-9]+ (calls|commands|payloads|sets))'
+
+status=0
+# Thousands of servers and queues, each from a seed of its own. The first seed is new in every run.
+echo "simulations"
+ZEITSET_SEEDS=$((seconds * 20)) ZEITSET_SEED=$((RANDOM * 32768 + RANDOM)) \
+    "$cargo" test --locked --lib -- --nocapture model:: >>"$log" 2>&1 || status=1
+
+echo "servers, for $seconds seconds"
+FUZZ_SECONDS=$seconds SOAK_SECONDS=$seconds "$cargo" test --locked --test integration -- --nocapture --test-threads 12 \
+    torture:: neighbour:: losses:: idle:: soak:: fuzz:: >>"$log" 2>&1 || status=1
+
+echo
+echo "what was done"
+grep -E "$figures" "$log" | sed 's/^/  /'
+echo "findings: $(grep -cE '^test .* FAILED$' "$log" || true)"
+grep -E '^test .* FAILED$|^ZEITSET_SEED=|panicked at' "$log" | sed 's/^/  /' || true
+[ "$status" -eq 0 ] || echo "see $log" >&2
+exit "$status"
