@@ -109,6 +109,43 @@ impl Bench {
         bytes
     }
 
+    /// Adds up seven days, of each of which a tenth of the members has a result: one call, in which the server does nothing
+    /// else.
+    fn merge(&mut self) {
+        const DAYS: usize = 7;
+        self.client.run("FLUSHALL");
+        let daily = self.members / 10;
+        for day in 0..DAYS {
+            self.client.run(&format!("ZLB.CREATE board:{day} DIM first DIM second DIM third"));
+            let mut batch = Batch::default();
+            for _ in 0..daily {
+                let (member, [a, b, c]) = (name(self.random.random_range(0..self.members / 5)), self.values());
+                batch.call(&format!("ZADD plain:{day} {a} {member}"));
+                batch.call(&format!("ZLB.SET board:{day} {member} {a} {b} {c}"));
+            }
+            self.run(batch);
+        }
+        let keys = |kind: &str| (0..DAYS).map(|day| format!(" {kind}:{day}")).collect::<String>();
+        let mut milliseconds = [("ZUNIONSTORE plain", "plain"), ("ZLB.MERGE board", "board")].map(|(call, kind)| {
+            let line = format!("{call} {DAYS}{}", keys(kind));
+            // Each call replaces the result of the one before; freeing that is part of it.
+            let times = (0..5).map(|_| {
+                let start = Instant::now();
+                self.client.run(&line);
+                1e3 * start.elapsed().as_secs_f64()
+            });
+            let mut times: Vec<_> = times.collect();
+            times.sort_by(f64::total_cmp);
+            times[times.len() / 2]
+        });
+        milliseconds.iter_mut().for_each(|time| *time = time.round());
+        let [plain, board] = milliseconds;
+        println!(
+            "\nseven boards of {daily} draws from {} members: ZUNIONSTORE of 1 score {plain} ms, ZLB.MERGE of 3 values {board} ms",
+            self.members / 5
+        );
+    }
+
     fn values(&mut self) -> [u64; 3] {
         [(); 3].map(|()| self.random.random_range(0..VALUES))
     }
@@ -226,6 +263,23 @@ fn main() {
         |batch, pick| batch.call(&format!("ZLB.AROUND board {} 5", pick.member)),
     );
     bench.compare(
+        "with ranks and values | WITHRANK WITHVALUES",
+        |batch, pick| {
+            batch.call(&format!("ZREVRANK plain {}", pick.member));
+            batch.call(&format!("ZREVRANGE plain {} {} WITHSCORES", pick.index, pick.index + 10));
+        },
+        |batch, pick| batch.call(&format!("ZLB.AROUND board {} 5 WITHRANK WITHVALUES", pick.member)),
+    );
+    bench.compare(
+        "shared ranks: and ZCOUNT | COMPETITION",
+        |batch, Pick { member, index, values: [first, ..] }| {
+            batch.call(&format!("ZREVRANK plain {member}"));
+            batch.call(&format!("ZREVRANGE plain {index} {} WITHSCORES", index + 10));
+            batch.call(&format!("ZCOUNT plain ({first} +inf"));
+        },
+        |batch, pick| batch.call(&format!("ZLB.AROUND board {} 5 WITHRANK COMPETITION WITHVALUES", pick.member)),
+    );
+    bench.compare(
         "update: ZADD | SET",
         |batch, Pick { member, values: [first, ..], .. }| batch.call(&format!("ZADD plain {first} {member}")),
         |batch, Pick { member, values: [a, b, c], .. }| batch.call(&format!("ZLB.SET board {member} {a} {b} {c}")),
@@ -240,4 +294,5 @@ fn main() {
         |batch, pick| batch.call(&format!("ZINCRBY plain {} {}", 1 + pick.index % 100, pick.member)),
         |batch, pick| batch.call(&format!("ZLB.INCR board {} first {}", pick.member, 1 + pick.index % 100)),
     );
+    bench.merge();
 }

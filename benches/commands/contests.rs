@@ -230,6 +230,8 @@ pub fn limits(scripts: &Scripts, abilities: &Abilities) -> Vec<Subject> {
         check("ZRL.CHECK", "sliding", ALLOWED, &[]),
         check("ZRL.CHECK FIXED", "fixed", ALLOWED, &["FIXED"]),
         check("ZRL.CHECK LEAKY", "leaky", ALLOWED, &["LEAKY"]),
+        throttle("throttle", ALLOWED),
+        mcheck("both", ALLOWED),
         lua_log(scripts, "log", ALLOWED),
         multi_log("multi", ALLOWED),
         lua_gcra(scripts, "gcra", ALLOWED),
@@ -275,6 +277,8 @@ fn denied(scripts: &Scripts, abilities: &Abilities) -> Contest {
         check("ZRL.CHECK", "full:sliding", DENIED, &[]),
         check("ZRL.CHECK FIXED", "full:fixed", DENIED, &["FIXED"]),
         check("ZRL.CHECK LEAKY", "full:leaky", DENIED, &["LEAKY"]),
+        throttle("full:throttle", DENIED),
+        mcheck("full:both", DENIED),
         lua_log(scripts, "full:log", DENIED),
         lua_gcra(scripts, "full:gcra", DENIED),
     ];
@@ -395,6 +399,23 @@ fn multi_log(prefix: &'static str, Quota(_, window): Quota) -> Subject {
 fn lua_gcra(scripts: &Scripts, prefix: &'static str, Quota(units, window): Quota) -> Subject {
     Subject::script("Lua GCRA", prefix, &scripts.gcra, move |cmd, _| {
         cmd.arg(units).arg(window);
+    })
+}
+
+fn throttle(prefix: &'static str, Quota(units, window): Quota) -> Subject {
+    Subject::new(Role::Ours, "ZRL.THROTTLE", prefix, move |call| {
+        let mut cmd = call.on("ZRL.THROTTLE");
+        cmd.arg(units - 1).arg(units).arg(window);
+        cmd
+    })
+}
+
+/// A limit and another one, SLIDING both.
+fn mcheck(prefix: &'static str, Quota(units, window): Quota) -> Subject {
+    Subject::new(Role::Ours, "ZRL.MCHECK of two", prefix, move |call| {
+        let mut cmd = cmd("ZRL.MCHECK");
+        cmd.arg(2).arg(call.key()).arg(format!("{}:too", call.key())).arg(units).arg(window).arg(units).arg(window);
+        cmd
     })
 }
 

@@ -8,6 +8,7 @@
 //! | `CELL` | path of `libredis_cell.so`: redis-cell takes part |
 //! | `KEYS`, `REQUESTS`, `ROUNDS` | size of the contests (100,000, 100,000, 7) |
 //! | `LARGEST` | where the growth tables end (1,000,000) |
+//! | `INSTRUCTIONS` | folder that callgrind writes to: the server runs in it, and only instructions are counted (`make bench-instructions`) |
 //! | `OUT` | folder for the report and its pictures; without it they are only printed |
 
 #[path = "../../tests/support/mod.rs"]
@@ -16,6 +17,7 @@ mod support;
 
 mod contests;
 mod growth;
+mod instructions;
 mod load;
 mod memory;
 mod picture;
@@ -102,6 +104,10 @@ fn main() {
     let scripts = Scripts::load(&mut bench.con);
     let contests = contests::all(&scripts, &abilities);
 
+    if let Some(folder) = std::env::var_os("INSTRUCTIONS").map(PathBuf::from) {
+        print!("{}", instructions::measure(&mut bench, &contests, &folder));
+        return;
+    }
     let results = contests.iter().map(|contest| bench.hold(contest, &size)).collect();
     let growths = growth::measure(&mut bench, &scripts, size.largest);
     let memories = memory::measure(&mut bench, &scripts, &abilities, size.keys);

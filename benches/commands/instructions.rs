@@ -1,0 +1,75 @@
+//! Instructions that the server carries out for a request, counted by callgrind (valgrind): a figure that other load on the machine
+//! does not touch, and that can be compared from machine to machine.
+
+use crate::Bench;
+use crate::contests::Contest;
+use crate::load::{Request, flood};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Enough for a cron of the server here and there not to matter; few, since it is fifty times as slow in valgrind.
+const KEYS: usize = 1_000;
+const REQUESTS: usize = 4_000;
+const PIPELINE: usize = 32;
+
+/// The server, and the folder that callgrind writes to.
+struct Counter {
+    process: String,
+    folder: PathBuf,
+    dumps: usize,
+}
+
+impl Counter {
+    fn control(&self, what: &str) {
+        let done = Command::new("callgrind_control").args([what, &self.process]).output().expect("callgrind_control");
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    }
+
+    fn begin(&self) {
+        self.control("--zero");
+    }
+
+    /// Instructions since `begin`.
+    fn end(&mut self) -> u64 {
+        self.control("--dump");
+        self.dumps += 1;
+        let dump = self.folder.join(format!("out.{}.{}", self.process, self.dumps));
+        let text = fs::read_to_string(&dump).unwrap_or_else(|error| panic!("{}: {error}", dump.display()));
+        let sum = text.lines().find_map(|line| line.strip_prefix("summary: ").or(line.strip_prefix("totals: ")));
+        sum.and_then(|sum| sum.trim().parse().ok()).expect("a sum")
+    }
+}
+
+/// A table for each contest.
+pub fn measure(bench: &mut Bench, contests: &[Contest], folder: &Path) -> String {
+    let process: String = redis::cmd("INFO").arg("server").query(&mut bench.con).expect("INFO");
+    let process = process.lines().find_map(|line| line.strip_prefix("process_id:")).expect("a process").to_owned();
+    let mut counter = Counter { process, folder: folder.to_owned(), dumps: 0 };
+    let mut text = String::from("# Instructions a request\n\n");
+    let ping: Vec<_> = (0..REQUESTS).map(|_| Request::of(&[redis::cmd("PING")])).collect();
+    let _ = writeln!(
+        text,
+        "Made by `make bench-instructions`: the server inside callgrind, {KEYS} keys, {REQUESTS} requests for random ones, {PIPELINE} \
+         at a time. All of the server's work counts: reading, parsing, replying. PING: {}.",
+        count(bench, &mut counter, &ping)
+    );
+    for contest in contests {
+        let _ = write!(text, "\n## {}\n\n| | instructions |\n|---|--:|\n", contest.title);
+        for subject in &contest.subjects {
+            if contest.primings > 0 {
+                bench.fill(subject, KEYS, contest.primings);
+            }
+            let requests = bench.random(subject, KEYS, REQUESTS);
+            let _ = writeln!(text, "| {} | {} |", subject.name, count(bench, &mut counter, &requests));
+        }
+    }
+    text
+}
+
+fn count(bench: &mut Bench, counter: &mut Counter, requests: &[Request]) -> u64 {
+    counter.begin();
+    flood(&mut bench.pipelined[..1], requests, PIPELINE);
+    counter.end() / requests.len() as u64
+}

@@ -1,0 +1,101 @@
+//! The bystander's bill: what plain commands cost with the module loaded and without, in rounds that take turns.
+
+use super::cpu::{Served, median};
+use super::support::Server;
+use redis::Pipeline;
+
+const ROUNDS: usize = 9;
+const CALLS: usize = 10_000;
+
+/// A command, what has to be there before, and how much more it may cost, in percent.
+struct Bill {
+    name: &'static str,
+    before: &'static str,
+    calls: &'static [&'static str],
+    aim: f64,
+}
+
+/// `{k}` is the number of the call.
+const BILLS: &[Bill] = &[
+    Bill { name: "SET", before: "", calls: &["SET s:{k} x"], aim: 5.0 },
+    Bill { name: "ZADD", before: "", calls: &["ZADD z:{k} 1 m"], aim: 5.0 },
+    Bill { name: "ZADD, a member more", before: "ZADD z:{k} 1 m", calls: &["ZADD z:{k} 2 n"], aim: 5.0 },
+    Bill { name: "DEL of a string", before: "SET s:{k} x", calls: &["DEL s:{k}"], aim: 5.0 },
+    Bill { name: "DEL of a sorted set", before: "ZADD z:{k} 1 m", calls: &["DEL z:{k}"], aim: 5.0 },
+    Bill { name: "EXPIRE of a string", before: "SET s:{k} x", calls: &["EXPIRE s:{k} 1000"], aim: 5.0 },
+    Bill { name: "EXPIRE of a sorted set", before: "ZADD z:{k} 1 m", calls: &["EXPIRE z:{k} 1000"], aim: 10.0 },
+    Bill { name: "ZADD and EXPIRE", before: "", calls: &["ZADD z:{k} 1 m", "EXPIRE z:{k} 1000"], aim: 10.0 },
+    Bill { name: "RENAME of a string", before: "SET s:{k} x", calls: &["RENAME s:{k} t:{k}"], aim: 10.0 },
+    Bill { name: "RENAME of a sorted set", before: "ZADD z:{k} 1 m", calls: &["RENAME z:{k} y:{k}"], aim: 10.0 },
+];
+
+pub fn run() {
+    let quiet = "save \"\"\nhz 10\n";
+    let mut without = Server::builder().config(quiet).start();
+    without.remove_module();
+    without.restart();
+    let mut servers = [
+        ("without", Served::new(without)),
+        ("with", Served::new(Server::builder().config(quiet).start())),
+        ("tracking", Served::new(Server::builder().config(quiet).start())),
+    ];
+    track(&mut servers[2].1);
+    println!("\n## The bystander's bill\n");
+    println!(
+        "ns of the server for a plain command, {CALLS} of them pipelined; medians of {ROUNDS} rounds in which the servers take turns: \
+         one without the module, one with it, one with it that tracks 100,000 expiring sets in another database and as many in this one.\n"
+    );
+    println!("| command | without | with | more | tracking | more | aim |\n|---|--:|--:|--:|--:|--:|--:|");
+    for bill in BILLS {
+        let mut costs = [const { Vec::new() }; 3];
+        for round in 0..ROUNDS {
+            for turn in 0..3 {
+                let at = (turn + round) % 3;
+                costs[at].push(cost(&mut servers[at].1, bill));
+            }
+        }
+        let [without, with, tracking] = costs.map(|mut costs| median(&mut costs));
+        let more = |cost: f64| (cost / without - 1.0) * 100.0;
+        println!(
+            "| {} | {without:.0} | {with:.0} | {:+.1} % | {tracking:.0} | {:+.1} % | {:.0} % |",
+            bill.name,
+            more(with),
+            more(tracking),
+            bill.aim
+        );
+    }
+}
+
+fn track(served: &mut Served) {
+    for database in [1, 0] {
+        let mut pipe = redis::pipe();
+        pipe.cmd("SELECT").arg(database).ignore();
+        (0..100_000).for_each(|n| {
+            pipe.cmd("ZEXP.ADD").arg(format!("e:{n}")).arg("9d").arg("m").ignore();
+        });
+        pipe.exec(&mut served.con).expect("ZEXP.ADD");
+    }
+}
+
+/// ns for a call.
+fn cost(served: &mut Served, bill: &Bill) -> f64 {
+    let pipeline = |lines: &[&str]| {
+        let mut pipe = Pipeline::new();
+        for k in 0..CALLS {
+            for line in lines {
+                let command = pipe.add_command(super::cpu::words(&line.replace("{k}", &k.to_string())));
+                command.ignore();
+            }
+        }
+        pipe
+    };
+    if !bill.before.is_empty() {
+        pipeline(&[bill.before]).exec(&mut served.con).expect("a plain command");
+    }
+    let calls = pipeline(bill.calls);
+    let before = served.settled();
+    calls.exec(&mut served.con).expect("a plain command");
+    let used = served.settled() - before;
+    pipeline(&["UNLINK s:{k} z:{k} t:{k} y:{k}"]).exec(&mut served.con).expect("UNLINK");
+    used * 1000.0 / CALLS as f64
+}

@@ -1,0 +1,115 @@
+//! What happens to a whole dataset of expiring sets, and to a queue that thousands of clients wait at.
+
+use super::cpu::{Served, connect, median, words};
+use super::fill;
+use super::support::Server;
+use std::thread;
+use std::time::{Duration, Instant};
+
+fn with(config: &str) -> Served {
+    Served::new(Server::builder().config(&format!("save \"\"\n{config}\n")).start())
+}
+
+pub fn run(scale: u64) {
+    println!(
+        "\n## A dataset of {scale} expiring sets\n\nms of the server; beside it a server without the module, with as many sorted sets.\n"
+    );
+    println!("| what happens | with | without |\n|---|--:|--:|");
+    let mut with = with("");
+    let mut plain = Server::builder().config("save \"\"\n").start();
+    plain.remove_module();
+    plain.restart();
+    let mut plain = Served::new(plain);
+    let (unlucky, plain_unlucky) =
+        (grow(&mut with, "ZEXP.ADD k:{n} 9d m", scale), grow(&mut plain, "ZADD k:{n} 1 m", scale));
+    row("the unluckiest of the calls that write one set more", unlucky, plain_unlucky);
+    for line in ["SWAPDB 0 1", "SWAPDB 0 1", "FLUSHDB ASYNC"] {
+        let costs = [&mut with, &mut plain].map(|served| served.cost(&words(line)) / 1000.0);
+        row(line, costs[0], costs[1]);
+    }
+    found(scale);
+}
+
+fn row(what: &str, with: f64, without: f64) {
+    println!("| {what} | {with:.2} | {without:.2} |");
+}
+
+/// Writes so many sets; the longest call of all, in ms, by the server's own clock.
+fn grow(served: &mut Served, line: &str, scale: u64) -> f64 {
+    redis::cmd("CONFIG")
+        .arg("SET")
+        .arg("slowlog-log-slower-than")
+        .arg(1000)
+        .arg("slowlog-max-len")
+        .arg(1000)
+        .exec(&mut served.con)
+        .expect("CONFIG");
+    fill::each(served, scale, |pipe, n| {
+        pipe.add_command(words(&line.replace("{n}", &n.to_string()))).ignore();
+    });
+    let slow: Vec<(u64, u64, u64, Vec<String>, String, String)> =
+        redis::cmd("SLOWLOG").arg("GET").arg(-1).query(&mut served.con).expect("SLOWLOG");
+    let name = line.split(' ').next().unwrap_or_default();
+    let worst = slow.iter().filter(|entry| entry.3[0].eq_ignore_ascii_case(name)).map(|entry| entry.2).max();
+    worst.unwrap_or(0) as f64 / 1000.0
+}
+
+/// Sets that came without an event: a server that is started from a file of them.
+fn found(scale: u64) {
+    let mut server = Server::builder().config("save \"\"\n").start();
+    {
+        let mut served = Served::new(server);
+        fill::each(&mut served, scale, |pipe, n| {
+            pipe.cmd("ZEXP.ADD").arg(format!("k:{n}")).arg("9d").arg("m").ignore();
+        });
+        redis::cmd("SAVE").exec(&mut served.con).expect("SAVE");
+        server = served.server;
+    }
+    server.restart();
+    let started = Instant::now();
+    let mut served = Served::new(server);
+    while served.info("zeitset", "zeitset_patrols_completed") < 1.0 && started.elapsed() < Duration::from_secs(120) {
+        thread::sleep(Duration::from_millis(20));
+    }
+    let (sets, slice) =
+        (served.info("zeitset", "zeitset_sets_tracked"), served.info("zeitset", "zeitset_sweep_longest_slice_us"));
+    println!(
+        "\nAfter a restart from an RDB file of them: {sets:.0} sets found {:.1} s after the server answered, longest slice {slice:.0} µs.",
+        started.elapsed().as_secs_f64()
+    );
+}
+
+/// What a push costs beside clients that wait.
+pub fn waiting() {
+    println!(
+        "\n## Clients that wait\n\nµs of the server for a push that serves one of so many waiting clients, and the looks at the queue; beside it BLPOP and RPUSH.\n"
+    );
+    println!("| clients | ZQ.PUSH | looks | RPUSH |\n|--:|--:|--:|--:|");
+    for clients in [1, 1000, 10_000] {
+        let mut served = with("maxclients 20100");
+        let pushes = 25;
+        let costs = ["ZQ.CLAIM 1 q LEASE 1h BLOCK 0|ZQ.PUSH q x", "BLPOP l 0|RPUSH l x"].map(|lines| {
+            let (wait, push) = lines.split_once('|').expect("two");
+            // The server takes a moment to notice that those of the other way have gone.
+            until(&mut served, 0.0);
+            let mut waiting: Vec<_> = (0..clients + pushes).map(|_| connect(&served.server)).collect();
+            let wait = words(wait).get_packed_command();
+            waiting.iter_mut().for_each(|con| con.send_packed_command(&wait).expect("the server reads"));
+            until(&mut served, waiting.len() as f64);
+            let looks = served.info("zeitset", "zeitset_clients_looks");
+            let push = words(push);
+            let mut costs: Vec<_> = (0..pushes).map(|_| served.cost(&push)).collect();
+            (median(&mut costs), (served.info("zeitset", "zeitset_clients_looks") - looks) / pushes as f64)
+        });
+        println!("| {clients} | {:.0} | {:.1} | {:.0} |", costs[0].0, costs[0].1, costs[1].0);
+    }
+}
+
+/// Returns when so many clients are blocked.
+fn until(served: &mut Served, clients: f64) {
+    let started = Instant::now();
+    while served.info("clients", "blocked_clients") != clients {
+        assert!(started.elapsed() < Duration::from_secs(60), "{clients} clients wait");
+        thread::sleep(Duration::from_millis(5));
+    }
+}

@@ -1,0 +1,91 @@
+//! What the keys of the table hold.
+
+use super::cpu::{Served, words};
+use redis::Pipeline;
+
+const BATCH: u64 = 1000;
+
+/// Sends what `add` puts into a pipeline for each number below `count`.
+pub fn each(served: &mut Served, count: u64, mut add: impl FnMut(&mut Pipeline, u64)) {
+    let mut pipe = Pipeline::new();
+    for n in 0..count {
+        add(&mut pipe, n);
+        if (n + 1) % BATCH == 0 || n + 1 == count {
+            pipe.exec(&mut served.con).expect("the server takes it");
+            pipe.clear();
+        }
+    }
+}
+
+pub fn now(served: &mut Served) -> u64 {
+    let (seconds, micros): (u64, u64) = redis::cmd("TIME").query(&mut served.con).expect("TIME");
+    seconds * 1000 + micros / 1000
+}
+
+/// Fills the keys; the moment at which the last unit of `exact` but 100 comes back.
+pub fn all(served: &mut Served, scale: u64) -> u64 {
+    let now = now(served);
+    let far = now + 86_400_000;
+    each(served, scale / 100, |pipe, n| {
+        let mut set = redis::cmd("ZEXP.ADD");
+        set.arg("set").arg("AT");
+        let mut zset = redis::cmd("ZADD");
+        zset.arg("zset");
+        let mut adopted = redis::cmd("ZADD");
+        adopted.arg("adopted");
+        let mut hash = redis::cmd("HSET");
+        hash.arg("hash");
+        let mut list = redis::cmd("RPUSH");
+        list.arg("list");
+        let mut board = redis::cmd("ZLB.SET");
+        board.arg("board");
+        for member in n * 100..(n + 1) * 100 {
+            let name = format!("m:{member}");
+            set.arg(format!("{}ms", far + member)).arg(&name);
+            zset.arg(member).arg(&name);
+            adopted.arg(now - member).arg(&name);
+            hash.arg(format!("f:{member}")).arg("x");
+            list.arg("x");
+            board.arg(&name).arg(member).arg(member % 7);
+        }
+        if n == 0 {
+            pipe.add_command(words("ZLB.CREATE board DIM first DIM second")).ignore();
+        }
+        for command in [set, zset, adopted, hash, list, board] {
+            pipe.add_command(command).ignore();
+        }
+    });
+    each(served, scale, |pipe, n| {
+        pipe.cmd("ZEXP.ADD").arg(format!("sets:{n}")).arg("1d").arg("m").ignore();
+        pipe.cmd("ZQ.PUSH").arg("jobs").arg("payload").arg("ID").arg(format!("j:{n}")).ignore();
+    });
+    dead(served, scale / 4);
+    exact(served, now, scale.min(300_000))
+}
+
+/// Jobs whose only attempt is over.
+fn dead(served: &mut Served, count: u64) {
+    each(served, count, |pipe, n| {
+        pipe.cmd("ZQ.PUSH").arg("dead").arg("x").arg("ID").arg(n).arg("ATTEMPTS").arg(1).ignore();
+    });
+    each(served, count / 1000 + 1, |pipe, _| {
+        pipe.add_command(words("ZQ.CLAIM 1 dead LEASE 1ms COUNT 1000")).ignore();
+    });
+}
+
+/// A limit with an entry for each of so many ms: as clients write it, who take a unit at every ms for minutes.
+fn exact(served: &mut Served, now: u64, entries: u64) -> u64 {
+    let first = now + 86_400_000;
+    each(served, entries / 100, |pipe, n| {
+        let mut add = redis::cmd("ZADD");
+        add.arg("exact");
+        (n * 100..(n + 1) * 100).for_each(|n| {
+            add.arg(first + n).arg(n);
+        });
+        pipe.add_command(add).ignore();
+    });
+    let last = first + entries - 1;
+    let marker = (last / 1000 + 2) * 1000 + 1;
+    redis::cmd("PEXPIREAT").arg("exact").arg(marker).exec(&mut served.con).expect("PEXPIREAT");
+    last
+}

@@ -1,0 +1,80 @@
+//! The table "single calls at scale": one command, one row.
+//!
+//! A call is a line of words. In it, `{r}` is a number below N, another one each time; `{n}` one that was never used before; `{now}` the
+//! time in ms; `{id}` and `{token}` those of a job that was claimed right before, outside what is measured. What the keys hold is
+//! in [`super::fill`].
+
+pub struct Row {
+    pub call: &'static str,
+    /// The native command that it stands for, and its call.
+    pub native: &'static str,
+}
+
+const fn row(call: &'static str, native: &'static str) -> Row {
+    Row { call, native }
+}
+
+pub const ROWS: &[Row] = &[
+    row("ZEXP.ADD set 1d new:{n}", "ZADD zset {n} new:{n}"),
+    row("ZEXP.ADD fresh:{n} 1d m", "ZADD zfresh:{n} 1 m"),
+    row("ZEXP.ADD sets:{r} 1d other", "ZADD zset {r} m:{r}"),
+    row("ZEXP.EXPIRE set 2d m:{r}", "ZADD zset XX {r} m:{r}"),
+    row("ZEXP.PERSIST set m:{r}", "ZADD zset XX {r} m:{r}"),
+    row("ZEXP.ISMEMBER set m:{r}", "ZSCORE zset m:{r}"),
+    row("ZEXP.MISMEMBER set m:{r} m:{r}", "ZMSCORE zset m:{r} m:{r}"),
+    row("ZEXP.TTL set m:{r}", "ZSCORE zset m:{r}"),
+    row("ZEXP.PTTL set m:{r}", "ZSCORE zset m:{r}"),
+    row("ZEXP.CARD set", "ZCARD zset"),
+    row("ZEXP.MEMBERS set LIMIT 0 10", "ZRANGE zset 0 9"),
+    row("ZEXP.MEMBERS set LIMIT 0 300000", "ZRANGE zset 0 299999"),
+    row("ZEXP.RANDMEMBER set", "ZRANDMEMBER zset"),
+    row("ZEXP.RANDMEMBER set 10", "ZRANDMEMBER zset 10"),
+    row("ZEXP.RANDMEMBER set -290000", "ZRANDMEMBER zset -290000"),
+    row("ZEXP.RANDMEMBER set -1000000", "ZRANDMEMBER zset -1000000"),
+    row("ZEXP.POP set 1", "ZPOPMIN zset 1"),
+    row("ZEXP.REM set m:{r}", "ZREM zset m:{r}"),
+    row("ZRL.CHECK limit:{r} 100 1d", "INCR counter:{r}"),
+    row("ZRL.CHECK exact 1000000000 30d EXACT", "ZADD zset {n} new:{n}"),
+    row("ZRL.PEEK exact 1000000000 30d EXACT", "ZCARD zset"),
+    row("ZRL.MCHECK 2 limit:a limit:b 1000000 1m 1000000 1h", "INCR counter:{r}"),
+    row("ZRL.REFUND exact 1 AT {last}", "ZREM zset m:{r}"),
+    row("ZRL.INFO limit:a", "ZCARD zset"),
+    row("ZRL.THROTTLE throttle:{r} 10 100 60", "INCR counter:{r}"),
+    row("ZRL.TOP", "GET counter:1"),
+    row("ZQ.PUSH jobs x ID new:{n}", "RPUSH list {n}"),
+    row("ZQ.PUSH jobs x ID later:{n} DELAY 1h", "ZADD zset {n} new:{n}"),
+    row("ZQ.CLAIM 1 jobs LEASE 1h", "LPOP list"),
+    row("ZQ.CLAIM 1 jobs LEASE 1h COUNT 100", "LPOP list 100"),
+    row("ZQ.ACK jobs {id} {token}", "ZREM zset m:{r}"),
+    row("ZQ.NACK jobs {id} {token} DELAY 1h", "ZADD zset {r} m:{r}"),
+    row("ZQ.EXTEND jobs {id} {token} 2h", "ZADD zset {r} m:{r}"),
+    row("ZQ.RESCHEDULE jobs j:{tail} DELAY 1h", "ZADD zset {r} m:{r}"),
+    row("ZQ.CANCEL jobs j:{tail}", "ZREM zset m:{r}"),
+    row("ZQ.GET jobs j:{tail}", "HGET hash f:{r}"),
+    row("ZQ.PEEK jobs COUNT 10", "LRANGE list 0 9"),
+    row("ZQ.STATS jobs", "LLEN list"),
+    row("ZQ.CONFIG jobs MAXLEN 100000000", "LLEN list"),
+    row("ZQ.REDRIVE dead COUNT 100", "LPOP list 100"),
+    row("ZLB.SET board m:{r} {n} {r}", "ZADD zset {n} m:{r}"),
+    row("ZLB.INCR board m:{r} first 1", "ZINCRBY zset 1 m:{r}"),
+    row("ZLB.GET board m:{r}", "ZSCORE zset m:{r}"),
+    row("ZLB.RANK board m:{r}", "ZREVRANK zset m:{r}"),
+    row("ZLB.RANK board m:{r} DENSE", "ZREVRANK zset m:{r}"),
+    row("ZLB.RANKOF board {r} 1", "ZCOUNT zset {r} +inf"),
+    row("ZLB.RANGE board 500 509", "ZREVRANGE zset 500 509"),
+    row("ZLB.AROUND board m:{r} 5 WITHRANK", "ZREVRANGE zset 5000 5010"),
+    row("ZLB.CARD board", "ZCARD zset"),
+    row("ZLB.INFO board", "ZCARD zset"),
+    row("ZLB.REM board m:{r}", "ZREM zset m:{r}"),
+    row("ZLB.REMRANGE board 0 9", "ZREMRANGEBYRANK zset 0 9"),
+    row("ZLB.CREATE boards:{n} DIM first DIM second", "ZADD zfresh:{n} 1 m"),
+];
+
+/// Calls on a whole value, once each: what Redis itself does whole, too.
+pub const WHOLE: &[Row] = &[
+    row("ZEXP.ADOPT adopted UNIT MS PLUS 1000d FORCE", "COPY adopted copied"),
+    row("ZLB.MERGE merged 1 board", "ZUNIONSTORE zmerged 1 zset"),
+    row("ZLB.CLEAR merged", "UNLINK zmerged"),
+    row("UNLINK jobs", "UNLINK list"),
+    row("UNLINK board", "UNLINK zset"),
+];
