@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# The throughput of workers in both languages, into one page: run.sh MODULE OUT PAGE
+set -euo pipefail
+MODULE=$(realpath "$1")
+mkdir -p "$2"
+OUT=$(realpath "$2")
+PAGE=$(realpath -m "$3")
+page=$OUT/page
+: >"$page"
+for language in python node; do
+    script=$(dirname "${BASH_SOURCE[0]}")/workers-$language.sh
+    if [ -e "$script" ]; then
+        "$script" "$MODULE" "$OUT/$language" >>"$page"
+        echo >>"$page"
+    fi
+done
+{
+    printf '# Workers\n\nWhat a worker of the client libraries does in a second, beside those of other queues on Redis.\n\n'
+    sed 's/^# /## /' "$page"
+} >"$PAGE"
+cat "$PAGE"

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# The throughput of Python workers beside arq and RQ, as a page on standard output.
+#
+# Each program in turn pushes its jobs and works them off; ROUNDS times, one program after the other, so that whatever the
+# machine does besides hits all of them.
+#
+# usage: workers-python.sh MODULE OUT; exits with 77 where the machine has not got what it takes
+set -euo pipefail
+MODULE=$(realpath "$1")
+mkdir -p "$2"
+OUT=$(realpath "$2")
+cd "$(dirname "${BASH_SOURCE[0]}")"
+ROUNDS=${ROUNDS:-3}
+PORT=${BENCH_PORT:-17380}
+export PYTHONDONTWRITEBYTECODE=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+
+rm -rf "$OUT/venv" "$OUT/source"
+if ! python3 -m venv "$OUT/venv" || ! "$OUT/venv/bin/python" -m pip install -q arq rq; then
+    echo "skipped: the benchmark of Python workers needs Python 3.10, venv and packages" >&2
+    exit 77
+fi
+cp -r ../python "$OUT/source"
+"$OUT/venv/bin/python" -m pip install -q "$OUT/source"
+
+"${REDIS_SERVER:-redis-server}" --port "$PORT" --bind 127.0.0.1 --save '' --loglevel warning --loadmodule "$MODULE" >"$OUT/server.log" &
+server=$!
+trap 'kill $server' EXIT
+until redis-cli -p "$PORT" ping >/dev/null 2>&1; do
+    kill -0 "$server"
+    sleep 0.1
+done
+
+figures=$OUT/figures
+: >"$figures"
+for _ in $(seq "$ROUNDS"); do
+    for program in zeitset-tasks zeitset-threads arq rq; do
+        for job in nothing wait; do
+            "$OUT/venv/bin/python" workers_python.py "$program" "$job" "$PORT" | tee -a "$figures" >&2
+        done
+    done
+done
+version=$(redis-cli -p "$PORT" info server | sed -n 's/^redis_version:\([0-9.]*\).*/\1/p')
+python3 workers_python_report.py "$figures" "$version"

@@ -1,0 +1,156 @@
+/** Leaderboards of several dimensions. */
+
+import { type Connection, connectionOf, type RedisClient, type Reply, type Word } from "./connection.js";
+import { fields, integer, list, text, whole } from "./values.js";
+import * as wire from "./wire/boards.js";
+import type { NameOf } from "./wire/boards.js";
+
+export interface BoardOptions extends wire.Schema {
+  /** Values as bigint: exact beyond 2^53. (ioredis needs `stringNumbers: true` then.) */
+  readonly bigint?: boolean;
+}
+
+export interface RangeOptions {
+  /** Worst first. */
+  readonly reverse?: boolean;
+  readonly ranking?: wire.Ranking;
+}
+
+export interface BoardInfo {
+  readonly members: number;
+  /** How many different tuples of values. */
+  readonly distinct: number;
+  readonly ties: string;
+  readonly keep: number | null;
+}
+
+/**
+ * `new Board(redis, "medals", ["gold", "silver", "bronze"])`: dimensions are compared in this order. Entries name them:
+ * `{ member: "USA", rank: 0, values: { gold: 40, silver: 44, bronze: 42 } }`.
+ */
+export class Board<D extends string, V extends wire.Value = number> {
+  readonly #redis: Connection;
+  readonly #shape: wire.Shape<NameOf<D>, V>;
+
+  constructor(
+    client: RedisClient,
+    readonly key: string,
+    dimensions: readonly D[],
+    private readonly options: BoardOptions = {},
+  ) {
+    this.#redis = connectionOf(client);
+    const read = (options.bigint ? wire.big : integer) as (reply: Reply | undefined) => V;
+    this.#shape = new wire.Shape(dimensions.map((dimension) => wire.dimension<NameOf<D>>(dimension)), read);
+  }
+
+  /** Makes the board; does nothing if it is there. An error if there is another one. */
+  async create(): Promise<void> {
+    await this.#send(wire.create(this.key, this.#shape.dimensions, this.options));
+  }
+
+  /** Sets a member's values; answers its rank, null if it is not on the board. */
+  async set(member: string, values: wire.Values<NameOf<D>>, options: wire.SetOptions = {}): Promise<number | null> {
+    const reply = list(await this.#send(wire.set(this.key, options, true, [member, ...this.#shape.words(values)])));
+    return wire.rank(reply[1]);
+  }
+
+  /** Sets the values of many; answers how many are new on the board. */
+  async setMany(members: Iterable<readonly [string, wire.Values<NameOf<D>>]>, options: wire.SetOptions = {}): Promise<number> {
+    const words = [...members].flatMap(([member, values]) => [member, ...this.#shape.words(values)]);
+    return words.length === 0 ? 0 : integer(await this.#send(wire.set(this.key, options, false, words)));
+  }
+
+  /** Adds to some of a member's values; one that is not on the board starts at zeros. `rank` is null if it is still not on it. */
+  async incr(
+    member: string,
+    by: { readonly [name in NameOf<D>]?: wire.Value },
+  ): Promise<{ readonly rank: number | null; readonly values: wire.Entry<NameOf<D>, V>["values"] }> {
+    const words = Object.entries<wire.Value | undefined>(by).flatMap(([name, value]) =>
+      value === undefined ? [] : [name, value.toString()],
+    );
+    const [rank, ...values] = list(await this.#send(["ZLB.INCR", this.key, member, ...words, "WITHRANK"]));
+    return { rank: wire.rank(rank), values: this.#shape.values(values) };
+  }
+
+  /** For each member its entry, or null. */
+  async get(...members: string[]): Promise<(wire.Entry<NameOf<D>, V> | null)[]> {
+    const rows = list(await this.#send(["ZLB.GET", this.key, ...members]));
+    return members.map((member, at) => {
+      const row = rows[at];
+      if (row === null || row === undefined) return null;
+      const [rank, ...values] = list(row);
+      return { member, rank: integer(rank), values: this.#shape.values(values) };
+    });
+  }
+
+  /** A member's rank, 0 being the best; null if it is not on the board. */
+  async rank(member: string, ranking: wire.Ranking = "position"): Promise<number | null> {
+    return wire.rank(await this.#send(["ZLB.RANK", this.key, member, ...wire.ranking(ranking)]));
+  }
+
+  /** The rank that somebody new with these values would get. */
+  async rankOf(values: wire.Values<NameOf<D>>): Promise<number> {
+    return integer(await this.#send(["ZLB.RANKOF", this.key, ...this.#shape.words(values)]));
+  }
+
+  /** From place to place, best first, as ZRANGE counts: `range(0, 9)` is the top ten, -1 the last. */
+  async range(
+    start = 0,
+    stop = -1,
+    { reverse = false, ranking = "position" }: RangeOptions = {},
+  ): Promise<wire.Entry<NameOf<D>, V>[]> {
+    const words = ["ZLB.RANGE", this.key, whole(start, "start"), whole(stop, "stop"), ...(reverse ? ["REV"] : [])];
+    return this.#entries(await this.#send([...words, ...wire.withRank(ranking)]));
+  }
+
+  /** A member with its neighbours on either side, best first; null if it is not on the board. */
+  async around(
+    member: string,
+    radius: number,
+    { ranking = "position" }: Pick<RangeOptions, "ranking"> = {},
+  ): Promise<wire.Entry<NameOf<D>, V>[] | null> {
+    const words = ["ZLB.AROUND", this.key, member, whole(radius, "radius"), ...wire.withRank(ranking)];
+    const reply = await this.#send(words);
+    return reply === null ? null : this.#entries(reply);
+  }
+
+  /** Writes the union of boards to this one: values added up, or the better ones. Answers how many members it has. */
+  async mergeFrom(keys: readonly string[], how: "sum" | "best" = "sum"): Promise<number> {
+    return integer(await this.#send(["ZLB.MERGE", this.key, `${keys.length}`, ...keys, how.toUpperCase()]));
+  }
+
+  async remove(...members: string[]): Promise<number> {
+    return integer(await this.#send(["ZLB.REM", this.key, ...members]));
+  }
+
+  async removeRange(start: number, stop: number): Promise<number> {
+    return integer(await this.#send(["ZLB.REMRANGE", this.key, whole(start, "start"), whole(stop, "stop")]));
+  }
+
+  /** Removes all members, and keeps the board. */
+  async clear(): Promise<number> {
+    return integer(await this.#send(["ZLB.CLEAR", this.key]));
+  }
+
+  async card(): Promise<number> {
+    return integer(await this.#send(["ZLB.CARD", this.key]));
+  }
+
+  async info(): Promise<BoardInfo> {
+    const found = fields(await this.#send(["ZLB.INFO", this.key]));
+    return {
+      members: integer(found.get("members")),
+      distinct: integer(found.get("distinct")),
+      ties: text(found.get("ties")),
+      keep: wire.rank(found.get("keep")),
+    };
+  }
+
+  #entries(reply: Reply): wire.Entry<NameOf<D>, V>[] {
+    return list(reply).map((row) => this.#shape.entry(row));
+  }
+
+  #send(words: readonly Word[]): Promise<Reply> {
+    return this.#redis.send(this.key, words, this.options.bigint ? "exact" : "text");
+  }
+}

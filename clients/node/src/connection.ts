@@ -1,0 +1,342 @@
+/**
+ * The one place that knows node-redis from ioredis: a client, cluster, Sentinel or pool of either becomes a {@link Connection}.
+ *
+ * The caller's own client is used as it is, for commands that answer at once. A worker asks for connections of its own
+ * ({@link Connection.own}), which differ in three ways. They have no timeouts, since a claim waits for longer than these
+ * allow. They do not reconnect by themselves: whatever waits for a reply then fails at once, and the worker, which knows what
+ * may be sent again, opens a new connection to whichever server is the master by then. And they send nothing that was queued
+ * while there was no server.
+ */
+
+import { asError, codeOf, passes } from "./errors.js";
+
+/** One word of a command. Numbers are converted by whoever builds the command. */
+export type Word = string | Buffer;
+
+/** What a server answers, before it is parsed: what the clients make of RESP2 and RESP3. */
+export type Reply =
+  | string
+  | number
+  | bigint
+  | Buffer
+  | null
+  | readonly Reply[]
+  | ReadonlySet<Reply>
+  | ReadonlyMap<Reply, Reply>
+  | { readonly [name: string]: Reply };
+
+/** How bulk strings come back. `exact` answers integers as text where the client would round those beyond 2^53. */
+export type Format = "text" | "bytes" | "exact";
+
+/** A node-redis client, pool, cluster or Sentinel client (version 5 or later). */
+export interface NodeRedisClient {
+  sendCommand(...words: never[]): Promise<unknown>;
+  multi(...routing: never[]): unknown;
+}
+
+/** An ioredis client or cluster (version 5 or later). */
+export interface IoRedisClient {
+  call(command: string, ...words: never[]): Promise<unknown>;
+  callBuffer(command: string, ...words: never[]): Promise<unknown>;
+  duplicate(...overrides: never[]): unknown;
+}
+
+export type RedisClient = NodeRedisClient | IoRedisClient;
+
+export interface Connection {
+  /** Sends one command; in a cluster, to the node that has `key`. */
+  send(key: string, words: readonly Word[], format?: Format): Promise<Reply>;
+  /** Sends commands together; each fails or succeeds by itself. */
+  pipeline(key: string, commands: readonly (readonly Word[])[], format?: Format): Promise<(Reply | Error)[]>;
+  /** Sends commands in one MULTI. Fails if the server refused one, so that none was carried out; with the reason of that. */
+  transaction(key: string, commands: readonly (readonly Word[])[]): Promise<(Reply | Error)[]>;
+  /** Whether there is a server at the other end right now; true where the client does not tell. */
+  isReady(): boolean;
+  /** Whether all goes over one socket, which is never replaced: then its client id stays what it is. */
+  readonly isPinned: boolean;
+  /** A new connection of a worker's own, to the same server, connected. */
+  own(): Promise<Connection>;
+  /** Ends a connection made by `own`. What waits for a reply fails. */
+  close(): void;
+}
+
+/** The connection of a client, whichever library it comes from. */
+export function connectionOf(client: RedisClient): Connection {
+  const any = client as unknown as Record<string, unknown>;
+  if (typeof any["call"] === "function" && typeof any["callBuffer"] === "function") {
+    const ioredis = client as unknown as IoRedis;
+    return ioredis.isCluster === true ? new IoRedisCluster(ioredis) : new IoRedisConnection(ioredis);
+  }
+  if (typeof any["sendCommand"] === "function" && typeof any["multi"] === "function") {
+    return new NodeRedisConnection(client as unknown as NodeRedis);
+  }
+  throw new TypeError("expected a client of node-redis or ioredis");
+}
+
+const ignore = (): void => undefined;
+
+// --- node-redis --------------------------------------------------------------------------------------------------------------
+
+type NodeRedisKind = "client" | "cluster" | "sentinel";
+
+interface NodeRedisMulti {
+  addCommand(...words: unknown[]): NodeRedisMulti;
+  exec(): Promise<(Reply | Error)[]>;
+}
+
+interface NodeRedis {
+  sendCommand(...words: unknown[]): Promise<Reply>;
+  multi(routing?: string): NodeRedisMulti;
+  duplicate?(overrides: object): NodeRedis;
+  connect(): Promise<unknown>;
+  on(event: string, listener: (...args: never[]) => void): unknown;
+  destroy(): unknown;
+  readonly isReady?: boolean;
+  readonly options?: { readonly socket?: object };
+}
+
+/** The first bytes of a reply by which node-redis calls their types. */
+const INTEGER = ":".charCodeAt(0);
+const BULK = "$".charCodeAt(0);
+
+/** Named outright, so that type mappings of the caller's client do not change what we get. */
+const FORMATS: Record<Format, object> = {
+  text: { typeMapping: {} },
+  bytes: { typeMapping: { [BULK]: Buffer } },
+  exact: { typeMapping: { [INTEGER]: String } },
+};
+
+class NodeRedisConnection implements Connection {
+  readonly #client: NodeRedis;
+  readonly #kind: NodeRedisKind;
+
+  constructor(client: NodeRedis) {
+    this.#client = client;
+    const any = client as unknown as Record<string, unknown>;
+    if (typeof any["nodeClient"] === "function") this.#kind = "cluster";
+    else if (typeof any["getSentinelNode"] === "function") this.#kind = "sentinel";
+    else this.#kind = "client";
+  }
+
+  send(key: string, words: readonly Word[], format: Format = "text"): Promise<Reply> {
+    const options = FORMATS[format];
+    switch (this.#kind) {
+      case "client":
+        return this.#client.sendCommand(words, options);
+      case "sentinel":
+        return this.#client.sendCommand(false, words, options);
+      case "cluster":
+        return this.#client.sendCommand(key, false, words, options);
+    }
+  }
+
+  /** What is sent in one turn of the event loop goes out together. */
+  pipeline(key: string, commands: readonly (readonly Word[])[], format?: Format): Promise<(Reply | Error)[]> {
+    return settled(commands.map((words) => this.send(key, words, format)));
+  }
+
+  async transaction(key: string, commands: readonly (readonly Word[])[]): Promise<(Reply | Error)[]> {
+    const multi = this.#kind === "cluster" ? this.#client.multi(key) : this.#client.multi();
+    for (const words of commands) {
+      if (this.#kind === "client") multi.addCommand(words);
+      else if (this.#kind === "cluster") multi.addCommand(key, false, words);
+      else multi.addCommand(false, words);
+    }
+    try {
+      return await multi.exec();
+    } catch (thrown) {
+      // All were carried out, and some failed then.
+      const { replies } = thrown as { replies?: (Reply | Error)[] };
+      if (Array.isArray(replies)) return replies;
+      throw thrown;
+    }
+  }
+
+  isReady(): boolean {
+    return this.#client.isReady ?? true;
+  }
+
+  get isPinned(): boolean {
+    return this.#kind === "client";
+  }
+
+  async own(): Promise<Connection> {
+    const own = this.#client.duplicate?.(this.#overrides());
+    if (!own) throw new TypeError("a worker needs a client, a cluster or a Sentinel client; not a pool");
+    // Without a listener an error of a connection would end the process. Whoever waits for a reply hears of it.
+    own.on("error", ignore);
+    const connection = new NodeRedisConnection(own);
+    try {
+      await own.connect();
+    } catch (error) {
+      connection.close();
+      throw error;
+    }
+    return connection;
+  }
+
+  #overrides(): object {
+    const commandOptions = { timeout: undefined };
+    if (this.#kind !== "client") return { commandOptions };
+    const socket = { ...this.#client.options?.socket, socketTimeout: undefined, reconnectStrategy: false };
+    return { socket, commandOptions, pingInterval: undefined, commandsQueueMaxLength: undefined, disableOfflineQueue: false };
+  }
+
+  close(): void {
+    try {
+      Promise.resolve(this.#client.destroy()).catch(ignore);
+    } catch {
+      // It was closed already.
+    }
+  }
+}
+
+// --- ioredis -----------------------------------------------------------------------------------------------------------------
+
+interface IoRedisCommand {
+  keys?: readonly string[];
+}
+
+interface IoRedisPipeline {
+  call(...words: unknown[]): IoRedisPipeline;
+  callBuffer(...words: unknown[]): IoRedisPipeline;
+  exec(): Promise<[Error | null, Reply][] | null>;
+}
+
+interface IoRedis {
+  call(...words: unknown[]): Promise<Reply>;
+  callBuffer(...words: unknown[]): Promise<Reply>;
+  sendCommand(command: IoRedisCommand): Promise<Reply>;
+  pipeline(): IoRedisPipeline;
+  multi(): IoRedisPipeline;
+  duplicate(...overrides: object[]): IoRedis;
+  connect(): Promise<unknown>;
+  disconnect(): void;
+  on(event: string, listener: (...args: never[]) => void): unknown;
+  readonly isCluster?: boolean;
+  readonly status: string;
+}
+
+const method = (format: Format | undefined): "call" | "callBuffer" => (format === "bytes" ? "callBuffer" : "call");
+
+class IoRedisConnection implements Connection {
+  constructor(protected readonly client: IoRedis) {}
+
+  /** Not `client.call`, as `callBuffer` of ioredis forgets the command's name where pipelines are automatic. */
+  send(key: string, words: readonly Word[], format?: Format): Promise<Reply> {
+    const sender = {
+      options: {},
+      sendCommand: (command: IoRedisCommand) => this.client.sendCommand(this.routed(command, key)),
+    };
+    return this.client[method(format)].apply(sender as never, words as never);
+  }
+
+  protected routed(command: IoRedisCommand, _key: string): IoRedisCommand {
+    return command;
+  }
+
+  async pipeline(key: string, commands: readonly (readonly Word[])[], format?: Format): Promise<(Reply | Error)[]> {
+    // One command by itself is cheaper than a pipeline of one.
+    if (commands.length < 2) return settled(commands.map((words) => this.send(key, words, format)));
+    const pipeline = this.client.pipeline();
+    for (const words of commands) pipeline[method(format)](...words);
+    const replies = (await pipeline.exec()) ?? [];
+    return replies.map(([error, reply]) => error ?? reply);
+  }
+
+  async transaction(_key: string, commands: readonly (readonly Word[])[]): Promise<(Reply | Error)[]> {
+    const multi = this.client.multi();
+    for (const words of commands) multi.call(...words);
+    try {
+      const replies = (await multi.exec()) ?? [];
+      return replies.map(([error, reply]) => error ?? reply);
+    } catch (thrown) {
+      throw reasonOf(asError(thrown), (thrown as { previousErrors?: Error[] }).previousErrors ?? []);
+    }
+  }
+
+  get isPinned(): boolean {
+    return true;
+  }
+
+  isReady(): boolean {
+    return this.client.status === "ready" || this.client.status === "wait";
+  }
+
+  async own(): Promise<Connection> {
+    return connected(this.client.duplicate(OWN), (own) => new IoRedisConnection(own));
+  }
+
+  close(): void {
+    this.client.disconnect();
+  }
+}
+
+/** `lazyConnect`: so that the first attempt to connect tells how it went. */
+const OWN = {
+  lazyConnect: true,
+  retryStrategy: () => null,
+  sentinelRetryStrategy: () => null,
+  commandTimeout: undefined,
+  socketTimeout: undefined,
+  blockingTimeout: undefined,
+  enableAutoPipelining: false,
+  enableOfflineQueue: true,
+  maxRetriesPerRequest: null,
+};
+
+class IoRedisCluster extends IoRedisConnection {
+  override get isPinned(): boolean {
+    return false;
+  }
+
+  /** ioredis finds the slot of a command by its keys, and those of a module's commands it does not know: so it is told. */
+  protected override routed(command: IoRedisCommand, key: string): IoRedisCommand {
+    command.keys = [key];
+    return command;
+  }
+
+  override pipeline(key: string, commands: readonly (readonly Word[])[], format?: Format): Promise<(Reply | Error)[]> {
+    return settled(commands.map((words) => this.send(key, words, format)));
+  }
+
+  /** Sent in one go, these reach one node in this order; `multi()` of ioredis would choose any node. */
+  override async transaction(key: string, commands: readonly (readonly Word[])[]): Promise<(Reply | Error)[]> {
+    const replies = await this.pipeline(key, [["multi"], ...commands, ["exec"]]);
+    const result = replies.at(-1);
+    if (Array.isArray(result)) return result;
+    const errors = replies.filter((reply) => reply instanceof Error);
+    throw reasonOf(errors.at(-1) ?? new Error("the transaction was discarded"), errors);
+  }
+
+  override async own(): Promise<Connection> {
+    const { retryStrategy, commandTimeout, socketTimeout, blockingTimeout, maxRetriesPerRequest } = OWN;
+    const redisOptions = { commandTimeout, socketTimeout, blockingTimeout, maxRetriesPerRequest };
+    const overrides = { lazyConnect: true, clusterRetryStrategy: retryStrategy, enableAutoPipelining: false, redisOptions };
+    return connected(this.client.duplicate([], overrides), (own) => new IoRedisCluster(own));
+  }
+}
+
+async function connected(client: IoRedis, wrap: (client: IoRedis) => Connection): Promise<Connection> {
+  client.on("error", ignore);
+  try {
+    await client.connect();
+  } catch (error) {
+    client.disconnect();
+    throw error;
+  }
+  return wrap(client);
+}
+
+// --- both --------------------------------------------------------------------------------------------------------------------
+
+/** Why a transaction was discarded: EXECABORT says only that it was. What passes by itself comes first. */
+function reasonOf(error: Error, causes: readonly Error[]): Error {
+  const others = causes.filter((cause) => codeOf(cause) !== "EXECABORT");
+  return others.find(passes) ?? others[0] ?? error;
+}
+
+async function settled(promises: readonly Promise<Reply>[]): Promise<(Reply | Error)[]> {
+  const results = await Promise.allSettled(promises);
+  return results.map((result) => (result.status === "fulfilled" ? result.value : asError(result.reason)));
+}

@@ -1,0 +1,19 @@
+/** Zeitset's commands as classes, over node-redis and ioredis. */
+
+export { Board, type BoardInfo, type BoardOptions, type RangeOptions } from "./board.js";
+export type { Codec, CodecName } from "./codec.js";
+export type { RedisClient } from "./connection.js";
+export { CostTooHigh, LeaseLost, PayloadError, Stopped, TimeoutError } from "./errors.js";
+export { type Ask, Check, checkAll, Checks, type CheckOptions, Limiter, type LimiterOptions } from "./limiter.js";
+export { expressLimit, fastifyLimit, type LimitOptions } from "./middleware.js";
+export { Queue, type QueueOptions, queues } from "./queue.js";
+export { ExpiringSet, type Expired } from "./set.js";
+export type { Duration, Instant } from "./values.js";
+export type { Entry, Ranking, SetOptions, Value, Values } from "./wire/boards.js";
+export type { Algorithm } from "./wire/limits.js";
+export type { GroupInfo, JobInfo, Listed, PushOptions, Settings, State, Stats } from "./wire/queues.js";
+export type { AddOptions, AdoptOptions, ExpireOptions, MembersOptions } from "./wire/sets.js";
+export { Worker, type WorkerEvents, type WorkerOptions, type WorkerState } from "./worker.js";
+export { Cron, type CronOptions } from "./worker/cron.js";
+export { type Chained, Discard, type Job, Retry, type RetryOptions } from "./worker/job.js";
+export type { JobEvent } from "./worker/outcome.js";

@@ -1,0 +1,111 @@
+/** ZLB: commands as words, replies as entries. Pure. */
+
+import type { Reply, Word } from "../connection.js";
+import { integer, integerOrNull, list, text, whole } from "../values.js";
+
+/** `"gold"`, or with a direction and a type: `"seconds asc float"`. By default the higher value is better, and values are integers. */
+export type NameOf<Dimension extends string> = Dimension extends `${infer Name} ${string}` ? Name : Dimension;
+
+export interface Dimension<Name extends string = string> {
+  readonly name: Name;
+  /** ASC, DESC, INT, FLOAT */
+  readonly words: readonly string[];
+}
+
+const WORDS = new Set(["ASC", "DESC", "INT", "FLOAT"]);
+
+export function dimension<Name extends string>(text: string): Dimension<Name> {
+  const [name = "", ...rest] = text.split(/\s+/);
+  const words = rest.map((word) => word.toUpperCase());
+  if (name === "" || words.some((word) => !WORDS.has(word))) {
+    throw new RangeError(`expected a dimension such as "gold" or "seconds asc float", not "${text}"`);
+  }
+  return { name: name as Name, words };
+}
+
+export interface Schema {
+  /** Who is ahead of equals: whoever came first (default) or last, or the lesser name. */
+  readonly ties?: "first" | "last" | "name";
+  /** Keep only the best. */
+  readonly keep?: number;
+}
+
+/** How members of equal values share ranks: one after the other, as in competitions (1, 2, 2, 4), or dense (1, 2, 2, 3). */
+export type Ranking = "position" | "competition" | "dense";
+
+export type Value = number | bigint;
+export type Values<Name extends string> = { readonly [name in Name]: Value };
+
+export interface Entry<Name extends string, V extends Value> {
+  readonly member: string;
+  /** 0 is the best. */
+  readonly rank: number;
+  readonly values: { readonly [name in Name]: V };
+}
+
+/** The names, directions and types of a board, which its replies do not repeat. */
+export class Shape<Name extends string, V extends Value> {
+  constructor(
+    readonly dimensions: readonly Dimension<Name>[],
+    /** How an integer is read: as a number, or as a bigint. */
+    private readonly whole: (reply: Reply | undefined) => V,
+  ) {}
+
+  words(values: Values<Name>): string[] {
+    return this.dimensions.map(({ name, words }) => {
+      const value = values[name];
+      if (words.includes("FLOAT")) return `${value}`;
+      return whole(value, name);
+    });
+  }
+
+  values(reply: readonly Reply[]): { readonly [name in Name]: V } {
+    const entries = this.dimensions.map(({ name, words }, at) => {
+      const value = reply[at];
+      return [name, words.includes("FLOAT") ? (Number(typeof value === "number" ? value : text(value)) as V) : this.whole(value)];
+    });
+    return Object.fromEntries(entries) as { readonly [name in Name]: V };
+  }
+
+  /** `[rank, member, value ...]` */
+  entry(reply: Reply): Entry<Name, V> {
+    const [rank, member, ...values] = list(reply);
+    return { member: text(member), rank: integer(rank), values: this.values(values) };
+  }
+}
+
+export function create(key: string, dimensions: readonly Dimension[], { ties, keep }: Schema): Word[] {
+  const words = ["ZLB.CREATE", key];
+  for (const dimension of dimensions) words.push("DIM", dimension.name, ...dimension.words);
+  if (ties) words.push("TIES", ties.toUpperCase());
+  if (keep !== undefined) words.push("KEEP", whole(keep, "keep"));
+  return words;
+}
+
+export interface SetOptions {
+  readonly only?: "new" | "present";
+  /** Only if the values are better than what the member has. */
+  readonly best?: boolean;
+}
+
+export function set(key: string, { only, best }: SetOptions, withRank: boolean, members: readonly Word[]): Word[] {
+  const words: Word[] = ["ZLB.SET", key];
+  if (only) words.push(only === "new" ? "NX" : "XX");
+  if (best) words.push("BEST");
+  if (withRank) words.push("WITHRANK");
+  return [...words, ...members];
+}
+
+export const ranking = (ranking: Ranking): string[] => (ranking === "position" ? [] : [ranking.toUpperCase()]);
+
+export const withRank = (how: Ranking): string[] => ["WITHRANK", ...ranking(how), "WITHVALUES"];
+
+export const rank = (reply: Reply | undefined): number | null => integerOrNull(reply);
+
+/** An integer of any size: text, or a number that the client did not have to round. */
+export function big(reply: Reply | undefined): bigint {
+  if (typeof reply === "number" && !Number.isSafeInteger(reply)) {
+    throw new RangeError("the client rounded an integer beyond 2^53; create ioredis connections with stringNumbers: true");
+  }
+  return typeof reply === "bigint" ? reply : BigInt(text(reply));
+}

@@ -1,0 +1,113 @@
+/** ZRL: commands as words, replies as objects. Pure. */
+
+import type { Reply, Word } from "../connection.js";
+import { type Duration, duration, integer, list, milliseconds, whole } from "../values.js";
+
+export type Algorithm = "sliding" | "fixed" | "leaky";
+
+/** So many units in a window, and how they come back. */
+export interface Policy {
+  readonly limit: number;
+  readonly windowMs: number;
+  readonly algorithm: Algorithm;
+  /** How finely the return of a unit is timed: 1 ms at any limit, or that much. Without it, as ZRL.CHECK does by default. */
+  readonly precision?: "exact" | Duration | undefined;
+}
+
+/** The six fields of ZRL.CHECK. */
+export interface Fields {
+  readonly allowed: boolean;
+  readonly limit: number;
+  readonly remaining: number;
+  readonly retryAfterMs: number;
+  readonly resetAfterMs: number;
+  readonly chargedUntilMs: number;
+}
+
+/** Words for units of time, beside those of the commands. */
+const NAMES: readonly (readonly [RegExp, string])[] = [
+  [/^milliseconds?$/, "ms"],
+  [/^sec(ond)?s?$/, "s"],
+  [/^min(ute)?s?$/, "m"],
+  [/^hours?$/, "h"],
+  [/^days?$/, "d"],
+  [/^weeks?$/, "w"],
+];
+
+/** A policy as text: `"5/1m"`, `"5/m"`, `"5/minute"`, `"100/2 hours"`. */
+export function policy(rate: string, algorithm: Algorithm = "sliding", precision?: "exact" | Duration): Policy {
+  const match = /^(\d+)\/(\d+(?:\.\d+)?)?\s*([a-z]*)$/i.exec(rate.trim());
+  const [, limit, count, unit = ""] = match ?? [];
+  if (limit === undefined || (count === undefined && unit === "")) {
+    throw new RangeError(`expected a rate such as 5/1m or 100/hour, not ${rate}`);
+  }
+  const name = unit.toLowerCase();
+  const short = NAMES.find(([names]) => names.test(name))?.[1] ?? name;
+  const units = Number(limit);
+  const windowMs = milliseconds(`${count ?? 1}${short}`);
+  if (units < 1 || !Number.isSafeInteger(units) || windowMs < 1) throw new RangeError(`not a limit: ${rate}`);
+  return { limit: units, windowMs, algorithm, precision };
+}
+
+export interface Take {
+  readonly key: string;
+  readonly policy: Policy;
+  readonly cost: number;
+}
+
+export interface HowToTake {
+  /** Only ask what would happen. */
+  readonly peek?: boolean;
+  /** Take the units even if they do not fit. */
+  readonly force?: boolean;
+}
+
+export function check({ key, policy, cost }: Take, { peek = false, force = false }: HowToTake = {}): Word[] {
+  const words = [peek ? "ZRL.PEEK" : "ZRL.CHECK", key, whole(policy.limit, "the limit"), duration(policy.windowMs)];
+  if (cost !== 1) words.push("COST", whole(cost, "cost"));
+  if (policy.algorithm !== "sliding") words.push(policy.algorithm.toUpperCase());
+  words.push(...precision(policy));
+  if (force) words.push("FORCE");
+  return words;
+}
+
+export function checkAll(takes: readonly Take[], { force = false }: HowToTake = {}): Word[] {
+  const words = ["ZRL.MCHECK", `${takes.length}`, ...takes.map((take) => take.key)];
+  for (const { policy } of takes) words.push(whole(policy.limit, "the limit"), duration(policy.windowMs));
+  words.push("COST", ...takes.map((take) => whole(take.cost, "cost")));
+  words.push(...takes.map((take) => take.policy.algorithm.toUpperCase()));
+  const finest = takes.map((take) => precision(take.policy)).find((words) => words.length > 0);
+  if (finest) words.push(...finest);
+  if (force) words.push("FORCE");
+  return words;
+}
+
+function precision(policy: Policy): string[] {
+  if (policy.precision === undefined) return [];
+  return policy.precision === "exact" ? ["EXACT"] : ["PRECISION", duration(policy.precision)];
+}
+
+export const refund = (key: string, units: number, chargedUntilMs: number): Word[] => [
+  "ZRL.REFUND",
+  key,
+  whole(units, "units"),
+  "AT",
+  `${chargedUntilMs}ms`,
+];
+
+export function checked(reply: Reply): Fields {
+  const [allowed, limit, remaining, retryAfter, resetAfter, chargedUntil] = list(reply);
+  return {
+    allowed: integer(allowed) === 1,
+    limit: integer(limit),
+    remaining: integer(remaining),
+    retryAfterMs: integer(retryAfter),
+    resetAfterMs: integer(resetAfter),
+    chargedUntilMs: integer(chargedUntil),
+  };
+}
+
+export function checkedAll(reply: Reply): { allowed: boolean; limits: Fields[] } {
+  const [allowed, ...limits] = list(reply);
+  return { allowed: integer(allowed) === 1, limits: limits.map(checked) };
+}

@@ -1,0 +1,88 @@
+/** ZEXP: commands as words, replies as values. Pure. */
+
+import type { Reply, Word } from "../connection.js";
+import { type Duration, duration, type Instant, instant, integer, list, text, whole } from "../values.js";
+
+/** For how long a member lives (milliseconds, or text such as `"5m"`), or until when. */
+export type Life = { readonly ttl: Duration } | { readonly at: Instant };
+
+/** Which expiry to leave alone: that which would become an earlier, or a later one. */
+export type When = "later" | "sooner";
+
+export type AddOptions = Life & {
+  /** Only members that are not in, or only those that are. */
+  readonly only?: "new" | "present";
+  /** Set only a later, or a sooner, expiry. */
+  readonly when?: When;
+  /** Count those whose expiry changed, too. */
+  readonly changed?: boolean;
+  /** Add nothing if more than so many members would live. */
+  readonly cap?: number;
+};
+
+export type ExpireOptions = Life & { readonly when?: When };
+
+const life = (life: Life): string => ("at" in life ? instant(life.at) : duration(life.ttl));
+const at = (life: Life): string[] => ("at" in life ? ["AT"] : []);
+const condition = (when: When | undefined): string[] => (when ? [when === "later" ? "GT" : "LT"] : []);
+
+export function add(key: string, members: readonly Word[], options: AddOptions): Word[] {
+  const words: Word[] = ["ZEXP.ADD", key];
+  if (options.only) words.push(options.only === "new" ? "NX" : "XX");
+  words.push(...condition(options.when));
+  if (options.changed) words.push("CH");
+  if (options.cap !== undefined) words.push("CAP", whole(options.cap, "cap"));
+  const expiry = life(options);
+  return [...words, ...at(options), ...members.flatMap((member) => [expiry, member])];
+}
+
+export const expire = (key: string, members: readonly Word[], options: ExpireOptions): Word[] => [
+  "ZEXP.EXPIRE",
+  key,
+  ...condition(options.when),
+  ...at(options),
+  life(options),
+  ...members,
+];
+
+export interface MembersOptions {
+  /** Only those that expire within this time. */
+  readonly within?: Duration;
+  readonly offset?: number;
+  readonly count?: number;
+}
+
+export function members(key: string, options: MembersOptions, withTtl: boolean): Word[] {
+  const words = ["ZEXP.MEMBERS", key];
+  if (options.within !== undefined) words.push("WITHIN", duration(options.within));
+  if (options.offset !== undefined || options.count !== undefined) {
+    words.push("LIMIT", whole(options.offset ?? 0, "offset"), whole(options.count ?? -1, "count"));
+  }
+  if (withTtl) words.push("WITHTTL");
+  return words;
+}
+
+export interface AdoptOptions {
+  readonly unit?: "s" | "ms";
+  readonly plus?: Duration;
+  readonly force?: boolean;
+}
+
+export function adopt(key: string, { unit, plus, force }: AdoptOptions): Word[] {
+  const words = ["ZEXP.ADOPT", key];
+  if (unit) words.push("UNIT", unit);
+  if (plus !== undefined) words.push("PLUS", duration(plus));
+  if (force) words.push("FORCE");
+  return words;
+}
+
+/** In RESP2 member, ttl, member, ttl …; in RESP3 pairs. */
+export function membersWithTtl(reply: Reply): [string, number][] {
+  const items = list(reply);
+  if (items.every((item) => Array.isArray(item))) {
+    return items.map((item) => [text(list(item)[0]), integer(list(item)[1])]);
+  }
+  const found: [string, number][] = [];
+  for (let at = 0; at + 1 < items.length; at += 2) found.push([text(items[at]), integer(items[at + 1])]);
+  return found;
+}

@@ -1,0 +1,102 @@
+/** What a worker does at its start and every minute: looks whether its queues have a BACKOFF, and sees to its recurring jobs. */
+
+import type { Codec } from "../codec.js";
+import type { Reply, Word } from "../connection.js";
+import { fields, integer, list, text } from "../values.js";
+import * as wire from "../wire/claims.js";
+import { type Cron, isMisplaced } from "./cron.js";
+import type { Link } from "./link.js";
+import type { Outcome } from "./outcome.js";
+
+export class Chores {
+  readonly #queuesWithBackoff = new Set<string>();
+  /** Recurring jobs by the name of the queue and of the job. */
+  readonly #crons = new Map<string, Map<string, Cron>>();
+  /** How far the server's clock is ahead of ours: it says what is due. */
+  #aheadMs = 0;
+
+  constructor(
+    private readonly queues: readonly string[],
+    crons: readonly Cron[],
+    private readonly codec: Codec<unknown>,
+  ) {
+    for (const queue of queues) this.#crons.set(queue, new Map());
+    for (const cron of crons) {
+      const names = this.#crons.get(cron.queue ?? queues[0] ?? "");
+      if (!names) throw new RangeError(`${cron.name} is of the queue ${cron.queue}, which is none of this worker's`);
+      if (names.has(cron.name)) throw new RangeError(`${cron.name} is there twice`);
+      names.set(cron.name, cron);
+    }
+  }
+
+  async run(link: Link): Promise<void> {
+    const replies = await ask(link, [["TIME"], ...this.queues.map((queue) => ["ZQ.STATS", queue])]);
+    const [seconds, micros] = list(replies[0]);
+    this.#aheadMs = integer(seconds) * 1000 + integer(micros) / 1000 - Date.now();
+    for (const [at, queue] of this.queues.entries()) {
+      const hasBackoff = integer(fields(replies[at + 1] ?? null).get("backoff_base_ms")) > 0;
+      if (hasBackoff) this.#queuesWithBackoff.add(queue);
+      else this.#queuesWithBackoff.delete(queue);
+    }
+    for (const [queue, crons] of this.#crons) await this.#push(link, queue, [...crons.values()]);
+  }
+
+  /** Pushes what is not there, and moves what waits for another time than the expression says (now). */
+  async #push(link: Link, queue: string, crons: readonly Cron[]): Promise<void> {
+    if (crons.length === 0) return;
+    const now = this.#now();
+    const pushes = crons.map((cron) => this.#pushNext(queue, cron, now)).filter((words) => words !== undefined);
+    const looks = crons.map((cron) => ["ZQ.GET", queue, cron.name]);
+    const replies = (await ask(link, [...pushes, ...looks])).slice(pushes.length);
+    const moves = crons.flatMap((cron, at) => {
+      const reply = replies[at] ?? null;
+      const next = cron.next(now);
+      if (reply === null || next === null) return [];
+      const found = fields(reply);
+      const [attempts, dueMs] = [integer(found.get("attempts")), integer(found.get("due_ms"))];
+      const run = { state: text(found.get("state")), attempts, dueMs };
+      return isMisplaced(cron, run, now) ? [["ZQ.RESCHEDULE", queue, cron.name, "AT", `${next}ms`]] : [];
+    });
+    if (moves.length > 0) await ask(link, moves);
+  }
+
+  hasBackoff(queue: string): boolean {
+    return this.#queuesWithBackoff.has(queue);
+  }
+
+  /** The outcome of a recurring job's run: with its end the next run is pushed, in the same MULTI. */
+  andNext<T>(outcome: Outcome<T>, leaseMs: number): Outcome<T> {
+    const { job, ending } = outcome;
+    const cron = this.#crons.get(job.queue)?.get(job.id);
+    if (!cron) return outcome;
+    const isOver = ending === "completed" || ending === "discarded";
+    const isGivenUp = (ending === "failed" || ending === "retried") && !outcome.isFree && job.attempt >= cron.attempts;
+    if (!isOver && !isGivenUp) return outcome;
+    // Behind the moment of the claim as well, lest a clock that is behind the server's bring the same run again.
+    const next = this.#pushNext(job.queue, cron, Math.max(this.#now(), job.deadlineMs - leaseMs));
+    const commands = ending === "completed" ? outcome.commands : [wire.ack(job)];
+    return {
+      ...outcome,
+      ending: isOver ? ending : "discarded",
+      commands: next ? [...commands, next] : commands,
+    };
+  }
+
+  #pushNext(queue: string, cron: Cron, afterMs: number): Word[] | undefined {
+    const next = cron.next(afterMs);
+    return next === null ? undefined : cron.push(queue, this.codec.encode(cron.payload), next);
+  }
+
+  #now(): number {
+    return Date.now() + this.#aheadMs;
+  }
+}
+
+/** Replies, none of which is an error. */
+async function ask(link: Link, commands: readonly (readonly Word[])[]): Promise<Reply[]> {
+  const replies = await link.request(commands);
+  return replies.map((reply) => {
+    if (reply instanceof Error) throw reply;
+    return reply;
+  });
+}

@@ -1,0 +1,89 @@
+/** What a handler gets, and what it may throw. */
+
+import type { Word } from "../connection.js";
+import { type Duration, milliseconds } from "../values.js";
+import type { Claimed } from "../wire/claims.js";
+
+/** Thrown by a handler: give the job back, to be run again. */
+export class Retry extends Error {
+  override readonly name = "Retry";
+  /** @internal */
+  readonly afterMs: number | undefined;
+  /** @internal */
+  readonly free: boolean;
+
+  /**
+   * `after`: how long to wait, the backoff by default. `free`: this attempt does not count, as for a service that answered 429.
+   * `new Retry({ after: "5m" })`
+   */
+  constructor({ after, free = false, reason = "retry", cause }: RetryOptions = {}) {
+    super(reason, cause === undefined ? undefined : { cause });
+    this.afterMs = after === undefined ? undefined : milliseconds(after);
+    this.free = free;
+  }
+}
+
+export interface RetryOptions {
+  readonly after?: Duration;
+  readonly free?: boolean;
+  readonly reason?: string;
+  readonly cause?: unknown;
+}
+
+/** Thrown by a handler: no further attempt; the job goes to the dead letters. */
+export class Discard extends Error {
+  override readonly name = "Discard";
+}
+
+/** A command to be sent with an ACK: as `queue.calls` answers them, or any other on a key. */
+export interface Chained {
+  readonly key: string;
+  readonly words: readonly Word[];
+}
+
+export class Job<T> {
+  readonly queue: string;
+  readonly id: string;
+  /** Grows with every claim of the queue: store it with what the handler writes, and refuse a smaller one. */
+  readonly token: number;
+  /** From 1. */
+  readonly attempt: number;
+  /** The end of the lease as the claim answered it; heartbeats move it. */
+  readonly deadlineMs: number;
+  readonly #abort = new AbortController();
+  readonly #chained: Chained[] = [];
+
+  constructor(
+    claimed: Claimed,
+    readonly payload: T,
+  ) {
+    this.queue = claimed.queue;
+    this.id = claimed.id;
+    this.token = claimed.token;
+    this.attempt = claimed.attempt;
+    this.deadlineMs = claimed.deadlineMs;
+  }
+
+  /** Aborted when the lease is lost, and when the worker stops and gives the job back. Its `reason` says which. */
+  get signal(): AbortSignal {
+    return this.#abort.signal;
+  }
+
+  /**
+   * Sends another command in the same MULTI as the ACK of this job: `job.chain(mails.calls.push("done", { id: `${job.id}:mail` }))`.
+   * An ACK that comes too late does not stop it; so give a push an id.
+   */
+  chain(call: Chained): void {
+    this.#chained.push(call);
+  }
+
+  /** @internal */
+  get chained(): readonly Chained[] {
+    return this.#chained;
+  }
+
+  /** @internal */
+  cancel(reason: Error): void {
+    this.#abort.abort(reason);
+  }
+}

@@ -1,0 +1,137 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { checkAll, CostTooHigh, Limiter } from "zeitset";
+import { until } from "./support/until.js";
+import { withEach } from "./support/clients.js";
+
+withEach("a limit lets so many through, and says when the next one may come", async ({ redis, call }) => {
+  const limiter = new Limiter(redis, "search", "3/minute");
+  for (const remaining of [2, 1, 0]) {
+    const check = await limiter.check("ann");
+    assert.equal(check.allowed, true);
+    assert.equal(check.remaining, remaining);
+    assert.equal(check.retryAfterMs, 0);
+    assert.ok(check.chargedUntilMs > Date.now());
+  }
+  const denied = await limiter.check("ann");
+  assert.equal(denied.allowed, false);
+  assert.ok(denied.retryAfterMs > 0 && denied.retryAfterMs <= 60_000);
+  assert.equal(denied.chargedUntilMs, 0);
+  assert.equal((await limiter.check("bob")).allowed, true, "another key, another limit");
+  assert.equal(await call("EXISTS", "search:ann"), 1, "the key that the contract names");
+});
+
+withEach("whoever waits as told is let in", async ({ redis }) => {
+  const limiter = new Limiter(redis, "knock", "1/200ms");
+  await limiter.check("ann");
+  const denied = await limiter.check("ann");
+  if (denied.allowed) return; // a machine so busy that the window has passed
+  await sleep(denied.retryAfterMs);
+  assert.equal((await limiter.check("ann")).allowed, true);
+});
+
+withEach("units are given back, peeked at, taken by force, and forgotten", async ({ redis }) => {
+  const limiter = new Limiter(redis, "tokens", "1000/1h");
+  const check = await limiter.check("ann", { cost: 600 });
+  assert.equal(await limiter.refund("ann", 200, check), 200);
+  assert.equal((await limiter.peek("ann")).remaining, 600);
+  assert.equal((await limiter.peek("ann", { cost: 601 })).allowed, false);
+  const forced = await limiter.check("ann", { cost: 5000, force: true });
+  assert.equal(forced.allowed, false, "without force it would not have fitted");
+  assert.ok(forced.chargedUntilMs > 0, "and yet it was taken");
+  assert.equal((await limiter.check("ann")).allowed, false);
+  assert.equal(await limiter.reset("ann"), true);
+  assert.equal((await limiter.peek("ann")).remaining, 1000);
+  assert.equal(await limiter.refund("ann", 1, await limiter.peek("ann")), 0, "a peek has taken nothing");
+});
+
+withEach("all algorithms keep their own key", async ({ redis, call }) => {
+  for (const algorithm of ["sliding", "fixed", "leaky"] as const) {
+    const limiter = new Limiter(redis, algorithm, "10/2 hours", { algorithm });
+    assert.equal((await limiter.check("ann", { cost: 10 })).allowed, true);
+    assert.equal((await limiter.check("ann")).allowed, false);
+    assert.equal(await call("TYPE", `${algorithm}:ann`), algorithm === "sliding" ? "zset" : "string");
+  }
+  const exact = new Limiter(redis, "exact", "1000/1h", { precision: "exact" });
+  assert.equal((await exact.check("ann")).allowed, true);
+});
+
+withEach("several limits are taken from together, or not at all", async ({ redis }) => {
+  const minute = new Limiter(redis, "minute", "2/1m");
+  const day = new Limiter(redis, "day", "10/1d", { algorithm: "leaky" });
+  const ask = () => checkAll([minute, "ann"], [day, "ann", 3]);
+  assert.equal((await ask()).allowed, true);
+  assert.equal((await ask()).allowed, true);
+  const denied = await ask();
+  assert.equal(denied.allowed, false);
+  assert.deepEqual(denied.checks.map((check) => check.allowed), [false, true]);
+  assert.ok(denied.retryAfterMs > 0 && denied.retryAfterMs <= 60_000);
+  assert.equal(denied.checks[1]?.remaining, 4, "nothing was taken from the day");
+});
+
+withEach("headers tell of one limit and of several", async ({ redis }) => {
+  const minute = new Limiter(redis, "minute", "2/1m");
+  const day = new Limiter(redis, "day", "10/1d");
+  const check = await minute.check("ann");
+  assert.deepEqual(check.headers(), { "RateLimit-Policy": '"minute";q=2;w=60', RateLimit: '"minute";r=1;t=60' });
+  await minute.check("ann");
+  const denied = await checkAll([minute, "ann"], [day, "ann"]);
+  const headers = denied.headers();
+  assert.equal(headers["RateLimit-Policy"], '"minute";q=2;w=60, "day";q=10;w=86400');
+  const wait = Number(headers["Retry-After"]);
+  assert.ok(wait >= 1 && wait <= 60, JSON.stringify(headers));
+  assert.equal(headers["RateLimit"], `"minute";r=0;t=${wait}, "day";r=10;t=0`);
+});
+
+withEach("a cost above the limit is an error, and takes nothing", async ({ redis, call }) => {
+  const limiter = new Limiter(redis, "few", "5/1m");
+  await assert.rejects(limiter.check("ann", { cost: 6 }), CostTooHigh);
+  await assert.rejects(limiter.peek("ann", { cost: 6 }), CostTooHigh);
+  await assert.rejects(checkAll([limiter, "ann", 6]), CostTooHigh);
+  assert.equal(await call("EXISTS", "few:ann"), 0);
+});
+
+withEach("while Redis is away, the limiter does as it was told", async ({ redis, server }) => {
+  const options = { timeout: "300ms" } as const;
+  const raise = new Limiter(redis, "l", "100/1h", options);
+  const allow = new Limiter(redis, "l", "100/1h", { ...options, onError: "allow" });
+  const deny = new Limiter(redis, "l", "100/1h", { ...options, onError: "deny" });
+  await raise.check("ann");
+  const away = async (): Promise<void> => {
+    await assert.rejects(raise.check("ann"));
+    const allowed = await allow.check("ann");
+    assert.equal(allowed.allowed, true);
+    assert.ok(allowed.error instanceof Error);
+    assert.deepEqual(allowed.headers(), { "RateLimit-Policy": '"l";q=100;w=3600' });
+    assert.equal((await deny.check("ann")).allowed, false);
+    const both = await checkAll([allow, "ann"], [deny, "bob"]);
+    assert.equal(both.allowed, false, "the strictest decides");
+    assert.ok(both.error);
+    assert.deepEqual(Object.keys(both.headers()), ["RateLimit-Policy"]);
+  };
+  await server.frozen(away);
+  await server.kill();
+  await away();
+  await Promise.all(Array.from({ length: 80 }, () => allow.check("ann")));
+  await server.run();
+  let check = await allow.check("ann");
+  await until("the client is back", async () => !(check = await allow.check("ann")).error);
+  assert.ok(check.remaining > 80, `what was asked without a connection was sent later: ${check.remaining} of 100 remain`);
+});
+
+withEach("errors that do not pass are raised, whatever was said", async ({ redis, call }) => {
+  await call("SET", "l:ann", "not a limit");
+  const limiter = new Limiter(redis, "l", "5/1m", { onError: "allow" });
+  await assert.rejects(limiter.check("ann"), /NOTLIMIT/);
+});
+
+test("rates are read, and what is none is refused", () => {
+  const client = { sendCommand: async () => null, duplicate: () => null, multi: () => null };
+  const windows = { "5/1m": 60_000, "5/m": 60_000, "5/minute": 60_000, "100/2 hours": 7_200_000, "5/60": 60_000, "1/1.5h": 5_400_000, "1/250ms": 250 };
+  for (const [rate, windowMs] of Object.entries(windows)) assert.equal(new Limiter(client, "l", rate).windowMs, windowMs, rate);
+  for (const wrong of ["5", "5/", "/1m", "0/1m", "5/0s", "x/1m", "5/1y", "5/1m/2", "-5/1m", "1.5/1m"]) {
+    assert.throws(() => new Limiter(client, "l", wrong), RangeError, wrong);
+  }
+  assert.throws(() => new Limiter(client, "n\u00e4me", "5/1m"), RangeError);
+});

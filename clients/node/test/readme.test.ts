@@ -1,0 +1,69 @@
+/**
+ * What the README shows is what happens: each block under a `file` comment is run as it stands, on a server of its own, and has
+ * to print the block that follows. `README_FOLDER`: where the package is installed; by default the tests' own folder.
+ */
+
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { Server } from "./support/server.js";
+import { until } from "./support/until.js";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const folder = process.env["README_FOLDER"] ?? join(root, "build/readme");
+
+interface Program {
+  readonly file: string;
+  code: string;
+  printed: string;
+  /** It runs until it is told to end. */
+  endsBySignal: boolean;
+}
+
+function programs(text: string): Program[] {
+  const found: Program[] = [];
+  const parts = text.matchAll(/^<!-- (?:file: (\S+)|(and)|(SIGTERM)) -->$|^```(\w*)\n([^]*?)^```$/gm);
+  let takesCode = false;
+  let takesOutput = false;
+  for (const [, file, and, signal, language, content = ""] of parts) {
+    const last = found.at(-1);
+    if (file) found.push({ file, code: "", printed: "", endsBySignal: false });
+    if (file || and) takesCode = true;
+    else if (signal && last) last.endsBySignal = true;
+    else if (language === "js") {
+      if (takesCode && last) last.code += content;
+      takesOutput = takesCode;
+      takesCode = false;
+    } else if (language === "" && takesOutput && last) {
+      last.printed = content;
+      takesOutput = false;
+    }
+  }
+  return found;
+}
+
+const all = programs(readFileSync(join(root, "README.md"), "utf8"));
+assert.ok(all.length >= 5, "the README has programs");
+
+for (const { file, code, printed, endsBySignal } of all) {
+  test(`README: ${file} prints what it says`, { timeout: 120_000 }, async (t) => {
+    const server = await Server.start(t);
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(join(folder, file), code);
+    const child = spawn(process.execPath, [file], { cwd: folder, env: { ...process.env, REDIS_URL: server.url } });
+    t.after(() => void child.kill("SIGKILL"));
+    let output = "";
+    child.stdout.on("data", (data: Buffer) => (output += data.toString()));
+    child.stderr.on("data", (data: Buffer) => (output += data.toString()));
+    const ended = new Promise<number | null>((resolve) => child.once("exit", resolve));
+    if (endsBySignal) {
+      await until(`it prints ${printed}`, () => output === printed || child.exitCode !== null);
+      child.kill("SIGTERM");
+    }
+    assert.equal(await ended, 0, output);
+    assert.equal(output, printed);
+  });
+}

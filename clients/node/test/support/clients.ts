@@ -1,0 +1,66 @@
+/** The libraries that a test runs with: node-redis and ioredis. */
+
+import { test } from "node:test";
+import { Redis } from "ioredis";
+import { createClient } from "redis";
+import type { RedisClient } from "zeitset";
+import { Server, type Settings, type Test } from "./server.js";
+
+/** Wherever there is a server behind a URL. */
+export interface Address {
+  readonly url: string;
+}
+
+export interface ConnectOptions {
+  /** Timeouts of the client, as a service has them. */
+  readonly timeoutMs?: number;
+}
+
+export type Connect = (test: Test, address: Address, options?: ConnectOptions) => Promise<RedisClient>;
+
+const ignore = (): void => undefined;
+
+export const nodeRedis: Connect = async (test, { url }, { timeoutMs } = {}) => {
+  const client = createClient({
+    url,
+    ...(timeoutMs && { socket: { socketTimeout: timeoutMs }, commandOptions: { timeout: timeoutMs } }),
+  });
+  client.on("error", ignore);
+  await client.connect();
+  test.after(() => void (client.isOpen && client.destroy()));
+  return client;
+};
+
+export const ioredis: Connect = async (test, { url }, { timeoutMs } = {}) => {
+  const client = new Redis(url, timeoutMs ? { commandTimeout: timeoutMs, socketTimeout: timeoutMs } : {});
+  client.on("error", ignore);
+  test.after(() => client.disconnect());
+  return client;
+};
+
+export const LIBRARIES: readonly (readonly [string, Connect])[] = [
+  ["node-redis", nodeRedis],
+  ["ioredis", ioredis],
+];
+
+export interface Place {
+  readonly server: Server;
+  /** A client of the library under test, and how it was made. */
+  readonly redis: RedisClient;
+  readonly connect: Connect;
+  readonly test: Test;
+  /** Sends any command, and answers what comes back. */
+  call(...words: string[]): Promise<unknown>;
+}
+
+/** The same test with each library, on a server of its own. */
+export function withEach(name: string, body: (place: Place) => Promise<void>, settings?: Settings): void {
+  for (const [library, connect] of LIBRARIES) {
+    test(`${name} (${library})`, { timeout: 120_000 }, async (t) => {
+      const server = await Server.start(t, settings);
+      const redis = await connect(t, server);
+      const plain = await ioredis(t, server);
+      await body({ server, redis, connect, test: t, call: (command, ...words) => (plain as Redis).call(command ?? "", ...words) });
+    });
+  }
+}

@@ -1,0 +1,56 @@
+/** Stands between a client and a server, and breaks connections at a chosen moment. */
+
+import { connect, createServer, type Server as Listener, type Socket } from "node:net";
+import type { Test } from "./server.js";
+
+export class Proxy {
+  /** The reply to the next command that contains this is lost, with its connection. */
+  loseReplyTo: string | undefined;
+  /** How many replies were lost. */
+  lost = 0;
+  readonly url: string;
+
+  private constructor(port: number) {
+    this.url = `redis://127.0.0.1:${port}`;
+  }
+
+  static async start(test: Test, target: number): Promise<Proxy> {
+    const sockets = new Set<Socket>();
+    let proxy: Proxy | undefined;
+    const listener: Listener = createServer((client) => {
+      const server = connect(target, "127.0.0.1");
+      for (const socket of [client, server]) {
+        sockets.add(socket);
+        socket.on("error", () => undefined);
+        socket.on("close", () => {
+          sockets.delete(socket);
+          client.destroy();
+          server.destroy();
+        });
+      }
+      let isDoomed = false;
+      client.on("data", (data) => {
+        const word = proxy?.loseReplyTo;
+        if (proxy && word !== undefined && data.includes(word)) {
+          proxy.loseReplyTo = undefined;
+          isDoomed = true;
+        }
+        server.write(data);
+      });
+      server.on("data", (data) => {
+        if (!isDoomed) return void client.write(data);
+        if (proxy) proxy.lost += 1;
+        client.destroy();
+      });
+    });
+    await new Promise<void>((resolve) => listener.listen(0, "127.0.0.1", resolve));
+    test.after(() => {
+      listener.close();
+      for (const socket of sockets) socket.destroy();
+    });
+    const address = listener.address();
+    if (!address || typeof address === "string") throw new Error("no port");
+    proxy = new Proxy(address.port);
+    return proxy;
+  }
+}

@@ -1,0 +1,152 @@
+/** Redis servers with the module, each in a folder of its own, ended with the test that started them. */
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createServer, Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { until } from "./until.js";
+
+const PROGRAM = process.env["REDIS_SERVER"] ?? "redis-server";
+
+function module(): string {
+  if (process.env["ZEITSET_MODULE"]) return process.env["ZEITSET_MODULE"];
+  for (let folder = dirname(fileURLToPath(import.meta.url)); folder !== "/"; folder = dirname(folder)) {
+    if (existsSync(join(folder, "Cargo.toml"))) {
+      return join(process.env["CARGO_TARGET_DIR"] ?? join(folder, "target"), "release", "libzeitset.so");
+    }
+  }
+  throw new Error("ZEITSET_MODULE must name the module");
+}
+
+async function freePort(): Promise<number> {
+  for (;;) {
+    const port = await new Promise<number>((resolve, reject) => {
+      const probe = createServer();
+      probe.on("error", reject);
+      probe.listen(0, "127.0.0.1", () => {
+        const address = probe.address();
+        probe.close(() => (address && typeof address === "object" ? resolve(address.port) : reject(new Error("no port"))));
+      });
+    });
+    // A node of a cluster listens 10,000 above its port, too.
+    if (port < 50_000) return port;
+  }
+}
+
+/** Whoever has a clean-up to be run after a test: the context of `node:test`. */
+export interface Test {
+  after(fn: () => void | Promise<void>): void;
+}
+
+export interface Settings {
+  readonly port?: number;
+  readonly arguments?: readonly string[];
+}
+
+export class Server {
+  readonly url: string;
+  #process: ChildProcess | undefined;
+
+  private constructor(
+    readonly port: number,
+    readonly folder: string,
+    readonly program: readonly string[],
+  ) {
+    this.url = `redis://127.0.0.1:${port}`;
+  }
+
+  static async start(test: Test, { port, arguments: extra = [] }: Settings = {}): Promise<Server> {
+    const durable = ["--save", "", "--appendonly", "yes", "--appendfsync", "always", "--repl-diskless-sync-delay", "0"];
+    return Server.#begin(test, port, (port, folder) => {
+      const place = ["--port", `${port}`, "--bind", "127.0.0.1", "--dir", folder, "--logfile", join(folder, "log")];
+      return [PROGRAM, ...place, ...durable, "--loadmodule", module(), ...extra];
+    });
+  }
+
+  /** A Sentinel, which keeps its own notes in the file it is started with. */
+  static async sentinel(test: Test, lines: readonly string[]): Promise<Server> {
+    const { writeFileSync } = await import("node:fs");
+    return Server.#begin(test, undefined, (port, folder) => {
+      const file = join(folder, "sentinel.conf");
+      const place = [`port ${port}`, "bind 127.0.0.1", `dir ${folder}`, `logfile ${join(folder, "log")}`];
+      writeFileSync(file, [...place, ...lines, ""].join("\n"));
+      return [PROGRAM, file, "--sentinel"];
+    });
+  }
+
+  static async #begin(test: Test, wanted: number | undefined, words: (port: number, folder: string) => string[]): Promise<Server> {
+    const port = wanted ?? (await freePort());
+    const folder = mkdtempSync(join(tmpdir(), "zeitset-node-"));
+    const server = new Server(port, folder, words(port, folder));
+    test.after(async () => {
+      await server.kill();
+      rmSync(folder, { recursive: true, force: true });
+    });
+    await server.run();
+    return server;
+  }
+
+  /** Starts it, again if it has been ended: on its former port, with its former data. */
+  async run(): Promise<void> {
+    const [program = "", ...words] = this.program;
+    const child = spawn(program, words, { stdio: "ignore" });
+    this.#process = child;
+    await until(`a server on port ${this.port}`, async () => {
+      if (child.exitCode !== null) throw new Error(`the server has ended:\n${this.log()}`);
+      return (await this.ask("PING")).startsWith("+PONG");
+    });
+  }
+
+  log(): string {
+    const file = join(this.folder, "log");
+    return existsSync(file) ? readFileSync(file, "utf8").split("\n").slice(-20).join("\n") : "";
+  }
+
+  /** kill -9. */
+  async kill(): Promise<void> {
+    await this.#end("SIGKILL");
+  }
+
+  async #end(signal: NodeJS.Signals): Promise<void> {
+    const child = this.#process;
+    this.#process = undefined;
+    if (!child || child.exitCode !== null || child.signalCode !== null) return;
+    const ended = new Promise((resolve) => child.once("exit", resolve));
+    child.kill(signal);
+    // A stopped process does not end before it goes on.
+    child.kill("SIGCONT");
+    await ended;
+  }
+
+  async restart(): Promise<void> {
+    await this.#end("SIGTERM");
+    await this.run();
+  }
+
+  /** The server answers nobody while `body` runs, and nobody's connection ends. */
+  async frozen<T>(body: () => Promise<T>): Promise<T> {
+    this.#process?.kill("SIGSTOP");
+    try {
+      return await body();
+    } finally {
+      this.#process?.kill("SIGCONT");
+    }
+  }
+
+  /** One inline command over a connection of its own: the first part of what comes back; empty if nobody answers. */
+  async ask(command: string): Promise<string> {
+    return new Promise((resolve) => {
+      const socket = new Socket();
+      const done = (answer: string): void => {
+        socket.destroy();
+        resolve(answer);
+      };
+      socket.setTimeout(2000, () => done(""));
+      socket.on("error", () => done(""));
+      socket.on("data", (data) => done(data.toString()));
+      socket.connect(this.port, "127.0.0.1", () => socket.write(`${command}\r\n`));
+    });
+  }
+}

@@ -1,0 +1,31 @@
+import { type Job, Worker, type WorkerOptions } from "zeitset";
+import type { Place } from "./clients.js";
+
+export interface Work<T> {
+  readonly worker: Worker<T>;
+  /** What it told of jobs, such as `completed a`, in order. */
+  readonly events: string[];
+  readonly disconnected: Error[];
+  readonly run: Promise<void>;
+}
+
+/** A worker that runs until the test is over, and the events it has told of, in order. */
+export function work<T>(
+  { redis, test }: Pick<Place, "redis" | "test">,
+  queues: string | string[],
+  handler: (job: Job<T>) => unknown,
+  options: WorkerOptions<T> = {},
+): Work<T> {
+  const worker = new Worker<T>(redis, queues, handler, { signals: false, ...options });
+  const events: string[] = [];
+  for (const name of ["completed", "failed", "retried", "discarded", "lost", "released", "stale"] as const) {
+    worker.on(name, ({ job }) => events.push(`${name} ${job.id}`));
+  }
+  const disconnected: Error[] = [];
+  worker.on("disconnected", ({ error }) => disconnected.push(error));
+  const run = worker.run();
+  run.catch(() => undefined);
+  test.after(() => worker.stop({ grace: 0 }));
+  return { worker, events, disconnected, run };
+}
+

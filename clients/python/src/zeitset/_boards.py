@@ -1,0 +1,154 @@
+"""Leaderboards: ZLB commands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+from ._call import Call, Word, encoded, nothing, optional_int, text
+from ._sets import Member
+
+Number = float
+"""`int` from INT dimensions, `float` from FLOAT ones."""
+
+Ranking = Literal["position", "dense", "competition"]
+
+
+class Entry(NamedTuple):
+    """A row of a leaderboard."""
+
+    rank: int
+    member: str
+    values: tuple[Number, ...]
+
+
+class BoardCalls:
+    """`dims`: `"gold"`, or with a direction and a type: `"seconds asc float"`. The default is `desc int`."""
+
+    def __init__(self, key: str, *dims: str) -> None:
+        if not dims:
+            raise ValueError("a board has at least one dimension")
+        self.key = key
+        self.names: list[str] = []
+        self._schema: list[Word] = []
+        self._reals: list[bool] = []
+        for dim in dims:
+            name, *words = dim.split()
+            words = [word.upper() for word in words]
+            if not set(words) <= {"ASC", "DESC", "INT", "FLOAT"}:
+                raise ValueError(f"not a dimension: {dim!r}; expected a name, asc or desc, int or float")
+            self.names.append(name)
+            self._reals.append("FLOAT" in words)
+            self._schema += ("DIM", name, *words)
+
+    def create(
+        self, *, ties: Literal["first", "last", "name"] = "first", keep: int | None = None
+    ) -> Call[None]:
+        """Makes the board; does nothing if it is there with the same schema."""
+        kept = () if keep is None else ("KEEP", keep)
+        return Call(("ZLB.CREATE", self.key, *self._schema, "TIES", ties.upper(), *kept), nothing)
+
+    def set(
+        self,
+        member: Member,
+        *values: Number,
+        only: Literal["new", "present"] | None = None,
+        best: bool = False,
+    ) -> Call[int | None]:
+        """Gives a member its values; with `best`, only if they are better. Replies the member's rank; None if it is off the board."""
+        args: tuple[Word, ...] = ("ZLB.SET", self.key, *_options(only, best), "WITHRANK", encoded(member), *self._row(values))
+        return Call(args, lambda reply: optional_int(reply[1]))
+
+    def set_many(
+        self,
+        rows: Mapping[str, tuple[Number, ...]],
+        *,
+        only: Literal["new", "present"] | None = None,
+        best: bool = False,
+    ) -> Call[int]:
+        """Replies how many members are on the board that were not before."""
+        args: list[Word] = ["ZLB.SET", self.key, *_options(only, best)]
+        for member, values in rows.items():
+            args += (encoded(member), *self._row(values))
+        return Call(tuple(args), int)
+
+    def incr(self, member: Member, by: Mapping[str, Number]) -> Call[Entry]:
+        """`incr("China", {"gold": 1})`. A member that is not there starts at zeros. With KEEP, rank -1 says that it is off the board."""
+        args: list[Word] = ["ZLB.INCR", self.key, encoded(member)]
+        for name, amount in by.items():
+            args += (name, amount)
+        args.append("WITHRANK")
+
+        def read(reply: Any) -> Entry:
+            rank = -1 if reply[0] is None else int(reply[0])
+            return Entry(rank, text(encoded(member)), self._values(reply[1:]))
+
+        return Call(tuple(args), read)
+
+    def get(self, *members: Member) -> Call[list[Entry | None]]:
+        names = [text(encoded(member)) for member in members]
+
+        def read(reply: Any) -> list[Entry | None]:
+            return [
+                None if row is None else Entry(int(row[0]), name, self._values(row[1:]))
+                for name, row in zip(names, reply)
+            ]
+
+        return Call(("ZLB.GET", self.key, *map(encoded, members)), read)
+
+    def rank(self, member: Member, ranking: Ranking = "position") -> Call[int | None]:
+        """From 0, best first. `competition`: members that are strictly better; `dense`: different values that are."""
+        return Call(("ZLB.RANK", self.key, encoded(member), *_ranking(ranking)), optional_int)
+
+    def rank_of(self, *values: Number) -> Call[int]:
+        """The rank that a newcomer with these values would take."""
+        return Call(("ZLB.RANKOF", self.key, *self._row(values)), int)
+
+    def range(self, start: int = 0, stop: int = -1, *, reverse: bool = False, ranking: Ranking = "position") -> Call[list[Entry]]:
+        """By index, best first; `stop` is included, negative ones count from the end."""
+        args: tuple[Word, ...] = ("ZLB.RANGE", self.key, start, stop)
+        if reverse:
+            args += ("REV",)
+        return Call((*args, "WITHRANK", *_ranking(ranking), "WITHVALUES"), self._entries)
+
+    def around(self, member: Member, radius: int, *, ranking: Ranking = "position") -> Call[list[Entry] | None]:
+        """The member with its neighbours on either side; None if it is not on the board."""
+        args = ("ZLB.AROUND", self.key, encoded(member), radius, "WITHRANK", *_ranking(ranking), "WITHVALUES")
+        return Call(args, lambda reply: None if reply is None else self._entries(reply))
+
+    def remove(self, *members: Member) -> Call[int]:
+        return Call(("ZLB.REM", self.key, *map(encoded, members)), int)
+
+    def remove_range(self, start: int, stop: int) -> Call[int]:
+        return Call(("ZLB.REMRANGE", self.key, start, stop), int)
+
+    def merge_from(self, *keys: str, how: Literal["sum", "best"] = "sum") -> Call[int]:
+        """Writes the union of these boards into this one. Replies its members."""
+        return Call(("ZLB.MERGE", self.key, len(keys), *keys, how.upper()), int)
+
+    def card(self) -> Call[int]:
+        return Call(("ZLB.CARD", self.key), int)
+
+    def clear(self) -> Call[int]:
+        """Removes all members, and keeps the schema."""
+        return Call(("ZLB.CLEAR", self.key), int)
+
+    def _row(self, values: tuple[Number, ...]) -> tuple[Number, ...]:
+        if len(values) != len(self.names):
+            raise ValueError(f"a value for each dimension is needed: {', '.join(self.names)}")
+        return values
+
+    def _values(self, reply: Any) -> tuple[Number, ...]:
+        return tuple(float(value) if real else int(value) for value, real in zip(reply, self._reals))
+
+    def _entries(self, reply: Any) -> list[Entry]:
+        return [Entry(int(row[0]), text(row[1]), self._values(row[2:])) for row in reply]
+
+
+def _options(only: Literal["new", "present"] | None, best: bool) -> tuple[Word, ...]:
+    condition: tuple[Word, ...] = ("NX" if only == "new" else "XX",) if only else ()
+    return (*condition, "BEST") if best else condition
+
+
+def _ranking(ranking: Ranking) -> tuple[Word, ...]:
+    return () if ranking == "position" else (ranking.upper(),)

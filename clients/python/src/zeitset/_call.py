@@ -1,0 +1,70 @@
+"""A call: the words of a command, and how to read its reply. No I/O: that is in `_run`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, Union
+
+T = TypeVar("T")
+Word = Union[str, bytes, int, float]
+
+
+@dataclass(frozen=True)
+class Call(Generic[T]):
+    """`args` fit into a pipeline of your own: `pipe.execute_command(*call.args)`, then `call.parse(reply)`."""
+
+    args: tuple[Word, ...]
+    parse: Callable[[Any], T]
+    recover: Callable[[BaseException], T] | None = None
+    """What to answer when Redis is away, instead of raising."""
+
+
+def text(value: Any) -> str:
+    """Any bytes come back as the same bytes from `encoded`."""
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
+
+
+def encoded(value: str | bytes) -> bytes:
+    return value if isinstance(value, bytes) else value.encode("utf-8", "surrogateescape")
+
+
+def texts(reply: Any) -> list[str]:
+    return [text(item) for item in reply]
+
+
+def optional_text(reply: Any) -> str | None:
+    return None if reply is None else text(reply)
+
+
+def optional_int(reply: Any) -> int | None:
+    return None if reply is None else int(reply)
+
+
+def integers(reply: Any) -> list[int]:
+    return [int(item) for item in reply]
+
+
+def flag(reply: Any) -> bool:
+    return int(reply) == 1
+
+
+def flags(reply: Any) -> list[bool]:
+    return [int(item) == 1 for item in reply]
+
+
+def nothing(_: Any) -> None:
+    return None
+
+
+def mapping(reply: Any) -> dict[str, Any]:
+    """RESP3 has maps, RESP2 lists of names and values. Values stay as they are."""
+    pairs = reply.items() if isinstance(reply, dict) else zip(reply[::2], reply[1::2])
+    return {text(name): value for name, value in pairs}
+
+
+def pairs(reply: Any) -> list[tuple[Any, Any]]:
+    """RESP3 has pairs, RESP2 one flat list."""
+    if reply and isinstance(reply[0], (list, tuple)):
+        return [(first, second) for first, second in reply]
+    return list(zip(reply[::2], reply[1::2]))

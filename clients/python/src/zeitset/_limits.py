@@ -1,0 +1,218 @@
+"""Rate limits: ZRL commands, their six numbers, and the header fields that tell them to a client."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, Union
+
+from ._call import Call, Word
+from ._time import Duration, duration, rate
+from .errors import CostTooHigh
+
+Algorithm = Literal["sliding", "fixed", "leaky"]
+OnError = Literal["raise", "allow", "deny"]
+
+
+@dataclass(frozen=True)
+class Policy:
+    name: str
+    limit: int
+    window_ms: int
+
+    @property
+    def header(self) -> str:
+        return f"{quoted(self.name)};q={self.limit};w={seconds_up(self.window_ms)}"
+
+
+@dataclass(frozen=True)
+class Check:
+    """What a limit says. If `error` is set, Redis was away, and the numbers mean nothing."""
+
+    policy: Policy
+    allowed: bool
+    remaining: int
+    retry_after_ms: int
+    """Wait this long, and the same call succeeds if nobody else takes units. 0: allowed."""
+    reset_after_ms: int
+    """Until all units are free."""
+    charged_until_ms: int
+    """Unix ms at which the units of this call come back. 0: it took none."""
+    error: BaseException | None = field(default=None, repr=False)
+
+    @property
+    def limit(self) -> int:
+        return self.policy.limit
+
+    @property
+    def retry_after(self) -> float:
+        """Seconds."""
+        return self.retry_after_ms / 1000
+
+    @property
+    def reset_after(self) -> float:
+        """Seconds."""
+        return self.reset_after_ms / 1000
+
+    def headers(self) -> dict[str, str]:
+        """`RateLimit-Policy`, `RateLimit` (draft-ietf-httpapi-ratelimit-headers), and `Retry-After` when denied."""
+        return headers((self,))
+
+
+@dataclass(frozen=True)
+class Checks:
+    """What several limits say together. Units were taken from all of them, or from none."""
+
+    allowed: bool
+    checks: tuple[Check, ...]
+
+    @property
+    def retry_after_ms(self) -> int:
+        """The longest wait of the limits that deny."""
+        return max((check.retry_after_ms for check in self.checks if not check.allowed), default=0)
+
+    @property
+    def retry_after(self) -> float:
+        """Seconds."""
+        return self.retry_after_ms / 1000
+
+    @property
+    def error(self) -> BaseException | None:
+        return next((check.error for check in self.checks if check.error), None)
+
+    def headers(self) -> dict[str, str]:
+        """As `Check.headers`: a list of all limits in each field, and the longest `Retry-After`."""
+        return headers(self.checks)
+
+
+def headers(checks: tuple[Check, ...]) -> dict[str, str]:
+    fields = {"RateLimit-Policy": ", ".join(check.policy.header for check in checks)}
+    if any(check.error for check in checks):
+        return fields
+    fields["RateLimit"] = ", ".join(
+        f"{quoted(check.policy.name)};r={check.remaining};t={seconds_up(check.retry_after_ms or check.reset_after_ms)}"
+        for check in checks
+    )
+    wait = max((check.retry_after_ms for check in checks if not check.allowed), default=0)
+    if wait:
+        fields["Retry-After"] = str(seconds_up(wait))
+    return fields
+
+
+def seconds_up(ms: int) -> int:
+    return -(-ms // 1000)
+
+
+def quoted(name: str) -> str:
+    """A string of RFC 9651."""
+    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+class LimiterCalls:
+    def __init__(
+        self,
+        name: str,
+        rate_: str,
+        *,
+        algorithm: Algorithm = "sliding",
+        precision: Duration | None = None,
+        exact: bool = False,
+        on_error: OnError = "raise",
+    ) -> None:
+        if not name or not all(" " <= letter <= "~" for letter in name):
+            raise ValueError(f"the name goes into header fields: printable ASCII only, not {name!r}")
+        if algorithm not in ("sliding", "fixed", "leaky"):
+            raise ValueError(f"no such algorithm: {algorithm!r}")
+        if on_error not in ("raise", "allow", "deny"):
+            raise ValueError(f"on_error is 'raise', 'allow' or 'deny', not {on_error!r}")
+        self.policy = Policy(name, *rate(rate_))
+        self.algorithm = algorithm
+        self.on_error = on_error
+        self.options: tuple[Word, ...] = ()
+        if exact:
+            self.options += ("EXACT",)
+        if precision is not None:
+            self.options += ("PRECISION", duration(precision))
+
+    def key(self, key: str) -> str:
+        return f"{self.policy.name}:{key}"
+
+    def check(self, key: str, cost: int = 1, *, force: bool = False) -> Call[Check]:
+        """Takes `cost` units if they fit; with `force`, in any case (the limit goes into debt)."""
+        return self._ask("ZRL.CHECK", key, cost, force)
+
+    def peek(self, key: str, cost: int = 1) -> Call[Check]:
+        """What `check` would say. Takes nothing."""
+        return self._ask("ZRL.PEEK", key, cost, False)
+
+    def refund(self, key: str, units: int, check: Check | int) -> Call[int]:
+        """Gives back units that `check` took: a request that failed, a reservation that was too large. Replies how many."""
+        at = check.charged_until_ms if isinstance(check, Check) else check
+        return Call(("ZRL.REFUND", self.key(key), units, "AT", f"{at}ms"), int)
+
+    def reset(self, key: str) -> Call[bool]:
+        """Forgets what was taken."""
+        return Call(("DEL", self.key(key)), bool)
+
+    def _ask(self, command: str, key: str, cost: int, force: bool) -> Call[Check]:
+        if not force:
+            self.fits(cost)
+        policy = self.policy
+        args: tuple[Word, ...] = (command, self.key(key), policy.limit, f"{policy.window_ms}ms")
+        if cost != 1:
+            args += ("COST", cost)
+        if self.algorithm != "sliding":
+            args += (self.algorithm.upper(),)
+        args += self.options
+        if force:
+            args += ("FORCE",)
+        return Call(args, self.read, self.away if self.on_error != "raise" else None)
+
+    def fits(self, cost: int) -> None:
+        if cost > self.policy.limit:
+            raise CostTooHigh(f"{cost} units can never fit into the limit {self.policy.name!r} of {self.policy.limit}")
+
+    def read(self, reply: Any) -> Check:
+        allowed, _limit, remaining, retry, reset, charged = reply
+        return Check(self.policy, allowed == 1, remaining, retry, reset, charged)
+
+    def away(self, error: BaseException) -> Check:
+        return Check(self.policy, self.on_error == "allow", 0, 0, 0, 0, error)
+
+
+Part = Union[tuple[LimiterCalls, str], tuple[LimiterCalls, str, int]]
+
+
+def check_all(parts: list[Part], *, force: bool = False) -> Call[Checks]:
+    if not parts:
+        raise ValueError("no limits")
+    limiters = [part[0] for part in parts]
+    costs = [part[2] if len(part) == 3 else 1 for part in parts]
+    if not force:
+        for limiter, cost in zip(limiters, costs):
+            limiter.fits(cost)
+    args: list[Word] = ["ZRL.MCHECK", len(parts)]
+    args += [part[0].key(part[1]) for part in parts]
+    for limiter in limiters:
+        args += (limiter.policy.limit, f"{limiter.policy.window_ms}ms")
+    if any(cost != 1 for cost in costs):
+        args += ("COST", *(costs[:1] if len(set(costs)) == 1 else costs))
+    algorithms = [limiter.algorithm.upper() for limiter in limiters]
+    if set(algorithms) != {"SLIDING"}:
+        args += algorithms[:1] if len(set(algorithms)) == 1 else algorithms
+    options = {limiter.options for limiter in limiters if limiter.algorithm == "sliding"}
+    if len(options) > 1:
+        raise ValueError("EXACT and PRECISION hold for all limits of one call: give them all the same")
+    args += options.pop() if options else ()
+    if force:
+        args.append("FORCE")
+
+    def read(reply: Any) -> Checks:
+        allowed, *each = reply
+        return Checks(allowed == 1, tuple(limiter.read(six) for limiter, six in zip(limiters, each)))
+
+    def away(error: BaseException) -> Checks:
+        checks = tuple(limiter.away(error) for limiter in limiters)
+        return Checks(all(check.allowed for check in checks), checks)
+
+    raises = any(limiter.on_error == "raise" for limiter in limiters)
+    return Call(tuple(args), read, None if raises else away)

@@ -1,0 +1,71 @@
+"""Durations, instants and rates as people write them, and as the commands take them."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta, timezone
+from fractions import Fraction
+from math import ceil
+from typing import NamedTuple, Union
+
+Duration = Union[int, float, str, timedelta]
+"""Seconds, a `timedelta`, or a string that Redis takes: `"250ms"` `"5m"` `"1.5h"`."""
+
+Instant = Union[datetime, int, str]
+"""A `datetime` with a zone, or what Redis takes after AT: Unix seconds or milliseconds, RFC 3339."""
+
+_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_WORDS = {"sec": "s", "second": "s", "min": "m", "minute": "m", "hour": "h", "day": "d", "week": "w"}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])?", re.ASCII | re.IGNORECASE)
+_RATE = re.compile(r"\s*(\d+)\s*/\s*(\d+(?:\.\d+)?)?\s*([a-z]+)\s*", re.ASCII | re.IGNORECASE)
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def milliseconds(value: Duration) -> int:
+    """Rounded up, as the server does."""
+    if isinstance(value, timedelta):
+        return -(value // timedelta(milliseconds=-1))
+    if isinstance(value, str):
+        match = _DURATION.fullmatch(value)
+        if match is None:
+            raise ValueError(f"not a duration: {value!r}; expected seconds, or a number with ms, s, m, h, d or w")
+        return ceil(Fraction(match[1]) * _MS[(match[2] or "s").lower()])
+    if isinstance(value, bool) or not value >= 0:
+        raise ValueError(f"not a duration: {value!r}")
+    return ceil(Fraction(repr(value)) * 1000)
+
+
+def duration(value: Duration) -> str:
+    ms = milliseconds(value)
+    if ms < 0:
+        raise ValueError(f"a duration is not negative: {value!r}")
+    return f"{ms}ms"
+
+
+def instant(value: Instant) -> str:
+    if isinstance(value, datetime):
+        if value.utcoffset() is None:
+            raise ValueError(f"a datetime needs a zone: {value!r}")
+        return f"{-((value - _EPOCH) // timedelta(milliseconds=-1))}ms"
+    return str(value)
+
+
+class Rate(NamedTuple):
+    """So many units in each window."""
+
+    limit: int
+    window_ms: int
+
+
+def rate(text: str) -> Rate:
+    """`"5/1m"`, `"5/m"`, `"5/minute"`, `"100/2 hours"`"""
+    match = _RATE.fullmatch(text)
+    if match is None:
+        raise ValueError(f"not a rate: {text!r}; expected units/window, such as '5/1m' or '100/hour'")
+    word = match[3].lower()
+    if word not in _MS:
+        word = _WORDS.get(word, "") or _WORDS.get(word.removesuffix("s"), "")
+    window = ceil(Fraction(match[2] or 1) * _MS.get(word, 0))
+    if window < 1 or int(match[1]) < 1:
+        raise ValueError(f"not a rate: {text!r}; a limit and a window are 1 or more")
+    return Rate(int(match[1]), window)

@@ -1,0 +1,69 @@
+"""What a worker looks after when it connects and every minute: the queues' BACKOFF, and that recurring jobs are there."""
+
+from __future__ import annotations
+
+from time import time
+from typing import Any
+
+from ._call import Word, mapping
+from ._codec import Codec
+from ._cron import Cron
+from ._job import Job
+from ._link import Link
+
+
+class Upkeep:
+    def __init__(self, queues: list[str], crons: dict[tuple[str, str], Cron], codec: Codec) -> None:
+        self._queues = queues
+        self._crons = crons
+        self._codec = codec
+        self._backoffs: set[str] = set()
+        self._clock_offset_ms = 0
+
+    def has_backoff(self, queue: str) -> bool:
+        return queue in self._backoffs
+
+    def cron(self, job: Job) -> Cron | None:
+        return self._crons.get((job.queue, job.id)) if self._crons else None
+
+    def next_run(self, job: Job, cron: Cron, lease_ms: int) -> tuple[Word, ...]:
+        # Not before the claim, which was by the server's clock: this run would come again.
+        now_ms = max(int(time() * 1000) + self._clock_offset_ms, job.deadline_ms - lease_ms)
+        return self._push(job.queue, cron, now_ms)
+
+    async def refresh(self, link: Link) -> None:
+        stats = await _all(link, [("ZQ.STATS", queue) for queue in self._queues])
+        self._backoffs = {
+            queue
+            for queue, reply in zip(self._queues, stats)
+            if int(mapping(reply).get("backoff_base_ms") or 0) > 0
+        }
+        if self._crons:
+            (now,) = await _all(link, [("TIME",)])
+            await self._push_all(link, int(now[0]) * 1000 + int(now[1]) // 1000)
+
+    async def _push_all(self, link: Link, now_ms: int) -> None:
+        self._clock_offset_ms = now_ms - int(time() * 1000)
+        crons = self._crons.items()
+        await _all(link, [self._push(queue, cron, now_ms) for (queue, _), cron in crons])
+        jobs = await _all(link, [("ZQ.GET", queue, name) for queue, name in self._crons])
+        moves: list[tuple[Word, ...]] = []
+        for ((queue, name), cron), reply in zip(crons, jobs):
+            # One that is due now is left alone; one that has failed waits for its next attempt.
+            job = mapping(reply or [])
+            due = cron.next_ms(now_ms)
+            if job and job["state"] == b"delayed" and job["attempts"] == 0 and job["due_ms"] != due:
+                moves.append(("ZQ.RESCHEDULE", queue, name, "AT", f"{due}ms"))
+        if moves:
+            await _all(link, moves)
+
+    def _push(self, queue: str, cron: Cron, now_ms: int) -> tuple[Word, ...]:
+        return cron.push(queue, self._codec.dumps(cron.payload), cron.next_ms(now_ms))
+
+
+async def _all(link: Link, commands: list[tuple[Word, ...]]) -> list[Any]:
+    replies = await link.request(commands)
+    for reply in replies:
+        if isinstance(reply, Exception):
+            raise reply
+    return replies

@@ -1,0 +1,142 @@
+"""Real servers with the module, and workers in threads."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from zeitset import Event, Worker
+
+ROOT = Path(__file__).resolve().parents[3]
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+MODULE = Path(os.environ.get("ZEITSET_MODULE", TARGET / "release" / "libzeitset.so"))
+REDIS_SERVER = os.environ.get("REDIS_SERVER", "redis-server")
+PATIENCE = 20.0
+NO_RETRY: Any = Retry(NoBackoff(), 0)
+
+
+def until(condition: Callable[[], Any], patience: float = PATIENCE) -> Any:
+    """Waits for a condition, not for a time."""
+    end = time.monotonic() + patience
+    while not (found := condition()):
+        assert time.monotonic() < end, "it did not come about"
+        time.sleep(0.005)
+    return found
+
+
+def free_port() -> int:
+    """Below the ports that connections get, so that nobody else takes it; a cluster adds 10,000."""
+    while True:
+        port = random.randint(20_000, 32_000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+
+
+def missing() -> str | None:
+    if shutil.which(REDIS_SERVER) is None:
+        return f"{REDIS_SERVER} is not installed"
+    return None if MODULE.exists() else f"{MODULE} is not built"
+
+
+class Server:
+    """A redis-server of this test's own, with everything in its append-only file."""
+
+    def __init__(self, folder: Path, *options: str, module: bool = True) -> None:
+        self.port = free_port()
+        self._folder = folder / str(self.port)
+        self._folder.mkdir(parents=True)
+        self._options = options
+        self._module = module
+        self.start()
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def start(self) -> None:
+        loaded = ["--loadmodule", str(MODULE)] if self._module else []
+        durable = ["--appendonly", "yes", "--appendfsync", "always", "--save", ""] if self._module else []
+        place = ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self._folder)]
+        with open(self._folder / "log", "ab") as log:
+            self._process = subprocess.Popen(
+                [REDIS_SERVER, *place, *durable, *loaded, *self._options],
+                stdout=log,
+                stderr=log,
+            )
+        until(self._answers)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> None:
+        self._process.terminate()
+        self._process.wait()
+
+    def client(self, **options: Any) -> Any:
+        return redis.Redis(port=self.port, **options)
+
+    def _answers(self) -> bool:
+        assert self._process.poll() is None, (self._folder / "log").read_text()[-2000:]
+        try:
+            with redis.Redis(port=self.port, socket_timeout=1) as r:
+                return bool(r.ping())
+        except redis.RedisError:
+            return False
+
+
+class Watched:
+    """A worker in a thread, and what it has told."""
+
+    def __init__(self, worker: Worker, events: list[Event]) -> None:
+        self.worker = worker
+        self.events = events
+        self.error: BaseException | None = None
+        self.thread = Thread(target=self._work, daemon=True)
+        self.thread.start()
+
+    def kinds(self) -> list[str]:
+        return [event.kind for event in self.events if event.kind not in ("claimed", "connected")]
+
+    def stop(self) -> None:
+        """Waits until it has stopped."""
+        while self.thread.is_alive():
+            self.worker.stop()
+            self.thread.join(PATIENCE)
+            assert not self.thread.is_alive(), "the worker does not stop"
+
+    def _work(self) -> None:
+        try:
+            asyncio.run(self.worker.serve())
+        except BaseException as error:
+            self.error = error
+
+
+@contextmanager
+def working(client: Any, queues: str | list[str], handler: Callable[..., Any], **options: Any) -> Iterator[Watched]:
+    events: list[Event] = []
+    options.setdefault("grace", 5)
+    watched = Watched(Worker(client, queues, handler, on_event=events.append, **options), events)
+    try:
+        until(lambda: watched.worker.state == "running" or not watched.thread.is_alive())
+        yield watched
+    finally:
+        watched.stop()

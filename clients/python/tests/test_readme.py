@@ -1,0 +1,67 @@
+"""README.md word by word: each block is a program of its own, and prints what the comments before it say."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .support import PATIENCE, Server
+
+README = Path(__file__).resolve().parents[1] / "README.md"
+BLOCK = re.compile(r"((?:^<!-- prints: .*? -->\n)*)^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCKS = [(re.findall(r"prints: (.*?) -->", comments), code) for comments, code in BLOCK.findall(README.read_text())]
+
+# `redis.Redis()` means the server of the test. Nothing else is changed.
+PROGRAM = """
+import sys, redis, redis.asyncio
+for kind in (redis.Redis, redis.asyncio.Redis):
+    def init(self, *args, _original=kind.__init__, **options):
+        _original(self, *args, **{"port": int(sys.argv[1]), **options})
+    kind.__init__ = init
+exec(compile(sys.argv[2], "README.md", "exec"), {"__name__": "__main__"})
+"""
+
+
+def test_there_are_blocks() -> None:
+    assert len(BLOCKS) >= 7 and sum(bool(printed) for printed, _ in BLOCKS) >= 6
+
+
+def test_a_limit_takes_five_lines_and_a_worker_ten() -> None:
+    def lines(section: str) -> int:
+        code = README.read_text().split(section)[1].split("```python\n")[1].split("```")[0]
+        return len([line for line in code.splitlines() if line.strip()])
+
+    assert lines("## A limit in five lines") <= 5 and lines("## A worker in ten") <= 10
+
+
+@pytest.mark.parametrize("number", range(len(BLOCKS)))
+def test_the_readme_runs(shared: Server, one: Any, tmp_path: Path, number: int) -> None:
+    for module in ("croniter", "fastapi", "httpx"):
+        pytest.importorskip(module)
+    expected, code = BLOCKS[number]
+    printed = tmp_path / "printed"
+    with printed.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-u", "-c", PROGRAM, str(shared.port), code], stdout=output, stderr=subprocess.STDOUT
+        )
+    end = time.monotonic() + PATIENCE
+    told = False
+    while process.poll() is None and time.monotonic() < end:
+        if not told and expected and all(text in printed.read_text() for text in expected):
+            if "run()" in code:  # a worker goes on until it is told to stop
+                process.send_signal(signal.SIGTERM)
+            told = True
+        time.sleep(0.02)
+    if process.poll() is None:
+        process.kill()
+    text = printed.read_text()
+    assert process.wait() == 0, text
+    for line in expected:
+        assert line in text, text
