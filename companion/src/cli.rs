@@ -1,0 +1,154 @@
+//! The command line.
+
+use crate::{Failure, metrics, server::Server, top, web};
+use clap::{Args, Parser, Subcommand};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+#[derive(Parser)]
+#[command(name = "zeitset", version, about = "Shows what a Redis or Valkey server with the Zeitset module is doing")]
+struct Cli {
+    #[command(subcommand)]
+    view: View,
+}
+
+#[derive(Subcommand)]
+enum View {
+    /// A web page: queues and their jobs, limits, sets, boards, and charts of the last hour
+    Ui(Ui),
+    /// Metrics for Prometheus, at /metrics
+    Metrics(Metrics),
+    /// A live view in the terminal
+    Top(Top),
+}
+
+#[derive(Args)]
+struct Target {
+    /// The server: redis://[user:password@]host[:port][/db], or redis+unix:///path/to/socket
+    #[arg(
+        long,
+        env = "ZEITSET_REDIS",
+        default_value = "redis://127.0.0.1:6379",
+        hide_env_values = true,
+        value_name = "URL"
+    )]
+    redis: String,
+}
+
+impl Target {
+    fn open(&self) -> Result<Server, Failure> {
+        Server::open(&self.redis)
+    }
+}
+
+#[derive(Args)]
+struct Ui {
+    #[command(flatten)]
+    target: Target,
+    /// Where to listen. Beyond this machine a password is needed (--password-file, or ZEITSET_PASSWORD)
+    #[arg(long, default_value = "127.0.0.1:8080")]
+    listen: SocketAddr,
+    /// Show buttons that change queues; without this, the page only reads
+    #[arg(long)]
+    write: bool,
+    /// A file whose first line is the password; the user name is not looked at
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
+    /// A further name by which browsers reach the page, behind a proxy for example; needs a password, too. May be repeated
+    #[arg(long = "host", value_name = "NAME")]
+    hosts: Vec<String>,
+    /// Time between two samples; 720 of them are kept
+    #[arg(long, default_value = "5s", value_parser = interval)]
+    interval: Duration,
+    /// How many queues /metrics shows one by one
+    #[arg(long, default_value_t = metrics::QUEUES)]
+    queues: usize,
+}
+
+#[derive(Args)]
+struct Metrics {
+    #[command(flatten)]
+    target: Target,
+    #[arg(long, default_value = "127.0.0.1:9469")]
+    listen: SocketAddr,
+    /// How many queues are shown one by one: the first ones by name
+    #[arg(long, default_value_t = metrics::QUEUES)]
+    queues: usize,
+    /// Print them and end, for the text file collector of the node exporter
+    #[arg(long)]
+    once: bool,
+}
+
+#[derive(Args)]
+struct Top {
+    /// The server, as --redis
+    #[arg(value_name = "URL", conflicts_with = "redis")]
+    url: Option<String>,
+    #[command(flatten)]
+    target: Target,
+    /// Time between two samples
+    #[arg(long, default_value = "1s", value_parser = interval)]
+    interval: Duration,
+    /// Print one picture as text and end (so does not, but prints picture after picture, a view whose output is no terminal)
+    #[arg(long)]
+    once: bool,
+}
+
+/// `5s`, `500ms`, `1m`, or a number of seconds.
+fn interval(text: &str) -> Result<Duration, String> {
+    let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let scale = match unit {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" => 60.0,
+        _ => return Err("a number with ms, s or m is expected".into()),
+    };
+    let seconds = number.parse::<f64>().map_err(|_| "a number is expected")? * scale;
+    if (0.05..=3600.0).contains(&seconds) {
+        Ok(Duration::from_secs_f64(seconds))
+    } else {
+        Err("50ms to 60m are possible".into())
+    }
+}
+
+pub fn run() -> Result<(), Failure> {
+    let cli = Cli::parse();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(async {
+        match cli.view {
+            View::Ui(ui) => web::serve(ui.target.open()?, settings(ui)?).await,
+            View::Metrics(it) if it.once => metrics::print(&it.target.open()?, it.queues).await,
+            View::Metrics(it) => metrics::serve(it.target.open()?, it.listen, it.queues).await,
+            View::Top(it) => {
+                let target = it.url.map_or(it.target, |redis| Target { redis });
+                top::run(target.open()?, it.interval, it.once).await
+            }
+        }
+    })
+}
+
+fn settings(ui: Ui) -> Result<web::Settings, Failure> {
+    let password = match &ui.password_file {
+        Some(file) => {
+            let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+            Some(text.lines().next().unwrap_or_default().to_owned())
+        }
+        None => std::env::var("ZEITSET_PASSWORD").ok(),
+    };
+    if password.as_ref().is_some_and(|password| password.len() < 8) {
+        return Err("the password is too short: 8 characters at least".into());
+    }
+    if password.is_none() && (!ui.listen.ip().is_loopback() || !ui.hosts.is_empty()) {
+        return Err("other machines are to be served: that needs --password-file or ZEITSET_PASSWORD".into());
+    }
+    Ok(web::Settings {
+        listen: ui.listen,
+        write: ui.write,
+        password,
+        hosts: ui.hosts,
+        interval: ui.interval,
+        queues: ui.queues,
+    })
+}

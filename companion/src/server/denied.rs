@@ -1,0 +1,52 @@
+//! Who is denied most (ZRL.TOP), and what was slow (SLOWLOG).
+
+use super::{Key, info::is_ours, reply};
+use redis::Value;
+
+pub struct Denied {
+    pub key: Key,
+    pub count: u64,
+    /// Counted since then, Unix ms.
+    pub since_ms: u64,
+}
+
+impl Denied {
+    /// The reply of ZRL.TOP.
+    pub fn read(value: &Value) -> Vec<Denied> {
+        let entry = |entry: &Value| match reply::array(entry) {
+            [key, count, since] => Some(Denied {
+                key: reply::bytes(key)?.to_vec(),
+                count: reply::count(count)?,
+                since_ms: reply::count(since)?,
+            }),
+            _ => None,
+        };
+        reply::array(value).iter().filter_map(entry).collect()
+    }
+}
+
+/// A command that took long.
+pub struct Slow {
+    /// Unix seconds.
+    pub at: u64,
+    pub micros: u64,
+    /// The first words of it.
+    pub words: Vec<Vec<u8>>,
+}
+
+impl Slow {
+    /// The module's commands in the reply of SLOWLOG GET, newest first.
+    pub fn read(value: &Value) -> Vec<Slow> {
+        let entry = |entry: &Value| match reply::array(entry) {
+            [_, at, micros, words, ..] => {
+                let words: Vec<_> = reply::array(words).iter().filter_map(reply::bytes).take(8).collect();
+                let name = words.first()?;
+                is_ours(&String::from_utf8_lossy(name)).then_some(())?;
+                let words = words.into_iter().map(<[u8]>::to_vec).collect();
+                Some(Slow { at: reply::count(at)?, micros: reply::count(micros)?, words })
+            }
+            _ => None,
+        };
+        reply::array(value).iter().filter_map(entry).collect()
+    }
+}

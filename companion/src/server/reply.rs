@@ -1,0 +1,57 @@
+//! Replies as numbers, bytes and maps, in RESP2 and RESP3 alike.
+
+use redis::Value;
+
+pub fn number(value: &Value) -> Option<i64> {
+    match value {
+        Value::Int(number) => Some(*number),
+        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok()?.parse().ok(),
+        _ => None,
+    }
+}
+
+/// A number that is never negative.
+pub fn count(value: &Value) -> Option<u64> {
+    number(value).and_then(|number| u64::try_from(number).ok())
+}
+
+pub fn bytes(value: &Value) -> Option<&[u8]> {
+    match value {
+        Value::BulkString(bytes) => Some(bytes),
+        Value::SimpleString(text) => Some(text.as_bytes()),
+        _ => None,
+    }
+}
+
+/// The elements of an array; none of anything else.
+pub fn array(value: &Value) -> &[Value] {
+    match value {
+        Value::Array(values) => values,
+        _ => &[],
+    }
+}
+
+/// The pairs of a map, which is a flat array in RESP2.
+pub fn pairs(value: &Value) -> Vec<(String, &Value)> {
+    let name = |value: &Value| String::from_utf8_lossy(bytes(value).unwrap_or_default()).into_owned();
+    match value {
+        Value::Map(pairs) => pairs.iter().map(|(key, value)| (name(key), value)).collect(),
+        Value::Array(values) => values.chunks_exact(2).map(|pair| (name(&pair[0]), &pair[1])).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// A plain value as text.
+pub fn text(value: &Value) -> String {
+    match value {
+        Value::Nil => "none".into(),
+        Value::Okay => "OK".into(),
+        Value::Double(number) => number.to_string(),
+        Value::Boolean(yes) => if *yes { "yes" } else { "no" }.into(),
+        value => match (number(value), bytes(value)) {
+            (Some(number), _) => number.to_string(),
+            (_, Some(bytes)) => crate::text::printable(bytes),
+            _ => "?".into(),
+        },
+    }
+}

@@ -1,0 +1,42 @@
+//! What one picture shows.
+
+use crate::server::{Denied, Names, Server, Slow};
+use crate::watch::Watch;
+use redis::{RedisResult, pipe};
+use std::collections::BTreeMap;
+
+#[derive(Default)]
+pub struct Look {
+    names: Names,
+    pub watch: Watch,
+    pub denied: Vec<Denied>,
+    pub slow: Vec<Slow>,
+    /// Calls of the module's commands at the look before.
+    calls: BTreeMap<String, u64>,
+}
+
+impl Look {
+    pub async fn again(&mut self, server: &Server) -> RedisResult<()> {
+        let info = &self.watch.now.info;
+        self.calls = info.commands().iter().map(|command| (command.name.to_owned(), command.calls)).collect();
+        self.watch.look(server, &self.names).await?;
+        let mut pipe = pipe();
+        pipe.cmd("ZRL.TOP").arg("COUNT").arg(50);
+        pipe.cmd("SLOWLOG").arg("GET").arg(64);
+        let replies = server.ask(pipe).await?;
+        // A user who may not call one of these does not see it.
+        if let [denied, slow] = replies.as_slice() {
+            self.denied = denied.as_ref().map(Denied::read).unwrap_or_default();
+            self.slow = slow.as_ref().map(Slow::read).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// Calls a second of a command; `None` while there is only one look.
+    pub fn calls_per_second(&self, command: &str, calls: u64) -> Option<f64> {
+        let before = self.watch.before.as_ref()?;
+        let span = self.watch.now.at_us.checked_sub(before.at_us).filter(|span| *span > 0)?;
+        let grown = calls.saturating_sub(self.calls.get(command).copied().unwrap_or_default());
+        Some(grown as f64 * 1e6 / span as f64)
+    }
+}

@@ -1,0 +1,170 @@
+//! Samples of a server. One look asks INFO once and the figures of a bounded number of queues, in turns, by name; so rates are
+//! what was counted between two looks at the same queue.
+
+use crate::server::{COUNTERS, Info, Key, Names, Queue, Server, reply};
+use redis::{RedisError, RedisResult, Value, pipe};
+use std::collections::BTreeMap;
+
+/// Queues whose figures one look refreshes, in pipelines of [`PAGE`].
+const QUEUES_PER_LOOK: usize = 2_000;
+const PAGE: usize = 500;
+
+/// Queues that are remembered: the first ones by name.
+pub const MOST_QUEUES: usize = 20_000;
+
+/// The server at one moment.
+#[derive(Clone, Default)]
+pub struct Sample {
+    /// The server's clock, µs.
+    pub at_us: u64,
+    pub info: Info,
+}
+
+/// A queue as it was looked at last.
+#[derive(Clone, Default)]
+pub struct Watched {
+    pub at_us: u64,
+    pub queue: Queue,
+    /// The look before that: when, and the counters of then.
+    pub before: Option<(u64, [u64; COUNTERS.len()])>,
+}
+
+impl Watched {
+    /// What was counted a second between the last two looks; `None` while there is only one.
+    pub fn rate(&self, counter: &str) -> Option<f64> {
+        let (at_us, before) = self.before.as_ref()?;
+        let place = COUNTERS.iter().position(|name| *name == counter)?;
+        let grown = self.queue.counters[place].checked_sub(before[place])?;
+        let span = self.at_us.checked_sub(*at_us).filter(|span| *span > 0)?;
+        Some(grown as f64 * 1e6 / span as f64)
+    }
+}
+
+#[derive(Clone, Default)]
+pub struct Watch {
+    pub before: Option<Sample>,
+    pub now: Sample,
+    pub queues: BTreeMap<Key, Watched>,
+    /// The last queue looked at; the next look goes on behind it.
+    cursor: Key,
+    /// All queues have been looked at once.
+    pub is_complete: bool,
+    /// There are more than [`MOST_QUEUES`].
+    pub has_more: bool,
+    /// Why queues cannot be listed: the module was loaded as `plain`, or the user may not.
+    pub refusal: Option<String>,
+}
+
+impl Watch {
+    pub async fn look(&mut self, server: &Server, names: &Names) -> RedisResult<()> {
+        let mut pipe = pipe();
+        pipe.cmd("TIME");
+        Info::ask(&mut pipe);
+        let replies = server.ask(pipe).await?;
+        let [time, info] = <[RedisResult<Value>; 2]>::try_from(replies).map_err(|_| odd("INFO"))?;
+        let now = Sample { at_us: micros(&time?), info: Info::read(&reply_text(&info?)) };
+        let before = std::mem::replace(&mut self.now, now);
+        self.before = (before.at_us > 0).then_some(before);
+        self.look_at_queues(server, names).await
+    }
+
+    async fn look_at_queues(&mut self, server: &Server, all: &Names) -> RedisResult<()> {
+        for _ in 0..QUEUES_PER_LOOK / PAGE {
+            let names = match all.after(server, &self.cursor, PAGE).await {
+                Ok(names) => names,
+                Err(error) if error.is_io_error() || error.is_timeout() => return Err(error),
+                Err(error) => {
+                    self.refusal = Some(crate::server::message(&error));
+                    self.queues.clear();
+                    return Ok(());
+                }
+            };
+            self.refusal = None;
+            self.forget_between(&names);
+            refresh(server, &mut self.queues, &names).await?;
+            let is_last = names.len() < PAGE;
+            self.has_more = !is_last && self.queues.len() >= MOST_QUEUES;
+            if is_last || self.has_more {
+                self.cursor.clear();
+                self.is_complete = true;
+                return Ok(());
+            }
+            self.cursor.clone_from(names.last().expect("a full page"));
+        }
+        Ok(())
+    }
+
+    /// Forgets the queues that should be on this page, and are not: they are gone.
+    fn forget_between(&mut self, names: &[Key]) {
+        let until = if names.len() < PAGE { None } else { names.last() };
+        let cursor = &self.cursor;
+        self.queues.retain(|name, _| {
+            let is_elsewhere = name <= cursor || until.is_some_and(|until| name > until);
+            is_elsewhere || names.binary_search(name).is_ok()
+        });
+    }
+
+    /// Growth of a field of INFO a second; `None` while there is only one sample, or the server was restarted in between.
+    pub fn rate(&self, field: &str) -> Option<f64> {
+        let before = self.before.as_ref()?;
+        let grown = self.now.info.number(field)?.checked_sub(before.info.number(field)?)?;
+        let span = self.now.at_us.checked_sub(before.at_us).filter(|span| *span > 0)?;
+        Some(grown as f64 * 1e6 / span as f64)
+    }
+
+    pub fn now_ms(&self) -> u64 {
+        self.now.at_us / 1000
+    }
+
+    /// The longest wait of a ready job: what INFO tells, else what was seen.
+    pub fn longest_wait_ms(&self) -> u64 {
+        let seen = || self.queues.values().filter_map(|watched| watched.queue.wait_ms(watched.at_us / 1000)).max();
+        self.now.info.number("zeitset_jobs_longest_wait_ms").or_else(seen).unwrap_or_default()
+    }
+
+    /// Jobs of the queues seen.
+    pub fn total(&self, state: fn(&Queue) -> u64) -> u64 {
+        self.queues.values().map(|watched| state(&watched.queue)).sum()
+    }
+}
+
+/// Asks for the figures of these queues now.
+pub async fn refresh(server: &Server, queues: &mut BTreeMap<Key, Watched>, names: &[Key]) -> RedisResult<()> {
+    let mut pipe = pipe();
+    pipe.cmd("TIME");
+    for name in names {
+        pipe.cmd("ZQ.STATS").arg(name);
+    }
+    let mut replies = server.ask(pipe).await?.into_iter();
+    let at_us = micros(&replies.next().ok_or_else(|| odd("TIME"))??);
+    for (name, stats) in names.iter().zip(replies) {
+        // A key that has meanwhile become something else answers an error.
+        let Ok(stats) = stats else {
+            queues.remove(name);
+            continue;
+        };
+        let mut queue = Queue::read(&stats);
+        // Of twenty thousand queues, the settings are not kept.
+        queue.others = Vec::new();
+        let before = queues.get(name).map(|earlier| (earlier.at_us, earlier.queue.counters));
+        queues.insert(name.clone(), Watched { at_us, queue, before });
+    }
+    Ok(())
+}
+
+/// The reply of TIME.
+pub fn micros(time: &Value) -> u64 {
+    let parts: Vec<u64> = reply::array(time).iter().filter_map(reply::count).collect();
+    parts.first().copied().unwrap_or_default() * 1_000_000 + parts.get(1).copied().unwrap_or_default()
+}
+
+pub fn reply_text(value: &Value) -> String {
+    match value {
+        Value::VerbatimString { text, .. } => text.clone(),
+        value => String::from_utf8_lossy(reply::bytes(value).unwrap_or_default()).into_owned(),
+    }
+}
+
+fn odd(command: &str) -> RedisError {
+    (redis::ErrorKind::UnexpectedReturnType, "the server does not answer as expected", command.to_owned()).into()
+}

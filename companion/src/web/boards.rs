@@ -1,0 +1,129 @@
+//! Leaderboards: which there are, the top of one, and a member among its neighbours.
+
+use super::parts::{field, look, name, outcome};
+use super::query::{Query, link};
+use super::{Page, Problem, Shared, layout};
+use crate::server::{Key, Server, reply};
+use crate::text::{grouped, printable};
+use axum::extract::{RawQuery, State};
+use maud::{Markup, html};
+use redis::{Value, pipe};
+
+/// Members on a page; neighbours on either side.
+const ROWS: u64 = 25;
+const RADIUS: u64 = 10;
+
+/// How far one look at the list walks through the keys.
+const SCANS: usize = 10;
+const KEYS_PER_SCAN: usize = 500;
+
+pub async fn page(State(app): Shared, RawQuery(query): RawQuery) -> Page {
+    let query = Query::parse(query.unwrap_or_default().as_bytes());
+    let key = query.get("key").unwrap_or_default();
+    let body = if key.is_empty() {
+        list(&app.server, query.number("cursor").unwrap_or_default()).await?
+    } else {
+        board(&app.server, key, &query).await?
+    };
+    let body = html! {
+        @if !key.is_empty() { p.path { a href="/boards" { "Boards" } } }
+        h1 { @if key.is_empty() { "Boards" } @else { (name(key)) } }
+        (body)
+    };
+    Ok(layout::page(&app, "/boards", "Boards", body).await)
+}
+
+/// The boards among the next few thousand keys.
+async fn list(server: &Server, mut cursor: u64) -> Result<Markup, Problem> {
+    let mut found: Vec<Key> = Vec::new();
+    for _ in 0..SCANS {
+        let (position, count) = (cursor.to_string(), KEYS_PER_SCAN.to_string());
+        let words = ["SCAN", &position, "COUNT", &count, "TYPE", "zeitboard"].map(str::as_bytes);
+        let reply = server.one(&words).await?;
+        let [next, keys] = reply::array(&reply) else { break };
+        cursor = reply::count(next).unwrap_or_default();
+        found.extend(reply::array(keys).iter().filter_map(reply::bytes).map(<[u8]>::to_vec));
+        if cursor == 0 {
+            break;
+        }
+    }
+    found.sort();
+    found.dedup();
+    Ok(html! {
+        (look("/boards", "Key", b"", html! {}))
+        @if found.is_empty() { p.quiet { "No board" @if cursor != 0 { " among these keys" } "." } } @else {
+            ul.keys { @for key in &found { li { a href=(link("/boards", &[("key", key)])) { (name(key)) } } } }
+        }
+        nav.pages aria-label="Further keys" {
+            @if cursor != 0 { a #next href=(link("/boards", &[("cursor", cursor.to_string().as_bytes())])) { "Look further" } }
+        }
+    })
+}
+
+async fn board(server: &Server, key: &[u8], query: &Query) -> Result<Markup, Problem> {
+    let member = query.get("member").unwrap_or_default();
+    let start = query.number("start").unwrap_or_default().min(u64::MAX / 4);
+    let mut pipe = pipe();
+    pipe.cmd("ZLB.INFO").arg(key);
+    if member.is_empty() {
+        pipe.cmd("ZLB.RANGE").arg(key).arg(start).arg(start + ROWS - 1);
+    } else {
+        pipe.cmd("ZLB.AROUND").arg(key).arg(member).arg(RADIUS);
+    }
+    pipe.arg("WITHRANK").arg("WITHVALUES");
+    let mut replies = server.ask(pipe).await?.into_iter();
+    let info = outcome(replies.next().expect("ZLB.INFO"));
+    let rows = replies.next().expect("the rows")?;
+    let info = match info {
+        Ok(info) => info,
+        Err(why) => return Ok(why),
+    };
+    let (pairs, size) = (reply::pairs(&info), field(&info, "members").parse::<u64>().unwrap_or_default());
+    let dimensions: Vec<(String, String)> = pairs
+        .iter()
+        .filter(|(name, _)| name == "dimensions")
+        .flat_map(|(_, value)| reply::array(value))
+        .map(|dimension| (field(dimension, "name"), field(dimension, "direction")))
+        .collect();
+    Ok(html! {
+        div #board data-live {
+            p.facts {
+                span { (grouped(size)) " members" } span { "ties: " (field(&info, "ties")) }
+                @if field(&info, "keep") != "none" { span { "keeps the best " (field(&info, "keep")) } }
+            }
+        }
+        (look("/boards", "Key", key, html! {
+            label { span { "Around member" } input name="member" value=(std::str::from_utf8(member).unwrap_or_default()) autocomplete="off" spellcheck="false"; }
+        }))
+        div #rows data-live {
+            @if matches!(rows, Value::Nil) { p.notice { "This member is not on the board." } }
+            @else if reply::array(&rows).is_empty() { p.quiet { "Nobody here." } }
+            @else { (table(key, &rows, &dimensions, member)) }
+        }
+        nav.pages aria-label="Pages of the board" {
+            @if start > 0 || !member.is_empty() { a href=(link("/boards", &[("key", key)])) { "Top" } }
+            @if member.is_empty() && start + ROWS < size {
+                a #next href=(link("/boards", &[("key", key), ("start", (start + ROWS).to_string().as_bytes())])) { "Next page" }
+            }
+        }
+    })
+}
+
+fn table(key: &[u8], rows: &Value, dimensions: &[(String, String)], marked: &[u8]) -> Markup {
+    html! { div.scroll { table {
+        thead { tr {
+            th.number { "Place" } th { "Member" }
+            @for (name, direction) in dimensions { th.number { (name) @if direction == "asc" { " ↑" } @else { " ↓" } } }
+        } }
+        tbody { @for row in reply::array(rows) {
+            @if let [rank, member, values @ ..] = reply::array(row) {
+                @let member = reply::bytes(member).unwrap_or_default();
+                tr.marked[!marked.is_empty() && member == marked] {
+                    td.number { (grouped(reply::count(rank).unwrap_or_default() + 1)) }
+                    td { a href=(link("/boards", &[("key", key), ("member", member)])) title=(printable(member)) { (name(member)) } }
+                    @for value in values { td.number { (reply::text(value)) } }
+                }
+            }
+        } }
+    } } }
+}

@@ -1,0 +1,139 @@
+//! One job, with its payload.
+
+use super::parts::{done, form, moment, name};
+use super::query::{Query, encoded, link};
+use super::{App, Page, Problem, Shared, layout};
+use crate::server::Job;
+use crate::text::{instant, printable, readable, shortened};
+use crate::watch::micros;
+use axum::extract::{RawQuery, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use maud::{Markup, html};
+use redis::pipe;
+
+/// Of a payload so much is shown; the rest can be downloaded.
+const SHOWN: usize = 64 * 1024;
+
+type Asked = (Vec<u8>, Vec<u8>, Query);
+
+fn asked(query: Option<String>) -> Result<Asked, Problem> {
+    let query = Query::parse(query.unwrap_or_default().as_bytes());
+    match (query.get("key"), query.get("id")) {
+        (Some(key), Some(id)) => Ok((key.to_vec(), id.to_vec(), query)),
+        _ => Err(Problem::new(StatusCode::BAD_REQUEST, "Which job? (key=…&id=…)")),
+    }
+}
+
+async fn find(app: &App, key: &[u8], id: &[u8]) -> Result<(u64, Option<Job>), Problem> {
+    let mut pipe = pipe();
+    pipe.cmd("TIME").cmd("ZQ.GET").arg(key).arg(id);
+    let mut replies = app.server.ask(pipe).await?.into_iter();
+    let (time, job) = (replies.next().expect("TIME")?, replies.next().expect("ZQ.GET")?);
+    Ok((micros(&time) / 1000, Job::read(id, &job)))
+}
+
+pub async fn page(State(app): Shared, RawQuery(query): RawQuery) -> Page {
+    let (key, id, query) = asked(query)?;
+    let (now_ms, job) = find(&app, &key, &id).await?;
+    let path = html! {
+        p.path { a href="/queues" { "Queues" } " / " a href=(link("/queue", &[("key", &key)])) { (name(&key)) } }
+        (done(&query))
+    };
+    let title = shortened(&printable(&id), 60);
+    let Some(job) = job else {
+        let body = html! { (path) h1 { (name(&id)) } p.notice #gone { "There is no such job: it is finished, deleted, or never was." } };
+        return Ok(layout::page(&app, "/queues", &title, body).await);
+    };
+    let body = html! {
+        (path)
+        div.heading {
+            h1 { (name(&id)) " " span.badge.(job.state) { (job.state) } }
+        }
+        @if app.settings.write { (actions(&app, &key, &job)) }
+        @if let Some(error) = &job.error { section { h2 { "Error" } pre.error { (readable(error)) } } }
+        div #job data-live { dl.settings { (facts(&job, now_ms)) } }
+        section {
+            h2 { "Payload" }
+            (payload_of(&key, &job))
+        }
+    };
+    Ok(layout::page(&app, "/queues", &title, body).await)
+}
+
+fn facts(job: &Job, now_ms: u64) -> Markup {
+    let when = match job.state.as_str() {
+        "claimed" => "Lease ends",
+        "dead" => "Died",
+        "delayed" => "Due",
+        _ => "Ready since",
+    };
+    html! {
+        div { dt { (when) } dd { (moment(job.due_ms, now_ms)) small { (instant(job.due_ms)) " UTC" } } }
+        div { dt { "Priority" } dd { (job.priority) } }
+        div { dt { "Attempts" } dd { (job.attempts) @if job.max_attempts > 0 { " of " (job.max_attempts) } } }
+        @if let Some(worker) = &job.worker { div { dt { "Worker" } dd { (name(worker)) } } }
+        @for (field, value) in job.others.iter().filter(|(_, value)| value != "none" && !value.is_empty()) {
+            div { dt { (field.trim_end_matches("_ms").replace('_', " ")) } dd {
+                @match (field.ends_with("_ms"), value.parse::<u64>()) {
+                    // Moments are after 1973, spans are not that long.
+                    (true, Ok(ms)) if ms > 100_000_000_000 => { (moment(ms, now_ms)) small { (instant(ms)) " UTC" } },
+                    (true, Ok(0)) => "–",
+                    (true, Ok(ms)) => (crate::text::span(ms)),
+                    _ => (value),
+                }
+            } }
+        }
+    }
+}
+
+fn payload_of(key: &[u8], job: &Job) -> Markup {
+    let payload = job.payload.as_deref().unwrap_or_default();
+    let shown = &payload[..payload.len().min(SHOWN)];
+    html! {
+        @if payload.is_empty() { p.quiet { "Empty." } } @else { pre #payload { (readable(shown)) } }
+        p.quiet {
+            (crate::text::bytes(payload.len() as u64))
+            @if shown.len() < payload.len() { ", of which the first " (crate::text::bytes(SHOWN as u64)) " are shown" }
+            " · " a href=(link("/payload", &[("key", key), ("id", &job.id)])) { "Download" }
+        }
+    }
+}
+
+fn actions(app: &App, key: &[u8], job: &Job) -> Markup {
+    let id = html! { input type="hidden" name="id" value=(encoded(&job.id)); };
+    html! {
+        div.acts {
+            @match job.state.as_str() {
+                "dead" => (form(app, key, "inline", html! { (id) button.main name="do" value="retry" { "Retry" } })),
+                "delayed" => (form(app, key, "inline", html! { (id) button.main name="do" value="promote" { "Run now" } })),
+                _ => {},
+            }
+            (form(app, key, "inline", html! { (id) button.danger name="do" value="delete" data-confirm="Delete this job?" { "Delete" } }))
+        }
+        @if matches!(job.state.as_str(), "ready" | "delayed") {
+            details.bulk {
+                summary { "Change delay or priority" }
+                (form(app, key, "inline", html! {
+                    (id)
+                    label { span { "Delay from now" } input name="delay" placeholder="10m" size="8"; }
+                    label { span { "Priority" } input name="priority" placeholder=(job.priority) size="8"; }
+                    button.main name="do" value="change" { "Change" }
+                }))
+            }
+        }
+    }
+}
+
+/// The payload as it is, as a file: never as something that a browser would show.
+pub async fn payload(State(app): Shared, RawQuery(query): RawQuery) -> Result<Response, Problem> {
+    let (key, id, _) = asked(query)?;
+    let (_, job) = find(&app, &key, &id).await?;
+    let payload = job.and_then(|job| job.payload);
+    let payload = payload.ok_or_else(|| Problem::new(StatusCode::NOT_FOUND, "There is no such job."))?;
+    let headers = [
+        (header::CONTENT_TYPE, "application/octet-stream"),
+        (header::CONTENT_DISPOSITION, "attachment; filename=\"payload.bin\""),
+    ];
+    Ok((headers, payload).into_response())
+}

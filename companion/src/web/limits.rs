@@ -1,0 +1,96 @@
+//! Rate limits: which keys are denied most, and what of one is in use.
+
+use super::parts::{count, field, look, moment, name, outcome, tile, tiles};
+use super::query::{Query, link};
+use super::{Page, Shared, chart, layout};
+use crate::server::{Denied, reply};
+use crate::text::{grouped, rate};
+use crate::watch::micros;
+use axum::extract::{RawQuery, State};
+use maud::{Markup, html};
+use redis::{Value, pipe};
+
+/// Keys in the list.
+const ROWS: usize = 50;
+
+const CHARTS: &[chart::Chart] = &[chart::Chart {
+    title: "Checks",
+    unit: chart::Unit::PerSecond,
+    lines: &[("allowed", "allowed"), ("denied", "denied")],
+}];
+
+pub async fn page(State(app): Shared, RawQuery(query): RawQuery) -> Page {
+    let query = Query::parse(query.unwrap_or_default().as_bytes());
+    let key = query.get("key").unwrap_or_default();
+    let mut pipe = pipe();
+    pipe.cmd("TIME").cmd("ZRL.TOP").arg("COUNT").arg(ROWS);
+    if !key.is_empty() {
+        pipe.cmd("ZRL.INFO").arg(key);
+    }
+    let mut replies = app.server.ask(pipe).await?.into_iter();
+    let now_ms = micros(&replies.next().expect("TIME")?) / 1000;
+    let top = replies.next().expect("ZRL.TOP").map(|top| Denied::read(&top));
+    let info = replies.next().map(outcome);
+    let seen = app.seen.read().await;
+    let watch = &seen.watch;
+    let per_second =
+        |field: &str| watch.rate(field).map_or("–".into(), |per_second| format!("{}/s", rate(per_second)));
+    let figures = [
+        tile("Allowed", per_second("zeitset_checks_allowed")),
+        tile("Denied", per_second("zeitset_checks_denied")),
+        tile("Units taken", per_second("zeitset_units_taken")),
+        tile("Allowed in all", grouped(watch.now.info.count("zeitset_checks_allowed"))),
+        tile("Denied in all", grouped(watch.now.info.count("zeitset_checks_denied"))),
+    ];
+    let body = html! {
+        h1 { "Limits" }
+        div #figures data-live { (tiles(&figures)) }
+        div #charts .charts.one data-live { @for one in CHARTS { (chart::draw(one, &seen.history)) } }
+        section {
+            h2 { "Look at one limit" }
+            (look("/limits", "Key", key, html! {}))
+            @if let Some(info) = &info { div #limit data-live {
+                @match info { Ok(info) => (limit(key, info, now_ms)), Err(why) => (why) }
+            } }
+        }
+        section {
+            h2 { "Denied most" }
+            div #top data-live {
+                @match &top {
+                    Err(error) => p.notice.bad { (crate::server::message(error)) },
+                    Ok(top) if top.is_empty() => p.quiet { "Nothing was denied since the server started." },
+                    Ok(top) => (table(top, now_ms)),
+                }
+            }
+        }
+    };
+    drop(seen);
+    Ok(layout::page(&app, "/limits", "Limits", body).await)
+}
+
+fn table(top: &[Denied], now_ms: u64) -> Markup {
+    html! { div.scroll { table {
+        thead { tr { th { "Key" } th.number { "Denied" } th { "Counted since" } } }
+        tbody { @for denied in top { tr {
+            td { a href=(link("/limits", &[("key", &denied.key)])) { (name(&denied.key)) } }
+            td.number { (count(denied.count)) }
+            td { (moment(denied.since_ms, now_ms)) }
+        } } }
+    } } }
+}
+
+fn limit(key: &[u8], info: &Value, now_ms: u64) -> Markup {
+    let pairs = reply::pairs(info);
+    let back = |field: &str| pairs.iter().find(|(name, _)| name == field).and_then(|(_, value)| reply::count(value));
+    html! {
+        h3 { (name(key)) }
+        dl.settings {
+            div { dt { "Algorithm" } dd { (field(info, "algorithm")) } }
+            div { dt { "Units in use" } dd { (field(info, "units")) } }
+            div { dt { "Entries" } dd { (field(info, "entries")) } }
+            @for (field, title) in [("next_back_ms", "Next unit back"), ("all_back_ms", "All units back")] {
+                div { dt { (title) } dd { @if let Some(ms) = back(field) { (moment(ms, now_ms)) } @else { "–" } } }
+            }
+        }
+    }
+}

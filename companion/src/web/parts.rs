@@ -1,0 +1,108 @@
+//! Small parts of pages.
+
+use super::App;
+use super::query::{Query, encoded};
+use crate::server::reply;
+use crate::text::{grouped, instant, printable, shortened, span};
+use maud::{Markup, html};
+
+/// A figure with its name.
+pub struct Tile {
+    pub name: &'static str,
+    pub value: String,
+    /// What is worth a look is marked.
+    pub is_worrying: bool,
+}
+
+pub fn tile(name: &'static str, value: impl Into<String>) -> Tile {
+    Tile { name, value: value.into(), is_worrying: false }
+}
+
+impl Tile {
+    pub fn worrying(self, is_worrying: bool) -> Tile {
+        Tile { is_worrying, ..self }
+    }
+}
+
+pub fn tiles(tiles: &[Tile]) -> Markup {
+    html! {
+        dl.tiles {
+            @for tile in tiles {
+                div.tile.bad[tile.is_worrying] { dt { (tile.name) } dd { (tile.value) } }
+            }
+        }
+    }
+}
+
+/// A key or another foreign name, not longer than a line; the whole of it as a title.
+pub fn name(bytes: &[u8]) -> Markup {
+    let text = printable(bytes);
+    html! { span.key title=(text) { (shortened(&text, 80)) } }
+}
+
+/// A moment as the time from it or to it.
+pub fn moment(ms: u64, now_ms: u64) -> Markup {
+    let words = if ms <= now_ms { format!("{} ago", span(now_ms - ms)) } else { format!("in {}", span(ms - now_ms)) };
+    html! { time title={ (instant(ms)) " UTC" } { (words) } }
+}
+
+pub fn count(number: u64) -> Markup {
+    html! { (grouped(number)) }
+}
+
+/// What an action has done.
+pub fn done(query: &Query) -> Markup {
+    let n = query.number("n").unwrap_or_default();
+    let jobs = |verb: &str| format!("{} {} {verb}.", grouped(n), if n == 1 { "job" } else { "jobs" });
+    let text = match query.text("done").as_str() {
+        "retried" => jobs("ready again"),
+        "promoted" => jobs("due now"),
+        "changed" => jobs("changed"),
+        "deleted" => jobs("deleted"),
+        "cleaned" => jobs("removed"),
+        "cleaning" => format!("{} There are more: run it again.", jobs("removed")),
+        "paused" => "The queue is paused: claims get nothing.".into(),
+        "resumed" => "The queue goes on.".into(),
+        "configured" => "The settings are changed.".into(),
+        "unchanged" => "Nothing was changed.".into(),
+        _ => return html! {},
+    };
+    html! { p.notice.good role="status" { (text) } }
+}
+
+/// A form that acts on a queue. `fields` are its inputs and buttons.
+pub fn form(app: &App, key: &[u8], class: &str, fields: Markup) -> Markup {
+    html! {
+        form.(class) method="post" action="/act" autocomplete="off" {
+            input type="hidden" name="token" value=(app.token);
+            input type="hidden" name="key" value=(encoded(key));
+            (fields)
+        }
+    }
+}
+
+/// A form that looks at a key.
+pub fn look(path: &str, label: &str, key: &[u8], more: Markup) -> Markup {
+    // A browser sends text: a key that is none can be reached by a link only.
+    let value = std::str::from_utf8(key).unwrap_or_default();
+    html! {
+        form.look method="get" action=(path) role="search" {
+            label { span { (label) } input name="key" value=(value) required autocomplete="off" spellcheck="false"; }
+            (more)
+            button { "Look" }
+        }
+    }
+}
+
+/// An error of a command is part of the page on which somebody looked at a key.
+pub fn outcome(result: redis::RedisResult<redis::Value>) -> Result<redis::Value, Markup> {
+    result.map_err(|error| html! { p.notice.bad role="alert" { (crate::server::message(&error)) } }).and_then(|value| {
+        if matches!(value, redis::Value::Nil) { Err(html! { p.notice { "There is no such key." } }) } else { Ok(value) }
+    })
+}
+
+/// A field of a map as text.
+pub fn field(value: &redis::Value, name: &str) -> String {
+    let pairs = reply::pairs(value);
+    pairs.iter().find(|(other, _)| other == name).map_or_else(String::new, |(_, value)| reply::text(value))
+}

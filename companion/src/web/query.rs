@@ -1,0 +1,85 @@
+//! Parameters of a page and fields of a form. Values are bytes: keys, IDs and groups need not be UTF-8.
+
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode, percent_encode};
+
+#[derive(Debug, Default)]
+pub struct Query(Vec<(String, Vec<u8>)>);
+
+impl Query {
+    /// Reads `application/x-www-form-urlencoded`.
+    pub fn parse(text: &[u8]) -> Query {
+        let decoded = |part: &[u8]| {
+            let part: Vec<u8> = part.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
+            percent_decode(&part).collect::<Vec<u8>>()
+        };
+        let pairs = text.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()).map(|pair| {
+            let mut halves = pair.splitn(2, |byte| *byte == b'=');
+            let name = decoded(halves.next().unwrap_or_default());
+            (String::from_utf8_lossy(&name).into_owned(), decoded(halves.next().unwrap_or_default()))
+        });
+        Query(pairs.collect())
+    }
+
+    /// The first value of this name that is not empty.
+    pub fn get(&self, name: &str) -> Option<&[u8]> {
+        self.all(name).find(|value| !value.is_empty())
+    }
+
+    pub fn all<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a [u8]> {
+        self.0.iter().filter(move |(other, _)| other == name).map(|(_, value)| value.as_slice())
+    }
+
+    pub fn text(&self, name: &str) -> String {
+        String::from_utf8_lossy(self.get(name).unwrap_or_default()).trim().to_owned()
+    }
+
+    pub fn number(&self, name: &str) -> Option<u64> {
+        self.text(name).parse().ok()
+    }
+}
+
+/// Bytes as a parameter's value; forms carry keys in this form, too, as a browser would send only valid text back.
+pub fn encoded(bytes: &[u8]) -> String {
+    percent_encode(bytes, NON_ALPHANUMERIC).to_string()
+}
+
+/// What [`encoded`] has written.
+pub fn decoded(text: &[u8]) -> Vec<u8> {
+    percent_decode(text).collect()
+}
+
+/// `path?name=value&…`; empty values are left out.
+pub fn link(path: &str, parameters: &[(&str, &[u8])]) -> String {
+    let mut link = path.to_owned();
+    for (name, value) in parameters.iter().filter(|(_, value)| !value.is_empty()) {
+        link.push(if link.len() == path.len() { '?' } else { '&' });
+        link.push_str(name);
+        link.push('=');
+        link.push_str(&encoded(value));
+    }
+    link
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_bytes_survive_a_link() {
+        let all: Vec<u8> = (0..=255).collect();
+        let link = link("/queue", &[("key", &all), ("state", b""), ("after", b"a b+c&d=e")]);
+        assert!(link.bytes().all(|byte| byte.is_ascii_graphic()) && !link.contains(['<', '>', '"', '\'']), "{link}");
+        let query = Query::parse(link.strip_prefix("/queue?").expect("parameters").as_bytes());
+        assert_eq!(query.get("key"), Some(all.as_slice()));
+        assert_eq!((query.get("state"), query.get("after")), (None, Some(&b"a b+c&d=e"[..])));
+        assert_eq!(decoded(encoded(&all).as_bytes()), all);
+    }
+
+    #[test]
+    fn names_may_be_repeated_and_values_missing() {
+        let query = Query::parse(b"id=a&id=b+c&id&=x&&n=12&word=%ff%zz");
+        assert_eq!(query.all("id").collect::<Vec<_>>(), [&b"a"[..], b"b c", b""]);
+        assert_eq!((query.number("n"), query.number("word")), (Some(12), None));
+        assert_eq!(query.get("word"), Some(&b"\xff%zz"[..]));
+    }
+}

@@ -1,0 +1,78 @@
+//! Expiring sets: how the sweeper keeps up, and the members of one set that expire soonest.
+
+use super::parts::{look, name, outcome, tile, tiles};
+use super::query::Query;
+use super::{Page, Shared, chart, layout, overview};
+use crate::server::reply;
+use crate::text::{grouped, rate, span};
+use axum::extract::{RawQuery, State};
+use maud::{Markup, html};
+use redis::{Value, pipe};
+
+/// Members in the list.
+const ROWS: usize = 25;
+
+const CHARTS: &[chart::Chart] = &[
+    chart::Chart { title: "Sweep lag", unit: chart::Unit::Ms, lines: &[("", "lag")] },
+    chart::Chart { title: "Members expired", unit: chart::Unit::PerSecond, lines: &[("", "expired")] },
+];
+
+pub async fn page(State(app): Shared, RawQuery(query): RawQuery) -> Page {
+    let query = Query::parse(query.unwrap_or_default().as_bytes());
+    let key = query.get("key").unwrap_or_default();
+    let mut pipe = pipe();
+    if !key.is_empty() {
+        pipe.cmd("ZEXP.CARD").arg(key);
+        pipe.cmd("ZEXP.MEMBERS").arg(key).arg("LIMIT").arg(0).arg(ROWS).arg("WITHTTL");
+    }
+    let replies: Vec<_> = app.server.ask(pipe).await?.into_iter().map(outcome).collect();
+    let seen = app.seen.read().await;
+    let (watch, info) = (&seen.watch, &seen.watch.now.info);
+    let per_second =
+        |field: &str| watch.rate(field).map_or("–".into(), |per_second| format!("{}/s", rate(per_second)));
+    let lag = info.count("zeitset_sweep_lag_ms");
+    let busy = watch.rate("zeitset_sweep_cpu_us").map_or("–".into(), |micros| format!("{:.1} %", micros / 10_000.0));
+    let figures = [
+        tile("Sets tracked", grouped(info.count("zeitset_sets_tracked"))),
+        tile("Expired", per_second("zeitset_members_expired")),
+        tile("Overdue", grouped(info.count("zeitset_sweep_backlog_members"))),
+        tile("Lag", span(lag)).worrying(lag > overview::WORRYING_LAG_MS),
+        tile("Sweeper, of one core", busy),
+        tile("Longest slice", format!("{} µs", grouped(info.count("zeitset_sweep_longest_slice_us")))),
+    ];
+    let body = html! {
+        h1 { "Sets" }
+        div #figures data-live { (tiles(&figures)) }
+        div #charts .charts data-live { @for one in CHARTS { (chart::draw(one, &seen.history)) } }
+        section {
+            h2 { "Look at one set" }
+            (look("/sets", "Key", key, html! {}))
+            @if let [card, members] = replies.as_slice() { div #set data-live {
+                @match (card, members) {
+                    (Ok(card), Ok(members)) => (set(key, card, members)),
+                    (Err(why), _) | (_, Err(why)) => (why),
+                }
+            } }
+        }
+    };
+    drop(seen);
+    Ok(layout::page(&app, "/sets", "Sets", body).await)
+}
+
+fn set(key: &[u8], card: &Value, members: &Value) -> Markup {
+    let live = reply::count(card).unwrap_or_default();
+    let members = reply::array(members);
+    html! {
+        h3 { (name(key)) " " span.badge { (grouped(live)) " live" } }
+        @if live == 0 { p.quiet { "No live member: the set is empty, or there is no such key." } } @else {
+            div.scroll { table {
+                thead { tr { th { "Member, soonest first" } th.number { "Expires in" } } }
+                tbody { @for pair in members.chunks_exact(2) { tr {
+                    td { (name(reply::bytes(&pair[0]).unwrap_or_default())) }
+                    td.number { @match reply::count(&pair[1]) { Some(ms) => (span(ms)), None => "never" } }
+                } } }
+            } }
+            @if live as usize > ROWS { p.quiet { "and " (grouped(live - ROWS as u64)) " more" } }
+        }
+    }
+}

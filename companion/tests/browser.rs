@@ -1,0 +1,271 @@
+//! `zeitset ui` in a real browser, against a server under load that holds many queues and a large one. Every page is looked at and
+//! every action pressed. `make pictures` keeps the pictures, in docs/pictures.
+
+use crate::support::{Browser, Client, Running, Server, companion, eventually};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const QUEUES: usize = 10_000;
+
+/// Jobs of the large queue; a million with ZEITSET_FULL.
+fn jobs() -> usize {
+    if std::env::var_os("ZEITSET_FULL").is_some() { 1_000_000 } else { 50_000 }
+}
+
+const EVIL: &[u8] = b"<img src=x onerror=document.title='broken'>\xff";
+
+fn fill(c: &mut Client) {
+    let mut pipe = redis::pipe();
+    for n in 0..QUEUES {
+        pipe.cmd("ZQ.PUSH")
+            .arg(format!("tenant:{n:05}:mails"))
+            .arg("{}")
+            .arg("DELAY")
+            .arg(format!("{}s", 600 + n))
+            .ignore();
+    }
+    pipe.query::<()>(&mut c.0).expect("the queues are made");
+    for first in (0..jobs()).step_by(10_000) {
+        let mut pipe = redis::pipe();
+        for n in first..first + 10_000 {
+            let payload = format!("{{\"to\":\"user{n}@example.org\",\"template\":\"newsletter\"}}");
+            pipe.cmd("ZQ.PUSH").arg("newsletter").arg(payload).arg("ID").arg(format!("letter:{n}")).ignore();
+        }
+        pipe.query::<()>(&mut c.0).expect("the jobs are pushed");
+    }
+    for n in 0..40 {
+        let payload =
+            format!("{{\"order\":{},\"customer\":\"ann\",\"lines\":[{{\"sku\":\"A-{n}\",\"count\":2}}]}}", 4700 + n);
+        c.call(&[
+            b"ZQ.PUSH",
+            b"orders",
+            payload.as_bytes(),
+            b"ID",
+            format!("order:{}", 4700 + n).as_bytes(),
+            b"ATTEMPTS",
+            b"5",
+        ]);
+    }
+    for n in 0..6 {
+        c.run(&format!("ZQ.PUSH orders reminder ID reminder:{n} DELAY {}m", 10 + n));
+    }
+    for (n, error) in
+        ["SMTP 550 mailbox unavailable", "timeout after 30 s", "HTTP 503 from payment"].into_iter().enumerate()
+    {
+        let token = c.claim("ZQ.CLAIM 1 orders LEASE 1h AS worker-7");
+        let id = format!("order:{}", 4700 + n);
+        let token = token.to_string();
+        c.call(&["ZQ.NACK", "orders", &id, &token, "DEAD", "ERROR", error].map(str::as_bytes));
+    }
+    for _ in 0..3 {
+        c.run("ZQ.CLAIM 1 orders LEASE 1h AS worker-7");
+    }
+    c.call(&[b"ZQ.PUSH", EVIL, EVIL, b"ID", EVIL]);
+    for n in 0..12 {
+        c.run(&format!("ZEXP.ADD sessions {}m visitor:{n}", 5 + n));
+        for _ in 0..=12 - n {
+            c.run(&format!("ZRL.CHECK login:user{n} 1 1h COST 2"));
+        }
+    }
+    c.run("ZRL.CHECK search:ann 10 1h COST 3");
+    c.run("ZLB.CREATE scores DIM points DIM seconds ASC");
+    for n in 0..60 {
+        c.run(&format!("ZLB.SET scores player{n} {} {}", n * n % 977, n * 7 % 100));
+    }
+}
+
+/// Clients at work until the end of the test.
+fn load(server: &Server, done: &AtomicBool) {
+    let mut c = server.client();
+    let mut n = 0_u64;
+    while !done.load(Ordering::Relaxed) {
+        n += 1;
+        for _ in 0..1 + n / 40 % 7 {
+            c.run("ZQ.PUSH thumbnails payload");
+            c.claim("ZQ.CLAIM 1 thumbnails LEASE 1m");
+            c.run("ZRL.CHECK api:ann 50 1s");
+            c.run("ZRL.CHECK api:bob 5 1s");
+            c.run(&format!("ZEXP.ADD recent 500ms visitor:{n}"));
+        }
+        c.run("ZQ.CANCEL thumbnails nobody");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn every_page_and_every_action_works_in_a_browser() {
+    let Some(browser) = Browser::open() else { return };
+    let server = Server::start();
+    let mut c = server.client();
+    fill(&mut c);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| load(&server, &done));
+        let outcome =
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| click_through(&browser, &server, &mut c)));
+        done.store(true, Ordering::Relaxed);
+        outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+}
+
+fn click_through(browser: &Browser, server: &Server, c: &mut Client) {
+    let url = server.url();
+    let ui = Running::start(companion(&["ui", "--redis", &url, "--interval", "100ms", "--write"]));
+    let at = |path: &str| format!("http://{}{path}", ui.address);
+    browser.size(1280, 900);
+    browser.dark(false);
+
+    // The overview lives: its figures change without anybody loading it again.
+    browser.go(&at("/"));
+    browser.sees("Worth a look");
+    let commands = || browser.script("return [...document.querySelectorAll('.chart b')].map(b => b.innerText).join()");
+    let before = commands();
+    eventually("the charts move", || commands() != before);
+    eventually("the sampler has seen all queues", || ui.get("/queues").1.contains("10,004"));
+    browser.sees("orders");
+
+    queues(browser, &at);
+    one_queue(browser, &at, c);
+    other_pages(browser, &at);
+    hostile(browser, &at);
+    pictures(browser, &at);
+}
+
+fn queues(browser: &Browser, at: &dyn Fn(&str) -> String) {
+    browser.follow("Queues");
+    browser.sees("tenant:00000:mails");
+    browser.click("#next");
+    browser.sees("tenant:00050:mails");
+    browser.go(&at("/queues"));
+    browser.fill("input[name=filter]", "09999");
+    browser.click("form.look button");
+    browser.sees("tenant:09999:mails");
+    browser.go(&at("/queues?sort=ready"));
+    browser.sees("newsletter");
+    browser.follow("newsletter");
+    browser.sees("letter:0");
+    browser.sees(if jobs() == 1_000_000 { "1,000,000" } else { "50,000" });
+}
+
+fn one_queue(browser: &Browser, at: &dyn Fn(&str) -> String, c: &mut Client) {
+    // A dead letter: its error, its payload; then it is retried.
+    browser.go(&at("/queue?key=orders&tab=dead"));
+    browser.sees("order:4700");
+    browser.follow("order:4700");
+    browser.sees("SMTP 550 mailbox unavailable");
+    browser.sees("\"customer\":\"ann\"");
+
+    browser.go(&at("/queue?key=orders&tab=delayed"));
+    browser.click("input[name=id]");
+    browser.click("button[value=promote]");
+    browser.sees("1 job due now.");
+    assert_eq!(c.field("ZQ.STATS orders", "delayed"), 5);
+
+    browser.go(&at("/job?key=orders&id=reminder%3A3"));
+    browser.click("details summary");
+    browser.fill("input[name=delay]", "3h");
+    browser.fill("input[name=priority]", "-2");
+    browser.click("button[value=change]");
+    browser.sees("1 job changed.");
+    assert_eq!(c.field("ZQ.GET orders reminder:3", "priority"), -2);
+
+    browser.click("button[value=delete]");
+    browser.confirm();
+    browser.sees("1 job deleted.");
+    assert_eq!(c.field("ZQ.STATS orders", "cancelled"), 1);
+
+    browser.go(&at("/queue?key=orders"));
+    browser.click("button[value=pause]");
+    browser.sees("The queue is paused");
+    browser.click("button[value=resume]");
+    browser.sees("The queue goes on.");
+
+    browser.go(&at("/queue?key=orders&tab=settings"));
+    browser.fill("input[name=BACKOFF]", "10s 1h");
+    browser.click("button[value=configure]");
+    browser.sees("The settings are changed.");
+    assert_eq!(c.field("ZQ.CONFIG orders", "backoff_max_ms"), 3_600_000);
+
+    // All on a page, and those that are dead, many at once.
+    browser.go(&at("/queue?key=orders&tab=dead"));
+    browser.click("details summary");
+    browser.click("button[value=redrive]");
+    browser.sees("3 jobs ready again.");
+    assert_eq!(c.field("ZQ.STATS orders", "dead"), 0);
+    browser.go(&at("/queue?key=orders&tab=ready"));
+    browser.click("[data-all]");
+    browser.click("button[value=delete]");
+    browser.confirm();
+    browser.sees("25 jobs deleted.");
+}
+
+fn other_pages(browser: &Browser, at: &dyn Fn(&str) -> String) {
+    browser.follow("Limits");
+    browser.sees("login:user0");
+    browser.fill("input[name=key]", "search:ann");
+    browser.click("form.look button");
+    browser.sees("sliding");
+    browser.follow("Sets");
+    browser.fill("input[name=key]", "sessions");
+    browser.click("form.look button");
+    browser.sees("visitor:0");
+    browser.follow("Boards");
+    eventually("the board is found", || {
+        if browser.text().contains("scores") {
+            return true;
+        }
+        browser.click("#next");
+        false
+    });
+    browser.follow("scores");
+    browser.sees("60 members");
+    browser.fill("input[name=member]", "player30");
+    browser.click("form.look button");
+    browser.sees("player30");
+    browser.go(&at("/boards?key=scores&start=25"));
+    browser.follow("Top");
+    browser.sees("player");
+}
+
+fn hostile(browser: &Browser, at: &dyn Fn(&str) -> String) {
+    let evil: String = EVIL.iter().map(|byte| format!("%{byte:02x}")).collect();
+    for path in
+        ["/queues?filter=onerror".to_owned(), format!("/queue?key={evil}"), format!("/job?key={evil}&id={evil}")]
+    {
+        browser.go(&at(&path));
+        browser.sees(r"<img src=x onerror=document.title='broken'>\xff");
+        let images = browser.script("return document.images.length + document.querySelectorAll('main script').length");
+        assert_eq!(images, 0, "{path}");
+        assert!(browser.script("return document.title").as_str().is_some_and(|title| title != "broken"), "{path}");
+    }
+}
+
+fn pictures(browser: &Browser, at: &dyn Fn(&str) -> String) {
+    let pages = [
+        ("overview", "/"),
+        ("queues", "/queues?sort=ready"),
+        ("queue", "/queue?key=newsletter"),
+        ("settings", "/queue?key=orders&tab=settings"),
+        ("job", "/job?key=newsletter&id=letter%3A7"),
+        ("limits", "/limits"),
+        ("sets", "/sets?key=sessions"),
+        ("boards", "/boards?key=scores"),
+    ];
+    for (name, path) in pages {
+        browser.go(&at(path));
+        browser.sees("Zeitset");
+        browser.picture(name);
+    }
+    browser.dark(true);
+    browser.go(&at("/"));
+    browser.picture("overview-dark");
+    // On a phone nothing is wider than the screen; tables scroll by themselves.
+    browser.dark(false);
+    browser.size(500, 900);
+    for (_, path) in pages {
+        browser.go(&at(path));
+        let excess = browser.script("return document.documentElement.scrollWidth - window.innerWidth");
+        assert!(excess.as_i64().is_some_and(|excess| excess <= 0), "{path} is {excess} px too wide");
+    }
+    browser.go(&at("/queue?key=newsletter"));
+    browser.picture("queue-phone");
+}

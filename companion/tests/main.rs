@@ -1,0 +1,9 @@
+//! The companion against real servers with the built module.
+
+mod support;
+
+mod browser;
+mod metrics;
+mod packaging;
+mod top;
+mod web;

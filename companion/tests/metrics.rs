@@ -1,0 +1,128 @@
+//! `zeitset metrics`: every number of the server, in the format of Prometheus.
+
+use crate::support::{Running, Server, companion, printed};
+use std::collections::{BTreeMap, BTreeSet};
+
+fn once(server: &Server, words: &[&str]) -> String {
+    let url = server.url();
+    let words = [&["metrics", "--once", "--redis", &url], words].concat();
+    printed(companion(&words).output().expect("it starts"))
+}
+
+/// Values by metric with labels, as they are written.
+fn values(page: &str) -> BTreeMap<String, f64> {
+    let samples = page.lines().filter(|line| !line.starts_with('#'));
+    let pairs = samples.map(|line| line.rsplit_once(' ').unwrap_or_else(|| panic!("no sample: {line}")));
+    pairs.map(|(name, value)| (name.to_owned(), value.parse().expect("a number"))).collect()
+}
+
+/// What the page says metrics are.
+fn types(page: &str) -> BTreeMap<&str, &str> {
+    page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')).collect()
+}
+
+#[test]
+fn every_field_of_info_is_served_with_its_type_and_value() {
+    let server = Server::start();
+    let mut c = server.client();
+    c.run("ZRL.CHECK limit 3 1h COST 3");
+    c.run("ZRL.CHECK limit 3 1h");
+    c.run("ZEXP.ADD set 1h a 1h b");
+    // Nothing moves on while both are read.
+    c.run("CONFIG SET zeitset.sweep no");
+    let page = once(&server, &[]);
+    let (values, types) = (values(&page), types(&page));
+    let untyped: Vec<_> = types.iter().filter(|(_, kind)| **kind == "untyped").collect();
+    assert!(untyped.is_empty(), "companion/src/metrics/fields.rs does not know: {untyped:?}");
+    let info = c.text("INFO zeitset");
+    let fields: Vec<_> = info.lines().filter_map(|line| line.strip_prefix("zeitset_")?.split_once(':')).collect();
+    assert!(fields.len() > 15, "{info}");
+    for (field, value) in fields.into_iter().filter(|(field, _)| *field != "version") {
+        let (name, scale) = match (field.strip_suffix("_ms"), field.strip_suffix("_us")) {
+            (Some(stem), _) => (format!("zeitset_{stem}_seconds"), 1e3),
+            (_, Some(stem)) => (format!("zeitset_{stem}_seconds"), 1e6),
+            _ => (format!("zeitset_{field}"), 1.0),
+        };
+        let total = format!("{name}_total");
+        let served = values.get(&name).or_else(|| values.get(&total));
+        let served = served.unwrap_or_else(|| panic!("{field} is not served:\n{page}"));
+        let is_counter = values.contains_key(&total);
+        let kind = types[if is_counter { total.as_str() } else { name.as_str() }];
+        assert_eq!(kind, if is_counter { "counter" } else { "gauge" }, "{field}");
+        assert_eq!(*served, value.parse::<f64>().expect("a number") / scale, "{field}");
+    }
+    assert_eq!(values["zeitset_up"], 1.0);
+    assert_eq!(values["zeitset_checks_denied_total"], 1.0);
+    assert_eq!(values["zeitset_server_is_master"], 1.0);
+    assert_eq!(values[r#"zeitset_command_calls_total{command="zrl.check"}"#], 2.0);
+}
+
+#[test]
+fn a_queue_is_served_with_its_jobs_its_wait_and_its_counters() {
+    let server = Server::start();
+    let mut c = server.client();
+    for id in ["a", "b", "c"] {
+        c.run(&format!("ZQ.PUSH mails payload ID {id}"));
+    }
+    c.run("ZQ.PUSH mails later DELAY 1h");
+    let token = c.claim("ZQ.CLAIM 1 mails LEASE 1h");
+    c.run(&format!("ZQ.NACK mails a {token} DEAD"));
+    c.run("ZQ.CLAIM 1 mails LEASE 1h");
+    c.run("ZQ.CONFIG mails PAUSED yes");
+    let values = values(&once(&server, &[]));
+    for (state, count) in [("ready", 1.0), ("delayed", 1.0), ("claimed", 1.0), ("dead", 1.0)] {
+        assert_eq!(values[&format!(r#"zeitset_queue_jobs{{queue="mails",state="{state}"}}"#)], count, "{state}");
+    }
+    let of = |metric: &str| values[&format!(r#"zeitset_queue_{metric}{{queue="mails"}}"#)];
+    assert_eq!([of("pushed_total"), of("claimed_total"), of("nacked_total"), of("paused")], [4.0, 2.0, 1.0, 1.0]);
+    assert!((0.0..60.0).contains(&of("oldest_wait_seconds")));
+}
+
+#[test]
+fn the_number_of_queues_is_bounded() {
+    let server = Server::start();
+    let mut c = server.client();
+    for n in 0..30 {
+        c.run(&format!("ZQ.PUSH queue:{n:02} payload"));
+    }
+    let page = once(&server, &["--queues", "7"]);
+    let values = values(&page);
+    let queues: BTreeSet<_> = values.keys().filter(|name| name.starts_with("zeitset_queue_paused{")).collect();
+    assert_eq!(queues.len(), 7);
+    assert!(queues.iter().any(|name| name.contains("queue:00")) && !page.contains("queue:07"), "the first by name");
+    assert_eq!((values["zeitset_queues_shown"], values["zeitset_queues_truncated"]), (7.0, 1.0));
+}
+
+#[test]
+fn keys_of_any_bytes_are_labels_that_the_format_allows() {
+    let server = Server::start();
+    let mut c = server.client();
+    // Two keys that would be the same label if the byte were simply replaced.
+    for key in [&b"a\"b\\\n\xff"[..], b"a\"b\\\n\\xff"] {
+        c.call(&[b"ZQ.PUSH", key, b"payload"]);
+    }
+    let page = once(&server, &[]);
+    let labels: BTreeSet<_> = page.lines().filter_map(|line| line.strip_prefix("zeitset_queue_paused")).collect();
+    assert_eq!(labels, BTreeSet::from([r#"{queue="a\"b\\\\\\n\\xff"} 0"#, r#"{queue="a\"b\\\\\\n\\\\xff"} 0"#]));
+}
+
+#[test]
+fn a_server_that_goes_away_is_served_as_down_and_comes_back_into_sight() {
+    let mut server = Server::start();
+    let running = Running::start(companion(&["metrics", "--redis", &server.url()]));
+    let (status, page) = running.get("/metrics");
+    assert_eq!(status, 200);
+    assert!(page.contains("text/plain; version=0.0.4") && page.contains("\nzeitset_up 1\n"), "{page}");
+    server.kill();
+    let (status, page) = running.get("/metrics");
+    assert_eq!(status, 200);
+    assert!(page.contains("\nzeitset_up 0\n") && !page.contains("zeitset_sets_tracked"), "{page}");
+}
+
+#[test]
+fn a_server_without_the_module_is_not_up() {
+    let server = Server::without_module();
+    let running = Running::start(companion(&["metrics", "--redis", &server.url()]));
+    let (_, page) = running.get("/metrics");
+    assert!(page.contains("\nzeitset_up 0\n") && page.contains("zeitset_server_memory_used_bytes"), "{page}");
+}

@@ -1,0 +1,197 @@
+//! A headless Chromium, driven through ChromeDriver as the W3C's WebDriver standard describes.
+
+use super::{PATIENCE, found};
+use base64::Engine;
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+pub struct Browser {
+    driver: Child,
+    profile: PathBuf,
+    port: u16,
+    session: String,
+}
+
+impl Browser {
+    /// `None`, with a word about it, where Chromium is not installed.
+    pub fn open() -> Option<Browser> {
+        let started = Command::new("chromedriver").arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+        let Ok(mut driver) = started else {
+            eprintln!("skipped: chromedriver is not installed (on Debian: apt-get install chromium chromium-driver)");
+            return None;
+        };
+        let mut lines = BufReader::new(driver.stdout.take().expect("a pipe")).lines();
+        let port = lines.find_map(|line| {
+            let line = line.ok()?;
+            line.split("successfully on port ").nth(1)?.trim_end_matches('.').parse().ok()
+        });
+        let port = port.expect("chromedriver tells its port");
+        let profile = std::env::temp_dir().join(format!("zeitset-browser-{}-{port}", std::process::id()));
+        let mut browser = Browser { driver, profile, port, session: String::new() };
+        let profile = format!("--user-data-dir={}", browser.profile.display());
+        let arguments = [
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-quic",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--disable-dev-shm-usage",
+            "--force-color-profile=srgb",
+            &profile,
+        ];
+        let wanted = json!({"capabilities": {"alwaysMatch": {
+            "browserName": "chrome",
+            "goog:chromeOptions": {"args": arguments},
+        }}});
+        let session = browser.ask("POST", "/session", &wanted);
+        browser.session = session["sessionId"].as_str().unwrap_or_else(|| panic!("no session: {session}")).to_owned();
+        Some(browser)
+    }
+
+    /// The `value` of an answer; an error of WebDriver's is a value with an `error`.
+    fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
+        let body = if method == "POST" { body.to_string() } else { String::new() };
+        let mut socket = TcpStream::connect(("127.0.0.1", self.port)).expect("chromedriver listens");
+        socket.set_read_timeout(Some(PATIENCE * 4)).expect("a timeout");
+        let head = format!("{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nConnection: close\r\n", self.port);
+        let head = format!("{head}Content-Type: application/json\r\nContent-Length: {}\r\n\r\n", body.len());
+        socket.write_all(format!("{head}{body}").as_bytes()).expect("chromedriver reads");
+        let mut answer = Vec::new();
+        // It may leave the connection open: the length counts.
+        let mut buffer = [0; 65536];
+        loop {
+            let read = socket.read(&mut buffer).expect("chromedriver answers");
+            answer.extend_from_slice(&buffer[..read]);
+            if let Some(body) = whole_body(&answer, read == 0) {
+                let json: Value = serde_json::from_slice(body).expect("JSON");
+                return json["value"].clone();
+            }
+        }
+    }
+
+    fn call(&self, path: &str, body: &Value) -> Value {
+        self.ask("POST", &format!("/session/{}{path}", self.session), body)
+    }
+
+    #[track_caller]
+    fn must(&self, path: &str, body: &Value) -> Value {
+        let value = self.call(path, body);
+        assert!(value.get("error").is_none(), "{path} {body}: {value}");
+        value
+    }
+
+    #[track_caller]
+    pub fn go(&self, url: &str) {
+        self.must("/url", &json!({"url": url}));
+    }
+
+    pub fn size(&self, width: u32, height: u32) {
+        self.must("/window/rect", &json!({"width": width, "height": height}));
+    }
+
+    pub fn dark(&self, is_dark: bool) {
+        let scheme = if is_dark { "dark" } else { "light" };
+        let feature = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
+        self.must("/goog/cdp/execute", &json!({"cmd": "Emulation.setEmulatedMedia", "params": feature}));
+    }
+
+    /// What a function's body returns in the page.
+    #[track_caller]
+    pub fn script(&self, body: &str) -> Value {
+        self.must("/execute/sync", &json!({"script": body, "args": []}))
+    }
+
+    /// All text that can be seen.
+    #[track_caller]
+    pub fn text(&self) -> String {
+        self.script("return document.body.innerText").as_str().unwrap_or_default().to_owned()
+    }
+
+    fn element(&self, by: &str, what: &str) -> Option<String> {
+        let value = self.call("/element", &json!({"using": by, "value": what}));
+        value.as_object()?.iter().find(|(name, _)| name.starts_with("element-"))?.1.as_str().map(str::to_owned)
+    }
+
+    /// Presses what a CSS selector finds.
+    #[track_caller]
+    pub fn click(&self, selector: &str) {
+        self.press("css selector", selector);
+    }
+
+    /// Presses the link with this text.
+    #[track_caller]
+    pub fn follow(&self, text: &str) {
+        self.press("partial link text", text);
+    }
+
+    #[track_caller]
+    fn press(&self, by: &str, what: &str) {
+        // A part of the page that is exchanged meanwhile is looked for again.
+        found(&format!("{what} can be pressed; the page says:\n{}", self.text()), || {
+            let id = self.element(by, what)?;
+            let value = self.call(&format!("/element/{id}/click"), &json!({}));
+            value.get("error").is_none().then_some(())
+        });
+    }
+
+    /// Replaces what stands in a field.
+    #[track_caller]
+    pub fn fill(&self, selector: &str, text: &str) {
+        let id = self.element("css selector", selector).unwrap_or_else(|| panic!("{selector} is not there"));
+        self.must(&format!("/element/{id}/clear"), &json!({}));
+        self.must(&format!("/element/{id}/value"), &json!({"text": text}));
+    }
+
+    /// Says yes to the question of a button.
+    #[track_caller]
+    pub fn confirm(&self) {
+        found("the button asks", || self.call("/alert/accept", &json!({})).is_null().then_some(()));
+    }
+
+    /// Waits until the page shows a text.
+    #[track_caller]
+    pub fn sees(&self, text: &str) {
+        let mut seen = String::new();
+        let start = std::time::Instant::now();
+        while !seen.contains(text) {
+            assert!(start.elapsed() < PATIENCE, "{text:?} is not seen on:\n{seen}");
+            seen = self.text();
+        }
+    }
+
+    /// A picture of the window, as a file below docs/pictures.
+    #[track_caller]
+    pub fn picture(&self, name: &str) {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").join("docs/pictures");
+        let value = self.ask("GET", &format!("/session/{}/screenshot", self.session), &Value::Null);
+        let png = base64::engine::general_purpose::STANDARD.decode(value.as_str().expect("a picture")).expect("base64");
+        assert!(png.starts_with(b"\x89PNG") && png.len() > 5_000, "an empty picture of {name}");
+        if std::env::var_os("ZEITSET_DOCS").is_some() {
+            std::fs::write(folder.join(format!("{name}.png")), png).expect("docs/pictures can be written");
+        }
+    }
+}
+
+fn whole_body(answer: &[u8], is_closed: bool) -> Option<&[u8]> {
+    let head = answer.windows(4).position(|four| four == b"\r\n\r\n")?;
+    let (head, body) = (String::from_utf8_lossy(&answer[..head]).to_lowercase(), &answer[head + 4..]);
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse::<usize>().ok());
+    (is_closed || length.is_some_and(|length| body.len() >= length)).then_some(body)
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        if !self.session.is_empty() && !std::thread::panicking() {
+            self.ask("DELETE", &format!("/session/{}", self.session), &Value::Null);
+        }
+        let _ = self.driver.kill();
+        let _ = self.driver.wait();
+        let _ = std::fs::remove_dir_all(&self.profile);
+    }
+}

@@ -1,0 +1,200 @@
+//! `zeitset ui` over HTTP: what is shown, what is escaped, and who may change anything. (tests/browser.rs clicks.)
+
+use crate::support::{Running, Server, companion, eventually, fetch};
+
+fn ui(server: &Server, words: &[&str]) -> Running {
+    let url = server.url();
+    Running::start(companion(&[&["ui", "--redis", &url, "--interval", "200ms"], words].concat()))
+}
+
+/// The token of the forms.
+fn token(ui: &Running) -> String {
+    let (_, page) = ui.get("/queue?key=mails");
+    let token = page.split("name=\"token\" value=\"").nth(1).and_then(|rest| rest.split('"').next());
+    token.expect("a form").to_owned()
+}
+
+const PAGES: [&str; 11] = [
+    "/",
+    "/queues",
+    "/queues?sort=dead",
+    "/queue?key=mails",
+    "/queue?key=mails&tab=delayed",
+    "/queue?key=mails&tab=dead",
+    "/queue?key=mails&tab=settings",
+    "/job?key=mails&id=a",
+    "/limits?key=limit",
+    "/sets?key=set",
+    "/boards?key=board",
+];
+
+fn fill(server: &Server) {
+    let mut c = server.client();
+    for line in [
+        "ZQ.PUSH mails payload ID a",
+        "ZQ.PUSH mails later ID b DELAY 1h",
+        "ZRL.CHECK limit 1 1h",
+        "ZRL.CHECK limit 1 1h",
+        "ZEXP.ADD set 1h member",
+        "ZLB.CREATE board DIM points",
+        "ZLB.SET board ann 3 bob 4",
+    ] {
+        c.run(line);
+    }
+}
+
+#[test]
+fn every_page_is_served_with_headers_that_forbid_foreign_code() {
+    let server = Server::start();
+    fill(&server);
+    let ui = ui(&server, &[]);
+    for path in PAGES {
+        let (status, page) = ui.get(path);
+        assert_eq!(status, 200, "{path}: {page}");
+        let head = page.split("\r\n\r\n").next().expect("headers").to_lowercase();
+        assert!(head.contains("content-security-policy: default-src 'none'"), "{path}: {head}");
+        assert!(head.contains("x-content-type-options: nosniff") && head.contains("cache-control: no-store"), "{head}");
+        assert!(!page.contains("<form class=\"inline\" method=\"post\""), "{path} only reads");
+        assert!(!page.contains("://") || path == "/boards?key=board", "{path} fetches nothing from elsewhere");
+    }
+    for (path, what) in [("/limits?key=limit", "sliding"), ("/sets?key=set", "member"), ("/boards?key=board", "bob")] {
+        assert!(ui.get(path).1.contains(what), "{path}: {what}");
+    }
+    assert!(ui.get("/metrics").1.contains("zeitset_up 1"));
+    assert_eq!(ui.get("/nothing").0, 404);
+    assert_eq!(ui.get("/queue").0, 400);
+}
+
+#[test]
+fn what_users_wrote_is_text_wherever_it_is_shown() {
+    const EVIL: &[u8] = b"\"><script>alert(1)</script><img src=x onerror=alert(2)>'&\xff\x1b[2J\xe2\x80\xae";
+    let server = Server::start();
+    let mut c = server.client();
+    c.call(&[b"ZQ.PUSH", EVIL, EVIL, b"ID", EVIL]);
+    let limit = [b"limit:", EVIL].concat();
+    c.call(&[b"ZRL.CHECK", &limit, b"1", b"1h"]);
+    c.call(&[b"ZRL.CHECK", &limit, b"1", b"1h"]);
+    c.call(&[b"ZEXP.ADD", b"set", b"1h", EVIL]);
+    c.call(&[b"ZLB.CREATE", b"board", b"DIM", b"<b>points"]);
+    c.call(&[b"ZLB.SET", b"board", EVIL, b"3"]);
+    let ui = ui(&server, &["--write"]);
+    let evil: String = EVIL.iter().map(|byte| format!("%{byte:02x}")).collect();
+    eventually("the sampler has seen the queue", || ui.get("/queues?sort=ready").1.contains("alert(1)"));
+    for path in [
+        "/queues".to_owned(),
+        "/queues?sort=ready".to_owned(),
+        format!("/queues?filter={evil}"),
+        format!("/queue?key={evil}"),
+        format!("/queue?key={evil}&tab=settings"),
+        format!("/job?key={evil}&id={evil}"),
+        "/limits".to_owned(),
+        format!("/limits?key=limit:{evil}"),
+        "/sets?key=set".to_owned(),
+        "/boards?key=board".to_owned(),
+        format!("/boards?key=board&member={evil}"),
+    ] {
+        let (status, page) = ui.get(&path);
+        let body = page.split_once("\r\n\r\n").expect("a body").1;
+        assert_eq!(status, 200, "{path}: {body}");
+        assert!(body.contains("alert(1)"), "{path} shows it");
+        for raw in ["<script>alert", "<img", "<b>points", "\x1b", "\u{202e}", "onerror=alert(2)>'"] {
+            assert!(!body.contains(raw), "{path}: {raw:?} in {body}");
+        }
+    }
+    let (_, page) = ui.get(&format!("/job?key={evil}&id={evil}"));
+    assert!(page.contains(r"&amp;\xff\x1b[2J\u{202e}</pre>"), "the payload, byte by byte: {page}");
+    let (_, file) = ui.get(&format!("/payload?key={evil}&id={evil}"));
+    assert!(file.contains("application/octet-stream") && file.contains("attachment"), "{file}");
+}
+
+#[test]
+fn nothing_is_changed_without_write_token_and_origin() {
+    let server = Server::start();
+    fill(&server);
+    let form = |token: &str| format!("token={token}&key=mails&id=a&do=delete");
+    let post = |ui: &Running, headers: &[(&str, &str)], body: &str| fetch(&ui.address, "POST", "/act", headers, body).0;
+
+    let reader = ui(&server, &[]);
+    assert_eq!(post(&reader, &[], &form("")), 403, "read-only");
+    let writer = ui(&server, &["--write"]);
+    let token = token(&writer);
+    assert_eq!(post(&writer, &[], &form("")), 403, "no token");
+    assert_eq!(post(&writer, &[], &form(&token.replace(|c: char| c.is_ascii_digit(), "0"))), 403, "another token");
+    assert_eq!(post(&writer, &[("Origin", "http://evil.example")], &form(&token)), 403, "another page");
+    assert_eq!(post(&writer, &[("Origin", "null")], &form(&token)), 403, "a sandboxed page");
+    assert_eq!(post(&writer, &[("Host", "evil.example")], &form(&token)), 421, "a foreign name for this machine");
+    assert_eq!(fetch(&writer.address, "GET", "/", &[("Host", "evil.example")], "").0, 421, "nor is anything shown");
+    assert_eq!(server.client().int("EXISTS mails"), 1);
+    let origin = format!("http://{}", writer.address);
+    assert_eq!(post(&writer, &[("Origin", &origin)], &form(&token)), 303);
+    assert_eq!(server.client().field("ZQ.STATS mails", "ready"), 0, "now it is deleted");
+}
+
+#[test]
+fn beyond_this_machine_a_password_is_needed() {
+    let server = Server::start();
+    fill(&server);
+    let url = server.url();
+    for words in [&["--listen", "0.0.0.0:0"][..], &["--host", "ui.example"]] {
+        let output = companion(&[&["ui", "--redis", &url], words].concat()).output().expect("it starts");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains("password"), "{said}");
+    }
+    let mut command = companion(&["ui", "--redis", &url, "--host", "ui.example", "--write"]);
+    command.env("ZEITSET_PASSWORD", "correct horse");
+    let ui = Running::start(command);
+    let get = |headers: &[(&str, &str)]| fetch(&ui.address, "GET", "/queues", headers, "");
+    let (status, answer) = get(&[]);
+    assert!(status == 401 && answer.to_lowercase().contains("www-authenticate: basic"), "{answer}");
+    // "x:wrong", "x:correct horse"
+    assert_eq!(get(&[("Authorization", "Basic eDp3cm9uZw==")]).0, 401);
+    let right = ("Authorization", "Basic eDpjb3JyZWN0IGhvcnNl");
+    assert_eq!(get(&[right]).0, 200);
+    assert_eq!(get(&[right, ("Host", "ui.example")]).0, 200);
+    assert_eq!(get(&[right, ("Host", "other.example")]).0, 421);
+}
+
+#[test]
+fn actions_do_what_they_say() {
+    let server = Server::start();
+    let mut c = server.client();
+    for n in 0..5 {
+        c.run(&format!("ZQ.PUSH mails payload ID d{n} DELAY 1h"));
+        c.run(&format!("ZQ.PUSH mails payload ID r{n}"));
+    }
+    let ui = ui(&server, &["--write"]);
+    let token = token(&ui);
+    let act = |fields: &str| {
+        let (status, answer) = fetch(&ui.address, "POST", "/act", &[], &format!("token={token}&key=mails&{fields}"));
+        (status, answer.lines().find_map(|line| line.strip_prefix("location: ")).unwrap_or_default().to_owned())
+    };
+    let (status, to) = act("do=promote&id=d0&id=d1&tab=delayed");
+    assert_eq!((status, to.as_str()), (303, "/queue?key=mails&tab=delayed&done=promoted&n=2"));
+    assert!(ui.get(&to).1.contains("2 jobs due now."), "the page says so");
+    assert_eq!(c.field("ZQ.STATS mails", "ready"), 7);
+    assert_eq!(act("do=change&id=d2&delay=2h&priority=-5").1, "/job?key=mails&id=d2&done=changed&n=1");
+    assert_eq!(c.field("ZQ.GET mails d2", "priority"), -5);
+    assert_eq!(act("do=change&id=d2&delay=soon").0, 409, "the server's own words");
+    act("do=pause");
+    assert!(ui.get("/queue?key=mails").1.contains("paused"));
+    assert_eq!(c.int("EXISTS mails"), 1);
+    act("do=resume");
+    let (_, to) = act("do=configure&ATTEMPTS=4&was-ATTEMPTS=0&RATE=5+1m&was-RATE=0+0");
+    assert!(to.ends_with("tab=settings&done=configured&n=0"), "{to}");
+    assert_eq!(c.field("ZQ.CONFIG mails", "rate_window_ms"), 60_000);
+    assert_eq!(c.field("ZQ.CONFIG mails", "attempts"), 4);
+    assert_eq!(act("do=delete").1, "/queue?key=mails&done=unchanged&n=0", "no job was chosen");
+    assert!(act("do=delete&id=r0&id=r1&tab=ready").1.ends_with("done=deleted&n=2"));
+    assert_eq!(c.field("ZQ.STATS mails", "cancelled"), 2);
+    assert_eq!(act("do=nonsense").0, 400);
+}
+
+#[test]
+fn a_server_that_is_away_is_said_to_be_away() {
+    let mut server = Server::start();
+    let ui = ui(&server, &[]);
+    assert_eq!(ui.get("/queues").0, 200);
+    server.kill();
+    eventually("the overview says so", || ui.get("/").1.contains("The server does not answer"));
+    assert_eq!(ui.get("/queues").0, 502);
+}
