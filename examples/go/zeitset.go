@@ -71,7 +71,8 @@ type Job struct {
 	Payload    string
 }
 
-// Claim returns the next job that is due, or nil; it waits for one. The client's ReadTimeout must be longer than block.
+// Claim returns the next job that is due, or nil; it waits for one. The client's ReadTimeout must be longer than block: it is 3
+// seconds by default.
 func Claim(ctx context.Context, rdb *redis.Client, queue string, lease, block time.Duration) (*Job, error) {
 	jobs, err := rdb.Do(ctx, "ZQ.CLAIM", 1, queue, "LEASE", milliseconds(lease), "BLOCK", milliseconds(block)).Slice()
 	if err != nil || len(jobs) == 0 {

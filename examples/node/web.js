@@ -1,21 +1,22 @@
-// A web service that serves each client so often and no oftener: node web.js [redis://localhost:6379] [port]
+// A web service that limits each client: node web.js [redis://localhost:6379] [port]
 //
-// The client is who its X-Api-Key says, or else its address. LIMIT and WINDOW (seconds) may be set in the environment.
+// The client is identified by its X-Api-Key, or else by its address. LIMIT and WINDOW (seconds) may be set in the environment.
 
 import { createServer } from "node:http";
 import { createClient } from "redis";
-import { check } from "./zeitset.js";
+import { Limiter } from "zeitset";
 
 const { LIMIT = 10, WINDOW = 60 } = process.env;
-const redis = await createClient({ url: process.argv[2] }).connect();
+const redis = await createClient({ url: process.argv[2] }).on("error", console.error).connect();
+const limiter = new Limiter(redis, "default", `${LIMIT}/${WINDOW}s`);
 
 const server = createServer(async (request, response) => {
   const client = request.headers["x-api-key"] ?? request.socket.remoteAddress;
-  const limit = await check(redis, `web:${client}`, LIMIT, `${WINDOW}s`);
-  const [status, type, answer] = limit.allowed
-    ? [200, "application/json", { hello: client, charged_until_ms: limit.chargedUntilMs }]
+  const check = await limiter.check(client);
+  const [status, type, answer] = check.allowed
+    ? [200, "application/json", { hello: client, charged_until_ms: check.chargedUntilMs }]
     : [429, "application/problem+json", { title: "Too many requests", status: 429 }];
-  response.writeHead(status, { ...limit.headers("default", WINDOW), "Content-Type": type });
+  response.writeHead(status, { ...check.headers(), "Content-Type": type });
   response.end(JSON.stringify(answer) + "\n");
 });
 server.listen(process.argv[3] ?? 8000, "127.0.0.1", () => console.log(`http://127.0.0.1:${server.address().port}/`));

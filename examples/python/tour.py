@@ -1,83 +1,77 @@
-"""A tour of Zeitset with redis-py: python tour.py [redis://localhost:6379]"""
+"""A tour of Zeitset with its Python client: python tour.py [redis://localhost:6379]"""
 
 import sys
-from threading import Thread
 from time import sleep
 
 from redis import Redis
-
-from zeitset import check, claim
+from zeitset import Board, ExpiringSet, Job, Limiter, Queue, Retry, Worker
 
 url = sys.argv[1] if len(sys.argv) > 1 else "redis://localhost:6379"
-r = Redis.from_url(url, protocol=3, decode_responses=True)
-run = r.execute_command
-r.delete("tour:otp", "tour:seen", "tour:search", "tour:knock", "tour:mails", "tour:medals")
+r = Redis.from_url(url)
+r.delete("tour:otp", "tour:seen", "search:tour", "knock:tour", "tour:mails", "tour:medals")
 
 
 def one_time_codes():
     print("One-time codes: three at most, five minutes each")
+    codes = ExpiringSet(r, "tour:otp")
     for code in ["493811", "882015", "120374", "700126"]:
-        stored = run("ZEXP.ADD", "tour:otp", "CAP", 3, "5m", code)
-        print(f"  {code}:", "refused" if stored is None else "stored")
+        print(f"  {code}:", "refused" if codes.add(code, ttl="5m", cap=3) is None else "stored")
     for code in ["882015", "882015"]:
-        # Removing is the test: of two who come with the same code, one gets in.
-        print(f"  {code}:", "right" if run("ZEXP.REM", "tour:otp", code) else "wrong")
+        # Removing is the test: of two clients that come with the same code, one gets in.
+        print(f"  {code}:", "right" if codes.remove(code) else "wrong")
 
 
 def seen_before():
     print("Seen before? Remembered for 60 days")
+    seen = ExpiringSet(r, "tour:seen")
     for message in ["message-4711", "message-4711"]:
-        is_new = run("ZEXP.ADD", "tour:seen", "NX", "60d", message)
-        print(f"  {message}:", "new" if is_new else "seen")
+        print(f"  {message}:", "new" if seen.add(message, ttl="60d", only="new") else "seen")
 
 
 def rate_limit():
     print("Rate limit: five searches a minute")
-    while (limit := check(r, "tour:search", 5, "1m")).allowed:
-        print(f"  allowed, {limit.remaining} remaining")
+    searches = Limiter(r, "search", "5/1m")
+    while (check := searches.check("tour")).allowed:
+        print(f"  allowed, {check.remaining} remaining")
     print("  denied")
-    for name, value in limit.headers("search", 60).items():
+    for name, value in check.headers().items():
         print(f"    {name}: {value}")
-    check(r, "tour:knock", 1, "250ms")
-    while not (limit := check(r, "tour:knock", 1, "250ms")).allowed:
-        sleep(limit.retry_after_ms / 1000)
+    knocks = Limiter(r, "knock", "1/250ms")
+    knocks.check("tour")
+    while not (check := knocks.check("tour")).allowed:
+        sleep(check.retry_after)
     print("  whoever waits as told is let in")
-
-
-def worker():
-    done = 0
-    while done < 3:
-        job = claim(r, "tour:mails", lease="30s", block="10s")
-        if job is None:
-            continue
-        if job.payload == "welcome-ann" and job.attempt == 1:
-            run("ZQ.NACK", job.queue, job.id, job.token)
-            print(f"  {job.payload}: failed, given back")
-        elif run("ZQ.ACK", job.queue, job.id, job.token):
-            done += 1
-            print(f"  {job.payload}: done" + (f" at attempt {job.attempt}" if job.attempt > 1 else ""))
 
 
 def queue():
     print("Queue: by priority, delayed, one failure")
-    run("ZQ.PUSH", "tour:mails", "welcome-ann", "ID", "mail:1")
-    run("ZQ.PUSH", "tour:mails", "reminder-bob", "ID", "mail:2", "DELAY", "500ms", "PRIORITY", 10)
-    run("ZQ.PUSH", "tour:mails", "password-eve", "ID", "mail:3", "PRIORITY", -10)
-    thread = Thread(target=worker)
-    thread.start()
-    thread.join()
-    stats = run("ZQ.STATS", "tour:mails")
+    mails = Queue(r, "tour:mails")
+    mails.push("welcome-ann", id="mail:1")
+    mails.push("reminder-bob", id="mail:2", delay=0.5, priority=10)
+    mails.push("password-eve", id="mail:3", priority=-10)
+
+    def send(job: Job):
+        if job.payload == "welcome-ann" and job.attempt == 1:
+            print(f"  {job.payload}: failed, given back")
+            raise Retry("no answer", after=0)
+        print(f"  {job.payload}: done" + (f" at attempt {job.attempt}" if job.attempt > 1 else ""))
+        if job.payload == "reminder-bob":
+            worker.stop()
+
+    worker = Worker(r, "tour:mails", send, concurrency=1)
+    worker.run()
+    stats = mails.stats()
     print(f"  {stats['pushed']} pushed, {stats['acked']} done, {stats['nacked']} given back")
 
 
 def leaderboard():
     print("Leaderboard: gold, then silver, then bronze")
-    run("ZLB.CREATE", "tour:medals", "DIM", "gold", "DIM", "silver", "DIM", "bronze")
-    run("ZLB.SET", "tour:medals", "Japan", 20, 12, 13, "USA", 40, 44, 42, "China", 40, 27, 24)
-    for rank, row in enumerate(run("ZLB.RANGE", "tour:medals", 0, -1, "WITHVALUES")):
-        print(" ", rank, *row)
-    run("ZLB.INCR", "tour:medals", "China", "gold", 1)
-    print("  one more gold for China: rank", run("ZLB.RANK", "tour:medals", "China"))
+    medals = Board(r, "tour:medals", "gold", "silver", "bronze")
+    medals.create()
+    medals.set_many({"Japan": (20, 12, 13), "USA": (40, 44, 42), "China": (40, 27, 24)})
+    for entry in medals.range():
+        print(" ", entry.rank, entry.member, *entry.values)
+    print("  one more gold for China: rank", medals.incr("China", {"gold": 1}).rank)
 
 
 one_time_codes()

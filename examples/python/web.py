@@ -1,6 +1,7 @@
-"""A web service that serves each client so often and no oftener: python web.py [redis://localhost:6379] [port]
+"""A web service with a limit for each client: python web.py [redis://localhost:6379] [port]
 
-The client is who its X-Api-Key says, or else its address. LIMIT and WINDOW (seconds) may be set in the environment.
+The X-Api-Key tells clients apart, or their address if there is none. LIMIT and WINDOW (seconds) come from the environment.
+With an ASGI framework, `zeitset.asgi.RateLimit` does all of this.
 """
 
 import json
@@ -9,14 +10,12 @@ import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from redis import Redis
-
-from zeitset import check
+from zeitset import Limiter
 
 url = sys.argv[1] if len(sys.argv) > 1 else "redis://localhost:6379"
 port = int(sys.argv[2]) if len(sys.argv) > 2 else 8000
-limit_per_window = int(os.environ.get("LIMIT", 10))
-window = int(os.environ.get("WINDOW", 60))
-r = Redis.from_url(url, protocol=3)
+rate = f"{os.environ.get('LIMIT', 10)}/{os.environ.get('WINDOW', 60)}s"
+limiter = Limiter(Redis.from_url(url), "default", rate)
 
 
 class Service(BaseHTTPRequestHandler):
@@ -24,16 +23,16 @@ class Service(BaseHTTPRequestHandler):
 
     def do_GET(self):
         client = self.headers.get("X-Api-Key") or self.client_address[0]
-        limit = check(r, f"web:{client}", limit_per_window, f"{window}s")
-        if limit.allowed:
-            status, answer = 200, {"hello": client, "charged_until_ms": limit.charged_until_ms}
+        check = limiter.check(client)
+        if check.allowed:
+            status, answer = 200, {"hello": client, "charged_until_ms": check.charged_until_ms}
         else:
             status, answer = 429, {"title": "Too many requests", "status": 429}
         body = json.dumps(answer).encode() + b"\n"
         self.send_response(status)
-        for name, value in limit.headers("default", window).items():
+        for name, value in check.headers().items():
             self.send_header(name, value)
-        self.send_header("Content-Type", "application/json" if limit.allowed else "application/problem+json")
+        self.send_header("Content-Type", "application/json" if check.allowed else "application/problem+json")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)

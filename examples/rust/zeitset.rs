@@ -85,7 +85,8 @@ impl FromRedisValue for Job {
     }
 }
 
-/// The next job that is due; waits for one. The connection's read timeout must be longer than `block`.
+/// The next job that is due; waits for one. If the connection has a read timeout (it has none by default), it must be longer than
+/// `block`; so must the response timeout of an asynchronous connection, which is half a second by default.
 pub fn claim(redis: &mut Connection, queue: &str, lease: &str, block: &str) -> RedisResult<Option<Job>> {
     let jobs: Vec<Job> =
         cmd("ZQ.CLAIM").arg(1).arg(queue).arg("LEASE").arg(lease).arg("BLOCK").arg(block).query(redis)?;
