@@ -4,7 +4,7 @@
 //! `make torture` runs this for longer, and what else is random with it.
 
 use crate::fuzz::Run;
-use crate::support::{Client, Clock, PATIENCE, Server, Traffic, assert_agree, eventually};
+use crate::support::{Client, Clock, PATIENCE, Server, Traffic, assert_agree, assert_swept, eventually};
 use rand::Rng;
 use std::time::Duration;
 
@@ -72,6 +72,27 @@ fn assert_nothing_is_late(c: &mut Client, worker: &mut Client, clock: &Clock, ru
 
 fn wait_for_probe(worker: &mut Client) {
     worker.send("ZQ.CLAIM 1 probe LEASE 500d BLOCK 0");
+}
+
+/// The server keeps the timers of all modules by the wall clock, and looks at the first of them after a delay that it has from the
+/// monotonic clock: one of another module may be the first of them for long.
+#[test]
+fn a_clock_that_is_set_right_serves_what_is_due_behind_the_timer_of_another_module() {
+    let clock = Clock::new();
+    let server = Server::builder().clock(&clock).neighbour().start();
+    let (mut c, mut worker) = (server.client(), server.client());
+    c.run("EVIL.TIMER 1800000");
+    for _ in 0..3 {
+        wait_for_probe(&mut worker);
+        eventually(PATIENCE, "the worker waits", || c.info_number("clients", "blocked_clients") == 1);
+        c.run("ZQ.PUSH probe x ID probe DELAY 1d");
+        c.run("ZEXP.ADD probes 1d a 400d b");
+        clock.step_wall(86_400_000);
+        let got = worker.receive();
+        assert!(got.starts_with("[['probe' 'probe' "), "{got}");
+        assert_swept(&mut c, "probes", 1);
+        c.run("ZQ.CANCEL probe probe");
+    }
 }
 
 /// So much time passes in one history: the tests' own clock counts in nanoseconds, and those end in the year 2262.

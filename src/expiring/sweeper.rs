@@ -209,6 +209,9 @@ pub(super) fn take_over(ctx: &Context, slots: &[Range]) {
 /// The server's housekeeping: sets that plain commands changed get their marker back, the patrol takes a few steps, and what
 /// else changed is followed: the clock, a setting, the role.
 pub(super) fn on_cron(ctx: &mut Context) {
+    if let Some(timer) = SWEEPER.with(ctx, |sweeper| sweeper.timer.take_if(|timer| timer.is_overdue())) {
+        timer.run::<Slice>(ctx);
+    }
     heal_touched(ctx);
     SWEEPER.with(ctx, |sweeper| {
         if !ctx.is_loading() {

@@ -173,7 +173,10 @@ impl Listener for Watch {
     }
 }
 
-fn tick(ctx: &Context) {
+fn tick(ctx: &mut Context) {
+    if let Some(timer) = STATE.with(ctx, |state| state.timer.take_if(|timer| timer.is_overdue())) {
+        timer.run::<Alarm>(ctx);
+    }
     let now = ctx.now();
     STATE.with(ctx, |state| {
         if !state.waiting.is_empty() {

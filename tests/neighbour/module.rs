@@ -5,6 +5,7 @@
 //!   that begin so (`zexp.*`), or in all of them (`*`). `{key}` in an argument is the key that the event tells of. Several
 //!   calls add up.
 //! - `EVIL.ONCE ...`: the same, but for the next such event only.
+//! - `EVIL.TIMER duration`: arms a timer that does nothing, in ms.
 //! - `EVIL.OFF`: no more. Replies how many commands ran since the last EVIL.OFF.
 //!
 //! Commands run with the replication of an ordinary client's, in the database of the event, on a master only, and not from
@@ -16,6 +17,7 @@ use redis_module::{
     RedisValue, redis_module,
 };
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 struct Rule {
     events: Vec<u8>,
@@ -78,6 +80,12 @@ fn off(_: &Context, _: Vec<RedisString>) -> RedisResult {
     Ok(std::mem::take(&mut state.runs).into())
 }
 
+fn timer(ctx: &Context, arguments: Vec<RedisString>) -> RedisResult {
+    let ms = arguments.get(1).ok_or(RedisError::WrongArity)?.parse_unsigned_integer()?;
+    ctx.create_timer(Duration::from_millis(ms), |_, ()| {}, ());
+    Ok(RedisValue::SimpleStringStatic("OK"))
+}
+
 fn handle(ctx: &Context, _: NotifyEvent, event: &str, key: &[u8]) {
     let flags = ctx.get_flags();
     if !flags.contains(ContextFlags::MASTER) || flags.contains(ContextFlags::LOADING) {
@@ -116,6 +124,7 @@ redis_module! {
     commands: [
         ["EVIL.ON", on, "", 0, 0, 0, ""],
         ["EVIL.ONCE", once, "", 0, 0, 0, ""],
+        ["EVIL.TIMER", timer, "", 0, 0, 0, ""],
         ["EVIL.OFF", off, "", 0, 0, 0, ""],
     ],
     event_handlers: [
