@@ -17,7 +17,7 @@ SUFFIX     := $(if $(filter Darwin,$(shell uname -s)),dylib,so)
 MODULE     := $(TARGET_DIR)/release/libzeitset.$(SUFFIX)
 COMPANION  := $(TARGET_DIR)/companion/zeitset
 
-POSIX_SCRIPTS := scripts/need.sh packaging/debian/postinst packaging/debian/prerm examples/promoter.sh
+POSIX_SCRIPTS := scripts/need.sh scripts/words.sh packaging/debian/postinst packaging/debian/prerm examples/promoter.sh
 BASH_SCRIPTS  := scripts/run.sh scripts/matrix.sh scripts/deb.sh scripts/valgrind.sh scripts/asan.sh scripts/torture.sh scripts/instructions.sh scripts/clients.sh scripts/clients-python.sh scripts/clients-node.sh clients/bench/run.sh clients/bench/workers-python.sh clients/bench/workers-node.sh .ci/run
 
 .DEFAULT_GOAL := build
@@ -49,7 +49,7 @@ test: need-libclang need-redis
 	$(CARGO) test --locked
 	$(CARGO) test --locked -p zeitset-companion
 
-## make bench      every command beside its rivals; results into docs/benchmarks (CELL=libredis_cell.so: redis-cell, too)
+## make bench      every command against its rivals; results into docs/benchmarks (CELL=libredis_cell.so: redis-cell, too)
 bench: need-libclang need-redis
 	OUT="$(CURDIR)/docs/benchmarks" $(CARGO) bench --locked --bench commands
 	@for bench in sweep queues groups boards; do \
@@ -63,7 +63,7 @@ bench: need-libclang need-redis
 bench-instructions: need-libclang need-redis
 	CARGO="$(CARGO)" scripts/instructions.sh "$(TARGET_DIR)/instructions" docs/benchmarks/instructions.md
 
-## make bench-clients  workers of the client libraries beside arq, RQ and BullMQ, into docs/benchmarks/workers.md
+## make bench-clients  workers of the client libraries against arq, RQ and BullMQ, into docs/benchmarks/workers.md
 bench-clients: build need-redis
 	clients/bench/run.sh "$(MODULE)" "$(TARGET_DIR)/bench-clients" docs/benchmarks/workers.md
 
@@ -118,13 +118,14 @@ docs: need-libclang need-redis
 pictures: need-libclang need-redis
 	ZEITSET_DOCS=write ZEITSET_FULL=1 $(CARGO) test --locked -p zeitset-companion --test companion browser -- --nocapture
 
-## make lint       formatting, clippy and the syntax of the shell scripts
+## make lint       formatting, clippy, the syntax of the shell scripts, plain English
 lint: need-libclang
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --all-targets -- -D warnings
 	$(CARGO) clippy --locked --all-targets -p zeitset-companion -- -D warnings
 	for script in $(POSIX_SCRIPTS); do sh -n "$$script" || exit 1; done
 	for script in $(BASH_SCRIPTS); do bash -n "$$script" || exit 1; done
+	scripts/words.sh
 
 ## make fmt        format the Rust sources
 fmt:

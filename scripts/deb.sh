@@ -24,7 +24,7 @@ root=$folder/root
 umask 022
 make --no-print-directory install PREFIX=/usr DESTDIR="$root" >&2
 
-# What Debian wants in the documentation beside that.
+# What else Debian wants in the documentation.
 doc=$root/usr/share/doc/zeitset
 {
     cat packaging/debian/copyright

@@ -42,6 +42,7 @@ limit=${MATRIX_LIMIT:-1800}
 # On how many servers the tests run at the same time.
 at_once=${MATRIX_AT_ONCE:-2}
 
+[ $# -gt 0 ] || { echo "usage: scripts/matrix.sh <folder> [arguments of cargo test]" >&2; exit 2; }
 mkdir -p "$1"
 folder=$(cd "$1" && pwd)
 shift
@@ -234,7 +235,7 @@ cargo test --locked "${release[@]}" --test integration --no-run
 module=${CARGO_TARGET_DIR:-$PWD/target}/$profile/libzeitset.so
 export ZEITSET_MODULE=$module
 
-# one <name> <server>: runs the tests on that server; writes its row of the table, what failed, and the exit code beside its log.
+# one <name> <server>: runs the tests on that server; writes its row of the table, what failed, and the exit code next to its log.
 one() {
     local name=$1 server=$2 home=$folder/$1 version started=$SECONDS code=0 result
     version=$("$server" --version | sed -n 's/.* v=\([0-9.]*\).*/\1/p')

@@ -57,7 +57,7 @@ have_file() {
 }
 
 # The library alone is not enough: without clang's own headers (stddef.h, stdarg.h) bindgen cannot read any C.
-# They lie beside the library (lib/clang/*/include), except that Debian links the library into /usr/lib/<triplet>.
+# They lie next to the library (lib/clang/*/include), except that Debian links the library into /usr/lib/<triplet>.
 have_libclang() {
     found=no
     for dir in $(libclang_dirs); do
@@ -78,7 +78,7 @@ have_libclang() {
 
 # --- installing ------------------------------------------------------------------------------------------
 
-# The words that make a command run as root: none, `sudo -n`, or failure when neither is to be had.
+# The words that make a command run as root: none, `sudo -n`, or failure when neither is available.
 as_root() {
     if [ "$(id -u)" -eq 0 ]; then
         "$@"

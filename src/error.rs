@@ -87,7 +87,7 @@ pub enum Error {
     OutOfMemory,
     /// The server refused a command that this one needs: nothing is known, and nothing has changed.
     InnerCommand,
-    /// A defect of ours: the handler panicked and was stopped.
+    /// A defect of the module: the handler panicked and was stopped.
     Internal,
 }
 

@@ -6,13 +6,13 @@
 //! | `server`    | the module API made safe: the only unsafe code                                             |
 //! | `expiring`  | the sorted sets that expire: the one place that changes, replicates and announces them     |
 //! | `limits`    | the rate limits: the one place that changes, replicates and announces them                 |
-//! | `queues`    | the queues: the one place that changes, replicates and announces them; who waits for a job |
+//! | `queues`    | the queues: the one place that changes, replicates and announces them; waiting clients     |
 //! | `boards`    | leaderboards as keys: the one place that changes, replicates and announces them            |
 //! | `config`    | the module's settings                                                                      |
 //! | `info`      | its section of INFO                                                                        |
 //! | `commands`  | one command, one file; `commands/mod.rs` is the table of all of them                       |
 //!
-//! Dependencies go one way: commands → expiring → server, commands → model; the model imports nothing of ours.
+//! Dependencies go one way: commands → expiring → server, commands → model; the model imports none of the others.
 
 mod boards;
 mod commands;

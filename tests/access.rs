@@ -1,4 +1,4 @@
-//! Who may do what: access control lists, memory limits and read-only replicas, gone through for every command of the
+//! Which user may do what: access control lists, memory limits and read-only replicas, gone through for every command of the
 //! module, sent by itself, in a transaction and from a script.
 
 use crate::support::{Client, Server, show, start};

@@ -16,7 +16,7 @@ fn message(database: i32, key: &str, member: &str) -> String {
     format!(">[PMessage '{kind}' '__zeitset@{database}__:expired:{key}' '{member}']")
 }
 
-/// Waits for so many messages.
+/// Waits for `count` messages.
 fn heard(listener: &mut Client, count: usize) -> Vec<String> {
     let mut heard = Vec::new();
     eventually(PATIENCE, "all messages have come", || {

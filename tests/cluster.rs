@@ -187,7 +187,7 @@ fn sets_that_arrive_with_their_slot_are_left_alone_until_they_are_here() {
     let (mut source, mut target) = (cluster.nodes[from].client(), cluster.nodes[to].client());
     source.run("CONFIG SET zeitset.sweep no");
     plant(&mut source, "{m}:before", &[("dead", 1000), ("live", FAR)]);
-    // So many that the snapshot takes its time where it is slowed down.
+    // Enough for the snapshot to take its time where it is slowed down.
     for n in 0..30 {
         source.run(&format!("SET {{m}}:{n} x"));
     }

@@ -1,5 +1,5 @@
 //! A cluster that loses a master, or takes a slot from under those who wait for its keys: what was acknowledged and had
-//! reached a replica is there afterwards, the new owner goes on where the old one stopped, and nobody waits for ever.
+//! reached a replica is there afterwards, the new owner goes on where the old one stopped, and nobody waits forever.
 
 use crate::support::{Client, Cluster, ClusterClient, FAR, PATIENCE, assert_agree, assert_swept, eventually, show};
 use redis::Value;

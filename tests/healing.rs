@@ -219,7 +219,7 @@ fn a_set_that_changes_databases_at_once_by_swapdb_is_healed() {
 }
 
 #[test]
-fn expire_and_persist_make_it_ordinary_for_ever() {
+fn expire_and_persist_make_it_ordinary_forever() {
     let mut server = Server::builder().config("appendonly yes").start();
     let mut c = server.client();
     let at = c.now() + 300;

@@ -164,7 +164,7 @@ fn a_set_restored_with_another_ttl_is_ordinary() {
     }
 }
 
-/// The last member is dead, so nothing says what a TTL beside the marker was meant for.
+/// The last member is dead, so nothing says what a TTL close to the marker was meant for.
 #[test]
 fn a_dead_set_restored_with_a_ttl_that_is_off_is_left_alone() {
     let (_server, mut c) = start();
@@ -250,7 +250,7 @@ fn flushing_one_database_leaves_the_timers_of_the_others() {
 
 /// Deadlines belong to members, not to names.
 #[test]
-fn what_is_created_anew_does_not_inherit_the_old_deadline() {
+fn what_is_created_again_does_not_inherit_the_old_deadline() {
     let (_server, mut c) = start();
     let at = c.now() + SOON_MS;
     for key in ["member", "popped", "deleted", "renamed", "moved", "flushed", "heartbeat", "persisted"] {

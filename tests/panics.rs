@@ -82,7 +82,7 @@ fn before_anything_is_done_it_is_an_error_and_nothing_else() {
     assert_same_data(&mut c, &mut replica.client());
 }
 
-/// Between a change and its replication the key would differ on master and replicas, and in the AOF, for ever.
+/// Between a change and its replication the key would differ on master and replicas, and in the AOF, forever.
 #[test]
 fn after_a_change_replicas_and_the_aof_get_the_key_as_it_is() {
     let (mut server, replica, mut c) = pair();
@@ -204,7 +204,7 @@ fn who_waits_for_a_job_gets_an_error_and_the_next_one_the_job() {
     assert_eq!(wait("10ms").join().expect("a reply"), ERROR);
     c.run("ZEITSET.PANIC end-of-wait");
     assert_eq!(wait("10ms").join().expect("a reply"), "[]");
-    // The clock looks at one queue in vain; the other's clients are served.
+    // The clock finds nothing due in one queue; the other's clients are served.
     c.run("ZQ.PUSH q x DELAY 300ms");
     c.run("ZQ.PUSH r x DELAY 300ms ID r");
     let mut other = server.client();

@@ -1,4 +1,4 @@
-//! An ordinary sorted set is never touched, however much it looks like one of ours, and whatever the server goes through.
+//! An ordinary sorted set is never touched, however much it looks like an expiring set, and whatever the server goes through.
 
 use crate::support::{
     Client, Dataset, FAR, GRACE_MS, NEVER, Server, after_patrol, amid_backlog, assert_same_data, assert_swept,
@@ -20,10 +20,10 @@ fn zoo(now: i64) -> Vec<(String, Vec<String>, i64)> {
     add("seconds".into(), &texts(&[past[0] / 1000, FAR / 1000]), marker);
     add("past-with-ttl".into(), &texts(&past), FAR);
     add("future-with-ttl".into(), &texts(&future), FAR);
-    // The dead and the living, and a TTL beside the marker.
+    // The dead and the living, and a TTL close to the marker.
     for shift in [-GRACE_MS, -10_001, -10_000, -1001, -1000, -999, -1, 1, 999, 1000, 1001, 10_000, 10_001, 100_000] {
-        add(format!("beside{shift}"), &texts(&[past[0], past[1], FAR]), marker + shift);
-        add(format!("single-beside{shift}"), &texts(&[FAR]), marker + shift);
+        add(format!("offset{shift}"), &texts(&[past[0], past[1], FAR]), marker + shift);
+        add(format!("single-offset{shift}"), &texts(&[FAR]), marker + shift);
     }
     // The marker of another member than the last.
     add("of-the-first".into(), &texts(&[past[0], FAR, FAR + 100_000]), marker);
@@ -34,7 +34,7 @@ fn zoo(now: i64) -> Vec<(String, Vec<String>, i64)> {
     add("infinite".into(), &[past[0].to_string(), "+inf".into()], marker);
     add("infinite-without-ttl".into(), &["-inf".into(), "+inf".into()], -1);
     add("minus-infinite".into(), &["-inf".into()], FAR);
-    add("minus-infinite-beside".into(), &["-inf".into(), FAR.to_string()], marker + 1);
+    add("minus-infinite-offset".into(), &["-inf".into(), FAR.to_string()], marker + 1);
     add("negative".into(), &texts(&[-2, -1]), marker);
     add("negative-and-grace".into(), &texts(&[-GRACE_MS, -5]), marker);
     add("beyond".into(), &texts(&[past[0], NEVER + 1]), NEVER + 1 + GRACE_MS);
@@ -43,7 +43,7 @@ fn zoo(now: i64) -> Vec<(String, Vec<String>, i64)> {
     // As a skiplist.
     let many: Vec<_> = (0..500).map(|n| (past[0] + n).to_string()).chain([FAR.to_string()]).collect();
     add("large".into(), &many, -1);
-    add("large-beside".into(), &many, marker - 1);
+    add("large-offset".into(), &many, marker - 1);
     add("large-past".into(), &many[..500], FAR);
     // What rate limits look like: whole seconds and one ms.
     add("like-a-limit".into(), &texts(&[past[0], FAR]), FAR + 1);
@@ -83,10 +83,10 @@ fn filled(c: &mut Client) -> Dataset {
 /// the marker until a moment before: such a set gets its marker back.
 fn filled_to_be_found(c: &mut Client) -> Dataset {
     fill(c);
-    let beside = ["-10000", "-1001", "-1000", "-999", "-1"].map(|shift| format!("beside{shift} single-beside{shift}"));
+    let offset = ["-10000", "-1001", "-1000", "-999", "-1"].map(|shift| format!("offset{shift} single-offset{shift}"));
     for database in [11, 0] {
         c.run(&format!("SELECT {database}"));
-        let gone = c.int(&format!("DEL {} large-beside fraction", beside.join(" ")));
+        let gone = c.int(&format!("DEL {} large-offset fraction", offset.join(" ")));
         assert_eq!(gone, 12);
     }
     Dataset::of(c)
@@ -100,7 +100,7 @@ fn unharmed(c: &mut Client, zoo: &Dataset) {
 }
 
 #[test]
-fn the_zoo_is_unharmed_beside_sets_that_are_swept() {
+fn the_zoo_is_unharmed_next_to_sets_that_are_swept() {
     let (_server, mut c) = start();
     let zoo = filled(&mut c);
     for database in [0, 11] {
@@ -203,13 +203,13 @@ fn the_zoo_is_unharmed_by_commands_that_refuse() {
     let is_near = |name: &str| {
         ["1", "999", "1000", "1001", "10000"]
             .iter()
-            .any(|shift| name.ends_with(&format!("beside{shift}")) || name.ends_with(&format!("beside-{shift}")))
+            .any(|shift| name.ends_with(&format!("offset{shift}")) || name.ends_with(&format!("offset-{shift}")))
     };
     let zoo = filled(&mut c);
     let now = c.now();
     for (name, ..) in crate::plain_data::zoo(now) {
-        // A fraction is within it, too, and so is what lies a ms beside.
-        if is_near(&name) || ["fraction", "large-beside", "minus-infinite-beside"].contains(&name.as_str()) {
+        // A fraction is within it, too, and so is what is a ms off.
+        if is_near(&name) || ["fraction", "large-offset", "minus-infinite-offset"].contains(&name.as_str()) {
             continue;
         }
         for call in ["ZEXP.ADD {} 5m x", "ZEXP.CARD {}", "ZEXP.POP {}", "ZEXP.REM {} m0", "ZEXP.EXPIRE {} 5m m0"] {
@@ -224,9 +224,9 @@ fn the_zoo_is_unharmed_by_commands_that_refuse() {
     unharmed(&mut c, &zoo);
 }
 
-/// Not even where everything in them is long past, and the TTL a ms beside the marker.
+/// Not even where everything in them is long past, and the TTL a ms off the marker.
 #[test]
-fn dead_looking_sets_a_ms_beside_the_marker_are_left_alone() {
+fn dead_looking_sets_a_ms_off_the_marker_are_left_alone() {
     let (_server, mut c) = start();
     let ago = c.now() - 1000;
     for shift in [-1, 1] {

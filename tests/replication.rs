@@ -128,7 +128,7 @@ fn reads_on_a_replica_write_nothing_not_even_a_ttl_that_is_off() {
     let replica = Server::builder().replica_of(&server);
     c.run("CONFIG SET zeitset.sweep no");
     plant(&mut c, "k", &[("dead", 1000), ("live", FAR)]);
-    // Beside the marker by little.
+    // A little off the marker.
     c.run("PEXPIREAT k 4102444847511");
     replica.wait_for_sync(&server);
     let mut r = replica.client();
@@ -200,7 +200,7 @@ fn limits_say_the_same_on_a_replica() {
         }
     }
     assert_agree(&server, &[&replica]);
-    // A replica is asked for a check in vain.
+    // A replica refuses a check.
     let refused = r.reply("ZRL.CHECK a 10 1000h");
     assert!(refused.starts_with("!READONLY "), "{refused}");
 }

@@ -190,7 +190,7 @@ fn switched_off_it_keeps_the_dead_and_switched_on_it_resumes() {
 fn idle_nothing_is_armed_and_nothing_is_replicated() {
     let (server, mut c) = start();
     becomes(&mut c, "sweep_timer_armed", 0);
-    // Neither by what never expires, nor by what is none of ours.
+    // Neither by what never expires, nor by what is no expiring set.
     plant(&mut c, "never", &[("a", NEVER)]);
     c.run("ZADD plain 1000 x");
     c.run("ZRL.CHECK limit 10 1h");

@@ -285,7 +285,7 @@ fn a_set_of_dead_members_only_is_as_good_as_empty() {
 }
 
 #[test]
-fn a_member_dies_at_its_time_and_can_be_added_anew() {
+fn a_member_dies_at_its_time_and_can_be_added_again() {
     let (_server, mut c) = start();
     c.script(&[("ZEXP.ADD k 60ms a", "1"), ("ZEXP.ADD k 5m b", "1")]);
     let later = c.now() + 60;

@@ -1,4 +1,4 @@
-//! ZEXP.ADD CAP: semaphores with leases, "at most so many per so long".
+//! ZEXP.ADD CAP: semaphores with leases, "at most n per window".
 
 use crate::support::{FAR, Server, plant, start};
 
@@ -9,7 +9,7 @@ fn a_full_set_refuses_newcomers_and_stays_as_it_is() {
     let before = c.trace("k");
     c.script(&[
         ("ZEXP.ADD k CAP 2 5m c", "nil"),
-        // All or nothing: a refresh beside a refused newcomer does not happen either.
+        // All or nothing: a refresh next to a refused newcomer does not happen either.
         ("ZEXP.ADD k CAP 2 9m a 9m c", "nil"),
         ("ZEXP.ADD k CAP 3 9m c 9m d", "nil"),
         ("ZEXP.ADD k CH CAP 2 9m c", "nil"),

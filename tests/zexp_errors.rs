@@ -2,7 +2,7 @@
 
 use crate::support::{Client, FAR, Server, Stream, start};
 
-/// Sends each line and expects the error beside it; nothing may change on any key, nothing may be replicated.
+/// Sends each line and expects the error next to it; nothing may change on any key, nothing may be replicated.
 #[track_caller]
 fn refused(server: &Server, c: &mut Client, lines: &[(&str, &str)]) {
     let keys = ["k", "plain", "ordinary", "string", "hash", "missing"];

@@ -1,4 +1,4 @@
-//! WITHRANK: the rank beside the name, in RANGE and AROUND, and in the replies of SET and INCR.
+//! WITHRANK: the rank next to the name, in RANGE and AROUND, and in the replies of SET and INCR.
 
 use crate::support::{Client, start};
 

@@ -192,7 +192,7 @@ fn keep_lets_the_best_stay() {
         ("ZLB.RANGE b 0 -1", "['b' 'c' 'g']"),
         ("ZLB.INCR b h x 9", "[9]"),
         ("ZLB.RANGE b 0 -1", "['h' 'b' 'c']"),
-        // Who comes and goes in one call is not counted.
+        // A member that comes and goes in one call is not counted.
         ("ZLB.SET b i 8 j 10 k 11 l 12", "3"),
         ("ZLB.RANGE b 0 -1", "['l' 'k' 'j']"),
         // Whoever is on the board stays, however bad it becomes, until somebody better comes.

@@ -396,7 +396,7 @@ fn many_clients_are_woken_one_for_each_job() {
 }
 
 /// The server asks all who wait one after the other. Whoever is asked a moment before jobs fall due gets none, and they must not
-/// be left to him who is asked next, and then to nobody.
+/// be left to the client that is asked next, and then to nobody.
 #[test]
 fn jobs_that_fall_due_while_clients_are_asked_reach_those_asked_before() {
     const CLIENTS: usize = 300;

@@ -232,7 +232,7 @@ fn settings_hold() {
     let (id, token) = claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1m COUNT 5");
     c.script(&[("ZQ.CLAIM 1 q LEASE 1m", "[]"), (&format!("ZQ.ACK q {id} {token}"), "1")]);
     claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1m");
-    // RATE: so many claims in any window.
+    // RATE: at most 3 claims in any window.
     c.run("ZQ.CONFIG r RATE 3 1h");
     for n in 0..5 {
         c.run(&format!("ZQ.PUSH r {n}"));

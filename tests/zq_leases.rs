@@ -76,7 +76,7 @@ fn no_path_goes_round_the_bound_on_attempts() {
 }
 
 #[test]
-fn the_last_attempt_given_back_is_dead_and_redrive_begins_anew() {
+fn the_last_attempt_given_back_is_dead_and_redrive_begins_again() {
     let (_server, mut c) = start();
     c.run("ZQ.CONFIG q ATTEMPTS 1");
     for id in ["a", "b", "c"] {
@@ -125,7 +125,7 @@ fn replace_and_cancel_end_a_claim() {
 }
 
 #[test]
-fn tokens_go_on_growing_when_a_queue_is_made_anew() {
+fn tokens_go_on_growing_when_a_queue_is_made_again() {
     let (_server, mut c) = start();
     let mut last = 0;
     for _ in 0..3 {

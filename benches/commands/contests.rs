@@ -1,4 +1,4 @@
-//! Who is measured against whom: our commands, the plain commands below them, and what people use without us.
+//! What is measured against what: our commands, the plain commands below them, and what people use without us.
 
 use crate::load::Request;
 use crate::memory;
@@ -101,7 +101,7 @@ pub struct Abilities {
     pub has_field_ttls: bool,
 }
 
-/// Units allowed in a window of so many seconds.
+/// Units allowed, and the window in seconds.
 #[derive(Clone, Copy)]
 struct Quota(u64, u64);
 

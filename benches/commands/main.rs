@@ -1,4 +1,4 @@
-//! Every command beside its rivals, on one server, in one run: `make bench`.
+//! Every command against its rivals, on one server, in one run: `make bench`.
 //!
 //! Machines are noisy, so nothing here is measured alone. The subjects of a contest take turns, a slice of load each, for
 //! several rounds; what is told is the median of the rounds, and of the ratios round by round.
@@ -150,7 +150,7 @@ impl Bench {
         matches!(known, redis::Value::Array(infos) if matches!(infos[..], [redis::Value::Array(_)]))
     }
 
-    /// So many more steps are to come.
+    /// That many more steps are to come.
     pub fn expect(&self, steps: usize) {
         self.bar.inc_length(steps as u64);
     }

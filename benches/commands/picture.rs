@@ -84,7 +84,7 @@ fn draw_curves(path: &Path, growth: &Growth) -> Result<(), Box<dyn std::error::E
         chart.draw_series(LineSeries::new(points.iter().copied(), color.stroke_width(2)))?;
         chart.draw_series(points.into_iter().map(|point| Circle::new(point, 3, color.filled())))?;
     }
-    // Each name beside the end of its curve, pushed down where two would overlap.
+    // Each name next to the end of its curve, pushed down where two would overlap.
     labels.sort_by_key(|(y, ..)| *y);
     let mut free = 0;
     for (y, name, color) in labels {

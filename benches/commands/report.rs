@@ -23,7 +23,7 @@ pub struct Report<'a> {
 impl Report<'_> {
     pub fn text(&self) -> String {
         let mut text = format!(
-            "# Commands beside their rivals\n\nMade by `make bench`: {}. {} A call's time is that of its median round, a ratio \
+            "# Commands against their rivals\n\nMade by `make bench`: {}. {} A call's time is that of its median round, a ratio \
              the median of the ratios round by round. Absolute times are the machine's; ratios are what can be compared.\n",
             self.server, self.size
         );
@@ -102,7 +102,7 @@ fn costs(contest: &Contest, results: &[Vec<Round>]) -> String {
     table(&columns.map(str::to_owned), rows)
 }
 
-/// Pipelined throughput of each of ours, as a multiple of what each of the others reached in the same round.
+/// Pipelined throughput of each of our commands, as a multiple of what each of the others reached in the same round.
 fn ratios(contest: &Contest, results: &[Vec<Round>]) -> String {
     let with_role = |is_wanted: fn(Role) -> bool| -> Vec<(&Subject, &Vec<Round>)> {
         contest.subjects.iter().zip(results).filter(|(subject, _)| is_wanted(subject.role)).collect()

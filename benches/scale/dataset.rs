@@ -12,7 +12,7 @@ fn with(config: &str) -> Served {
 
 pub fn run(scale: u64) {
     println!(
-        "\n## A dataset of {scale} expiring sets\n\nms of the server; beside it a server without the module, with as many sorted sets.\n"
+        "\n## A dataset of {scale} expiring sets\n\nms of the server; next to it a server without the module, with as many sorted sets.\n"
     );
     println!("| what happens | with | without |\n|---|--:|--:|");
     let mut with = with("");
@@ -34,7 +34,7 @@ fn row(what: &str, with: f64, without: f64) {
     println!("| {what} | {with:.2} | {without:.2} |");
 }
 
-/// Writes so many sets; the longest call of all, in ms, by the server's own clock.
+/// Writes `scale` sets; the longest call of all, in ms, by the server's own clock.
 fn grow(served: &mut Served, line: &str, scale: u64) -> f64 {
     redis::cmd("CONFIG")
         .arg("SET")
@@ -79,10 +79,10 @@ fn found(scale: u64) {
     );
 }
 
-/// What a push costs beside clients that wait.
+/// What a push costs while clients wait.
 pub fn waiting() {
     println!(
-        "\n## Clients that wait\n\nµs of the server for a push that serves one of so many waiting clients, and the looks at the queue; beside it BLPOP and RPUSH.\n"
+        "\n## Clients that wait\n\nµs of the server for a push that serves one of N waiting clients, and the looks at the queue; next to it BLPOP and RPUSH.\n"
     );
     println!("| clients | ZQ.PUSH | looks | RPUSH |\n|--:|--:|--:|--:|");
     for clients in [1, 1000, 10_000] {
@@ -105,7 +105,7 @@ pub fn waiting() {
     }
 }
 
-/// Returns when so many clients are blocked.
+/// Returns when that many clients are blocked.
 fn until(served: &mut Served, clients: f64) {
     let started = Instant::now();
     while served.info("clients", "blocked_clients") != clients {

@@ -73,7 +73,7 @@ fn dead(served: &mut Served, count: u64) {
     });
 }
 
-/// A limit with an entry for each of so many ms: as clients write it, who take a unit at every ms for minutes.
+/// A limit with an entry for each of the last `entries` ms, as clients write it that take a unit at every ms for minutes.
 fn exact(served: &mut Served, now: u64, entries: u64) -> u64 {
     let first = now + 86_400_000;
     each(served, entries / 100, |pipe, n| {

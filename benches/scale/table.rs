@@ -1,4 +1,4 @@
-//! Every command with N keys, members or jobs, beside the native command it stands for.
+//! Every command with N keys, members or jobs, next to the native command it stands for.
 
 use super::cpu::{Served, median, words};
 use super::fill;

@@ -1,4 +1,4 @@
-// Jobs a second of a worker beside BullMQ, in one run: node workers-node.mjs MODULE >workers-node.md
+// Jobs a second of a worker against BullMQ, in one run: node workers-node.mjs MODULE >workers-node.md
 //
 // All jobs are pushed before the worker starts, and a handler does nothing, so what is measured is what a job costs: taking it,
 // finishing it, and everything between. Rounds of the contestants take turns; the median is shown.
@@ -122,7 +122,7 @@ ${date}, ${cpus().length} cores, Node.js ${process.versions.node}, Redis ${serve
 and server share its cores. ${JOBS.toLocaleString("en")} jobs of about 110 bytes, pushed beforehand; the handler does nothing; finished jobs are
 removed. The median of ${ROUNDS} rounds, which took turns. \`make bench-clients\` repeats it.
 
-| jobs at once | | jobs/s | beside BullMQ | CPU of the server, µs a job | of the worker |
+| jobs at once | | jobs/s | against BullMQ | CPU of the server, µs a job | of the worker |
 |--:|---|--:|--:|--:|--:|`);
 for (const concurrency of CONCURRENCIES) {
   const of = (name, field) => median(results.get(`${concurrency} ${name}`).map((result) => result[field]));

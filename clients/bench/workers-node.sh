@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The throughput of Node.js workers beside BullMQ, as a page on standard output.
+# The throughput of Node.js workers against BullMQ, as a page on standard output.
 #
 # usage: workers-node.sh MODULE OUT; exits with 77 where the machine has not got what it takes
 set -euo pipefail

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The throughput of Python workers beside arq and RQ, as a page on standard output.
+# The throughput of Python workers against arq and RQ, as a page on standard output.
 #
 # Each program in turn pushes its jobs and works them off; ROUNDS times, one program after the other, so that whatever the
 # machine does besides hits all of them.

@@ -26,7 +26,7 @@ beforehand; the clock runs from the first job that begins to the last one that i
 turns; in brackets the slowest and the fastest. Ten jobs that wait 10 ms cannot be faster than 1,000 a second.
 `make bench-clients` repeats it.
 
-| | a job that does nothing, jobs/s | beside arq | a job that waits 10 ms, jobs/s | beside arq |
+| | a job that does nothing, jobs/s | against arq | a job that waits 10 ms, jobs/s | against arq |
 |---|--:|--:|--:|--:|"""
 )
 for library in dict.fromkeys(library for library, _ in rates):

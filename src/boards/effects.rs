@@ -5,7 +5,7 @@
 //! | `CREATE` | those of ZLB.CREATE after the key | makes an empty board                                             |
 //! | `SET`    | `member value ...`, repeated      | gives members their final values, in this order                  |
 //! | `REM`    | `member`, repeated                | removes members                                                  |
-//! | `CUT`    | `first count`                     | removes so many members from this position on                    |
+//! | `CUT`    | `first count`                     | removes `count` members from this position on                    |
 //! | `CLEAR`  |                                   | removes all members                                              |
 //! | `WHOLE`  | the board as it is saved          | puts this board in the place of what is there; the TTL goes      |
 //!

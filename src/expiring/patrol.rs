@@ -1,4 +1,4 @@
-//! A walk through all keys of all databases, for ever: whatever way an expiring set came in, it is found.
+//! A walk through all keys of all databases, forever: whatever way an expiring set came in, it is found.
 //!
 //! Two paces. After a dataset was loaded, or the module was, or a replica became a master, the patrol *hurries*: in slices of
 //! the sweeper, as fast as they may follow; on this first walk it also finds sets whose marker waited to be set again when the
@@ -31,7 +31,7 @@ pub struct Patrol {
 }
 
 impl Patrol {
-    /// Begins anew, in a hurry.
+    /// Begins again, in a hurry.
     pub fn hurry(&mut self) {
         *self = Patrol { hurries: true, completed: self.completed, ..Patrol::default() };
     }

@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 /// A set that loses members all the time is visited at most every so often: several at once are cheaper than each alone.
 const REVISIT: Millis = 10;
 
-/// Sets of at most so many members, all dead, are removed as a whole, and freed by the server's background thread. Larger
+/// Sets of at most that many members, all dead, are removed as a whole, and freed by the server's background thread. Larger
 /// ones are drained first: freeing a million members takes that thread a quarter of a second, during which it competes
 /// with the server itself for the memory allocator and, where cores are few, for a core. Where members are announced, no
 /// more of them go at once than in any other step.
@@ -234,7 +234,7 @@ fn heal_touched(ctx: &mut Context) {
             return;
         }
         if survive(|| heal_set(ctx, &place)) != Some(true) {
-            // Not now. The set is one of ours, so it is not given up.
+            // Not now. The set is an expiring set, so it is not given up.
             let now = ctx.now();
             SWEEPER.with(ctx, |sweeper| sweeper.tracking.mend_later(&place, now));
         }

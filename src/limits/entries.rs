@@ -11,14 +11,14 @@ use crate::server::key::{Access, Key, Writing};
 use crate::server::zset::{Bound, Element, SortedSet};
 use crate::server::{Context, OwnedStr, Str};
 
-/// Dead entries wait until so many have gathered: they do not count, so they need not go at once, and one removal for
+/// Dead entries wait until that many have gathered: they do not count, so they need not go at once, and one removal for
 /// many is cheaper than many.
 const TRIM_FROM: u64 = 16;
 
 /// The most entries one call trims. More than one per call on average, so that the dead never gain on the living.
 const TRIM_MOST: usize = 32;
 
-/// So many stay: a single entry would have to be numbered from 0.
+/// That many stay: a single entry would have to be numbered from 0.
 const TRIM_TO: u64 = 2;
 
 /// An open sorted set that is a limit, or a key that is free to become one.

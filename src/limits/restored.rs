@@ -11,7 +11,7 @@ use hashbrown::{DefaultHashBuilder, HashSet};
 use lazy_static::lazy_static;
 use std::hash::BuildHasher;
 
-/// So many are noted, 8 bytes each; then the older half is forgotten.
+/// That many are noted, 8 bytes each; then the older half is forgotten.
 const MOST: usize = 1_000_000;
 
 lazy_static! {

@@ -43,7 +43,7 @@ pub const TOLERANCE: Millis = 10_000;
 /// shifted by transfer time and clock skew.
 pub const RESTORED: Millis = 5000;
 
-/// What a sorted set of ours may be.
+/// What a sorted set with the module's marker may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Members with their expiry as score (ZEXP).

@@ -39,7 +39,7 @@ pub fn in_steps<M: Mover>(
 #[derive(Default)]
 pub struct Mill {
     pub bytes: usize,
-    /// Stops after every so many blocks; 0: never.
+    /// Stops whenever it has moved that many blocks; 0: never.
     pub patience: usize,
     blocks: usize,
 }

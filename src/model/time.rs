@@ -92,7 +92,7 @@ pub fn instant(text: &[u8]) -> Option<Millis> {
 
 /// A decimal integer without sign or blanks. `None` when empty, not all digits, or above `u64::MAX`.
 pub fn digits(text: &[u8]) -> Option<u64> {
-    /// So many digits fit into 64 bits whatever they are.
+    /// That many digits fit into 64 bits whatever they are.
     const CERTAIN: usize = 19;
     if text.is_empty() {
         return None;
@@ -141,7 +141,7 @@ fn fraction_of(fraction: &[u8], unit: u64) -> Option<u64> {
 /// The moment that a foreign score stands for, when scores are Unix times in `unit`; fractions of a ms rounded up.
 ///
 /// The score is read as the shortest decimal that names it, which is what was written when the score was stored:
-/// 1767225600.123 s is ...123 ms, although the double nearest to it lies a little beside. `None` for scores that are
+/// 1767225600.123 s is ...123 ms, although the double nearest to it is slightly off. `None` for scores that are
 /// negative, not finite or above [`MAX`].
 pub fn from_score(score: f64, unit: Unit) -> Option<Millis> {
     if !score.is_finite() {
@@ -354,7 +354,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_read_is_a_moment_of_ours(text in super::super::any_text()) {
+        fn what_is_read_is_a_moment_we_accept(text in super::super::any_text()) {
             for unit in [Unit::Seconds, Unit::Milliseconds] {
                 if let Some(value) = parse(&text, unit) {
                     prop_assert!(value <= MAX && text[0].is_ascii_digit());

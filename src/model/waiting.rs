@@ -1,4 +1,4 @@
-//! Who waits for which queue, and when to look at a queue next. Pure: no server, no timer, `now` is always a parameter.
+//! Which clients wait for which queue, and when to look at a queue next. Pure: no server, no timer, `now` is always a parameter.
 //!
 //! For every key that a client waits for there is an entry here. It holds the clients in the order in which they came, and the next
 //! moment at which the queue becomes claimable because time passes (`next`): a job falls due, a lease ends, RATE opens.
@@ -37,14 +37,14 @@ use std::hash::Hash;
 /// A timer is armed for moments no further off than this, in ms: longer than the longest pause between two ticks.
 pub const HORIZON: Millis = 1500;
 
-/// After so many ms a key whose clients may not be served is looked at again.
+/// After that many ms a key whose clients may not be served is looked at again.
 const REFUSED: Millis = 250;
 
-/// After so many ms a key is looked at again of which a client was asked, in case it did not take the job. Beyond [`HORIZON`], so
+/// After that many ms a key is looked at again of which a client was asked, in case it did not take the job. Beyond [`HORIZON`], so
 /// that a push to a client that waits arms no timer.
 const UNANSWERED: Millis = 2000;
 
-/// A clock that has gone back by so many ms has been set back. Less than that makes no client wait noticeably longer.
+/// A clock that has gone back by that many ms has been set back. Less than that makes no client wait noticeably longer.
 const STEP: Millis = 1000;
 
 /// How many keys are looked at in one go. The rest follows after the server has served its clients.
@@ -84,7 +84,7 @@ pub enum Arm {
     Leave,
     /// No timer is needed.
     Stop,
-    /// It is to fire after so many ms, instead of whenever it would have.
+    /// It is to fire after that many ms, instead of whenever it would have.
     In(Millis),
 }
 

@@ -9,7 +9,7 @@ use crate::server::data_type::{DataType, Handle};
 use crate::server::io::{Digest, Loader, Rewriter, Saver};
 use std::ffi::{CStr, c_int};
 
-/// An AOF rewrite puts so many effects, and so many bytes, into one command at the most. (One effect is never divided.)
+/// The most effects, and the most bytes, that an AOF rewrite puts into one command. (One effect is never divided.)
 const BATCH: usize = 64;
 const BATCH_BYTES: usize = 64 * 1024;
 

@@ -253,7 +253,7 @@ pub fn set_options(ctx: &Context) {
     // SAFETY: the context is valid. The first option means that we signal changed keys ourselves, so that a call which
     // changes nothing breaks nobody's WATCH; the second that we ask for errors while loading (src/server/io.rs), so that
     // a payload cut short does not end the server; the third that a replica may serve its old dataset while it loads the new one
-    // (`repl-diskless-load swapdb`): nothing of ours refers to values, and what we know of keys is forgotten when the new one
+    // (`repl-diskless-load swapdb`): nothing in the module refers to values, and what we know of keys is forgotten when the new one
     // takes their place (src/server/events.rs); the fourth that we let slots be that are still arriving.
     unsafe { api!(RedisModule_SetModuleOptions(ctx.as_ptr(), options)) };
 }
@@ -297,7 +297,7 @@ fn register_one(ctx: &Context, entry: &Entry, category: Option<&'static str>) ->
     Some(())
 }
 
-/// The flags as the server takes them. A command with counted keys is asked for their positions, beside being described
+/// The flags as the server takes them. A command with counted keys is asked for their positions, besides being described
 /// by a key spec: a cluster of Redis 7.0 redirects by the answer, and cannot by the spec.
 fn flags(spec: &Spec) -> CString {
     let mut flags = spec.flags.to_bytes().to_vec();

@@ -185,7 +185,7 @@ impl Context {
     /// where it was renamed away, since ours are as old as sorted sets.
     pub fn try_replicate(&self, command: &CStr, arguments: &[Str<'_>]) -> bool {
         let (ctx, command) = (self.as_ptr(), command.as_ptr());
-        // With so many arguments as the format has letters, the server makes room for them once.
+        // With as many arguments as the format has letters, the server makes room for them once.
         let status = match arguments {
             // SAFETY: format `s` takes a valid string; the command is a NUL-terminated constant.
             [one, two] => unsafe {

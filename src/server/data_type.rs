@@ -32,7 +32,7 @@ pub trait DataType: Relocate + Clone + Send + 'static {
 
     fn save(&self, to: &mut Saver<'_>);
 
-    /// Writes commands that make the value anew.
+    /// Writes commands that make the value again.
     fn rewrite(&self, to: &mut Rewriter<'_>);
 
     /// Equal values have equal digests.
@@ -155,7 +155,7 @@ unsafe extern "C" fn load<T: DataType>(io: *mut RedisModuleIO, number: c_int) ->
     boxed(enter("load", || load_or_say_why::<T>(&mut from, number)).flatten())
 }
 
-/// Without a word of ours, all that the log has is the server's: that the value does not end where it should.
+/// Without a line by the module, all that the log has is the server's: that the value does not end where it should.
 fn load_or_say_why<T: DataType>(from: &mut Loader<'_>, number: c_int) -> Option<T> {
     if number != T::NUMBER {
         from.complain(format_args!("a newer version of the module has written it (number {number})"));

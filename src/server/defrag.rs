@@ -2,7 +2,7 @@
 //!
 //! What is moved is a `Vec` or a boxed slice: its block, as the module's allocator got it from the server's, is handed to the server, which
 //! may answer with another one that holds the same bytes, and has freed the first. That is what `realloc` does, and as harmless: a block has one
-//! owner, and nothing of ours points into one. So nothing of this is possible for the maps of the standard library, whose blocks are
+//! owner, and nothing else in the module points into it. So nothing of this is possible for the maps of the standard library, whose blocks are
 //! theirs; they are small here, or their nodes are.
 
 use super::alloc::GUARANTEED;

@@ -51,7 +51,7 @@ pub fn told(_ctx: &Context) -> u64 {
     TOLD.load(Ordering::Relaxed)
 }
 
-/// Who listens.
+/// What listens.
 pub trait Listener {
     fn on_key(ctx: &mut Context, event: &KeyEvent<'_>);
     fn on_server(ctx: &mut Context, event: ServerEvent<'_>);

@@ -8,7 +8,7 @@ use std::ffi::{CStr, c_int};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-/// Who has something to say.
+/// Where the sections come from.
 pub trait Report {
     fn report(info: Info<'_>);
 }

@@ -1,4 +1,4 @@
-//! The streams a value of ours is written to and read from: RDB files and DUMP payloads, AOF files, DEBUG DIGEST.
+//! The streams a value of the module is written to and read from: RDB files and DUMP payloads, AOF files, DEBUG DIGEST.
 
 use super::string::{OwnedStr, Str};
 use crate::model::stream::{Reader, Truncated, Writer};
@@ -23,7 +23,7 @@ impl Loader<'_> {
         Loader { io, call: PhantomData }
     }
 
-    /// After an error the server gives zeros for ever, and tells of it only because we registered with `HANDLE_IO_ERRORS`
+    /// After an error the server gives zeros forever, and tells of it only because we registered with `HANDLE_IO_ERRORS`
     /// (otherwise it would end itself); so every value is asked for only together with this.
     fn check(&self) -> Result<(), Truncated> {
         // SAFETY: the stream is that of the call under way.
@@ -52,7 +52,7 @@ impl Loader<'_> {
     }
 }
 
-/// So many bytes of a key's name stand in the log.
+/// The most bytes of a key's name that stand in the log.
 const LONGEST_NAME: usize = 200;
 
 // SAFETY: the server loads in its main thread, while its global lock is held.
@@ -86,7 +86,7 @@ pub struct Buffer {
 
 impl AsRef<[u8]> for Buffer {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: the server says that so many bytes stand there, and they are ours until the drop.
+        // SAFETY: the server says that `len` bytes stand there, and they are ours until the drop.
         unsafe { slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
@@ -124,7 +124,7 @@ impl Writer for Saver<'_> {
     }
 }
 
-/// An AOF file, being rewritten: commands that make one key anew.
+/// An AOF file, being rewritten: commands that make one key again.
 pub struct Rewriter<'a> {
     io: *mut RedisModuleIO,
     key: OwnedStr,

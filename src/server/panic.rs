@@ -1,4 +1,4 @@
-//! Panics: a defect of ours, not the end of a server that holds other people's data. Wherever the server enters the module, a
+//! Panics: a defect of the module, not the end of a server that holds other people's data. Wherever the server enters the module, a
 //! panic is stopped ([`survive`]) before it could reach the server's own frames; its message becomes a line in the server's log.
 
 use redis_module::raw::RedisModuleCtx;

@@ -26,7 +26,7 @@ fn owe(more: i64) {
 impl Context {
     /// Enters what replies once, or not at all. `None` if it panicked: the client has then got an error.
     pub(super) fn replying<R>(&mut self, place: &'static str, run: impl FnOnce(&mut Context) -> R) -> Option<R> {
-        // Calls nest where those who listen for events call commands of ours.
+        // Calls nest where those who listen for events call commands of the module.
         let outer = OWED.swap(1, Ordering::Relaxed);
         let outer_has_begun = HAS_BEGUN.swap(false, Ordering::Relaxed);
         let result = enter(place, || run(self));

@@ -92,7 +92,7 @@ pub(super) unsafe fn of_event(data: *const c_void) -> Vec<Range> {
     if is_valkey() {
         // SAFETY: for this event Valkey passes this structure.
         let info = unsafe { &*data.cast::<ValkeyInfo>() };
-        // SAFETY: the server says that so many stand there.
+        // SAFETY: the server says that this many stand there.
         return unsafe { items(info.ranges, info.count as usize) }.to_vec();
     }
     // SAFETY: for this event Redis passes this structure.
@@ -104,7 +104,7 @@ pub(super) unsafe fn of_event(data: *const c_void) -> Vec<Range> {
     let count = usize::try_from(unsafe { (*ranges).count }).unwrap_or(0);
     // SAFETY: the pairs follow the count, whose alignment is more than theirs.
     let first = unsafe { &raw const (*ranges).first }.cast::<[u16; 2]>();
-    // SAFETY: the server says that so many stand there.
+    // SAFETY: the server says that this many stand there.
     let pairs = unsafe { items(first, count) };
     pairs.iter().map(|&[start, end]| Range { start: start.into(), end: end.into() }).collect()
 }
@@ -124,7 +124,7 @@ pub fn hold(ranges: &[Range], key: &[u8]) -> bool {
     if ranges.is_empty() {
         return false;
     }
-    // SAFETY: so many bytes stand there. Every server that has slots to announce has the function.
+    // SAFETY: `key` has these bytes. Every server that has slots to announce has the function.
     let slot = unsafe { api!(RedisModule_ClusterKeySlotC(key.as_ptr().cast::<c_char>(), key.len())) };
     ranges.iter().any(|range| (range.start..=range.end).contains(&slot.cast_signed()))
 }

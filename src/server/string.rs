@@ -49,7 +49,7 @@ impl<'a> Str<'a> {
     }
 }
 
-/// A string of ours, freed when dropped.
+/// A string of our own, freed when dropped.
 pub struct OwnedStr(NonNull<RedisModuleString>);
 
 impl OwnedStr {

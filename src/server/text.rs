@@ -70,7 +70,7 @@ impl<'k> Text<'k, Writing> {
         // SAFETY: the handle is open for writing and holds a string.
         let start = unsafe { api!(RedisModule_StringDMA(key, &raw mut len, mode)) };
         assert!(!start.is_null() && len == bytes.len(), "the string has the length it was given");
-        // SAFETY: the server lends so many bytes to be written, until the next call on the key.
+        // SAFETY: the server lends `len` bytes to be written, until the next call on the key.
         unsafe { slice::from_raw_parts_mut(start.cast::<u8>(), len) }.copy_from_slice(bytes);
     }
 

@@ -57,6 +57,6 @@ impl Timer {
 unsafe extern "C" fn fire<T: Task>(ctx: *mut RedisModuleCtx, _data: *mut c_void) {
     // SAFETY: the server passes a context that lasts as long as this call.
     let mut ctx = unsafe { Context::from_raw(ctx) };
-    // The panic hook has logged it; the server must not end for a defect of ours.
+    // The panic hook has logged it; the server must not end for a defect of the module.
     survive(|| T::run(&mut ctx));
 }

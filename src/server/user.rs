@@ -1,4 +1,4 @@
-//! Who calls a command, and what the ACL lets them do.
+//! The user that calls a command, and what the ACL lets this user do.
 
 use super::context::Context;
 use super::string::{OwnedStr, Str};

@@ -19,7 +19,7 @@ pub fn python(script: &str) -> Option<Command> {
         let install = ["-m", "pip", "install", "-q", "-r"];
         run("pip install", Command::new(&python).args(install).arg(requirements).arg(library))?;
         let mut command = Command::new(python);
-        // Bytecode would be written beside the source.
+        // Bytecode would be written next to the source.
         command.arg("-B").arg(source("python").join(script));
         Ok(command)
     })
@@ -28,7 +28,7 @@ pub fn python(script: &str) -> Option<Command> {
 /// `node <script>` with node-redis, and with the library of clients/node.
 pub fn node(script: &str) -> Option<Command> {
     demanded("node", || {
-        // npm installs beside the package, so packages are copied; the example names the library by its path.
+        // npm installs next to the package, so packages are copied; the example names the library by its path.
         let root = folder("node");
         let [library, example] = ["clients/node", "examples/node"].map(|package| {
             let copy = root.join(package);

@@ -1,4 +1,4 @@
-//! Sorted sets that say of themselves to be expiring sets or limits, by their TTL, and hold what no command of ours ever wrote:
+//! Sorted sets that say of themselves to be expiring sets or limits, by their TTL, and hold what no command of the module ever wrote:
 //! every ZEXP and ZRL command answers, and what it makes of them is the same on a replica.
 
 use super::Run;
@@ -154,7 +154,7 @@ const CALLS: [&str; 30] = [
 ];
 
 fn exercise(random: &mut StdRng, c: &mut Client, of: &str) {
-    // Most of them in vain: it is either a set or a limit. The readers first, then some of the writers.
+    // Most of them are refused: it is either a set or a limit. The readers first, then some of the writers.
     let reads = CALLS[..12].iter();
     let writes: Vec<_> = CALLS[12..].choose_multiple(random, 5).collect();
     for line in reads.chain(writes) {

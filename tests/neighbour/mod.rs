@@ -1,5 +1,5 @@
 //! Another module in the same server, which runs commands from within keyspace events (`module.rs`): whatever it does to keys
-//! in the middle of a command of ours or of a sweep, the server lives, no value is broken, and nothing living is deleted by us.
+//! in the middle of a command of the module or of a sweep, the server lives, no value is broken, and nothing living is deleted by us.
 
 mod random;
 

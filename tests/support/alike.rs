@@ -2,7 +2,7 @@
 //!
 //! Everything has to be equal, blanks and all, but for numbers of two kinds:
 //!
-//! - Moments of our days: Unix ms (13 digits), and the tokens of queues, which begin with one (16 digits). They are moved to
+//! - Current moments: Unix ms (13 digits), and the tokens of queues, which begin with one (16 digits). They are moved to
 //!   the time of the run: those of one session keep their distances, give or take how long the run may take, and a
 //!   command that names one which was printed before is run with the one printed now.
 //! - Numbers in a range that the page declares to vary, such as a remaining time.
@@ -139,7 +139,7 @@ mod tests {
         assert!(alike.are("1795237791925", "1895237792000", &[]), "a minute later, as on the page");
         assert!(!alike.are("1795237731999", "1895237991999", &[]), "minutes later, other than on the page");
         assert_eq!(alike.command("REFUND 1795237731925 3"), "REFUND 1895237731925 3");
-        assert!(!alike.are("1795237731925", "4102444800000", &[]), "not of our days");
+        assert!(!alike.are("1795237731925", "4102444800000", &[]), "not a current moment");
         assert!(alike.are("1767225600000", "1767225600000", &[]), "chosen by the page");
     }
 

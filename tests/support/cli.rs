@@ -75,9 +75,10 @@ fn is_elapsed(line: &str) -> bool {
 
 fn program() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    // Beside the server under test, should the path have none.
-    let beside = std::env::var_os("REDIS_SERVER").and_then(|server| PathBuf::from(server).parent().map(PathBuf::from));
-    let folders: Vec<_> = std::env::split_paths(&path).chain(beside).collect();
+    // Next to the server under test, should the path have none.
+    let with_server =
+        std::env::var_os("REDIS_SERVER").and_then(|server| PathBuf::from(server).parent().map(PathBuf::from));
+    let folders: Vec<_> = std::env::split_paths(&path).chain(with_server).collect();
     ["redis-cli", "valkey-cli"]
         .iter()
         .flat_map(|name| folders.iter().map(move |folder| folder.join(name)))

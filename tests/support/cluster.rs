@@ -15,7 +15,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// A cluster in which nobody fails over by himself, however slow the machine is.
+    /// A cluster in which no node fails over by itself, however slow the machine is.
     pub fn start() -> Self {
         Self::with("cluster-node-timeout 15000\ncluster-replica-no-failover yes")
     }
@@ -125,7 +125,7 @@ impl Cluster {
 
     /// Returns when every node knows a master as the owner of a slot, in the same epoch.
     ///
-    /// Who takes a slot gives himself an epoch above all that he has heard of. If that is not the latest, word from the
+    /// A node that takes a slot gives itself an epoch above all that it has heard of. If that is not the latest, word from the
     /// owner before still counts more, and he loses the slot again; so a slot must not be moved on before all have heard.
     pub fn wait_for_owner(&self, slot: i64, owner: usize) {
         let id = self.id(owner);
@@ -184,7 +184,7 @@ impl Cluster {
         let mut source = self.nodes[from].client();
         match how {
             WholeMoves::Valkey => drop(source.run("DEBUG SLOTMIGRATION PREVENT-PAUSE 1")),
-            // The process that sends the snapshot waits so many microseconds after each key, and goes by what was set when it
+            // The process that sends the snapshot waits that many microseconds after each key, and goes by what was set when it
             // began: with some tens of keys, a few seconds.
             WholeMoves::Redis => drop(source.run("CONFIG SET rdb-key-save-delay 100000")),
         }

@@ -43,7 +43,7 @@ impl Dataset {
                 };
                 let kind = show(&ask(&["TYPE"]));
                 let content = match kind.as_str() {
-                    // Not the dump: it differs with the encoding, which a server may choose anew when it loads.
+                    // Not the dump: it differs with the encoding, which a server may choose again when it loads.
                     "+zset" => show(&ask(&["ZRANGE", "0", "-1", "WITHSCORES"])),
                     _ => show(&ask(&["DUMP"])),
                 };

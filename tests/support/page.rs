@@ -2,7 +2,7 @@
 //!
 //! A session is a fenced block that begins with redis-cli's prompt. All sessions of a page are one, in one redis-cli on one
 //! fresh server, and every line that is printed must be as on the page (see [`Alike`] for what may differ). What a page
-//! needs beside that it says in comments, which nobody sees who reads it rendered:
+//! needs besides that it says in comments, which are invisible in the rendered page:
 //!
 //! | a line of its own | |
 //! |---|---|
@@ -11,7 +11,7 @@
 //! | `<!-- wait until: ZEXP.CARD slots = 0 -->` | asks until this is the reply, in the notation of `reply::show` |
 //! | `<!-- varies: 50000..60000 -->` | numbers of this range are equal, in the next session |
 //!
-//! With `ZEITSET_DOCS=write` (`make docs`) a page that differs is written anew instead, with what was printed now.
+//! With `ZEITSET_DOCS=write` (`make docs`) a page that differs is written again instead, with what was printed now.
 
 use super::{Alike, Cli, Client, PATIENCE, Server, eventually};
 use std::fs;

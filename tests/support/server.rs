@@ -318,7 +318,7 @@ impl Server {
         }
     }
 
-    /// From now on no file of the server can grow beyond so many bytes, as on a full disk; `None`: as they like. `false` where
+    /// From now on no file of the server can grow beyond that many bytes, as on a full disk; `None`: as they like. `false` where
     /// the system has no `prlimit`.
     pub fn fill_disk(&self, bytes: Option<u64>) -> bool {
         let pid = self.child.as_ref().expect("the server runs").id();

@@ -5,7 +5,7 @@ import { checkAll, CostTooHigh, Limiter } from "zeitset";
 import { until } from "./support/until.js";
 import { withEach } from "./support/clients.js";
 
-withEach("a limit lets so many through, and says when the next one may come", async ({ redis, call }) => {
+withEach("a limit lets its units through, and says when the next one may come", async ({ redis, call }) => {
   const limiter = new Limiter(redis, "search", "3/minute");
   for (const remaining of [2, 1, 0]) {
     const check = await limiter.check("ann");
@@ -126,7 +126,7 @@ withEach("errors that do not pass are raised, whatever was said", async ({ redis
   await assert.rejects(limiter.check("ann"), /NOTLIMIT/);
 });
 
-test("rates are read, and what is none is refused", () => {
+test("rates are read, and anything else is refused", () => {
   const client = { sendCommand: async () => null, duplicate: () => null, multi: () => null };
   const windows = { "5/1m": 60_000, "5/m": 60_000, "5/minute": 60_000, "100/2 hours": 7_200_000, "5/60": 60_000, "1/1.5h": 5_400_000, "1/250ms": 250 };
   for (const [rate, windowMs] of Object.entries(windows)) assert.equal(new Limiter(client, "l", rate).windowMs, windowMs, rate);

@@ -1,4 +1,4 @@
-//! Who is denied most (ZRL.TOP), and what was slow (SLOWLOG).
+//! The keys that are denied most (ZRL.TOP), and the slow commands (SLOWLOG).
 
 use super::{Key, info::is_ours, reply};
 use redis::Value;

@@ -23,7 +23,7 @@ pub fn of(look: &Look, choice: &Choice, width: usize) -> Table {
     }
 }
 
-/// A text of exactly so many columns. Characters of East Asia take two.
+/// A text of exactly `width` columns. Characters of East Asia take two.
 pub fn fit(text: &str, width: usize) -> String {
     let columns = |c: char| Span::raw(c.to_string()).width();
     let total: usize = text.chars().map(columns).sum();

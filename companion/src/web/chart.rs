@@ -42,7 +42,7 @@ pub struct Chart {
     pub lines: &'static [(&'static str, &'static str)],
 }
 
-/// The picture is so many units wide and high; CSS stretches it.
+/// The picture's width and height, in units of its own; CSS stretches it.
 const WIDTH: f64 = 300.0;
 const HEIGHT: f64 = 100.0;
 

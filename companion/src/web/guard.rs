@@ -1,4 +1,4 @@
-//! Who may ask what.
+//! Which requests are served.
 //!
 //! A page of somebody else, open in the same browser, must neither read this one nor press its buttons:
 //! - The `Host` header must be a name of this program's own; a foreign name that was made to point to 127.0.0.1 is refused.

@@ -1,6 +1,6 @@
 //! `ZEXP.PERSIST key member [member ...]`
 //!
-//! Lets live members stay for ever: their score becomes 2^53-1.
+//! Lets live members stay forever: their score becomes 2^53-1.
 
 use super::KEY_AND_MEMBERS;
 use super::plan::Plan;

@@ -10,7 +10,7 @@ use crate::server::key::Writing;
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
-/// Up to so many members a look through all of them is faster than a hash table.
+/// Up to that many members, a look through all of them is faster than a hash table.
 const FEW: usize = 8;
 
 /// A member, with its expiry before and after. `None`: not there, or dead.

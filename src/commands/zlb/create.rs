@@ -2,8 +2,8 @@
 //!
 //! Makes an empty board. Its dimensions, 1 to 64, are compared in the order in which they are given: gold, then silver,
 //! then bronze. A dimension is DESC (more is better) and INT (64 bits, exact) unless it says otherwise; FLOAT ones hold
-//! finite doubles. TIES says who of equals is better: whoever reached these values first (the default) or last, or the
-//! lesser name by bytes. With KEEP only the best n stay on the board; whoever falls behind is forgotten.
+//! finite doubles. TIES breaks ties: the first to reach the values is better (the default), or the last, or the bytewise
+//! smaller name. With KEEP only the best n stay on the board; the others are forgotten.
 //!
 //! If the key holds a board of the very same schema, nothing changes, and the reply is the same: whoever writes first can
 //! create the board.

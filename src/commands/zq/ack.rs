@@ -1,7 +1,7 @@
 //! `ZQ.ACK key id token [id token ...]`
 //!
-//! Finishes jobs. A token is good, even past its deadline and even if the job has died of it, until a later claim, NACK,
-//! REDRIVE or REPLACE of that job: who is late has still done the work, who was overtaken has not.
+//! Finishes jobs. A late ACK (after the deadline, even after the job went to the dead letters) is accepted unless the job has
+//! since been claimed, NACKed, redriven or replaced.
 
 use crate::commands::args::Args;
 use crate::error::Error;

@@ -2,8 +2,8 @@
 //!
 //! Takes due jobs, from the first key that has any. A job claimed is invisible until its lease ends; then it is due again.
 //!
-//! With BLOCK the client waits, and is served when its turn comes: who waits already comes first, even where a job has
-//! fallen due a moment ago and nobody has been woken yet.
+//! With BLOCK the client waits, and is served when its turn comes: clients that wait already come first, even if a job
+//! has fallen due a moment ago and no client has been woken yet.
 
 use super::after;
 use crate::commands::args::{Args, once};

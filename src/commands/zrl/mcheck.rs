@@ -1,7 +1,7 @@
 //! `ZRL.MCHECK numkeys key [key ...] limit window [limit window ...] [COST units [units ...]] [SLIDING | FIXED | LEAKY ...]
 //! [EXACT | PRECISION duration] [FORCE]`
 //!
-//! Several limits, all or nothing: so many a second *and* so many a day. Units are taken from every key or from none.
+//! Several limits, all or nothing: 10 a second *and* 1,000 a day. Units are taken from every key or from none.
 
 use super::{ALGORITHM, COST, FORCE, GRID, Options, Quota, reply};
 use crate::commands::args::Args;

@@ -27,7 +27,7 @@ use crate::model::stream::{Reader, Truncated, Writer};
 /// The first number of every serialised board: the version of what is written. Version 1 is what 0.1 wrote.
 const VERSION: u64 = 1;
 
-/// A block is written when it has so many bytes.
+/// A block is written when it has that many bytes.
 const BLOCK: usize = 4 << 10;
 
 /// Why a board cannot be loaded.

@@ -5,7 +5,7 @@ use super::schema::Dimension;
 use super::slab::Slab;
 
 impl Board {
-    /// Bytes of memory, judged by so many nodes and pages of names; 0 looks at all, as MEMORY USAGE's SAMPLES does.
+    /// Bytes of memory, judged by `samples` nodes and pages of names; 0 looks at all, as MEMORY USAGE's SAMPLES does.
     /// Without the allocator's own overhead. O(samples + n / 1000).
     pub fn memory_usage(&self, samples: usize) -> usize {
         let dimensions = self.schema.dimensions();
@@ -19,7 +19,7 @@ impl Board {
     }
 }
 
-/// The sum of `size` over the items of a slab, judged by so many of them, evenly spread; 0: all.
+/// The sum of `size` over the items of a slab, judged by `samples` of them, evenly spread; 0: all.
 pub(super) fn scaled<T: Default>(slab: &Slab<T>, samples: usize, size: impl Fn(&T) -> usize) -> usize {
     let slots = slab.slots();
     let step = if samples == 0 { 1 } else { slots.div_ceil(samples).max(1) };

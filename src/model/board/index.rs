@@ -2,7 +2,7 @@
 //!
 //! Linear hashing (Litwin 1980) over *shards* of about a thousand members: when the shards are full on average, the
 //! next one in turn splits in two, so growth costs a few microseconds at a time instead of one rehash of everything.
-//! A shard is an open-addressing table of 8-byte slots, 32 bits of the hash beside the id. These bits say in which
+//! A shard is an open-addressing table of 8-byte slots, 32 bits of the hash next to the id. These bits say in which
 //! shard and where in it an entry belongs, so moving entries never reads a name; and a lookup reads a name only when
 //! all of them agree. A shard grows by an eighth, so between 3/4 and 7/8 of the slots are in use: about 10 bytes a
 //! member. The hash is keyed (SipHash, random for each board), so nobody can choose names that collide.
@@ -97,7 +97,7 @@ impl Shard {
         self.used -= 1;
     }
 
-    /// The slots that so many entries should have: an eighth and a little more than they fill at most.
+    /// The slots that `entries` entries should have: an eighth and a little more than they fill at most.
     fn room_for(entries: usize) -> usize {
         entries + entries / 4 + 4
     }

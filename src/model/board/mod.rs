@@ -6,7 +6,7 @@
 //! - `index`: name → id, a hash table that grows a thousandth at a time;
 //! - `tree`: the order, a B+tree that counts, from whose leaves everything is answered.
 //!
-//! A member's name leads to its id, beside which stands its leaf; from the leaf upwards lie its values and its rank.
+//! A member's name leads to its id, and to its leaf, which stands next to it; from the leaf upwards lie its values and its rank.
 //! The other way, a position leads down the counts to a leaf, and the names follow from the ids there.
 //!
 //! ## Effects
@@ -15,7 +15,7 @@
 //! are, by name or by position. Nothing else is needed to stay identical. A place among equals is decided by the order of the effects, which is the
 //! order in which the primary applied them; and KEEP drops whoever is last after each of them, here as there. So the
 //! effect of any SET or INCR is an unconditional SET of the result, and [`Board::rebuild`] lists the SETs that make the
-//! board anew.
+//! board again.
 
 mod codec;
 mod error;

@@ -1,4 +1,4 @@
-//! The members' names, each beside the number of the leaf its member is in.
+//! The members' names, each next to the number of the leaf its member is in.
 //!
 //! Names of one length share pages of fixed slots, so a name of 12 bytes costs 16 (12 and the leaf's number): no
 //! allocation, pointer, length or padding of its own. The slot is the member's id: `page << 8 | slot`. A page is at

@@ -213,7 +213,7 @@ impl<'a> Iterator for Range<'a> {
 
 impl ExactSizeIterator for Range<'_> {}
 
-/// The effects that make a board anew. Their number is known.
+/// The effects that make a board from nothing. Their number is known.
 #[derive(Clone, Debug)]
 pub struct Rebuild<'a>(Range<'a>);
 

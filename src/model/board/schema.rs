@@ -30,12 +30,12 @@ pub enum Kind {
 /// The order of members whose values are all equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Ties {
-    /// Whoever reached these values first is better.
+    /// The member that reached these values first is better.
     #[default]
     First,
-    /// Whoever reached these values last is better.
+    /// The member that reached these values last is better.
     Last,
-    /// The lesser name, by bytes, is better.
+    /// The bytewise smaller name is better.
     Name,
 }
 

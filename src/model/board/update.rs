@@ -306,7 +306,7 @@ impl Board {
         self.names.remove(id);
     }
 
-    /// Whether so many more members surely find a place.
+    /// Whether `more` more members surely find a place.
     fn check_room(&self, more: usize) -> Result<(), Error> {
         let fits = room(self.len(), more as u64) && self.names.has_room(more);
         fits.then_some(()).ok_or(Error::Full)

@@ -9,7 +9,7 @@ use crate::model::time::{self, Millis};
 
 const TAG: &str = "fixed:";
 
-/// So many units come back at `end`.
+/// The units that come back at `end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Count {
     pub end: Millis,

@@ -160,7 +160,7 @@ impl Assessed {
         u128::from(self.cost) * u128::from(self.window)
     }
 
-    /// The wait until so many parts have drained, in whole ms.
+    /// The wait until `parts` parts have drained, in whole ms.
     fn wait(&self, parts: u128) -> Millis {
         let wait = match u64::try_from(parts) {
             Ok(parts) => parts.div_ceil(self.limit),

@@ -212,7 +212,7 @@ fn moment_when_back(needed: u64, first: Entry, last: Entry, ledger: &mut impl Le
     Ok(found)
 }
 
-/// The most entries that one refund numbers anew: some ms worth.
+/// The most entries to which one refund gives new numbers, which takes some ms.
 pub const MOST_RENUMBERED: usize = 10_000;
 
 /// Why nothing can be given back.
@@ -232,7 +232,7 @@ impl From<Foreign> for Unable {
 /// Gives back up to `units` of those that one call took, which come back at `until`: how many, and what is to be written.
 /// Never more than are held there. O(log N), and O(M log N) with M the number of entries that come back later, which is bounded.
 ///
-/// Runs must stay contiguous, so all that comes back later is numbered anew. A refund mostly follows soon after its
+/// Runs must stay contiguous, so all that comes back later gets new numbers. A refund mostly follows soon after its
 /// charge, when there is little of that.
 pub fn refund(now: Millis, units: u64, until: Millis, ledger: &mut impl Ledger) -> Result<(u64, Rewrite), Unable> {
     let nothing = Ok((0, Rewrite::default()));

@@ -19,7 +19,7 @@ pub struct Claimed<'a> {
     pub attempt: u32,
     /// When the lease ends.
     pub deadline: Millis,
-    /// Who has it now; empty: nobody who said a name.
+    /// The worker that holds the job; empty if it gave no name.
     pub worker: &'a [u8],
 }
 
@@ -27,7 +27,7 @@ pub struct Claimed<'a> {
 #[derive(Clone, Debug)]
 pub struct Claims<'a> {
     at: Millis,
-    /// The jobs, best first; empty when nothing is to be had.
+    /// The jobs, best first; empty if nothing is claimable.
     pub jobs: Vec<Claimed<'a>>,
     settled_rate: bool,
 }

@@ -5,7 +5,7 @@ use super::effect::{Change, Effect};
 use super::job::{Job, NIL, Place, State};
 use super::{MAX_NOW, Millis, Queue, tree};
 
-/// A write to a queue takes away at most so many dead letters that DEADLEN and DEADTTL no longer allow.
+/// The most dead letters that a write to a queue takes away because DEADLEN and DEADTTL no longer allow them.
 const DROPPED_AT_ONCE: usize = 64;
 
 impl Queue {

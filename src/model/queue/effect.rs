@@ -125,7 +125,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Numbers from which a queue can go on counting for ever, and which fit a reply.
+    /// Numbers from which a queue can go on counting forever, and which fit a reply.
     pub(super) fn possible(&self) -> bool {
         let c = &self.counters;
         let counts = [

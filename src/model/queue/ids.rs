@@ -16,7 +16,7 @@ pub struct AutoId {
 }
 
 impl AutoId {
-    /// Whether a queue can go on counting from it for ever.
+    /// Whether a queue can go on counting from it forever.
     pub(super) fn possible(self) -> bool {
         self.ms <= MAX_TIME && self.seq <= MAX_TOKEN
     }

@@ -298,7 +298,7 @@ pub struct JobView<'a> {
     pub claimed: Option<Millis>,
     /// When it last failed: was given back, or its lease ended.
     pub failed: Option<Millis>,
-    /// Who claimed it last; empty: nobody, or nobody who said a name.
+    /// The worker that claimed it last; empty if there is none, or if it gave no name.
     pub worker: &'a [u8],
     /// The last error text that was given; empty: none.
     pub error: &'a [u8],

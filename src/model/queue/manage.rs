@@ -5,7 +5,7 @@ use super::job::State;
 use super::settings::Settings;
 use super::{MAX_NOW, MAX_TIME, Millis, Queue};
 
-/// A change of settings goes through so many jobs or groups at the most, which takes tens of milliseconds: AGING and ORDERED give
+/// The most jobs or groups that a change of settings goes through, which takes tens of milliseconds: AGING and ORDERED give
 /// every job another place, and with GROUPCONCURRENCY and GROUPRATE every group opens at another moment.
 pub const MOST_TOUCHED: usize = 100_000;
 
@@ -60,7 +60,7 @@ impl Queue {
         Some(Effect { at, change: Change::Revive { id } })
     }
 
-    /// Whether these settings concern so many jobs or groups that the server would stand still meanwhile.
+    /// Whether these settings concern more jobs or groups than the server can go through without standing still.
     pub fn is_too_long_for(&self, settings: &Settings) -> bool {
         let old = &self.settings;
         let of_groups = |settings: &Settings| (settings.group_concurrency, settings.group_rate);

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 /// The longest name of a worker, in bytes.
 pub const MAX_WORKER: usize = 255;
-/// So many bytes of an error text are kept.
+/// The bytes of an error text that are kept.
 pub const MAX_ERROR: usize = 1024;
 
 /// The optional fields of a job, as they are stored. Absent: 0, or no bytes.
@@ -19,7 +19,7 @@ pub struct Extras<'a> {
     pub claimed: Millis,
     /// When it last failed: was given back, or its lease ended.
     pub failed: Millis,
-    /// Who claimed it last, at most [`MAX_WORKER`] bytes.
+    /// The worker that claimed it last, at most [`MAX_WORKER`] bytes.
     pub worker: &'a [u8],
     /// The last error text that was given, at most [`MAX_ERROR`] bytes.
     pub error: &'a [u8],

@@ -75,7 +75,7 @@ pub(super) fn next_after<T: Item>(jobs: &Slab<T>, mut root: u32, now: Millis) ->
     next
 }
 
-/// The time of the `number`-th latest job of the tree, if there are so many. O(log n).
+/// The time of the `number`-th latest job of the tree, if there are that many. O(log n).
 pub(super) fn latest<T: Item>(jobs: &Slab<T>, mut root: u32, mut number: u64) -> Option<Millis> {
     while root != NIL && number > 0 {
         let Links { left, right, .. } = jobs[root].node().links;

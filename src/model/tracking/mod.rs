@@ -68,7 +68,7 @@ pub enum Outcome {
     Done(Millis),
     /// Time was up. The first member of those left has been dead since `due`; `left` members are known to be dead.
     Unfinished { due: Millis, left: u64 },
-    /// The set is gone, or is none of ours.
+    /// The set is gone, or is no expiring set.
     Gone,
     /// Nobody knows: nothing was deleted, and the set is to be looked at again.
     Unknown,

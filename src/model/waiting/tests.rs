@@ -17,7 +17,7 @@ type Key = u8;
 const KEYS: Key = 3;
 const DAY: Millis = 86_400_000;
 
-/// A client never waits longer beside a job that it could have, by the monotonic clock: until its key is looked at again, which a
+/// A client never waits longer than this for a job that it could have, by the monotonic clock: until its key is looked at again, which a
 /// small step back of the clock delays, and then until the next tick.
 const PATIENCE: Millis = UNANSWERED + STEP + 1100;
 /// So long after the last disturbance (a clock that stepped, writes refused) the timers are exact.
@@ -32,8 +32,8 @@ struct Client {
     /// By the wall clock; 0: none.
     timeout: Millis,
     count: u64,
-    /// Since when the client has waited beside a job that it could have, by the monotonic clock.
-    beside: Option<Millis>,
+    /// Since when there has been a job that the client could have, by the monotonic clock.
+    passed_over: Option<Millis>,
 }
 
 /// The server's timer: its moment by the wall clock, and when the event loop comes to it by the monotonic one.
@@ -247,7 +247,7 @@ impl World {
             self.waiting.enter(key, id, now);
         }
         let timeout = if timeout == 0 { 0 } else { now + timeout };
-        self.clients.insert(id, Client { keys: keys.clone(), asked: Vec::new(), timeout, count, beside: None });
+        self.clients.insert(id, Client { keys: keys.clone(), asked: Vec::new(), timeout, count, passed_over: None });
         for key in keys {
             self.look(key);
         }
@@ -352,16 +352,16 @@ impl World {
         let calm = mono >= self.disturbed + CALM;
         for (id, client) in &mut self.clients {
             if !client.keys.iter().any(|key| could.contains(key)) {
-                client.beside = None;
+                client.passed_over = None;
                 continue;
             }
-            let since = *client.beside.get_or_insert(mono);
+            let since = *client.passed_over.get_or_insert(mono);
             let patience = if calm && since >= self.disturbed + CALM { EXACT } else { PATIENCE };
-            assert!(mono - since <= patience, "client {id} has waited {} ms beside a job", mono - since);
+            assert!(mono - since <= patience, "client {id} has waited {} ms while there was a job", mono - since);
         }
         for key in 0..KEYS {
             let waits = self.clients.values().any(|client| client.keys.contains(&key));
-            assert_eq!(waits, self.waiting.is_waited_for(&key), "who waits for {key}");
+            assert_eq!(waits, self.waiting.is_waited_for(&key), "clients wait for {key}");
         }
         assert_eq!(self.clients.is_empty(), self.waiting.is_empty());
         if self.clients.is_empty() {
@@ -530,7 +530,7 @@ impl World {
 }
 
 #[test]
-fn no_client_waits_beside_a_job_and_nothing_is_left_over() {
+fn no_client_is_passed_over_and_nothing_is_left_over() {
     let first = number("ZEITSET_SEED").unwrap_or(0);
     let seeds = first..first + u64::from(histories(300));
     let (mut served, mut looks, mut firings, mut time) = (0, 0, 0, 0);

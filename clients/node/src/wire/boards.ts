@@ -24,7 +24,7 @@ export function dimension<Name extends string>(text: string): Dimension<Name> {
 }
 
 export interface Schema {
-  /** Who is ahead of equals: whoever came first (default) or last, or the lesser name. */
+  /** What breaks ties: the first to reach the values is ahead (default), or the last, or the smaller name. */
   readonly ties?: "first" | "last" | "name";
   /** Keep only the best. */
   readonly keep?: number;

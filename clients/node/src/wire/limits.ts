@@ -5,7 +5,7 @@ import { type Duration, duration, integer, list, milliseconds, whole } from "../
 
 export type Algorithm = "sliding" | "fixed" | "leaky";
 
-/** So many units in a window, and how they come back. */
+/** How many units a window has, and how they come back. */
 export interface Policy {
   readonly limit: number;
   readonly windowMs: number;
@@ -24,7 +24,7 @@ export interface Fields {
   readonly chargedUntilMs: number;
 }
 
-/** Words for units of time, beside those of the commands. */
+/** Words for units of time, besides those of the commands. */
 const NAMES: readonly (readonly [RegExp, string])[] = [
   [/^milliseconds?$/, "ms"],
   [/^sec(ond)?s?$/, "s"],

@@ -57,7 +57,7 @@ export interface Settings {
   readonly deadlen?: number;
   readonly deadttl?: Duration;
   readonly concurrency?: number;
-  /** So many claims in any window: `[limit, window]`. */
+  /** The most claims in any window: `[limit, window]`. */
   readonly rate?: readonly [number, Duration];
   readonly groupConcurrency?: number;
   readonly groupRate?: readonly [number, Duration];

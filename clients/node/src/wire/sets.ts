@@ -16,7 +16,7 @@ export type AddOptions = Life & {
   readonly when?: When;
   /** Count those whose expiry changed, too. */
   readonly changed?: boolean;
-  /** Add nothing if more than so many members would live. */
+  /** Add nothing if more members than this would live. */
   readonly cap?: number;
 };
 

@@ -12,7 +12,7 @@ export class Chores {
   readonly #queuesWithBackoff = new Set<string>();
   /** Recurring jobs by the name of the queue and of the job. */
   readonly #crons = new Map<string, Map<string, Cron>>();
-  /** How far the server's clock is ahead of ours: it says what is due. */
+  /** How far the server's clock, which decides what is due, is ahead of the worker's. */
   #aheadMs = 0;
 
   constructor(
@@ -72,7 +72,7 @@ export class Chores {
     const isOver = ending === "completed" || ending === "discarded";
     const isGivenUp = (ending === "failed" || ending === "retried") && !outcome.isFree && job.attempt >= cron.attempts;
     if (!isOver && !isGivenUp) return outcome;
-    // Behind the moment of the claim as well, lest a clock that is behind the server's bring the same run again.
+    // Behind the moment of the claim as well, so that a clock behind the server's does not bring the same run again.
     const next = this.#pushNext(job.queue, cron, Math.max(this.#now(), job.deadlineMs - leaseMs));
     const commands = ending === "completed" ? outcome.commands : [wire.ack(job)];
     return {

@@ -7,7 +7,7 @@ export const PATIENCE_MS = 60_000;
 export async function until(what: string, condition: () => boolean | Promise<boolean>, patience = PATIENCE_MS): Promise<void> {
   const end = Date.now() + patience;
   while (!(await condition())) {
-    if (Date.now() > end) throw new Error(`in vain: ${what}`);
+    if (Date.now() > end) throw new Error(`timed out: ${what}`);
     await sleep(20);
   }
 }

@@ -51,7 +51,7 @@ def instant(value: Instant) -> str:
 
 
 class Rate(NamedTuple):
-    """So many units in each window."""
+    """The units of each window."""
 
     limit: int
     window_ms: int

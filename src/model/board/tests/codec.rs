@@ -89,7 +89,7 @@ fn every_part_of_a_header_is_checked() {
 #[test]
 fn every_member_is_checked() {
     let block = |members, ties, block: &[u8]| decode(with_block(header(1, ties, 0, members), block)).err();
-    assert_eq!(block(1, 0, b""), Some(DecodeError::Malformed), "an empty block would go on for ever");
+    assert_eq!(block(1, 0, b""), Some(DecodeError::Malformed), "an empty block would go on forever");
     assert_eq!(block(1, 0, b"\x05ab"), Some(DecodeError::Truncated));
     assert_eq!(block(1, 0, b"\x01a"), Some(DecodeError::Truncated));
     assert_eq!(block(1, 0, b"\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01a"), Some(DecodeError::Truncated));

@@ -37,7 +37,7 @@ fn names_of_all_lengths_are_kept_and_their_room_is_used_again() {
 }
 
 #[test]
-fn a_board_has_room_for_so_many_members_and_no_more() {
+fn a_board_has_room_for_a_limited_number_of_members() {
     use super::super::update::room;
     assert!(room(MAX_MEMBERS - 1, 1));
     assert!(!room(MAX_MEMBERS, 1));

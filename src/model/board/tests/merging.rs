@@ -106,7 +106,7 @@ fn a_sum_beyond_its_range_is_an_error() {
 }
 
 #[test]
-fn a_range_is_removed_in_place_or_the_rest_is_built_anew() {
+fn a_range_is_removed_in_place_or_the_rest_is_built_again() {
     for (start, stop, expected, in_place) in [
         (0, 0, "b c d e f g h", true),
         (-2, -1, "a b c d e f", true),

@@ -202,7 +202,7 @@ impl Tree {
         self.root
     }
 
-    /// Members and heads below a node, counted anew.
+    /// Members and heads below a node, counted from scratch.
     pub(super) fn totals(&self, node_id: u32) -> (u32, u32) {
         let node = &self.nodes[node_id];
         match &node.inner {
@@ -294,7 +294,7 @@ impl Tree {
         }
     }
 
-    /// Removes roots that have a single child; a tree without members begins anew.
+    /// Removes roots that have a single child; a tree without members begins from scratch.
     fn lower_root(&mut self) {
         if self.len == 0 && self.nodes.slots() > 1 {
             *self = Self::with_rows(self.stride, self.leaf_rows, self.inner_rows);

@@ -1,7 +1,7 @@
 //! The order: a B+tree over (values, place among equals) that counts.
 //!
 //! - A *row* is a member's values as words, inline in the leaf, so that searching follows no pointers.
-//! - Each member's leaf is noted beside its name ([`Names`]). From there its position is the rows before it in the
+//! - Each member's leaf is noted next to its name ([`Names`]). From there its position is the rows before it in the
 //!   leaf plus the counts of the children before it in each ancestor: a rank compares no values at all.
 //! - Among equal values the order *is* the position. A member that reaches them goes behind its equals (TIES FIRST) or
 //!   before them (LAST), or where its name belongs (NAME). No sequence number has to be stored, compared, saved or
@@ -82,7 +82,7 @@ pub(super) struct Tree {
     heads: u32,
     /// Words of a row: the number of dimensions.
     stride: usize,
-    /// A node with so many rows is split; they stay below.
+    /// A node with that many rows is split; they stay below.
     leaf_rows: usize,
     inner_rows: usize,
 }

@@ -93,8 +93,8 @@ impl Node {
         rows.filter(|&at| self.row(at, stride) != self.row(at - 1, stride)).count() as u32
     }
 
-    /// Puts a row before row `at`. A node's storage grows in eighths of `most`, the rows it may have, so that what it
-    /// holds in vain is an eighth however full it is.
+    /// Puts a row before row `at`. A node's storage grows in eighths of `most`, the rows it may have, so that an
+    /// eighth of it at most is unused, however full it is.
     pub(super) fn insert(&mut self, at: usize, row: &Row, most: usize) {
         let (stride, len) = (row.words.len(), self.len());
         if self.ids.capacity() == len {

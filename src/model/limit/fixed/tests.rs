@@ -10,7 +10,7 @@ struct Key(Option<Text>);
 
 impl Key {
     fn count(&self) -> Option<Count> {
-        self.0.map(|text| Count::parse(text.as_bytes()).expect("a count of ours"))
+        self.0.map(|text| Count::parse(text.as_bytes()).expect("a count that was written before"))
     }
 
     fn call(&mut self, (limit, window): (u64, Millis), now: Millis, cost: u64, force: bool) -> Verdict {

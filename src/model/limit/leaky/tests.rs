@@ -10,7 +10,7 @@ struct Bucket(Option<Text>);
 
 impl Bucket {
     fn level(&self) -> Option<Level> {
-        self.0.map(|text| Level::parse(text.as_bytes()).expect("a level of ours"))
+        self.0.map(|text| Level::parse(text.as_bytes()).expect("a level that was written before"))
     }
 
     fn check(&mut self, policy: (u64, Millis), now: Millis, cost: u64) -> Verdict {

@@ -53,10 +53,10 @@ use table::Table;
 /// A moment that does not come.
 pub(super) const NEVER: Millis = Millis::MAX;
 
-/// A claim settles the units of so many groups at the most, and a later one the rest.
+/// The most groups whose units a claim settles; a later claim settles the rest.
 const SETTLED_AT_ONCE: usize = 1000;
 
-/// After a push or a claim the units of so many groups are forgotten at the most: more than one push or claim can have added.
+/// The most groups whose units are forgotten after a push or a claim: more than one push or claim can have added.
 const FORGOTTEN_AT_ONCE: usize = 2;
 
 /// The groups of a queue.

@@ -35,7 +35,7 @@ fn frees_at(jobs: &Slab<Job>, roots: &Roots, most: u64) -> Millis {
         return 0;
     }
     let latest = |root, number| stretch::latest(jobs, root, number);
-    // So many of the `most` latest are among the leased: more than `few`, or just as many.
+    // How many of the `most` latest are among the leased: more than `few`, or just as many.
     let (mut few, mut many) = (most.saturating_sub(sizes[1]), most.min(sizes[0]));
     while few < many {
         let middle = few + (many - few) / 2;

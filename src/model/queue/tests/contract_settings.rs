@@ -17,7 +17,7 @@ fn with_aging_a_step_of_priority_is_worth_that_much_waiting() {
 }
 
 #[test]
-fn a_change_of_aging_ranks_waiting_jobs_anew() {
+fn a_change_of_aging_ranks_waiting_jobs_again() {
     let mut pair = Pair::new();
     for i in 0..50 {
         pair.job_with(0, &format!("{i:02}"), i, |p| p.priority = -(i as i32));

@@ -213,7 +213,7 @@ fn a_touched_set_that_cannot_be_mended_is_mended_later() {
 }
 
 #[test]
-fn a_command_of_ours_says_when_its_set_is_due() {
+fn a_command_of_the_module_says_when_its_set_is_due() {
     for (known, soonest, is_new, due) in [
         (None, Some(NOW + 9), true, NOW + 9),
         (None, Some(NOW + 9), false, 0),

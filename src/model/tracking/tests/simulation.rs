@@ -176,7 +176,7 @@ impl Server {
     }
 
     fn visit(&mut self, name: Name, budget: &mut usize) -> Outcome {
-        assert!(!self.ordinary.contains(&name), "{name:?} is none of ours");
+        assert!(!self.ordinary.contains(&name), "{name:?} is no expiring set");
         if self.failing.contains(&name) {
             return Outcome::Unknown;
         }
@@ -215,7 +215,7 @@ impl Server {
         let mut last = None;
         while let Some(place) = self.tracking.next_touched(last.as_ref()) {
             let name = (place.database, place.key[0]);
-            assert!(!self.ordinary.contains(&name), "{name:?} is none of ours");
+            assert!(!self.ordinary.contains(&name), "{name:?} is no expiring set");
             match self.sets.get_mut(&name) {
                 _ if self.failing.contains(&name) => self.tracking.mend_later(&place, self.wall),
                 None => self.tracking.forget(name.0, &[name.1]),
@@ -414,7 +414,7 @@ fn calm_down(server: &mut Server) {
     let (deaths, sets) = (deaths(server) as u64, server.sets.len() as u64);
     server.pass(600_000);
     let slices = server.slices - before;
-    // A set that was due sooner until its member got more time is looked at once in vain.
+    // A set that was due sooner until its member got more time is looked at once although nothing is due.
     assert!(slices <= 3 * deaths + sets, "{slices} slices for {deaths} deaths in {sets} sets");
 }
 

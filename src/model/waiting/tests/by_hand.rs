@@ -57,7 +57,7 @@ fn look_at_all_finds_every_key_due() {
 fn a_tick_asks_whether_clients_may_be_served_once_a_key_is_due() {
     let mut waiting = waiting(&[(1, NOW + 10)]);
     assert_eq!(waiting.tick(NOW + 9, never), Arm::In(1));
-    // Not now: no timer fires in vain. The timer that is armed goes off, or is not needed.
+    // Not now: no timer fires for nothing. The timer that is armed goes off, or is not needed.
     assert_eq!(waiting.tick(NOW + 11, || false), Arm::Stop);
     assert_eq!(waiting.tick(NOW + 12, || false), Arm::Leave);
     assert_eq!(waiting.tick(NOW + 13, || true), Arm::In(0));
@@ -90,7 +90,7 @@ fn a_timer_whose_moment_has_passed_is_stopped_if_nothing_needs_it() {
 }
 
 #[test]
-fn a_timer_that_fires_in_vain_once_is_cheaper_than_one_that_is_stopped() {
+fn a_timer_that_fires_for_nothing_once_is_cheaper_than_one_that_is_stopped() {
     let mut waiting = waiting(&[(1, NOW + 10)]);
     assert_eq!(waiting.arm(NOW), Arm::In(10));
     waiting.looked(&1, NOW, Some(NOW + 500), true);
