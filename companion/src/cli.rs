@@ -2,6 +2,7 @@
 
 use crate::{Failure, metrics, server::Server, top, web};
 use clap::{Args, Parser, Subcommand};
+use redis::{ClientTlsConfig, TlsCertificates};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -25,7 +26,7 @@ enum View {
 
 #[derive(Args)]
 struct Target {
-    /// The server: redis://[user:password@]host[:port][/db], or redis+unix:///path/to/socket
+    /// The server: redis://[user:password@]host[:port][/db], rediss://… for TLS, or redis+unix:///path/to/socket
     #[arg(
         long,
         env = "ZEITSET_REDIS",
@@ -34,11 +35,36 @@ struct Target {
         value_name = "URL"
     )]
     redis: String,
+    /// The certificates (PEM) that may vouch for a rediss:// server, in place of the system's
+    #[arg(long, value_name = "FILE")]
+    cacert: Option<PathBuf>,
+    /// The certificate (PEM) that a rediss:// server wants to see
+    #[arg(long, value_name = "FILE", requires = "key")]
+    cert: Option<PathBuf>,
+    /// Its private key (PEM)
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
 }
 
 impl Target {
     fn open(&self) -> Result<Server, Failure> {
-        Server::open(&self.redis)
+        Server::open(&self.redis, self.certificates()?)
+    }
+
+    fn certificates(&self) -> Result<Option<TlsCertificates>, Failure> {
+        let pem = |file: &Option<PathBuf>| -> Result<Option<Vec<u8>>, Failure> {
+            let Some(file) = file else { return Ok(None) };
+            let read = std::fs::read(file).map_err(|error| format!("{}: {error}", file.display()));
+            let is_pem = |text: &Vec<u8>| text.windows(10).any(|ten| ten == b"-----BEGIN");
+            // A file without any certificate in it would vouch for nobody.
+            Ok(Some(read.and_then(|text| {
+                if is_pem(&text) { Ok(text) } else { Err(format!("{} is no PEM file", file.display())) }
+            })?))
+        };
+        let root_cert = pem(&self.cacert)?;
+        let pair = pem(&self.cert)?.zip(pem(&self.key)?);
+        let client_tls = pair.map(|(client_cert, client_key)| ClientTlsConfig { client_cert, client_key });
+        Ok((root_cert.is_some() || client_tls.is_some()).then_some(TlsCertificates { client_tls, root_cert }))
     }
 }
 
@@ -122,7 +148,8 @@ pub fn run() -> Result<(), Failure> {
             View::Metrics(it) if it.once => metrics::print(&it.target.open()?, it.queues).await,
             View::Metrics(it) => metrics::serve(it.target.open()?, it.listen, it.queues).await,
             View::Top(it) => {
-                let target = it.url.map_or(it.target, |redis| Target { redis });
+                let redis = it.url.unwrap_or_else(|| it.target.redis.clone());
+                let target = Target { redis, ..it.target };
                 top::run(target.open()?, it.interval, it.once).await
             }
         }

@@ -1,7 +1,7 @@
 //! Samples of a server. One look asks INFO once and the figures of a bounded number of queues, in turns, by name; so rates are
 //! what was counted between two looks at the same queue.
 
-use crate::server::{COUNTERS, Info, Key, Names, Queue, Server, reply};
+use crate::server::{COUNTERS, Info, Key, Queue, Server, reply};
 use redis::{RedisError, RedisResult, Value, pipe};
 use std::collections::BTreeMap;
 
@@ -51,12 +51,12 @@ pub struct Watch {
     pub is_complete: bool,
     /// There are more than [`MOST_QUEUES`].
     pub has_more: bool,
-    /// Why queues cannot be listed: the module was loaded as `plain`, or the user may not.
+    /// Why queues cannot be listed: there is no module, it was loaded with `plain`, or the user may not.
     pub refusal: Option<String>,
 }
 
 impl Watch {
-    pub async fn look(&mut self, server: &Server, names: &Names) -> RedisResult<()> {
+    pub async fn look(&mut self, server: &Server) -> RedisResult<()> {
         let mut pipe = pipe();
         pipe.cmd("TIME");
         Info::ask(&mut pipe);
@@ -65,16 +65,16 @@ impl Watch {
         let now = Sample { at_us: micros(&time?), info: Info::read(&reply_text(&info?)) };
         let before = std::mem::replace(&mut self.now, now);
         self.before = (before.at_us > 0).then_some(before);
-        self.look_at_queues(server, names).await
+        self.look_at_queues(server).await
     }
 
-    async fn look_at_queues(&mut self, server: &Server, all: &Names) -> RedisResult<()> {
+    async fn look_at_queues(&mut self, server: &Server) -> RedisResult<()> {
         for _ in 0..QUEUES_PER_LOOK / PAGE {
-            let names = match all.after(server, &self.cursor, PAGE).await {
+            let names = match server.queues_after(&self.cursor, PAGE).await {
                 Ok(names) => names,
                 Err(error) if error.is_io_error() || error.is_timeout() => return Err(error),
                 Err(error) => {
-                    self.refusal = Some(crate::server::message(&error));
+                    self.refusal = Some(crate::server::unlisted(&error));
                     self.queues.clear();
                     return Ok(());
                 }

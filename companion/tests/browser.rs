@@ -48,9 +48,14 @@ fn fill(c: &mut Client) {
     for n in 0..6 {
         c.run(&format!("ZQ.PUSH orders reminder ID reminder:{n} DELAY {}m", 10 + n));
     }
-    for (n, error) in
-        ["SMTP 550 mailbox unavailable", "timeout after 30 s", "HTTP 503 from payment"].into_iter().enumerate()
-    {
+    let errors = [
+        "SMTP 550 mailbox unavailable",
+        "timeout after 30 s",
+        "HTTP 503 from payment",
+        "out of stock",
+        "no such address",
+    ];
+    for (n, error) in errors.into_iter().enumerate() {
         let token = c.claim("ZQ.CLAIM 1 orders LEASE 1h AS worker-7");
         let id = format!("order:{}", 4700 + n);
         let token = token.to_string();
@@ -60,6 +65,15 @@ fn fill(c: &mut Client) {
         c.run("ZQ.CLAIM 1 orders LEASE 1h AS worker-7");
     }
     c.call(&[b"ZQ.PUSH", EVIL, EVIL, b"ID", EVIL]);
+    // More groups than a page has, one of them with jobs in three states.
+    for n in 0..30 {
+        c.run(&format!("ZQ.PUSH imports row ID import:{n} GROUP customer:{n:02}"));
+    }
+    c.run("ZQ.PUSH imports row GROUP customer:00");
+    c.run("ZQ.PUSH imports row GROUP customer:00 DELAY 1h");
+    c.run("ZQ.CLAIM 1 imports LEASE 1h");
+    c.run("ZQ.PUSH imports row");
+    c.call(&[b"ZQ.PUSH", b"imports", b"row", b"GROUP", EVIL]);
     for n in 0..12 {
         c.run(&format!("ZEXP.ADD sessions {}m visitor:{n}", 5 + n));
         for _ in 0..=12 - n {
@@ -120,11 +134,13 @@ fn click_through(browser: &Browser, server: &Server, c: &mut Client) {
     let commands = || browser.script("return [...document.querySelectorAll('.chart b')].map(b => b.innerText).join()");
     let before = commands();
     eventually("the charts move", || commands() != before);
-    eventually("the sampler has seen all queues", || ui.get("/queues").1.contains("10,004"));
+    eventually("the sampler has seen all queues", || ui.get("/queues").1.contains("10,005"));
     browser.sees("orders");
 
     queues(browser, &at);
     one_queue(browser, &at, c);
+    dead_letters(browser, &at, c);
+    groups(browser, &at);
     other_pages(browser, &at);
     hostile(browser, &at);
     pictures(browser, &at);
@@ -185,17 +201,77 @@ fn one_queue(browser: &Browser, at: &dyn Fn(&str) -> String, c: &mut Client) {
     browser.sees("The settings are changed.");
     assert_eq!(c.field("ZQ.CONFIG orders", "backoff_max_ms"), 3_600_000);
 
-    // All on a page, and those that are dead, many at once.
-    browser.go(&at("/queue?key=orders&tab=dead"));
-    browser.click("details summary");
-    browser.click("button[value=redrive]");
-    browser.sees("3 jobs ready again.");
-    assert_eq!(c.field("ZQ.STATS orders", "dead"), 0);
+    // All on a page.
     browser.go(&at("/queue?key=orders&tab=ready"));
     browser.click("[data-all]");
     browser.click("button[value=delete]");
     browser.confirm();
     browser.sees("25 jobs deleted.");
+}
+
+fn dead_letters(browser: &Browser, at: &dyn Fn(&str) -> String, c: &mut Client) {
+    // One from its own page, one from the list: the others stay dead.
+    browser.go(&at("/job?key=orders&id=order%3A4700"));
+    browser.click("button[value=retry]");
+    browser.sees("1 job ready again.");
+    assert_eq!(c.text_field("ZQ.GET orders order:4700", "state"), "ready");
+    browser.go(&at("/queue?key=orders&tab=dead"));
+    browser.click("input[aria-label='Select order:4702']");
+    browser.click("form.selection button[value=retry]");
+    browser.sees("1 job ready again.");
+    assert_eq!(c.text_field("ZQ.GET orders order:4702", "state"), "ready");
+    assert_eq!(c.field("ZQ.STATS orders", "dead"), 3);
+
+    // Many at once: the longest dead first.
+    browser.click("details summary");
+    browser.fill("input[name=count]", "1");
+    browser.click("button[value=redrive]");
+    browser.sees("1 job ready again.");
+    assert_eq!(c.text_field("ZQ.GET orders order:4701", "state"), "ready");
+
+    // None has been dead for an hour; then all of them.
+    browser.click("details summary");
+    browser.fill("input[name=older]", "1h");
+    browser.click("button[value=clean]");
+    browser.confirm();
+    browser.sees("0 jobs removed.");
+    assert_eq!(c.field("ZQ.STATS orders", "dead"), 2);
+    browser.click("details summary");
+    browser.click("button[value=clean]");
+    browser.confirm();
+    browser.sees("2 jobs removed.");
+    browser.sees("No dead job.");
+    assert_eq!((c.field("ZQ.STATS orders", "dead"), c.field("ZQ.STATS orders", "cleaned")), (0, 2));
+
+    // What the server does not understand is said in its own words.
+    browser.go(&at("/queue?key=orders&tab=delayed"));
+    browser.click("details summary");
+    browser.fill("input[name=older]", "a week");
+    browser.click("button[value=clean]");
+    browser.confirm();
+    browser.sees("The server refuses: ERR invalid duration");
+}
+
+fn groups(browser: &Browser, at: &dyn Fn(&str) -> String) {
+    // Cells of the table, row by row.
+    let rows = || {
+        let script = "return [...document.querySelectorAll('#groups tbody tr')]\
+             .map(row => [...row.cells].map(cell => cell.innerText).join(' ')).join('\\n')";
+        browser.script(script).as_str().unwrap_or_default().to_owned()
+    };
+    browser.go(&at("/queue?key=imports"));
+    browser.follow("Groups");
+    browser.sees("customer:00");
+    let first = rows();
+    assert!(first.starts_with("without a name 1 0 0\n<img src=x onerror"), "{first}");
+    assert!(first.contains("\ncustomer:00 1 1 1\n") && first.contains("\ncustomer:01 1 0 0\n"), "{first}");
+    assert_eq!(first.lines().count(), 25, "{first}");
+    browser.click("#next");
+    browser.sees("customer:29");
+    let second = rows();
+    assert!(second.starts_with("customer:23 1 0 0\n") && second.lines().count() == 7, "{second}");
+    browser.go(&at("/queue?key=newsletter&tab=groups"));
+    browser.sees("without a name");
 }
 
 fn other_pages(browser: &Browser, at: &dyn Fn(&str) -> String) {
@@ -244,6 +320,7 @@ fn pictures(browser: &Browser, at: &dyn Fn(&str) -> String) {
         ("overview", "/"),
         ("queues", "/queues?sort=ready"),
         ("queue", "/queue?key=newsletter"),
+        ("groups", "/queue?key=imports&tab=groups"),
         ("settings", "/queue?key=orders&tab=settings"),
         ("job", "/job?key=newsletter&id=letter%3A7"),
         ("limits", "/limits"),

@@ -5,5 +5,6 @@ mod support;
 mod browser;
 mod metrics;
 mod packaging;
+mod tls;
 mod top;
 mod web;

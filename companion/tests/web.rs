@@ -190,6 +190,18 @@ fn actions_do_what_they_say() {
 }
 
 #[test]
+fn a_server_without_queues_is_said_to_have_none() {
+    for server in [Server::plain(), Server::without_module()] {
+        let ui = ui(&server, &[]);
+        for path in ["/queues", "/queues?sort=dead"] {
+            eventually("the page says so", || ui.get(path).1.contains("the server has no queue commands"));
+            assert_eq!(ui.get(path).0, 200, "{path}");
+        }
+        assert_eq!(ui.get("/").0, 200);
+    }
+}
+
+#[test]
 fn a_server_that_is_away_is_said_to_be_away() {
     let mut server = Server::start();
     let ui = ui(&server, &[]);

@@ -9,7 +9,7 @@ mod page;
 pub use page::page;
 
 use crate::Failure;
-use crate::server::{Names, Server};
+use crate::server::Server;
 use axum::{Router, extract::State, http::header, response::IntoResponse, routing::get};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// `zeitset metrics --once`.
 pub async fn print(server: &Server, queues: usize) -> Result<(), Failure> {
-    let page = page(server, &Names::default(), queues).await;
+    let page = page(server, queues).await;
     print!("{page}");
     if page.contains("\nzeitset_up 1\n") { Ok(()) } else { Err("the server cannot be asked".into()) }
 }
@@ -30,13 +30,13 @@ pub async fn print(server: &Server, queues: usize) -> Result<(), Failure> {
 pub async fn serve(server: Server, listen: SocketAddr, queues: usize) -> Result<(), Failure> {
     let listener = tokio::net::TcpListener::bind(listen).await.map_err(|error| format!("{listen}: {error}"))?;
     println!("Metrics of {} at http://{}/metrics", server.address, listener.local_addr()?);
-    let scrape = |State(target): State<Arc<(Server, Names, usize)>>| async move {
-        ([(header::CONTENT_TYPE, CONTENT_TYPE)], page(&target.0, &target.1, target.2).await).into_response()
+    let scrape = |State(target): State<Arc<(Server, usize)>>| async move {
+        ([(header::CONTENT_TYPE, CONTENT_TYPE)], page(&target.0, target.1).await).into_response()
     };
     let router = Router::new()
         .route("/metrics", get(scrape))
         .route("/", get(|| async { "Metrics are at /metrics\n" }))
-        .with_state(Arc::new((server, Names::default(), queues)));
+        .with_state(Arc::new((server, queues)));
     axum::serve(listener, router).with_graceful_shutdown(crate::ended::until_ended()).await?;
     Ok(())
 }

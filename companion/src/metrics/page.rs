@@ -1,7 +1,7 @@
 //! The page that is scraped.
 
 use super::fields::{self, Kind, metric};
-use crate::server::{Info, Names, Queue, Server};
+use crate::server::{Info, Queue, Server};
 use crate::text::distinct;
 use crate::watch::{Watch, refresh, reply_text};
 use std::collections::{BTreeMap, HashSet};
@@ -11,7 +11,7 @@ use std::fmt::Write;
 type Count = fn(&Queue) -> u64;
 
 /// All metrics. A server that does not answer is `zeitset_up 0`.
-pub async fn page(server: &Server, names: &Names, queues: usize) -> String {
+pub async fn page(server: &Server, queues: usize) -> String {
     let mut page = Page::default();
     let info = match server.one(&sections()).await {
         Ok(info) => Info::read(&reply_text(&info)),
@@ -25,7 +25,7 @@ pub async fn page(server: &Server, names: &Names, queues: usize) -> String {
     page.server(&info);
     page.commands(&info);
     if info.has_module() && queues > 0 {
-        page.queues(server, names, queues).await;
+        page.queues(server, queues).await;
     }
     page.text
 }
@@ -112,9 +112,9 @@ impl Page {
         }
     }
 
-    async fn queues(&mut self, server: &Server, names: &Names, most: usize) {
+    async fn queues(&mut self, server: &Server, most: usize) {
         // One more than is shown tells whether there are more.
-        let names = match names.after(server, b"", most + 1).await {
+        let names = match server.queues_after(b"", most + 1).await {
             Ok(names) => names,
             Err(_) => return,
         };

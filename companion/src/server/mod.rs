@@ -13,12 +13,13 @@ pub mod reply;
 pub use denied::{Denied, Slow};
 pub use info::{Command, Info, SECTIONS};
 pub use job::{Job, State};
-pub use names::Names;
+pub use names::unlisted;
 pub use queue::{COUNTERS, Queue};
 
 use crate::Failure;
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, Pipeline, RedisError, RedisResult, Value};
+use redis::{AsyncConnectionConfig, Client, ConnectionAddr, IntoConnectionInfo, Pipeline};
+use redis::{RedisError, RedisResult, TlsCertificates, Value};
 use std::time::Duration;
 use tokio::sync::Mutex;
 
@@ -37,9 +38,18 @@ pub struct Server {
 }
 
 impl Server {
-    pub fn open(url: &str) -> Result<Server, Failure> {
+    /// `certificates`, if any, are for a `rediss://` address.
+    pub fn open(url: &str, certificates: Option<TlsCertificates>) -> Result<Server, Failure> {
         // The client's own message may quote the URL, and the URL may hold a password.
-        let client = Client::open(url).map_err(|_| "the address of the server is not understood: redis://host:port")?;
+        let info = url.into_connection_info();
+        let info = info.map_err(|_| "the address of the server is not understood: redis://host:port")?;
+        let client = match certificates {
+            None => Client::open(info)?,
+            Some(_) if !matches!(info.addr(), ConnectionAddr::TcpTls { .. }) => {
+                return Err("--cacert, --cert and --key need an address that begins with rediss://".into());
+            }
+            Some(certificates) => Client::build_with_tls(info, certificates)?,
+        };
         let address = client.get_connection_info().addr().to_string();
         Ok(Server { client, connection: Mutex::new(None), address })
     }

@@ -1,13 +1,12 @@
 //! What one picture shows.
 
-use crate::server::{Denied, Names, Server, Slow};
+use crate::server::{Denied, Server, Slow};
 use crate::watch::Watch;
 use redis::{RedisResult, pipe};
 use std::collections::BTreeMap;
 
 #[derive(Default)]
 pub struct Look {
-    names: Names,
     pub watch: Watch,
     pub denied: Vec<Denied>,
     pub slow: Vec<Slow>,
@@ -19,7 +18,7 @@ impl Look {
     pub async fn again(&mut self, server: &Server) -> RedisResult<()> {
         let info = &self.watch.now.info;
         self.calls = info.commands().iter().map(|command| (command.name.to_owned(), command.calls)).collect();
-        self.watch.look(server, &self.names).await?;
+        self.watch.look(server).await?;
         let mut pipe = pipe();
         pipe.cmd("ZRL.TOP").arg("COUNT").arg(50);
         pipe.cmd("SLOWLOG").arg("GET").arg(64);

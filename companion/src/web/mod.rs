@@ -24,7 +24,7 @@ mod queues;
 mod sets;
 mod settings;
 
-use crate::server::{Names, Server};
+use crate::server::Server;
 use crate::{Failure, history::History, metrics, watch::Watch};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -51,7 +51,6 @@ pub struct Settings {
 
 pub struct App {
     server: Server,
-    names: Names,
     settings: Settings,
     seen: RwLock<Seen>,
     /// In every form; a page of somebody else does not know it.
@@ -106,14 +105,7 @@ pub async fn serve(server: Server, settings: Settings) -> Result<(), Failure> {
     let token = token.iter().map(|byte| format!("{byte:02x}")).collect();
     let mode = if settings.write { "with actions" } else { "read-only" };
     println!("{} at http://{address}/ ({mode})", server.address);
-    let app = Arc::new(App {
-        server,
-        names: Names::default(),
-        settings,
-        seen: RwLock::default(),
-        token,
-        port: address.port(),
-    });
+    let app = Arc::new(App { server, settings, seen: RwLock::default(), token, port: address.port() });
     tokio::spawn(sample(app.clone()));
     axum::serve(listener, router(app)).with_graceful_shutdown(crate::ended::until_ended()).await?;
     Ok(())
@@ -145,7 +137,7 @@ async fn asset(kind: &'static str, text: &'static str) -> impl IntoResponse {
 }
 
 async fn scrape(State(app): Shared) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics::page(&app.server, &app.names, app.settings.queues).await)
+    ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics::page(&app.server, app.settings.queues).await)
 }
 
 /// Looks at the server at every interval, for as long as the program runs.
@@ -156,7 +148,7 @@ async fn sample(app: Arc<App>) {
     let mut watch = Watch::default();
     loop {
         ticks.tick().await;
-        let outcome = watch.look(&app.server, &app.names).await;
+        let outcome = watch.look(&app.server).await;
         let mut seen = app.seen.write().await;
         seen.problem = outcome.as_ref().err().map(crate::server::message);
         if outcome.is_ok() {

@@ -131,14 +131,7 @@ async fn jobs(
         words.extend([b"AFTER", after]);
     }
     words.push(b"NOPAYLOAD");
-    let listed = match server.one(&words).await {
-        // A module without NOPAYLOAD lists a page's payloads, too.
-        Err(error) if crate::server::message(&error).contains("syntax error") && after.is_empty() => {
-            words.pop();
-            server.one(&words).await?
-        }
-        listed => listed?,
-    };
+    let listed = server.one(&words).await?;
     let listed: Vec<Job> = reply::array(&listed).iter().filter_map(|job| Job::listed(state, job)).collect();
     if !with_payload {
         return Ok(listed);

@@ -8,6 +8,7 @@ use crate::text::{grouped, printable, rate, span};
 use crate::watch::{MOST_QUEUES, Watched, refresh};
 use axum::extract::{RawQuery, State};
 use maud::{Markup, html};
+use redis::RedisResult;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -31,7 +32,7 @@ pub async fn page(State(app): Shared, RawQuery(query): RawQuery) -> Page {
     let seen = app.seen.read().await;
     let (known, has_more) = (seen.watch.queues.len(), seen.watch.has_more);
     let is_complete = seen.watch.is_complete;
-    let refusal = seen.watch.refusal.clone();
+    let mut refusal = seen.watch.refusal.clone();
     let totals = [
         tile("Queues", if has_more { format!("over {}", grouped(known as u64)) } else { grouped(known as u64) }),
         tile("Ready", grouped(seen.watch.total(|queue| queue.ready))),
@@ -42,7 +43,13 @@ pub async fn page(State(app): Shared, RawQuery(query): RawQuery) -> Page {
     let start = query.number("start").unwrap_or_default() as usize;
     let (names, next) = if sort == "name" && filter.is_empty() {
         drop(seen);
-        by_name(&app, query.get("after").unwrap_or_default()).await?
+        match by_name(&app, query.get("after").unwrap_or_default()).await {
+            Err(error) if !error.is_io_error() && !error.is_timeout() => {
+                refusal = Some(crate::server::unlisted(&error));
+                (Vec::new(), None)
+            }
+            listed => listed?,
+        }
     } else {
         let names = by_figure(&seen.watch.queues, sort, &filter);
         drop(seen);
@@ -90,8 +97,8 @@ fn parameters(sort: &str, filter: &str, more: &[(&str, &[u8])]) -> String {
 }
 
 /// A page of names, and the link to the next one.
-async fn by_name(app: &App, after: &[u8]) -> Result<(Vec<Key>, Option<String>), super::Problem> {
-    let mut names = app.names.after(&app.server, after, ROWS + 1).await?;
+async fn by_name(app: &App, after: &[u8]) -> RedisResult<(Vec<Key>, Option<String>)> {
+    let mut names = app.server.queues_after(after, ROWS + 1).await?;
     let next = (names.len() > ROWS).then(|| link("/queues", &[("after", &names[ROWS - 1])]));
     names.truncate(ROWS);
     Ok((names, next))

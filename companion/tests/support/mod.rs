@@ -5,7 +5,7 @@ mod redis_server;
 mod running;
 
 pub use browser::Browser;
-pub use redis_server::{Client, Server};
+pub use redis_server::{Client, Server, free_port};
 pub use running::{Running, companion, fetch, printed};
 
 use std::time::{Duration, Instant};

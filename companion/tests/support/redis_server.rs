@@ -19,6 +19,11 @@ impl Server {
         Server::configured(&["--loadmodule", &module().display().to_string()])
     }
 
+    /// Without the commands of queues and boards.
+    pub fn plain() -> Server {
+        Server::configured(&["--loadmodule", &module().display().to_string(), "plain"])
+    }
+
     pub fn without_module() -> Server {
         Server::configured(&[])
     }
@@ -74,6 +79,10 @@ impl Server {
     fn try_client(&self) -> Option<Client> {
         let client = redis::Client::open(self.url()).expect("a URL");
         Some(Client(client.get_connection().ok()?))
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// Ends the server, as a crash would.
@@ -135,6 +144,13 @@ impl Client {
         }
     }
 
+    /// The same of a text.
+    #[track_caller]
+    pub fn text_field(&mut self, line: &str, name: &str) -> String {
+        let fields: std::collections::BTreeMap<String, Value> = redis::from_redis_value(self.run(line)).expect("a map");
+        redis::from_redis_value(fields[name].clone()).expect("a text")
+    }
+
     /// Claims one job: its token.
     #[track_caller]
     pub fn claim(&mut self, line: &str) -> i64 {
@@ -147,7 +163,7 @@ impl Client {
     }
 }
 
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
 }
 
