@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# clients/node: packs the library, installs it into an empty folder, runs its README there word by word, and runs its tests.
+# clients/node: packs the library, installs it into an empty folder, runs its README and the recipes there word by word, and runs its tests.
 #
 # usage: clients-node.sh MODULE OUT; exits with 77 where the machine has not got what it takes
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../clients/node"
-export ZEITSET_MODULE=$1
+export ZEITSET_MODULE=$1 RECIPES=$PWD/../../docs/recipes
 OUT=$2
 
 skip() {

@@ -1,11 +1,12 @@
 /**
- * What the README shows is what happens: each block under a `file` comment is run as it stands, on a server of its own, and has
- * to print the block that follows. `README_FOLDER`: where the package is installed; by default the tests' own folder.
+ * What the README and the recipes show is what happens: each block under a `file` comment is run as it stands, on a server of its
+ * own, and has to print the block that follows. `README_FOLDER`: where the package is installed; by default the tests' own folder.
+ * `RECIPES`: where the recipes are.
  */
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
@@ -14,6 +15,7 @@ import { until } from "./support/until.js";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const folder = process.env["README_FOLDER"] ?? join(root, "build/readme");
+const recipes = process.env["RECIPES"] ?? join(root, "../../docs/recipes");
 
 interface Program {
   readonly file: string;
@@ -45,11 +47,14 @@ function programs(text: string): Program[] {
   return found;
 }
 
-const all = programs(readFileSync(join(root, "README.md"), "utf8"));
-assert.ok(all.length >= 5, "the README has programs");
+const readme = programs(readFileSync(join(root, "README.md"), "utf8"));
+assert.ok(readme.length >= 5, "the README has programs");
+const pages = readdirSync(recipes).filter((page) => page.endsWith(".md"));
+const cooked = pages.flatMap((page) => programs(readFileSync(join(recipes, page), "utf8")));
+assert.ok(cooked.length >= 2, "the recipes have programs");
 
-for (const { file, code, printed, endsBySignal } of all) {
-  test(`README: ${file} prints what it says`, { timeout: 120_000 }, async (t) => {
+for (const { file, code, printed, endsBySignal } of [...readme, ...cooked]) {
+  test(`${file} prints what it says`, { timeout: 120_000 }, async (t) => {
     const server = await Server.start(t);
     mkdirSync(folder, { recursive: true });
     writeFileSync(join(folder, file), code);

@@ -1,4 +1,4 @@
-"""README.md word by word: each block is a program of its own, and prints what the comments before it say."""
+"""README.md and the recipes word by word: each block is a program of its own, and prints what the comments before it say."""
 
 from __future__ import annotations
 
@@ -15,8 +15,18 @@ import pytest
 from .support import PATIENCE, Server
 
 README = Path(__file__).resolve().parents[1] / "README.md"
+RECIPES = Path(__file__).resolve().parents[3] / "docs" / "recipes"
 BLOCK = re.compile(r"((?:^<!-- prints: .*? -->\n)*)^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-BLOCKS = [(re.findall(r"prints: (.*?) -->", comments), code) for comments, code in BLOCK.findall(README.read_text())]
+
+
+def blocks(page: Path) -> list[tuple[list[str], str]]:
+    found = BLOCK.findall(page.read_text(encoding="utf-8"))
+    return [(re.findall(r"prints: (.*?) -->", comments), code) for comments, code in found]
+
+
+BLOCKS = blocks(README)
+# In a recipe, code that prints nothing is part of a program.
+PROGRAMS = [(page.stem, *block) for page in sorted(RECIPES.glob("*.md")) for block in blocks(page) if block[0]]
 
 # `redis.Redis()` means the server of the test. Nothing else is changed.
 PROGRAM = """
@@ -31,6 +41,7 @@ exec(compile(sys.argv[2], "README.md", "exec"), {"__name__": "__main__"})
 
 def test_there_are_blocks() -> None:
     assert len(BLOCKS) >= 7 and sum(bool(printed) for printed, _ in BLOCKS) >= 6
+    assert len(PROGRAMS) >= 2
 
 
 def test_a_limit_takes_five_lines_and_a_worker_ten() -> None:
@@ -45,7 +56,15 @@ def test_a_limit_takes_five_lines_and_a_worker_ten() -> None:
 def test_the_readme_runs(shared: Server, one: Any, tmp_path: Path, number: int) -> None:
     for module in ("croniter", "fastapi", "httpx"):
         pytest.importorskip(module)
-    expected, code = BLOCKS[number]
+    runs(shared, tmp_path, *BLOCKS[number])
+
+
+@pytest.mark.parametrize("recipe", PROGRAMS, ids=lambda recipe: recipe[0])
+def test_recipes_run(shared: Server, one: Any, tmp_path: Path, recipe: tuple[str, list[str], str]) -> None:
+    runs(shared, tmp_path, *recipe[1:])
+
+
+def runs(shared: Server, tmp_path: Path, expected: list[str], code: str) -> None:
     printed = tmp_path / "printed"
     with printed.open("wb") as output:
         process = subprocess.Popen(
