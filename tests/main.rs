@@ -93,5 +93,6 @@ mod zq_leases;
 mod zq_operating;
 mod zq_persistence;
 mod zq_refused;
+mod zq_repeated;
 mod zq_replication;
 mod zq_tokens;
