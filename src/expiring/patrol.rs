@@ -75,12 +75,9 @@ impl Patrol {
         let cursor = self.cursor.get_or_insert_with(Cursor::new);
         for _ in 0..STEPS {
             let has_more = cursor.step(ctx, |name, set| {
-                if tracking.is_tracked(database, name.bytes()) {
-                    return;
-                }
                 if let Some(due) = next_visit(set) {
-                    tracking.track(database, name.bytes(), due);
-                } else if is_new && waited_for_its_marker(set, now) {
+                    tracking.find(database, name.bytes(), due);
+                } else if is_new && waited_for_its_marker(set, now) && !tracking.is_tracked(database, name.bytes()) {
                     tracking.mend(database, name.bytes());
                 }
             });
@@ -107,6 +104,6 @@ pub fn next_visit(set: &mut SortedSet<'_, impl Access>) -> Option<Millis> {
     if !Kind::Expiring.holds(highest, Some(ttl)) {
         return None;
     }
-    let first = set.first(Bound::From(f64::NEG_INFINITY))?.score;
+    let first = if set.len() == 1 { highest } else { set.first(Bound::From(f64::NEG_INFINITY))?.score };
     Some(visit_at(first))
 }

@@ -15,7 +15,7 @@ use super::timed_set::{CHUNK, TimedSet};
 use crate::config;
 use crate::model::marker::Kind;
 use crate::model::time::{self, Millis};
-use crate::model::tracking::{Alarm, Arrival, Need, Outcome, Place, Tracking, visit_at};
+use crate::model::tracking::{Alarm, Arrival, Need, Outcome, Pace, Place, Tracking, visit_at};
 use crate::server::context::{self, EventClass};
 use crate::server::key::ReadKey;
 use crate::server::shared::Shared;
@@ -50,6 +50,11 @@ struct Sweeper {
     patrol: Patrol,
     /// Slots whose keys are still arriving: sets in them are not ours yet, and not tracked.
     arriving: Vec<Range>,
+    /// Those among them whose keys are here, while the walk goes on that forgets what was known of the slots before.
+    arrived: Vec<Range>,
+    pace: Pace,
+    /// The end of the last slice.
+    ended: Option<Instant>,
     figures: Figures,
 }
 
@@ -109,10 +114,10 @@ pub(super) enum Standing {
 }
 
 pub(super) fn standing(ctx: &Context, name: Str<'_>) -> Standing {
-    SWEEPER.with(ctx, |Sweeper { arriving, tracking, .. }| {
-        if !arriving.is_empty() && slots::hold(arriving, name.bytes()) {
+    SWEEPER.with(ctx, |sweeper| {
+        if sweeper.is_arriving(name.bytes()) {
             Standing::Arriving
-        } else if !tracking.is_empty() && tracking.is_tracked(ctx.database(), name.bytes()) {
+        } else if !sweeper.tracking.is_empty() && sweeper.tracking.is_tracked(ctx.database(), name.bytes()) {
             Standing::Tracked
         } else {
             Standing::Unknown
@@ -158,7 +163,11 @@ pub(super) fn left_touched(ctx: &Context, ttl: Option<Millis>) -> bool {
 
 /// Some of the sets of this TTL that plain commands have changed, and that were not healed since.
 pub(super) fn touched_with(ctx: &Context, ttl: Millis) -> Vec<Place> {
-    SWEEPER.with(ctx, |sweeper| sweeper.tracking.touched_with(ttl))
+    SWEEPER.with(ctx, |sweeper| {
+        let mut places = sweeper.tracking.touched_with(ttl);
+        places.retain(|place| !sweeper.is_arriving(&place.key));
+        places
+    })
 }
 
 /// Notes that the marker of a set that is ours beyond doubt is off, and has to be set again.
@@ -167,8 +176,8 @@ pub(super) fn heal(ctx: &Context, database: i32, name: Str<'_>) {
 }
 
 pub(super) fn is_touched(ctx: &Context, name: Str<'_>) -> bool {
-    let database = ctx.database();
-    SWEEPER.with(ctx, |sweeper| sweeper.tracking.is_touched(database, name.bytes()))
+    let (database, key) = (ctx.database(), name.bytes());
+    SWEEPER.with(ctx, |sweeper| sweeper.tracking.is_touched(database, key) && !sweeper.is_arriving(key))
 }
 
 /// Changes what is tracked, and arms the timer for what is due then.
@@ -177,7 +186,7 @@ pub(super) fn change<R>(ctx: &Context, change: impl FnOnce(&mut Tracking, i32) -
     SWEEPER.with(ctx, |sweeper| {
         let result = change(&mut sweeper.tracking, database);
         let Sweeper { tracking, patrol, .. } = sweeper;
-        let alarm = tracking.after_change(context::now(), || need(ctx, patrol));
+        let alarm = tracking.after_change(context::now(), || need(ctx, patrol.is_hurrying()));
         sweeper.obey(ctx, alarm);
         result
     })
@@ -193,17 +202,23 @@ pub fn patrol_now(ctx: &Context) {
 
 /// Lets the sets in some slots be, whose keys begin to arrive.
 pub(super) fn keep_off(ctx: &Context, slots: &[Range]) {
-    SWEEPER.with(ctx, |Sweeper { arriving, tracking, .. }| {
-        arriving.extend_from_slice(slots);
-        // There may be entries of sets that once were here.
-        tracking.forget_where(|key| slots::hold(slots, key));
+    SWEEPER.with(ctx, |sweeper| {
+        sweeper.arriving.extend_from_slice(slots);
+        sweeper.arrived.retain(|range| !slots.contains(range));
+        // There may be entries of sets that once were here. They are forgotten in slices; until then nobody heeds them.
+        sweeper.tracking.begin_to_forget();
+        sweeper.attend(ctx);
     });
 }
 
-/// The keys of some slots have arrived, or will not come. Nothing of them was noted meanwhile: the patrol finds the sets.
+/// The keys of some slots have arrived, or will not come. Nothing of them was noted meanwhile: the patrol finds the sets, once
+/// all is forgotten that was known of the slots before.
 pub(super) fn take_over(ctx: &Context, slots: &[Range]) {
-    SWEEPER.with(ctx, |sweeper| sweeper.arriving.retain(|range| !slots.contains(range)));
-    patrol_now(ctx);
+    SWEEPER.with(ctx, |sweeper| {
+        sweeper.arrived.extend_from_slice(slots);
+        sweeper.forget_on(|| true);
+        sweeper.attend(ctx);
+    });
 }
 
 /// The server's housekeeping: sets that plain commands changed get their marker back, the patrol takes a few steps, and what
@@ -247,8 +262,9 @@ fn heal_set(ctx: &mut Context, place: &Place) -> bool {
     crate::server::fault!("heal");
     let Place { database, key } = place;
     let name = OwnedStr::new(key);
-    if !(ctx.select(*database) && look(ctx, name.as_str(), true).is_some()) {
-        // Gone, or of another type, or without a TTL: PERSIST is somebody's word.
+    let is_arriving = SWEEPER.with(ctx, |sweeper| sweeper.is_arriving(key));
+    if is_arriving || !(ctx.select(*database) && look(ctx, name.as_str(), true).is_some()) {
+        // Not ours, or gone, or of another type, or without a TTL: PERSIST is somebody's word.
         SWEEPER.with(ctx, |sweeper| sweeper.tracking.forget(*database, key));
         return true;
     }
@@ -280,14 +296,37 @@ pub fn stop(ctx: &Context) {
 }
 
 /// What there may be to do now.
-fn need(ctx: &Context, patrol: &Patrol) -> Need {
-    Need { sweeps: config::sweeps() && ctx.may_write_by_itself(), hurries: patrol.is_hurrying() }
+fn need(ctx: &Context, hurries: bool) -> Need {
+    Need { sweeps: config::sweeps() && ctx.may_write_by_itself(), hurries }
 }
 
 impl Sweeper {
+    fn is_arriving(&self, key: &[u8]) -> bool {
+        slots::hold(&self.arriving, key)
+    }
+
+    /// Whether there is something to do that is not due at some moment.
+    fn hurries(&self) -> bool {
+        self.patrol.is_hurrying() || self.tracking.is_forgetting()
+    }
+
+    /// Forgets what was known of arriving slots until time is up. Once that is done, those whose keys are here are the patrol's.
+    fn forget_on(&mut self, is_time_up: impl Fn() -> bool) {
+        let Sweeper { tracking, arriving, arrived, patrol, .. } = self;
+        while tracking.is_forgetting() && !is_time_up() {
+            tracking.forget_some(|key| slots::hold(arriving, key));
+        }
+        if !arrived.is_empty() && !tracking.is_forgetting() {
+            arriving.retain(|range| !arrived.contains(range));
+            arrived.clear();
+            patrol.hurry();
+        }
+    }
+
     /// Arms the timer for what there is to do next, be that later than what it is armed for, or nothing.
     fn attend(&mut self, ctx: &Context) {
-        let alarm = self.tracking.at_cron(context::now(), need(ctx, &self.patrol));
+        let need = need(ctx, self.hurries());
+        let alarm = self.tracking.at_cron(context::now(), need);
         self.obey(ctx, alarm);
     }
 
@@ -335,13 +374,18 @@ impl Task for Slice {
             }
         }
         let busy = SWEEPER.with(ctx, |sweeper| {
+            sweeper.forget_on(is_time_up);
             let Sweeper { patrol, tracking, figures, .. } = sweeper;
             patrol.hurry_on(ctx, tracking, is_time_up);
             let busy = started.elapsed();
             figures.slices += 1;
             figures.cpu += context::cpu_time().saturating_sub(cpu);
             figures.longest_slice = figures.longest_slice.max(busy);
-            let alarm = tracking.after_slice(context::now(), rest(ctx, busy), need(ctx, patrol));
+            let need = need(ctx, sweeper.hurries());
+            let rested = sweeper.ended.map_or(Duration::MAX, |ended| started.saturating_duration_since(ended));
+            let rest = sweeper.pace.rest(rested, busy, duty(ctx));
+            sweeper.ended = Some(started + busy);
+            let alarm = sweeper.tracking.after_slice(context::now(), rest, need);
             sweeper.obey(ctx, alarm);
             busy
         });
@@ -352,11 +396,9 @@ impl Task for Slice {
     }
 }
 
-/// The rest after a slice that took `busy`, in ms: it keeps to the duty.
-fn rest(ctx: &Context, busy: Duration) -> Millis {
-    let duty = if ctx.has_child() { config::max_duty().div_ceil(GENTLY) } else { config::max_duty() };
-    let rest = busy.saturating_mul(100 - duty) / duty;
-    u64::try_from(rest.as_micros().div_ceil(1000)).unwrap_or(Millis::MAX).max(1)
+/// The share of the time that slices may take, in percent.
+fn duty(ctx: &Context) -> u32 {
+    if ctx.has_child() { config::max_duty().div_ceil(GENTLY) } else { config::max_duty() }
 }
 
 /// The set whose visit is due longest.
@@ -375,6 +417,9 @@ fn visit(ctx: &mut Context, place: &Place, is_time_up: impl Fn() -> bool) {
     let name = name.as_str();
     let now = ctx.now();
     if !ctx.select(place.database) {
+        return note_visit(ctx, place, Outcome::Gone);
+    }
+    if standing(ctx, name) == Standing::Arriving {
         return note_visit(ctx, place, Outcome::Gone);
     }
     let is_touched = is_touched(ctx, name);

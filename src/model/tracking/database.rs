@@ -75,6 +75,14 @@ impl Database {
         self.touched.range::<[u8], _>((behind, Bound::Unbounded)).next().map(|(key, _)| &**key)
     }
 
+    /// Goes on in a walk through all sets, and removes those that are meant: a few buckets of the table at a time.
+    pub fn forget_some(&mut self, is_meant: impl Fn(&[u8]) -> bool) {
+        /// Some hundred names.
+        const BUCKETS: usize = 16;
+        let meant: Vec<Box<[u8]>> = self.table.walk_on(BUCKETS).filter(|name| is_meant(name)).map(Box::from).collect();
+        meant.iter().for_each(|name| self.remove(name));
+    }
+
     /// Frees some of the memory; `false` once there is none left.
     pub fn free_some(&mut self, most: usize) -> bool {
         for _ in 0..most {

@@ -10,6 +10,7 @@
 //! a step of the wall clock is noticed within a second or two, and an idle server has no timer armed.
 
 mod database;
+mod pace;
 mod table;
 
 #[cfg(test)]
@@ -17,6 +18,7 @@ mod tests;
 
 use super::time::{self, Millis};
 use database::Database;
+pub use pace::Pace;
 use std::collections::BTreeMap;
 pub use table::NEVER;
 use table::{Known, Mark};
@@ -169,6 +171,13 @@ impl Tracking {
         self.note_news(due);
     }
 
+    /// As [`track`](Tracking::track), unless the set is tracked already.
+    pub fn find(&mut self, database: i32, key: &[u8], due: Millis) {
+        if self.database(database).table.put_new(key, Known { due, mark: Mark::Holds }) {
+            self.note_news(due);
+        }
+    }
+
     /// Notes that one of our commands has changed a set, whose marker holds: members expire from `soonest` on. If it was there
     /// before and is not tracked, or plain commands have changed it, nobody knows what else is in it, so it is visited at once.
     pub fn change(&mut self, database: i32, key: &[u8], soonest: Option<Millis>, is_new: bool) {
@@ -236,11 +245,20 @@ impl Tracking {
         }
     }
 
-    /// Forgets the sets at some places. O(number of sets).
-    pub fn forget_where(&mut self, is_meant: impl Fn(&[u8]) -> bool) {
-        for database in self.databases.values_mut() {
-            let meant: Vec<Box<[u8]>> = database.table.names().filter(|name| is_meant(name)).map(Box::from).collect();
-            meant.iter().for_each(|name| database.remove(name));
+    /// Begins a walk through all sets, on which [`forget_some`](Tracking::forget_some) forgets those at some places. One that is
+    /// under way begins again.
+    pub fn begin_to_forget(&mut self) {
+        self.databases.values_mut().for_each(|database| database.table.begin_walk());
+    }
+
+    pub fn is_forgetting(&self) -> bool {
+        self.databases.values().any(|database| database.table.is_walked())
+    }
+
+    /// A step of that walk: looks at some hundred sets, however many there are.
+    pub fn forget_some(&mut self, is_meant: impl Fn(&[u8]) -> bool) {
+        if let Some(database) = self.databases.values_mut().find(|database| database.table.is_walked()) {
+            database.forget_some(is_meant);
         }
     }
 
@@ -301,9 +319,12 @@ impl Tracking {
         self.hold(place);
     }
 
-    /// A step of housekeeping: memory of what was dropped is freed. `false` when there is none.
+    /// A step of housekeeping: memory of what was dropped is freed, and of tables that have become sparse. `false` when there is
+    /// none.
     pub fn free_some(&mut self) -> bool {
-        let Some(last) = self.dropped.last_mut() else { return false };
+        let Some(last) = self.dropped.last_mut() else {
+            return self.databases.values_mut().any(|database| database.table.shrink_some(FREED));
+        };
         if !last.free_some(FREED) {
             self.dropped.pop();
         }

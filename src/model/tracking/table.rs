@@ -2,7 +2,7 @@
 //!
 //! Linear hashing (W. Litwin, "Linear hashing: a new tool for file and table addressing", 1980): the table grows and shrinks
 //! by one bucket at a time, so that no call ever moves more than a few dozen sets. A bucket keeps the names of its sets in one
-//! piece of memory, which makes a set cost some 20 bytes beyond its name, and a table of a million sets quick to drop.
+//! piece of memory, which makes a set cost some 25 bytes beyond its name, and a table of a million sets quick to drop.
 //!
 //! What is due next is known bucket by bucket: each knows its own earliest moment, and an ordered set holds these.
 
@@ -15,10 +15,10 @@ use std::hash::BuildHasher;
 pub const NEVER: Millis = Millis::MAX;
 
 /// Sets per bucket, on average, from which on the table grows.
-const FULL: usize = 64;
+const FULL: usize = 32;
 
 /// Sets per bucket, on average, below which it shrinks.
-const SPARSE: usize = 24;
+const SPARSE: usize = 12;
 
 /// Buckets per piece of memory: so their list can grow without being moved as a whole.
 const PIECE: usize = 256;
@@ -138,6 +138,8 @@ pub struct Table {
     /// The buckets with something due at some time, by their earliest moment.
     order: BTreeSet<(Millis, usize)>,
     hasher: DefaultHashBuilder,
+    /// The bucket that a walk through all of them comes to next.
+    walk: Option<usize>,
 }
 
 impl Default for Table {
@@ -148,6 +150,7 @@ impl Default for Table {
             len: 0,
             order: BTreeSet::new(),
             hasher: DefaultHashBuilder::default(),
+            walk: None,
         };
         table.add_bucket();
         table
@@ -168,13 +171,25 @@ impl Table {
 
     /// Notes what is known of a set, be it new or not.
     pub fn put(&mut self, name: &[u8], Known { due, mark }: Known) {
+        self.note(name, Known { due, mark }, |bucket, slot| {
+            bucket.slots[slot].mark = mark;
+            bucket.set_due(slot, due);
+        });
+    }
+
+    /// Notes what is known of a set that is new; `false` if it is not.
+    pub fn put_new(&mut self, name: &[u8], known: Known) -> bool {
+        self.note(name, known, |_, _| ())
+    }
+
+    /// Notes what is known of a new set; `true` if it is one. Of another one, `change` is shown the bucket and the place in it.
+    fn note(&mut self, name: &[u8], Known { due, mark }: Known, change: impl FnOnce(&mut Bucket, usize)) -> bool {
         let (at, print) = self.address(name);
         // A longer name is none that the server takes.
-        let Ok(length) = u32::try_from(name.len()) else { return };
+        let Ok(length) = u32::try_from(name.len()) else { return false };
         let is_new = self.change(at, |bucket| match bucket.find(print, name) {
             Some(At { slot, .. }) => {
-                bucket.slots[slot].mark = mark;
-                bucket.set_due(slot, due);
+                change(bucket, slot);
                 false
             }
             None => {
@@ -186,6 +201,7 @@ impl Table {
             self.len += 1;
             self.grow();
         }
+        is_new
     }
 
     /// What was known of it; `None` if it was not there.
@@ -225,9 +241,27 @@ impl Table {
         due.map(|&(_, bucket)| self.bucket(bucket).slots.iter().filter(|slot| slot.due <= now).count()).sum()
     }
 
-    /// All names. O(number of sets).
-    pub fn names(&self) -> impl Iterator<Item = &[u8]> {
-        self.pieces.iter().flatten().flat_map(|bucket| bucket.each().map(|(_, name)| name))
+    /// Begins a walk through all buckets, which [`walk_on`](Table::walk_on) continues.
+    pub fn begin_walk(&mut self) {
+        self.walk = Some(0);
+    }
+
+    pub fn is_walked(&self) -> bool {
+        self.walk.is_some()
+    }
+
+    /// The names in the next buckets of the walk, `most` buckets at the most. Every set that was there when the walk began, and
+    /// still is, comes up: sets move to the last bucket only, since the table does not shrink meanwhile.
+    pub fn walk_on(&mut self, most: usize) -> impl Iterator<Item = &[u8]> {
+        let from = self.walk.unwrap_or(self.buckets);
+        let to = from.saturating_add(most).min(self.buckets);
+        self.walk = (to < self.buckets).then_some(to);
+        (from..to).flat_map(|at| self.bucket(at).each().map(|(_, name)| name))
+    }
+
+    /// Gives back some buckets of which there are too many; `false` when there are not.
+    pub fn shrink_some(&mut self, most: usize) -> bool {
+        (0..most).take_while(|_| self.shrink()).count() > 0
     }
 
     /// Frees some buckets of a table that is not used any more; `false` once there are none left.
@@ -302,9 +336,9 @@ impl Table {
         self.deal(new - self.buckets.next_power_of_two() / 2);
     }
 
-    fn shrink(&mut self) {
-        if self.buckets == 1 || self.len >= (self.buckets - 1) * SPARSE {
-            return;
+    fn shrink(&mut self) -> bool {
+        if self.walk.is_some() || self.buckets == 1 || self.len >= (self.buckets - 1) * SPARSE {
+            return false;
         }
         let last = self.buckets - 1;
         let merged = last - self.buckets.next_power_of_two() / 2;
@@ -317,6 +351,7 @@ impl Table {
             }
         }
         self.change(merged, |bucket| gone.each().for_each(|(slot, name)| bucket.push(slot, name)));
+        true
     }
 
     /// Puts the sets of a bucket where they belong now.
@@ -340,6 +375,11 @@ fn print(hash: u64) -> u16 {
 
 #[cfg(test)]
 impl Table {
+    /// All names. O(number of sets).
+    pub fn names(&self) -> impl Iterator<Item = &[u8]> {
+        self.pieces.iter().flatten().flat_map(|bucket| bucket.each().map(|(_, name)| name))
+    }
+
     pub fn bucket_count(&self) -> usize {
         self.buckets
     }

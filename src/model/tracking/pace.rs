@@ -1,0 +1,66 @@
+//! How slices of work and rests take turns, so that the work takes a share of the time: the duty.
+
+use crate::model::time::Millis;
+use std::time::Duration;
+
+/// A rest that was too long counts at the next ones, up to that.
+const CREDIT: i64 = 1000;
+
+/// The server's timers count whole ms and fire late, by up to a ms or so where a slice takes half of one. So what a rest was too long or
+/// too short by is made up for at the next one.
+#[derive(Debug, Default)]
+pub struct Pace {
+    /// µs of rest that are due; below 0: that were taken in advance.
+    owed: i64,
+}
+
+impl Pace {
+    /// The rest, in ms, to take after a slice of `busy` that came `rested` after the one before, if the work is to take `duty` percent of
+    /// the time.
+    pub fn rest(&mut self, rested: Duration, busy: Duration, duty: u32) -> Millis {
+        let micros = |span: Duration| i64::try_from(span.as_micros()).unwrap_or(i64::MAX);
+        let owed = micros(busy.saturating_mul(100 - duty) / duty);
+        self.owed = self.owed.saturating_sub(micros(rested)).max(-CREDIT).saturating_add(owed);
+        Millis::try_from(self.owed / 1000).unwrap_or(0).max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The share of the time that slices of `busy` µs take whose rests last for whole ms and some µs more.
+    fn share(busy: u64, duty: u32, late: impl Fn(u64) -> u64) -> f64 {
+        let (mut pace, mut rested, mut works, mut rests) = (Pace::default(), u64::MAX, 0, 0);
+        for slice in 0..10_000 {
+            let rest = pace.rest(Duration::from_micros(rested), Duration::from_micros(busy), duty);
+            rested = rest * 1000 + late(slice);
+            (works, rests) = (works + busy, rests + rested);
+        }
+        works as f64 * 100.0 / (works + rests) as f64
+    }
+
+    #[test]
+    fn the_work_takes_its_share_though_timers_count_whole_ms() {
+        for (busy, duty) in [(500, 25), (520, 25), (700, 25), (500, 10), (5000, 50), (100_000, 90)] {
+            for late in [0, 100, 400] {
+                let share = share(busy, duty, |_| late);
+                assert!((share - f64::from(duty)).abs() < 1.0, "{share} % with slices of {busy} µs, {late} µs late");
+            }
+        }
+    }
+
+    #[test]
+    fn it_never_takes_more_and_never_goes_without_a_rest() {
+        // Shorter than a ms there is none.
+        assert!(share(50, 25, |_| 0) < 5.0 && share(500, 90, |_| 0) < 34.0);
+        for slice in [1, 10, 100] {
+            // A long time without work is no reason to hurry.
+            let share = share(500, 25, |n| if n % slice == 0 { 1_000_000 } else { 0 });
+            assert!(share < 25.5, "{share}");
+        }
+        let mut pace = Pace::default();
+        assert_eq!(pace.rest(Duration::MAX, Duration::ZERO, 25), 1);
+        assert_eq!(pace.rest(Duration::ZERO, Duration::from_millis(300), 25), 899);
+    }
+}
