@@ -41,6 +41,20 @@ fn each_algorithm_tells_what_is_in_use_and_when_it_comes_back() {
     }
 }
 
+/// Dead entries lie about until they are trimmed; they do not count.
+#[test]
+fn dead_entries_do_not_count() {
+    let (_server, mut c) = start();
+    let now = c.now();
+    let (dead, far) = (now - 1000, now + 3_600_000);
+    c.run(&format!("ZADD s {dead} 5 {} 6:2 {far} 8:3 {} 11", dead + 1, far + 1));
+    c.run(&format!("PEXPIREAT s {}", (far / 1000 + 2) * 1000 + 1));
+    let info = c.reply("ZRL.INFO s");
+    for field in ["'units' 4", "'entries' 2", &format!("'next_back_ms' {far}"), &format!("'all_back_ms' {}", far + 1)] {
+        assert!(info.contains(field), "{info}");
+    }
+}
+
 #[test]
 fn what_is_no_limit_is_an_error() {
     let (_server, mut c) = start();

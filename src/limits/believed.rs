@@ -1,7 +1,7 @@
 //! Sorted sets of which it is known that they are limits: looked through once under the TTL they have.
 //!
-//! That a set is a limit is said by its TTL together with all of its entries. To look at all of them with every call would cost
-//! more than the call; so what was believed once, or written by us, is remembered for as long as the TTL stays what it is and
+//! That a set is a limit is said by its TTL together with its entries: all of them, or a thousand of a larger set. To look at these with every
+//! call would cost more than the call; so what was believed once, or written by us, is remembered for as long as the TTL stays what it is and
 //! the key is not deleted, replaced or moved by anybody. A name means another key in another database.
 
 use crate::model::limit::remembered::Remembered;

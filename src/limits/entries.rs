@@ -3,7 +3,9 @@
 use super::effects::{Changes, News};
 use super::{believed, restored};
 use crate::error::Error;
-use crate::model::limit::sliding::{Change, Entry, Ledger, Rewrite, Run, are_entries};
+use crate::model::limit::sliding::{
+    Change, Entry, Ledger, MOST_READ, Rewrite, Run, are_entries, are_entries_here_and_there,
+};
 use crate::model::limit::text::Text;
 use crate::model::limit::{Foreign, marker, sliding};
 use crate::model::time::{self, Millis};
@@ -78,6 +80,16 @@ impl<'k, A: Access> Entries<'k, A> {
         self.seen
     }
 
+    /// How many entries count, if that is at hand: all do, or none. Otherwise they have to be counted while the key is closed.
+    pub fn live_at_hand(&mut self, now: Millis) -> Result<Option<u64>, Foreign> {
+        let first = self.first_from(0)?;
+        Ok(match (first, self.seen.last) {
+            (Some(first), _) if first.at > now => Some(self.seen.len),
+            (_, Some(last)) if last.at > now => None,
+            _ => Some(0),
+        })
+    }
+
     fn from(&mut self, at: Millis) -> impl Iterator<Item = Element> {
         self.set.range(Bound::From(time::to_score(at)), f64::INFINITY)
     }
@@ -86,6 +98,12 @@ impl<'k, A: Access> Entries<'k, A> {
 fn has_only_entries(set: &mut SortedSet<'_, impl Access>, len: u64, last: Entry) -> bool {
     match len {
         1 => are_entries([Ok(last)]),
+        _ if len > MOST_READ => are_entries_here_and_there(last, |at, most| {
+            set.range(Bound::From(time::to_score(at)), f64::INFINITY)
+                .take(most)
+                .map(|element| entry(&element))
+                .collect()
+        }),
         _ => are_entries(set.range(Bound::From(f64::NEG_INFINITY), f64::INFINITY).map(|element| entry(&element))),
     }
 }

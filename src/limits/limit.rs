@@ -5,7 +5,7 @@ use super::{Entries, Seen, TextLimit};
 use crate::error::Error;
 use crate::model::limit::{Algorithm, Assessed, Change, Held, Policy, sliding};
 use crate::model::time::Millis;
-use crate::server::key::{Access, Holds, Key, Writing};
+use crate::server::key::{Access, Holds, Key, Reading, Writing};
 use crate::server::{Context, Str};
 
 /// An open limit, or a key that is free to become one.
@@ -54,17 +54,6 @@ impl<'k, A: Access> Limit<'k, A> {
         }
     }
 
-    /// Which algorithm it is of, and what of it is in use.
-    pub fn held(&mut self, now: Millis) -> Result<(&'static str, Held), Error> {
-        match self {
-            Limit::Entries(entries) => Ok(("sliding", sliding::held(now, entries)?)),
-            Limit::Text(text) => {
-                let stored = text.stored.ok_or(Error::NotLimit)?;
-                Ok((stored.algorithm(), stored.held(now)))
-            }
-        }
-    }
-
     /// What spares the next to open the limit to read it again, if nobody changes it meanwhile.
     pub fn seen(&self) -> Option<Seen> {
         match self {
@@ -91,6 +80,29 @@ impl<'k, A: Access> Kept<'k, A> {
             Holds::String => Ok(Kept::Limit(Limit::Text(TextLimit::read(key, name)?))),
             Holds::SomethingElse => Err(Error::WrongType),
         }
+    }
+}
+
+/// Which algorithm a limit is of, and what of it is in use; `None` if the key is missing. O(log N).
+pub fn held(ctx: &mut Context, name: Str<'_>, now: Millis) -> Result<Option<(&'static str, Held)>, Error> {
+    let of_entries =
+        |mut entries: Entries<'_, Reading>, count| Ok(Some(("sliding", sliding::held(now, count, &mut entries)?)));
+    match Kept::<Reading>::open(ctx, name)? {
+        Kept::Nothing => return Ok(None),
+        Kept::Limit(Limit::Text(text)) => {
+            let stored = text.stored.ok_or(Error::NotLimit)?;
+            return Ok(Some((stored.algorithm(), stored.held(now))));
+        }
+        Kept::Limit(Limit::Entries(mut entries)) => {
+            if let Some(count) = entries.live_at_hand(now)? {
+                return of_entries(entries, count);
+            }
+        }
+    }
+    let count = ctx.count_above(name, now)?;
+    match Kept::<Reading>::open(ctx, name)? {
+        Kept::Limit(Limit::Entries(entries)) => of_entries(entries, count),
+        _ => Ok(None),
     }
 }
 

@@ -13,7 +13,7 @@ mod restored;
 mod text;
 
 pub use entries::{Entries, Seen};
-pub use limit::{Kept, Limit};
+pub use limit::{Kept, Limit, held};
 pub use text::TextLimit;
 
 use crate::error::Error;

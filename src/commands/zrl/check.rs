@@ -17,7 +17,7 @@ impl Command for Check {
         name: c"ZRL.CHECK",
         summary: c"Takes units from a rate limit if they fit.",
         complexity:
-            c"O(1) for FIXED and LEAKY; O(log N) for SLIDING, with N about 100 at the most unless EXACT is given",
+            c"O(1) for FIXED and LEAKY; O(log N) for SLIDING, with N about 100 at the most unless EXACT is given; O(M log N) for the first call that sees a shorter window, with M the entries that come back after it",
         since: c"0.1.0",
         flags: c"write deny-oom fast",
         arity: -4,

@@ -4,9 +4,8 @@
 
 use crate::commands::args::Args;
 use crate::error::Error;
-use crate::limits::Kept;
+use crate::limits;
 use crate::server::command::{Access, Arg, Command, Keys, Spec};
-use crate::server::key::Reading;
 use crate::server::{Context, Str};
 
 pub struct Info;
@@ -15,7 +14,7 @@ impl Command for Info {
     const SPEC: Spec = Spec {
         name: c"ZRL.INFO",
         summary: c"Returns what of a rate limit is in use, and when it comes back.",
-        complexity: c"O(1) for FIXED, LEAKY and THROTTLE; O(N) with N the number of entries of a SLIDING limit",
+        complexity: c"O(1) for FIXED, LEAKY and THROTTLE; O(log N) with N the number of entries of a SLIDING limit",
         since: c"0.1.0",
         flags: c"readonly fast",
         arity: 2,
@@ -28,12 +27,9 @@ impl Command for Info {
         let mut args = Args::new(arguments);
         let key = args.string()?;
         args.finish()?;
-        let (algorithm, held) = match Kept::<Reading>::open(ctx, key)? {
-            Kept::Nothing => {
-                ctx.reply_null();
-                return Ok(());
-            }
-            Kept::Limit(mut limit) => limit.held(now)?,
+        let Some((algorithm, held)) = limits::held(ctx, key, now)? else {
+            ctx.reply_null();
+            return Ok(());
         };
         let number = |value: Option<u64>| match value {
             Some(value) => ctx.reply_count(value),

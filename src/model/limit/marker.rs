@@ -6,7 +6,8 @@
 //!
 //! A TTL that someone else gave a set of times may be one by chance: 1 in 1000 where it happens to lie so close, more
 //! often for jobs that run at whole seconds. So the TTL is not believed alone: the entries must say it as well
-//! ([`are_entries`](super::sliding::are_entries)). Of the sets that people keep,
+//! ([`are_entries`](super::sliding::are_entries)); of more than a thousand, a thousand in stretches all over the set
+//! ([`are_entries_here_and_there`](super::sliding::are_entries_here_and_there)). Of the sets that people keep,
 //!
 //! | set                                                | is taken for a limit                                       |
 //! |----------------------------------------------------|------------------------------------------------------------|

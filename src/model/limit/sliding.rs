@@ -147,6 +147,40 @@ pub fn are_entries(entries: impl IntoIterator<Item = Result<Entry, Foreign>>) ->
     before.is_none_or(|last| last.run.start != last.at && (count > 1 || last.run.start == 0))
 }
 
+/// A set of more entries than that is not read as a whole, which one call has no time for.
+pub const MOST_READ: u64 = 1000;
+
+/// Of such a set, [`STRETCHES`] stretches of [`STRETCH`] entries are read.
+const STRETCHES: u64 = 32;
+const STRETCH: usize = 32;
+
+/// As [`are_entries`], for a set of more than [`MOST_READ`]: of its entries, stretches are read at even distances of time. Within a stretch
+/// each follows the one before; from one to the next, numbers are further on. `some_from` reads as [`Ledger::some_from`]. O(log N).
+pub fn are_entries_here_and_there(
+    last: Entry,
+    mut some_from: impl FnMut(Millis, usize) -> Result<Vec<Entry>, Foreign>,
+) -> bool {
+    let Some(first) = some_from(0, 1).ok().and_then(|first| first.first().copied()) else { return false };
+    let units_before = |entry: Entry| entry.run.start.wrapping_sub(first.run.start);
+    let is_further = |from: Entry, to: Entry| match from.at == to.at {
+        true => from == to,
+        false => {
+            from.at < to.at && units_before(from).checked_add(from.run.units).is_some_and(|end| end <= units_before(to))
+        }
+    };
+    let mut before = first;
+    for stretch in 0..STRETCHES {
+        let at = first.at + last.at.saturating_sub(first.at) / STRETCHES * stretch;
+        let Ok(entries) = some_from(at, STRETCH) else { return false };
+        let follow = entries.windows(2).all(|pair| pair[0].at < pair[1].at && pair[0].run.end() == pair[1].run.start);
+        if !(follow && entries.first().is_some_and(|&entry| is_further(before, entry) && is_further(entry, last))) {
+            return false;
+        }
+        before = entries[0];
+    }
+    last.run.start != last.at
+}
+
 /// What a limit of entries says to a call for some units.
 #[derive(Clone, Copy, Debug)]
 pub struct Assessed {
@@ -261,13 +295,13 @@ pub fn refund(now: Millis, units: u64, until: Millis, ledger: &mut impl Ledger) 
     Ok((back, Rewrite { gone, put }))
 }
 
-/// What of a limit is in use.
-pub fn held(now: Millis, ledger: &mut impl Ledger) -> Result<Held, Foreign> {
-    let entries = ledger.some_from(now + 1, usize::MAX)?;
-    let (first, last) = (entries.first(), entries.last());
+/// What of a limit is in use, of which `entries` entries count. O(log N).
+pub fn held(now: Millis, entries: u64, ledger: &mut impl Ledger) -> Result<Held, Foreign> {
+    let first = ledger.first_from(now + 1)?;
+    let last = ledger.last()?.filter(|last| last.at > now);
     Ok(Held {
         units: Some(first.zip(last).map_or(0, |(first, last)| last.run.end().wrapping_sub(first.run.start))),
-        entries: entries.len() as u64,
+        entries,
         next_back: first.map(|entry| entry.at),
         all_back: last.map(|entry| entry.at),
     })

@@ -423,9 +423,50 @@ proptest! {
             prop_assert!(change.is_none_or(|change| change.at <= time::MAX && change.run.units <= MAX_UNITS));
             assessed.live_entries();
         }
-        let _ = held(now, &mut entries);
+        let _ = held(now, 1, &mut entries);
         let _ = refund(now, cost.max(1), now + window, &mut entries);
     }
+}
+
+/// However many entries there are, a call reads a thousand of them to know that they are a limit's.
+#[test]
+fn a_large_set_is_known_by_some_of_its_entries() {
+    const ENTRIES: u64 = 300_000;
+    let entry = |n: u64| {
+        // Numbers wrap around on the way.
+        let start = (2 * n).wrapping_sub(1000);
+        Entry { at: 1_000_000 + n * 3 + n % 2, run: Run { start, units: 2 } }
+    };
+    let all: Vec<Entry> = (0..ENTRIES).map(entry).collect();
+    let believed = |all: &[Entry]| {
+        let mut read = 0;
+        let is_believed = are_entries_here_and_there(*all.last().unwrap(), |at, most| {
+            let from = all.partition_point(|entry| entry.at < at);
+            let some = &all[from..all.len().min(from + most)];
+            read += some.len();
+            if some.iter().any(|entry| entry.run.units == 0) { Err(Foreign) } else { Ok(some.to_vec()) }
+        });
+        assert!(read <= 1100, "{read}");
+        is_believed
+    };
+    assert!(believed(&all));
+    let changed = |change: &dyn Fn(usize, &mut Entry)| {
+        let mut all = all.clone();
+        all.iter_mut().enumerate().for_each(|(n, entry)| change(n, entry));
+        believed(&all)
+    };
+    assert!(!changed(&|n, entry| entry.run.start = n as u64 * 17), "numbers not in a row");
+    assert!(
+        !changed(&|n, entry| entry.run.start = entry.run.start.wrapping_sub(if n > 200_000 { 100_000 } else { 0 })),
+        "behind those before"
+    );
+    assert!(!changed(&|n, entry| entry.at -= (entry.at - 1_000_000) % 6 * u64::from(n > 1000)), "two at a moment");
+    assert!(!changed(&|n, entry| entry.run.units = if n == 0 { 0 } else { 2 }), "not an entry");
+    let log: Vec<_> =
+        (0..ENTRIES).map(|n| Entry { at: 1_000_000 + n, run: Run { start: 1_000_000 + n, units: 1 } }).collect();
+    assert!(!believed(&log), "a log by hand");
+    let last_alone = changed(&|n, entry| entry.run.start = if n as u64 == ENTRIES - 1 { 0 } else { entry.run.start });
+    assert!(!last_alone, "the last is numbered below the first");
 }
 
 /// A refund numbers again what comes back later: no more of that than a call may take.
