@@ -1,8 +1,8 @@
 //! The bystander's bill: what plain commands cost with the module loaded and without, in rounds that take turns.
 
-use super::cpu::{Served, median};
+use super::cpu::{Served, median, words};
 use super::support::Server;
-use redis::Pipeline;
+use redis::{Cmd, Pipeline};
 
 const ROUNDS: usize = 9;
 const CALLS: usize = 10_000;
@@ -34,46 +34,51 @@ pub fn run() {
     let mut without = Server::builder().config(quiet).start();
     without.remove_module();
     without.restart();
+    let mut without_but_sets = Server::builder().config(quiet).start();
+    without_but_sets.remove_module();
+    without_but_sets.restart();
     let mut servers = [
-        ("without", Served::new(without)),
-        ("with", Served::new(Server::builder().config(quiet).start())),
-        ("tracking", Served::new(Server::builder().config(quiet).start())),
+        Served::new(without),
+        Served::new(Server::builder().config(quiet).start()),
+        Served::new(without_but_sets),
+        Served::new(Server::builder().config(quiet).start()),
     ];
-    track(&mut servers[2].1);
+    fill(&mut servers[2], |n| words(&format!("ZADD e:{n} 1 m")));
+    fill(&mut servers[3], |n| words(&format!("ZEXP.ADD e:{n} 9d m")));
     println!("\n## The bystander's bill\n");
     println!(
         "ns of the server for a plain command, {CALLS} of them pipelined; medians of {ROUNDS} rounds in which the servers take turns: \
-         one without the module, one with it, one with it that tracks 100,000 expiring sets in another database and as many in this one.\n"
+         one without the module, one with it, and the same with 100,000 sorted sets in each of two databases, which the module tracks.\n"
     );
-    println!("| command | without | with | more | tracking | more | aim |\n|---|--:|--:|--:|--:|--:|--:|");
+    println!(
+        "| command | without | with | more | without, 200,000 sets | with | more | aim |\n|---|--:|--:|--:|--:|--:|--:|--:|"
+    );
     for bill in BILLS {
-        let mut costs = [const { Vec::new() }; 3];
+        let mut costs = [const { Vec::new() }; 4];
         for round in 0..ROUNDS {
-            for turn in 0..3 {
-                let at = (turn + round) % 3;
-                costs[at].push(cost(&mut servers[at].1, bill));
+            for turn in 0..costs.len() {
+                let at = (turn + round) % costs.len();
+                costs[at].push(cost(&mut servers[at], bill));
             }
         }
-        let [without, with, tracking] = costs.map(|mut costs| median(&mut costs));
-        let more = |cost: f64| (cost / without - 1.0) * 100.0;
+        let [without, with, without_but_sets, tracking] = costs.map(|mut costs| median(&mut costs));
+        let more = |cost: f64, than: f64| (cost / than - 1.0) * 100.0;
         println!(
-            "| {} | {without:.0} | {with:.0} | {:+.1} % | {tracking:.0} | {:+.1} % | {:.0} % |",
+            "| {} | {without:.0} | {with:.0} | {:+.1} % | {without_but_sets:.0} | {tracking:.0} | {:+.1} % | {:.0} % |",
             bill.name,
-            more(with),
-            more(tracking),
+            more(with, without),
+            more(tracking, without_but_sets),
             bill.aim
         );
     }
 }
 
-fn track(served: &mut Served) {
+fn fill(served: &mut Served, call: impl Fn(u64) -> Cmd) {
     for database in [1, 0] {
-        let mut pipe = redis::pipe();
-        pipe.cmd("SELECT").arg(database).ignore();
-        (0..100_000).for_each(|n| {
-            pipe.cmd("ZEXP.ADD").arg(format!("e:{n}")).arg("9d").arg("m").ignore();
+        redis::cmd("SELECT").arg(database).exec(&mut served.con).expect("SELECT");
+        super::fill::each(served, 100_000, |pipe, n| {
+            pipe.add_command(call(n)).ignore();
         });
-        pipe.exec(&mut served.con).expect("ZEXP.ADD");
     }
 }
 
@@ -83,7 +88,7 @@ fn cost(served: &mut Served, bill: &Bill) -> f64 {
         let mut pipe = Pipeline::new();
         for k in 0..CALLS {
             for line in lines {
-                let command = pipe.add_command(super::cpu::words(&line.replace("{k}", &k.to_string())));
+                let command = pipe.add_command(words(&line.replace("{k}", &k.to_string())));
                 command.ignore();
             }
         }

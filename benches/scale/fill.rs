@@ -17,12 +17,23 @@ pub fn each(served: &mut Served, count: u64, mut add: impl FnMut(&mut Pipeline, 
     }
 }
 
+/// The same where the server itself runs the calls of a script, in which `n` is the number.
+pub fn by_script(served: &mut Served, count: u64, calls: &str) {
+    let script =
+        format!("for n = tonumber(ARGV[1]), tonumber(ARGV[2]) do local n = string.format('%d', n) {calls} end");
+    for from in (0..count).step_by(BATCH as usize) {
+        let last = (from + BATCH).min(count) - 1;
+        let call = redis::cmd("EVAL").arg(&script).arg(0).arg(from).arg(last).exec(&mut served.con);
+        call.expect("the server takes it");
+    }
+}
+
 pub fn now(served: &mut Served) -> u64 {
     let (seconds, micros): (u64, u64) = redis::cmd("TIME").query(&mut served.con).expect("TIME");
     seconds * 1000 + micros / 1000
 }
 
-/// Fills the keys; the moment at which the last unit of `exact` but 100 comes back.
+/// Fills the keys; the moment at which the last unit of `exact` comes back.
 pub fn all(served: &mut Served, scale: u64) -> u64 {
     let now = now(served);
     let far = now + 86_400_000;
@@ -55,10 +66,19 @@ pub fn all(served: &mut Served, scale: u64) -> u64 {
             pipe.add_command(command).ignore();
         }
     });
-    each(served, scale, |pipe, n| {
-        pipe.cmd("ZEXP.ADD").arg(format!("sets:{n}")).arg("1d").arg("m").ignore();
-        pipe.cmd("ZQ.PUSH").arg("jobs").arg("payload").arg("ID").arg(format!("j:{n}")).ignore();
-    });
+    by_script(
+        served,
+        scale,
+        "redis.call('ZEXP.ADD', 'sets:' .. n, '1d', 'm') redis.call('ZQ.PUSH', 'jobs', 'payload', 'ID', 'j:' .. n)",
+    );
+    by_script(
+        served,
+        scale / 10,
+        "redis.call('ZQ.PUSH', 'grouped', 'payload', 'GROUP', 'g:' .. n) redis.call('ZQ.PUSH', 'queues:' .. n, 'payload') \
+         redis.call('HSET', 'groups', 'g:' .. n, 1)",
+    );
+    // A queue of more jobs refuses other AGING.
+    by_script(served, scale.min(100_000), "redis.call('ZQ.PUSH', 'aging', 'payload')");
     dead(served, scale / 4);
     exact(served, now, scale.min(300_000))
 }
