@@ -17,6 +17,9 @@ const MODULE = process.argv[2];
 const JOBS = Number(process.env.JOBS ?? 10_000);
 const ROUNDS = Number(process.env.ROUNDS ?? 5);
 const CONCURRENCIES = [1, 10, 100];
+/** Customers who are to be served in turns, and how many of their jobs may run at once. */
+const CUSTOMERS = Number(process.env.CUSTOMERS ?? 1000);
+const OF_CUSTOMERS = 100;
 const PORT = Number(process.env.BENCH_PORT ?? 17_379);
 const PAYLOAD = { to: "ann", subject: "x".repeat(80) };
 const version = (name) => JSON.parse(readFileSync(new URL(`node_modules/${name}/package.json`, import.meta.url))).version;
@@ -62,10 +65,13 @@ async function measure(start) {
   return result;
 }
 
-function zeitset(client) {
+/** `groupOf` says to which group the job of a number belongs, if to any. */
+function zeitset(client, groupOf = () => undefined) {
   return async (concurrency) => {
     const queue = new Queue(client, "jobs");
-    for (let at = 0; at < JOBS; at += 1000) await queue.pushMany(Array.from({ length: 1000 }, () => ({ payload: PAYLOAD })));
+    for (let at = 0; at < JOBS; at += 1000) {
+      await queue.pushMany(Array.from({ length: 1000 }, (_, i) => ({ payload: PAYLOAD, group: groupOf(at + i) })));
+    }
     return measure(async (done) => {
       const worker = new Worker(client, "jobs", async () => undefined, { concurrency, signals: false });
       worker.on("completed", done);
@@ -93,6 +99,28 @@ async function bullmq(concurrency) {
   return result;
 }
 
+/** Fair shares without BullMQ's commercial edition: a queue and a worker for every customer, connected beforehand. */
+async function bullmqQueues() {
+  const workers = [];
+  let done = () => undefined;
+  for (let customer = 0; customer < CUSTOMERS; customer += 1) {
+    const queue = new BullQueue(`jobs-${customer}`, { connection: redis });
+    await queue.addBulk(
+      Array.from({ length: JOBS / CUSTOMERS }, () => ({ name: "job", data: PAYLOAD, opts: { removeOnComplete: true } })),
+    );
+    const worker = new BullWorker(`jobs-${customer}`, async () => undefined, { connection: redis, concurrency: 1, autorun: false });
+    worker.on("completed", () => done());
+    worker.on("error", () => undefined);
+    await worker.waitUntilReady();
+    workers.push(worker);
+  }
+  return measure(async (one) => {
+    done = one;
+    for (const worker of workers) worker.run().catch(() => undefined);
+    return () => Promise.all(workers.map((worker) => worker.close(true)));
+  });
+}
+
 const contestants = {
   [`zeitset on node-redis ${version("redis")}`]: zeitset(nodeRedis),
   [`zeitset on ioredis ${version("ioredis")}`]: zeitset(redis),
@@ -101,18 +129,29 @@ const contestants = {
 
 const median = (numbers) => numbers.sort((a, b) => a - b)[Math.floor(numbers.length / 2)];
 const results = new Map();
-for (const concurrency of CONCURRENCIES) {
+
+/** Rounds in which the contestants take turns, the first for warming up; the results are kept under `${label} ${name}`. */
+async function contest(label, contestants, run) {
   for (let round = 0; round <= ROUNDS; round += 1) {
     for (const [name, contestant] of Object.entries(contestants)) {
-      const result = await contestant(concurrency);
-      process.stderr.write(`${concurrency} ${name}: ${Math.round(result.rate)} jobs/s${round === 0 ? " (warming up)" : ""}\n`);
+      const result = await run(contestant);
+      process.stderr.write(`${label} ${name}: ${Math.round(result.rate)} jobs/s${round === 0 ? " (warming up)" : ""}\n`);
       if (round === 0) continue;
-      const key = `${concurrency} ${name}`;
+      const key = `${label} ${name}`;
       results.set(key, [...(results.get(key) ?? []), result]);
       await sleep(50);
     }
   }
 }
+
+for (const concurrency of CONCURRENCIES) await contest(concurrency, contestants, (contestant) => contestant(concurrency));
+const customerOf = (job) => `customer:${job % CUSTOMERS}`;
+const fair = {
+  [`zeitset on node-redis ${version("redis")}, a group each`]: zeitset(nodeRedis, customerOf),
+  [`zeitset on ioredis ${version("ioredis")}, a group each`]: zeitset(redis, customerOf),
+  [`BullMQ ${version("bullmq")}, a queue and a worker each`]: bullmqQueues,
+};
+await contest("customers", fair, (contestant) => contestant(OF_CUSTOMERS));
 
 const date = new Date().toISOString().slice(0, 10);
 const serverVersion = /redis_version:(\S+)/.exec(await redis.info("server"))[1];
@@ -124,16 +163,28 @@ removed. The median of ${ROUNDS} rounds, which took turns. \`make bench-clients\
 
 | jobs at once | | jobs/s | against BullMQ | CPU of the server, µs a job | of the worker |
 |--:|---|--:|--:|--:|--:|`);
-for (const concurrency of CONCURRENCIES) {
-  const of = (name, field) => median(results.get(`${concurrency} ${name}`).map((result) => result[field]));
+
+/** A row for each contestant; the last one is what the others are compared with. */
+function rows(label, contestants) {
+  const of = (name, field) => median(results.get(`${label} ${name}`).map((result) => result[field]));
   const names = Object.keys(contestants);
   const bull = of(names.at(-1), "rate");
-  for (const name of names) {
+  return names.map((name) => {
     const rate = of(name, "rate");
-    const figures = [Math.round(rate).toLocaleString("en"), `${(rate / bull).toFixed(1)} ×`, of(name, "server").toFixed(0), of(name, "own").toFixed(0)];
-    console.log(`| ${concurrency} | ${name} | ${figures.join(" | ")} |`);
-  }
+    return [name, Math.round(rate).toLocaleString("en"), `${(rate / bull).toFixed(1)} ×`, of(name, "server").toFixed(0), of(name, "own").toFixed(0)];
+  });
 }
+for (const concurrency of CONCURRENCIES) {
+  for (const row of rows(concurrency, contestants)) console.log(`| ${concurrency} | ${row.join(" | ")} |`);
+}
+console.log(`
+The same jobs of ${CUSTOMERS.toLocaleString("en")} customers, who are served in turns. With Zeitset each is a group of one queue, and one worker runs ${OF_CUSTOMERS} jobs at
+once. With BullMQ, whose groups are part of its commercial edition, each has a queue and a worker of their own in the same process,
+which are connected before the clock starts.
+
+| | jobs/s | beside BullMQ | CPU of the server, µs a job | of the worker |
+|---|--:|--:|--:|--:|`);
+for (const row of rows("customers", fair)) console.log(`| ${row.join(" | ")} |`);
 nodeRedis.destroy();
 redis.disconnect();
 process.exit(0);
