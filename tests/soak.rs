@@ -285,7 +285,7 @@ impl Drop for Over<'_> {
 #[test]
 fn everything_at_once_and_every_invariant_holds() {
     let seconds = std::env::var("SOAK_SECONDS").map_or(8, |seconds| seconds.parse().expect("a number"));
-    let mut master = Server::builder().config("appendonly yes\nappendfsync no\nenable-module-command yes").start();
+    let mut master = Server::builder().config("appendonly yes\nenable-module-command yes").start();
     let replica = Server::builder().replica_of(&master);
     let mut c = master.client();
     c.run("ZQ.CONFIG jobs CONCURRENCY 500 BACKOFF 5ms 100ms");

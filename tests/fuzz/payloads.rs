@@ -275,7 +275,7 @@ fn use_board(c: &mut Client) {
 #[test]
 fn what_restore_takes_works_and_what_it_refuses_costs_nothing() {
     let mut run = Run::new("payloads", 1500);
-    let server = Server::builder().config("appendonly yes\nappendfsync no").start();
+    let server = Server::builder().config("appendonly yes").start();
     let replica = Server::builder().config("rdbcompression no").replica_of(&server);
     let mut c = server.client();
     let payloads = plant(&mut c);

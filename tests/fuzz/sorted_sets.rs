@@ -166,7 +166,7 @@ fn exercise(random: &mut StdRng, c: &mut Client, of: &str) {
 #[test]
 fn a_sorted_set_that_only_looks_like_ours_breaks_nothing() {
     let mut run = Run::new("sorted sets", 2000);
-    let server = Server::builder().config("appendonly yes\nappendfsync no").start();
+    let server = Server::builder().config("appendonly yes").start();
     let replica = Server::builder().replica_of(&server);
     let mut c = server.client();
     c.run("ZADD zset 1 a");

@@ -56,7 +56,7 @@ fn random_commands_next_to_an_evil_neighbour_while_the_sweeper_works() {
 
 /// Sends random commands, while the neighbour is at work.
 fn disturb(run: &mut Run, config: &str) -> (Server, Server) {
-    let aof = "appendonly yes\nappendfsync no";
+    let aof = "appendonly yes";
     let server = Server::builder().neighbour().config(aof).config(config).start();
     let mut c = server.client();
     let replica = Server::builder().replica_of(&server);
