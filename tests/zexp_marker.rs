@@ -103,6 +103,8 @@ fn a_slightly_shifted_ttl_is_set_right_after_restore() {
 #[test]
 fn a_read_or_a_refused_command_never_moves_a_ttl() {
     let (_server, mut c) = start();
+    // Until the first patrol is through, a TTL just below the marker is taken for one that a crash kept from being set right.
+    after_patrol(&mut c);
     for shift in [-15_000, -10_000, -9_000, -1, 1, 9_000] {
         let until = FAR + GRACE_MS + shift;
         plant(&mut c, "k", &[("dead", 1000), ("a", FAR)]);

@@ -182,7 +182,7 @@ The same jobs of ${CUSTOMERS.toLocaleString("en")} customers, who are served in 
 once. With BullMQ, whose groups are part of its commercial edition, each has a queue and a worker of their own in the same process,
 which are connected before the clock starts.
 
-| | jobs/s | compared with BullMQ | CPU of the server, µs a job | of the worker |
+| | jobs/s | against BullMQ | CPU of the server, µs a job | of the worker |
 |---|--:|--:|--:|--:|`);
 for (const row of rows("customers", fair)) console.log(`| ${row.join(" | ")} |`);
 nodeRedis.destroy();
