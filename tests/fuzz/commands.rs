@@ -109,8 +109,7 @@ fn assert_silent(server: &Server) {
 fn any_call_in_any_way_is_answered_and_an_error_changes_nothing() {
     let mut run = Run::new("commands", 6000);
     // What is due is to go only when a call makes it go.
-    let mut server =
-        Server::builder().config("appendonly yes\naof-use-rdb-preamble no\nzeitset.sweep no").start();
+    let mut server = Server::builder().config("appendonly yes\naof-use-rdb-preamble no\nzeitset.sweep no").start();
     let replica = Server::builder().replica_of(&server);
     let mut control = server.client();
     let (mut resp2, mut resp3) = (server.client(), server.resp3());
