@@ -52,6 +52,7 @@ impl module::Module for Zeitset {
     fn unload(ctx: &mut Context) {
         sweeper::stop(ctx);
         queues::waiting::stop(ctx);
+        queues::upkeep::stop(ctx);
         server::authority::stop();
     }
 }
@@ -101,7 +102,7 @@ fn register(ctx: &Context, arguments: &[Str<'_>]) -> Result<(), String> {
 
 /// Those who want to know what happens to keys. The last one may select the database that a key
 /// was moved from.
-type Watches = (queues::waiting::Watch, (queues::names::Watch, Watch));
+type Watches = (queues::waiting::Watch, (queues::names::Watch, (queues::upkeep::Watch, Watch)));
 
 /// Listens for all families.
 struct Ear;

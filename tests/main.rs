@@ -96,3 +96,4 @@ mod zq_refused;
 mod zq_repeated;
 mod zq_replication;
 mod zq_tokens;
+mod zq_upkeep;

@@ -4,7 +4,7 @@
 //! goes. Keys can also become something else without an event that says so, so whoever reads a name looks at its key first, and
 //! forgets it if there is no queue.
 
-use super::OpenQueue;
+use super::{OpenQueue, upkeep};
 use crate::server::events::{KeyEvent, Listener, ServerEvent};
 use crate::server::key::ReadKey;
 use crate::server::shared::Shared;
@@ -38,8 +38,9 @@ impl Names {
         }
     }
 
-    fn take_over_loaded(&mut self) {
+    fn take_over_loaded(&mut self, holder: &impl RedisLockIndicator) {
         for (database, name) in std::mem::take(&mut self.loaded) {
+            upkeep::look_soon(holder, database, &name);
             self.by_database.entry(database).or_default().insert(name);
         }
     }
@@ -112,6 +113,7 @@ impl Listener for Watch {
                 NAMES.with(ctx, |names| names.loaded.clear());
                 if let Some(database) = database.filter(|_| holds_queue) {
                     note_in(ctx, database, event.key);
+                    upkeep::look_soon(ctx, database, event.key.bytes());
                 }
             }
             _ => {}
@@ -130,7 +132,7 @@ impl Listener for Watch {
                     }
                 }
             }
-            ServerEvent::Loaded | ServerEvent::BecameMaster => names.take_over_loaded(),
+            ServerEvent::Loaded | ServerEvent::BecameMaster => names.take_over_loaded(ctx),
             _ => {}
         });
     }

@@ -1,7 +1,7 @@
 //! A queue in its key: opened, changed, committed.
 
 use super::wire::Words;
-use super::{Stored, names, waiting};
+use super::{Stored, names, upkeep, waiting};
 use crate::error::Error;
 use crate::model::queue::{Change, Effect, Queue};
 use crate::model::time::Millis;
@@ -68,11 +68,13 @@ impl<'k, A: Access> OpenQueue<'k, A> {
     pub fn queue(&self) -> &Queue {
         match &self.new {
             Some(new) => new,
-            None => {
-                let stored: Option<&Stored> = self.key.value().ok().flatten();
-                &stored.expect("the key held a queue when it was opened").queue
-            }
+            None => &self.stored().expect("the key held a queue when it was opened").queue,
         }
+    }
+
+    /// What the key holds; `None`: nothing yet.
+    pub(super) fn stored(&self) -> Option<&Stored> {
+        self.key.value().ok().flatten()
     }
 }
 
@@ -118,19 +120,26 @@ impl<'k> OpenQueue<'k, Writing> {
         crate::server::fault!("queue-changed");
         let next = waiting::is_waited_for(self.ctx(), self.name).then(|| self.queue().next_wake(now));
         let OpenQueue { name, mut key, new, effects } = self;
+        let mut look_at = None;
         let ctx = match new {
             Some(new) => {
-                let ctx = key.set_value(Stored::new(new));
+                let stored = Stored::new(new);
+                look_at = upkeep::moved_forward(&stored, now);
+                let ctx = key.set_value(stored);
                 names::note(ctx, name);
                 ctx
             }
             None => {
                 if let Ok(Some((stored, _))) = key.value_mut::<Stored>() {
                     stored.count();
+                    look_at = upkeep::moved_forward(stored, now);
                 }
                 key.close()
             }
         };
+        if let Some(look_at) = look_at {
+            upkeep::plan(ctx, name, look_at);
+        }
         effects.send(name, |command, arguments| ctx.replicate(command, arguments));
         ctx.signal_modified(name);
         if let Some(next) = next {

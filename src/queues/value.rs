@@ -2,6 +2,7 @@
 
 use super::names;
 use super::tally::Tally;
+use super::upkeep::Upkeep;
 use super::wire::Words;
 use crate::model::queue::Queue;
 use crate::model::relocate::{Mover, Relocate};
@@ -17,12 +18,13 @@ const BATCH_BYTES: usize = 64 * 1024;
 pub struct Stored {
     pub queue: Queue,
     tally: Tally,
+    pub(super) upkeep: Upkeep,
 }
 
 impl Stored {
     pub fn new(queue: Queue) -> Stored {
         let tally = Tally::of(&queue);
-        Stored { queue, tally }
+        Stored { queue, tally, upkeep: Upkeep::new() }
     }
 
     /// To be called when the queue has changed.
@@ -86,7 +88,7 @@ impl DataType for Stored {
     }
 
     fn memory_usage(&self) -> usize {
-        size_of::<Tally>() + self.queue.memory_usage()
+        size_of::<Tally>() + size_of::<Upkeep>() + self.queue.memory_usage()
     }
 
     fn free_effort(&self) -> usize {

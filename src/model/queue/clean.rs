@@ -47,27 +47,34 @@ impl Queue {
         cleaned
     }
 
-    /// Drops dead letters beyond DEADLEN and DEADTTL, the oldest first: some of them, if there are many. To be called after each write.
+    /// Drops dead letters beyond DEADLEN and DEADTTL, the oldest first: some of them, if there are many. To be called after each write,
+    /// and when [`next_upkeep`](Self::next_upkeep) says so.
     /// O(1) without the two settings.
     pub fn drop_dead(&mut self, now: Millis, mut sink: impl FnMut(&Effect<'_>)) {
-        let (most, ttl) = (self.settings.deadlen, self.settings.deadttl);
-        if most == 0 && ttl == 0 {
-            return;
-        }
         let at = now.min(MAX_NOW);
         for _ in 0..DROPPED_AT_ONCE {
-            let slot = self.oldest(at, State::Dead);
+            let slot = self.first_to_drop(at);
             if slot == NIL {
-                return;
-            }
-            let too_many = most > 0 && self.count(at, State::Dead) > most;
-            let too_old = ttl > 0 && self.jobs[slot].node.time.saturating_add(ttl) <= at;
-            if !too_many && !too_old {
                 return;
             }
             sink(&Effect { at, change: Change::Drop { id: self.jobs[slot].id() } });
             self.drop_slot(slot, at);
         }
+    }
+
+    /// The dead letter that goes next because of DEADLEN and DEADTTL, or `NIL`. O(log n), O(1) without the two settings.
+    pub(super) fn first_to_drop(&self, at: Millis) -> u32 {
+        let (most, ttl) = (self.settings.deadlen, self.settings.deadttl);
+        if most == 0 && ttl == 0 {
+            return NIL;
+        }
+        let slot = self.oldest(at, State::Dead);
+        if slot == NIL {
+            return NIL;
+        }
+        let too_many = most > 0 && self.count(at, State::Dead) > most;
+        let too_old = ttl > 0 && self.jobs[slot].node.time.saturating_add(ttl) <= at;
+        if too_many || too_old { slot } else { NIL }
     }
 
     /// The job of a state that comes first by time, or `NIL`. O(log n).

@@ -70,6 +70,7 @@ mod stretch;
 mod tests;
 mod transitions;
 mod tree;
+mod upkeep;
 mod view;
 mod wake;
 

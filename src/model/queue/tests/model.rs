@@ -224,6 +224,17 @@ impl Model {
         moments.into_iter().find(|&t| self.claimable(t) > 0)
     }
 
+    /// When there is something to do although no command comes, if all deaths up to `told` have been announced.
+    pub fn next_upkeep(&self, now: u64, told: u64) -> Option<u64> {
+        let Settings { deadlen, deadttl, .. } = self.settings;
+        let dies = |j: &&ModelJob| j.place == Where::Dead || j.state(u64::MAX) == State::Dead;
+        let deaths: Vec<u64> = self.jobs.iter().filter(dies).map(|j| j.time).collect();
+        let by_lease = self.jobs.iter().filter(dies).filter(|j| j.place == Where::Claimed).map(|j| j.time);
+        let crowded = deadlen > 0 && self.count(now, State::Dead) > deadlen;
+        let too_old = deaths.into_iter().filter(|_| deadttl > 0).map(|died| died + deadttl);
+        too_old.chain(by_lease.filter(|&died| died > told)).chain(crowded.then_some(now)).min()
+    }
+
     pub fn push(&mut self, now: u64, push: &Push<'_>) -> Result<Option<Vec<u8>>, ()> {
         let same = push.id.and_then(|id| self.position(id));
         if same.is_some() && !push.replace {

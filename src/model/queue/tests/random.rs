@@ -340,6 +340,14 @@ impl Run {
         assert_eq!(groups, model.groups(now));
         assert_eq!(queue.group_count(), groups.len());
         assert_eq!(queue.next_wake(now), model.next_wake(now));
+        for told in [0, now.saturating_sub(20), now] {
+            assert_eq!(queue.next_upkeep(now, told), model.next_upkeep(now, told));
+        }
+        let mut dropped = queue.clone();
+        let mut drops = 0;
+        dropped.drop_dead(now, |_| drops += 1);
+        assert_eq!(queue.has_to_drop(now), drops > 0);
+        assert!(drops == 64 || dropped.next_upkeep(now, now).is_none_or(|next| next > now));
     }
 }
 
