@@ -37,6 +37,35 @@ fn a_shorter_window_is_settled_by_the_first_call_even_if_denied() {
     assert_eq!(stream.take(), [""; 0]);
 }
 
+/// Of a limit of very many entries, those that a shorter window does away with are not removed one by one.
+#[test]
+fn a_shorter_window_replaces_a_large_limit_as_a_whole() {
+    let (server, mut c) = start();
+    for (key, live, kept) in [("all", 0, 0), ("most", 300, 300)] {
+        let now = c.now();
+        let mut entries: Vec<String> = (0..live).map(|n| format!("{} {n}", now + 60_000 + n)).collect();
+        let far = now + 3_600_000;
+        entries.extend((live..20_000).map(|n| format!("{} {n}", far + n)));
+        entries.chunks(1000).for_each(|some| {
+            c.run(&format!("ZADD {key} {}", some.join(" ")));
+        });
+        c.run(&format!("PEXPIREAT {key} {}", ((far + 20_000) / 1000 + 1) * 1000 + 1));
+        let mut stream = Stream::attach(&server);
+        stream.take();
+        let verdict = c.verdict(&format!("ZRL.CHECK {key} 20001 10m EXACT"));
+        assert_eq!((verdict.allowed, verdict.remaining, verdict.reset_after), (1, 0, 600_000));
+        let written = stream.take();
+        let bytes: usize = written.iter().map(String::len).sum();
+        assert!(bytes < 200 + 50 * live as usize, "{bytes} bytes: {:?}", &written[..written.len().min(6)]);
+        assert_eq!(c.int(&format!("ZCARD {key}")), kept + 1);
+        assert_eq!(c.entries(key).iter().map(|entry| entry.1).sum::<u64>(), 20_001);
+        c.assert_limit(key);
+        let denied = c.verdict(&format!("ZRL.CHECK {key} 20001 10m EXACT"));
+        assert_eq!(denied.allowed, 0);
+        assert_eq!(stream.take(), [""; 0]);
+    }
+}
+
 #[test]
 fn retry_after_holds_across_a_change_of_window() {
     let (_server, mut c) = start();

@@ -1,8 +1,9 @@
 //! The bystander's bill: what plain commands cost with the module loaded and without, in rounds that take turns.
 
 use super::cpu::{Served, median, words};
+use super::fill::by_script;
 use super::support::Server;
-use redis::{Cmd, Pipeline};
+use redis::Pipeline;
 
 const ROUNDS: usize = 9;
 const CALLS: usize = 10_000;
@@ -43,12 +44,12 @@ pub fn run() {
         Served::new(without_but_sets),
         Served::new(Server::builder().config(quiet).start()),
     ];
-    fill(&mut servers[2], |n| words(&format!("ZADD e:{n} 1 m")));
-    fill(&mut servers[3], |n| words(&format!("ZEXP.ADD e:{n} 9d m")));
+    fill(&mut servers[2], "redis.call('ZADD', 'e:' .. n, 1, 'm') redis.call('EXPIRE', 'e:' .. n, 777600)");
+    fill(&mut servers[3], "redis.call('ZEXP.ADD', 'e:' .. n, '9d', 'm')");
     println!("\n## The bystander's bill\n");
     println!(
         "ns of the server for a plain command, {CALLS} of them pipelined; medians of {ROUNDS} rounds in which the servers take turns: \
-         one without the module, one with it, and the same with 100,000 sorted sets in each of two databases, which the module tracks.\n"
+         one without the module, one with it, and the same with 100,000 sorted sets with a TTL in each of two databases, which the module tracks.\n"
     );
     println!(
         "| command | without | with | more | without, 200,000 sets | with | more | aim |\n|---|--:|--:|--:|--:|--:|--:|--:|"
@@ -73,12 +74,10 @@ pub fn run() {
     }
 }
 
-fn fill(served: &mut Served, call: impl Fn(u64) -> Cmd) {
+fn fill(served: &mut Served, calls: &str) {
     for database in [1, 0] {
         redis::cmd("SELECT").arg(database).exec(&mut served.con).expect("SELECT");
-        super::fill::each(served, 100_000, |pipe, n| {
-            pipe.add_command(call(n)).ignore();
-        });
+        by_script(served, 100_000, calls);
     }
 }
 

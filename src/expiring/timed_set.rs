@@ -163,9 +163,14 @@ impl<'k, A: Access> TimedSet<'k, A> {
 
     /// The live members that expire by `until`, soonest first.
     pub fn live(&mut self, now: Millis, until: f64) -> impl Iterator<Item = Element> {
+        self.live_from(0, now, until)
+    }
+
+    /// As [`live`](TimedSet::live), the first `offset` of them passed over.
+    pub fn live_from(&mut self, offset: usize, now: Millis, until: f64) -> impl Iterator<Item = Element> {
         let now = time::to_score(now);
         // RESTORE takes sets whose members are not in order: behind a live one, there may be a dead one.
-        self.set.range(Bound::Beyond(now), until).filter(move |element| element.score > now)
+        self.set.range(Bound::Beyond(now), until).pass(offset).filter(move |element| element.score > now)
     }
 
     /// How many members are live, if that is at hand: none is, or all are. O(1). Otherwise they have to be counted while the key

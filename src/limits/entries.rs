@@ -23,6 +23,10 @@ const TRIM_MOST: usize = 32;
 /// That many stay: a single entry would have to be numbered from 0.
 const TRIM_TO: u64 = 2;
 
+/// A set of at least that many entries is replaced as a whole when at most [`MOST_KEPT`] of them stay.
+const LARGE: u64 = 2000;
+const MOST_KEPT: usize = 500;
+
 /// An open sorted set that is a limit, or a key that is free to become one.
 pub struct Entries<'k, A: Access> {
     set: SortedSet<'k, A>,
@@ -145,6 +149,9 @@ impl<'k> Entries<'k, Writing> {
     /// Writes a change that `assessed` comes to, lets some of the dead entries go when many must have gathered, and replicates
     /// what was done.
     pub fn write(mut self, now: Millis, change: Change, assessed: &sliding::Assessed) -> (&'k mut Context, News) {
+        if let Some(kept) = self.kept_by(now, change) {
+            return self.renew(kept, change, assessed.window());
+        }
         let mut changes = Changes::default();
         let replaced = self.replaced_by(change);
         let change = if replaced.len() as u64 == self.seen.len { change.alone() } else { change };
@@ -175,6 +182,37 @@ impl<'k> Entries<'k, Writing> {
             Some(last) if last.at == change.at => vec![OwnedStr::new(last.run.member().as_bytes())],
             _ => self.from(change.at).map(|element| element.member).collect(),
         }
+    }
+
+    /// What stays of a large set of which a change leaves little. Those that are dead do not.
+    fn kept_by(&mut self, now: Millis, change: Change) -> Option<Vec<Element>> {
+        let is_last = self.seen.last.is_some_and(|last| last.at == change.at);
+        if !change.replaces || is_last || self.seen.len < LARGE {
+            return None;
+        }
+        let end = time::to_score(change.at);
+        let kept = self.from(now + 1).take_while(|element| element.score < end).take(MOST_KEPT + 1);
+        let kept: Vec<_> = kept.collect();
+        (kept.len() <= MOST_KEPT).then_some(kept)
+    }
+
+    /// Puts a new set in the place of this one, which a thread of the server frees: to remove the entries one by one would hold up all
+    /// clients.
+    fn renew(self, kept: Vec<Element>, change: Change, window: Millis) -> (&'k mut Context, News) {
+        let (name, is_restored) = (self.name, self.seen.is_restored);
+        let ctx = self.set.unlink();
+        ctx.replicate(c"UNLINK", &[name]);
+        let change = if kept.is_empty() { change.alone() } else { change };
+        let set = SortedSet::new(Key::open(ctx, name)).expect("the key was just removed");
+        let mut renewed = Entries { set, name, seen: Seen { is_restored, ..Seen::default() } };
+        let mut changes = Changes::default();
+        for Element { member, score } in kept {
+            renewed.set.put(member.as_str(), score);
+            changes.put.extend(time::ceil_score(score).map(|at| (member, at)));
+        }
+        renewed.put(&mut changes, change.at, change.run.member());
+        renewed.mark(&mut changes, change.at, window);
+        renewed.finish(changes)
     }
 
     fn put(&mut self, changes: &mut Changes, at: Millis, member: Text) {

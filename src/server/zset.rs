@@ -166,17 +166,24 @@ impl Range<'_> {
         unsafe { OwnedStr::from_raw(member) }.map(|member| Element { member, score })
     }
 
+    /// Whether the iterator stands on an element. Past the end the server goes on showing the last one, so the end has to be asked for.
+    fn here_is_some(&mut self) -> bool {
+        // SAFETY: the handle is open and holds a sorted set.
+        self.is_open && unsafe { api!(RedisModule_ZsetRangeEndReached(self.key.as_ptr())) } == 0
+    }
+
     /// The element at which the iterator stands, unless that is the end.
     fn here(&mut self) -> Option<Element> {
-        if !self.is_open {
-            return None;
+        self.here_is_some().then(|| self.current())?
+    }
+
+    /// Passes over some members, without looking at them.
+    pub fn pass(mut self, count: usize) -> Self {
+        if self.here_is_some() {
+            // SAFETY: the handle is open and its iterator stands on an element; at the last one it stays, and says so.
+            (0..count).take_while(|_| unsafe { api!(RedisModule_ZsetRangeNext(self.key.as_ptr())) } != 0).count();
         }
-        // Past the end the server goes on showing the last element, so the end has to be asked for.
-        // SAFETY: the handle is open and holds a sorted set.
-        if unsafe { api!(RedisModule_ZsetRangeEndReached(self.key.as_ptr())) } != 0 {
-            return None;
-        }
-        self.current()
+        self
     }
 }
 

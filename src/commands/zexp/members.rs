@@ -58,7 +58,7 @@ impl Command for Members {
         let ctx = set.shared_ctx();
         let in_pairs = with_ttl && ctx.is_resp3();
         let mut reply = ctx.reply_growing_array();
-        for element in set.live(now, until).skip(offset).take(count) {
+        for element in set.live_from(offset, now, until).take(count) {
             let ctx = reply.push(if with_ttl && !in_pairs { 2 } else { 1 });
             if in_pairs {
                 ctx.reply_array(2);

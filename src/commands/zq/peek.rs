@@ -20,7 +20,7 @@ impl Command for Peek {
     const SPEC: Spec = Spec {
         name: c"ZQ.PEEK",
         summary: c"Returns jobs of a state, in serving order.",
-        complexity: c"O(M*log(N)) with M the number of jobs returned and N the number of jobs of the queue; READY with AFTER: M also counts the jobs passed over",
+        complexity: c"O(M*log(N)) with M the number of jobs returned and N the number of jobs of the queue; READY with AFTER, if the jobs have different priorities or groups, or under ORDERED: M also counts the jobs passed over",
         since: c"0.1.0",
         flags: c"readonly",
         arity: -2,

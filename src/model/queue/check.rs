@@ -42,6 +42,7 @@ impl Queue {
     fn check_job(&self, job: &Job) {
         assert!(job.node.seq < self.next_seq && job.token <= self.last_token);
         assert!(job.node.time <= MAX_TIME);
+        assert!((self.priorities.0..=self.priorities.1).contains(&job.node.priority));
         match job.node.place {
             Place::Ready | Place::Scheduled => assert!(!job.exhausted()),
             Place::Leased => assert!(!job.exhausted() && job.token > 0),

@@ -125,6 +125,8 @@ pub struct Queue {
     body_bytes: usize,
     /// Jobs with EVERY.
     recurring: usize,
+    /// The least and the greatest priority since the queue last held but one job.
+    priorities: (i32, i32),
     /// Only if there is a job with a group, or a setting of groups.
     groups: Option<Box<Groups>>,
 }
@@ -151,6 +153,7 @@ impl Queue {
             next_seq: 0,
             body_bytes: 0,
             recurring: 0,
+            priorities: (i32::MAX, i32::MIN),
             groups: None,
         }
     }

@@ -89,6 +89,12 @@ pub(super) fn latest<T: Item>(jobs: &Slab<T>, mut root: u32, mut number: u64) ->
     None
 }
 
+#[cfg(test)]
+thread_local! {
+    /// Jobs that were listed, and trees that were taken apart for it.
+    pub(super) static STEPS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
 /// The jobs of one tree by time.
 pub(super) struct ByTime<'a, T> {
     jobs: &'a Slab<T>,
@@ -153,6 +159,8 @@ impl<'a, T: Item> Iterator for ByTime<'a, T> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let slot = self.path.pop()?;
+        #[cfg(test)]
+        STEPS.set(STEPS.get() + 1);
         let job = &self.jobs[slot];
         self.descend(job.node().links.right);
         Some((slot, job))
@@ -215,6 +223,8 @@ impl<'a, T: Item> Iterator for ByRank<'a, T> {
     fn next(&mut self) -> Option<&'a T> {
         loop {
             let Reverse((_, piece)) = self.pieces.pop()?;
+            #[cfg(test)]
+            STEPS.set(STEPS.get() + 1);
             match piece {
                 Piece::Node(slot) => return Some(&self.jobs[slot]),
                 Piece::Tree(root) => {

@@ -368,8 +368,12 @@ impl Queue {
 
     fn link(&mut self, slot: u32, place: Place, time: Millis) {
         let order = self.order();
+        if self.len() == 1 {
+            self.priorities = (i32::MAX, i32::MIN);
+        }
         let node = &mut self.jobs[slot].node;
         (node.place, node.time) = (place, time);
+        self.priorities = (self.priorities.0.min(node.priority), self.priorities.1.max(node.priority));
         let root = *self.root_of(slot);
         *self.root_of(slot) = tree::insert(&mut self.jobs, root, slot, order);
         self.link_member(slot);

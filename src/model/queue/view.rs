@@ -115,8 +115,13 @@ impl Queue {
         Box::new(by_time.map(move |(_, job)| self.view(now, job)))
     }
 
-    /// As [`peek`](Self::peek), from behind the job of `id` on. `None`: that job is not in this state. O(log n), but where jobs are
-    /// ready those before it are passed over one by one.
+    /// Whether ready jobs are served by time alone.
+    fn is_served_by_time(&self) -> bool {
+        self.groups.is_none() && !self.order().by_push && self.priorities.0 == self.priorities.1
+    }
+
+    /// As [`peek`](Self::peek), from behind the job of `id` on. `None`: that job is not in this state. O(log n); but those before a
+    /// ready one are passed over one by one if priorities, groups or the order of push have a say in who is served.
     pub fn peek_after(
         &self,
         now: Millis,
@@ -127,6 +132,11 @@ impl Queue {
         let slot = self.index.find(&self.jobs, id).filter(|&slot| self.jobs[slot].state(now) == state)?;
         let node = &self.jobs[slot].node;
         let by_time: Box<dyn Iterator<Item = (u32, &Job)>> = match state {
+            State::Ready if self.is_served_by_time() => {
+                let until = |place| self.behind(place, node).take_while(move |(_, job)| job.node.time <= now);
+                let others = merge(until(Place::Scheduled), until(Place::Leased));
+                Box::new(merge(self.behind(Place::Ready, node), others))
+            }
             State::Ready => {
                 let id = self.jobs[slot].id();
                 return Some(Box::new(self.peek(now, state).skip_while(move |job| job.id != id).skip(1)));

@@ -2,6 +2,7 @@
 
 use super::super::manage::MOST_TOUCHED;
 use super::super::slab::CHUNK;
+use super::super::stretch::STEPS;
 use super::super::{Change, Effect, Push, Queue, Settings, State};
 use super::{Pair, decoded, encoded};
 use crate::server::counting;
@@ -36,6 +37,31 @@ fn bytes_of(make: impl FnOnce() -> Queue) -> (Queue, usize) {
     let queue = make();
     let bytes = usize::try_from(counting::held() - before).expect("a queue takes memory");
     (queue, bytes)
+}
+
+/// Jobs of one priority: a page costs what it shows, wherever it begins.
+#[test]
+fn a_page_of_ready_jobs_begins_anywhere_in_a_queue_of_one_priority() {
+    const JOBS: u64 = 20_000;
+    let mut queue = Queue::new();
+    for n in 0..JOBS {
+        // Some are ready as they are pushed, some fall due, and the leases of some end.
+        let push = Push { payload: b"x", due: if n % 3 == 0 { 5 } else { 100 + n * 7919 % 1000 }, ..Push::default() };
+        assert!(queue.push(10, &push).is_ok_and(|id| id.is_some()));
+    }
+    assert_eq!(queue.claim(50, 11, 500, b"").jobs.len(), 500);
+    for now in [600, 2000] {
+        let all: Vec<_> = queue.peek(now, State::Ready).map(|job| job.id.to_vec()).collect();
+        assert!(all.len() > 1000);
+        for at in (0..all.len()).step_by(97) {
+            STEPS.set(0);
+            let page = queue.peek_after(now, State::Ready, &all[at]).unwrap().take(10);
+            let page: Vec<_> = page.map(|job| job.id.to_vec()).collect();
+            assert_eq!(page, all[at + 1..all.len().min(at + 11)]);
+            assert!(STEPS.get() < 30, "{}", STEPS.get());
+        }
+    }
+    queue.check();
 }
 
 #[test]
