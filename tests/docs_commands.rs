@@ -67,13 +67,33 @@ impl Facts {
             name: name.to_uppercase(),
             syntax: format!("{} {}", name.to_uppercase(), shown.join(" ")),
             summary: text("summary"),
-            since: text("since"),
+            since: since(&docs, &arguments),
             complexity: text("complexity"),
             flags,
             categories,
             words,
         }
     }
+}
+
+/// `0.1.0; 0.2.0: GROUP`: the version that brought the command, and those that brought further arguments.
+fn since(docs: &Value, arguments: &[Value]) -> String {
+    let mut later = BTreeMap::<String, Vec<String>>::new();
+    arguments.iter().for_each(|argument| collect_later(argument, &mut later));
+    let later = later.iter().map(|(version, words)| format!("; {version}: {}", in_backticks(words)));
+    text(&field(docs, Some("since"))) + &later.collect::<String>()
+}
+
+/// The keywords of the arguments that name a version.
+fn collect_later(argument: &Value, later: &mut BTreeMap<String, Vec<String>>) {
+    let get = |name| field(argument, Some(name));
+    let (version, parts) = (text(&get("since")), list(&get("arguments")));
+    if version.is_empty() {
+        return parts.iter().for_each(|part| collect_later(part, later));
+    }
+    let token = std::iter::once(argument).chain(&parts).map(|part| text(&field(part, Some("token"))));
+    let token = token.into_iter().find(|token| !token.is_empty()).expect("only keywords can be added to a command");
+    later.entry(version).or_default().push(token);
 }
 
 /// The ACL categories of a command by its flags, as the server's own commands have them, and by what it works on.

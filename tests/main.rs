@@ -42,6 +42,7 @@ mod sweeping_large;
 mod sweeping_unknown;
 mod torture;
 mod unload;
+mod versions;
 
 mod zexp_add;
 mod zexp_adopt;

@@ -116,13 +116,14 @@ pub struct Arg {
     name: &'static CStr,
     kind: raw::RedisModuleCommandArgType,
     token: Option<&'static CStr>,
+    since: Option<&'static CStr>,
     flags: c_int,
     parts: &'static [Arg],
 }
 
 impl Arg {
     const fn new(name: &'static CStr, kind: raw::RedisModuleCommandArgType) -> Arg {
-        Arg { name, kind, token: None, flags: raw::REDISMODULE_CMD_ARG_NONE as c_int, parts: &[] }
+        Arg { name, kind, token: None, since: None, flags: raw::REDISMODULE_CMD_ARG_NONE as c_int, parts: &[] }
     }
 
     pub const fn key(name: &'static CStr) -> Arg {
@@ -160,6 +161,12 @@ impl Arg {
     /// The keyword in front of the argument.
     pub const fn after(mut self, token: &'static CStr) -> Arg {
         self.token = Some(token);
+        self
+    }
+
+    /// The version that brought it, if the command is older.
+    pub const fn since(mut self, version: &'static CStr) -> Arg {
+        self.since = Some(version);
         self
     }
 
@@ -374,7 +381,7 @@ fn arguments(of: &[Arg], lists: &mut Vec<Vec<RedisModuleCommandArg>>) -> *mut Re
             },
             token: text(arg.token),
             summary: null(),
-            since: null(),
+            since: text(arg.since),
             flags: arg.flags,
             deprecated_since: null(),
             subargs: arguments(arg.parts, lists),

@@ -22,7 +22,7 @@ impl Command for Apply {
         name: APPLY,
         summary: c"Carries out an effect that another command of leaderboards had: for replication and AOF files.",
         complexity: c"That of the command whose effect it is",
-        since: c"0.1.0",
+        since: c"0.2.0",
         flags: c"write",
         arity: -3,
         keys: Keys::First(Access::Update),

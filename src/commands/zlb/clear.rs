@@ -16,7 +16,7 @@ impl Command for Clear {
         name: c"ZLB.CLEAR",
         summary: c"Removes all members of a leaderboard, and keeps its dimensions and settings.",
         complexity: c"O(1), and O(N) in the background to give back the memory of N members",
-        since: c"0.1.0",
+        since: c"0.2.0",
         flags: c"write fast",
         arity: 2,
         keys: Keys::First(Access::Delete),

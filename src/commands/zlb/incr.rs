@@ -30,7 +30,7 @@ impl Command for Incr {
             Arg::key(c"key"),
             Arg::string(c"member"),
             Arg::block(c"data", &[Arg::string(c"dim"), Arg::string(c"by")]).multiple(),
-            Arg::flag(c"withrank", c"WITHRANK").optional(),
+            Arg::flag(c"withrank", c"WITHRANK").optional().since(c"0.2.0"),
         ],
     };
 

@@ -22,7 +22,7 @@ impl Command for Merge {
         name: c"ZLB.MERGE",
         summary: c"Stores the union of leaderboards of one schema.",
         complexity: c"O(M + N log N) with M the number of members of all boards and N the number of different ones",
-        since: c"0.1.0",
+        since: c"0.2.0",
         flags: c"write deny-oom",
         arity: -4,
         keys: Keys::Stored { stored: Access::Update, counted: Access::Read },

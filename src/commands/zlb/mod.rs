@@ -34,7 +34,7 @@ const RANKING: Arg =
     Arg::one_of(c"ranking", &[Arg::flag(c"dense", c"DENSE"), Arg::flag(c"competition", c"COMPETITION")]).optional();
 
 /// `[WITHRANK [DENSE | COMPETITION]]`
-const WITH_RANK: Arg = Arg::block(c"rank", &[Arg::flag(c"withrank", c"WITHRANK"), RANKING]).optional();
+const WITH_RANK: Arg = Arg::block(c"rank", &[Arg::flag(c"withrank", c"WITHRANK"), RANKING]).optional().since(c"0.2.0");
 
 /// `[WITHVALUES]`
 const WITH_VALUES: Arg = Arg::flag(c"withvalues", c"WITHVALUES").optional();

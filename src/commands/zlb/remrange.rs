@@ -16,7 +16,7 @@ impl Command for RemRange {
         name: c"ZLB.REMRANGE",
         summary: c"Removes members from a leaderboard by index, the best being 0.",
         complexity: c"O(M log N) with M the number of members removed and N the number of members of the board; O(N-M) if fewer stay than go",
-        since: c"0.1.0",
+        since: c"0.2.0",
         flags: c"write",
         arity: 4,
         keys: Keys::First(Access::Delete),

@@ -87,7 +87,7 @@ impl Command for Set {
             Arg::key(c"key"),
             Arg::one_of(c"condition", &[Arg::flag(c"nx", c"NX"), Arg::flag(c"xx", c"XX")]).optional(),
             Arg::flag(c"best", c"BEST").optional(),
-            Arg::flag(c"withrank", c"WITHRANK").optional(),
+            Arg::flag(c"withrank", c"WITHRANK").optional().since(c"0.2.0"),
             Arg::block(c"data", &[Arg::string(c"member"), Arg::string(c"value").multiple()]).multiple(),
         ],
     };

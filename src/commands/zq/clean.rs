@@ -21,7 +21,7 @@ impl Command for Clean {
         name: c"ZQ.CLEAN",
         summary: c"Removes jobs of a state, the oldest first.",
         complexity: c"O(M*log(N)) with M the number of jobs removed and N the number of jobs of the queue; DELAYED with OLDER: O(N)",
-        since: c"0.1.0",
+        since: c"0.2.0",
         flags: c"write",
         arity: -3,
         keys: Keys::First(Access::Delete),

@@ -29,8 +29,8 @@ impl Command for Nack {
             Arg::string(c"id"),
             Arg::integer(c"token"),
             Arg::one_of(c"fate", &[Arg::string(c"delay").after(c"DELAY"), Arg::flag(c"dead", c"DEAD")]).optional(),
-            Arg::flag(c"free", c"FREE").optional(),
-            Arg::string(c"text").after(c"ERROR").optional(),
+            Arg::flag(c"free", c"FREE").optional().since(c"0.2.0"),
+            Arg::string(c"text").after(c"ERROR").optional().since(c"0.2.0"),
         ],
     };
 

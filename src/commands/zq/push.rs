@@ -31,7 +31,7 @@ impl Command for Push {
             Arg::integer(c"priority").after(c"PRIORITY").optional(),
             Arg::integer(c"attempts").after(c"ATTEMPTS").optional(),
             Arg::string(c"period").after(c"EVERY").optional(),
-            Arg::string(c"group").after(c"GROUP").optional(),
+            Arg::string(c"group").after(c"GROUP").optional().since(c"0.2.0"),
             Arg::flag(c"replace", c"REPLACE").optional(),
         ],
     };

@@ -29,7 +29,7 @@ impl Command for Redrive {
             Arg::key(c"key"),
             Arg::one_of(
                 c"which",
-                &[Arg::integer(c"count").after(c"COUNT"), Arg::string(c"id").after(c"ID").multiple()],
+                &[Arg::integer(c"count").after(c"COUNT"), Arg::string(c"id").after(c"ID").multiple().since(c"0.2.0")],
             )
             .optional(),
         ],

@@ -15,7 +15,7 @@ impl Command for Info {
         name: c"ZRL.INFO",
         summary: c"Returns what of a rate limit is in use, and when it comes back.",
         complexity: c"O(1) for FIXED, LEAKY and THROTTLE; O(log N) with N the number of entries of a SLIDING limit",
-        since: c"0.1.0",
+        since: c"0.2.0",
         flags: c"readonly fast",
         arity: 2,
         keys: Keys::First(Access::Read),

@@ -34,13 +34,12 @@ const ARGUMENTS: &[Arg] = &[
     Arg::integer(c"quantity").optional(),
 ];
 
-const fn spec(name: &'static CStr) -> Spec {
+const fn spec(name: &'static CStr, since: &'static CStr) -> Spec {
     Spec {
         name,
-
         summary: c"Takes units from a leaky bucket, as CL.THROTTLE of redis-cell does.",
         complexity: c"O(1)",
-        since: c"0.1.0",
+        since,
         flags: c"write deny-oom fast",
         arity: -5,
         keys: Keys::First(Access::Exchange),
@@ -49,7 +48,7 @@ const fn spec(name: &'static CStr) -> Spec {
 }
 
 impl Command for Throttle {
-    const SPEC: Spec = spec(c"ZRL.THROTTLE");
+    const SPEC: Spec = spec(c"ZRL.THROTTLE", c"0.1.0");
 
     fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         let now = now_nanos();
@@ -95,7 +94,7 @@ impl Command for Throttle {
 }
 
 impl Command for Cell {
-    const SPEC: Spec = spec(c"CL.THROTTLE");
+    const SPEC: Spec = spec(c"CL.THROTTLE", c"0.2.0");
 
     fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         Throttle::run(ctx, arguments)

@@ -18,7 +18,7 @@ impl Command for Top {
         name: c"ZRL.TOP",
         summary: c"Returns the rate limits that denied most.",
         complexity: c"O(1): at most 256 keys are counted",
-        since: c"0.1.0",
+        since: c"0.2.0",
         flags: c"readonly",
         arity: -1,
         keys: Keys::None,

@@ -1,0 +1,44 @@
+//! Everything that is released together names one version: module, companion, client libraries, lock files, changelog. No server needed.
+
+use std::fs;
+use std::path::Path;
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+fn text(path: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// What stands in quotes behind the first line of `path` that begins with `field`, after the first occurrence of `behind`.
+fn version_in(path: &str, behind: &str, field: &str) -> String {
+    let text = text(path);
+    let at = text.find(behind).unwrap_or_else(|| panic!("{path}: no {behind}"));
+    let line = text[at..].lines().map(str::trim_start).find(|line| line.starts_with(field));
+    let value = line.and_then(|line| line[field.len()..].split('"').nth(1));
+    value.unwrap_or_else(|| panic!("{path}: no {field} behind {behind}")).to_owned()
+}
+
+#[test]
+fn what_is_released_together_has_one_version() {
+    for (path, behind, field) in [
+        ("companion/Cargo.toml", "[package]", "version"),
+        ("Cargo.lock", "name = \"zeitset\"", "version"),
+        ("Cargo.lock", "name = \"zeitset-companion\"", "version"),
+        ("clients/python/pyproject.toml", "[project]", "version"),
+        ("clients/node/package.json", "\"name\": \"zeitset\"", "\"version\""),
+        ("clients/node/package-lock.json", "\"name\": \"zeitset\"", "\"version\""),
+        ("clients/node/package-lock.json", "\"packages\"", "\"version\""),
+        ("examples/node/package-lock.json", "\"name\": \"zeitset\"", "\"version\""),
+    ] {
+        assert_eq!(version_in(path, behind, field), VERSION, "{path}, behind {behind}");
+    }
+}
+
+#[test]
+fn the_changelog_has_a_dated_section_for_this_version() {
+    let changelog = text("CHANGELOG.md");
+    let heading = format!("## [{VERSION}] - ");
+    let date = changelog.lines().find_map(|line| line.strip_prefix(&heading)).expect("a section for this version");
+    assert!(date.len() == 10 && date.split('-').all(|part| part.parse::<u32>().is_ok()), "{date}");
+}
