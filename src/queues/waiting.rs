@@ -5,8 +5,8 @@
 //! the queue, and sets its moment. When a moment has come, a timer looks at the queue ([`Alarm`]).
 
 use super::OpenQueue;
-use crate::model::queue::Claims;
-use crate::model::time::{self, Micros, Millis};
+use super::claiming::{Want, claim, reply_nothing, settle};
+use crate::model::time::{Micros, Millis};
 use crate::model::waiting::name::name;
 use crate::model::waiting::{Arm, Client, Waiting};
 use crate::server::blocking::{Blocked, Wait};
@@ -229,27 +229,6 @@ fn look(ctx: &mut Context, key: Str<'_>, clock: Micros) {
     ask(ctx, &place, now, |waiting| waiting.looked(&place, now, next, allowed));
 }
 
-/// After a step back of the clock RATE may hold units for too long. A claim that gets nothing settles that, so that waiting ends when
-/// it should.
-pub fn settle(ctx: &mut Context, key: Str<'_>, clock: Micros) {
-    let now = clock / 1000;
-    let Ok(mut open) = OpenQueue::<Writing>::open(ctx, key) else { return };
-    if !open.queue().needs_settling(now) {
-        return;
-    }
-    open.change(|queue, effects| {
-        queue.claim(clock, now, 0, &[]).effects().for_each(|effect| effects.add(&effect));
-    });
-    open.commit(now);
-}
-
-/// What a client that waits asked for.
-pub struct Want {
-    pub lease: Millis,
-    pub count: u64,
-    pub worker: Box<[u8]>,
-}
-
 /// A client that waits for a job.
 pub struct Waiter {
     number: Client,
@@ -257,21 +236,12 @@ pub struct Waiter {
     places: Vec<Place>,
     /// What it is served from, and when.
     turn: Option<(Place, Micros)>,
-    want: Want,
-    reply: fn(&Context, Str<'_>, &Claims<'_>),
-    time_out: fn(&Context),
+    want: Want<'static>,
 }
 
 impl Waiter {
     /// Lets the client of the command under way wait for a job of any of the keys, for `timeout` ms (0: without an end).
-    pub fn block(
-        ctx: &mut Context,
-        keys: &[Str<'_>],
-        timeout: Millis,
-        want: Want,
-        reply: fn(&Context, Str<'_>, &Claims<'_>),
-        time_out: fn(&Context),
-    ) {
+    pub fn block(ctx: &mut Context, keys: &[Str<'_>], timeout: Millis, want: Want<'static>) {
         let clock = ctx.micros();
         let now = clock / 1000;
         let database = ctx.database();
@@ -287,7 +257,7 @@ impl Waiter {
         });
         // All keys lie in one slot.
         let name = name(number, keys.first().map_or(b"", |key| key.bytes()));
-        let blocked = ctx.block(&name, timeout, Waiter { number, places, turn: None, want, reply, time_out });
+        let blocked = ctx.block(&name, timeout, Waiter { number, places, turn: None, want });
         STATE.with(ctx, |state| state.clients.insert(number, Asked { blocked, places: Vec::new() }));
         for &key in keys {
             look(ctx, key, clock);
@@ -351,19 +321,10 @@ impl Wait for Waiter {
     fn serve(&mut self, ctx: &mut Context) {
         let key = self.key();
         let Some((_, clock)) = self.turn else { return self.time_out(ctx) };
-        let Ok(mut open) = OpenQueue::<Writing>::open(ctx, key.as_str()) else { return self.time_out(ctx) };
-        let now = clock / 1000;
-        let deadline = now.saturating_add(self.want.lease).min(time::MAX);
+        let Ok(open) = OpenQueue::<Writing>::open(ctx, key.as_str()) else { return self.time_out(ctx) };
         self.leave(open.ctx());
         STATE.with(open.ctx(), |state| state.figures.served += 1);
-        let reply = self.reply;
-        let Want { count, worker, .. } = &self.want;
-        open.change(|queue, effects| {
-            let claims = queue.claim(clock, deadline, *count, worker);
-            claims.effects().for_each(|effect| effects.add(&effect));
-            reply(effects.ctx(), key.as_str(), &claims);
-        });
-        open.commit(now);
+        claim(open, key.as_str(), clock, &self.want);
     }
 
     fn key(&self) -> OwnedStr {
@@ -372,7 +333,7 @@ impl Wait for Waiter {
 
     fn time_out(&mut self, ctx: &mut Context) {
         self.leave(ctx);
-        (self.time_out)(ctx);
+        reply_nothing(ctx);
     }
 
     fn end(mut self, ctx: &mut Context) {

@@ -8,10 +8,9 @@
 use super::after;
 use crate::commands::args::{Args, once};
 use crate::error::Error;
-use crate::model::queue::Claims;
-use crate::model::time::{Micros, Millis};
 use crate::queues::OpenQueue;
-use crate::queues::waiting::{self, Waiter, Want};
+use crate::queues::claiming::{Want, claim, reply_nothing, settle};
+use crate::queues::waiting::{self, Waiter};
 use crate::server::command::{Access, Arg, Command, Keys, Spec};
 use crate::server::key::Writing;
 use crate::server::{Context, Str};
@@ -33,7 +32,7 @@ impl Command for Claim {
             Arg::string(c"lease").after(c"LEASE"),
             Arg::integer(c"count").after(c"COUNT").optional(),
             Arg::string(c"timeout").after(c"BLOCK").optional(),
-            Arg::string(c"worker").after(c"AS").optional(),
+            Arg::string(c"worker").after(c"AS").optional().since(c"0.2.0"),
         ],
     };
 
@@ -52,14 +51,16 @@ impl Command for Claim {
                 _ => return Err(Error::Syntax),
             }
         }
-        let lease = lease.ok_or(Error::Syntax)?;
-        let count = count.unwrap_or(1);
-        let worker = worker.unwrap_or_default();
-        let deadline = after(now, lease)?;
+        let want = Want {
+            lease: lease.ok_or(Error::Syntax)?,
+            count: count.unwrap_or(1),
+            worker: worker.unwrap_or_default().into(),
+        };
+        after(now, want.lease)?;
         after(now, timeout.unwrap_or(0))?;
         let timeout = timeout.filter(|_| ctx.may_block());
 
-        let mut is_behind_others = false;
+        let (mut is_behind_others, mut is_unsettled) = (false, false);
         for &key in keys {
             let open = OpenQueue::<Writing>::open(ctx, key)?;
             if open.queue().claimable(now) > 0 {
@@ -67,47 +68,18 @@ impl Command for Claim {
                 if is_behind_others {
                     break;
                 }
-                claim(key, open, clock, deadline, count, worker);
+                claim(open, key, clock, &want);
                 return Ok(());
             }
+            is_unsettled |= open.queue().needs_settling(now);
         }
-        if !is_behind_others {
-            keys.iter().for_each(|&key| waiting::settle(ctx, key, clock));
+        if is_unsettled && !is_behind_others {
+            keys.iter().for_each(|&key| settle(ctx, key, clock));
         }
         match timeout {
-            Some(timeout) => {
-                let want = Want { lease, count, worker: worker.into() };
-                Waiter::block(ctx, keys, timeout, want, reply, reply_nothing)
-            }
+            Some(timeout) => Waiter::block(ctx, keys, timeout, want.into_owned()),
             None => reply_nothing(ctx),
         }
         Ok(())
     }
-}
-
-fn claim(key: Str<'_>, mut open: OpenQueue<'_, Writing>, clock: Micros, deadline: Millis, count: u64, worker: &[u8]) {
-    open.change(|queue, effects| {
-        let claims = queue.claim(clock, deadline, count, worker);
-        claims.effects().for_each(|effect| effects.add(&effect));
-        reply(effects.ctx(), key, &claims);
-    });
-    open.commit(clock / 1000);
-}
-
-fn reply(ctx: &Context, key: Str<'_>, claims: &Claims<'_>) {
-    ctx.reply_array(claims.jobs.len());
-    for job in &claims.jobs {
-        ctx.reply_array(6);
-        ctx.reply_string(key);
-        crate::server::fault!("amid-reply");
-        ctx.reply_bytes(job.id);
-        ctx.reply_count(job.token);
-        ctx.reply_count(job.attempt.into());
-        ctx.reply_count(job.deadline);
-        ctx.reply_bytes(job.payload);
-    }
-}
-
-fn reply_nothing(ctx: &Context) {
-    ctx.reply_array(0);
 }

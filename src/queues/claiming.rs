@@ -1,0 +1,70 @@
+//! The claim: what ZQ.CLAIM takes from a queue, and its reply. The command claims at once; a client that waits claims when its turn has
+//! come ([`super::waiting`]).
+
+use super::OpenQueue;
+use crate::model::queue::Claims;
+use crate::model::time::{self, Micros, Millis};
+use crate::server::key::Writing;
+use crate::server::{Context, Str};
+use std::borrow::Cow;
+
+/// What a client asks for.
+pub struct Want<'w> {
+    pub lease: Millis,
+    /// How many jobs at most.
+    pub count: u64,
+    /// The name it gave; empty: none.
+    pub worker: Cow<'w, [u8]>,
+}
+
+impl Want<'_> {
+    /// The same for a client that waits: it outlives its command.
+    pub fn into_owned(self) -> Want<'static> {
+        Want { worker: Cow::Owned(self.worker.into_owned()), ..self }
+    }
+}
+
+/// Claims from the queue in `key`, and replies with the jobs.
+pub fn claim(mut open: OpenQueue<'_, Writing>, key: Str<'_>, clock: Micros, want: &Want<'_>) {
+    let now = clock / 1000;
+    let deadline = now.saturating_add(want.lease).min(time::MAX);
+    open.change(|queue, effects| {
+        let claims = queue.claim(clock, deadline, want.count, &want.worker);
+        claims.effects().for_each(|effect| effects.add(&effect));
+        reply(effects.ctx(), key, &claims);
+    });
+    open.commit(now);
+}
+
+fn reply(ctx: &Context, key: Str<'_>, claims: &Claims<'_>) {
+    ctx.reply_array(claims.jobs.len());
+    for job in &claims.jobs {
+        ctx.reply_array(6);
+        ctx.reply_string(key);
+        crate::server::fault!("amid-reply");
+        ctx.reply_bytes(job.id);
+        ctx.reply_count(job.token);
+        ctx.reply_count(job.attempt.into());
+        ctx.reply_count(job.deadline);
+        ctx.reply_bytes(job.payload);
+    }
+}
+
+/// The reply if there is no job to claim.
+pub fn reply_nothing(ctx: &Context) {
+    ctx.reply_array(0);
+}
+
+/// After a step back of the clock RATE may hold units for too long. A claim that gets nothing settles that, so that waiting ends when
+/// it should.
+pub fn settle(ctx: &mut Context, key: Str<'_>, clock: Micros) {
+    let now = clock / 1000;
+    let Ok(mut open) = OpenQueue::<Writing>::open(ctx, key) else { return };
+    if !open.queue().needs_settling(now) {
+        return;
+    }
+    open.change(|queue, effects| {
+        queue.claim(clock, now, 0, &[]).effects().for_each(|effect| effects.add(&effect));
+    });
+    open.commit(now);
+}
