@@ -118,14 +118,17 @@ docs: need-libclang need-redis
 pictures: need-libclang need-redis
 	ZEITSET_DOCS=write ZEITSET_FULL=1 $(CARGO) test --locked -p zeitset-companion --test companion browser -- --nocapture
 
-## make lint       formatting, clippy, the syntax of the shell scripts, plain English
+## make lint       formatting, clippy, links in rustdoc, the syntax of the shell scripts, plain English, spelling
 lint: need-libclang
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --all-targets -- -D warnings
 	$(CARGO) clippy --locked --all-targets -p zeitset-companion -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --document-private-items
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --document-private-items -p zeitset-companion
 	for script in $(POSIX_SCRIPTS); do sh -n "$$script" || exit 1; done
 	for script in $(BASH_SCRIPTS); do bash -n "$$script" || exit 1; done
 	scripts/words.sh
+	@if command -v codespell >/dev/null; then git ls-files -z | xargs -0 codespell; else echo "lint: spelling is skipped, as codespell is not installed"; fi
 
 ## make fmt        format the Rust sources
 fmt:

@@ -24,7 +24,8 @@ what is none        | what is not one
 duration is none    | the duration is invalid
 null of an empty set| null if the set is empty
 replica neither     | not even on a replica
-become whole        | are complete
+become whole        | are complete, or what makes them so
+makes the changes whole | replicates and announces the changes
 else we             | otherwise we
 else it             | otherwise it
 else they           | otherwise they

@@ -26,6 +26,8 @@ enum View {
 
 #[derive(Args)]
 struct Target {
+    // Brackets for what is optional are no links.
+    #[allow(rustdoc::broken_intra_doc_links)]
     /// The server: redis://[user:password@]host[:port][/db], rediss://… for TLS, or redis+unix:///path/to/socket
     #[arg(
         long,

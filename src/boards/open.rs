@@ -109,6 +109,7 @@ impl Change {
 }
 
 /// A board opened for writing.
+#[must_use = "changes must be committed"]
 pub struct OpenBoard<'k> {
     name: Str<'k>,
     key: WriteKey<'k>,
@@ -129,7 +130,7 @@ impl<'k> OpenBoard<'k> {
         self.key.value_mut()
     }
 
-    /// Makes a change whole. `words` are those of its effect ([`Effect`]), which does the same to an equal board. Not to be
+    /// Replicates and announces a change. `words` are those of its effect ([`Effect`]), which does the same to an equal board. Not to be
     /// called when nothing has changed.
     pub fn commit(self, change: Change, words: &[Str<'_>]) {
         let OpenBoard { name, key } = self;

@@ -11,6 +11,12 @@ pub struct Args<'a> {
     rest: &'a [Str<'a>],
 }
 
+/// The moment a duration from now. An error if that lies beyond all times.
+pub fn after(now: Millis, duration: Millis) -> Result<Millis, Error> {
+    let at = now + duration;
+    if at > time::MAX { Err(Error::TooFar) } else { Ok(at) }
+}
+
 /// A keyword in capitals. Longer ones than any we know are cut off, and so match none.
 pub struct Keyword {
     bytes: [u8; Keyword::LONGEST],

@@ -310,7 +310,7 @@ impl<'k> TimedSet<'k, Writing> {
         self.set.take().close()
     }
 
-    /// Makes the changes whole: the marker is set again where it is off, and what was done goes to the replicas, to the
+    /// Completes the changes: the marker is set again where it is off, and what was done goes to the replicas, to the
     /// AOF, to WATCH and client-side caching, and to those who listen for events. Without a change, nothing of this.
     pub fn commit(self) -> &'k mut Context {
         let name = self.name;

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 /// servers do not mind.
 static MOVED_FROM: AtomicI32 = AtomicI32::new(0);
 
-/// The sorted set whose members were last changed, see [`print`].
+/// The sorted set whose members were last changed, see [`print()`].
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
 /// A number by which a key is known again. Others may have the same.

@@ -100,7 +100,7 @@ impl<'k> OpenQueue<'k, Writing> {
         }
     }
 
-    /// Makes the changes whole: their effects go to the replicas and to the AOF, to WATCH and client-side caching, to those
+    /// Replicates and announces the changes: their effects go to the replicas and to the AOF, to WATCH and client-side caching, to those
     /// who listen for events, and to those who wait for a job. Without an effect, nothing of this. `now` as the
     /// changes had it.
     ///

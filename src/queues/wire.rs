@@ -34,7 +34,8 @@
 //! | `JOB+` | created claimed failed worker error group (`JOB` without `created`: as the id tells, or not known) |
 //! | `TOTALS+` | those of [`Counters::FURTHER`] |
 //!
-//! `JOB`, `TAKEN`, `UNITS`, `TURN` and `TOTALS` occur in rewritten AOF files only. [`crate::commands::zq::apply`] reads all of it. Times are Unix milliseconds, durations milliseconds.
+//! `JOB`, `TAKEN`, `UNITS`, `TURN` and `TOTALS` occur in rewritten AOF files only. `commands/zq/apply.rs` reads all of it.
+//! Times are Unix milliseconds, durations milliseconds.
 
 use crate::model::queue::{
     Attempt, Change, Counters, Effect, Extras, Record, Settings, Standing, Taken, Totals, set_ones,

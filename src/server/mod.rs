@@ -1,6 +1,6 @@
 //! The server, made safe: small wrappers over the module API, and the only unsafe code of the module.
 //!
-//! What a wrapper promises is what its type says: a [`Str`](string::Str) lives as long as the call it came with, a
+//! What a wrapper promises is what its type says: a [`Str`] lives as long as the call it came with, a
 //! [`Key`](key::Key) closes itself, an iterator over a sorted set borrows it, so that nobody can change the set
 //! underneath. All of this runs in the server's main thread, which holds its global lock.
 #![allow(unsafe_code)]
@@ -11,6 +11,8 @@ mod api;
 mod panic;
 
 pub mod alloc;
+#[cfg(test)]
+pub mod alone;
 pub mod authority;
 pub mod blocking;
 pub mod call;

@@ -2,7 +2,7 @@
 //!
 //! The live members, soonest to expire first.
 
-use crate::commands::args::{Args, flag, once};
+use crate::commands::args::{Args, after, flag, once};
 use crate::error::Error;
 use crate::expiring::TimedSet;
 use crate::model::time;
@@ -44,8 +44,7 @@ impl Command for Members {
         }
         let until = match within {
             None => f64::INFINITY,
-            Some(within) if now + within > time::MAX => return Err(Error::TooFar),
-            Some(within) => time::to_score(now + within),
+            Some(within) => time::to_score(after(now, within)?),
         };
         // As ZRANGEBYSCORE: a negative offset finds nothing, a negative count means all.
         let (offset, count) = match limit {

@@ -13,9 +13,9 @@ pub mod randmember;
 pub mod rem;
 pub mod ttl;
 
-use super::args::Args;
+use super::args::{Args, after};
 use crate::error::Error;
-use crate::model::time::{self, Millis};
+use crate::model::time::Millis;
 use crate::server::command::Arg;
 
 /// `key member [member ...]`
@@ -48,6 +48,5 @@ fn expiry(args: &mut Args<'_>, is_instant: bool, now: Millis) -> Result<Millis, 
     if is_instant {
         return args.instant();
     }
-    let at = now + args.duration()?;
-    if at > time::MAX { Err(Error::TooFar) } else { Ok(at) }
+    after(now, args.duration()?)
 }

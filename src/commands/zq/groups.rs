@@ -3,7 +3,8 @@
 //! The groups of a queue by name, 10 of them unless COUNT says otherwise, each with its jobs by state. The jobs pushed without GROUP
 //! are the group whose name is empty. AFTER goes on behind a name, whether or not there is a group of that name.
 
-use crate::commands::args::{Args, once};
+use super::{PAGE, Page};
+use crate::commands::args::Args;
 use crate::error::Error;
 use crate::queues::OpenQueue;
 use crate::server::command::{Access, Arg, Command, Keys, Spec};
@@ -19,30 +20,18 @@ impl Command for Groups {
         name: c"ZQ.GROUPS",
         summary: c"Returns the groups of a queue and how many jobs they have.",
         complexity: c"O(M*log(N)) with M the number of groups returned and N the number of jobs of the queue",
-        since: c"0.1.0",
+        since: c"0.2.0",
         flags: c"readonly",
         arity: -2,
         keys: Keys::First(Access::Read),
-        arguments: &[
-            Arg::key(c"key"),
-            Arg::string(c"name").after(c"AFTER").optional(),
-            Arg::integer(c"count").after(c"COUNT").optional(),
-        ],
+        arguments: &[Arg::key(c"key"), PAGE[0], PAGE[1]],
     };
 
     fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         let now = ctx.now();
         let mut args = Args::new(arguments);
         let key = args.string()?;
-        let (mut after, mut count) = (None, None);
-        while let Some(keyword) = args.trailing_keyword()? {
-            match keyword.as_str() {
-                "AFTER" => once(&mut after, args.word()?.bytes())?,
-                "COUNT" => once(&mut count, args.positive()?)?,
-                _ => return Err(Error::Syntax),
-            }
-        }
-        let count = usize::try_from(count.unwrap_or(COUNT)).unwrap_or(usize::MAX);
+        let Page { after, count } = Page::parse(&mut args, COUNT)?;
         let open = OpenQueue::<Reading>::open(ctx, key)?;
         let mut reply = open.ctx().reply_growing_array();
         for group in open.queue().groups(now, after).take(count) {

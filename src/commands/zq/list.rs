@@ -3,10 +3,11 @@
 //! The queues of this database by name, 100 of them unless COUNT says otherwise; AFTER goes on behind a name, which need not be
 //! that of a queue. Only those that the caller may read.
 
-use crate::commands::args::{Args, once};
+use super::{PAGE, Page};
+use crate::commands::args::Args;
 use crate::error::Error;
 use crate::queues::names;
-use crate::server::command::{Arg, Command, Keys, Spec};
+use crate::server::command::{Command, Keys, Spec};
 use crate::server::{Context, Str};
 
 /// Without COUNT.
@@ -19,27 +20,16 @@ impl Command for List {
         name: c"ZQ.LIST",
         summary: c"Returns the names of the queues of the database.",
         complexity: c"O(M*log(N)) with M the number of names looked at and N the number of queues of the database",
-        since: c"0.1.0",
+        since: c"0.2.0",
         flags: c"readonly",
         arity: -1,
         keys: Keys::None,
-        arguments: &[
-            Arg::string(c"name").after(c"AFTER").optional(),
-            Arg::integer(c"count").after(c"COUNT").optional(),
-        ],
+        arguments: &PAGE,
     };
 
     fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         let mut args = Args::new(arguments);
-        let (mut after, mut count) = (None, None);
-        while let Some(keyword) = args.trailing_keyword()? {
-            match keyword.as_str() {
-                "AFTER" => once(&mut after, args.word()?.bytes())?,
-                "COUNT" => once(&mut count, args.positive()?)?,
-                _ => return Err(Error::Syntax),
-            }
-        }
-        let count = usize::try_from(count.unwrap_or(COUNT)).unwrap_or(usize::MAX);
+        let Page { after, count } = Page::parse(&mut args, COUNT)?;
         let caller = ctx.user();
         let is_shown = |name: Str<'_>| caller.as_ref().is_some_and(|caller| caller.may_read(name));
         let names = names::list(ctx, after, count, is_shown);

@@ -18,9 +18,9 @@ pub mod redrive;
 pub mod reschedule;
 pub mod stats;
 
+use super::args::{Args, after, once};
 use crate::error::Error;
 use crate::model::queue::{Settings, State};
-use crate::model::time::{self, Millis};
 use crate::server::Context;
 use crate::server::command::Arg;
 
@@ -28,10 +28,36 @@ use crate::server::command::Arg;
 const DUE: Arg =
     Arg::one_of(c"due", &[Arg::string(c"delay").after(c"DELAY"), Arg::string(c"instant").after(c"AT")]).optional();
 
-/// The moment a duration from now.
-fn after(now: Millis, duration: Millis) -> Result<Millis, Error> {
-    let at = now + duration;
-    if at > time::MAX { Err(Error::TooFar) } else { Ok(at) }
+/// `[AFTER name] [COUNT count]`: a page of names.
+const PAGE: [Arg; 2] =
+    [Arg::string(c"name").after(c"AFTER").optional(), Arg::integer(c"count").after(c"COUNT").optional()];
+
+/// Which names a page has.
+struct Page<'a> {
+    /// Only those behind this one.
+    after: Option<&'a [u8]>,
+    /// How many at most.
+    count: usize,
+}
+
+impl<'a> Page<'a> {
+    /// Reads [`PAGE`], up to the end of the arguments.
+    fn parse(args: &mut Args<'a>, default_count: u64) -> Result<Page<'a>, Error> {
+        let (mut after, mut count) = (None, None);
+        while let Some(keyword) = args.trailing_keyword()? {
+            match keyword.as_str() {
+                "AFTER" => once(&mut after, args.word()?.bytes())?,
+                "COUNT" => once(&mut count, args.positive()?)?,
+                _ => return Err(Error::Syntax),
+            }
+        }
+        Ok(Page { after, count: at_most(count, default_count) })
+    }
+}
+
+/// COUNT as a number of items in memory.
+fn at_most(count: Option<u64>, default: u64) -> usize {
+    usize::try_from(count.unwrap_or(default)).unwrap_or(usize::MAX)
 }
 
 fn state_name(state: State) -> &'static [u8] {

@@ -4,6 +4,7 @@
 //! they will be served, delayed ones as they fall due, claimed ones as their leases end, dead ones as they died. AFTER goes on
 //! behind a job, with which the page before has ended. NOPAYLOAD replies null for each payload.
 
+use super::at_most;
 use crate::commands::args::{Args, flag, once};
 use crate::error::Error;
 use crate::model::queue::State;
@@ -38,8 +39,8 @@ impl Command for Peek {
             )
             .optional(),
             Arg::integer(c"count").after(c"COUNT").optional(),
-            Arg::string(c"id").after(c"AFTER").optional(),
-            Arg::flag(c"nopayload", c"NOPAYLOAD").optional(),
+            Arg::string(c"id").after(c"AFTER").optional().since(c"0.2.0"),
+            Arg::flag(c"nopayload", c"NOPAYLOAD").optional().since(c"0.2.0"),
         ],
     };
 
@@ -61,7 +62,7 @@ impl Command for Peek {
                 _ => return Err(Error::Syntax),
             }
         }
-        let count = usize::try_from(count.unwrap_or(COUNT)).unwrap_or(usize::MAX);
+        let count = at_most(count, COUNT);
         let open = OpenQueue::<Reading>::open(ctx, key)?;
         let state = state.unwrap_or(State::Ready);
         let jobs = match after {

@@ -8,11 +8,11 @@ pub mod refund;
 pub mod throttle;
 pub mod top;
 
-use super::args::{Args, flag, once};
+use super::args::{Args, after, flag, once};
 use crate::error::Error;
 use crate::model::limit::sliding;
 use crate::model::limit::{Algorithm, Policy, Verdict};
-use crate::model::time::{self, Millis};
+use crate::model::time::Millis;
 use crate::server::command::Arg;
 use crate::server::{Context, Str};
 use smallvec::{SmallVec, smallvec};
@@ -25,7 +25,7 @@ const ALGORITHM: Arg = Arg::one_of(
 .optional();
 const GRID: Arg =
     Arg::one_of(c"grid", &[Arg::flag(c"exact", c"EXACT"), Arg::string(c"duration").after(c"PRECISION")]).optional();
-const FORCE: Arg = Arg::flag(c"force", c"FORCE").optional();
+const FORCE: Arg = Arg::flag(c"force", c"FORCE").optional().since(c"0.2.0");
 
 /// `key limit window [COST units] [SLIDING | FIXED | LEAKY] [EXACT | PRECISION duration] [FORCE]`: the arguments of CHECK and PEEK.
 pub const ARGUMENTS: &[Arg] =
@@ -123,9 +123,7 @@ impl Options {
     /// The policy that a key's quota means under these options.
     pub fn policy(&self, key: usize, quota: Quota, now: Millis) -> Result<Policy, Error> {
         let Quota { limit, window } = quota;
-        if now + window > time::MAX {
-            return Err(Error::TooFar);
-        }
+        after(now, window)?;
         let word = if let [one] = self.algorithms[..] { one } else { self.algorithms[key] };
         let algorithm = match (word, self.grid) {
             (Word::Fixed, _) => Algorithm::Fixed,

@@ -193,6 +193,18 @@ impl Run {
         run
     }
 
+    /// Runs a history, with a look after each step. How the run stands then, and what the clock says.
+    fn through(settings: Settings, history: &[(i64, Op)], look: impl Fn(&Run, u64)) -> (Run, u64) {
+        let mut now = 1000;
+        let mut run = Run::new(now, settings);
+        for (tick, op) in history {
+            now = at(now, *tick);
+            run.step(now, op);
+            look(&run, now);
+        }
+        (run, now)
+    }
+
     fn step(&mut self, now: u64, op: &Op) {
         let (pair, model) = (&mut self.pair, &mut self.model);
         let held = |token: &usize| {
@@ -379,14 +391,10 @@ proptest! {
         first in settings(Groups::None),
         history in prop::collection::vec((tick(), op(Groups::None)), 1..80),
     ) {
-        let mut now = 1000;
-        let mut run = Run::new(now, first);
-        for (tick, op) in history {
-            now = at(now, tick);
-            run.step(now, &op);
+        Run::through(first, &history, |run, now| {
             run.compare(now);
-            prop_assert!(!run.pair.primary.knows_groups() && !run.pair.replica.knows_groups());
-        }
+            assert!(!run.pair.primary.knows_groups() && !run.pair.replica.knows_groups());
+        });
     }
 
     #[test]
@@ -394,13 +402,7 @@ proptest! {
         first in settings(Groups::Some),
         history in prop::collection::vec((tick(), op(Groups::Some)), 1..80),
     ) {
-        let mut now = 1000;
-        let mut run = Run::new(now, first);
-        for (tick, op) in history {
-            now = at(now, tick);
-            run.step(now, &op);
-            run.compare(now);
-        }
+        Run::through(first, &history, Run::compare);
     }
 
     #[test]
@@ -408,12 +410,7 @@ proptest! {
         first in settings(Groups::Some),
         history in prop::collection::vec((tick(), op(Groups::Some)), 1..40),
     ) {
-        let mut now = 1000;
-        let mut run = Run::new(now, first);
-        for (tick, op) in history {
-            now = at(now, tick);
-            run.step(now, &op);
-        }
+        let (run, now) = Run::through(first, &history, |_, _| ());
         let queue = &run.pair.primary;
         let first = (now..now + 700).find(|&t| queue.claimable(t) > 0);
         prop_assert_eq!(queue.next_wake(now), first);
