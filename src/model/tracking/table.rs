@@ -51,6 +51,9 @@ struct At {
 }
 
 struct Bucket {
+    /// A bit for the print of each set, so that of a name that is not here hardly more than this line of memory is read: most events
+    /// are about keys that are no sets.
+    prints: [u64; 4],
     slots: Vec<Slot>,
     names: Vec<u8>,
     /// The earliest moment of all slots.
@@ -59,12 +62,31 @@ struct Bucket {
 
 impl Default for Bucket {
     fn default() -> Bucket {
-        Bucket { slots: Vec::new(), names: Vec::new(), first: NEVER }
+        Bucket { prints: [0; 4], slots: Vec::new(), names: Vec::new(), first: NEVER }
     }
 }
 
 impl Bucket {
+    /// The word and the bit of a print.
+    fn bit(print: u16) -> (usize, u64) {
+        (usize::from(print >> 6 & 3), 1 << (print & 63))
+    }
+
+    /// Whether a set of this print may be here. Of those that are not, one in eight or so may be all the same.
+    fn may_hold(&self, print: u16) -> bool {
+        let (word, bit) = Bucket::bit(print);
+        self.prints[word] & bit != 0
+    }
+
+    fn note_print(&mut self, print: u16) {
+        let (word, bit) = Bucket::bit(print);
+        self.prints[word] |= bit;
+    }
+
     fn find(&self, print: u16, name: &[u8]) -> Option<At> {
+        if !self.may_hold(print) {
+            return None;
+        }
         let mut start = 0;
         for (at, slot) in self.slots.iter().enumerate() {
             let length = slot.length as usize;
@@ -93,6 +115,7 @@ impl Bucket {
         if self.names.capacity() - self.names.len() < name.len() {
             self.names.reserve_exact(self.names.len() / 4 + name.len());
         }
+        self.note_print(slot.print);
         self.slots.push(slot);
         self.names.extend_from_slice(name);
         self.first = self.first.min(slot.due);
@@ -100,6 +123,10 @@ impl Bucket {
 
     fn remove(&mut self, at: At) {
         let slot = self.slots.remove(at.slot);
+        self.prints = [0; 4];
+        for at in 0..self.slots.len() {
+            self.note_print(self.slots[at].print);
+        }
         self.names.drain(at.name..at.name + slot.length as usize);
         if self.slots.len() < self.slots.capacity() / 2 {
             self.slots.shrink_to_fit();
@@ -378,6 +405,12 @@ impl Table {
     /// All names. O(number of sets).
     pub fn names(&self) -> impl Iterator<Item = &[u8]> {
         self.pieces.iter().flatten().flat_map(|bucket| bucket.each().map(|(_, name)| name))
+    }
+
+    /// Whether more than one line of memory has to be read to say whether a set is here.
+    pub fn looks_closer(&self, name: &[u8]) -> bool {
+        let (bucket, print) = self.address(name);
+        self.bucket(bucket).may_hold(print)
     }
 
     pub fn bucket_count(&self) -> usize {

@@ -199,6 +199,27 @@ fn a_table_grows_and_shrinks_in_small_steps() {
     assert_eq!((table.len(), table.bucket_count()), (0, 1));
 }
 
+/// Most events are about keys that are not tracked.
+#[test]
+fn a_name_that_is_not_there_is_mostly_known_by_one_look() {
+    let mut table = Table::default();
+    for number in 0..100_000_u32 {
+        table.put(&number.to_le_bytes(), Known { due: NEVER, mark: Mark::Holds });
+    }
+    let closer =
+        |table: &Table, from: u32| (from..from + 10_000).filter(|n| table.looks_closer(&n.to_le_bytes())).count();
+    assert_eq!(closer(&table, 0), 10_000, "those that are there");
+    assert!(closer(&table, 500_000) < 2000, "{}", closer(&table, 500_000));
+    for number in 0..95_000_u32 {
+        table.remove(&number.to_le_bytes());
+    }
+    assert!(closer(&table, 0) < 2000, "{}", closer(&table, 0));
+    assert_eq!(
+        closer(&table, 90_000),
+        5000 + (90_000..95_000_u32).filter(|n| table.looks_closer(&n.to_le_bytes())).count()
+    );
+}
+
 /// Beyond its name, a set costs at most 80 bytes.
 #[test]
 fn a_set_costs_little_beyond_its_name_and_the_memory_comes_back() {
