@@ -64,7 +64,7 @@ impl Table {
     fn print(&mut self, row: &Row, calls: usize) {
         let (median, worst) = self.costs(row.call, calls);
         let native = match row.native {
-            "" => "| | |".to_owned(),
+            "" => "| |".to_owned(),
             line => {
                 let (median, worst) = self.costs(line, calls);
                 format!("`{}` | {median:.0} | {worst:.0}", shown(line))
