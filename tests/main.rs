@@ -90,6 +90,7 @@ mod zq_clock;
 mod zq_commands;
 mod zq_full;
 mod zq_groups;
+mod zq_lease_ends;
 mod zq_leases;
 mod zq_operating;
 mod zq_persistence;

@@ -1,12 +1,13 @@
 //! The invariants of a queue, for tests: panics where one does not hold.
 
-use super::job::{Job, NIL, Place};
+use super::job::{Job, NIL, PLACES, Place};
 use super::rate::MAX_ENTRIES;
 use super::tree::{self, Links};
 use super::{MAX_TIME, Queue};
 use std::collections::HashSet;
 
-const ALL: [Place; 5] = [Place::Ready, Place::Scheduled, Place::Leased, Place::Spent, Place::Dead];
+const ALL: [Place; PLACES] =
+    [Place::Ready, Place::Scheduled, Place::Leased, Place::Spent, Place::Dead, Place::Retrying, Place::Recurring];
 
 impl Queue {
     pub(super) fn check(&self) {
@@ -26,6 +27,7 @@ impl Queue {
             assert_eq!(self.index.find(&self.jobs, job.id()), Some(slot));
             self.check_job(job);
         }
+        self.check_returns(&seen);
         self.check_groups(&seen);
         let bodies: usize = seen.iter().map(|&s| self.jobs[s].body.len()).sum();
         assert_eq!(bodies, self.body_bytes);
@@ -45,8 +47,14 @@ impl Queue {
         assert!((self.priorities.0..=self.priorities.1).contains(&job.node.priority));
         match job.node.place {
             Place::Ready | Place::Scheduled => assert!(!job.exhausted()),
-            Place::Leased => assert!(!job.exhausted() && job.token > 0),
-            Place::Spent => assert!(job.exhausted() && job.token > 0),
+            Place::Leased | Place::Retrying => {
+                assert!(!job.exhausted() && job.token > 0);
+                assert_eq!(job.claimed_place(&self.settings), job.node.place);
+            }
+            Place::Spent | Place::Recurring => {
+                assert!(job.exhausted() && job.token > 0);
+                assert_eq!(job.claimed_place(&self.settings), job.node.place);
+            }
             Place::Dead => assert!(job.token == 0),
         }
     }

@@ -1,9 +1,10 @@
 //! ZQ.CLAIM.
 
 use super::effect::{Change, Effect};
-use super::job::{NIL, PLACES, Place};
+use super::job::{NIL, Place, RECURRENCES, RETRIES, Roots};
 use super::notes::MAX_WORKER;
 use super::transitions::Lease;
+use super::tree::Item;
 use super::{MAX_NOW, MAX_TIME, MAX_TOKEN, Micros, Millis, Queue, Settings, stretch, tree};
 
 /// One job claimed.
@@ -153,13 +154,28 @@ impl Queue {
     }
 
     /// The ready job of these trees to be served first, or `NIL`.
-    pub(super) fn best_of(&self, roots: &[u32; PLACES], now: Millis) -> u32 {
+    pub(super) fn best_of(&self, roots: &Roots, now: Millis) -> u32 {
         let order = self.order();
         let ready = tree::best(&self.jobs, roots[Place::Ready as usize]);
-        [Place::Scheduled, Place::Leased]
+        let best = [Place::Scheduled, Place::Leased]
             .into_iter()
             .map(|place| stretch::best_until(&self.jobs, roots[place as usize], now, order))
-            .fold(ready, |a, b| order.better(&self.jobs, a, b))
+            .fold(ready, |a, b| order.better(&self.jobs, a, b));
+        self.or_returned(best, &[roots[RETRIES], roots[RECURRENCES]], now)
+    }
+
+    /// The job to be served first of `best` and those of the trees of returns that have come back.
+    pub(super) fn or_returned(&self, best: u32, trees: &[u32], now: Millis) -> u32 {
+        let (order, returns) = (self.order(), self.returns.own());
+        let returned = trees
+            .iter()
+            .map(|&root| stretch::best_until(returns, root, now, order))
+            .fold(NIL, |a, b| order.better(returns, a, b));
+        if returned == NIL {
+            return best;
+        }
+        let is_first = best == NIL || order.rank(returns[returned].node()) < order.rank(&self.jobs[best].node);
+        if is_first { returns[returned].job() } else { best }
     }
 
     /// Half of the tokens are left to be counted up to, whatever the clock says.

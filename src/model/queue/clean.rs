@@ -3,7 +3,8 @@
 
 use super::effect::{Change, Effect};
 use super::job::{Job, NIL, Place, State};
-use super::{MAX_NOW, Millis, Queue, tree};
+use super::returns::key;
+use super::{MAX_NOW, Millis, Queue};
 
 /// The most dead letters that a write to a queue takes away because DEADLEN and DEADTTL no longer allow them.
 const DROPPED_AT_ONCE: usize = 64;
@@ -38,7 +39,7 @@ impl Queue {
         let Some(until) = at.checked_sub(older.unwrap_or(0)) else { return 0 };
         while cleaned < count {
             let slot = self.oldest(at, state);
-            if slot == NIL || older.is_some() && self.jobs[slot].node.time > until {
+            if slot == NIL || older.is_some() && self.due_of(slot, at) > until {
                 break;
             }
             self.clean_slot(slot, at, &mut sink);
@@ -79,24 +80,29 @@ impl Queue {
 
     /// The job of a state that comes first by time, or `NIL`. O(log n).
     pub(super) fn oldest(&self, at: Millis, state: State) -> u32 {
-        let past = |place| Some(self.first(place)).filter(|&slot| slot != NIL && self.jobs[slot].node.time <= at);
-        let [a, b, c] = match state {
-            State::Ready => [Some(self.first(Place::Ready)), past(Place::Scheduled), past(Place::Leased)],
-            State::Dead => [Some(self.longest_dead(at)), None, None],
-            State::Delayed => [self.by_time(Place::Scheduled, Some(at)).next().map(|(slot, _)| slot), None, None],
-            State::Claimed => [None, None, None],
+        let slot = |slot: u32| (slot != NIL).then(|| (key(&self.jobs[slot].node), slot));
+        let past = |place| slot(self.first(place)).filter(|((time, ..), _)| *time <= at);
+        let oldest = match state {
+            State::Ready => {
+                let returned = self.first_return().filter(|((time, ..), _)| *time <= at);
+                let jobs = [slot(self.first(Place::Ready)), past(Place::Scheduled), past(Place::Leased), returned];
+                jobs.into_iter().flatten().min()
+            }
+            State::Dead => return self.longest_dead(at),
+            State::Delayed => return self.delayed(at, None).next().map_or(NIL, |(slot, _)| slot),
+            State::Claimed => None,
         };
-        let candidates = [a, b, c].into_iter().flatten().filter(|&slot| slot != NIL);
-        candidates.min_by(|&a, &b| tree::by_time(&self.jobs[a].node, &self.jobs[b].node)).unwrap_or(NIL)
+        oldest.map_or(NIL, |(_, slot)| slot)
     }
 
     /// The ids of up to `count` jobs that have been delayed for `older`.
     fn delayed_for(&self, at: Millis, older: Millis, count: usize) -> Vec<Box<[u8]>> {
         let since = |job: &Job| {
             let extras = self.extras(job);
-            job.created().max(job.claimed(extras)).max(extras.failed)
+            let ended = if job.is_lapsed(at) { job.node.time } else { 0 };
+            job.created().max(job.claimed(extras)).max(extras.failed).max(ended)
         };
-        let delayed = self.by_time(Place::Scheduled, Some(at)).map(|(_, job)| job);
+        let delayed = self.delayed(at, None).map(|(_, job)| job);
         let old = delayed.filter(|job| since(job) > 0 && since(job).saturating_add(older) <= at);
         old.take(count).map(|job| job.id().into()).collect()
     }

@@ -196,7 +196,7 @@ impl Queue {
                     && deadline > at
                     && deadline <= MAX_TIME
                     && worker.len() <= MAX_WORKER
-                    && queue.jobs[slot].state(at) == State::Ready;
+                    && queue.state_of(slot, at) == State::Ready;
                 if fits {
                     queue.lease(slot, at, &Lease { token, deadline, worker });
                 }
@@ -217,7 +217,7 @@ impl Queue {
                 let job = &queue.jobs[slot];
                 let allowed = match attempt {
                     Attempt::Counts => !job.exhausted(),
-                    Attempt::Free => job.attempts > 0 && !job.is_exhausted_after(job.attempts - 1),
+                    Attempt::Free => !job.is_exhausted_after(job.attempts.saturating_sub(1)),
                     Attempt::Last => job.recurrence.is_some(),
                 };
                 let fits = allowed && job.token != 0 && due <= MAX_TIME && error.len() <= MAX_ERROR;
@@ -234,7 +234,7 @@ impl Queue {
                 fits
             }),
             Change::Extend { id, deadline } => self.at_job(id, |queue, slot| {
-                let fits = queue.jobs[slot].state(at) == State::Claimed && deadline > at && deadline <= MAX_TIME;
+                let fits = queue.state_of(slot, at) == State::Claimed && deadline > at && deadline <= MAX_TIME;
                 if fits {
                     queue.move_to(slot, queue.jobs[slot].node.place, deadline);
                 }
@@ -245,28 +245,28 @@ impl Queue {
                 true
             }),
             Change::Clean { id } => self.at_job(id, |queue, slot| {
-                let fits = queue.jobs[slot].state(at) != State::Claimed;
+                let fits = queue.state_of(slot, at) != State::Claimed;
                 if fits {
                     queue.remove_clean(slot, at);
                 }
                 fits
             }),
             Change::Drop { id } => self.at_job(id, |queue, slot| {
-                let fits = queue.jobs[slot].state(at) == State::Dead;
+                let fits = queue.state_of(slot, at) == State::Dead;
                 if fits {
                     queue.drop_slot(slot, at);
                 }
                 fits
             }),
             Change::Revive { id } => self.at_job(id, |queue, slot| {
-                let fits = queue.jobs[slot].state(at) == State::Dead;
+                let fits = queue.state_of(slot, at) == State::Dead;
                 if fits {
                     queue.revive(slot, at);
                 }
                 fits
             }),
             Change::Reschedule { id, due, priority } => self.at_job(id, |queue, slot| {
-                let state = queue.jobs[slot].state(at);
+                let state = queue.state_of(slot, at);
                 let fits = matches!(state, State::Ready | State::Delayed) && due.is_none_or(|due| due <= MAX_TIME);
                 if fits {
                     queue.reorder(slot, at, due, priority);

@@ -98,7 +98,7 @@ impl Queue {
     pub fn extend<'a>(&mut self, now: Millis, id: &'a [u8], token: u64, deadline: Millis) -> Option<Effect<'a>> {
         let at = now.min(MAX_NOW);
         let slot = self.holder(id, token)?;
-        if self.jobs[slot].state(at) != State::Claimed {
+        if self.state_of(slot, at) != State::Claimed {
             return None;
         }
         let deadline = deadline.clamp(at + 1, MAX_TIME);

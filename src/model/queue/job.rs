@@ -7,12 +7,13 @@ use super::Millis;
 use super::ids::AutoId;
 use super::index::{Chain, Chained};
 use super::notes::Extras;
+use super::settings::Settings;
 use super::tree::{Item, Links};
 
 /// "No slot": the end of a chain, an empty tree.
 pub(super) const NIL: u32 = u32::MAX;
 
-/// Where a job stands: exactly one of five trees. This is canonical state; it changes by effects only, never because
+/// Where a job stands: exactly one of seven trees. This is canonical state; it changes by effects only, never because
 /// time passes. What the clock makes of it is [`State`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -22,16 +23,31 @@ pub(super) enum Place {
     Ready = 0,
     /// Waits for its due time.
     Scheduled = 1,
-    /// Claimed with attempts left: when the lease ends it is due again.
+    /// Claimed with attempts left, without BACKOFF: when the lease ends it is due again.
     Leased = 2,
     /// Claimed for the last time: when the lease ends it is dead.
     Spent = 3,
     /// Dead by command.
     Dead = 4,
+    /// Claimed with attempts left: when the lease ends it is due again after BACKOFF. See [`super::returns`].
+    Retrying = 5,
+    /// Claimed for the last time, with EVERY: when the lease ends it waits for its next occurrence.
+    Recurring = 6,
 }
 
+/// The places of claimed jobs.
+pub(super) const CLAIMED: [Place; 4] = [Place::Leased, Place::Spent, Place::Retrying, Place::Recurring];
+
 /// How many places there are.
-pub const PLACES: usize = 5;
+pub(super) const PLACES: usize = 7;
+
+/// The tree of the jobs in [`Place::Retrying`] by when they are due again.
+pub(super) const RETRIES: usize = PLACES;
+/// The tree of the jobs in [`Place::Recurring`] by when they are due again.
+pub(super) const RECURRENCES: usize = PLACES + 1;
+
+/// The roots of the trees of a group: one for each place, and the two trees of returns.
+pub(super) type Roots = [u32; PLACES + 2];
 
 /// The state of a job as the clock sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -66,7 +82,9 @@ pub(super) struct Node {
 const NOTED: u8 = 0x80;
 /// There, too: the job has a group.
 const GROUPED: u8 = 0x40;
-const FLAGS: u8 = NOTED | GROUPED;
+/// There, too: it is in a tree of returns.
+const RETURNING: u8 = 0x20;
+const FLAGS: u8 = NOTED | GROUPED | RETURNING;
 
 /// What makes a job come back after ACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,6 +206,15 @@ impl Job {
         self.set_flag(NOTED, noted);
     }
 
+    /// Whether the job is in a tree of [returns](super::returns).
+    pub fn is_returning(&self) -> bool {
+        self.node.high[2] & RETURNING != 0
+    }
+
+    pub fn set_returning(&mut self, returning: bool) {
+        self.set_flag(RETURNING, returning);
+    }
+
     /// Whether no further delivery is allowed.
     pub fn exhausted(&self) -> bool {
         self.is_exhausted_after(self.attempts)
@@ -198,36 +225,48 @@ impl Job {
     }
 
     /// The tree a claimed job belongs to.
-    pub fn claimed_place(&self) -> Place {
-        if self.exhausted() { Place::Spent } else { Place::Leased }
+    pub fn claimed_place(&self, settings: &Settings) -> Place {
+        match (self.exhausted(), &self.recurrence) {
+            (true, Some(_)) => Place::Recurring,
+            (true, None) => Place::Spent,
+            (false, _) if settings.backoff(self.attempts) > 0 => Place::Retrying,
+            (false, _) => Place::Leased,
+        }
     }
 
-    pub fn state(&self, now: Millis) -> State {
+    pub fn state(&self, now: Millis, settings: &Settings) -> State {
         let past = self.node.time <= now;
         match (self.node.place, past) {
             (Place::Ready, _) | (Place::Scheduled | Place::Leased, true) => State::Ready,
             (Place::Scheduled, false) => State::Delayed,
-            (Place::Leased | Place::Spent, false) => State::Claimed,
+            (Place::Leased | Place::Spent | Place::Retrying | Place::Recurring, false) => State::Claimed,
+            (Place::Retrying | Place::Recurring, true) if self.back_at(settings) <= now => State::Ready,
+            (Place::Retrying | Place::Recurring, true) => State::Delayed,
             (Place::Spent, true) | (Place::Dead, _) => State::Dead,
         }
     }
 
     /// Whether the job is under a lease that has ended, and nothing has happened to it since.
     pub fn is_lapsed(&self, now: Millis) -> bool {
-        matches!(self.node.place, Place::Leased | Place::Spent) && self.node.time <= now
+        CLAIMED.contains(&self.node.place) && self.node.time <= now
+    }
+
+    /// Whether that was the last attempt of a job with EVERY: it waits for its next occurrence, or that has begun.
+    pub fn has_missed(&self, now: Millis) -> bool {
+        self.node.place == Place::Recurring && self.node.time <= now
     }
 
     /// `extras`: what is noted of it.
-    pub fn view<'a>(&'a self, now: Millis, extras: Extras<'a>, group: &'a [u8]) -> JobView<'a> {
+    pub fn view<'a>(&'a self, now: Millis, settings: &Settings, extras: Extras<'a>, group: &'a [u8]) -> JobView<'a> {
         let time = |time: Millis| (time != 0).then_some(time);
         JobView {
             id: self.id(),
             group,
             payload: self.payload(),
-            state: self.state(now),
-            due: self.node.time,
+            state: self.state(now, settings),
+            due: if self.is_lapsed(now) { self.back_at(settings) } else { self.node.time },
             priority: self.node.priority,
-            attempts: self.attempts,
+            attempts: if self.has_missed(now) { 0 } else { self.attempts },
             max_attempts: self.max_attempts,
             token: (self.token != 0).then_some(self.token),
             recurrence: self.recurrence.as_deref().copied(),
@@ -253,7 +292,7 @@ impl Job {
             standing: match self.node.place {
                 Place::Ready => Standing::Ready,
                 Place::Scheduled => Standing::Scheduled,
-                Place::Leased | Place::Spent => Standing::Claimed,
+                Place::Leased | Place::Spent | Place::Retrying | Place::Recurring => Standing::Claimed,
                 Place::Dead => Standing::Dead,
             },
             time: self.node.time,

@@ -1,12 +1,13 @@
 //! ZQ.CANCEL, ZQ.RESCHEDULE, ZQ.REDRIVE, ZQ.CONFIG: what an operator can do.
 
 use super::effect::{Change, Effect};
-use super::job::State;
+use super::job::{Place, State};
 use super::settings::Settings;
 use super::{MAX_NOW, MAX_TIME, Millis, Queue};
 
 /// The most jobs or groups that a change of settings goes through, which takes tens of milliseconds: AGING and ORDERED give
-/// every job another place, and with GROUPCONCURRENCY and GROUPRATE every group opens at another moment.
+/// every job another place, BACKOFF and JITTER every claimed one, and with GROUPCONCURRENCY and GROUPRATE every group opens at another
+/// moment.
 pub const MOST_TOUCHED: usize = 100_000;
 
 impl Queue {
@@ -31,7 +32,7 @@ impl Queue {
     ) -> Option<Effect<'a>> {
         let at = now.min(MAX_NOW);
         let slot = self.index.find(&self.jobs, id)?;
-        if !matches!(self.jobs[slot].state(at), State::Ready | State::Delayed) {
+        if !matches!(self.state_of(slot, at), State::Ready | State::Delayed) {
             return None;
         }
         let due = due.map(|due| due.min(MAX_TIME));
@@ -53,7 +54,7 @@ impl Queue {
     pub fn redrive_one<'a>(&mut self, now: Millis, id: &'a [u8]) -> Option<Effect<'a>> {
         let at = now.min(MAX_NOW);
         let slot = self.index.find(&self.jobs, id)?;
-        if self.jobs[slot].state(at) != State::Dead || self.room(at) == 0 {
+        if self.state_of(slot, at) != State::Dead || self.room(at) == 0 {
             return None;
         }
         self.revive(slot, at);
@@ -69,7 +70,11 @@ impl Queue {
             false if of_groups(settings) != of_groups(old) => self.group_count(),
             false => 0,
         };
-        touched > MOST_TOUCHED
+        let claimed = match settings.backoffs() != old.backoffs() {
+            true => self.count_all(Place::Leased) + self.count_all(Place::Retrying),
+            false => 0,
+        };
+        touched as u64 + claimed > MOST_TOUCHED as u64
     }
 
     /// Sets everything that ZQ.CONFIG sets, values out of range brought into it. `None`: that is how it was. O(1), or

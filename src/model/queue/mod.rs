@@ -4,7 +4,7 @@
 //! # The idea
 //!
 //! **Nothing happens when time passes.** A job falls due, and a lease ends, without anything being moved, because the
-//! structures answer "as of `now`" by themselves. Each job hangs in exactly one of five trees (`job::Place`), ordered
+//! structures answer "as of `now`" by themselves. Each job hangs in exactly one of seven trees (`job::Place`), ordered
 //! by the one time that matters for it (due time, lease deadline, death), and every node knows the size of its subtree
 //! and which job in it is to be served first (`tree`). So counting a state, finding the best due job and finding the
 //! next moment of interest are each a walk down two or three trees: O(log n), with no promotion, no backlog, no
@@ -16,8 +16,12 @@
 //! | `Ready` | due | ready | ready |
 //! | `Scheduled` | due | delayed | ready |
 //! | `Leased` | lease deadline | claimed | ready: due again at the deadline |
+//! | `Retrying` | lease deadline | claimed | delayed by BACKOFF, then ready |
 //! | `Spent` | lease deadline | claimed, last attempt | dead since the deadline |
+//! | `Recurring` | lease deadline | claimed, last attempt before the next occurrence (EVERY) | delayed until then, then ready, no attempt counted |
 //! | `Dead` | death | dead | dead |
+//!
+//! Jobs in `Retrying` and `Recurring` are also in a second tree, by when they are due again (`returns`).
 //!
 //! A job that a command made due at once is `Ready` for good, so a clock that steps back does not hide it; a job that was
 //! given a later time is judged by the clock, whichever way it moves.
@@ -41,8 +45,8 @@
 //!
 //! n jobs: every operation on one job is O(log n), whatever is in flight. A job takes a slab slot of 96 bytes, 4
 //! bytes of index, and one allocation for id and payload; a recurring one 16 bytes more, and one that has failed, or was
-//! claimed by a worker with a name, some 70 bytes and those words. What a job took is given back when it
-//! goes, whatever order jobs go in (`slab`).
+//! claimed by a worker with a name, some 70 bytes and those words. One that is claimed and will wait after its lease takes 64 bytes
+//! more, with a group twice that (`returns`). What a job took is given back when it goes, whatever order jobs go in (`slab`).
 
 #[cfg(test)]
 mod check;
@@ -62,6 +66,7 @@ mod push;
 mod rate;
 mod rebuild;
 mod relocate;
+mod returns;
 mod settings;
 mod slab;
 mod stats;
@@ -79,12 +84,12 @@ pub use effect::{Attempt, Change, Effect, Totals};
 pub use finish::{Manner, Nack};
 pub use further::{set_by_name, set_ones};
 pub use ids::AutoId;
-pub use job::{PLACES, Record, Recurrence, Standing, State};
+pub use job::{Record, Recurrence, Standing, State};
 pub use notes::{Extras, MAX_WORKER};
 pub use push::{Full, Push};
 pub use rate::{Rate, Taken};
 pub use settings::Settings;
-pub use stats::Counters;
+pub use stats::{Counters, STANDINGS};
 #[cfg(test)]
 pub use {
     claim::Claimed,
@@ -95,9 +100,10 @@ pub use {
 use super::time::{MAX as MAX_TIME, Micros, Millis};
 use groups::Groups;
 use index::Index;
-use job::{Job, NIL};
+use job::{Job, NIL, PLACES, Roots};
 use notes::Notes;
 use rate::RateLog;
+use returns::Returns;
 use slab::Slab;
 use tree::Order;
 
@@ -113,8 +119,9 @@ pub struct Queue {
     jobs: Slab<Job>,
     notes: Notes,
     index: Index,
-    /// The root of the tree of each [`job::Place`].
-    roots: [u32; PLACES],
+    /// The trees of the jobs without a group.
+    roots: Roots,
+    returns: Returns,
     settings: Settings,
     rate_log: RateLog,
     counters: Counters,
@@ -144,7 +151,8 @@ impl Queue {
             jobs: Slab::default(),
             notes: Notes::default(),
             index: Index::default(),
-            roots: [NIL; PLACES],
+            roots: [NIL; PLACES + 2],
+            returns: Returns::new(),
             settings: Settings::default(),
             rate_log: RateLog::default(),
             counters: Counters::default(),
@@ -186,6 +194,7 @@ impl Queue {
         size_of::<Self>()
             + self.jobs.bytes()
             + self.index.bytes()
+            + self.returns.bytes()
             + self.body_bytes
             + self.len() * ALLOCATION
             + self.recurring * recurrence

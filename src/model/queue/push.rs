@@ -51,7 +51,7 @@ impl Queue {
         if same.is_some() && !push.replace {
             return Ok(None);
         }
-        let grows = same.is_none_or(|slot| self.jobs[slot].state(now) == State::Dead);
+        let grows = same.is_none_or(|slot| self.state_of(slot, now) == State::Dead);
         let maxlen = self.settings.maxlen;
         let full = maxlen > 0 && self.len() as u64 - self.count(now, State::Dead) >= maxlen;
         if !self.has_push_numbers() || grows && (full || !self.has_room()) {

@@ -31,7 +31,7 @@ impl Queue {
         let (place, counts) = match record.standing {
             Standing::Ready => (Place::Ready, !job.exhausted()),
             Standing::Scheduled => (Place::Scheduled, !job.exhausted()),
-            Standing::Claimed => (job.claimed_place(), job.attempts > 0 && job.token > 0),
+            Standing::Claimed => (job.claimed_place(&self.settings), job.attempts > 0 && job.token > 0),
             Standing::Dead => (Place::Dead, job.token == 0),
         };
         let possible = possible && counts;

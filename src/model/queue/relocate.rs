@@ -1,4 +1,4 @@
-//! Moving the memory of a queue. The blocks that count: the chunks of jobs with what each job holds, the index, the members of groups.
+//! Moving the memory of a queue. The blocks that count: the chunks of jobs with what each job holds, the index, the members of groups, the returns.
 
 use super::Queue;
 use super::groups::Groups;
@@ -11,15 +11,18 @@ impl Relocate for Queue {
         let segments = self.index.segments_mut();
         let mut none = [];
         let members = self.groups.as_deref_mut().map_or(none.as_mut_slice(), Groups::member_chunks_mut);
-        let steps = [jobs.len(), segments.len(), members.len()];
+        let mut returns: Vec<_> = self.returns.chunks_mut().collect();
+        let steps = [jobs.len(), segments.len(), members.len(), returns.len()];
         in_steps(from, steps.iter().sum(), mover, |step, mover| {
             if step < steps[0] {
                 mover.vec(&mut jobs[step]);
                 jobs[step].iter_mut().for_each(|job| mover.bytes(&mut job.body));
             } else if step < steps[0] + steps[1] {
                 mover.vec(&mut segments[step - steps[0]]);
-            } else {
+            } else if step < steps[0] + steps[1] + steps[2] {
                 mover.vec(&mut members[step - steps[0] - steps[1]]);
+            } else {
+                mover.vec(returns[step - steps[0] - steps[1] - steps[2]]);
             }
         })
     }

@@ -82,6 +82,11 @@ impl Settings {
         wait.saturating_add(share as Millis)
     }
 
+    /// The settings from which it follows how long a job waits after a failure.
+    pub(super) fn backoffs(&self) -> (Millis, Millis, u32) {
+        if self.backoff(1) == 0 { (0, 0, 0) } else { (self.backoff_base, self.backoff_max, self.jitter) }
+    }
+
     /// The nearest settings within the ranges.
     pub(super) fn normal(mut self) -> Self {
         for duration in [&mut self.backoff_base, &mut self.backoff_max, &mut self.aging, &mut self.deadttl] {

@@ -1,7 +1,7 @@
 //! ZQ.STATS.
 
 use super::further::Field;
-use super::job::{NIL, PLACES, Place, State};
+use super::job::{CLAIMED, NIL, Place, State};
 use super::{MAX_NOW, Millis, Queue};
 
 /// What has been done to a queue since it was made. Replicated: equal on primary and replica.
@@ -25,7 +25,7 @@ pub struct Counters {
     pub replaced: u64,
     /// ACKs after which the job was scheduled again (EVERY).
     pub recurred: u64,
-    /// Occurrences of a job with EVERY that ran out of attempts.
+    /// Occurrences of a job with EVERY that ran out of attempts, counted when their job was next touched. [`Stats`] adds the others.
     pub missed: u64,
     /// Jobs removed by CLEAN.
     pub cleaned: u64,
@@ -50,6 +50,9 @@ impl Counters {
     ];
 }
 
+/// How many numbers [`Queue::jobs_by_place`] has.
+pub const STANDINGS: usize = 5;
+
 /// The figures of a queue by the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stats {
@@ -61,7 +64,7 @@ pub struct Stats {
     pub claimed: u64,
     /// Dead letters.
     pub dead: u64,
-    /// Totals, with `expired_leases` as of now.
+    /// Totals, with `expired_leases` and `missed` as of now.
     pub totals: Counters,
     /// The due time of the ready job that has been due the longest.
     pub oldest_ready: Option<Millis>,
@@ -72,10 +75,11 @@ impl Queue {
     pub fn stats(&self, now: Millis) -> Stats {
         let now = now.min(MAX_NOW);
         let mut totals = self.counters;
-        for place in [Place::Leased, Place::Spent] {
+        for place in CLAIMED {
             let ended = self.count_until(place, now);
             totals.expired_leases = totals.expired_leases.saturating_add(ended);
         }
+        totals.missed = totals.missed.saturating_add(self.count_until(Place::Recurring, now));
         Stats {
             ready: self.count(now, State::Ready),
             delayed: self.count(now, State::Delayed),
@@ -93,18 +97,22 @@ impl Queue {
         };
         let past = |place| first(place).filter(|&time| time <= now);
         let firsts = [first(Place::Ready), past(Place::Scheduled), past(Place::Leased)];
-        firsts.into_iter().flatten().min()
+        let returned = self.first_return().map(|((time, ..), _)| time).filter(|&time| time <= now);
+        firsts.into_iter().flatten().chain(returned).min()
     }
 
-    /// Jobs by the place they stand in: ready, scheduled, leased, under their last lease, dead. O(1).
-    pub fn jobs_by_place(&self) -> [u64; PLACES] {
-        [Place::Ready, Place::Scheduled, Place::Leased, Place::Spent, Place::Dead].map(|place| self.count_all(place))
+    /// Jobs by how they stand: ready, scheduled, leased, under a lease at whose end they are dead, dead. O(1).
+    pub fn jobs_by_place(&self) -> [u64; STANDINGS] {
+        let leased = [Place::Leased, Place::Retrying, Place::Recurring].map(|place| self.count_all(place));
+        let [ready, scheduled, spent, dead] =
+            [Place::Ready, Place::Scheduled, Place::Spent, Place::Dead].map(|place| self.count_all(place));
+        [ready, scheduled, leased.iter().sum(), spent, dead]
     }
 
-    /// The first moment at which a job is due that is there: the due time of a waiting one, or the end of a lease after which its
-    /// job is due again. O(log n).
+    /// The first moment at which a job is due that is there: the due time of a waiting one, or when a claimed one is due again. O(log n).
     pub fn first_due(&self) -> Option<Millis> {
-        let firsts = [Place::Ready, Place::Scheduled, Place::Leased].map(|place| self.first(place));
-        firsts.into_iter().filter(|&slot| slot != NIL).map(|slot| self.jobs[slot].node.time).min()
+        let firsts = [Place::Ready, Place::Scheduled, Place::Leased].map(|place| self.first(place)).into_iter();
+        let times = firsts.filter(|&slot| slot != NIL).map(|slot| self.jobs[slot].node.time);
+        times.chain(self.first_return().map(|((time, ..), _)| time)).min()
     }
 }

@@ -3,7 +3,8 @@
 //! Nothing here changes anything. Counting and finding the best are O(log n); listing is O(log n) for each job listed.
 
 use super::Millis;
-use super::job::{NIL, Node};
+use super::job::NIL;
+use super::returns::{self, Key};
 use super::slab::Slab;
 use super::tree::{self, Item, Links, Order, Rank};
 use std::cmp::Reverse;
@@ -123,12 +124,12 @@ impl<'a, T: Item> ByTime<'a, T> {
         Self { jobs, path }
     }
 
-    /// Only the jobs behind `node`, which need not be of this tree.
-    pub fn behind(jobs: &'a Slab<T>, mut root: u32, node: &Node) -> Self {
+    /// Only the jobs behind `key`, which need not be of this tree.
+    pub fn behind(jobs: &'a Slab<T>, mut root: u32, key: Key) -> Self {
         let mut path = Vec::new();
         while root != NIL {
             let at = jobs[root].node();
-            if tree::by_time(node, at).is_lt() {
+            if key < returns::key(at) {
                 path.push(root);
                 root = at.links.left;
             } else {
@@ -175,6 +176,19 @@ pub(super) fn merge<'a, T: Item + 'a>(
     let (mut a, mut b) = (a.peekable(), b.peekable());
     std::iter::from_fn(move || match (a.peek(), b.peek()) {
         (Some((_, x)), Some((_, y))) if tree::by_time(y.node(), x.node()).is_lt() => b.next(),
+        (Some(_), _) => a.next(),
+        _ => b.next(),
+    })
+}
+
+/// Two lists by their keys as one.
+pub(super) fn merge_keyed<K: Ord, V>(
+    a: impl Iterator<Item = (K, V)>,
+    b: impl Iterator<Item = (K, V)>,
+) -> impl Iterator<Item = (K, V)> {
+    let (mut a, mut b) = (a.peekable(), b.peekable());
+    std::iter::from_fn(move || match (a.peek(), b.peek()) {
+        (Some((x, _)), Some((y, _))) if y < x => b.next(),
         (Some(_), _) => a.next(),
         _ => b.next(),
     })

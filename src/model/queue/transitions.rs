@@ -6,7 +6,7 @@
 use super::effect::Attempt;
 use super::ids::AutoId;
 use super::index::Chain;
-use super::job::{Job, NIL, Node, Place, Recurrence, State};
+use super::job::{Job, NIL, Node, PLACES, Place, Recurrence, State};
 use super::settings::Settings;
 use super::slab::MAX_JOBS;
 use super::tree::{self, Links};
@@ -97,7 +97,7 @@ impl Queue {
     /// CLAIM.
     pub(super) fn lease(&mut self, slot: u32, at: Millis, lease: &Lease<'_>) {
         let Lease { token, deadline, worker } = *lease;
-        self.lapse(slot, at);
+        self.pass(slot, at);
         self.forget_units(at);
         self.serve_group(slot, at);
         self.last_token = token;
@@ -108,7 +108,7 @@ impl Queue {
         let job = &mut self.jobs[slot];
         job.token = token;
         job.attempts = job.attempts.saturating_add(1);
-        let (is_noted, place) = (job.is_noted(), job.claimed_place());
+        let (is_noted, place) = (job.is_noted(), job.claimed_place(&self.settings));
         let claimed = if token / 1000 == at { 0 } else { at };
         if is_noted || claimed != 0 || !worker.is_empty() {
             self.edit_note(slot, |note| {
@@ -191,14 +191,18 @@ impl Queue {
 
     /// RESCHEDULE. A token that outlived its lease stays good: this is none of the things that end it.
     pub(super) fn reorder(&mut self, slot: u32, at: Millis, due: Option<Millis>, priority: Option<i32>) {
-        self.lapse(slot, at);
         let node = &self.jobs[slot].node;
         let (time, place) = match (due, node.place) {
             (Some(due), _) => (due, due_place(due, at)),
-            // The lease has ended; its end is the due time now.
-            (None, Place::Leased) => (node.time, Place::Ready),
+            // The lease has ended; its end is the due time now, or the moment after it at which the job comes back.
+            (None, Place::Leased | Place::Retrying | Place::Recurring) => {
+                let due = self.due_of(slot, at);
+                (due, due_place(due, at))
+            }
             (None, place) => (node.time, place),
         };
+        let has_missed = self.jobs[slot].has_missed(at);
+        self.pass(slot, at);
         if let Some(due) = due {
             self.anchor(slot, due);
         }
@@ -207,6 +211,9 @@ impl Queue {
         node.priority = priority.unwrap_or(node.priority);
         self.link(slot, place, time);
         self.touch(self.jobs[slot].member());
+        if has_missed {
+            self.push_again(slot);
+        }
     }
 
     /// CLEAN.
@@ -240,8 +247,15 @@ impl Queue {
         self.make_due(slot, at, at);
     }
 
-    /// CONFIG. O(1), but O(n) when AGING changes, as every subtree may have another best job then.
+    /// CONFIG. O(1), but O(n) when AGING changes, as every subtree may have another best job then, and O(m) when BACKOFF or JITTER
+    /// does, with m the number of claimed jobs.
     pub(super) fn set(&mut self, at: Millis, settings: Settings) {
+        let mut claimed = Vec::new();
+        if settings.backoffs() != self.settings.backoffs() {
+            let places = [Place::Leased, Place::Retrying].into_iter();
+            claimed = places.flat_map(|place| self.by_time(place, None).map(|(slot, _)| slot)).collect();
+            claimed.iter().for_each(|&slot| self.unlink(slot));
+        }
         let old = std::mem::replace(&mut self.settings, settings);
         match settings.rate {
             None => self.rate_log.clear(),
@@ -250,12 +264,21 @@ impl Queue {
         }
         let order = self.order();
         if old.order() != order {
-            for root in self.roots {
+            let roots = self.roots;
+            for &root in &roots[..PLACES] {
                 tree::rerank(&mut self.jobs, root, order);
             }
+            self.returns.rerank(&roots, order);
+        }
+        for &slot in &claimed {
+            let (place, deadline) = (self.jobs[slot].claimed_place(&settings), self.jobs[slot].node.time);
+            self.link(slot, place, deadline);
         }
         if self.groups.is_some() || settings.concern_groups() {
             self.adopt_in_groups(at, &old);
+        }
+        for slot in claimed {
+            self.touch(self.jobs[slot].member());
         }
     }
 
@@ -297,11 +320,23 @@ impl Queue {
     }
 
     /// To be called when a job leaves its place by a command and stays in the queue: a lease that has ended is counted and noted for
-    /// good.
+    /// good. What else is noted of the job may change from now on.
     fn lapse(&mut self, slot: u32, at: Millis) {
+        self.unlink_return(slot);
         if self.count_lapse(slot, at) {
             let deadline = self.jobs[slot].node.time;
             self.edit_note(slot, |note| note.failed = deadline);
+        }
+    }
+
+    /// As [`lapse`](Self::lapse), when the job goes on from where the end of the lease has left it: a recurring one whose last attempt
+    /// that was stands at its next occurrence. (An ACK or NACK, however late, is about the attempt itself.)
+    fn pass(&mut self, slot: u32, at: Millis) {
+        let next = self.jobs[slot].has_missed(at).then(|| self.due_of(slot, at));
+        self.lapse(slot, at);
+        if let Some(next) = next {
+            tick(&mut self.counters.missed);
+            self.recur(slot, next);
         }
     }
 
@@ -315,14 +350,14 @@ impl Queue {
 
     /// A job is taken from whoever holds it.
     fn revoke(&mut self, slot: u32, at: Millis) {
-        if self.jobs[slot].state(at) == State::Claimed {
+        if self.state_of(slot, at) == State::Claimed {
             tick(&mut self.counters.revoked);
         }
     }
 
     /// Counts an ACK or NACK that comes after the lease has ended.
     fn count_if_late(&mut self, slot: u32, at: Millis) {
-        if self.jobs[slot].state(at) != State::Claimed {
+        if self.state_of(slot, at) != State::Claimed {
             tick(&mut self.counters.late);
         }
     }
@@ -344,6 +379,9 @@ impl Queue {
     /// Takes a job out of the queue. Another job may move into its slot: the numbers of slots that a caller has kept are void.
     fn discard(&mut self, slot: u32, at: Millis) {
         self.count_lapse(slot, at);
+        if self.jobs[slot].has_missed(at) {
+            tick(&mut self.counters.missed);
+        }
         self.drop_note(slot);
         self.unlink(slot);
         let job = &self.jobs[slot];
@@ -355,6 +393,7 @@ impl Queue {
         if let Some(from) = self.jobs.remove(slot) {
             self.index.renumber(&mut self.jobs, from, slot);
             self.renumber_member(slot);
+            self.renumber_return(slot);
             let root = *self.root_of(slot);
             *self.root_of(slot) = tree::renumber(&mut self.jobs, root, from, slot);
         }
@@ -377,9 +416,11 @@ impl Queue {
         let root = *self.root_of(slot);
         *self.root_of(slot) = tree::insert(&mut self.jobs, root, slot, order);
         self.link_member(slot);
+        self.link_return(slot);
     }
 
     fn unlink(&mut self, slot: u32) {
+        self.unlink_return(slot);
         let order = self.order();
         let root = *self.root_of(slot);
         *self.root_of(slot) = tree::remove(&mut self.jobs, root, slot, order);

@@ -69,6 +69,13 @@ pub(super) trait Nodes {
 pub(super) trait Item {
     fn node(&self) -> &Node;
     fn node_mut(&mut self) -> &mut Node;
+
+    /// Finds out what else an item knows about its subtree.
+    fn gather(_items: &mut Slab<Self>, _root: u32)
+    where
+        Self: Sized,
+    {
+    }
 }
 
 impl<T: Item> Nodes for Slab<T> {
@@ -90,15 +97,19 @@ impl<T: Item> Nodes for Slab<T> {
         let Links { left, right, .. } = self.links(root);
         let children = order.better(self, best(self, left), best(self, right));
         self[root].node_mut().best = order.better(self, root, children);
+        T::gather(self, root);
     }
 
     fn entered(&mut self, root: u32, slot: u32, order: Order) {
         self[root].node_mut().best = order.better(self, slot, self[root].node().best);
+        T::gather(self, root);
     }
 
     fn departed(&mut self, root: u32, slot: u32, order: Order) {
         if self[root].node().best == slot {
             self.refresh(root, order);
+        } else {
+            T::gather(self, root);
         }
     }
 

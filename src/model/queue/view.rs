@@ -4,10 +4,13 @@
 //! asks both.
 
 use super::groups::{Groups, Member};
-use super::job::{Job, JobView, NIL, Node, PLACES, Place, Record, State};
+use super::job::{CLAIMED, Job, JobView, NIL, PLACES, Place, RECURRENCES, RETRIES, Record, Roots, State};
+use super::returns::{Key, Return, key};
 use super::slab::Slab;
 use super::stretch::{ByRank, ByTime, merge};
+use super::tree::Item;
 use super::{MAX_NOW, Millis, Queue, stretch, tree};
+use std::iter::Peekable;
 
 impl Queue {
     /// Jobs in a state, by the clock. O(log n).
@@ -17,11 +20,20 @@ impl Queue {
         let after = |place| self.count_all(place) - self.count_until(place, now);
         let all = |place| self.count_all(place);
         match state {
-            State::Ready => all(Place::Ready) + until(Place::Scheduled) + until(Place::Leased),
-            State::Delayed => after(Place::Scheduled),
-            State::Claimed => after(Place::Leased) + after(Place::Spent),
+            State::Ready => {
+                all(Place::Ready) + until(Place::Scheduled) + until(Place::Leased) + self.count_returned(now)
+            }
+            State::Delayed => {
+                let ended = until(Place::Retrying) + until(Place::Recurring);
+                after(Place::Scheduled) + ended - self.count_returned(now)
+            }
+            State::Claimed => CLAIMED.map(after).iter().sum(),
             State::Dead => all(Place::Dead) + until(Place::Spent),
         }
+    }
+
+    pub(super) fn state_of(&self, slot: u32, now: Millis) -> State {
+        self.jobs[slot].state(now, &self.settings)
     }
 
     /// The jobs with a group: the tree of a place.
@@ -80,7 +92,7 @@ impl Queue {
     }
 
     pub(super) fn view<'a>(&'a self, now: Millis, job: &'a Job) -> JobView<'a> {
-        job.view(now, self.extras(job), self.group_name(job))
+        job.view(now, &self.settings, self.extras(job), self.group_name(job))
     }
 
     /// A job as it is stored.
@@ -105,14 +117,33 @@ impl Queue {
                 None => return Box::new(self.by_rank(&self.roots, now).map(move |job| self.view(now, job))),
                 Some(groups) => return Box::new(self.in_turns(groups, now).map(move |job| self.view(now, job))),
             },
-            State::Delayed => Box::new(after(Place::Scheduled)),
-            State::Claimed => Box::new(merge(after(Place::Leased), after(Place::Spent))),
+            State::Delayed => Box::new(self.delayed(now, None)),
+            State::Claimed => {
+                let [a, b, c, d] = CLAIMED.map(after);
+                Box::new(merge(merge(a, b), merge(c, d)))
+            }
             State::Dead => {
                 let ended = all(Place::Spent).take_while(move |(_, job)| job.node.time <= now);
                 Box::new(merge(all(Place::Dead), ended))
             }
         };
         Box::new(by_time.map(move |(_, job)| self.view(now, job)))
+    }
+
+    /// The delayed jobs as they fall due: those with a due time ahead, and those that wait since their lease ended. Only those behind
+    /// `behind`.
+    pub(super) fn delayed(&self, now: Millis, behind: Option<Key>) -> impl Iterator<Item = (u32, &Job)> {
+        let scheduled = self.by_key(Place::Scheduled, now, behind);
+        let jobs = stretch::merge_keyed(scheduled, self.waiting_returns(now, behind));
+        jobs.map(|(_, slot)| (slot, &self.jobs[slot]))
+    }
+
+    fn by_key(&self, place: Place, now: Millis, behind: Option<Key>) -> impl Iterator<Item = (Key, u32)> {
+        let jobs: Box<dyn Iterator<Item = (u32, &Job)>> = match behind {
+            None => Box::new(self.by_time(place, Some(now))),
+            Some(behind) => Box::new(self.behind(place, behind)),
+        };
+        jobs.map(|(slot, job)| (key(&job.node), slot))
     }
 
     /// Whether ready jobs are served by time alone.
@@ -129,41 +160,51 @@ impl Queue {
         id: &[u8],
     ) -> Option<Box<dyn Iterator<Item = JobView<'_>> + '_>> {
         let now = now.min(MAX_NOW);
-        let slot = self.index.find(&self.jobs, id).filter(|&slot| self.jobs[slot].state(now) == state)?;
-        let node = &self.jobs[slot].node;
+        let slot = self.index.find(&self.jobs, id).filter(|&slot| self.state_of(slot, now) == state)?;
+        let at = key(&self.jobs[slot].node);
+        let (_, priority, seq) = at;
+        let due = (self.due_of(slot, now), priority, seq);
         let by_time: Box<dyn Iterator<Item = (u32, &Job)>> = match state {
             State::Ready if self.is_served_by_time() => {
-                let until = |place| self.behind(place, node).take_while(move |(_, job)| job.node.time <= now);
+                let until = |place| self.behind(place, due).take_while(move |(_, job)| job.node.time <= now);
                 let others = merge(until(Place::Scheduled), until(Place::Leased));
-                Box::new(merge(self.behind(Place::Ready, node), others))
+                let jobs = merge(self.behind(Place::Ready, due), others).map(|(slot, job)| (key(&job.node), slot));
+                let all = stretch::merge_keyed(jobs, self.returned_behind(now, due));
+                Box::new(all.map(|(_, slot)| (slot, &self.jobs[slot])))
             }
             State::Ready => {
                 let id = self.jobs[slot].id();
                 return Some(Box::new(self.peek(now, state).skip_while(move |job| job.id != id).skip(1)));
             }
-            State::Delayed => Box::new(self.behind(Place::Scheduled, node)),
-            State::Claimed => Box::new(merge(self.behind(Place::Leased, node), self.behind(Place::Spent, node))),
+            State::Delayed => Box::new(self.delayed(now, Some(due))),
+            State::Claimed => {
+                let [a, b, c, d] = CLAIMED.map(|place| self.behind(place, at));
+                Box::new(merge(merge(a, b), merge(c, d)))
+            }
             State::Dead => {
-                let spent = self.behind(Place::Spent, node).take_while(move |(_, job)| job.node.time <= now);
-                Box::new(merge(self.behind(Place::Dead, node), spent))
+                let spent = self.behind(Place::Spent, at).take_while(move |(_, job)| job.node.time <= now);
+                Box::new(merge(self.behind(Place::Dead, at), spent))
             }
         };
         Some(Box::new(by_time.map(move |(_, job)| self.view(now, job))))
     }
 
     /// The ready jobs of these trees in serving order.
-    pub(super) fn by_rank(&self, roots: &[u32; PLACES], now: Millis) -> ByRank<'_, Job> {
-        ByRank::new(&self.jobs, self.order())
+    pub(super) fn by_rank(&self, roots: &Roots, now: Millis) -> Served<'_> {
+        let jobs = ByRank::new(&self.jobs, self.order())
             .all(roots[Place::Ready as usize])
             .until(roots[Place::Scheduled as usize], now)
-            .until(roots[Place::Leased as usize], now)
+            .until(roots[Place::Leased as usize], now);
+        let returned =
+            ByRank::new(self.returns.own(), self.order()).until(roots[RETRIES], now).until(roots[RECURRENCES], now);
+        Served { queue: self, jobs: jobs.peekable(), returned: returned.peekable() }
     }
 
-    /// The jobs in a place that come behind `node` by time.
-    fn behind<'a>(&'a self, place: Place, node: &Node) -> impl Iterator<Item = (u32, &'a Job)> + use<'a> {
-        let grouped = self.grouped(place).map(|(members, root)| ByTime::behind(members, root, node));
+    /// The jobs in a place that come behind `key` by time.
+    fn behind<'a>(&'a self, place: Place, key: Key) -> impl Iterator<Item = (u32, &'a Job)> + use<'a> {
+        let grouped = self.grouped(place).map(|(members, root)| ByTime::behind(members, root, key));
         let grouped = grouped.into_iter().flatten().map(|(_, member)| (member.job(), &self.jobs[member.job()]));
-        merge(ByTime::behind(&self.jobs, self.root(place), node), grouped)
+        merge(ByTime::behind(&self.jobs, self.root(place), key), grouped)
     }
 
     /// The jobs in a place by time, those with a group and those without; only those with `time > after`.
@@ -179,7 +220,32 @@ impl Queue {
 
     /// Every job's slot, group by group, tree by tree, each by time: an order that is the same on every replica.
     pub(super) fn slots(&self) -> impl Iterator<Item = u32> {
-        let trees = self.all_roots().flatten();
+        let trees = self.all_roots().flat_map(|roots| &roots[..PLACES]);
         trees.flat_map(|&root| ByTime::all(&self.jobs, root).map(|(slot, _)| slot))
+    }
+}
+
+/// Ready jobs in serving order: those of the trees of places, and those that have come back since their lease ended.
+pub(super) struct Served<'a> {
+    queue: &'a Queue,
+    jobs: Peekable<ByRank<'a, Job>>,
+    returned: Peekable<ByRank<'a, Return>>,
+}
+
+impl<'a> Iterator for Served<'a> {
+    type Item = &'a Job;
+
+    fn next(&mut self) -> Option<&'a Job> {
+        let order = self.queue.order();
+        let is_returned = match (self.jobs.peek(), self.returned.peek()) {
+            (Some(job), Some(returned)) => order.rank(returned.node()) < order.rank(&job.node),
+            (None, _) => true,
+            (Some(_), None) => false,
+        };
+        if is_returned {
+            self.returned.next().map(|returned| &self.queue.jobs[returned.job()])
+        } else {
+            self.jobs.next()
+        }
     }
 }

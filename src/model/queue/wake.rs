@@ -5,7 +5,7 @@
 //! the three.
 
 use super::groups::NEVER;
-use super::job::{Place, State};
+use super::job::{CLAIMED, Place, State};
 use super::{MAX_NOW, Millis, Queue, stretch};
 
 impl Queue {
@@ -31,6 +31,7 @@ impl Queue {
         [Place::Scheduled, Place::Leased]
             .into_iter()
             .filter_map(|place| stretch::next_after(&self.jobs, self.root(place), now))
+            .chain(self.next_return(now))
             .min()
     }
 
@@ -41,7 +42,7 @@ impl Queue {
             return now;
         }
         // Usually it is the next lease to end.
-        let next = [Place::Leased, Place::Spent].into_iter().filter_map(|place| self.next_after(place, now)).min();
+        let next = CLAIMED.into_iter().filter_map(|place| self.next_after(place, now)).min();
         if let Some(next) = next.filter(|&next| !blocked(next)) {
             return next;
         }

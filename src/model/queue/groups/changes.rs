@@ -17,7 +17,7 @@ impl Groups {
         self.name_bytes += name.len();
         let group = self.table.insert(Group {
             name: shared.clone(),
-            roots: [NIL; PLACES],
+            roots: [NIL; PLACES + 2],
             jobs: 0,
             links: Links::ALONE,
             turn: 0,
@@ -73,7 +73,7 @@ impl Queue {
         if self.groups.is_none() {
             let mut groups = Box::new(Groups::new());
             // A job that is about to come is in no tree yet.
-            if self.roots != [NIL; PLACES] {
+            if self.roots != [NIL; PLACES + 2] {
                 groups.named_or_new(b"");
             }
             self.groups = Some(groups);
@@ -181,7 +181,7 @@ impl Queue {
             return;
         }
         let roots = if group == groups.nameless { &self.roots } else { &groups.table[group].roots };
-        let times = times::of(&self.jobs, roots, &self.settings, order, &groups.table[group].log);
+        let times = times::of(&self.jobs, self.returns.own(), roots, &self.settings, order, &groups.table[group].log);
         groups.set_times(group, times);
     }
 
@@ -252,12 +252,15 @@ impl Queue {
         }
         for &group in &all {
             if group != groups.nameless && order != old.order() {
-                for root in groups.table[group].roots {
+                let roots = groups.table[group].roots;
+                for &root in &roots[..PLACES] {
                     tree::rerank(&mut self.jobs, root, order);
                 }
+                self.returns.rerank(&roots, order);
             }
             let roots = if group == groups.nameless { &self.roots } else { &groups.table[group].roots };
-            let (ready, opens) = times::of(&self.jobs, roots, &settings, order, &groups.table[group].log);
+            let (ready, opens) =
+                times::of(&self.jobs, self.returns.own(), roots, &settings, order, &groups.table[group].log);
             (groups.table[group].ready, groups.table[group].opens) = (ready, opens);
         }
         tree::rerank(&mut groups.table, groups.ring, ());

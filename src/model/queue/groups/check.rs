@@ -1,7 +1,7 @@
 //! The invariants of groups, for tests: panics where one does not hold.
 
 use super::{Groups, times};
-use crate::model::queue::job::NIL;
+use crate::model::queue::job::{NIL, PLACES};
 use crate::model::queue::{Queue, tree};
 
 impl Queue {
@@ -35,10 +35,10 @@ impl Queue {
             assert_eq!(groups.names.get(&it.name), Some(&group));
             assert_eq!(it.name.is_empty(), group == groups.nameless);
             let roots = self.group_roots(groups, group);
-            let jobs: u32 = roots.iter().map(|&root| tree::size(&self.jobs, root)).sum();
+            let jobs: u32 = roots[..PLACES].iter().map(|&root| tree::size(&self.jobs, root)).sum();
             assert!(it.name.is_empty() || it.jobs == jobs);
             assert!(jobs > 0 || it.log.back_at().is_some(), "a group costs nothing without jobs");
-            let times = times::of(&self.jobs, roots, &self.settings, self.order(), &it.log);
+            let times = times::of(&self.jobs, self.returns.own(), roots, &self.settings, self.order(), &it.log);
             assert_eq!((it.ready, it.opens), times, "a group knows when it opens");
             if let Some(back) = it.log.back_at() {
                 assert_eq!(groups.held.get(&(back, it.turn)), Some(&group));

@@ -24,8 +24,11 @@
 //! # ORDERED
 //!
 //! The *head* of a group is the job that was pushed first of those that are not dead. It is served when it is ready and no job of
-//! the group is claimed. When the last lease of the group ends, every claimed job is either due again or dead; so `opens` is the latest end
-//! of a lease, or the due time of the head if that is later.
+//! the group is claimed. When the last lease of the group ends, every claimed job is due again, waits for its BACKOFF, or is dead; so
+//! `opens` is the latest end of a lease, or the moment at which the head is due if that is later.
+//!
+//! A recurring job whose last attempt's lease has ended waits for its next occurrence, and is not the head meanwhile: it would hold up
+//! its group until then. When it is due again it has its old place in the order of pushes.
 //!
 //! # What a group costs
 //!
@@ -41,7 +44,7 @@ mod table;
 mod times;
 mod view;
 
-use super::job::{NIL, Node, PLACES};
+use super::job::{NIL, Node, PLACES, Roots};
 use super::rate::{Rate, RateLog, Taken};
 use super::slab::Slab;
 use super::tree::{Item, Links};
@@ -84,7 +87,7 @@ pub(super) struct Groups {
 pub(super) struct Group {
     name: Arc<[u8]>,
     /// Its jobs; those of the group without a name have theirs in the queue.
-    roots: [u32; PLACES],
+    roots: Roots,
     /// In whatever state; not kept for the group without a name.
     jobs: u32,
     /// Its place in the ring.
@@ -178,20 +181,25 @@ impl Member {
 
 impl Queue {
     /// The trees of the jobs of a group.
-    fn group_roots<'a>(&'a self, groups: &'a Groups, group: u32) -> &'a [u32; PLACES] {
+    fn group_roots<'a>(&'a self, groups: &'a Groups, group: u32) -> &'a Roots {
         if group == groups.nameless { &self.roots } else { &groups.table[group].roots }
     }
 
     /// The tree of the group that the job belongs to.
     pub(super) fn root_of(&mut self, slot: u32) -> &mut u32 {
+        let place = self.jobs[slot].node.place as usize;
+        self.tree_of_job(slot, place)
+    }
+
+    /// A tree of the group that the job belongs to.
+    pub(super) fn tree_of_job(&mut self, slot: u32, tree: usize) -> &mut u32 {
         let job = &self.jobs[slot];
-        let place = job.node.place as usize;
         match &mut self.groups {
             Some(groups) if job.member() != NIL => {
                 let group = groups.members[job.member()].group;
-                &mut groups.table[group].roots[place]
+                &mut groups.table[group].roots[tree]
             }
-            _ => &mut self.roots[place],
+            _ => &mut self.roots[tree],
         }
     }
 }

@@ -1,17 +1,20 @@
 //! When a group opens.
 
 use super::{Groups, NEVER};
-use crate::model::queue::job::{Job, NIL, PLACES, Place};
+use crate::model::queue::job::{CLAIMED, Job, NIL, Place, RECURRENCES, RETRIES, Roots, State};
 use crate::model::queue::rate::RateLog;
+use crate::model::queue::returns::Return;
 use crate::model::queue::slab::Slab;
-use crate::model::queue::tree::{self, Order};
+use crate::model::queue::tree::{self, Item, Order};
 use crate::model::queue::{Millis, Queue, Settings, stretch};
 
-type Roots = [u32; PLACES];
-
 fn first(jobs: &Slab<Job>, roots: &Roots, place: Place) -> Millis {
-    let slot = tree::first(jobs, roots[place as usize]);
-    if slot == NIL { NEVER } else { jobs[slot].node.time }
+    earliest(jobs, roots[place as usize])
+}
+
+fn earliest<T: Item>(items: &Slab<T>, root: u32) -> Millis {
+    let slot = tree::first(items, root);
+    if slot == NIL { NEVER } else { items[slot].node().time }
 }
 
 /// When the last lease ends.
@@ -20,19 +23,35 @@ fn last(jobs: &Slab<Job>, roots: &Roots, place: Place) -> Millis {
     if slot == NIL { 0 } else { jobs[slot].node.time }
 }
 
-/// The job that was pushed first of those that wait or will wait again, if `order` is that of pushes.
+/// The job that was pushed first of those that wait or will wait again, if `order` is that of pushes; `NIL`: all that there are wait for
+/// their next occurrence.
 fn head(jobs: &Slab<Job>, roots: &Roots, order: Order) -> u32 {
-    [Place::Ready, Place::Scheduled, Place::Leased]
+    [Place::Ready, Place::Scheduled, Place::Leased, Place::Retrying]
         .into_iter()
         .fold(NIL, |head, place| order.better(jobs, head, tree::best(jobs, roots[place as usize])))
 }
 
-/// From when on fewer than `most` leases last: the `most`-th latest end of a lease. O(log n × log most).
+/// From when on fewer than `most` leases last: the `most`-th latest end of a lease. O(log n × log most), but O(log n × 53) where jobs
+/// come back some time after their leases.
 fn frees_at(jobs: &Slab<Job>, roots: &Roots, most: u64) -> Millis {
-    let (leased, spent) = (roots[Place::Leased as usize], roots[Place::Spent as usize]);
-    let sizes = [leased, spent].map(|root| u64::from(tree::size(jobs, root)));
-    if sizes[0] + sizes[1] < most {
+    let leases = CLAIMED.map(|place| roots[place as usize]);
+    let [leased, spent, ..] = leases;
+    let sizes = leases.map(|root| u64::from(tree::size(jobs, root)));
+    if sizes.iter().sum::<u64>() < most {
         return 0;
+    }
+    if sizes[2] + sizes[3] > 0 {
+        let is_shut = |at| leases.map(|root| stretch::count_after(jobs, root, at)).iter().sum::<u64>() >= most;
+        let (mut shut, mut open) = (0, CLAIMED.map(|place| last(jobs, roots, place)).into_iter().fold(0, Millis::max));
+        while open - shut > 1 {
+            let middle = shut + (open - shut) / 2;
+            if is_shut(middle) {
+                shut = middle;
+            } else {
+                open = middle;
+            }
+        }
+        return open;
     }
     let latest = |root, number| stretch::latest(jobs, root, number);
     // How many of the `most` latest are among the leased: more than `few`, or just as many.
@@ -51,13 +70,18 @@ fn frees_at(jobs: &Slab<Job>, roots: &Roots, most: u64) -> Millis {
 /// From when on a group has a ready job, and from when on a claim gets one.
 pub(super) fn of(
     jobs: &Slab<Job>,
+    returns: &Slab<Return>,
     roots: &Roots,
     settings: &Settings,
     order: Order,
     log: &RateLog,
 ) -> (Millis, Millis) {
+    let next_occurrence = earliest(returns, roots[RECURRENCES]);
     let ready = match roots[Place::Ready as usize] {
-        NIL => first(jobs, roots, Place::Scheduled).min(first(jobs, roots, Place::Leased)),
+        NIL => {
+            let waiting = first(jobs, roots, Place::Scheduled).min(first(jobs, roots, Place::Leased));
+            waiting.min(earliest(returns, roots[RETRIES])).min(next_occurrence)
+        }
         _ => 0,
     };
     if ready == NEVER {
@@ -65,9 +89,18 @@ pub(super) fn of(
     }
     let mut opens = ready;
     if settings.ordered {
-        let head = &jobs[head(jobs, roots, order)].node;
-        opens = if head.place == Place::Scheduled { head.time } else { 0 };
-        opens = opens.max(last(jobs, roots, Place::Leased)).max(last(jobs, roots, Place::Spent));
+        let head = head(jobs, roots, order);
+        opens = match head {
+            NIL => NEVER,
+            head => match jobs[head].node.place {
+                Place::Scheduled => jobs[head].node.time,
+                Place::Retrying => jobs[head].back_at(settings),
+                _ => 0,
+            },
+        };
+        // A job that waits for its next occurrence holds up no other until then.
+        opens = opens.min(next_occurrence);
+        opens = CLAIMED.into_iter().fold(opens, |opens, place| opens.max(last(jobs, roots, place)));
     }
     if settings.group_concurrency > 0 {
         opens = opens.max(frees_at(jobs, roots, settings.group_concurrency));
@@ -86,6 +119,11 @@ impl Queue {
             return NIL;
         }
         let roots = self.group_roots(groups, group);
-        if self.settings.ordered { head(&self.jobs, roots, self.order()) } else { self.best_of(roots, now) }
+        if !self.settings.ordered {
+            return self.best_of(roots, now);
+        }
+        let head = head(&self.jobs, roots, self.order());
+        let is_ready = head != NIL && self.state_of(head, now) == State::Ready;
+        self.or_returned(if is_ready { head } else { NIL }, &[roots[RECURRENCES]], now)
     }
 }

@@ -1,9 +1,10 @@
 //! Looking at groups: ZQ.GROUPS, and the order in which jobs of many groups are served.
 
 use super::Groups;
-use crate::model::queue::job::{Job, NIL, PLACES, Place};
+use crate::model::queue::job::{CLAIMED, Job, NIL, Place, Roots};
 use crate::model::queue::rate::Taken;
-use crate::model::queue::stretch::{self, ByRank};
+use crate::model::queue::stretch;
+use crate::model::queue::view::Served;
 use crate::model::queue::{MAX_NOW, Millis, Queue, tree};
 use std::collections::VecDeque;
 use std::ops::Bound;
@@ -50,17 +51,19 @@ impl Queue {
         Box::new(behind.map(move |(name, &group)| self.group_view(name, self.group_roots(groups, group), now)))
     }
 
-    fn group_view<'a>(&'a self, name: &'a [u8], roots: &[u32; PLACES], now: Millis) -> GroupView<'a> {
+    fn group_view<'a>(&'a self, name: &'a [u8], roots: &Roots, now: Millis) -> GroupView<'a> {
         let root = |place| roots[place as usize];
         let until = |place| stretch::count_until(&self.jobs, root(place), now);
         let after = |place| stretch::count_after(&self.jobs, root(place), now);
+        let returned = self.count_returned_of(roots, now);
         GroupView {
             name,
             ready: u64::from(tree::size(&self.jobs, root(Place::Ready)))
                 + until(Place::Scheduled)
-                + until(Place::Leased),
-            delayed: after(Place::Scheduled),
-            claimed: after(Place::Leased) + after(Place::Spent),
+                + until(Place::Leased)
+                + returned,
+            delayed: after(Place::Scheduled) + until(Place::Retrying) + until(Place::Recurring) - returned,
+            claimed: CLAIMED.map(after).iter().sum(),
         }
     }
 
@@ -71,7 +74,7 @@ impl Queue {
         now: Millis,
     ) -> impl Iterator<Item = &'a Job> + 'a {
         let mut behind = None;
-        let mut rounds: VecDeque<ByRank<'a, Job>> = VecDeque::new();
+        let mut rounds: VecDeque<Served<'a>> = VecDeque::new();
         std::iter::from_fn(move || {
             loop {
                 // The first round has every group, the later ones those that have a job left.
@@ -101,7 +104,7 @@ impl Queue {
     }
 
     /// The trees of every group, in the order of their turns, that of the group without a name first of all.
-    pub(in crate::model::queue) fn all_roots(&self) -> impl Iterator<Item = &[u32; PLACES]> {
+    pub(in crate::model::queue) fn all_roots(&self) -> impl Iterator<Item = &Roots> {
         let named = self.groups.as_deref().into_iter().flat_map(|groups| {
             let named = groups.in_turn().filter(move |&group| group != groups.nameless);
             named.map(|group| &groups.table[group].roots)

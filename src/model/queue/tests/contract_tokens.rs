@@ -1,6 +1,6 @@
 //! What a token is good for, and how long: ACK, NACK, EXTEND.
 
-use super::super::{Nack, Push, Queue, State};
+use super::super::{Manner, Nack, Push, Queue, State};
 use super::{Pair, decoded, encoded};
 
 #[test]
@@ -174,6 +174,58 @@ fn backoff_doubles_up_to_its_maximum() {
         now += wait;
     }
     assert_eq!(pair.primary.settings().backoff(u32::MAX), 65);
+}
+
+#[test]
+fn a_lease_that_ends_is_followed_by_the_backoff_and_its_jitter() {
+    let mut pair = Pair::configured(|s| (s.backoff_base, s.backoff_max, s.jitter) = (100, 1000, 50));
+    for n in 0..20 {
+        pair.job(0, &n.to_string(), 0);
+    }
+    assert_eq!(pair.claim(0, 50, 20).len(), 20);
+    assert_eq!(pair.counts(50), [0, 20, 0, 0]);
+    let mut dues = Vec::new();
+    for n in 0..20 {
+        let id = n.to_string();
+        let job = pair.primary.get(50, id.as_bytes()).unwrap();
+        assert_eq!((job.state, job.failed), (State::Delayed, Some(50)));
+        assert_eq!(pair.replica.get(50, id.as_bytes()), Some(job));
+        assert_eq!(pair.state(job.due - 1, &id), Some(State::Delayed));
+        assert_eq!(pair.state(job.due, &id), Some(State::Ready));
+        dues.push(job.due);
+    }
+    assert!(dues.iter().all(|due| (150..=200).contains(due)), "{dues:?}");
+    let spread = dues.iter().max().unwrap() - dues.iter().min().unwrap();
+    assert!(spread > 20, "{dues:?}");
+    assert_eq!(pair.primary.next_wake(0), dues.iter().min().copied());
+    // The settings of the moment hold, also for leases that have ended.
+    pair.configure(50, |s| s.jitter = 0);
+    assert_eq!((pair.counts(149), pair.counts(150)), ([0, 20, 0, 0], [20, 0, 0, 0]));
+    pair.configure(50, |s| s.backoff_base = 0);
+    assert_eq!(pair.counts(50), [20, 0, 0, 0]);
+    pair.check();
+}
+
+#[test]
+fn a_late_nack_of_a_recurring_job_is_about_the_attempt_itself() {
+    let mut pair = Pair::new();
+    for id in ["a", "b", "c"] {
+        pair.job_with(0, id, 0, |p| (p.attempts, p.every) = (Some(1), Some(100)));
+    }
+    let [a, b, c] = ["a", "b", "c"].map(|id| pair.take(0, 10, id));
+    assert_eq!((pair.counts(10), pair.primary.stats(10).totals.missed), ([0, 3, 0, 0], 3));
+    assert_eq!(pair.nack(20, "a", a, Nack::Default), Some(Some(100)));
+    let free = Manner { is_free: true, error: b"" };
+    assert_eq!(pair.nack_with(20, "b", b, Nack::Default, free), Some(Some(20)), "it never happened");
+    assert_eq!(pair.nack(20, "c", c, Nack::Dead), Some(None));
+    assert_eq!((pair.counts(20), pair.primary.stats(20).totals.missed), ([1, 1, 0, 1], 1));
+    // Moved to another time it keeps the token, and has no attempt left that could be given back.
+    assert!(pair.cancel(20, "b"));
+    let token = pair.take(100, 110, "a");
+    assert!(pair.reschedule(120, "a", Some(500), None));
+    assert_eq!(pair.primary.get(120, b"a").unwrap().attempts, 0);
+    assert_eq!(pair.nack_with(130, "a", token, Nack::Default, free), Some(Some(130)));
+    pair.check();
 }
 
 #[test]

@@ -41,17 +41,51 @@ impl ModelJob {
         if self.place == Where::Claimed && self.time <= now { Some(self.time) } else { self.failed }
     }
 
-    pub fn state(&self, now: u64) -> State {
+    /// When a claimed job is due again if nobody finishes it; `None`: never, it dies.
+    fn back(&self, s: &Settings) -> Option<u64> {
+        match self.every {
+            // How much more JITTER makes of it is checked by hand.
+            _ if !self.spent() => Some(self.time + backoff(s, self.attempts)),
+            Some((period, anchor)) => Some(next_occurrence(period, anchor, self.time)),
+            None => None,
+        }
+    }
+
+    /// Whether its last lease before the next occurrence has ended.
+    fn has_missed(&self, now: u64) -> bool {
+        self.place == Where::Claimed && self.time <= now && self.spent() && self.every.is_some()
+    }
+
+    pub fn attempts(&self, now: u64) -> u32 {
+        if self.has_missed(now) { 0 } else { self.attempts }
+    }
+
+    /// What the job waits for, or has waited for.
+    pub fn due(&self, now: u64, s: &Settings) -> u64 {
+        match self.place {
+            Where::Claimed if self.time <= now => self.back(s).unwrap_or(self.time),
+            _ => self.time,
+        }
+    }
+
+    pub fn state(&self, now: u64, s: &Settings) -> State {
         match self.place {
             Where::Dead => State::Dead,
             Where::Waiting(true) => State::Ready,
             Where::Waiting(false) if self.time <= now => State::Ready,
             Where::Waiting(false) => State::Delayed,
             Where::Claimed if self.time > now => State::Claimed,
-            Where::Claimed if self.spent() => State::Dead,
-            Where::Claimed => State::Ready,
+            Where::Claimed => match self.back(s) {
+                None => State::Dead,
+                Some(back) if back > now => State::Delayed,
+                Some(_) => State::Ready,
+            },
         }
     }
+}
+
+fn backoff(s: &Settings, attempts: u32) -> u64 {
+    (s.backoff_base * 2u64.pow(attempts.saturating_sub(1))).min(s.backoff_max)
 }
 
 #[derive(Clone, Debug, Default)]
@@ -106,7 +140,7 @@ impl Model {
     }
 
     pub fn count(&self, now: u64, state: State) -> u64 {
-        self.jobs.iter().filter(|j| j.state(now) == state).count() as u64
+        self.jobs.iter().filter(|j| j.state(now, &self.settings) == state).count() as u64
     }
 
     pub fn expired(&self, now: u64) -> u64 {
@@ -114,17 +148,39 @@ impl Model {
         self.lapsed + self.jobs.iter().filter(ended).count() as u64
     }
 
+    pub fn missed(&self, now: u64) -> u64 {
+        self.counters.missed + self.jobs.iter().filter(|j| j.has_missed(now)).count() as u64
+    }
+
+    /// The job goes on from where the end of its lease has left it.
+    fn pass(&mut self, i: usize, now: u64) {
+        let (has_missed, back) = (self.jobs[i].has_missed(now), self.jobs[i].back(&self.settings));
+        self.leave(i, now);
+        if let Some(back) = back.filter(|_| has_missed) {
+            let job = &mut self.jobs[i];
+            (job.attempts, job.every) = (0, job.every.map(|(period, _)| (period, back)));
+            self.counters.missed += 1;
+        }
+    }
+
+    /// The job leaves the queue.
+    fn goes(&mut self, i: usize, now: u64) {
+        self.counters.missed += u64::from(self.jobs[i].has_missed(now));
+        self.leave(i, now);
+    }
+
     pub fn peek(&self, now: u64, state: State) -> Vec<&ModelJob> {
-        let mut jobs: Vec<_> = self.jobs.iter().filter(|j| j.state(now) == state).collect();
+        let mut jobs: Vec<_> = self.jobs.iter().filter(|j| j.state(now, &self.settings) == state).collect();
         let aging = i128::from(self.settings.aging);
+        let due = |j: &ModelJob| j.due(now, &self.settings);
         jobs.sort_by_key(|j| match state {
             State::Ready if self.settings.ordered => (0, 0, 0, j.seq),
-            State::Ready if aging == 0 => (i128::from(j.priority), j.time, 0, j.seq),
+            State::Ready if aging == 0 => (i128::from(j.priority), due(j), 0, j.seq),
             State::Ready => {
-                let rank = i128::from(j.time) + i128::from(j.priority) * aging;
-                (rank, j.time, 0, j.seq)
+                let rank = i128::from(due(j)) + i128::from(j.priority) * aging;
+                (rank, due(j), 0, j.seq)
             }
-            _ => (i128::from(j.time), 0, j.priority, j.seq),
+            _ => (i128::from(due(j)), 0, j.priority, j.seq),
         });
         if state == State::Ready {
             // The groups take turns.
@@ -141,7 +197,7 @@ impl Model {
     fn next_of(&self, group: &[u8], now: u64) -> Option<&ModelJob> {
         let s = &self.settings;
         let jobs: Vec<_> = self.jobs.iter().filter(|j| j.group == group).collect();
-        let claimed = jobs.iter().filter(|j| j.state(now) == State::Claimed).count() as u64;
+        let claimed = jobs.iter().filter(|j| j.state(now, &self.settings) == State::Claimed).count() as u64;
         let out = self.group_units.iter().filter(|(name, back)| name == group && *back > now).count() as u64;
         if s.group_concurrency > 0 && claimed >= s.group_concurrency
             || s.group_rate.is_some_and(|rate| out >= rate.limit)
@@ -149,8 +205,11 @@ impl Model {
             return None;
         }
         if s.ordered {
-            let head = jobs.into_iter().filter(|j| j.state(now) != State::Dead).min_by_key(|j| j.seq);
-            return head.filter(|j| claimed == 0 && j.state(now) == State::Ready);
+            // A job that has missed an occurrence holds up no other until the next one.
+            let (missed, others): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|j| j.has_missed(now));
+            let head = others.into_iter().filter(|j| j.state(now, s) != State::Dead).min_by_key(|j| j.seq);
+            let ready = |j: &&ModelJob| claimed == 0 && j.state(now, s) == State::Ready;
+            return head.into_iter().chain(missed).filter(ready).min_by_key(|j| j.seq);
         }
         self.peek(now, State::Ready).into_iter().find(|j| j.group == group)
     }
@@ -190,8 +249,9 @@ impl Model {
 
     /// Name, ready, delayed, claimed.
     pub fn groups(&self, now: u64) -> Vec<(&[u8], [u64; 3])> {
-        let count =
-            |group: &[u8], state| self.jobs.iter().filter(|j| j.group == group && j.state(now) == state).count() as u64;
+        let count = |group: &[u8], state| {
+            self.jobs.iter().filter(|j| j.group == group && j.state(now, &self.settings) == state).count() as u64
+        };
         let counts = |group| [State::Ready, State::Delayed, State::Claimed].map(|state| count(group, state));
         let mut groups: Vec<_> = self.ring.iter().map(|group| (group.as_slice(), counts(group))).collect();
         groups.sort_unstable();
@@ -215,7 +275,7 @@ impl Model {
     }
 
     pub fn next_wake(&self, now: u64) -> Option<u64> {
-        let jobs = self.jobs.iter().map(|j| j.time);
+        let jobs = self.jobs.iter().flat_map(|j| [j.time, j.back(&self.settings).unwrap_or(0)]);
         let of_groups = self.group_units.iter().map(|(_, back)| *back);
         let mut moments: Vec<u64> = jobs.chain(self.units.iter().copied()).chain(of_groups).collect();
         moments.retain(|&t| t > now);
@@ -227,7 +287,7 @@ impl Model {
     /// When there is something to do although no command comes, if all deaths up to `told` have been announced.
     pub fn next_upkeep(&self, now: u64, told: u64) -> Option<u64> {
         let Settings { deadlen, deadttl, .. } = self.settings;
-        let dies = |j: &&ModelJob| j.place == Where::Dead || j.state(u64::MAX) == State::Dead;
+        let dies = |j: &&ModelJob| j.place == Where::Dead || j.state(u64::MAX, &self.settings) == State::Dead;
         let deaths: Vec<u64> = self.jobs.iter().filter(dies).map(|j| j.time).collect();
         let by_lease = self.jobs.iter().filter(dies).filter(|j| j.place == Where::Claimed).map(|j| j.time);
         let crowded = deadlen > 0 && self.count(now, State::Dead) > deadlen;
@@ -244,16 +304,16 @@ impl Model {
         if let Some(i) = same {
             left.remove(i);
         }
-        let alive = left.iter().filter(|j| j.state(now) != State::Dead).count() as u64;
+        let alive = left.iter().filter(|j| j.state(now, &self.settings) != State::Dead).count() as u64;
         let maxlen = self.settings.maxlen;
-        let grows = same.is_none_or(|i| self.jobs[i].state(now) == State::Dead);
+        let grows = same.is_none_or(|i| self.jobs[i].state(now, &self.settings) == State::Dead);
         if maxlen > 0 && grows && alive >= maxlen {
             return Err(());
         }
         if let Some(i) = same {
             self.counters.replaced += 1;
             self.revoke(i, now);
-            self.leave(i, now);
+            self.goes(i, now);
         }
         self.counters.pushed += 1;
         self.forget(now);
@@ -305,11 +365,11 @@ impl Model {
 
     /// The job is taken from whoever holds it.
     fn revoke(&mut self, i: usize, now: u64) {
-        self.counters.revoked += u64::from(self.jobs[i].state(now) == State::Claimed);
+        self.counters.revoked += u64::from(self.jobs[i].state(now, &self.settings) == State::Claimed);
     }
 
     fn count_late(&mut self, i: usize, now: u64) {
-        self.counters.late += u64::from(self.jobs[i].state(now) != State::Claimed);
+        self.counters.late += u64::from(self.jobs[i].state(now, &self.settings) != State::Claimed);
     }
 
     pub fn claim(&mut self, now: u64, deadline: u64, count: u64, worker: &[u8]) -> Vec<Got> {
@@ -321,7 +381,7 @@ impl Model {
             let Some(job) = self.next(now) else { break };
             let (id, group) = (job.id.clone(), job.group.clone());
             let i = self.position(&id).unwrap();
-            self.leave(i, now);
+            self.pass(i, now);
             self.forget(now);
             self.ring.retain(|other| *other != group);
             self.ring.push(group.clone());
@@ -393,9 +453,9 @@ impl Model {
         let s = &self.settings;
         let job = &mut self.jobs[i];
         job.token = 0;
-        let doubled = s.backoff_base * 2u64.pow(job.attempts - 1);
+        let wait = backoff(s, job.attempts);
         if manner.is_free {
-            job.attempts -= 1;
+            job.attempts = job.attempts.saturating_sub(1);
         } else {
             job.failed = Some(now);
         }
@@ -405,7 +465,7 @@ impl Model {
         let due = match nack {
             Nack::At(due) => due,
             // How much more JITTER makes of it is checked by hand.
-            Nack::Default => now + doubled.min(s.backoff_max),
+            Nack::Default => now + wait,
             Nack::Dead => now,
         };
         match job.every {
@@ -433,7 +493,7 @@ impl Model {
 
     pub fn extend(&mut self, now: u64, id: &[u8], token: u64, deadline: u64) -> bool {
         let i = self.holder(id, token);
-        let Some(i) = i.filter(|&i| self.jobs[i].state(now) == State::Claimed) else {
+        let Some(i) = i.filter(|&i| self.jobs[i].state(now, &self.settings) == State::Claimed) else {
             return false;
         };
         self.jobs[i].time = deadline;
@@ -446,7 +506,7 @@ impl Model {
         };
         self.counters.cancelled += 1;
         self.revoke(i, now);
-        self.leave(i, now);
+        self.goes(i, now);
         self.jobs.remove(i);
         self.tidy();
         true
@@ -456,19 +516,24 @@ impl Model {
         let Some(i) = self.position(id) else {
             return false;
         };
-        if matches!(self.jobs[i].state(now), State::Claimed | State::Dead) {
+        if matches!(self.jobs[i].state(now, &self.settings), State::Claimed | State::Dead) {
             return false;
         }
-        self.leave(i, now);
+        let (back, has_missed) = (self.jobs[i].due(now, &self.settings), self.jobs[i].has_missed(now));
+        self.pass(i, now);
         let job = &mut self.jobs[i];
         if let Some(priority) = priority {
             job.priority = priority;
+        }
+        if has_missed && self.settings.ordered {
+            job.seq = self.next_seq;
+            self.next_seq += 1;
         }
         if let Some(due) = due {
             job.every = job.every.map(|(period, _)| (period, due));
             self.wait(i, now, due);
         } else if job.place == Where::Claimed {
-            job.place = Where::Waiting(true);
+            self.wait(i, now, back);
         }
         true
     }
@@ -490,10 +555,10 @@ impl Model {
     }
 
     pub fn redrive_one(&mut self, now: u64, id: &[u8]) -> bool {
-        let Some(i) = self.position(id).filter(|&i| self.jobs[i].state(now) == State::Dead) else {
+        let Some(i) = self.position(id).filter(|&i| self.jobs[i].state(now, &self.settings) == State::Dead) else {
             return false;
         };
-        let alive = self.jobs.iter().filter(|j| j.state(now) != State::Dead).count() as u64;
+        let alive = self.jobs.iter().filter(|j| j.state(now, &self.settings) != State::Dead).count() as u64;
         if self.settings.maxlen > 0 && alive >= self.settings.maxlen {
             return false;
         }
@@ -505,19 +570,19 @@ impl Model {
     }
 
     pub fn clean(&mut self, now: u64, state: State, older: Option<u64>, count: u64) -> u64 {
-        let mut jobs: Vec<_> = self.jobs.iter().filter(|j| j.state(now) == state).cloned().collect();
-        jobs.sort_by_key(|j| (j.time, j.priority, j.seq));
+        let mut jobs: Vec<_> = self.jobs.iter().filter(|j| j.state(now, &self.settings) == state).cloned().collect();
+        jobs.sort_by_key(|j| (j.due(now, &self.settings), j.priority, j.seq));
         if let Some(older) = older {
             jobs.retain(|j| {
-                let last = [Some(j.created), j.claimed, j.failed].into_iter().flatten().max().unwrap();
-                let since = if state == State::Delayed { last } else { j.time };
+                let last = [Some(j.created), j.claimed, j.failed(now)].into_iter().flatten().max().unwrap();
+                let since = if state == State::Delayed { last } else { j.due(now, &self.settings) };
                 since + older <= now
             });
         }
         jobs.truncate(count as usize);
         for job in &jobs {
             let i = self.position(&job.id).unwrap();
-            self.leave(i, now);
+            self.goes(i, now);
             self.jobs.remove(i);
             self.counters.cleaned += 1;
             self.tidy();

@@ -339,13 +339,16 @@ impl Run {
                 let rest = queue.peek_after(now, state, job.id).expect("it is in this state");
                 assert!(rest.eq(jobs[i + 1..].iter().copied()), "the page behind a job is the rest of the list");
                 let job = *job;
-                same(job, expected, now);
+                same(job, expected, now, &model.settings);
                 assert_eq!(queue.get(now, job.id), Some(job));
             }
         }
-        let oldest = model.peek(now, State::Ready).iter().map(|j| j.time).min();
+        let oldest = model.peek(now, State::Ready).iter().map(|j| j.due(now, &model.settings)).min();
         assert_eq!(stats.oldest_ready, oldest);
-        assert_eq!(stats.totals, Counters { expired_leases: model.expired(now), ..model.counters });
+        assert_eq!(
+            stats.totals,
+            Counters { expired_leases: model.expired(now), missed: model.missed(now), ..model.counters }
+        );
         assert_sums(&stats);
         assert_eq!(queue.claimable(now), model.claimable(now));
         let groups: Vec<_> = queue.groups(now, None).map(|g| (g.name, [g.ready, g.delayed, g.claimed])).collect();
@@ -363,13 +366,13 @@ impl Run {
     }
 }
 
-fn same(job: JobView<'_>, expected: &ModelJob, now: u64) {
+fn same(job: JobView<'_>, expected: &ModelJob, now: u64, settings: &Settings) {
     assert_eq!(job.id, expected.id);
     assert_eq!(job.payload, expected.payload);
-    assert_eq!(job.state, expected.state(now));
-    assert_eq!(job.due, expected.time);
+    assert_eq!(job.state, expected.state(now, settings));
+    assert_eq!(job.due, expected.due(now, settings));
     assert_eq!(job.priority, expected.priority);
-    assert_eq!(job.attempts, expected.attempts);
+    assert_eq!(job.attempts, expected.attempts(now));
     assert_eq!(job.max_attempts, expected.max);
     assert_eq!(job.created, Some(expected.created));
     assert_eq!(job.claimed, expected.claimed);

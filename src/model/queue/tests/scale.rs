@@ -147,6 +147,19 @@ fn effects_alone_make_a_large_replica_whatever_its_own_clock() {
     pair.check();
 }
 
+#[test]
+fn another_backoff_is_refused_where_very_many_jobs_are_claimed() {
+    let mut queue = many(MOST_TOUCHED as u64 + 1, |_| 1);
+    let waits = |base| Settings { backoff_base: base, backoff_max: 100, ..Settings::default() };
+    assert!(!queue.is_too_long_for(&waits(5)), "none of them is");
+    queue.claim(2000, 100, u64::MAX, b"");
+    assert!(queue.is_too_long_for(&waits(5)));
+    assert!(queue.apply(&Effect { at: 2, change: Change::Configure(waits(5)) }));
+    assert_eq!(queue.count(100, State::Delayed), MOST_TOUCHED as u64 + 1);
+    assert!(!queue.is_too_long_for(&Settings { concurrency: 7, ..waits(5) }));
+    queue.check();
+}
+
 /// An effect comes from a server that allowed the change: it is never refused.
 #[test]
 fn aging_of_a_long_queue_is_refused_where_it_is_set_and_only_there() {
