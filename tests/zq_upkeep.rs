@@ -83,15 +83,16 @@ fn deadttl_holds_in_a_queue_that_nobody_touches() {
     let clock = Clock::new();
     let mut server = Server::builder().keeping_aof().clock(&clock).start();
     let mut c = server.client();
-    let keys = ["plain", "renamed", "copied", "moved", "restored", "swapped"];
-    for key in keys {
+    let keys = [(0, "plain"), (0, "renamed"), (0, "copied"), (0, "moved"), (0, "restored"), (5, "swapped")];
+    for (database, key) in keys {
+        c.run(&format!("SELECT {database}"));
         c.run(&format!("ZQ.CONFIG {key} DEADTTL 1h"));
         claimed_for_the_last_time(&mut c, key, 3, "1m");
     }
+    c.run("SELECT 0");
     c.run("RENAME renamed renamed:to");
     c.run("COPY copied copied:to");
     c.run("MOVE moved 2");
-    c.run("COPY swapped swapped DB 5");
     c.run("SWAPDB 5 6");
     let payload: Vec<u8> = match c.run("DUMP restored") {
         redis::Value::BulkString(payload) => payload,
