@@ -4,6 +4,9 @@
 //! the sweeper, as fast as they may follow; on this first walk it also finds sets whose marker waited to be set again when the
 //! snapshot was taken, or the former master was lost. Otherwise it *strolls*: a few dozen keys at each run of the server's own
 //! housekeeping, for which no timer needs to be armed.
+//!
+//! Sets are not looked for while the dataset is loaded, though the server tells of each key then: it doubles the time of loading (a
+//! million sets: 5.5 s instead of 2.5), in which nobody is served. What is not found yet costs memory only, as reads filter.
 
 use crate::model::marker::Kind;
 use crate::model::time::{self, Millis};
