@@ -115,7 +115,7 @@ fn ordered_groups_are_finished_in_the_order_of_their_pushes() {
     let (groups, each) = (number("ZEITSET_GROUPS", 60), number("ZEITSET_JOBS", 5));
     const WORKERS: usize = 50;
     let mut random = StdRng::seed_from_u64(17);
-    let mut server = Server::builder().config("appendonly yes").config("appendfsync always").start();
+    let mut server = Server::builder().config("appendonly yes").start();
     let mut c = server.client();
     c.script(&[("ZQ.CONFIG q ORDERED yes", "+OK")]);
     for job in 0..each {
