@@ -29,13 +29,14 @@ struct Names {
 }
 
 impl Names {
-    fn forget(&mut self, database: i32, name: &[u8]) {
-        if let Some(names) = self.by_database.get_mut(&database) {
-            names.remove(name);
-            if names.is_empty() {
-                self.by_database.remove(&database);
-            }
+    /// Answers whether the name was known.
+    fn forget(&mut self, database: i32, name: &[u8]) -> bool {
+        let Some(names) = self.by_database.get_mut(&database) else { return false };
+        let was_known = names.remove(name);
+        if names.is_empty() {
+            self.by_database.remove(&database);
         }
+        was_known
     }
 
     fn take_over_loaded(&mut self, holder: &impl RedisLockIndicator) {
@@ -102,7 +103,10 @@ impl Listener for Watch {
     fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
         match event.name {
             b"del" | b"expired" | b"evicted" | b"rename_from" | b"move_from" => {
-                NAMES.with(ctx, |names| names.forget(ctx.database(), event.key.bytes()));
+                let (database, name) = (ctx.database(), event.key.bytes());
+                if NAMES.with(ctx, |names| names.forget(database, name)) {
+                    upkeep::forget(ctx, database, name);
+                }
             }
             b"restore" | b"rename_to" | b"move_to" | b"copy_to" => {
                 let key = ReadKey::glance(ctx, event.key);

@@ -136,6 +136,15 @@ pub(super) fn look_soon(holder: &impl RedisLockIndicator, database: i32, name: &
     plan_in(holder, database, name, 0);
 }
 
+/// There is no queue in this key any more.
+pub(super) fn forget(holder: &impl RedisLockIndicator, database: i32, name: &[u8]) {
+    STATE.with(holder, |state| {
+        if let Some(agenda) = state.agendas.get_mut(&database) {
+            agenda.set(name, None);
+        }
+    });
+}
+
 fn plan_in(holder: &impl RedisLockIndicator, database: i32, name: &[u8], at: Millis) {
     STATE.with(holder, |state| state.agendas.entry(database).or_default().bring_forward(name, at));
 }
