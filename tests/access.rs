@@ -22,7 +22,7 @@ const WRITE_AND_TELL: [&str; 9] = [
 
 /// Makes all keys that the calls of the table have to do with, under a prefix of their own.
 fn fill(c: &mut Client, prefix: &str) {
-    for (_, _, call, _) in &COMMANDS {
+    for (_, _, call, _) in COMMANDS {
         c.run(&call.replace("a:", prefix));
     }
     c.run(&format!("ZQ.PUSH {prefix}queue job ID waits"));
@@ -54,7 +54,7 @@ fn no_command_reaches_a_key_outside_the_pattern_of_a_user() {
     let before = c.reply("DEBUG DIGEST");
     let mut ann = server.client();
     ann.run("AUTH ann any");
-    for (name, _, call, _) in &COMMANDS {
+    for (name, _, call, _) in COMMANDS {
         // One foreign key is too much, in whatever place it stands.
         let keys = keys_of(&mut c, call);
         assert!(!keys.is_empty(), "{name}");
@@ -72,7 +72,7 @@ fn no_command_reaches_a_key_outside_the_pattern_of_a_user() {
     }
     assert_eq!(c.reply("DEBUG DIGEST"), before);
     // With keys of her own she may do all of it, and from a script, too.
-    for (_, _, call, _) in &COMMANDS {
+    for (_, _, call, _) in COMMANDS {
         ann.run(call);
         if call.starts_with("ZLB.CREATE") {
             c.run("DEL a:board");
@@ -88,7 +88,7 @@ fn who_may_only_read_or_only_write_can_use_just_the_commands_that_do() {
     for (user, rights) in [("reader", "%R~a:*"), ("writer", "%W~a:*"), ("both", "%R~a:* %W~a:*")] {
         c.run(&format!("ACL SETUSER {user} on nopass {rights} +@all"));
     }
-    for (name, flags, call, _) in &COMMANDS {
+    for (name, flags, call, _) in COMMANDS {
         let reads = flags.contains(&"readonly") || WRITE_AND_TELL.contains(name);
         let writes = flags.contains(&"write");
         for (user, may) in [("reader", !writes), ("writer", !reads), ("both", true)] {
@@ -175,7 +175,7 @@ fn a_full_server_refuses_what_would_need_memory_and_nothing_else() {
     fill(&mut c, "a:");
     c.run("CONFIG SET maxmemory 1");
     let before = c.reply("DEBUG DIGEST");
-    for (_, flags, call, _) in &COMMANDS {
+    for (_, flags, call, _) in COMMANDS {
         if flags.contains(&"denyoom") {
             c.script(&[(*call, "!OOM "), ("MULTI", "+OK"), (*call, "!OOM "), ("EXEC", "!EXECABORT")]);
             let answer = in_a_script(&mut c, call);
@@ -183,7 +183,7 @@ fn a_full_server_refuses_what_would_need_memory_and_nothing_else() {
         }
     }
     assert_eq!(c.reply("DEBUG DIGEST"), before);
-    for (_, flags, call, _) in &COMMANDS {
+    for (_, flags, call, _) in COMMANDS {
         if !flags.contains(&"denyoom") {
             c.run(call);
             // (Nothing can be queued in a transaction, not even the server's own commands.)
@@ -204,7 +204,7 @@ fn a_replica_serves_readonly_commands_refuses_writes_and_deletes_nothing() {
     let later = c.now() + 5;
     c.wait_until(later);
     let before = r.reply("DEBUG DIGEST");
-    for (_, flags, call, _) in &COMMANDS {
+    for (_, flags, call, _) in COMMANDS {
         if flags.contains(&"readonly") {
             r.run(call);
             in_a_script(&mut r, call).unwrap_or_else(|error| panic!("{call}: {error}"));

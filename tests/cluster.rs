@@ -28,7 +28,7 @@ fn every_command_is_sent_to_the_owner_of_its_keys() {
             replica.script(&[(&call, &moved)]);
         }
         // The same with keys of several slots.
-        if ["zrl.mcheck", "zq.claim", "zlb.merge"].contains(&name) {
+        if ["zrl.mcheck", "zq.claim", "zlb.merge"].contains(name) {
             for client in [&mut owner, &mut stranger] {
                 client.script(&[(call.replacen("{a}", "{b}", 1), "!CROSSSLOT")]);
             }

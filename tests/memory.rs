@@ -14,7 +14,7 @@ const BATCH: usize = 2000;
 const SLACK: i64 = 256 << 10;
 
 /// Calls of all families, right ones and wrong ones; `{n}` is a number of the call, `{k}` one of a few keys.
-const LINES: [&str; 74] = [
+const LINES: &[&str] = &[
     "ZEXP.ADD set{k} 1w m{n}",
     "ZEXP.ADD set{k} 1ms m{n} 1w n{n}",
     "ZEXP.ADD set{k} NX XX 1w a",

@@ -8,7 +8,7 @@ use std::process::Command;
 
 /// Every command that is registered: flags it must have, a call, and the keys of that call. The calls are valid and
 /// create or need nothing but `a:*` keys, if they are made in this order.
-pub const COMMANDS: [(&str, &[&str], &str, &str); 50] = [
+pub const COMMANDS: &[(&str, &[&str], &str, &str)] = &[
     ("zexp.add", &["write", "denyoom", "fast"], "ZEXP.ADD a:set NX CAP 5 5m x 5m y", "['a:set']"),
     ("zexp.expire", &["write", "fast"], "ZEXP.EXPIRE a:set GT 5m x", "['a:set']"),
     ("zexp.persist", &["write", "fast"], "ZEXP.PERSIST a:set x", "['a:set']"),
@@ -166,7 +166,7 @@ fn flags_tell_what_a_command_does() {
 #[test]
 fn getkeys_finds_the_keys() {
     let (_server, mut c) = start();
-    for (_, _, call, keys) in &COMMANDS {
+    for (_, _, call, keys) in COMMANDS {
         c.script(&[(&format!("COMMAND GETKEYS {call}"), *keys)]);
     }
 }
