@@ -278,8 +278,8 @@ impl Tracking {
                 self.forget(database, key);
                 Arrival::Nothing
             }
-            // When one is due that was set aside is not known here.
-            Some(known) if known.mark == Mark::Holds && known.due != NEVER => {
+            // When one is due that was set aside is not known here; nor is it of one that was set aside and then changed by a command.
+            Some(known) if known.mark == Mark::Holds && known.due != NEVER && self.held.is_empty() => {
                 self.leaving = None;
                 self.track(database, key, known.due);
                 Arrival::Noted

@@ -1,7 +1,7 @@
 //! When to look, moment by moment.
 
 use crate::model::time::Millis;
-use crate::model::tracking::{Alarm, HORIZON, NEVER, Need, Outcome, Place, Tracking, visit_at};
+use crate::model::tracking::{Alarm, Arrival, HORIZON, NEVER, Need, Outcome, Place, Tracking, visit_at};
 
 const NOW: Millis = 1_000_000_000_000;
 const IDLE: Need = Need { sweeps: true, hurries: false };
@@ -246,4 +246,15 @@ fn visits_are_due_when_the_first_member_is() {
     ] {
         assert_eq!(visit_at(score), due, "{score}");
     }
+}
+
+/// Dead members of the set would stay for as long as the new one lives. (ZEITSET_SEED=733644211 of the simulation.)
+#[test]
+fn a_set_that_was_set_aside_and_changed_is_looked_at_when_it_is_renamed() {
+    let mut tracking = with(NOW - 5);
+    let place = tracking.next_visit(NOW).expect("it is due");
+    tracking.visited(&place, Outcome::Unknown, NOW);
+    tracking.change(0, b"k", Some(NOW + 3_600_000), false);
+    tracking.leave(0, b"k");
+    assert_eq!(tracking.arrive(0, b"new"), Arrival::Unclear);
 }
