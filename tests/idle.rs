@@ -154,3 +154,24 @@ fn an_idle_server_with_everything_is_idle() {
         idle.assert_idle(&format!("{far} have passed"));
     }
 }
+
+#[test]
+fn a_server_that_may_not_write_rests_from_dropping_dead_letters() {
+    const JOBS: i64 = 20_000;
+    let mut idle = start();
+    idle.client.run("ZQ.CONFIG q DEADLEN 1");
+    let push = format!("for i = 1, {JOBS} do redis.call('ZQ.PUSH', 'q', 'x', 'ID', i, 'ATTEMPTS', 1) end");
+    idle.client.call(redis::cmd("EVAL").arg(push).arg(0));
+    idle.client.run(&format!("ZQ.CLAIM 1 q LEASE 1m COUNT {JOBS}"));
+    idle.clock.advance(Duration::from_secs(60));
+    let left = |client: &mut Client| match client.run("ZQ.PEEK q DEAD COUNT 30000 NOPAYLOAD") {
+        redis::Value::Array(jobs) => jobs.len() as i64,
+        other => panic!("{other:?}"),
+    };
+    eventually(PATIENCE, "some have gone", || left(&mut idle.client) < JOBS);
+    idle.client.run("CLIENT PAUSE 100000000 WRITE");
+    assert!(left(&mut idle.client) > 1, "not all have gone yet");
+    idle.assert_idle("writes are paused while dead letters are dropped");
+    idle.client.run("CLIENT UNPAUSE");
+    eventually(PATIENCE, "the others go", || left(&mut idle.client) == 1);
+}

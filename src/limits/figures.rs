@@ -1,4 +1,4 @@
-//! What all limits have said: sums for INFO, and who is denied most for ZRL.TOP.
+//! What all limits have said: sums for INFO, and the keys that are denied most, for ZRL.TOP.
 
 use crate::model::limit::sketch::{Counter, Sketch};
 use crate::model::time::Millis;

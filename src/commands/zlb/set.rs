@@ -3,7 +3,7 @@
 //! Gives members their values, one for each dimension. NX: only members that are not on the board; XX: only those that
 //! are; BEST: a member that is on the board gets values only if they are better than those it has. Whoever is given the
 //! values it has keeps its place among its equals. Replies how many members are on the board now that were not before:
-//! with KEEP, somebody who is not good enough does not count. WITHRANK, of one member only, replies `[added, rank]`: the
+//! with KEEP, a member that is not good enough does not count. WITHRANK, of one member only, replies `[added, rank]`: the
 //! position, or null if the member is not on the board.
 //!
 //! Members may have any name, `NX` or `best` too: how many arguments there are tells how many of them are options.
