@@ -127,6 +127,23 @@ fn the_list_follows_the_keys_whatever_becomes_of_them() {
 }
 
 #[test]
+fn the_only_queue_of_a_server_is_listed_wherever_it_goes() {
+    let (_server, mut c) = start();
+    c.script(&[
+        ("ZQ.PUSH a x ID 1", "'1'"),
+        ("RENAME a b", "+OK"),
+        ("ZQ.LIST", "['b']"),
+        ("MOVE b 1", "1"),
+        ("ZQ.LIST", "[]"),
+        ("SELECT 1", "+OK"),
+        ("ZQ.LIST", "['b']"),
+        ("COPY b c", "1"),
+        ("DEL b", "1"),
+        ("ZQ.LIST", "['c']"),
+    ]);
+}
+
+#[test]
 fn the_list_shows_only_what_the_caller_may_read() {
     let (server, mut c) = start();
     for key in ["mine:1", "theirs:1", "mine:2"] {

@@ -12,7 +12,7 @@ use super::sweeper::{self, Standing};
 use crate::model::marker::{Kind, RESTORED};
 use crate::model::time::{self, Millis};
 use crate::model::tracking::{Arrival, Place};
-use crate::server::events::{KeyEvent, Listener, ServerEvent};
+use crate::server::events::{Happened, KeyEvent, Listener, ServerEvent};
 use crate::server::key::ReadKey;
 use crate::server::zset::SortedSet;
 use crate::server::{Context, OwnedStr, Str};
@@ -44,7 +44,7 @@ impl Listener for Watch {
         }
         let standing = sweeper::standing(ctx, event.key);
         let is_tracked = standing == Standing::Tracked;
-        match event.name {
+        match event.happened {
             _ if standing == Standing::Arriving => {}
             _ if event.of_sorted_set => {
                 WRITTEN.store(print(event.key), Ordering::Relaxed);
@@ -52,27 +52,25 @@ impl Listener for Watch {
                     sweeper::touch(ctx, event.key);
                 }
             }
-            b"del" | b"expired" | b"evicted" | b"persist" if is_tracked => {
-                sweeper::forget(ctx, ctx.database(), event.key)
-            }
-            b"rename_from" => sweeper::leave(ctx, event.key),
-            b"move_from" => {
+            Happened::Gone | Happened::Persist if is_tracked => sweeper::forget(ctx, ctx.database(), event.key),
+            Happened::RenameFrom => sweeper::leave(ctx, event.key),
+            Happened::MoveFrom => {
                 MOVED_FROM.store(ctx.database(), Ordering::Relaxed);
                 sweeper::leave(ctx, event.key);
             }
-            b"move_to" => {
+            Happened::MoveTo => {
                 look(ctx, event.key, Came::Moved);
                 ctx.select(MOVED_FROM.load(Ordering::Relaxed));
             }
-            b"expire" if is_tracked || WRITTEN.load(Ordering::Relaxed) == print(event.key) => {
+            Happened::Expire if is_tracked || WRITTEN.load(Ordering::Relaxed) == print(event.key) => {
                 look(ctx, event.key, Came::AsItIs);
             }
-            b"restore" => look(ctx, event.key, Came::Restored),
-            b"rename_to" => match sweeper::arrive(ctx, event.key) {
+            Happened::Restore => look(ctx, event.key, Came::Restored),
+            Happened::RenameTo => match sweeper::arrive(ctx, event.key) {
                 Arrival::Nothing | Arrival::Noted => {}
                 Arrival::Unclear => look(ctx, event.key, Came::Moved),
             },
-            b"copy_to" => look(ctx, event.key, Came::Copied),
+            Happened::CopyTo => look(ctx, event.key, Came::Copied),
             _ => {}
         }
     }

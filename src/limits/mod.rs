@@ -19,7 +19,7 @@ pub use text::TextLimit;
 use crate::error::Error;
 use crate::model::limit::Foreign;
 use crate::model::limit::sliding::Unable;
-use crate::server::events::{KeyEvent, ServerEvent};
+use crate::server::events::{Happened, KeyEvent, ServerEvent};
 use crate::server::{Context, Str};
 
 impl From<Unable> for Error {
@@ -39,16 +39,11 @@ impl From<Foreign> for Error {
 
 /// Heeds what others do to keys that may be limits.
 pub fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
-    let is_another = match event.name {
-        b"del" | b"expired" | b"evicted" | b"restore" => true,
-        b"rename_from" | b"rename_to" | b"move_from" | b"move_to" | b"copy_to" => true,
-        // ZUNIONSTORE and its like.
-        name => name.ends_with(b"store"),
-    };
-    if is_another {
-        believed::forget(ctx, event.key);
+    match event.happened {
+        Happened::Expire | Happened::Persist | Happened::SomethingElse => return,
+        _ => believed::forget(ctx, event.key),
     }
-    if event.name == b"restore" {
+    if event.happened == Happened::Restore {
         restored::note(ctx, event.key);
     }
 }

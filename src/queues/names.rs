@@ -5,7 +5,7 @@
 //! forgets it if there is no queue.
 
 use super::{OpenQueue, upkeep};
-use crate::server::events::{KeyEvent, Listener, ServerEvent};
+use crate::server::events::{Happened, KeyEvent, Listener, ServerEvent};
 use crate::server::key::ReadKey;
 use crate::server::shared::Shared;
 use crate::server::{Context, OwnedStr, Str};
@@ -26,9 +26,16 @@ struct Names {
     /// Of queues that have been read from a file or a master, and of which it is not known yet whether they are what is served: a
     /// replica may load next to what it has.
     loaded: Vec<(i32, Name)>,
+    /// A queue is on its way to another key: RENAME and MOVE announce both, one after the other.
+    is_moving: bool,
 }
 
 impl Names {
+    /// Whether there is no queue in the whole server, so that none can come by RENAME, MOVE or COPY.
+    fn is_empty(&self) -> bool {
+        self.by_database.is_empty() && self.loaded.is_empty() && !self.is_moving
+    }
+
     /// Answers whether the name was known.
     fn forget(&mut self, database: i32, name: &[u8]) -> bool {
         let Some(names) = self.by_database.get_mut(&database) else { return false };
@@ -101,20 +108,32 @@ pub struct Watch;
 
 impl Listener for Watch {
     fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
-        match event.name {
-            b"del" | b"expired" | b"evicted" | b"rename_from" | b"move_from" => {
+        // RESTORE is asked in any case: not every server tells the name of the key that it reads.
+        if event.happened != Happened::Restore && NAMES.with(ctx, |names| names.is_empty()) {
+            return;
+        }
+        match event.happened {
+            Happened::Gone | Happened::RenameFrom | Happened::MoveFrom => {
                 let (database, name) = (ctx.database(), event.key.bytes());
-                if NAMES.with(ctx, |names| names.forget(database, name)) {
+                let was_known = NAMES.with(ctx, |names| {
+                    let was_known = names.forget(database, name);
+                    names.is_moving = was_known && event.happened != Happened::Gone;
+                    was_known
+                });
+                if was_known {
                     upkeep::forget(ctx, database, name);
                 }
             }
-            b"restore" | b"rename_to" | b"move_to" | b"copy_to" => {
+            Happened::Restore | Happened::RenameTo | Happened::MoveTo | Happened::CopyTo => {
                 let key = ReadKey::glance(ctx, event.key);
                 let holds_queue = key.value::<super::Stored>().is_ok_and(|value| value.is_some());
                 let database = key.database();
                 drop(key);
                 // What RESTORE has read is where it belongs.
-                NAMES.with(ctx, |names| names.loaded.clear());
+                NAMES.with(ctx, |names| {
+                    names.loaded.clear();
+                    names.is_moving = false;
+                });
                 if let Some(database) = database.filter(|_| holds_queue) {
                     note_in(ctx, database, event.key);
                     upkeep::look_soon(ctx, database, event.key.bytes());

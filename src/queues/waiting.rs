@@ -10,7 +10,7 @@ use crate::model::time::{Micros, Millis};
 use crate::model::waiting::name::name;
 use crate::model::waiting::{Arm, Client, Waiting};
 use crate::server::blocking::{Blocked, Wait};
-use crate::server::events::{KeyEvent, Listener, ServerEvent};
+use crate::server::events::{Happened, KeyEvent, Listener, ServerEvent};
 use crate::server::key::{ReadKey, Writing};
 use crate::server::shared::Shared;
 use crate::server::timer::{Task, Timer};
@@ -147,7 +147,9 @@ pub struct Watch;
 impl Listener for Watch {
     /// The key holds another value than before.
     fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
-        if !matches!(event.name, b"rename_to" | b"restore" | b"copy_to" | b"move_to") || is_unused(ctx) {
+        let has_come =
+            matches!(event.happened, Happened::RenameTo | Happened::Restore | Happened::CopyTo | Happened::MoveTo);
+        if !has_come || is_unused(ctx) {
             return;
         }
         // Not the context's: in a transaction, Valkey 9.1 gives the client's for a key that MOVE or COPY took somewhere else.

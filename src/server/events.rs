@@ -10,9 +10,51 @@ use redis_module::raw::{
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// What happened to a key, as far as anybody of ours cares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Happened {
+    /// It was deleted, has expired, or was evicted.
+    Gone,
+    /// It got a TTL, or another one.
+    Expire,
+    /// It lost its TTL.
+    Persist,
+    /// It was renamed: the old name, and then the new one.
+    RenameFrom,
+    RenameTo,
+    /// It was moved to another database: told in the old one, and then in the new one.
+    MoveFrom,
+    MoveTo,
+    /// A copy of another key was stored in it.
+    CopyTo,
+    Restore,
+    /// The result of a command was stored in it in place of what it held: ZUNIONSTORE and its like.
+    Store,
+    SomethingElse,
+}
+
+impl Happened {
+    /// By the name of the event.
+    fn of(name: &[u8]) -> Happened {
+        match name {
+            b"del" | b"expired" | b"evicted" => Happened::Gone,
+            b"expire" => Happened::Expire,
+            b"persist" => Happened::Persist,
+            b"rename_from" => Happened::RenameFrom,
+            b"rename_to" => Happened::RenameTo,
+            b"move_from" => Happened::MoveFrom,
+            b"move_to" => Happened::MoveTo,
+            b"copy_to" => Happened::CopyTo,
+            b"restore" => Happened::Restore,
+            name if name.ends_with(b"store") => Happened::Store,
+            _ => Happened::SomethingElse,
+        }
+    }
+}
+
 /// A change of a key, by whomever.
 pub struct KeyEvent<'a> {
-    pub name: &'a [u8],
+    pub happened: Happened,
     pub key: Str<'a>,
     /// Whether it is about the value of a sorted set.
     pub of_sorted_set: bool,
@@ -106,7 +148,7 @@ unsafe extern "C" fn key_event<L: Listener>(
     TOLD.store(TOLD.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     if let Some(key) = key {
         let of_sorted_set = class & raw::REDISMODULE_NOTIFY_ZSET != 0;
-        let event = KeyEvent { name: name.to_bytes(), key, of_sorted_set, is_ours };
+        let event = KeyEvent { happened: Happened::of(name.to_bytes()), key, of_sorted_set, is_ours };
         enter("key-event", || L::on_key(&mut ctx, &event));
     }
     raw::REDISMODULE_OK as c_int

@@ -43,6 +43,11 @@ fn row(rows: &mut [Row], key: u64) -> Option<&mut Row> {
 }
 
 impl Remembered {
+    /// Whether no key was given a mark since the beginning, or since all was cleared.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// Whether the key was given this mark last, and nothing else since.
     pub fn has(&mut self, key: u64, mark: u32) -> bool {
         let Some(row_now) = row(&mut self.rows, key) else { return false };
