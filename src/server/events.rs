@@ -10,7 +10,7 @@ use redis_module::raw::{
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What happened to a key, as far as anybody of ours cares.
+/// What happened to a key, as far as the module heeds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Happened {
     /// It was deleted, has expired, or was evicted.
