@@ -142,7 +142,8 @@ install: $(MODULE) $(COMPANION)
 	install -m 644 README.md CHANGELOG.md LICENSE docs/operations.md docs/upgrading.md "$(DESTDIR)$(DOC_DIR)"
 	install -m 644 packaging/prometheus/zeitset.rules.yml packaging/grafana/zeitset.json "$(DESTDIR)$(DOC_DIR)/examples"
 	sed 's|/usr/bin/zeitset|$(BIN_DIR)/zeitset|' packaging/systemd/zeitset-ui.service >"$(DESTDIR)$(DOC_DIR)/examples/zeitset-ui.service"
-	sed 's|/usr/lib/redis/modules|$(MODULE_DIR)|' packaging/zeitset.conf >"$(DESTDIR)$(DOC_DIR)/examples/zeitset.conf"
+	{ sed 's|/usr/lib/redis/modules|$(MODULE_DIR)|' packaging/zeitset.conf && sed -n 's/^zeitset\./# &/p' redis.conf.example; } \
+	    >"$(DESTDIR)$(DOC_DIR)/examples/zeitset.conf" # the settings stand in the example, commented out here
 	@echo "Append $(DOC_DIR)/examples/zeitset.conf to the server's configuration, and restart the server."
 
 ## make uninstall  remove what `make install` with the same PREFIX and DESTDIR has installed

@@ -28,7 +28,7 @@ mod server;
 use expiring::{sweeper, watch::Watch};
 use model::board::Board;
 use server::events::{KeyEvent, Listener, ServerEvent};
-use server::{Context, Str, command, data_type, module};
+use server::{Context, Str, command, data_type, module, setting};
 use std::ffi::{CStr, c_int};
 
 // Unit tests run without a server, and so without its allocator.
@@ -76,7 +76,7 @@ fn register(ctx: &Context, arguments: &[Str<'_>]) -> Result<(), String> {
     }
     server::product::find_out(ctx);
     server::log_panics();
-    config::register(ctx);
+    setting::register(ctx, config::SETTINGS);
     command::set_options(ctx);
     let refused = |command::Refused(name)| format!("the server refused the command {}", name.to_string_lossy());
     command::register(ctx, commands::PLAIN, Some("sortedset")).map_err(refused)?;

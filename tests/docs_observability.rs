@@ -48,15 +48,69 @@ fn every_field_of_info_is_documented_and_no_other() {
     assert_eq!(documented, fields(&mut c));
 }
 
-#[test]
-fn every_setting_is_documented_with_its_default_and_no_other() {
-    let (_server, mut c) = start();
+/// What a setting may be.
+#[derive(Clone, Debug, PartialEq)]
+enum Range {
+    YesOrNo,
+    Numbers(i64, i64),
+}
+
+/// Name, default and range of the settings, as the page has them.
+fn settings() -> Vec<(String, String, Range)> {
     let lines = section("Settings");
     let bare = |cell: &str| cell.trim_matches('`').to_owned();
-    let documented: BTreeSet<_> = rows(&lines).iter().map(|row| (bare(row[0]), bare(row[1]))).collect();
-    let settings = c.strings("CONFIG GET zeitset.*");
-    let settings: BTreeSet<_> = settings.chunks(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect();
-    assert_eq!(documented, settings);
+    let range = |cell: &str| match cell.split_once(" to ") {
+        Some((least, most)) => Range::Numbers(least.parse().expect("a number"), most.parse().expect("a number")),
+        None => Some(Range::YesOrNo).filter(|_| cell == "`yes`, `no`").unwrap_or_else(|| panic!("no range: {cell}")),
+    };
+    rows(&lines).iter().map(|row| (bare(row[0]), bare(row[1]), range(row[2]))).collect()
+}
+
+#[test]
+fn every_setting_is_documented_with_its_default_and_range_and_no_other() {
+    let (_server, mut c) = start();
+    let documented = settings();
+    let known: BTreeSet<_> = c.strings("CONFIG GET zeitset.*").chunks(2).map(|pair| pair.to_vec()).collect();
+    assert_eq!(
+        documented.iter().map(|(name, default, _)| vec![name.clone(), default.clone()]).collect::<BTreeSet<_>>(),
+        known
+    );
+    for (name, _, range) in documented {
+        let (good, wrong) = match range {
+            Range::YesOrNo => (["no".into(), "yes".into()], ["maybe".into(), "\"\"".into()]),
+            Range::Numbers(least, most) => {
+                ([least, most].map(|number| number.to_string()), [least - 1, most + 1].map(|number| number.to_string()))
+            }
+        };
+        for value in &good {
+            c.script(&[(format!("CONFIG SET {name} {value}"), "+OK")]);
+            for value in &wrong {
+                c.script(&[(format!("CONFIG SET {name} {value}"), "!ERR ")]);
+            }
+            c.script(&[(format!("CONFIG GET {name}"), format!("['{name}' '{value}']"))]);
+        }
+    }
+}
+
+#[test]
+fn the_example_configuration_has_every_setting_with_its_default_and_range() {
+    let (mut comment, mut told) = (String::new(), Vec::new());
+    for line in include_str!("../redis.conf.example").lines() {
+        if line.starts_with('#') {
+            comment += line;
+        } else if let Some((name, value)) = line.split_once(' ').filter(|(name, _)| name.starts_with("zeitset.")) {
+            let range = comment.split_once("..").map_or(Range::YesOrNo, |(before, after)| {
+                let least = before.rsplit('(').next().and_then(|number| number.parse().ok());
+                let most = after.split(')').next().and_then(|number| number.parse().ok());
+                Range::Numbers(least.expect("the least"), most.expect("the most"))
+            });
+            told.push((name.to_owned(), value.to_owned(), range));
+        }
+        if !line.starts_with('#') {
+            comment.clear();
+        }
+    }
+    assert_eq!(told, settings());
 }
 
 /// Those of the pages of commands, which are compared with what is really sent, and those of the sweeper.

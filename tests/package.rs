@@ -1,7 +1,8 @@
 //! What `make deb` and `make install` install works, and goes without a trace. In a throw-away root; `make test-deb` runs
 //! these after building both.
 
-use crate::support::{Program, Server};
+use crate::support::{Client, Program, Server};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
@@ -76,6 +77,18 @@ fn serves(conf: &str) {
     let rewritten = fs::read_to_string(path).expect("the configuration");
     let loads = rewritten.lines().filter(|line| line.starts_with("loadmodule ")).count();
     assert_eq!(loads, 1, "a server that loads a module twice does not start:\n{rewritten}");
+
+    // Every setting waits in a comment, with its default.
+    let settings = settings(&mut c);
+    for setting in &settings {
+        assert!(conf.lines().any(|line| line == format!("# {setting}")), "{setting} is missing:\n{conf}");
+    }
+    let server = Server::builder().plain().config(&conf.replace("# zeitset.", "zeitset.")).start();
+    assert_eq!(self::settings(&mut server.client()), settings);
+}
+
+fn settings(c: &mut Client) -> BTreeSet<String> {
+    c.strings("CONFIG GET zeitset.*").chunks(2).map(|pair| pair.join(" ")).collect()
 }
 
 /// The lines that were installed, for a server outside of the root.

@@ -180,24 +180,6 @@ fn every_command_checks_how_many_arguments_it_gets() {
 }
 
 #[test]
-fn settings_are_the_servers_own() {
-    let (_server, mut c) = start();
-    for (setting, default, other, wrong) in [
-        ("zeitset.sweep", "yes", "no", ["maybe", "\"\""]),
-        ("zeitset.announce-members", "no", "yes", ["maybe", "\"\""]),
-        ("zeitset.sweep-slice-us", "500", "100000", ["49", "100001"]),
-        ("zeitset.sweep-max-duty", "25", "90", ["0", "91"]),
-    ] {
-        c.script(&[(format!("CONFIG GET {setting}"), format!("['{setting}' '{default}']"))]);
-        c.script(&[(format!("CONFIG SET {setting} {other}"), "+OK")]);
-        for wrong in wrong {
-            c.script(&[(format!("CONFIG SET {setting} {wrong}"), "!ERR ")]);
-        }
-        c.script(&[(format!("CONFIG GET {setting}"), format!("['{setting}' '{other}']"))]);
-    }
-}
-
-#[test]
 fn the_example_configuration_starts_a_server() {
     let example = include_str!("../redis.conf.example");
     let loads = |line: &&str| line.starts_with("loadmodule ");

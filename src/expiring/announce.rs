@@ -9,7 +9,7 @@ use crate::server::{Context, OwnedStr, Str};
 
 /// Tells of members that are gone from the set of that name, in the database that is selected; if that is asked for.
 pub(super) fn announce(ctx: &Context, name: Str<'_>, gone: &[Element]) {
-    if gone.is_empty() || !config::announces_members() {
+    if gone.is_empty() || !config::ANNOUNCE_MEMBERS.get() {
         return;
     }
     let mut channel = format!("__zeitset@{}__:expired:", ctx.database()).into_bytes();

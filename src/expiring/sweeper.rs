@@ -243,7 +243,7 @@ pub(super) fn on_cron(ctx: &mut Context) {
 fn heal_touched(ctx: &mut Context) {
     let started = Instant::now();
     let mut last = None;
-    while started.elapsed() < config::slice() {
+    while started.elapsed() < config::SWEEP_SLICE.get() {
         let Some(place) = SWEEPER.with(ctx, |sweeper| sweeper.tracking.next_touched(last.as_ref())) else { return };
         if !ctx.may_write_by_itself() {
             return;
@@ -297,7 +297,7 @@ pub fn stop(ctx: &Context) {
 
 /// What there may be to do now.
 fn need(ctx: &Context, hurries: bool) -> Need {
-    Need { sweeps: config::sweeps() && ctx.may_write_by_itself(), hurries }
+    Need { sweeps: config::SWEEP.get() && ctx.may_write_by_itself(), hurries }
 }
 
 impl Sweeper {
@@ -360,9 +360,9 @@ impl Task for Slice {
         });
         crate::server::fault!("timer");
         let (started, cpu) = (Instant::now(), context::cpu_time());
-        let budget = config::slice();
+        let budget = config::SWEEP_SLICE.get();
         let is_time_up = || started.elapsed() >= budget;
-        if config::sweeps() && ctx.may_write_by_itself() {
+        if config::SWEEP.get() && ctx.may_write_by_itself() {
             while let Some(place) = next_place(ctx) {
                 if survive(|| visit(ctx, &place, is_time_up)).is_none() {
                     // The others must not wait for one that we cannot deal with.
@@ -398,7 +398,7 @@ impl Task for Slice {
 
 /// The share of the time that slices may take, in percent.
 fn duty(ctx: &Context) -> u32 {
-    if ctx.has_child() { config::max_duty().div_ceil(GENTLY) } else { config::max_duty() }
+    if ctx.has_child() { config::SWEEP_MAX_DUTY.get().div_ceil(GENTLY) } else { config::SWEEP_MAX_DUTY.get() }
 }
 
 /// The set whose visit is due longest.
@@ -452,10 +452,10 @@ fn sweep_set(ctx: &mut Context, place: &Place, name: Str<'_>, is_touched: bool, 
     };
     let members = set.len();
     let is_all_dead = highest <= time::to_score(now);
-    let whole = if config::announces_members() { CHUNK } else { WHOLE };
+    let whole = if config::ANNOUNCE_MEMBERS.get() { CHUNK } else { WHOLE };
     if is_all_dead && members <= whole {
         let mut gone = Vec::new();
-        if config::announces_members() {
+        if config::ANNOUNCE_MEMBERS.get() {
             gone.extend(set.range(Bound::From(f64::NEG_INFINITY), f64::INFINITY));
         }
         let ctx = set.unlink();

@@ -2,24 +2,91 @@
 
 use super::context::Context;
 use redis_module::configuration::{ConfigurationFlags, register_bool_configuration, register_i64_configuration};
-use std::sync::atomic::{AtomicBool, AtomicI64};
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Duration;
+
+/// A setting that the server can be told of.
+pub trait Setting: Sync {
+    /// Makes it known; the server puts the module's name and a dot in front of its own.
+    fn register(&'static self, ctx: &Context);
+}
+
+/// A `yes` or `no`.
+pub struct Flag {
+    name: &'static str,
+    default: bool,
+    value: AtomicBool,
+}
+
+impl Flag {
+    pub const fn new(name: &'static str, default: bool) -> Flag {
+        Flag { name, default, value: AtomicBool::new(default) }
+    }
+
+    pub fn get(&self) -> bool {
+        self.value.load(Ordering::Relaxed)
+    }
+}
+
+/// A whole number within a range, which stands for a `T`.
+pub struct Number<T> {
+    name: &'static str,
+    default: i64,
+    range: RangeInclusive<i64>,
+    value: AtomicI64,
+    meaning: fn(i64) -> T,
+}
+
+impl Number<Duration> {
+    /// Microseconds.
+    pub const fn micros(name: &'static str, default: i64, range: RangeInclusive<i64>) -> Number<Duration> {
+        Number::new(name, default, range, |micros| Duration::from_micros(micros.unsigned_abs()))
+    }
+}
+
+impl Number<u32> {
+    /// A percentage.
+    pub const fn percent(name: &'static str, default: i64, range: RangeInclusive<i64>) -> Number<u32> {
+        Number::new(name, default, range, |percent| percent as u32)
+    }
+}
+
+impl<T> Number<T> {
+    const fn new(name: &'static str, default: i64, range: RangeInclusive<i64>, meaning: fn(i64) -> T) -> Number<T> {
+        assert!(*range.start() >= 0 && *range.start() <= default && default <= *range.end());
+        Number { name, default, range, value: AtomicI64::new(default), meaning }
+    }
+
+    pub fn get(&self) -> T {
+        (self.meaning)(self.value.load(Ordering::Relaxed))
+    }
+}
+
+impl Setting for Flag {
+    fn register(&'static self, ctx: &Context) {
+        let ctx = of_crate(ctx);
+        register_bool_configuration(&ctx, self.name, &self.value, self.default, ConfigurationFlags::DEFAULT, None);
+    }
+}
+
+impl<T> Setting for Number<T> {
+    fn register(&'static self, ctx: &Context) {
+        let (ctx, min, max) = (of_crate(ctx), *self.range.start(), *self.range.end());
+        let flags = ConfigurationFlags::DEFAULT;
+        register_i64_configuration(&ctx, self.name, &self.value, self.default, min, max, flags, None);
+    }
+}
 
 fn of_crate(ctx: &Context) -> redis_module::Context {
     redis_module::Context::new(ctx.as_ptr().cast())
 }
 
-/// Makes a number known; the server puts the module's name and a dot in front of `name`.
-pub fn number(ctx: &Context, name: &str, value: &'static AtomicI64, default: i64, (min, max): (i64, i64)) {
-    register_i64_configuration(&of_crate(ctx), name, value, default, min, max, ConfigurationFlags::DEFAULT, None);
-}
-
-/// Makes a `yes` or `no` known.
-pub fn flag(ctx: &Context, name: &str, value: &'static AtomicBool, default: bool) {
-    register_bool_configuration(&of_crate(ctx), name, value, default, ConfigurationFlags::DEFAULT, None);
-}
-
-/// Sets what redis.conf says. To be called once, when all settings are known.
-pub fn apply(ctx: &Context) {
+/// Makes the settings known, and sets them to what redis.conf says. To be called once.
+pub fn register(ctx: &Context, settings: &[&'static dyn Setting]) {
+    for setting in settings {
+        setting.register(ctx);
+    }
     // SAFETY: the context is that of the module's loading.
     unsafe { api!(RedisModule_LoadConfigs(ctx.as_ptr())) };
 }
