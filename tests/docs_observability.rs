@@ -46,6 +46,10 @@ fn every_field_of_info_is_documented_and_no_other() {
     let lines = section("INFO zeitset");
     let documented: BTreeSet<_> = rows(&lines).iter().flat_map(|row| code(row[0])).map(str::to_owned).collect();
     assert_eq!(documented, fields(&mut c));
+    for row in rows(&lines) {
+        let kinds: &[&str] = if row[0] == "`zeitset_version`" { &["text"] } else { &["counter", "gauge"] };
+        assert!(kinds.contains(&row[1]) && !row[2].is_empty(), "{row:?}");
+    }
 }
 
 /// What a setting may be.

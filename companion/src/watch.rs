@@ -1,7 +1,7 @@
 //! Samples of a server. One look asks INFO once and the figures of a bounded number of queues, in turns, by name; so rates are
 //! what was counted between two looks at the same queue.
 
-use crate::server::{COUNTERS, Info, Key, Queue, Server, reply};
+use crate::server::{Counts, Info, Key, Queue, Server, reply};
 use redis::{RedisError, RedisResult, Value, pipe};
 use std::collections::BTreeMap;
 
@@ -26,15 +26,14 @@ pub struct Watched {
     pub at_us: u64,
     pub queue: Queue,
     /// The look before that: when, and the counters of then.
-    pub before: Option<(u64, [u64; COUNTERS.len()])>,
+    pub before: Option<(u64, Counts)>,
 }
 
 impl Watched {
     /// What was counted a second between the last two looks; `None` while there is only one.
     pub fn rate(&self, counter: &str) -> Option<f64> {
         let (at_us, before) = self.before.as_ref()?;
-        let place = COUNTERS.iter().position(|name| *name == counter)?;
-        let grown = self.queue.counters[place].checked_sub(before[place])?;
+        let grown = self.queue.counters.get(counter)?.checked_sub(before.get(counter)?)?;
         let span = self.at_us.checked_sub(*at_us).filter(|span| *span > 0)?;
         Some(grown as f64 * 1e6 / span as f64)
     }

@@ -1,7 +1,7 @@
 //! What the fields of INFO are: counters, which only grow while the server runs, or gauges.
 //!
 //! A metric has the name of its field, in Prometheus' own style: seconds instead of `_ms` and `_us`, and `_total` after a
-//! counter. A test compares this table with what a server tells.
+//! counter. The module's own fields are explained by docs/observability.md alone, which its tests compare with a server.
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -22,38 +22,24 @@ impl Kind {
     }
 }
 
-/// A field of INFO, what it is, and what it tells.
-pub type Field = (&'static str, Kind, &'static str);
+/// Explains the fields of the module's own section: `field | kind | help. More than the help`.
+const OBSERVABILITY: &str = include_str!("../../../docs/observability.md");
 
-/// The module's own section.
-pub const MODULE: &[Field] = &[
-    ("zeitset_sets_tracked", Gauge, "Expiring sets that the sweeper knows of"),
-    ("zeitset_members_expired", Counter, "Members deleted because their time was over"),
-    ("zeitset_sets_expired", Counter, "Sets deleted as a whole because all their members' time was over"),
-    ("zeitset_sweep_backlog_members", Gauge, "Expired members known to wait in the set under way"),
-    ("zeitset_sweep_backlog_sets", Gauge, "Sets in which something is due"),
-    ("zeitset_sweep_lag_ms", Gauge, "Age of the oldest expired member that is not deleted yet"),
-    ("zeitset_sweep_slices", Counter, "Stretches of sweeping"),
-    ("zeitset_sweep_longest_slice_us", Gauge, "The longest stretch of sweeping since the server was started"),
-    ("zeitset_sweep_cpu_us", Counter, "Processor time of all sweeping"),
-    ("zeitset_sweep_timer_armed", Gauge, "1 while something is due within the next second or so"),
-    ("zeitset_patrols_completed", Counter, "Full scans of the keyspace for sets changed by plain commands"),
-    ("zeitset_checks_allowed", Counter, "Rate limit checks that took units"),
-    ("zeitset_checks_denied", Counter, "Rate limit checks that were refused"),
-    ("zeitset_units_taken", Counter, "Units taken from rate limits"),
-    ("zeitset_queues", Gauge, "Queues, also empty ones"),
-    ("zeitset_jobs_ready", Gauge, "Jobs of all queues that were due when they were pushed or given back"),
-    ("zeitset_jobs_scheduled", Gauge, "Jobs that were given a later time, whether or not it has come"),
-    ("zeitset_jobs_leased", Gauge, "Jobs that have been claimed, whether or not their lease has ended since"),
-    ("zeitset_jobs_dead", Gauge, "Jobs that were given back for the last time"),
-    ("zeitset_jobs_longest_wait_ms", Gauge, "How long the longest ready job of all queues has been ready"),
-    ("zeitset_leases_expired", Counter, "Leases that ended without ACK or NACK"),
-    ("zeitset_clients_looks", Counter, "Looks at queues for the sake of waiting clients"),
-    ("zeitset_jobs_claimed", Counter, "Jobs claimed from all queues"),
-    ("zeitset_clients_waiting", Gauge, "Clients blocked in ZQ.CLAIM"),
-    ("zeitset_clients_served", Counter, "Clients that waited in ZQ.CLAIM and got a job"),
-    ("zeitset_queue_effects_misfit", Counter, "Replicated changes of queues that did not fit; 0 is right"),
-];
+/// What a field of the module's own section is, and what it tells.
+pub fn module(field: &str) -> Option<(Kind, &'static str)> {
+    OBSERVABILITY.lines().filter_map(row).find(|(name, ..)| *name == field).map(|(_, kind, help)| (kind, help))
+}
+
+fn row(line: &'static str) -> Option<(&'static str, Kind, &'static str)> {
+    let (name, rest) = line.strip_prefix("| `")?.split_once("` | ")?;
+    let (kind, meaning) = rest.strip_suffix(" |")?.split_once(" | ")?;
+    let kind = match kind {
+        "counter" => Counter,
+        "gauge" => Gauge,
+        _ => return None,
+    };
+    Some((name, kind, meaning.split(". ").next().unwrap_or(meaning)))
+}
 
 /// Fields of the server's own sections that alerts and dashboards need, and the metric's name.
 pub const SERVER: &[(&str, &str, Kind, &str)] = &[
@@ -91,24 +77,6 @@ pub const WORDS: &[(&str, &str, &str, &str)] = &[
     ),
 ];
 
-/// The counters of ZQ.STATS, the metric's name.
-pub const QUEUE: &[Field] = &[
-    ("pushed", Counter, "Jobs pushed"),
-    ("claimed_total", Counter, "Jobs claimed"),
-    ("acked", Counter, "Jobs finished"),
-    ("nacked", Counter, "Jobs given back"),
-    ("cancelled", Counter, "Jobs cancelled"),
-    ("redriven", Counter, "Dead letters made ready again"),
-    ("expired_leases", Counter, "Leases that ended without ACK or NACK"),
-    ("replaced", Counter, "Pushes that took the place of a job"),
-    ("recurred", Counter, "Jobs scheduled again after ACK (EVERY)"),
-    ("missed", Counter, "Occurrences of recurring jobs that ran out of attempts"),
-    ("cleaned", Counter, "Jobs removed by ZQ.CLEAN"),
-    ("dropped", Counter, "Dead letters removed because of DEADLEN or DEADTTL"),
-    ("revoked", Counter, "Claims that ended because the job was replaced or cancelled"),
-    ("late", Counter, "ACKs and NACKs that were good, after the lease had ended"),
-];
-
 /// The metric of a field: its name, and what its value is to be multiplied with.
 pub fn metric(field: &str, kind: Kind) -> (String, f64) {
     let (name, scale) = match (field.strip_suffix("_ms"), field.strip_suffix("_us")) {
@@ -117,4 +85,23 @@ pub fn metric(field: &str, kind: Kind) -> (String, f64) {
         _ => (field.strip_suffix("_total").unwrap_or(field).to_owned(), 1.0),
     };
     (if kind == Counter { format!("{name}_total") } else { name }, scale)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_explains_every_number_in_plain_text() {
+        let fields = OBSERVABILITY.lines().filter(|line| line.starts_with("| `zeitset_"));
+        let fields: Vec<_> = fields.filter(|line| !line.contains("zeitset_version")).collect();
+        assert!(fields.len() > 20, "{fields:?}");
+        for line in fields {
+            let (name, _, help) = row(line).unwrap_or_else(|| panic!("neither counter nor gauge: {line}"));
+            assert!(
+                !help.is_empty() && !help.contains(['`', '*', '[', '|']),
+                "{name}: the first sentence is plain: {help}"
+            );
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! The page that is scraped.
 
 use super::fields::{self, Kind, metric};
-use crate::server::{Info, Queue, Server};
+use crate::server::{COUNTERS, Info, Queue, Server};
 use crate::text::distinct;
 use crate::watch::{Watch, refresh, reply_text};
 use std::collections::{BTreeMap, HashSet};
@@ -72,8 +72,7 @@ impl Page {
         let told = info.fields.iter().filter(|(field, _)| field.starts_with("zeitset_"));
         for (field, value) in told {
             let Ok(value) = value.parse::<f64>() else { continue };
-            let known = fields::MODULE.iter().find(|(name, ..)| name == field);
-            let (kind, help) = known.map_or((Kind::Untyped, "See INFO zeitset"), |(_, kind, help)| (*kind, help));
+            let (kind, help) = fields::module(field).unwrap_or((Kind::Untyped, "See INFO zeitset"));
             let (name, scale) = metric(field, kind);
             self.head(&name, kind, help);
             self.sample(&name, &[], scaled(value, scale));
@@ -150,9 +149,9 @@ impl Page {
         for (name, watched) in &queues {
             self.sample("zeitset_queue_paused", &[("queue", name)], f64::from(u8::from(watched.queue.is_paused)));
         }
-        for (field, kind, help) in fields::QUEUE {
-            let (metric, _) = metric(&format!("zeitset_queue_{field}"), *kind);
-            self.head(&metric, *kind, help);
+        for (field, help) in COUNTERS {
+            let (metric, _) = metric(&format!("zeitset_queue_{field}"), Kind::Counter);
+            self.head(&metric, Kind::Counter, help);
             for (name, watched) in &queues {
                 self.sample(&metric, &[("queue", name)], watched.queue.counter(field) as f64);
             }

@@ -14,7 +14,7 @@ pub use denied::{Denied, Slow};
 pub use info::{Command, Info, SECTIONS};
 pub use job::{Job, State};
 pub use names::unlisted;
-pub use queue::{COUNTERS, Queue};
+pub use queue::{COUNTERS, Counts, Queue};
 
 use crate::Failure;
 use redis::aio::MultiplexedConnection;

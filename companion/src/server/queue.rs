@@ -3,23 +3,38 @@
 use super::reply;
 use redis::Value;
 
-/// Counters, by the names of ZQ.STATS.
-pub const COUNTERS: [&str; 14] = [
-    "pushed",
-    "claimed_total",
-    "acked",
-    "nacked",
-    "cancelled",
-    "redriven",
-    "expired_leases",
-    "replaced",
-    "recurred",
-    "missed",
-    "cleaned",
-    "dropped",
-    "revoked",
-    "late",
+/// Counters: their names in ZQ.STATS, and what they count.
+pub const COUNTERS: [(&str, &str); 14] = [
+    ("pushed", "Jobs pushed"),
+    ("claimed_total", "Jobs claimed"),
+    ("acked", "Jobs finished"),
+    ("nacked", "Jobs given back"),
+    ("cancelled", "Jobs cancelled"),
+    ("redriven", "Dead letters made ready again"),
+    ("expired_leases", "Leases that ended without ACK or NACK"),
+    ("replaced", "Pushes that took the place of a job"),
+    ("recurred", "Jobs scheduled again after ACK (EVERY)"),
+    ("missed", "Occurrences of recurring jobs that ran out of attempts"),
+    ("cleaned", "Jobs removed by ZQ.CLEAN"),
+    ("dropped", "Dead letters removed because of DEADLEN or DEADTTL"),
+    ("revoked", "Claims that ended because the job was replaced or cancelled"),
+    ("late", "ACKs and NACKs that were good, after the lease had ended"),
 ];
+
+/// Values of [`COUNTERS`], in their order.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Counts([u64; COUNTERS.len()]);
+
+impl Counts {
+    /// `None`: no counter has that name.
+    pub fn get(&self, counter: &str) -> Option<u64> {
+        Some(self.0[place(counter)?])
+    }
+}
+
+fn place(counter: &str) -> Option<usize> {
+    COUNTERS.iter().position(|(name, _)| *name == counter)
+}
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Queue {
@@ -27,8 +42,7 @@ pub struct Queue {
     pub delayed: u64,
     pub claimed: u64,
     pub dead: u64,
-    /// In the order of [`COUNTERS`].
-    pub counters: [u64; COUNTERS.len()],
+    pub counters: Counts,
     /// The due time of the job that has been ready the longest, Unix ms.
     pub oldest_ready_ms: Option<u64>,
     pub is_paused: bool,
@@ -41,8 +55,8 @@ impl Queue {
         let mut queue = Queue::default();
         for (name, value) in reply::pairs(stats) {
             let count = reply::count(value);
-            if let Some(place) = COUNTERS.iter().position(|counter| *counter == name) {
-                queue.counters[place] = count.unwrap_or_default();
+            if let Some(place) = place(&name) {
+                queue.counters.0[place] = count.unwrap_or_default();
                 continue;
             }
             match name.as_str() {
@@ -66,7 +80,7 @@ impl Queue {
     }
 
     pub fn counter(&self, name: &str) -> u64 {
-        COUNTERS.iter().position(|counter| *counter == name).map_or(0, |place| self.counters[place])
+        self.counters.get(name).unwrap_or_default()
     }
 
     /// A setting, or another field that has no place of its own here.
