@@ -16,7 +16,7 @@ impl Queue {
             let before = seen.len();
             self.check_tree(root, place, &mut seen);
             let in_order =
-                seen[before..].is_sorted_by(|&a, &b| tree::by_time(&self.jobs[a].node, &self.jobs[b].node).is_lt());
+                seen[before..].is_sorted_by(|&a, &b| tree::key(&self.jobs[a].node) < tree::key(&self.jobs[b].node));
             assert!(in_order, "a tree is in order of time");
         }
         assert_eq!(seen.len(), self.len(), "every job is in one tree");

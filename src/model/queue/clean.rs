@@ -3,7 +3,7 @@
 
 use super::effect::{Change, Effect};
 use super::job::{Job, NIL, Place, State};
-use super::returns::key;
+use super::tree::key;
 use super::{MAX_NOW, Millis, Queue};
 
 /// The most dead letters that a write to a queue takes away because DEADLEN and DEADTTL no longer allow them.

@@ -17,15 +17,8 @@
 use super::job::{Job, NIL, Node, Place, RECURRENCES, RETRIES, Roots};
 use super::slab::Slab;
 use super::stretch::{self, ByTime};
-use super::tree::{self, Item, Links, Order};
+use super::tree::{self, Item, Key, Links, Order, key};
 use super::{Millis, Queue};
-
-/// The order inside a tree: time, priority, push number.
-pub(super) type Key = (Millis, i32, u64);
-
-pub(super) fn key(node: &Node) -> Key {
-    (node.time, node.priority, node.seq)
-}
 
 /// A claimed job by when it is due again.
 #[derive(Clone, Debug)]
@@ -53,11 +46,11 @@ impl Item for Return {
         &mut self.node
     }
 
-    fn gather(items: &mut Slab<Return>, root: u32) {
+    fn gather(items: &mut Slab<Return>, root: u32) -> bool {
         let Links { left, right, .. } = items[root].node.links;
         let children = [left, right].into_iter().filter(|&child| child != NIL);
         let first = children.map(|child| items[child].first_deadline).fold(items[root].deadline, Millis::min);
-        items[root].first_deadline = first;
+        std::mem::replace(&mut items[root].first_deadline, first) != first
     }
 }
 

@@ -4,9 +4,8 @@
 
 use super::Millis;
 use super::job::NIL;
-use super::returns::{self, Key};
 use super::slab::Slab;
-use super::tree::{self, Item, Links, Order, Rank};
+use super::tree::{self, Item, Key, Links, Order, Rank};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -129,7 +128,7 @@ impl<'a, T: Item> ByTime<'a, T> {
         let mut path = Vec::new();
         while root != NIL {
             let at = jobs[root].node();
-            if key < returns::key(at) {
+            if key < tree::key(at) {
                 path.push(root);
                 root = at.links.left;
             } else {
@@ -175,7 +174,7 @@ pub(super) fn merge<'a, T: Item + 'a>(
 ) -> impl Iterator<Item = (u32, &'a T)> {
     let (mut a, mut b) = (a.peekable(), b.peekable());
     std::iter::from_fn(move || match (a.peek(), b.peek()) {
-        (Some((_, x)), Some((_, y))) if tree::by_time(y.node(), x.node()).is_lt() => b.next(),
+        (Some((_, x)), Some((_, y))) if tree::key(y.node()) < tree::key(x.node()) => b.next(),
         (Some(_), _) => a.next(),
         _ => b.next(),
     })

@@ -16,7 +16,6 @@
 use super::Millis;
 use super::job::{NIL, Node};
 use super::slab::Slab;
-use std::cmp::Ordering;
 
 /// A subtree may weigh at most this many times its sibling.
 const DELTA: u64 = 3;
@@ -41,24 +40,28 @@ impl Links {
 pub(super) trait Nodes {
     /// What decides on what an item knows about its subtree.
     type Order: Copy;
+    /// The order of the tree; no two items of one are equal.
+    type Key: Copy + Ord;
+
+    fn key(&self, slot: u32) -> Self::Key;
 
     fn links(&self, slot: u32) -> Links;
     fn links_mut(&mut self, slot: u32) -> &mut Links;
 
-    /// The order of the tree; no two items are equal.
-    fn is_before(&self, a: u32, b: u32) -> bool;
-
     /// Finds out from the children what `root` knows about its subtree.
     fn refresh(&mut self, root: u32, order: Self::Order);
 
-    /// The same, when `slot` has come into the subtree and nothing else has changed.
-    fn entered(&mut self, root: u32, _slot: u32, order: Self::Order) {
+    /// The same, when `slot` has come into the subtree and nothing else has changed. `false`: it is not news to `root`, and so to
+    /// none above it.
+    fn entered(&mut self, root: u32, _slot: u32, order: Self::Order) -> bool {
         self.refresh(root, order);
+        true
     }
 
     /// The same, when `slot` has left the subtree and nothing else has changed.
-    fn departed(&mut self, root: u32, _slot: u32, order: Self::Order) {
+    fn departed(&mut self, root: u32, _slot: u32, order: Self::Order) -> bool {
         self.refresh(root, order);
+        true
     }
 
     /// What `at` knows of `from` is true of `to` now.
@@ -70,16 +73,22 @@ pub(super) trait Item {
     fn node(&self) -> &Node;
     fn node_mut(&mut self) -> &mut Node;
 
-    /// Finds out what else an item knows about its subtree.
-    fn gather(_items: &mut Slab<Self>, _root: u32)
+    /// Finds out what else an item knows about its subtree; whether that is news.
+    fn gather(_items: &mut Slab<Self>, _root: u32) -> bool
     where
         Self: Sized,
     {
+        false
     }
 }
 
 impl<T: Item> Nodes for Slab<T> {
     type Order = Order;
+    type Key = Key;
+
+    fn key(&self, slot: u32) -> Key {
+        key(self[slot].node())
+    }
 
     fn links(&self, slot: u32) -> Links {
         self[slot].node().links
@@ -89,10 +98,6 @@ impl<T: Item> Nodes for Slab<T> {
         &mut self[slot].node_mut().links
     }
 
-    fn is_before(&self, a: u32, b: u32) -> bool {
-        by_time(self[a].node(), self[b].node()).is_lt()
-    }
-
     fn refresh(&mut self, root: u32, order: Order) {
         let Links { left, right, .. } = self.links(root);
         let children = order.better(self, best(self, left), best(self, right));
@@ -100,17 +105,21 @@ impl<T: Item> Nodes for Slab<T> {
         T::gather(self, root);
     }
 
-    fn entered(&mut self, root: u32, slot: u32, order: Order) {
-        self[root].node_mut().best = order.better(self, slot, self[root].node().best);
-        T::gather(self, root);
+    fn entered(&mut self, root: u32, slot: u32, order: Order) -> bool {
+        let best = self[root].node().best;
+        let is_better = order.better(self, slot, best) != best;
+        if is_better {
+            self[root].node_mut().best = slot;
+        }
+        T::gather(self, root) || is_better
     }
 
-    fn departed(&mut self, root: u32, slot: u32, order: Order) {
-        if self[root].node().best == slot {
-            self.refresh(root, order);
-        } else {
-            T::gather(self, root);
+    fn departed(&mut self, root: u32, slot: u32, order: Order) -> bool {
+        if self[root].node().best != slot {
+            return T::gather(self, root);
         }
+        self.refresh(root, order);
+        true
     }
 
     fn renamed(&mut self, at: u32, from: u32, to: u32) {
@@ -146,11 +155,22 @@ impl Order {
         (rank, node.time, node.seq)
     }
 
+    /// Whether `a` is served before `b`: the comparison of their ranks, without what most queues do not need of it.
+    fn is_before(self, a: &Node, b: &Node) -> bool {
+        if self.by_push {
+            a.seq < b.seq
+        } else if self.aging == 0 {
+            (a.priority, a.time, a.seq) < (b.priority, b.time, b.seq)
+        } else {
+            self.rank(a) < self.rank(b)
+        }
+    }
+
     /// Of two jobs, either of which may be `NIL`, the one to be served first.
     pub fn better<T: Item>(self, jobs: &Slab<T>, a: u32, b: u32) -> u32 {
         if a == NIL || a == b {
             b
-        } else if b == NIL || self.rank(jobs[a].node()) < self.rank(jobs[b].node()) {
+        } else if b == NIL || self.is_before(jobs[a].node(), jobs[b].node()) {
             a
         } else {
             b
@@ -158,9 +178,11 @@ impl Order {
     }
 }
 
-/// The order inside a tree of jobs. Jobs of one time come in serving order, whatever the aging is.
-pub(super) fn by_time(a: &Node, b: &Node) -> Ordering {
-    (a.time, a.priority, a.seq).cmp(&(b.time, b.priority, b.seq))
+/// The order inside a tree of jobs: time, priority, push number. Jobs of one time come in serving order, whatever the aging is.
+pub(super) type Key = (Millis, i32, u64);
+
+pub(super) fn key(node: &Node) -> Key {
+    (node.time, node.priority, node.seq)
 }
 
 pub(super) fn size(nodes: &impl Nodes, root: u32) -> u32 {
@@ -188,24 +210,38 @@ fn update<N: Nodes>(nodes: &mut N, root: u32, order: N::Order) {
 
 /// Puts the item into the tree and returns the new root. O(log n).
 pub(super) fn insert<N: Nodes>(nodes: &mut N, root: u32, slot: u32, order: N::Order) -> u32 {
+    *nodes.links_mut(slot) = Links::ALONE;
+    nodes.refresh(slot, order);
+    let key = nodes.key(slot);
+    put(nodes, root, (slot, key), order, &mut true)
+}
+
+/// `is_news`: whether those above have to know.
+fn put<N: Nodes>(nodes: &mut N, root: u32, item: (u32, N::Key), order: N::Order, is_news: &mut bool) -> u32 {
+    let (slot, key) = item;
     if root == NIL {
-        *nodes.links_mut(slot) = Links::ALONE;
-        nodes.refresh(slot, order);
         return slot;
     }
     let Links { left, right, .. } = nodes.links(root);
-    if nodes.is_before(slot, root) {
-        nodes.links_mut(root).left = insert(nodes, left, slot, order);
-    } else {
-        nodes.links_mut(root).right = insert(nodes, right, slot, order);
-    }
-    nodes.links_mut(root).size += 1;
-    nodes.entered(root, slot, order);
-    balance(nodes, root, order)
+    let is_left = key < nodes.key(root);
+    let child = put(nodes, if is_left { left } else { right }, item, order, is_news);
+    let links = nodes.links_mut(root);
+    *(if is_left { &mut links.left } else { &mut links.right }) = child;
+    links.size += 1;
+    *is_news = *is_news && nodes.entered(root, slot, order);
+    balance(nodes, root, child, order)
 }
 
-/// Takes the item out of the tree and returns the new root. O(log n).
+/// Takes the item, which is in the tree, out of it, and returns the new root. O(log n).
 pub(super) fn remove<N: Nodes>(nodes: &mut N, root: u32, slot: u32, order: N::Order) -> u32 {
+    let key = nodes.key(slot);
+    take(nodes, root, (slot, key), order, &mut true)
+}
+
+/// `is_news`: as above.
+fn take<N: Nodes>(nodes: &mut N, root: u32, item: (u32, N::Key), order: N::Order, is_news: &mut bool) -> u32 {
+    let (slot, key) = item;
+    debug_assert_ne!(root, NIL, "what is taken out is there");
     if root == NIL {
         return NIL;
     }
@@ -213,14 +249,13 @@ pub(super) fn remove<N: Nodes>(nodes: &mut N, root: u32, slot: u32, order: N::Or
     if root == slot {
         return join(nodes, left, right, order);
     }
-    if nodes.is_before(slot, root) {
-        nodes.links_mut(root).left = remove(nodes, left, slot, order);
-    } else {
-        nodes.links_mut(root).right = remove(nodes, right, slot, order);
-    }
-    resize(nodes, root);
-    nodes.departed(root, slot, order);
-    balance(nodes, root, order)
+    let is_left = key < nodes.key(root);
+    let child = take(nodes, if is_left { left } else { right }, item, order, is_news);
+    let links = nodes.links_mut(root);
+    *(if is_left { &mut links.left } else { &mut links.right }) = child;
+    links.size -= 1;
+    *is_news = *is_news && nodes.departed(root, slot, order);
+    balance(nodes, root, child, order)
 }
 
 /// Two trees that were siblings, as one.
@@ -242,26 +277,30 @@ fn join<N: Nodes>(nodes: &mut N, left: u32, right: u32, order: N::Order) -> u32 
     let links = nodes.links_mut(root);
     (links.left, links.right) = (left, right);
     update(nodes, root, order);
-    balance(nodes, root, order)
+    balance(nodes, root, left, order)
 }
 
-fn balance<N: Nodes>(nodes: &mut N, root: u32, order: N::Order) -> u32 {
-    let Links { left, right, .. } = nodes.links(root);
-    let (light, heavy) = (weight(nodes, left), weight(nodes, right));
-    if heavy > DELTA * light {
+/// Balances a tree, one `child` of which has become larger or smaller by an item. The other one is not looked at unless it has to
+/// move: in a large tree it lies in memory that nothing else has touched.
+fn balance<N: Nodes>(nodes: &mut N, root: u32, child: u32, order: N::Order) -> u32 {
+    let Links { left, right, size } = nodes.links(root);
+    let near = weight(nodes, child);
+    let far = u64::from(size) + 1 - near;
+    if near <= DELTA * far && far <= DELTA * near {
+        return root;
+    }
+    if (child == right) == (near > far) {
         let Links { left: inner, right: outer, .. } = nodes.links(right);
         if weight(nodes, inner) >= GAMMA * weight(nodes, outer) {
             nodes.links_mut(root).right = rotate_right(nodes, right, order);
         }
         rotate_left(nodes, root, order)
-    } else if light > DELTA * heavy {
+    } else {
         let Links { left: outer, right: inner, .. } = nodes.links(left);
         if weight(nodes, inner) >= GAMMA * weight(nodes, outer) {
             nodes.links_mut(root).left = rotate_left(nodes, left, order);
         }
         rotate_right(nodes, root, order)
-    } else {
-        root
     }
 }
 
@@ -300,7 +339,7 @@ pub(super) fn changed<N: Nodes>(nodes: &mut N, root: u32, slot: u32, order: N::O
     }
     if root != slot {
         let Links { left, right, .. } = nodes.links(root);
-        let child = if nodes.is_before(slot, root) { left } else { right };
+        let child = if nodes.key(slot) < nodes.key(root) { left } else { right };
         changed(nodes, child, slot, order);
     }
     nodes.refresh(root, order);
@@ -308,10 +347,11 @@ pub(super) fn changed<N: Nodes>(nodes: &mut N, root: u32, slot: u32, order: N::O
 
 /// The item of slot `from` stands in slot `to` now. Whoever knew it there knows it here; returns the root. O(log n).
 pub(super) fn renumber<N: Nodes>(nodes: &mut N, root: u32, from: u32, to: u32) -> u32 {
+    let key = nodes.key(to);
     let mut at = root;
     while at != from && at != NIL {
         nodes.renamed(at, from, to);
-        let is_left = nodes.is_before(to, at);
+        let is_left = key < nodes.key(at);
         let links = nodes.links_mut(at);
         let child = if is_left { &mut links.left } else { &mut links.right };
         at = *child;
@@ -337,4 +377,40 @@ pub(super) fn last(nodes: &impl Nodes, mut root: u32) -> u32 {
         root = nodes.links(root).right;
     }
     root
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::queue::job::Place;
+    use proptest::prelude::*;
+
+    fn any_node() -> impl Strategy<Value = Node> {
+        let of = |(time, priority, seq)| Node {
+            time,
+            seq,
+            priority,
+            links: Links::ALONE,
+            best: NIL,
+            place: Place::Ready,
+            high: [0; 3],
+        };
+        // Few values, so that many are equal, and those at the ends of their ranges.
+        let time = prop_oneof![0..4_u64, Just(1 << 53), 1_700_000_000_000..1_700_000_000_004_u64];
+        let priority = prop_oneof![-2..3_i32, Just(i32::MIN), Just(i32::MAX)];
+        (time, priority, 0..4_u64).prop_map(of)
+    }
+
+    proptest! {
+        #[test]
+        fn who_is_served_first_is_who_has_the_lower_rank(
+            a in any_node(),
+            b in any_node(),
+            aging in prop_oneof![Just(0), 1..3_u64, Just(1 << 53)],
+            by_push in any::<bool>(),
+        ) {
+            let order = Order { aging, by_push };
+            prop_assert_eq!(order.is_before(&a, &b), order.rank(&a) < order.rank(&b));
+        }
+    }
 }

@@ -5,10 +5,10 @@
 
 use super::groups::{Groups, Member};
 use super::job::{CLAIMED, Job, JobView, NIL, PLACES, Place, RECURRENCES, RETRIES, Record, Roots, State};
-use super::returns::{Key, Return, key};
+use super::returns::Return;
 use super::slab::Slab;
 use super::stretch::{ByRank, ByTime, merge};
-use super::tree::Item;
+use super::tree::{Item, Key, key};
 use super::{MAX_NOW, Millis, Queue, stretch, tree};
 use std::iter::Peekable;
 
@@ -80,7 +80,7 @@ impl Queue {
     fn earlier(&self, a: u32, b: u32) -> u32 {
         match (a, b) {
             (NIL, slot) | (slot, NIL) => slot,
-            (a, b) if tree::by_time(&self.jobs[b].node, &self.jobs[a].node).is_lt() => b,
+            (a, b) if key(&self.jobs[b].node) < key(&self.jobs[a].node) => b,
             (a, _) => a,
         }
     }

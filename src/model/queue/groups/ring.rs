@@ -9,6 +9,11 @@ use crate::model::queue::tree::{self, Links, Nodes};
 
 impl Nodes for Table {
     type Order = ();
+    type Key = u64;
+
+    fn key(&self, slot: u32) -> u64 {
+        self[slot].turn
+    }
 
     fn links(&self, slot: u32) -> Links {
         self[slot].links
@@ -16,10 +21,6 @@ impl Nodes for Table {
 
     fn links_mut(&mut self, slot: u32) -> &mut Links {
         &mut self[slot].links
-    }
-
-    fn is_before(&self, a: u32, b: u32) -> bool {
-        self[a].turn < self[b].turn
     }
 
     fn refresh(&mut self, root: u32, (): ()) {

@@ -6,7 +6,7 @@ use crate::model::tracking::{Arrival, Outcome, Place, Tracking};
 use proptest::prelude::*;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -176,6 +176,30 @@ fn a_table_that_grows_and_shrinks_says_what_a_plain_map_says() {
         table.remove(&name);
     }
     assert_eq!(table.len(), map.values().filter(|&&due| due == NEVER).count());
+}
+
+/// A table that shrank meanwhile would move sets from where the walk has not been to where it has.
+#[test]
+fn a_walk_meets_every_set_that_stays_though_most_others_go_meanwhile() {
+    let mut random = StdRng::seed_from_u64(2);
+    for _ in 0..20 {
+        let mut table = Table::default();
+        let mut there: Vec<u32> = (0..5_000).collect();
+        for &number in &there {
+            table.put(&name(number), Known { due: NEVER, mark: Mark::Holds });
+        }
+        table.begin_walk();
+        let mut met = HashSet::new();
+        while table.is_walked() {
+            met.extend(table.walk_on(4).map(<[u8]>::to_vec));
+            for _ in 0..there.len().min(200).saturating_sub(20) {
+                let gone = there.swap_remove(random.random_range(0..there.len()));
+                table.remove(&name(gone));
+            }
+        }
+        assert!(there.iter().all(|&number| met.contains(&name(number))));
+        assert!(table.shrink_some(usize::MAX), "afterwards it shrinks");
+    }
 }
 
 /// No call moves more than the sets of a bucket or two.
