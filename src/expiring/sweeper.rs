@@ -15,12 +15,12 @@ use super::timed_set::{CHUNK, TimedSet};
 use crate::config;
 use crate::model::marker::Kind;
 use crate::model::time::{self, Millis};
-use crate::model::tracking::{Alarm, Arrival, Need, Outcome, Pace, Place, Tracking, visit_at};
+use crate::model::tracking::{Arrival, Need, Outcome, Pace, Place, Tracking, visit_at};
 use crate::server::context::{self, EventClass};
 use crate::server::key::ReadKey;
 use crate::server::shared::Shared;
 use crate::server::slots::{self, Range};
-use crate::server::timer::{Task, Timer};
+use crate::server::timer::Timer;
 use crate::server::zset::{Bound, SortedSet};
 use crate::server::{Context, OwnedStr, Str, survive};
 use lazy_static::lazy_static;
@@ -41,12 +41,12 @@ const GENTLY: u32 = 4;
 
 lazy_static! {
     static ref SWEEPER: Shared<Sweeper> = Shared::new(Sweeper::default());
+    static ref TIMER: Timer = Timer::new(run_slice);
 }
 
 #[derive(Default)]
 struct Sweeper {
     tracking: Tracking,
-    timer: Option<Timer>,
     patrol: Patrol,
     /// Slots whose keys are still arriving: sets in them are not ours yet, and not tracked.
     arriving: Vec<Range>,
@@ -186,8 +186,7 @@ pub(super) fn change<R>(ctx: &Context, change: impl FnOnce(&mut Tracking, i32) -
     SWEEPER.with(ctx, |sweeper| {
         let result = change(&mut sweeper.tracking, database);
         let Sweeper { tracking, patrol, .. } = sweeper;
-        let alarm = tracking.after_change(context::now(), || need(ctx, patrol.is_hurrying()));
-        sweeper.obey(ctx, alarm);
+        TIMER.set(ctx, tracking.after_change(context::now(), || need(ctx, patrol.is_hurrying())));
         result
     })
 }
@@ -224,9 +223,7 @@ pub(super) fn take_over(ctx: &Context, slots: &[Range]) {
 /// The server's housekeeping: sets that plain commands changed get their marker back, the patrol takes a few steps, and what
 /// else changed is followed: the clock, a setting, the role.
 pub(super) fn on_cron(ctx: &mut Context) {
-    if let Some(timer) = SWEEPER.with(ctx, |sweeper| sweeper.timer.take_if(|timer| timer.is_overdue())) {
-        timer.run::<Slice>(ctx);
-    }
+    TIMER.catch_up(ctx);
     heal_touched(ctx);
     SWEEPER.with(ctx, |sweeper| {
         if !ctx.is_loading() {
@@ -289,10 +286,8 @@ fn heal_set(ctx: &mut Context, place: &Place) -> bool {
 
 /// Stops for good, before the module goes.
 pub fn stop(ctx: &Context) {
-    SWEEPER.with(ctx, |sweeper| {
-        sweeper.tracking.stopped();
-        sweeper.disarm(ctx);
-    });
+    SWEEPER.with(ctx, |sweeper| sweeper.tracking.stopped());
+    TIMER.disarm(ctx);
 }
 
 /// What there may be to do now.
@@ -326,73 +321,46 @@ impl Sweeper {
     /// Arms the timer for what there is to do next, be that later than what it is armed for, or nothing.
     fn attend(&mut self, ctx: &Context) {
         let need = need(ctx, self.hurries());
-        let alarm = self.tracking.at_cron(context::now(), need);
-        self.obey(ctx, alarm);
-    }
-
-    fn obey(&mut self, ctx: &Context, alarm: Alarm) {
-        match alarm {
-            Alarm::AsItIs => {}
-            Alarm::Off => self.disarm(ctx),
-            Alarm::In(delay) => {
-                self.disarm(ctx);
-                self.timer = Some(Timer::arm::<Slice>(ctx, delay));
-            }
-        }
-    }
-
-    fn disarm(&mut self, ctx: &Context) {
-        if let Some(timer) = self.timer.take() {
-            timer.stop(ctx);
-        }
+        TIMER.set(ctx, self.tracking.at_cron(context::now(), need));
     }
 }
 
 /// What the timer does.
-struct Slice;
-
-impl Task for Slice {
-    fn run(ctx: &mut Context) {
-        // The timer has fired: from here on it is not to be stopped any more.
-        SWEEPER.with(ctx, |sweeper| {
-            sweeper.timer = None;
-            sweeper.tracking.fired();
-        });
-        crate::server::fault!("timer");
-        let (started, cpu) = (Instant::now(), context::cpu_time());
-        let budget = config::SWEEP_SLICE.get();
-        let is_time_up = || started.elapsed() >= budget;
-        if config::SWEEP.get() && ctx.may_write_by_itself() {
-            while let Some(place) = next_place(ctx) {
-                if survive(|| visit(ctx, &place, is_time_up)).is_none() {
-                    // The others must not wait for one that we cannot deal with.
-                    note_visit(ctx, &place, Outcome::Unknown);
-                }
-                if is_time_up() {
-                    break;
-                }
+fn run_slice(ctx: &mut Context) {
+    SWEEPER.with(ctx, |sweeper| sweeper.tracking.fired());
+    crate::server::fault!("timer");
+    let (started, cpu) = (Instant::now(), context::cpu_time());
+    let budget = config::SWEEP_SLICE.get();
+    let is_time_up = || started.elapsed() >= budget;
+    if config::SWEEP.get() && ctx.may_write_by_itself() {
+        while let Some(place) = next_place(ctx) {
+            if survive(|| visit(ctx, &place, is_time_up)).is_none() {
+                // The others must not wait for one that we cannot deal with.
+                note_visit(ctx, &place, Outcome::Unknown);
+            }
+            if is_time_up() {
+                break;
             }
         }
-        let busy = SWEEPER.with(ctx, |sweeper| {
-            sweeper.forget_on(is_time_up);
-            let Sweeper { patrol, tracking, figures, .. } = sweeper;
-            patrol.hurry_on(ctx, tracking, is_time_up);
-            let busy = started.elapsed();
-            figures.slices += 1;
-            figures.cpu += context::cpu_time().saturating_sub(cpu);
-            figures.longest_slice = figures.longest_slice.max(busy);
-            let need = need(ctx, sweeper.hurries());
-            let rested = sweeper.ended.map_or(Duration::MAX, |ended| started.saturating_duration_since(ended));
-            let rest = sweeper.pace.rest(rested, busy, duty(ctx));
-            sweeper.ended = Some(started + busy);
-            let alarm = sweeper.tracking.after_slice(context::now(), rest, need);
-            sweeper.obey(ctx, alarm);
-            busy
-        });
-        // A server whose latency monitor is off, threshold 0, would take a sample of nothing, too.
-        if busy >= Duration::from_millis(1) {
-            ctx.add_latency(c"zeitset-sweep", u64::try_from(busy.as_millis()).unwrap_or(Millis::MAX));
-        }
+    }
+    let busy = SWEEPER.with(ctx, |sweeper| {
+        sweeper.forget_on(is_time_up);
+        let Sweeper { patrol, tracking, figures, .. } = sweeper;
+        patrol.hurry_on(ctx, tracking, is_time_up);
+        let busy = started.elapsed();
+        figures.slices += 1;
+        figures.cpu += context::cpu_time().saturating_sub(cpu);
+        figures.longest_slice = figures.longest_slice.max(busy);
+        let need = need(ctx, sweeper.hurries());
+        let rested = sweeper.ended.map_or(Duration::MAX, |ended| started.saturating_duration_since(ended));
+        let rest = sweeper.pace.rest(rested, busy, duty(ctx));
+        sweeper.ended = Some(started + busy);
+        TIMER.set(ctx, sweeper.tracking.after_slice(context::now(), rest, need));
+        busy
+    });
+    // A server whose latency monitor is off, threshold 0, would take a sample of nothing, too.
+    if busy >= Duration::from_millis(1) {
+        ctx.add_latency(c"zeitset-sweep", u64::try_from(busy.as_millis()).unwrap_or(Millis::MAX));
     }
 }
 

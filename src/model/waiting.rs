@@ -29,6 +29,7 @@ pub mod name;
 #[cfg(test)]
 mod tests;
 
+use super::alarm::Alarm;
 use super::time::Millis;
 use hashbrown::{Equivalent, HashMap};
 use std::collections::BTreeSet;
@@ -75,17 +76,6 @@ struct Entry {
     asked: Option<Client>,
     /// When the key is to be looked at if nothing else happens.
     next: Option<Millis>,
-}
-
-/// What is to be done with the timer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arm {
-    /// It is as it should be.
-    Leave,
-    /// No timer is needed.
-    Stop,
-    /// It is to fire after that many ms, instead of whenever it would have.
-    In(Millis),
 }
 
 impl<K> Default for Waiting<K> {
@@ -175,7 +165,7 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
     /// it is asked only if that matters.
     ///
     /// A timer that should have fired by now counts on another clock than the wall's, which has been set forward: it is set right.
-    pub fn tick(&mut self, now: Millis, allowed: impl FnOnce() -> bool) -> Arm {
+    pub fn tick(&mut self, now: Millis, allowed: impl FnOnce() -> bool) -> Alarm {
         if self.latest >= now.saturating_add(STEP) {
             self.latest = now;
             self.look_at_all(now);
@@ -188,13 +178,13 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         if is_overdue {
             self.armed = None;
         }
-        match self.arm(now) {
-            Arm::Leave if is_overdue => Arm::Stop,
-            arm => arm,
+        match self.alarm(now) {
+            Alarm::AsItIs if is_overdue => Alarm::Off,
+            alarm => alarm,
         }
     }
 
-    /// The timer has fired: the keys to look at now. [`arm`](Self::arm) is to follow when that is done.
+    /// The timer has fired: the keys to look at now. [`alarm`](Self::alarm) is to follow when that is done.
     pub fn fired(&mut self, now: Millis, allowed: impl FnOnce() -> bool) -> Vec<K> {
         self.armed = None;
         if self.is_due(now) {
@@ -219,21 +209,21 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
     }
 
     /// What is to be done with the timer after any of the above. The answer is taken as done.
-    pub fn arm(&mut self, now: Millis) -> Arm {
+    pub fn alarm(&mut self, now: Millis) -> Alarm {
         let soon = now.saturating_add(HORIZON);
         let wanted = self.schedule.first().map(|&(next, _)| next.max(now)).filter(|&next| next <= soon && !self.held);
-        let arm = match (wanted, self.armed) {
-            (None, Some(armed)) if armed > soon || self.keys.is_empty() => Arm::Stop,
-            (None, _) => Arm::Leave,
-            (Some(wanted), Some(armed)) if armed <= wanted => Arm::Leave,
-            (Some(wanted), _) => Arm::In(wanted - now),
+        let alarm = match (wanted, self.armed) {
+            (None, Some(armed)) if armed > soon || self.keys.is_empty() => Alarm::Off,
+            (None, _) => Alarm::AsItIs,
+            (Some(wanted), Some(armed)) if armed <= wanted => Alarm::AsItIs,
+            (Some(wanted), _) => Alarm::In(wanted - now),
         };
-        match arm {
-            Arm::Leave => {}
-            Arm::Stop => self.armed = None,
-            Arm::In(delay) => self.armed = Some(now + delay),
+        match alarm {
+            Alarm::AsItIs => {}
+            Alarm::Off => self.armed = None,
+            Alarm::In(delay) => self.armed = Some(now + delay),
         }
-        arm
+        alarm
     }
 
     fn is_due(&self, now: Millis) -> bool {

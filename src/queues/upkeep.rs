@@ -17,7 +17,7 @@ use crate::server::context::EventClass;
 use crate::server::events::{KeyEvent, Listener, ServerEvent};
 use crate::server::key::Writing;
 use crate::server::shared::Shared;
-use crate::server::timer::{Task, Timer};
+use crate::server::timer::Timer;
 use crate::server::{Context, OwnedStr, Str, survive};
 use lazy_static::lazy_static;
 use redis_module::RedisLockIndicator;
@@ -38,6 +38,7 @@ const NEVER: Millis = Millis::MAX;
 
 lazy_static! {
     static ref STATE: Shared<State> = Shared::new(State::default());
+    static ref TIMER: Timer = Timer::new(run_round);
 }
 
 type Name = Rc<[u8]>;
@@ -45,7 +46,6 @@ type Name = Rc<[u8]>;
 #[derive(Default)]
 struct State {
     agendas: HashMap<i32, Agenda>,
-    timer: Option<Timer>,
 }
 
 /// The queues of a database, by when to look at them.
@@ -151,9 +151,7 @@ fn plan_in(holder: &impl RedisLockIndicator, database: i32, name: &[u8], at: Mil
 
 /// Disarms the timer, for the unloading of the module.
 pub fn stop(ctx: &Context) {
-    if let Some(timer) = STATE.with(ctx, |state| state.timer.take()) {
-        timer.stop(ctx);
-    }
+    TIMER.disarm(ctx);
 }
 
 /// Listens to what the server does.
@@ -178,44 +176,37 @@ impl Listener for Watch {
 }
 
 fn tick(ctx: &mut Context) {
-    if let Some(timer) = STATE.with(ctx, |state| state.timer.take_if(|timer| timer.is_overdue())) {
-        timer.run::<Round>(ctx);
-    }
+    TIMER.catch_up(ctx);
     let now = ctx.now();
-    let is_due = STATE.with(ctx, |state| state.timer.is_none() && state.is_due(now));
-    if is_due && ctx.may_write_by_itself() {
-        arm(ctx, 1);
+    if needs_round(ctx, now) && ctx.may_write_by_itself() {
+        TIMER.arm(ctx, 1);
     }
 }
 
-fn arm(ctx: &Context, delay: Millis) {
-    STATE.with(ctx, |state| state.timer = Some(Timer::arm::<Round>(ctx, delay)));
+/// Whether a look is due, and no round will come for it.
+fn needs_round(ctx: &Context, now: Millis) -> bool {
+    !TIMER.is_armed(ctx) && STATE.with(ctx, |state| state.is_due(now))
 }
 
-/// The timer.
-struct Round;
-
-impl Task for Round {
-    fn run(ctx: &mut Context) {
-        STATE.with(ctx, |state| state.timer = None);
-        let now = ctx.now();
-        let mut dropping = 0;
-        for _ in 0..LOOKS {
-            // The cron asks again, until this server may: a timer would spin meanwhile.
-            if !ctx.may_write_by_itself() {
-                return;
-            }
-            if dropping == DROPPING {
-                break;
-            }
-            let Some((database, name)) = STATE.with(ctx, |state| state.take_due(now)) else { return };
-            // One that we cannot deal with must not keep the others waiting.
-            let has_dropped = survive(|| ctx.select(database) && look(ctx, OwnedStr::new(&name).as_str(), now));
-            dropping += usize::from(has_dropped.unwrap_or(false));
+/// What the timer does.
+fn run_round(ctx: &mut Context) {
+    let now = ctx.now();
+    let mut dropping = 0;
+    for _ in 0..LOOKS {
+        // The cron asks again, until this server may: a timer would spin meanwhile.
+        if !ctx.may_write_by_itself() {
+            return;
         }
-        if STATE.with(ctx, |state| state.timer.is_none() && state.is_due(now)) {
-            arm(ctx, REST);
+        if dropping == DROPPING {
+            break;
         }
+        let Some((database, name)) = STATE.with(ctx, |state| state.take_due(now)) else { return };
+        // One that we cannot deal with must not keep the others waiting.
+        let has_dropped = survive(|| ctx.select(database) && look(ctx, OwnedStr::new(&name).as_str(), now));
+        dropping += usize::from(has_dropped.unwrap_or(false));
+    }
+    if needs_round(ctx, now) {
+        TIMER.arm(ctx, REST);
     }
 }
 

@@ -2,18 +2,18 @@
 //!
 //! Whatever changes a queue passes through [`changed`] (from [`OpenQueue::commit`]), which has the first client asked, or sets the moment
 //! at which to look at the queue. Of queues that come by other ways the server tells ([`Watch`]); the client that is asked then looks at
-//! the queue, and sets its moment. When a moment has come, a timer looks at the queue ([`Alarm`]).
+//! the queue, and sets its moment. When a moment has come, a timer looks at the queue ([`look_at_due`]).
 
 use super::OpenQueue;
 use super::claiming::{Want, claim, reply_nothing, settle};
 use crate::model::time::{Micros, Millis};
 use crate::model::waiting::name::name;
-use crate::model::waiting::{Arm, Client, Waiting};
+use crate::model::waiting::{Client, Waiting};
 use crate::server::blocking::{Blocked, Wait};
 use crate::server::events::{Happened, KeyEvent, Listener, ServerEvent};
 use crate::server::key::{ReadKey, Writing};
 use crate::server::shared::Shared;
-use crate::server::timer::{Task, Timer};
+use crate::server::timer::Timer;
 use crate::server::{Context, OwnedStr, Str, survive};
 use hashbrown::{Equivalent, HashMap};
 use lazy_static::lazy_static;
@@ -23,6 +23,7 @@ use std::rc::Rc;
 
 lazy_static! {
     static ref STATE: Shared<State> = Shared::new(State::default());
+    static ref TIMER: Timer = Timer::new(look_at_due);
 }
 
 #[derive(Default)]
@@ -32,8 +33,6 @@ struct State {
     clients: HashMap<Client, Asked>,
     /// How many clients have ever waited.
     last_client: Client,
-    /// The armed timer.
-    timer: Option<Timer>,
     figures: Figures,
 }
 
@@ -78,20 +77,6 @@ impl Equivalent<Place> for Lookup<'_> {
     }
 }
 
-impl State {
-    fn set_timer(&mut self, ctx: &Context, arm: Arm) {
-        if arm == Arm::Leave {
-            return;
-        }
-        if let Some(timer) = self.timer.take() {
-            timer.stop(ctx);
-        }
-        if let Arm::In(delay) = arm {
-            self.timer = Some(Timer::arm::<Alarm>(ctx, delay));
-        }
-    }
-}
-
 /// As [`note`], and has the client asked that the model names.
 fn ask(ctx: &Context, place: &Lookup<'_>, now: Millis, whom: impl FnOnce(&mut Waiting<Place>) -> Option<Client>) {
     let Some(client) = note(ctx, now, whom) else { return };
@@ -108,8 +93,7 @@ fn ask(ctx: &Context, place: &Lookup<'_>, now: Millis, whom: impl FnOnce(&mut Wa
 fn note<R>(ctx: &Context, now: Millis, note: impl FnOnce(&mut Waiting<Place>) -> R) -> R {
     STATE.with(ctx, |state| {
         let noted = note(&mut state.waiting);
-        let arm = state.waiting.arm(now);
-        state.set_timer(ctx, arm);
+        TIMER.set(ctx, state.waiting.alarm(now));
         noted
     })
 }
@@ -138,7 +122,7 @@ pub(super) fn changed(ctx: &Context, key: Str<'_>, now: Millis, next: Option<Mil
 
 /// Disarms the timer, for the unloading of the module.
 pub fn stop(ctx: &Context) {
-    STATE.with(ctx, |state| state.set_timer(ctx, Arm::Stop));
+    TIMER.disarm(ctx);
 }
 
 /// Listens to what the server does.
@@ -176,40 +160,30 @@ impl Listener for Watch {
 }
 
 fn tick(ctx: &mut Context) {
-    if let Some(timer) = STATE.with(ctx, |state| state.timer.take_if(|timer| timer.is_overdue())) {
-        timer.run::<Alarm>(ctx);
-    }
+    TIMER.catch_up(ctx);
     let now = ctx.now();
     STATE.with(ctx, |state| {
         if !state.waiting.is_empty() {
-            let arm = state.waiting.tick(now, || ctx.may_write_by_itself());
-            state.set_timer(ctx, arm);
+            TIMER.set(ctx, state.waiting.tick(now, || ctx.may_write_by_itself()));
         }
     });
 }
 
-/// The timer.
-struct Alarm;
-
-impl Task for Alarm {
-    fn run(ctx: &mut Context) {
-        let clock = ctx.micros();
-        let now = clock / 1000;
-        // On a replica, only clients of a writable one can wait; they are woken when it is promoted.
-        let due = STATE.with(ctx, |state| {
-            state.timer = None;
-            state.waiting.fired(now, || ctx.may_write_by_itself())
+/// What the timer does: looks at the queues whose moment has come.
+fn look_at_due(ctx: &mut Context) {
+    let clock = ctx.micros();
+    let now = clock / 1000;
+    // On a replica, only clients of a writable one can wait; they are woken when it is promoted.
+    let due = STATE.with(ctx, |state| state.waiting.fired(now, || ctx.may_write_by_itself()));
+    for place in due {
+        // One that we cannot deal with must not keep the clients of the others waiting.
+        survive(|| {
+            if ctx.select(place.database) {
+                look(ctx, OwnedStr::new(&place.key).as_str(), clock);
+            }
         });
-        for place in due {
-            // One that we cannot deal with must not keep the clients of the others waiting.
-            survive(|| {
-                if ctx.select(place.database) {
-                    look(ctx, OwnedStr::new(&place.key).as_str(), clock);
-                }
-            });
-        }
-        note(ctx, now, |_| ());
     }
+    note(ctx, now, |_| ());
 }
 
 /// Looks at a queue whose moment may have come.

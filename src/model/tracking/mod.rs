@@ -16,6 +16,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use super::alarm::Alarm;
 use super::time::{self, Millis};
 use database::Database;
 pub use pace::Pace;
@@ -94,15 +95,6 @@ pub struct Need {
     pub sweeps: bool,
     /// The patrol wants to go on as soon as may be.
     pub hurries: bool,
-}
-
-/// What is to be done about the timer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Alarm {
-    AsItIs,
-    /// To be armed, in place of the one that is armed perhaps: a delay of 1 to [`HORIZON`] ms.
-    In(Millis),
-    Off,
 }
 
 /// A set that is left alone for a while.

@@ -5,7 +5,8 @@
 
 mod by_hand;
 
-use super::{Arm, HORIZON, STEP, UNANSWERED, Waiting};
+use super::{HORIZON, STEP, UNANSWERED, Waiting};
+use crate::model::alarm::Alarm;
 use crate::model::queue::{Manner, Nack, Push, Queue, Rate};
 use crate::model::time::Millis;
 use crate::model::{histories, number};
@@ -104,11 +105,11 @@ impl World {
 
     // What the module does.
 
-    fn arm(&mut self, arm: Arm) {
-        match arm {
-            Arm::Leave => {}
-            Arm::Stop => self.timer = None,
-            Arm::In(delay) => {
+    fn arm(&mut self, alarm: Alarm) {
+        match alarm {
+            Alarm::AsItIs => {}
+            Alarm::Off => self.timer = None,
+            Alarm::In(delay) => {
                 assert!(delay <= HORIZON, "a timer for what is far off: {delay} ms");
                 self.timer = Some(Timer { expires: self.wall + delay, event: self.mono + delay });
             }
@@ -125,8 +126,8 @@ impl World {
         let next = self.queues.get(&key).and_then(|queue| queue.next_wake(now));
         let whom = self.waiting.looked(&key, now, next, true);
         self.wake(whom, key);
-        let arm = self.waiting.arm(now);
-        self.arm(arm);
+        let alarm = self.waiting.alarm(now);
+        self.arm(alarm);
     }
 
     fn look(&mut self, key: Key) {
@@ -162,14 +163,14 @@ impl World {
         for key in self.waiting.fired(now, || !refused) {
             self.look(key);
         }
-        let arm = self.waiting.arm(now);
-        self.arm(arm);
+        let alarm = self.waiting.alarm(now);
+        self.arm(alarm);
     }
 
     fn tick(&mut self) {
         let (now, refused) = (self.wall, self.refused);
-        let arm = self.waiting.tick(now, || !refused);
-        self.arm(arm);
+        let alarm = self.waiting.tick(now, || !refused);
+        self.arm(alarm);
         self.check_timer();
     }
 
@@ -208,8 +209,8 @@ impl World {
             self.wake(whom, key);
             self.served += 1;
         }
-        let arm = self.waiting.arm(now);
-        self.arm(arm);
+        let alarm = self.waiting.alarm(now);
+        self.arm(alarm);
     }
 
     fn claim(&mut self, key: Key, count: u64) {
@@ -251,8 +252,8 @@ impl World {
         for key in keys {
             self.look(key);
         }
-        let arm = self.waiting.arm(now);
-        self.arm(arm);
+        let alarm = self.waiting.alarm(now);
+        self.arm(alarm);
     }
 
     fn go_away(&mut self, id: u64) {
@@ -260,8 +261,8 @@ impl World {
         for key in &client.keys {
             self.waiting.leave(key, id, self.wall);
         }
-        let arm = self.waiting.arm(self.wall);
-        self.arm(arm);
+        let alarm = self.waiting.alarm(self.wall);
+        self.arm(alarm);
     }
 
     // What the server does.
@@ -430,8 +431,8 @@ impl World {
                     // The server tells of a new key.
                     let whom = self.waiting.replaced(&to, self.wall);
                     self.wake(whom, to);
-                    let arm = self.waiting.arm(self.wall);
-                    self.arm(arm);
+                    let alarm = self.waiting.alarm(self.wall);
+                    self.arm(alarm);
                 }
             }
             64..69 => self.configure(key),
@@ -452,8 +453,8 @@ impl World {
             }
             77 => {
                 self.waiting.look_at_all(self.wall);
-                let arm = self.waiting.arm(self.wall);
-                self.arm(arm);
+                let alarm = self.waiting.alarm(self.wall);
+                self.arm(alarm);
             }
             _ => {
                 let ms = match self.rng.random_range(0..40) {

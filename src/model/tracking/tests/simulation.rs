@@ -2,9 +2,10 @@
 //!
 //! `ZEITSET_SEEDS` sets how many (default [`SEEDS`]), `ZEITSET_SEED` the first one; a failure names its seed.
 
+use crate::model::alarm::Alarm;
 use crate::model::marker::GRACE;
 use crate::model::time::{self, Millis};
-use crate::model::tracking::{Alarm, Arrival, HORIZON, NEVER, Need, Outcome, Place, Tracking};
+use crate::model::tracking::{Arrival, HORIZON, NEVER, Need, Outcome, Place, Tracking};
 use crate::model::{histories, number};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};

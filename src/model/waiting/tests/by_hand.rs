@@ -1,6 +1,7 @@
 //! What the histories do not tell apart: a timer more than is needed, a question too many, a bound that is off by one.
 
-use super::super::{Arm, BATCH, Client, HORIZON, Waiting};
+use super::super::{BATCH, Client, HORIZON, Waiting};
+use crate::model::alarm::Alarm;
 use crate::model::time::Millis;
 
 const NOW: Millis = 1_000_000;
@@ -41,7 +42,7 @@ fn keys_are_looked_at_in_batches() {
     let keys: Vec<_> = (0..BATCH as u32 + 1).map(|key| (key, NOW + 10)).collect();
     let mut waiting = waiting(&keys);
     assert_eq!(waiting.fired(NOW + 10, || true).len(), BATCH);
-    assert_eq!(waiting.arm(NOW + 10), Arm::In(0));
+    assert_eq!(waiting.alarm(NOW + 10), Alarm::In(0));
     assert_eq!(waiting.fired(NOW + 10, || true), [BATCH as u32]);
 }
 
@@ -56,11 +57,11 @@ fn look_at_all_finds_every_key_due() {
 #[test]
 fn a_tick_asks_whether_clients_may_be_served_once_a_key_is_due() {
     let mut waiting = waiting(&[(1, NOW + 10)]);
-    assert_eq!(waiting.tick(NOW + 9, never), Arm::In(1));
+    assert_eq!(waiting.tick(NOW + 9, never), Alarm::In(1));
     // Not now: no timer fires for nothing. The timer that is armed goes off, or is not needed.
-    assert_eq!(waiting.tick(NOW + 11, || false), Arm::Stop);
-    assert_eq!(waiting.tick(NOW + 12, || false), Arm::Leave);
-    assert_eq!(waiting.tick(NOW + 13, || true), Arm::In(0));
+    assert_eq!(waiting.tick(NOW + 11, || false), Alarm::Off);
+    assert_eq!(waiting.tick(NOW + 12, || false), Alarm::AsItIs);
+    assert_eq!(waiting.tick(NOW + 13, || true), Alarm::In(0));
 }
 
 #[test]
@@ -68,52 +69,52 @@ fn clients_that_may_be_served_again_are_not_held_when_nothing_is_due_any_more() 
     let mut waiting = waiting(&[(1, NOW)]);
     assert_eq!(waiting.fired(NOW, || false), []);
     waiting.looked(&1, NOW, Some(NOW + 100), true);
-    assert_eq!(waiting.tick(NOW + 1, || true), Arm::In(99));
+    assert_eq!(waiting.tick(NOW + 1, || true), Alarm::In(99));
 }
 
 #[test]
 fn a_tick_leaves_a_timer_alone_until_its_moment_has_passed() {
     let mut waiting = waiting(&[(1, NOW + 10)]);
-    assert_eq!(waiting.arm(NOW), Arm::In(10));
-    assert_eq!(waiting.tick(NOW + 5, never), Arm::Leave);
-    assert_eq!(waiting.tick(NOW + 10, || true), Arm::Leave);
-    assert_eq!(waiting.tick(NOW + 11, || true), Arm::In(0));
+    assert_eq!(waiting.alarm(NOW), Alarm::In(10));
+    assert_eq!(waiting.tick(NOW + 5, never), Alarm::AsItIs);
+    assert_eq!(waiting.tick(NOW + 10, || true), Alarm::AsItIs);
+    assert_eq!(waiting.tick(NOW + 11, || true), Alarm::In(0));
 }
 
 #[test]
 fn a_timer_whose_moment_has_passed_is_stopped_if_nothing_needs_it() {
     let mut waiting = waiting(&[(1, NOW + 10)]);
-    assert_eq!(waiting.arm(NOW), Arm::In(10));
+    assert_eq!(waiting.alarm(NOW), Alarm::In(10));
     waiting.looked(&1, NOW, Some(NOW + 86_400_000), true);
-    assert_eq!(waiting.tick(NOW + 11, never), Arm::Stop);
-    assert_eq!(waiting.tick(NOW + 12, never), Arm::Leave);
+    assert_eq!(waiting.tick(NOW + 11, never), Alarm::Off);
+    assert_eq!(waiting.tick(NOW + 12, never), Alarm::AsItIs);
 }
 
 #[test]
 fn a_timer_that_fires_for_nothing_once_is_cheaper_than_one_that_is_stopped() {
     let mut waiting = waiting(&[(1, NOW + 10)]);
-    assert_eq!(waiting.arm(NOW), Arm::In(10));
+    assert_eq!(waiting.alarm(NOW), Alarm::In(10));
     waiting.looked(&1, NOW, Some(NOW + 500), true);
-    assert_eq!(waiting.arm(NOW), Arm::Leave);
+    assert_eq!(waiting.alarm(NOW), Alarm::AsItIs);
     waiting.looked(&1, NOW, None, true);
-    assert_eq!(waiting.arm(NOW), Arm::Leave);
+    assert_eq!(waiting.alarm(NOW), Alarm::AsItIs);
     waiting.leave(&1, CLIENT, NOW);
-    assert_eq!(waiting.arm(NOW), Arm::Stop);
+    assert_eq!(waiting.alarm(NOW), Alarm::Off);
 }
 
 #[test]
 fn a_timer_beyond_the_horizon_is_stopped_after_a_step_back() {
     let mut waiting = waiting(&[(1, NOW + HORIZON)]);
-    assert_eq!(waiting.arm(NOW), Arm::In(HORIZON));
-    assert_eq!(waiting.arm(NOW - 1), Arm::Stop);
+    assert_eq!(waiting.alarm(NOW), Alarm::In(HORIZON));
+    assert_eq!(waiting.alarm(NOW - 1), Alarm::Off);
 }
 
 #[test]
 fn a_timer_is_set_again_only_for_a_sooner_moment() {
     let mut waiting = waiting(&[(1, NOW + 500)]);
-    assert_eq!(waiting.arm(NOW), Arm::In(500));
+    assert_eq!(waiting.alarm(NOW), Alarm::In(500));
     waiting.looked(&1, NOW, Some(NOW + 600), true);
-    assert_eq!(waiting.arm(NOW), Arm::Leave);
+    assert_eq!(waiting.alarm(NOW), Alarm::AsItIs);
     waiting.looked(&1, NOW, Some(NOW + 499), true);
-    assert_eq!(waiting.arm(NOW), Arm::In(499));
+    assert_eq!(waiting.alarm(NOW), Alarm::In(499));
 }
