@@ -1,7 +1,7 @@
 //! The section `zeitset` of INFO.
 
 use crate::config;
-use crate::expiring::sweeper;
+use crate::expiring::{sweeper, tracker};
 use crate::limits::figures;
 use crate::queues::{claimed, misfits, tally, waiting};
 use crate::server::context::now;
@@ -12,8 +12,9 @@ pub struct Zeitset;
 
 impl Report for Zeitset {
     fn report(info: Info<'_>) {
-        let sweeper::Status { figures, sets_tracked, sets_overdue, backlog, lag, timer_armed, patrols_completed } =
-            sweeper::status(&info);
+        let tracker::Status { sets_tracked, sets_overdue, backlog, lag, timer_armed, patrols_completed } =
+            tracker::status(&info);
+        let figures = sweeper::figures(&info);
         info.section(c"");
         info.text(c"version", config::VERSION);
         info.field(c"sets_tracked", sets_tracked as u64);

@@ -25,7 +25,6 @@ mod model;
 mod queues;
 mod server;
 
-use expiring::{sweeper, watch::Watch};
 use model::board::Board;
 use server::events::{KeyEvent, Listener, ServerEvent};
 use server::{Context, Str, command, data_type, module, setting};
@@ -50,7 +49,7 @@ impl module::Module for Zeitset {
     }
 
     fn unload(ctx: &mut Context) {
-        sweeper::stop(ctx);
+        expiring::stop(ctx);
         queues::waiting::stop(ctx);
         queues::upkeep::stop(ctx);
         server::authority::stop();
@@ -95,14 +94,13 @@ fn register(ctx: &Context, arguments: &[Str<'_>]) -> Result<(), String> {
     command::register(ctx, server::fault::COMMANDS, None).map_err(refused)?;
     server::info::register::<info::Zeitset>(ctx);
     server::events::listen::<Ear>(ctx);
-    // On a running server the data are there already.
-    sweeper::patrol_now(ctx);
+    expiring::start(ctx);
     Ok(())
 }
 
 /// Those who want to know what happens to keys. The last one may select the database that a key
 /// was moved from.
-type Watches = (queues::waiting::Watch, (queues::names::Watch, (queues::upkeep::Watch, Watch)));
+type Watches = (queues::waiting::Watch, (queues::names::Watch, (queues::upkeep::Watch, expiring::watch::Watch)));
 
 /// Listens for all families.
 struct Ear;

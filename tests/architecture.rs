@@ -18,6 +18,10 @@ const MAY_USE: [(&str, &[&str]); 10] = [
     ("commands", &["error", "model", "server", "expiring", "limits", "queues", "boards"]),
 ];
 
+/// The files of `expiring`, and what of that folder each may use: what stands before it.
+const IN_EXPIRING: [&str; 9] =
+    ["announce", "effects", "patrol", "tracker", "timed_set", "healer", "sweeper", "watch", "mod"];
+
 fn sources(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut files = Vec::new();
@@ -33,10 +37,14 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 
 /// What a file uses of the crate: the first name behind each `crate::`, outside of comments. `crate::{a::b, c}` are two.
 fn uses(text: &str) -> Vec<String> {
+    names_behind("crate::", text)
+}
+
+fn names_behind(root: &str, text: &str) -> Vec<String> {
     let is_code = |line: &&str| !line.trim_start().starts_with("//");
     let code = text.lines().filter(is_code).collect::<Vec<_>>().join("\n");
     let mut used = Vec::new();
-    for rest in code.split("crate::").skip(1) {
+    for rest in code.split(root).skip(1) {
         let names = match rest.strip_prefix('{') {
             Some(list) => split_at_top(list),
             None => vec![rest],
@@ -91,6 +99,28 @@ fn folders_use_only_what_the_floor_plan_allows() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn files_of_expiring_use_only_those_below_them() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/expiring");
+    let mut files: Vec<_> = sources(&folder).iter().map(|file| stem(file)).collect();
+    let mut known = IN_EXPIRING.map(str::to_owned);
+    files.sort();
+    known.sort();
+    assert_eq!(files, known, "each file has its place");
+    for (at, file) in IN_EXPIRING.iter().enumerate() {
+        let text = fs::read_to_string(folder.join(file).with_extension("rs")).expect("a source can be read");
+        let wrong: Vec<_> = names_behind("super::", &text)
+            .into_iter()
+            .filter(|used| !IN_EXPIRING[..at].contains(&used.as_str()))
+            .collect();
+        assert!(wrong.is_empty(), "{file} uses {wrong:?}");
+    }
+}
+
+fn stem(file: &Path) -> String {
+    file.file_stem().expect("a file has a name").to_string_lossy().into_owned()
 }
 
 #[test]

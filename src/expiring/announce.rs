@@ -8,7 +8,7 @@ use crate::server::zset::Element;
 use crate::server::{Context, OwnedStr, Str};
 
 /// Tells of members that are gone from the set of that name, in the database that is selected; if that is asked for.
-pub(super) fn announce(ctx: &Context, name: Str<'_>, gone: &[Element]) {
+pub(super) fn announce_members(ctx: &Context, name: Str<'_>, gone: &[Element]) {
     if gone.is_empty() || !config::ANNOUNCE_MEMBERS.get() {
         return;
     }

@@ -1,12 +1,26 @@
 //! What a change of a sorted set tells the world: replicas and the AOF, as native commands with absolute values, and those who
 //! listen for events.
 
-use super::timed_set::Member;
 use crate::model::time::{self, Millis};
 use crate::server::context::EventClass;
 use crate::server::zset::Element;
 use crate::server::{Context, OwnedStr, Str};
 use smallvec::SmallVec;
+
+/// A member to be written: an argument of the command, or a string of our own.
+pub enum Member<'a> {
+    Argument(Str<'a>),
+    Ours(OwnedStr),
+}
+
+impl Member<'_> {
+    pub(super) fn as_str(&self) -> Str<'_> {
+        match self {
+            Member::Argument(member) => *member,
+            Member::Ours(member) => member.as_str(),
+        }
+    }
+}
 
 /// What a commit tells those who listen for events.
 #[must_use = "somebody listens, perhaps"]

@@ -1,34 +1,19 @@
 //! A sorted set whose scores are times: opened, recognised, changed and committed.
 
-use super::announce::announce;
-use super::effects::{Effects, News, replicate_sweep};
-use super::sweeper;
+use super::announce::announce_members;
+use super::effects::{Effects, Member, News, replicate_sweep};
+use super::tracker;
 use crate::error::Error;
 use crate::model::marker::Kind;
 use crate::model::time::{self, Millis};
 use crate::server::key::{Access, Key, Reading, Writing};
 use crate::server::zset::{Bound, Element, Range, SortedSet};
-use crate::server::{Context, OwnedStr, Str, survive};
+use crate::server::{Context, Str, survive};
 use smallvec::SmallVec;
 use std::ops::{Deref, DerefMut};
 
 /// How many members are removed between two looks at the clock: some 20 to 50 µs worth.
 pub(super) const CHUNK: u64 = 64;
-
-/// A member to be written: an argument of the command, or a string of our own.
-pub enum Member<'a> {
-    Argument(Str<'a>),
-    Ours(OwnedStr),
-}
-
-impl Member<'_> {
-    pub(super) fn as_str(&self) -> Str<'_> {
-        match self {
-            Member::Argument(member) => *member,
-            Member::Ours(member) => member.as_str(),
-        }
-    }
-}
 
 /// A sorted set of one [`Kind`], or a key that is free to become one.
 #[must_use = "changes must be committed"]
@@ -92,7 +77,7 @@ fn mend(mut set: SortedSet<'_, Writing>, name: Str<'_>, kind: Kind) {
         set.expire_at(marker);
     }
     if kind == Kind::Expiring {
-        sweeper::heal(set.ctx(), set.ctx().database(), name);
+        tracker::note_marker_off(set.ctx(), set.ctx().database(), name);
     }
 }
 
@@ -122,7 +107,7 @@ impl<'k, A: Access> TimedSet<'k, A> {
 
     /// Opens an expiring set: one that bears the marker, or of which it is known that it did until plain commands changed it.
     pub fn expiring(ctx: &'k mut Context, name: Str<'k>) -> Result<TimedSet<'k, A>, Error> {
-        TimedSet::open(ctx, name, Kind::Expiring, |set, _, ttl| ttl.is_some() && sweeper::is_touched(set.ctx(), name))
+        TimedSet::open(ctx, name, Kind::Expiring, |set, _, ttl| ttl.is_some() && tracker::is_touched(set.ctx(), name))
     }
 
     /// What of the context does no harm to an open set.
@@ -290,7 +275,7 @@ impl<'k> TimedSet<'k, Writing> {
             for element in &gone[before..] {
                 self.set.remove(element.member.as_str());
             }
-            announce(self.set.ctx(), self.name, &gone[before..]);
+            announce_members(self.set.ctx(), self.name, &gone[before..]);
             if is_time_up() {
                 break;
             }
@@ -341,8 +326,8 @@ impl<'k> TimedSet<'k, Writing> {
         ctx.signal_modified(name);
         if kind == Kind::Expiring {
             match is_empty {
-                true => sweeper::forget(ctx, ctx.database(), name),
-                false => sweeper::note(ctx, name, effects.soonest(), was_missing),
+                true => tracker::forget(ctx, ctx.database(), name),
+                false => tracker::note_written(ctx, name, effects.soonest(), was_missing),
             }
         }
         let news = News {

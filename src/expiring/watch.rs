@@ -7,8 +7,9 @@
 //!   master and in an AOF file. Of a TTL given by hand to a set written earlier, the patrol finds out.
 //! - RENAME takes what is known of a set along. A set not known was none, once the patrol has been everywhere.
 
+use super::healer;
 use super::patrol::next_visit;
-use super::sweeper::{self, Standing};
+use super::tracker::{self, Standing};
 use crate::model::marker::{Kind, RESTORED};
 use crate::model::time::{self, Millis};
 use crate::model::tracking::{Arrival, Place};
@@ -42,21 +43,21 @@ impl Listener for Watch {
         if event.is_ours {
             return;
         }
-        let standing = sweeper::standing(ctx, event.key);
+        let standing = tracker::standing_of(ctx, event.key);
         let is_tracked = standing == Standing::Tracked;
         match event.happened {
             _ if standing == Standing::Arriving => {}
             _ if event.of_sorted_set => {
                 WRITTEN.store(print(event.key), Ordering::Relaxed);
                 if is_tracked {
-                    sweeper::touch(ctx, event.key);
+                    tracker::note_touched(ctx, event.key);
                 }
             }
-            Happened::Gone | Happened::Persist if is_tracked => sweeper::forget(ctx, ctx.database(), event.key),
-            Happened::RenameFrom => sweeper::leave(ctx, event.key),
+            Happened::Gone | Happened::Persist if is_tracked => tracker::forget(ctx, ctx.database(), event.key),
+            Happened::RenameFrom => tracker::note_leaving(ctx, event.key),
             Happened::MoveFrom => {
                 MOVED_FROM.store(ctx.database(), Ordering::Relaxed);
-                sweeper::leave(ctx, event.key);
+                tracker::note_leaving(ctx, event.key);
             }
             Happened::MoveTo => {
                 look(ctx, event.key, Came::Moved);
@@ -66,7 +67,7 @@ impl Listener for Watch {
                 look(ctx, event.key, Came::AsItIs);
             }
             Happened::Restore => look(ctx, event.key, Came::Restored),
-            Happened::RenameTo => match sweeper::arrive(ctx, event.key) {
+            Happened::RenameTo => match tracker::note_renamed(ctx, event.key) {
                 Arrival::Nothing | Arrival::Noted => {}
                 Arrival::Unclear => look(ctx, event.key, Came::Moved),
             },
@@ -77,13 +78,19 @@ impl Listener for Watch {
 
     fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
         match event {
-            ServerEvent::BecameMaster | ServerEvent::Loaded => sweeper::patrol_now(ctx),
-            ServerEvent::BecameReplica => sweeper::stop(ctx),
-            ServerEvent::Flushed(database) => sweeper::change(ctx, |tracking, _| tracking.flush(database)),
-            ServerEvent::Swapped(one, other) => sweeper::change(ctx, |tracking, _| tracking.swap(one, other)),
-            ServerEvent::SlotsArrive(slots) => sweeper::keep_off(ctx, slots),
-            ServerEvent::SlotsArrived(slots) | ServerEvent::SlotsStayAway(slots) => sweeper::take_over(ctx, slots),
-            ServerEvent::Cron => sweeper::on_cron(ctx),
+            ServerEvent::BecameMaster | ServerEvent::Loaded => tracker::patrol_now(ctx),
+            ServerEvent::BecameReplica => tracker::stop(ctx),
+            ServerEvent::Flushed(database) => tracker::update(ctx, |tracking, _| tracking.flush(database)),
+            ServerEvent::Swapped(one, other) => tracker::update(ctx, |tracking, _| tracking.swap(one, other)),
+            ServerEvent::SlotsArrive(slots) => tracker::note_slots_arrive(ctx, slots),
+            ServerEvent::SlotsArrived(slots) | ServerEvent::SlotsStayAway(slots) => {
+                tracker::note_slots_settled(ctx, slots)
+            }
+            ServerEvent::Cron => {
+                tracker::catch_up(ctx);
+                healer::heal_touched(ctx);
+                tracker::on_cron(ctx);
+            }
         }
     }
 }
@@ -108,12 +115,12 @@ fn look(ctx: &mut Context, name: Str<'_>, came: Came) {
     // Not the context's: in a transaction, Valkey 9.1 gives the client's for a key that MOVE or COPY took somewhere else.
     let database = key.database().unwrap_or(key.ctx().database());
     let Some(mut set) = SortedSet::new(key) else {
-        return sweeper::forget(ctx, database, name);
+        return tracker::forget(ctx, database, name);
     };
     let found = next_visit(&mut set);
     if found.is_none() && came == Came::AsItIs {
         drop(set);
-        return sweeper::forget(ctx, database, name);
+        return tracker::forget(ctx, database, name);
     }
     let ttl = set.key().expires_at();
     let highest = set.last().map(|last| last.score);
@@ -124,14 +131,14 @@ fn look(ctx: &mut Context, name: Str<'_>, came: Came) {
             highest > time::to_score(now) && Kind::Expiring.nearly_holds(highest, ttl, RESTORED)
         }
         // Before it was healed, perhaps.
-        (Came::Moved, Some(_)) => sweeper::left_touched(ctx, ttl),
+        (Came::Moved, Some(_)) => tracker::was_touched_on_leaving(ctx, ttl),
         (Came::Copied, Some(highest)) if found.is_none() => is_copy_of_touched(ctx, ttl, highest, members),
         _ => false,
     };
     match found {
-        Some(due) => sweeper::change(ctx, |tracking, _| tracking.track(database, name.bytes(), due)),
-        None if is_off => sweeper::heal(ctx, database, name),
-        None => sweeper::forget(ctx, database, name),
+        Some(due) => tracker::update(ctx, |tracking, _| tracking.track(database, name.bytes(), due)),
+        None if is_off => tracker::note_marker_off(ctx, database, name),
+        None => tracker::forget(ctx, database, name),
     }
 }
 
@@ -148,7 +155,7 @@ fn is_copy_of_touched(ctx: &mut Context, ttl: Option<Millis>, highest: f64, memb
                 && set.last().is_some_and(|last| last.score == highest)
         })
     };
-    let is_copy = sweeper::touched_with(ctx, ttl).iter().any(|place| is_it(ctx, place));
+    let is_copy = tracker::touched_with_ttl(ctx, ttl).iter().any(|place| is_it(ctx, place));
     ctx.select(here);
     is_copy
 }
