@@ -46,7 +46,7 @@ top: companion
 ## make test       every test: unit tests, and integration tests against real servers
 test: need-libclang need-redis
 	$(CARGO) build --locked
-	$(CARGO) test --locked
+	$(CARGO) test --locked -p zeitset -p zeitset-testkit
 	$(CARGO) test --locked -p zeitset-companion
 
 ## make bench      every command against its rivals; results into docs/benchmarks (CELL=libredis_cell.so: redis-cell, too)
@@ -121,9 +121,9 @@ pictures: need-libclang need-redis
 ## make lint       formatting, clippy, links in rustdoc, the syntax of the shell scripts, plain English, spelling
 lint: need-libclang
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --locked --all-targets -- -D warnings
+	$(CARGO) clippy --locked --all-targets -p zeitset -p zeitset-testkit -- -D warnings
 	$(CARGO) clippy --locked --all-targets -p zeitset-companion -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --document-private-items
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --document-private-items -p zeitset -p zeitset-testkit
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --document-private-items -p zeitset-companion
 	for script in $(POSIX_SCRIPTS); do sh -n "$$script" || exit 1; done
 	for script in $(BASH_SCRIPTS); do bash -n "$$script" || exit 1; done

@@ -4,10 +4,6 @@
 //! a round here, with the same members. A connection sends without waiting, so that the server is what is measured:
 //! operations per second by the clock, and its own CPU time for each. Bounded: a few minutes. `MEMBERS=100000` for less.
 
-#[path = "../tests/support/mod.rs"]
-#[allow(dead_code, unused_imports, unused_macros)]
-mod support;
-
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
@@ -15,7 +11,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::thread;
 use std::time::Instant;
-use support::{Client, PATIENCE, Server};
+use testkit::{Client, PATIENCE, Server};
 
 const ROUNDS: usize = 9;
 const CALLS: usize = 50_000;

@@ -4,13 +4,9 @@
 //! the client claims from in turns. Every customer has one job waiting; a cycle claims one, acknowledges it, and pushes another one for the
 //! same customer. Bounded: about three minutes.
 
-#[path = "../tests/support/mod.rs"]
-#[allow(dead_code, unused_imports, unused_macros)]
-mod support;
-
 use redis::{Cmd, Connection, Pipeline, Value};
 use std::time::Instant;
-use support::Server;
+use testkit::Server;
 
 const BATCH: usize = 500;
 const CYCLES: usize = 40_000;

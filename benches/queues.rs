@@ -4,16 +4,12 @@
 //! payloads, tokens and attempts), which offers the same: delays, leases, fenced acks, counted attempts. Bounded: about two
 //! minutes.
 
-#[path = "../tests/support/mod.rs"]
-#[allow(dead_code, unused_imports, unused_macros)]
-mod support;
-
 use redis::{Cmd, Connection, Pipeline, Value};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use support::Server;
+use testkit::Server;
 
 const PAYLOAD: usize = 100;
 const BATCH: usize = 500;

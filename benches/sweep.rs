@@ -3,16 +3,12 @@
 //! A client pings all the while. Next to the sweeper, in the same run, stand the noise floor of the machine and Redis' own
 //! ways: one ZREMRANGEBYSCORE, and field TTLs of a hash where the server has them. Bounded: about a minute.
 
-#[path = "../tests/support/mod.rs"]
-#[allow(dead_code, unused_imports, unused_macros)]
-mod support;
-
 use redis::{Cmd, Connection, Pipeline};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use support::Server;
+use testkit::Server;
 
 const MEMBERS: usize = 1_000_000;
 const KEYS: usize = 10_000;

@@ -3,13 +3,9 @@
 //!
 //! One client asks for one unit of `10 per 2s` again and again, from half a second after the start of a window on.
 
-#[path = "../tests/support/mod.rs"]
-#[allow(dead_code, unused_imports, unused_macros)]
-mod support;
-
 use std::fmt::Write as _;
 use std::time::Duration;
-use support::{Client, Server};
+use testkit::{Client, Server};
 
 const LIMIT: u64 = 10;
 const WINDOW_MS: u64 = 2000;

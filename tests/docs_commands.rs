@@ -1,7 +1,7 @@
 //! The pages of the commands (docs/commands) against the live server: what it says of a command, what it replies, and what
 //! it tells replicas and listeners.
 
-use crate::support::{Client, Page, Server, Stream, show, start, writes};
+use crate::support::{Client, Page, Server, Stream, cells, show, start};
 use redis::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::resume_unwind;
@@ -176,39 +176,6 @@ fn collect_words(argument: &Value, words: &mut BTreeSet<String>) {
 /// What is in backticks.
 fn code(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
-}
-
-/// The cells of a row of a table.
-fn cells(line: &str) -> Option<Vec<&str>> {
-    let row = line.strip_prefix("| ")?.strip_suffix(" |")?;
-    Some(row.split(" | ").map(str::trim).collect())
-}
-
-impl Page {
-    /// The lines below a heading, up to the next one.
-    fn section(&self, heading: &str) -> impl Iterator<Item = &String> {
-        let title = format!("## {heading}");
-        self.lines.iter().skip_while(move |line| **line != title).skip(1).take_while(|line| !line.starts_with("## "))
-    }
-
-    fn fact(&self, name: &str) -> Option<&str> {
-        self.lines.iter().filter_map(|line| cells(line)).find(|row| row[0] == name).map(|row| row[1])
-    }
-
-    /// Compares the line at `number` with what it should be, or puts that there.
-    fn expect(&mut self, number: usize, expected: &str) {
-        if writes() && self.lines[number] != expected {
-            self.lines[number] = expected.into();
-            self.save();
-        }
-        assert_eq!(self.lines[number], expected, "{}:{}", self.path().display(), number + 1);
-    }
-
-    fn expect_fact(&mut self, name: &str, expected: &str) {
-        let number = self.lines.iter().position(|line| line.starts_with(&format!("| {name} |")));
-        let number = number.unwrap_or_else(|| panic!("{}: no row {name}", self.path().display()));
-        self.expect(number, &format!("| {name} | {expected} |"));
-    }
 }
 
 fn in_backticks(words: &[String]) -> String {

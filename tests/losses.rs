@@ -1,4 +1,4 @@
-//! What takes a server's state back (`support::Loss`): `kill -9` with an older snapshot, a failover with writes that were not
+//! What takes a server's state back (`testkit::Loss`): `kill -9` with an older snapshot, a failover with writes that were not
 //! replicated, RESTORE of an older value. Clients know of claims, members and units that the server has forgotten.
 
 use crate::support::{Client, Dataset, FAR, LOSSES, Loss, Lossy, Traffic, Verdict, assert_agree, assert_healed, show};

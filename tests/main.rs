@@ -1,9 +1,9 @@
 //! The integration tests: real servers, the built module, and COMMANDS.md read as a client would read it.
 //!
-//! One binary, one module for each concern. Every test starts a server of its own (`support::Server`), so tests run in
+//! One binary, one module for each concern. Every test starts a server of its own (`testkit::Server`), so tests run in
 //! parallel and in any order. `make test` runs them all; `cargo test --test integration zrl_` those of one concern.
 
-mod support;
+use testkit as support;
 
 mod access;
 mod announcing;

@@ -11,10 +11,6 @@
 //! | `INSTRUCTIONS` | folder that callgrind writes to: the server runs in it, and only instructions are counted (`make bench-instructions`) |
 //! | `OUT` | folder for the report and its pictures; without it they are only printed |
 
-#[path = "../../tests/support/mod.rs"]
-#[allow(dead_code, unused_imports, unused_macros)]
-mod support;
-
 mod contests;
 mod growth;
 mod instructions;
@@ -31,7 +27,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use stats::Watch;
 use std::path::PathBuf;
-use support::Server;
+use testkit::Server;
 
 /// Commands sent at once where commands are pipelined.
 const PIPELINE: usize = 32;

@@ -2,8 +2,8 @@
 
 use super::cpu::{Served, median, words};
 use super::fill::by_script;
-use super::support::Server;
 use redis::Pipeline;
+use testkit::Server;
 
 const ROUNDS: usize = 9;
 const CALLS: usize = 10_000;

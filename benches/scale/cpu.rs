@@ -1,10 +1,10 @@
 //! The processor time of the server's main thread, as the kernel counts it: on a busy machine the clock on the wall counts others, too.
 
-use super::support::Server;
 use redis::{Cmd, Connection};
 use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
+use testkit::Server;
 
 /// A server and a connection to it.
 pub struct Served {

@@ -2,9 +2,9 @@
 
 use super::cpu::{Served, connect, median, words};
 use super::fill;
-use super::support::Server;
 use std::thread;
 use std::time::{Duration, Instant};
+use testkit::Server;
 
 fn with(config: &str) -> Served {
     Served::new(Server::builder().config(&format!("save \"\"\n{config}\n")).start())

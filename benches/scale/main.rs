@@ -8,10 +8,6 @@
 //! | `SCALE` | N, or several, one after the other (1000000,5000000) |
 //! | `ONLY` | `bystander`, `dataset`, `waiting` or `table` |
 
-#[path = "../../tests/support/mod.rs"]
-#[allow(dead_code, unused_imports, unused_macros)]
-mod support;
-
 mod bystander;
 mod cpu;
 mod dataset;

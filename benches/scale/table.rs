@@ -3,10 +3,10 @@
 use super::cpu::{Served, median, words};
 use super::fill;
 use super::rows::{LARGE, ROWS, Row, WHOLE};
-use super::support::Server;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::time::{Duration, Instant};
+use testkit::Server;
 
 /// Calls that are measured for a row, unless they take that long together.
 const CALLS: usize = 25;

@@ -1,8 +1,9 @@
 //! `zeitset ui` in a real browser, against a server under load that holds many queues and a large one. Every page is looked at and
 //! every action pressed. `make pictures` keeps the pictures, in docs/pictures.
 
-use crate::support::{Browser, Client, Running, Server, companion, eventually};
+use crate::support::{Browser, Running, companion, eventually};
 use std::sync::atomic::{AtomicBool, Ordering};
+use testkit::{Client, Server, cmd};
 
 const QUEUES: usize = 10_000;
 
@@ -23,27 +24,19 @@ fn fill(c: &mut Client) {
             .arg(format!("{}s", 600 + n))
             .ignore();
     }
-    pipe.query::<()>(&mut c.0).expect("the queues are made");
+    c.pipe(&pipe);
     for first in (0..jobs()).step_by(10_000) {
         let mut pipe = redis::pipe();
         for n in first..first + 10_000 {
             let payload = format!("{{\"to\":\"user{n}@example.org\",\"template\":\"newsletter\"}}");
             pipe.cmd("ZQ.PUSH").arg("newsletter").arg(payload).arg("ID").arg(format!("letter:{n}")).ignore();
         }
-        pipe.query::<()>(&mut c.0).expect("the jobs are pushed");
+        c.pipe(&pipe);
     }
     for n in 0..40 {
         let payload =
             format!("{{\"order\":{},\"customer\":\"ann\",\"lines\":[{{\"sku\":\"A-{n}\",\"count\":2}}]}}", 4700 + n);
-        c.call(&[
-            b"ZQ.PUSH",
-            b"orders",
-            payload.as_bytes(),
-            b"ID",
-            format!("order:{}", 4700 + n).as_bytes(),
-            b"ATTEMPTS",
-            b"5",
-        ]);
+        cmd!(c, "ZQ.PUSH", "orders", payload, "ID", format!("order:{}", 4700 + n), "ATTEMPTS", 5);
     }
     for n in 0..6 {
         c.run(&format!("ZQ.PUSH orders reminder ID reminder:{n} DELAY {}m", 10 + n));
@@ -58,13 +51,12 @@ fn fill(c: &mut Client) {
     for (n, error) in errors.into_iter().enumerate() {
         let token = c.claim("ZQ.CLAIM 1 orders LEASE 1h AS worker-7");
         let id = format!("order:{}", 4700 + n);
-        let token = token.to_string();
-        c.call(&["ZQ.NACK", "orders", &id, &token, "DEAD", "ERROR", error].map(str::as_bytes));
+        cmd!(c, "ZQ.NACK", "orders", id, token, "DEAD", "ERROR", error);
     }
     for _ in 0..3 {
         c.run("ZQ.CLAIM 1 orders LEASE 1h AS worker-7");
     }
-    c.call(&[b"ZQ.PUSH", EVIL, EVIL, b"ID", EVIL, b"GROUP", EVIL]);
+    cmd!(c, "ZQ.PUSH", EVIL, EVIL, "ID", EVIL, "GROUP", EVIL);
     // More groups than a page has, one of them with jobs in three states.
     for n in 0..30 {
         c.run(&format!("ZQ.PUSH imports row ID import:{n} GROUP customer:{n:02}"));

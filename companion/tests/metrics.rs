@@ -1,7 +1,8 @@
 //! `zeitset metrics`: every number of the server, in the format of Prometheus.
 
-use crate::support::{Running, Server, companion, printed};
+use crate::support::{Running, companion, printed};
 use std::collections::{BTreeMap, BTreeSet};
+use testkit::{Server, cmd};
 
 fn once(server: &Server, words: &[&str]) -> String {
     let url = server.url();
@@ -34,7 +35,7 @@ fn every_field_of_info_is_served_with_its_type_and_value() {
     let (values, types) = (values(&page), types(&page));
     let untyped: Vec<_> = types.iter().filter(|(_, kind)| **kind == "untyped").collect();
     assert!(untyped.is_empty(), "companion/src/metrics/fields.rs does not know: {untyped:?}");
-    let info = c.text("INFO zeitset");
+    let info = c.string("INFO zeitset");
     let fields: Vec<_> = info.lines().filter_map(|line| line.strip_prefix("zeitset_")?.split_once(':')).collect();
     assert!(fields.len() > 15, "{info}");
     for (field, value) in fields.into_iter().filter(|(field, _)| *field != "version") {
@@ -99,7 +100,7 @@ fn keys_of_any_bytes_are_labels_that_the_format_allows() {
     let mut c = server.client();
     // Two keys that would be the same label if the byte were simply replaced.
     for key in [&b"a\"b\\\n\xff"[..], b"a\"b\\\n\\xff"] {
-        c.call(&[b"ZQ.PUSH", key, b"payload"]);
+        cmd!(c, "ZQ.PUSH", key, "payload");
     }
     let page = once(&server, &[]);
     let labels: BTreeSet<_> = page.lines().filter_map(|line| line.strip_prefix("zeitset_queue_paused")).collect();
@@ -121,7 +122,7 @@ fn a_server_that_goes_away_is_served_as_down_and_comes_back_into_sight() {
 
 #[test]
 fn a_server_without_the_module_is_not_up() {
-    let server = Server::without_module();
+    let server = Server::builder().plain().start();
     let running = Running::start(companion(&["metrics", "--redis", &server.url()]));
     let (_, page) = running.get("/metrics");
     assert!(page.contains("\nzeitset_up 0\n") && page.contains("zeitset_server_memory_used_bytes"), "{page}");

@@ -1,14 +1,15 @@
 //! What packaging/ and docs/operations.md promise holds on a real server: metrics that alarms and the dashboard name are served,
 //! every alarm is explained, the ACL lines allow what they should and no more.
 
-use crate::support::{Server, companion, eventually, printed};
+use crate::support::{companion, eventually, printed};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use testkit::Server;
 
 fn path(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").join(name)
+    testkit::root().join(name)
 }
 
 fn read(name: &str) -> String {
@@ -31,7 +32,7 @@ fn all_served() -> String {
     let mut c = server.client();
     c.run("ZQ.PUSH mails payload");
     let replica = Server::start();
-    replica.client().run(&format!("REPLICAOF 127.0.0.1 {}", server.port));
+    replica.client().run(&format!("REPLICAOF 127.0.0.1 {}", server.address().1));
     eventually("the replica follows", || served(&replica).contains("zeitset_server_master_link_up"));
     served(&server) + &served(&replica)
 }
@@ -91,11 +92,10 @@ fn the_acl_lines_allow_what_they_should_and_no_more() {
     assert_eq!(lines.len(), 5);
     for line in &lines {
         let words = line.strip_prefix("user ").expect("a user").split(' ');
-        let words: Vec<&[u8]> = words.map(str::as_bytes).collect();
-        c.call(&[&[&b"ACL"[..], b"SETUSER"], words.as_slice()].concat());
+        c.call(redis::cmd("ACL").arg("SETUSER").arg(words.collect::<Vec<_>>()));
     }
     let may = |user: &str, line: &str| {
-        let url = format!("redis://{user}:change-me@127.0.0.1:{}", server.port);
+        let url = format!("redis://{user}:change-me@127.0.0.1:{}", server.address().1);
         let mut connection =
             redis::Client::open(url).and_then(|client| client.get_connection()).expect("the user exists");
         let mut words = line.split(' ');
@@ -124,7 +124,7 @@ fn the_acl_lines_allow_what_they_should_and_no_more() {
         assert_eq!(may(user, line), expected, "{user}: {line}");
     }
     // The viewer's line is all that the companion needs.
-    let url = format!("redis://viewer:change-me@127.0.0.1:{}", server.port);
+    let url = format!("redis://viewer:change-me@127.0.0.1:{}", server.address().1);
     let page = printed(companion(&["metrics", "--once", "--redis", &url]).output().expect("it starts"));
     assert!(page.contains("zeitset_queue_jobs{queue=\"jobs:a\""), "{page}");
     let top = printed(companion(&["top", &url, "--once", "--interval", "100ms"]).output().expect("it starts"));

@@ -1,9 +1,10 @@
 //! Servers that speak TLS: `rediss://`, a certificate authority of one's own, and a client certificate.
 
-use crate::support::{Server, companion, free_port, printed};
-use redis::{Value, cmd};
+use crate::support::{companion, printed};
+use redis::cmd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use testkit::{Server, free_port};
 
 /// An authority, and certificates of it for the server and for a client; `None` where openssl is not installed.
 fn certificates(folder: &Path) -> Option<()> {
@@ -43,14 +44,14 @@ fn server() -> Option<(Server, u16, PathBuf)> {
         {
             set.arg(option).arg(file(name));
         }
-        match set.query::<Value>(&mut c.0) {
+        match c.try_call(&set) {
             Ok(_) => return Some((server, port, folder)),
-            Err(error) if error.to_string().contains("Unknown option") => {
+            Err(error) if error.contains("Unknown option") => {
                 eprintln!("skipped: this server was built without TLS");
                 return None;
             }
             // The port was taken meanwhile.
-            Err(error) => assert!(error.to_string().contains("listen"), "{error}"),
+            Err(error) => assert!(error.contains("listen"), "{error}"),
         }
     }
     panic!("ten ports in a row were taken");

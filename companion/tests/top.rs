@@ -1,8 +1,9 @@
 //! `zeitset top` shows what is there, and does not burden the server with finding it out.
 
-use crate::support::{PATIENCE, Server, companion, eventually, printed};
+use crate::support::{PATIENCE, companion, eventually, printed};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
+use testkit::{Server, cmd};
 
 /// One picture as text.
 fn top(server: &Server) -> String {
@@ -47,7 +48,7 @@ fn the_numbers_are_those_of_the_server() {
     c.run("CONFIG SET slowlog-log-slower-than -1");
     let mut waiting = server.client();
     let waiter = std::thread::spawn(move || waiting.run("ZQ.CLAIM 1 empty LEASE 1s BLOCK 10m"));
-    eventually("a client waits", || c.text("INFO zeitset").contains("zeitset_clients_waiting:1\r"));
+    eventually("a client waits", || c.string("INFO zeitset").contains("zeitset_clients_waiting:1\r"));
 
     let picture = top(&server);
     assert!(words(&picture, "limits").join(" ").ends_with("denied 2 of 3"), "{picture}");
@@ -110,7 +111,7 @@ fn a_large_keyspace_is_not_walked_through() {
     let mut c = server.client();
     c.run("DEBUG POPULATE 200000");
     top(&server);
-    let stats = c.text("INFO commandstats");
+    let stats = c.string("INFO commandstats");
     assert!(!stats.contains("cmdstat_keys:"), "{stats}");
     let scans = stats.split("cmdstat_scan:calls=").nth(1).and_then(|rest| rest.split(',').next());
     let scans: u64 = scans.map_or(0, |calls| calls.parse().expect("a number"));
@@ -121,7 +122,7 @@ fn a_large_keyspace_is_not_walked_through() {
 fn keys_of_any_bytes_do_not_reach_the_terminal_as_they_are() {
     let server = Server::start();
     let mut c = server.client();
-    c.call(&[b"ZQ.PUSH", b"evil\x1b[2J\nkey\xff", b"payload"]);
+    cmd!(c, "ZQ.PUSH", b"evil\x1b[2J\nkey\xff", "payload");
     let picture = top(&server);
     assert!(picture.contains(r"evil\x1b[2J\nkey\xff"), "{picture}");
     assert!(!picture.contains('\x1b'));
@@ -129,7 +130,7 @@ fn keys_of_any_bytes_do_not_reach_the_terminal_as_they_are() {
 
 #[test]
 fn a_server_without_the_module_is_shown_as_such() {
-    let server = Server::without_module();
+    let server = Server::builder().plain().start();
     let picture = top(&server);
     assert!(picture.contains("Zeitset is not loaded"), "{picture}");
 }

@@ -1,6 +1,7 @@
 //! `zeitset ui` over HTTP: what is shown, what is escaped, and who may change anything. (tests/browser.rs clicks.)
 
-use crate::support::{Running, Server, companion, eventually, fetch};
+use crate::support::{Running, companion, eventually, fetch};
+use testkit::{Server, cmd};
 
 fn ui(server: &Server, words: &[&str]) -> Running {
     let url = server.url();
@@ -70,13 +71,13 @@ fn what_users_wrote_is_text_wherever_it_is_shown() {
     const EVIL: &[u8] = b"\"><script>alert(1)</script><img src=x onerror=alert(2)>'&\xff\x1b[2J\xe2\x80\xae";
     let server = Server::start();
     let mut c = server.client();
-    c.call(&[b"ZQ.PUSH", EVIL, EVIL, b"ID", EVIL]);
+    cmd!(c, "ZQ.PUSH", EVIL, EVIL, "ID", EVIL);
     let limit = [b"limit:", EVIL].concat();
-    c.call(&[b"ZRL.CHECK", &limit, b"1", b"1h"]);
-    c.call(&[b"ZRL.CHECK", &limit, b"1", b"1h"]);
-    c.call(&[b"ZEXP.ADD", b"set", b"1h", EVIL]);
-    c.call(&[b"ZLB.CREATE", b"board", b"DIM", b"<b>points"]);
-    c.call(&[b"ZLB.SET", b"board", EVIL, b"3"]);
+    cmd!(c, "ZRL.CHECK", &limit, 1, "1h");
+    cmd!(c, "ZRL.CHECK", &limit, 1, "1h");
+    cmd!(c, "ZEXP.ADD", "set", "1h", EVIL);
+    cmd!(c, "ZLB.CREATE", "board", "DIM", "<b>points");
+    cmd!(c, "ZLB.SET", "board", EVIL, 3);
     let ui = ui(&server, &["--write"]);
     let evil: String = EVIL.iter().map(|byte| format!("%{byte:02x}")).collect();
     eventually("the sampler has seen the queue", || ui.get("/queues?sort=ready").1.contains("alert(1)"));
@@ -191,7 +192,7 @@ fn actions_do_what_they_say() {
 
 #[test]
 fn a_server_without_queues_is_said_to_have_none() {
-    for server in [Server::plain(), Server::without_module()] {
+    for server in [Server::builder().arguments("plain").start(), Server::builder().plain().start()] {
         let ui = ui(&server, &[]);
         for path in ["/queues", "/queues?sort=dead"] {
             eventually("the page says so", || ui.get(path).1.contains("the server has no queue commands"));

@@ -61,17 +61,17 @@ fn disturb(run: &mut Run, config: &str) -> (Server, Server) {
     let mut c = server.client();
     let replica = Server::builder().replica_of(&server);
     let mut traffic = Traffic::new(run.random.random(), &DURATIONS);
-    let (mut evil, mut last) = (0, Vec::new());
+    let (mut done, mut last) = (0, Vec::new());
     while run.goes_on() {
         let now = c.now();
         if traffic.random.random_ratio(1, 5) {
-            evil += c.int("EVIL.OFF");
+            done += c.int("EVIL.OFF");
             // In nobody's event: here the server is on its own with it.
             let line = traffic.native(now);
             let _ = c.try_run(&line);
             last.push(line);
             for _ in 0..traffic.random.random_range(1..5) {
-                let rule = traffic.evil(now);
+                let rule = evil(&mut traffic, now);
                 c.run(&rule);
                 last.push(rule);
             }
@@ -93,27 +93,25 @@ fn disturb(run: &mut Run, config: &str) -> (Server, Server) {
             check(&mut c, &here);
         }
     }
-    evil += c.int("EVIL.OFF");
-    eprintln!("{} commands, and {evil} of the neighbour in their events", traffic.calls());
-    assert!(evil > 0, "the neighbour did nothing");
+    done += c.int("EVIL.OFF");
+    eprintln!("{} commands, and {done} of the neighbour in their events", traffic.calls());
+    assert!(done > 0, "the neighbour did nothing");
     (server, replica)
 }
 
-impl Traffic {
-    /// A rule for the neighbour.
-    fn evil(&mut self, now: i64) -> String {
-        let events = *EVENTS.choose(&mut self.random).expect("events");
-        let order = if self.random.random_ratio(1, 3) { "EVIL.ON" } else { "EVIL.ONCE" };
-        let mut command = match self.random.random_range(0..3) {
-            0 => self.line(now),
-            _ => self.native(now),
-        };
-        if self.random.random_ratio(1, 2) {
-            // The very key that the event tells of.
-            let words: Vec<_> = command.split_whitespace().collect();
-            let with_key = words.iter().map(|word| if word.starts_with("{k}") { "{key}" } else { word });
-            command = with_key.collect::<Vec<_>>().join(" ");
-        }
-        format!("{order} {events} {command}")
+/// A rule for the neighbour.
+fn evil(traffic: &mut Traffic, now: i64) -> String {
+    let events = *EVENTS.choose(&mut traffic.random).expect("events");
+    let order = if traffic.random.random_ratio(1, 3) { "EVIL.ON" } else { "EVIL.ONCE" };
+    let mut command = match traffic.random.random_range(0..3) {
+        0 => traffic.line(now),
+        _ => traffic.native(now),
+    };
+    if traffic.random.random_ratio(1, 2) {
+        // The very key that the event tells of.
+        let words: Vec<_> = command.split_whitespace().collect();
+        let with_key = words.iter().map(|word| if word.starts_with("{k}") { "{key}" } else { word });
+        command = with_key.collect::<Vec<_>>().join(" ");
     }
+    format!("{order} {events} {command}")
 }

@@ -5,7 +5,7 @@ use base64::Engine;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 pub struct Browser {
@@ -168,7 +168,7 @@ impl Browser {
     /// A picture of the window, as a file below docs/pictures.
     #[track_caller]
     pub fn picture(&self, name: &str) {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").join("docs/pictures");
+        let folder = testkit::root().join("docs/pictures");
         let value = self.ask("GET", &format!("/session/{}/screenshot", self.session), &Value::Null);
         let png = base64::engine::general_purpose::STANDARD.decode(value.as_str().expect("a picture")).expect("base64");
         assert!(png.starts_with(b"\x89PNG") && png.len() > 5_000, "an empty picture of {name}");

@@ -1,26 +1,20 @@
-//! Servers and programs that end with the test.
+//! A browser and the companion itself, which end with the test. Servers and their clients: testkit.
 
 mod browser;
-mod redis_server;
 mod running;
 
 pub use browser::Browser;
-pub use redis_server::{Client, Server, free_port};
 pub use running::{Running, companion, fetch, printed};
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// How long things may take that take milliseconds on an idle machine. Only a hang is meant to run into it.
+/// As in testkit, and more of it: browsers are slow.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Polls until `condition` holds; panics with `what` when that takes too long.
 #[track_caller]
-pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+pub fn eventually(what: &str, condition: impl FnMut() -> bool) {
+    testkit::eventually(PATIENCE, what, condition);
 }
 
 /// Polls until `look` finds something; panics with `what` when that takes too long.

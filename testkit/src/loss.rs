@@ -1,6 +1,8 @@
 //! Crashes that lose something: afterwards a server has what it had some time ago, and its clients know better.
 
-use super::{Builder, Client, Clock, Server};
+use crate::client::Client;
+use crate::clock::Clock;
+use crate::server::{Builder, Server};
 use redis::Value;
 
 /// What takes a server's state back.

@@ -1,7 +1,7 @@
 //! Well-formed commands of all four families at random, on a few keys: what applications send, though in no sensible order.
 //! (Commands that are not well-formed come from tests/fuzz.)
 
-use super::show;
+use crate::reply::show;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng, seq::IndexedRandom};
 use redis::Value;

@@ -1,7 +1,7 @@
 //! A PostgreSQL of a test's own, from the system's packages: own folder, reached by a socket in it.
 
-use super::server::Folder;
-use super::{PATIENCE, eventually};
+use crate::folder::Folder;
+use crate::patience::{PATIENCE, eventually};
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};

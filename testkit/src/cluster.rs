@@ -1,6 +1,10 @@
 //! A cluster of a test's own on loopback: three masters with a replica each, and clients that follow redirections.
 
-use super::{Builder, Client, PATIENCE, Server, assert_agree, eventually, show};
+use crate::agreement::assert_agree;
+use crate::client::Client;
+use crate::patience::{PATIENCE, eventually};
+use crate::reply::show;
+use crate::server::{Builder, Server};
 use redis::Value;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -1,7 +1,8 @@
 //! All that a server holds: two equal ones differ in nothing that a client can see.
 
-use super::reply::{show, show_bytes};
-use super::{Client, PATIENCE};
+use crate::client::Client;
+use crate::patience::PATIENCE;
+use crate::reply::{show, show_bytes};
 use redis::Value;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

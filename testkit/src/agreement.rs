@@ -7,8 +7,9 @@
 //! With ZEITSET_AGREE=1 in the environment every server of every test keeps an AOF, and is compared with it when the test
 //! ends, unless the test has switched the AOF off.
 
-use super::server::Server;
-use super::{Dataset, PATIENCE, eventually};
+use crate::dataset::Dataset;
+use crate::patience::{PATIENCE, eventually};
+use crate::server::Server;
 use std::time::Instant;
 
 /// Fails if the replicas, or a server that loads the AOF of the master, hold anything other than the master does. The master
@@ -52,4 +53,12 @@ fn of(name: &str, expected: &Dataset, found: &Dataset) -> String {
         return String::new();
     }
     format!("the master and {name} differ:\n{}", expected.differences(found))
+}
+
+impl Server {
+    /// [`assert_agree`] of a server without replicas.
+    #[track_caller]
+    pub(crate) fn assert_agrees(&self) {
+        assert_agree(self, &[]);
+    }
 }

@@ -1,13 +1,16 @@
 //! A redis-server of a test's own: free port, own folder, and a check at the end that it has survived the test.
 
-use super::{Client, Clock, PATIENCE, eventually};
+use crate::built::{module, neighbour, panicking_module};
+use crate::client::Client;
+use crate::clock::Clock;
+use crate::folder::Folder;
+use crate::patience::{PATIENCE, eventually};
 use std::fmt::Write as _;
 use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 /// What no log may hold when a test ends.
 const CRASHES: [&str; 6] =
@@ -16,6 +19,7 @@ const CRASHES: [&str; 6] =
 /// How a server is to be started.
 pub struct Builder {
     module: bool,
+    arguments: &'static str,
     panics: bool,
     cluster: bool,
     neighbour: bool,
@@ -28,6 +32,12 @@ impl Builder {
     /// Without the module: what others see who have only Redis.
     pub fn plain(mut self) -> Self {
         self.module = false;
+        self
+    }
+
+    /// With these words behind the module's path where it is loaded.
+    pub fn arguments(mut self, words: &'static str) -> Self {
+        self.arguments = words;
         self
     }
 
@@ -61,7 +71,7 @@ impl Builder {
         self
     }
 
-    /// With an AOF from the start, for [`super::assert_agree`].
+    /// With an AOF from the start, for [`crate::assert_agree`].
     pub fn keeping_aof(self) -> Self {
         self.config("appendonly yes\nauto-aof-rewrite-percentage 0")
     }
@@ -105,6 +115,7 @@ impl Server {
     pub fn builder() -> Builder {
         Builder {
             module: true,
+            arguments: "",
             panics: false,
             cluster: false,
             neighbour: false,
@@ -152,6 +163,16 @@ impl Server {
 
     pub fn address(&self) -> (&'static str, u16) {
         ("127.0.0.1", self.port)
+    }
+
+    /// As clients and programs want to be told it.
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Where its files are.
+    pub fn folder(&self) -> &Path {
+        &self.folder.0
     }
 
     pub fn bus_port(&self) -> u16 {
@@ -266,7 +287,7 @@ impl Server {
         conf.push_str("repl-ping-replica-period 3600\nshutdown-timeout 0\n");
         if self.builder.module {
             let module = if self.builder.panics { panicking_module() } else { module() };
-            let _ = writeln!(conf, "loadmodule \"{}\"", module.display());
+            let _ = writeln!(conf, "loadmodule \"{}\" {}", module.display(), self.builder.arguments);
         }
         if self.builder.neighbour {
             let _ = writeln!(conf, "loadmodule \"{}\"", neighbour().display());
@@ -315,7 +336,7 @@ impl Server {
         let is_kept = client.try_run("INFO persistence").is_ok() && client.info("persistence")["aof_enabled"] == "1";
         let is_master = is_kept && client.info("replication")["role"] == "master";
         if is_master && !self.builder.panics && !self.folder.0.join("reborn").exists() {
-            super::assert_agree(self, &[]);
+            self.assert_agrees();
         }
     }
 
@@ -374,24 +395,9 @@ fn agrees_always() -> bool {
     std::env::var_os("ZEITSET_AGREE").is_some()
 }
 
-/// A temporary folder that is removed with its owner.
-pub(super) struct Folder(pub(super) PathBuf);
-
-impl Folder {
-    pub(super) fn new() -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("zeitset-test-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(name);
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir_all(&path).expect("a temporary folder");
-        Self(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+/// A port that was free a moment ago.
+pub fn free_port() -> u16 {
+    free_ports().0
 }
 
 fn free_ports() -> (u16, u16) {
@@ -421,70 +427,16 @@ fn program() -> &'static Path {
     })
 }
 
-/// The module under test: $ZEITSET_MODULE, or the library in target/<profile>, brought up to date first, as
-/// `cargo test` alone builds no shared library.
-pub fn module() -> &'static Path {
-    static MODULE: OnceLock<PathBuf> = OnceLock::new();
-    MODULE.get_or_init(|| {
-        if let Some(path) = std::env::var_os("ZEITSET_MODULE") {
-            return fs::canonicalize(path).expect("ZEITSET_MODULE names a file");
-        }
-        built(&["--lib"], "libzeitset")
-    })
+/// A server with the module, and a client of it: what most tests begin with.
+pub fn start() -> (Server, Client) {
+    let server = Server::start();
+    let client = server.client();
+    (server, client)
 }
 
-/// The module with the feature `panic-test`: target/<profile>/examples/libzeitset_panic.so.
-fn panicking_module() -> &'static Path {
-    static MODULE: OnceLock<PathBuf> = OnceLock::new();
-    MODULE
-        .get_or_init(|| built(&["--example", "zeitset_panic", "--features", "panic-test"], "examples/libzeitset_panic"))
-}
-
-/// The evil neighbour: target/<profile>/examples/libzeitset_neighbour.so.
-fn neighbour() -> &'static Path {
-    static MODULE: OnceLock<PathBuf> = OnceLock::new();
-    MODULE.get_or_init(|| built(&["--example", "zeitset_neighbour"], "examples/libzeitset_neighbour"))
-}
-
-/// Where cargo puts what it builds for the profile of the tests.
-pub(super) fn profile_folder() -> PathBuf {
-    let test = std::env::current_exe().expect("the path of the tests");
-    // target/<profile>/deps/integration-<hash>
-    test.parent().and_then(Path::parent).expect("cargo's target folder").to_owned()
-}
-
-/// Brings a library of the profile that the tests were built with up to date, and finds it.
-fn built(target: &[&str], name: &str) -> PathBuf {
-    let folder = profile_folder();
-    build(&folder, target);
-    let library = folder.join(name).with_extension(std::env::consts::DLL_EXTENSION);
-    assert!(library.is_file(), "{} is missing: run `cargo build {}` first", library.display(), target.join(" "));
-    library
-}
-
-/// The program of `cargo run --example <name>`, in the profile of the tests.
-pub fn example(name: &str) -> PathBuf {
-    let folder = profile_folder();
-    build(&folder, &["--example", name]);
-    folder.join("examples").join(name)
-}
-
-/// `cargo build` for the profile whose output is `folder`; nothing when the tests were not started by cargo.
-fn build(folder: &Path, target: &[&str]) {
-    let Some(cargo) = std::env::var_os("CARGO") else {
-        return;
-    };
-    let profile = match folder.file_name().and_then(|name| name.to_str()) {
-        Some("debug") => "dev",
-        Some(name) => name,
-        None => return,
-    };
-    let status = Command::new(cargo)
-        .args(["build", "--quiet", "--locked", "--profile", profile])
-        .args(target)
-        .arg("--target-dir")
-        .arg(folder.parent().expect("cargo's target folder"))
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .status();
-    assert!(status.is_ok_and(|status| status.success()), "cargo build");
+/// A server with the module that keeps an AOF from its start, and a client of it: for tests that end with `assert_agree`.
+pub fn start_keeping_aof() -> (Server, Client) {
+    let server = Server::builder().keeping_aof().start();
+    let client = server.client();
+    (server, client)
 }

@@ -1,6 +1,7 @@
 //! One connection to a server: commands as lines or as lists of bytes, replies as they are.
 
-use super::{Trace, reply::show};
+use crate::patience::PATIENCE;
+use crate::reply::show;
 use redis::{Connection, ConnectionLike, PushInfo, Value};
 use std::collections::HashMap;
 use std::sync::mpsc::Receiver;
@@ -12,17 +13,16 @@ pub struct Client {
 }
 
 /// Calls a command with arguments of any type (`&str`, numbers, bytes); panics on an error reply.
-#[allow(unused_macros, reason = "the benches use these files, too, and not all of them")]
+#[macro_export]
 macro_rules! cmd {
     ($client:expr, $name:expr $(, $arg:expr)* $(,)?) => {
-        $client.call(redis::cmd($name)$(.arg($arg))*)
+        $client.call($crate::redis::cmd($name)$(.arg($arg))*)
     };
 }
-pub(crate) use cmd;
 
 impl Client {
     pub fn new(mut connection: Connection) -> Self {
-        connection.set_read_timeout(Some(super::PATIENCE)).expect("a read timeout");
+        connection.set_read_timeout(Some(PATIENCE)).expect("a read timeout");
         let (sender, pushes) = std::sync::mpsc::channel();
         connection.set_push_sender(sender);
         Self { connection, pushes }
@@ -31,7 +31,7 @@ impl Client {
     /// A connection to a port of this machine. `options` are those of a redis URL.
     pub fn connect(port: u16, options: &str) -> redis::RedisResult<Self> {
         let client = redis::Client::open(format!("redis://127.0.0.1:{port}/{options}"))?;
-        Ok(Self::new(client.get_connection_with_timeout(super::PATIENCE)?))
+        Ok(Self::new(client.get_connection_with_timeout(PATIENCE)?))
     }
 
     /// Sends a command; the reply, or the text of an error.
@@ -57,6 +57,12 @@ impl Client {
             let line: String = words.join(" ").chars().take(200).collect();
             panic!("{line}: {error}")
         })
+    }
+
+    /// Sends the commands of a pipeline, which must succeed.
+    #[track_caller]
+    pub fn pipe(&mut self, commands: &redis::Pipeline) {
+        commands.exec(&mut self.connection).expect("the commands succeed");
     }
 
     /// Sends a line: words between blanks are the arguments, and `""` stands for an empty one.
@@ -193,11 +199,6 @@ impl Client {
     /// as if it had been sent there.
     pub fn copy_loses_the_database(&mut self) -> bool {
         self.is_valkey_before([9, 1, 1])
-    }
-
-    /// Everything about `key` and the server that a call which changes nothing leaves as it is.
-    pub fn trace(&mut self, key: &str) -> Trace {
-        Trace::take(self, key)
     }
 
     /// Subscribes this RESP3 connection; messages arrive as `pushes`.

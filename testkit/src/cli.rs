@@ -1,6 +1,7 @@
 //! The real redis-cli, fed line by line, so that what it prints is what a reader of the documentation sees.
 
-use super::{PATIENCE, Server};
+use crate::patience::PATIENCE;
+use crate::server::Server;
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};

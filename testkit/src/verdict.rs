@@ -1,6 +1,6 @@
 //! The reply of ZRL.CHECK with names for its six numbers.
 
-use super::Client;
+use crate::client::Client;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {

@@ -1,7 +1,7 @@
 /* A clock for tests: loaded into a server with LD_PRELOAD, it moves the time that the server reads.
  *
  * The file named by ZEITSET_CLOCK holds how far the wall clock and the monotonic clock are ahead of the real ones. A test
- * changes the file while servers run (tests/support/clock.rs); processes that a server forks see the same file. Clocks
+ * changes the file while servers run (testkit/src/clock.rs); processes that a server forks see the same file. Clocks
  * that count CPU time are left alone, and so are sleeps: a server that sleeps learns of a step when it wakes up.
  *
  * File: one byte that says which of two entries counts, padded to 8 bytes; how often a server has waited for events, 64 bits,

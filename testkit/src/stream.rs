@@ -1,6 +1,9 @@
 //! The replication stream as a replica receives it: what the module tells replicas and, in the same words, the AOF.
 
-use super::{Client, Server, show_bytes};
+use crate::client::Client;
+use crate::patience::PATIENCE;
+use crate::reply::show_bytes;
+use crate::server::Server;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 
@@ -16,7 +19,7 @@ const MARK: &str = "test:mark";
 impl Stream {
     pub fn attach(server: &Server) -> Self {
         let mut socket = TcpStream::connect(server.address()).expect("the server accepts");
-        socket.set_read_timeout(Some(super::PATIENCE)).expect("a read timeout");
+        socket.set_read_timeout(Some(PATIENCE)).expect("a read timeout");
         socket.write_all(b"PSYNC ? -1\r\n").expect("PSYNC is sent");
         let mut reader = BufReader::new(socket);
         let answer = line(&mut reader);

@@ -1,6 +1,6 @@
 //! Programs other than servers: they end with the test at the latest.
 
-use super::{PATIENCE, eventually};
+use crate::patience::{PATIENCE, eventually};
 use std::io::Read;
 use std::process::{Child, ChildStdout, Command, Stdio};
 

@@ -1,6 +1,7 @@
 //! Expiring sets as they look from outside: the marker, and ways to bring a set into a certain state.
 
-use super::{Client, PATIENCE, eventually};
+use crate::client::Client;
+use crate::patience::{PATIENCE, eventually};
 
 /// An expiring set's own TTL: so long after its last member's expiry.
 pub const GRACE_MS: i64 = 47_111;

@@ -1,6 +1,6 @@
 //! Payloads of RESTORE made by hand: with a checksum that is right, whatever else is not.
 
-use super::Client;
+use crate::client::Client;
 use redis::Value;
 
 /// The checksum at the end of a DUMP: CRC-64 of Jones, reflected, as Redis computes it.

@@ -1,6 +1,7 @@
 //! Proof that nothing happened: no change, no dirty count, no replication.
 
-use super::{Client, reply::show};
+use crate::client::Client;
+use crate::reply::show;
 
 /// What the server knows of one key and of changes as a whole. Two equal traces: nothing was changed between them.
 ///
@@ -21,5 +22,12 @@ impl Trace {
             changes: client.info_number("persistence", "rdb_changes_since_last_save"),
             replication_offset: client.info_number("replication", "master_repl_offset"),
         }
+    }
+}
+
+impl Client {
+    /// Everything about `key` and the server that a call which changes nothing leaves as it is.
+    pub fn trace(&mut self, key: &str) -> Trace {
+        Trace::take(self, key)
     }
 }

@@ -6,8 +6,10 @@
 //! Time jumps, it does not run faster: whatever the server does once a second it does once, however far a jump goes. A
 //! test that wants an hour of the server's own work lets it pass in steps (`pass`).
 
-use super::server::{Folder, profile_folder};
-use super::{Client, PATIENCE, eventually};
+use crate::built::profile_folder;
+use crate::client::Client;
+use crate::folder::Folder;
+use crate::patience::{PATIENCE, eventually};
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
@@ -42,6 +44,7 @@ const ENTRY: u64 = 16;
 
 impl Clock {
     /// Clocks that are right, to begin with.
+    #[allow(clippy::new_without_default, reason = "it makes a file, which nobody expects of a default")]
     pub fn new() -> Self {
         let folder = Folder::new();
         let path = folder.0.join("clock");
@@ -120,7 +123,7 @@ fn library() -> &'static PathBuf {
         if !cfg!(target_os = "linux") {
             panic!("tests that move the clock need Linux");
         }
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/clock.c");
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/clock.c");
         let library = profile_folder().join("libzeitset_clock.so");
         // Another run of the tests may be loading the library: it keeps the file that it has opened.
         let new = library.with_extension(std::process::id().to_string());

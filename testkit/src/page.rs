@@ -13,7 +13,12 @@
 //!
 //! With `ZEITSET_DOCS=write` (`make docs`) a page that differs is written again instead, with what was printed now.
 
-use super::{Alike, Cli, Client, PATIENCE, Server, eventually};
+use crate::alike::Alike;
+use crate::built::root;
+use crate::cli::Cli;
+use crate::client::Client;
+use crate::patience::{PATIENCE, eventually};
+use crate::server::Server;
 use std::fs;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -56,7 +61,7 @@ impl Page {
 
     /// All pages in a folder of the repository, and below.
     pub fn all_in(folder: &str) -> Vec<Self> {
-        let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)];
+        let mut folders = vec![root().join(folder)];
         let mut files = Vec::new();
         while let Some(folder) = folders.pop() {
             for entry in fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
@@ -78,7 +83,7 @@ impl Page {
     }
 
     pub fn path(&self) -> &Path {
-        self.path.strip_prefix(env!("CARGO_MANIFEST_DIR")).unwrap_or(&self.path)
+        self.path.strip_prefix(root()).unwrap_or(&self.path)
     }
 
     pub fn save(&self) {

@@ -1,6 +1,8 @@
 //! Sets with many dead members, and a sweeper slow enough to be caught in the middle of them.
 
-use super::{Client, FAR, GRACE_MS, PATIENCE, eventually};
+use crate::client::Client;
+use crate::expiring::{FAR, GRACE_MS};
+use crate::patience::{PATIENCE, eventually};
 
 /// Writes an expiring set with plain commands: `dead` members whose time was a second ago (named `d0`, `d1`, ...), and one
 /// that lives. The sweeper is switched off.

@@ -1,0 +1,79 @@
+//! What the tests run, brought up to date by cargo first: the module, its build that panics, its evil neighbour, examples.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// The root of the repository.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("testkit is a folder of the repository")
+}
+
+/// The module under test: `$ZEITSET_MODULE`, or the library in `target/<profile>`, brought up to date first, as
+/// `cargo test` and `cargo bench` alone build no shared library.
+pub fn module() -> &'static Path {
+    static MODULE: OnceLock<PathBuf> = OnceLock::new();
+    MODULE.get_or_init(|| {
+        if let Some(path) = std::env::var_os("ZEITSET_MODULE") {
+            return fs::canonicalize(path).expect("ZEITSET_MODULE names a file");
+        }
+        built(&["--lib"], "libzeitset")
+    })
+}
+
+/// The module with the feature `panic-test`: `target/<profile>/examples/libzeitset_panic.so`.
+pub(crate) fn panicking_module() -> &'static Path {
+    static MODULE: OnceLock<PathBuf> = OnceLock::new();
+    MODULE
+        .get_or_init(|| built(&["--example", "zeitset_panic", "--features", "panic-test"], "examples/libzeitset_panic"))
+}
+
+/// The evil neighbour: `target/<profile>/examples/libzeitset_neighbour.so`.
+pub(crate) fn neighbour() -> &'static Path {
+    static MODULE: OnceLock<PathBuf> = OnceLock::new();
+    MODULE.get_or_init(|| built(&["--example", "zeitset_neighbour"], "examples/libzeitset_neighbour"))
+}
+
+/// Where cargo puts what it builds for the profile of the tests.
+pub(crate) fn profile_folder() -> PathBuf {
+    let test = std::env::current_exe().expect("the path of the tests");
+    // target/<profile>/deps/integration-<hash>
+    test.parent().and_then(Path::parent).expect("cargo's target folder").to_owned()
+}
+
+/// Brings a library of the profile that the tests were built with up to date, and finds it.
+fn built(target: &[&str], name: &str) -> PathBuf {
+    let folder = profile_folder();
+    build(&folder, target);
+    let library = folder.join(name).with_extension(std::env::consts::DLL_EXTENSION);
+    assert!(library.is_file(), "{} is missing: run `cargo build {}` first", library.display(), target.join(" "));
+    library
+}
+
+/// The program of `cargo run --example <name>`, in the profile of the tests.
+pub fn example(name: &str) -> PathBuf {
+    let folder = profile_folder();
+    build(&folder, &["--example", name]);
+    folder.join("examples").join(name)
+}
+
+/// `cargo build` for the profile whose output is `folder`; nothing when the tests were not started by cargo.
+fn build(folder: &Path, target: &[&str]) {
+    let Some(cargo) = std::env::var_os("CARGO") else {
+        return;
+    };
+    let profile = match folder.file_name().and_then(|name| name.to_str()) {
+        Some("debug") => "dev",
+        Some(name) => name,
+        None => return,
+    };
+    let status = Command::new(cargo)
+        .args(["build", "--quiet", "--locked", "--package", "zeitset", "--profile", profile])
+        .args(target)
+        .arg("--target-dir")
+        .arg(folder.parent().expect("cargo's target folder"))
+        .current_dir(root())
+        .status();
+    assert!(status.is_ok_and(|status| status.success()), "cargo build");
+}

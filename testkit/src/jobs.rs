@@ -1,0 +1,37 @@
+//! Jobs, queues and what their commands tell in fields.
+
+use crate::client::Client;
+use redis::Value;
+
+impl Client {
+    /// Claims one job by a call of ZQ.CLAIM: its token.
+    #[track_caller]
+    pub fn claim(&mut self, line: &str) -> i64 {
+        let Value::Array(jobs) = self.run(line) else { panic!("{line}: no array") };
+        match jobs.first() {
+            // key, id, token, attempt, deadline, payload
+            Some(Value::Array(job)) => redis::from_redis_value_ref(&job[2]).expect("a token"),
+            _ => panic!("{line}: nothing to claim"),
+        }
+    }
+
+    /// A number among the fields that ZQ.STATS, ZQ.GET or ZQ.CONFIG replies.
+    #[track_caller]
+    pub fn field(&mut self, line: &str, name: &str) -> i64 {
+        redis::from_redis_value(self.field_value(line, name)).expect("a number")
+    }
+
+    /// A text among them.
+    #[track_caller]
+    pub fn text_field(&mut self, line: &str, name: &str) -> String {
+        redis::from_redis_value(self.field_value(line, name)).expect("a text")
+    }
+
+    #[track_caller]
+    fn field_value(&mut self, line: &str, name: &str) -> Value {
+        let Value::Array(values) = self.run(line) else { panic!("{line}: no map") };
+        let pair =
+            values.chunks(2).find(|pair| matches!(&pair[0], Value::BulkString(field) if field == name.as_bytes()));
+        pair.unwrap_or_else(|| panic!("{line}: no {name}"))[1].clone()
+    }
+}
