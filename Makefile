@@ -51,12 +51,12 @@ test: need-libclang need-redis
 
 ## make bench      every command against its rivals; results into docs/benchmarks (CELL=libredis_cell.so: redis-cell, too)
 bench: need-libclang need-redis
-	OUT="$(CURDIR)/docs/benchmarks" $(CARGO) bench --locked --bench commands
+	OUT="$(CURDIR)/docs/benchmarks" $(CARGO) bench --locked -p zeitset-benches --bench commands
 	@for bench in sweep queues groups boards; do \
-	    $(CARGO) bench --locked --bench $$bench >docs/benchmarks/$$bench.txt || exit 1; \
+	    $(CARGO) bench --locked -p zeitset-benches --bench $$bench >docs/benchmarks/$$bench.txt || exit 1; \
 	    cat docs/benchmarks/$$bench.txt; \
 	done
-	$(CARGO) bench --locked --bench scale >docs/benchmarks/scale.md
+	$(CARGO) bench --locked -p zeitset-benches --bench scale >docs/benchmarks/scale.md
 	@cat docs/benchmarks/scale.md
 
 ## make bench-instructions  what a request costs the server in instructions, into docs/benchmarks (CELL=... as for make bench)
@@ -121,7 +121,7 @@ pictures: need-libclang need-redis
 ## make lint       formatting, clippy, links in rustdoc, the syntax of the shell scripts, plain English, spelling
 lint: need-libclang
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --locked --all-targets -p zeitset -p zeitset-testkit -- -D warnings
+	$(CARGO) clippy --locked --all-targets -p zeitset -p zeitset-testkit -p zeitset-benches -- -D warnings
 	$(CARGO) clippy --locked --all-targets -p zeitset-companion -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --document-private-items -p zeitset -p zeitset-testkit
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --document-private-items -p zeitset-companion

@@ -1,4 +1,4 @@
-//! A leaderboard of three dimensions against a plain sorted set of one: `cargo bench --bench boards`.
+//! A leaderboard of three dimensions against a plain sorted set of one: `cargo bench -p zeitset-benches --bench boards`.
 //!
 //! One server, a million members on either side, filled in random order; then each operation in turns, a round there and
 //! a round here, with the same members. A connection sends without waiting, so that the server is what is measured:

@@ -1,4 +1,4 @@
-//! Fair shares between customers: `cargo bench --bench groups`.
+//! Fair shares between customers: `cargo bench -p zeitset-benches --bench groups`.
 //!
 //! In one run, on one server: one queue with a group for each customer, and what people build without groups: a queue for each customer, which
 //! the client claims from in turns. Every customer has one job waiting; a cycle claims one, acknowledges it, and pushes another one for the

@@ -1,4 +1,4 @@
-//! Queues against what people build without them: `cargo bench --bench queues`.
+//! Queues against what people build without them: `cargo bench -p zeitset-benches --bench queues`.
 //!
 //! In one run, on one server: ZQ, and the classic queue of Lua scripts over two sorted sets and hashes (due jobs, leases,
 //! payloads, tokens and attempts), which offers the same: delays, leases, fenced acks, counted attempts. Bounded: about two

@@ -1,4 +1,4 @@
-//! What clients feel while a great many members expire: `cargo bench --bench sweep`.
+//! What clients feel while a great many members expire: `cargo bench -p zeitset-benches --bench sweep`.
 //!
 //! A client pings all the while. Next to the sweeper, in the same run, stand the noise floor of the machine and Redis' own
 //! ways: one ZREMRANGEBYSCORE, and field TTLs of a hash where the server has them. Bounded: about a minute.

@@ -17,6 +17,6 @@ exec valgrind --quiet --tool=callgrind --callgrind-out-file="$folder/out.%p" "${
 END
 chmod +x "$folder/server"
 
-REDIS_SERVER=$folder/server INSTRUCTIONS=$folder "${CARGO:-cargo}" bench --locked --bench commands >"$folder/report"
+REDIS_SERVER=$folder/server INSTRUCTIONS=$folder "${CARGO:-cargo}" bench --locked -p zeitset-benches --bench commands >"$folder/report"
 mv "$folder/report" "$report"
 cat "$report"

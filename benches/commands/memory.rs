@@ -1,7 +1,7 @@
 //! What keys and members take, in bytes of the server's memory.
 
 use crate::Bench;
-use crate::contests::{Abilities, Scripts, Subject, expiring, limits, used_up};
+use crate::contests::{Abilities, Scripts, Subject, TAKEN, expiring, limits, used_up};
 use crate::stats::used_memory;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -13,8 +13,8 @@ pub struct Memory {
 
 const LIMITS: usize = 50;
 /// Units of a limit, and the window in seconds over which they are taken evenly.
-pub const UNITS: usize = 1000;
-pub const WINDOW: u64 = 10;
+const UNITS: usize = TAKEN.0 as usize;
+const WINDOW: u64 = TAKEN.1;
 
 pub fn measure(bench: &mut Bench, scripts: &Scripts, abilities: &Abilities, keys: usize) -> Vec<Memory> {
     let mut weigh = |title, subjects: Vec<Subject>, keys, calls| {

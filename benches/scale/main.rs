@@ -1,4 +1,4 @@
-//! No call stops the server: `cargo bench --bench scale`, into docs/benchmarks/scale.md by `make bench`.
+//! No call stops the server: `cargo bench -p zeitset-benches --bench scale`, into docs/benchmarks/scale.md by `make bench`.
 //!
 //! Three parts: the bystander's bill, what happens to a whole dataset of expiring sets, and every command with N keys, members or jobs.
 //! All figures are processor time of the server's main thread. Bounded: some ten minutes; 6 GB of memory.
