@@ -112,7 +112,7 @@ clients: build need-redis
 
 ## make docs       write what commands print now into the examples of docs/ and README.md
 docs: need-libclang need-redis
-	ZEITSET_DOCS=write $(CARGO) test --locked --test integration docs_ -- --test-threads=1
+	ZEITSET_DOCS=write $(CARGO) test --locked --test integration docs:: -- --test-threads=1
 
 ## make pictures   click through the web page in Chromium, with a million jobs, and keep its pictures in docs/pictures
 pictures: need-libclang need-redis

@@ -10,7 +10,7 @@ set -euo pipefail
 server=$1 folder=$2 cargo=$3
 shift 3
 tests=("$@")
-[ ${#tests[@]} -gt 0 ] || tests=(neighbour:: fuzz:: losses:: zlb_hostile zlb_random)
+[ ${#tests[@]} -gt 0 ] || tests=(neighbour:: fuzz:: losses:: zlb::hostile zlb::random)
 
 if [ ! -x "$server" ] || ! grep -q __asan_init "$server"; then
     echo "REDIS_SERVER has to be a server built with AddressSanitizer (in its source: make SANITIZER=address)" >&2
@@ -21,7 +21,7 @@ folder=$(cd "$folder" && pwd)
 rm -f "$folder"/report.*
 
 status=0
-# Leaks are looked for by tests/memory.rs and by valgrind. A server may ask for more memory than there is, and be told so. The library that moves the clock comes before the sanitizer's.
+# Leaks are looked for by tests/server/memory.rs and by valgrind. A server may ask for more memory than there is, and be told so. The library that moves the clock comes before the sanitizer's.
 ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:verify_asan_link_order=0:abort_on_error=1:log_path=$folder/report REDIS_SERVER=$server \
     FUZZ_ROUNDS=${FUZZ_ROUNDS:-3000} "$cargo" test --locked --test integration -- --test-threads 2 "${tests[@]}" || status=$?
 

@@ -10,7 +10,7 @@ set -euo pipefail
 source=$1 folder=$2 cargo=$3
 shift 3
 tests=("$@")
-[ ${#tests[@]} -gt 0 ] || tests=(fuzz:: zexp_errors zexp_data zrl_errors zlb_create zlb_set zlb_stored)
+[ ${#tests[@]} -gt 0 ] || tests=(fuzz:: zexp::errors zexp::data zrl::errors zlb::create zlb::set zlb::stored)
 
 mkdir -p "$folder"
 folder=$(cd "$folder" && pwd)

@@ -53,7 +53,7 @@ impl Builder {
         self.config("cluster-enabled yes")
     }
 
-    /// With the evil neighbour (tests/neighbour/module.rs).
+    /// With the evil neighbour (tests/torture/neighbour/module.rs).
     pub fn neighbour(mut self) -> Self {
         self.neighbour = true;
         self

@@ -1,5 +1,5 @@
 //! Well-formed commands of all four families at random, on a few keys: what applications send, though in no sensible order.
-//! (Commands that are not well-formed come from tests/fuzz.)
+//! (Commands that are not well-formed come from tests/torture/fuzz.)
 
 use crate::reply::show;
 use rand::rngs::StdRng;

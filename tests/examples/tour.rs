@@ -1,9 +1,9 @@
 //! The tour prints examples/expected.txt in every language.
 
 use super::clients;
-use crate::support::{Program, Server, example};
 use std::fs;
 use std::process::Command;
+use testkit::{Program, Server, example};
 
 #[test]
 fn rust_prints_the_tour() {

@@ -1,7 +1,6 @@
 //! The web services with a limit per client: what they let through under load, and what they tell those whom they refuse.
 
 use super::clients;
-use crate::support::{PATIENCE, Program, Server};
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -10,6 +9,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+use testkit::{PATIENCE, Program, Server};
 
 const LIMIT: usize = 10;
 const WINDOW_S: u64 = 2;

@@ -1,0 +1,190 @@
+//! What is at the target of a moving slot is the source's until the move is complete, and old: nothing is swept there, nobody is
+//! served from it, and what a kill breaks off leaves everything where it was. Master, replica and AOF are compared every time.
+
+use testkit::{Client, Cluster, FAR, PATIENCE, WholeMoves, assert_swept, eventually};
+
+const SETS: usize = 40;
+
+fn sets() -> impl Iterator<Item = String> {
+    (0..SETS).map(|n| format!("{{m}}:k{n}"))
+}
+
+/// Sets of `a` and `b` with leases of three seconds, all of which end at the same moment.
+fn lease(source: &mut Client) -> i64 {
+    let ends = source.now() + 3000;
+    for key in sets() {
+        source.run(&format!("ZEXP.ADD {key} AT {ends}ms a {ends}ms b"));
+    }
+    ends
+}
+
+/// Wherever the sets are: `b` was renewed, and `a` is gone.
+fn only_the_renewed_hold(cluster: &Cluster, owner: usize) {
+    let mut client = cluster.nodes[owner].client();
+    for key in sets() {
+        client.script(&[(format!("ZEXP.MEMBERS {key}"), "['b']")]);
+        assert_swept(&mut client, &key, 1);
+    }
+    assert_eq!(client.int("DBSIZE"), SETS as i64);
+    cluster.assert_agrees();
+}
+
+#[test]
+fn leases_that_are_renewed_while_their_slot_moves_as_a_whole_hold() {
+    let cluster = Cluster::start();
+    let Some(how) = cluster.whole_moves() else { return };
+    let (from, slot) = (cluster.home("{m}"), cluster.slot("{m}"));
+    let to = (from + 1) % 3;
+    let (mut source, mut target) = (cluster.nodes[from].client(), cluster.nodes[to].client());
+    let ends = lease(&mut source);
+    cluster.begin_to_move_slowly(how, slot, from, to);
+    // The target has, or gets, the leases as they were; the renewals wait behind them.
+    for key in sets() {
+        source.run(&format!("ZEXP.ADD {key} XX AT {FAR}ms b"));
+    }
+    source.wait_until(ends + 500);
+    assert_eq!(target.info_number("zeitset", "zeitset_members_expired"), 0);
+    cluster.let_move_end(how, from);
+    cluster.await_move(how, slot, from, to);
+    cluster.wait_for_owner(slot, to);
+    only_the_renewed_hold(&cluster, to);
+}
+
+#[test]
+fn leases_that_are_renewed_while_their_slot_moves_key_by_key_hold() {
+    let cluster = Cluster::start();
+    let (from, slot) = (cluster.home("{m}"), cluster.slot("{m}"));
+    let to = (from + 1) % 3;
+    let (mut source, mut target) = (cluster.nodes[from].client(), cluster.nodes[to].client());
+    let ends = lease(&mut source);
+    target.run(&format!("CLUSTER SETSLOT {slot} IMPORTING {}", cluster.id(from)));
+    source.run(&format!("CLUSTER SETSLOT {slot} MIGRATING {}", cluster.id(to)));
+    let port = cluster.port(to);
+    let keys: Vec<_> = sets().collect();
+    let (first, last) = keys.split_at(SETS / 2);
+    for key in first {
+        source.run(&format!("MIGRATE 127.0.0.1 {port} {key} 0 10000"));
+    }
+    for key in &keys {
+        let is_there = first.contains(key);
+        let client = if is_there { &mut target } else { &mut source };
+        if is_there {
+            client.run("ASKING");
+        }
+        client.run(&format!("ZEXP.ADD {key} XX AT {FAR}ms b"));
+    }
+    source.wait_until(ends + 500);
+    // What is still here is still ours; what has arrived is not ours yet.
+    for key in last {
+        assert_swept(&mut source, key, 1);
+    }
+    assert_eq!(target.info_number("zeitset", "zeitset_members_expired"), 0);
+    for key in last {
+        source.run(&format!("MIGRATE 127.0.0.1 {port} {key} 0 10000"));
+    }
+    for client in [&mut target, &mut source] {
+        client.run(&format!("CLUSTER SETSLOT {slot} NODE {}", cluster.id(to)));
+    }
+    cluster.wait_for_owner(slot, to);
+    only_the_renewed_hold(&cluster, to);
+}
+
+/// The server looks at each of its clients once a second, and tells those that are blocked that their slot has gone. Until then
+/// the slot may be on its way back.
+#[test]
+fn a_client_that_waits_where_a_slot_comes_back_gets_nothing_of_it_before_it_is_there() {
+    let cluster = Cluster::start();
+    let Some(how) = cluster.whole_moves() else { return };
+    let (home, slot) = (cluster.home("{w}"), cluster.slot("{w}"));
+    let away = (home + 1) % 3;
+    let (mut here, mut there) = (cluster.nodes[home].client(), cluster.nodes[away].client());
+    // With few clients it looks more often.
+    let _others: Vec<_> = (0..300).map(|_| cluster.nodes[home].client()).collect();
+    here.run("ZQ.PUSH {w}:queue job ID first DELAY 1000h");
+    let mut caught = 0;
+    for round in 0..40 {
+        if caught == 2 {
+            break;
+        }
+        here.run(&format!("ZQ.PUSH {{w}}:queue job ID early{round} DELAY 1000h"));
+        let mut waiter = cluster.nodes[home].client();
+        let waiting = std::thread::spawn(move || waiter.reply("ZQ.CLAIM 1 {w}:queue LEASE 1000h BLOCK 0"));
+        let waits = |here: &mut Client| here.info_number("zeitset", "zeitset_clients_waiting") == 1;
+        eventually(PATIENCE, "it waits", || waits(&mut here));
+        cluster.move_slot_whole(how, slot, home, away);
+        there.run(&format!("ZQ.RESCHEDULE {{w}}:queue early{round} DELAY 0"));
+        cluster.begin_to_move_slowly(how, slot, away, home);
+        // The queue that arrives has the job; the owner gives it to a worker of its own.
+        let claimed = there.reply("ZQ.CLAIM 1 {w}:queue LEASE 1000h");
+        let was_there = waits(&mut here);
+        cluster.let_move_end(how, away);
+        cluster.await_move(how, slot, away, home);
+        cluster.wait_for_owner(slot, home);
+        here.run(&format!("ZQ.PUSH {{w}}:queue job ID late{round}"));
+        let told = waiting.join().expect("an answer");
+        if !claimed.starts_with("!MOVED ") {
+            assert!(claimed.contains(&format!("'early{round}'")), "{claimed}");
+            assert!(!told.contains(&format!("'early{round}'")), "given to two: {claimed} {told}");
+            caught += i32::from(was_there);
+        }
+        here.run(&format!("ZQ.CANCEL {{w}}:queue late{round} early{round}"));
+    }
+    assert!(caught > 0, "the client was sent away every time before the slot came back");
+    for node in &cluster.nodes {
+        assert!(!node.log().contains("do not fit"));
+    }
+    cluster.assert_agrees();
+}
+
+/// Something of every family.
+fn fill(client: &mut Client) -> Vec<(String, String)> {
+    client.run("ZLB.CREATE {m}:board DIM points");
+    for n in 0..20 {
+        client.run(&format!("ZEXP.ADD {{m}}:set AT {FAR}ms m{n}"));
+        client.run(&format!("ZEXP.ADD {{m}}:k{n} AT {FAR}ms a"));
+        client.run("ZRL.CHECK {m}:limit 1000 1000h");
+        client.run(&format!("ZQ.PUSH {{m}}:queue job ID j{n}"));
+        client.run(&format!("ZLB.SET {{m}}:board p{n} {n}"));
+    }
+    client.run("ZQ.CLAIM 1 {m}:queue LEASE 1000h COUNT 5");
+    let lines = [
+        "ZEXP.MEMBERS {m}:set",
+        "ZRANGE {m}:limit 0 -1 WITHSCORES",
+        "ZQ.PEEK {m}:queue CLAIMED",
+        "ZQ.PEEK {m}:queue READY COUNT 100",
+        "ZLB.RANGE {m}:board 0 -1 WITHVALUES",
+    ];
+    lines.map(|line| (line.to_owned(), client.reply(line))).into()
+}
+
+fn cancel_moves(how: WholeMoves, client: &mut Client) {
+    match how {
+        WholeMoves::Valkey => drop(client.try_run("CLUSTER CANCELSLOTMIGRATIONS")),
+        WholeMoves::Redis => drop(client.run("CLUSTER MIGRATION CANCEL ALL")),
+    }
+}
+
+#[test]
+fn a_source_that_is_killed_amid_the_move_of_a_slot_keeps_all_and_can_send_it_again() {
+    let mut cluster = Cluster::start();
+    let Some(how) = cluster.whole_moves() else { return };
+    let (from, slot) = (cluster.home("{m}"), cluster.slot("{m}"));
+    let to = (from + 1) % 3;
+    let before = fill(&mut cluster.nodes[from].client());
+    cluster.begin_to_move_slowly(how, slot, from, to);
+    cluster.nodes[from].kill();
+    cancel_moves(how, &mut cluster.nodes[to].client());
+    cluster.nodes[from].crash_and_restart();
+    cluster.wait_until_up();
+    cluster.wait_for_owner(slot, from);
+    cluster.nodes[from].client().script(&before);
+    let mut target = cluster.nodes[to].client();
+    eventually(PATIENCE, "the target has dropped what had arrived", || target.int("DBSIZE") == 0);
+    cluster.assert_agrees();
+    cluster.move_slot_whole(how, slot, from, to);
+    cluster.wait_for_owner(slot, to);
+    target.script(&before);
+    let claimed = target.reply("ZQ.CLAIM 1 {m}:queue LEASE 1h");
+    assert!(claimed.contains("'j5'"), "{claimed}");
+    cluster.assert_agrees();
+}

@@ -1,0 +1,213 @@
+//! A cluster of three masters and three replicas: clients are sent where the keys are, and slots move under load without
+//! losing anything, or doing anything twice.
+
+use crate::server::surface::COMMANDS;
+use redis::Value;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use testkit::{Client, Cluster, ClusterClient, FAR, PATIENCE, assert_swept, eventually, plant, show};
+
+#[test]
+fn every_command_is_sent_to_the_owner_of_its_keys() {
+    let cluster = Cluster::start();
+    let home = cluster.home("{a}");
+    let (mut owner, mut replica) = (cluster.nodes[home].client(), cluster.nodes[cluster.replica_of(home)].client());
+    let mut stranger = cluster.nodes[(home + 1) % 3].client();
+    replica.run("READONLY");
+    let moved = format!("!MOVED {} 127.0.0.1:{}", cluster.slot("{a}"), cluster.port(home));
+    for (name, flags, call, _) in COMMANDS {
+        let call = call.replace("a:", "{a}:");
+        stranger.script(&[(&call, &moved)]);
+        owner.run(&call);
+        if flags.contains(&"readonly") {
+            owner.run("WAIT 1 20000");
+            replica.run(&call);
+        } else {
+            replica.script(&[(&call, &moved)]);
+        }
+        // The same with keys of several slots.
+        if ["zrl.mcheck", "zq.claim", "zlb.merge"].contains(name) {
+            for client in [&mut owner, &mut stranger] {
+                client.script(&[(call.replacen("{a}", "{b}", 1), "!CROSSSLOT")]);
+            }
+        }
+    }
+    cluster.assert_agrees();
+}
+
+/// What a client did under load, and the server said was done.
+#[derive(Default)]
+struct Done {
+    members: BTreeSet<String>,
+    pushed: BTreeSet<String>,
+    acked: Vec<String>,
+    units: i64,
+    increments: i64,
+}
+
+const LIMIT: i64 = 1_000_000_000;
+
+/// Does a bit of everything with the keys of one slot until told to stop. Every reply is what a single server would say.
+fn load(mut client: ClusterClient, tag: String, worker: usize, stop: Arc<AtomicBool>) -> JoinHandle<Done> {
+    std::thread::spawn(move || {
+        let mut done = Done::default();
+        for n in 0.. {
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let id = format!("{worker}-{n}");
+            // Some that die meanwhile, as they would.
+            client.run(&format!("ZEXP.ADD {tag}:brief 50ms {id} 1h stays"));
+            assert_eq!(client.reply(&format!("ZEXP.ADD {tag}:set 1000h {id}")), "1", "{id} was there already");
+            done.members.insert(id.clone());
+            for call in [
+                format!("ZRL.CHECK {tag}:limit {LIMIT} 1000h"),
+                format!("ZRL.MCHECK 2 {tag}:limit {tag}:other {LIMIT} 1000h {LIMIT} 1000h"),
+            ] {
+                let reply = client.reply(&call);
+                assert!(reply.starts_with("[1 "), "{call}: {reply}");
+            }
+            done.units += 2;
+            assert_eq!(client.reply(&format!("ZQ.PUSH {tag}:queue job ID {id}")), format!("'{id}'"));
+            done.pushed.insert(id.clone());
+            done.acked.extend(work(&mut client, &tag));
+            client.run(&format!("ZLB.INCR {tag}:board x points 1"));
+            done.increments += 1;
+        }
+        done
+    })
+}
+
+/// Claims a job and finishes it.
+fn work(client: &mut ClusterClient, tag: &str) -> Option<String> {
+    let Value::Array(jobs) = client.run(&format!("ZQ.CLAIM 1 {tag}:queue LEASE 10h")) else { panic!("no array") };
+    let Some(Value::Array(job)) = jobs.first() else { return None };
+    let (id, token) = (show(&job[1]).trim_matches('\'').to_owned(), show(&job[2]));
+    assert_eq!(
+        client.reply(&format!("ZQ.ACK {tag}:queue {id} {token}")),
+        "1",
+        "{id} was claimed by somebody else, too"
+    );
+    Some(id)
+}
+
+/// Moves a slot to and fro while clients work with its keys, and counts what they did. `move_slot` tells which master has the
+/// slot afterwards.
+fn nothing_gets_lost(cluster: &mut Cluster, mut move_slot: impl FnMut(&mut Cluster, i64, usize, usize) -> usize) {
+    const WORKERS: usize = 3;
+    let tag = "{m}";
+    let (home, slot) = (cluster.home(tag), cluster.slot(tag));
+    let mut client = cluster.client();
+    client.run(&format!("ZLB.CREATE {tag}:board DIM points"));
+    let stop = Arc::new(AtomicBool::new(false));
+    let workers: Vec<_> =
+        (0..WORKERS).map(|worker| load(cluster.client(), tag.to_owned(), worker, Arc::clone(&stop))).collect();
+    let mut at = home;
+    for round in 0..6 {
+        let to = (at + 1 + round % 2) % 3;
+        // There is something to move, and it is in use.
+        let before = client.reply(&format!("ZEXP.CARD {tag}:set"));
+        eventually(PATIENCE, "the clients are at work", || client.reply(&format!("ZEXP.CARD {tag}:set")) != before);
+        at = move_slot(cluster, slot, at, to);
+        cluster.wait_for_owner(slot, at);
+    }
+    stop.store(true, Ordering::Relaxed);
+    let mut all = Done::default();
+    for worker in workers {
+        let done = worker.join().expect("the worker saw nothing that cannot be");
+        all.members.extend(done.members);
+        all.pushed.extend(done.pushed);
+        all.acked.extend(done.acked);
+        all.units += done.units;
+        all.increments += done.increments;
+    }
+    while let Some(id) = work(&mut client, tag) {
+        all.acked.push(id);
+    }
+    let Value::Array(members) = client.run(&format!("ZEXP.MEMBERS {tag}:set")) else { panic!("no members") };
+    let members: BTreeSet<_> = members.iter().map(|member| show(member).trim_matches('\'').to_owned()).collect();
+    assert_eq!(members, all.members);
+    let acked: BTreeSet<_> = all.acked.iter().cloned().collect();
+    assert_eq!(acked.len(), all.acked.len(), "a job was done twice");
+    assert_eq!(acked, all.pushed);
+    for (key, units) in [("limit", all.units), ("other", all.units / 2)] {
+        let Value::Array(fields) = client.run(&format!("ZRL.PEEK {tag}:{key} {LIMIT} 1000h")) else { panic!() };
+        assert_eq!(fields[2], Value::Int(LIMIT - units), "{key}");
+    }
+    assert_eq!(client.reply(&format!("ZLB.GET {tag}:board x")), format!("[[0 {}]]", all.increments));
+    // At the new owner all goes on as before.
+    assert_swept(client.owner(), &format!("{tag}:brief"), 1);
+    for n in 0..3 {
+        let keys = cluster.nodes[n].client().int(&format!("CLUSTER COUNTKEYSINSLOT {slot}"));
+        assert_eq!(keys, if n == at { 6 } else { 0 }, "node {n}, and the slot is at {at}");
+    }
+    cluster.assert_agrees();
+}
+
+#[test]
+fn slots_move_key_by_key_under_load() {
+    nothing_gets_lost(&mut Cluster::start(), |cluster, slot, from, to| {
+        cluster.move_slot(slot, from, to);
+        to
+    });
+}
+
+#[test]
+fn slots_move_as_a_whole_under_load() {
+    let mut cluster = Cluster::start();
+    let Some(how) = cluster.whole_moves() else { return };
+    nothing_gets_lost(&mut cluster, |cluster, slot, from, to| {
+        cluster.move_slot_whole(how, slot, from, to);
+        to
+    });
+}
+
+#[test]
+fn a_target_that_is_killed_amid_the_move_of_a_slot_leaves_all_at_the_source_under_load() {
+    let mut cluster = Cluster::start();
+    let Some(how) = cluster.whole_moves() else { return };
+    nothing_gets_lost(&mut cluster, |cluster, slot, from, to| {
+        cluster.begin_to_move_slowly(how, slot, from, to);
+        cluster.nodes[to].crash_and_restart();
+        cluster.let_move_end(how, from);
+        cluster.wait_until_up();
+        from
+    });
+}
+
+/// What arrives is still the source's, and may go back to it.
+#[test]
+fn sets_that_arrive_with_their_slot_are_left_alone_until_they_are_here() {
+    let cluster = Cluster::start();
+    let Some(how) = cluster.whole_moves() else { return };
+    let (from, slot) = (cluster.home("{m}"), cluster.slot("{m}"));
+    let to = (from + 1) % 3;
+    let (mut source, mut target) = (cluster.nodes[from].client(), cluster.nodes[to].client());
+    source.run("CONFIG SET zeitset.sweep no");
+    plant(&mut source, "{m}:before", &[("dead", 1000), ("live", FAR)]);
+    // Enough for the snapshot to take its time where it is slowed down.
+    for n in 0..30 {
+        source.run(&format!("SET {{m}}:{n} x"));
+    }
+    cluster.begin_to_move_slowly(how, slot, from, to);
+    // Changes follow, key by key.
+    plant(&mut source, "{m}:amid", &[("dead", 2000), ("live", FAR)]);
+    source.run(&format!("ZADD {{m}}:before {} later", FAR + 9000));
+    let patrols = |c: &mut Client| c.info_number("zeitset", "zeitset_patrols_completed");
+    let before = patrols(&mut target);
+    eventually(PATIENCE, "patrols", || patrols(&mut target) > before + 2);
+    let figures = target.info("zeitset");
+    assert_eq!((&*figures["zeitset_sets_tracked"], &*figures["zeitset_members_expired"]), ("0", "0"));
+    cluster.let_move_end(how, from);
+    cluster.await_move(how, slot, from, to);
+    assert_swept(&mut target, "{m}:amid", 1);
+    assert_swept(&mut target, "{m}:before", 2);
+    let replica = &cluster.nodes[cluster.replica_of(to)];
+    replica.wait_for_sync(&cluster.nodes[to]);
+    let mut replica = replica.client();
+    replica.run("READONLY");
+    replica.script(&[("ZCARD {m}:amid", "1"), ("ZCARD {m}:before", "2")]);
+    cluster.assert_agrees();
+}

@@ -1,0 +1,290 @@
+//! Whatever brings a dataset back, with the module or without: nothing is lost, nothing is revived, and sweeping goes on.
+
+use testkit::{
+    Client, Dataset, FAR, NEVER, PATIENCE, Server, after_patrol, assert_agree, assert_healed, assert_marked,
+    assert_swept, eventually, plant, start_keeping_aof,
+};
+
+/// The ways in which a server may keep its data.
+const KEEPING: [&str; 4] = [
+    "save 3600 1",
+    "appendonly yes",
+    "appendonly yes\naof-use-rdb-preamble no",
+    "appendonly yes\nappendfsync always\nauto-aof-rewrite-percentage 0",
+];
+
+/// Sets in every state; the sweeper is off, so that they stay in it.
+fn fill(c: &mut Client) -> i64 {
+    c.run("CONFIG SET zeitset.sweep no");
+    let soon = c.now() + 1000;
+    for database in [0, 9] {
+        c.run(&format!("SELECT {database}"));
+        c.run(&format!("ZEXP.ADD soon AT {soon}ms dead {FAR}ms live"));
+        plant(c, "dead", &[("a", soon - 10_000), ("b", soon - 5000)]);
+        plant(c, "mixed", &[("a", 1), ("b", soon - 5000), ("live", FAR)]);
+        plant(c, "never", &[("a", 1), ("never", NEVER)]);
+        let many: Vec<_> = (0..300).map(|n| format!("m{n}")).collect();
+        c.run(&format!("ZEXP.ADD large {}", testkit::pairs("30d", &many)));
+        c.run("ZEXP.ADD large CH 60d m7");
+        c.run("ZEXP.REM large m8");
+        c.run("ZEXP.POP large");
+        c.run("ZADD plain 1000 x");
+    }
+    c.run("SELECT 0");
+    soon
+}
+
+#[track_caller]
+fn swept_all(c: &mut Client, soon: i64) {
+    for database in [0, 9] {
+        c.run(&format!("SELECT {database}"));
+        assert_swept(c, "dead", 0);
+        for (key, left) in [("soon", "live"), ("mixed", "live"), ("never", "never")] {
+            assert_swept(c, key, 1);
+            c.script(&[(format!("ZEXP.MEMBERS {key}"), format!("['{left}']"))]);
+            assert_marked(c, key);
+        }
+        assert!(c.now() >= soon);
+        c.script(&[("ZEXP.CARD large", "298"), ("ZCARD large", "298"), ("ZRANGE plain 0 -1", "['x']")]);
+        assert_marked(c, "large");
+    }
+    c.run("SELECT 0");
+}
+
+fn rewrite(c: &mut Client) {
+    c.run("BGREWRITEAOF");
+    eventually(PATIENCE, "the AOF is rewritten", || {
+        c.info_number("persistence", "aof_rewrite_in_progress") == 0
+            && c.info_number("persistence", "aof_rewrite_scheduled") == 0
+    });
+    assert_eq!(c.info("persistence")["aof_last_bgrewrite_status"], "ok");
+}
+
+#[test]
+fn sets_are_swept_after_a_restart() {
+    for config in KEEPING {
+        for rewritten in [false, true] {
+            let mut server = Server::builder().config(config).start();
+            let mut c = server.client();
+            let soon = fill(&mut c);
+            if rewritten && config.starts_with("appendonly") {
+                rewrite(&mut c);
+            }
+            server.restart();
+            swept_all(&mut server.client(), soon);
+            if config.starts_with("appendonly") {
+                assert_agree(&server, &[]);
+            }
+        }
+    }
+}
+
+#[test]
+fn sets_are_swept_after_the_reload_of_a_running_server() {
+    for reload in ["DEBUG RELOAD", "DEBUG LOADAOF"] {
+        let server = Server::builder().config("appendonly yes").start();
+        let mut c = server.client();
+        let soon = fill(&mut c);
+        c.run(reload);
+        c.run("CONFIG SET zeitset.sweep yes");
+        swept_all(&mut c, soon);
+        assert_agree(&server, &[]);
+    }
+}
+
+#[test]
+fn a_server_without_the_module_loads_the_same_data() {
+    for config in KEEPING {
+        let mut server = Server::builder().config(config).start();
+        let mut c = server.client();
+        fill(&mut c);
+        c.run("ZRL.CHECK limit 10 1000h COST 3");
+        c.run("ZRL.CHECK leaky 10 1000h LEAKY COST 3");
+        c.run("DEL dead");
+        c.run("SELECT 9");
+        c.run("DEL dead");
+        let before = Dataset::of(&mut c);
+        server.remove_module();
+        server.restart();
+        let mut c = server.client();
+        assert_eq!(Dataset::of(&mut c), before, "{config}");
+        assert!(!c.reply("MODULE LIST").contains("zeitset"));
+    }
+}
+
+#[test]
+fn what_the_sweeper_did_is_in_the_aof_in_native_words() {
+    for preamble in ["yes", "no"] {
+        let mut server =
+            Server::builder().config("appendonly yes").config(&format!("aof-use-rdb-preamble {preamble}")).start();
+        let mut c = server.client();
+        for database in 0..16 {
+            c.run(&format!("SELECT {database}"));
+            let at = c.now() + 200;
+            c.run(&format!("ZEXP.ADD k AT {at}ms a {at}ms b {FAR}ms live"));
+            c.run(&format!("ZEXP.ADD all AT {at}ms a {at}ms b"));
+            c.run(&format!("ZEXP.ADD healed AT {FAR}ms a"));
+            c.run(&format!("ZADD healed {} later", FAR + 5));
+        }
+        for database in 0..16 {
+            c.run(&format!("SELECT {database}"));
+            assert_swept(&mut c, "k", 1);
+            assert_swept(&mut c, "all", 0);
+            assert_healed(&mut c, "healed", FAR + 5);
+        }
+        assert_agree(&server, &[]);
+        let before = Dataset::of(&mut c);
+        server.remove_module();
+        server.restart();
+        assert_eq!(Dataset::of(&mut server.client()), before);
+    }
+}
+
+#[test]
+fn limits_are_spent_after_a_restart_as_they_were_before() {
+    // Windows so long that nothing comes back while the test runs.
+    let calls = ["a 10 1000h", "b 1000 52w", "c 10 1000h LEAKY", "d 7 1000w FIXED", "e 100000 1000h"];
+    for config in KEEPING {
+        let mut server = Server::builder().config(config).start();
+        let mut c = server.client();
+        for call in calls {
+            for cost in [1, 2, 1] {
+                assert_eq!(c.verdict(&format!("ZRL.CHECK {call} COST {cost}")).allowed, 1);
+            }
+        }
+        c.script(&[("ZRL.THROTTLE f 5 1 1000000 3", "[0 6 3 -1 3000000]")]);
+        let peek = |c: &mut Client| calls.map(|call| c.verdict(&format!("ZRL.PEEK {call}")).remaining);
+        let (before, levels) = (peek(&mut c), Dataset::of(&mut c));
+        server.restart();
+        let mut c = server.client();
+        assert_eq!(Dataset::of(&mut c), levels, "{config}");
+        assert_eq!(peek(&mut c), before, "{config}");
+        let call = "ZRL.CHECK a 10 1000h COST 6";
+        assert_eq!((c.verdict(call).remaining, c.verdict(call).allowed), (0, 0));
+    }
+}
+
+#[test]
+fn no_acknowledged_write_is_lost_by_a_crash() {
+    let mut server = Server::builder().config("appendonly yes").config("appendfsync always").start();
+    for round in 0..3 {
+        // Each writer stops at the first call without an answer, and says how many were acknowledged.
+        let writers: Vec<_> = (0..3)
+            .map(|writer| {
+                let mut client = server.client();
+                std::thread::spawn(move || {
+                    let mut acknowledged = 0;
+                    loop {
+                        let member = format!("r{round}w{writer}n{acknowledged}");
+                        let lines = [
+                            format!("ZEXP.ADD kept AT {FAR}ms {member}"),
+                            format!("ZEXP.ADD brief 20ms {member}"),
+                            format!("ZADD plain {acknowledged} {member}"),
+                            format!("ZRL.CHECK limit{round}{writer} 1000000 1000h"),
+                        ];
+                        if lines.iter().any(|line| client.try_run(line).is_err()) {
+                            return acknowledged;
+                        }
+                        acknowledged += 1;
+                    }
+                })
+            })
+            .collect();
+        let mut c = server.client();
+        eventually(PATIENCE, "some writes", || c.int("ZCARD plain") > 200 * (round + 1));
+        server.crash_and_restart();
+        let mut c = server.client();
+        for (writer, acknowledged) in writers.into_iter().enumerate() {
+            let acknowledged: i64 = acknowledged.join().expect("a writer");
+            for n in 0..acknowledged {
+                let member = format!("r{round}w{writer}n{n}");
+                c.script(&[
+                    (format!("ZEXP.ISMEMBER kept {member}"), "1"),
+                    (format!("ZSCORE plain {member}"), &format!("'{n}'")),
+                ]);
+            }
+            let spent = 1_000_000 - c.verdict(&format!("ZRL.PEEK limit{round}{writer} 1000000 1000h")).remaining;
+            // The last call may have been carried out and not answered.
+            assert!(spent == acknowledged || spent == acknowledged + 1, "{spent} of {acknowledged}");
+        }
+        assert_marked(&mut c, "kept");
+        assert_swept(&mut c, "brief", 0);
+        assert_agree(&server, &[]);
+    }
+}
+
+#[test]
+fn a_crash_amid_sweeping_revives_nobody() {
+    let mut server = Server::builder().config("appendonly yes").config("appendfsync always").start();
+    let mut c = server.client();
+    let at = c.now() + 300;
+    for n in 0..200 {
+        c.run(&format!("ZEXP.ADD k{n} AT {at}ms a {at}ms b {FAR}ms live"));
+    }
+    c.wait_until(at);
+    server.crash_and_restart();
+    let mut c = server.client();
+    for n in 0..200 {
+        c.script(&[(format!("ZEXP.MEMBERS k{n}"), "['live']")]);
+        assert_swept(&mut c, &format!("k{n}"), 1);
+        assert_marked(&mut c, &format!("k{n}"));
+    }
+    assert_agree(&server, &[]);
+}
+
+/// The change is in the file, the TTL that it asks for is not.
+#[test]
+fn what_a_crash_kept_from_being_healed_is_healed_after_the_replay() {
+    let mut server = Server::builder().config("appendonly yes").config("appendfsync always").config("hz 1").start();
+    for round in 1..4 {
+        let mut c = server.client();
+        c.run(&format!("ZEXP.ADD k{round} AT {FAR}ms a"));
+        c.run(&format!("ZADD k{round} {} later", FAR + round));
+        server.crash_and_restart();
+        assert_healed(&mut server.client(), &format!("k{round}"), FAR + round);
+        assert_agree(&server, &[]);
+    }
+}
+
+/// A set that went by its own TTL while the server was down is not there when it comes back, and its name is free.
+#[test]
+fn a_set_whose_grace_has_passed_does_not_come_back() {
+    let mut server = Server::builder().config("save 3600 1").start();
+    let mut c = server.client();
+    c.run("CONFIG SET zeitset.sweep no");
+    let at = c.now() - testkit::GRACE_MS + 1500;
+    plant(&mut c, "k", &[("a", at)]);
+    c.run("SAVE");
+    c.wait_until(at + testkit::GRACE_MS);
+    server.crash_and_restart();
+    let mut c = server.client();
+    c.script(&[("EXISTS k", "0"), ("ZEXP.ADD k 1h b", "1"), ("ZEXP.MEMBERS k", "['b']")]);
+}
+
+#[test]
+fn a_restart_arms_nothing_where_nothing_is_due() {
+    let mut server = Server::builder().config("save 3600 1").start();
+    let mut c = server.client();
+    plant(&mut c, "never", &[("never", NEVER)]);
+    c.run("ZADD plain 1000 x");
+    server.restart();
+    let mut c = server.client();
+    let patrols = |c: &mut Client| c.info_number("zeitset", "zeitset_patrols_completed");
+    eventually(PATIENCE, "the patrol has been everywhere", || patrols(&mut c) >= 1);
+    eventually(PATIENCE, "no timer is armed", || c.info_number("zeitset", "zeitset_sweep_timer_armed") == 0);
+    assert_eq!(c.info_number("zeitset", "zeitset_sets_tracked"), 1);
+}
+
+#[test]
+fn saving_is_not_needed_because_of_the_sweepers_idleness() {
+    let (server, mut c) = start_keeping_aof();
+    plant(&mut c, "k", &[("live", FAR)]);
+    c.run("SAVE");
+    after_patrol(&mut c);
+    // The witness of the patrol itself: its set, its sweep, its removal.
+    let changes = c.info_number("persistence", "rdb_changes_since_last_save");
+    let patrols = c.info_number("zeitset", "zeitset_patrols_completed");
+    eventually(PATIENCE, "patrols", || c.info_number("zeitset", "zeitset_patrols_completed") > patrols + 2);
+    assert_eq!(c.info_number("persistence", "rdb_changes_since_last_save"), changes);
+    assert_agree(&server, &[]);
+}

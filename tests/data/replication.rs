@@ -1,0 +1,249 @@
+//! Replicas, with the module and without, hold what the master holds: they delete nothing by themselves, revive nobody,
+//! and hide what is dead.
+
+use testkit::{
+    FAR, PATIENCE, Server, Stream, after_patrol, assert_agree, assert_healed, assert_marked, assert_swept, eventually,
+    plant, start, start_keeping_aof,
+};
+
+#[test]
+fn replicas_get_deletions_and_make_none() {
+    let (server, mut c) = start_keeping_aof();
+    let (replica, plain) = (Server::builder().replica_of(&server), Server::builder().plain().replica_of(&server));
+    c.run("CONFIG SET zeitset.sweep no");
+    let at = c.now() + 50;
+    plant(&mut c, "k", &[("dead", at), ("live", FAR)]);
+    plant(&mut c, "all", &[("x", at), ("y", at)]);
+    c.wait_until(at + 1000);
+    replica.wait_for_sync(&server);
+    // The master keeps its dead for now: so does a replica, whatever its own sweeper thinks.
+    let (mut r, mut p) = (replica.client(), plain.client());
+    r.script(&[
+        ("ZCARD k", "2"),
+        ("ZEXP.CARD k", "1"),
+        ("ZEXP.MEMBERS k", "['live']"),
+        ("ZEXP.ISMEMBER k dead", "0"),
+        ("ZEXP.PTTL k dead", "[-2]"),
+        ("ZCARD all", "2"),
+        ("ZEXP.CARD all", "0"),
+        ("ZEXP.RANDMEMBER all", "nil"),
+    ]);
+    assert_eq!(r.info_number("zeitset", "zeitset_members_expired"), 0);
+    c.run("CONFIG SET zeitset.sweep yes");
+    assert_swept(&mut c, "k", 1);
+    assert_swept(&mut c, "all", 0);
+    for (client, server_of) in [(&mut r, &replica), (&mut p, &plain)] {
+        server_of.wait_for_sync(&server);
+        client.script(&[("ZRANGE k 0 -1", "['live']"), ("EXISTS all", "0")]);
+        assert_marked(client, "k");
+    }
+    assert_eq!(r.info_number("zeitset", "zeitset_members_expired"), 0);
+    assert_agree(&server, &[&replica, &plain]);
+}
+
+#[test]
+fn no_timer_is_armed_on_a_replica() {
+    let (server, mut c) = start_keeping_aof();
+    let at = c.now() + 300;
+    c.run(&format!("ZEXP.ADD before AT {at}ms dead {FAR}ms live"));
+    let replica = Server::builder().replica_of(&server);
+    c.run(&format!("ZEXP.ADD after AT {at}ms dead {FAR}ms live"));
+    c.run(&format!("ZADD after {at} plain"));
+    replica.wait_for_sync(&server);
+    let mut r = replica.client();
+    eventually(PATIENCE, "the replica knows both", || r.info_number("zeitset", "zeitset_sets_tracked") == 2);
+    eventually(PATIENCE, "no timer is armed", || r.info_number("zeitset", "zeitset_sweep_timer_armed") == 0);
+    let slices = r.info_number("zeitset", "zeitset_sweep_slices");
+    r.wait_until(at + 500);
+    r.script(&[("ZEXP.MEMBERS before", "['live']"), ("ZEXP.MEMBERS after", "['live']")]);
+    assert_eq!(r.info_number("zeitset", "zeitset_sweep_slices"), slices);
+    assert_eq!(r.info_number("zeitset", "zeitset_sweep_timer_armed"), 0);
+    assert_agree(&server, &[&replica]);
+}
+
+#[test]
+fn replicas_stay_identical_through_everything() {
+    let (server, mut c) = start_keeping_aof();
+    let (modular, plain) = (Server::builder().replica_of(&server), Server::builder().plain().replica_of(&server));
+    // What the replicas of replicas see, they see from a server that computes nothing.
+    let far = Server::builder().plain().replica_of(&plain);
+    let copies_between = !c.copy_loses_the_database();
+    for round in 0..60 {
+        c.run(&format!("SELECT {}", round % 16));
+        let (now, key) = (c.now(), format!("k{}", round % 7));
+        for line in [
+            format!("ZEXP.ADD {key} AT {}ms a{round} {}ms b{round} {FAR}ms c", now + 20, now + 3000),
+            format!("ZEXP.EXPIRE {key} AT {}ms c d", FAR + round),
+            format!("ZEXP.ADD brief{round} 15ms a 25ms b"),
+            format!("ZEXP.ADD {key} CAP 3 1h capped"),
+            format!("ZADD {key} {} later", FAR + 1000 + round),
+            format!("ZADD {key} {} sooner", now + 30),
+            format!("ZEXP.POP {key}"),
+            format!("COPY {key} copy{round}"),
+            format!("ZRL.CHECK limit 30 1s COST {}", 1 + round % 5),
+            format!("ZRL.CHECK leaky 30 2s LEAKY COST {}", 1 + round % 5),
+            format!("ZRL.CHECK many 5000 700ms COST {}", 1 + round % 50),
+        ] {
+            c.run(&line);
+        }
+        match round % 10 {
+            3 => c.run("SWAPDB 1 2"),
+            5 if copies_between => c.run(&format!("COPY {key} moved{round} DB {} REPLACE", (round + 3) % 16)),
+            7 => c.run("FLUSHDB"),
+            9 => c.run(&format!("EXPIRE {key} 1000")),
+            _ => c.run(&format!("ZRL.PEEK limit 30 1s COST {}", 1 + round % 5)),
+        };
+    }
+    let witness = c.now() + 100;
+    c.wait_until(witness);
+    after_patrol(&mut c);
+    assert_agree(&server, &[&modular, &plain, &far]);
+}
+
+/// What is not yet swept on the master must not come to life again where it is known by its score alone.
+#[test]
+fn a_dead_member_that_is_added_again_is_one_new_member_everywhere() {
+    let (server, mut c) = start_keeping_aof();
+    let replica = Server::builder().replica_of(&server);
+    c.run("CONFIG SET zeitset.sweep no");
+    plant(&mut c, "k", &[("m", 1000), ("n", 1000), ("live", FAR)]);
+    c.script(&[
+        ("ZEXP.ADD k XX 1h m", "0"),
+        ("ZEXP.EXPIRE k 1h m", "[-2]"),
+        ("ZEXP.PERSIST k m", "[-2]"),
+        ("ZEXP.REM k n", "0"),
+        ("ZEXP.ADD k NX AT 4102444800001ms m", "1"),
+    ]);
+    replica.wait_for_sync(&server);
+    let mut r = replica.client();
+    r.script(&[("ZEXP.MEMBERS k", "['live' 'm']"), ("ZSCORE k m", "'4102444800001'"), ("ZEXP.ISMEMBER k n", "0")]);
+    c.run("CONFIG SET zeitset.sweep yes");
+    assert_swept(&mut c, "k", 2);
+    assert_agree(&server, &[&replica]);
+}
+
+#[test]
+fn reads_on_a_replica_write_nothing_not_even_a_ttl_that_is_off() {
+    let (server, mut c) = start_keeping_aof();
+    let replica = Server::builder().replica_of(&server);
+    c.run("CONFIG SET zeitset.sweep no");
+    plant(&mut c, "k", &[("dead", 1000), ("live", FAR)]);
+    // A little off the marker.
+    c.run("PEXPIREAT k 4102444847511");
+    replica.wait_for_sync(&server);
+    let mut r = replica.client();
+    for read in ["ZEXP.CARD k", "ZEXP.MEMBERS k", "ZEXP.TTL k live dead", "ZEXP.RANDMEMBER k 2"] {
+        let reply = r.reply(read);
+        assert!(reply.starts_with("!NOTEXPIRING "), "{read}: {reply}");
+    }
+    let later = r.now() + 500;
+    r.wait_until(later);
+    r.script(&[("PEXPIRETIME k", "4102444847511"), ("ZCARD k", "2")]);
+    assert_eq!(r.info_number("replication", "slave_repl_offset"), c.info_number("replication", "master_repl_offset"));
+    assert_agree(&server, &[&replica]);
+}
+
+#[test]
+fn what_is_healed_is_replicated() {
+    let (server, mut c) = start_keeping_aof();
+    let (modular, plain) = (Server::builder().replica_of(&server), Server::builder().plain().replica_of(&server));
+    for database in [0, 7] {
+        c.run(&format!("SELECT {database}"));
+        c.run(&format!("ZEXP.ADD k AT {FAR}ms a"));
+        c.run(&format!("ZADD k {} later", FAR + 5));
+        assert_healed(&mut c, "k", FAR + 5);
+    }
+    assert_agree(&server, &[&modular, &plain]);
+}
+
+#[test]
+fn one_slice_that_visits_many_databases_replicates_to_each() {
+    let (server, mut c) = start_keeping_aof();
+    let plain = Server::builder().plain().replica_of(&server);
+    c.run("CONFIG SET zeitset.sweep no");
+    for database in 0..16 {
+        c.run(&format!("SELECT {database}"));
+        plant(&mut c, "k", &[("a", 1), ("b", 2), ("live", FAR + database)]);
+        plant(&mut c, "all", &[("a", just_past(database)), ("b", just_past(database))]);
+    }
+    c.run("SELECT 0");
+    // All at once, in a slice that is long enough.
+    c.run("CONFIG SET zeitset.sweep-slice-us 100000");
+    c.run("CONFIG SET zeitset.sweep yes");
+    for database in 0..16 {
+        c.run(&format!("SELECT {database}"));
+        assert_swept(&mut c, "k", 1);
+        assert_swept(&mut c, "all", 0);
+    }
+    assert_agree(&server, &[&plain]);
+}
+
+/// A moment that has just passed, by our own clock.
+fn just_past(shift: i64) -> i64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+    i64::try_from(now.as_millis()).expect("not yet") - 100 - shift
+}
+
+#[test]
+fn limits_say_the_same_on_a_replica() {
+    let (server, mut c) = start_keeping_aof();
+    let replica = Server::builder().replica_of(&server);
+    let mut r = replica.client();
+    for call in
+        ["a 10 1000h", "b 1000 52w", "c 10 1000h LEAKY", "d 7 1000w FIXED", "e 100000 1000h", "f 10 1000h EXACT"]
+    {
+        for cost in [1, 2, 5, 100, 1] {
+            let said = c.verdict(&format!("ZRL.CHECK {call} COST {cost}"));
+            replica.wait_for_sync(&server);
+            let peeked = r.verdict(&format!("ZRL.PEEK {call}"));
+            assert_eq!((peeked.remaining, peeked.limit), (said.remaining, said.limit), "{call} COST {cost}");
+        }
+    }
+    assert_agree(&server, &[&replica]);
+    // A replica refuses a check.
+    let refused = r.reply("ZRL.CHECK a 10 1000h");
+    assert!(refused.starts_with("!READONLY "), "{refused}");
+}
+
+#[test]
+fn a_denied_check_and_an_idle_server_send_nothing() {
+    let (server, mut c) = start();
+    c.run("ZRL.CHECK k 1 1000h");
+    plant(&mut c, "never", &[("live", FAR)]);
+    let mut stream = Stream::attach(&server);
+    for _ in 0..20 {
+        c.run("ZRL.CHECK k 1 1000h");
+        c.run("ZEXP.CARD never");
+    }
+    let patrols = c.info_number("zeitset", "zeitset_patrols_completed");
+    eventually(PATIENCE, "patrols", || c.info_number("zeitset", "zeitset_patrols_completed") > patrols + 2);
+    assert_eq!(stream.take(), [""; 0]);
+}
+
+/// A replica keeps no account of what passes by.
+#[test]
+fn the_memory_of_a_replica_does_not_grow_with_heartbeats() {
+    const BEATS: i64 = 100_000;
+    let (server, mut c) = start_keeping_aof();
+    let replica = Server::builder().config("repl-backlog-size 16kb").replica_of(&server);
+    let mut r = replica.client();
+    c.run(&format!("ZEXP.ADD steady AT {FAR}ms top"));
+    c.run("ZEXP.ADD steady 1h m");
+    // Changed, but not at its end: it gets no TTL.
+    c.run("ZEXP.ADD steady 2h m");
+    let beat = |c: &mut testkit::Client, from: i64| {
+        for n in from..from + BEATS / 10 {
+            c.run(&format!("ZEXP.ADD k AT {}ms m", FAR + n));
+        }
+    };
+    beat(&mut c, 0);
+    replica.wait_for_sync(&server);
+    let before = r.info_number("memory", "used_memory");
+    for n in 1..10 {
+        beat(&mut c, n * BEATS / 10);
+    }
+    replica.wait_for_sync(&server);
+    let grown = r.info_number("memory", "used_memory") - before;
+    assert!(grown < 400_000, "by {grown} bytes in {BEATS} heartbeats");
+    assert_agree(&server, &[&replica]);
+}

@@ -1,0 +1,91 @@
+//! Replicas with `repl-diskless-load swapdb`: they serve their old dataset while the new one is loaded, and then have the new one.
+
+use testkit::{Client, PATIENCE, Server, assert_agree, assert_swept, eventually};
+
+/// Enough keys for a second of loading, at a ms each.
+const KEYS: usize = 1000;
+
+fn start() -> (Server, Server) {
+    let master =
+        Server::builder().keeping_aof().config("repl-diskless-sync yes").config("repl-backlog-size 16kb").start();
+    let replica = Server::builder()
+        .keeping_aof()
+        .config("repl-diskless-load swapdb")
+        .config("replica-read-only no")
+        .config("loading-process-events-interval-bytes 1024")
+        .replica_of(&master);
+    replica.wait_for_sync(&master);
+    (master, replica)
+}
+
+/// Cuts the replica off, runs the commands, and lets it miss more than the backlog holds.
+fn part(m: &mut Client, commands: &[&str]) {
+    m.run("MULTI");
+    m.run("CLIENT KILL TYPE replica");
+    for command in commands {
+        m.run(command);
+    }
+    m.run(&format!("SET filler {}", "x".repeat(100_000)));
+    m.run("EXEC");
+}
+
+#[test]
+fn the_old_dataset_is_served_while_the_new_one_is_loaded() {
+    let (master, replica) = start();
+    let (mut m, mut r) = (master.client(), replica.client());
+    let old = [
+        ("ZEXP.ADD set 1h a 1h b", "ZEXP.CARD set", "2"),
+        ("ZRL.CHECK limit 10 1h COST 4", "ZRL.PEEK limit 5 1h COST 2", "[0 5 1 "),
+        ("ZQ.PUSH queue x ID a", "ZQ.PEEK queue", "[['a' "),
+        ("ZLB.CREATE board DIM x", "ZLB.INFO board", "['members' 0 "),
+    ];
+    old.iter().for_each(|(write, ..)| drop(m.run(write)));
+    for key in 0..KEYS {
+        m.run(&format!("SET key{key} {}", "x".repeat(100)));
+    }
+    replica.wait_for_sync(&master);
+    r.run("CONFIG SET key-load-delay 1000");
+    part(&mut m, &["ZEXP.ADD set 1h c", "ZQ.PUSH queue x ID b", "ZLB.SET board m 1", "ZRL.CHECK limit 10 1h COST 6"]);
+    eventually(PATIENCE, "the replica loads", || r.info_number("persistence", "async_loading") == 1);
+    for (_, read, reply) in old {
+        let got = r.reply(read);
+        assert!(got.starts_with(reply), "{read}: {got}");
+    }
+    assert_eq!(r.info_number("persistence", "async_loading"), 1, "all of that was read from the old dataset");
+    r.run("CONFIG SET key-load-delay 0");
+    replica.wait_for_sync(&master);
+    for (read, reply) in [
+        ("ZEXP.CARD set", "3"),
+        ("ZRL.PEEK limit 10 1h", "[0 10 0 "),
+        ("ZQ.GET queue b", "['state' 'ready' "),
+        ("ZLB.INFO board", "['members' 1 "),
+    ] {
+        let got = r.reply(read);
+        assert!(got.starts_with(reply), "{read}: {got}");
+    }
+    assert!(!replica.log().contains("not aware of async replication"), "the server loads as it was told to");
+    assert_agree(&master, &[&replica]);
+}
+
+/// What was known of a key of the old dataset does not hold for the key of that name in the new one.
+#[test]
+fn an_ordinary_set_that_takes_the_place_of_an_expiring_one_is_left_alone() {
+    let (master, replica) = start();
+    let (mut m, mut r) = (master.client(), replica.client());
+    m.run("ZEXP.ADD set 1h a");
+    replica.wait_for_sync(&master);
+    eventually(PATIENCE, "the replica knows the set", || r.info_number("zeitset", "zeitset_sets_tracked") == 1);
+    // On the replica nothing is healed, so it stays a set that plain commands have changed.
+    r.run("ZADD set 9007199254740000 b");
+    part(&mut m, &["DEL set", "ZADD set 1 x 2 y 3 z", "EXPIRE set 1000", "ZEXP.ADD other 1s gone 1h stays"]);
+    replica.wait_for_sync(&master);
+    eventually(PATIENCE, "the new dataset", || r.int("ZCARD set") == 3);
+    r.run("REPLICAOF NO ONE");
+    assert_swept(&mut r, "other", 1);
+    r.script(&[("ZRANGE set 0 -1", "['x' 'y' 'z']"), ("ZEXP.CARD set", "!NOTEXPIRING")]);
+    let ttl = r.int("PTTL set");
+    assert!((900_000..=1_000_000).contains(&ttl), "nobody sets another TTL: {ttl}");
+    // Two masters now, each with a history of its own.
+    assert_agree(&master, &[]);
+    assert_agree(&replica, &[]);
+}

@@ -1,0 +1,345 @@
+//! The pages of the commands (docs/commands) against the live server: what it says of a command, what it replies, and what
+//! it tells replicas and listeners.
+
+use redis::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::resume_unwind;
+use testkit::{Client, Page, Server, Stream, cells, show, start};
+
+const FOLDER: &str = "docs/commands";
+const INDEX: &str = "README";
+
+/// Rows of the table of facts on a page.
+const SINCE: &str = "since";
+const COMPLEXITY: &str = "complexity";
+const FLAGS: &str = "flags";
+const CATEGORIES: &str = "ACL categories";
+const REPLICATED: &str = "replicated and logged as";
+const EVENTS: &str = "events";
+
+fn pages() -> Vec<Page> {
+    Page::all_in(FOLDER).into_iter().filter(|page| page.name() != INDEX).collect()
+}
+
+/// What the server says of a command.
+struct Facts {
+    name: String,
+    syntax: String,
+    summary: String,
+    since: String,
+    complexity: String,
+    flags: Vec<String>,
+    categories: Vec<String>,
+    /// The words by which the command's arguments are known: their names, and keywords.
+    words: BTreeSet<String>,
+}
+
+impl Facts {
+    /// Of all commands of the module, by name.
+    fn all() -> BTreeMap<String, Self> {
+        let server = Server::start();
+        // RESP3 tells maps from arrays.
+        let mut c = server.resp3();
+        let names = c.strings("COMMAND LIST FILTERBY MODULE zeitset");
+        names.iter().map(|name| name.to_lowercase()).map(|name| (name.clone(), Self::of(&mut c, &name))).collect()
+    }
+
+    fn of(c: &mut Client, name: &str) -> Self {
+        let docs = field(&c.run(&format!("COMMAND DOCS {name}")), None);
+        let arguments = list(&field(&docs, Some("arguments")));
+        let shown: Vec<_> = arguments.iter().map(render).collect();
+        let mut words = BTreeSet::new();
+        arguments.iter().for_each(|argument| collect_words(argument, &mut words));
+        let text = |name| text(&field(&docs, Some(name)));
+        let info = list(&list(&c.run(&format!("COMMAND INFO {name}")))[0]);
+        let set = |value| list(value).iter().map(self::text).collect::<Vec<_>>();
+        let flags: Vec<_> =
+            set(&info[2]).into_iter().filter(|flag| flag != "module" && flag != "movablekeys").collect();
+        let categories = match set(&info[6]) {
+            // Before Redis 7.2 commands of modules were in no category.
+            none if none.is_empty() => categories(name, &flags),
+            mut some => {
+                some.sort();
+                some
+            }
+        };
+        Self {
+            name: name.to_uppercase(),
+            syntax: format!("{} {}", name.to_uppercase(), shown.join(" ")),
+            summary: text("summary"),
+            since: since(&docs, &arguments),
+            complexity: text("complexity"),
+            flags,
+            categories,
+            words,
+        }
+    }
+}
+
+/// `0.1.0; 0.2.0: GROUP`: the version that brought the command, and those that brought further arguments.
+fn since(docs: &Value, arguments: &[Value]) -> String {
+    let mut later = BTreeMap::<String, Vec<String>>::new();
+    arguments.iter().for_each(|argument| collect_later(argument, &mut later));
+    let later = later.iter().map(|(version, words)| format!("; {version}: {}", in_backticks(words)));
+    text(&field(docs, Some("since"))) + &later.collect::<String>()
+}
+
+/// The keywords of the arguments that name a version.
+fn collect_later(argument: &Value, later: &mut BTreeMap<String, Vec<String>>) {
+    let get = |name| field(argument, Some(name));
+    let (version, parts) = (text(&get("since")), list(&get("arguments")));
+    if version.is_empty() {
+        return parts.iter().for_each(|part| collect_later(part, later));
+    }
+    let token = std::iter::once(argument).chain(&parts).map(|part| text(&field(part, Some("token"))));
+    let token = token.into_iter().find(|token| !token.is_empty()).expect("only keywords can be added to a command");
+    later.entry(version).or_default().push(token);
+}
+
+/// The ACL categories of a command by its flags, as the server's own commands have them, and by what it works on.
+fn categories(name: &str, flags: &[String]) -> Vec<String> {
+    let has = |flag: &str| flags.iter().any(|has| has == flag);
+    let all = [
+        ("@blocking", has("blocking")),
+        ("@fast", has("fast")),
+        ("@read", has("readonly")),
+        ("@slow", !has("fast")),
+        ("@sortedset", name.starts_with("zexp.") || name.starts_with("zrl.")),
+        ("@write", has("write")),
+    ];
+    all.into_iter().filter(|(_, applies)| *applies).map(|(category, _)| category.to_owned()).collect()
+}
+
+/// The value of a field of a map, or the only value of a map.
+fn field(map: &Value, name: Option<&str>) -> Value {
+    let Value::Map(pairs) = map else { panic!("no map: {}", show(map)) };
+    let found = pairs.iter().find(|(key, _)| name.is_none_or(|name| text(key) == name));
+    found.map_or(Value::Nil, |(_, value)| value.clone())
+}
+
+fn list(value: &Value) -> Vec<Value> {
+    match value {
+        Value::Array(items) | Value::Set(items) => items.clone(),
+        Value::Nil => Vec::new(),
+        other => panic!("no list: {}", show(other)),
+    }
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::BulkString(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        Value::SimpleString(text) => text.clone(),
+        Value::Nil => String::new(),
+        other => panic!("no text: {}", show(other)),
+    }
+}
+
+/// An argument as the documentation of Redis writes it: `[COUNT count]`, `[NX | XX]`, `key [key ...]`.
+fn render(argument: &Value) -> String {
+    let get = |name| field(argument, Some(name));
+    let flags: Vec<_> = list(&get("flags")).iter().map(text).collect();
+    let has = |name: &str| flags.iter().any(|flag| flag == name);
+    let parts: Vec<_> = list(&get("arguments")).iter().map(render).collect();
+    let (token, kind) = (text(&get("token")), text(&get("type")));
+    let is_choice = kind == "oneof" && (!has("optional") || !token.is_empty());
+    let mut shown = match kind.as_str() {
+        "pure-token" => String::new(),
+        "oneof" if is_choice => format!("<{}>", parts.join(" | ")),
+        "oneof" => parts.join(" | "),
+        "block" => parts.join(" "),
+        _ => text(&get("name")),
+    };
+    if has("multiple") && kind == "oneof" {
+        shown = format!("{shown} ...");
+    } else if has("multiple") {
+        shown = format!("{shown} [{shown} ...]");
+    }
+    if !token.is_empty() {
+        shown = format!("{token} {shown}").trim_end().to_owned();
+    }
+    if has("optional") { format!("[{shown}]") } else { shown }
+}
+
+fn collect_words(argument: &Value, words: &mut BTreeSet<String>) {
+    let get = |name| field(argument, Some(name));
+    let parts = list(&get("arguments"));
+    parts.iter().for_each(|part| collect_words(part, words));
+    let (token, kind) = (text(&get("token")), text(&get("type")));
+    if !token.is_empty() {
+        words.insert(token);
+    }
+    if parts.is_empty() && kind != "pure-token" {
+        words.insert(text(&get("name")));
+    }
+}
+
+/// What is in backticks.
+fn code(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+fn in_backticks(words: &[String]) -> String {
+    let words: Vec<_> = words.iter().map(|word| format!("`{word}`")).collect();
+    words.join(" ")
+}
+
+#[test]
+fn every_command_has_a_page_and_every_page_a_command() {
+    let commands: BTreeSet<_> = Facts::all().into_keys().collect();
+    let pages: BTreeSet<_> = pages().iter().map(|page| page.name().to_owned()).collect();
+    assert_eq!(pages, commands);
+}
+
+#[test]
+fn pages_of_commands_say_what_the_server_says() {
+    let facts = Facts::all();
+    for mut page in pages() {
+        let Some(facts) = facts.get(page.name()) else { panic!("{}: no such command", page.path().display()) };
+        page.expect(0, &format!("# {}", facts.name));
+        page.expect(2, &facts.summary);
+        page.expect(5, &facts.syntax);
+        page.expect_fact(SINCE, &facts.since);
+        page.expect_fact(COMPLEXITY, &facts.complexity);
+        page.expect_fact(FLAGS, &in_backticks(&facts.flags));
+        page.expect_fact(CATEGORIES, &in_backticks(&facts.categories));
+    }
+}
+
+#[test]
+fn the_index_of_commands_is_complete() {
+    let facts = Facts::all();
+    let mut index = Page::all_in(FOLDER).into_iter().find(|page| page.name() == INDEX).expect("an index");
+    for (name, facts) in &facts {
+        let link = format!("| [{}]({name}.md) |", facts.name);
+        let number = index.lines.iter().position(|line| line.starts_with(&link));
+        let number = number.unwrap_or_else(|| panic!("{name} is not in the index"));
+        index.expect(number, &format!("{link} {} |", facts.summary));
+    }
+    let links = index.lines.iter().filter(|line| line.starts_with("| [")).count();
+    assert_eq!(links, facts.len(), "the index links to what is no command");
+}
+
+#[test]
+fn pages_of_commands_explain_every_argument() {
+    let facts = Facts::all();
+    for page in pages() {
+        let explained: BTreeSet<&str> = page
+            .section("Arguments")
+            .filter_map(|line| cells(line))
+            .flat_map(|row| code(row[0]).flat_map(str::split_whitespace).collect::<Vec<_>>())
+            .collect();
+        for word in &facts[page.name()].words {
+            assert!(explained.contains(word.as_str()), "{}: {word} is not explained", page.path().display());
+        }
+    }
+}
+
+/// The keys that the calls in tables of errors are about, as docs/commands/README.md lists them.
+fn keys_for_errors(c: &mut Client) {
+    for line in [
+        "SET string x",
+        "ZADD scores 1 a 2 b",
+        "ZADD seconds 1000000000 a 1100000000 b",
+        "ZADD infinite inf a",
+        "ZEXP.ADD codes 5m a",
+        "ZRL.CHECK limit 5 1h",
+        "ZRL.CHECK bucket 5 1h LEAKY",
+        "ZQ.PUSH jobs x ID a",
+        "ZQ.CONFIG jobs MAXLEN 1",
+        "ZLB.CREATE medals DIM gold DIM silver DIM bronze",
+        "ZLB.SET medals ann 9223372036854775807 0 0",
+        "ZLB.CREATE times DIM seconds ASC FLOAT",
+        "ZLB.SET times ann 1.7976931348623157e308",
+    ] {
+        c.run(line);
+    }
+}
+
+#[test]
+fn errors_are_those_that_the_pages_list() {
+    let (_server, mut c) = start();
+    keys_for_errors(&mut c);
+    let mut differences = Vec::new();
+    for page in pages() {
+        let rows: Vec<_> = page.section("Errors").filter_map(|line| cells(line)).skip(1).collect();
+        assert!(!rows.is_empty(), "{}: no errors", page.path().display());
+        for row in rows {
+            let (error, call) = (row[0].trim_matches('`'), row[2].trim_matches('`'));
+            assert!(call.starts_with(&page.name().to_uppercase()), "{}: {call}", page.path().display());
+            let reply = c.reply(call);
+            if reply != format!("!{error}") {
+                differences.push(format!("{}: {call}\n  page: !{error}\n   now: {reply}", page.path().display()));
+            }
+        }
+    }
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+/// Commands that were replicated, and events.
+type Effects = (BTreeSet<String>, BTreeSet<String>);
+
+/// Replays a page, and takes down what each of our commands told replicas and listeners.
+fn observe(page: &mut Page, effects: &mut BTreeMap<String, Effects>) {
+    let server = page.server();
+    let (mut c, mut listener) = (server.client(), server.resp3());
+    // The sweeper's deletions are nobody's effect.
+    c.run("CONFIG SET zeitset.sweep no notify-keyspace-events EA");
+    listener.psubscribe("__keyevent@*__:*");
+    let mut stream = Stream::attach(&server);
+    let mut in_transaction = false;
+    page.replay(&server, &[], |command| {
+        let name = command.split(' ').next().unwrap_or_default().to_lowercase();
+        match name.as_str() {
+            "multi" => in_transaction = true,
+            "exec" => in_transaction = false,
+            _ => {}
+        }
+        if in_transaction {
+            return;
+        }
+        let replicated = stream.take();
+        let events = listener.pushes();
+        if !name.contains('.') {
+            return;
+        }
+        let (commands, heard) = effects.entry(name).or_default();
+        let names = replicated.iter().filter_map(|command| command.split(' ').next());
+        commands.extend(names.filter(|name| !["MULTI", "EXEC"].contains(name)).map(str::to_owned));
+        // The stream marks its places with a key of its own.
+        let heard_now = events.iter().filter(|event| !event.contains("'test:"));
+        heard.extend(heard_now.filter_map(|event| event.split("__:").nth(2)?.split('\'').next()).map(str::to_owned));
+    });
+}
+
+#[test]
+fn examples_of_commands_print_and_effect_what_their_pages_say() {
+    let mut pages = pages();
+    // Becoming a replica takes a second, in which nobody has anything to do.
+    let seen: Vec<BTreeMap<String, Effects>> = std::thread::scope(|scope| {
+        let threads: Vec<_> = pages
+            .chunks_mut(6)
+            .map(|pages| {
+                scope.spawn(move || {
+                    let mut seen = BTreeMap::new();
+                    pages.iter_mut().for_each(|page| observe(page, &mut seen));
+                    seen
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    });
+    let mut differences = Vec::new();
+    for page in &pages {
+        let words = |fact| page.fact(fact).map(code).into_iter().flatten().map(str::to_owned).collect::<BTreeSet<_>>();
+        let said = (words(REPLICATED), words(EVENTS));
+        let mut all = Effects::default();
+        for (commands, events) in seen.iter().filter_map(|seen| seen.get(page.name()).cloned()) {
+            all.0.extend(commands);
+            all.1.extend(events);
+        }
+        if all != said {
+            differences.push(format!("{}\n  page: {said:?}\n   now: {all:?}", page.path().display()));
+        }
+    }
+    assert!(differences.is_empty(), "effects in the examples, and those on the pages:\n{}", differences.join("\n"));
+}

@@ -1,0 +1,220 @@
+//! docs/observability.md against the live server: fields of INFO, settings, events, the script for Prometheus' exporter.
+//! (Its sessions are run by sessions.rs.)
+
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use testkit::{Client, PATIENCE, Page, Server, assert_swept, eventually, show, start};
+
+fn page() -> Page {
+    Page::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/observability.md"))
+}
+
+/// The lines below a heading, up to the next one.
+fn section(heading: &str) -> Vec<String> {
+    let title = format!("## {heading}");
+    let lines = page().lines.into_iter().skip_while(|line| *line != title).skip(1);
+    lines.take_while(|line| !line.starts_with("## ")).collect()
+}
+
+/// The cells of a table's rows, without its head.
+fn rows(lines: &[String]) -> Vec<Vec<&str>> {
+    let rows = lines.iter().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |"));
+    rows.skip(1).map(|row| row.split(" | ").collect()).collect()
+}
+
+fn code(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+/// The lines of the fenced block of a language.
+fn block(lines: &[String], language: &str) -> Vec<String> {
+    let fence = format!("```{language}");
+    let inside = lines.iter().skip_while(|line| **line != fence).skip(1);
+    inside.take_while(|line| *line != "```").cloned().collect()
+}
+
+fn fields(c: &mut Client) -> BTreeSet<String> {
+    c.info("zeitset").into_keys().collect()
+}
+
+#[test]
+fn every_field_of_info_is_documented_and_no_other() {
+    let (_server, mut c) = start();
+    let lines = section("INFO zeitset");
+    let documented: BTreeSet<_> = rows(&lines).iter().flat_map(|row| code(row[0])).map(str::to_owned).collect();
+    assert_eq!(documented, fields(&mut c));
+    for row in rows(&lines) {
+        let kinds: &[&str] = if row[0] == "`zeitset_version`" { &["text"] } else { &["counter", "gauge"] };
+        assert!(kinds.contains(&row[1]) && !row[2].is_empty(), "{row:?}");
+    }
+}
+
+/// What a setting may be.
+#[derive(Clone, Debug, PartialEq)]
+enum Range {
+    YesOrNo,
+    Numbers(i64, i64),
+}
+
+/// Name, default and range of the settings, as the page has them.
+fn settings() -> Vec<(String, String, Range)> {
+    let lines = section("Settings");
+    let bare = |cell: &str| cell.trim_matches('`').to_owned();
+    let range = |cell: &str| match cell.split_once(" to ") {
+        Some((least, most)) => Range::Numbers(least.parse().expect("a number"), most.parse().expect("a number")),
+        None => Some(Range::YesOrNo).filter(|_| cell == "`yes`, `no`").unwrap_or_else(|| panic!("no range: {cell}")),
+    };
+    rows(&lines).iter().map(|row| (bare(row[0]), bare(row[1]), range(row[2]))).collect()
+}
+
+#[test]
+fn every_setting_is_documented_with_its_default_and_range_and_no_other() {
+    let (_server, mut c) = start();
+    let documented = settings();
+    let known: BTreeSet<_> = c.strings("CONFIG GET zeitset.*").chunks(2).map(|pair| pair.to_vec()).collect();
+    assert_eq!(
+        documented.iter().map(|(name, default, _)| vec![name.clone(), default.clone()]).collect::<BTreeSet<_>>(),
+        known
+    );
+    for (name, _, range) in documented {
+        let (good, wrong) = match range {
+            Range::YesOrNo => (["no".into(), "yes".into()], ["maybe".into(), "\"\"".into()]),
+            Range::Numbers(least, most) => {
+                ([least, most].map(|number| number.to_string()), [least - 1, most + 1].map(|number| number.to_string()))
+            }
+        };
+        for value in &good {
+            c.script(&[(format!("CONFIG SET {name} {value}"), "+OK")]);
+            for value in &wrong {
+                c.script(&[(format!("CONFIG SET {name} {value}"), "!ERR ")]);
+            }
+            c.script(&[(format!("CONFIG GET {name}"), format!("['{name}' '{value}']"))]);
+        }
+    }
+}
+
+#[test]
+fn the_example_configuration_has_every_setting_with_its_default_and_range() {
+    let (mut comment, mut told) = (String::new(), Vec::new());
+    for line in include_str!("../../redis.conf.example").lines() {
+        if line.starts_with('#') {
+            comment += line;
+        } else if let Some((name, value)) = line.split_once(' ').filter(|(name, _)| name.starts_with("zeitset.")) {
+            let range = comment.split_once("..").map_or(Range::YesOrNo, |(before, after)| {
+                let least = before.rsplit('(').next().and_then(|number| number.parse().ok());
+                let most = after.split(')').next().and_then(|number| number.parse().ok());
+                Range::Numbers(least.expect("the least"), most.expect("the most"))
+            });
+            told.push((name.to_owned(), value.to_owned(), range));
+        }
+        if !line.starts_with('#') {
+            comment.clear();
+        }
+    }
+    assert_eq!(told, settings());
+}
+
+/// Those of the pages of commands, which are compared with what is really sent, and those of the sweeper.
+#[test]
+fn every_event_is_documented_and_no_other() {
+    let lines = section("Keyspace events");
+    let documented: BTreeSet<_> = rows(&lines).iter().flat_map(|row| code(row[0])).map(str::to_owned).collect();
+    let mut events: BTreeSet<String> = Page::all_in("docs/commands")
+        .iter()
+        .flat_map(|page| page.lines.clone())
+        .filter_map(|line| {
+            line.strip_prefix("| events | ").map(|cell| code(cell).map(str::to_owned).collect::<Vec<_>>())
+        })
+        .flatten()
+        .collect();
+
+    let (server, mut c) = start();
+    let mut listener = server.resp3();
+    c.run("CONFIG SET notify-keyspace-events Ezd");
+    listener.psubscribe("__keyevent@0__:*");
+    c.run("ZEXP.ADD set 50ms a 1h b");
+    assert_swept(&mut c, "set", 1);
+    for push in listener.pushes() {
+        let event = push.split("__:").nth(2).and_then(|rest| rest.split('\'').next());
+        events.extend(event.map(str::to_owned));
+    }
+    assert!(events.contains("zexp.expired"), "{events:?}");
+    assert_eq!(documented, events);
+}
+
+#[test]
+fn the_script_for_the_exporter_gives_every_number() {
+    let (_server, mut c) = start();
+    let script = block(&section("Prometheus"), "lua").join("\n");
+    let reply = c.call(redis::cmd("EVAL").arg(script).arg(0));
+    let redis::Value::Array(values) = &reply else { panic!("{}", show(&reply)) };
+    let names: BTreeSet<_> = values.chunks(2).map(|pair| show(&pair[0]).trim_matches('\'').to_owned()).collect();
+    let mut numbers = fields(&mut c);
+    assert!(numbers.remove("zeitset_version"));
+    assert_eq!(names, numbers);
+}
+
+/// Ends the process when the test ends.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What the exporter says, given that it serves.
+fn scrape(port: u16) -> Option<String> {
+    let mut socket = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    socket.set_read_timeout(Some(PATIENCE)).ok()?;
+    socket.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").ok()?;
+    let mut text = String::new();
+    socket.read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+#[test]
+fn the_exporter_shows_what_the_page_quotes() {
+    const EXPORTER: &str = "prometheus-redis-exporter";
+    let is_installed =
+        Command::new(EXPORTER).arg("--version").stderr(Stdio::null()).stdout(Stdio::null()).status().is_ok();
+    if !is_installed {
+        eprintln!("skipped: {EXPORTER} is not installed (on Debian: apt-get install {EXPORTER})");
+        return;
+    }
+    let lines = section("Prometheus");
+    let server = Server::start();
+    let mut c = server.client();
+    for line in ["ZEXP.ADD codes 5m a 5m b", "ZQ.PUSH jobs x", "ZQ.PUSH jobs y", "ZQ.CLAIM 1 jobs LEASE 1h"] {
+        c.run(line);
+    }
+    let script = std::env::temp_dir().join(format!("zeitset-exporter-{}.lua", std::process::id()));
+    std::fs::write(&script, block(&lines, "lua").join("\n")).expect("a temporary file");
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port();
+    let exporter = Command::new(EXPORTER)
+        .args(["-web.listen-address", &format!("127.0.0.1:{port}"), "-check-keys", "codes"])
+        .args(["-redis.addr", &format!("redis://127.0.0.1:{}", server.address().1), "-script"])
+        .arg(&script)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the exporter starts");
+    let _exporter = Running(exporter);
+    let mut said = String::new();
+    eventually(PATIENCE, "the exporter serves", || {
+        said = scrape(port).unwrap_or_default();
+        said.contains("redis_up 1")
+    });
+    let _ = std::fs::remove_file(&script);
+    for quoted in block(&lines, "text") {
+        let (metric, value) = quoted.rsplit_once(' ').expect("a metric and its value");
+        let now = said.lines().find_map(|line| line.strip_prefix(metric)?.strip_prefix(' '));
+        let now = now.unwrap_or_else(|| panic!("{metric} is missing"));
+        let is_time = metric.contains("duration") || metric.contains("latency");
+        assert!(is_time || now == value, "{metric}: {now}, the page says {value}");
+    }
+}

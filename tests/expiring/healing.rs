@@ -1,0 +1,322 @@
+//! Plain commands on an expiring set: its TTL is set right again, nothing lives shorter or longer than its score says,
+//! and nobody but EXPIRE and PERSIST makes it an ordinary one.
+
+use testkit::{
+    Client, FAR, GRACE_MS, NEVER, PATIENCE, Server, after_patrol, amid_backlog, assert_healed, assert_marked,
+    assert_swept, at_full_speed, backlog, eventually, plant, start,
+};
+
+/// Plain commands on the set of `sample`, each with the expiry of the last member afterwards.
+fn changes() -> [(String, i64); 10] {
+    [
+        (format!("ZADD k {} later", FAR + 9000), FAR + 9000),
+        (format!("ZADD k {} a", FAR + 9000), FAR + 9000),
+        (format!("ZADD k {} b", FAR - 500_000), FAR),
+        ("ZREM k b".into(), FAR),
+        ("ZPOPMAX k".into(), FAR),
+        ("ZREMRANGEBYRANK k -1 -1".into(), FAR),
+        (format!("ZREMRANGEBYSCORE k {} +inf", FAR + 1), FAR),
+        ("ZINCRBY k 1 b".into(), FAR + 1001),
+        (format!("ZADD k {NEVER} never"), NEVER),
+        ("ZADD k GT INCR 7 b".into(), FAR + 1007),
+    ]
+}
+
+fn sample(c: &mut Client) {
+    c.run("DEL k");
+    c.run(&format!("ZEXP.ADD k AT {FAR}ms a"));
+    c.run(&format!("ZEXP.ADD k AT {}ms b", FAR + 1000));
+}
+
+#[test]
+fn the_ttl_follows_whatever_plain_commands_do() {
+    let (_server, mut c) = start();
+    for (change, highest) in changes() {
+        sample(&mut c);
+        c.run(&change);
+        assert_healed(&mut c, "k", highest);
+        c.script(&[("ZEXP.ADD k 5m more", "1")]);
+        assert_marked(&mut c, "k");
+    }
+}
+
+#[test]
+fn a_change_within_a_transaction_or_a_script_is_healed_too() {
+    let (_server, mut c) = start();
+    sample(&mut c);
+    let later = FAR + 9000;
+    c.script(&[("MULTI", "+OK"), (&format!("ZADD k {later} x"), "+QUEUED"), ("ZREM k a b", "+QUEUED")]);
+    c.run("EXEC");
+    assert_healed(&mut c, "k", later);
+    let script = format!("return redis.call('ZADD', KEYS[1], {}, 'y')", later + 1);
+    c.call(redis::cmd("EVAL").arg(script).arg(1).arg("k"));
+    assert_healed(&mut c, "k", later + 1);
+}
+
+#[test]
+fn a_plain_member_dies_at_its_score_and_not_before() {
+    let (_server, mut c) = start();
+    let soon = c.now() + 1500;
+    c.run(&format!("ZEXP.ADD k AT {}ms first", soon - 1000));
+    c.run(&format!("ZADD k {soon} second"));
+    assert_healed(&mut c, "k", soon);
+    c.wait_until(soon - 400);
+    let members = c.reply("ZRANGE k 0 -1");
+    assert!(c.now() >= soon || members.contains("'second'"), "{members}");
+    assert_swept(&mut c, "k", 0);
+    assert!(c.now() >= soon);
+}
+
+#[test]
+fn an_earlier_plain_member_is_swept_when_its_time_comes() {
+    let (_server, mut c) = start();
+    sample(&mut c);
+    let soon = c.now() + 300;
+    c.run(&format!("ZADD k {soon} soon 1000 dead"));
+    assert_swept(&mut c, "k", 2);
+    c.script(&[("ZRANGE k 0 -1", "['a' 'b']")]);
+    assert!(c.now() >= soon);
+    assert_marked(&mut c, "k");
+}
+
+#[test]
+fn a_set_left_with_dead_members_only_goes() {
+    let (_server, mut c) = start();
+    c.run("CONFIG SET zeitset.sweep no");
+    plant(&mut c, "k", &[("dead", 1000), ("live", FAR)]);
+    c.script(&[("ZREM k live", "1")]);
+    c.run("CONFIG SET zeitset.sweep yes");
+    assert_swept(&mut c, "k", 0);
+    c.script(&[("EXISTS k", "0")]);
+}
+
+#[test]
+fn reads_of_a_set_not_yet_healed_say_what_is_live() {
+    let (_server, mut c) = start();
+    sample(&mut c);
+    c.script(&[
+        ("MULTI".into(), "+OK"),
+        (format!("ZADD k {} later 1000 dead", FAR + 9000), "+QUEUED"),
+        ("ZEXP.CARD k".into(), "+QUEUED"),
+        ("ZEXP.MEMBERS k".into(), "+QUEUED"),
+        ("EXEC".into(), "[2 3 ['a' 'b' 'later']]"),
+    ]);
+    assert_healed(&mut c, "k", FAR + 9000);
+}
+
+/// A TTL that is off must not be forgotten while dead members keep the sweeper busy for longer than a slice.
+#[test]
+fn a_set_with_a_backlog_is_healed() {
+    const DEAD: usize = 20_000;
+    let (_server, mut c) = start();
+    backlog(&mut c, "k", DEAD);
+    c.run(&format!("ZADD k {} later", FAR + 9000));
+    amid_backlog(&mut c, "k", DEAD);
+    at_full_speed(&mut c);
+    assert_healed(&mut c, "k", FAR + 9000);
+    assert_swept(&mut c, "k", 2);
+}
+
+#[test]
+fn a_change_amid_a_backlog_is_healed() {
+    const DEAD: usize = 20_000;
+    let (_server, mut c) = start();
+    backlog(&mut c, "k", DEAD);
+    amid_backlog(&mut c, "k", DEAD);
+    c.run(&format!("ZADD k {} later", FAR + 9000));
+    let left = c.int("ZCARD k");
+    eventually(PATIENCE, "sweeping goes on", || c.int("ZCARD k") < left);
+    at_full_speed(&mut c);
+    assert_healed(&mut c, "k", FAR + 9000);
+    assert_swept(&mut c, "k", 2);
+}
+
+/// Without the sweeper dead members stay, but a live one must not go with a TTL that was meant for others.
+#[test]
+fn the_ttl_is_set_right_with_the_sweeper_switched_off_too() {
+    let (_server, mut c) = start();
+    c.run("CONFIG SET zeitset.sweep no");
+    sample(&mut c);
+    c.run(&format!("ZADD k {} later 1000 dead", FAR + 9000));
+    assert_healed(&mut c, "k", FAR + 9000);
+    c.script(&[("ZCARD k", "4")]);
+}
+
+/// A set whose TTL could not be set right, as that would be long past, gets a new life.
+#[test]
+fn a_later_member_of_a_set_left_with_the_long_dead_only_lives() {
+    for sweep in ["no", "yes"] {
+        let (_server, mut c) = start();
+        c.run("CONFIG SET zeitset.sweep no");
+        plant(&mut c, "k", &[("dead", 1000), ("top", FAR)]);
+        c.script(&[("ZREM k top", "1")]);
+        // For the server's housekeeping to have a look at it.
+        let later = c.now() + 500;
+        c.wait_until(later);
+        c.run(&format!("ZADD k {} later", FAR + 9000));
+        c.run(&format!("CONFIG SET zeitset.sweep {sweep}"));
+        assert_healed(&mut c, "k", FAR + 9000);
+        c.script(&[("ZEXP.MEMBERS k", "['later']")]);
+    }
+}
+
+/// The set moves on before the change of a moment ago was seen to.
+#[test]
+fn a_set_renamed_or_moved_at_once_is_healed_where_it_is_now() {
+    for (way, database, key) in [("RENAME k new", 0, "new"), ("RENAMENX k new", 0, "new"), ("MOVE k 5", 5, "k")] {
+        let (_server, mut c) = start();
+        sample(&mut c);
+        c.run("MULTI");
+        c.run(&format!("ZADD k {} later", FAR + 9000));
+        c.run(way);
+        c.run("EXEC");
+        c.run(&format!("SELECT {database}"));
+        assert_healed(&mut c, key, FAR + 9000);
+    }
+}
+
+/// In a transaction Valkey 9.1 does not tell modules the database of a key that comes from another one.
+#[test]
+fn a_set_changed_in_another_database_of_a_transaction_is_healed_there() {
+    let (_server, mut c) = start();
+    c.run("MULTI");
+    for (database, key) in [(0, "a"), (3, "b"), (7, "c")] {
+        c.run(&format!("SELECT {database}"));
+        c.run(&format!("ZEXP.ADD {key} AT {FAR}ms x"));
+        c.run(&format!("ZADD {key} {} later", FAR + 9000));
+    }
+    c.run("MOVE c 9");
+    c.run("SELECT 0");
+    c.run("EXEC");
+    for (database, key) in [(0, "a"), (3, "b"), (9, "c")] {
+        c.run(&format!("SELECT {database}"));
+        assert_healed(&mut c, key, FAR + 9000);
+    }
+}
+
+#[test]
+fn a_set_copied_at_once_is_healed_and_so_is_its_copy() {
+    let (_server, mut c) = start();
+    sample(&mut c);
+    c.run("MULTI");
+    c.run(&format!("ZADD k {} later", FAR + 9000));
+    c.run("COPY k new");
+    c.run("EXEC");
+    assert_healed(&mut c, "k", FAR + 9000);
+    assert_healed(&mut c, "new", FAR + 9000);
+}
+
+#[test]
+fn a_set_that_changes_databases_at_once_by_swapdb_is_healed() {
+    let (_server, mut c) = start();
+    sample(&mut c);
+    c.run("MULTI");
+    c.run(&format!("ZADD k {} later", FAR + 9000));
+    c.run("SWAPDB 0 7");
+    c.run("EXEC");
+    c.run("SELECT 7");
+    assert_healed(&mut c, "k", FAR + 9000);
+}
+
+#[test]
+fn expire_and_persist_make_it_ordinary_forever() {
+    let mut server = Server::builder().config("appendonly yes").start();
+    let mut c = server.client();
+    let at = c.now() + 300;
+    let ways = ["PERSIST k", "EXPIRE k 1000", "PEXPIRE k 999999", "EXPIREAT k 4102444801", "EXPIRE k 9999999 XX"];
+    for (n, way) in ways.iter().enumerate() {
+        c.run(&format!("ZEXP.ADD k AT {at}ms dead {}ms live", at + 3_600_000));
+        c.script(&[(way, "1")]);
+        // A change afterwards does not bring it back, nor does another name.
+        c.run(&format!("ZADD k {FAR} later"));
+        c.run(&format!("RENAME k ordinary{n}"));
+    }
+    let keys: Vec<_> = (0..ways.len()).map(|n| format!("ordinary{n}")).collect();
+    let expiries: Vec<_> = keys.iter().map(|key| c.int(&format!("PEXPIRETIME {key}"))).collect();
+    c.wait_until(at);
+    after_patrol(&mut c);
+    server.restart();
+    let mut c = server.client();
+    after_patrol(&mut c);
+    for (key, expires_at) in keys.iter().zip(expiries) {
+        c.script(&[
+            (format!("ZRANGE {key} 0 -1"), "['dead' 'live' 'later']".into()),
+            (format!("PEXPIRETIME {key}"), expires_at.to_string()),
+            (format!("ZEXP.CARD {key}"), "!NOTEXPIRING ".into()),
+        ]);
+    }
+}
+
+#[test]
+fn expire_in_the_breath_of_a_plain_change_is_the_last_word() {
+    let (_server, mut c) = start();
+    sample(&mut c);
+    let later = FAR + 9000;
+    c.script(&[
+        ("MULTI".into(), "+OK"),
+        (format!("ZADD k {later} later 1000 dead"), "+QUEUED"),
+        (format!("PEXPIREAT k {FAR}"), "+QUEUED"),
+        (format!("ZADD k {} latest", later + 1), "+QUEUED"),
+    ]);
+    c.run("EXEC");
+    after_patrol(&mut c);
+    c.script(&[("ZCARD k", "5"), ("PEXPIRETIME k", &FAR.to_string())]);
+}
+
+#[test]
+fn what_is_stored_over_an_expiring_set_is_ordinary() {
+    let (_server, mut c) = start();
+    c.run("ZADD plain 1000 x 2000 y");
+    c.run("GEOADD geo 13.4 52.5 berlin");
+    for store in [
+        "ZUNIONSTORE k 2 k plain",
+        "ZINTERSTORE k 1 plain",
+        "ZDIFFSTORE k 1 plain",
+        "ZRANGESTORE k plain 0 -1",
+        "GEOSEARCHSTORE k geo FROMMEMBER berlin BYRADIUS 1 km",
+        "COPY plain k REPLACE",
+    ] {
+        sample(&mut c);
+        c.run(store);
+        let before = c.reply("ZRANGE k 0 -1 WITHSCORES");
+        after_patrol(&mut c);
+        c.script(&[
+            ("ZRANGE k 0 -1 WITHSCORES", before.as_str()),
+            ("PEXPIRETIME k", "-1"),
+            ("ZEXP.CARD k", "!NOTEXPIRING "),
+        ]);
+    }
+}
+
+#[test]
+fn what_is_stored_from_an_expiring_set_is_ordinary() {
+    let (_server, mut c) = start();
+    let soon = c.now() + 300;
+    c.run(&format!("ZEXP.ADD k AT {soon}ms dead {FAR}ms live"));
+    c.run("ZUNIONSTORE union 1 k");
+    c.run("ZRANGESTORE range k 0 -1");
+    assert_swept(&mut c, "k", 1);
+    after_patrol(&mut c);
+    for key in ["union", "range"] {
+        c.script(&[
+            (format!("ZRANGE {key} 0 -1"), "['dead' 'live']"),
+            (format!("PEXPIRETIME {key}"), "-1"),
+            (format!("ZEXP.CARD {key}"), "!NOTEXPIRING "),
+        ]);
+    }
+}
+
+#[test]
+fn a_ttl_of_another_type_on_the_same_key_is_nobodys_business() {
+    let (_server, mut c) = start();
+    sample(&mut c);
+    let until = FAR + GRACE_MS;
+    c.run(&format!("SET k text PXAT {until}"));
+    after_patrol(&mut c);
+    c.script(&[("GET k", "'text'"), ("PEXPIRETIME k", &until.to_string())]);
+    c.run("DEL k");
+    c.run("ZADD k 1000 x 2000 y");
+    c.run(&format!("PEXPIREAT k {until}"));
+    after_patrol(&mut c);
+    c.script(&[("ZCARD k", "2"), ("PEXPIRETIME k", &until.to_string())]);
+}

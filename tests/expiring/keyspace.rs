@@ -1,0 +1,317 @@
+//! Whatever moves, copies, replaces or removes keys: an expiring set stays one, and is swept wherever it is now.
+
+use redis::Value;
+use testkit::{
+    Client, FAR, GRACE_MS, Server, after_patrol, assert_healed, assert_marked, assert_swept, cmd, plant, start,
+};
+
+/// How long members live that are to die in a test: long enough for what is done to their set before.
+const SOON_MS: i64 = 500;
+
+/// A set with a member that dies soon and one that lives.
+fn soon(c: &mut Client, key: &str) {
+    let at = c.now() + SOON_MS;
+    c.run(&format!("ZEXP.ADD {key} AT {at}ms dead {FAR}ms live"));
+}
+
+#[track_caller]
+fn dies_and_lives(c: &mut Client, key: &str) {
+    assert_swept(c, key, 1);
+    c.script(&[(format!("ZRANGE {key} 0 -1"), "['live']")]);
+    assert_marked(c, key);
+}
+
+fn dump(c: &mut Client, key: &str) -> Vec<u8> {
+    match c.run(&format!("DUMP {key}")) {
+        Value::BulkString(dump) => dump,
+        other => panic!("no dump: {other:?}"),
+    }
+}
+
+#[test]
+fn a_renamed_set_is_swept() {
+    let (_server, mut c) = start();
+    soon(&mut c, "a");
+    c.script(&[("RENAME a b", "+OK"), ("RENAMENX b c", "1")]);
+    soon(&mut c, "over");
+    c.run("ZEXP.ADD below 1h x");
+    c.script(&[("RENAME over below", "+OK")]);
+    dies_and_lives(&mut c, "c");
+    dies_and_lives(&mut c, "below");
+}
+
+#[test]
+fn a_copy_and_its_original_are_swept() {
+    let (_server, mut c) = start();
+    soon(&mut c, "k");
+    c.run("ZEXP.ADD replaced 1h x");
+    c.script(&[("COPY k copy", "1"), ("COPY k replaced REPLACE", "1"), ("COPY k k DB 9", "1")]);
+    if c.copy_loses_the_database() {
+        c.run("SELECT 0");
+    }
+    for key in ["k", "copy", "replaced"] {
+        dies_and_lives(&mut c, key);
+    }
+    c.run("SELECT 9");
+    dies_and_lives(&mut c, "k");
+}
+
+#[test]
+fn a_moved_set_is_swept() {
+    let (_server, mut c) = start();
+    soon(&mut c, "k");
+    c.script(&[("MOVE k 15", "1"), ("SELECT 15", "+OK")]);
+    dies_and_lives(&mut c, "k");
+}
+
+#[test]
+fn sets_are_swept_in_every_database() {
+    let (_server, mut c) = start();
+    for database in 0..16 {
+        c.run(&format!("SELECT {database}"));
+        soon(&mut c, "k");
+        soon(&mut c, &format!("only{database}"));
+    }
+    for database in 0..16 {
+        c.run(&format!("SELECT {database}"));
+        dies_and_lives(&mut c, "k");
+        dies_and_lives(&mut c, &format!("only{database}"));
+    }
+}
+
+#[test]
+fn swapped_databases_are_swept() {
+    let (_server, mut c) = start();
+    soon(&mut c, "k");
+    soon(&mut c, "zero");
+    c.run("SELECT 3");
+    soon(&mut c, "k");
+    soon(&mut c, "three");
+    // An ordinary one comes to where an expiring one of the same name was.
+    c.run("ZADD zero 1000 dead 2000 x");
+    c.script(&[("SWAPDB 0 3", "+OK")]);
+    dies_and_lives(&mut c, "k");
+    dies_and_lives(&mut c, "zero");
+    c.run("SELECT 0");
+    dies_and_lives(&mut c, "k");
+    dies_and_lives(&mut c, "three");
+    after_patrol(&mut c);
+    c.script(&[("ZRANGE zero 0 -1", "['dead' 'x']")]);
+}
+
+#[test]
+fn an_ordinary_set_that_swapdb_puts_in_the_place_of_an_expiring_one_is_left_alone() {
+    let (_server, mut c) = start();
+    soon(&mut c, "k");
+    c.run("SELECT 1");
+    c.run("ZADD k 1000 dead 2000 x");
+    c.run(&format!("PEXPIREAT k {FAR}"));
+    c.run("SWAPDB 0 1");
+    dies_and_lives(&mut c, "k");
+    c.run("SELECT 0");
+    after_patrol(&mut c);
+    c.script(&[("ZCARD k", "2"), ("PEXPIRETIME k", &FAR.to_string())]);
+}
+
+#[test]
+fn a_restored_set_is_swept() {
+    let (_server, mut c) = start();
+    soon(&mut c, "k");
+    let dumped = dump(&mut c, "k");
+    cmd!(c, "RESTORE", "restored", FAR + GRACE_MS, dumped.as_slice(), "ABSTTL");
+    c.run("ZADD replaced 1 x");
+    cmd!(c, "RESTORE", "replaced", FAR + GRACE_MS, dumped.as_slice(), "REPLACE", "ABSTTL");
+    for key in ["restored", "replaced"] {
+        dies_and_lives(&mut c, key);
+    }
+}
+
+#[test]
+fn a_set_restored_with_a_ttl_that_is_off_by_less_than_a_second_is_marked_and_swept() {
+    let (_server, mut c) = start();
+    soon(&mut c, "k");
+    let dumped = dump(&mut c, "k");
+    for shift in [-999, -1, 1, 400, 999] {
+        let key = format!("shifted{shift}");
+        cmd!(c, "RESTORE", &key, FAR + GRACE_MS + shift, dumped.as_slice(), "ABSTTL");
+        assert_healed(&mut c, &key, FAR);
+        dies_and_lives(&mut c, &key);
+    }
+    // As MIGRATE sends it: what remains at that moment.
+    let at = c.now() + 3_600_000;
+    plant(&mut c, "k", &[("dead", 1000), ("live", at)]);
+    let dumped = dump(&mut c, "k");
+    let left = c.int("PTTL k");
+    cmd!(c, "RESTORE", "late", left + 300, dumped.as_slice());
+    assert_healed(&mut c, "late", at);
+    assert_swept(&mut c, "late", 1);
+}
+
+#[test]
+fn a_set_restored_with_another_ttl_is_ordinary() {
+    let (_server, mut c) = start();
+    // The first walk takes a TTL that is a little below the marker for one that waited to be set again.
+    after_patrol(&mut c);
+    plant(&mut c, "k", &[("dead", 1000), ("live", FAR)]);
+    let dumped = dump(&mut c, "k");
+    for (key, ttl) in [("early", FAR + GRACE_MS - 5001), ("late", FAR + GRACE_MS + 5001), ("none", 0)] {
+        cmd!(c, "RESTORE", key, ttl, dumped.as_slice(), "ABSTTL");
+    }
+    // Restored over an expiring set it is no less ordinary.
+    soon(&mut c, "over");
+    cmd!(c, "RESTORE", "over", 0, dumped.as_slice(), "REPLACE");
+    after_patrol(&mut c);
+    for (key, ttl) in [("early", FAR + GRACE_MS - 5001), ("late", FAR + GRACE_MS + 5001), ("none", -1), ("over", -1)] {
+        c.script(&[(format!("ZCARD {key}"), "2".into()), (format!("PEXPIRETIME {key}"), ttl.to_string())]);
+    }
+}
+
+/// The last member is dead, so nothing says what a TTL close to the marker was meant for.
+#[test]
+fn a_dead_set_restored_with_a_ttl_that_is_off_is_left_alone() {
+    let (_server, mut c) = start();
+    let ago = c.now() - 1000;
+    c.run(&format!("ZADD k {ago} a"));
+    let dumped = dump(&mut c, "k");
+    // Its TTL is some minute away: the test has to be quicker, or finds nothing at all.
+    cmd!(c, "RESTORE", "dead", ago + GRACE_MS + 300, dumped, "ABSTTL");
+    c.run("ZEXP.ADD witness 100ms x 5m y");
+    assert_swept(&mut c, "witness", 1);
+    let left = c.int("EXISTS dead");
+    assert!(left == 1 || c.now() > ago + GRACE_MS);
+}
+
+#[test]
+fn migrated_sets_arrive_marked_and_are_swept_at_the_target() {
+    let (source, target) = (Server::start(), Server::start());
+    let (mut s, mut t) = (source.client(), target.client());
+    let port = target.address().1;
+    soon(&mut s, "k");
+    soon(&mut s, "copied");
+    s.run("ZEXP.ADD never AT 4102444800000ms x");
+    s.run("ZEXP.PERSIST never x");
+    // So that the TTL, sent as what remains, is off for certain.
+    s.run("CONFIG SET zeitset.sweep no");
+    s.script(&[
+        (format!("MIGRATE 127.0.0.1 {port} k 0 10000"), "+OK"),
+        (format!("MIGRATE 127.0.0.1 {port} copied 5 10000 COPY"), "+OK"),
+        (format!("MIGRATE 127.0.0.1 {port} never 0 10000"), "+OK"),
+        ("EXISTS k".into(), "0"),
+        ("EXISTS copied".into(), "1"),
+    ]);
+    dies_and_lives(&mut t, "k");
+    t.run("SELECT 5");
+    dies_and_lives(&mut t, "copied");
+    t.run("SELECT 0");
+    t.script(&[("ZEXP.PTTL never x", "[-1]")]);
+    s.run("CONFIG SET zeitset.sweep yes");
+    dies_and_lives(&mut s, "copied");
+}
+
+#[test]
+fn sets_migrated_by_the_number_are_all_swept() {
+    let (source, target) = (Server::start(), Server::start());
+    let (mut s, mut t) = (source.client(), target.client());
+    s.run("CONFIG SET zeitset.sweep no");
+    let keys: Vec<_> = (0..50).map(|n| format!("k{n}")).collect();
+    for key in &keys {
+        soon(&mut s, key);
+    }
+    s.run(&format!("MIGRATE 127.0.0.1 {} \"\" 0 10000 KEYS {}", target.address().1, keys.join(" ")));
+    for key in &keys {
+        dies_and_lives(&mut t, key);
+    }
+}
+
+#[test]
+fn flushing_forgets_and_what_comes_after_is_new() {
+    for flush in ["FLUSHALL", "FLUSHALL ASYNC", "FLUSHDB", "FLUSHDB ASYNC", "DEL k", "UNLINK k"] {
+        let (_server, mut c) = start();
+        soon(&mut c, "k");
+        c.run(flush);
+        // Of the same name, with a score as dead as can be; and an expiring one.
+        c.run("ZADD k 1000 dead 2000 x");
+        c.run(&format!("PEXPIREAT k {FAR}"));
+        soon(&mut c, "new");
+        dies_and_lives(&mut c, "new");
+        after_patrol(&mut c);
+        c.script(&[("ZCARD k", "2"), ("PEXPIRETIME k", &FAR.to_string())]);
+    }
+}
+
+#[test]
+fn flushing_one_database_leaves_the_timers_of_the_others() {
+    let (_server, mut c) = start();
+    soon(&mut c, "k");
+    c.run("SELECT 2");
+    soon(&mut c, "k");
+    c.run("FLUSHDB");
+    c.run("SELECT 0");
+    dies_and_lives(&mut c, "k");
+}
+
+/// Deadlines belong to members, not to names.
+#[test]
+fn what_is_created_again_does_not_inherit_the_old_deadline() {
+    let (_server, mut c) = start();
+    let at = c.now() + SOON_MS;
+    for key in ["member", "popped", "deleted", "renamed", "moved", "flushed", "heartbeat", "persisted"] {
+        c.run(&format!("ZEXP.ADD {key} AT {at}ms m"));
+    }
+    c.run("ZEXP.REM member m");
+    c.run("ZEXP.POP popped");
+    c.run("DEL deleted");
+    c.run("RENAME renamed away");
+    c.run("MOVE moved 4");
+    c.run("SELECT 6");
+    c.run(&format!("ZEXP.ADD flushed AT {at}ms m"));
+    c.run("FLUSHDB");
+    c.run(&format!("ZEXP.ADD flushed AT {FAR}ms m"));
+    c.run("SELECT 0");
+    for key in ["member", "popped", "deleted", "renamed", "moved", "heartbeat"] {
+        c.run(&format!("ZEXP.ADD {key} AT {FAR}ms m"));
+    }
+    c.run("ZEXP.PERSIST persisted m");
+    c.wait_until(at);
+    assert_swept(&mut c, "away", 0);
+    after_patrol(&mut c);
+    for key in ["member", "popped", "deleted", "renamed", "moved", "heartbeat", "persisted"] {
+        c.script(&[(format!("ZEXP.MEMBERS {key}"), "['m']")]);
+    }
+    c.script(&[("SELECT 6", "+OK"), ("ZEXP.MEMBERS flushed", "['m']")]);
+}
+
+#[test]
+fn a_dead_member_added_again_lives_its_new_life() {
+    let (_server, mut c) = start();
+    c.run("CONFIG SET zeitset.sweep no");
+    plant(&mut c, "k", &[("m", 1000), ("n", 1000), ("live", FAR)]);
+    c.script(&[("ZEXP.ADD k NX 1h m", "1"), ("ZEXP.ADD k GT 1h n", "1")]);
+    c.run("CONFIG SET zeitset.sweep yes");
+    after_patrol(&mut c);
+    c.script(&[("ZEXP.MEMBERS k", "['m' 'n' 'live']"), ("ZCARD k", "3")]);
+}
+
+/// The patrol: no event tells that this set became one.
+#[test]
+fn a_set_that_becomes_one_without_an_event_of_its_ttl_is_found() {
+    let (_server, mut c) = start();
+    c.run("ZADD k 1000 dead");
+    c.run(&format!("PEXPIREAT k {}", FAR + GRACE_MS));
+    c.run(&format!("ZADD k {FAR} live"));
+    dies_and_lives(&mut c, "k");
+}
+
+/// The server's own way of removing keys, when the sweeper has not been quicker.
+#[test]
+fn a_set_goes_by_its_own_ttl_where_nobody_sweeps() {
+    let (_server, mut c) = start();
+    c.run("CONFIG SET zeitset.sweep no");
+    let at = c.now() - GRACE_MS + 1000;
+    plant(&mut c, "k", &[("a", at - 5000), ("b", at)]);
+    c.script(&[("ZEXP.CARD k", "0")]);
+    testkit::eventually(testkit::PATIENCE, "the key is gone", || c.int("DBSIZE") == 0);
+    c.run("CONFIG SET zeitset.sweep yes");
+    soon(&mut c, "k");
+    dies_and_lives(&mut c, "k");
+}

@@ -1,0 +1,259 @@
+//! An ordinary sorted set is never touched, however much it looks like an expiring set, and whatever the server goes through.
+
+use testkit::{
+    Client, Dataset, FAR, GRACE_MS, NEVER, Server, after_patrol, amid_backlog, assert_same_data, assert_swept,
+    at_full_speed, backlog, eventually, module, plant, start,
+};
+
+/// Sorted sets of every kind: name, scores of their members, TTL (absolute; -1: none).
+fn zoo(now: i64) -> Vec<(String, Vec<String>, i64)> {
+    let (past, future) = ([now - 5000, now - 1000], [FAR - 5000, FAR]);
+    let marker = FAR + GRACE_MS;
+    let mut zoo = Vec::new();
+    let mut add = |name: String, scores: &[String], ttl: i64| zoo.push((name, scores.to_vec(), ttl));
+    let texts = |scores: &[i64]| scores.iter().map(i64::to_string).collect::<Vec<_>>();
+
+    add("small".into(), &texts(&[1, 2, 3]), -1);
+    add("past".into(), &texts(&past), -1);
+    add("future".into(), &texts(&future), -1);
+    add("mixed".into(), &texts(&[past[0], past[1], FAR]), -1);
+    add("seconds".into(), &texts(&[past[0] / 1000, FAR / 1000]), marker);
+    add("past-with-ttl".into(), &texts(&past), FAR);
+    add("future-with-ttl".into(), &texts(&future), FAR);
+    // The dead and the living, and a TTL close to the marker.
+    for shift in [-GRACE_MS, -10_001, -10_000, -1001, -1000, -999, -1, 1, 999, 1000, 1001, 10_000, 10_001, 100_000] {
+        add(format!("offset{shift}"), &texts(&[past[0], past[1], FAR]), marker + shift);
+        add(format!("single-offset{shift}"), &texts(&[FAR]), marker + shift);
+    }
+    // The marker of another member than the last.
+    add("of-the-first".into(), &texts(&[past[0], FAR, FAR + 100_000]), marker);
+    add("of-the-middle".into(), &texts(&[FAR - 20_000, FAR, FAR + 20_000]), marker);
+    // Fractions of a ms count up, so this is the marker of a ms before.
+    add("fraction".into(), &[past[0].to_string(), format!("{FAR}.5")], marker);
+    // What is no time at all.
+    add("infinite".into(), &[past[0].to_string(), "+inf".into()], marker);
+    add("infinite-without-ttl".into(), &["-inf".into(), "+inf".into()], -1);
+    add("minus-infinite".into(), &["-inf".into()], FAR);
+    add("minus-infinite-offset".into(), &["-inf".into(), FAR.to_string()], marker + 1);
+    add("negative".into(), &texts(&[-2, -1]), marker);
+    add("negative-and-grace".into(), &texts(&[-GRACE_MS, -5]), marker);
+    add("beyond".into(), &texts(&[past[0], NEVER + 1]), NEVER + 1 + GRACE_MS);
+    add("tiny".into(), &["1e-300".into(), "0".into()], marker);
+    add("huge".into(), &["1e300".into()], marker);
+    // As a skiplist.
+    let many: Vec<_> = (0..500).map(|n| (past[0] + n).to_string()).chain([FAR.to_string()]).collect();
+    add("large".into(), &many, -1);
+    add("large-offset".into(), &many, marker - 1);
+    add("large-past".into(), &many[..500], FAR);
+    // What rate limits look like: whole seconds and one ms.
+    add("like-a-limit".into(), &texts(&[past[0], FAR]), FAR + 1);
+    add("like-a-late-limit".into(), &texts(&[past[0], FAR]), FAR + 1001);
+    zoo
+}
+
+/// The keys of the zoo, in two databases; and keys of other types.
+fn fill(c: &mut Client) {
+    let now = c.now();
+    for database in [0, 11] {
+        c.run(&format!("SELECT {database}"));
+        for (name, scores, ttl) in zoo(now) {
+            let scored: Vec<_> = scores.iter().enumerate().map(|(n, score)| format!("{score} m{n}")).collect();
+            c.run(&format!("ZADD {name} {}", scored.join(" ")));
+            if ttl >= 0 {
+                c.script(&[(format!("PEXPIREAT {name} {ttl}"), "1")]);
+            }
+        }
+        c.run("GEOADD geo 13.4 52.5 berlin 2.35 48.85 paris");
+        for other in ["SET string 1", "RPUSH list 1 2", "HSET hash 1 2", "SADD set 1 2", "XADD stream 1-1 f v"] {
+            c.run(other);
+            let key = other.split(' ').nth(1).expect("a key");
+            c.run(&format!("PEXPIREAT {key} {}", FAR + GRACE_MS));
+        }
+    }
+    c.run("SELECT 0");
+}
+
+/// The zoo as it shall stay.
+fn filled(c: &mut Client) -> Dataset {
+    fill(c);
+    Dataset::of(c)
+}
+
+/// The zoo without those whose TTL is below the marker by so little that, in a dataset that is new to the module, it may have been
+/// the marker until a moment before: such a set gets its marker back.
+fn filled_to_be_found(c: &mut Client) -> Dataset {
+    fill(c);
+    let offset = ["-10000", "-1001", "-1000", "-999", "-1"].map(|shift| format!("offset{shift} single-offset{shift}"));
+    for database in [11, 0] {
+        c.run(&format!("SELECT {database}"));
+        let gone = c.int(&format!("DEL {} large-offset fraction", offset.join(" ")));
+        assert_eq!(gone, 12);
+    }
+    Dataset::of(c)
+}
+
+#[track_caller]
+fn unharmed(c: &mut Client, zoo: &Dataset) {
+    after_patrol(c);
+    let now = Dataset::of(c);
+    assert_eq!(&now, zoo);
+}
+
+#[test]
+fn the_zoo_is_unharmed_next_to_sets_that_are_swept() {
+    let (_server, mut c) = start();
+    let zoo = filled(&mut c);
+    for database in [0, 11] {
+        c.run(&format!("SELECT {database}"));
+        plant(&mut c, "test:ours", &[("dead", 1000), ("live", FAR)]);
+        assert_swept(&mut c, "test:ours", 1);
+        c.run("DEL test:ours");
+    }
+    c.run("SELECT 0");
+    unharmed(&mut c, &zoo);
+}
+
+#[test]
+fn the_zoo_is_unharmed_amid_a_large_sweep() {
+    let (_server, mut c) = start();
+    let zoo = filled(&mut c);
+    backlog(&mut c, "test:ours", 20_000);
+    amid_backlog(&mut c, "test:ours", 20_000);
+    at_full_speed(&mut c);
+    assert_swept(&mut c, "test:ours", 1);
+    c.run("DEL test:ours");
+    unharmed(&mut c, &zoo);
+}
+
+#[test]
+fn the_zoo_is_unharmed_by_restarts() {
+    for config in
+        ["save 3600 1", "appendonly yes", "appendonly yes\naof-use-rdb-preamble no\nauto-aof-rewrite-percentage 0"]
+    {
+        let mut server = Server::builder().config(config).start();
+        let mut c = server.client();
+        let zoo = filled_to_be_found(&mut c);
+        if config.starts_with("appendonly") {
+            c.run("BGREWRITEAOF");
+            eventually(testkit::PATIENCE, "the rewrite ends", || {
+                c.info_number("persistence", "aof_rewrite_in_progress") == 0
+                    && c.info_number("persistence", "aof_rewrite_scheduled") == 0
+            });
+        }
+        server.restart();
+        let mut c = server.client();
+        unharmed(&mut c, &zoo);
+    }
+}
+
+#[test]
+fn the_zoo_is_unharmed_by_the_reload_of_a_running_server() {
+    let (_server, mut c) = start();
+    let zoo = filled_to_be_found(&mut c);
+    c.run("DEBUG RELOAD");
+    unharmed(&mut c, &zoo);
+}
+
+#[test]
+fn the_zoo_is_unharmed_by_promotion() {
+    let (server, mut c) = start();
+    let zoo = filled_to_be_found(&mut c);
+    let replica = Server::builder().replica_of(&server);
+    let mut r = replica.client();
+    assert_same_data(&mut c, &mut r);
+    r.run("REPLICAOF NO ONE");
+    unharmed(&mut r, &zoo);
+    unharmed(&mut c, &zoo);
+}
+
+#[test]
+fn the_zoo_is_unharmed_by_loading_the_module() {
+    let server = Server::builder().plain().config("enable-module-command yes").start();
+    let mut c = server.client();
+    let zoo = filled_to_be_found(&mut c);
+    c.call(redis::cmd("MODULE").arg("LOAD").arg(module().as_os_str().as_encoded_bytes()));
+    unharmed(&mut c, &zoo);
+}
+
+#[test]
+fn the_zoo_is_unharmed_by_moving_house() {
+    let (_server, mut c) = start();
+    let zoo = filled(&mut c);
+    c.run("SWAPDB 0 3");
+    c.run("SWAPDB 3 0");
+    let keys = c.strings("KEYS *");
+    for key in &keys {
+        c.script(&[
+            (format!("RENAME {key} test:away"), "+OK"),
+            (format!("COPY test:away {key}"), "1"),
+            ("MOVE test:away 9".into(), "1"),
+            ("SELECT 9".into(), "+OK"),
+            ("DEL test:away".into(), "1"),
+            ("SELECT 0".into(), "+OK"),
+        ]);
+    }
+    unharmed(&mut c, &zoo);
+}
+
+/// Our own commands refuse them and leave them alone, or read them without a trace.
+#[test]
+fn the_zoo_is_unharmed_by_commands_that_refuse() {
+    let (_server, mut c) = start();
+    // Within the tolerance a command's word for what the key is meant to be is taken.
+    let is_near = |name: &str| {
+        ["1", "999", "1000", "1001", "10000"]
+            .iter()
+            .any(|shift| name.ends_with(&format!("offset{shift}")) || name.ends_with(&format!("offset-{shift}")))
+    };
+    let zoo = filled(&mut c);
+    let now = c.now();
+    for (name, ..) in crate::expiring::plain_data::zoo(now) {
+        // A fraction is within it, too, and so is what is a ms off.
+        if is_near(&name) || ["fraction", "large-offset", "minus-infinite-offset"].contains(&name.as_str()) {
+            continue;
+        }
+        for call in ["ZEXP.ADD {} 5m x", "ZEXP.CARD {}", "ZEXP.POP {}", "ZEXP.REM {} m0", "ZEXP.EXPIRE {} 5m m0"] {
+            let reply = c.reply(&call.replace("{}", &name));
+            assert!(reply.starts_with("!NOTEXPIRING "), "{call} of {name}: {reply}");
+        }
+        for call in ["ZRL.CHECK {} 10 1h", "ZRL.PEEK {} 10 1h", "ZRL.REFUND {} 1 AT 4102444800000ms"] {
+            let reply = c.reply(&call.replace("{}", &name));
+            assert!(reply.starts_with("!NOTLIMIT "), "{call} of {name}: {reply}");
+        }
+    }
+    unharmed(&mut c, &zoo);
+}
+
+/// Not even where everything in them is long past, and the TTL a ms off the marker.
+#[test]
+fn dead_looking_sets_a_ms_off_the_marker_are_left_alone() {
+    let (_server, mut c) = start();
+    let ago = c.now() - 1000;
+    for shift in [-1, 1] {
+        c.run(&format!("ZADD k{shift} {} a {ago} b", ago - 5000));
+        c.run(&format!("PEXPIREAT k{shift} {}", ago + GRACE_MS + shift));
+    }
+    plant(&mut c, "ours", &[("a", ago - 5000), ("b", ago)]);
+    assert_swept(&mut c, "ours", 0);
+    after_patrol(&mut c);
+    for shift in [-1, 1] {
+        let members = c.int(&format!("ZCARD k{shift}"));
+        // After the grace they go by the TTL that somebody gave them.
+        assert!(members == 2 || c.now() > ago + GRACE_MS - 1, "{members}");
+    }
+}
+
+/// Limits trim themselves; nobody else removes their entries.
+#[test]
+fn limits_are_not_swept() {
+    let (_server, mut c) = start();
+    c.run("ZRL.CHECK k 10 1h COST 3");
+    c.run("ZRL.CHECK k 10 1h");
+    let before = c.trace("k");
+    let held = c.entries("k");
+    after_patrol(&mut c);
+    assert_eq!(c.entries("k"), held);
+    let after = c.trace("k");
+    c.script(&[("ZEXP.CARD k", "!NOTEXPIRING ")]);
+    assert_eq!(format!("{before:?}").split("changes").next(), format!("{after:?}").split("changes").next());
+}

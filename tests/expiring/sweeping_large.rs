@@ -1,0 +1,272 @@
+//! A great many members that die at once: the server goes on answering, replicas get few commands, and what happens to the
+//! set meanwhile does no harm.
+
+use std::time::Duration;
+use testkit::{
+    Client, FAR, GRACE_MS, PATIENCE, Server, Stream, amid_backlog, assert_marked, assert_swept, at_full_speed, backlog,
+    eventually, plant, start,
+};
+
+/// A backlog that the sweeper at its slowest needs seconds for.
+const MANY: usize = 60_000;
+
+/// How long a large drain may take on a busy machine.
+const LONG: Duration = Duration::from_secs(120);
+
+#[track_caller]
+fn drained(c: &mut Client, key: &str) {
+    eventually(LONG, "it is drained", || c.int(&format!("ZCARD {key}")) == 1);
+    c.script(&[(format!("ZRANGE {key} 0 -1"), "['live']")]);
+    assert_marked(c, key);
+}
+
+#[test]
+fn two_hundred_thousand_dead_leave_in_few_commands_while_others_are_served() {
+    const DEAD: usize = 200_000;
+    let (server, mut c) = start();
+    backlog(&mut c, "k", DEAD);
+    let mut stream = Stream::attach(&server);
+    let before = c.info_number("zeitset", "zeitset_sweep_slices");
+    c.run("CONFIG SET zeitset.sweep yes");
+    let mut seen = std::collections::BTreeSet::new();
+    eventually(LONG, "it is drained", || {
+        // Every command here is one that was served between two slices.
+        c.script(&[("ZEXP.CARD k", "1")]);
+        seen.insert(c.int("ZCARD k"));
+        seen.contains(&1)
+    });
+    assert!(seen.len() > 10, "the server answered {} times on the way", seen.len());
+    let slices = c.info_number("zeitset", "zeitset_sweep_slices") - before;
+    let replicated = stream.take();
+    // All died in one moment: by name, each once, except in the last slice, which leaves nobody of that moment.
+    let names = replicated.iter().filter_map(|command| command.strip_prefix("ZREM k "));
+    let names: Vec<_> = names.flat_map(|names| names.split(' ')).collect();
+    let distinct: std::collections::HashSet<_> = names.iter().collect();
+    assert_eq!(distinct.len(), names.len());
+    assert!(names.iter().all(|name| name.starts_with('d')));
+    let others: Vec<_> = replicated.iter().filter(|command| !command.starts_with("ZREM k ")).collect();
+    assert_eq!(others.len(), 1, "{:?}", others.iter().take(3).collect::<Vec<_>>());
+    assert!(others[0].starts_with("ZREMRANGEBYSCORE k -inf "));
+    assert!(replicated.len() <= usize::try_from(slices).expect("a few"), "{} in {slices} slices", replicated.len());
+    assert!(replicated.len() <= DEAD / 50, "{} commands", replicated.len());
+    assert_marked(&mut c, "k");
+}
+
+#[test]
+fn a_set_all_dead_leaves_in_few_commands() {
+    const DEAD: usize = 100_000;
+    let (server, mut c) = start();
+    backlog(&mut c, "k", DEAD);
+    c.run("ZREM k live");
+    let mut stream = Stream::attach(&server);
+    c.run("CONFIG SET zeitset.sweep yes");
+    eventually(LONG, "it is gone", || c.int("EXISTS k") == 0);
+    let mut replicated = stream.take();
+    replicated.retain(|command| !["MULTI", "EXEC"].contains(&command.as_str()));
+    assert_eq!(replicated.last().map(String::as_str), Some("UNLINK k"));
+    assert!(replicated.len() <= DEAD / 50, "{} commands", replicated.len());
+    assert_eq!(c.info_number("zeitset", "zeitset_members_expired"), i64::try_from(DEAD).expect("a few"));
+}
+
+/// Its last member has been dead for longer than the grace, so that a TTL after it would be past: the server would free the
+/// whole set in one blow.
+#[test]
+fn a_set_left_with_the_long_dead_only_is_drained_too() {
+    const DEAD: usize = 20_000;
+    let (server, mut c) = start();
+    c.run("CONFIG SET zeitset.sweep no");
+    let at = c.now() - 2 * GRACE_MS;
+    let names: Vec<_> = (0..DEAD).map(|n| format!("d{n}")).collect();
+    let members: Vec<_> = names.iter().map(|name| (name.as_str(), at)).chain([("live", FAR)]).collect();
+    plant(&mut c, "k", &members);
+    let mut stream = Stream::attach(&server);
+    c.run("CONFIG SET zeitset.sweep yes");
+    c.script(&[("ZREM k live", "1")]);
+    eventually(LONG, "it is gone", || c.int("EXISTS k") == 0);
+    let replicated = stream.take();
+    let is_fine = |command: &String| {
+        ["ZREM k live", "MULTI", "EXEC", "UNLINK k"].contains(&command.as_str())
+            || command.starts_with("ZREM k d")
+            || command.starts_with("ZREMRANGEBYSCORE k -inf ")
+    };
+    assert!(replicated.iter().all(is_fine), "{:?}", replicated.iter().find(|command| !is_fine(command)));
+    assert_eq!(c.info_number("stats", "expired_keys"), 0);
+}
+
+#[test]
+fn a_backlog_does_not_hide_or_revive_anybody() {
+    let (_server, mut c) = start();
+    backlog(&mut c, "k", MANY);
+    amid_backlog(&mut c, "k", MANY);
+    c.script(&[
+        ("ZEXP.CARD k", "1"),
+        ("ZEXP.MEMBERS k", "['live']"),
+        // The last that will be swept, and one of its fellows.
+        ("ZEXP.ISMEMBER k d9999", "0"),
+        ("ZEXP.ADD k 1h d9999 1h new", "2"),
+        ("ZEXP.CARD k", "3"),
+        ("ZEXP.REM k new", "1"),
+    ]);
+    at_full_speed(&mut c);
+    eventually(LONG, "it is drained", || c.int("ZCARD k") == 2);
+    c.script(&[("ZEXP.MEMBERS k", "['d9999' 'live']")]);
+    assert_marked(&mut c, "k");
+}
+
+#[test]
+fn the_sweeper_waits_while_writes_are_paused() {
+    for pause in ["CLIENT PAUSE 600000 WRITE", "CLIENT PAUSE 1500 ALL"] {
+        let server = Server::start();
+        // With a replica, to which the sweeper's writes would go.
+        let replica = Server::builder().plain().replica_of(&server);
+        let mut c = server.client();
+        backlog(&mut c, "k", MANY);
+        c.run("ZEXP.ADD other 300ms dead 1h live");
+        amid_backlog(&mut c, "k", MANY);
+        c.run(pause);
+        if pause.ends_with("WRITE") {
+            let (left, offset) = (c.int("ZCARD k"), c.info_number("replication", "master_repl_offset"));
+            let until = c.now() + 1000;
+            c.wait_until(until);
+            // Reads go on, and so does the setting of a TTL that a read finds to be off: later.
+            c.script(&[("ZEXP.CARD k", "1"), ("ZCARD k", &left.to_string()), ("ZCARD other", "2")]);
+            assert_eq!(c.info_number("replication", "master_repl_offset"), offset);
+            c.run("CLIENT UNPAUSE");
+        }
+        at_full_speed(&mut c);
+        drained(&mut c, "k");
+        assert_swept(&mut c, "other", 1);
+        replica.wait_for_sync(&server);
+        drained(&mut replica.client(), "k");
+    }
+}
+
+#[test]
+fn a_snapshot_amid_a_backlog_is_whole() {
+    let (mut server, mut c) = start();
+    backlog(&mut c, "k", MANY);
+    amid_backlog(&mut c, "k", MANY);
+    c.run("BGSAVE");
+    eventually(PATIENCE, "it is saved", || c.info_number("persistence", "rdb_bgsave_in_progress") == 0);
+    c.script(&[("ZEXP.CARD k", "1")]);
+    server.crash_and_restart();
+    let mut c = server.client();
+    c.script(&[("ZEXP.CARD k", "1")]);
+    at_full_speed(&mut c);
+    drained(&mut c, "k");
+}
+
+#[test]
+fn an_aof_rewritten_amid_a_backlog_is_whole() {
+    for preamble in ["yes", "no"] {
+        let mut server = Server::builder()
+            .config("appendonly yes")
+            .config("auto-aof-rewrite-percentage 0")
+            .config(&format!("aof-use-rdb-preamble {preamble}"))
+            .start();
+        let mut c = server.client();
+        backlog(&mut c, "k", MANY);
+        amid_backlog(&mut c, "k", MANY);
+        c.run("BGREWRITEAOF");
+        c.run("ZEXP.ADD k AT 4102444800000ms late");
+        eventually(PATIENCE, "it is rewritten", || {
+            c.info_number("persistence", "aof_rewrite_in_progress") == 0
+                && c.info_number("persistence", "aof_rewrite_scheduled") == 0
+        });
+        at_full_speed(&mut c);
+        eventually(LONG, "it is drained", || c.int("ZCARD k") == 2);
+        server.remove_module();
+        server.restart();
+        let mut c = server.client();
+        c.script(&[("ZRANGE k 0 -1", "['late' 'live']")]);
+        assert_marked(&mut c, "k");
+    }
+}
+
+#[test]
+fn a_replica_that_comes_amid_a_backlog_gets_the_rest_of_it() {
+    let (server, mut c) = start();
+    backlog(&mut c, "k", MANY);
+    amid_backlog(&mut c, "k", MANY);
+    let replica = Server::builder().plain().replica_of(&server);
+    at_full_speed(&mut c);
+    drained(&mut c, "k");
+    replica.wait_for_sync(&server);
+    let mut r = replica.client();
+    drained(&mut r, "k");
+}
+
+#[test]
+fn a_set_taken_away_amid_its_backlog_is_forgotten() {
+    for (away, left) in [("DEL k", 0), ("FLUSHALL", 0), ("SET k text", 1), ("ZRANGESTORE k k 0 9", 10)] {
+        let (_server, mut c) = start();
+        backlog(&mut c, "k", MANY);
+        amid_backlog(&mut c, "k", MANY);
+        c.run(away);
+        testkit::after_patrol(&mut c);
+        let there = if away.starts_with("SET") { c.int("EXISTS k") } else { c.int("ZCARD k") };
+        assert_eq!(there, left, "{away}");
+    }
+}
+
+#[test]
+fn a_set_moved_amid_its_backlog_is_drained_where_it_is() {
+    for (way, database, key) in [("RENAME k new", 0, "new"), ("MOVE k 3", 3, "k"), ("SWAPDB 0 3", 3, "k")] {
+        let (_server, mut c) = start();
+        backlog(&mut c, "k", MANY);
+        amid_backlog(&mut c, "k", MANY);
+        c.run(way);
+        at_full_speed(&mut c);
+        c.run(&format!("SELECT {database}"));
+        drained(&mut c, key);
+    }
+}
+
+#[test]
+fn an_expire_amid_a_backlog_stops_the_sweeper() {
+    let (_server, mut c) = start();
+    backlog(&mut c, "k", MANY);
+    amid_backlog(&mut c, "k", MANY);
+    c.run(&format!("PEXPIREAT k {FAR}"));
+    let left = c.int("ZCARD k");
+    testkit::after_patrol(&mut c);
+    c.script(&[("ZCARD k", left.to_string()), ("PEXPIRETIME k", FAR.to_string())]);
+}
+
+/// Drains `k`; returns what share of the time, in percent, the sweeper was at work.
+fn share_of_draining(c: &mut Client) -> i64 {
+    let busy = |c: &mut Client| c.info_number("zeitset", "zeitset_sweep_cpu_us");
+    let (before, began) = (busy(c), c.now());
+    c.run("CONFIG SET zeitset.sweep yes");
+    drained(c, "k");
+    (busy(c) - before) / 10 / (c.now() - began).max(1)
+}
+
+#[test]
+fn the_sweeper_takes_no_more_than_its_share() {
+    let (_server, mut c) = start();
+    backlog(&mut c, "k", MANY);
+    c.run("CONFIG SET zeitset.sweep-slice-us 2000 zeitset.sweep-max-duty 10");
+    let share = share_of_draining(&mut c);
+    // The last slice is not followed by a rest.
+    assert!(share <= 20, "{share} %");
+}
+
+#[test]
+fn the_sweeper_goes_on_gently_while_a_child_saves() {
+    let (_server, mut c) = start();
+    backlog(&mut c, "k", 2 * MANY);
+    for n in 0..600 {
+        c.run(&format!("SET s{n} x"));
+    }
+    // So that the child lives for a minute, unless it is ended.
+    c.run("CONFIG SET rdb-key-save-delay 100000");
+    c.run("BGSAVE");
+    at_full_speed(&mut c);
+    let share = share_of_draining(&mut c);
+    assert_eq!(c.info_number("persistence", "rdb_bgsave_in_progress"), 1);
+    // A quarter of the 90 % that it may take otherwise.
+    assert!(share <= 50, "{share} %");
+    c.run("FLUSHALL");
+    eventually(PATIENCE, "the child is gone", || c.info_number("persistence", "rdb_bgsave_in_progress") == 0);
+}

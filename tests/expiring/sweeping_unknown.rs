@@ -1,0 +1,223 @@
+//! What the sweeper does not know it does not take for a number: a command renamed away, a cluster that is down, a neighbour in the
+//! middle of it, a clock that steps, a snapshot of the wrong moment. Nothing living goes, and master, replica and AOF agree.
+
+use std::time::Duration;
+use testkit::{
+    Client, Clock, FAR, GRACE_MS, PATIENCE, Server, after_patrol, assert_agree, assert_healed, assert_marked,
+    assert_swept, backlog, eventually, plant, start,
+};
+
+fn field(c: &mut Client, name: &str) -> i64 {
+    c.info_number("zeitset", &format!("zeitset_{name}"))
+}
+
+/// Ten members die, twenty live.
+fn ten_dying_and_twenty_living(c: &mut Client, key: &str) {
+    let dying: Vec<_> = (0..10).map(|n| format!("100ms dying{n}")).collect();
+    let living: Vec<_> = (0..20).map(|n| format!("1h living{n}")).collect();
+    c.run(&format!("ZEXP.ADD {key} {} {}", dying.join(" "), living.join(" ")));
+}
+
+#[test]
+fn commands_renamed_away_cost_no_living_member() {
+    for away in ["ZCOUNT", "ZREMRANGEBYRANK", "ZREMRANGEBYSCORE", "UNLINK", "ZRANGE", "DUMP"] {
+        let rename = format!("rename-command {away} \"\"");
+        let server = Server::builder().keeping_aof().config(&rename).start();
+        let replica = Server::builder().config(&rename).replica_of(&server);
+        let mut c = server.client();
+        ten_dying_and_twenty_living(&mut c, "k");
+        c.run("ZEXP.ADD all 100ms x 100ms y");
+        assert_swept(&mut c, "k", 20);
+        assert_swept(&mut c, "all", 0);
+        // Amid a backlog, too, where there is something to count.
+        backlog(&mut c, "large", 3000);
+        for (read, right) in
+            [("ZEXP.CARD large", "1"), ("ZEXP.RANDMEMBER large", "'live'"), ("ZEXP.MEMBERS large", "['live']")]
+        {
+            let reply = c.reply(read);
+            assert!(reply == right || reply.starts_with("!ERR "), "{read} without {away}: {reply}");
+        }
+        c.run("CONFIG SET zeitset.sweep-slice-us 50 zeitset.sweep yes");
+        assert_swept(&mut c, "large", 1);
+        c.script(&[("ZEXP.MEMBERS large", "['live']")]);
+        assert_eq!(field(&mut c, "members_expired"), 3012, "{away}");
+        if !["ZRANGE", "DUMP"].contains(&away) {
+            assert_agree(&server, &[&replica]);
+        }
+    }
+}
+
+#[test]
+fn in_a_cluster_that_is_down_nothing_goes_and_nothing_spins() {
+    let server = Server::builder().cluster().keeping_aof().config("cluster-require-full-coverage yes").start();
+    let mut c = server.client();
+    let state = |c: &mut Client, state: &str| {
+        let state = format!("cluster_state:{state}");
+        eventually(PATIENCE, &state, || c.string("CLUSTER INFO").contains(&state));
+    };
+    c.run("CLUSTER ADDSLOTSRANGE 0 16383");
+    state(&mut c, "ok");
+    ten_dying_and_twenty_living(&mut c, "k");
+    // Slot 0 is nobody's, and so the cluster is down; the key is in another one.
+    c.run("CLUSTER DELSLOTS 0");
+    state(&mut c, "fail");
+    eventually(PATIENCE, "the members are due", || field(&mut c, "sweep_backlog_sets") == 1);
+    let (slices, before) = (field(&mut c, "sweep_slices"), std::time::Instant::now());
+    std::thread::sleep(Duration::from_millis(1200));
+    let slices = field(&mut c, "sweep_slices") - slices;
+    assert!(slices <= 4 + 2 * before.elapsed().as_secs() as i64, "{slices} slices in {:?}", before.elapsed());
+    assert_eq!(field(&mut c, "members_expired"), 0);
+    c.run("CLUSTER ADDSLOTS 0");
+    state(&mut c, "ok");
+    assert_swept(&mut c, "k", 20);
+    assert_eq!(field(&mut c, "members_expired"), 10);
+    assert_agree(&server, &[]);
+}
+
+/// The marker of a set that plain heartbeats have prolonged waited to be set again when the snapshot was taken.
+#[test]
+fn a_set_saved_before_its_marker_was_set_again_lives_on() {
+    let mut server = Server::builder().start();
+    let mut c = server.client();
+    let marker = FAR + GRACE_MS;
+    // As the snapshot holds them: nobody knows what they were.
+    for (key, off) in [("two", 2000), ("most", 10_000), ("beyond", 10_001), ("above", -1)] {
+        c.run(&format!("ZADD {key} 1000 dead {FAR} live"));
+        c.run(&format!("PEXPIREAT {key} {}", marker - off));
+    }
+    let long = c.now() + 400_000;
+    c.run(&format!("ZADD dead 1000 a {long} b"));
+    c.run(&format!("PEXPIREAT dead {}", long + 400_000));
+    c.run("SAVE");
+    server.crash_and_restart();
+    let mut c = server.client();
+    for key in ["two", "most"] {
+        assert_healed(&mut c, key, FAR);
+        assert_swept(&mut c, key, 1);
+        c.script(&[(format!("ZEXP.ADD {key} 5m more"), "1")]);
+    }
+    after_patrol(&mut c);
+    for (key, until) in [("beyond", marker - 10_001), ("above", marker + 1), ("dead", long + 400_000)] {
+        c.script(&[
+            (format!("PEXPIRETIME {key}"), until.to_string()),
+            (format!("ZCARD {key}"), "2".into()),
+            (format!("ZEXP.CARD {key}"), "!NOTEXPIRING ".into()),
+        ]);
+    }
+    // Only then: what somebody does afterwards is that one's word.
+    c.run(&format!("PEXPIREAT two {}", marker - 2000));
+    after_patrol(&mut c);
+    c.script(&[("PEXPIRETIME two", (marker - 2000).to_string())]);
+}
+
+#[test]
+fn a_replica_that_takes_over_sets_markers_that_waited() {
+    // Without the module, a master sets none.
+    let master = Server::builder().plain().start();
+    let replica = Server::builder().replica_of(&master);
+    let mut c = master.client();
+    c.run(&format!("ZADD k 1000 dead {FAR} live"));
+    c.run(&format!("PEXPIREAT k {}", FAR + GRACE_MS - 9000));
+    replica.wait_for_sync(&master);
+    let mut r = replica.client();
+    r.run("REPLICAOF NO ONE");
+    assert_healed(&mut r, "k", FAR);
+    assert_swept(&mut r, "k", 1);
+}
+
+#[test]
+fn a_step_of_the_wall_clock_is_noticed() {
+    let clock = Clock::new();
+    let server = Server::builder().clock(&clock).start();
+    let mut c = server.client();
+    c.run("ZEXP.ADD far 1h a 1w b");
+    c.run("ZEXP.ADD near 1400ms a 1w b");
+    clock.step_wall(3_601_000);
+    assert_swept(&mut c, "near", 1);
+    assert_swept(&mut c, "far", 1);
+    // And back: what was due a moment ago is not any more, and nothing is armed for it.
+    c.run("ZEXP.ADD k 1400ms a 1w b");
+    clock.step_wall(-7_200_000);
+    eventually(PATIENCE, "no timer is armed", || field(&mut c, "sweep_timer_armed") == 0);
+    c.script(&[("ZEXP.CARD k", "2")]);
+    c.run("ZEXP.ADD soon 100ms a 1w b");
+    assert_swept(&mut c, "soon", 1);
+    c.script(&[("ZCARD k", "2")]);
+    clock.step_wall(7_202_000);
+    assert_swept(&mut c, "k", 1);
+}
+
+#[test]
+fn a_replica_has_no_backlog_and_no_lag_of_its_own() {
+    let master = Server::start();
+    let replica = Server::builder().replica_of(&master);
+    let (mut c, mut r) = (master.client(), replica.client());
+    c.run("CONFIG SET zeitset.sweep no");
+    c.run("ZEXP.ADD k 100ms a 1w b");
+    eventually(PATIENCE, "the master has a lag", || field(&mut c, "sweep_lag_ms") > 0);
+    replica.wait_for_sync(&master);
+    eventually(PATIENCE, "the replica knows the set", || field(&mut r, "sets_tracked") == 1);
+    for name in ["sweep_backlog_sets", "sweep_backlog_members", "sweep_lag_ms"] {
+        assert_eq!(field(&mut r, name), 0, "{name}");
+    }
+    assert_eq!(field(&mut c, "sweep_backlog_sets"), 1);
+    r.run("REPLICAOF NO ONE");
+    assert_swept(&mut r, "k", 1);
+}
+
+/// The change of a neighbour in the middle of our announcement is nobody's but the neighbour's.
+#[test]
+fn what_a_neighbour_changes_while_we_announce_is_healed() {
+    let server = Server::builder().neighbour().start();
+    let mut c = server.client();
+    for event in ["zadd", "expire"] {
+        c.run("DEL k");
+        c.run(&format!("ZEXP.ADD k AT {FAR}ms a"));
+        c.run(&format!("EVIL.ONCE {event} ZADD {{key}} {} later", FAR + 90_000));
+        c.run(&format!("ZEXP.ADD k AT {}ms b", FAR + 1));
+        assert!(c.int("EVIL.OFF") == 1);
+        assert_healed(&mut c, "k", FAR + 90_000);
+    }
+    // And what it takes away is gone.
+    c.run("EVIL.ONCE zadd PERSIST {key}");
+    c.run(&format!("ZEXP.ADD k AT {}ms c", FAR + 100));
+    c.run("EVIL.OFF");
+    after_patrol(&mut c);
+    c.script(&[("PEXPIRETIME k", "-1"), ("ZEXP.CARD k", "!NOTEXPIRING ")]);
+}
+
+/// Found by the simulation: a ZEXP command set the marker again, and the sooner member was forgotten.
+#[test]
+fn a_sooner_plain_member_is_swept_in_time_whatever_command_comes_next() {
+    let (_server, mut c) = start();
+    c.run("ZEXP.ADD k 1h a");
+    let soon = c.now() + 300;
+    c.script(&[
+        ("MULTI".into(), "+OK"),
+        (format!("ZADD k {soon} soon"), "+QUEUED"),
+        ("ZEXP.ADD k 2h b".into(), "+QUEUED"),
+    ]);
+    c.run("EXEC");
+    assert_swept(&mut c, "k", 2);
+    assert_marked(&mut c, "k");
+}
+
+#[test]
+fn an_ordinary_set_with_the_ttl_of_a_touched_one_is_copied_as_it_is() {
+    let (_server, mut c) = start();
+    plant(&mut c, "k", &[("a", FAR)]);
+    let marker = FAR + GRACE_MS;
+    c.run("ZADD plain 1000 x 2000 y");
+    c.run(&format!("PEXPIREAT plain {marker}"));
+    c.script(&[
+        ("MULTI".into(), "+OK"),
+        (format!("ZADD k {} later", FAR + 9000), "+QUEUED"),
+        ("COPY plain copy".into(), "+QUEUED"),
+        ("RENAME plain renamed".into(), "+QUEUED"),
+    ]);
+    c.run("EXEC");
+    after_patrol(&mut c);
+    for key in ["copy", "renamed"] {
+        c.script(&[(format!("ZCARD {key}"), "2".to_string()), (format!("PEXPIRETIME {key}"), marker.to_string())]);
+    }
+}

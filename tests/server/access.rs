@@ -1,0 +1,219 @@
+//! Which user may do what: access control lists, memory limits and read-only replicas, gone through for every command of the
+//! module, sent by itself, in a transaction and from a script.
+
+use crate::server::surface::{COMMANDS, ours};
+use redis::Value;
+use std::collections::BTreeSet;
+use testkit::{Client, Server, show, start};
+
+/// Commands that write and need the right to read as well, since they tell what was there: as ZPOPMIN, INCR and LMPOP do,
+/// while ZADD, EXPIRE and ZREM need the right to write only.
+const WRITE_AND_TELL: [&str; 9] = [
+    "zexp.pop",
+    "zrl.check",
+    "zrl.mcheck",
+    "zrl.throttle",
+    "zq.claim",
+    "zq.config",
+    "zq.apply",
+    "zlb.incr",
+    "zlb.merge",
+];
+
+/// Makes all keys that the calls of the table have to do with, under a prefix of their own.
+fn fill(c: &mut Client, prefix: &str) {
+    for (_, _, call, _) in COMMANDS {
+        c.run(&call.replace("a:", prefix));
+    }
+    c.run(&format!("ZQ.PUSH {prefix}queue job ID waits"));
+    c.run(&format!("ZQ.PUSH {prefix}other-queue job ID waits"));
+    c.run(&format!("ZEXP.ADD {prefix}set 1h x"));
+    c.run(&format!("ZLB.SET {prefix}board x 1"));
+}
+
+/// The keys of a call, as the server finds them.
+fn keys_of(c: &mut Client, call: &str) -> Vec<String> {
+    c.strings(&format!("COMMAND GETKEYS {call}"))
+}
+
+/// A script that sends one command and answers what came of it.
+fn in_a_script(c: &mut Client, call: &str) -> Result<Value, String> {
+    let mut eval = redis::cmd("EVAL");
+    eval.arg("return redis.call(unpack(ARGV))").arg(0);
+    call.split(' ').for_each(|word| {
+        eval.arg(word);
+    });
+    c.try_call(&eval)
+}
+
+#[test]
+fn no_command_reaches_a_key_outside_the_pattern_of_a_user() {
+    let (server, mut c) = start();
+    fill(&mut c, "b:");
+    c.run("ACL SETUSER ann on nopass ~a:* +@all");
+    let before = c.reply("DEBUG DIGEST");
+    let mut ann = server.client();
+    ann.run("AUTH ann any");
+    for (name, _, call, _) in COMMANDS {
+        // One foreign key is too much, in whatever place it stands.
+        let keys = keys_of(&mut c, call);
+        assert!(!keys.is_empty(), "{name}");
+        for (place, key) in keys.iter().enumerate() {
+            let words =
+                call.split(' ').map(|word| if word == key { word.replace("a:", "b:") } else { word.to_owned() });
+            let foreign = words.collect::<Vec<_>>().join(" ");
+            ann.script(&[(&*foreign, "!NOPERM"), ("MULTI", "+OK"), (&*foreign, "!NOPERM"), ("EXEC", "!EXECABORT")]);
+            let answer = in_a_script(&mut ann, &foreign);
+            let refused = answer.as_ref().is_err_and(|error| {
+                ["NOPERM", "can't access", "No permissions"].iter().any(|word| error.contains(word))
+            });
+            assert!(refused, "{foreign}, key {place}: {answer:?}");
+        }
+    }
+    assert_eq!(c.reply("DEBUG DIGEST"), before);
+    // With keys of her own she may do all of it, and from a script, too.
+    for (_, _, call, _) in COMMANDS {
+        ann.run(call);
+        if call.starts_with("ZLB.CREATE") {
+            c.run("DEL a:board");
+        }
+        in_a_script(&mut ann, call).unwrap_or_else(|error| panic!("{call}: {error}"));
+    }
+}
+
+#[test]
+fn who_may_only_read_or_only_write_can_use_just_the_commands_that_do() {
+    let (server, mut c) = start();
+    fill(&mut c, "a:");
+    for (user, rights) in [("reader", "%R~a:*"), ("writer", "%W~a:*"), ("both", "%R~a:* %W~a:*")] {
+        c.run(&format!("ACL SETUSER {user} on nopass {rights} +@all"));
+    }
+    for (name, flags, call, _) in COMMANDS {
+        let reads = flags.contains(&"readonly") || WRITE_AND_TELL.contains(name);
+        let writes = flags.contains(&"write");
+        for (user, may) in [("reader", !writes), ("writer", !reads), ("both", true)] {
+            // Not carried out, so that one call does not stand in another's way.
+            let says = c.string(&format!("ACL DRYRUN {user} {call}"));
+            assert_eq!(says == "OK", may, "{user}: {call}: {says}");
+        }
+    }
+    let mut reader = server.client();
+    reader.run("AUTH reader any");
+    for (_, flags, call, _) in ours() {
+        if flags.contains(&"readonly") {
+            reader.run(call);
+        } else {
+            reader.script(&[(call, "!NOPERM")]);
+        }
+    }
+}
+
+#[test]
+fn categories_are_those_of_the_nearest_commands_of_the_server() {
+    let (_server, mut c) = start();
+    let nearest = [
+        ("zexp.add", "zadd"),
+        ("zexp.rem", "zrem"),
+        ("zexp.card", "zcard"),
+        ("zexp.members", "zrange"),
+        ("zexp.pop", "zpopmin"),
+        ("zexp.randmember", "zrandmember"),
+        ("zrl.check", "incr"),
+        ("zq.claim", "bzpopmin"),
+        ("zlb.range", "zrange"),
+        ("zlb.rank", "zscore"),
+    ];
+    let of = |c: &mut Client, name: &str| {
+        let Value::Array(commands) = c.run(&format!("COMMAND INFO {name}")) else { panic!("{name}") };
+        let Value::Array(fields) = &commands[0] else { panic!("{name}") };
+        let (Value::Array(categories) | Value::Set(categories)) = &fields[6] else { panic!("{name}") };
+        categories.iter().map(show).map(|category| category[2..].to_owned()).collect::<BTreeSet<_>>()
+    };
+    if c.info("server")["redis_version"].starts_with("7.0.") {
+        // Redis before 7.2 knows no categories of modules' commands.
+        assert!(ours().all(|(name, ..)| of(&mut c, name).is_empty()));
+        return;
+    }
+    let lives_in_sorted_set = |name: &str| ["zexp.", "zrl."].iter().any(|family| name.starts_with(family));
+    for (name, theirs) in nearest {
+        let mut theirs = of(&mut c, theirs);
+        theirs.retain(|category| !["string", "sortedset"].contains(&category.as_str()));
+        if lives_in_sorted_set(name) {
+            theirs.insert("sortedset".into());
+        }
+        assert_eq!(of(&mut c, name), theirs, "{name}");
+    }
+    for (name, flags, ..) in ours() {
+        let mut expected = BTreeSet::from([
+            if flags.contains(&"readonly") { "read" } else { "write" },
+            if flags.contains(&"fast") { "fast" } else { "slow" },
+        ]);
+        if flags.contains(&"blocking") {
+            expected.insert("blocking");
+        }
+        if lives_in_sorted_set(name) {
+            expected.insert("sortedset");
+        }
+        assert_eq!(of(&mut c, name), expected.into_iter().map(str::to_owned).collect(), "{name}");
+    }
+    // So that users by category are what they seem to be.
+    c.run("ACL SETUSER guest on nopass ~* -@all +@read");
+    c.run("ACL SETUSER clerk on nopass ~* +@all -@blocking -@slow");
+    for (name, flags, call, _) in ours() {
+        for (user, may) in
+            [("guest", flags.contains(&"readonly")), ("clerk", flags.contains(&"fast") && !flags.contains(&"blocking"))]
+        {
+            let says = c.string(&format!("ACL DRYRUN {user} {call}"));
+            assert_eq!(says == "OK", may, "{user}: {name}: {says}");
+        }
+    }
+}
+
+#[test]
+fn a_full_server_refuses_what_would_need_memory_and_nothing_else() {
+    let (_server, mut c) = start();
+    fill(&mut c, "a:");
+    c.run("CONFIG SET maxmemory 1");
+    let before = c.reply("DEBUG DIGEST");
+    for (_, flags, call, _) in COMMANDS {
+        if flags.contains(&"denyoom") {
+            c.script(&[(*call, "!OOM "), ("MULTI", "+OK"), (*call, "!OOM "), ("EXEC", "!EXECABORT")]);
+            let answer = in_a_script(&mut c, call);
+            assert!(answer.as_ref().is_err_and(|error| error.starts_with("OOM ")), "{call}: {answer:?}");
+        }
+    }
+    assert_eq!(c.reply("DEBUG DIGEST"), before);
+    for (_, flags, call, _) in COMMANDS {
+        if !flags.contains(&"denyoom") {
+            c.run(call);
+            // (Nothing can be queued in a transaction, not even the server's own commands.)
+            in_a_script(&mut c, call).unwrap_or_else(|error| panic!("{call}: {error}"));
+        }
+    }
+}
+
+#[test]
+fn a_replica_serves_readonly_commands_refuses_writes_and_deletes_nothing() {
+    let (server, mut c) = start();
+    c.run("CONFIG SET zeitset.sweep no");
+    fill(&mut c, "a:");
+    c.run("ZEXP.ADD a:set 1ms dead");
+    c.run("ZQ.PUSH a:queue job ID due DELAY 1ms");
+    let replica = Server::builder().replica_of(&server);
+    let mut r = replica.client();
+    let later = c.now() + 5;
+    c.wait_until(later);
+    let before = r.reply("DEBUG DIGEST");
+    for (_, flags, call, _) in COMMANDS {
+        if flags.contains(&"readonly") {
+            r.run(call);
+            in_a_script(&mut r, call).unwrap_or_else(|error| panic!("{call}: {error}"));
+        } else {
+            r.script(&[(*call, "!READONLY "), ("MULTI", "+OK"), (*call, "!READONLY "), ("EXEC", "!EXECABORT")]);
+            let answer = in_a_script(&mut r, call);
+            assert!(answer.as_ref().is_err_and(|error| error.starts_with("READONLY ")), "{call}: {answer:?}");
+        }
+    }
+    assert_eq!(r.reply("DEBUG DIGEST"), before);
+    assert_eq!(c.reply("DEBUG DIGEST"), before);
+}

@@ -1,0 +1,80 @@
+//! That the tests' own clock moves what a server goes by: otherwise tests that rely on it would prove nothing.
+
+use std::time::{Duration, Instant};
+use testkit::{Client, Clock, GRACE_MS, PATIENCE, Server, assert_swept, eventually};
+
+const HOUR: Duration = Duration::from_secs(3600);
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// How far the server's wall clock is ahead of the test's, in ms, give or take what a call takes.
+fn ahead(client: &mut Client) -> i64 {
+    let ours = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+    client.now() - i64::try_from(ours.as_millis()).expect("of this age")
+}
+
+#[track_caller]
+fn assert_ahead(client: &mut Client, ms: i64) {
+    const SLACK: i64 = 20_000;
+    let ahead = ahead(client);
+    assert!((ms - SLACK..=ms + SLACK).contains(&ahead), "the clock is {ahead} ms ahead instead of {ms}");
+}
+
+#[test]
+fn the_wall_clock_steps_forward_and_back() {
+    let clock = Clock::new();
+    let server = Server::builder().clock(&clock).start();
+    let mut c = server.client();
+    assert_ahead(&mut c, 0);
+    clock.step_wall(3_600_000);
+    assert_ahead(&mut c, 3_600_000);
+    clock.step_wall(-7_200_000);
+    assert_ahead(&mut c, -3_600_000);
+    assert_eq!(clock.wall_ahead(), -3_600_000);
+}
+
+#[test]
+fn what_expires_does_when_time_passes() {
+    let clock = Clock::new();
+    let server = Server::builder().clock(&clock).start();
+    let mut c = server.client();
+    c.script(&[("SET short x EX 86000", "+OK"), ("SET long x EX 5270400", "+OK")]);
+    c.script(&[("ZEXP.ADD set 1d a 60d b", "2")]);
+    clock.advance(DAY);
+    c.script(&[("GET short", "nil"), ("GET long", "'x'"), ("ZEXP.CARD set", "1")]);
+    clock.pass(60 * DAY, DAY, &mut c);
+    c.script(&[("GET long", "nil"), ("ZEXP.CARD set", "0")]);
+}
+
+/// A client that waits with a timeout, and a member that expires, are timed by the monotonic clock: the server's own timers.
+#[test]
+fn timers_run_by_the_monotonic_clock() {
+    let clock = Clock::new();
+    let server = Server::builder().clock(&clock).start();
+    let mut c = server.client();
+    assert!(c.info("server")["monotonic_clock"].contains("clock_gettime"), "the server does not ask libc for the time");
+    let start = Instant::now();
+    c.run("ZEXP.ADD set 1h a 2h b");
+    clock.advance(HOUR);
+    assert_swept(&mut c, "set", 1);
+    assert!(start.elapsed() < HOUR);
+}
+
+#[test]
+fn servers_with_one_clock_agree_and_keep_it_when_they_start_again() {
+    let clock = Clock::new();
+    let mut master = Server::builder().clock(&clock).config("appendonly yes").start();
+    let replica = Server::builder().clock(&clock).replica_of(&master);
+    clock.advance(DAY);
+    assert_ahead(&mut master.client(), 86_400_000);
+    assert_ahead(&mut replica.client(), 86_400_000);
+    let mut c = master.client();
+    c.run("ZEXP.ADD set 1h a");
+    // A child that writes a file reads the clock of its server: a set with the TTL of tomorrow is not thought dead.
+    c.run("BGREWRITEAOF");
+    eventually(PATIENCE, "the AOF is rewritten", || c.info_number("persistence", "aof_rewrite_in_progress") == 0);
+    master.crash_and_restart();
+    let mut c = master.client();
+    assert_ahead(&mut c, 86_400_000);
+    c.script(&[("ZEXP.CARD set", "1")]);
+    assert!(c.int("PTTL set") <= 3_600_000 + GRACE_MS);
+}

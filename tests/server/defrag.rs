@@ -1,0 +1,44 @@
+//! Active defragmentation, on servers that can do it (those with jemalloc of their own): the memory of queues and boards is moved, and they stay
+//! what they are.
+
+use std::time::Duration;
+use testkit::{eventually, start};
+
+#[test]
+fn active_defragmentation_leaves_queues_and_boards_as_they_are() {
+    let (_server, mut c) = start();
+    for line in [
+        "CONFIG SET active-defrag-ignore-bytes 1",
+        "CONFIG SET active-defrag-threshold-lower 0",
+        "CONFIG SET active-defrag-cycle-min 50",
+        "CONFIG SET active-defrag-cycle-max 75",
+        // So that a queue is large, and done in steps.
+        "CONFIG SET active-defrag-max-scan-fields 100",
+    ] {
+        c.run(line);
+    }
+    c.run("ZLB.CREATE board DIM points");
+    let payload = "x".repeat(120);
+    for i in 0..6000 {
+        c.string(&format!("ZQ.PUSH queue {payload} ID {i} GROUP {}", i % 50));
+        c.int(&format!("ZLB.SET board member-{i} {i}"));
+    }
+    // What is left lies scattered.
+    for i in (0..6000).filter(|i| i % 3 > 0) {
+        c.int(&format!("ZQ.CANCEL queue {i}"));
+        c.int(&format!("ZLB.REM board member-{i}"));
+    }
+    let digests = |c: &mut testkit::Client| ["queue", "board"].map(|key| c.reply(&format!("DEBUG DIGEST-VALUE {key}")));
+    let before = digests(&mut c);
+    if let Err(why) = c.try_run("CONFIG SET activedefrag yes") {
+        eprintln!("not on this server: {why}");
+        return;
+    }
+    eventually(Duration::from_secs(60), "blocks are moved", || c.info_number("stats", "active_defrag_hits") > 1000);
+    assert_eq!(digests(&mut c), before);
+    // And they are of use.
+    c.string("ZQ.PUSH queue x ID new");
+    c.int("ZLB.SET board new 7");
+    assert_eq!(c.int("ZQ.CANCEL queue 0 3 new"), 3);
+    assert_eq!(c.int("ZLB.REM board member-0 new"), 2);
+}

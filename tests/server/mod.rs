@@ -1,0 +1,10 @@
+//! The module and the server that it is loaded into: what the server knows of it, who may call it, what it costs, how it goes.
+
+mod access;
+mod clock;
+mod defrag;
+mod instants;
+mod memory;
+mod panics;
+pub mod surface;
+mod unload;

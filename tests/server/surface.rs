@@ -1,0 +1,241 @@
+//! What the server itself knows of the module: its commands' documentation, flags, keys, arities; and what the shared
+//! library exports.
+
+use redis::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+use testkit::{Client, PATIENCE, Server, eventually, module, show, start};
+
+/// Every command that is registered: flags it must have, a call, and the keys of that call. The calls are valid and
+/// create or need nothing but `a:*` keys, if they are made in this order.
+pub const COMMANDS: &[(&str, &[&str], &str, &str)] = &[
+    ("zexp.add", &["write", "denyoom", "fast"], "ZEXP.ADD a:set NX CAP 5 5m x 5m y", "['a:set']"),
+    ("zexp.expire", &["write", "fast"], "ZEXP.EXPIRE a:set GT 5m x", "['a:set']"),
+    ("zexp.persist", &["write", "fast"], "ZEXP.PERSIST a:set x", "['a:set']"),
+    ("zexp.rem", &["write", "fast"], "ZEXP.REM a:set x y", "['a:set']"),
+    ("zexp.pop", &["write", "fast"], "ZEXP.POP a:set 2", "['a:set']"),
+    ("zexp.adopt", &["write", "denyoom"], "ZEXP.ADOPT a:set UNIT ms", "['a:set']"),
+    ("zexp.ttl", &["readonly", "fast"], "ZEXP.TTL a:set x", "['a:set']"),
+    ("zexp.pttl", &["readonly", "fast"], "ZEXP.PTTL a:set x", "['a:set']"),
+    ("zexp.card", &["readonly", "fast"], "ZEXP.CARD a:set", "['a:set']"),
+    ("zexp.ismember", &["readonly", "fast"], "ZEXP.ISMEMBER a:set x", "['a:set']"),
+    ("zexp.mismember", &["readonly", "fast"], "ZEXP.MISMEMBER a:set x y", "['a:set']"),
+    ("zexp.members", &["readonly"], "ZEXP.MEMBERS a:set LIMIT 0 5", "['a:set']"),
+    ("zexp.randmember", &["readonly"], "ZEXP.RANDMEMBER a:set 2", "['a:set']"),
+    ("zrl.check", &["write", "denyoom", "fast"], "ZRL.CHECK a:limit 5 10m COST 2", "['a:limit']"),
+    ("zrl.peek", &["readonly", "fast"], "ZRL.PEEK a:limit 5 10m COST 2", "['a:limit']"),
+    (
+        "zrl.mcheck",
+        &["write", "denyoom", "fast"],
+        "ZRL.MCHECK 2 a:limit a:other 9 10m 9 1h COST 2",
+        "['a:limit' 'a:other']",
+    ),
+    ("zrl.refund", &["write"], "ZRL.REFUND a:limit 1 AT 4102444800000", "['a:limit']"),
+    ("zrl.throttle", &["write", "denyoom", "fast"], "ZRL.THROTTLE a:throttle 5 60 60", "['a:throttle']"),
+    ("zrl.info", &["readonly", "fast"], "ZRL.INFO a:limit", "['a:limit']"),
+    ("zq.push", &["write", "denyoom", "fast"], "ZQ.PUSH a:queue job ID x PRIORITY 3 REPLACE", "['a:queue']"),
+    (
+        "zq.claim",
+        &["write", "blocking", "fast"],
+        "ZQ.CLAIM 2 a:queue a:other-queue LEASE 5m COUNT 2",
+        "['a:queue' 'a:other-queue']",
+    ),
+    ("zq.ack", &["write", "fast"], "ZQ.ACK a:queue x 1 y 2", "['a:queue']"),
+    ("zq.nack", &["write", "fast"], "ZQ.NACK a:queue x 1 DELAY 5m", "['a:queue']"),
+    ("zq.extend", &["write", "fast"], "ZQ.EXTEND a:queue x 1 5m", "['a:queue']"),
+    ("zq.cancel", &["write", "fast"], "ZQ.CANCEL a:queue x y", "['a:queue']"),
+    ("zq.reschedule", &["write", "fast"], "ZQ.RESCHEDULE a:queue x DELAY 5m PRIORITY 4", "['a:queue']"),
+    ("zq.redrive", &["write"], "ZQ.REDRIVE a:queue COUNT 5", "['a:queue']"),
+    ("zq.clean", &["write"], "ZQ.CLEAN a:queue DEAD OLDER 1h COUNT 5", "['a:queue']"),
+    ("zq.config", &["write"], "ZQ.CONFIG a:queue ATTEMPTS 5", "['a:queue']"),
+    ("zq.apply", &["write"], "ZQ.APPLY a:queue 1 CANCEL x", "['a:queue']"),
+    ("zq.get", &["readonly", "fast"], "ZQ.GET a:queue x", "['a:queue']"),
+    ("zq.peek", &["readonly"], "ZQ.PEEK a:queue DEAD COUNT 5", "['a:queue']"),
+    ("zq.groups", &["readonly"], "ZQ.GROUPS a:queue AFTER x COUNT 5", "['a:queue']"),
+    ("zq.stats", &["readonly", "fast"], "ZQ.STATS a:queue", "['a:queue']"),
+    ("zlb.create", &["write", "denyoom", "fast"], "ZLB.CREATE a:board DIM points", "['a:board']"),
+    ("zlb.set", &["write", "denyoom", "fast"], "ZLB.SET a:board x 5 y 6", "['a:board']"),
+    ("zlb.incr", &["write", "denyoom", "fast"], "ZLB.INCR a:board x points 1", "['a:board']"),
+    ("zlb.get", &["readonly", "fast"], "ZLB.GET a:board x y", "['a:board']"),
+    ("zlb.rank", &["readonly", "fast"], "ZLB.RANK a:board x DENSE", "['a:board']"),
+    ("zlb.rankof", &["readonly", "fast"], "ZLB.RANKOF a:board 5", "['a:board']"),
+    ("zlb.range", &["readonly"], "ZLB.RANGE a:board 0 -1 WITHVALUES", "['a:board']"),
+    ("zlb.around", &["readonly"], "ZLB.AROUND a:board x 1", "['a:board']"),
+    ("zlb.card", &["readonly", "fast"], "ZLB.CARD a:board", "['a:board']"),
+    ("zlb.info", &["readonly", "fast"], "ZLB.INFO a:board", "['a:board']"),
+    ("zlb.merge", &["write", "denyoom"], "ZLB.MERGE a:sum 2 a:board a:none SUM", "['a:sum' 'a:board' 'a:none']"),
+    ("zlb.remrange", &["write"], "ZLB.REMRANGE a:sum 5 -1", "['a:sum']"),
+    ("zlb.clear", &["write", "fast"], "ZLB.CLEAR a:sum", "['a:sum']"),
+    ("zlb.apply", &["write"], "ZLB.APPLY a:board SET x 7", "['a:board']"),
+    ("zlb.rem", &["write", "fast"], "ZLB.REM a:board x", "['a:board']"),
+    // A command of the server, so that this table is known to be read right.
+    ("zadd", &["write", "denyoom", "fast"], "ZADD a:plain 1 x", "['a:plain']"),
+];
+
+/// The module's own commands that are about no key, and their flags.
+const KEYLESS: [(&str, &[&str]); 2] = [("zrl.top", &["readonly"]), ("zq.list", &["readonly"])];
+
+pub fn ours() -> impl Iterator<Item = &'static (&'static str, &'static [&'static str], &'static str, &'static str)> {
+    COMMANDS.iter().filter(|(name, ..)| name.starts_with('z') && name.contains('.'))
+}
+
+/// A map or, in RESP2, the flat array that stands for it.
+fn map(value: &Value) -> BTreeMap<String, Value> {
+    match value {
+        Value::Map(pairs) => pairs.iter().map(|(key, value)| (show(key), value.clone())).collect(),
+        Value::Array(items) => items.chunks(2).map(|pair| (show(&pair[0]), pair[1].clone())).collect(),
+        other => panic!("no map: {}", show(other)),
+    }
+}
+
+pub fn registered(c: &mut Client) -> BTreeSet<String> {
+    let list = c.strings("COMMAND LIST FILTERBY MODULE zeitset");
+    list.into_iter().map(|name| name.to_lowercase()).collect()
+}
+
+#[test]
+fn the_module_is_called_zeitset() {
+    let (_server, mut c) = start();
+    let list = c.reply("MODULE LIST");
+    assert!(list.contains("'name' 'zeitset'"), "{list}");
+}
+
+#[test]
+fn the_server_knows_the_version() {
+    let (_server, mut c) = start();
+    let version = env!("CARGO_PKG_VERSION");
+    let number = version.split('.').fold(0, |number, part| 100 * number + part.parse::<i64>().expect("a number"));
+    let list = c.reply("MODULE LIST");
+    let ours = list.split("'name'").find(|module| module.contains("'zeitset'")).expect("loaded");
+    assert!(ours.contains(&format!("'ver' {number} ")), "{version}: {list}");
+    let info = c.string("INFO zeitset");
+    assert!(info.starts_with(&format!("# zeitset\r\nzeitset_version:{version}\r\n")), "{info}");
+}
+
+/// The server writes the module's name in front of its lines.
+#[test]
+fn a_start_is_no_reason_to_warn() {
+    let (server, _c) = start();
+    assert!(!server.log().contains("<zeitset>"), "{}", server.log());
+}
+
+#[test]
+fn the_commands_of_the_contract_are_there_and_no_others() {
+    let (_server, mut c) = start();
+    let keyless = KEYLESS.iter().map(|(name, _)| name);
+    let ours: BTreeSet<_> = ours().map(|(name, ..)| name).chain(keyless).map(|name| (*name).to_owned()).collect();
+    assert_eq!(registered(&mut c), ours);
+}
+
+#[test]
+fn every_command_is_documented() {
+    let (_server, mut c) = start();
+    for name in registered(&mut c) {
+        // A map of one entry: the name, in whatever case it was registered.
+        let all = map(&c.run(&format!("COMMAND DOCS {name}")));
+        let docs = map(all.values().next().unwrap_or_else(|| panic!("{name} has no docs")));
+        for field in ["summary", "since", "complexity", "arguments"] {
+            let text = docs.get(&format!("'{field}'")).map(show).unwrap_or_default();
+            assert!(text.len() > 4, "{name}: {field} is missing or empty: {text}");
+        }
+        let summary = show(&docs["'summary'"]);
+        assert!(summary.len() > 15 && summary.is_ascii(), "{name}: {summary}");
+        // The first argument of all others is a key, or the number of keys.
+        let (arguments, is_keyless) = (show(&docs["'arguments'"]), KEYLESS.iter().any(|(keyless, _)| *keyless == name));
+        assert_eq!(arguments.contains("'key'"), !is_keyless, "{name}: {arguments}");
+    }
+}
+
+#[test]
+fn flags_tell_what_a_command_does() {
+    let (_server, mut c) = start();
+    for (name, flags) in
+        COMMANDS.iter().map(|(name, flags, ..)| (name, flags)).chain(KEYLESS.iter().map(|(name, flags)| (name, flags)))
+    {
+        let info = c.run(&format!("COMMAND INFO {name}"));
+        let Value::Array(commands) = &info else { panic!("{name}") };
+        let Value::Array(fields) = &commands[0] else { panic!("{name} is no command: {}", show(&info)) };
+        let Value::Array(got) = &fields[2] else { panic!("{name}") };
+        let got: BTreeSet<_> = got.iter().map(show).collect();
+        for flag in ["write", "readonly", "denyoom", "fast", "blocking"] {
+            assert_eq!(got.contains(&format!("+{flag}")), flags.contains(&flag), "{name}: {flag}, has {got:?}");
+        }
+    }
+}
+
+#[test]
+fn getkeys_finds_the_keys() {
+    let (_server, mut c) = start();
+    for (_, _, call, keys) in COMMANDS {
+        c.script(&[(&format!("COMMAND GETKEYS {call}"), *keys)]);
+    }
+}
+
+#[test]
+fn every_command_checks_how_many_arguments_it_gets() {
+    let (_server, mut c) = start();
+    for (name, ..) in ours() {
+        c.script(&[(*name, "!ERR wrong number of arguments")]);
+    }
+}
+
+#[test]
+fn the_example_configuration_starts_a_server() {
+    let example = include_str!("../../redis.conf.example");
+    let loads = |line: &&str| line.starts_with("loadmodule ");
+    assert_eq!(example.lines().filter(loads).count(), 1);
+    // Module and port are the test's own, as they are those of `make run` there.
+    let rest = example.lines().filter(|line| !loads(line) && !line.starts_with("port "));
+    let server = Server::builder().config(&rest.collect::<Vec<_>>().join("\n")).start();
+    server.client().script(&[
+        ("CONFIG GET maxmemory-policy", "['maxmemory-policy' 'noeviction']"),
+        ("CONFIG GET zeitset.sweep", "['zeitset.sweep' 'yes']"),
+        ("ZEXP.ADD k 5m a", "1"),
+    ]);
+}
+
+#[test]
+fn the_module_cannot_be_loaded_twice() {
+    let server = Server::builder().config("enable-module-command local").start();
+    let mut c = server.client();
+    let reply = c.try_call(redis::cmd("MODULE").arg("LOAD").arg(module().to_str()));
+    assert!(reply.is_err_and(|error| error.starts_with("ERR")));
+    c.script(&[("ZEXP.CARD k", "0")]);
+}
+
+/// A symbol named like one of the server's (`dictFind`) would bind to the server's own, and crash.
+#[test]
+fn the_library_exports_its_entry_points_and_nothing_else() {
+    let Ok(output) = Command::new("nm").arg("-D").arg("--defined-only").arg(module()).output() else {
+        return; // binutils come with most linkers, not with all
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    let symbols: BTreeSet<_> = text
+        .lines()
+        .filter_map(|line| line.split(' ').next_back())
+        .filter_map(|symbol| symbol.split('@').next())
+        .collect();
+    assert!(symbols.contains("RedisModule_OnLoad"), "{symbols:?}");
+    for symbol in symbols {
+        assert!(["RedisModule_OnLoad", "RedisModule_OnUnload"].contains(&symbol), "{symbol} is exported");
+    }
+}
+
+#[test]
+fn in_a_cluster_several_keys_must_share_a_slot() {
+    let server = Server::builder().cluster().start();
+    let mut c = server.client();
+    c.run("CLUSTER ADDSLOTSRANGE 0 16383");
+    eventually(PATIENCE, "the cluster is up", || c.reply("CLUSTER INFO").contains("cluster_state:ok"));
+    c.script(&[
+        ("ZRL.MCHECK 2 a b 5 1m 9 1h", "!CROSSSLOT"),
+        ("ZQ.CLAIM 2 a b LEASE 10s", "!CROSSSLOT"),
+        ("ZQ.CLAIM 2 {x}a {x}b LEASE 10s", "[]"),
+        ("ZLB.MERGE a 1 b", "!CROSSSLOT"),
+        ("ZLB.MERGE {x}a 2 {x}b c", "!CROSSSLOT"),
+        ("ZLB.MERGE {x}a 2 {x}b {x}c", "0"),
+        ("EXISTS a", "0"),
+        ("EXISTS b", "0"),
+    ]);
+    assert!(c.reply("ZRL.MCHECK 2 {x}l {x}m 5 1m 9 1h").starts_with("[1 "));
+}

@@ -1,0 +1,185 @@
+//! The module comes to a server that runs, and goes from one: the data stay, and live on as they say.
+
+use testkit::{
+    Client, Dataset, FAR, NEVER, PATIENCE, Server, after_patrol, assert_marked, assert_swept, eventually, module, plant,
+};
+
+/// The module is not in its configuration: what an AOF holds of it, this server could not load.
+fn modular() -> Server {
+    Server::builder().plain().without_aof().config("enable-module-command yes").start()
+}
+
+/// Loads the families of plain sorted sets: with its own data types the module cannot be unloaded.
+fn load(c: &mut Client) {
+    c.call(load_command().arg("plain"));
+}
+
+fn load_command() -> redis::Cmd {
+    let mut command = redis::cmd("MODULE");
+    command.arg("LOAD").arg(module().as_os_str().as_encoded_bytes());
+    command
+}
+
+#[test]
+fn with_its_own_data_types_it_stays() {
+    let server = modular();
+    let mut c = server.client();
+    c.call(&load_command());
+    let refused = c.reply("MODULE UNLOAD zeitset");
+    assert!(refused.starts_with("!ERR"), "{refused}");
+    c.script(&[("ZEXP.CARD k", "0"), ("ZQ.PUSH q x ID a", "'a'")]);
+}
+
+#[test]
+fn plain_means_without_queues_and_boards_and_nothing_else_is_known() {
+    let server = modular();
+    let mut c = server.client();
+    for wrong in ["nonsense", ""] {
+        assert!(c.try_call(load_command().arg(wrong)).is_err());
+    }
+    assert!(c.try_call(load_command().arg("plain").arg("plain")).is_err());
+    load(&mut c);
+    c.script(&[
+        ("ZEXP.ADD k 5m a", "1"),
+        ("ZQ.PUSH q x", "!ERR unknown command"),
+        ("ZLB.CARD b", "!ERR unknown command"),
+    ]);
+}
+
+/// Unloads as soon as no timer is armed: with nothing due, the patrol after loading may still be on its way.
+#[track_caller]
+fn unload(c: &mut Client) {
+    eventually(PATIENCE, "the module is unloaded", || c.reply("MODULE UNLOAD zeitset") == "+OK");
+    // Newer servers have modules of their own in that list.
+    assert!(!c.reply("MODULE LIST").contains("zeitset"));
+    c.script(&[("ZEXP.CARD k", "!ERR unknown command")]);
+}
+
+#[test]
+fn loaded_into_a_running_server_it_finds_what_is_there() {
+    let server = modular();
+    let mut c = server.client();
+    let soon = c.now() + 1000;
+    for database in 0..16 {
+        c.run(&format!("SELECT {database}"));
+        plant(&mut c, "dead", &[("a", soon - 10_000), ("b", soon - 9000)]);
+        plant(&mut c, "mixed", &[("a", 1), ("live", FAR)]);
+        plant(&mut c, "soon", &[("a", soon), ("live", FAR)]);
+        c.run("ZADD plain 1000 x");
+    }
+    for n in 0..2000 {
+        c.run(&format!("SET s{n} x"));
+    }
+    load(&mut c);
+    for database in 0..16 {
+        c.run(&format!("SELECT {database}"));
+        assert_swept(&mut c, "dead", 0);
+        for key in ["mixed", "soon"] {
+            assert_swept(&mut c, key, 1);
+            c.script(&[(format!("ZEXP.MEMBERS {key}"), "['live']")]);
+            assert_marked(&mut c, key);
+        }
+        c.script(&[("ZRANGE plain 0 -1", "['x']")]);
+    }
+}
+
+#[test]
+fn idle_it_can_be_unloaded_and_takes_nothing_with_it() {
+    let server = modular();
+    let mut c = server.client();
+    load(&mut c);
+    plant(&mut c, "never", &[("m", NEVER)]);
+    c.run("ZADD plain 1000 x");
+    c.run("ZRL.CHECK limit 10 1h");
+    let before = Dataset::of(&mut c);
+    unload(&mut c);
+    assert_eq!(Dataset::of(&mut c), before);
+}
+
+#[test]
+fn with_something_due_later_it_can_go() {
+    let server = modular();
+    let mut c = server.client();
+    load(&mut c);
+    c.run(&format!("ZEXP.ADD k AT {FAR}ms m"));
+    after_patrol(&mut c);
+    let before = Dataset::of(&mut c);
+    unload(&mut c);
+    assert_eq!(Dataset::of(&mut c), before);
+    c.script(&[("ZADD k 1000 dead", "1"), ("ZCARD k", "2")]);
+}
+
+#[test]
+fn unloaded_amid_a_backlog_it_leaves_a_set_that_the_next_one_drains() {
+    let server = modular();
+    let mut c = server.client();
+    load(&mut c);
+    testkit::backlog(&mut c, "k", 50_000);
+    testkit::amid_backlog(&mut c, "k", 50_000);
+    // The server itself refuses: a timer is armed.
+    let refused = c.reply("MODULE UNLOAD zeitset");
+    assert!(refused.starts_with("!ERR "), "{refused}");
+    c.run("CONFIG SET zeitset.sweep no");
+    unload(&mut c);
+    let left = c.int("ZCARD k");
+    let mut plain = server.client();
+    plain.script(&[("PING", "+PONG"), ("ZCARD k", &left.to_string())]);
+    load(&mut c);
+    assert_swept(&mut c, "k", 1);
+    assert_marked(&mut c, "k");
+}
+
+#[test]
+fn it_comes_and_goes_many_times() {
+    let server = modular();
+    let mut c = server.client();
+    for round in 0..5 {
+        let soon = c.now() + 200;
+        plant(&mut c, "k", &[("dead", soon), ("live", FAR)]);
+        load(&mut c);
+        assert_eq!(c.strings("CONFIG GET zeitset.sweep"), ["zeitset.sweep", "yes"], "round {round}");
+        c.run(&format!("SET touched{round} x"));
+        assert_swept(&mut c, "k", 1);
+        c.run("ZEXP.ADD k 50ms brief");
+        assert_swept(&mut c, "k", 1);
+        c.run(&format!("ZADD k {} later", FAR + 1));
+        testkit::assert_healed(&mut c, "k", FAR + 1);
+        c.run("CONFIG SET zeitset.sweep no");
+        unload(&mut c);
+        c.run("ZADD k 1000 after");
+    }
+}
+
+#[test]
+fn without_the_module_a_set_goes_by_its_own_ttl() {
+    let server = modular();
+    let mut c = server.client();
+    load(&mut c);
+    c.run("CONFIG SET zeitset.sweep no");
+    let until = c.now() + 1000;
+    plant(&mut c, "k", &[("a", until - testkit::GRACE_MS)]);
+    unload(&mut c);
+    eventually(PATIENCE, "the key is gone", || c.int("EXISTS k") == 0);
+    assert!(c.now() >= until);
+}
+
+/// Nothing of the module is left behind that events could still reach.
+#[test]
+fn after_it_has_gone_the_server_is_as_before() {
+    let server = modular();
+    let mut c = server.client();
+    load(&mut c);
+    c.run(&format!("ZEXP.ADD k AT {FAR}ms m"));
+    c.run("CONFIG SET zeitset.sweep no");
+    unload(&mut c);
+    for line in
+        ["ZADD k 1000 x", "RENAME k l", "COPY l k", "MOVE l 3", "EXPIRE k 100", "PERSIST k", "SWAPDB 0 3", "FLUSHALL"]
+    {
+        c.run(line);
+    }
+    assert!(c.info("everything").keys().all(|field| !field.starts_with("zeitset")));
+    // And the server's own housekeeping has run.
+    let later = c.now() + 300;
+    c.wait_until(later);
+    c.script(&[("CONFIG GET zeitset.*", "[]"), ("PING", "+PONG")]);
+}

@@ -1,0 +1,147 @@
+//! Clocks that go wrong: random commands of all families, while time passes in jumps of milliseconds to months and the wall clock
+//! is set forward and back. Whatever is due is done soon, whenever that comes to be; in the end master, replica and AOF agree.
+//!
+//! `make torture` runs this for longer, and what else is random with it.
+
+use super::fuzz::Run;
+use rand::Rng;
+use std::time::Duration;
+use testkit::{Client, Clock, PATIENCE, Server, Traffic, assert_agree, assert_swept, eventually};
+
+const DURATIONS: [&str; 10] = ["1ms", "700ms", "1s", "5s", "1m", "36m", "1h", "25d", "60d", "365d"];
+
+/// The clocks that a run has moved, and how.
+#[derive(Default)]
+struct Steps {
+    passed: Duration,
+    forward: u64,
+    back: u64,
+}
+
+impl Steps {
+    fn step(&mut self, run: &mut Run, clock: &Clock) {
+        const MS: [u64; 9] =
+            [50, 1000, 2500, 60_000, 2_160_000, 3_600_000, 86_400_000, 25 * 86_400_000, 60 * 86_400_000];
+        let most = MS[run.random.random_range(0..MS.len())];
+        let ms = run.random.random_range(0..=most);
+        match run.random.random_range(0..10) {
+            0..6 => {
+                clock.advance(Duration::from_millis(ms));
+                self.passed += Duration::from_millis(ms);
+            }
+            6..8 => {
+                clock.step_wall(ms.min(3_600_000).cast_signed());
+                self.forward += 1;
+            }
+            _ => {
+                clock.step_wall(-ms.min(3_600_000).cast_signed());
+                self.back += 1;
+            }
+        }
+    }
+}
+
+/// Nothing that is due is left: no dead member in an expiring set, and no client that waits for a job which is due.
+fn assert_nothing_is_late(c: &mut Client, worker: &mut Client, clock: &Clock, run: &mut Run) {
+    let here = run.here();
+    // A job for the client that waits, and a member, both due after some time.
+    const DELAYS: [(&str, u64); 5] =
+        [("1ms", 1), ("900ms", 900), ("10s", 10_000), ("1h", 3_600_000), ("30d", 30 * 86_400_000)];
+    let (delay, ms) = DELAYS[run.random.random_range(0..DELAYS.len())];
+    c.run(&format!("ZQ.PUSH probe x ID probe DELAY {delay}"));
+    c.run(&format!("ZEXP.ADD probes {delay} a 400d b"));
+    if run.random.random_ratio(1, 2) {
+        clock.advance(Duration::from_millis(ms));
+    } else {
+        // A wall clock that is set right: the monotonic clock does not know of it.
+        clock.step_wall(ms.cast_signed());
+    }
+    let got = worker.receive();
+    assert!(got.starts_with("[['probe' 'probe' "), "{here}");
+    c.run("ZQ.CANCEL probe probe");
+    eventually(PATIENCE, &format!("a member due in {delay} is swept: {here}"), || c.int("ZCARD probes") == 1);
+    for key in testkit::SETS {
+        let is_clean = |c: &mut Client| {
+            let live = c.reply(&format!("ZEXP.CARD {key}"));
+            live.starts_with('!') || live == c.reply(&format!("ZCARD {key}"))
+        };
+        eventually(PATIENCE, &format!("no dead member is left in {key}: {here}"), || is_clean(c));
+    }
+    wait_for_probe(worker);
+}
+
+fn wait_for_probe(worker: &mut Client) {
+    worker.send("ZQ.CLAIM 1 probe LEASE 500d BLOCK 0");
+}
+
+/// The server keeps the timers of all modules by the wall clock, and looks at the first of them after a delay that it has from the
+/// monotonic clock: one of another module may be the first of them for long.
+#[test]
+fn a_clock_that_is_set_right_serves_what_is_due_behind_the_timer_of_another_module() {
+    let clock = Clock::new();
+    let server = Server::builder().clock(&clock).neighbour().start();
+    let (mut c, mut worker) = (server.client(), server.client());
+    c.run("EVIL.TIMER 1800000");
+    for _ in 0..3 {
+        wait_for_probe(&mut worker);
+        eventually(PATIENCE, "the worker waits", || c.info_number("clients", "blocked_clients") == 1);
+        c.run("ZQ.PUSH probe x ID probe DELAY 1d");
+        c.run("ZEXP.ADD probes 1d a 400d b");
+        clock.step_wall(86_400_000);
+        let got = worker.receive();
+        assert!(got.starts_with("[['probe' 'probe' "), "{got}");
+        assert_swept(&mut c, "probes", 1);
+        c.run("ZQ.CANCEL probe probe");
+    }
+}
+
+/// So much time passes in one history: the tests' own clock counts in nanoseconds, and those end in the year 2262.
+const CENTURIES: Duration = Duration::from_secs(150 * 365 * 86_400);
+
+#[test]
+fn whatever_the_clocks_do_all_is_done_on_time_and_servers_agree() {
+    let mut run = Run::new("clocks", 150);
+    while run.goes_on() {
+        history(&mut run);
+    }
+}
+
+fn history(run: &mut Run) {
+    let clock = Clock::new();
+    let master = Server::builder().clock(&clock).keeping_aof().config("repl-timeout 1000000000\nhz 50").start();
+    let replica = Server::builder().clock(&clock).config("repl-timeout 1000000000\nhz 50").replica_of(&master);
+    let (mut c, mut worker) = (master.client(), master.client());
+    c.run("ZEXP.ADD probes 400d b");
+    wait_for_probe(&mut worker);
+    let mut traffic = Traffic::new(run.random.random(), &DURATIONS);
+    let mut steps = Steps::default();
+    while steps.passed < CENTURIES && run.goes_on() {
+        for _ in 0..run.random.random_range(1..30) {
+            let now = c.now();
+            let line = if run.random.random_ratio(1, 30) { traffic.native_on_one(now) } else { traffic.line(now) };
+            match c.try_run(&line) {
+                Ok(reply) => traffic.note(&line, &reply),
+                Err(error) => assert!(
+                    !error.contains("connection lost") && !error.contains("internal error"),
+                    "{line}: {error}: {}",
+                    run.here()
+                ),
+            }
+        }
+        steps.step(run, &clock);
+        if run.random.random_ratio(1, 5) {
+            assert_nothing_is_late(&mut c, &mut worker, &clock, run);
+        }
+    }
+    let Steps { passed, forward, back } = steps;
+    eprintln!(
+        "clocks: {} commands, {} hours passed, the wall clock was set forward {forward} times and back {back} times",
+        traffic.calls(),
+        passed.as_secs() / 3600
+    );
+    assert_agree(&master, &[&replica]);
+    for server in [&master, &replica] {
+        let log = server.log();
+        assert!(!log.contains("do not fit"), "{}:\n{log}", run.here());
+    }
+}

@@ -1,0 +1,162 @@
+//! Every command of the module, called in every way with anything: the server lives, every call is answered, an error changed
+//! nothing, and the AOF and a replica end up with what the master has.
+
+use super::Run;
+use super::words::{self, KEYS};
+use rand::Rng;
+use redis::Value;
+use std::thread;
+use testkit::{Client, Dataset, PATIENCE, Server, assert_same_data, eventually, show};
+
+const SCRIPT: &str = "return redis.pcall(unpack(ARGV))";
+const FUNCTION: &str =
+    "#!lua name=fuzz\nredis.register_function('fuzz', function(keys, args) return redis.pcall(unpack(args)) end)";
+
+/// How a call reaches the module.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Plain,
+    Resp3,
+    Transaction,
+    Script,
+    Function,
+}
+
+fn packed(words: &[Vec<u8>]) -> redis::Cmd {
+    let mut command = redis::Cmd::new();
+    words.iter().for_each(|word| {
+        command.arg(word);
+    });
+    command
+}
+
+/// Sends a call; the error, if it was answered by one.
+fn send(c: &mut Client, way: Way, words: &[Vec<u8>]) -> Option<String> {
+    let wrapped = |name: &str, what: &str| {
+        let mut command = redis::cmd(name);
+        command.arg(what).arg(0);
+        words.iter().for_each(|word| {
+            command.arg(word);
+        });
+        command
+    };
+    let reply = match way {
+        Way::Plain | Way::Resp3 => c.try_call(&packed(words)),
+        Way::Transaction => {
+            c.run("MULTI");
+            let _ = c.try_call(&packed(words));
+            match c.try_run("EXEC") {
+                Ok(Value::Array(replies)) => match &replies[..] {
+                    [Value::ServerError(error)] => Err(format!("{error:?}")),
+                    [_] => Ok(Value::Nil),
+                    replies => panic!("one reply, not {}", replies.len()),
+                },
+                other => other,
+            }
+        }
+        Way::Script => c.try_call(&wrapped("EVAL", SCRIPT)),
+        Way::Function => c.try_call(&wrapped("FCALL", "fuzz")),
+    };
+    reply.err()
+}
+
+/// As [`send`], for a call that may block its client: it is unblocked.
+fn send_and_unblock(c: &mut Client, control: &mut Client, way: Way, words: &[Vec<u8>]) -> Option<String> {
+    let id = c.int("CLIENT ID");
+    thread::scope(|scope| {
+        let call = scope.spawn(|| send(c, way, words));
+        eventually(PATIENCE, "the call is answered", || {
+            control.run(&format!("CLIENT UNBLOCK {id}"));
+            call.is_finished()
+        });
+        call.join().expect("the call is answered")
+    })
+}
+
+fn digests(c: &mut Client) -> Vec<String> {
+    let mut command = redis::cmd("DEBUG");
+    command.arg("DIGEST-VALUE");
+    KEYS.iter().for_each(|key| {
+        command.arg(key);
+    });
+    match c.call(&command) {
+        // An array of anything else: client and server do not agree any more on which reply is whose.
+        Value::Array(digests) if digests.len() == KEYS.len() => digests.iter().map(show).collect(),
+        other => panic!("replies are out of step: {}", show(&other)),
+    }
+}
+
+/// Fails where an error changed a key. A key that has expired by itself is none of its doing.
+fn assert_unchanged(before: &[String], after: &[String], what: &str) {
+    for ((before, after), key) in before.iter().zip(after).zip(KEYS) {
+        let is_gone = after.trim_matches(|c: char| !c.is_ascii_digit()).bytes().all(|digit| digit == b'0');
+        assert!(before == after || is_gone, "{key} was changed by {what}");
+    }
+}
+
+fn shorten(words: &[Vec<u8>]) -> String {
+    let words: Vec<_> = words.iter().map(|word| testkit::show_bytes(&word[..word.len().min(40)])).collect();
+    words.join(" ")
+}
+
+fn assert_silent(server: &Server) {
+    let log = server.log();
+    let odd = log.lines().find(|line| line.contains("<module> zeitset:"));
+    assert_eq!(odd, None, "a warning in the log");
+}
+
+#[test]
+fn any_call_in_any_way_is_answered_and_an_error_changes_nothing() {
+    let mut run = Run::new("commands", 6000);
+    // What is due is to go only when a call makes it go.
+    let mut server = Server::builder().config("appendonly yes\naof-use-rdb-preamble no\nzeitset.sweep no").start();
+    let replica = Server::builder().replica_of(&server);
+    let mut control = server.client();
+    let (mut resp2, mut resp3) = (server.client(), server.resp3());
+    let commands = words::commands(&mut control);
+    control.call(redis::cmd("FUNCTION").arg("LOAD").arg(FUNCTION));
+    words::plant(&mut control);
+    let (mut calls, mut errors) = (0, 0);
+    while run.goes_on() {
+        match run.random.random_range(0..100) {
+            0 => words::plant(&mut control),
+            1..5 => drop(control.try_call(&packed(&words::native(&mut run.random)))),
+            _ => {}
+        }
+        let command = &commands[run.random.random_range(0..commands.len())];
+        let words = words::call(&mut run.random, command);
+        let way = match run.random.random_range(0..10) {
+            0..5 => Way::Plain,
+            5..7 => Way::Resp3,
+            7 => Way::Transaction,
+            8 => Way::Script,
+            _ => Way::Function,
+        };
+        let c = if let Way::Resp3 = way { &mut resp3 } else { &mut resp2 };
+        let what = format!("{way:?} {} ({})", shorten(&words), run.here());
+        let before = digests(c);
+        let may_block = words.iter().any(|word| word.eq_ignore_ascii_case(b"BLOCK"));
+        let error = match may_block {
+            true => send_and_unblock(c, &mut control, way, &words),
+            false => send(c, way, &words),
+        };
+        calls += 1;
+        let after = digests(c);
+        if let Some(error) = error {
+            errors += 1;
+            assert!(!error.contains("connection lost") && !error.contains("internal error"), "{error}: {what}");
+            assert_unchanged(&before, &after, &what);
+        }
+    }
+    eprintln!("{calls} calls of {} commands, {errors} answered by an error", commands.len());
+    assert!(errors < calls * 3 / 4, "too little of it makes sense: {errors} errors of {calls} calls");
+    replica.wait_for_sync(&server);
+    assert_same_data(&mut control, &mut replica.client());
+    let before = Dataset::of(&mut control);
+    server.restart();
+    let mut control = server.client();
+    let after = Dataset::of(&mut control);
+    assert!(after == before, "{}\n{}", run.here(), after.differences(&before));
+    assert_silent(&server);
+    assert_silent(&replica);
+}

@@ -1,0 +1,234 @@
+//! Sorted sets that say of themselves to be expiring sets or limits, by their TTL, and hold what no command of the module ever wrote:
+//! every ZEXP and ZRL command answers, and what it makes of them is the same on a replica.
+
+use super::Run;
+use rand::rngs::StdRng;
+use rand::{Rng, seq::IndexedRandom};
+use redis::Value;
+use testkit::{
+    Client, Payload, Server, assert_agree, assert_same_data, assert_swept, crc64, show_bytes, start_keeping_aof,
+};
+
+const MEMBERS: [&[u8]; 30] = [
+    b"",
+    b"0",
+    b"1",
+    b"0:1",
+    b"0:2",
+    b"2:3",
+    b"1:5",
+    b"00:2",
+    b"-1:2",
+    b":",
+    b"0:",
+    b":2",
+    b"0:2:3",
+    b"a",
+    b"%s%n",
+    b"\0",
+    b"18446744073709551615",
+    b"18446744073709551615:2",
+    b"18446744073709551614:2",
+    b"0:18446744073709551615",
+    b"0:9007199254740991",
+    b"9007199254740991:9007199254740991",
+    b"4102444800000:1/1",
+    b"0:1/1",
+    b"0:9007199254740991/1",
+    b"0:1/9007199254740991",
+    b"9007199254740991:9007199254740991/9007199254740991",
+    b"0:0/0",
+    b"0:1/0",
+    b"18446744073709551615:1/1",
+];
+
+const SCORES: [&str; 26] = [
+    "0",
+    "-0",
+    "-1",
+    "0.5",
+    "1",
+    "1e-300",
+    "1e300",
+    "-1e300",
+    "inf",
+    "-inf",
+    "4102444800000",
+    "4102444800000.25",
+    "4102444800001",
+    "4102444799999.999",
+    "4102444860000",
+    "9007199254740991",
+    "9007199254740990",
+    "9007199254740992",
+    "9007199254740993",
+    "18446744073709551615",
+    "8796093022208",
+    "8796093022207.999",
+    "1.7976931348623157e308",
+    "5e-324",
+    "nan",
+    "4102444800000x",
+];
+
+/// The payload of a sorted set as a listpack: strings for members and scores, which the server believes whatever they are.
+fn payload(entries: &[(&[u8], &str)], tail: &[u8]) -> Vec<u8> {
+    let mut list = vec![0; 6];
+    for text in entries.iter().flat_map(|(member, score)| [*member, score.as_bytes()]) {
+        assert!(text.len() < 64, "short strings have a head of one byte");
+        list.push(0x80 | text.len() as u8);
+        list.extend(text);
+        list.push(1 + text.len() as u8);
+    }
+    list.push(0xFF);
+    let length = list.len() as u32;
+    list[..4].copy_from_slice(&length.to_le_bytes());
+    list[4..6].copy_from_slice(&(2 * entries.len() as u16).to_le_bytes());
+    // 17: a sorted set as a listpack; then its length, of 14 bits.
+    let mut bytes = vec![17, 0x40 | (list.len() >> 8) as u8, list.len() as u8];
+    bytes.extend(list);
+    bytes.extend(tail);
+    bytes.extend(crc64(&bytes).to_le_bytes());
+    bytes
+}
+
+fn entries<'e>(random: &mut StdRng) -> Vec<(&'e [u8], &'e str)> {
+    let mut entries: Vec<(&[u8], &str)> = Vec::new();
+    for _ in 0..random.random_range(1..6) {
+        let member = MEMBERS.choose(random).expect("members");
+        if entries.iter().all(|(other, _)| other != member) {
+            entries.push((member, SCORES.choose(random).expect("scores")));
+        }
+    }
+    // In order, as a rule.
+    if random.random_ratio(5, 6) {
+        let value = |text: &str| text.parse::<f64>().unwrap_or(0.0);
+        entries.sort_by(|a, b| value(a.1).total_cmp(&value(b.1)));
+    }
+    entries
+}
+
+/// The TTL that makes a set ours, or nearly so.
+fn ttl(random: &mut StdRng, highest: &str) -> u64 {
+    let highest = highest.parse::<f64>().ok().filter(|score| (0.0..9.007_199_254_740_992e15).contains(score));
+    let Some(highest) = highest else { return random.random_range(0..2) * 4_102_444_800_000 };
+    let last = highest.ceil() as u64;
+    match random.random_range(0..5) {
+        0 | 1 => last + 47_111,
+        2 | 3 => last.div_ceil(1000) * 1000 + 1,
+        _ => last + random.random_range(0..100_000),
+    }
+}
+
+const CALLS: [&str; 30] = [
+    "ZEXP.CARD k",
+    "ZEXP.TTL k 0 1 0:2 a",
+    "ZEXP.PTTL k 0 1 0:2 a",
+    "ZEXP.ISMEMBER k 0",
+    "ZEXP.MISMEMBER k 0 a",
+    "ZEXP.MEMBERS k WITHTTL",
+    "ZEXP.MEMBERS k WITHIN 1w LIMIT 1 2",
+    "ZEXP.RANDMEMBER k 3",
+    "ZEXP.RANDMEMBER k -5",
+    "ZRL.PEEK k 5 1w",
+    "ZRL.PEEK k 5 1w LEAKY COST 3",
+    "ZRL.PEEK k 9007199254740991 9007199000000s FIXED COST 9007199254740991",
+    "ZEXP.ADD k 1w a",
+    "ZEXP.ADD k GT CH 100w 0 1w b",
+    "ZEXP.ADD k CAP 2 1w new",
+    "ZEXP.EXPIRE k LT AT 4102444800 0 1 0:2",
+    "ZEXP.PERSIST k 0 a",
+    "ZEXP.REM k 0 a",
+    "ZEXP.POP k 2",
+    "ZEXP.ADOPT k",
+    "ZEXP.ADOPT k UNIT s PLUS 1w FORCE",
+    "ZRL.CHECK k 5 1w",
+    "ZRL.CHECK k 5 1w COST 3 LEAKY",
+    "ZRL.CHECK k 100000 1w COST 9 FIXED",
+    "ZRL.CHECK k 9007199254740991 1w COST 9007199254740991 EXACT",
+    "ZRL.MCHECK 2 k other 5 1w 9 2w",
+    "ZRL.REFUND k 2 AT 4102444800000",
+    "ZRL.REFUND k 9007199254740991 AT 9007199254740991",
+    "ZRL.THROTTLE k 15 30 60 2",
+    "ZRL.THROTTLE k 9007199254740990 9007199254740991 9007199254740 1",
+];
+
+fn exercise(random: &mut StdRng, c: &mut Client, of: &str) {
+    // Most of them are refused: it is either a set or a limit. The readers first, then some of the writers.
+    let reads = CALLS[..12].iter();
+    let writes: Vec<_> = CALLS[12..].choose_multiple(random, 5).collect();
+    for line in reads.chain(writes) {
+        let reply = c.reply(line);
+        assert!(!reply.contains("internal error") && !reply.contains("connection lost"), "{line} on {of}: {reply}");
+    }
+}
+
+#[test]
+fn a_sorted_set_that_only_looks_like_ours_breaks_nothing() {
+    let mut run = Run::new("sorted sets", 2000);
+    let server = Server::builder().config("appendonly yes").start();
+    let replica = Server::builder().replica_of(&server);
+    let mut c = server.client();
+    c.run("ZADD zset 1 a");
+    let tail = Payload::of(&mut c, "zset").tail;
+    let mut taken = 0;
+    while run.goes_on() {
+        let entries = entries(&mut run.random);
+        let ttl = ttl(&mut run.random, entries.last().expect("an entry").1);
+        let of: Vec<_> = entries.iter().map(|(member, score)| format!("{score} {}", show_bytes(member))).collect();
+        let of = format!("{of:?} TTL {ttl}, {}", run.here());
+        c.run("DEL k other");
+        let bytes = payload(&entries, &tail);
+        let restored = c.try_call(redis::cmd("RESTORE").arg("k").arg(ttl).arg(bytes).arg("REPLACE").arg("ABSTTL"));
+        if restored == Ok(Value::Okay) {
+            taken += 1;
+            exercise(&mut run.random, &mut c, &of);
+        }
+        if run.random.random_ratio(1, 100) {
+            // The sweeper and the healer are about, too; so the two may need a moment.
+            replica.wait_for_sync(&server);
+            assert_same_data(&mut c, &mut replica.client());
+        }
+    }
+    eprintln!("{taken} sets taken");
+    assert!(taken > 0);
+}
+
+/// ZEXP.MEMBERS took every member behind the first live one for live, too, and computed a time to live below zero.
+#[test]
+fn members_out_of_order_show_no_dead_one() {
+    let (_server, mut c) = testkit::start();
+    c.run("ZADD zset 1 a");
+    let tail = Payload::of(&mut c, "zset").tail;
+    let bytes = payload(&[(b"live", "4102444800000"), (b"dead", "1"), (b"also", "4102444800000")], &tail);
+    c.call(redis::cmd("RESTORE").arg("k").arg(4_102_444_800_000_u64 + 47_111).arg(bytes).arg("ABSTTL"));
+    c.script(&[("ZEXP.MEMBERS k", "['live' 'also']"), ("ZEXP.PTTL k dead", "[-2]")]);
+    assert!(c.strings("ZEXP.MEMBERS k WITHTTL")[1].parse::<i64>().expect("ms") > 0);
+    let drawn = c.reply("ZEXP.RANDMEMBER k 3");
+    assert!(!drawn.contains("dead"), "{drawn}");
+    c.script(&[("ZEXP.POP k 3", "['live' 'also']")]);
+    // The fourth is not counted in, the third is passed over.
+    let bytes = payload(&[(b"a", "4102444800000"), (b"b", "nan"), (b"c", "1"), (b"d", "4102444800000")], &tail);
+    let restored =
+        c.try_call(redis::cmd("RESTORE").arg("nan").arg(4_102_444_800_000_u64 + 47_111).arg(bytes).arg("ABSTTL"));
+    if restored.is_err() {
+        // Newer servers refuse what is not a number: Valkey 9.1 does.
+        assert!(!c.is_valkey_before([9, 1, 0]) && c.reply("EXISTS nan") == "0", "{restored:?}");
+        return;
+    }
+    let reply = c.reply("ZEXP.RANDMEMBER nan 9");
+    assert!(!reply.starts_with('!') && !reply.contains("error"), "{reply}");
+}
+
+/// A sweep was replicated as a range of scores, and a range that begins at -0 holds no member of -1 behind it.
+#[test]
+fn members_out_of_order_are_swept_on_the_replica_too() {
+    let (server, mut c) = start_keeping_aof();
+    let replica = Server::builder().replica_of(&server);
+    c.run("ZADD zset 1 a");
+    let tail = Payload::of(&mut c, "zset").tail;
+    let bytes = payload(&[(b"x", "-0"), (b"y", "-1"), (b"live", "4102444800000")], &tail);
+    c.call(redis::cmd("RESTORE").arg("k").arg(4_102_444_800_000_u64 + 47_111).arg(bytes).arg("ABSTTL"));
+    assert_swept(&mut c, "k", 1);
+    assert_agree(&server, &[&replica]);
+}

@@ -1,0 +1,376 @@
+//! Calls made up from what COMMAND DOCS says of the commands: mostly well-formed, with values that make sense or are hostile.
+
+use rand::rngs::StdRng;
+use rand::{Rng, seq::IndexedRandom};
+use redis::Value;
+use std::collections::HashMap;
+use testkit::Client;
+
+/// Keys of every kind; what they hold at the beginning is in [`plant`].
+pub const KEYS: [&str; 16] = [
+    "set", "set2", "limit", "limit2", "leaky", "queue", "queue2", "board", "board2", "zset", "string", "list", "hash",
+    "stream", "missing", "missing2",
+];
+
+/// Numbers, times and strings that somebody might have forgotten to think of.
+const HOSTILE: [&[u8]; 54] = [
+    b"",
+    b"0",
+    b"-0",
+    b"-1",
+    b"1",
+    b"2",
+    b"7",
+    b"100",
+    b"4294967295",
+    b"4294967296",
+    b"-2147483649",
+    b"2147483648",
+    b"9007199254740991",
+    b"9007199254740992",
+    b"9223372036854775807",
+    b"9223372036854775808",
+    b"-9223372036854775808",
+    b"-9223372036854775809",
+    b"18446744073709551615",
+    b"18446744073709551616",
+    b"1e308",
+    b"1e400",
+    b"-1e400",
+    b"5e-324",
+    b"1e-400",
+    b"nan",
+    b"inf",
+    b"-inf",
+    b"+inf",
+    b"0x10",
+    b" 1",
+    b"1 ",
+    b"+1",
+    b"01",
+    b"1.5",
+    b"0.0000000000001",
+    b"1w",
+    b"9007199254740991ms",
+    b"99999999999999999999w",
+    b"1ms",
+    b"-1s",
+    b"\0",
+    b"a\0b",
+    b"\n",
+    b"\r\n+OK\r\n",
+    b"%s%n%d%p",
+    b"\xff\xfe",
+    b"KEEPKEEPKEEPKEEPKEEP",
+    b"NX",
+    b"AT",
+    b"BLOCK",
+    b"*3\r\n$1\r\n",
+    b"(1",
+    b"[",
+];
+
+/// A command as COMMAND DOCS has it.
+pub struct Command {
+    pub name: String,
+    arguments: Vec<Arg>,
+}
+
+struct Arg {
+    name: String,
+    kind: String,
+    token: Option<String>,
+    optional: bool,
+    multiple: bool,
+    parts: Vec<Arg>,
+}
+
+/// All commands of the module.
+pub fn commands(c: &mut Client) -> Vec<Command> {
+    let mut names = c.strings("COMMAND LIST FILTERBY MODULE zeitset");
+    names.sort();
+    assert!(names.len() > 30, "{names:?}");
+    names
+        .into_iter()
+        .map(|name| {
+            let docs = pairs(c.run(&format!("COMMAND DOCS {name}"))).remove(&name.to_lowercase());
+            let docs = docs.or_else(|| pairs(c.run(&format!("COMMAND DOCS {name}"))).remove(&name));
+            let mut docs = pairs(docs.unwrap_or_else(|| panic!("{name} has no documentation")));
+            Command { arguments: arguments(docs.remove("arguments")), name }
+        })
+        .collect()
+}
+
+fn arguments(list: Option<Value>) -> Vec<Arg> {
+    let Some(Value::Array(list)) = list else { return Vec::new() };
+    list.into_iter()
+        .map(|arg| {
+            let mut arg = pairs(arg);
+            let flags = testkit::show(&arg.remove("flags").unwrap_or(Value::Nil));
+            Arg {
+                name: text(arg.remove("name")).expect("a name"),
+                kind: text(arg.remove("type")).expect("a type"),
+                token: text(arg.remove("token")),
+                optional: flags.contains("optional"),
+                multiple: flags.contains("multiple"),
+                parts: arguments(arg.remove("arguments")),
+            }
+        })
+        .collect()
+}
+
+/// A map of RESP3, or a flat array of RESP2.
+fn pairs(value: Value) -> HashMap<String, Value> {
+    match value {
+        Value::Map(pairs) => pairs.into_iter().filter_map(|(key, value)| Some((text(Some(key))?, value))).collect(),
+        Value::Array(items) => {
+            let mut items = items.into_iter();
+            std::iter::from_fn(|| Some((text(items.next())?, items.next()?))).collect()
+        }
+        _ => HashMap::new(),
+    }
+}
+
+fn text(value: Option<Value>) -> Option<String> {
+    match value? {
+        Value::BulkString(bytes) => String::from_utf8(bytes).ok(),
+        Value::SimpleString(text) => Some(text),
+        _ => None,
+    }
+}
+
+/// A call: the name and the arguments.
+pub fn call(random: &mut StdRng, command: &Command) -> Vec<Vec<u8>> {
+    let mut words = Vec::new();
+    let keys = random.random_range(1..4);
+    arguments_of(random, &command.arguments, (keys, family(&command.name)), &mut words);
+    if random.random_ratio(1, 3) {
+        damage(random, &mut words);
+    }
+    words.insert(0, command.name.clone().into_bytes());
+    words
+}
+
+fn arguments_of(random: &mut StdRng, arguments: &[Arg], (keys, family): (usize, &[&str]), words: &mut Vec<Vec<u8>>) {
+    let counted = arguments.iter().any(|argument| argument.name == "numkeys");
+    for arg in arguments {
+        if arg.optional && random.random_ratio(2, 3) {
+            continue;
+        }
+        let of_each_key = counted && (arg.kind == "key" || arg.kind == "block");
+        let times = match arg.multiple {
+            true if of_each_key => keys,
+            true => random.random_range(1..4),
+            false => 1,
+        };
+        for _ in 0..times {
+            if let Some(token) = &arg.token {
+                words.push(if random.random_ratio(1, 4) { token.to_lowercase() } else { token.clone() }.into_bytes());
+            }
+            match arg.kind.as_str() {
+                "pure-token" => {}
+                "oneof" => {
+                    let part = arg.parts.choose(random).expect("parts");
+                    arguments_of(random, std::slice::from_ref(part), (keys, family), words);
+                }
+                "block" => arguments_of(random, &arg.parts, (keys, family), words),
+                "key" if random.random_ratio(4, 5) => {
+                    words.push(family.choose(random).expect("keys").as_bytes().to_vec())
+                }
+                "key" => words.push(key(random)),
+                _ if arg.name == "numkeys" => words.push(keys.to_string().into_bytes()),
+                _ if arg.name == "effect" && family.contains(&"board") => board_effect(random, words),
+                _ if arg.name == "effect" => effect(random, words),
+                _ => words.push(value(random, &arg.name)),
+            }
+        }
+    }
+}
+
+/// The keys that a command can make something of.
+fn family(command: &str) -> &'static [&'static str] {
+    match command.split_once('.') {
+        Some(("ZEXP", _)) => &["set", "set2", "missing"],
+        Some(("ZRL", _)) => &["limit", "limit2", "leaky", "missing"],
+        Some(("ZQ", _)) => &["queue", "queue2", "missing2"],
+        _ => &["board", "board2", "missing2"],
+    }
+}
+
+fn key(random: &mut StdRng) -> Vec<u8> {
+    match random.random_ratio(1, 60) {
+        true => hostile(random),
+        false => KEYS.choose(random).expect("keys").as_bytes().to_vec(),
+    }
+}
+
+/// A value for an argument of that name: one that makes sense, as a rule.
+fn value(random: &mut StdRng, name: &str) -> Vec<u8> {
+    if random.random_ratio(1, 8) {
+        return hostile(random);
+    }
+    let small = |random: &mut StdRng, from: i64, to: i64| random.random_range(from..to).to_string();
+    let one_of = |random: &mut StdRng, words: &[&str]| words.choose(random).expect("words").to_string();
+    let word = match name {
+        "member" => format!("m{}", random.random_range(0..12)),
+        "id" => format!("j{}", random.random_range(0..12)),
+        "token" => {
+            // Those that are given follow the clock; some are planted low.
+            small(random, 0, 40)
+        }
+        "dim" => one_of(random, &["x", "y", "z"]),
+        "name" => format!("d{}", random.random_range(0..80)),
+        "value" | "by" => small(random, -5, 6),
+        "payload" => "payload".repeat(random.random_range(0..4)),
+        "instant" | "charged_until_ms" | "unix-time-milliseconds" => {
+            one_of(random, &["4102444800", "4102444800000", "4102444800000ms", "0", "1", "4102444800001"])
+        }
+        "ttl" | "window" | "lease" | "duration" | "delay" | "base" | "max" | "aging" | "period" | "timeout" => {
+            one_of(random, &["1w", "100d", "3000h", "7d", "700000", "1000000s", "4102444800"])
+        }
+        "priority" | "start" | "stop" | "offset" => small(random, -5, 6),
+        _ => small(random, 0, 20),
+    };
+    word.into_bytes()
+}
+
+pub fn hostile(random: &mut StdRng) -> Vec<u8> {
+    match random.random_range(0..200) {
+        0 => vec![b'x'; 1 << 20],
+        1 => vec![b'9'; 1 << 16],
+        2..20 => (0..random.random_range(0..24)).map(|_| random.random()).collect(),
+        _ => HOSTILE.choose(random).expect("words").to_vec(),
+    }
+}
+
+/// An effect of ZQ.APPLY.
+fn effect(random: &mut StdRng, words: &mut Vec<Vec<u8>>) {
+    const EFFECTS: [(&str, usize, usize); 22] = [
+        ("PUSH", 2, 4),
+        ("MADE", 2, 4),
+        ("CLAIM", 1, 2),
+        ("SETTLE", 0, 0),
+        ("ACK", 1, 0),
+        ("AGAIN", 1, 1),
+        ("RETRY", 1, 1),
+        ("BURY", 1, 0),
+        ("EXTEND", 1, 1),
+        ("CANCEL", 1, 0),
+        ("MOVE", 1, 2),
+        ("CLEAN", 1, 0),
+        ("DROP", 1, 0),
+        ("REVIVE", 1, 0),
+        ("REDRIVE", 0, 1),
+        ("CONFIGURE", 0, 9),
+        ("JOB", 3, 8),
+        ("TAKEN", 0, 2),
+        ("UNITS", 1, 2),
+        ("TURN", 1, 0),
+        ("TOTALS", 0, 11),
+        ("NONE", 0, 0),
+    ];
+    let &(word, strings, numbers) = EFFECTS.choose(random).expect("effects");
+    words.push(word.as_bytes().to_vec());
+    for at in 0..strings {
+        words.push(match (word, at) {
+            ("JOB", 2) => ["ready", "scheduled", "claimed", "dead"].choose(random).expect("words").as_bytes().to_vec(),
+            (_, 0) => value(random, "id"),
+            _ => value(random, "payload"),
+        });
+    }
+    for _ in 0..numbers {
+        let name = ["count", "instant", "token", "priority"].choose(random).expect("names");
+        words.push(value(random, name));
+    }
+}
+
+/// Words lost, doubled, exchanged, made hostile.
+fn damage(random: &mut StdRng, words: &mut Vec<Vec<u8>>) {
+    for _ in 0..random.random_range(1..3) {
+        let at = random.random_range(0..=words.len());
+        match random.random_range(0..6) {
+            0 => words.truncate(at),
+            1 => words.insert(at, hostile(random)),
+            2 if at < words.len() => drop(words.remove(at)),
+            3 if at < words.len() => words.insert(at, words[at].clone()),
+            4 if at < words.len() => words.swap(0, at),
+            5 if at < words.len() => words[at] = hostile(random),
+            _ => {}
+        }
+    }
+}
+
+/// Puts something into every key.
+pub fn plant(c: &mut Client) {
+    for line in [
+        "DEL set set2 limit limit2 leaky queue queue2 board board2 zset string list hash stream missing missing2",
+        "ZEXP.ADD set 100w m0 101w m1 102w m2 103w m3",
+        "ZEXP.ADD set2 AT 4102444800 m4 4102444801 m5",
+        "ZEXP.PERSIST set2 m5",
+        "ZRL.CHECK limit 20 100w COST 3",
+        "ZRL.CHECK limit2 100000 100w COST 5 FIXED",
+        "ZRL.CHECK leaky 10 3w COST 2 LEAKY",
+        "ZQ.CONFIG queue ATTEMPTS 5 BACKOFF 1w 3w AGING 1d CONCURRENCY 9 RATE 100 1w",
+        "ZQ.PUSH queue x ID j0",
+        "ZQ.PUSH queue x ID j6 GROUP j1",
+        "ZQ.PUSH queue x ID j1 DELAY 100d",
+        "ZQ.PUSH queue x ID j2 EVERY 1w PRIORITY -3",
+        "ZQ.APPLY queue2 0 PUSH j3 p 0 0 0 0 PUSH j4 p 0 0 1 0 PUSH j5 p 0 0 0 0 CLAIM j3 7 4102444800000 CLAIM j4 8 4102444800000 BURY j4",
+        "ZLB.CREATE board DIM x DIM y ASC TIES LAST KEEP 10",
+        "ZLB.SET board m0 1 1 m1 1 2 m2 -4 0",
+        "ZLB.CREATE board2 DIM x FLOAT",
+        "ZLB.SET board2 m3 0.5 m4 1e300",
+        "ZADD zset 1 m0 2 m1 3 m2",
+        "SET string text",
+        "RPUSH list a b",
+        "HSET hash f v",
+        "XADD stream * f v",
+    ] {
+        c.run(line);
+    }
+}
+
+/// What else happens to keys.
+pub fn native(random: &mut StdRng) -> Vec<Vec<u8>> {
+    let (one, other) = (key(random), key(random));
+    let words: [Vec<&[u8]>; 12] = [
+        vec![b"PERSIST", &one],
+        vec![b"EXPIREAT", &one, b"4102444800"],
+        vec![b"DEL", &one],
+        vec![b"RENAME", &one, &other],
+        vec![b"COPY", &one, &other, b"REPLACE"],
+        vec![b"ZADD", &one, b"inf", b"m9"],
+        vec![b"ZADD", &one, b"-inf", b"m9"],
+        vec![b"ZADD", &one, b"0.5", b"0:7"],
+        vec![b"ZADD", &one, b"4102444800000", b"18446744073709551615:2"],
+        vec![b"ZINCRBY", &one, b"-1e300", b"m1"],
+        vec![b"ZREMRANGEBYRANK", &one, b"0", b"1"],
+        vec![b"ZUNIONSTORE", &one, b"2", &one, &other],
+    ];
+    words.choose(random).expect("words").iter().map(|word| word.to_vec()).collect()
+}
+
+/// An effect of ZLB.APPLY, which is for boards of two dimensions as those that are planted.
+fn board_effect(random: &mut StdRng, words: &mut Vec<Vec<u8>>) {
+    const EFFECTS: [(&str, &[&str]); 9] = [
+        ("CREATE", &["DIM", "x", "DIM", "y", "ASC"]),
+        ("SET", &["member", "value", "value", "member", "value", "value"]),
+        ("SET", &["member", "value"]),
+        ("REM", &["member", "member"]),
+        ("CUT", &["start", "count"]),
+        ("CLEAR", &[]),
+        ("WHOLE", &["version", "start", "count", "count", "count", "dim", "count", "payload"]),
+        // An empty board, version 1, like the one that is planted.
+        ("WHOLE", &["1", "1", "10", "2", "0", "x", "1", "y", "0"]),
+        ("NONE", &[]),
+    ];
+    let (effect, names) = EFFECTS.choose(random).expect("effects");
+    words.push(effect.as_bytes().to_vec());
+    for name in *names {
+        words.push(match *effect {
+            "CREATE" => name.as_bytes().to_vec(),
+            "WHOLE" if names.len() > 8 => name.as_bytes().to_vec(),
+            _ => value(random, name),
+        });
+    }
+}

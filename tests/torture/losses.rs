@@ -1,0 +1,214 @@
+//! What takes a server's state back (`testkit::Loss`): `kill -9` with an older snapshot, a failover with writes that were not
+//! replicated, RESTORE of an older value. Clients know of claims, members and units that the server has forgotten.
+
+use rand::Rng;
+use redis::Value;
+use std::time::Duration;
+use testkit::{Client, Dataset, FAR, LOSSES, Loss, Lossy, Traffic, Verdict, assert_agree, assert_healed, show};
+
+/// Id and token of a job, as CLAIM replies.
+fn claim(c: &mut Client, line: &str) -> (String, i64) {
+    let reply = c.run(line);
+    let Value::Array(jobs) = &reply else { panic!("{}", show(&reply)) };
+    let [Value::Array(job)] = &jobs[..] else { panic!("{}", show(&reply)) };
+    let [_, Value::BulkString(id), Value::Int(token), ..] = &job[..] else { panic!("{}", show(&reply)) };
+    (String::from_utf8_lossy(id).into_owned(), *token)
+}
+
+fn each_loss(test: impl Fn(Lossy) + Sync) {
+    std::thread::scope(|scope| {
+        for loss in LOSSES {
+            let test = &test;
+            scope.spawn(move || test(Lossy::start(loss, "")));
+        }
+    });
+}
+
+#[test]
+fn a_token_of_before_the_loss_is_good_for_nothing() {
+    each_loss(|mut lossy| {
+        let mut c = lossy.client();
+        for id in ["first", "a", "b", "c"] {
+            c.run(&format!("ZQ.PUSH q x ID {id}"));
+        }
+        claim(&mut c, "ZQ.CLAIM 1 q LEASE 1m");
+        lossy.keep();
+        let former: Vec<_> = (0..3).map(|_| claim(&mut c, "ZQ.CLAIM 1 q LEASE 1m")).collect();
+        lossy.lose();
+        let mut c = lossy.client();
+        // Other workers get the jobs again, and the former ones do not know of it.
+        let later: Vec<_> = (0..3).map(|_| claim(&mut c, "ZQ.CLAIM 1 q LEASE 1m")).collect();
+        let newest_of_before = former.iter().map(|(_, token)| *token).max().expect("three");
+        for ((id, old), (same, new)) in former.iter().zip(&later) {
+            assert_eq!(id, same);
+            assert!(*new > newest_of_before, "{:?}: the token {new} is not above {newest_of_before}", lossy.loss);
+            for line in
+                [format!("ZQ.EXTEND q {id} {old} 1h"), format!("ZQ.NACK q {id} {old}"), format!("ZQ.ACK q {id} {old}")]
+            {
+                let reply = c.reply(&line);
+                assert!(["0", "nil"].contains(&reply.as_str()), "{:?}: {line}: {reply}", lossy.loss);
+            }
+            assert_eq!(c.int(&format!("ZQ.ACK q {id} {new}")), 1);
+        }
+    });
+}
+
+#[test]
+fn jobs_finished_since_are_served_again_and_none_hangs() {
+    each_loss(|mut lossy| {
+        let mut c = lossy.client();
+        c.run("ZQ.CONFIG q CONCURRENCY 2");
+        for id in ["done", "claimed", "waiting"] {
+            c.run(&format!("ZQ.PUSH q x ID {id}"));
+        }
+        let (id, token) = claim(&mut c, "ZQ.CLAIM 1 q LEASE 1m");
+        assert_eq!(id, "done");
+        claim(&mut c, "ZQ.CLAIM 1 q LEASE 1m");
+        lossy.keep();
+        assert_eq!(c.int(&format!("ZQ.ACK q done {token}")), 1);
+        c.run("ZQ.PUSH q x ID later");
+        claim(&mut c, "ZQ.CLAIM 1 q LEASE 1m");
+        lossy.lose();
+        let mut c = lossy.client();
+        // Two claims are in progress, as far as the server knows.
+        c.script(&[("ZQ.CLAIM 1 q LEASE 1m", "[]"), ("ZQ.GET q later", "nil"), ("ZQ.PUSH q x ID later", "'later'")]);
+        lossy.clock.advance(Duration::from_secs(61));
+        let mut served = Vec::new();
+        while let Value::Array(jobs) = c.run("ZQ.CLAIM 1 q LEASE 1m") {
+            let [Value::Array(job)] = &jobs[..] else { break };
+            let (id, token) = (show(&job[1]), show(&job[2]));
+            served.push(id.trim_matches('\'').to_owned());
+            assert_eq!(c.int(&format!("ZQ.ACK q {} {token}", served[served.len() - 1])), 1);
+        }
+        served.sort();
+        assert_eq!(served, ["claimed", "done", "later", "waiting"], "{:?}", lossy.loss);
+    });
+}
+
+/// Members that live by plain heartbeats: the snapshot is taken between a heartbeat and the next cron, which heals the TTL.
+#[test]
+fn a_set_saved_while_its_marker_waits_to_be_healed_lives_on() {
+    each_loss(|mut lossy| {
+        let mut c = lossy.client();
+        let workers: Vec<_> = (0..40).map(|n| format!("w{n}")).collect();
+        let members: Vec<_> = workers.iter().map(|worker| format!("8s {worker}")).collect();
+        c.run(&format!("ZEXP.ADD workers {}", members.join(" ")));
+        lossy.clock.advance(Duration::from_secs(2));
+        c.wait_for_cron();
+        let at = c.now() + 8000;
+        let heartbeat: Vec<_> = workers.iter().map(|worker| format!("{at} {worker}")).collect();
+        c.run(&format!("ZADD workers {}", heartbeat.join(" ")));
+        lossy.keep();
+        lossy.lose();
+        let mut c = lossy.client();
+        assert_healed(&mut c, "workers", at);
+        // The TTL of before the heartbeat would have ended then.
+        lossy.clock.advance(Duration::from_secs(7));
+        assert_eq!(c.int("ZEXP.CARD workers"), 40, "{:?}", lossy.loss);
+        c.run("ZEXP.ADD workers 1h w0");
+        lossy.clock.advance(Duration::from_secs(50));
+        assert_eq!(c.int("ZEXP.CARD workers"), 1, "{:?}", lossy.loss);
+    });
+}
+
+#[test]
+fn members_are_what_they_were_and_go_when_they_were_due() {
+    each_loss(|mut lossy| {
+        let mut c = lossy.client();
+        c.run("ZEXP.ADD set 10s short 1h long 2h longer");
+        c.run("ZEXP.PERSIST set longer");
+        lossy.keep();
+        c.run("ZEXP.ADD set 2h short 1h new");
+        c.run("ZEXP.REM set longer long");
+        lossy.lose();
+        let mut c = lossy.client();
+        assert_eq!(c.int("ZEXP.CARD set"), 3, "{:?}", lossy.loss);
+        lossy.clock.advance(Duration::from_secs(11));
+        c.script(&[("ZEXP.MEMBERS set", "['long' 'longer']"), ("ZEXP.ADD set 1m new", "1")]);
+        lossy.clock.advance(Duration::from_secs(3600));
+        c.script(&[("ZEXP.MEMBERS set", "['longer']"), ("ZEXP.PTTL set longer", "[-1]")]);
+    });
+}
+
+#[test]
+fn a_limit_goes_on_from_what_it_had_and_takes_back_no_more_than_that() {
+    each_loss(|mut lossy| {
+        let mut c = lossy.client();
+        let checks = ["slide 10 1h", "fixed 10 1d FIXED", "leaky 10 1h LEAKY"];
+        // Early in a day: FIXED has windows that are aligned to it.
+        let into_day = c.now() % 86_400_000;
+        lossy.clock.advance(Duration::from_millis((86_400_000 - into_day).unsigned_abs()));
+        for check in checks {
+            c.run(&format!("ZRL.CHECK {check} COST 4"));
+        }
+        lossy.keep();
+        let lost: Vec<Verdict> = checks.map(|check| c.verdict(&format!("ZRL.CHECK {check} COST 5"))).to_vec();
+        lossy.lose();
+        let mut c = lossy.client();
+        for (check, lost) in checks.iter().zip(lost) {
+            let key = check.split(' ').next().expect("a key");
+            let refunded = c.int(&format!("ZRL.REFUND {key} 5 AT {}ms", lost.charged_until));
+            assert!((0..=4).contains(&refunded), "{key}: {refunded} units were given back of 4");
+            let peek = c.verdict(&format!("ZRL.PEEK {check}"));
+            assert_eq!(peek.remaining, 6 + refunded, "{:?}: {check}", lossy.loss);
+            let verdict = c.verdict(&format!("ZRL.CHECK {check} COST {}", peek.remaining));
+            assert_eq!((verdict.allowed, verdict.remaining), (1, 0), "{:?}: {check}", lossy.loss);
+            assert_eq!(c.verdict(&format!("ZRL.CHECK {check}")).allowed, 0);
+        }
+    });
+}
+
+#[test]
+fn a_board_is_what_it_was_and_ties_go_on_being_broken() {
+    each_loss(|mut lossy| {
+        let mut c = lossy.client();
+        c.run("ZLB.CREATE board DIM score");
+        c.run("ZLB.SET board a 5 b 5 c 7");
+        lossy.keep();
+        c.run("ZLB.SET board d 5 a 9");
+        c.run("ZLB.REM board b");
+        lossy.lose();
+        let mut c = lossy.client();
+        c.script(&[
+            ("ZLB.RANGE board 0 -1 WITHVALUES", "[['c' 7] ['a' 5] ['b' 5]]"),
+            ("ZLB.SET board e 5 f 5", "2"),
+            ("ZLB.RANGE board 0 -1", "['c' 'a' 'b' 'e' 'f']"),
+            ("ZLB.GET board f", "[[4 5]]"),
+        ]);
+    });
+}
+
+/// Any commands: after the loss the server has what it had, and goes on with it; replica and AOF follow.
+#[test]
+fn after_any_commands_the_state_is_the_one_that_was_kept() {
+    const DURATIONS: [&str; 3] = ["1h", "1d", "60d"];
+    let mut run = super::fuzz::Run::new("losses", 6);
+    while run.goes_on() {
+        let loss = LOSSES[run.random.random_range(0..LOSSES.len())];
+        // What is loaded is healed and re-marked by itself; here it is to be what it was.
+        let mut lossy = Lossy::start(loss, "appendfsync no\nzeitset.sweep no");
+        let mut traffic = Traffic::new(run.random.random(), &DURATIONS);
+        let mut send = |c: &mut Client, calls: usize| {
+            for _ in 0..calls {
+                let line = traffic.line(FAR);
+                if let Ok(reply) = c.try_run(&line) {
+                    traffic.note(&line, &reply);
+                }
+            }
+        };
+        let mut c = lossy.client();
+        send(&mut c, 300);
+        let kept = Dataset::of(&mut c);
+        lossy.keep();
+        send(&mut c, 300);
+        lossy.lose();
+        let mut c = lossy.client();
+        let found = Dataset::of(&mut c);
+        assert!(found == kept, "{}, {loss:?}: {}", run.here(), kept.differences(&found));
+        c.run("CONFIG SET appendonly yes");
+        send(&mut c, 300);
+        assert_agree(lossy.server(), &[]);
+        let log = lossy.server().log();
+        assert!(loss == Loss::Restore || !log.contains("do not fit"), "{}", run.here());
+    }
+}

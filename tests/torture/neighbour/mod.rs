@@ -1,0 +1,153 @@
+//! Another module in the same server, which runs commands from within keyspace events (`module.rs`): whatever it does to keys
+//! in the middle of a command of the module or of a sweep, the server lives, no value is broken, and nothing living is deleted by us.
+
+mod random;
+
+use testkit::{Client, Dataset, PATIENCE, Server, assert_swept, backlog, eventually};
+
+fn start() -> (Server, Client) {
+    let server = Server::builder().neighbour().start();
+    let client = server.client();
+    (server, client)
+}
+
+#[test]
+fn the_neighbour_runs_commands_in_events() {
+    let (_server, mut c) = start();
+    c.script(&[
+        ("EVIL.ON zexp.* SET never x", "+OK"),
+        ("EVIL.ON zadd SET seen:{key} x", "+OK"),
+        ("ZEXP.ADD set 1w a", "1"),
+        ("GET seen:set", "'x'"),
+        ("EXISTS never", "0"),
+        ("EVIL.OFF", "1"),
+        ("EVIL.ONCE * DEL set", "+OK"),
+        ("ZEXP.ADD set 1w b", "1"),
+        ("ZEXP.ADD set 1w c", "1"),
+        ("ZEXP.MEMBERS set", "['c']"),
+        ("EVIL.OFF", "1"),
+    ]);
+}
+
+#[test]
+fn a_key_of_mcheck_deleted_while_another_is_announced() {
+    let (_server, mut c) = start();
+    let keys = ["a", "b", "c"];
+    let algorithms = ["SLIDING EXACT", "FIXED", "LEAKY"];
+    for (victim, algorithm) in keys.iter().flat_map(|key| algorithms.map(|algorithm| (key, algorithm))) {
+        for event in ["*", "zadd", "set", "expire"] {
+            c.run("FLUSHALL");
+            // Entries enough for a skip list of its own memory.
+            let check = format!("ZRL.MCHECK 3 a b c 500 1h 500 1h 500 1h COST 2 {algorithm}");
+            c.run(&check);
+            c.run(&format!("EVIL.ON {event} DEL {victim}"));
+            for _ in 0..20 {
+                let reply = c.reply(&check);
+                assert!(reply.starts_with("[1 [1 500 "), "{reply}");
+            }
+            c.run("EVIL.OFF");
+            for key in keys {
+                let reply = c.reply(&format!("ZRL.PEEK {key} 500 1h {algorithm}"));
+                assert!(reply.starts_with("[1 500 "), "{key} is broken: {reply}");
+            }
+        }
+    }
+}
+
+/// Opening a key may find that it has expired, and announces that. Whatever the neighbour does then, to a key that MCHECK has looked
+/// at before or to one that it has not, the units are taken from what is there afterwards: from all keys, or from none.
+#[test]
+fn a_key_of_mcheck_changed_while_another_is_found_expired() {
+    let (_server, mut c) = start();
+    c.run("DEBUG SET-ACTIVE-EXPIRE 0");
+    let check = "ZRL.MCHECK 3 a b c 3 1h 3 1h 3 1h EXACT";
+    let take_all = |key: &str| format!("ZRL.CHECK {key} 3 1h COST 3 EXACT");
+    for victim in ["a", "c"] {
+        for (command, allowed, left) in [(format!("DEL {victim}"), "[1 ", 2), (take_all(victim), "[0 ", 3)] {
+            c.run("FLUSHALL");
+            if allowed == "[1 " {
+                c.run(&take_all(victim));
+            }
+            c.run("ZADD b 1 x");
+            c.run("PEXPIRE b 1");
+            let gone = c.now() + 3;
+            c.wait_until(gone);
+            c.run(&format!("EVIL.ONCE expired {command}"));
+            let reply = c.reply(check);
+            assert!(reply.starts_with(allowed), "{command}: {reply}");
+            assert_eq!(c.int("EVIL.OFF"), 1);
+            for key in ["a", "b", "c"] {
+                let left = if key == victim && allowed == "[0 " { 0 } else { left };
+                let reply = c.reply(&format!("ZRL.PEEK {key} 3 1h EXACT"));
+                assert!(reply.contains(&format!(" 3 {left} ")), "{command}, {key}: {reply}");
+            }
+        }
+    }
+}
+
+/// The neighbour removes the dead itself, in the event of the sweeper's removal: what the sweeper counted before is not so
+/// any more.
+#[test]
+fn no_living_member_is_lost_to_a_neighbour_that_removes_the_dead() {
+    const DEAD: usize = 2_000;
+    const LIVING: usize = 3_000;
+    let (_server, mut c) = start();
+    let named: Vec<_> = (0..DEAD).step_by(2).map(|n| format!("d{n}")).collect();
+    for command in [format!("ZREMRANGEBYSCORE {{key}} -inf {}", c.now()), format!("ZREM {{key}} {}", named.join(" "))] {
+        c.run("FLUSHALL");
+        let living: Vec<_> = (0..LIVING).map(|n| format!("1w live{n}")).collect();
+        c.run(&format!("ZEXP.ADD set {}", living.join(" ")));
+        backlog(&mut c, "set", DEAD);
+        c.run(&format!("EVIL.ON * {command}"));
+        c.run("CONFIG SET zeitset.sweep-slice-us 100000 zeitset.sweep-max-duty 90 zeitset.sweep yes");
+        let now = c.now();
+        eventually(PATIENCE, "no dead member is left", || c.int(&format!("ZCOUNT set -inf {now}")) == 0);
+        assert!(c.int("EVIL.OFF") > 0, "the neighbour did nothing");
+        // And the one that the helper put in.
+        assert_eq!(c.int("ZEXP.CARD set"), i64::try_from(LIVING + 1).expect("few"), "{}", &command[..20]);
+    }
+}
+
+/// A handler that takes the key away while its members are swept, or puts another one in its place.
+#[test]
+fn the_set_being_swept_is_replaced() {
+    const DEAD: usize = 1_000;
+    let (_server, mut c) = start();
+    c.run("ZADD plain 1 a 2 b 3 c");
+    for command in ["DEL {key}", "SET {key} x", "COPY plain {key} REPLACE", "RENAME {key} elsewhere", "FLUSHDB"] {
+        c.run("FLUSHALL");
+        c.run("ZADD plain 1 a 2 b 3 c");
+        backlog(&mut c, "set", DEAD);
+        c.run(&format!("EVIL.ONCE z* {command}"));
+        c.run("EVIL.ONCE z* SET seen x");
+        c.run("CONFIG SET zeitset.sweep-slice-us 100000 zeitset.sweep-max-duty 90 zeitset.sweep yes");
+        eventually(PATIENCE, "the neighbour was there", || c.int("EXISTS seen") == 1);
+        c.run("EVIL.OFF");
+        if command.starts_with("COPY") {
+            c.script(&[("ZCARD plain", "3"), ("ZRANGE set 0 -1", "['a' 'b' 'c']")]);
+        }
+        // The server goes on sweeping.
+        c.run("ZEXP.ADD witness 10ms a 1w b");
+        assert_swept(&mut c, "witness", 1);
+    }
+}
+
+/// Blocking from within an event is not possible: the claim answers at once.
+#[test]
+fn a_claim_within_an_event_does_not_block() {
+    let (_server, mut c) = start();
+    c.script(&[
+        ("EVIL.ON zadd ZQ.CLAIM 1 queue LEASE 1m BLOCK 0", "+OK"),
+        ("ZEXP.ADD set 1w a", "1"),
+        ("EVIL.OFF", "1"),
+        ("ZQ.PUSH queue x ID a", "'a'"),
+        ("EVIL.ON zq.* ZQ.CLAIM 1 queue LEASE 1m BLOCK 0", "+OK"),
+        ("ZQ.PUSH queue x ID b", "'b'"),
+        ("EVIL.OFF", "1"),
+    ]);
+    assert_eq!(c.info_number("clients", "blocked_clients"), 0);
+    assert_eq!(c.info_number("zeitset", "zeitset_clients_waiting"), 0);
+    let before = Dataset::of(&mut c);
+    c.run("DEBUG RELOAD");
+    assert_eq!(Dataset::of(&mut c), before);
+}

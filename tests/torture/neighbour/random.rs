@@ -1,0 +1,117 @@
+//! Random commands of all families, while the neighbour runs random commands in their events.
+
+use crate::torture::fuzz::Run;
+use rand::{Rng, seq::IndexedRandom};
+use redis::Value;
+use testkit::{Client, Server, Traffic, assert_agree};
+
+const DURATIONS: [&str; 6] = ["1ms", "5ms", "40ms", "1s", "5m", "1w"];
+
+/// Events of commands of the module and of its sweeper. Not `expired`: what a module deletes there is pulled away from under
+/// the server itself.
+const EVENTS: [&str; 12] =
+    ["zadd", "zrem", "zexp.*", "zremrangeby*", "del", "expire", "persist", "set", "zq.*", "zlb.*", "z*", "keymiss"];
+
+/// That what is under each key hangs together, as far as a client can see.
+fn check(c: &mut Client, what: &str) {
+    c.run("EVIL.OFF");
+    for key in c.strings("KEYS *") {
+        match c.string(&format!("TYPE {key}")).as_str() {
+            "zset" => {
+                // In this order: members may be swept in between.
+                let members = c.reply(&format!("ZCARD {key}"));
+                let card = c.reply(&format!("ZEXP.CARD {key}"));
+                let is_set = card.parse::<i64>().is_ok_and(|card| card <= members.parse().expect("a number"));
+                assert!(is_set || card.starts_with("!NOTEXPIRING"), "{key}: {card} of {members}: {what}");
+            }
+            "zeitqueue" => {
+                let stats = c.reply(&format!("ZQ.STATS {key}"));
+                assert!(stats.starts_with('['), "{stats}: {what}");
+            }
+            "zeitboard" => {
+                let Value::Array(rows) = c.run(&format!("ZLB.RANGE {key} 0 -1")) else { panic!("{key}: {what}") };
+                assert_eq!(c.int(&format!("ZLB.CARD {key}")), rows.len() as i64, "{key}: {what}");
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The neighbour's commands are replicated as those of clients are: behind what the module did before its event.
+fn all_agree_in_the_end(name: &'static str, config: &str) {
+    let mut run = Run::new(name, 3_000);
+    let (server, replica) = disturb(&mut run, config);
+    assert_agree(&server, &[&replica]);
+}
+
+#[test]
+fn random_commands_next_to_an_evil_neighbour() {
+    all_agree_in_the_end("neighbour", "zeitset.sweep no");
+}
+
+#[test]
+fn random_commands_next_to_an_evil_neighbour_while_the_sweeper_works() {
+    all_agree_in_the_end("neighbour while sweeping", "");
+}
+
+/// Sends random commands, while the neighbour is at work.
+fn disturb(run: &mut Run, config: &str) -> (Server, Server) {
+    let aof = "appendonly yes";
+    let server = Server::builder().neighbour().config(aof).config(config).start();
+    let mut c = server.client();
+    let replica = Server::builder().replica_of(&server);
+    let mut traffic = Traffic::new(run.random.random(), &DURATIONS);
+    let (mut done, mut last) = (0, Vec::new());
+    while run.goes_on() {
+        let now = c.now();
+        if traffic.random.random_ratio(1, 5) {
+            done += c.int("EVIL.OFF");
+            // In nobody's event: here the server is on its own with it.
+            let line = traffic.native(now);
+            let _ = c.try_run(&line);
+            last.push(line);
+            for _ in 0..traffic.random.random_range(1..5) {
+                let rule = evil(&mut traffic, now);
+                c.run(&rule);
+                last.push(rule);
+            }
+        }
+        let line = traffic.line(now);
+        last.push(line.clone());
+        let keep = last.len().saturating_sub(20);
+        last.drain(..keep);
+        let here = format!("{}, after {last:#?}", run.here());
+        match c.try_run(&line) {
+            Ok(reply) => traffic.note(&line, &reply),
+            Err(error) => assert!(
+                !error.contains("connection lost") && !error.contains("internal error"),
+                "{line}: {error}: {here}\n{}",
+                server.log()
+            ),
+        }
+        if traffic.random.random_ratio(1, 50) {
+            check(&mut c, &here);
+        }
+    }
+    done += c.int("EVIL.OFF");
+    eprintln!("{} commands, and {done} of the neighbour in their events", traffic.calls());
+    assert!(done > 0, "the neighbour did nothing");
+    (server, replica)
+}
+
+/// A rule for the neighbour.
+fn evil(traffic: &mut Traffic, now: i64) -> String {
+    let events = *EVENTS.choose(&mut traffic.random).expect("events");
+    let order = if traffic.random.random_ratio(1, 3) { "EVIL.ON" } else { "EVIL.ONCE" };
+    let mut command = match traffic.random.random_range(0..3) {
+        0 => traffic.line(now),
+        _ => traffic.native(now),
+    };
+    if traffic.random.random_ratio(1, 2) {
+        // The very key that the event tells of.
+        let words: Vec<_> = command.split_whitespace().collect();
+        let with_key = words.iter().map(|word| if word.starts_with("{k}") { "{key}" } else { word });
+        command = with_key.collect::<Vec<_>>().join(" ");
+    }
+    format!("{order} {events} {command}")
+}

@@ -1,0 +1,318 @@
+//! ZEXP.ADD: lifetimes, instants, conditions and what they count.
+
+use testkit::{FAR, assert_marked, pairs, plant, start};
+
+#[test]
+fn new_members_are_counted_and_live_ones_refreshed() {
+    let (_server, mut c) = start();
+    c.script(&[
+        ("ZEXP.ADD k 5m a 5m b", "2"),
+        ("ZEXP.ADD k 5m b 5m c", "1"),
+        ("ZEXP.ADD k 10m a 10m b 10m c", "0"),
+        ("TYPE k", "+zset"),
+        ("ZCARD k", "3"),
+    ]);
+    assert_marked(&mut c, "k");
+}
+
+#[test]
+fn a_member_that_looks_like_an_option_is_a_member_after_the_ttl() {
+    let (_server, mut c) = start();
+    c.script(&[
+        ("ZEXP.ADD k 5m AT 5m NX 5m CAP 5m 5m 5m CH", "5"),
+        ("ZEXP.MISMEMBER k AT NX CAP 5m CH", "[1 1 1 1 1]"),
+    ]);
+}
+
+#[test]
+fn keywords_and_units_are_read_in_either_case() {
+    let (_server, mut c) = start();
+    c.script(&[
+        ("zexp.add k nx ch cap 9 5M a", "1"),
+        ("ZEXP.ADD k Xx gT cH 6H a", "1"),
+        (&format!("ZEXP.ADD k at {FAR}MS b"), "1"),
+        ("ZSCORE k b", &format!("'{FAR}'")),
+    ]);
+}
+
+#[test]
+fn a_lifetime_counts_from_the_servers_clock_to_the_millisecond() {
+    let (_server, mut c) = start();
+    let minute = 60_000;
+    let hour = 60 * minute;
+    for (ttl, ms) in [
+        ("250000ms", 250_000),
+        ("90", 90_000),
+        ("90s", 90_000),
+        ("5m", 5 * minute),
+        ("2h", 2 * hour),
+        ("7d", 7 * 24 * hour),
+        ("2w", 14 * 24 * hour),
+        ("1.5h", hour + 30 * minute),
+        ("60.25", 60_250),
+        ("0.001d", 86_400),
+        ("60.0001", 60_001),
+        ("60000.5ms", 60_001),
+        ("0090", 90_000),
+        // Decimals are exact: no detour through binary fractions.
+        ("90.001", 90_001),
+        ("1.1m", 66_000),
+        ("90.0000000000000000000000000000001", 90_001),
+    ] {
+        let before = c.now();
+        c.run(&format!("ZEXP.ADD {ttl} {ttl} m"));
+        let after = c.now();
+        let at = c.scores(ttl)[0].1 as i64;
+        assert!((before + ms..=after + ms).contains(&at), "{ttl}: expires {} ms from now, not {ms}", at - before);
+    }
+}
+
+#[test]
+fn the_shortest_life_is_rounded_up_to_a_millisecond() {
+    let (_server, mut c) = start();
+    // Long enough to look at is only what was rounded: the key's TTL tells the member's expiry.
+    for ttl in ["1ms", "0.001", "0.0001", "0.0001ms", "0.00000001h"] {
+        let before = c.now();
+        c.run(&format!("ZEXP.ADD {ttl} {ttl} m"));
+        let after = c.now();
+        let until = c.int(&format!("PEXPIRETIME {ttl}"));
+        if until != -2 {
+            let at = until - testkit::GRACE_MS;
+            assert!((before + 1..=after + 1).contains(&at), "{ttl}: expires at {at}, now is {before}..{after}");
+        }
+    }
+}
+
+#[test]
+fn an_instant_is_unix_time_in_any_unit_rounded_up() {
+    let (_server, mut c) = start();
+    for (instant, ms) in [
+        ("4102444800", FAR),
+        ("4102444800s", FAR),
+        ("4102444800000", FAR),
+        ("4102444800000ms", FAR),
+        ("4102444800.001", FAR + 1),
+        ("4102444800.0001s", FAR + 1),
+        ("2100-01-01T00:00:00Z", FAR),
+        ("2100-01-01T01:00:00.0005+01:00", FAR + 1),
+    ] {
+        c.script(&[
+            (format!("ZEXP.ADD {instant} AT {instant} m"), "1".into()),
+            (format!("ZSCORE {instant} m"), format!("'{ms}'")),
+        ]);
+        assert_marked(&mut c, instant);
+    }
+}
+
+/// Every combination of conditions, against ZADD itself as the model.
+#[test]
+fn conditions_mean_what_they_mean_in_zadd() {
+    let (_server, mut c) = start();
+    for exists in ["", "NX", "XX"] {
+        for order in ["", "GT", "LT"] {
+            if exists == "NX" && !order.is_empty() {
+                continue; // contradictory in both
+            }
+            for changed in ["", "CH"] {
+                let options = format!("{exists} {order} {changed}");
+                for key in ["model", "k"] {
+                    c.run(&format!("DEL {key}"));
+                }
+                // Three members on which a new expiry is later, the same, earlier; and two that are absent.
+                plant(&mut c, "k", &[("early", FAR - 1), ("same", FAR), ("late", FAR + 1)]);
+                c.run("ZUNIONSTORE model 1 k");
+                let names = ["early", "same", "late", "new", "newer"];
+                let model = pairs(&FAR.to_string(), &names);
+                let expected = c.reply(&format!("ZADD model {options} {model}"));
+                let ours = pairs(&format!("{FAR}ms"), &names);
+                c.script(&[(format!("ZEXP.ADD k {options} AT {ours}"), expected)]);
+                assert_eq!(c.scores("k"), c.scores("model"), "{options}");
+                assert_marked(&mut c, "k");
+            }
+        }
+    }
+}
+
+#[test]
+fn each_member_has_its_own_ttl() {
+    let (_server, mut c) = start();
+    c.script(&[
+        ("ZEXP.ADD k 5m a 1h b 2 c", "3"),
+        ("ZEXP.MEMBERS k", "['c' 'a' 'b']"),
+        ("ZEXP.MEMBERS k WITHIN 10m", "['c' 'a']"),
+        ("ZEXP.ADD k GT CH 10m a 10m b 10m c", "2"),
+    ]);
+    c.script(&[
+        (format!("ZEXP.ADD at AT {FAR}ms a 1 b {}ms c", FAR + 1), "2"),
+        (format!("ZEXP.ADD at CH AT 1 a {}ms c {FAR}ms d", FAR + 1), "2"),
+        ("ZEXP.MEMBERS at".into(), "['d' 'c']"),
+    ]);
+    assert_marked(&mut c, "k");
+    assert_marked(&mut c, "at");
+}
+
+/// Random calls in which members come up several times with different times, against ZADD as the model.
+#[test]
+fn the_last_word_wins_as_in_zadd() {
+    let (_server, mut c) = start();
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut random = |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) % below
+    };
+    for round in 0..300 {
+        if round % 10 == 0 {
+            c.run("DEL k model");
+        }
+        let options = ["", "NX", "XX", "GT", "LT", "XX GT", "XX LT"][random(7) as usize];
+        let members: Vec<_> = (0..=random(5)).map(|_| (FAR + random(4) as i64, random(4))).collect();
+        let line = |unit: &str| {
+            let words: Vec<_> = members.iter().map(|(at, member)| format!("{at}{unit} m{member}")).collect();
+            words.join(" ")
+        };
+        let expected = c.reply(&format!("ZADD model {options} {}", line("")));
+        c.script(&[(format!("ZEXP.ADD k {options} AT {}", line("ms")), expected)]);
+        assert_eq!(c.scores("k"), c.scores("model"), "{options} {}", line(""));
+        if c.int("EXISTS k") == 1 {
+            assert_marked(&mut c, "k");
+        }
+    }
+}
+
+#[test]
+fn one_bad_pair_spoils_the_call() {
+    let (_server, mut c) = start();
+    c.run("ZEXP.ADD k 5m a");
+    let before = c.trace("k");
+    c.script(&[
+        ("ZEXP.ADD k 5m b 0 c", "!ERR "),
+        ("ZEXP.ADD k 5m b never c", "!ERR "),
+        ("ZEXP.ADD k 5m b 5m", "!ERR "),
+        ("ZEXP.ADD k 5m b c", "!ERR "),
+        ("ZEXP.ADD k 5m b 9007199254740991ms c", "!ERR "),
+        ("ZEXP.ADD missing 5m b -1 c", "!ERR "),
+    ]);
+    assert_eq!(c.trace("k"), before);
+    c.script(&[("EXISTS missing", "0")]);
+}
+
+#[test]
+fn options_may_stand_in_any_order() {
+    let (_server, mut c) = start();
+    c.script(&[
+        ("ZEXP.ADD k CAP 3 CH NX 5m a", "1"),
+        ("ZEXP.ADD k CH GT XX CAP 1 6m a", "1"),
+        ("ZEXP.ADD k CH LT CAP 1 XX 5m a", "1"),
+    ]);
+}
+
+#[test]
+fn a_member_named_twice_counts_once() {
+    let (_server, mut c) = start();
+    c.script(&[
+        ("ZEXP.ADD k 5m a 5m a 5m a", "1"),
+        ("ZEXP.ADD k CH 6m a 6m a 6m b 6m b", "2"),
+        ("ZEXP.ADD k CAP 3 6m c 6m c", "1"),
+        ("ZEXP.ADD k CH AT 1 a 1 a", "1"),
+        ("ZEXP.CARD k", "2"),
+        // Added and taken away in one call: nothing is left of it.
+        ("ZEXP.ADD k AT 9000000000 x 1 x", "0"),
+        ("ZEXP.ADD k CAP 2 AT 9000000000 x 1 x", "0"),
+        ("ZEXP.ISMEMBER k x", "0"),
+        ("ZEXP.ADD k AT 1 x 9000000000 x", "1"),
+    ]);
+}
+
+#[test]
+fn an_instant_in_the_past_removes_or_does_not_add() {
+    let (_server, mut c) = start();
+    c.script(&[
+        ("ZEXP.ADD k AT 0 a", "0"),
+        ("EXISTS k", "0"),
+        ("ZEXP.ADD k CH AT 1 a", "0"),
+        ("ZEXP.ADD k 5m a 5m b 5m c 5m d 5m e", "5"),
+        // The condition fails: nothing happens to the member.
+        ("ZEXP.ADD k NX CH AT 1 a", "0"),
+        ("ZEXP.ADD k GT CH AT 1 a", "0"),
+        ("ZEXP.ISMEMBER k a", "1"),
+        // It holds: the member goes, which counts only with CH.
+        ("ZEXP.ADD k AT 1 a", "0"),
+        ("ZEXP.ADD k CH AT 1 b", "1"),
+        ("ZEXP.ADD k LT CH AT 1 c 1 absent", "1"),
+        ("ZEXP.ADD k XX CH AT 1 d 1 absent", "1"),
+        ("ZRANGE k 0 -1", "['e']"),
+    ]);
+    assert_marked(&mut c, "k");
+    c.script(&[("ZEXP.ADD k CH AT 1 e", "1"), ("EXISTS k", "0")]);
+}
+
+#[test]
+fn conditions_alone_never_create_a_key() {
+    let (_server, mut c) = start();
+    c.script(&[("ZEXP.ADD k XX 5m a", "0"), ("ZEXP.ADD k XX GT CH 5m a", "0"), ("EXISTS k", "0")]);
+}
+
+#[test]
+fn a_dead_member_counts_as_absent() {
+    let (_server, mut c) = start();
+    for (line, reply, alive) in [
+        ("ZEXP.ADD k 5m dead", "1", true),
+        ("ZEXP.ADD k CH 5m dead", "1", true),
+        ("ZEXP.ADD k NX 5m dead", "1", true),
+        ("ZEXP.ADD k XX CH 5m dead", "0", false),
+        ("ZEXP.ADD k GT 5m dead", "1", true),
+        // Earlier than what it had does not matter, as it has nothing any more.
+        ("ZEXP.ADD k LT 5m dead", "1", true),
+        ("ZEXP.ADD k CH AT 1 dead", "0", false),
+    ] {
+        plant(&mut c, "k", &[("dead", 1000), ("live", FAR)]);
+        c.script(&[
+            (line, reply),
+            ("ZEXP.ISMEMBER k dead", if alive { "1" } else { "0" }),
+            ("ZEXP.ISMEMBER k live", "1"),
+        ]);
+        assert_marked(&mut c, "k");
+    }
+}
+
+#[test]
+fn a_set_of_dead_members_only_is_as_good_as_empty() {
+    let (_server, mut c) = start();
+    let ago = c.now() - 5000;
+    plant(&mut c, "k", &[("x", ago), ("y", ago)]);
+    c.script(&[("ZEXP.ADD k XX 5m x", "0"), ("ZEXP.ADD k CAP 1 5m x", "1"), ("ZEXP.MEMBERS k", "['x']")]);
+    assert_marked(&mut c, "k");
+}
+
+#[test]
+fn a_member_dies_at_its_time_and_can_be_added_again() {
+    let (_server, mut c) = start();
+    c.script(&[("ZEXP.ADD k 60ms a", "1"), ("ZEXP.ADD k 5m b", "1")]);
+    let later = c.now() + 60;
+    c.wait_until(later);
+    c.script(&[
+        ("ZEXP.MISMEMBER k a b", "[0 1]"),
+        ("ZEXP.CARD k", "1"),
+        ("ZEXP.ADD k NX 5m a", "1"),
+        ("ZEXP.CARD k", "2"),
+    ]);
+}
+
+#[test]
+fn a_heartbeat_keeps_a_member_alive() {
+    let (_server, mut c) = start();
+    c.run("ZEXP.ADD k 400ms a");
+    let end = c.now() + 1000;
+    let mut last = c.now();
+    while last < end {
+        let next = last + 40;
+        c.wait_until(next);
+        let refreshed = c.int("ZEXP.ADD k 400ms a");
+        let now = c.now();
+        // On a machine that stalled for the whole life the member may rightly have died.
+        if now - last < 400 {
+            assert_eq!(refreshed, 0, "died between two heartbeats");
+        }
+        last = now;
+    }
+}

@@ -1,0 +1,163 @@
+//! ZEXP.ADOPT: an existing sorted set whose scores are times becomes an expiring set, in place.
+
+use testkit::{FAR, NEVER, assert_marked, plant, start};
+
+/// FAR in seconds.
+const FAR_S: i64 = FAR / 1000;
+
+#[test]
+fn scores_in_milliseconds_are_taken_as_they_are() {
+    let (_server, mut c) = start();
+    for adopt in ["ZEXP.ADOPT k", "ZEXP.ADOPT k UNIT ms", "ZEXP.ADOPT k unit MS FORCE"] {
+        c.script(&[
+            (format!("ZADD k {FAR} a {} b {} c", FAR + 1, FAR + 2), "3"),
+            (adopt.into(), "3"),
+            ("ZEXP.MEMBERS k".into(), "['a' 'b' 'c']"),
+            ("ZSCORE k a".into(), &format!("'{FAR}'")),
+        ]);
+        assert_marked(&mut c, "k");
+        c.run("DEL k");
+    }
+}
+
+#[test]
+fn seconds_are_converted() {
+    let (_server, mut c) = start();
+    for size in [2, 300] {
+        c.run("DEL k");
+        for n in 2..size {
+            c.run(&format!("ZADD k {} m{n}", FAR_S + n));
+        }
+        c.script(&[
+            (format!("ZADD k {FAR_S}.25 a {FAR_S} b"), "2".to_owned()),
+            ("ZEXP.ADOPT k UNIT s".into(), size.to_string()),
+            ("ZSCORE k a".into(), format!("'{}'", FAR + 250)),
+            ("ZSCORE k b".into(), format!("'{FAR}'")),
+            ("ZEXP.CARD k".into(), size.to_string()),
+        ]);
+        assert_marked(&mut c, "k");
+    }
+}
+
+#[test]
+fn a_lifetime_is_added_to_sets_scored_by_creation() {
+    let (_server, mut c) = start();
+    c.script(&[
+        (format!("ZADD k {FAR} a"), "1".to_owned()),
+        ("ZEXP.ADOPT k PLUS 1.5h".into(), "1".into()),
+        ("ZSCORE k a".into(), format!("'{}'", FAR + 5_400_000)),
+        (format!("ZADD s {FAR_S} a 1000 old"), "2".into()),
+        ("ZEXP.ADOPT s PLUS 1h UNIT s".into(), "1".into()),
+        ("ZEXP.MEMBERS s".into(), "['a']".into()),
+        ("ZSCORE s a".into(), format!("'{}'", FAR + 3_600_000)),
+    ]);
+    assert_marked(&mut c, "k");
+    assert_marked(&mut c, "s");
+}
+
+#[test]
+fn fractions_of_a_millisecond_are_rounded_up() {
+    let (_server, mut c) = start();
+    c.script(&[
+        (format!("ZADD k {FAR}.5 a {FAR} b"), "2".to_owned()),
+        ("ZEXP.ADOPT k".into(), "2".into()),
+        ("ZSCORE k a".into(), format!("'{}'", FAR + 1)),
+        ("ZSCORE k b".into(), format!("'{FAR}'")),
+    ]);
+    assert_marked(&mut c, "k");
+}
+
+#[test]
+fn a_missing_key_is_nothing_to_adopt() {
+    let (_server, mut c) = start();
+    c.script(&[("ZEXP.ADOPT k", "0"), ("ZEXP.ADOPT k UNIT s PLUS 5m FORCE", "0"), ("EXISTS k", "0")]);
+}
+
+#[test]
+fn an_own_ttl_of_the_key_gives_way() {
+    let (_server, mut c) = start();
+    c.run(&format!("ZADD k {FAR} a"));
+    c.run("EXPIRE k 100");
+    c.script(&[("ZEXP.ADOPT k", "1")]);
+    assert_marked(&mut c, "k");
+}
+
+#[test]
+fn members_past_their_time_are_not_live_and_all_of_them_is_an_error() {
+    let (_server, mut c) = start();
+    c.run(&format!("ZADD some 1000 a 2000 b {FAR} live"));
+    c.script(&[("ZEXP.ADOPT some", "1"), ("ZEXP.MEMBERS some", "['live']")]);
+    assert_marked(&mut c, "some");
+    // The sweeper would bring its own changes into the comparison below.
+    c.run("DEL some");
+
+    c.run("ZADD all 1000 a 2000 b");
+    let before = c.trace("all");
+    c.script(&[("ZEXP.ADOPT all", "!ERR "), ("ZEXP.ADOPT all UNIT s", "!ERR "), ("ZEXP.ADOPT all PLUS 1d", "!ERR ")]);
+    assert_eq!(c.trace("all"), before);
+    c.script(&[
+        ("ZEXP.ADOPT all FORCE", "0"),
+        ("ZEXP.CARD all", "0"),
+        ("ZEXP.ADD all 5m new", "1"),
+        ("ZEXP.CARD all", "1"),
+    ]);
+}
+
+#[test]
+fn scores_that_are_no_times_are_an_error_and_change_nothing() {
+    let (_server, mut c) = start();
+    for score in ["inf", "-inf", "-1", "9007199254740992", "1e300"] {
+        for options in ["", "UNIT s", "PLUS 5m", "FORCE"] {
+            c.run("DEL k");
+            c.run(&format!("ZADD k {FAR_S} a {score} bad"));
+            let before = c.trace("k");
+            c.script(&[(format!("ZEXP.ADOPT k {options}"), "!ERR ")]);
+            assert_eq!(c.trace("k"), before, "{score} {options}");
+        }
+    }
+    // In range as they stand, but not after what the options do to them.
+    c.run("DEL k");
+    c.run(&format!("ZADD k {FAR} a {} b", NEVER - 1));
+    let before = c.trace("k");
+    c.script(&[
+        ("ZEXP.ADOPT k UNIT s", "!ERR "),
+        ("ZEXP.ADOPT k PLUS 1s", "!ERR "),
+        ("ZEXP.ADOPT k UNIT s PLUS 1s FORCE", "!ERR "),
+    ]);
+    assert_eq!(c.trace("k"), before);
+}
+
+#[test]
+fn adopting_twice_changes_nothing() {
+    let (_server, mut c) = start();
+    plant(&mut c, "k", &[("a", FAR), ("b", FAR + 1)]);
+    let before = c.trace("k");
+    c.script(&[
+        ("ZEXP.ADOPT k", "2"),
+        ("ZEXP.ADOPT k UNIT ms", "2"),
+        ("ZEXP.ADOPT k FORCE", "2"),
+        // These would shift every member a second time.
+        ("ZEXP.ADOPT k UNIT s", "!ERR "),
+        ("ZEXP.ADOPT k PLUS 5m", "!ERR "),
+        ("ZEXP.ADOPT k PLUS 5m FORCE", "!ERR "),
+    ]);
+    assert_eq!(c.trace("k"), before);
+}
+
+#[test]
+fn a_large_set_is_adopted_whole() {
+    let (_server, mut c) = start();
+    let mut add = redis::cmd("ZADD");
+    add.arg("k");
+    for n in 0..20_000 {
+        add.arg(FAR_S + n).arg(format!("m{n:05}"));
+    }
+    c.call(&add);
+    c.script(&[
+        ("ZEXP.ADOPT k UNIT s PLUS 1s", "20000".to_owned()),
+        ("ZSCORE k m00000", format!("'{}'", FAR + 1000)),
+        ("ZSCORE k m19999", format!("'{}'", FAR + 20_000_000)),
+        ("ZEXP.CARD k", "20000".into()),
+    ]);
+    assert_marked(&mut c, "k");
+}

@@ -1,0 +1,115 @@
+//! ZEXP.ADD CAP: semaphores with leases, "at most n per window".
+
+use testkit::{FAR, Server, plant, start};
+
+#[test]
+fn a_full_set_refuses_newcomers_and_stays_as_it_is() {
+    let (_server, mut c) = start();
+    c.script(&[("ZEXP.ADD k CAP 2 5m a", "1"), ("ZEXP.ADD k CAP 2 5m b", "1")]);
+    let before = c.trace("k");
+    c.script(&[
+        ("ZEXP.ADD k CAP 2 5m c", "nil"),
+        // All or nothing: a refresh next to a refused newcomer does not happen either.
+        ("ZEXP.ADD k CAP 2 9m a 9m c", "nil"),
+        ("ZEXP.ADD k CAP 3 9m c 9m d", "nil"),
+        ("ZEXP.ADD k CH CAP 2 9m c", "nil"),
+        ("ZEXP.ADD k NX CAP 2 9m c", "nil"),
+    ]);
+    assert_eq!(c.trace("k"), before);
+    c.script(&[("ZEXP.ADD k CAP 4 5m c 5m d", "2")]);
+}
+
+#[test]
+fn members_that_are_in_may_always_be_refreshed() {
+    let (_server, mut c) = start();
+    c.script(&[
+        ("ZEXP.ADD k 5m a 5m b 5m c", "3"),
+        ("ZEXP.ADD k CAP 3 CH 6m a 6m b 6m c", "3"),
+        // Even when there are more of them than the cap allows.
+        ("ZEXP.ADD k CAP 1 CH 7m a", "1"),
+        ("ZEXP.ADD k CAP 0 CH 8m a 8m b", "2"),
+    ]);
+}
+
+#[test]
+fn cap_zero_admits_nobody_new() {
+    let (_server, mut c) = start();
+    c.script(&[("ZEXP.ADD k CAP 0 5m a", "nil"), ("EXISTS k", "0")]);
+}
+
+#[test]
+fn only_those_count_that_would_be_added() {
+    let (_server, mut c) = start();
+    c.script(&[
+        ("ZEXP.ADD k 5m a 5m b", "2"),
+        // Not added because of XX, or because its time is past: no reason to refuse.
+        ("ZEXP.ADD k XX CAP 2 6m a 6m stranger", "0"),
+        ("ZEXP.ADD k CAP 2 AT 1 stranger", "0"),
+        ("ZEXP.ADD k CAP 0 AT 1 stranger", "0"),
+        ("ZEXP.ADD k CAP 0 CH AT 1 a", "1"),
+        ("ZEXP.ADD k NX CAP 1 6m b", "0"),
+        ("ZEXP.MEMBERS k", "['b']"),
+        // A member named twice takes one place.
+        ("ZEXP.ADD k CAP 2 5m c 5m c 5m c", "1"),
+    ]);
+}
+
+#[test]
+fn who_leaves_in_the_same_call_makes_room() {
+    let (_server, mut c) = start();
+    c.script(&[
+        ("ZEXP.ADD k 5m a 5m b", "2"),
+        (&format!("ZEXP.ADD k CAP 2 AT 1 a {FAR}ms c"), "1"),
+        (&format!("ZEXP.ADD k CAP 2 AT {FAR}ms d 1 b"), "1"),
+        (&format!("ZEXP.ADD k CAP 2 AT 1 c {FAR}ms e {FAR}ms f"), "nil"),
+        ("ZEXP.MEMBERS k", "['c' 'd']"),
+    ]);
+}
+
+#[test]
+fn the_dead_take_no_place() {
+    let (_server, mut c) = start();
+    plant(&mut c, "k", &[("x", 1000), ("y", 2000), ("live", FAR)]);
+    c.script(&[("ZEXP.ADD k CAP 2 5m z", "1"), ("ZEXP.ADD k CAP 2 5m x", "nil"), ("ZEXP.ADD k CAP 3 5m x", "1")]);
+}
+
+#[test]
+fn a_place_is_free_again_when_its_holder_dies() {
+    let (_server, mut c) = start();
+    c.run("ZEXP.ADD k 5m other");
+    let at = c.now() + 300;
+    c.run(&format!("ZEXP.ADD k AT {at}ms a"));
+    let refused = c.reply("ZEXP.ADD k CAP 2 5m b");
+    if c.now() < at {
+        assert_eq!(refused, "nil");
+    }
+    c.wait_until(at);
+    if refused == "nil" {
+        c.script(&[("ZEXP.ADD k CAP 2 5m b", "1")]);
+    }
+}
+
+#[test]
+fn the_largest_cap_is_no_cap() {
+    let (_server, mut c) = start();
+    c.script(&[
+        (format!("ZEXP.ADD k CAP {} 5m a 5m b 5m c", i64::MAX), "3"),
+        ("ZEXP.ADD k CAP 9007199254740991 5m d".into(), "1"),
+    ]);
+}
+
+#[test]
+fn concurrent_clients_never_pass_the_cap() {
+    let server = Server::start();
+    std::thread::scope(|scope| {
+        for worker in 0..20 {
+            let mut c = server.client();
+            scope.spawn(move || {
+                for n in 0..20 {
+                    c.run(&format!("ZEXP.ADD k CAP 37 5m {worker}:{n}"));
+                }
+            });
+        }
+    });
+    server.client().script(&[("ZEXP.CARD k", "37")]);
+}

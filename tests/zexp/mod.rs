@@ -1,0 +1,12 @@
+//! ZEXP: sets whose members expire, command by command.
+
+mod add;
+mod adopt;
+mod cap;
+mod data;
+mod errors;
+mod expire;
+mod marker;
+mod pop;
+mod read;
+mod transparent;

@@ -1,0 +1,69 @@
+//! ZEXP.POP and ZEXP.REM: live members are taken out.
+
+use testkit::{FAR, NEVER, assert_marked, pairs, plant, start};
+
+#[test]
+fn pop_takes_the_soonest_to_expire_first() {
+    let (_server, mut c) = start();
+    plant(&mut c, "k", &[("dead", 1000), ("d", FAR + 2), ("b", FAR), ("a", FAR), ("c", FAR + 1), ("never", NEVER)]);
+    c.script(&[
+        ("ZEXP.POP k", "'a'"),
+        ("ZEXP.POP k 1", "['b']"),
+        ("ZEXP.POP k 0", "[]"),
+        ("ZEXP.POP k 2", "['c' 'd']"),
+    ]);
+    assert_marked(&mut c, "k");
+    c.script(&[("ZEXP.POP k 10", "['never']"), ("ZEXP.POP k", "nil"), ("ZEXP.POP k 3", "[]"), ("ZEXP.CARD k", "0")]);
+}
+
+#[test]
+fn popping_the_last_removes_the_key() {
+    let (_server, mut c) = start();
+    for pop in ["ZEXP.POP k", "ZEXP.POP k 1", "ZEXP.POP k 99", "ZEXP.REM k a"] {
+        c.run("ZEXP.ADD k 5m a");
+        c.run(pop);
+        c.script(&[("EXISTS k", "0")]);
+    }
+}
+
+#[test]
+fn pop_has_the_shapes_of_spop() {
+    let (server, mut c) = start();
+    c.script(&[("ZEXP.POP missing", "nil"), ("ZEXP.POP missing 2", "[]")]);
+    let mut c3 = server.resp3();
+    c3.script(&[("ZEXP.POP missing", "nil"), ("ZEXP.ADD k 5m a 5m b", "2"), ("ZEXP.POP k", "'a'")]);
+    // SPOP answers a set in RESP3. Ours is in order: a set or an array will do.
+    let reply = c3.reply("ZEXP.POP k 2");
+    assert!(["['b']", "~['b']"].contains(&reply.as_str()), "{reply}");
+}
+
+#[test]
+fn pop_never_hands_out_the_dead() {
+    let (_server, mut c) = start();
+    let ago = c.now() - 1000;
+    plant(&mut c, "k", &[("x", ago), ("y", ago)]);
+    c.script(&[("ZEXP.POP k", "nil"), ("ZEXP.POP k 5", "[]")]);
+    plant(&mut c, "k", &[("x", ago), ("live", FAR)]);
+    c.script(&[("ZEXP.POP k 5", "['live']"), ("ZEXP.POP k", "nil")]);
+}
+
+#[test]
+fn pop_empties_large_sets_too() {
+    let (_server, mut c) = start();
+    let members: Vec<_> = (0..1000).map(|n| format!("{n:04}")).collect();
+    c.run(&format!("ZEXP.ADD k {}", pairs("1h", &members)));
+    assert_eq!(c.strings("ZEXP.POP k 700"), members[..700]);
+    assert_marked(&mut c, "k");
+    assert_eq!(c.strings("ZEXP.POP k 700"), members[700..]);
+    c.script(&[("EXISTS k", "0")]);
+}
+
+#[test]
+fn rem_counts_the_living() {
+    let (_server, mut c) = start();
+    plant(&mut c, "k", &[("dead", 1000), ("a", FAR), ("b", FAR + 1), ("c", FAR + 2)]);
+    c.script(&[("ZEXP.REM k dead absent", "0"), ("ZEXP.REM k c c absent dead", "1")]);
+    // The highest has gone: the key's own TTL follows.
+    assert_marked(&mut c, "k");
+    c.script(&[("ZEXP.REM k a b", "2"), ("ZEXP.CARD k", "0"), ("ZEXP.REM missing a", "0")]);
+}

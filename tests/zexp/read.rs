@@ -1,0 +1,251 @@
+//! The reading commands: CARD, ISMEMBER, MISMEMBER, MEMBERS, RANDMEMBER. None shows a dead member, none writes.
+
+use std::collections::BTreeSet;
+use testkit::{FAR, NEVER, PATIENCE, Server, eventually, plant, show, start};
+
+/// Live and dead members, some of one expiry, one without any; in the order of MEMBERS.
+const MEMBERS: [(&str, i64); 7] =
+    [("dead1", 1000), ("dead2", 2000), ("c", FAR), ("B", FAR + 1), ("a", FAR + 1), ("b", FAR + 1), ("never", NEVER)];
+
+#[test]
+fn the_dead_are_neither_counted_nor_shown() {
+    let (_server, mut c) = start();
+    plant(&mut c, "k", &MEMBERS);
+    c.script(&[
+        ("ZEXP.CARD k", "5"),
+        ("ZEXP.ISMEMBER k a", "1"),
+        ("ZEXP.ISMEMBER k dead1", "0"),
+        ("ZEXP.ISMEMBER k absent", "0"),
+        ("ZEXP.MISMEMBER k a dead2 absent never a", "[1 0 0 1 1]"),
+        ("ZEXP.MEMBERS k", "['c' 'B' 'a' 'b' 'never']"),
+    ]);
+}
+
+#[test]
+fn a_missing_key_is_an_empty_set() {
+    let (_server, mut c) = start();
+    c.script(&[
+        ("ZEXP.CARD k", "0"),
+        ("ZEXP.ISMEMBER k a", "0"),
+        ("ZEXP.MISMEMBER k a b", "[0 0]"),
+        ("ZEXP.MEMBERS k", "[]"),
+        ("ZEXP.MEMBERS k WITHIN 5m LIMIT 0 10 WITHTTL", "[]"),
+        ("ZEXP.RANDMEMBER k", "nil"),
+        ("ZEXP.RANDMEMBER k 3", "[]"),
+        ("ZEXP.RANDMEMBER k -3", "[]"),
+    ]);
+}
+
+#[test]
+fn a_set_of_the_dead_reads_as_empty() {
+    let (_server, mut c) = start();
+    let ago = c.now() - 1000;
+    plant(&mut c, "k", &[("x", ago), ("y", ago - 1)]);
+    c.script(&[
+        ("ZEXP.CARD k", "0"),
+        ("ZEXP.MISMEMBER k x y", "[0 0]"),
+        ("ZEXP.MEMBERS k WITHTTL", "[]"),
+        ("ZEXP.RANDMEMBER k", "nil"),
+        ("ZEXP.RANDMEMBER k -3", "[]"),
+        ("ZEXP.PTTL k x", "[-2]"),
+    ]);
+}
+
+#[test]
+fn a_member_is_gone_at_the_very_millisecond_of_its_expiry() {
+    let (_server, mut c) = start();
+    let at = c.now() + 250;
+    c.run(&format!("ZEXP.ADD k AT {at}ms a"));
+    c.run("ZEXP.ADD k 5m other");
+    loop {
+        let before = c.now();
+        let alive = c.int("ZEXP.ISMEMBER k a") == 1;
+        let after = c.now();
+        assert!(alive || after >= at, "gone {} ms early", at - after);
+        assert!(!alive || before < at, "shown {} ms late", before - at);
+        if !alive {
+            break;
+        }
+    }
+}
+
+#[test]
+fn limit_is_read_as_in_zrangebyscore() {
+    let (_server, mut c) = start();
+    plant(&mut c, "k", &MEMBERS);
+    // The members of a plain set in the same order, without the dead.
+    plant(&mut c, "model", &MEMBERS[2..]);
+    for offset in [-1, 0, 1, 4, 5, 6, i64::MAX] {
+        for count in [-1, 0, 1, 2, 5, 6, i64::MIN, i64::MAX] {
+            let limit = format!("LIMIT {offset} {count}");
+            let expected = c.reply(&format!("ZRANGEBYSCORE model -inf +inf {limit}"));
+            c.script(&[(format!("ZEXP.MEMBERS k {limit}"), expected)]);
+        }
+    }
+}
+
+#[test]
+fn within_asks_who_expires_soon() {
+    let (_server, mut c) = start();
+    c.script(&[
+        ("ZEXP.ADD k 60 minute", "1"),
+        ("ZEXP.ADD k 1h hour", "1"),
+        ("ZEXP.ADD k 1d day", "1"),
+        ("ZEXP.ADD k 1d never", "1"),
+        ("ZEXP.PERSIST k never", "[1]"),
+        ("ZEXP.MEMBERS k WITHIN 1ms", "[]"),
+        ("ZEXP.MEMBERS k WITHIN 2m", "['minute']"),
+        ("ZEXP.MEMBERS k WITHIN 2h", "['minute' 'hour']"),
+        ("ZEXP.MEMBERS k WITHIN 100w", "['minute' 'hour' 'day']"),
+        ("ZEXP.MEMBERS k LIMIT 1 1 WITHIN 2d", "['hour']"),
+    ]);
+}
+
+#[test]
+fn withttl_lists_flat_in_resp2_and_in_pairs_in_resp3() {
+    let (server, mut c) = start();
+    plant(&mut c, "k", &[("dead", 1000), ("a", FAR), ("b", FAR), ("never", NEVER)]);
+    for (mut client, shape) in
+        [(server.client(), "['a' TTL 'b' TTL 'never' -1]"), (server.resp3(), "[['a' TTL] ['b' TTL] ['never' -1]]")]
+    {
+        eventually(PATIENCE, "a reply between two ticks of the clock", || {
+            let before = client.now();
+            let reply = client.reply("ZEXP.MEMBERS k WITHTTL");
+            if client.now() != before {
+                return false;
+            }
+            let ttl = (FAR - before).to_string();
+            assert_eq!(reply, shape.replace("TTL", &ttl));
+            true
+        });
+        client.script(&[
+            ("ZEXP.MEMBERS k", "['a' 'b' 'never']"),
+            ("ZEXP.CARD k", "3"),
+            ("ZEXP.MISMEMBER k a dead", "[1 0]"),
+            ("ZEXP.MEMBERS k WITHTTL LIMIT 5 1", "[]"),
+        ]);
+    }
+}
+
+#[test]
+fn members_takes_its_options_in_any_order() {
+    let (_server, mut c) = start();
+    plant(&mut c, "k", &[("a", FAR), ("never", NEVER)]);
+    c.script(&[
+        ("ZEXP.MEMBERS k WITHTTL LIMIT 1 1", "['never' -1]"),
+        ("ZEXP.MEMBERS k LIMIT 1 1 WITHTTL", "['never' -1]"),
+        ("ZEXP.MEMBERS k withttl WITHIN 1s limit 0 -1", "[]"),
+    ]);
+}
+
+#[test]
+fn randmember_has_the_shapes_of_srandmember() {
+    let (server, mut c) = start();
+    plant(&mut c, "k", &MEMBERS);
+    c.run("ZEXP.ADD one 5m only");
+    for mut c in [server.client(), server.resp3()] {
+        c.script(&[
+            ("ZEXP.RANDMEMBER one", "'only'"),
+            ("ZEXP.RANDMEMBER one 0", "[]"),
+            ("ZEXP.RANDMEMBER one 1", "['only']"),
+            ("ZEXP.RANDMEMBER one 5", "['only']"),
+            ("ZEXP.RANDMEMBER one -3", "['only' 'only' 'only']"),
+        ]);
+        for (count, length) in [(1, 1), (3, 3), (5, 5), (6, 5), (1000, 5)] {
+            let members = c.strings(&format!("ZEXP.RANDMEMBER k {count}"));
+            let distinct: BTreeSet<_> = members.iter().collect();
+            assert_eq!((members.len(), distinct.len()), (length, length));
+            assert!(members.iter().all(|member| !member.starts_with("dead")));
+        }
+        let members = c.strings("ZEXP.RANDMEMBER k -1000");
+        assert_eq!(members.len(), 1000);
+    }
+}
+
+#[test]
+fn randmember_gives_every_live_member_its_chance() {
+    let (_server, mut c) = start();
+    // Well beyond a listpack, two thirds of it dead.
+    let names: Vec<_> = (0..300).map(|n| format!("m{n}")).collect();
+    let members: Vec<_> =
+        (0i64..).zip(&names).map(|(n, name)| (name.as_str(), if n < 200 { 1000 + n } else { FAR + n })).collect();
+    plant(&mut c, "k", &members);
+    let mut counts = std::collections::BTreeMap::<String, i32>::new();
+    for member in c.strings("ZEXP.RANDMEMBER k -10000") {
+        *counts.entry(member).or_default() += 1;
+    }
+    assert_eq!(counts.len(), 100, "each of 100 members, at 100 draws a head");
+    for (member, count) in counts {
+        // 100 expected, standard deviation 10.
+        assert!((20..=300).contains(&count), "{member}: {count} of 10000");
+    }
+    let single: BTreeSet<_> = (0..200).map(|_| c.string("ZEXP.RANDMEMBER k")).collect();
+    assert!(single.len() > 30, "{} distinct of 200", single.len());
+    // Asking for nearly all, and for a few: without repeats either way.
+    for count in [3, 50, 99] {
+        let members = c.strings(&format!("ZEXP.RANDMEMBER k {count}"));
+        let distinct: BTreeSet<_> = members.iter().collect();
+        assert_eq!((members.len(), distinct.len()), (count, count));
+    }
+}
+
+#[test]
+fn reading_changes_nothing() {
+    let (server, mut c) = start();
+    let mut stream = testkit::Stream::attach(&server);
+    plant(&mut c, "k", &[("a", FAR), ("b", FAR + 1), ("never", NEVER)]);
+    let before = c.trace("k");
+    for line in READS {
+        c.run(line);
+        assert_eq!(c.trace("k"), before, "{line}");
+    }
+    drop(c);
+    let replicated = stream.take();
+    assert!(!replicated.iter().any(|line| line.contains("ZEXP")), "{replicated:?}");
+}
+
+/// One call of each reading command.
+pub const READS: [&str; 8] = [
+    "ZEXP.CARD k",
+    "ZEXP.ISMEMBER k a",
+    "ZEXP.MISMEMBER k a b x",
+    "ZEXP.MEMBERS k WITHTTL",
+    "ZEXP.RANDMEMBER k",
+    "ZEXP.RANDMEMBER k -5",
+    "ZEXP.TTL k a b",
+    "ZEXP.PTTL k a b",
+];
+
+#[test]
+fn replicas_serve_reads_and_never_show_the_dead() {
+    let (master, mut c) = start();
+    let replica = Server::builder().replica_of(&master);
+    let at = c.now() + 300;
+    c.run(&format!("ZEXP.ADD k AT {at}ms short"));
+    plant(&mut c, "p", &MEMBERS);
+    c.run("ZEXP.ADD k 5m a");
+    replica.wait_for_sync(&master);
+    let mut r = replica.client();
+    r.script(&[("ZEXP.CARD p", "5"), ("ZEXP.MISMEMBER p dead1 a", "[0 1]"), ("ZEXP.ADD k 5m b", "!READONLY")]);
+    for line in READS {
+        r.run(line);
+    }
+    c.wait_until(at);
+    r.script(&[("ZEXP.MISMEMBER k short a", "[0 1]"), ("ZEXP.CARD k", "1")]);
+}
+
+#[test]
+fn a_large_set_is_listed_whole_and_in_order() {
+    let (_server, mut c) = start();
+    let mut add = redis::cmd("ZEXP.ADD");
+    add.arg("k");
+    for n in 0..5000 {
+        add.arg("1h").arg(format!("{n:05}"));
+    }
+    assert_eq!(show(&c.call(&add)), "5000");
+    let members = c.strings("ZEXP.MEMBERS k");
+    let expected: Vec<_> = (0..5000).map(|n| format!("{n:05}")).collect();
+    assert!(members == expected, "5000 members in byte order");
+    assert_eq!(c.strings("ZEXP.MEMBERS k LIMIT 4990 100"), expected[4990..]);
+    c.script(&[("ZEXP.CARD k", "5000")]);
+}

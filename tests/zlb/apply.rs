@@ -1,0 +1,88 @@
+//! ZLB.APPLY: what replicas and AOF files get, and what anybody else may send.
+
+use testkit::{PATIENCE, Server, eventually, start};
+
+#[test]
+fn effects_are_carried_out() {
+    let (_server, mut c) = start();
+    c.script(&[
+        ("ZLB.APPLY b CREATE DIM x DIM f FLOAT TIES NAME", "1"),
+        ("ZLB.APPLY b CREATE DIM x DIM f FLOAT TIES NAME", "1"),
+        ("ZLB.APPLY b SET m 5 0.5 n 5 0.5 o 1 1", "1"),
+        ("ZLB.RANGE b 0 -1", "['m' 'n' 'o']"),
+        ("ZLB.APPLY b REM n nobody", "1"),
+        ("ZLB.APPLY b CUT 1 1", "1"),
+        ("ZLB.RANGE b 0 -1 WITHVALUES", "[['m' 5 '0.5']]"),
+        ("ZLB.APPLY b CLEAR", "1"),
+        ("ZLB.CARD b", "0"),
+    ]);
+}
+
+#[test]
+fn what_does_not_fit_is_passed_over() {
+    let (_server, mut c) = start();
+    c.run("ZLB.CREATE b DIM x");
+    c.run("ZLB.SET b m 5");
+    c.run("SET s text");
+    let before = (c.trace("b"), c.trace("s"));
+    for (line, reply) in [
+        ("ZLB.APPLY b CREATE DIM y", "0"),
+        ("ZLB.APPLY nothing SET m 5", "0"),
+        ("ZLB.APPLY nothing REM m", "0"),
+        ("ZLB.APPLY nothing CUT 0 1", "0"),
+        ("ZLB.APPLY nothing CLEAR", "0"),
+        ("ZLB.APPLY b SET", "0"),
+        ("ZLB.APPLY b SET m 5 6", "0"),
+        ("ZLB.APPLY b CUT 1 1", "0"),
+        ("ZLB.APPLY b CUT 0 2", "0"),
+        ("ZLB.APPLY b CUT 9223372036854775807 9223372036854775807", "0"),
+        ("ZLB.APPLY b WHOLE", "0"),
+        ("ZLB.APPLY b WHOLE 1 0 0 1 0", "0"),
+        ("ZLB.APPLY b WHOLE 1 0 0 1 0 x 0 surplus", "0"),
+        ("ZLB.APPLY b WHOLE 1 0 0 1 0 x 1", "0"),
+        ("ZLB.APPLY b WHOLE x 0 0 1 0 x 0", "0"),
+        ("ZLB.APPLY b WHOLE 99 0 0 1 0 x 0", "0"),
+        ("ZLB.APPLY b REM nobody", "1"),
+        ("ZLB.APPLY b BLESS m", "!ERR syntax error"),
+        ("ZLB.APPLY b set m 5", "!ERR syntax error"),
+        ("ZLB.APPLY b SET m x", "!ERR value is not an integer or out of range"),
+        ("ZLB.APPLY b CUT 0 0", "!ERR value is out of range, must be positive"),
+        ("ZLB.APPLY b CUT -1 1", "!ERR value is out of range, must be positive"),
+        ("ZLB.APPLY b CUT 0", "!ERR "),
+        ("ZLB.APPLY b CUT 0 1 1", "!ERR syntax error"),
+        ("ZLB.APPLY b CLEAR now", "!ERR syntax error"),
+        ("ZLB.APPLY b CREATE", "!ERR a leaderboard has 1 to 64 dimensions"),
+        ("ZLB.APPLY s SET m 5", "!WRONGTYPE "),
+        ("ZLB.APPLY s WHOLE 1 0 0 1 0 x 0", "!WRONGTYPE "),
+        ("ZLB.APPLY s CREATE DIM x", "!WRONGTYPE "),
+    ] {
+        c.script(&[(line, reply)]);
+    }
+    assert_eq!((c.trace("b"), c.trace("s")), before);
+}
+
+/// A replica that heeds its own `maxmemory` refuses commands flagged `deny-oom`, even from its master, and differs from then
+/// on; so what boards replicate has no such flag.
+#[test]
+fn a_replica_over_its_maxmemory_still_gets_every_change() {
+    let (server, mut c) = start();
+    c.run("ZLB.CREATE old DIM x");
+    let replica = Server::builder().config("replica-ignore-maxmemory no").replica_of(&server);
+    let mut r = replica.client();
+    r.run("CONFIG SET maxmemory 1");
+    for line in [
+        "ZLB.CREATE b DIM x",
+        "ZLB.SET b m 5 n 6 o 7",
+        "ZLB.INCR b m x 3",
+        "ZLB.REM b n",
+        "ZLB.MERGE s 2 b old",
+        "ZLB.REMRANGE s 0 0",
+        "ZLB.SET old p 1",
+        "ZLB.CLEAR old",
+    ] {
+        c.run(line);
+    }
+    replica.wait_for_sync(&server);
+    eventually(PATIENCE, "the replica has all", || r.reply("DEBUG DIGEST") == c.reply("DEBUG DIGEST"));
+    r.script(&[("ZLB.RANGE b 0 -1 WITHVALUES", "[['m' 8] ['o' 7]]"), ("ZLB.RANGE s 0 -1", "['o']")]);
+}

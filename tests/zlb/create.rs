@@ -1,0 +1,173 @@
+//! ZLB.CREATE and ZLB.INFO: what a board is made of.
+
+use testkit::start;
+
+#[test]
+fn dimensions_are_descending_integers_unless_they_say_otherwise() {
+    let (server, mut c) = start();
+    c.script(&[
+        ("ZLB.CREATE b DIM gold DIM time ASC FLOAT DIM Gold INT ASC DIM x FLOAT", "+OK"),
+        (
+            "ZLB.INFO b",
+            "['members' 0 'distinct' 0 'ties' 'first' 'keep' nil 'dimensions' [\
+             ['name' 'gold' 'direction' 'desc' 'type' 'int'] ['name' 'time' 'direction' 'asc' 'type' 'float'] \
+             ['name' 'Gold' 'direction' 'asc' 'type' 'int'] ['name' 'x' 'direction' 'desc' 'type' 'float']]]",
+        ),
+        ("zlb.create c keep 9223372036854775807 dim a desc int ties name", "+OK"),
+    ]);
+    server.resp3().script(&[(
+        "ZLB.INFO c",
+        "{'members': 0 'distinct': 0 'ties': 'name' 'keep': 9223372036854775807 'dimensions': \
+         [{'name': 'a' 'direction': 'desc' 'type': 'int'}]}",
+    )]);
+}
+
+#[test]
+fn a_dimension_may_have_any_name() {
+    let (_server, mut c) = start();
+    c.script(&[
+        ("ZLB.CREATE b DIM DIM DIM ASC ASC DIM 7 DIM \"\" DIM keep", "+OK"),
+        ("ZLB.INCR b m DIM 1 ASC 2 7 3 \"\" 4 keep 5", "[1 2 3 4 5]"),
+        ("ZLB.INCR b m dim 1", "!ERR the leaderboard has no dimension"),
+    ]);
+}
+
+#[test]
+fn one_to_sixty_four_dimensions() {
+    let (_server, mut c) = start();
+    let dimensions = |n: usize| (0..n).map(|i| format!(" DIM d{i}")).collect::<String>();
+    for n in [1, 2, 63, 64] {
+        let values = "7 ".repeat(n);
+        c.script(&[
+            (format!("ZLB.CREATE b{n}{}", dimensions(n)), "+OK".to_owned()),
+            (format!("ZLB.SET b{n} x {values} y {values}"), "2".to_owned()),
+            (format!("ZLB.INCR b{n} y d{} 1", n - 1), format!("[{}8]", "7 ".repeat(n - 1))),
+            (format!("ZLB.RANGE b{n} 0 -1"), "['y' 'x']".to_owned()),
+            (format!("ZLB.GET b{n} x"), format!("[[1 {}]]", values.trim_end())),
+        ]);
+    }
+    c.script(&[(format!("ZLB.CREATE k{}", dimensions(65)), "!ERR a leaderboard has 1 to 64 dimensions")]);
+}
+
+#[test]
+fn what_makes_no_board_makes_no_key() {
+    let (_server, mut c) = start();
+    let before = c.trace("k");
+    for (rest, error) in [
+        ("", "!ERR wrong number of arguments"),
+        ("DIM", "!ERR wrong number of arguments"),
+        ("KEEP 5", "!ERR a leaderboard has 1 to 64 dimensions"),
+        ("DIM a DIM", "!ERR syntax error"),
+        ("DIM a FOO", "!ERR syntax error"),
+        ("DIM a 5", "!ERR syntax error"),
+        ("ASC DIM a", "!ERR syntax error"),
+        ("DIM a ASC DESC", "!ERR syntax error"),
+        ("DIM a ASC ASC", "!ERR syntax error"),
+        ("DIM a INT FLOAT", "!ERR syntax error"),
+        ("DIM a KEEP 5 ASC", "!ERR syntax error"),
+        ("DIM a TIES", "!ERR syntax error"),
+        ("DIM a TIES SOME", "!ERR syntax error"),
+        ("DIM a TIES FIRST TIES FIRST", "!ERR syntax error"),
+        ("DIM a KEEP", "!ERR syntax error"),
+        ("DIM a KEEP 5 KEEP 5", "!ERR syntax error"),
+        ("DIM a KEEP 0", "!ERR value is out of range"),
+        ("DIM a KEEP -1", "!ERR value is out of range"),
+        ("DIM a KEEP many", "!ERR value is not an integer"),
+        ("DIM a KEEP 9223372036854775808", "!ERR value is not an integer"),
+        ("DIM a DIM b DIM a", "!ERR two dimensions have the same name"),
+    ] {
+        c.script(&[(format!("ZLB.CREATE k {rest}"), error)]);
+    }
+    assert_eq!(c.trace("k"), before);
+}
+
+#[test]
+fn nothing_is_created_twice() {
+    let (_server, mut c) = start();
+    c.run("ZLB.CREATE b DIM a KEEP 3");
+    c.run("ZLB.SET b m 5");
+    c.run("SET s text");
+    let before = (c.trace("b"), c.trace("s"));
+    c.script(&[
+        // The very same schema, however it is written.
+        ("ZLB.CREATE b DIM a KEEP 3", "+OK"),
+        ("zlb.create b DIM a desc INT keep 3 ties first", "+OK"),
+        ("ZLB.CREATE b DIM other KEEP 3", "!BUSYKEY the key holds a leaderboard of another schema"),
+        ("ZLB.CREATE b DIM a ASC KEEP 3", "!BUSYKEY "),
+        ("ZLB.CREATE b DIM a FLOAT KEEP 3", "!BUSYKEY "),
+        ("ZLB.CREATE b DIM a DIM c KEEP 3", "!BUSYKEY "),
+        ("ZLB.CREATE b DIM a KEEP 4", "!BUSYKEY "),
+        ("ZLB.CREATE b DIM a", "!BUSYKEY "),
+        ("ZLB.CREATE b DIM a KEEP 3 TIES LAST", "!BUSYKEY "),
+        ("ZLB.CREATE s DIM a", "!WRONGTYPE "),
+    ]);
+    assert_eq!((c.trace("b"), c.trace("s")), before);
+}
+
+#[test]
+fn an_empty_board_keeps_its_key_until_del() {
+    let (_server, mut c) = start();
+    c.script(&[
+        ("ZLB.CREATE b DIM a ASC", "+OK"),
+        ("TYPE b", "+zeitboard"),
+        ("ZLB.SET b m 5", "1"),
+        ("ZLB.REM b m", "1"),
+        ("EXISTS b", "1"),
+        ("ZLB.CARD b", "0"),
+        ("ZLB.RANGE b 0 -1", "[]"),
+        ("ZLB.RANKOF b 7", "0"),
+        ("ZLB.SET b x 5 y 4", "2"),
+        ("ZLB.RANGE b 0 -1", "['y' 'x']"),
+        ("DEL b", "1"),
+        ("ZLB.SET b m 5", "!NOBOARD "),
+    ]);
+}
+
+#[test]
+fn other_types_are_left_alone() {
+    let (_server, mut c) = start();
+    c.run("ZADD z 1 m");
+    c.run("SET s text");
+    for key in ["z", "s"] {
+        let before = c.trace(key);
+        for line in [
+            "ZLB.SET KEY m 1",
+            "ZLB.INCR KEY m d 1",
+            "ZLB.GET KEY m",
+            "ZLB.RANK KEY m",
+            "ZLB.RANGE KEY 0 -1",
+            "ZLB.AROUND KEY m 1",
+            "ZLB.RANKOF KEY 1",
+            "ZLB.REM KEY m",
+            "ZLB.CARD KEY",
+            "ZLB.INFO KEY",
+        ] {
+            c.script(&[(line.replace("KEY", key), "!WRONGTYPE Operation against a key holding the wrong kind")]);
+        }
+        assert_eq!(c.trace(key), before);
+    }
+    c.run("ZLB.CREATE b DIM a");
+    c.script(&[("ZADD b 1 m", "!WRONGTYPE "), ("GET b", "!WRONGTYPE "), ("ZEXP.CARD b", "!WRONGTYPE ")]);
+}
+
+#[test]
+fn a_missing_key_is_an_empty_board_to_those_who_read() {
+    let (server, mut c) = start();
+    c.script(&[
+        ("ZLB.GET k a b", "[nil nil]"),
+        ("ZLB.RANK k a", "nil"),
+        ("ZLB.RANK k a DENSE", "nil"),
+        ("ZLB.RANGE k 0 -1", "[]"),
+        ("ZLB.RANGE k 0 -1 REV WITHVALUES", "[]"),
+        ("ZLB.AROUND k a 3", "nil"),
+        ("ZLB.RANKOF k 1 2", "nil"),
+        ("ZLB.REM k a", "0"),
+        ("ZLB.CARD k", "0"),
+        ("ZLB.INFO k", "!ERR no such key"),
+        ("ZLB.SET k a 1", "!NOBOARD "),
+        ("ZLB.SET k XX a 1", "!NOBOARD "),
+        ("ZLB.INCR k a d 1", "!NOBOARD "),
+        ("EXISTS k", "0"),
+    ]);
+    server.resp3().script(&[("ZLB.AROUND k a 3", "nil"), ("ZLB.GET k a", "[nil]")]);
+}

@@ -1,0 +1,210 @@
+//! ZLB.MERGE, ZLB.REMRANGE and ZLB.CLEAR: what changes a whole board.
+
+use testkit::{Client, PATIENCE, Server, assert_agree, eventually, start, start_keeping_aof};
+
+fn board(c: &mut Client, key: &str, description: &str, members: &str) {
+    c.run(&format!("ZLB.CREATE {key} {description}"));
+    if !members.is_empty() {
+        c.run(&format!("ZLB.SET {key} {members}"));
+    }
+}
+
+#[test]
+fn boards_are_added_up_or_the_better_tuples_taken() {
+    let (_server, mut c) = start();
+    board(&mut c, "mon", "DIM x DIM y ASC", "ann 5 1 bob 7 7 eve 1 0");
+    board(&mut c, "tue", "DIM x DIM y ASC", "ann 4 2 bob 7 3 zoe 3 3");
+    c.script(&[
+        ("ZLB.MERGE sum 2 mon tue", "4"),
+        ("ZLB.RANGE sum 0 -1 WITHVALUES", "[['bob' 14 10] ['ann' 9 3] ['zoe' 3 3] ['eve' 1 0]]"),
+        ("ZLB.MERGE sum 2 mon tue sum", "4"),
+        ("ZLB.MERGE best 3 mon nothing tue BEST", "4"),
+        ("ZLB.RANGE best 0 -1 WITHVALUES", "[['bob' 7 3] ['ann' 5 1] ['zoe' 3 3] ['eve' 1 0]]"),
+        // What was there goes, and the sources stay.
+        ("ZLB.MERGE best 1 mon", "3"),
+        ("ZLB.GET best zoe", "[nil]"),
+        ("ZLB.CARD mon", "3"),
+        // The destination may be a source, and a source be named twice.
+        ("ZLB.MERGE mon 3 tue mon mon", "4"),
+        ("ZLB.RANGE mon 0 -1 WITHVALUES", "[['bob' 21 17] ['ann' 14 4] ['zoe' 3 3] ['eve' 2 0]]"),
+    ]);
+}
+
+#[test]
+fn floats_are_added_up_as_doubles() {
+    let (_server, mut c) = start();
+    board(&mut c, "a", "DIM f FLOAT", "m 0.5 n -1.25");
+    board(&mut c, "b", "DIM f FLOAT", "m 0.25 n 1.25");
+    c.script(&[("ZLB.MERGE s 2 a b", "2"), ("ZLB.RANGE s 0 -1 WITHVALUES", "[['m' '0.75'] ['n' '0']]")]);
+}
+
+#[test]
+fn boards_that_are_missing_are_empty() {
+    let (_server, mut c) = start();
+    c.script(&[("ZLB.MERGE week 2 mon tue", "0"), ("EXISTS week", "0")]);
+    board(&mut c, "week", "DIM x", "ann 5");
+    // Nobody played this week: last week's sums do not stay.
+    c.script(&[("ZLB.MERGE week 2 mon tue", "0"), ("ZLB.CARD week", "0"), ("ZLB.SET week bob 1", "1")]);
+}
+
+#[test]
+fn keep_counts_in_the_end_only() {
+    let (_server, mut c) = start();
+    board(&mut c, "mon", "DIM x KEEP 2", "a 10 b 6");
+    board(&mut c, "tue", "DIM x KEEP 2", "c 9 b 5");
+    c.script(&[("ZLB.MERGE s 2 mon tue", "2"), ("ZLB.RANGE s 0 -1 WITHVALUES", "[['b' 11] ['a' 10]]")]);
+}
+
+#[test]
+fn the_time_to_live_of_the_destination_goes_as_with_zunionstore() {
+    let (_server, mut c) = start();
+    board(&mut c, "a", "DIM x", "m 1");
+    board(&mut c, "s", "DIM x", "");
+    c.run("EXPIRE s 1000");
+    c.script(&[("ZLB.MERGE s 1 a", "1"), ("TTL s", "-1")]);
+    c.run("EXPIRE s 1000");
+    // CLEAR and REMRANGE change what is there.
+    c.script(&[("ZLB.REMRANGE s 0 -1", "1"), ("ZLB.MERGE a 2 a a", "1"), ("TTL s", "1000")]);
+    c.run("ZLB.SET s m 1");
+    c.script(&[("ZLB.CLEAR s", "1"), ("TTL s", "1000")]);
+}
+
+#[test]
+fn an_error_changes_nothing() {
+    let (_server, mut c) = start();
+    board(&mut c, "a", "DIM x DIM f FLOAT", "m 9223372036854775807 1e308 n 1 1");
+    board(&mut c, "b", "DIM x DIM f FLOAT", "n 1 1 m 1 0");
+    board(&mut c, "big", "DIM x DIM f FLOAT", "m 0 1.7e308");
+    board(&mut c, "s", "DIM x DIM f FLOAT", "o 5 5");
+    for (key, description) in [
+        ("names", "DIM X DIM f FLOAT"),
+        ("kinds", "DIM x DIM f"),
+        ("order", "DIM x ASC DIM f FLOAT"),
+        ("ties", "DIM x DIM f FLOAT TIES LAST"),
+        ("keep", "DIM x DIM f FLOAT KEEP 5"),
+    ] {
+        board(&mut c, key, description, "");
+    }
+    c.run("SET text t");
+    let before = (c.trace("s"), c.trace("a"), c.trace("text"));
+    for (line, error) in [
+        ("ZLB.MERGE s 2 a b", "!ERR increment or decrement would overflow"),
+        ("ZLB.MERGE s 3 b nothing a SUM", "!ERR increment or decrement would overflow"),
+        ("ZLB.MERGE a 2 a b", "!ERR increment or decrement would overflow"),
+        ("ZLB.MERGE s 2 a big", "!ERR increment would produce NaN or Infinity"),
+        ("ZLB.MERGE s 2 b text", "!WRONGTYPE "),
+        ("ZLB.MERGE text 1 b", "!WRONGTYPE "),
+        ("ZLB.MERGE s 2 b names", "!ERR the leaderboards differ in their dimensions, TIES or KEEP"),
+        ("ZLB.MERGE s 2 kinds b", "!ERR the leaderboards differ"),
+        ("ZLB.MERGE new 2 b order", "!ERR the leaderboards differ"),
+        ("ZLB.MERGE ties 1 b", "!ERR the leaderboards differ"),
+        ("ZLB.MERGE s 1 keep", "!ERR the leaderboards differ"),
+        ("ZLB.MERGE s 0", "!ERR wrong number of arguments"),
+        ("ZLB.MERGE s 0 a", "!ERR numkeys should be greater than 0"),
+        ("ZLB.MERGE s -1 a", "!ERR numkeys should be greater than 0"),
+        ("ZLB.MERGE s x a", "!ERR numkeys should be greater than 0"),
+        ("ZLB.MERGE s 3 a b", "!ERR syntax error"),
+        ("ZLB.MERGE s 1 b SUM BEST", "!ERR syntax error"),
+        ("ZLB.MERGE s 1 b SUM SUM", "!ERR syntax error"),
+        ("ZLB.MERGE s 1 b MAX", "!ERR syntax error"),
+        ("ZLB.MERGE s 1 b 1", "!ERR syntax error"),
+        ("ZLB.REMRANGE s 0", "!ERR wrong number of arguments"),
+        ("ZLB.REMRANGE s 0 x", "!ERR value is not an integer or out of range"),
+        ("ZLB.REMRANGE s 0 9223372036854775808", "!ERR value is not an integer or out of range"),
+        ("ZLB.REMRANGE text 0 1", "!WRONGTYPE "),
+        ("ZLB.CLEAR text", "!WRONGTYPE "),
+        ("ZLB.CLEAR s now", "!ERR wrong number of arguments"),
+    ] {
+        c.script(&[(line, error)]);
+    }
+    assert_eq!((c.trace("s"), c.trace("a"), c.trace("text")), before);
+    c.script(&[("EXISTS new", "0"), ("ZLB.MERGE s 2 a b BEST", "2")]);
+}
+
+#[test]
+fn members_are_removed_by_rank() {
+    let (_server, mut c) = start();
+    board(&mut c, "b", "DIM x TIES LAST", "a 1 b 2 c 2 d 2 e 3 f 4 g 4 h 5");
+    c.script(&[
+        ("ZLB.RANGE b 0 -1", "['h' 'g' 'f' 'e' 'd' 'c' 'b' 'a']"),
+        ("ZLB.REMRANGE b 8 9", "0"),
+        ("ZLB.REMRANGE b 1 0", "0"),
+        ("ZLB.REMRANGE b -1 -1", "1"),
+        ("ZLB.REMRANGE b 1 2", "2"),
+        ("ZLB.RANGE b 0 -1", "['h' 'e' 'd' 'c' 'b']"),
+        ("ZLB.REMRANGE b 2 -1", "3"),
+        ("ZLB.RANGE b 0 -1 WITHVALUES", "[['h' 5] ['e' 3]]"),
+        ("ZLB.SET b d 4", "1"),
+        ("ZLB.RANK b d", "1"),
+        ("ZLB.REMRANGE b -99 99", "3"),
+        ("ZLB.CARD b", "0"),
+        ("ZLB.SET b a 1", "1"),
+        ("ZLB.REMRANGE nothing 0 -1", "0"),
+        ("EXISTS nothing", "0"),
+    ]);
+}
+
+#[test]
+fn a_board_that_is_cleared_keeps_its_schema() {
+    let (_server, mut c) = start();
+    board(&mut c, "b", "DIM x ASC FLOAT DIM y TIES NAME KEEP 9", "a 1 1 b 1 1");
+    c.script(&[("ZLB.CLEAR b", "2"), ("ZLB.CLEAR b", "0"), ("ZLB.CLEAR nothing", "0"), ("ZLB.CARD b", "0")]);
+    c.script(&[("ZLB.CREATE b DIM x ASC FLOAT DIM y TIES NAME KEEP 9", "+OK"), ("ZLB.SET b c 1 1", "1")]);
+    assert_eq!(c.reply("ZLB.RANGE b 0 -1"), "['c']");
+}
+
+/// So large that the memory of what goes is given back by a thread.
+#[test]
+fn the_memory_of_large_boards_comes_back() {
+    let (_server, mut c) = start();
+    c.run("ZLB.CREATE b DIM x");
+    let before = c.info_number("memory", "used_memory");
+    for round in 0..3 {
+        for hundred in 0..1000 {
+            let rows: Vec<_> = (0..100).map(|n| format!(" member:{:06} {n}", hundred * 100 + n)).collect();
+            c.run(&format!("ZLB.SET b{}", rows.concat()));
+        }
+        let gone = match round {
+            0 => c.reply("ZLB.CLEAR b"),
+            1 => c.reply("ZLB.REMRANGE b 0 -1"),
+            _ => {
+                c.run("ZLB.MERGE b 1 b");
+                c.run("ZLB.CREATE nobody DIM x");
+                assert_eq!(c.reply("ZLB.MERGE b 1 nobody"), "0");
+                "100000".into()
+            }
+        };
+        assert_eq!(gone, "100000");
+        eventually(PATIENCE, "the memory is given back", || {
+            c.info_number("memory", "used_memory") < before + 1_000_000
+        });
+    }
+}
+
+/// Equals stand alike on master and replicas, and after a restart from the AOF, whatever made them.
+#[test]
+fn replicas_and_the_aof_have_the_same_boards() {
+    let (server, mut c) = start_keeping_aof();
+    let replica = Server::builder().replica_of(&server);
+    let keys = ["first", "last", "name", "keep"];
+    for (key, options) in keys.iter().zip(["", "TIES LAST", "TIES NAME", "KEEP 60 TIES LAST"]) {
+        for day in 0..3 {
+            c.run(&format!("ZLB.CREATE {key}:{day} DIM x DIM f ASC FLOAT {options}"));
+            for n in 0..200 {
+                let (x, f) = ((n * 7 + day) % 5, ((n + day) % 3) as f64 / 10.0);
+                c.run(&format!("ZLB.SET {key}:{day} m{} {x} {f}", (n * 31 + day * 50) % 300));
+            }
+        }
+        for combine in ["SUM", "BEST"] {
+            c.run(&format!("ZLB.MERGE {key}:{combine} 3 {key}:0 {key}:1 {key}:2 {combine}"));
+        }
+        c.run(&format!("ZLB.MERGE {key}:1 2 {key}:2 {key}:1 BEST"));
+        c.run(&format!("ZLB.REMRANGE {key}:1 5 9"));
+        c.run(&format!("ZLB.REMRANGE {key}:2 30 -1"));
+        c.run(&format!("ZLB.CLEAR {key}:0"));
+        c.run(&format!("ZLB.SET {key}:0 WITHRANK m 5 0"));
+        c.run(&format!("ZLB.INCR {key}:0 n x 5 WITHRANK"));
+        c.run(&format!("EXPIRE {key}:0 100000"));
+    }
+    assert_agree(&server, &[&replica]);
+}

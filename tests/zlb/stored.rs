@@ -1,0 +1,186 @@
+//! Boards outlive what a key outlives: saves, rewrites, replication, COPY, RENAME, DUMP and RESTORE.
+
+use redis::Value;
+use testkit::{Client, PATIENCE, Server, assert_agree, eventually, start, start_keeping_aof};
+
+/// Boards of all kinds, some with more members than one command of a rewritten AOF holds.
+const BOARDS: [&str; 5] = ["b:first", "b:last", "b:name", "b:keep", "b:empty"];
+
+fn fill(c: &mut Client) {
+    c.run("ZLB.CREATE b:first DIM x DIM time ASC FLOAT");
+    c.run("ZLB.CREATE b:last DIM x TIES LAST");
+    c.run("ZLB.CREATE b:name DIM ASC ASC DIM \"\" TIES NAME");
+    c.run("ZLB.CREATE b:keep DIM x FLOAT KEEP 700 TIES LAST");
+    c.run("ZLB.CREATE b:empty DIM x DIM y ASC FLOAT KEEP 9223372036854775807");
+    for n in 0..2000_i64 {
+        c.run(&format!("ZLB.SET b:first m{n} {} {}", n % 3, (n % 5) as f64 / 10.0));
+        c.run(&format!("ZLB.SET b:last m{n} {}", n % 7));
+        c.run(&format!("ZLB.SET b:name m{n} {} {}", n % 2, i64::MAX - n % 3));
+        c.run(&format!("ZLB.INCR b:keep m{n} x {}e-3", n % 11));
+    }
+    // Some have come back to values that others have, too.
+    for n in (0..2000).step_by(9) {
+        c.run(&format!("ZLB.INCR b:last m{n} x 100"));
+        c.run(&format!("ZLB.INCR b:last m{n} x -100"));
+        c.run(&format!("ZLB.REM b:first m{n}"));
+    }
+    c.script(&[("ZLB.CARD b:keep", "700"), ("ZLB.CARD b:last", "2000")]);
+}
+
+/// Everything that is to be seen of the boards.
+fn all(c: &mut Client) -> Vec<String> {
+    let lines = |key: &str| {
+        [format!("DEBUG DIGEST-VALUE {key}"), format!("ZLB.INFO {key}"), format!("ZLB.RANGE {key} 0 -1 WITHVALUES")]
+    };
+    BOARDS.iter().flat_map(|key| lines(key)).map(|line| c.reply(&line)).collect()
+}
+
+#[test]
+fn an_rdb_file_holds_boards() {
+    let mut server = Server::builder().config("save 3600 1000000").start();
+    let mut c = server.client();
+    fill(&mut c);
+    c.run("PEXPIREAT b:last 4102444800000");
+    let before = all(&mut c);
+    server.restart();
+    let mut c = server.client();
+    assert_eq!(all(&mut c), before);
+    c.script(&[("PEXPIRETIME b:last", "4102444800000"), ("ZLB.INCR b:last m5 x 1000", "[1005]")]);
+    c.run("DEBUG RELOAD");
+    c.script(&[("ZLB.RANK b:last m5", "0")]);
+}
+
+#[test]
+fn an_aof_of_effects_makes_the_same_boards() {
+    let mut server = Server::builder().config("appendonly yes").config("appendfsync always").start();
+    let mut c = server.client();
+    fill(&mut c);
+    let before = all(&mut c);
+    server.crash_and_restart();
+    assert_eq!(all(&mut server.client()), before);
+}
+
+#[test]
+fn a_rewritten_aof_makes_the_same_boards() {
+    for preamble in ["yes", "no"] {
+        let config = format!("aof-use-rdb-preamble {preamble}");
+        // Any other policy may hold a write back while the disk is busy, and a crash lose it.
+        let builder = Server::builder().config("appendonly yes").config("appendfsync always");
+        let mut server = builder.config(&config).start();
+        let mut c = server.client();
+        fill(&mut c);
+        let before = all(&mut c);
+        c.run("BGREWRITEAOF");
+        eventually(PATIENCE, "the AOF is rewritten", || {
+            let info = c.info("persistence");
+            info["aof_rewrite_in_progress"] == "0" && info["aof_rewrite_scheduled"] == "0"
+        });
+        assert_eq!(c.info("persistence")["aof_last_bgrewrite_status"], "ok");
+        c.run("ZLB.SET b:first new 1 0.05");
+        c.run("ZLB.REM b:first new");
+        server.crash_and_restart();
+        let mut c = server.client();
+        assert_eq!(all(&mut c), before, "preamble {preamble}");
+        // Places among equals are as they were; so newcomers find the same.
+        c.run("DEBUG RELOAD");
+        assert_eq!(all(&mut c), before, "preamble {preamble}");
+    }
+}
+
+#[test]
+fn a_replica_has_the_same_boards() {
+    let (server, mut c) = start_keeping_aof();
+    fill(&mut c);
+    // Half of the history comes as a file, half as a stream.
+    let replica = Server::builder().keeping_aof().replica_of(&server);
+    for n in 0..500 {
+        c.run(&format!("ZLB.INCR b:last m{} x {}", n * 3, n % 4));
+        c.run(&format!("ZLB.SET b:keep BEST n{n} {}e-3 m{n} 0.009", n % 13));
+        c.run(&format!("ZLB.SET b:name NX m{n} 1 1 n{n} 0 {n}"));
+    }
+    c.run("COPY b:last b:copy");
+    replica.wait_for_sync(&server);
+    let mut r = replica.client();
+    assert_eq!(all(&mut r), all(&mut c));
+    assert_eq!(r.reply("DEBUG DIGEST"), c.reply("DEBUG DIGEST"));
+    assert_agree(&server, &[&replica]);
+    r.script(&[("ZLB.SET b:last m 1", "!READONLY ")]);
+}
+
+#[test]
+fn a_copy_goes_its_own_way() {
+    let (server, mut c) = start_keeping_aof();
+    fill(&mut c);
+    let before = all(&mut c);
+    for key in BOARDS {
+        c.script(&[(format!("COPY {key} copy"), "1")]);
+        let digests = [c.reply(&format!("DEBUG DIGEST-VALUE {key}")), c.reply("DEBUG DIGEST-VALUE copy")];
+        assert_eq!(digests[0], digests[1]);
+        c.run("DEL copy");
+    }
+    c.run("COPY b:last copy");
+    c.run("ZLB.REM copy m1 m2 m3");
+    c.run("ZLB.INCR copy m4 x 55");
+    assert_eq!(all(&mut c), before);
+    c.run("RENAME b:last elsewhere");
+    c.run("MOVE elsewhere 1");
+    c.run("SELECT 1");
+    c.run("RENAME elsewhere b:last");
+    c.run("SWAPDB 0 1");
+    // The databases have changed places under this client's feet.
+    c.script(&[("ZLB.CARD b:last", "0"), ("ZLB.CARD copy", "1997"), ("SELECT 0", "+OK"), ("ZLB.CARD b:last", "2000")]);
+    assert_agree(&server, &[]);
+}
+
+#[test]
+fn dump_and_restore() {
+    let (_server, mut c) = start();
+    fill(&mut c);
+    for key in BOARDS {
+        let Value::BulkString(dump) = c.run(&format!("DUMP {key}")) else { panic!("{key}") };
+        c.call(redis::cmd("RESTORE").arg("r").arg(0).arg(&dump).arg("REPLACE"));
+        let digests = [c.reply(&format!("DEBUG DIGEST-VALUE {key}")), c.reply("DEBUG DIGEST-VALUE r")];
+        assert_eq!(digests[0], digests[1]);
+        assert_eq!(c.run("DUMP r"), Value::BulkString(dump));
+        c.script(&[("ZLB.SET r", "!ERR wrong number"), ("EXISTS r", "1")]);
+    }
+}
+
+#[test]
+fn memory_usage_grows_and_shrinks_with_the_board() {
+    let (_server, mut c) = start();
+    c.run("ZLB.CREATE b DIM x DIM y DIM z");
+    let empty = c.int("MEMORY USAGE b");
+    assert!((100..4096).contains(&empty), "{empty}");
+    let used = c.info_number("memory", "used_memory");
+    for chunk in 0..200 {
+        let members: String = (0..100).map(|n| format!(" member:{:06} {n} {chunk} 1", chunk * 100 + n)).collect();
+        c.run(&format!("ZLB.SET b{members}"));
+    }
+    let grown = c.info_number("memory", "used_memory") - used;
+    for samples in ["", " SAMPLES 0", " SAMPLES 5", " SAMPLES 100000"] {
+        let full = c.int(&format!("MEMORY USAGE b{samples}"));
+        // The server's own count has what everything else took meanwhile, and what the allocator rounds up.
+        assert!(full > grown / 2 && full < grown * 3 / 2, "{full} of {grown}");
+    }
+    for chunk in 0..200 {
+        let members: String = (0..100).map(|n| format!(" member:{:06}", chunk * 100 + n)).collect();
+        c.run(&format!("ZLB.REM b{members}"));
+    }
+    let emptied = c.int("MEMORY USAGE b");
+    assert!(emptied < 16 * 1024, "{emptied}");
+}
+
+#[test]
+fn a_large_board_is_freed_in_the_background() {
+    let (_server, mut c) = start();
+    c.run("ZLB.CREATE b DIM x");
+    for chunk in 0..100 {
+        let members: String = (0..200).map(|n| format!(" member:{:06} {n}", chunk * 200 + n)).collect();
+        c.run(&format!("ZLB.SET b{members}"));
+    }
+    let before = c.info_number("memory", "lazyfreed_objects");
+    c.run("UNLINK b");
+    eventually(PATIENCE, "the board is freed", || c.info_number("memory", "lazyfreed_objects") == before + 1);
+    c.script(&[("ZLB.CREATE b DIM x", "+OK"), ("FLUSHALL", "+OK"), ("ZLB.CARD b", "0")]);
+}

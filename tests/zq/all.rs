@@ -1,0 +1,156 @@
+//! All queues of a server together: their names, and what INFO says of them.
+
+use testkit::{Client, PATIENCE, eventually, start};
+
+fn places(c: &mut Client) -> [String; 5] {
+    let info = c.info("zeitset");
+    let fields = ["queues", "jobs_ready", "jobs_scheduled", "jobs_leased", "jobs_dead"];
+    fields.map(|field| info[&format!("zeitset_{field}")].clone())
+}
+
+/// The server may free values in a thread of its own.
+#[track_caller]
+fn expect(c: &mut Client, expected: [&str; 5]) {
+    eventually(PATIENCE, "INFO counts the queues and jobs that there are", || places(c) == expected);
+}
+
+/// A queue with a job in every place.
+fn fill(c: &mut Client, key: &str) {
+    c.run(&format!(
+        "ZQ.APPLY {key} 1000 PUSH leased x 1000 0 0 0 PUSH dead x 1000 0 0 0 PUSH ready x 1000 0 0 0 \
+         PUSH ready2 x 1000 0 0 0 PUSH later x 4102444800000 0 0 0 CLAIM leased 5 4102444800000 CLAIM dead 6 2000 BURY dead"
+    ));
+}
+
+#[test]
+fn info_counts_queues_and_jobs_whatever_becomes_of_their_keys() {
+    let (_server, mut c) = start();
+    let none = ["0"; 5];
+    expect(&mut c, none);
+    fill(&mut c, "a");
+    expect(&mut c, ["1", "2", "1", "1", "1"]);
+    c.run("COPY a b");
+    expect(&mut c, ["2", "4", "2", "2", "2"]);
+    c.run("RENAME a c");
+    c.run("MOVE c 1");
+    c.run("SWAPDB 0 1");
+    c.run("ZQ.CANCEL c ready dead");
+    expect(&mut c, ["2", "3", "2", "2", "1"]);
+    c.run("DEBUG RELOAD");
+    expect(&mut c, ["2", "3", "2", "2", "1"]);
+    c.run("UNLINK c");
+    expect(&mut c, ["1", "2", "1", "1", "1"]);
+    c.run("FLUSHALL ASYNC");
+    expect(&mut c, none);
+}
+
+#[test]
+fn info_tells_the_longest_wait_of_all_queues() {
+    let (_server, mut c) = start();
+    let wait = |c: &mut Client| c.info("zeitset")["zeitset_jobs_longest_wait_ms"].parse::<i64>().expect("a number");
+    c.run("ZQ.PUSH a x ID later AT 4102444800");
+    assert_eq!(wait(&mut c), 0);
+    let now = c.now();
+    for (queue, ago) in [("a", 100_000), ("b", 300_000), ("c", 200_000)] {
+        c.run(&format!("ZQ.PUSH {queue} x ID old AT {}ms", now - ago));
+    }
+    // Each time the one that waits the longest is taken away, and another is.
+    for (queue, ago) in [("b", 300_000), ("c", 200_000), ("a", 100_000)] {
+        let seen = wait(&mut c);
+        assert!((ago..ago + 60_000).contains(&seen), "{seen}");
+        c.run(&format!("ZQ.CANCEL {queue} old"));
+    }
+    assert_eq!(wait(&mut c), 0);
+    c.run(&format!("ZQ.PUSH c x AT {}ms", now - 500_000));
+    assert!(wait(&mut c) >= 500_000);
+    c.run("DEL c");
+    assert_eq!(wait(&mut c), 0);
+}
+
+#[test]
+fn info_counts_leases_that_ended() {
+    let (_server, mut c) = start();
+    let expired = |c: &mut Client| c.info("zeitset")["zeitset_leases_expired"].clone();
+    c.run("ZQ.APPLY q 1000 PUSH a x 1000 0 0 0 CLAIM a 5 2000");
+    assert_eq!(expired(&mut c), "0");
+    c.run("ZQ.CLAIM 1 q LEASE 1h");
+    assert_eq!(expired(&mut c), "1");
+    c.run("COPY q r");
+    assert_eq!(expired(&mut c), "1", "a copy has not ended once more");
+}
+
+#[test]
+fn queues_are_listed_by_name_page_by_page() {
+    let (_server, mut c) = start();
+    c.script(&[("ZQ.LIST", "[]"), ("SET b string", "+OK")]);
+    for key in ["d", "a", "c", "e"] {
+        c.run(&format!("ZQ.PUSH {key} x"));
+    }
+    c.script(&[
+        ("ZQ.LIST", "['a' 'c' 'd' 'e']"),
+        ("ZQ.LIST COUNT 2", "['a' 'c']"),
+        ("ZQ.LIST AFTER c COUNT 2", "['d' 'e']"),
+        ("ZQ.LIST AFTER b COUNT 1", "['c']"),
+        ("ZQ.LIST AFTER e", "[]"),
+    ]);
+}
+
+#[test]
+fn the_list_follows_the_keys_whatever_becomes_of_them() {
+    let (_server, mut c) = start();
+    for key in ["a", "b", "c", "d"] {
+        c.run(&format!("ZQ.PUSH {key} x"));
+    }
+    c.script(&[
+        ("RENAME a a2", "+OK"),
+        ("COPY b b2", "1"),
+        ("COPY b elsewhere DB 1", "1"),
+        ("MOVE c 1", "1"),
+        ("SET d string", "+OK"),
+        ("ZQ.LIST", "['a2' 'b' 'b2']"),
+        ("SELECT 1", "+OK"),
+        ("ZQ.LIST", "['c' 'elsewhere']"),
+        ("SWAPDB 0 1", "+OK"),
+        ("ZQ.LIST", "['a2' 'b' 'b2']"),
+        ("DEBUG RELOAD", "+OK"),
+        ("ZQ.LIST", "['a2' 'b' 'b2']"),
+        ("UNLINK b", "1"),
+        ("PEXPIREAT b2 1", "1"),
+        ("ZQ.LIST", "['a2']"),
+        ("SELECT 0", "+OK"),
+        ("ZQ.LIST", "['c' 'elsewhere']"),
+        ("FLUSHDB ASYNC", "+OK"),
+        ("ZQ.LIST", "[]"),
+        ("SELECT 1", "+OK"),
+        ("ZQ.LIST", "['a2']"),
+    ]);
+}
+
+#[test]
+fn the_only_queue_of_a_server_is_listed_wherever_it_goes() {
+    let (_server, mut c) = start();
+    c.script(&[
+        ("ZQ.PUSH a x ID 1", "'1'"),
+        ("RENAME a b", "+OK"),
+        ("ZQ.LIST", "['b']"),
+        ("MOVE b 1", "1"),
+        ("ZQ.LIST", "[]"),
+        ("SELECT 1", "+OK"),
+        ("ZQ.LIST", "['b']"),
+        ("COPY b c", "1"),
+        ("DEL b", "1"),
+        ("ZQ.LIST", "['c']"),
+    ]);
+}
+
+#[test]
+fn the_list_shows_only_what_the_caller_may_read() {
+    let (server, mut c) = start();
+    for key in ["mine:1", "theirs:1", "mine:2"] {
+        c.run(&format!("ZQ.PUSH {key} x"));
+    }
+    c.run("ACL SETUSER bob on >pw ~mine:* +@all");
+    let mut bob = server.client();
+    bob.run("AUTH bob pw");
+    bob.script(&[("ZQ.LIST", "['mine:1' 'mine:2']"), ("ZQ.LIST AFTER mine:1", "['mine:2']")]);
+}

@@ -1,0 +1,151 @@
+//! Clients that wait, leases and windows while clocks go on by months, and while the wall clock is set.
+
+use std::time::Duration;
+use testkit::{Client, Clock, PATIENCE, Server, eventually};
+
+const HOUR_MS: i64 = 3_600_000;
+const DAY: Duration = Duration::from_secs(86_400);
+
+struct World {
+    clock: Clock,
+    server: Server,
+    client: Client,
+}
+
+fn start() -> World {
+    let clock = Clock::new();
+    let server = Server::builder().clock(&clock).start();
+    let client = server.client();
+    World { clock, server, client }
+}
+
+impl World {
+    fn blocked(&mut self) -> i64 {
+        self.client.info_number("clients", "blocked_clients")
+    }
+
+    /// A client that waits; its reply is to be received.
+    fn waiter(&mut self, line: &str) -> Client {
+        let before = self.blocked();
+        let mut client = self.server.client();
+        client.send(line);
+        eventually(PATIENCE, "a client waits", || self.blocked() == before + 1);
+        client
+    }
+
+    fn advance(&mut self, time: Duration) {
+        self.clock.advance(time);
+        self.client.wait_for_cron();
+    }
+}
+
+#[track_caller]
+fn assert_gets(client: &mut Client, id: &str) {
+    let reply = client.receive();
+    assert!(reply.starts_with(&format!("[['q' '{id}' ")), "{reply}");
+}
+
+const WAIT: &str = "ZQ.CLAIM 1 q LEASE 1m BLOCK 0";
+
+/// Redis 7.2 to Valkey 8.0 never fire a timer of 24.8 days and more.
+#[test]
+fn a_queue_alone_wakes_clients_for_jobs_weeks_off() {
+    let mut world = start();
+    world.client.run("ZQ.PUSH q x ID 27 DELAY 27d");
+    world.client.run("ZQ.PUSH q x ID 60 DELAY 60d");
+    let (mut first, mut second) = (world.waiter(WAIT), world.waiter(WAIT));
+    world.advance(DAY * 27);
+    assert_gets(&mut first, "27");
+    world.client.run("ZQ.CANCEL q 27");
+    assert_eq!(world.blocked(), 1);
+    world.advance(DAY * 33);
+    assert_gets(&mut second, "60");
+}
+
+/// Nothing tells a timer, which counts by the monotonic clock.
+#[test]
+fn clients_that_wait_learn_that_the_wall_clock_was_set_forward() {
+    let mut world = start();
+    // Near, so that a timer is armed for it, and far.
+    for (delay, step) in [("1h", HOUR_MS), ("60d", 60 * 24 * HOUR_MS), ("20s", 30_000)] {
+        world.client.run(&format!("ZQ.PUSH q x ID a DELAY {delay}"));
+        let mut waiter = world.waiter(WAIT);
+        world.clock.step_wall(step);
+        assert_gets(&mut waiter, "a");
+        world.client.run("DEL q");
+    }
+}
+
+#[test]
+fn leases_end_when_the_wall_clock_is_set_forward() {
+    let mut world = start();
+    world.client.run("ZQ.PUSH q x ID a");
+    world.client.run("ZQ.CLAIM 1 q LEASE 1h");
+    let mut waiter = world.waiter(WAIT);
+    world.clock.step_wall(HOUR_MS + 1);
+    assert_gets(&mut waiter, "a");
+}
+
+/// A timer of the server is armed for the time that its clock showed then.
+#[test]
+fn a_job_due_soon_is_served_on_time_after_the_wall_clock_was_set_back_and_forward() {
+    let mut world = start();
+    world.client.run("ZQ.PUSH q x ID a DELAY 1400ms");
+    let mut waiter = world.waiter(WAIT);
+    world.clock.step_wall(-HOUR_MS);
+    world.client.wait_for_cron();
+    // A due time is an instant: the job is an hour further off now. Another one is not.
+    world.client.run("ZQ.PUSH q x ID b DELAY 300ms");
+    assert_gets(&mut waiter, "b");
+    world.client.run("ZQ.CANCEL q b");
+    let mut waiter = world.waiter(WAIT);
+    world.clock.step_wall(HOUR_MS);
+    assert_gets(&mut waiter, "a");
+}
+
+#[test]
+fn rate_opens_for_a_client_that_waits_although_the_wall_clock_was_set_back() {
+    let mut world = start();
+    world.client.run("ZQ.CONFIG q RATE 1 10s");
+    world.client.run("ZQ.PUSH q x ID a");
+    world.client.run("ZQ.PUSH q x ID b");
+    world.client.run("ZQ.CLAIM 1 q LEASE 1h");
+    let mut waiter = world.waiter(WAIT);
+    world.clock.step_wall(-HOUR_MS);
+    world.client.wait_for_cron();
+    // The timer looks at the queue right after that, and brings the window forward; a window later it is open.
+    for _ in 0..3 {
+        world.advance(Duration::from_secs(10));
+    }
+    assert_gets(&mut waiter, "b");
+}
+
+#[test]
+fn a_job_that_recurs_every_sixty_days_does() {
+    let mut world = start();
+    world.client.run("ZQ.PUSH q x ID a EVERY 60d");
+    for _ in 0..3 {
+        let (_, token) = super::commands::claim_one(&mut world.client, "ZQ.CLAIM 1 q LEASE 1m");
+        world.client.script(&[(format!("ZQ.ACK q a {token}"), "1")]);
+        let mut waiter = world.waiter("ZQ.CLAIM 1 q LEASE 1ms BLOCK 365d");
+        world.advance(DAY * 59);
+        assert_eq!(world.blocked(), 1);
+        world.advance(DAY);
+        assert_gets(&mut waiter, "a");
+        world.advance(Duration::from_secs(1));
+    }
+}
+
+#[test]
+fn a_client_waits_for_a_year_if_it_wants_to() {
+    let mut world = start();
+    let mut year = world.waiter("ZQ.CLAIM 1 q LEASE 1m BLOCK 365d");
+    let mut longest = world.waiter("ZQ.CLAIM 1 q LEASE 1m BLOCK 9000000000000000ms");
+    world.advance(DAY * 364);
+    assert_eq!(world.blocked(), 2);
+    world.advance(DAY);
+    assert_eq!(year.receive(), "[]");
+    assert_eq!(world.blocked(), 1);
+    world.client.run("ZQ.PUSH q x ID a");
+    assert_gets(&mut longest, "a");
+}

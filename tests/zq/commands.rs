@@ -1,0 +1,493 @@
+//! Every command of ZQ and its options: replies, their shapes, and what is refused.
+
+use redis::Value;
+use testkit::{Client, FAR, show, start};
+
+/// The fields of a map, or of the flat array that stands for it in RESP2.
+#[track_caller]
+fn field(c: &mut Client, line: &str, name: &str) -> String {
+    match c.run(line) {
+        Value::Map(pairs) => {
+            pairs.iter().find(|(key, _)| show(key) == format!("'{name}'")).map(|(_, value)| show(value))
+        }
+        Value::Array(items) => {
+            items.chunks(2).find(|pair| show(&pair[0]) == format!("'{name}'")).map(|pair| show(&pair[1]))
+        }
+        other => panic!("{line}: no map: {}", show(&other)),
+    }
+    .unwrap_or_else(|| panic!("{line}: no field {name}"))
+}
+
+/// Token and id of the only job claimed.
+#[track_caller]
+pub fn claim_one(c: &mut Client, line: &str) -> (String, i64) {
+    match c.run(line) {
+        Value::Array(jobs) => match jobs.as_slice() {
+            [Value::Array(job)] => match job.as_slice() {
+                [_, Value::BulkString(id), Value::Int(token), ..] => (String::from_utf8_lossy(id).into_owned(), *token),
+                other => panic!("{line}: {other:?}"),
+            },
+            other => panic!("{line}: not one job: {other:?}"),
+        },
+        other => panic!("{line}: {}", show(&other)),
+    }
+}
+
+#[test]
+fn a_job_goes_through_its_life() {
+    let (_server, mut c) = start();
+    let before = c.now();
+    c.script(&[("ZQ.PUSH q hello ID a", "'a'"), ("TYPE q", "+zeitqueue")]);
+    let Value::Array(jobs) = c.run("ZQ.CLAIM 1 q LEASE 10s") else { panic!() };
+    let Value::Array(job) = &jobs[0] else { panic!() };
+    let [key, id, Value::Int(token), attempt, Value::Int(deadline), payload] = job.as_slice() else {
+        panic!("{job:?}")
+    };
+    assert_eq!([key, id, attempt, payload].map(show), ["'q'", "'a'", "1", "'hello'"]);
+    assert!((before + 10_000..=c.now() + 10_000).contains(deadline));
+    c.script(&[
+        ("ZQ.CLAIM 1 q LEASE 10s", "[]"),
+        (&format!("ZQ.ACK q a {}", token + 1), "0"),
+        (&format!("ZQ.ACK q b {token}"), "0"),
+        (&format!("ZQ.ACK q a {token}"), "1"),
+        (&format!("ZQ.ACK q a {token}"), "0"),
+        ("ZQ.GET q a", "nil"),
+        ("EXISTS q", "1"),
+    ]);
+}
+
+#[test]
+fn ids_are_made_up_or_given_and_given_ones_make_a_push_idempotent() {
+    let (_server, mut c) = start();
+    let (first, second) = (c.string("ZQ.PUSH q x"), c.string("ZQ.PUSH q x"));
+    let parts = |id: &str| -> (i64, i64) {
+        let (ms, seq) = id.split_once('-').expect("<ms>-<seq>");
+        (ms.parse().unwrap(), seq.parse().unwrap())
+    };
+    assert!(parts(&first) < parts(&second), "{first} {second}");
+    assert!((parts(&first).0 - c.now()).abs() < 20_000);
+    c.script(&[
+        ("ZQ.PUSH q one ID a", "'a'"),
+        ("ZQ.PUSH q two ID a", "nil"),
+        ("ZQ.PUSH q three ID a REPLACE PRIORITY -1", "'a'"),
+        ("ZQ.CANCEL q a b a", "1"),
+        ("ZQ.PUSH q \"\" ID \"\"", "!ERR the ID of a job must not be empty"),
+    ]);
+}
+
+#[test]
+fn priority_then_due_time_then_order_of_push() {
+    let (_server, mut c) = start();
+    for line in [
+        "ZQ.PUSH q x ID late",
+        "ZQ.PUSH q x ID low PRIORITY 5",
+        "ZQ.PUSH q x ID high PRIORITY -2147483648",
+        "ZQ.PUSH q x ID early AT 5",
+        "ZQ.PUSH q x ID early2 AT 5",
+    ] {
+        c.run(line);
+    }
+    let order: Vec<_> = (0..5).map(|_| claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1m").0).collect();
+    assert_eq!(order, ["high", "early", "early2", "late", "low"]);
+}
+
+#[test]
+fn delayed_jobs_are_not_served_before_their_time() {
+    let (_server, mut c) = start();
+    c.run("ZQ.PUSH q x ID a DELAY 150ms");
+    c.script(&[("ZQ.CLAIM 1 q LEASE 1m", "[]")]);
+    let due: i64 = field(&mut c, "ZQ.GET q a", "due_ms").parse().unwrap();
+    c.wait_until(due);
+    assert_eq!(claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1m").0, "a");
+    c.script(&[("ZQ.PUSH q x ID b DELAY 0", "'b'"), ("ZQ.PUSH q x ID c AT 0", "'c'")]);
+    assert_eq!(field(&mut c, "ZQ.GET q c", "due_ms"), "0");
+    c.run(&format!("ZQ.PUSH q x ID d AT {FAR}ms"));
+    assert_eq!(field(&mut c, "ZQ.GET q d", "state"), "'delayed'");
+}
+
+#[test]
+fn claim_takes_several_and_from_the_first_key_that_has_any() {
+    let (_server, mut c) = start();
+    for n in 0..5 {
+        c.run(&format!("ZQ.PUSH b {n} ID {n}"));
+    }
+    c.run("ZQ.PUSH c x ID c");
+    let claimed = c.reply("ZQ.CLAIM 3 a b c LEASE 1m COUNT 4");
+    for n in 0..4 {
+        assert!(claimed.contains(&format!("['b' '{n}' ")), "{claimed}");
+    }
+    assert!(!claimed.contains("'4'") && !claimed.contains("'c'"), "{claimed}");
+    assert_eq!(claim_one(&mut c, "ZQ.CLAIM 3 c b a LEASE 1m").0, "c");
+    c.script(&[("ZQ.CLAIM 2 a c LEASE 1m", "[]"), ("EXISTS a", "0")]);
+}
+
+#[test]
+fn get_and_stats_are_maps() {
+    let (server, mut c) = start();
+    let mut c3 = server.resp3();
+    c.run("ZQ.APPLY q 5 PUSH a hello 7000 -3 4 3600000");
+    let resp3 = "{'state': 'ready' 'payload': 'hello' 'priority': -3 'attempts': 0 'max_attempts': 4 'due_ms': 7000 \
+                 'every_ms': 3600000 'token': 0 'created_ms': 5 'claimed_ms': nil 'failed_ms': nil 'worker': nil 'error': nil 'group': nil}";
+    let resp2 = "['state' 'ready' 'payload' 'hello' 'priority' -3 'attempts' 0 'max_attempts' 4 'due_ms' 7000 \
+                 'every_ms' 3600000 'token' 0 'created_ms' 5 'claimed_ms' nil 'failed_ms' nil 'worker' nil 'error' nil 'group' nil]";
+    c3.script(&[("ZQ.GET q a", resp3), ("ZQ.GET q b", "nil"), ("ZQ.GET none a", "nil")]);
+    c.script(&[("ZQ.GET q a", resp2), ("ZQ.GET q b", "nil"), ("ZQ.GET none a", "nil")]);
+    let settings = "'attempts': 0 'backoff_base_ms': 0 'backoff_max_ms': 0 'aging_ms': 0 'maxlen': 0 'concurrency': 0 \
+                    'rate_limit': 0 'rate_window_ms': 0 'group_concurrency': 0 'group_rate_limit': 0 'group_rate_window_ms': 0 'ordered': 'no' 'paused': 'no' 'jitter': 0 'deadlen': 0 'deadttl_ms': 0}";
+    let further = "'replaced': 0 'recurred': 0 'missed': 0 'cleaned': 0 'dropped': 0 'revoked': 0 'late': 0";
+    c3.script(&[
+        ("ZQ.CONFIG q", format!("{{{settings}").as_str()),
+        (
+            "ZQ.STATS q",
+            &format!(
+                "{{'ready': 1 'delayed': 0 'claimed': 0 'dead': 0 'pushed': 1 'claimed_total': 0 'acked': 0 'nacked': 0 \
+                 'cancelled': 0 'redriven': 0 'expired_leases': 0 'groups': 1 {further} 'oldest_ready_ms': 7000 {settings}"
+            ),
+        ),
+        (
+            "ZQ.STATS none",
+            &format!(
+                "{{'ready': 0 'delayed': 0 'claimed': 0 'dead': 0 'pushed': 0 'claimed_total': 0 'acked': 0 'nacked': 0 \
+                 'cancelled': 0 'redriven': 0 'expired_leases': 0 'groups': 0 {further} 'oldest_ready_ms': nil {settings}"
+            ),
+        ),
+        ("EXISTS none", "0"),
+    ]);
+}
+
+#[test]
+fn peek_shows_each_state_in_serving_order() {
+    let (_server, mut c) = start();
+    for n in 0..12 {
+        c.run(&format!("ZQ.PUSH q p{n} ID {n} AT {}", n + 1));
+    }
+    c.run("ZQ.PUSH q x ID soon DELAY 1h");
+    c.run("ZQ.PUSH q x ID later DELAY 2h PRIORITY -1");
+    c.run("ZQ.PUSH q y ID dead PRIORITY -9");
+    let (_, token) = claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1m");
+    c.script(&[(format!("ZQ.NACK q dead {token} DEAD"), "1")]);
+    let (_, _) = claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1m");
+    c.script(&[("ZQ.PEEK q COUNT 2", "[['1' 2000 0 0 'p1'] ['2' 3000 0 0 'p2']]"), ("ZQ.PEEK none DEAD", "[]")]);
+    let Value::Array(ten) = c.run("ZQ.PEEK q READY") else { panic!() };
+    assert_eq!(ten.len(), 10);
+    let ids = |c: &mut Client, line: &str| -> Vec<String> {
+        let Value::Array(jobs) = c.run(line) else { panic!() };
+        jobs.iter()
+            .map(|job| match job {
+                Value::Array(fields) => show(&fields[0]),
+                other => show(other),
+            })
+            .collect()
+    };
+    assert_eq!(ids(&mut c, "ZQ.PEEK q DELAYED"), ["'soon'", "'later'"]);
+    assert_eq!(ids(&mut c, "ZQ.PEEK q CLAIMED COUNT 5"), ["'0'"]);
+    assert_eq!(ids(&mut c, "ZQ.PEEK q COUNT 3 DEAD"), ["'dead'"]);
+}
+
+#[test]
+fn reschedule_moves_what_waits() {
+    let (_server, mut c) = start();
+    c.run("ZQ.PUSH q x ID a");
+    c.run("ZQ.PUSH q x ID b");
+    c.script(&[("ZQ.RESCHEDULE q b PRIORITY -1", "1"), ("ZQ.RESCHEDULE q none PRIORITY -1", "0")]);
+    assert_eq!(claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1m").0, "b");
+    c.script(&[("ZQ.RESCHEDULE q b DELAY 0", "0"), ("ZQ.RESCHEDULE q a DELAY 1h PRIORITY 7", "1")]);
+    assert_eq!(field(&mut c, "ZQ.GET q a", "state"), "'delayed'");
+    assert_eq!(field(&mut c, "ZQ.GET q a", "priority"), "7");
+    c.script(&[("ZQ.RESCHEDULE q a AT 1", "1"), ("ZQ.RESCHEDULE none a AT 1", "0"), ("EXISTS none", "0")]);
+    assert_eq!(claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1m").0, "a");
+}
+
+#[test]
+fn config_sets_what_is_given_and_makes_the_key() {
+    let (_server, mut c) = start();
+    c.script(&[
+        ("ZQ.CONFIG q", "['attempts' 0 'backoff_base_ms' 0 'backoff_max_ms' 0 'aging_ms' 0 'maxlen' 0 'concurrency' 0 'rate_limit' 0 'rate_window_ms' 0 'group_concurrency' 0 'group_rate_limit' 0 'group_rate_window_ms' 0 'ordered' 'no' 'paused' 'no' 'jitter' 0 'deadlen' 0 'deadttl_ms' 0]"),
+        ("EXISTS q", "0"),
+        ("ZQ.CONFIG q PAUSED no", "+OK"),
+        ("EXISTS q", "1"),
+        ("ZQ.CONFIG q ATTEMPTS 3 BACKOFF 1s 1m AGING 250ms MAXLEN 10 CONCURRENCY 2 RATE 5 1m PAUSED YES", "+OK"),
+        ("ZQ.CONFIG q", "['attempts' 3 'backoff_base_ms' 1000 'backoff_max_ms' 60000 'aging_ms' 250 'maxlen' 10 'concurrency' 2 'rate_limit' 5 'rate_window_ms' 60000 'group_concurrency' 0 'group_rate_limit' 0 'group_rate_window_ms' 0 'ordered' 'no' 'paused' 'yes' 'jitter' 0 'deadlen' 0 'deadttl_ms' 0]"),
+        ("ZQ.CONFIG q aging 0 RATE 0 0 BACKOFF 0 0 paused No", "+OK"),
+        ("ZQ.CONFIG q", "['attempts' 3 'backoff_base_ms' 0 'backoff_max_ms' 0 'aging_ms' 0 'maxlen' 10 'concurrency' 2 'rate_limit' 0 'rate_window_ms' 0 'group_concurrency' 0 'group_rate_limit' 0 'group_rate_window_ms' 0 'ordered' 'no' 'paused' 'no' 'jitter' 0 'deadlen' 0 'deadttl_ms' 0]"),
+    ]);
+    let trace = c.trace("q");
+    c.script(&[("ZQ.CONFIG q MAXLEN 10", "+OK")]);
+    assert_eq!(c.trace("q"), trace);
+}
+
+#[test]
+fn settings_hold() {
+    let (_server, mut c) = start();
+    c.run("ZQ.CONFIG q MAXLEN 2 CONCURRENCY 1");
+    c.script(&[
+        ("ZQ.PUSH q x ID a", "'a'"),
+        ("ZQ.PUSH q x ID b", "'b'"),
+        ("ZQ.PUSH q x ID c", "!QUEUEFULL "),
+        ("ZQ.PUSH q y ID a REPLACE", "'a'"),
+        ("ZQ.CONFIG q PAUSED yes", "+OK"),
+        ("ZQ.CLAIM 1 q LEASE 1m", "[]"),
+        ("ZQ.CONFIG q PAUSED no", "+OK"),
+    ]);
+    let (id, token) = claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1m COUNT 5");
+    c.script(&[("ZQ.CLAIM 1 q LEASE 1m", "[]"), (&format!("ZQ.ACK q {id} {token}"), "1")]);
+    claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1m");
+    // RATE: at most 3 claims in any window.
+    c.run("ZQ.CONFIG r RATE 3 1h");
+    for n in 0..5 {
+        c.run(&format!("ZQ.PUSH r {n}"));
+    }
+    let Value::Array(jobs) = c.run("ZQ.CLAIM 1 r LEASE 1m COUNT 9") else { panic!() };
+    assert_eq!(jobs.len(), 3);
+    c.script(&[("ZQ.CLAIM 1 r LEASE 1m", "[]")]);
+    // AGING: a step of priority is worth 10 s of waiting.
+    c.run("ZQ.CONFIG g AGING 10s");
+    let now = c.now();
+    c.run(&format!("ZQ.PUSH g x ID old PRIORITY 2 AT {}ms", now - 30_000));
+    c.run(&format!("ZQ.PUSH g x ID new PRIORITY 0 AT {now}ms"));
+    assert_eq!(claim_one(&mut c, "ZQ.CLAIM 1 g LEASE 1m").0, "old");
+}
+
+#[test]
+fn every_comes_again_on_its_grid() {
+    let (_server, mut c) = start();
+    c.run("ZQ.PUSH q x ID a AT 1000 EVERY 1h ATTEMPTS 2");
+    let (_, token) = claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1m");
+    let now = c.now();
+    c.script(&[(format!("ZQ.ACK q a {token}"), "1")]);
+    let due: i64 = field(&mut c, "ZQ.GET q a", "due_ms").parse().unwrap();
+    assert_eq!((due - 1_000_000) % 3_600_000, 0);
+    assert!(due > now && due <= now + 3_600_000 + 20_000);
+    assert_eq!(field(&mut c, "ZQ.GET q a", "attempts"), "0");
+    assert_eq!(field(&mut c, "ZQ.GET q a", "state"), "'delayed'");
+    c.script(&[("ZQ.CANCEL q a", "1")]);
+}
+
+#[test]
+fn what_is_refused_changes_nothing() {
+    let (_server, mut c) = start();
+    c.run("ZQ.PUSH q x ID a");
+    c.run("SET s x");
+    c.run("ZADD z 1 x");
+    let trace = c.trace("q");
+    let syntax = "!ERR syntax error";
+    let arity = "!ERR wrong number of arguments";
+    let (duration, integer) = ("!ERR invalid duration", "!ERR value is not an integer or out of range");
+    let (range, positive) = ("!ERR value is out of range", "!ERR value is out of range, must be positive");
+    let numkeys = "!ERR numkeys should be greater than 0";
+    let mut cases = vec![
+        ("ZQ.PUSH q x ID", syntax),
+        ("ZQ.PUSH q x NOPE", syntax),
+        ("ZQ.PUSH q x ID b ID c", syntax),
+        ("ZQ.PUSH q x DELAY 1 AT 5", syntax),
+        ("ZQ.PUSH q x REPLACE REPLACE", syntax),
+        ("ZQ.PUSH q x 5", syntax),
+        ("ZQ.PUSH q x DELAY -1", duration),
+        ("ZQ.PUSH q x DELAY 1x", duration),
+        ("ZQ.PUSH q x EVERY 0", duration),
+        ("ZQ.PUSH q x AT -5", "!ERR invalid time"),
+        ("ZQ.PUSH q x DELAY 9007199254740991ms", "!ERR the time is out of range"),
+        ("ZQ.PUSH q x EVERY 9007199254740991ms", "!ERR the time is out of range"),
+        ("ZQ.PUSH q x PRIORITY 2147483648", range),
+        ("ZQ.PUSH q x PRIORITY -2147483649", range),
+        ("ZQ.PUSH q x PRIORITY 1.5", integer),
+        ("ZQ.PUSH q x ATTEMPTS -1", positive),
+        ("ZQ.PUSH q x ATTEMPTS 4294967296", range),
+        ("ZQ.CLAIM 1 q LEASE 1 COUNT", syntax),
+        ("ZQ.CLAIM 1 q COUNT 1 BLOCK 1", syntax),
+        ("ZQ.CLAIM 0 q LEASE 1", numkeys),
+        ("ZQ.CLAIM -1 q LEASE 1", numkeys),
+        ("ZQ.CLAIM x q LEASE 1", numkeys),
+        ("ZQ.CLAIM 99 q LEASE 1", syntax),
+        ("ZQ.CLAIM 9223372036854775807 q LEASE 1", syntax),
+        ("ZQ.CLAIM 1 q LEASE 0", duration),
+        ("ZQ.CLAIM 1 q LEASE 1 COUNT 0", positive),
+        ("ZQ.CLAIM 1 q LEASE 1 BLOCK -1", duration),
+        ("ZQ.CLAIM 1 q LEASE 1 BLOCK 9007199254740991ms", "!ERR the time is out of range"),
+        ("ZQ.ACK q a", arity),
+        ("ZQ.ACK q a 1 b", arity),
+        ("ZQ.ACK q a x", integer),
+        ("ZQ.NACK q a 1 DELAY 1 DEAD", syntax),
+        ("ZQ.NACK q a x", integer),
+        ("ZQ.EXTEND q a 1 0", duration),
+        ("ZQ.RESCHEDULE q a AT 1 PRIORITY", syntax),
+        ("ZQ.RESCHEDULE q a DELAY 1 AT 5", syntax),
+        ("ZQ.PEEK q READY DEAD", syntax),
+        ("ZQ.PEEK q COUNT 0", positive),
+        ("ZQ.REDRIVE q COUNT 0", positive),
+        ("ZQ.REDRIVE q 5", syntax),
+        ("ZQ.CONFIG q ATTEMPTS", syntax),
+        ("ZQ.CONFIG q RATE 5", syntax),
+        ("ZQ.CONFIG q RATE 5 0", duration),
+        ("ZQ.CONFIG q RATE -1 1", range),
+        ("ZQ.CONFIG q BACKOFF 5", syntax),
+        ("ZQ.CONFIG q PAUSED maybe", syntax),
+        ("ZQ.CONFIG q PAUSED 1", syntax),
+        ("ZQ.CONFIG q MAXLEN 1 MAXLEN 2", syntax),
+        ("ZQ.APPLY q 1 NOPE", syntax),
+        ("ZQ.APPLY q 1 PUSH a", arity),
+        ("ZQ.APPLY q -1 SETTLE", positive),
+        ("ZQ.APPLY q 1 ACK b", "0"),
+        ("ZQ.APPLY q 1 CLAIM a 0 5", "0"),
+        ("ZQ.APPLY q 1 REDRIVE 5", "0"),
+        ("ZQ.APPLY q 1 JOB b x ready 9223372036854775807 0 5 0 0 0 0 0", "0"),
+    ];
+    let wrong = "!WRONGTYPE ";
+    for line in [
+        "ZQ.PUSH KEY x",
+        "ZQ.CLAIM 1 KEY LEASE 1",
+        "ZQ.CLAIM 2 none KEY LEASE 1 BLOCK 1",
+        "ZQ.ACK KEY a 1",
+        "ZQ.NACK KEY a 1",
+        "ZQ.EXTEND KEY a 1 1",
+        "ZQ.CANCEL KEY a",
+        "ZQ.RESCHEDULE KEY a AT 1",
+        "ZQ.GET KEY a",
+        "ZQ.PEEK KEY",
+        "ZQ.REDRIVE KEY",
+        "ZQ.STATS KEY",
+        "ZQ.CONFIG KEY",
+        "ZQ.CONFIG KEY MAXLEN 1",
+        "ZQ.APPLY KEY 1 SETTLE",
+    ] {
+        for key in ["s", "z"] {
+            c.script(&[(line.replace("KEY", key), wrong)]);
+        }
+    }
+    cases.extend([("ZADD q 1 x", wrong), ("GET q", wrong), ("ZEXP.ADD q 5m x", wrong), ("ZRL.CHECK q 1 1", wrong)]);
+    c.script(&cases);
+    assert_eq!(c.trace("q"), trace);
+}
+
+#[test]
+fn commands_on_a_missing_key_leave_it_missing() {
+    let (_server, mut c) = start();
+    c.script(&[
+        ("ZQ.CLAIM 1 q LEASE 1", "[]"),
+        ("ZQ.ACK q a 1 b 2", "0"),
+        ("ZQ.NACK q a 1", "0"),
+        ("ZQ.EXTEND q a 1 1", "nil"),
+        ("ZQ.CANCEL q a b", "0"),
+        ("ZQ.RESCHEDULE q a DELAY 5", "0"),
+        ("ZQ.REDRIVE q", "0"),
+        ("ZQ.PEEK q CLAIMED", "[]"),
+        ("EXISTS q", "0"),
+    ]);
+    assert_eq!(c.info_number("persistence", "rdb_changes_since_last_save"), 0);
+}
+
+#[test]
+fn a_claim_that_gets_nothing_breaks_no_watch() {
+    let (server, mut c) = start();
+    let mut other = server.client();
+    c.run("ZQ.PUSH q x DELAY 1h");
+    c.run("WATCH q");
+    other.script(&[("ZQ.CLAIM 1 q LEASE 1", "[]"), ("ZQ.ACK q a 1", "0"), ("ZQ.CANCEL q nobody", "0")]);
+    c.script(&[("MULTI", "+OK"), ("PING", "+QUEUED"), ("EXEC", "[+PONG]"), ("WATCH q", "+OK")]);
+    other.run("ZQ.PUSH q y");
+    c.script(&[("MULTI", "+OK"), ("PING", "+QUEUED"), ("EXEC", "nil")]);
+}
+
+#[test]
+fn keyspace_events_tell_what_happened() {
+    let (server, mut c) = start();
+    c.run("CONFIG SET notify-keyspace-events Ed");
+    let mut listener = server.resp3();
+    listener.psubscribe("__keyevent@0__:*");
+    c.run("ZQ.PUSH q x ID a");
+    let (_, token) = claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1m");
+    c.run(&format!("ZQ.EXTEND q a {token} 2m"));
+    c.run(&format!("ZQ.NACK q a {token} DEAD"));
+    c.run("ZQ.REDRIVE q");
+    let (_, token) = claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1m");
+    c.run(&format!("ZQ.NACK q a {token}"));
+    c.run("ZQ.RESCHEDULE q a AT 5");
+    let (_, token) = claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1m");
+    c.run(&format!("ZQ.ACK q a {token} b 1"));
+    c.run("ZQ.CONFIG q MAXLEN 5");
+    c.run("ZQ.PUSH q x ID a");
+    c.run("ZQ.CANCEL q a");
+    c.run("ZQ.CANCEL q a");
+    c.run("ZQ.CLAIM 1 q LEASE 1");
+    let events: Vec<_> = listener
+        .pushes()
+        .iter()
+        .filter_map(|push| Some(push.split("__:").last()?.split('\'').next()?.to_owned()))
+        .collect();
+    assert_eq!(
+        events,
+        [
+            "zq.push",
+            "zq.claim",
+            "zq.extend",
+            "zq.dead",
+            "zq.redrive",
+            "zq.claim",
+            "zq.nack",
+            "zq.reschedule",
+            "zq.claim",
+            "zq.ack",
+            "zq.config",
+            "zq.push",
+            "zq.cancel"
+        ]
+    );
+}
+
+#[test]
+fn keys_flags_and_access_of_each_command_are_known() {
+    let (server, mut c) = start();
+    c.script(&[
+        ("COMMAND GETKEYS ZQ.PUSH a x", "['a']"),
+        ("COMMAND GETKEYS ZQ.CLAIM 2 a b LEASE 1", "['a' 'b']"),
+        ("COMMAND GETKEYS ZQ.CLAIM 1 a b c LEASE 1", "['a']"),
+        ("COMMAND GETKEYS ZQ.CLAIM 0 a LEASE 1", "!ERR "),
+        ("COMMAND GETKEYS ZQ.CLAIM 9 a LEASE 1", "!ERR "),
+        ("COMMAND GETKEYS ZQ.CLAIM x a LEASE 1", "!ERR "),
+        ("COMMAND GETKEYS ZQ.APPLY a 1 SETTLE", "['a']"),
+        ("ACL SETUSER ann on nopass ~a:* +@all", "+OK"),
+        ("ACL SETUSER reader on nopass %R~* +@all", "+OK"),
+    ]);
+    c.run("ZQ.PUSH b:q x");
+    let mut ann = server.client();
+    ann.run("AUTH ann any");
+    ann.script(&[
+        ("ZQ.PUSH a:q x ID a", "'a'"),
+        ("ZQ.PUSH b:q x", "!NOPERM "),
+        ("ZQ.CLAIM 2 a:q b:q LEASE 1", "!NOPERM "),
+        ("ZQ.CLAIM 2 b:q a:q LEASE 1 BLOCK 0", "!NOPERM "),
+    ]);
+    let mut reader = server.client();
+    reader.run("AUTH reader any");
+    reader.script(&[
+        ("ZQ.GET b:q nobody", "nil"),
+        ("ZQ.PEEK b:q DELAYED", "[]"),
+        ("ZQ.CLAIM 1 b:q LEASE 1", "!NOPERM "),
+        ("ZQ.CONFIG b:q", "!NOPERM "),
+    ]);
+    reader.run("ZQ.STATS b:q");
+}
+
+#[test]
+fn databases_are_apart() {
+    let (_server, mut c) = start();
+    c.run("ZQ.PUSH q x ID zero");
+    c.run("SELECT 5");
+    c.script(&[("ZQ.CLAIM 1 q LEASE 1m", "[]"), ("ZQ.PUSH q y ID five", "'five'"), ("SELECT 0", "+OK")]);
+    assert_eq!(claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1m").0, "zero");
+    c.run("SWAPDB 0 5");
+    assert_eq!(claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1m").0, "five");
+}
+
+#[test]
+fn payloads_and_ids_are_any_bytes() {
+    let (_server, mut c) = start();
+    let bytes: Vec<u8> = (0..=255).collect();
+    c.call(redis::cmd("ZQ.PUSH").arg("q").arg(&bytes).arg("ID").arg(&bytes));
+    let Value::Array(jobs) = c.run("ZQ.CLAIM 1 q LEASE 1m") else { panic!() };
+    let Value::Array(job) = &jobs[0] else { panic!() };
+    assert_eq!(job[1], Value::BulkString(bytes.clone()));
+    assert_eq!(job[5], Value::BulkString(bytes.clone()));
+    let Value::Int(token) = job[2] else { panic!() };
+    assert_eq!(c.call(redis::cmd("ZQ.ACK").arg("q").arg(&bytes).arg(token)), Value::Int(1));
+}

@@ -1,0 +1,80 @@
+//! A server that holds more than its maxmemory, and replicas that heed a maxmemory of their own.
+
+use super::commands::claim_one;
+use testkit::{Client, PATIENCE, Server, assert_agree, assert_same_data, eventually, start_keeping_aof};
+
+fn fill_up(c: &mut Client) {
+    c.run("CONFIG SET maxmemory 1");
+    c.script(&[("SET plain x", "!OOM ")]);
+}
+
+/// What is refused and what is not, as the pages say.
+#[test]
+fn workers_go_on_and_an_operator_can_pause_over_maxmemory() {
+    let (server, mut c) = start_keeping_aof();
+    c.run("ZEXP.ADD slots 1h w");
+    let charged = c.ints("ZRL.CHECK limit 5 1h COST 3")[5];
+    for id in ["a", "b", "c"] {
+        c.run(&format!("ZQ.PUSH q x ID {id}"));
+    }
+    fill_up(&mut c);
+    let (_, a) = claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1m");
+    let (_, b) = claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1m");
+    assert!(c.int(&format!("ZQ.EXTEND q a {a} 2m")) > 0);
+    c.script(&[
+        (&*format!("ZQ.ACK q a {a}"), "1"),
+        (&*format!("ZQ.NACK q b {b} DEAD"), "1"),
+        ("ZQ.REDRIVE q", "1"),
+        ("ZQ.RESCHEDULE q c DELAY 1h", "1"),
+        ("ZQ.CONFIG q PAUSED yes", "+OK"),
+        ("ZQ.CLAIM 1 q LEASE 1m", "[]"),
+        ("ZQ.CONFIG q PAUSED no CONCURRENCY 3 AGING 1s", "+OK"),
+        ("ZQ.CONFIG absent PAUSED yes", "!OOM command not allowed when used memory > 'maxmemory'."),
+        ("EXISTS absent", "0"),
+        ("ZQ.PUSH q x", "!OOM "),
+        ("ZQ.CANCEL q c", "1"),
+        ("ZEXP.EXPIRE slots 2h w", "[1]"),
+        // A heartbeat by ADD may add: the server looks at the command, not at its options.
+        ("ZEXP.ADD slots XX 2h w", "!OOM "),
+        ("ZEXP.REM slots w", "1"),
+        ("ZRL.CHECK limit 5 1h", "!OOM "),
+        (&*format!("ZRL.REFUND limit 1 AT {charged}"), "1"),
+    ]);
+    assert!(c.reply("ZQ.CONFIG q").contains("'concurrency' 3"));
+    c.run("CONFIG SET maxmemory 0");
+    assert_agree(&server, &[]);
+}
+
+#[test]
+fn a_client_that_waits_is_served_over_maxmemory() {
+    let (server, mut c) = start_keeping_aof();
+    c.run("ZQ.PUSH q x ID a DELAY 1h");
+    let mut waiter = server.client();
+    waiter.send("ZQ.CLAIM 1 q LEASE 1m BLOCK 0");
+    eventually(PATIENCE, "a client waits", || c.info_number("clients", "blocked_clients") == 1);
+    fill_up(&mut c);
+    c.run("ZQ.RESCHEDULE q a DELAY 0");
+    assert!(waiter.receive().starts_with("[['q' 'a' "));
+    c.run("CONFIG SET maxmemory 0");
+    assert_agree(&server, &[]);
+}
+
+/// What the master has done is not refused by a replica that is full by its own measure.
+#[test]
+fn a_full_replica_takes_every_effect_on_queues() {
+    let (server, mut c) = start_keeping_aof();
+    let replica = Server::builder().keeping_aof().config("replica-ignore-maxmemory no").replica_of(&server);
+    c.run("ZQ.PUSH q x ID a");
+    replica.wait_for_sync(&server);
+    let mut r = replica.client();
+    r.run("CONFIG SET maxmemory 1");
+    c.run("ZQ.CONFIG q ATTEMPTS 5");
+    c.run("ZQ.PUSH q x ID b");
+    let (id, token) = claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1h");
+    c.script(&[(format!("ZQ.ACK q {id} {token}"), "1")]);
+    claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1h");
+    replica.wait_for_sync(&server);
+    assert_same_data(&mut c, &mut r);
+    assert_eq!(r.info_number("zeitset", "zeitset_queue_effects_misfit"), 0);
+    assert_agree(&server, &[&replica]);
+}

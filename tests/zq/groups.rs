@@ -1,0 +1,183 @@
+//! Groups of a queue through its commands: turns, limits, strict order, and that replicas and files agree.
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use redis::Value;
+use std::collections::HashMap;
+use testkit::{Client, Server, show, start};
+
+/// Ids, tokens and payloads of what a claim got.
+fn claimed(c: &mut Client, line: &str) -> Vec<(String, i64, String)> {
+    let Value::Array(jobs) = c.run(line) else { panic!("{line}: no array") };
+    let job = |job: &Value| match job {
+        Value::Array(job) => match job.as_slice() {
+            [_, Value::BulkString(id), Value::Int(token), _, _, Value::BulkString(payload)] => {
+                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                (text(id), *token, text(payload))
+            }
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{}", show(other)),
+    };
+    jobs.iter().map(job).collect()
+}
+
+#[test]
+fn groups_take_turns_and_are_shown() {
+    let (_server, mut c) = start();
+    for (id, group) in [("a1", "GROUP a"), ("a2", "GROUP a"), ("n1", ""), ("b1", "group b"), ("b2", "GROUP b DELAY 1d")]
+    {
+        c.string(&format!("ZQ.PUSH q job ID {id} {group}"));
+    }
+    let ids = |jobs: Vec<(String, i64, String)>| jobs.into_iter().map(|(id, ..)| id).collect::<Vec<_>>();
+    assert_eq!(ids(claimed(&mut c, "ZQ.CLAIM 1 q LEASE 1h COUNT 3")), ["a1", "n1", "b1"]);
+    c.script(&[
+        ("ZQ.GROUPS q", "[['' 0 0 1] ['a' 1 0 1] ['b' 0 1 1]]"),
+        ("ZQ.GROUPS q COUNT 1", "[['' 0 0 1]]"),
+        ("ZQ.GROUPS q AFTER '' COUNT 1", "[['a' 1 0 1]]"),
+        ("ZQ.GROUPS q AFTER a", "[['b' 0 1 1]]"),
+        ("ZQ.GROUPS none", "[]"),
+        ("ZQ.GROUPS q COUNT 0", "!ERR value is out of range, must be positive"),
+        ("ZQ.GROUPS q AFTER", "!ERR syntax error"),
+        ("ZQ.PUSH q x GROUP", "!ERR syntax error"),
+        ("ZQ.PUSH q x GROUP a GROUP b", "!ERR syntax error"),
+        ("ZQ.CANCEL q b1 b2", "2"),
+        ("ZQ.GROUPS q", "[['' 0 0 1] ['a' 1 0 1]]"),
+    ]);
+    let stats = show(&c.run("ZQ.STATS q"));
+    assert!(stats.contains("'groups' 2"), "{stats}");
+    assert!(show(&c.run("ZQ.GET q a2")).contains("'group' 'a'"));
+    assert!(show(&c.run("ZQ.GET q n1")).contains("'group' nil"));
+}
+
+#[test]
+fn a_waiting_client_is_woken_when_a_group_opens() {
+    let (server, mut c) = start();
+    c.script(&[("ZQ.CONFIG q GROUPCONCURRENCY 1 GROUPRATE 2 300ms", "+OK")]);
+    for id in ["a1", "a2", "a3"] {
+        c.string(&format!("ZQ.PUSH q job ID {id} GROUP a"));
+    }
+    let begin = c.now();
+    assert_eq!(claimed(&mut c, "ZQ.CLAIM 1 q LEASE 100ms")[0].0, "a1");
+    // The lease ends; then the second unit is the last one for a while.
+    let again = claimed(&mut c, "ZQ.CLAIM 1 q LEASE 1h BLOCK 20s");
+    assert_eq!(again[0].0, "a2", "which has been due for longer");
+    assert!(c.now() >= begin + 100);
+    let mut other = server.client();
+    other.script(&[(format!("ZQ.ACK q a2 {}", again[0].1), "1")]);
+    assert_eq!(claimed(&mut c, "ZQ.CLAIM 1 q LEASE 1h BLOCK 20s")[0].0, "a3");
+    assert!(c.now() >= begin + 300, "a unit had to come back");
+}
+
+#[test]
+fn settings_of_groups_are_set_shown_and_kept() {
+    let mut server = Server::builder().config("appendonly yes").start();
+    let mut c = server.client();
+    c.script(&[
+        ("ZQ.CONFIG q GROUPCONCURRENCY 3 GROUPRATE 5 1m ORDERED yes", "+OK"),
+        ("ZQ.CONFIG q GROUPRATE 5 0", "!ERR invalid duration: expected a positive number with an optional unit (ms, s, m, h, d, w), such as 30, 250ms or 1.5h"),
+        ("ZQ.CONFIG q ORDERED maybe", "!ERR syntax error"),
+        ("ZQ.PUSH q x ID a GROUP g", "'a'"),
+        ("ZQ.PUSH q x ID b GROUP g", "'b'"),
+    ]);
+    let token = claimed(&mut c, "ZQ.CLAIM 1 q LEASE 1h")[0].1;
+    let shown = |c: &mut Client| {
+        let all = show(&c.run("ZQ.CONFIG q"));
+        for part in ["'group_concurrency' 3", "'group_rate_limit' 5", "'group_rate_window_ms' 60000", "'ordered' 'yes'"]
+        {
+            assert!(all.contains(part), "{all}");
+        }
+    };
+    shown(&mut c);
+    let before = c.reply("DEBUG DIGEST-VALUE q");
+    server.crash_and_restart();
+    let mut c = server.client();
+    shown(&mut c);
+    assert_eq!(c.reply("DEBUG DIGEST-VALUE q"), before);
+    c.run("BGREWRITEAOF");
+    while c.info_number("persistence", "aof_rewrite_in_progress")
+        + c.info_number("persistence", "aof_rewrite_scheduled")
+        > 0
+    {}
+    server.crash_and_restart();
+    let mut c = server.client();
+    assert_eq!(c.reply("DEBUG DIGEST-VALUE q"), before);
+    assert!(claimed(&mut c, "ZQ.CLAIM 1 q LEASE 1h").is_empty(), "the head is still claimed");
+    c.script(&[(format!("ZQ.ACK q a {token}"), "1")]);
+    assert_eq!(claimed(&mut c, "ZQ.CLAIM 1 q LEASE 1h")[0].0, "b");
+}
+
+/// Workers that finish, fail, stall and vanish, and a server that crashes about ten times: each group's jobs are finished in the order of their pushes.
+/// ZEITSET_GROUPS=10000 with ZEITSET_JOBS=100 is the long form.
+#[test]
+fn ordered_groups_are_finished_in_the_order_of_their_pushes() {
+    let number = |name: &str, few: usize| std::env::var(name).map_or(few, |text| text.parse().expect("a number"));
+    let (groups, each) = (number("ZEITSET_GROUPS", 60), number("ZEITSET_JOBS", 5));
+    const WORKERS: usize = 50;
+    let mut random = StdRng::seed_from_u64(17);
+    let mut server = Server::builder().config("appendonly yes").start();
+    let mut c = server.client();
+    c.script(&[("ZQ.CONFIG q ORDERED yes", "+OK")]);
+    for job in 0..each {
+        for group in 0..groups {
+            c.string(&format!(
+                "ZQ.PUSH q {group}:{job} ID {group}:{job} GROUP {group} PRIORITY {}",
+                random.random_range(-3..3)
+            ));
+        }
+    }
+    let mut workers: Vec<Option<(String, i64)>> = vec![None; WORKERS];
+    let mut finished: HashMap<String, usize> = HashMap::new();
+    let mut left = groups * each;
+    let mut steps = 0_u64;
+    while left > 0 {
+        steps += 1;
+        if steps.is_multiple_of((groups * each / 3) as u64) {
+            server.crash_and_restart();
+            c = server.client();
+        }
+        let worker = random.random_range(0..WORKERS);
+        let Some((id, token)) = workers[worker].take() else {
+            let lease = if random.random_ratio(1, 4) { "20ms" } else { "2s" };
+            let jobs = claimed(&mut c, &format!("ZQ.CLAIM 1 q LEASE {lease} BLOCK 50ms"));
+            workers[worker] = jobs.into_iter().next().map(|(id, token, _)| (id, token));
+            continue;
+        };
+        match random.random_range(0..10) {
+            0 => drop(c.run(&format!("ZQ.NACK q {id} {token} DELAY 5ms"))),
+            // It vanishes; the lease ends.
+            1 if random.random_ratio(1, 4) => drop(c.run(&format!("ZQ.EXTEND q {id} {token} 30ms"))),
+            // It stalls.
+            2 => workers[worker] = Some((id, token)),
+            _ if c.int(&format!("ZQ.ACK q {id} {token}")) == 1 => {
+                let (group, job) = id.split_once(':').expect("group:job");
+                let next = finished.entry(group.to_string()).or_default();
+                assert_eq!(job, next.to_string(), "group {group}");
+                *next += 1;
+                left -= 1;
+            }
+            _ => {}
+        }
+    }
+    c.script(&[("ZQ.GROUPS q", "[]")]);
+}
+
+#[test]
+fn a_replica_has_the_same_groups_and_serves_them_in_the_same_order() {
+    let master = Server::start();
+    let replica = Server::builder().replica_of(&master);
+    let (mut c, mut r) = (master.client(), replica.client());
+    c.script(&[("ZQ.CONFIG q GROUPRATE 100 1h", "+OK")]);
+    for i in 0..60 {
+        c.string(&format!("ZQ.PUSH q x ID {i} GROUP {}", i % 7));
+    }
+    for (id, token, _) in claimed(&mut c, "ZQ.CLAIM 1 q LEASE 1h COUNT 25") {
+        if token % 2 == 0 {
+            c.script(&[(format!("ZQ.ACK q {id} {token}"), "1")]);
+        }
+    }
+    replica.wait_for_sync(&master);
+    for line in ["ZQ.GROUPS q", "ZQ.PEEK q COUNT 100", "DEBUG DIGEST-VALUE q"] {
+        assert_eq!(show(&c.run(line)), show(&r.run(line)), "{line}");
+    }
+}

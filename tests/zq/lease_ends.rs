@@ -1,0 +1,141 @@
+//! What becomes of a job whose lease ends: it waits for BACKOFF, or for its next occurrence, on every server alike.
+
+use redis::Value;
+use std::time::Duration;
+use testkit::{Client, Clock, PATIENCE, Server, assert_agree, eventually};
+
+const HOUR: i64 = 3_600_000;
+
+struct World {
+    clock: Clock,
+    server: Server,
+    replica: Server,
+    c: Client,
+}
+
+impl World {
+    fn new() -> World {
+        let clock = Clock::new();
+        // Time jumps, and nobody is to give up the other for that.
+        let patient = || Server::builder().config("repl-timeout 1000000000").clock(&clock);
+        let server = patient().keeping_aof().start();
+        let replica = patient().replica_of(&server);
+        let c = server.client();
+        World { clock, server, replica, c }
+    }
+
+    fn advance(&mut self, seconds: u64) {
+        self.clock.advance(Duration::from_secs(seconds));
+        self.c.wait_for_cron();
+    }
+
+    /// What all servers say, one that has started from the AOF among them.
+    fn everywhere(&mut self, line: &str) -> String {
+        self.replica.wait_for_sync(&self.server);
+        let here = self.c.reply(line);
+        assert_eq!(self.replica.client().reply(line), here, "the replica: {line}");
+        assert_eq!(self.server.reborn().client().reply(line), here, "the AOF: {line}");
+        here
+    }
+}
+
+/// Claims the only ready job: its token, attempt and deadline.
+fn claim(c: &mut Client, lease: &str) -> (i64, i64, i64) {
+    let Value::Array(jobs) = c.run(&format!("ZQ.CLAIM 1 q LEASE {lease}")) else { panic!("jobs") };
+    let [Value::Array(job)] = &jobs[..] else { panic!("one job: {jobs:?}") };
+    match job.as_slice() {
+        [_, _, Value::Int(token), Value::Int(attempt), Value::Int(deadline), _] => (*token, *attempt, *deadline),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn number(reply: &str, name: &str) -> i64 {
+    let (_, rest) = reply.split_once(&format!("'{name}' ")).unwrap_or_else(|| panic!("{name} in {reply}"));
+    rest.split([' ', ']']).next().unwrap_or_default().parse().expect("a number")
+}
+
+#[test]
+fn a_job_whose_lease_ended_waits_for_its_backoff() {
+    let mut world = World::new();
+    world.c.run("ZQ.CONFIG q BACKOFF 1h 3h JITTER 50");
+    world.c.run("ZQ.PUSH q x ID a");
+    for hours in [1, 2, 3] {
+        let (_, _, deadline) = claim(&mut world.c, "1m");
+        world.advance(120);
+        let job = world.everywhere("ZQ.GET q a");
+        assert!(job.contains("'state' 'delayed'"), "{job}");
+        assert_eq!(number(&job, "failed_ms"), deadline);
+        let due = number(&job, "due_ms");
+        let wait = due - deadline;
+        assert!((hours * HOUR..=hours * HOUR * 3 / 2).contains(&wait), "{wait} ms");
+        let stats = world.everywhere("ZQ.STATS q");
+        assert_eq!(["ready", "delayed", "claimed"].map(|state| number(&stats, state)), [0, 1, 0]);
+        world.c.script(&[("ZQ.CLAIM 1 q LEASE 1m", "[]")]);
+        assert_eq!(world.everywhere("ZQ.PEEK q DELAYED"), format!("[['a' {due} 0 {hours} 'x']]"));
+        // A client that waits gets it when the time has come.
+        let mut waiter = world.server.client();
+        waiter.send("ZQ.CLAIM 1 q LEASE 1m BLOCK 0");
+        eventually(PATIENCE, "a client waits", || world.c.info_number("clients", "blocked_clients") == 1);
+        let left = u64::try_from(due - world.c.now()).expect("it lies ahead");
+        world.clock.advance(Duration::from_millis(left));
+        let reply = waiter.receive();
+        assert!(reply.starts_with("[['q' 'a' "), "{reply}");
+        assert!(world.c.now() >= due);
+        let token = reply.split(' ').nth(2).expect("a token").to_owned();
+        // Not an attempt of this test.
+        world.c.run(&format!("ZQ.NACK q a {token} FREE DELAY 0"));
+    }
+    // A late ACK still counts.
+    let (token, _, _) = claim(&mut world.c, "1m");
+    world.advance(120);
+    world.c.script(&[(format!("ZQ.ACK q a {token}"), "1")]);
+    assert_agree(&world.server, &[&world.replica]);
+}
+
+#[test]
+fn a_change_of_backoff_holds_for_the_jobs_that_are_claimed() {
+    let mut world = World::new();
+    for n in 0..5 {
+        world.c.run(&format!("ZQ.PUSH q x ID {n} GROUP g{}", n % 2));
+    }
+    world.c.run("ZQ.CLAIM 1 q LEASE 1m COUNT 4");
+    world.c.run("ZQ.CONFIG q BACKOFF 1h 1h");
+    world.advance(120);
+    let stats = world.everywhere("ZQ.STATS q");
+    assert_eq!(["ready", "delayed", "claimed"].map(|state| number(&stats, state)), [1, 4, 0]);
+    world.c.run("ZQ.CONFIG q BACKOFF 10s 10s");
+    let stats = world.everywhere("ZQ.STATS q");
+    assert_eq!(["ready", "delayed", "claimed"].map(|state| number(&stats, state)), [5, 0, 0]);
+    assert_agree(&world.server, &[&world.replica]);
+}
+
+#[test]
+fn a_recurring_job_outlives_the_last_lease_of_an_occurrence() {
+    let mut world = World::new();
+    world.c.run("ZQ.CONFIG q DEADLEN 1 DEADTTL 1s");
+    world.c.run("ZQ.PUSH q x ID a ATTEMPTS 1 EVERY 1h");
+    let first = number(&world.c.reply("ZQ.GET q a"), "due_ms");
+    for occurrence in 1..=3 {
+        let (token, attempt, _) = claim(&mut world.c, "1m");
+        assert_eq!(attempt, 1);
+        world.advance(120);
+        let job = world.everywhere("ZQ.GET q a");
+        assert!(job.contains("'state' 'delayed'"), "{job}");
+        assert_eq!((number(&job, "due_ms"), number(&job, "attempts")), (first + occurrence * HOUR, 0));
+        let stats = world.everywhere("ZQ.STATS q");
+        assert_eq!((number(&stats, "missed"), number(&stats, "dead")), (occurrence, 0));
+        world.c.script(&[
+            ("ZQ.CLAIM 1 q LEASE 1m".to_owned(), "[]"),
+            (format!("ZQ.EXTEND q a {token} 1m"), "nil"),
+            ("ZQ.REDRIVE q".to_owned(), "0"),
+        ]);
+        world.advance(3600);
+    }
+    // The run was only late: it counts, and the occurrence that it ran into does not come.
+    let (token, _, _) = claim(&mut world.c, "1m");
+    world.advance(120);
+    world.c.script(&[(format!("ZQ.ACK q a {token}"), "1")]);
+    let stats = world.everywhere("ZQ.STATS q");
+    assert_eq!(["missed", "recurred", "late", "dropped"].map(|name| number(&stats, name)), [3, 1, 1, 0]);
+    assert_agree(&world.server, &[&world.replica]);
+}

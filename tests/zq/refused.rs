@@ -1,0 +1,111 @@
+//! While a server refuses every client's write it serves nobody who waits, as an ACK would be refused, too: the leases would run
+//! out, and the jobs be dead. When writes return all clients that wait are served.
+
+use std::thread::JoinHandle;
+use testkit::{Client, PATIENCE, Server, assert_agree, eventually, start_keeping_aof};
+
+const WORKERS: usize = 3;
+
+/// Workers that wait, jobs that fall due a little later, and the moment when they do. A job that is claimed once is dead
+/// when its lease of a moment ends.
+fn wait_for_jobs(server: &Server, c: &mut Client) -> (Vec<JoinHandle<String>>, i64) {
+    c.run("ZQ.CONFIG q ATTEMPTS 1");
+    let due = c.now() + 700;
+    for n in 0..WORKERS {
+        c.run(&format!("ZQ.PUSH q job ID j{n} AT {due}ms"));
+    }
+    let workers: Vec<_> = (0..WORKERS)
+        .map(|_| {
+            let mut worker = server.client();
+            std::thread::spawn(move || {
+                let reply = worker.reply("ZQ.CLAIM 1 q LEASE 1000h BLOCK 0");
+                let mut words = reply.split(['[', ']', ' ', '\'']).filter(|word| !word.is_empty()).skip(1);
+                let (id, token) = (words.next().expect("an id"), words.next().expect("a token"));
+                worker.script(&[(format!("ZQ.ACK q {id} {token}"), "1")]);
+                id.to_owned()
+            })
+        })
+        .collect();
+    eventually(PATIENCE, "they wait", || c.info_number("zeitset", "zeitset_clients_waiting") == WORKERS as i64);
+    (workers, due)
+}
+
+/// Nobody is served beyond the due time, although it is asked for in any way; the clients go on waiting.
+fn nobody_is_served(server: &Server, c: &mut Client, due: i64, error: &str) {
+    c.script(&[("ZQ.CLAIM 1 q LEASE 1h", format!("!{error}"))]);
+    c.wait_until(due + 500);
+    // A client that comes now is refused at once, and wakes nobody.
+    server
+        .client()
+        .script(&[("ZQ.CLAIM 1 q LEASE 1h BLOCK 1s", format!("!{error}")), ("ZQ.PUSH q job", format!("!{error}"))]);
+    assert_eq!(c.info_number("zeitset", "zeitset_clients_served"), 0);
+    assert_eq!(c.info_number("zeitset", "zeitset_clients_waiting"), WORKERS as i64);
+    assert!(c.reply("ZQ.GET q j0").contains("'attempts' 0"));
+}
+
+fn all_are_served(c: &mut Client, workers: Vec<JoinHandle<String>>) {
+    let mut ids: Vec<_> = workers.into_iter().map(|worker| worker.join().expect("a job, and its ACK")).collect();
+    ids.sort();
+    assert_eq!(ids, ["j0", "j1", "j2"]);
+    assert_eq!(c.info_number("zeitset", "zeitset_clients_waiting"), 0);
+    c.script(&[("EXISTS q", "1"), ("ZQ.PEEK q DEAD", "[]"), ("ZQ.PEEK q READY", "[]")]);
+}
+
+#[test]
+fn clients_that_wait_are_served_only_with_as_many_replicas_as_writes_need() {
+    let (server, mut c) = start_keeping_aof();
+    let (workers, due) = wait_for_jobs(&server, &mut c);
+    c.run("CONFIG SET min-replicas-to-write 1");
+    nobody_is_served(&server, &mut c, due, "NOREPLICAS ");
+    let replica = Server::builder().replica_of(&server);
+    all_are_served(&mut c, workers);
+    assert_agree(&server, &[&replica]);
+}
+
+#[test]
+fn clients_that_wait_are_served_only_when_saves_succeed() {
+    let server = Server::builder().keeping_aof().config("save 3600 1000000").start();
+    let mut c = server.client();
+    let (workers, due) = wait_for_jobs(&server, &mut c);
+    // A folder where the file should be.
+    let dir = c.strings("CONFIG GET dir")[1].clone();
+    let dump = std::path::Path::new(&dir).join("dump.rdb");
+    std::fs::create_dir(&dump).expect("the folder of the server");
+    c.run("BGSAVE");
+    eventually(PATIENCE, "the save fails", || c.info("persistence")["rdb_last_bgsave_status"] == "err");
+    nobody_is_served(&server, &mut c, due, "MISCONF ");
+    std::fs::remove_dir(&dump).expect("an empty folder");
+    c.run("BGSAVE");
+    all_are_served(&mut c, workers);
+    assert_agree(&server, &[]);
+}
+
+#[test]
+fn clients_that_wait_are_served_only_when_the_aof_can_be_written() {
+    let server = Server::builder().keeping_aof().on_a_disk_that_fills_up().start();
+    let mut c = server.client();
+    let (workers, due) = wait_for_jobs(&server, &mut c);
+    if !server.fill_disk(Some(1)) {
+        eprintln!("skipped: needs prlimit");
+        return;
+    }
+    // The write that finds the disk full is not refused; those after it are.
+    c.run("SET witness x");
+    eventually(PATIENCE, "the AOF is not written", || c.info("persistence")["aof_last_write_status"] == "err");
+    nobody_is_served(&server, &mut c, due, "MISCONF ");
+    assert!(server.fill_disk(None));
+    all_are_served(&mut c, workers);
+    assert_agree(&server, &[]);
+}
+
+#[test]
+fn clients_that_wait_are_served_only_when_writes_are_not_paused() {
+    let (server, mut c) = start_keeping_aof();
+    let (workers, due) = wait_for_jobs(&server, &mut c);
+    c.run("CLIENT PAUSE 600000 WRITE");
+    c.wait_until(due + 500);
+    assert_eq!(c.info_number("zeitset", "zeitset_clients_served"), 0);
+    c.run("CLIENT UNPAUSE");
+    all_are_served(&mut c, workers);
+    assert_agree(&server, &[]);
+}

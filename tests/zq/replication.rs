@@ -1,0 +1,166 @@
+//! What replicas and the AOF are told of queues: effects with absolute values, and nothing for nothing.
+
+use super::commands::claim_one;
+use redis::Value;
+use testkit::{PATIENCE, Server, Stream, assert_agree, eventually, start, start_keeping_aof};
+
+#[test]
+fn effects_are_replicated_and_nothing_else() {
+    let (server, mut c) = start_keeping_aof();
+    let mut stream = Stream::attach(&server);
+    c.run("ZQ.PUSH q hello ID a AT 5 PRIORITY -2 ATTEMPTS 3");
+    let told = stream.take();
+    assert_eq!(told.len(), 1);
+    assert!(told[0].starts_with("ZQ.APPLY q 1"), "{told:?}");
+    assert!(told[0].ends_with(" PUSH a hello 5000 -2 3 0"), "{told:?}");
+    let made = c.string("ZQ.PUSH q x DELAY 1h EVERY 1m");
+    assert!(stream.take()[0].contains(&format!(" MADE {made} x ")));
+    let Value::Array(jobs) = c.run("ZQ.CLAIM 1 q LEASE 1m") else { panic!() };
+    let Value::Array(job) = &jobs[0] else { panic!() };
+    let (Value::Int(token), Value::Int(deadline)) = (&job[2], &job[4]) else { panic!() };
+    assert!(stream.take()[0].ends_with(&format!(" CLAIM a {token} {deadline}")));
+    for line in [
+        "ZQ.CLAIM 1 q LEASE 1m".to_owned(),
+        "ZQ.ACK q a 1 b 2".to_owned(),
+        "ZQ.CANCEL q nobody".to_owned(),
+        "ZQ.REDRIVE q".to_owned(),
+        "ZQ.PUSH q x ID a".to_owned(),
+        "ZQ.STATS q".to_owned(),
+        "ZQ.PEEK q".to_owned(),
+        "ZQ.CONFIG q MAXLEN 0".to_owned(),
+        "ZQ.CONFIG q".to_owned(),
+    ] {
+        c.run(&line);
+        assert_eq!(stream.take(), Vec::<String>::new(), "{line}");
+    }
+    c.run(&format!("ZQ.NACK q a {token} DEAD"));
+    assert!(stream.take()[0].ends_with(" BURY a"));
+    c.run("ZQ.REDRIVE q");
+    assert!(stream.take()[0].ends_with(" REDRIVE 1"));
+    c.run("ZQ.CONFIG q PAUSED yes");
+    assert!(stream.take()[0].ends_with(" CONFIGURE 0 0 0 0 0 0 0 0 1"));
+    assert_agree(&server, &[]);
+}
+
+#[test]
+fn a_blocked_claim_is_replicated_when_it_is_served() {
+    let (server, mut c) = start_keeping_aof();
+    let mut stream = Stream::attach(&server);
+    let mut waiter = server.client();
+    let thread = std::thread::spawn(move || waiter.reply("ZQ.CLAIM 1 q LEASE 1m BLOCK 0"));
+    eventually(PATIENCE, "the client waits", || c.info_number("clients", "blocked_clients") == 1);
+    c.run("ZQ.PUSH q x ID a DELAY 50ms");
+    thread.join().unwrap();
+    let told = stream.take().join("\n");
+    assert!(told.contains(" PUSH a x ") && told.contains(" CLAIM a "), "{told}");
+    assert_agree(&server, &[]);
+}
+
+/// A chain of replicas, one of them with an AOF: all have the same data, whatever was done.
+#[test]
+fn replicas_agree() {
+    let (server, mut c) = start_keeping_aof();
+    let mut replica = Server::builder().keeping_aof().replica_of(&server);
+    let far = Server::builder().keeping_aof().replica_of(&replica);
+    c.run("ZQ.CONFIG q ATTEMPTS 2 BACKOFF 5ms 50ms RATE 100000 1h CONCURRENCY 30 AGING 1s");
+    let mut random = 1_u64;
+    for n in 0..600_u64 {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let id = (random >> 40) % 50;
+        match (random >> 33) % 9 {
+            0..=3 => drop(c.run(&format!("ZQ.PUSH q {n} ID {id} REPLACE DELAY {}ms PRIORITY {}", n % 7, id % 3))),
+            4 => {
+                let Value::Array(jobs) = c.run("ZQ.CLAIM 1 q LEASE 3ms COUNT 3") else { panic!() };
+                for (nth, job) in jobs.iter().enumerate() {
+                    let Value::Array(job) = job else { panic!() };
+                    let (Value::BulkString(id), Value::Int(token)) = (&job[1], &job[2]) else { panic!() };
+                    let id = String::from_utf8_lossy(id);
+                    match nth {
+                        0 => drop(c.run(&format!("ZQ.ACK q {id} {token}"))),
+                        1 => drop(c.run(&format!("ZQ.NACK q {id} {token}"))),
+                        _ => {}
+                    }
+                }
+            }
+            5 => drop(c.run(&format!("ZQ.CANCEL q {id}"))),
+            6 => drop(c.run(&format!("ZQ.RESCHEDULE q {id} DELAY 2ms"))),
+            7 => drop(c.run("ZQ.REDRIVE q COUNT 2")),
+            _ => drop(c.run(&format!("ZQ.PUSH q {n} EVERY 10ms"))),
+        }
+    }
+    let digest = c.reply("DEBUG DIGEST");
+    assert_agree(&server, &[&replica, &far]);
+    for server in [&replica, &far] {
+        assert_eq!(server.client().reply("DEBUG DIGEST"), digest);
+    }
+    replica.client().run("REPLICAOF NO ONE");
+    assert!(!replica.log().contains("do not fit") && !far.log().contains("do not fit"));
+    // What the replica wrote to its own AOF.
+    replica.client().run("CONFIG REWRITE");
+    replica.client().run("DEBUG LOADAOF");
+    assert_eq!(replica.client().reply("DEBUG DIGEST"), digest);
+    drop(far);
+    replica.crash_and_restart();
+}
+
+#[test]
+fn a_promoted_replica_knows_leases_tokens_and_attempts() {
+    let (server, mut c) = start_keeping_aof();
+    let replica = Server::builder().keeping_aof().replica_of(&server);
+    c.run("ZQ.PUSH q x ID a ATTEMPTS 2");
+    c.run("ZQ.PUSH q x ID b");
+    let (_, a) = claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 150ms");
+    let (_, b) = claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1h");
+    replica.wait_for_sync(&server);
+    let mut r = replica.client();
+    r.script(&[("ZQ.CLAIM 1 q LEASE 1", "!READONLY "), (&format!("ZQ.ACK q a {a}"), "!READONLY ")]);
+    assert!(r.reply("ZQ.GET q b").contains("'state' 'claimed'"));
+    drop(server);
+    r.run("REPLICAOF NO ONE");
+    r.script(&[(format!("ZQ.ACK q b {b}"), "1")]);
+    let Value::Array(jobs) = r.run("ZQ.CLAIM 1 q LEASE 1m BLOCK 0") else { panic!() };
+    let Value::Array(job) = &jobs[0] else { panic!() };
+    let Value::Int(token) = job[2] else { panic!() };
+    assert!(token > b, "tokens go on growing");
+    r.script(&[(format!("ZQ.ACK q a {a}"), "0"), (format!("ZQ.NACK q a {token}"), "1")]);
+    assert!(r.reply("ZQ.GET q a").contains("'state' 'dead'"), "two attempts, across the promotion");
+    assert_agree(&replica, &[]);
+}
+
+#[test]
+fn an_aof_can_be_piped_by_an_ordinary_client() {
+    let (server, mut c) = start_keeping_aof();
+    let mut stream = Stream::attach(&server);
+    c.run("ZQ.PUSH q hello ID a AT 5");
+    c.run("ZQ.CLAIM 1 q LEASE 1h");
+    let (other, mut o) = start_keeping_aof();
+    for line in stream.take() {
+        o.run(&line);
+    }
+    let digest = c.reply("DEBUG DIGEST-VALUE q");
+    o.script(&[("DEBUG DIGEST-VALUE q", digest)]);
+    assert_agree(&server, &[]);
+    assert_agree(&other, &[]);
+}
+
+/// Nobody but an operator with a look at INFO or the log would learn that a replica differs. The key's name is data, never a format.
+#[test]
+fn effects_that_do_not_fit_are_counted_and_the_log_names_the_key() {
+    let (server, mut c) = start();
+    let replica = Server::builder().config("replica-read-only no").replica_of(&server);
+    let mut r = replica.client();
+    let long = "k".repeat(5000);
+    for key in ["%s%n{x}\n\"q\"", &long] {
+        c.call(redis::cmd("ZQ.PUSH").arg(key).arg("x").arg("ID").arg("a"));
+        replica.wait_for_sync(&server);
+        r.call(redis::cmd("DEL").arg(key));
+        c.call(redis::cmd("ZQ.CLAIM").arg(1).arg(key).arg("LEASE").arg("1m"));
+        replica.wait_for_sync(&server);
+    }
+    assert_eq!(r.info_number("zeitset", "zeitset_queue_effects_misfit"), 2);
+    assert_eq!(c.info_number("zeitset", "zeitset_queue_effects_misfit"), 0);
+    let log = replica.log();
+    let said = "zeitset: 1 replicated effects do not fit the queue";
+    assert!(log.contains(&format!(r#"{said} "%s%n{{x}}\n\"q\"""#)), "{log}");
+    assert!(log.contains(&format!(r#"{said} "{}...""#, "k".repeat(200))), "{log}");
+}

@@ -1,0 +1,104 @@
+//! Tokens grow whatever takes the state of a queue back: a crash that loses claims, a failover, a RESTORE, a clock that is set
+//! back. The worker that held the job before can then neither extend nor finish the later worker's claim.
+
+use super::commands::claim_one;
+use redis::Value;
+use testkit::{Client, Clock, Server, assert_agree, start, start_keeping_aof};
+
+const CLAIM: &str = "ZQ.CLAIM 1 q LEASE 1h";
+
+/// A queue that has handed out tokens already, with one job that is ready: `a`.
+fn used_queue(c: &mut Client) {
+    c.run("ZQ.PUSH q x ID before");
+    let (_, token) = claim_one(c, CLAIM);
+    c.script(&[(format!("ZQ.ACK q before {token}"), "1")]);
+    c.run("ZQ.PUSH q x ID a");
+}
+
+/// The job `a`, claimed with `first`, was claimed again with `second`, although the server does not know of the first claim.
+#[track_caller]
+fn assert_only_the_later_claim_counts(c: &mut Client, first: i64, second: i64) {
+    assert!(second > first, "{second} after {first}");
+    c.script(&[
+        (format!("ZQ.EXTEND q a {first} 1m"), "nil"),
+        (format!("ZQ.NACK q a {first}"), "0"),
+        (format!("ZQ.ACK q a {first}"), "0"),
+        (format!("ZQ.ACK q a {second}"), "1"),
+    ]);
+}
+
+#[test]
+fn a_crash_that_loses_claims_brings_no_token_back() {
+    let mut server = Server::builder().without_aof().start();
+    let mut c = server.client();
+    used_queue(&mut c);
+    c.run("SAVE");
+    let (_, first) = claim_one(&mut c, CLAIM);
+    server.crash_and_restart();
+    let mut c = server.client();
+    let (_, second) = claim_one(&mut c, CLAIM);
+    assert_only_the_later_claim_counts(&mut c, first, second);
+}
+
+#[test]
+fn a_failover_that_loses_claims_brings_no_token_back() {
+    let (server, mut c) = start_keeping_aof();
+    let replica = Server::builder().keeping_aof().replica_of(&server);
+    used_queue(&mut c);
+    replica.wait_for_sync(&server);
+    let mut r = replica.client();
+    r.run("REPLICAOF NO ONE");
+    let (_, first) = claim_one(&mut c, CLAIM);
+    let (_, second) = claim_one(&mut r, CLAIM);
+    assert_only_the_later_claim_counts(&mut r, first, second);
+    server.follow(&replica);
+    assert_agree(&replica, &[&server]);
+}
+
+#[test]
+fn an_older_value_restored_brings_no_token_back() {
+    let (server, mut c) = start_keeping_aof();
+    used_queue(&mut c);
+    let Value::BulkString(dump) = c.run("DUMP q") else { panic!() };
+    for _ in 0..50 {
+        let (_, first) = claim_one(&mut c, CLAIM);
+        c.call(redis::cmd("RESTORE").arg("q").arg(0).arg(&dump[..]).arg("REPLACE"));
+        let (_, second) = claim_one(&mut c, CLAIM);
+        assert_only_the_later_claim_counts(&mut c, first, second);
+        c.call(redis::cmd("RESTORE").arg("q").arg(0).arg(&dump[..]).arg("REPLACE"));
+    }
+    assert_agree(&server, &[]);
+}
+
+#[test]
+fn a_token_is_the_time_in_microseconds_or_more() {
+    let clock = Clock::new();
+    let server = Server::builder().clock(&clock).start();
+    let mut c = server.client();
+    let mut last = 0;
+    for step in [0, 0, 3_600_000, -7_200_000, 0, 60_000, 8_000_000] {
+        clock.step_wall(step);
+        let now = c.now();
+        c.run("ZQ.PUSH q x");
+        let (_, token) = claim_one(&mut c, CLAIM);
+        assert!(token > last && token >= now * 1000, "{token} after {last}, {now} ms");
+        last = token;
+    }
+    assert!(last < (c.now() + 1) * 1000, "as far ahead as it must be: {last}");
+}
+
+/// Queues of earlier versions counted up from the first claim.
+#[test]
+fn a_queue_with_small_tokens_goes_on_with_large_ones() {
+    let (_server, mut c) = start();
+    let now = c.now();
+    let effects = format!("ZQ.APPLY q {now} PUSH old x {now} 0 0 0 CLAIM old 7 {}", now + 60_000);
+    c.script(&[(effects, "2")]);
+    let Value::BulkString(dump) = c.run("DUMP q") else { panic!() };
+    c.run("DEL q");
+    c.call(redis::cmd("RESTORE").arg("q").arg(0).arg(dump));
+    c.run("ZQ.PUSH q x ID new");
+    let (_, token) = claim_one(&mut c, CLAIM);
+    assert!(token >= now * 1000, "{token}");
+    c.script(&[("ZQ.ACK q old 7 new 8", "1")]);
+}

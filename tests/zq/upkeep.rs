@@ -1,0 +1,148 @@
+//! What is done in queues that nobody touches: dead letters go, and a job that died at the end of its lease is announced.
+
+use std::time::Duration;
+use testkit::{Client, Clock, PATIENCE, Server, Stream, assert_agree, eventually, start_keeping_aof};
+
+/// Jobs in `key` whose last lease ends after `lease`.
+fn claimed_for_the_last_time(c: &mut Client, key: &str, jobs: usize, lease: &str) {
+    for n in 0..jobs {
+        c.run(&format!("ZQ.PUSH {key} x ID {n} ATTEMPTS 1"));
+    }
+    c.run(&format!("ZQ.CLAIM 1 {key} LEASE {lease} COUNT {jobs}"));
+}
+
+fn dead(c: &mut Client, key: &str) -> String {
+    let stats = c.reply(&format!("ZQ.STATS {key}"));
+    let figure = |name: &str| {
+        let (_, rest) = stats.split_once(&format!("'{name}' ")).expect("a figure");
+        rest.split(' ').next().unwrap_or_default().to_owned()
+    };
+    format!("{} dead, {} dropped", figure("dead"), figure("dropped"))
+}
+
+fn eventually_dead(c: &mut Client, key: &str, expected: &str) {
+    eventually(PATIENCE, &format!("{key}: {expected}"), || dead(c, key) == expected);
+}
+
+#[test]
+fn a_job_that_dies_at_the_end_of_its_lease_is_announced_once() {
+    let (server, mut c) = start_keeping_aof();
+    c.run("CONFIG SET notify-keyspace-events Ed");
+    let mut listener = server.resp3();
+    listener.psubscribe("__keyevent@*__:zq.dead");
+    let mut stream = Stream::attach(&server);
+    let mut heard = Vec::new();
+    let mut hear = |what: &str, count: usize| {
+        eventually(PATIENCE, what, || {
+            heard.extend(listener.pushes());
+            heard.len() >= count
+        });
+        assert_eq!(heard.len(), count, "{what}: {heard:?}");
+    };
+    c.run("SELECT 3");
+    claimed_for_the_last_time(&mut c, "q", 1, "20ms");
+    c.run("WATCH q");
+    stream.take();
+    hear("the end of a last lease", 1);
+    // It was a look: nothing has been written.
+    assert_eq!(stream.take(), Vec::<String>::new());
+    c.run("MULTI");
+    c.script(&[("PING", "+QUEUED"), ("EXEC", "[+PONG]")]);
+    // Another one, and a lease whose job is due again, which is no event.
+    c.run("ZQ.PUSH q x ID again");
+    c.run("ZQ.CLAIM 1 q LEASE 1ms");
+    c.run("ZQ.PUSH q x ID last ATTEMPTS 1 PRIORITY -1");
+    c.run("ZQ.CLAIM 1 q LEASE 30ms");
+    hear("the end of another one", 2);
+    // Where the queue is another key now.
+    c.run("ZQ.PUSH q x ID third ATTEMPTS 1 PRIORITY -1");
+    let claim = c.reply("ZQ.CLAIM 1 q LEASE 1h");
+    let token = claim.split(' ').nth(2).expect("a token").to_owned();
+    c.run("RENAME q other");
+    c.run(&format!("ZQ.EXTEND other third {token} 20ms"));
+    hear("the end of a lease in a queue that was renamed", 3);
+    assert_eq!(dead(&mut c, "other"), "3 dead, 0 dropped");
+    assert_agree(&server, &[]);
+}
+
+#[test]
+fn deadlen_holds_at_the_ends_of_leases() {
+    let (server, mut c) = start_keeping_aof();
+    let replica = Server::builder().replica_of(&server);
+    c.run("ZQ.CONFIG q DEADLEN 10");
+    claimed_for_the_last_time(&mut c, "q", 700, "20ms");
+    eventually_dead(&mut c, "q", "10 dead, 690 dropped");
+    replica.wait_for_sync(&server);
+    assert_eq!(dead(&mut replica.client(), "q"), "10 dead, 690 dropped");
+    assert_agree(&server, &[&replica]);
+}
+
+/// By whatever way the queue has come to its key.
+#[test]
+fn deadttl_holds_in_a_queue_that_nobody_touches() {
+    let clock = Clock::new();
+    let mut server = Server::builder().keeping_aof().clock(&clock).start();
+    let mut c = server.client();
+    let keys = [(0, "plain"), (0, "renamed"), (0, "copied"), (0, "moved"), (0, "restored"), (5, "swapped")];
+    for (database, key) in keys {
+        c.run(&format!("SELECT {database}"));
+        c.run(&format!("ZQ.CONFIG {key} DEADTTL 1h"));
+        claimed_for_the_last_time(&mut c, key, 3, "1m");
+    }
+    c.run("SELECT 0");
+    c.run("RENAME renamed renamed:to");
+    c.run("COPY copied copied:to");
+    c.run("MOVE moved 2");
+    c.run("SWAPDB 5 6");
+    let payload: Vec<u8> = match c.run("DUMP restored") {
+        redis::Value::BulkString(payload) => payload,
+        other => panic!("{other:?}"),
+    };
+    c.call(redis::cmd("RESTORE").arg("restored:to").arg(0).arg(payload));
+    let places = [
+        (0, "plain"),
+        (0, "renamed:to"),
+        (0, "copied"),
+        (0, "copied:to"),
+        (2, "moved"),
+        (0, "restored:to"),
+        (6, "swapped"),
+    ];
+    let all = |c: &mut Client, expected: &str| {
+        for (database, key) in places {
+            c.run(&format!("SELECT {database}"));
+            eventually_dead(c, key, expected);
+        }
+    };
+    clock.advance(Duration::from_secs(600));
+    c.wait_for_cron();
+    all(&mut c, "3 dead, 0 dropped");
+    // Loaded, too.
+    server.restart();
+    let mut c = server.client();
+    clock.advance(Duration::from_secs(7200));
+    all(&mut c, "0 dead, 3 dropped");
+    assert_agree(&server, &[]);
+}
+
+#[test]
+fn a_replica_drops_nothing_by_itself_until_it_is_promoted() {
+    let clock = Clock::new();
+    let server = Server::builder().keeping_aof().clock(&clock).start();
+    let mut c = server.client();
+    c.run("ZQ.CONFIG q DEADTTL 1h");
+    let replica = Server::builder().clock(&clock).replica_of(&server);
+    claimed_for_the_last_time(&mut c, "q", 3, "1m");
+    replica.wait_for_sync(&server);
+    c.run("CLIENT PAUSE 100000000 WRITE");
+    clock.advance(Duration::from_secs(7200));
+    let mut there = replica.client();
+    there.wait_for_cron();
+    assert_eq!(dead(&mut there, "q"), "3 dead, 0 dropped");
+    assert_eq!(dead(&mut c, "q"), "3 dead, 0 dropped", "writes are paused");
+    there.run("REPLICAOF NO ONE");
+    eventually_dead(&mut there, "q", "0 dead, 3 dropped");
+    c.run("CLIENT UNPAUSE");
+    eventually_dead(&mut c, "q", "0 dead, 3 dropped");
+    assert_agree(&server, &[]);
+}

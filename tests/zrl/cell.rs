@@ -1,0 +1,107 @@
+//! redis-cell: `loadmodule ... cell`, and, where CELL names its library, the two side by side.
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use testkit::{Client, Server, module, start};
+
+/// A server that loads the module with these arguments.
+fn with(arguments: &str) -> Server {
+    Server::builder().plain().config(&format!("loadmodule \"{}\" {arguments}", module().display())).start()
+}
+
+#[test]
+fn the_name_is_there_only_if_it_was_asked_for() {
+    let (_server, mut c) = start();
+    c.script(&[("CL.THROTTLE k 1 1 60", "!ERR unknown command")]);
+    let server = with("cell");
+    let mut c = server.client();
+    assert_eq!(c.ints("CL.THROTTLE k 15 30 60")[..4], [0, 16, 15, -1]);
+    assert_eq!(c.ints("ZRL.THROTTLE k 15 30 60")[..3], [0, 16, 14], "the same key");
+    c.script(&[("COMMAND GETKEYS CL.THROTTLE k 15 30 60", "['k']")]);
+    let server = with("plain CELL");
+    server.client().ints("CL.THROTTLE k 15 30 60");
+    server.client().script(&[("ZQ.PUSH q x", "!ERR unknown command")]);
+}
+
+/// What a key holds goes on in the other's hands: each call is made by redis-cell before and after ours, on copies of the key. If
+/// those two agree, no tick of the clock fell between, and ours must agree as well.
+///
+/// `CELL=libredis_cell.so cargo test --test integration -- --ignored zrl::cell`; `CELL_CALLS` (100,000) calls.
+#[test]
+#[ignore = "needs redis-cell: CELL=libredis_cell.so"]
+fn every_reply_is_that_of_redis_cell() {
+    let cell = std::env::var("CELL").expect("CELL names libredis_cell.so");
+    let calls: u32 = std::env::var("CELL_CALLS").map_or(100_000, |calls| calls.parse().expect("a number"));
+    let server = Server::builder().config(&format!("loadmodule {cell}")).start();
+    let mut c = server.client();
+    let mut random = StdRng::seed_from_u64(20_261_121);
+    let (mut compared, mut ticks, mut overpaid) = (0, 0, 0);
+    let mut policy = (0, 1, 1);
+    for call in 0..calls {
+        if call % 40 == 0 {
+            c.run("DEL before ours after");
+        }
+        if call % 10 == 0 {
+            policy = match random.random_range(0..4) {
+                0 => (0, 5000, 1),
+                1 => (random.random_range(0..5), random.random_range(1..5000), random.random_range(1..10)),
+                2 => (random.random_range(0..1000), random.random_range(1..1_000_000), random.random_range(1..100_000)),
+                _ => (15, 30, 60),
+            };
+        }
+        let (burst, count, period) = policy;
+        let quantity: i64 = match random.random_range(0..10) {
+            0 => 0,
+            1 => -random.random_range(1..4),
+            2 => random.random_range(1..burst + 3),
+            _ => random.random_range(1..4),
+        };
+        let arguments = format!("{burst} {count} {period} {quantity}");
+        let moment = c.now();
+        let replies = [("CL", "before"), ("ZRL", "ours"), ("CL", "after")]
+            .map(|(name, key)| c.reply(&format!("{name}.THROTTLE {key} {arguments}")));
+        let next = match &replies {
+            // More has been given back than was held: redis-cell answers an error, and keeps a key that never ends; or, where it was
+            // more by less than a millisecond, names more units than there are.
+            [_, ours, _] if quantity < 0 && ours.ends_with(" -1 0]") && c.int("EXISTS ours") == 0 => {
+                overpaid += 1;
+                "ours"
+            }
+            // Within a millisecond, keys expire or do not.
+            [before, ours, after] if before == after && c.now() == moment => {
+                assert_eq!(ours, before, "call {call}: {arguments}");
+                compared += 1;
+                ["before", "ours"][random.random_range(0..2)]
+            }
+            _ => {
+                ticks += 1;
+                "ours"
+            }
+        };
+        hand_over(&mut c, next);
+    }
+    println!(
+        "{calls} calls: {compared} equal, {ticks} with a tick of the clock between, {overpaid} gave back more than was held"
+    );
+    assert!(compared > calls / 2);
+}
+
+/// All three keys become what `next` holds.
+fn hand_over(c: &mut Client, next: &str) {
+    for key in ["before", "ours", "after"].into_iter().filter(|key| *key != next) {
+        if c.int(&format!("COPY {next} {key} REPLACE")) == 0 {
+            c.run(&format!("DEL {key}"));
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs redis-cell: CELL=libredis_cell.so"]
+fn the_name_cannot_be_taken_from_redis_cell() {
+    let cell = std::env::var("CELL").expect("CELL names libredis_cell.so");
+    let server = Server::builder().plain().config(&format!("loadmodule {cell}\nenable-module-command yes")).start();
+    let mut c = server.client();
+    c.script(&[(format!("MODULE LOAD {} cell", module().display()), "!ERR ")]);
+    c.ints("CL.THROTTLE k 15 30 60");
+    assert!(server.log().contains("the server refused the command CL.THROTTLE"));
+}

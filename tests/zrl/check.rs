@@ -1,0 +1,274 @@
+//! ZRL.CHECK and ZRL.PEEK with the default algorithm, SLIDING: what is admitted, and what the six fields say.
+
+use testkit::{Server, Stream, Verdict, start};
+
+/// Ten minutes: no unit of these tests comes back while one runs.
+const WINDOW: i64 = 600_000;
+
+#[test]
+fn a_limit_admits_as_many_as_it_says() {
+    let (_server, mut c) = start();
+    for remaining in (0..5).rev() {
+        let (before, verdict, after) = c.timed_verdict("ZRL.CHECK k 5 10m");
+        assert!((before + WINDOW..=after + WINDOW).contains(&verdict.charged_until));
+        assert_eq!(
+            verdict,
+            Verdict {
+                allowed: 1,
+                limit: 5,
+                remaining,
+                retry_after: 0,
+                reset_after: WINDOW,
+                charged_until: verdict.charged_until,
+            }
+        );
+    }
+    let (first, last) = (c.entries("k")[0].2, c.entries("k").last().unwrap().2);
+    let (before, verdict, after) = c.timed_verdict("ZRL.CHECK k 5 10m");
+    assert_eq!((verdict.allowed, verdict.remaining), (0, 0));
+    assert!((first - after..=first - before).contains(&verdict.retry_after));
+    assert!((last - after..=last - before).contains(&verdict.reset_after));
+}
+
+#[test]
+fn sliding_is_what_a_call_without_algorithm_gets() {
+    let (_server, mut c) = start();
+    c.verdict("ZRL.CHECK k 3 10m");
+    c.verdict("ZRL.CHECK k 3 10m SLIDING");
+    c.verdict("zrl.check k 3 600 sliding exact cost 1");
+    assert_eq!(c.verdict("ZRL.CHECK k 3 600000MS").allowed, 0);
+}
+
+#[test]
+fn cost_takes_several_units_at_once_or_none() {
+    let (_server, mut c) = start();
+    assert_eq!(c.verdict("ZRL.CHECK k 10 10m COST 7").remaining, 3);
+    let denied = c.verdict("ZRL.CHECK k 10 10m COST 4");
+    assert_eq!((denied.allowed, denied.remaining), (0, 3));
+    assert_eq!(c.verdict("ZRL.CHECK k 10 10m COST 3").remaining, 0);
+    assert_eq!(c.verdict("ZRL.CHECK whole 10 10m COST 10").remaining, 0);
+}
+
+#[test]
+fn cost_zero_asks_and_takes_nothing() {
+    let (_server, mut c) = start();
+    let fresh = "[1 5 5 0 0 0]";
+    c.script(&[("ZRL.CHECK k 5 10m COST 0", fresh), ("EXISTS k", "0")]);
+    c.verdict("ZRL.CHECK k 5 10m COST 5");
+    let before = c.trace("k");
+    let full = c.verdict("ZRL.CHECK k 5 10m COST 0");
+    assert_eq!((full.allowed, full.remaining, full.charged_until), (1, 0, 0));
+    assert_eq!(c.trace("k"), before);
+}
+
+#[test]
+fn more_than_the_limit_can_never_be_had() {
+    let (_server, mut c) = start();
+    c.script(&[("ZRL.CHECK k 5 10m COST 6", "[0 5 5 -1 0 0]"), ("EXISTS k", "0")]);
+    c.verdict("ZRL.CHECK k 5 10m COST 2");
+    let verdict = c.verdict("ZRL.CHECK k 5 10m COST 6");
+    assert_eq!((verdict.remaining, verdict.retry_after), (3, -1));
+    assert!(verdict.reset_after > 0);
+}
+
+#[test]
+fn whoever_waits_retry_after_is_admitted() {
+    let (_server, mut c) = start();
+    for (name, options, cost) in [
+        ("one", "4 300ms", 1),
+        ("several", "4 300ms COST 3", 3),
+        ("exact", "120 300ms EXACT COST 50", 50),
+        ("grid", "120 300ms COST 50", 50),
+        ("coarse", "4 300ms PRECISION 100ms COST 2", 2),
+    ] {
+        let mut admitted = 0;
+        for _ in 0..12 {
+            let verdict = c.verdict(&format!("ZRL.CHECK {name} {options}"));
+            let now = c.now();
+            if verdict.allowed == 1 {
+                admitted += cost;
+                continue;
+            }
+            c.wait_until(now + verdict.retry_after);
+            let verdict = c.verdict(&format!("ZRL.CHECK {name} {options}"));
+            assert_eq!(verdict.allowed, 1, "{name}: still denied after {verdict:?}");
+        }
+        assert!(admitted > 0);
+    }
+}
+
+#[test]
+fn reset_after_is_when_all_is_free() {
+    let (_server, mut c) = start();
+    c.verdict("ZRL.CHECK k 5 300ms COST 2");
+    let verdict = c.verdict("ZRL.CHECK k 5 300ms COST 3");
+    let now = c.now();
+    c.wait_until(now + verdict.reset_after);
+    c.script(&[("ZRL.PEEK k 5 300ms", "[1 5 5 0 0 0]")]);
+}
+
+#[test]
+fn never_more_than_the_limit_in_any_trailing_window() {
+    let (_server, mut c) = start();
+    let (limit, window) = (10, 150);
+    let mut taken = Vec::new();
+    let end = c.now() + 900;
+    while taken.last().is_none_or(|at| *at < end) {
+        let verdict = c.verdict(&format!("ZRL.CHECK k {limit} {window}ms"));
+        if verdict.allowed == 1 {
+            // Up to a limit of 100 SLIDING is exact: this is the moment of the call.
+            taken.push(verdict.charged_until - window);
+        }
+        if c.now() > end + 5000 {
+            break;
+        }
+    }
+    assert!(taken.len() > limit);
+    for (first, next) in taken.iter().zip(&taken[limit..]) {
+        assert!(next - first >= window, "{} units in {} ms", limit + 1, next - first);
+    }
+}
+
+#[test]
+fn a_coarse_grid_never_admits_too_much_either() {
+    let (_server, mut c) = start();
+    for options in ["150 200ms", "30 200ms PRECISION 70ms"] {
+        c.run("DEL k");
+        let limit: usize = options.split(' ').next().unwrap().parse().unwrap();
+        let mut taken = Vec::new();
+        let end = c.now() + 700;
+        while c.now() < end {
+            let (before, verdict, after) = c.timed_verdict(&format!("ZRL.CHECK k {options}"));
+            if verdict.allowed == 1 {
+                taken.push((before, after));
+            }
+        }
+        assert!(taken.len() > limit);
+        for (first, next) in taken.iter().zip(&taken[limit..]) {
+            assert!(next.1 - first.0 >= 200, "{options}");
+        }
+    }
+}
+
+#[test]
+fn concurrent_clients_are_admitted_exactly_to_the_limit() {
+    let server = Server::start();
+    for (options, cost, expected) in [("100 10m", 1, 100), ("1000 10m", 1, 1000), ("1000 10m EXACT COST 3", 3, 999)] {
+        let call = format!("ZRL.CHECK {} {options}", options.replace(' ', "-"));
+        let admitted: i64 = std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..50)
+                .map(|_| {
+                    let (mut c, call) = (server.client(), &call);
+                    scope.spawn(move || -> i64 { (0..30).map(|_| c.verdict(call).allowed).sum() })
+                })
+                .collect();
+            workers.into_iter().map(|worker| worker.join().unwrap()).sum()
+        });
+        assert_eq!(admitted * cost, expected, "{options}");
+    }
+}
+
+#[test]
+fn peek_answers_what_check_would_and_takes_nothing() {
+    let (_server, mut c) = start();
+    c.script(&[("ZRL.PEEK k 5 10m COST 2", "[1 5 5 0 0 0]"), ("EXISTS k", "0")]);
+    for used in 1..=5 {
+        c.verdict("ZRL.CHECK k 5 10m");
+        let before = c.trace("k");
+        let verdict = c.verdict("ZRL.PEEK k 5 10m COST 2");
+        assert_eq!((verdict.limit, verdict.remaining), (5, 5 - used));
+        assert_eq!(verdict.allowed, i64::from(used <= 3));
+        assert_eq!(verdict.charged_until, 0);
+        assert_eq!(c.trace("k"), before);
+    }
+    let (denied, peeked) = (c.verdict("ZRL.CHECK k 5 10m"), c.verdict("ZRL.PEEK k 5 10m"));
+    // The clock may have moved between the two.
+    assert!((0..5000).contains(&(denied.retry_after - peeked.retry_after)));
+    assert_eq!(c.verdict("ZRL.PEEK k 5 10m COST 6").retry_after, -1);
+}
+
+#[test]
+fn a_denied_call_leaves_no_trace() {
+    let (server, mut c) = start();
+    let mut stream = Stream::attach(&server);
+    let (mut watcher, mut cache) = (server.client(), server.resp3());
+    c.verdict("ZRL.CHECK k 5 10m COST 4");
+    cache.run("CLIENT TRACKING ON");
+    stream.take();
+    let before = c.trace("k");
+    for line in [
+        "ZRL.CHECK k 5 10m COST 2",
+        "ZRL.CHECK k 5 10m COST 6",
+        "ZRL.CHECK k 5 10m COST 0",
+        "ZRL.CHECK k 5 20m COST 2",
+        "ZRL.CHECK k 3 10m",
+        "ZRL.PEEK k 5 10m",
+        "ZRL.PEEK k 5 1s",
+    ] {
+        watcher.run("WATCH k");
+        cache.run("ZRL.PEEK k 5 10m");
+        cache.pushes();
+        c.verdict(line);
+        watcher.script(&[("MULTI", "+OK"), ("PING", "+QUEUED"), ("EXEC", "[+PONG]")]);
+        assert_eq!(cache.pushes(), [""; 0], "{line}");
+        assert_eq!(c.trace("k"), before, "{line}");
+    }
+    assert_eq!(stream.take(), [""; 0]);
+    // An admitted one does.
+    watcher.run("WATCH k");
+    c.verdict("ZRL.CHECK k 5 10m");
+    watcher.script(&[("MULTI", "+OK"), ("PING", "+QUEUED"), ("EXEC", "nil")]);
+    assert_eq!(cache.pushes(), [">[Invalidate ['k']]"]);
+}
+
+#[test]
+fn the_largest_numbers_are_exact() {
+    let (_server, mut c) = start();
+    let max = 9_007_199_254_740_991_i64;
+    let verdict = c.verdict(&format!("ZRL.CHECK k {max} 10m"));
+    assert_eq!((verdict.allowed, verdict.remaining), (1, max - 1));
+    let verdict = c.verdict(&format!("ZRL.CHECK k {max} 10m COST {}", max - 1));
+    assert_eq!((verdict.allowed, verdict.remaining), (1, 0));
+    let verdict = c.verdict(&format!("ZRL.CHECK k {max} 10m COST {max}"));
+    assert_eq!((verdict.allowed, verdict.remaining), (0, 0));
+    // The count of units ever taken goes on beyond any limit.
+    for _ in 0..4 {
+        let verdict = c.verdict(&format!("ZRL.CHECK short {max} 5ms COST {max}"));
+        let now = c.now();
+        assert_eq!(verdict.allowed, 1);
+        c.wait_until(now + 5);
+    }
+}
+
+#[test]
+fn a_limit_is_removed_with_del() {
+    let (_server, mut c) = start();
+    c.verdict("ZRL.CHECK k 1 10m");
+    assert_eq!(c.verdict("ZRL.CHECK k 1 10m").allowed, 0);
+    c.run("DEL k");
+    assert_eq!(c.verdict("ZRL.CHECK k 1 10m").allowed, 1);
+}
+
+#[test]
+fn replies_are_six_integers_in_either_protocol_and_in_scripts() {
+    let (server, mut c) = start();
+    c.script(&[("ZRL.CHECK k 5 10m COST 6", "[0 5 5 -1 0 0]")]);
+    server.resp3().script(&[("ZRL.CHECK k 5 10m COST 6", "[0 5 5 -1 0 0]")]);
+    let script = "return redis.call('ZRL.CHECK', KEYS[1], '5', '10m')[3]";
+    let reply = c.call(redis::cmd("EVAL").arg(script).arg(1).arg("k"));
+    assert_eq!(reply, redis::Value::Int(4));
+    c.script(&[("MULTI", "+OK"), ("ZRL.CHECK k 5 10m COST 4", "+QUEUED"), ("ZRL.PEEK k 5 10m COST 6", "+QUEUED")]);
+    let reply = c.reply("EXEC");
+    assert!(reply.starts_with("[[1 5 0 0 600000 "), "{reply}");
+}
+
+#[test]
+fn peek_works_on_a_replica() {
+    let (server, mut c) = start();
+    let replica = Server::builder().replica_of(&server);
+    c.verdict("ZRL.CHECK k 5 10m COST 3");
+    replica.wait_for_sync(&server);
+    let mut r = replica.client();
+    assert_eq!(r.verdict("ZRL.PEEK k 5 10m").remaining, 2);
+    r.script(&[("ZRL.CHECK k 5 10m", "!READONLY")]);
+}

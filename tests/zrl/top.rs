@@ -1,0 +1,65 @@
+//! ZRL.TOP: who is denied most.
+
+use testkit::start;
+
+#[test]
+fn those_denied_most_come_first() {
+    let (_server, mut c) = start();
+    c.script(&[("ZRL.TOP", "[]")]);
+    let before = c.now();
+    for (key, denied) in [("seldom", 1), ("often", 5), ("never", 0), ("sometimes", 3)] {
+        (0..=denied).for_each(|_| drop(c.run(&format!("ZRL.CHECK {key} 1 30d FIXED"))));
+    }
+    let top = c.reply("ZRL.TOP");
+    let shown: Vec<_> = top.split('\'').skip(1).step_by(2).collect();
+    assert_eq!(shown, ["often", "sometimes", "seldom"], "{top}");
+    assert!(top.starts_with("[['often' 5 ") && top.contains("['sometimes' 3 "), "{top}");
+    let since: i64 = top.split(' ').nth(2).and_then(|word| word.trim_end_matches(']').parse().ok()).expect("a time");
+    assert!((before..=c.now()).contains(&since));
+    assert_eq!(c.reply("ZRL.TOP COUNT 1").matches('\'').count(), 2);
+    assert_eq!(c.reply("ZRL.TOP COUNT 2 RESET").matches('\'').count(), 4);
+    c.script(&[
+        ("ZRL.TOP", "[]"),
+        ("ZRL.TOP COUNT 0", "!ERR "),
+        ("ZRL.TOP COUNT", "!ERR syntax error"),
+        ("ZRL.TOP RESET RESET", "!ERR syntax error"),
+        ("ZRL.TOP 5", "!ERR syntax error"),
+    ]);
+}
+
+#[test]
+fn every_command_that_denies_counts_the_keys_that_refused() {
+    let (_server, mut c) = start();
+    c.run("ZRL.CHECK full 1 30d");
+    c.run("ZRL.MCHECK 2 full free 1 30d 9 30d");
+    c.run("ZRL.THROTTLE cell 0 1 3600");
+    c.run("ZRL.THROTTLE cell 0 1 3600");
+    c.run("ZRL.CHECK forced 1 30d COST 2 FORCE");
+    let top = c.reply("ZRL.TOP");
+    for key in ["full", "cell", "forced"] {
+        assert!(top.contains(&format!("['{key}' 1 ")), "{key}: {top}");
+    }
+    assert!(!top.contains("free"), "{top}");
+}
+
+#[test]
+fn it_shows_only_keys_of_the_database_that_the_caller_may_read() {
+    let (server, mut c) = start();
+    for key in ["a:1", "b:1"] {
+        (0..2).for_each(|_| drop(c.run(&format!("ZRL.CHECK {key} 1 30d"))));
+    }
+    c.run("SELECT 1");
+    c.script(&[("ZRL.TOP", "[]")]);
+    c.run("SELECT 0");
+    c.run("ACL SETUSER ann on nopass ~a:* +@all");
+    c.run("ACL SETUSER bob on nopass %W~* %R~b:* +@all");
+    for (user, sees, hidden) in [("ann", "a:1", "b:1"), ("bob", "b:1", "a:1")] {
+        let mut client = server.client();
+        client.run(&format!("AUTH {user} any"));
+        let top = client.reply("ZRL.TOP");
+        assert!(top.contains(sees) && !top.contains(hidden), "{user}: {top}");
+    }
+    // A script is no client, and is shown nothing.
+    let reply = c.call(redis::cmd("EVAL").arg("return #redis.call('ZRL.TOP')").arg(0));
+    assert_eq!(reply, redis::Value::Int(0));
+}
