@@ -1,20 +1,24 @@
 //! Leaderboards as keys: what stands between the board of the model and the server.
 //!
-//! [`OpenBoard`] is the one place through which a board changes: it opens the key, and its commit tells replicas, the
-//! AOF, WATCH, client-side caching and those who listen for events. `stored` says how a board is saved and measured.
+//! [`OpenBoard`] is the one place through which a board changes: it opens the key, [`Edit`] changes the board and records the
+//! effects of that, and the commit tells replicas, the AOF, WATCH, client-side caching and those who listen for events. `stored`
+//! says how a board is saved and measured.
 //!
 //! What is replicated are effects ([`effects`]): final values, so that a replica computes nothing.
 //!
 //! A board that nobody is on any more keeps its key: its dimensions, ties and KEEP were somebody's decision. Only DEL,
 //! or the key's own TTL, removes it.
 
+mod changes;
 mod effects;
 mod open;
 mod stored;
 
+pub use changes::{Edit, Rows};
 pub use effects::{Effect, whole_board};
-pub use open::{APPLY, Change, OpenBoard, clear, create, look, merge, remove_range, store};
-pub use stored::write;
+pub use open::{APPLY, OpenBoard, create, look, merge, store};
+#[cfg(test)]
+pub use {changes::Changes, effects::words_of};
 
 use crate::error::Error;
 use crate::model::board;

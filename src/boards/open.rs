@@ -1,18 +1,17 @@
 //! A board, found under its key, changed, and the change told.
 
+use super::changes::{Changes, Edit, discard};
 use super::effects::{Effect, words_of};
 use crate::error::Error;
 use crate::model::board::{Board, Combine, Merge, Schema};
 use crate::server::context::EventClass;
 use crate::server::key::{ReadKey, WriteKey};
 use crate::server::{Context, OwnedStr, Str};
+use smallvec::SmallVec;
 use std::ffi::CStr;
 
 /// The command that carries out what the others replicate.
 pub const APPLY: &CStr = c"ZLB.APPLY";
-
-/// Boards of more allocations than this are freed by a thread of their own, as the server frees large values.
-const LARGE: usize = 1000;
 
 /// The board under a key opened for reading. `None`: the key is missing.
 pub fn look<'s>(key: &'s ReadKey<'_>) -> Result<Option<&'s Board>, Error> {
@@ -72,105 +71,68 @@ pub fn store(ctx: &mut Context, name: Str<'_>, board: Board, words: &[Str<'_>]) 
     Ok(())
 }
 
-/// What a call did to a board.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// Members have other values, or are new.
-    Set,
-    /// The same, by increments.
-    Increment,
-    /// Members have gone.
-    Remove,
-    /// The members of some ranks have gone.
-    RemoveRange,
-    /// All members have gone.
-    Clear,
-}
-
-impl Change {
-    fn effect(self) -> Effect {
-        match self {
-            Change::Set | Change::Increment => Effect::Set,
-            Change::Remove => Effect::Remove,
-            Change::RemoveRange => Effect::Cut,
-            Change::Clear => Effect::Clear,
-        }
-    }
-
-    fn event(self) -> &'static CStr {
-        match self {
-            Change::Set => c"zlb.set",
-            Change::Increment => c"zlb.incr",
-            Change::Remove => c"zlb.rem",
-            Change::RemoveRange => c"zlb.remrange",
-            Change::Clear => c"zlb.clear",
-        }
-    }
-}
-
-/// A board opened for writing.
+/// A board opened for writing. It changes through [`edit`](OpenBoard::edit) only, which records the effect of each change; they are
+/// replicated and announced by [`commit`](OpenBoard::commit).
 #[must_use = "changes must be committed"]
 pub struct OpenBoard<'k> {
     name: Str<'k>,
     key: WriteKey<'k>,
+    changes: Changes<'k>,
 }
 
 impl<'k> OpenBoard<'k> {
-    pub fn open(ctx: &'k mut Context, name: Str<'k>) -> OpenBoard<'k> {
-        OpenBoard { name, key: WriteKey::open(ctx, name) }
+    /// Opens a board; an error if the key holds another type. `None`: the key is missing.
+    pub fn open(ctx: &'k mut Context, name: Str<'k>) -> Result<Option<OpenBoard<'k>>, Error> {
+        let key = WriteKey::open(ctx, name);
+        let is_there = key.value::<Board>()?.is_some();
+        Ok(is_there.then(|| OpenBoard { name, key, changes: Changes::default() }))
     }
 
-    /// The board itself. `None`: the key is missing. What is done to it must be committed.
-    pub fn board(&mut self) -> Result<Option<&mut Board>, Error> {
-        Ok(self.board_and_ctx()?.map(|(board, _)| board))
+    /// What of the context does no harm while the board is open.
+    pub fn ctx(&self) -> &Context {
+        self.key.ctx()
     }
 
-    /// The board, and what of the context does no harm while it changes.
-    pub fn board_and_ctx(&mut self) -> Result<Option<(&mut Board, &Context)>, Error> {
-        self.key.value_mut()
+    pub fn board(&self) -> &Board {
+        self.key.value().ok().flatten().expect("the key held a board when it was opened")
     }
 
-    /// Replicates and announces a change. `words` are those of its effect ([`Effect`]), which does the same to an equal board. Not to be
-    /// called when nothing has changed.
-    pub fn commit(self, change: Change, words: &[Str<'_>]) {
-        let OpenBoard { name, key } = self;
+    /// To change the board.
+    pub fn edit(&mut self) -> Edit<'_, 'k> {
+        let value = self.key.value_mut().ok().flatten();
+        let (board, _): (&mut Board, _) = value.expect("the key held a board when it was opened");
+        self.changes.edit(board)
+    }
+
+    /// Replicates and announces what was done: to the replicas and the AOF, to WATCH and client-side caching, to those who listen for
+    /// events. If nothing has changed, nothing of this.
+    pub fn commit(self) {
+        let OpenBoard { name, key, changes } = self;
+        if changes.is_empty() {
+            return;
+        }
         let ctx = key.close();
         crate::server::fault!("board-changed");
-        tell(ctx, name, change.effect(), change.event(), words);
-    }
-}
-
-/// Removes all members, and tells how many those were. What is done must be committed.
-pub fn clear(board: &mut Board) -> u64 {
-    let empty = Board::new(board.schema().clone());
-    let former = std::mem::replace(board, empty);
-    let members = former.len();
-    discard(former);
-    members
-}
-
-/// Removes the members from index `start` to `stop`; tells the position of the first, and how many those were. What is done
-/// must be committed.
-pub fn remove_range(board: &mut Board, start: i64, stop: i64) -> (u64, u64) {
-    let removed = board.remove_range(start, stop);
-    if let Some(rest) = removed.rest {
-        discard(std::mem::replace(board, rest));
-    }
-    (removed.first, removed.count)
-}
-
-/// Frees a board that is nobody's any more: a large one in a thread, as a million members take milliseconds.
-fn discard(board: Board) {
-    if board.free_effort() > LARGE {
-        // Without a thread, the board goes with the closure.
-        let _ = std::thread::Builder::new().name("zeitset-free".into()).spawn(move || drop(board));
+        let mut events = SmallVec::<[_; 1]>::new();
+        changes.commit(|change, words| {
+            replicate(ctx, name, change.effect(), words);
+            events.push(change.event());
+        });
+        ctx.signal_modified(name);
+        for event in events {
+            ctx.notify(EventClass::Module, event, name);
+        }
     }
 }
 
 fn tell(ctx: &mut Context, name: Str<'_>, effect: Effect, event: &CStr, words: &[Str<'_>]) {
+    replicate(ctx, name, effect, words);
+    ctx.signal_modified(name);
+    ctx.notify(EventClass::Module, event, name);
+}
+
+fn replicate(ctx: &Context, name: Str<'_>, effect: Effect, words: &[Str<'_>]) {
     let effect = OwnedStr::new(effect.word());
     let arguments: Vec<_> = [name, effect.as_str()].into_iter().chain(words.iter().copied()).collect();
     ctx.replicate(APPLY, &arguments);
-    ctx.signal_modified(name);
-    ctx.notify(EventClass::Module, event, name);
 }

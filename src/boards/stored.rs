@@ -90,7 +90,7 @@ fn description(schema: &Schema) -> Vec<OwnedStr> {
 }
 
 /// Appends a member and its values, as ZLB.SET takes them.
-pub fn write(effect: Effect<'_>, to: &mut Vec<OwnedStr>) {
+pub(super) fn write(effect: Effect<'_>, to: &mut Vec<OwnedStr>) {
     to.push(OwnedStr::new(effect.member));
     to.extend(effect.values.iter().map(|value| match value {
         Value::Int(number) => OwnedStr::from_integer(number),

@@ -7,6 +7,7 @@ use crate::model::queue::{Change, Effect, Queue};
 use crate::model::time::Millis;
 use crate::server::context::EventClass;
 use crate::server::key::{Access, Key, Reading, Writing};
+use crate::server::uncommitted::Uncommitted;
 use crate::server::{Context, Str};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -36,12 +37,14 @@ pub fn report_misfits(ctx: &Context, key: Str<'_>, count: u64) {
 }
 
 /// An open queue. A missing key is an empty queue, and becomes a key with the first effect.
+#[must_use = "changes must be committed"]
 pub struct OpenQueue<'k, A: Access> {
     name: Str<'k>,
     key: Key<'k, A>,
     /// The queue of a key that holds none yet.
     new: Option<Queue>,
     effects: Words,
+    uncommitted: Uncommitted,
 }
 
 impl<'k, A: Access> OpenQueue<'k, A> {
@@ -52,7 +55,7 @@ impl<'k, A: Access> OpenQueue<'k, A> {
 
     fn of(key: Key<'k, A>, name: Str<'k>) -> Result<OpenQueue<'k, A>, Error> {
         let new = if key.value::<Stored>()?.is_some() { None } else { Some(Queue::new()) };
-        Ok(OpenQueue { name, key, new, effects: Words::new() })
+        Ok(OpenQueue { name, key, new, effects: Words::new(), uncommitted: Uncommitted::default() })
     }
 
     /// See [`Key::ctx`].
@@ -89,13 +92,13 @@ impl<'k> OpenQueue<'k, Reading> {
 impl<'k> OpenQueue<'k, Writing> {
     /// Runs `change` on the queue, and has it hand over the effects of what it did.
     pub fn change<R>(&mut self, change: impl FnOnce(&mut Queue, &mut Recorder<'_>) -> R) -> R {
-        let effects = &mut self.effects;
+        let (effects, uncommitted) = (&mut self.effects, &mut self.uncommitted);
         match &mut self.new {
-            Some(new) => change(new, &mut Recorder { ctx: self.key.ctx(), effects, is_new: true }),
+            Some(new) => change(new, &mut Recorder { ctx: self.key.ctx(), effects, uncommitted, is_new: true }),
             None => {
                 let value: Option<(&mut Stored, _)> = self.key.value_mut().ok().flatten();
                 let (stored, ctx) = value.expect("the key held a queue when it was opened");
-                change(&mut stored.queue, &mut Recorder { ctx, effects, is_new: false })
+                change(&mut stored.queue, &mut Recorder { ctx, effects, uncommitted, is_new: false })
             }
         }
     }
@@ -119,7 +122,8 @@ impl<'k> OpenQueue<'k, Writing> {
         }
         crate::server::fault!("queue-changed");
         let next = waiting::is_waited_for(self.ctx(), self.name).then(|| self.queue().next_wake(now));
-        let OpenQueue { name, mut key, new, effects } = self;
+        let OpenQueue { name, mut key, new, effects, mut uncommitted } = self;
+        uncommitted.settle();
         let mut look_at = None;
         let ctx = match new {
             Some(new) => {
@@ -155,6 +159,7 @@ impl<'k> OpenQueue<'k, Writing> {
 pub struct Recorder<'e> {
     ctx: &'e Context,
     effects: &'e mut Words,
+    uncommitted: &'e mut Uncommitted,
     is_new: bool,
 }
 
@@ -168,6 +173,7 @@ impl<'e> Recorder<'e> {
         if matches!(effect.change, Change::Claim { .. }) {
             CLAIMED.fetch_add(1, Ordering::Relaxed);
         }
+        self.uncommitted.note();
         self.effects.add(effect);
     }
 

@@ -38,6 +38,7 @@ pub mod slots;
 pub mod string;
 pub mod text;
 pub mod timer;
+pub mod uncommitted;
 pub mod user;
 pub mod zset;
 

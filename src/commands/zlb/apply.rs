@@ -8,7 +8,7 @@
 //! reply is then 0 instead of 1, and if it came from a master or an AOF file, where all should fit, the log says so.
 
 use super::{create, set};
-use crate::boards::{self, APPLY, Change, Effect, OpenBoard};
+use crate::boards::{self, APPLY, Edit, Effect, OpenBoard};
 use crate::commands::args::Args;
 use crate::error::Error;
 use crate::model::board::SetOptions;
@@ -61,40 +61,42 @@ fn make(ctx: &mut Context, key: Str<'_>, words: &[Str<'_>]) -> Result<bool, Erro
 
 /// Changes a board that is there.
 fn change<'a>(ctx: &mut Context, key: Str<'a>, effect: Effect, words: &'a [Str<'a>]) -> Result<bool, Error> {
-    let mut open = OpenBoard::open(ctx, key);
-    let Some(board) = open.board()? else { return Ok(false) };
-    let (change, changes) = match effect {
+    let Some(mut open) = OpenBoard::open(ctx, key)? else { return Ok(false) };
+    let fits = carry_out(&mut open.edit(), effect, words)?;
+    open.commit();
+    Ok(fits)
+}
+
+/// Does what an effect says. False if it does not fit the board; nothing has changed then, nor after an error.
+fn carry_out<'a>(edit: &mut Edit<'_, 'a>, effect: Effect, words: &'a [Str<'a>]) -> Result<bool, Error> {
+    match effect {
         Effect::Set => {
-            let dimensions = board.schema().dimensions();
+            let dimensions = edit.board().schema().dimensions();
             if words.is_empty() || !words.len().is_multiple_of(1 + dimensions.len()) {
                 return Ok(false);
             }
-            let values = set::values(words, dimensions)?;
-            let assignments = set::assignments(words, &values, dimensions.len());
-            let mut changes = false;
-            board.set(&assignments, SetOptions::default(), |_| changes = true)?;
-            (Change::Set, changes)
+            let rows = set::rows(words, dimensions)?;
+            edit.set(&rows, SetOptions::default())?;
+        }
+        Effect::Remove => {
+            edit.remove(words);
         }
         Effect::Cut => {
             let mut words = Args::new(words);
             let (first, count) = (words.count()?, words.positive()?);
             words.finish()?;
-            let end = first.checked_add(count).filter(|&end| end <= board.len());
+            let end = first.checked_add(count).filter(|&end| end <= edit.board().len());
             let Some(end) = end else { return Ok(false) };
-            boards::remove_range(board, first.cast_signed(), end.cast_signed() - 1);
-            (Change::RemoveRange, true)
+            edit.remove_range(first.cast_signed(), end.cast_signed() - 1);
         }
         Effect::Clear => {
             Args::new(words).finish()?;
-            (Change::Clear, boards::clear(board) > 0)
+            edit.clear();
         }
-        _ => {
-            let removed = words.iter().filter(|member| board.remove(member.bytes())).count();
-            (Change::Remove, removed > 0)
-        }
-    };
-    if changes {
-        open.commit(change, words);
+        Effect::Create | Effect::Whole => return Ok(false),
     }
     Ok(true)
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 //! Removes all members. The board stays, with its dimensions and settings, and so does the key's TTL. Replies how many members
 //! there were. The memory of a large board is given back in the background.
 
-use crate::boards::{self, Change, OpenBoard};
+use crate::boards::OpenBoard;
 use crate::commands::args::Args;
 use crate::error::Error;
 use crate::server::command::{Access, Arg, Command, Keys, Spec};
@@ -24,11 +24,11 @@ impl Command for Clear {
     };
 
     fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
-        let mut open = OpenBoard::open(ctx, Args::new(arguments).string()?);
-        let removed = open.board()?.map_or(0, boards::clear);
-        if removed > 0 {
-            open.commit(Change::Clear, &[]);
-        }
+        let removed = OpenBoard::open(ctx, Args::new(arguments).string()?)?.map_or(0, |mut open| {
+            let removed = open.edit().clear();
+            open.commit();
+            removed
+        });
         ctx.reply_count(removed);
         Ok(())
     }

@@ -8,12 +8,12 @@
 //! `WITHRANK` too: they come in pairs with what is added, so it is an option where one argument is left over.
 
 use super::{Values, reply_rank, value};
-use crate::boards::{self, Change, OpenBoard};
+use crate::boards::OpenBoard;
 use crate::commands::args::Args;
 use crate::error::Error;
 use crate::model::board::Ranking;
 use crate::server::command::{Access, Arg, Command, Keys, Spec};
-use crate::server::{Context, OwnedStr, Str};
+use crate::server::{Context, Str};
 
 pub struct Incr;
 
@@ -50,22 +50,20 @@ impl Command for Incr {
                 false
             }
         };
-        let mut open = OpenBoard::open(ctx, key);
-        let (board, shared) = open.board_and_ctx()?.ok_or(Error::NoBoard)?;
+        let mut open = OpenBoard::open(ctx, key)?.ok_or(Error::NoBoard)?;
+        let mut edit = open.edit();
 
+        let schema = edit.board().schema();
         let mut increments = Vec::new();
         while increments.is_empty() || !args.is_empty() {
-            let at = board.schema().find(args.string()?.bytes()).ok_or(Error::UnknownDimension)?;
-            increments.push((at, value(&mut args, &board.schema().dimensions()[at])?));
+            let at = schema.find(args.string()?.bytes()).ok_or(Error::UnknownDimension)?;
+            increments.push((at, value(&mut args, &schema.dimensions()[at])?));
         }
 
-        let mut effects = Vec::new();
-        let outcome = board.incr(member.bytes(), &increments, |effect| boards::write(effect, &mut effects))?;
-        let values = Values::to(shared, board.schema().dimensions());
-        let rank = with_rank.then(|| board.rank(member.bytes(), Ranking::Plain));
-        if outcome.changed {
-            open.commit(Change::Increment, &effects.iter().map(OwnedStr::as_str).collect::<Vec<_>>());
-        }
+        let outcome = edit.incr(member.bytes(), &increments)?;
+        let rank = with_rank.then(|| edit.board().rank(member.bytes(), Ranking::Plain));
+        let values = Values::to(open.ctx(), open.board().schema().dimensions());
+        open.commit();
         ctx.reply_array(usize::from(with_rank) + outcome.values.len());
         if let Some(rank) = rank {
             reply_rank(ctx, rank);

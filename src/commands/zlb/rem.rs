@@ -3,7 +3,7 @@
 //! Takes members off the board. A board that nobody is on any more stays, with its dimensions; DEL removes it.
 
 use super::KEY_AND_MEMBERS;
-use crate::boards::{Change, OpenBoard};
+use crate::boards::OpenBoard;
 use crate::commands::args::Args;
 use crate::error::Error;
 use crate::server::command::{Access, Command, Keys, Spec};
@@ -26,16 +26,12 @@ impl Command for Rem {
     fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         let mut args = Args::new(arguments);
         let (key, members) = (args.string()?, args.strings()?);
-        let mut open = OpenBoard::open(ctx, key);
-        let Some(board) = open.board()? else {
-            ctx.reply_count(0);
-            return Ok(());
-        };
-        let removed = members.iter().filter(|member| board.remove(member.bytes())).count();
-        if removed > 0 {
-            open.commit(Change::Remove, members);
-        }
-        ctx.reply_count(removed as u64);
+        let removed = OpenBoard::open(ctx, key)?.map_or(0, |mut open| {
+            let removed = open.edit().remove(members);
+            open.commit();
+            removed
+        });
+        ctx.reply_count(removed);
         Ok(())
     }
 }

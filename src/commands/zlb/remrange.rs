@@ -3,11 +3,11 @@
 //! Removes the members from one index to another, both included, as ZLB.RANGE counts them: 0 is the best, -1 the last, and an
 //! index beyond an end is that end. `ZLB.REMRANGE key 100 -1` leaves the best hundred. A board without members stays.
 
-use crate::boards::{self, Change, OpenBoard};
+use crate::boards::OpenBoard;
 use crate::commands::args::Args;
 use crate::error::Error;
 use crate::server::command::{Access, Arg, Command, Keys, Spec};
-use crate::server::{Context, OwnedStr, Str};
+use crate::server::{Context, Str};
 
 pub struct RemRange;
 
@@ -26,13 +26,12 @@ impl Command for RemRange {
     fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         let mut args = Args::new(arguments);
         let (key, start, stop) = (args.string()?, args.integer()?, args.integer()?);
-        let mut open = OpenBoard::open(ctx, key);
-        let (first, count) = open.board()?.map_or((0, 0), |board| boards::remove_range(board, start, stop));
-        if count > 0 {
-            let words = [first, count].map(|number| OwnedStr::new(number.to_string().as_bytes()));
-            open.commit(Change::RemoveRange, &words.each_ref().map(OwnedStr::as_str));
-        }
-        ctx.reply_count(count);
+        let removed = OpenBoard::open(ctx, key)?.map_or(0, |mut open| {
+            let removed = open.edit().remove_range(start, stop);
+            open.commit();
+            removed
+        });
+        ctx.reply_count(removed);
         Ok(())
     }
 }

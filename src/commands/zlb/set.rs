@@ -9,12 +9,12 @@
 //! Members may have any name, `NX` or `best` too: how many arguments there are tells how many of them are options.
 
 use super::{reply_rank, value};
-use crate::boards::{self, Change, OpenBoard};
+use crate::boards::{OpenBoard, Rows};
 use crate::commands::args::{Args, flag, once};
 use crate::error::Error;
-use crate::model::board::{Assignment, Condition, Dimension, Ranking, SetOptions, Value, When};
+use crate::model::board::{Condition, Dimension, Ranking, SetOptions, When};
 use crate::server::command::{Access, Arg, Command, Keys, Spec};
-use crate::server::{Context, OwnedStr, Str};
+use crate::server::{Context, Str};
 
 pub struct Set;
 
@@ -55,23 +55,17 @@ fn split<'a>(rest: &'a [Str<'a>], dimensions: usize) -> Result<Parts<'a>, Error>
     Ok((options, with_rank, rows))
 }
 
-/// The values in rows of a member and its values.
-pub(super) fn values(rows: &[Str<'_>], dimensions: &[Dimension]) -> Result<Vec<Value>, Error> {
-    let mut values = Vec::with_capacity(rows.len());
-    for row in rows.chunks_exact(1 + dimensions.len()) {
+/// Reads rows of a member and its values.
+pub(super) fn rows<'a>(words: &'a [Str<'a>], dimensions: &[Dimension]) -> Result<Rows<'a>, Error> {
+    let mut values = Vec::with_capacity(words.len());
+    for row in words.chunks_exact(1 + dimensions.len()) {
         for (text, dimension) in row[1..].chunks(1).zip(dimensions) {
             let value = value(&mut Args::new(text), dimension);
             // An option too many has come to stand where a value should.
             values.push(value.map_err(|error| if is_option(text[0]) { Error::Syntax } else { error })?);
         }
     }
-    Ok(values)
-}
-
-/// The members in such rows, with these values.
-pub(super) fn assignments<'a>(rows: &'a [Str<'a>], values: &'a [Value], dimensions: usize) -> Vec<Assignment<'a>> {
-    let rows = rows.chunks_exact(1 + dimensions).zip(values.chunks_exact(dimensions));
-    rows.map(|(row, values)| Assignment { member: row[0].bytes(), values }).collect()
+    Ok(Rows { words, values, dimensions: dimensions.len() })
 }
 
 impl Command for Set {
@@ -95,34 +89,17 @@ impl Command for Set {
     fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         let mut args = Args::new(arguments);
         let (key, rest) = (args.string()?, args.strings()?);
-        let mut open = OpenBoard::open(ctx, key);
-        let board = open.board()?.ok_or(Error::NoBoard)?;
+        let mut open = OpenBoard::open(ctx, key)?.ok_or(Error::NoBoard)?;
+        let mut edit = open.edit();
 
-        let dimensions = board.schema().dimensions();
-        let (options, with_rank, rows) = split(rest, dimensions.len())?;
-        let values = values(rows, dimensions)?;
-        let assignments = assignments(rows, &values, dimensions.len());
-        let ranked = match assignments.as_slice() {
-            _ if !with_rank => None,
-            [only] => Some(only.member),
-            _ => return Err(Error::Syntax),
-        };
+        let dimensions = edit.board().schema().dimensions();
+        let (options, with_rank, words) = split(rest, dimensions.len())?;
+        let rows = rows(words, dimensions)?;
+        let ranked = if with_rank { Some(rows.only_member().ok_or(Error::Syntax)?) } else { None };
 
-        // What the client wrote is the effect itself, but for the conditions when it is about several members.
-        let is_effect = options == SetOptions::default() || assignments.len() == 1;
-        let (mut changes, mut effects) = (0_u64, Vec::new());
-        let added = board.set(&assignments, options, |effect| {
-            changes += 1;
-            if !is_effect {
-                boards::write(effect, &mut effects);
-            }
-        })?;
-        let rank = ranked.map(|member| board.rank(member, Ranking::Plain));
-        if changes > 0 && is_effect {
-            open.commit(Change::Set, rows);
-        } else if changes > 0 {
-            open.commit(Change::Set, &effects.iter().map(OwnedStr::as_str).collect::<Vec<_>>());
-        }
+        let added = edit.set(&rows, options)?;
+        let rank = ranked.map(|member| edit.board().rank(member, Ranking::Plain));
+        open.commit();
         match rank {
             None => ctx.reply_count(added),
             Some(rank) => {

@@ -37,7 +37,7 @@ pub use error::Error;
 pub use merge::{Combine, Merge};
 pub use read::{Entry, Order, Range, Ranking};
 pub use schema::{Dimension, Direction, Kind, Schema, Ties};
-pub use update::{Assignment, Condition, Effect, SetOptions, When};
+pub use update::{Assignment, Condition, Effect, Incremented, SetOptions, When};
 pub use value::Value;
 
 use index::Index;

@@ -1,0 +1,147 @@
+//! What a master records is what its replicas make of it.
+
+use super::*;
+use crate::boards::{Changes, whole_board, words_of};
+use crate::model::board::{Board, Condition, Dimension, Direction, Kind, Schema, Ties, Value, When};
+use crate::server::OwnedStr;
+use crate::server::alone::without_a_server;
+use proptest::prelude::*;
+use std::num::NonZeroU64;
+
+#[derive(Clone, Debug)]
+enum Op {
+    Set(Vec<(u8, [i8; 2])>, SetOptions),
+    Incr(u8, Vec<(usize, i8)>),
+    Remove(Vec<u8>),
+    RemoveRange(i64, i64),
+    Clear,
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let member = || 0..24_u8;
+    let condition = prop_oneof![4 => Just(Condition::Any), 1 => Just(Condition::Absent), 1 => Just(Condition::Present)];
+    let options = (condition, prop_oneof![3 => Just(When::Always), 1 => Just(When::Better)])
+        .prop_map(|(condition, when)| SetOptions { condition, when });
+    let rows = prop::collection::vec((member(), any::<[i8; 2]>()), 1..5);
+    let op = prop_oneof![
+        8 => (rows, options).prop_map(|(rows, options)| Op::Set(rows, options)),
+        4 => (member(), prop::collection::vec((0..2_usize, any::<i8>()), 1..4)).prop_map(|(who, by)| Op::Incr(who, by)),
+        3 => prop::collection::vec(member(), 1..4).prop_map(Op::Remove),
+        2 => (-9..9_i64, -9..9_i64).prop_map(|(start, stop)| Op::RemoveRange(start, stop)),
+        1 => Just(Op::Clear),
+    ];
+    prop::collection::vec(op, 1..40)
+}
+
+fn schemas() -> impl Strategy<Value = Schema> {
+    let ties = prop_oneof![Just(Ties::First), Just(Ties::Last), Just(Ties::Name)];
+    let dimensions = prop::collection::vec(any::<[bool; 2]>(), 2).prop_map(|dimensions| {
+        let dimension = |(at, [asc, float]): (usize, [bool; 2])| Dimension {
+            name: format!("d{at}").into_bytes().into(),
+            direction: if asc { Direction::Asc } else { Direction::Desc },
+            kind: if float { Kind::Float } else { Kind::Int },
+        };
+        dimensions.into_iter().enumerate().map(dimension).collect::<Vec<_>>()
+    });
+    (dimensions, ties, 0..9_u64)
+        .prop_map(|(dimensions, ties, keep)| Schema::new(dimensions, ties, NonZeroU64::new(keep)).expect("a schema"))
+}
+
+/// Names that look like words of a command, too.
+fn name(member: u8) -> Vec<u8> {
+    match member {
+        0 => Vec::new(),
+        1 => b"NX".to_vec(),
+        2 => b"3".to_vec(),
+        _ => format!("m{member}").into_bytes(),
+    }
+}
+
+/// One of few values, with the greatest among them: ties and overflows abound.
+fn value(seed: i8, dimension: &Dimension) -> Value {
+    match (dimension.kind, seed) {
+        (Kind::Int, 120..) => Value::Int(i64::MAX),
+        (Kind::Int, _) => Value::Int((seed / 40).into()),
+        (Kind::Float, 120..) => Value::Float(f64::MAX),
+        (Kind::Float, _) => Value::Float(f64::from(seed / 20) / 3.0),
+    }
+}
+
+/// What is saved of a board.
+fn saved(board: &Board) -> Vec<Vec<u8>> {
+    words_of(board).iter().map(|word| word.bytes().to_vec()).collect()
+}
+
+/// The words that a client sends with a call.
+fn written(op: &Op, dimensions: &[Dimension]) -> Vec<OwnedStr> {
+    let texts: Vec<Vec<u8>> = match op {
+        Op::Set(rows, _) => rows
+            .iter()
+            .flat_map(|(member, seeds)| {
+                let values = seeds.iter().zip(dimensions).map(|(&seed, dimension)| value(seed, dimension));
+                std::iter::once(name(*member)).chain(values.map(|value| value.to_string().into_bytes()))
+            })
+            .collect(),
+        Op::Remove(members) => members.iter().map(|&member| name(member)).collect(),
+        _ => Vec::new(),
+    };
+    texts.iter().map(|text| OwnedStr::new(text)).collect()
+}
+
+fn run<'k>(edit: &mut Edit<'_, 'k>, op: &Op, words: &'k [Str<'k>], dimensions: &[Dimension]) {
+    match op {
+        Op::Set(_, options) => {
+            let rows = set::rows(words, dimensions).expect("rows as ZLB.SET takes them");
+            edit.set(&rows, *options).expect("there is room");
+        }
+        Op::Incr(member, increments) => {
+            let increments: Vec<_> = increments.iter().map(|&(at, by)| (at, value(by, &dimensions[at]))).collect();
+            // An overflow changes nothing.
+            let _ = edit.incr(&name(*member), &increments);
+        }
+        Op::Remove(_) => {
+            edit.remove(words);
+        }
+        Op::RemoveRange(start, stop) => {
+            edit.remove_range(*start, *stop);
+        }
+        Op::Clear => {
+            edit.clear();
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// A replica is equal after each change, and would pass on what it was told. What has recorded nothing has changed nothing.
+    #[test]
+    fn an_equal_board_that_gets_the_effects_stays_equal(schema in schemas(), ops in ops()) {
+        without_a_server();
+        let dimensions = schema.dimensions().to_vec();
+        let (mut master, mut replica) = (Board::new(schema.clone()), Board::new(schema));
+        for op in &ops {
+            let before = saved(&master);
+            let words = written(op, &dimensions);
+            let words: Vec<_> = words.iter().map(OwnedStr::as_str).collect();
+            let mut changes = Changes::default();
+            run(&mut changes.edit(&mut master), op, &words, &dimensions);
+            if changes.is_empty() {
+                prop_assert_eq!(&saved(&master), &before);
+            }
+            changes.commit(|change, words| {
+                let mut passed_on = Changes::default();
+                let fits = carry_out(&mut passed_on.edit(&mut replica), change.effect(), words);
+                assert_eq!(fits, Ok(true));
+                let bytes = |words: &[Str<'_>]| words.iter().map(|word| word.bytes().to_vec()).collect::<Vec<_>>();
+                let mut told = Vec::new();
+                passed_on.commit(|change, words| told.push((change.effect(), bytes(words))));
+                assert_eq!(told, [(change.effect(), bytes(words))]);
+            });
+            prop_assert_eq!(saved(&replica), saved(&master));
+        }
+        let words = words_of(&master);
+        let whole = whole_board(&words.iter().map(OwnedStr::as_str).collect::<Vec<_>>()).expect("what was written can be read");
+        prop_assert_eq!(saved(&whole), saved(&master));
+    }
+}
