@@ -3,6 +3,7 @@
 
 pub mod alarm;
 pub mod board;
+pub mod chunks;
 pub mod limit;
 pub mod marker;
 pub mod queue;

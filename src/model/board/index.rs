@@ -9,7 +9,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-use super::slab::NONE;
+use crate::model::chunks::NIL;
 use crate::model::relocate::Mover;
 
 /// Members a shard has on average when another is split.
@@ -20,7 +20,7 @@ const SHARD: usize = 8;
 
 /// A slot: the hash in the upper half, the id in the lower.
 type Slot = u64;
-const VACANT: Slot = NONE as u64;
+const VACANT: Slot = NIL as u64;
 
 fn id_of(slot: Slot) -> u32 {
     slot as u32

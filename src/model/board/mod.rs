@@ -42,7 +42,7 @@ pub use value::Value;
 
 use index::Index;
 use names::Names;
-use tree::{Place, Tree};
+use tree::{Position, Tree};
 
 /// The most members a board can have: 2^31. Ids and counts have 32 bits.
 pub const MAX_MEMBERS: u64 = 1 << 31;
@@ -87,9 +87,9 @@ impl Board {
     }
 
     /// Where a member stands.
-    fn place_of(&self, member: &[u8]) -> Option<Place> {
+    fn position_of(&self, member: &[u8]) -> Option<Position> {
         let (_, id) = self.find(member);
-        id.map(|id| self.tree.place_of(id, &self.names))
+        id.map(|id| self.tree.position_of(id, &self.names))
     }
 
     /// The words of a tuple.

@@ -7,14 +7,15 @@
 
 use std::collections::BTreeMap;
 
-use super::slab::{NONE, Slab};
+use super::slab::Slab;
+use crate::model::chunks::NIL;
 use crate::model::relocate::Mover;
 
 const SLOT_BITS: u32 = 8;
 const PAGE_BYTES: usize = 16 << 10;
 const LEAF: usize = size_of::<u32>();
 
-/// Pages a store can have, so that every id stays below `NONE`.
+/// Pages a store can have, so that every id stays below `NIL`.
 const MAX_PAGES: usize = (1 << (32 - SLOT_BITS)) - 1;
 
 /// The longest name, in bytes.
@@ -26,7 +27,7 @@ struct Page {
     stride: usize,
     /// Slots in use.
     used: u32,
-    /// First vacant slot, or `NONE`; a vacant slot holds the next one where the leaf's number was.
+    /// First vacant slot, or `NIL`; a vacant slot holds the next one where the leaf's number was.
     vacant: u32,
     /// Where this page stands among the open ones of its length.
     open_at: u32,
@@ -58,7 +59,7 @@ impl Page {
     /// Puts a name into a vacant slot, or a new one at the end; there must be one.
     fn put(&mut self, name: &[u8]) -> u32 {
         self.used += 1;
-        if self.vacant != NONE {
+        if self.vacant != NIL {
             let slot = self.vacant;
             self.vacant = self.number(slot);
             let at = slot as usize * self.stride;
@@ -121,7 +122,7 @@ impl Names {
             Some(&page) => page,
             None => {
                 let stride = LEAF + name.len();
-                let page = Page { stride, used: 0, vacant: NONE, open_at: 0, bytes: Vec::new() };
+                let page = Page { stride, used: 0, vacant: NIL, open_at: 0, bytes: Vec::new() };
                 let page = self.pages.insert(page);
                 open.push(page);
                 page
@@ -129,7 +130,7 @@ impl Names {
         };
         let page = &mut self.pages[page_id];
         let slot = page.put(name);
-        page.set_number(slot, NONE);
+        page.set_number(slot, NIL);
         if page.used == page.slots() {
             self.close(page_id);
         }

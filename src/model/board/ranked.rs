@@ -28,7 +28,7 @@ impl<'a> Ranked<'a> {
         let first_equal = || tree.rank(tree.seek(|words, _| words < row.words()));
         match (self.ranking, self.range.order, self.words) {
             (Ranking::Plain, ..) => self.range.position,
-            (Ranking::Dense, _, None) => tree.dense_rank(tree.place_of(row.id(), names)),
+            (Ranking::Dense, _, None) => tree.dense_rank(tree.position_of(row.id(), names)),
             (Ranking::Dense, Order::BestFirst, Some(_)) => self.rank + 1,
             (Ranking::Dense, Order::WorstFirst, Some(_)) => self.rank.saturating_sub(1),
             (Ranking::Competition, Order::BestFirst, Some(_)) => self.range.position,

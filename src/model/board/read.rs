@@ -3,7 +3,7 @@
 use super::Board;
 use super::error::Error;
 use super::schema::{Dimension, Ties};
-use super::tree::{Cursor, Place};
+use super::tree::{Cursor, Position};
 use super::update::Effect;
 use super::value::Value;
 
@@ -63,18 +63,18 @@ pub enum Order {
 impl Board {
     /// The position of a member and its values; `None` if it is not on the board. O(log n).
     pub fn get(&self, member: &[u8]) -> Option<(u64, Values<'_>)> {
-        let place = self.place_of(member)?;
-        Some((self.tree.rank(place), Values::new(self.schema.dimensions(), self.tree.words(place))))
+        let position = self.position_of(member)?;
+        Some((self.tree.rank(position), Values::new(self.schema.dimensions(), self.tree.words(position))))
     }
 
     /// The rank of a member; `None` if it is not on the board. O(log n).
     pub fn rank(&self, member: &[u8], ranking: Ranking) -> Option<u64> {
-        let place = self.place_of(member)?;
+        let position = self.position_of(member)?;
         Some(match ranking {
-            Ranking::Plain => self.tree.rank(place),
-            Ranking::Dense => self.tree.dense_rank(place),
+            Ranking::Plain => self.tree.rank(position),
+            Ranking::Dense => self.tree.dense_rank(position),
             Ranking::Competition => {
-                let words = self.tree.words(place);
+                let words = self.tree.words(position);
                 self.tree.rank(self.tree.seek(|row, _| row < words))
             }
         })
@@ -90,11 +90,11 @@ impl Board {
         let mut words = Vec::with_capacity(values.len());
         self.words(values, &mut words)?;
         let words = words.as_slice();
-        let place = match self.schema.ties() {
+        let position = match self.schema.ties() {
             Ties::First | Ties::Name => self.tree.seek(|row, _| row <= words),
             Ties::Last => self.tree.seek(|row, _| row < words),
         };
-        Ok(self.tree.rank(place))
+        Ok(self.tree.rank(position))
     }
 
     /// The members from index `start` to `stop`, both included, as ZRANGE by index: negative indexes count from the
@@ -121,12 +121,12 @@ impl Board {
     /// AROUND: a member with up to `radius` neighbours on either side, best first; `None` if it is not on the board.
     /// O(log n + members).
     pub fn around(&self, member: &[u8], radius: u64) -> Option<Range<'_>> {
-        let place = self.place_of(member)?;
-        let rank = self.tree.rank(place);
+        let position = self.position_of(member)?;
+        let rank = self.tree.rank(position);
         let back = radius.min(rank);
         let ahead = radius.min(self.len() - 1 - rank);
-        let first = match usize::try_from(back).ok().and_then(|back| place.at.checked_sub(back)) {
-            Some(at) => Place { at, ..place }, // in the same leaf
+        let first = match usize::try_from(back).ok().and_then(|back| position.at.checked_sub(back)) {
+            Some(at) => Position { at, ..position }, // in the same leaf
             None => self.tree.at_rank(rank - back),
         };
         Some(Range {

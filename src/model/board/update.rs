@@ -15,7 +15,7 @@ use super::index::Index;
 use super::names::{MAX_NAME, Names};
 use super::read::{Order, Values};
 use super::schema::{Schema, Ties};
-use super::tree::{Loader, Place, Tree};
+use super::tree::{Loader, Position, Tree};
 use super::value::Value;
 use super::{Board, MAX_MEMBERS};
 
@@ -157,8 +157,8 @@ impl Board {
         let slot = self.find(member);
         let mut values: Vec<Value> = match slot.1 {
             Some(id) => {
-                let place = self.tree.place_of(id, &self.names);
-                Values::new(dimensions, self.tree.words(place)).iter().collect()
+                let position = self.tree.position_of(id, &self.names);
+                Values::new(dimensions, self.tree.words(position)).iter().collect()
             }
             None => dimensions.iter().map(|d| Value::zero(d.kind)).collect(),
         };
@@ -178,8 +178,8 @@ impl Board {
     /// O(log n).
     pub fn remove(&mut self, member: &[u8]) -> bool {
         let (hash, Some(id)) = self.find(member) else { return false };
-        let place = self.tree.place_of(id, &self.names);
-        self.drop_member(hash, id, place);
+        let position = self.tree.position_of(id, &self.names);
+        self.drop_member(hash, id, position);
         true
     }
 
@@ -197,10 +197,10 @@ impl Board {
             return Removed { first, count, rest: Some(Board::in_order(self.schema.clone(), entries)) };
         }
         for _ in 0..count {
-            let place = self.tree.at_rank(first);
-            let id = self.tree.id(place);
+            let position = self.tree.at_rank(first);
+            let id = self.tree.id(position);
             let hash = self.index.hash(self.names.name(id));
-            self.drop_member(hash, id, place);
+            self.drop_member(hash, id, position);
         }
         Removed { first, count, rest: None }
     }
@@ -229,7 +229,7 @@ impl Board {
         let refused = match slot.1 {
             None => options.condition == Condition::Present,
             Some(id) => {
-                let worse = || words > self.tree.words(self.tree.place_of(id, &self.names));
+                let worse = || words > self.tree.words(self.tree.position_of(id, &self.names));
                 options.condition == Condition::Absent || (options.when == When::Better && worse())
             }
         };
@@ -246,29 +246,29 @@ impl Board {
     ) -> Outcome {
         let outcome = match found {
             Some(id) => {
-                let place = self.tree.place_of(id, &self.names);
-                if words == self.tree.words(place) {
+                let position = self.tree.position_of(id, &self.names);
+                if words == self.tree.words(position) {
                     return Outcome::Unchanged; // and it keeps its place among ties
                 }
-                let near = self.tree.seek_near(place, |row, other| self.is_before(row, other, words, member));
+                let near = self.tree.seek_near(position, |row, other| self.is_before(row, other, words, member));
                 if let Some(target) = near {
-                    self.tree.shift(place, target, words);
+                    self.tree.shift(position, target, words);
                 } else {
-                    self.tree.remove(place, &mut self.names);
-                    let place = self.seek(words, member);
-                    self.tree.insert(place, words, id, &mut self.names);
+                    self.tree.remove(position, &mut self.names);
+                    let position = self.seek(words, member);
+                    self.tree.insert(position, words, id, &mut self.names);
                 }
                 Outcome::Moved
             }
             None => {
-                let place = self.seek(words, member);
+                let position = self.seek(words, member);
                 let full = self.schema.keep().is_some_and(|keep| self.len() >= keep.get());
-                if full && self.tree.is_end(place) {
+                if full && self.tree.is_end(position) {
                     return Outcome::Unchanged;
                 }
                 let id = self.names.insert(member);
                 self.index.insert(hash, id);
-                self.tree.insert(place, words, id, &mut self.names);
+                self.tree.insert(position, words, id, &mut self.names);
                 if full {
                     self.drop_last();
                 }
@@ -280,7 +280,7 @@ impl Board {
     }
 
     /// Where a member with these words comes to stand when it reaches them now.
-    fn seek(&self, words: &[u64], member: &[u8]) -> Place {
+    fn seek(&self, words: &[u64], member: &[u8]) -> Position {
         self.tree.seek(|row, other| self.is_before(row, other, words, member))
     }
 
@@ -294,14 +294,14 @@ impl Board {
     }
 
     fn drop_last(&mut self) {
-        let place = self.tree.last();
-        let id = self.tree.id(place);
+        let position = self.tree.last();
+        let id = self.tree.id(position);
         let hash = self.index.hash(self.names.name(id));
-        self.drop_member(hash, id, place);
+        self.drop_member(hash, id, position);
     }
 
-    fn drop_member(&mut self, hash: u32, id: u32, place: Place) {
-        self.tree.remove(place, &mut self.names);
+    fn drop_member(&mut self, hash: u32, id: u32, position: Position) {
+        self.tree.remove(position, &mut self.names);
         self.index.remove(hash, id);
         self.names.remove(id);
     }

@@ -1,9 +1,10 @@
 //! The invariants of a queue, for tests: panics where one does not hold.
 
-use super::job::{Job, NIL, PLACES, Place};
+use super::job::{Job, PLACES, Place};
 use super::rate::MAX_ENTRIES;
 use super::tree::{self, Links};
 use super::{MAX_TIME, Queue};
+use crate::model::chunks::NIL;
 use std::collections::HashSet;
 
 const ALL: [Place; PLACES] =

@@ -1,11 +1,12 @@
 //! ZQ.CLAIM.
 
 use super::effect::{Change, Effect};
-use super::job::{NIL, Place, RECURRENCES, RETRIES, Roots};
+use super::job::{Place, RECURRENCES, RETRIES, Roots};
 use super::notes::MAX_WORKER;
 use super::transitions::Lease;
 use super::tree::Item;
 use super::{MAX_NOW, MAX_TIME, MAX_TOKEN, Micros, Millis, Queue, Settings, stretch, tree};
+use crate::model::chunks::NIL;
 
 /// One job claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,9 +2,10 @@
 //! many at a time as the caller says, so that no call has to take a million.
 
 use super::effect::{Change, Effect};
-use super::job::{Job, NIL, Place, State};
+use super::job::{Job, Place, State};
 use super::tree::key;
 use super::{MAX_NOW, Millis, Queue};
+use crate::model::chunks::NIL;
 
 /// The most dead letters that a write to a queue takes away because DEADLEN and DEADTTL no longer allow them.
 const DROPPED_AT_ONCE: usize = 64;

@@ -5,7 +5,7 @@
 //! (SipHash), so nobody can choose ids that share a bucket. The keys differ from process to process; nothing that is
 //! stored, compared or replicated depends on them.
 
-use super::job::NIL;
+use crate::model::chunks::NIL;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::{self, IndexMut};
 

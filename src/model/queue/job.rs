@@ -9,9 +9,7 @@ use super::index::{Chain, Chained};
 use super::notes::Extras;
 use super::settings::Settings;
 use super::tree::{Item, Links};
-
-/// "No slot": the end of a chain, an empty tree.
-pub(super) const NIL: u32 = u32::MAX;
+use crate::model::chunks::NIL;
 
 /// Where a job stands: exactly one of seven trees. This is canonical state; it changes by effects only, never because
 /// time passes. What the clock makes of it is [`State`].

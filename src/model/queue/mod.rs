@@ -97,10 +97,11 @@ pub use {
     job::JobView,
 };
 
+use super::chunks::NIL;
 use super::time::{MAX as MAX_TIME, Micros, Millis};
 use groups::Groups;
 use index::Index;
-use job::{Job, NIL, PLACES, Roots};
+use job::{Job, PLACES, Roots};
 use notes::Notes;
 use rate::RateLog;
 use returns::Returns;

@@ -14,11 +14,12 @@
 //! A `Return` also knows the first end of a lease in its subtree, so that jobs whose leases have ended are listed without a look
 //! at those that are still claimed.
 
-use super::job::{Job, NIL, Node, Place, RECURRENCES, RETRIES, Roots};
+use super::job::{Job, Node, Place, RECURRENCES, RETRIES, Roots};
 use super::slab::Slab;
 use super::stretch::{self, ByTime};
 use super::tree::{self, Item, Key, Links, Order, key};
 use super::{Millis, Queue};
+use crate::model::chunks::NIL;
 
 /// A claimed job by when it is due again.
 #[derive(Clone, Debug)]

@@ -1,8 +1,9 @@
 //! ZQ.STATS.
 
 use super::further::Field;
-use super::job::{CLAIMED, NIL, Place, State};
+use super::job::{CLAIMED, Place, State};
 use super::{MAX_NOW, Millis, Queue};
+use crate::model::chunks::NIL;
 
 /// What has been done to a queue since it was made. Replicated: equal on primary and replica.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -6,11 +6,12 @@
 use super::effect::Attempt;
 use super::ids::AutoId;
 use super::index::Chain;
-use super::job::{Job, NIL, Node, PLACES, Place, Recurrence, State};
+use super::job::{Job, Node, PLACES, Place, Recurrence, State};
 use super::settings::Settings;
-use super::slab::MAX_JOBS;
 use super::tree::{self, Links};
 use super::{MAX_TOKEN, Millis, Queue};
+use crate::model::chunks::MAX_ITEMS;
+use crate::model::chunks::NIL;
 
 /// What a claim gives a job.
 pub(super) struct Lease<'a> {
@@ -34,7 +35,7 @@ pub(super) struct Body<'a> {
 
 impl Queue {
     pub(super) fn has_room(&self) -> bool {
-        self.len() < MAX_JOBS && self.has_push_numbers()
+        self.len() < MAX_ITEMS && self.has_push_numbers()
     }
 
     /// Whether there is a number for one more push. There always is, but for a queue that came by a made-up payload.

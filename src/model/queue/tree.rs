@@ -14,8 +14,9 @@
 //! The depth is below 2.5 × log2(n), at most 80, so recursion is safe.
 
 use super::Millis;
-use super::job::{NIL, Node};
+use super::job::Node;
 use super::slab::Slab;
+use crate::model::chunks::NIL;
 
 /// A subtree may weigh at most this many times its sibling.
 const DELTA: u64 = 3;

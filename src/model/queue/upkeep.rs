@@ -1,8 +1,9 @@
 //! What has to be done to a queue that no command touches: dead letters go (DEADLEN, DEADTTL), and a job that died at the end of its
 //! lease has to be announced. Which jobs are dead follows from the clock, here as everywhere; this only says when to look.
 
-use super::job::{NIL, Place, State};
+use super::job::{Place, State};
 use super::{MAX_NOW, Millis, Queue};
+use crate::model::chunks::NIL;
 
 impl Queue {
     /// The end of the first lease after `told` that leaves its job dead. O(log n).

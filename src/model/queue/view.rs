@@ -4,12 +4,13 @@
 //! asks both.
 
 use super::groups::{Groups, Member};
-use super::job::{CLAIMED, Job, JobView, NIL, PLACES, Place, RECURRENCES, RETRIES, Record, Roots, State};
+use super::job::{CLAIMED, Job, JobView, PLACES, Place, RECURRENCES, RETRIES, Record, Roots, State};
 use super::returns::Return;
 use super::slab::Slab;
 use super::stretch::{ByRank, ByTime, merge};
 use super::tree::{Item, Key, key};
 use super::{MAX_NOW, Millis, Queue, stretch, tree};
+use crate::model::chunks::NIL;
 use std::iter::Peekable;
 
 impl Queue {

@@ -1,9 +1,9 @@
 //! Loading rows that come in order: leaves are filled one after the other, then each level above them, O(n).
 
 use super::super::names::Names;
-use super::super::slab::NONE;
 use super::node::{Node, Row};
-use super::{Place, Tree};
+use super::{Position, Tree};
+use crate::model::chunks::NIL;
 
 /// Takes rows in order into a tree that has none.
 pub(in super::super) struct Loader {
@@ -18,8 +18,8 @@ impl Loader {
 
     /// The row added last.
     pub(in super::super) fn last(&self) -> Option<(&[u64], u32)> {
-        let place: Place = self.tree.last();
-        (self.tree.len > 0).then(|| (self.tree.words(place), self.tree.id(place)))
+        let position: Position = self.tree.last();
+        (self.tree.len > 0).then(|| (self.tree.words(position), self.tree.id(position)))
     }
 
     /// Adds a row behind all others; the caller has seen to the order. O(1).
@@ -44,7 +44,7 @@ impl Loader {
     pub(in super::super) fn finish(self) -> Tree {
         let mut tree = self.tree;
         let mut first = tree.first;
-        while tree.nodes[first].next != NONE {
+        while tree.nodes[first].next != NIL {
             first = level_above(&mut tree, first);
         }
         tree.root = first;
@@ -56,7 +56,7 @@ impl Loader {
 fn level_above(tree: &mut Tree, mut child: u32) -> u32 {
     let first = tree.nodes.insert(Node::inner());
     let mut node = first;
-    while child != NONE {
+    while child != NIL {
         if tree.nodes[node].len() + 1 == tree.inner_rows {
             let next = tree.nodes.insert(Node { prev: node, ..Node::inner() });
             tree.nodes[node].next = next;

@@ -5,11 +5,11 @@ use super::*;
 impl Tree {
     /// Panics unless every invariant holds.
     pub(in super::super) fn check(&self, names: &Names) {
-        let (count, heads, leaves) = self.check_below(self.root, NONE, names);
+        let (count, heads, leaves) = self.check_below(self.root, NIL, names);
         assert_eq!((count, heads), (self.len, self.heads), "members and heads of the whole");
         let mut linked = Vec::new();
-        let (mut prev, mut leaf) = (NONE, self.first);
-        while leaf != NONE {
+        let (mut prev, mut leaf) = (NIL, self.first);
+        while leaf != NIL {
             assert_eq!(self.nodes[leaf].prev, prev);
             linked.push(leaf);
             (prev, leaf) = (leaf, self.nodes[leaf].next);
@@ -25,7 +25,7 @@ impl Tree {
         let most = if node.is_leaf() { self.leaf_rows } else { self.inner_rows };
         assert!(node.len() < most, "no node is full");
         assert!(node.ids.capacity() <= most);
-        assert!(parent == NONE || node.len() > 0, "only the root may be empty");
+        assert!(parent == NIL || node.len() > 0, "only the root may be empty");
         let Some(inner) = &node.inner else {
             for &member in &node.ids {
                 assert_eq!(names.leaf(member), id, "a member knows its leaf");
@@ -33,7 +33,7 @@ impl Tree {
             let (count, heads) = self.totals(id);
             return (count, heads, vec![id]);
         };
-        assert!(parent != NONE || node.len() > 1, "an inner root has two children");
+        assert!(parent != NIL || node.len() > 1, "an inner root has two children");
         let (mut counts, mut all_heads, mut leaves, mut depths) = (0, 0, Vec::new(), Vec::new());
         for at in 0..node.len() {
             let child = &self.nodes[node.ids[at]];

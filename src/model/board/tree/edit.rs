@@ -6,22 +6,22 @@
 //! height stays O(log n), and between a split and a merge there is always work proportional to the node.
 
 use super::super::names::Names;
-use super::super::slab::NONE;
 use super::node::{Node, Row};
-use super::{Place, Tree};
+use super::{Position, Tree};
+use crate::model::chunks::NIL;
 
 impl Tree {
     /// Puts a member where [`Tree::seek`] said. O(log n).
-    pub(in super::super) fn insert(&mut self, place: Place, words: &[u64], id: u32, names: &mut Names) {
-        let Place { leaf, at } = place;
-        let (head, unseats) = self.headship(place, words, false);
+    pub(in super::super) fn insert(&mut self, position: Position, words: &[u64], id: u32, names: &mut Names) {
+        let Position { leaf, at } = position;
+        let (head, unseats) = self.headship(position, words, false);
         names.set_leaf(id, leaf);
         let row = Row { words, id, lead: id, count: 1, heads: 1 };
         self.nodes[leaf].insert(at, &row, self.leaf_rows);
 
         self.len += 1;
         self.heads += u32::from(head) - u32::from(unseats);
-        let follower = Place { leaf, at: at + 1 };
+        let follower = Position { leaf, at: at + 1 };
         let follower_leaf = self.leaf_of(follower);
         self.add(leaf, 1, i32::from(head));
         if unseats {
@@ -35,13 +35,13 @@ impl Tree {
         }
     }
 
-    /// Takes the row at `place` out; the member must leave `names` or be put elsewhere. O(log n).
-    pub(in super::super) fn remove(&mut self, place: Place, names: &mut Names) {
-        let Place { leaf, at } = place;
+    /// Takes the row at `position` out; the member must leave `names` or be put elsewhere. O(log n).
+    pub(in super::super) fn remove(&mut self, position: Position, names: &mut Names) {
+        let Position { leaf, at } = position;
         // The words move out for the comparison with the neighbours, and need not come back.
-        let words = self.words(place).to_vec();
-        let (head, seats) = self.headship(place, &words, true);
-        let follower_leaf = self.leaf_of(Place { leaf, at: at + 1 });
+        let words = self.words(position).to_vec();
+        let (head, seats) = self.headship(position, &words, true);
+        let follower_leaf = self.leaf_of(Position { leaf, at: at + 1 });
         self.nodes[leaf].remove(at, self.stride, self.leaf_rows);
 
         self.len -= 1;
@@ -56,57 +56,61 @@ impl Tree {
         self.mend(leaf, names);
     }
 
-    /// Where in its leaf the row at `place` belongs when it gets other words, as a position after the row has left; or
+    /// Where in its leaf the row at `position` belongs when it gets other words, as a position after the row has left; or
     /// `None` if that may be in another leaf, or at an end of this one. `before` as for [`Tree::seek`]. A small step on
     /// a large board mostly stays in its leaf. O(log of the leaf).
-    pub(in super::super) fn seek_near(&self, place: Place, before: impl FnMut(&[u64], u32) -> bool) -> Option<usize> {
-        let leaf = &self.nodes[place.leaf];
+    pub(in super::super) fn seek_near(
+        &self,
+        position: Position,
+        before: impl FnMut(&[u64], u32) -> bool,
+    ) -> Option<usize> {
+        let leaf = &self.nodes[position.leaf];
         let target = leaf.partition_point(self.stride, before);
         let inside = |at: usize| at > 0 && at + 1 < leaf.len();
-        let stays = inside(place.at) && target > 0 && target < leaf.len();
-        stays.then_some(target - usize::from(target > place.at))
+        let stays = inside(position.at) && target > 0 && target < leaf.len();
+        stays.then_some(target - usize::from(target > position.at))
     }
 
-    /// Gives the row at `place` other words and the position in its leaf that [`Tree::seek_near`] found. Counts change
+    /// Gives the row at `position` other words and the position in its leaf that [`Tree::seek_near`] found. Counts change
     /// only if the number of distinct tuples does. O(leaf), or O(log n) then.
-    pub(in super::super) fn shift(&mut self, place: Place, target: usize, words: &[u64]) {
-        let leaf = &mut self.nodes[place.leaf];
-        let (low, high) = (place.at.min(target), place.at.max(target));
+    pub(in super::super) fn shift(&mut self, position: Position, target: usize, words: &[u64]) {
+        let leaf = &mut self.nodes[position.leaf];
+        let (low, high) = (position.at.min(target), position.at.max(target));
         let was = leaf.heads_within(low..high + 2, self.stride);
-        leaf.shift(place.at, target, words);
+        leaf.shift(position.at, target, words);
         let is = leaf.heads_within(low..high + 2, self.stride);
         if was != is {
             let change = is.cast_signed() - was.cast_signed();
             self.heads = self.heads.wrapping_add_signed(change);
-            self.add(place.leaf, 0, change);
+            self.add(position.leaf, 0, change);
         }
     }
 
-    /// Whether a row of these words at `place` is a head; and whether the row behind it is no head because of it. The
-    /// row behind is that at `place` itself, or the next one if the row in question is there already (`present`).
-    fn headship(&self, place: Place, words: &[u64], present: bool) -> (bool, bool) {
-        let Place { leaf, at } = place;
-        let head = self.cursor(place).before().is_none_or(|row| row.words() != words);
-        let behind = Place { leaf, at: at + usize::from(present) };
+    /// Whether a row of these words at `position` is a head; and whether the row behind it is no head because of it. The
+    /// row behind is that at `position` itself, or the next one if the row in question is there already (`present`).
+    fn headship(&self, position: Position, words: &[u64], present: bool) -> (bool, bool) {
+        let Position { leaf, at } = position;
+        let head = self.cursor(position).before().is_none_or(|row| row.words() != words);
+        let behind = Position { leaf, at: at + usize::from(present) };
         let behind = if behind.at < self.nodes[leaf].len() {
             Some(behind)
         } else {
-            Some(self.nodes[leaf].next).filter(|n| *n != NONE).map(|leaf| Place { leaf, at: 0 })
+            Some(self.nodes[leaf].next).filter(|n| *n != NIL).map(|leaf| Position { leaf, at: 0 })
         };
         (head, head && behind.is_some_and(|p| self.words(p) == words))
     }
 
-    /// The leaf of a place that may be just past the end of one.
-    fn leaf_of(&self, place: Place) -> u32 {
-        let node = &self.nodes[place.leaf];
-        if place.at < node.len() { place.leaf } else { node.next }
+    /// The leaf of a position that may be just past the end of one.
+    fn leaf_of(&self, position: Position) -> u32 {
+        let node = &self.nodes[position.leaf];
+        if position.at < node.len() { position.leaf } else { node.next }
     }
 
     /// Adds to the counts of every ancestor of `node`.
     fn add(&mut self, mut node: u32, members: i32, heads: i32) {
         loop {
             let parent = self.nodes[node].parent;
-            if parent == NONE {
+            if parent == NIL {
                 return;
             }
             let slot = self.nodes[parent].position(node);
@@ -122,7 +126,7 @@ impl Tree {
     fn renew_first(&mut self, mut node: u32) {
         loop {
             let parent = self.nodes[node].parent;
-            if parent == NONE || self.nodes[node].len() == 0 {
+            if parent == NIL || self.nodes[node].len() == 0 {
                 return;
             }
             let slot = self.nodes[parent].position(node);
@@ -151,23 +155,23 @@ impl Tree {
         loop {
             let most = self.most(node_id);
             let node = &mut self.nodes[node_id];
-            let appended = node.next == NONE && added + 1 == node.len();
+            let appended = node.next == NIL && added + 1 == node.len();
             let at = if appended { added } else { node.len() / 2 };
             let mut right = node.split_off(at, self.stride, most);
             right.prev = node_id;
-            right.next = std::mem::replace(&mut node.next, NONE);
+            right.next = std::mem::replace(&mut node.next, NIL);
             let beyond = right.next;
             let right_id = self.nodes.insert(right);
             self.nodes[node_id].next = right_id;
             match beyond {
-                NONE if self.last == node_id => self.last = right_id,
-                NONE => {}
+                NIL if self.last == node_id => self.last = right_id,
+                NIL => {}
                 beyond => self.nodes[beyond].prev = right_id,
             }
             self.adopt(right_id, 0, names);
 
             let parent_id = match self.nodes[node_id].parent {
-                NONE => self.grow_root(node_id),
+                NIL => self.grow_root(node_id),
                 parent => parent,
             };
             let (count, heads) = self.totals(right_id);
@@ -234,7 +238,7 @@ impl Tree {
             let most = self.most(node_id);
             let len = self.nodes[node_id].len();
             let parent_id = self.nodes[node_id].parent;
-            if parent_id == NONE {
+            if parent_id == NIL {
                 return self.lower_root();
             }
             if len >= most.div_ceil(3) {
@@ -278,12 +282,12 @@ impl Tree {
     fn drop_child(&mut self, parent_id: u32, at: usize) {
         let child_id = self.nodes[parent_id].ids[at];
         let Node { prev, next, .. } = self.nodes.remove(child_id);
-        if prev != NONE {
+        if prev != NIL {
             self.nodes[prev].next = next;
         } else if self.first == child_id {
             self.first = next;
         }
-        if next != NONE {
+        if next != NIL {
             self.nodes[next].prev = prev;
         } else if self.last == child_id {
             self.last = prev;
@@ -303,7 +307,7 @@ impl Tree {
             && let [child] = **ids
         {
             self.nodes.remove(self.root);
-            self.nodes[child].parent = NONE;
+            self.nodes[child].parent = NIL;
             self.root = child;
         }
     }

@@ -1,7 +1,7 @@
 //! The order: a B+tree over (values, place among equals) that counts.
 //!
 //! - A *row* is a member's values as words, inline in the leaf, so that searching follows no pointers.
-//! - Each member's leaf is noted next to its name ([`Names`]). From there its position is the rows before it in the
+//! - Each member's leaf is noted next to its name ([`Names`]). From there its rank is the rows before it in the
 //!   leaf plus the counts of the children before it in each ancestor: a rank compares no values at all.
 //! - Among equal values the order *is* the position. A member that reaches them goes behind its equals (TIES FIRST) or
 //!   before them (LAST), or where its name belongs (NAME). No sequence number has to be stored, compared, saved or
@@ -20,7 +20,8 @@ pub(super) use bulk::Loader;
 use node::Node;
 
 use super::names::Names;
-use super::slab::{NONE, Slab};
+use super::slab::Slab;
+use crate::model::chunks::NIL;
 use crate::model::relocate::Mover;
 
 /// Bytes of words a leaf has about room for, within the bounds below.
@@ -30,7 +31,7 @@ const INNER_ROWS: usize = 64;
 
 /// Where a row is: a leaf and the position in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Position {
     pub(super) leaf: u32,
     pub(super) at: usize,
 }
@@ -57,7 +58,7 @@ impl<'a> Cursor<'a> {
         if self.at + 1 < self.leaf.len() {
             return Some(Cursor { at: self.at + 1, ..self });
         }
-        (self.leaf.next != NONE).then(|| Cursor { leaf: &self.tree.nodes[self.leaf.next], at: 0, ..self })
+        (self.leaf.next != NIL).then(|| Cursor { leaf: &self.tree.nodes[self.leaf.next], at: 0, ..self })
     }
 
     /// The row before, if any.
@@ -65,7 +66,7 @@ impl<'a> Cursor<'a> {
         if self.at > 0 {
             return Some(Cursor { at: self.at - 1, ..self });
         }
-        (self.leaf.prev != NONE).then(|| {
+        (self.leaf.prev != NIL).then(|| {
             let leaf = &self.tree.nodes[self.leaf.prev];
             Cursor { leaf, at: leaf.len() - 1, ..self }
         })
@@ -131,49 +132,49 @@ impl Tree {
         self.heads
     }
 
-    pub(super) fn words(&self, place: Place) -> &[u64] {
-        self.nodes[place.leaf].row(place.at, self.stride)
+    pub(super) fn words(&self, position: Position) -> &[u64] {
+        self.nodes[position.leaf].row(position.at, self.stride)
     }
 
-    pub(super) fn id(&self, place: Place) -> u32 {
-        self.nodes[place.leaf].ids[place.at]
+    pub(super) fn id(&self, position: Position) -> u32 {
+        self.nodes[position.leaf].ids[position.at]
     }
 
     /// Where a member that is in the tree is.
-    pub(super) fn place_of(&self, id: u32, names: &Names) -> Place {
+    pub(super) fn position_of(&self, id: u32, names: &Names) -> Position {
         let leaf = names.leaf(id);
-        Place { leaf, at: self.nodes[leaf].position(id) }
+        Position { leaf, at: self.nodes[leaf].position(id) }
     }
 
-    /// The first place whose row is not `before`, possibly at the end of a leaf. `before` gets the words and the id of
+    /// The first position whose row is not `before`, possibly at the end of a leaf. `before` gets the words and the id of
     /// a member, and must hold for a prefix of the order. O(log n).
-    pub(super) fn seek(&self, mut before: impl FnMut(&[u64], u32) -> bool) -> Place {
+    pub(super) fn seek(&self, mut before: impl FnMut(&[u64], u32) -> bool) -> Position {
         let mut node_id = self.root;
         loop {
             let node = &self.nodes[node_id];
             let at = node.partition_point(self.stride, &mut before);
             if node.is_leaf() {
-                return Place { leaf: node_id, at };
+                return Position { leaf: node_id, at };
             }
             node_id = node.ids[at.saturating_sub(1)];
         }
     }
 
-    /// The position of a place, 0-based. O(log n).
-    pub(super) fn rank(&self, place: Place) -> u64 {
-        let mut rank = place.at as u64;
-        self.climb(place.leaf, |inner, slot| {
+    /// The rank of a row: how many are before it. O(log n).
+    pub(super) fn rank(&self, position: Position) -> u64 {
+        let mut rank = position.at as u64;
+        self.climb(position.leaf, |inner, slot| {
             rank += u64::from(inner.counts[..slot].iter().sum::<u32>());
         });
         rank
     }
 
-    /// Distinct tuples better than that at `place`, where a row must be. O(log n).
-    pub(super) fn dense_rank(&self, place: Place) -> u64 {
-        let leaf = &self.nodes[place.leaf];
-        let first = u32::from(self.starts_with_head(place.leaf));
-        let mut heads = u64::from(first + leaf.heads_within(1..place.at + 1, self.stride));
-        self.climb(place.leaf, |inner, slot| {
+    /// Distinct tuples better than that at `position`, where a row must be. O(log n).
+    pub(super) fn dense_rank(&self, position: Position) -> u64 {
+        let leaf = &self.nodes[position.leaf];
+        let first = u32::from(self.starts_with_head(position.leaf));
+        let mut heads = u64::from(first + leaf.heads_within(1..position.at + 1, self.stride));
+        self.climb(position.leaf, |inner, slot| {
             heads += u64::from(inner.heads[..slot].iter().sum::<u32>());
         });
         heads.saturating_sub(1)
@@ -183,7 +184,7 @@ impl Tree {
     fn climb(&self, mut node: u32, mut visit: impl FnMut(&node::Inner, usize)) {
         loop {
             let parent = self.nodes[node].parent;
-            if parent == NONE {
+            if parent == NIL {
                 return;
             }
             let slot = self.nodes[parent].position(node);
@@ -197,25 +198,25 @@ impl Tree {
     /// Whether the first row of a leaf differs from the row before it.
     fn starts_with_head(&self, leaf: u32) -> bool {
         let node = &self.nodes[leaf];
-        if node.len() == 0 || node.prev == NONE {
+        if node.len() == 0 || node.prev == NIL {
             return node.len() > 0;
         }
         let prev = &self.nodes[node.prev];
         node.row(0, self.stride) != prev.row(prev.len() - 1, self.stride)
     }
 
-    /// The place of the row at that position, which must be below `len`. O(log n), and O(1) for the best: most who look
+    /// The position of the row of that rank, which must be below `len`. O(log n), and O(1) for the best: most who look
     /// at a board look at its top.
-    pub(super) fn at_rank(&self, rank: u64) -> Place {
+    pub(super) fn at_rank(&self, rank: u64) -> Position {
         if rank == 0 {
-            return Place { leaf: self.first, at: 0 };
+            return Position { leaf: self.first, at: 0 };
         }
         let mut rest = rank;
         let mut node_id = self.root;
         loop {
             let node = &self.nodes[node_id];
             let Some(inner) = &node.inner else {
-                return Place { leaf: node_id, at: rest as usize };
+                return Position { leaf: node_id, at: rest as usize };
             };
             let mut slot = 0;
             while slot + 1 < node.len() && rest >= u64::from(inner.counts[slot]) {
@@ -226,19 +227,19 @@ impl Tree {
         }
     }
 
-    /// Stands at a place where a row is.
-    pub(super) fn cursor(&self, place: Place) -> Cursor<'_> {
-        Cursor { tree: self, leaf: &self.nodes[place.leaf], at: place.at }
+    /// Stands at a position where a row is.
+    pub(super) fn cursor(&self, position: Position) -> Cursor<'_> {
+        Cursor { tree: self, leaf: &self.nodes[position.leaf], at: position.at }
     }
 
     /// The last row, of a tree that has one.
-    pub(super) fn last(&self) -> Place {
-        Place { leaf: self.last, at: self.nodes[self.last].len().saturating_sub(1) }
+    pub(super) fn last(&self) -> Position {
+        Position { leaf: self.last, at: self.nodes[self.last].len().saturating_sub(1) }
     }
 
-    /// Whether a row put at `place` would be the last.
-    pub(super) fn is_end(&self, place: Place) -> bool {
-        place.leaf == self.last && place.at == self.nodes[place.leaf].len()
+    /// Whether a row put at `position` would be the last.
+    pub(super) fn is_end(&self, position: Position) -> bool {
+        position.leaf == self.last && position.at == self.nodes[position.leaf].len()
     }
 
     /// Allocations held, about.

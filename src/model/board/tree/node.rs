@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::super::slab::NONE;
+use crate::model::chunks::NIL;
 
 /// The columns only an inner node has.
 #[derive(Clone, Debug, Default)]
@@ -42,7 +42,7 @@ pub(super) struct Row<'a> {
 
 impl Default for Node {
     fn default() -> Self {
-        Node { parent: NONE, prev: NONE, next: NONE, ids: Vec::new(), words: Vec::new(), inner: None }
+        Node { parent: NIL, prev: NIL, next: NIL, ids: Vec::new(), words: Vec::new(), inner: None }
     }
 }
 

@@ -1,7 +1,8 @@
 //! What commands do to groups: jobs come and go, and units are taken.
 
 use super::{FORGOTTEN_AT_ONCE, Group, Groups, Member, NEVER, SETTLED_AT_ONCE, times};
-use crate::model::queue::job::{NIL, PLACES};
+use crate::model::chunks::NIL;
+use crate::model::queue::job::PLACES;
 use crate::model::queue::rate::{Rate, RateLog, Taken};
 use crate::model::queue::tree::{self, Links, Order};
 use crate::model::queue::{Millis, Queue, Settings};

@@ -1,7 +1,8 @@
 //! The invariants of groups, for tests: panics where one does not hold.
 
 use super::{Groups, times};
-use crate::model::queue::job::{NIL, PLACES};
+use crate::model::chunks::NIL;
+use crate::model::queue::job::PLACES;
 use crate::model::queue::{Queue, tree};
 
 impl Queue {

@@ -44,11 +44,12 @@ mod table;
 mod times;
 mod view;
 
-use super::job::{NIL, Node, PLACES, Roots};
+use super::job::{Node, PLACES, Roots};
 use super::rate::{Rate, RateLog, Taken};
 use super::slab::Slab;
 use super::tree::{Item, Links};
 use super::{Millis, Queue};
+use crate::model::chunks::NIL;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use table::Table;

@@ -3,8 +3,8 @@
 
 use super::table::Table;
 use super::{Group, Groups, NEVER};
+use crate::model::chunks::NIL;
 use crate::model::queue::Millis;
-use crate::model::queue::job::NIL;
 use crate::model::queue::tree::{self, Links, Nodes};
 
 impl Nodes for Table {

@@ -1,7 +1,8 @@
 //! When a group opens.
 
 use super::{Groups, NEVER};
-use crate::model::queue::job::{CLAIMED, Job, NIL, Place, RECURRENCES, RETRIES, Roots, State};
+use crate::model::chunks::NIL;
+use crate::model::queue::job::{CLAIMED, Job, Place, RECURRENCES, RETRIES, Roots, State};
 use crate::model::queue::rate::RateLog;
 use crate::model::queue::returns::Return;
 use crate::model::queue::slab::Slab;

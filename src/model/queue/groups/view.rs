@@ -1,7 +1,8 @@
 //! Looking at groups: ZQ.GROUPS, and the order in which jobs of many groups are served.
 
 use super::Groups;
-use crate::model::queue::job::{CLAIMED, Job, NIL, Place, Roots};
+use crate::model::chunks::NIL;
+use crate::model::queue::job::{CLAIMED, Job, Place, Roots};
 use crate::model::queue::rate::Taken;
 use crate::model::queue::stretch;
 use crate::model::queue::view::Served;

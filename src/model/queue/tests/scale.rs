@@ -1,10 +1,10 @@
 //! Many jobs: what small histories do not reach.
 
 use super::super::manage::MOST_TOUCHED;
-use super::super::slab::CHUNK;
 use super::super::stretch::STEPS;
 use super::super::{Change, Effect, Push, Queue, Settings, State};
 use super::{Pair, decoded, encoded};
+use crate::model::chunks::CHUNK;
 use crate::server::counting;
 use rand::rngs::SmallRng;
 use rand::{SeedableRng, seq::SliceRandom};
