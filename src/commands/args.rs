@@ -11,10 +11,9 @@ pub struct Args<'a> {
     rest: &'a [Str<'a>],
 }
 
-/// The moment a duration from now. An error if that lies beyond all times.
+/// The moment a duration from now. An error if that lies beyond all times ([`time::after`]).
 pub fn after(now: Millis, duration: Millis) -> Result<Millis, Error> {
-    let at = now + duration;
-    if at > time::MAX { Err(Error::TooFar) } else { Ok(at) }
+    time::after(now, duration).ok_or(Error::TooFar)
 }
 
 /// A keyword in capitals. Longer ones than any we know are cut off, and so match none.

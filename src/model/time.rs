@@ -61,6 +61,16 @@ pub fn parse(text: &[u8], bare: Unit) -> Option<Millis> {
     (total <= MAX).then_some(total)
 }
 
+/// The moment a duration after another. `None`: it lies after [`MAX`].
+pub fn after(at: Millis, duration: Millis) -> Option<Millis> {
+    at.checked_add(duration).filter(|&end| end <= MAX)
+}
+
+/// The same, or [`MAX`] if it lies after that.
+pub fn after_at_most(at: Millis, duration: Millis) -> Millis {
+    after(at, duration).unwrap_or(MAX)
+}
+
 /// From here on a bare number is in milliseconds, below it in seconds: the year 5138 in seconds, March 1973 in milliseconds.
 const BARE_MILLIS_FROM: u64 = 100_000_000_000;
 
@@ -313,6 +323,13 @@ mod tests {
         assert_eq!(seconds("9007199254740991.1ms"), None);
         assert_eq!(seconds("99999999999999999999999"), None);
         assert_eq!(seconds("18446744073709551615w"), None);
+    }
+
+    #[test]
+    fn no_moment_lies_after_the_last_one() {
+        assert_eq!(after(5, 7), Some(12));
+        assert_eq!((after(MAX - 7, 7), after(MAX - 7, 8), after(u64::MAX, 1)), (Some(MAX), None, None));
+        assert_eq!((after_at_most(5, 7), after_at_most(MAX, 1), after_at_most(1, u64::MAX)), (12, MAX, MAX));
     }
 
     #[test]

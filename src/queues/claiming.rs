@@ -27,7 +27,7 @@ impl Want<'_> {
 /// Claims from the queue in `key`, and replies with the jobs.
 pub fn claim(mut open: OpenQueue<'_, Writing>, key: Str<'_>, clock: Micros, want: &Want<'_>) {
     let now = clock / 1000;
-    let deadline = now.saturating_add(want.lease).min(time::MAX);
+    let deadline = time::after_at_most(now, want.lease);
     open.change(|queue, effects| {
         let claims = queue.claim(clock, deadline, want.count, &want.worker);
         claims.effects().for_each(|effect| effects.add(&effect));

@@ -75,8 +75,7 @@ impl Command for Adopt {
         let mut moved = Vec::new();
         for element in set.range(Bound::From(f64::NEG_INFINITY), f64::INFINITY) {
             let expiry = time::from_score(element.score, unit)
-                .and_then(|at| at.checked_add(plus.unwrap_or(0)))
-                .filter(|&expiry| expiry <= time::MAX)
+                .and_then(|at| time::after(at, plus.unwrap_or(0)))
                 .ok_or(Error::ScoreNotATime)?;
             live += u64::from(expiry > now);
             if time::to_score(expiry) != element.score {

@@ -80,7 +80,7 @@ impl Level {
             Ok(parts) => (u128::from(parts / limit), u128::from(parts % limit)),
             Err(_) => (parts / u128::from(limit), parts % u128::from(limit)),
         };
-        let at = u64::try_from(whole).ok().and_then(|whole| now.checked_add(whole)).filter(|&at| at < time::MAX);
+        let at = u64::try_from(whole).ok().and_then(|whole| time::after(now, whole)).filter(|&at| at < time::MAX);
         let (at, part) = at.map_or((time::MAX, 0), |at| (at, u64::try_from(part).unwrap_or(0)));
         let is_debt = parts > u128::from(limit) * u128::from(window);
         Level { at, part, limit, window, debt_since: is_debt.then_some(now) }
@@ -99,7 +99,7 @@ impl Level {
             Held {
                 units: Some(Level::units(parts, self.window)),
                 entries: 1,
-                next_back: Some(now.saturating_add(wait)),
+                next_back: Some(time::after_at_most(now, wait)),
                 all_back: Some(self.empty_at()),
             }
         })

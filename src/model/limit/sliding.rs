@@ -93,7 +93,7 @@ impl Policy {
 
     /// The moment at which a unit taken at `now` comes back.
     fn comes_back(&self, now: Millis) -> Millis {
-        let at = now.saturating_add(self.window);
+        let at = time::after_at_most(now, self.window);
         let at = if self.grid == 1 { at } else { at.div_ceil(self.grid).saturating_mul(self.grid) };
         at.min(time::MAX)
     }

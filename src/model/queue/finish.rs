@@ -8,6 +8,7 @@ use super::effect::{Attempt, Change, Effect};
 use super::job::State;
 use super::notes::MAX_ERROR;
 use super::{MAX_NOW, MAX_TIME, Millis, Queue};
+use crate::model::time;
 
 /// What becomes of a job given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +75,7 @@ impl Queue {
             (_, _) => {
                 let due = match nack {
                     Nack::At(due) => due,
-                    _ => at + self.settings.jittered_backoff(job.attempts, token),
+                    _ => time::after_at_most(at, self.settings.jittered_backoff(job.attempts, token)),
                 };
                 Some((due.min(MAX_TIME), if is_free { Attempt::Free } else { Attempt::Counts }))
             }
@@ -102,7 +103,7 @@ impl Queue {
             return None;
         }
         let deadline = deadline.clamp(at + 1, MAX_TIME);
-        self.move_to(slot, self.jobs[slot].node.place, deadline);
+        self.move_to(slot, self.jobs[slot].node.tree, deadline);
         Some(Effect { at, change: Change::Extend { id, deadline } })
     }
 
