@@ -4,14 +4,14 @@
 //! A queue is counted from the moment at which the server has its value (a first push, a load, a copy) until the server frees it,
 //! which may be in a thread of its own: so numbers that all threads may change, and a lock around the one list.
 
-use crate::model::queue::{Queue, STANDINGS};
+use crate::model::queue::{Queue, STORED_STATES};
 use crate::model::time::Millis;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 static QUEUES: AtomicU64 = AtomicU64::new(0);
-static JOBS: [AtomicU64; STANDINGS] = [const { AtomicU64::new(0) }; STANDINGS];
+static JOBS: [AtomicU64; STORED_STATES] = [const { AtomicU64::new(0) }; STORED_STATES];
 static EXPIRED: AtomicU64 = AtomicU64::new(0);
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
 static FIRSTS: Mutex<Firsts> = Mutex::new(Firsts { by_time: BTreeMap::new() });
@@ -61,7 +61,7 @@ impl Firsts {
 /// What the totals contain of one queue.
 pub struct Tally {
     number: u64,
-    jobs: [u64; STANDINGS],
+    jobs: [u64; STORED_STATES],
     expired: u64,
     first: Arc<First>,
 }
@@ -73,14 +73,15 @@ impl Tally {
         let first = Arc::new(First { due: AtomicU64::new(NEVER), entered: AtomicU64::new(NEVER) });
         firsts().enter(number, &first, NEVER);
         // Leases that ended before the queue came here were counted where it came from.
-        let mut tally = Tally { number, jobs: [0; STANDINGS], expired: queue.totals().counters.expired_leases, first };
+        let mut tally =
+            Tally { number, jobs: [0; STORED_STATES], expired: queue.totals().counters.expired_leases, first };
         tally.update(queue);
         tally
     }
 
     /// To be called after each change of the queue.
     pub fn update(&mut self, queue: &Queue) {
-        let jobs = queue.jobs_by_place();
+        let jobs = queue.stored_states();
         for ((total, counted), now) in JOBS.iter().zip(&mut self.jobs).zip(jobs) {
             if *counted != now {
                 total.fetch_add(now.wrapping_sub(*counted), Relaxed);
@@ -113,8 +114,8 @@ impl Drop for Tally {
 /// All queues together.
 pub struct Figures {
     pub queues: u64,
-    /// By [`Queue::jobs_by_place`].
-    pub jobs: [u64; STANDINGS],
+    /// By [`Queue::stored_states`].
+    pub jobs: [u64; STORED_STATES],
     /// For how long the job has been due that has been so the longest; 0: none is.
     pub longest_wait: Millis,
     /// Leases that ended without ACK or NACK, counted when something next happens to their jobs.

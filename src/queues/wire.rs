@@ -16,7 +16,7 @@
 //! | `MOVE` | id due priority (`-`: as it was) |
 //! | `REDRIVE` | count |
 //! | `CONFIGURE` | attempts backoff-base backoff-max aging maxlen concurrency rate-limit rate-window paused |
-//! | `JOB` | id payload standing time priority seq token attempts max-attempts period anchor |
+//! | `JOB` | id payload state time priority seq token attempts max-attempts period anchor |
 //! | `TAKEN` | back-at units |
 //! | `UNITS` | group back-at units |
 //! | `TURN` | group |
@@ -34,11 +34,12 @@
 //! | `JOB+` | created claimed failed worker error group (`JOB` without `created`: as the id tells, or not known) |
 //! | `TOTALS+` | those of [`Counters::FURTHER`] |
 //!
+//! `state` is that which is stored: `ready`, `scheduled` (delayed), `claimed`, `dead`.
 //! `JOB`, `TAKEN`, `UNITS`, `TURN` and `TOTALS` occur in rewritten AOF files only. `commands/zq/apply.rs` reads all of it.
 //! Times are Unix milliseconds, durations milliseconds.
 
 use crate::model::queue::{
-    Attempt, Change, Counters, Effect, Extras, Record, Settings, Standing, Taken, Totals, set_ones,
+    Attempt, Change, Counters, Effect, Extras, Record, Settings, State, Taken, Totals, set_ones,
 };
 use crate::server::{OwnedStr, Str};
 use std::ffi::CStr;
@@ -184,11 +185,11 @@ impl Words {
     }
 
     fn job(&mut self, job: &Record<'_>) {
-        let standing: &[u8] = match job.standing {
-            Standing::Ready => b"ready",
-            Standing::Scheduled => b"scheduled",
-            Standing::Claimed => b"claimed",
-            Standing::Dead => b"dead",
+        let state: &[u8] = match job.state {
+            State::Ready => b"ready",
+            State::Delayed => b"scheduled",
+            State::Claimed => b"claimed",
+            State::Dead => b"dead",
         };
         let recurrence = job.recurrence.map_or((0, 0), |recurrence| (recurrence.period, recurrence.anchor));
         let Extras { claimed, failed, worker, error } = job.extras;
@@ -201,7 +202,7 @@ impl Words {
             Pair::words("error", error),
             Pair::words("group", job.group),
         ];
-        self.bare(Pair::either(b"JOB", b"JOB+", &pairs)).body(job.id).body(job.payload).bare(standing);
+        self.bare(Pair::either(b"JOB", b"JOB+", &pairs)).body(job.id).body(job.payload).bare(state);
         self.number(job.time).signed(job.priority.into());
         for number in [job.seq, job.token, job.attempts.into(), job.max_attempts.into(), recurrence.0, recurrence.1] {
             self.number(number);

@@ -11,7 +11,7 @@
 use crate::commands::args::Args;
 use crate::error::Error;
 use crate::model::queue::{
-    Attempt, AutoId, Change, Counters, Effect, Extras, Rate, Record, Recurrence, Settings, Standing, Taken, Totals,
+    Attempt, AutoId, Change, Counters, Effect, Extras, Rate, Record, Recurrence, Settings, State, Taken, Totals,
     set_by_name,
 };
 use crate::model::time::Millis;
@@ -211,11 +211,11 @@ fn job<'a>(word: &[u8], args: &mut Args<'a>) -> Result<Record<'a>, Error> {
         id,
         group: b"",
         payload: args.string()?.bytes(),
-        standing: match args.string()?.bytes() {
-            b"ready" => Standing::Ready,
-            b"scheduled" => Standing::Scheduled,
-            b"claimed" => Standing::Claimed,
-            b"dead" => Standing::Dead,
+        state: match args.string()?.bytes() {
+            b"ready" => State::Ready,
+            b"scheduled" => State::Delayed,
+            b"claimed" => State::Claimed,
+            b"dead" => State::Dead,
             _ => return Err(Error::Syntax),
         },
         time: args.count()?,
@@ -373,8 +373,7 @@ mod tests {
                     id,
                     group,
                     payload,
-                    standing: [Standing::Ready, Standing::Scheduled, Standing::Claimed, Standing::Dead]
-                        [self.small[0] as usize % 4],
+                    state: [State::Ready, State::Delayed, State::Claimed, State::Dead][self.small[0] as usize % 4],
                     time: first,
                     priority,
                     seq: second,

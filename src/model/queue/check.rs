@@ -1,21 +1,21 @@
 //! The invariants of a queue, for tests: panics where one does not hold.
 
-use super::job::{Job, PLACES, Place};
+use super::job::{Job, TREES, Tree};
 use super::rate::MAX_ENTRIES;
 use super::tree::{self, Links};
 use super::{MAX_TIME, Queue};
 use crate::model::chunks::NIL;
 use std::collections::HashSet;
 
-const ALL: [Place; PLACES] =
-    [Place::Ready, Place::Scheduled, Place::Leased, Place::Spent, Place::Dead, Place::Retrying, Place::Recurring];
+const ALL: [Tree; TREES] =
+    [Tree::Ready, Tree::Scheduled, Tree::Leased, Tree::Spent, Tree::Dead, Tree::Retrying, Tree::Recurring];
 
 impl Queue {
     pub(super) fn check(&self) {
         let mut seen = Vec::new();
-        for (place, root) in self.all_roots().flat_map(|roots| ALL.into_iter().zip(*roots)) {
+        for (tree, root) in self.all_roots().flat_map(|roots| ALL.into_iter().zip(*roots)) {
             let before = seen.len();
-            self.check_tree(root, place, &mut seen);
+            self.check_tree(root, tree, &mut seen);
             let in_order =
                 seen[before..].is_sorted_by(|&a, &b| tree::key(&self.jobs[a].node) < tree::key(&self.jobs[b].node));
             assert!(in_order, "a tree is in order of time");
@@ -46,30 +46,30 @@ impl Queue {
         assert!(job.node.seq < self.next_seq && job.token <= self.last_token);
         assert!(job.node.time <= MAX_TIME);
         assert!((self.priorities.0..=self.priorities.1).contains(&job.node.priority));
-        match job.node.place {
-            Place::Ready | Place::Scheduled => assert!(!job.exhausted()),
-            Place::Leased | Place::Retrying => {
+        match job.node.tree {
+            Tree::Ready | Tree::Scheduled => assert!(!job.exhausted()),
+            Tree::Leased | Tree::Retrying => {
                 assert!(!job.exhausted() && job.token > 0);
-                assert_eq!(job.claimed_place(&self.settings), job.node.place);
+                assert_eq!(job.claimed_tree(&self.settings), job.node.tree);
             }
-            Place::Spent | Place::Recurring => {
+            Tree::Spent | Tree::Recurring => {
                 assert!(job.exhausted() && job.token > 0);
-                assert_eq!(job.claimed_place(&self.settings), job.node.place);
+                assert_eq!(job.claimed_tree(&self.settings), job.node.tree);
             }
-            Place::Dead => assert!(job.token == 0),
+            Tree::Dead => assert!(job.token == 0),
         }
     }
 
-    fn check_tree(&self, root: u32, place: Place, seen: &mut Vec<u32>) {
+    fn check_tree(&self, root: u32, tree: Tree, seen: &mut Vec<u32>) {
         if root == NIL {
             return;
         }
         let node = &self.jobs[root].node;
-        assert_eq!(node.place, place);
+        assert_eq!(node.tree, tree);
         let Links { left, right, size } = node.links;
-        self.check_tree(left, place, seen);
+        self.check_tree(left, tree, seen);
         seen.push(root);
-        self.check_tree(right, place, seen);
+        self.check_tree(right, tree, seen);
         let children = [left, right].map(|child| tree::size(&self.jobs, child));
         assert_eq!(size, children[0] + children[1] + 1);
         let (light, heavy) = (children[0] + 1, children[1] + 1);

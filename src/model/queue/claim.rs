@@ -1,7 +1,7 @@
 //! ZQ.CLAIM.
 
 use super::effect::{Change, Effect};
-use super::job::{Place, RECURRENCES, RETRIES, Roots};
+use super::job::{RECURRENCES, RETRIES, Roots, Tree};
 use super::notes::MAX_WORKER;
 use super::transitions::Lease;
 use super::tree::Item;
@@ -157,10 +157,10 @@ impl Queue {
     /// The ready job of these trees to be served first, or `NIL`.
     pub(super) fn best_of(&self, roots: &Roots, now: Millis) -> u32 {
         let order = self.order();
-        let ready = tree::best(&self.jobs, roots[Place::Ready as usize]);
-        let best = [Place::Scheduled, Place::Leased]
+        let ready = tree::best(&self.jobs, roots[Tree::Ready as usize]);
+        let best = [Tree::Scheduled, Tree::Leased]
             .into_iter()
-            .map(|place| stretch::best_until(&self.jobs, roots[place as usize], now, order))
+            .map(|tree| stretch::best_until(&self.jobs, roots[tree as usize], now, order))
             .fold(ready, |a, b| order.better(&self.jobs, a, b));
         self.or_returned(best, &[roots[RETRIES], roots[RECURRENCES]], now)
     }

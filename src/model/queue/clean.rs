@@ -2,7 +2,7 @@
 //! many at a time as the caller says, so that no call has to take a million.
 
 use super::effect::{Change, Effect};
-use super::job::{Job, Place, State};
+use super::job::{Job, State, Tree};
 use super::tree::key;
 use super::{MAX_NOW, Millis, Queue};
 use crate::model::chunks::NIL;
@@ -82,11 +82,11 @@ impl Queue {
     /// The job of a state that comes first by time, or `NIL`. O(log n).
     pub(super) fn oldest(&self, at: Millis, state: State) -> u32 {
         let slot = |slot: u32| (slot != NIL).then(|| (key(&self.jobs[slot].node), slot));
-        let past = |place| slot(self.first(place)).filter(|((time, ..), _)| *time <= at);
+        let past = |tree| slot(self.first(tree)).filter(|((time, ..), _)| *time <= at);
         let oldest = match state {
             State::Ready => {
                 let returned = self.first_return().filter(|((time, ..), _)| *time <= at);
-                let jobs = [slot(self.first(Place::Ready)), past(Place::Scheduled), past(Place::Leased), returned];
+                let jobs = [slot(self.first(Tree::Ready)), past(Tree::Scheduled), past(Tree::Leased), returned];
                 jobs.into_iter().flatten().min()
             }
             State::Dead => return self.longest_dead(at),

@@ -12,7 +12,7 @@ use super::effect::Totals;
 use super::further;
 use super::groups::codec::Saved;
 use super::ids::AutoId;
-use super::job::{Record, Recurrence, Standing};
+use super::job::{Record, Recurrence, State};
 use super::notes::Extras;
 use super::rate::{Rate, Taken};
 use super::settings::Settings;
@@ -31,10 +31,10 @@ const GROUPS: u64 = 200;
 /// Comes last. Without it, the tail of a payload that was cut short and sealed again could pass for the last number of the last job.
 const END: u64 = 0;
 
-/// The optional fields of a job. The first number of a job is its standing, with a bit for each field that it has; the fields
+/// The optional fields of a job. The first number of a job is its stored state, with a bit for each field that it has; the fields
 /// follow behind the numbers that all jobs have, in the order of the bits. A field more is a bit more here.
 mod optional {
-    /// The number of bits that the standing takes.
+    /// The number of bits that the state takes.
     pub const SHIFT: u32 = 2;
     pub const CREATED: u64 = 1 << SHIFT;
     pub const CLAIMED: u64 = 2 << SHIFT;
@@ -201,7 +201,7 @@ fn write_record(job: &Record<'_>, group: Option<u64>, to: &mut impl Writer) {
     let recurrence = job.recurrence.map_or((0, 0), |r| (r.period, r.anchor));
     let present = optional_fields(job);
     for number in [
-        job.standing as u64 | present,
+        job.state as u64 | present,
         job.time,
         u64::from(job.priority.cast_unsigned()),
         job.seq,
@@ -233,7 +233,7 @@ fn write_record(job: &Record<'_>, group: Option<u64>, to: &mut impl Writer) {
 /// Which optional fields the job has.
 fn optional_fields(job: &Record<'_>) -> u64 {
     let Extras { claimed, failed, worker, error } = job.extras;
-    let by_default = Record::created_by_default(job.id, job.standing, job.time);
+    let by_default = Record::created_by_default(job.id, job.state, job.time);
     [
         (optional::CREATED, job.created != by_default),
         (optional::CLAIMED, claimed != 0),
@@ -256,12 +256,12 @@ fn read_record<'a>(
 ) -> Result<(Record<'a>, u64), DecodeError> {
     let first = from.number()?;
     let present = if version > 1 { first & optional::ALL } else { 0 };
-    let standing = match first - present {
-        0 => Standing::Ready,
-        1 => Standing::Scheduled,
-        2 => Standing::Claimed,
-        3 => Standing::Dead,
-        _ => return Err(DecodeError::Invalid("unknown standing")),
+    let state = match first - present {
+        0 => State::Ready,
+        1 => State::Delayed,
+        2 => State::Claimed,
+        3 => State::Dead,
+        _ => return Err(DecodeError::Invalid("unknown state")),
     };
     let time = from.number()?;
     let priority: u32 = narrow(from.number()?, "priority out of range")?;
@@ -278,7 +278,7 @@ fn read_record<'a>(
         id,
         group: b"",
         payload,
-        standing,
+        state,
         time,
         priority: priority.cast_signed(),
         seq,
@@ -286,7 +286,7 @@ fn read_record<'a>(
         attempts,
         max_attempts,
         recurrence,
-        created: if version > 1 { Record::created_by_default(id, standing, time) } else { Record::created_by_id(id) },
+        created: if version > 1 { Record::created_by_default(id, state, time) } else { Record::created_by_id(id) },
         extras: Extras::default(),
     };
     Ok((record, present))

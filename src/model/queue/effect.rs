@@ -6,7 +6,7 @@
 //! the very transitions that [`Queue::apply`] uses.
 //!
 //! `at` decides two things besides the time stamps: whether a lease that is given up had already ended (the counter
-//! `expired_leases`), and whether a job that becomes due by command is due at once ([`Standing::Ready`](super::Standing::Ready)).
+//! `expired_leases`), and whether a job that becomes due by command is due at once ([`State::Ready`]).
 
 use super::further;
 use super::ids::AutoId;
@@ -236,7 +236,7 @@ impl Queue {
             Change::Extend { id, deadline } => self.at_job(id, |queue, slot| {
                 let fits = queue.state_of(slot, at) == State::Claimed && deadline > at && deadline <= MAX_TIME;
                 if fits {
-                    queue.move_to(slot, queue.jobs[slot].node.place, deadline);
+                    queue.move_to(slot, queue.jobs[slot].node.tree, deadline);
                 }
                 fits
             }),

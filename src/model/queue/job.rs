@@ -10,12 +10,13 @@ use super::notes::Extras;
 use super::settings::Settings;
 use super::tree::{Item, Links};
 use crate::model::chunks::NIL;
+use crate::model::time;
 
-/// Where a job stands: exactly one of seven trees. This is canonical state; it changes by effects only, never because
-/// time passes. What the clock makes of it is [`State`].
+/// The tree a job hangs in: exactly one of seven. It follows from what the last effect made of the job ([`Record::state`]), and changes
+/// by effects only, never because time passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Place {
+pub(super) enum Tree {
     /// Ready because a command said so (a push that was due at once, a NACK without delay, REDRIVE). It stays ready
     /// when the clock steps back.
     Ready = 0,
@@ -33,31 +34,32 @@ pub(super) enum Place {
     Recurring = 6,
 }
 
-/// The places of claimed jobs.
-pub(super) const CLAIMED: [Place; 4] = [Place::Leased, Place::Spent, Place::Retrying, Place::Recurring];
+/// The trees of claimed jobs.
+pub(super) const CLAIMED: [Tree; 4] = [Tree::Leased, Tree::Spent, Tree::Retrying, Tree::Recurring];
 
-/// How many places there are.
-pub(super) const PLACES: usize = 7;
+/// How many of these trees there are.
+pub(super) const TREES: usize = 7;
 
-/// The tree of the jobs in [`Place::Retrying`] by when they are due again.
-pub(super) const RETRIES: usize = PLACES;
-/// The tree of the jobs in [`Place::Recurring`] by when they are due again.
-pub(super) const RECURRENCES: usize = PLACES + 1;
+/// The jobs in [`Tree::Retrying`] by when they are due again.
+pub(super) const RETRIES: usize = TREES;
+/// The jobs in [`Tree::Recurring`] by when they are due again.
+pub(super) const RECURRENCES: usize = TREES + 1;
 
-/// The roots of the trees of a group: one for each place, and the two trees of returns.
-pub(super) type Roots = [u32; PLACES + 2];
+/// The roots of the trees of a group, and of its two trees of returns.
+pub(super) type Roots = [u32; TREES + 2];
 
-/// The state of a job as the clock sees it.
+/// The state of a job: by the clock ([`Queue::count`](super::Queue::count), [`JobView`]), or as the last effect left it, which is what is
+/// stored ([`Record`]). Stored as these numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
     /// Due, and served as soon as CONCURRENCY, RATE and PAUSED allow.
-    Ready,
+    Ready = 0,
     /// Its due time lies ahead.
-    Delayed,
+    Delayed = 1,
     /// Somebody holds a lease that has not ended.
-    Claimed,
+    Claimed = 2,
     /// Out of attempts, or buried by a NACK.
-    Dead,
+    Dead = 3,
 }
 
 /// The part of a job the trees look at, kept together so that a step down a tree touches one spot of memory.
@@ -71,7 +73,7 @@ pub(super) struct Node {
     pub links: Links,
     /// The job of this subtree that is served first.
     pub best: u32,
-    pub place: Place,
+    pub tree: Tree,
     /// The upper bits of [`Job::created`], and [`NOTED`]: here, where there would be a gap otherwise.
     pub high: [u8; 3],
 }
@@ -99,7 +101,7 @@ impl Recurrence {
     pub(super) fn next(self, now: Millis) -> Millis {
         let periods = now.saturating_sub(self.anchor) / self.period.max(1) + 1;
         let ahead = periods.saturating_mul(self.period);
-        self.anchor.saturating_add(ahead).min(super::MAX_TIME)
+        time::after_at_most(self.anchor, ahead)
     }
 }
 
@@ -223,35 +225,35 @@ impl Job {
     }
 
     /// The tree a claimed job belongs to.
-    pub fn claimed_place(&self, settings: &Settings) -> Place {
+    pub fn claimed_tree(&self, settings: &Settings) -> Tree {
         match (self.exhausted(), &self.recurrence) {
-            (true, Some(_)) => Place::Recurring,
-            (true, None) => Place::Spent,
-            (false, _) if settings.backoff(self.attempts) > 0 => Place::Retrying,
-            (false, _) => Place::Leased,
+            (true, Some(_)) => Tree::Recurring,
+            (true, None) => Tree::Spent,
+            (false, _) if settings.backoff(self.attempts) > 0 => Tree::Retrying,
+            (false, _) => Tree::Leased,
         }
     }
 
     pub fn state(&self, now: Millis, settings: &Settings) -> State {
         let past = self.node.time <= now;
-        match (self.node.place, past) {
-            (Place::Ready, _) | (Place::Scheduled | Place::Leased, true) => State::Ready,
-            (Place::Scheduled, false) => State::Delayed,
-            (Place::Leased | Place::Spent | Place::Retrying | Place::Recurring, false) => State::Claimed,
-            (Place::Retrying | Place::Recurring, true) if self.back_at(settings) <= now => State::Ready,
-            (Place::Retrying | Place::Recurring, true) => State::Delayed,
-            (Place::Spent, true) | (Place::Dead, _) => State::Dead,
+        match (self.node.tree, past) {
+            (Tree::Ready, _) | (Tree::Scheduled | Tree::Leased, true) => State::Ready,
+            (Tree::Scheduled, false) => State::Delayed,
+            (Tree::Leased | Tree::Spent | Tree::Retrying | Tree::Recurring, false) => State::Claimed,
+            (Tree::Retrying | Tree::Recurring, true) if self.back_at(settings) <= now => State::Ready,
+            (Tree::Retrying | Tree::Recurring, true) => State::Delayed,
+            (Tree::Spent, true) | (Tree::Dead, _) => State::Dead,
         }
     }
 
     /// Whether the job is under a lease that has ended, and nothing has happened to it since.
     pub fn is_lapsed(&self, now: Millis) -> bool {
-        CLAIMED.contains(&self.node.place) && self.node.time <= now
+        CLAIMED.contains(&self.node.tree) && self.node.time <= now
     }
 
     /// Whether that was the last attempt of a job with EVERY: it waits for its next occurrence, or that has begun.
     pub fn has_missed(&self, now: Millis) -> bool {
-        self.node.place == Place::Recurring && self.node.time <= now
+        self.node.tree == Tree::Recurring && self.node.time <= now
     }
 
     /// `extras`: what is noted of it.
@@ -287,11 +289,11 @@ impl Job {
             id: self.id(),
             group,
             payload: self.payload(),
-            standing: match self.node.place {
-                Place::Ready => Standing::Ready,
-                Place::Scheduled => Standing::Scheduled,
-                Place::Leased | Place::Spent | Place::Retrying | Place::Recurring => Standing::Claimed,
-                Place::Dead => Standing::Dead,
+            state: match self.node.tree {
+                Tree::Ready => State::Ready,
+                Tree::Scheduled => State::Delayed,
+                Tree::Leased | Tree::Spent | Tree::Retrying | Tree::Recurring => State::Claimed,
+                Tree::Dead => State::Dead,
             },
             time: self.node.time,
             priority: self.node.priority,
@@ -341,19 +343,6 @@ pub struct JobView<'a> {
     pub error: &'a [u8],
 }
 
-/// How a job stands in the canonical state; see [`Record`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// Ready whatever the clock says.
-    Ready,
-    /// Due at `time`.
-    Scheduled,
-    /// Under a lease that ends at `time`.
-    Claimed,
-    /// Dead since `time`.
-    Dead,
-}
-
 /// All there is to know about a job: what is serialised, and what an AOF rewrite restores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
@@ -363,9 +352,9 @@ pub struct Record<'a> {
     pub group: &'a [u8],
     /// As pushed.
     pub payload: &'a [u8],
-    /// What `time` means.
-    pub standing: Standing,
-    /// Due time, lease deadline or moment of death.
+    /// As the last effect left it, whatever the clock has made of it since: a job whose lease has ended is still claimed.
+    pub state: State,
+    /// By `state`: due time, lease deadline or moment of death.
     pub time: Millis,
     /// Lower is served first.
     pub priority: i32,
@@ -392,9 +381,9 @@ impl Record<'_> {
     }
 
     /// When a job was pushed of which nothing is stored about that: by its id, or, if it waits, when it is due.
-    pub(super) fn created_by_default(id: &[u8], standing: Standing, time: Millis) -> Millis {
-        match (Record::created_by_id(id), standing) {
-            (0, Standing::Ready | Standing::Scheduled) => time,
+    pub(super) fn created_by_default(id: &[u8], state: State, time: Millis) -> Millis {
+        match (Record::created_by_id(id), state) {
+            (0, State::Ready | State::Delayed) => time,
             (by_id, _) => by_id,
         }
     }

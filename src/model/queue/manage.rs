@@ -1,7 +1,7 @@
 //! ZQ.CANCEL, ZQ.RESCHEDULE, ZQ.REDRIVE, ZQ.CONFIG: what an operator can do.
 
 use super::effect::{Change, Effect};
-use super::job::{Place, State};
+use super::job::{State, Tree};
 use super::settings::Settings;
 use super::{MAX_NOW, MAX_TIME, Millis, Queue};
 
@@ -71,7 +71,7 @@ impl Queue {
             false => 0,
         };
         let claimed = match settings.backoffs() != old.backoffs() {
-            true => self.count_all(Place::Leased) + self.count_all(Place::Retrying),
+            true => self.count_all(Tree::Leased) + self.count_all(Tree::Retrying),
             false => 0,
         };
         touched as u64 + claimed > MOST_TOUCHED as u64

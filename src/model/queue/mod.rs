@@ -4,7 +4,7 @@
 //! # The idea
 //!
 //! **Nothing happens when time passes.** A job falls due, and a lease ends, without anything being moved, because the
-//! structures answer "as of `now`" by themselves. Each job hangs in exactly one of seven trees (`job::Place`), ordered
+//! structures answer "as of `now`" by themselves. Each job hangs in exactly one of seven trees (`job::Tree`), ordered
 //! by the one time that matters for it (due time, lease deadline, death), and every node knows the size of its subtree
 //! and which job in it is to be served first (`tree`). So counting a state, finding the best due job and finding the
 //! next moment of interest are each a walk down two or three trees: O(log n), with no promotion, no backlog, no
@@ -84,12 +84,12 @@ pub use effect::{Attempt, Change, Effect, Totals};
 pub use finish::{Manner, Nack};
 pub use further::{set_by_name, set_ones};
 pub use ids::AutoId;
-pub use job::{Record, Recurrence, Standing, State};
+pub use job::{Record, Recurrence, State};
 pub use notes::{Extras, MAX_WORKER};
 pub use push::{Full, Push};
 pub use rate::{Rate, Taken};
 pub use settings::Settings;
-pub use stats::{Counters, STANDINGS};
+pub use stats::{Counters, STORED_STATES};
 #[cfg(test)]
 pub use {
     claim::Claimed,
@@ -101,7 +101,7 @@ use super::chunks::NIL;
 use super::time::{MAX as MAX_TIME, Micros, Millis};
 use groups::Groups;
 use index::Index;
-use job::{Job, PLACES, Roots};
+use job::{Job, Roots, TREES};
 use notes::Notes;
 use rate::RateLog;
 use returns::Returns;
@@ -152,7 +152,7 @@ impl Queue {
             jobs: Slab::default(),
             notes: Notes::default(),
             index: Index::default(),
-            roots: [NIL; PLACES + 2],
+            roots: [NIL; TREES + 2],
             returns: Returns::new(),
             settings: Settings::default(),
             rate_log: RateLog::default(),

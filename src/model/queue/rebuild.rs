@@ -1,7 +1,7 @@
 //! Rebuilding a queue job by job: from an AOF rewrite, from an RDB, from bytes somebody sent to RESTORE.
 
 use super::effect::{Change, Effect};
-use super::job::{Place, Record, Standing};
+use super::job::{Record, State, Tree};
 use super::notes::Extras;
 use super::transitions::Body;
 use super::{MAX_TIME, Queue};
@@ -28,15 +28,15 @@ impl Queue {
         job.token = record.token;
         job.node.seq = record.seq;
         // A waiting job has a delivery left, and a claimed one has had one.
-        let (place, counts) = match record.standing {
-            Standing::Ready => (Place::Ready, !job.exhausted()),
-            Standing::Scheduled => (Place::Scheduled, !job.exhausted()),
-            Standing::Claimed => (job.claimed_place(&self.settings), job.attempts > 0 && job.token > 0),
-            Standing::Dead => (Place::Dead, job.token == 0),
+        let (tree, counts) = match record.state {
+            State::Ready => (Tree::Ready, !job.exhausted()),
+            State::Delayed => (Tree::Scheduled, !job.exhausted()),
+            State::Claimed => (job.claimed_tree(&self.settings), job.attempts > 0 && job.token > 0),
+            State::Dead => (Tree::Dead, job.token == 0),
         };
         let possible = possible && counts;
         if possible {
-            let slot = self.insert(job, record.group, place);
+            let slot = self.insert(job, record.group, tree);
             let extras = record.extras;
             if extras != Extras::default() {
                 self.edit_note(slot, |note| note.set(extras));

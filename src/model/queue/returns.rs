@@ -1,25 +1,26 @@
 //! Jobs that are not due again at the end of their lease, but some time after it: the order in which they come back.
 //!
-//! The lease of a job ends; then it waits for BACKOFF ([`Place::Retrying`]), or, if that was the last attempt of a job with EVERY, for its
-//! next occurrence ([`Place::Recurring`]). Both moments follow from what the claim has stored and from the settings
+//! The lease of a job ends; then it waits for BACKOFF ([`Tree::Retrying`]), or, if that was the last attempt of a job with EVERY, for its
+//! next occurrence ([`Tree::Recurring`]). Both moments follow from what the claim has stored and from the settings
 //! ([`Job::back_at`]), so that nothing happens here either when time passes. Such a job has two moments that matter, and stands in two
-//! orders: the tree of its place has it by the end of the lease, as it has every claimed job, and a tree of `Return`s by the
+//! orders: its own tree has it by the end of the lease, as it has every claimed job, and a tree of `Return`s by the
 //! moment at which it is due again. No other job is in such a tree or pays for it.
 //!
 //! | trees | whose jobs |
 //! |---|---|
-//! | `roots[RETRIES]`, `roots[RECURRENCES]` of the queue and of each group | of that group, by place |
+//! | `roots[RETRIES]`, `roots[RECURRENCES]` of the queue and of each group | of that group, by tree |
 //! | [`Returns::grouped_root`] | all jobs with a group |
 //!
 //! A `Return` also knows the first end of a lease in its subtree, so that jobs whose leases have ended are listed without a look
 //! at those that are still claimed.
 
-use super::job::{Job, Node, Place, RECURRENCES, RETRIES, Roots};
+use super::job::{Job, Node, RECURRENCES, RETRIES, Roots, Tree};
 use super::slab::Slab;
 use super::stretch::{self, ByTime};
 use super::tree::{self, Item, Key, Links, Order, key};
 use super::{Millis, Queue};
 use crate::model::chunks::NIL;
+use crate::model::time;
 
 /// A claimed job by when it is due again.
 #[derive(Clone, Debug)]
@@ -89,11 +90,11 @@ impl Returns {
     }
 }
 
-/// The tree of returns for jobs in a place, if they have one.
-fn tree_of(place: Place) -> Option<usize> {
-    match place {
-        Place::Retrying => Some(RETRIES),
-        Place::Recurring => Some(RECURRENCES),
+/// The tree of returns for jobs in a tree, if they have one.
+fn return_tree(tree: Tree) -> Option<usize> {
+    match tree {
+        Tree::Retrying => Some(RETRIES),
+        Tree::Recurring => Some(RECURRENCES),
         _ => None,
     }
 }
@@ -111,10 +112,10 @@ fn find(items: &Slab<Return>, mut root: u32, wanted: Key) -> u32 {
 }
 
 impl Queue {
-    /// Enters a job that has just come into its place.
+    /// Enters a job that has just come into its tree.
     pub(super) fn link_return(&mut self, slot: u32) {
         let job = &self.jobs[slot];
-        let Some(tree) = tree_of(job.node.place) else { return };
+        let Some(tree) = return_tree(job.node.tree) else { return };
         let deadline = job.node.time;
         let time = job.back_at(&self.settings);
         let node = Node { time, links: Links::ALONE, best: NIL, high: [0; 3], ..job.node };
@@ -143,8 +144,8 @@ impl Queue {
         *self.tree_of_job(slot, tree) = tree::remove(&mut self.returns.own, root, own, order);
         if let Some(from) = self.returns.own.remove(own) {
             let moved = &self.returns.own[own];
-            let (job, place) = (moved.job, moved.node.place);
-            if let Some(tree) = tree_of(place) {
+            let (job, tree) = (moved.job, return_tree(moved.node.tree));
+            if let Some(tree) = tree {
                 let root = *self.tree_of_job(job, tree);
                 *self.tree_of_job(job, tree) = tree::renumber(&mut self.returns.own, root, from, own);
             }
@@ -174,7 +175,7 @@ impl Queue {
     fn find_return(&mut self, slot: u32) -> (u32, u32, usize) {
         let job = &self.jobs[slot];
         let wanted = (job.back_at(&self.settings), job.node.priority, job.node.seq);
-        let (tree, is_grouped) = (tree_of(job.node.place).unwrap_or(RETRIES), job.member() != NIL);
+        let (tree, is_grouped) = (return_tree(job.node.tree).unwrap_or(RETRIES), job.member() != NIL);
         let root = *self.tree_of_job(slot, tree);
         let own = find(&self.returns.own, root, wanted);
         let Returns { grouped, grouped_root, .. } = &self.returns;
@@ -234,7 +235,7 @@ impl Queue {
     #[cfg(test)]
     pub(super) fn check_returns(&self, seen: &[u32]) {
         let expected: Vec<u32> =
-            seen.iter().copied().filter(|&slot| tree_of(self.jobs[slot].node.place).is_some()).collect();
+            seen.iter().copied().filter(|&slot| return_tree(self.jobs[slot].node.tree).is_some()).collect();
         assert_eq!(self.returns.own.len(), expected.len());
         let mut found = Vec::new();
         for roots in self.all_roots() {
@@ -255,7 +256,7 @@ impl Queue {
         assert_eq!(items.len(), grouped.len());
         for &slot in seen {
             let job = &self.jobs[slot];
-            assert_eq!(job.is_returning(), tree_of(job.node.place).is_some());
+            assert_eq!(job.is_returning(), return_tree(job.node.tree).is_some());
         }
     }
 
@@ -275,8 +276,8 @@ impl Queue {
             let job = &self.jobs[it.job];
             let due = job.back_at(&self.settings);
             assert_eq!(key(&it.node), (due, job.node.priority, job.node.seq));
-            assert_eq!((it.deadline, it.node.place), (job.node.time, job.node.place));
-            assert!(tree.is_none_or(|tree| tree_of(it.node.place) == Some(tree)));
+            assert_eq!((it.deadline, it.node.tree), (job.node.time, job.node.tree));
+            assert!(tree.is_none_or(|tree| return_tree(it.node.tree) == Some(tree)));
             let Links { left, right, .. } = it.node.links;
             let children = || [left, right].into_iter().filter(|&child| child != NIL);
             let first = children().map(|child| items[child].first_deadline).min();
@@ -293,12 +294,12 @@ impl Job {
     /// dies.
     pub fn back_at(&self, settings: &super::Settings) -> Millis {
         let deadline = self.node.time;
-        match (self.node.place, &self.recurrence) {
-            (Place::Retrying, _) => {
+        match (self.node.tree, &self.recurrence) {
+            (Tree::Retrying, _) => {
                 let wait = settings.jittered_backoff(self.attempts, self.token);
-                deadline.saturating_add(wait).min(super::MAX_TIME)
+                time::after_at_most(deadline, wait)
             }
-            (Place::Recurring, Some(recurrence)) => recurrence.next(deadline),
+            (Tree::Recurring, Some(recurrence)) => recurrence.next(deadline),
             _ => deadline,
         }
     }

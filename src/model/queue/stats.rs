@@ -1,7 +1,7 @@
 //! ZQ.STATS.
 
 use super::further::Field;
-use super::job::{CLAIMED, Place, State};
+use super::job::{CLAIMED, State, Tree};
 use super::{MAX_NOW, Millis, Queue};
 use crate::model::chunks::NIL;
 
@@ -51,8 +51,8 @@ impl Counters {
     ];
 }
 
-/// How many numbers [`Queue::jobs_by_place`] has.
-pub const STANDINGS: usize = 5;
+/// How many numbers [`Queue::stored_states`] has.
+pub const STORED_STATES: usize = 5;
 
 /// The figures of a queue by the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,11 +76,11 @@ impl Queue {
     pub fn stats(&self, now: Millis) -> Stats {
         let now = now.min(MAX_NOW);
         let mut totals = self.counters;
-        for place in CLAIMED {
-            let ended = self.count_until(place, now);
+        for tree in CLAIMED {
+            let ended = self.count_until(tree, now);
             totals.expired_leases = totals.expired_leases.saturating_add(ended);
         }
-        totals.missed = totals.missed.saturating_add(self.count_until(Place::Recurring, now));
+        totals.missed = totals.missed.saturating_add(self.count_until(Tree::Recurring, now));
         Stats {
             ready: self.count(now, State::Ready),
             delayed: self.count(now, State::Delayed),
@@ -92,27 +92,28 @@ impl Queue {
     }
 
     fn oldest_ready(&self, now: Millis) -> Option<Millis> {
-        let first = |place| {
-            let slot = self.first(place);
+        let first = |tree| {
+            let slot = self.first(tree);
             (slot != NIL).then(|| self.jobs[slot].node.time)
         };
-        let past = |place| first(place).filter(|&time| time <= now);
-        let firsts = [first(Place::Ready), past(Place::Scheduled), past(Place::Leased)];
+        let past = |tree| first(tree).filter(|&time| time <= now);
+        let firsts = [first(Tree::Ready), past(Tree::Scheduled), past(Tree::Leased)];
         let returned = self.first_return().map(|((time, ..), _)| time).filter(|&time| time <= now);
         firsts.into_iter().flatten().chain(returned).min()
     }
 
-    /// Jobs by how they stand: ready, scheduled, leased, under a lease at whose end they are dead, dead. O(1).
-    pub fn jobs_by_place(&self) -> [u64; STANDINGS] {
-        let leased = [Place::Leased, Place::Retrying, Place::Recurring].map(|place| self.count_all(place));
+    /// Jobs by their stored state, which the clock does not change: ready, delayed, claimed, claimed for the last time (dead when
+    /// the lease ends), dead. O(1).
+    pub fn stored_states(&self) -> [u64; STORED_STATES] {
+        let leased = [Tree::Leased, Tree::Retrying, Tree::Recurring].map(|tree| self.count_all(tree));
         let [ready, scheduled, spent, dead] =
-            [Place::Ready, Place::Scheduled, Place::Spent, Place::Dead].map(|place| self.count_all(place));
+            [Tree::Ready, Tree::Scheduled, Tree::Spent, Tree::Dead].map(|tree| self.count_all(tree));
         [ready, scheduled, leased.iter().sum(), spent, dead]
     }
 
     /// The first moment at which a job is due that is there: the due time of a waiting one, or when a claimed one is due again. O(log n).
     pub fn first_due(&self) -> Option<Millis> {
-        let firsts = [Place::Ready, Place::Scheduled, Place::Leased].map(|place| self.first(place)).into_iter();
+        let firsts = [Tree::Ready, Tree::Scheduled, Tree::Leased].map(|tree| self.first(tree)).into_iter();
         let times = firsts.filter(|&slot| slot != NIL).map(|slot| self.jobs[slot].node.time);
         times.chain(self.first_return().map(|((time, ..), _)| time)).min()
     }

@@ -6,7 +6,7 @@
 use super::effect::Attempt;
 use super::ids::AutoId;
 use super::index::Chain;
-use super::job::{Job, Node, PLACES, Place, Recurrence, State};
+use super::job::{Job, Node, Recurrence, State, TREES, Tree};
 use super::settings::Settings;
 use super::tree::{self, Links};
 use super::{MAX_TOKEN, Millis, Queue};
@@ -61,7 +61,7 @@ impl Queue {
                 priority,
                 links: Links::ALONE,
                 best: NIL,
-                place: Place::Ready,
+                tree: Tree::Ready,
                 high: [0; 3],
             },
             body: [member, id, payload].concat().into_boxed_slice(),
@@ -91,8 +91,8 @@ impl Queue {
         }
         self.next_seq += 1;
         tick(&mut self.counters.pushed);
-        let place = due_place(job.node.time, at);
-        self.insert(job, group, place)
+        let tree = due_tree(job.node.time, at);
+        self.insert(job, group, tree)
     }
 
     /// CLAIM.
@@ -109,7 +109,7 @@ impl Queue {
         let job = &mut self.jobs[slot];
         job.token = token;
         job.attempts = job.attempts.saturating_add(1);
-        let (is_noted, place) = (job.is_noted(), job.claimed_place(&self.settings));
+        let (is_noted, tree) = (job.is_noted(), job.claimed_tree(&self.settings));
         let claimed = if token / 1000 == at { 0 } else { at };
         if is_noted || claimed != 0 || !worker.is_empty() {
             self.edit_note(slot, |note| {
@@ -117,7 +117,7 @@ impl Queue {
                 note.set_worker(worker);
             });
         }
-        self.move_to(slot, place, deadline);
+        self.move_to(slot, tree, deadline);
     }
 
     /// ACK: the job is done, for good or until `again`.
@@ -153,7 +153,7 @@ impl Queue {
     pub(super) fn bury(&mut self, slot: u32, at: Millis, is_free: bool, error: &[u8]) {
         self.give_back(slot, at, is_free, error);
         self.end_token(slot);
-        self.move_to(slot, Place::Dead, at);
+        self.move_to(slot, Tree::Dead, at);
     }
 
     /// What all NACKs have in common.
@@ -193,14 +193,14 @@ impl Queue {
     /// RESCHEDULE. A token that outlived its lease stays good: this is none of the things that end it.
     pub(super) fn reorder(&mut self, slot: u32, at: Millis, due: Option<Millis>, priority: Option<i32>) {
         let node = &self.jobs[slot].node;
-        let (time, place) = match (due, node.place) {
-            (Some(due), _) => (due, due_place(due, at)),
+        let (time, tree) = match (due, node.tree) {
+            (Some(due), _) => (due, due_tree(due, at)),
             // The lease has ended; its end is the due time now, or the moment after it at which the job comes back.
-            (None, Place::Leased | Place::Retrying | Place::Recurring) => {
+            (None, Tree::Leased | Tree::Retrying | Tree::Recurring) => {
                 let due = self.due_of(slot, at);
-                (due, due_place(due, at))
+                (due, due_tree(due, at))
             }
-            (None, place) => (node.time, place),
+            (None, tree) => (node.time, tree),
         };
         let has_missed = self.jobs[slot].has_missed(at);
         self.pass(slot, at);
@@ -210,7 +210,7 @@ impl Queue {
         self.unlink(slot);
         let node = &mut self.jobs[slot].node;
         node.priority = priority.unwrap_or(node.priority);
-        self.link(slot, place, time);
+        self.link(slot, tree, time);
         self.touch(self.jobs[slot].member());
         if has_missed {
             self.push_again(slot);
@@ -253,8 +253,8 @@ impl Queue {
     pub(super) fn set(&mut self, at: Millis, settings: Settings) {
         let mut claimed = Vec::new();
         if settings.backoffs() != self.settings.backoffs() {
-            let places = [Place::Leased, Place::Retrying].into_iter();
-            claimed = places.flat_map(|place| self.by_time(place, None).map(|(slot, _)| slot)).collect();
+            let trees = [Tree::Leased, Tree::Retrying].into_iter();
+            claimed = trees.flat_map(|tree| self.by_time(tree, None).map(|(slot, _)| slot)).collect();
             claimed.iter().for_each(|&slot| self.unlink(slot));
         }
         let old = std::mem::replace(&mut self.settings, settings);
@@ -266,14 +266,14 @@ impl Queue {
         let order = self.order();
         if old.order() != order {
             let roots = self.roots;
-            for &root in &roots[..PLACES] {
+            for &root in &roots[..TREES] {
                 tree::rerank(&mut self.jobs, root, order);
             }
             self.returns.rerank(&roots, order);
         }
         for &slot in &claimed {
-            let (place, deadline) = (self.jobs[slot].claimed_place(&settings), self.jobs[slot].node.time);
-            self.link(slot, place, deadline);
+            let (tree, deadline) = (self.jobs[slot].claimed_tree(&settings), self.jobs[slot].node.time);
+            self.link(slot, tree, deadline);
         }
         if self.groups.is_some() || settings.concern_groups() {
             self.adopt_in_groups(at, &old);
@@ -290,10 +290,10 @@ impl Queue {
             self.unlink(slot);
             let node = &mut self.jobs[slot].node;
             let earlier = std::mem::replace(&mut node.seq, self.next_seq);
-            let Node { place, time, .. } = *node;
+            let Node { tree, time, .. } = *node;
             self.notes.renumber(earlier, self.next_seq);
             self.next_seq += 1;
-            self.link(slot, place, time);
+            self.link(slot, tree, time);
             self.touch(self.jobs[slot].member());
         }
     }
@@ -301,7 +301,7 @@ impl Queue {
     /// The job waits for `due`, and no token is good for it.
     fn make_due(&mut self, slot: u32, at: Millis, due: Millis) {
         self.end_token(slot);
-        self.move_to(slot, due_place(due, at), due);
+        self.move_to(slot, due_tree(due, at), due);
     }
 
     /// No token is good any more. It told when the job was claimed; from now on the note does.
@@ -320,7 +320,7 @@ impl Queue {
         }
     }
 
-    /// To be called when a job leaves its place by a command and stays in the queue: a lease that has ended is counted and noted for
+    /// To be called when a job leaves its tree by a command and stays in the queue: a lease that has ended is counted and noted for
     /// good. What else is noted of the job may change from now on.
     fn lapse(&mut self, slot: u32, at: Millis) {
         self.unlink_return(slot);
@@ -364,7 +364,7 @@ impl Queue {
     }
 
     /// Enters a job whose id and push number are not in the queue.
-    pub(super) fn insert(&mut self, job: Job, group: &[u8], place: Place) -> u32 {
+    pub(super) fn insert(&mut self, job: Job, group: &[u8], tree: Tree) -> u32 {
         self.body_bytes += job.body.len();
         self.recurring += usize::from(job.recurrence.is_some());
         let time = job.node.time;
@@ -372,7 +372,7 @@ impl Queue {
         let count = self.jobs.len();
         self.index.insert(&mut self.jobs, count, slot);
         self.join_group(slot, group);
-        self.link(slot, place, time);
+        self.link(slot, tree, time);
         self.touch(self.jobs[slot].member());
         slot
     }
@@ -400,19 +400,19 @@ impl Queue {
         }
     }
 
-    pub(super) fn move_to(&mut self, slot: u32, place: Place, time: Millis) {
+    pub(super) fn move_to(&mut self, slot: u32, tree: Tree, time: Millis) {
         self.unlink(slot);
-        self.link(slot, place, time);
+        self.link(slot, tree, time);
         self.touch(self.jobs[slot].member());
     }
 
-    fn link(&mut self, slot: u32, place: Place, time: Millis) {
+    fn link(&mut self, slot: u32, tree: Tree, time: Millis) {
         let order = self.order();
         if self.len() == 1 {
             self.priorities = (i32::MAX, i32::MIN);
         }
         let node = &mut self.jobs[slot].node;
-        (node.place, node.time) = (place, time);
+        (node.tree, node.time) = (tree, time);
         self.priorities = (self.priorities.0.min(node.priority), self.priorities.1.max(node.priority));
         let root = *self.root_of(slot);
         *self.root_of(slot) = tree::insert(&mut self.jobs, root, slot, order);
@@ -430,6 +430,6 @@ impl Queue {
 }
 
 /// Where a job due at `due` waits, when a command puts it there.
-fn due_place(due: Millis, at: Millis) -> Place {
-    if due <= at { Place::Ready } else { Place::Scheduled }
+fn due_tree(due: Millis, at: Millis) -> Tree {
+    if due <= at { Tree::Ready } else { Tree::Scheduled }
 }

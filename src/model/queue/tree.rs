@@ -383,7 +383,7 @@ pub(super) fn last(nodes: &impl Nodes, mut root: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::queue::job::Place;
+    use crate::model::queue::job::Tree;
     use proptest::prelude::*;
 
     fn any_node() -> impl Strategy<Value = Node> {
@@ -393,7 +393,7 @@ mod tests {
             priority,
             links: Links::ALONE,
             best: NIL,
-            place: Place::Ready,
+            tree: Tree::Ready,
             high: [0; 3],
         };
         // Few values, so that many are equal, and those at the ends of their ranges.

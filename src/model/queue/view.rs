@@ -4,7 +4,7 @@
 //! asks both.
 
 use super::groups::{Groups, Member};
-use super::job::{CLAIMED, Job, JobView, PLACES, Place, RECURRENCES, RETRIES, Record, Roots, State};
+use super::job::{CLAIMED, Job, JobView, RECURRENCES, RETRIES, Record, Roots, State, TREES, Tree};
 use super::returns::Return;
 use super::slab::Slab;
 use super::stretch::{ByRank, ByTime, merge};
@@ -17,19 +17,17 @@ impl Queue {
     /// Jobs in a state, by the clock. O(log n).
     pub fn count(&self, now: Millis, state: State) -> u64 {
         let now = now.min(MAX_NOW);
-        let until = |place| self.count_until(place, now);
-        let after = |place| self.count_all(place) - self.count_until(place, now);
-        let all = |place| self.count_all(place);
+        let until = |tree| self.count_until(tree, now);
+        let after = |tree| self.count_all(tree) - self.count_until(tree, now);
+        let all = |tree| self.count_all(tree);
         match state {
-            State::Ready => {
-                all(Place::Ready) + until(Place::Scheduled) + until(Place::Leased) + self.count_returned(now)
-            }
+            State::Ready => all(Tree::Ready) + until(Tree::Scheduled) + until(Tree::Leased) + self.count_returned(now),
             State::Delayed => {
-                let ended = until(Place::Retrying) + until(Place::Recurring);
-                after(Place::Scheduled) + ended - self.count_returned(now)
+                let ended = until(Tree::Retrying) + until(Tree::Recurring);
+                after(Tree::Scheduled) + ended - self.count_returned(now)
             }
             State::Claimed => CLAIMED.map(after).iter().sum(),
-            State::Dead => all(Place::Dead) + until(Place::Spent),
+            State::Dead => all(Tree::Dead) + until(Tree::Spent),
         }
     }
 
@@ -37,45 +35,45 @@ impl Queue {
         self.jobs[slot].state(now, &self.settings)
     }
 
-    /// The jobs with a group: the tree of a place.
-    fn grouped(&self, place: Place) -> Option<(&Slab<Member>, u32)> {
+    /// The jobs with a group: one of their trees.
+    fn grouped(&self, tree: Tree) -> Option<(&Slab<Member>, u32)> {
         let (members, roots) = self.groups.as_deref().map(Groups::members)?;
-        Some((members, roots[place as usize]))
+        Some((members, roots[tree as usize]))
     }
 
-    pub(super) fn count_all(&self, place: Place) -> u64 {
-        let grouped = self.grouped(place).map_or(0, |(members, root)| tree::size(members, root));
-        u64::from(tree::size(&self.jobs, self.root(place)) + grouped)
+    pub(super) fn count_all(&self, tree: Tree) -> u64 {
+        let grouped = self.grouped(tree).map_or(0, |(members, root)| tree::size(members, root));
+        u64::from(tree::size(&self.jobs, self.root(tree)) + grouped)
     }
 
-    /// Jobs in a place with `time <= now`.
-    pub(super) fn count_until(&self, place: Place, now: Millis) -> u64 {
-        let grouped = self.grouped(place).map_or(0, |(members, root)| stretch::count_until(members, root, now));
-        stretch::count_until(&self.jobs, self.root(place), now) + grouped
+    /// Jobs in a tree with `time <= now`.
+    pub(super) fn count_until(&self, tree: Tree, now: Millis) -> u64 {
+        let grouped = self.grouped(tree).map_or(0, |(members, root)| stretch::count_until(members, root, now));
+        stretch::count_until(&self.jobs, self.root(tree), now) + grouped
     }
 
-    /// The earliest time `> now` of the jobs in a place.
-    pub(super) fn next_after(&self, place: Place, now: Millis) -> Option<Millis> {
-        let next = stretch::next_after(&self.jobs, self.root(place), now);
-        let grouped = self.grouped(place).and_then(|(members, root)| stretch::next_after(members, root, now));
+    /// The earliest time `> now` of the jobs in a tree.
+    pub(super) fn next_after(&self, tree: Tree, now: Millis) -> Option<Millis> {
+        let next = stretch::next_after(&self.jobs, self.root(tree), now);
+        let grouped = self.grouped(tree).and_then(|(members, root)| stretch::next_after(members, root, now));
         [next, grouped].into_iter().flatten().min()
     }
 
-    /// The earliest job in a place, or `NIL`.
-    pub(super) fn first(&self, place: Place) -> u32 {
-        let grouped = self.grouped(place).map_or(NIL, |(members, root)| match tree::first(members, root) {
+    /// The earliest job in a tree, or `NIL`.
+    pub(super) fn first(&self, tree: Tree) -> u32 {
+        let grouped = self.grouped(tree).map_or(NIL, |(members, root)| match tree::first(members, root) {
             NIL => NIL,
             member => members[member].job(),
         });
-        self.earlier(tree::first(&self.jobs, self.root(place)), grouped)
+        self.earlier(tree::first(&self.jobs, self.root(tree)), grouped)
     }
 
     /// The job that has been dead the longest, or `NIL`.
     pub(super) fn longest_dead(&self, now: Millis) -> u32 {
         // No later than `now` is dead, wherever it stands.
-        let spent = self.first(Place::Spent);
+        let spent = self.first(Tree::Spent);
         let spent = if spent != NIL && self.jobs[spent].node.time <= now { spent } else { NIL };
-        self.earlier(self.first(Place::Dead), spent)
+        self.earlier(self.first(Tree::Dead), spent)
     }
 
     fn earlier(&self, a: u32, b: u32) -> u32 {
@@ -111,8 +109,8 @@ impl Queue {
     /// from the iterator.
     pub fn peek(&self, now: Millis, state: State) -> Box<dyn Iterator<Item = JobView<'_>> + '_> {
         let now = now.min(MAX_NOW);
-        let all = |place| self.by_time(place, None);
-        let after = |place| self.by_time(place, Some(now));
+        let all = |tree| self.by_time(tree, None);
+        let after = |tree| self.by_time(tree, Some(now));
         let by_time: Box<dyn Iterator<Item = (u32, &Job)>> = match state {
             State::Ready => match self.groups.as_deref() {
                 None => return Box::new(self.by_rank(&self.roots, now).map(move |job| self.view(now, job))),
@@ -124,8 +122,8 @@ impl Queue {
                 Box::new(merge(merge(a, b), merge(c, d)))
             }
             State::Dead => {
-                let ended = all(Place::Spent).take_while(move |(_, job)| job.node.time <= now);
-                Box::new(merge(all(Place::Dead), ended))
+                let ended = all(Tree::Spent).take_while(move |(_, job)| job.node.time <= now);
+                Box::new(merge(all(Tree::Dead), ended))
             }
         };
         Box::new(by_time.map(move |(_, job)| self.view(now, job)))
@@ -134,15 +132,15 @@ impl Queue {
     /// The delayed jobs as they fall due: those with a due time ahead, and those that wait since their lease ended. Only those behind
     /// `behind`.
     pub(super) fn delayed(&self, now: Millis, behind: Option<Key>) -> impl Iterator<Item = (u32, &Job)> {
-        let scheduled = self.by_key(Place::Scheduled, now, behind);
+        let scheduled = self.by_key(Tree::Scheduled, now, behind);
         let jobs = stretch::merge_keyed(scheduled, self.waiting_returns(now, behind));
         jobs.map(|(_, slot)| (slot, &self.jobs[slot]))
     }
 
-    fn by_key(&self, place: Place, now: Millis, behind: Option<Key>) -> impl Iterator<Item = (Key, u32)> {
+    fn by_key(&self, tree: Tree, now: Millis, behind: Option<Key>) -> impl Iterator<Item = (Key, u32)> {
         let jobs: Box<dyn Iterator<Item = (u32, &Job)>> = match behind {
-            None => Box::new(self.by_time(place, Some(now))),
-            Some(behind) => Box::new(self.behind(place, behind)),
+            None => Box::new(self.by_time(tree, Some(now))),
+            Some(behind) => Box::new(self.behind(tree, behind)),
         };
         jobs.map(|(slot, job)| (key(&job.node), slot))
     }
@@ -167,9 +165,9 @@ impl Queue {
         let due = (self.due_of(slot, now), priority, seq);
         let by_time: Box<dyn Iterator<Item = (u32, &Job)>> = match state {
             State::Ready if self.is_served_by_time() => {
-                let until = |place| self.behind(place, due).take_while(move |(_, job)| job.node.time <= now);
-                let others = merge(until(Place::Scheduled), until(Place::Leased));
-                let jobs = merge(self.behind(Place::Ready, due), others).map(|(slot, job)| (key(&job.node), slot));
+                let until = |tree| self.behind(tree, due).take_while(move |(_, job)| job.node.time <= now);
+                let others = merge(until(Tree::Scheduled), until(Tree::Leased));
+                let jobs = merge(self.behind(Tree::Ready, due), others).map(|(slot, job)| (key(&job.node), slot));
                 let all = stretch::merge_keyed(jobs, self.returned_behind(now, due));
                 Box::new(all.map(|(_, slot)| (slot, &self.jobs[slot])))
             }
@@ -179,12 +177,12 @@ impl Queue {
             }
             State::Delayed => Box::new(self.delayed(now, Some(due))),
             State::Claimed => {
-                let [a, b, c, d] = CLAIMED.map(|place| self.behind(place, at));
+                let [a, b, c, d] = CLAIMED.map(|tree| self.behind(tree, at));
                 Box::new(merge(merge(a, b), merge(c, d)))
             }
             State::Dead => {
-                let spent = self.behind(Place::Spent, at).take_while(move |(_, job)| job.node.time <= now);
-                Box::new(merge(self.behind(Place::Dead, at), spent))
+                let spent = self.behind(Tree::Spent, at).take_while(move |(_, job)| job.node.time <= now);
+                Box::new(merge(self.behind(Tree::Dead, at), spent))
             }
         };
         Some(Box::new(by_time.map(move |(_, job)| self.view(now, job))))
@@ -193,40 +191,40 @@ impl Queue {
     /// The ready jobs of these trees in serving order.
     pub(super) fn by_rank(&self, roots: &Roots, now: Millis) -> Served<'_> {
         let jobs = ByRank::new(&self.jobs, self.order())
-            .all(roots[Place::Ready as usize])
-            .until(roots[Place::Scheduled as usize], now)
-            .until(roots[Place::Leased as usize], now);
+            .all(roots[Tree::Ready as usize])
+            .until(roots[Tree::Scheduled as usize], now)
+            .until(roots[Tree::Leased as usize], now);
         let returned =
             ByRank::new(self.returns.own(), self.order()).until(roots[RETRIES], now).until(roots[RECURRENCES], now);
         Served { queue: self, jobs: jobs.peekable(), returned: returned.peekable() }
     }
 
-    /// The jobs in a place that come behind `key` by time.
-    fn behind<'a>(&'a self, place: Place, key: Key) -> impl Iterator<Item = (u32, &'a Job)> + use<'a> {
-        let grouped = self.grouped(place).map(|(members, root)| ByTime::behind(members, root, key));
+    /// The jobs in a tree that come behind `key` by time.
+    fn behind<'a>(&'a self, tree: Tree, key: Key) -> impl Iterator<Item = (u32, &'a Job)> + use<'a> {
+        let grouped = self.grouped(tree).map(|(members, root)| ByTime::behind(members, root, key));
         let grouped = grouped.into_iter().flatten().map(|(_, member)| (member.job(), &self.jobs[member.job()]));
-        merge(ByTime::behind(&self.jobs, self.root(place), key), grouped)
+        merge(ByTime::behind(&self.jobs, self.root(tree), key), grouped)
     }
 
-    /// The jobs in a place by time, those with a group and those without; only those with `time > after`.
-    pub(super) fn by_time(&self, place: Place, after: Option<Millis>) -> impl Iterator<Item = (u32, &Job)> {
-        let grouped = self.grouped(place).map(|(members, root)| ByTime::of(members, root, after));
+    /// The jobs in a tree by time, those with a group and those without; only those with `time > after`.
+    pub(super) fn by_time(&self, tree: Tree, after: Option<Millis>) -> impl Iterator<Item = (u32, &Job)> {
+        let grouped = self.grouped(tree).map(|(members, root)| ByTime::of(members, root, after));
         let grouped = grouped.into_iter().flatten().map(|(_, member)| (member.job(), &self.jobs[member.job()]));
-        merge(ByTime::of(&self.jobs, self.root(place), after), grouped)
+        merge(ByTime::of(&self.jobs, self.root(tree), after), grouped)
     }
 
-    pub(super) fn root(&self, place: Place) -> u32 {
-        self.roots[place as usize]
+    pub(super) fn root(&self, tree: Tree) -> u32 {
+        self.roots[tree as usize]
     }
 
     /// Every job's slot, group by group, tree by tree, each by time: an order that is the same on every replica.
     pub(super) fn slots(&self) -> impl Iterator<Item = u32> {
-        let trees = self.all_roots().flat_map(|roots| &roots[..PLACES]);
+        let trees = self.all_roots().flat_map(|roots| &roots[..TREES]);
         trees.flat_map(|&root| ByTime::all(&self.jobs, root).map(|(slot, _)| slot))
     }
 }
 
-/// Ready jobs in serving order: those of the trees of places, and those that have come back since their lease ended.
+/// Ready jobs in serving order: those of the trees, and those that have come back since their lease ended.
 pub(super) struct Served<'a> {
     queue: &'a Queue,
     jobs: Peekable<ByRank<'a, Job>>,

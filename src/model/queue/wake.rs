@@ -5,7 +5,7 @@
 //! the three.
 
 use super::groups::NEVER;
-use super::job::{CLAIMED, Place, State};
+use super::job::{CLAIMED, State, Tree};
 use super::{MAX_NOW, Millis, Queue, stretch};
 
 impl Queue {
@@ -28,9 +28,9 @@ impl Queue {
         if self.count(now, State::Ready) > 0 {
             return Some(now);
         }
-        [Place::Scheduled, Place::Leased]
+        [Tree::Scheduled, Tree::Leased]
             .into_iter()
-            .filter_map(|place| stretch::next_after(&self.jobs, self.root(place), now))
+            .filter_map(|tree| stretch::next_after(&self.jobs, self.root(tree), now))
             .chain(self.next_return(now))
             .min()
     }
@@ -42,7 +42,7 @@ impl Queue {
             return now;
         }
         // Usually it is the next lease to end.
-        let next = CLAIMED.into_iter().filter_map(|place| self.next_after(place, now)).min();
+        let next = CLAIMED.into_iter().filter_map(|tree| self.next_after(tree, now)).min();
         if let Some(next) = next.filter(|&next| !blocked(next)) {
             return next;
         }

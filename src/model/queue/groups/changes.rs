@@ -2,7 +2,7 @@
 
 use super::{FORGOTTEN_AT_ONCE, Group, Groups, Member, NEVER, SETTLED_AT_ONCE, times};
 use crate::model::chunks::NIL;
-use crate::model::queue::job::PLACES;
+use crate::model::queue::job::TREES;
 use crate::model::queue::rate::{Rate, RateLog, Taken};
 use crate::model::queue::tree::{self, Links, Order};
 use crate::model::queue::{Millis, Queue, Settings};
@@ -18,7 +18,7 @@ impl Groups {
         self.name_bytes += name.len();
         let group = self.table.insert(Group {
             name: shared.clone(),
-            roots: [NIL; PLACES + 2],
+            roots: [NIL; TREES + 2],
             jobs: 0,
             links: Links::ALONE,
             turn: 0,
@@ -74,7 +74,7 @@ impl Queue {
         if self.groups.is_none() {
             let mut groups = Box::new(Groups::new());
             // A job that is about to come is in no tree yet.
-            if self.roots != [NIL; PLACES + 2] {
+            if self.roots != [NIL; TREES + 2] {
                 groups.named_or_new(b"");
             }
             self.groups = Some(groups);
@@ -109,7 +109,7 @@ impl Queue {
             if let Some(from) = groups.members.remove(member) {
                 let moved = &groups.members[member];
                 self.jobs[moved.job].set_member(member);
-                let root = &mut groups.roots[moved.node.place as usize];
+                let root = &mut groups.roots[moved.node.tree as usize];
                 *root = tree::renumber(&mut groups.members, *root, from, member);
             }
             groups.table[group].jobs -= 1;
@@ -140,9 +140,9 @@ impl Queue {
             && member != NIL
         {
             let node = &mut groups.members[member].node;
-            (node.time, node.seq, node.priority, node.place) =
-                (job.node.time, job.node.seq, job.node.priority, job.node.place);
-            let root = &mut groups.roots[node.place as usize];
+            (node.time, node.seq, node.priority, node.tree) =
+                (job.node.time, job.node.seq, job.node.priority, job.node.tree);
+            let root = &mut groups.roots[node.tree as usize];
             *root = tree::insert(&mut groups.members, *root, member, Order::default());
         }
     }
@@ -152,7 +152,7 @@ impl Queue {
         if let Some(groups) = &mut self.groups
             && member != NIL
         {
-            let root = &mut groups.roots[groups.members[member].node.place as usize];
+            let root = &mut groups.roots[groups.members[member].node.tree as usize];
             *root = tree::remove(&mut groups.members, *root, member, Order::default());
         }
     }
@@ -254,7 +254,7 @@ impl Queue {
         for &group in &all {
             if group != groups.nameless && order != old.order() {
                 let roots = groups.table[group].roots;
-                for &root in &roots[..PLACES] {
+                for &root in &roots[..TREES] {
                     tree::rerank(&mut self.jobs, root, order);
                 }
                 self.returns.rerank(&roots, order);

@@ -2,7 +2,7 @@
 
 use super::{Groups, times};
 use crate::model::chunks::NIL;
-use crate::model::queue::job::PLACES;
+use crate::model::queue::job::TREES;
 use crate::model::queue::{Queue, tree};
 
 impl Queue {
@@ -36,7 +36,7 @@ impl Queue {
             assert_eq!(groups.names.get(&it.name), Some(&group));
             assert_eq!(it.name.is_empty(), group == groups.nameless);
             let roots = self.group_roots(groups, group);
-            let jobs: u32 = roots[..PLACES].iter().map(|&root| tree::size(&self.jobs, root)).sum();
+            let jobs: u32 = roots[..TREES].iter().map(|&root| tree::size(&self.jobs, root)).sum();
             assert!(it.name.is_empty() || it.jobs == jobs);
             assert!(jobs > 0 || it.log.back_at().is_some(), "a group costs nothing without jobs");
             let times = times::of(&self.jobs, self.returns.own(), roots, &self.settings, self.order(), &it.log);
@@ -54,7 +54,7 @@ impl Queue {
                 let it = &groups.members[member];
                 assert_eq!(it.job, slot);
                 let (a, b) = (&it.node, &self.jobs[slot].node);
-                assert_eq!((a.time, a.priority, a.seq, a.place), (b.time, b.priority, b.seq, b.place));
+                assert_eq!((a.time, a.priority, a.seq, a.tree), (b.time, b.priority, b.seq, b.tree));
             }
         }
         assert_eq!(groups.name_bytes, groups.names.keys().map(|name| name.len()).sum::<usize>());

@@ -44,7 +44,7 @@ mod table;
 mod times;
 mod view;
 
-use super::job::{Node, PLACES, Roots};
+use super::job::{Node, Roots, TREES};
 use super::rate::{Rate, RateLog, Taken};
 use super::slab::Slab;
 use super::tree::{Item, Links};
@@ -76,7 +76,7 @@ pub(super) struct Groups {
     nameless: u32,
     members: Slab<Member>,
     /// The trees of all members.
-    roots: [u32; PLACES],
+    roots: [u32; TREES],
     /// The groups with units of GROUPRATE, by when the last one comes back and by turn.
     held: BTreeMap<(Millis, u64), u32>,
     /// Bytes of all names.
@@ -131,14 +131,14 @@ impl Groups {
             next_turn: 0,
             nameless: NIL,
             members: Slab::default(),
-            roots: [NIL; PLACES],
+            roots: [NIL; TREES],
             held: BTreeMap::new(),
             name_bytes: 0,
         }
     }
 
     /// The jobs that have a group, and the trees they are in, by time.
-    pub fn members(&self) -> (&Slab<Member>, &[u32; PLACES]) {
+    pub fn members(&self) -> (&Slab<Member>, &[u32; TREES]) {
         (&self.members, &self.roots)
     }
 
@@ -188,8 +188,8 @@ impl Queue {
 
     /// The tree of the group that the job belongs to.
     pub(super) fn root_of(&mut self, slot: u32) -> &mut u32 {
-        let place = self.jobs[slot].node.place as usize;
-        self.tree_of_job(slot, place)
+        let tree = self.jobs[slot].node.tree as usize;
+        self.tree_of_job(slot, tree)
     }
 
     /// A tree of the group that the job belongs to.

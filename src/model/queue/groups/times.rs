@@ -2,15 +2,15 @@
 
 use super::{Groups, NEVER};
 use crate::model::chunks::NIL;
-use crate::model::queue::job::{CLAIMED, Job, Place, RECURRENCES, RETRIES, Roots, State};
+use crate::model::queue::job::{CLAIMED, Job, RECURRENCES, RETRIES, Roots, State, Tree};
 use crate::model::queue::rate::RateLog;
 use crate::model::queue::returns::Return;
 use crate::model::queue::slab::Slab;
 use crate::model::queue::tree::{self, Item, Order};
 use crate::model::queue::{Millis, Queue, Settings, stretch};
 
-fn first(jobs: &Slab<Job>, roots: &Roots, place: Place) -> Millis {
-    earliest(jobs, roots[place as usize])
+fn first(jobs: &Slab<Job>, roots: &Roots, tree: Tree) -> Millis {
+    earliest(jobs, roots[tree as usize])
 }
 
 fn earliest<T: Item>(items: &Slab<T>, root: u32) -> Millis {
@@ -19,23 +19,23 @@ fn earliest<T: Item>(items: &Slab<T>, root: u32) -> Millis {
 }
 
 /// When the last lease ends.
-fn last(jobs: &Slab<Job>, roots: &Roots, place: Place) -> Millis {
-    let slot = tree::last(jobs, roots[place as usize]);
+fn last(jobs: &Slab<Job>, roots: &Roots, tree: Tree) -> Millis {
+    let slot = tree::last(jobs, roots[tree as usize]);
     if slot == NIL { 0 } else { jobs[slot].node.time }
 }
 
 /// The job that was pushed first of those that wait or will wait again, if `order` is that of pushes; `NIL`: all that there are wait for
 /// their next occurrence.
 fn head(jobs: &Slab<Job>, roots: &Roots, order: Order) -> u32 {
-    [Place::Ready, Place::Scheduled, Place::Leased, Place::Retrying]
+    [Tree::Ready, Tree::Scheduled, Tree::Leased, Tree::Retrying]
         .into_iter()
-        .fold(NIL, |head, place| order.better(jobs, head, tree::best(jobs, roots[place as usize])))
+        .fold(NIL, |head, tree| order.better(jobs, head, tree::best(jobs, roots[tree as usize])))
 }
 
 /// From when on fewer than `most` leases last: the `most`-th latest end of a lease. O(log n × log most), but O(log n × 53) where jobs
 /// come back some time after their leases.
 fn frees_at(jobs: &Slab<Job>, roots: &Roots, most: u64) -> Millis {
-    let leases = CLAIMED.map(|place| roots[place as usize]);
+    let leases = CLAIMED.map(|tree| roots[tree as usize]);
     let [leased, spent, ..] = leases;
     let sizes = leases.map(|root| u64::from(tree::size(jobs, root)));
     if sizes.iter().sum::<u64>() < most {
@@ -43,7 +43,7 @@ fn frees_at(jobs: &Slab<Job>, roots: &Roots, most: u64) -> Millis {
     }
     if sizes[2] + sizes[3] > 0 {
         let is_shut = |at| leases.map(|root| stretch::count_after(jobs, root, at)).iter().sum::<u64>() >= most;
-        let (mut shut, mut open) = (0, CLAIMED.map(|place| last(jobs, roots, place)).into_iter().fold(0, Millis::max));
+        let (mut shut, mut open) = (0, CLAIMED.map(|tree| last(jobs, roots, tree)).into_iter().fold(0, Millis::max));
         while open - shut > 1 {
             let middle = shut + (open - shut) / 2;
             if is_shut(middle) {
@@ -78,9 +78,9 @@ pub(super) fn of(
     log: &RateLog,
 ) -> (Millis, Millis) {
     let next_occurrence = earliest(returns, roots[RECURRENCES]);
-    let ready = match roots[Place::Ready as usize] {
+    let ready = match roots[Tree::Ready as usize] {
         NIL => {
-            let waiting = first(jobs, roots, Place::Scheduled).min(first(jobs, roots, Place::Leased));
+            let waiting = first(jobs, roots, Tree::Scheduled).min(first(jobs, roots, Tree::Leased));
             waiting.min(earliest(returns, roots[RETRIES])).min(next_occurrence)
         }
         _ => 0,
@@ -93,15 +93,15 @@ pub(super) fn of(
         let head = head(jobs, roots, order);
         opens = match head {
             NIL => NEVER,
-            head => match jobs[head].node.place {
-                Place::Scheduled => jobs[head].node.time,
-                Place::Retrying => jobs[head].back_at(settings),
+            head => match jobs[head].node.tree {
+                Tree::Scheduled => jobs[head].node.time,
+                Tree::Retrying => jobs[head].back_at(settings),
                 _ => 0,
             },
         };
         // A job that waits for its next occurrence holds up no other until then.
         opens = opens.min(next_occurrence);
-        opens = CLAIMED.into_iter().fold(opens, |opens, place| opens.max(last(jobs, roots, place)));
+        opens = CLAIMED.into_iter().fold(opens, |opens, tree| opens.max(last(jobs, roots, tree)));
     }
     if settings.group_concurrency > 0 {
         opens = opens.max(frees_at(jobs, roots, settings.group_concurrency));

@@ -2,7 +2,7 @@
 
 use super::Groups;
 use crate::model::chunks::NIL;
-use crate::model::queue::job::{CLAIMED, Job, Place, Roots};
+use crate::model::queue::job::{CLAIMED, Job, Roots, Tree};
 use crate::model::queue::rate::Taken;
 use crate::model::queue::stretch;
 use crate::model::queue::view::Served;
@@ -53,17 +53,17 @@ impl Queue {
     }
 
     fn group_view<'a>(&'a self, name: &'a [u8], roots: &Roots, now: Millis) -> GroupView<'a> {
-        let root = |place| roots[place as usize];
-        let until = |place| stretch::count_until(&self.jobs, root(place), now);
-        let after = |place| stretch::count_after(&self.jobs, root(place), now);
+        let root = |tree| roots[tree as usize];
+        let until = |tree| stretch::count_until(&self.jobs, root(tree), now);
+        let after = |tree| stretch::count_after(&self.jobs, root(tree), now);
         let returned = self.count_returned_of(roots, now);
         GroupView {
             name,
-            ready: u64::from(tree::size(&self.jobs, root(Place::Ready)))
-                + until(Place::Scheduled)
-                + until(Place::Leased)
+            ready: u64::from(tree::size(&self.jobs, root(Tree::Ready)))
+                + until(Tree::Scheduled)
+                + until(Tree::Leased)
                 + returned,
-            delayed: after(Place::Scheduled) + until(Place::Retrying) + until(Place::Recurring) - returned,
+            delayed: after(Tree::Scheduled) + until(Tree::Retrying) + until(Tree::Recurring) - returned,
             claimed: CLAIMED.map(after).iter().sum(),
         }
     }

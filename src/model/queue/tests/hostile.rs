@@ -2,7 +2,7 @@
 
 use super::super::{
     Attempt, AutoId, ByteReader, Change, Counters, DecodeError, Effect, Extras, MAX_TIME, Manner, Nack, Push, Queue,
-    Rate, Record, Recurrence, Settings, Standing, Taken, Totals,
+    Rate, Record, Recurrence, Settings, State, Taken, Totals,
 };
 use super::{Pair, encoded};
 use crate::model::stream::{Reader, Truncated, Writer};
@@ -227,7 +227,7 @@ proptest! {
                 }),
                 _ => Change::RestoreJob(Record {
                     id, payload: b"y", group,
-                    standing: [Standing::Ready, Standing::Scheduled, Standing::Claimed, Standing::Dead][kind as usize % 4],
+                    state: [State::Ready, State::Delayed, State::Claimed, State::Dead][kind as usize % 4],
                     time: a, priority: b as i32, seq: c, token: d, attempts: e as u32,
                     max_attempts: f as u32,
                     recurrence: due.map(|period| Recurrence { period, anchor: c }),
