@@ -1,7 +1,7 @@
 //! Ids the queue makes up: `<ms>-<seq>`, strictly increasing in a queue even when the clock steps back (as XADD's).
 
 use super::{MAX_TIME, MAX_TOKEN, Millis};
-use std::io::Write;
+use crate::model::time::decimal;
 
 /// The longest id is two 20-digit numbers and a dash.
 const LONGEST: usize = 41;
@@ -38,11 +38,9 @@ impl AutoId {
     }
 
     pub(super) fn text(self) -> AutoIdText {
-        let mut digits = [0; LONGEST];
-        let mut rest = digits.as_mut_slice();
-        // Cannot fail: the buffer holds the longest id.
-        let _ = write!(rest, "{}-{}", self.ms, self.seq);
-        let len = LONGEST - rest.len();
+        let mut digits = [b'-'; LONGEST];
+        let dash = decimal(self.ms, &mut digits);
+        let len = dash + 1 + decimal(self.seq, &mut digits[dash + 1..]);
         AutoIdText { digits, len }
     }
 }

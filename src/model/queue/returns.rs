@@ -48,6 +48,10 @@ impl Item for Return {
         &mut self.node
     }
 
+    fn hand_over(items: &mut Slab<Return>, from: u32, to: u32) {
+        items[to].first_deadline = items[from].first_deadline;
+    }
+
     fn gather(items: &mut Slab<Return>, root: u32) -> bool {
         let Links { left, right, .. } = items[root].node.links;
         let children = [left, right].into_iter().filter(|&child| child != NIL);

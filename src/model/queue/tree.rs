@@ -49,21 +49,22 @@ pub(super) trait Nodes {
     fn links(&self, slot: u32) -> Links;
     fn links_mut(&mut self, slot: u32) -> &mut Links;
 
-    /// Finds out from the children what `root` knows about its subtree.
-    fn refresh(&mut self, root: u32, order: Self::Order);
+    /// Finds out from the children what `root` knows about its subtree. `false`: it is what it knew before, so it is not news to those
+    /// above it either.
+    fn refresh(&mut self, root: u32, order: Self::Order) -> bool;
 
-    /// The same, when `slot` has come into the subtree and nothing else has changed. `false`: it is not news to `root`, and so to
-    /// none above it.
+    /// The same, when `slot` has come into the subtree and nothing else has changed.
     fn entered(&mut self, root: u32, _slot: u32, order: Self::Order) -> bool {
-        self.refresh(root, order);
-        true
+        self.refresh(root, order)
     }
 
     /// The same, when `slot` has left the subtree and nothing else has changed.
     fn departed(&mut self, root: u32, _slot: u32, order: Self::Order) -> bool {
-        self.refresh(root, order);
-        true
+        self.refresh(root, order)
     }
+
+    /// `to` knows of its subtree from now on what `from` knows of its own.
+    fn pass_on(&mut self, from: u32, to: u32);
 
     /// What `at` knows of `from` is true of `to` now.
     fn renamed(&mut self, _at: u32, _from: u32, _to: u32) {}
@@ -73,6 +74,13 @@ pub(super) trait Nodes {
 pub(super) trait Item {
     fn node(&self) -> &Node;
     fn node_mut(&mut self) -> &mut Node;
+
+    /// [`Nodes::pass_on`], of what else an item knows about its subtree.
+    fn hand_over(_items: &mut Slab<Self>, _from: u32, _to: u32)
+    where
+        Self: Sized,
+    {
+    }
 
     /// Finds out what else an item knows about its subtree; whether that is news.
     fn gather(_items: &mut Slab<Self>, _root: u32) -> bool
@@ -99,11 +107,12 @@ impl<T: Item> Nodes for Slab<T> {
         &mut self[slot].node_mut().links
     }
 
-    fn refresh(&mut self, root: u32, order: Order) {
+    fn refresh(&mut self, root: u32, order: Order) -> bool {
         let Links { left, right, .. } = self.links(root);
         let children = order.better(self, best(self, left), best(self, right));
-        self[root].node_mut().best = order.better(self, root, children);
-        T::gather(self, root);
+        let best = order.better(self, root, children);
+        let was = std::mem::replace(&mut self[root].node_mut().best, best);
+        T::gather(self, root) || best != was
     }
 
     fn entered(&mut self, root: u32, slot: u32, order: Order) -> bool {
@@ -116,11 +125,12 @@ impl<T: Item> Nodes for Slab<T> {
     }
 
     fn departed(&mut self, root: u32, slot: u32, order: Order) -> bool {
-        if self[root].node().best != slot {
-            return T::gather(self, root);
-        }
-        self.refresh(root, order);
-        true
+        if self[root].node().best == slot { self.refresh(root, order) } else { T::gather(self, root) }
+    }
+
+    fn pass_on(&mut self, from: u32, to: u32) {
+        self[to].node_mut().best = self[from].node().best;
+        T::hand_over(self, from, to);
     }
 
     fn renamed(&mut self, at: u32, from: u32, to: u32) {
@@ -309,8 +319,7 @@ fn rotate_left<N: Nodes>(nodes: &mut N, root: u32, order: N::Order) -> u32 {
     let up = nodes.links(root).right;
     nodes.links_mut(root).right = nodes.links(up).left;
     nodes.links_mut(up).left = root;
-    update(nodes, root, order);
-    update(nodes, up, order);
+    succeed(nodes, root, up, order);
     up
 }
 
@@ -318,9 +327,15 @@ fn rotate_right<N: Nodes>(nodes: &mut N, root: u32, order: N::Order) -> u32 {
     let up = nodes.links(root).left;
     nodes.links_mut(root).left = nodes.links(up).right;
     nodes.links_mut(up).right = root;
-    update(nodes, root, order);
-    update(nodes, up, order);
+    succeed(nodes, root, up, order);
     up
+}
+
+/// `up` stands above `root` now, with the same items below as were below `root`.
+fn succeed<N: Nodes>(nodes: &mut N, root: u32, up: u32, order: N::Order) {
+    nodes.links_mut(up).size = nodes.links(root).size;
+    nodes.pass_on(root, up);
+    update(nodes, root, order);
 }
 
 /// Refreshes every subtree, after the order has changed. O(n).
@@ -333,17 +348,20 @@ pub(super) fn rerank<N: Nodes>(nodes: &mut N, root: u32, order: N::Order) {
     }
 }
 
-/// What the item itself holds has changed, and with it what those above it know. O(log n).
-pub(super) fn changed<N: Nodes>(nodes: &mut N, root: u32, slot: u32, order: N::Order) {
-    if root == NIL {
-        return;
-    }
+/// What the item itself holds has changed, but for its key, and with it what those above it know, if it is news to them. O(log n).
+/// The answer: whether it is news to those above `root`.
+pub(super) fn changed<N: Nodes>(nodes: &mut N, root: u32, slot: u32, order: N::Order) -> bool {
     if root != slot {
+        if root == NIL {
+            return false;
+        }
         let Links { left, right, .. } = nodes.links(root);
         let child = if nodes.key(slot) < nodes.key(root) { left } else { right };
-        changed(nodes, child, slot, order);
+        if !changed(nodes, child, slot, order) {
+            return false;
+        }
     }
-    nodes.refresh(root, order);
+    nodes.refresh(root, order)
 }
 
 /// The item of slot `from` stands in slot `to` now. Whoever knew it there knows it here; returns the root. O(log n).

@@ -23,14 +23,22 @@ impl Nodes for Table {
         &mut self[slot].links
     }
 
-    fn refresh(&mut self, root: u32, (): ()) {
+    fn pass_on(&mut self, from: u32, to: u32) {
+        let Group { least_opens, least_ready, .. } = self[from];
+        (self[to].least_opens, self[to].least_ready) = (least_opens, least_ready);
+    }
+
+    fn refresh(&mut self, root: u32, (): ()) -> bool {
         let Group { links, opens, ready, .. } = self[root];
         let least =
             [links.left, links.right].into_iter().filter(|&child| child != NIL).fold((opens, ready), |least, child| {
                 let child = &self[child];
                 (least.0.min(child.least_opens), least.1.min(child.least_ready))
             });
-        (self[root].least_opens, self[root].least_ready) = least;
+        let it = &mut self[root];
+        let known = (it.least_opens, it.least_ready);
+        (it.least_opens, it.least_ready) = least;
+        least != known
     }
 }
 
