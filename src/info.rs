@@ -3,7 +3,7 @@
 use crate::config;
 use crate::expiring::{sweeper, tracker};
 use crate::limits::figures;
-use crate::queues::{claimed, misfits, tally, waiting};
+use crate::queues::{jobs_claimed, misfits, tally, waiting};
 use crate::server::context::now;
 use crate::server::info::{Info, Report};
 
@@ -44,7 +44,7 @@ impl Report for Zeitset {
         info.field(c"jobs_dead", dead);
         info.field(c"jobs_longest_wait_ms", all.longest_wait);
         info.field(c"leases_expired", all.expired_leases);
-        info.field(c"jobs_claimed", claimed());
+        info.field(c"jobs_claimed", jobs_claimed());
         info.field(c"clients_waiting", clients);
         info.field(c"clients_served", served);
         info.field(c"clients_looks", looks);

@@ -107,7 +107,7 @@ struct Ear;
 
 impl Listener for Ear {
     fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
-        if limits::effects::is_own(event.key) {
+        if limits::effects::is_own_event(event.key) {
             return;
         }
         limits::on_key(ctx, event);

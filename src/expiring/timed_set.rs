@@ -72,7 +72,7 @@ impl<A: Access> Drop for Guarded<'_, A> {
 }
 
 /// Without the marker the set would belong to nobody from now on.
-fn mend(mut set: SortedSet<'_, Writing>, name: Str<'_>, kind: Kind) {
+fn mend_marker(mut set: SortedSet<'_, Writing>, name: Str<'_>, kind: Kind) {
     if let Some(marker) = set.last().and_then(|last| kind.ttl(last.score)) {
         set.expire_at(marker);
     }
@@ -230,7 +230,7 @@ impl<'k> TimedSet<'k, Writing> {
 
     /// Sets a member's score. A member may be put or removed once between opening and commit.
     pub fn put(&mut self, member: Member<'k>, score: f64) {
-        self.set.mend = Some(mend);
+        self.set.mend = Some(mend_marker);
         self.set.put(member.as_str(), score);
         self.put.push((member, score));
         crate::server::fault!("set-changed");
@@ -238,7 +238,7 @@ impl<'k> TimedSet<'k, Writing> {
 
     /// Removes a member.
     pub fn remove(&mut self, member: Member<'k>) {
-        self.set.mend = Some(mend);
+        self.set.mend = Some(mend_marker);
         self.set.remove(member.as_str());
         self.removed.push(member);
         crate::server::fault!("set-changed");
@@ -271,7 +271,7 @@ impl<'k> TimedSet<'k, Writing> {
             if gone.len() == before {
                 break;
             }
-            self.set.mend = Some(mend);
+            self.set.mend = Some(mend_marker);
             for element in &gone[before..] {
                 self.set.remove(element.member.as_str());
             }

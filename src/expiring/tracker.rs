@@ -9,8 +9,9 @@
 use super::patrol::Patrol;
 use crate::config;
 use crate::model::alarm::Alarm;
+use crate::model::place::Place;
 use crate::model::time::Millis;
-use crate::model::tracking::{Arrival, Need, Outcome, Place, Tracking};
+use crate::model::tracking::{Arrival, Need, Outcome, Tracking};
 use crate::server::context;
 use crate::server::key::ReadKey;
 use crate::server::shared::Shared;

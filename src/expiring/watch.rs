@@ -11,8 +11,9 @@ use super::healer;
 use super::patrol::next_visit;
 use super::tracker::{self, Standing};
 use crate::model::marker::{Kind, RESTORED};
+use crate::model::place::Place;
 use crate::model::time::{self, Millis};
-use crate::model::tracking::{Arrival, Place};
+use crate::model::tracking::Arrival;
 use crate::server::events::{Happened, KeyEvent, Listener, ServerEvent};
 use crate::server::key::ReadKey;
 use crate::server::zset::SortedSet;
@@ -24,11 +25,11 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 /// servers do not mind.
 static MOVED_FROM: AtomicI32 = AtomicI32::new(0);
 
-/// The sorted set whose members were last changed, see [`print()`].
+/// The sorted set whose members were last changed, see [`fingerprint`].
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
 /// A number by which a key is known again. Others may have the same.
-fn print(key: Str<'_>) -> u64 {
+fn fingerprint(key: Str<'_>) -> u64 {
     let bytes = key.bytes();
     let word = |part: &[u8]| part.iter().fold(0_u64, |word, &byte| word << 8 | u64::from(byte));
     let (first, last) = (&bytes[..bytes.len().min(8)], &bytes[bytes.len().saturating_sub(8)..]);
@@ -48,7 +49,7 @@ impl Listener for Watch {
         match event.happened {
             _ if standing == Standing::Arriving => {}
             _ if event.of_sorted_set => {
-                WRITTEN.store(print(event.key), Ordering::Relaxed);
+                WRITTEN.store(fingerprint(event.key), Ordering::Relaxed);
                 if is_tracked {
                     tracker::note_touched(ctx, event.key);
                 }
@@ -60,18 +61,18 @@ impl Listener for Watch {
                 tracker::note_leaving(ctx, event.key);
             }
             Happened::MoveTo => {
-                look(ctx, event.key, Came::Moved);
+                look_at_key(ctx, event.key, Came::Moved);
                 ctx.select(MOVED_FROM.load(Ordering::Relaxed));
             }
-            Happened::Expire if is_tracked || WRITTEN.load(Ordering::Relaxed) == print(event.key) => {
-                look(ctx, event.key, Came::AsItIs);
+            Happened::Expire if is_tracked || WRITTEN.load(Ordering::Relaxed) == fingerprint(event.key) => {
+                look_at_key(ctx, event.key, Came::AsItIs);
             }
-            Happened::Restore => look(ctx, event.key, Came::Restored),
+            Happened::Restore => look_at_key(ctx, event.key, Came::Restored),
             Happened::RenameTo => match tracker::note_renamed(ctx, event.key) {
                 Arrival::Nothing | Arrival::Noted => {}
-                Arrival::Unclear => look(ctx, event.key, Came::Moved),
+                Arrival::Unclear => look_at_key(ctx, event.key, Came::Moved),
             },
-            Happened::CopyTo => look(ctx, event.key, Came::Copied),
+            Happened::CopyTo => look_at_key(ctx, event.key, Came::Copied),
             _ => {}
         }
     }
@@ -109,7 +110,7 @@ enum Came {
 
 /// Looks what a key is now, and tracks it if it is an expiring set, or would be one but for what its way here did to it. If it
 /// is none, then somebody has said so (EXPIRE), and it is forgotten.
-fn look(ctx: &mut Context, name: Str<'_>, came: Came) {
+fn look_at_key(ctx: &mut Context, name: Str<'_>, came: Came) {
     let now = ctx.now();
     let key = ReadKey::glance(ctx, name);
     // Not the context's: in a transaction, Valkey 9.1 gives the client's for a key that MOVE or COPY took somewhere else.

@@ -56,7 +56,7 @@ impl Drop for Own {
 }
 
 /// Whether this is an event of our own, about a limit: no news to the rest of the module, to which limits are other people's keys.
-pub fn is_own(event: Str<'_>) -> bool {
+pub fn is_own_event(event: Str<'_>) -> bool {
     let own = OWN.load(Ordering::Relaxed);
     !own.is_null() && std::ptr::eq(own, event.bytes().as_ptr())
 }
@@ -69,7 +69,7 @@ lazy_static! {
 struct Word(OwnedStr);
 
 /// A string was set: one SET with its TTL, one event as SET has it.
-pub fn text_set(ctx: &Context, name: Str<'_>, value: &[u8], expires_at: Millis) -> News {
+pub fn replicate_set(ctx: &Context, name: Str<'_>, value: &[u8], expires_at: Millis) -> News {
     crate::server::fault!("set-changed");
     let (value, at) = (OwnedStr::new(value), integer(expires_at));
     PXAT.with(ctx, |option| ctx.replicate(c"SET", &[name, value.as_str(), option.0.as_str(), at.as_str()]));
@@ -80,7 +80,7 @@ pub fn text_set(ctx: &Context, name: Str<'_>, value: &[u8], expires_at: Millis) 
 }
 
 /// A key is gone as a whole.
-pub fn unlinked(ctx: &Context, name: Str<'_>) -> News {
+pub fn replicate_unlink(ctx: &Context, name: Str<'_>) -> News {
     ctx.replicate(c"UNLINK", &[name]);
     ctx.signal_modified(name);
     let mut news = News::default();
@@ -102,7 +102,7 @@ impl Changes {
         self.put.is_empty() && self.removed.is_empty() && self.expires_at.is_none()
     }
 
-    pub fn tell(self, ctx: &Context, name: Str<'_>) -> News {
+    pub fn replicate(self, ctx: &Context, name: Str<'_>) -> News {
         let mut news = News::default();
         if self.is_none() {
             return news;

@@ -58,7 +58,7 @@ impl<'k, A: Access> Entries<'k, A> {
 
     /// See [`marker`]: what is believed, and what the odds are.
     pub fn recognise(mut set: SortedSet<'k, A>, name: Str<'k>) -> Result<Entries<'k, A>, Foreign> {
-        let last = set.last().map(|last| entry(&last)).transpose()?.ok_or(Foreign)?;
+        let last = set.last().map(|last| parse_entry(&last)).transpose()?.ok_or(Foreign)?;
         let (len, ttl) = (set.len(), set.key().expires_at());
         let is_marked = marker::holds(last.at, ttl);
         let is_restored =
@@ -105,14 +105,14 @@ fn has_only_entries(set: &mut SortedSet<'_, impl Access>, len: u64, last: Entry)
         _ if len > MOST_READ => are_entries_here_and_there(last, |at, most| {
             set.range(Bound::From(time::to_score(at)), f64::INFINITY)
                 .take(most)
-                .map(|element| entry(&element))
+                .map(|element| parse_entry(&element))
                 .collect()
         }),
-        _ => are_entries(set.range(Bound::From(f64::NEG_INFINITY), f64::INFINITY).map(|element| entry(&element))),
+        _ => are_entries(set.range(Bound::From(f64::NEG_INFINITY), f64::INFINITY).map(|element| parse_entry(&element))),
     }
 }
 
-fn entry(element: &Element) -> Result<Entry, Foreign> {
+fn parse_entry(element: &Element) -> Result<Entry, Foreign> {
     Entry::parse(element.score, element.member.bytes())
 }
 
@@ -122,7 +122,7 @@ impl<A: Access> Ledger for Entries<'_, A> {
         if self.seen.len <= 1 {
             return Ok(self.seen.last.filter(|last| last.at >= at));
         }
-        self.set.first(Bound::From(time::to_score(at))).as_ref().map(entry).transpose()
+        self.set.first(Bound::From(time::to_score(at))).as_ref().map(parse_entry).transpose()
     }
 
     fn last(&mut self) -> Result<Option<Entry>, Foreign> {
@@ -130,7 +130,7 @@ impl<A: Access> Ledger for Entries<'_, A> {
     }
 
     fn some_from(&mut self, at: Millis, most: usize) -> Result<Vec<Entry>, Foreign> {
-        self.from(at).take(most).map(|element| entry(&element)).collect()
+        self.from(at).take(most).map(|element| parse_entry(&element)).collect()
     }
 }
 
@@ -246,7 +246,7 @@ impl<'k> Entries<'k, Writing> {
             self.remove(&mut changes, OwnedStr::new(member.as_bytes()));
         }
         changes.is_empty = self.set.is_empty();
-        let mut last = self.set.last().and_then(|last| entry(&last).ok());
+        let mut last = self.set.last().and_then(|last| parse_entry(&last).ok());
         if let Some(only) = last.filter(|only| self.set.len() == 1 && only.run.start != 0) {
             self.put(&mut changes, only.at, Run { start: 0, ..only.run }.member());
             self.remove(&mut changes, OwnedStr::new(only.run.member().as_bytes()));
@@ -275,7 +275,7 @@ impl<'k> Entries<'k, Writing> {
         if is_restored {
             restored::forget(ctx, name);
         }
-        let news = changes.tell(ctx, name);
+        let news = changes.replicate(ctx, name);
         (ctx, news)
     }
 }

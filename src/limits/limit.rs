@@ -84,7 +84,7 @@ impl<'k, A: Access> Kept<'k, A> {
 }
 
 /// Which algorithm a limit is of, and what of it is in use; `None` if the key is missing. O(log N).
-pub fn held(ctx: &mut Context, name: Str<'_>, now: Millis) -> Result<Option<(&'static str, Held)>, Error> {
+pub fn held_by(ctx: &mut Context, name: Str<'_>, now: Millis) -> Result<Option<(&'static str, Held)>, Error> {
     let of_entries =
         |mut entries: Entries<'_, Reading>, count| Ok(Some(("sliding", sliding::held(now, count, &mut entries)?)));
     match Kept::<Reading>::open(ctx, name)? {

@@ -13,7 +13,7 @@ mod restored;
 mod text;
 
 pub use entries::{Entries, Seen};
-pub use limit::{Kept, Limit, held};
+pub use limit::{Kept, Limit, held_by};
 pub use text::TextLimit;
 
 use crate::error::Error;
@@ -44,7 +44,7 @@ pub fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
         _ => believed::forget(ctx, event.key),
     }
     if event.happened == Happened::Restore {
-        restored::note(ctx, event.key);
+        restored::note_key(ctx, event.key);
     }
 }
 

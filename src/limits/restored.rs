@@ -32,7 +32,7 @@ impl Restored {
 }
 
 /// To be called when a key was restored.
-pub fn note(ctx: &mut Context, name: Str<'_>) {
+pub fn note_key(ctx: &mut Context, name: Str<'_>) {
     let Some(mut set) = SortedSet::new(ReadKey::glance(ctx, name)) else { return };
     let Some(last) = set.last() else { return };
     let (ttl, database) = (set.key().expires_at(), set.key().database());

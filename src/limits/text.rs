@@ -44,7 +44,7 @@ impl<'k> TextLimit<'k, Writing> {
                 return (self.text.close(), News::default());
             }
             let ctx = self.text.unlink();
-            let news = effects::unlinked(ctx, self.name);
+            let news = effects::replicate_unlink(ctx, self.name);
             return (ctx, news);
         };
         let value = stored.text();
@@ -60,7 +60,7 @@ impl<'k> TextLimit<'k, Writing> {
             self.text.expire_at(expires_at);
         }
         let ctx = self.text.close();
-        let news = effects::text_set(ctx, self.name, value.as_bytes(), expires_at);
+        let news = effects::replicate_set(ctx, self.name, value.as_bytes(), expires_at);
         (ctx, news)
     }
 }

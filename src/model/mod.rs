@@ -6,6 +6,7 @@ pub mod board;
 pub mod chunks;
 pub mod limit;
 pub mod marker;
+pub mod place;
 pub mod queue;
 pub mod random;
 pub mod relocate;

@@ -31,12 +31,12 @@ pub fn claim(mut open: OpenQueue<'_, Writing>, key: Str<'_>, clock: Micros, want
     open.change(|queue, effects| {
         let claims = queue.claim(clock, deadline, want.count, &want.worker);
         claims.effects().for_each(|effect| effects.add(&effect));
-        reply(effects.ctx(), key, &claims);
+        reply_claims(effects.ctx(), key, &claims);
     });
     open.commit(now);
 }
 
-fn reply(ctx: &Context, key: Str<'_>, claims: &Claims<'_>) {
+fn reply_claims(ctx: &Context, key: Str<'_>, claims: &Claims<'_>) {
     ctx.reply_array(claims.jobs.len());
     for job in &claims.jobs {
         ctx.reply_array(6);
@@ -57,7 +57,7 @@ pub fn reply_nothing(ctx: &Context) {
 
 /// After a step back of the clock RATE may hold units for too long. A claim that gets nothing settles that, so that waiting ends when
 /// it should.
-pub fn settle(ctx: &mut Context, key: Str<'_>, clock: Micros) {
+pub fn settle_rate(ctx: &mut Context, key: Str<'_>, clock: Micros) {
     let now = clock / 1000;
     let Ok(mut open) = OpenQueue::<Writing>::open(ctx, key) else { return };
     if !open.queue().needs_settling(now) {

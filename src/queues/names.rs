@@ -55,11 +55,11 @@ impl Names {
 }
 
 /// A queue has come to this key of the present database.
-pub(super) fn note(ctx: &Context, name: Str<'_>) {
-    note_in(ctx, ctx.database(), name);
+pub(super) fn note_queue(ctx: &Context, name: Str<'_>) {
+    note_queue_in(ctx, ctx.database(), name);
 }
 
-fn note_in(ctx: &Context, database: i32, name: Str<'_>) {
+fn note_queue_in(ctx: &Context, database: i32, name: Str<'_>) {
     NAMES.with(ctx, |names| {
         names.by_database.entry(database).or_default().insert(name.bytes().into());
     });
@@ -135,7 +135,7 @@ impl Listener for Watch {
                     names.is_moving = false;
                 });
                 if let Some(database) = database.filter(|_| holds_queue) {
-                    note_in(ctx, database, event.key);
+                    note_queue_in(ctx, database, event.key);
                     upkeep::look_soon(ctx, database, event.key.bytes());
                 }
             }

@@ -17,7 +17,7 @@ static CLAIMED: AtomicU64 = AtomicU64::new(0);
 /// Effects that came from a master or out of an AOF file and did not fit, for INFO.
 static MISFITS: AtomicU64 = AtomicU64::new(0);
 
-pub fn claimed() -> u64 {
+pub fn jobs_claimed() -> u64 {
     CLAIMED.load(Ordering::Relaxed)
 }
 
@@ -130,7 +130,7 @@ impl<'k> OpenQueue<'k, Writing> {
                 let stored = Stored::new(new);
                 look_at = upkeep::moved_forward(&stored, now);
                 let ctx = key.set_value(stored);
-                names::note(ctx, name);
+                names::note_queue(ctx, name);
                 ctx
             }
             None => {
@@ -142,12 +142,12 @@ impl<'k> OpenQueue<'k, Writing> {
             }
         };
         if let Some(look_at) = look_at {
-            upkeep::plan(ctx, name, look_at);
+            upkeep::plan_look(ctx, name, look_at);
         }
         effects.send(name, |command, arguments| ctx.replicate(command, arguments));
         ctx.signal_modified(name);
         if let Some(next) = next {
-            waiting::changed(ctx, name, now, next);
+            waiting::note_queue_changed(ctx, name, now, next);
         }
         for event in effects.happened().events() {
             ctx.notify(EventClass::Module, event.name(), name);

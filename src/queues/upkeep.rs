@@ -118,22 +118,22 @@ pub(super) fn moved_forward(stored: &Stored, now: Millis) -> Option<Millis> {
     if told.load(Relaxed) > now {
         told.store(now, Relaxed);
     }
-    let next = next(stored, now).filter(|&next| next < planned.load(Relaxed));
+    let next = next_look(stored, now).filter(|&next| next < planned.load(Relaxed));
     next.inspect(|&next| planned.store(next, Relaxed))
 }
 
-fn next(stored: &Stored, now: Millis) -> Option<Millis> {
+fn next_look(stored: &Stored, now: Millis) -> Option<Millis> {
     stored.queue.next_upkeep(now, stored.upkeep.told.load(Relaxed))
 }
 
 /// To be called when [`moved_forward`] has said so.
-pub(super) fn plan(ctx: &Context, name: Str<'_>, at: Millis) {
-    plan_in(ctx, ctx.database(), name.bytes(), at);
+pub(super) fn plan_look(ctx: &Context, name: Str<'_>, at: Millis) {
+    plan_look_in(ctx, ctx.database(), name.bytes(), at);
 }
 
 /// There is a queue in this key of which nothing is known yet.
 pub(super) fn look_soon(holder: &impl RedisLockIndicator, database: i32, name: &[u8]) {
-    plan_in(holder, database, name, 0);
+    plan_look_in(holder, database, name, 0);
 }
 
 /// There is no queue in this key any more.
@@ -145,7 +145,7 @@ pub(super) fn forget(holder: &impl RedisLockIndicator, database: i32, name: &[u8
     });
 }
 
-fn plan_in(holder: &impl RedisLockIndicator, database: i32, name: &[u8], at: Millis) {
+fn plan_look_in(holder: &impl RedisLockIndicator, database: i32, name: &[u8], at: Millis) {
     STATE.with(holder, |state| state.agendas.entry(database).or_default().bring_forward(name, at));
 }
 
@@ -162,7 +162,7 @@ impl Listener for Watch {
 
     fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
         match event {
-            ServerEvent::Cron => tick(ctx),
+            ServerEvent::Cron => on_cron(ctx),
             ServerEvent::Flushed(None) => STATE.with(ctx, |state| state.agendas.clear()),
             ServerEvent::Flushed(Some(database)) => drop(STATE.with(ctx, |state| state.agendas.remove(&database))),
             ServerEvent::Swapped(one, other) => STATE.with(ctx, |state| {
@@ -175,7 +175,7 @@ impl Listener for Watch {
     }
 }
 
-fn tick(ctx: &mut Context) {
+fn on_cron(ctx: &mut Context) {
     TIMER.catch_up(ctx);
     let now = ctx.now();
     if needs_round(ctx, now) && ctx.may_write_by_itself() {
@@ -202,7 +202,7 @@ fn run_round(ctx: &mut Context) {
         }
         let Some((database, name)) = STATE.with(ctx, |state| state.take_due(now)) else { return };
         // One that we cannot deal with must not keep the others waiting.
-        let has_dropped = survive(|| ctx.select(database) && look(ctx, OwnedStr::new(&name).as_str(), now));
+        let has_dropped = survive(|| ctx.select(database) && look_at_queue(ctx, OwnedStr::new(&name).as_str(), now));
         dropping += usize::from(has_dropped.unwrap_or(false));
     }
     if needs_round(ctx, now) {
@@ -211,13 +211,13 @@ fn run_round(ctx: &mut Context) {
 }
 
 /// Looks at a queue, and does what is due. Answers whether it has dropped anything.
-fn look(ctx: &mut Context, name: Str<'_>, now: Millis) -> bool {
-    let due = with(ctx, name, |stored| {
+fn look_at_queue(ctx: &mut Context, name: Str<'_>, now: Millis) -> bool {
+    let due = look_at_stored(ctx, name, |stored| {
         let next_death = stored.queue.next_death(stored.upkeep.told.load(Relaxed));
         (next_death.is_some_and(|death| death <= now), stored.queue.has_to_drop(now))
     });
     let Some((has_died, has_to_drop)) = due else {
-        set(ctx, name, None);
+        set_next_look(ctx, name, None);
         return false;
     };
     if (has_died || has_to_drop) && !ctx.may_serve(name) {
@@ -227,13 +227,13 @@ fn look(ctx: &mut Context, name: Str<'_>, now: Millis) -> bool {
         open.change(|queue: &mut Queue, effects| queue.drop_dead(now, |effect| effects.add(effect)));
         open.commit_replayed(now);
     }
-    let next = with(ctx, name, |stored| {
+    let next = look_at_stored(ctx, name, |stored| {
         stored.upkeep.told.store(now, Relaxed);
-        let next = next(stored, now);
+        let next = next_look(stored, now);
         stored.upkeep.planned.store(next.unwrap_or(NEVER), Relaxed);
         next
     });
-    set(ctx, name, next.flatten());
+    set_next_look(ctx, name, next.flatten());
     // Runs other people's code: comes last.
     if has_died {
         ctx.notify(EventClass::Module, super::wire::Event::Dead.name(), name);
@@ -241,13 +241,13 @@ fn look(ctx: &mut Context, name: Str<'_>, now: Millis) -> bool {
     has_to_drop
 }
 
-fn set(ctx: &Context, name: Str<'_>, at: Option<Millis>) {
+fn set_next_look(ctx: &Context, name: Str<'_>, at: Option<Millis>) {
     let database = ctx.database();
     STATE.with(ctx, |state| state.agendas.entry(database).or_default().set(name.bytes(), at));
 }
 
 /// Looks at what is stored, if there is a queue.
-fn with<R>(ctx: &mut Context, name: Str<'_>, look: impl FnOnce(&Stored) -> R) -> Option<R> {
+fn look_at_stored<R>(ctx: &mut Context, name: Str<'_>, look: impl FnOnce(&Stored) -> R) -> Option<R> {
     let open = OpenQueue::glance(ctx, name).ok()?;
     open.stored().map(look)
 }

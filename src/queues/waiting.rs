@@ -1,11 +1,12 @@
 //! Clients that wait for a job, and what wakes them: the server's side of [`crate::model::waiting`], which decides.
 //!
-//! Whatever changes a queue passes through [`changed`] (from [`OpenQueue::commit`]), which has the first client asked, or sets the moment
+//! Whatever changes a queue passes through [`note_queue_changed`] (from [`OpenQueue::commit`]), which has the first client asked, or sets the moment
 //! at which to look at the queue. Of queues that come by other ways the server tells ([`Watch`]); the client that is asked then looks at
 //! the queue, and sets its moment. When a moment has come, a timer looks at the queue ([`look_at_due`]).
 
 use super::OpenQueue;
-use super::claiming::{Want, claim, reply_nothing, settle};
+use super::claiming::{Want, claim, reply_nothing, settle_rate};
+use crate::model::place::{Place, PlaceRef};
 use crate::model::time::{Micros, Millis};
 use crate::model::waiting::name::name;
 use crate::model::waiting::{Client, Waiting};
@@ -18,8 +19,6 @@ use crate::server::{Context, OwnedStr, Str, survive};
 use hashbrown::{Equivalent, HashMap};
 use lazy_static::lazy_static;
 use redis_module::RedisLockIndicator;
-use std::hash::{Hash, Hasher};
-use std::rc::Rc;
 
 lazy_static! {
     static ref STATE: Shared<State> = Shared::new(State::default());
@@ -54,47 +53,29 @@ pub struct Figures {
     pub looks: u64,
 }
 
-/// A key of one of the server's databases.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
-    database: i32,
-    key: Rc<[u8]>,
-}
-
-/// A [`Place`] to be looked up.
-#[derive(Hash)]
-struct Lookup<'k>(i32, &'k [u8]);
-
-impl Hash for Place {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        Lookup(self.database, &self.key).hash(state);
-    }
-}
-
-impl Equivalent<Place> for Lookup<'_> {
-    fn equivalent(&self, place: &Place) -> bool {
-        self.0 == place.database && *self.1 == *place.key
-    }
-}
-
-/// As [`note`], and has the client asked that the model names.
-fn ask(ctx: &Context, place: &Lookup<'_>, now: Millis, whom: impl FnOnce(&mut Waiting<Place>) -> Option<Client>) {
-    let Some(client) = note(ctx, now, whom) else { return };
+/// As [`update`], and has the client asked that the model names.
+fn update_and_ask(
+    ctx: &Context,
+    place: PlaceRef<'_>,
+    now: Millis,
+    whom: impl FnOnce(&mut Waiting<Place>) -> Option<Client>,
+) {
+    let Some(client) = update(ctx, now, whom) else { return };
     STATE.with(ctx, |state| {
         let Some(asked) = state.clients.get_mut(&client) else { return };
         if !asked.places.iter().any(|asked| place.equivalent(asked)) {
-            asked.places.push(Place { database: place.0, key: place.1.into() });
+            asked.places.push(place.to_place());
         }
         ctx.wake(&asked.blocked);
     });
 }
 
-/// Has the model note something, and sets the timer as it wants it then.
-fn note<R>(ctx: &Context, now: Millis, note: impl FnOnce(&mut Waiting<Place>) -> R) -> R {
+/// Changes what is waited for, and sets the timer as the model wants it then.
+fn update<R>(ctx: &Context, now: Millis, change: impl FnOnce(&mut Waiting<Place>) -> R) -> R {
     STATE.with(ctx, |state| {
-        let noted = note(&mut state.waiting);
+        let result = change(&mut state.waiting);
         TIMER.set(ctx, state.waiting.alarm(now));
-        noted
+        result
     })
 }
 
@@ -109,15 +90,16 @@ fn is_unused(ctx: &Context) -> bool {
 /// Whether a client waits for the key.
 pub fn is_waited_for(ctx: &Context, key: Str<'_>) -> bool {
     STATE.with(ctx, |state| {
-        !state.waiting.is_empty() && state.waiting.is_waited_for(&Lookup(ctx.database(), key.bytes()))
+        !state.waiting.is_empty()
+            && state.waiting.is_waited_for(&PlaceRef { database: ctx.database(), key: key.bytes() })
     })
 }
 
 /// A command has changed the queue in `key`, or a client has claimed from it. It is claimable from `next` on if nothing else happens.
 /// If that is now, the first of those who wait is asked.
-pub(super) fn changed(ctx: &Context, key: Str<'_>, now: Millis, next: Option<Millis>) {
-    let place = Lookup(ctx.database(), key.bytes());
-    ask(ctx, &place, now, |waiting| waiting.looked(&place, now, next, true));
+pub(super) fn note_queue_changed(ctx: &Context, key: Str<'_>, now: Millis, next: Option<Millis>) {
+    let place = PlaceRef { database: ctx.database(), key: key.bytes() };
+    update_and_ask(ctx, place, now, |waiting| waiting.looked(&place, now, next, true));
 }
 
 /// Disarms the timer, for the unloading of the module.
@@ -138,13 +120,13 @@ impl Listener for Watch {
         }
         // Not the context's: in a transaction, Valkey 9.1 gives the client's for a key that MOVE or COPY took somewhere else.
         let database = ReadKey::glance(ctx, event.key).database().unwrap_or(ctx.database());
-        let (now, place) = (ctx.now(), Lookup(database, event.key.bytes()));
-        ask(ctx, &place, now, |waiting| waiting.replaced(&place, now));
+        let (now, place) = (ctx.now(), PlaceRef { database, key: event.key.bytes() });
+        update_and_ask(ctx, place, now, |waiting| waiting.replaced(&place, now));
     }
 
     fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
         match event {
-            ServerEvent::Cron => tick(ctx),
+            ServerEvent::Cron => on_cron(ctx),
             // What could not be served may be served from now on, or may be another queue.
             ServerEvent::BecameMaster
             | ServerEvent::Loaded
@@ -152,14 +134,14 @@ impl Listener for Watch {
             | ServerEvent::SlotsArrived(_)
             | ServerEvent::SlotsStayAway(_) => {
                 let now = ctx.now();
-                note(ctx, now, |waiting| waiting.look_at_all(now));
+                update(ctx, now, |waiting| waiting.look_at_all(now));
             }
             _ => {}
         }
     }
 }
 
-fn tick(ctx: &mut Context) {
+fn on_cron(ctx: &mut Context) {
     TIMER.catch_up(ctx);
     let now = ctx.now();
     STATE.with(ctx, |state| {
@@ -179,15 +161,15 @@ fn look_at_due(ctx: &mut Context) {
         // One that we cannot deal with must not keep the clients of the others waiting.
         survive(|| {
             if ctx.select(place.database) {
-                look(ctx, OwnedStr::new(&place.key).as_str(), clock);
+                look_at_queue(ctx, OwnedStr::new(&place.key).as_str(), clock);
             }
         });
     }
-    note(ctx, now, |_| ());
+    update(ctx, now, |_| ());
 }
 
 /// Looks at a queue whose moment may have come.
-fn look(ctx: &mut Context, key: Str<'_>, clock: Micros) {
+fn look_at_queue(ctx: &mut Context, key: Str<'_>, clock: Micros) {
     crate::server::fault!("look");
     let now = clock / 1000;
     STATE.with(ctx, |state| state.figures.looks += 1);
@@ -198,11 +180,11 @@ fn look(ctx: &mut Context, key: Str<'_>, clock: Micros) {
     let is_ready = is_unsettled || next == Some(now);
     let allowed = is_ready && ctx.may_serve(key);
     if is_unsettled && allowed {
-        return settle(ctx, key, clock);
+        return settle_rate(ctx, key, clock);
     }
     let next = if is_ready { Some(now) } else { next };
-    let place = Lookup(ctx.database(), key.bytes());
-    ask(ctx, &place, now, |waiting| waiting.looked(&place, now, next, allowed));
+    let place = PlaceRef { database: ctx.database(), key: key.bytes() };
+    update_and_ask(ctx, place, now, |waiting| waiting.looked(&place, now, next, allowed));
 }
 
 /// A client that waits for a job.
@@ -221,7 +203,7 @@ impl Waiter {
         let clock = ctx.micros();
         let now = clock / 1000;
         let database = ctx.database();
-        let mut places: Vec<_> = keys.iter().map(|key| Place { database, key: key.bytes().into() }).collect();
+        let mut places: Vec<_> = keys.iter().map(|key| Place::new(database, key.bytes())).collect();
         places.sort_unstable();
         places.dedup();
         let number = STATE.with(ctx, |state| {
@@ -236,7 +218,7 @@ impl Waiter {
         let blocked = ctx.block(&name, timeout, Waiter { number, places, turn: None, want });
         STATE.with(ctx, |state| state.clients.insert(number, Asked { blocked, places: Vec::new() }));
         for &key in keys {
-            look(ctx, key, clock);
+            look_at_queue(ctx, key, clock);
         }
     }
 
@@ -247,7 +229,7 @@ impl Waiter {
             return;
         }
         let (number, now, served) = (self.number, ctx.now(), self.turn.as_ref().map(|(place, _)| place));
-        note(ctx, now, |waiting| {
+        update(ctx, now, |waiting| {
             for place in &places {
                 if served == Some(place) {
                     waiting.serve(place, number);
@@ -274,7 +256,7 @@ impl Waiter {
         drop(open);
         let allowed = next == Some(now) && ctx.may_serve(name.as_str());
         let mut is_its_turn = false;
-        ask(ctx, &Lookup(place.database, &place.key), now, |waiting| {
+        update_and_ask(ctx, PlaceRef { database: place.database, key: &place.key }, now, |waiting| {
             let first = waiting.looked(place, now, next, allowed);
             is_its_turn = first == Some(self.number);
             first.filter(|_| !is_its_turn)

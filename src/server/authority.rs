@@ -98,7 +98,7 @@ impl Context {
             (Checks::Slot, false) => c"v",
             (Checks::Write, false) => c"Sv",
         };
-        let answer = ask(asker, format, key);
+        let answer = dry_run(asker, format, key);
         if is_dry { answer != Answer::Error } else { answer != Answer::None }
     }
 
@@ -123,7 +123,7 @@ enum Answer {
 }
 
 /// Calls the command that refuses its argument: `-` is no duration.
-fn ask(asker: *mut RedisModuleCtx, format: &CStr, key: Str<'_>) -> Answer {
+fn dry_run(asker: *mut RedisModuleCtx, format: &CStr, key: Str<'_>) -> Answer {
     let word = OwnedStr::new(b"-");
     let arguments = [key, word.as_str(), word.as_str()];
     // SAFETY: the context lasts until the module is unloaded; format `v` takes an array of valid strings and its length. The

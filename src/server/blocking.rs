@@ -11,7 +11,7 @@
 //!   redirected in between, it would get two replies or none.
 
 use super::context::Context;
-use super::panic::enter;
+use super::panic::enter_module;
 use super::shared::Shared;
 use super::string::OwnedStr;
 use crate::model::time::Millis;
@@ -161,12 +161,12 @@ unsafe fn is_servable<W: Wait>(ctx: *mut RedisModuleCtx, wait: *mut c_void) -> b
     let wait = unsafe { &mut *wait.cast::<W>() };
     // SAFETY: the caller's context lasts as long as this call.
     let mut ctx = unsafe { Context::from_raw(ctx) };
-    enter("is-servable", || wait.is_servable(&mut ctx)).unwrap_or(false)
+    enter_module("is-servable", || wait.is_servable(&mut ctx)).unwrap_or(false)
 }
 
 /// # Safety
 /// The context must be that of a callback of a client blocked by [`Context::block`].
-unsafe fn private(ctx: *mut RedisModuleCtx) -> *mut c_void {
+unsafe fn private_data(ctx: *mut RedisModuleCtx) -> *mut c_void {
     // SAFETY: as the caller vouches.
     unsafe { api!(RedisModule_GetBlockedClientPrivateData(ctx)) }
 }
@@ -177,7 +177,7 @@ unsafe extern "C" fn serve<W: Wait>(
     _argc: c_int,
 ) -> c_int {
     // SAFETY: the server calls this for such a client.
-    let wait = unsafe { private(ctx) };
+    let wait = unsafe { private_data(ctx) };
     // SAFETY: these are the client's data and context.
     if unsafe { is_servable::<W>(ctx, wait) } {
         // SAFETY: as above.
@@ -207,7 +207,7 @@ unsafe extern "C" fn time_out<W: Wait>(
     _argc: c_int,
 ) -> c_int {
     // SAFETY: as in `serve`.
-    let wait = unsafe { private(ctx) };
+    let wait = unsafe { private_data(ctx) };
     if SERVED.load(Ordering::Relaxed) == wait {
         // SAFETY: these are the client's data and context.
         unsafe { serve_now::<W>(ctx, wait) };
@@ -236,5 +236,5 @@ unsafe extern "C" fn end<W: Wait>(ctx: *mut RedisModuleCtx, wait: *mut c_void) {
     }
     // SAFETY: the private data are the box made for this client, and this is the last that is done with them.
     let wait = unsafe { Box::from_raw(wait.cast::<W>()) };
-    enter("end-of-wait", || wait.end(&mut ctx));
+    enter_module("end-of-wait", || wait.end(&mut ctx));
 }

@@ -256,7 +256,7 @@ pub fn set_options(ctx: &Context) {
     let options = raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED
         | raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
         | raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD;
-    let options = options as c_int | slots::option();
+    let options = options as c_int | slots::module_option();
     // SAFETY: the context is valid. The first option means that we signal changed keys ourselves, so that a call which
     // changes nothing breaks nobody's WATCH; the second that we ask for errors while loading (src/server/io.rs), so that
     // a payload cut short does not end the server; the third that a replica may serve its old dataset while it loads the new one

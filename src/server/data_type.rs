@@ -4,7 +4,7 @@ use super::context::Context;
 use super::defrag;
 use super::io::{Digest, Loader, Rewriter, Saver};
 use super::key::{Access, Handle as KeyHandle, Key, WriteKey};
-use super::panic::enter;
+use super::panic::enter_module;
 use super::string::Str;
 use crate::error::Error;
 use crate::model::relocate::Relocate;
@@ -96,7 +96,7 @@ impl<A: Access> Key<'_, A> {
     pub fn value<T: DataType>(&self) -> Result<Option<&T>, Error> {
         // SAFETY: the pointer is that of a live `T`. It goes only with the key, which is open as long as the reference lives, and a
         // reference for changing it would borrow `self` alone.
-        Ok(pointer::<T>(&self.handle)?.map(|value| unsafe { value.as_ref() }))
+        Ok(value_of::<T>(&self.handle)?.map(|value| unsafe { value.as_ref() }))
     }
 }
 
@@ -104,7 +104,7 @@ impl<'k> WriteKey<'k> {
     /// The value, to be changed, and what of the context does no harm meanwhile.
     pub fn value_mut<T: DataType>(&mut self) -> Result<Option<(&mut T, &Context)>, Error> {
         // SAFETY: as above; no other reference lives, since there is one open key at a time, and this borrows it alone.
-        Ok(pointer::<T>(&self.handle)?.map(|mut value| (unsafe { value.as_mut() }, &*self.kept)))
+        Ok(value_of::<T>(&self.handle)?.map(|mut value| (unsafe { value.as_mut() }, &*self.kept)))
     }
 
     /// Puts a value into the key in place of what it holds, and closes the key: the server announces keys that are new.
@@ -118,7 +118,7 @@ impl<'k> WriteKey<'k> {
     }
 }
 
-fn pointer<T: DataType>(key: &KeyHandle) -> Result<Option<NonNull<T>>, Error> {
+fn value_of<T: DataType>(key: &KeyHandle) -> Result<Option<NonNull<T>>, Error> {
     // SAFETY: the handle is open, or null, which means an empty key.
     let kind = unsafe { api!(RedisModule_KeyType(key.as_ptr())) } as isize;
     if kind == raw::REDISMODULE_KEYTYPE_EMPTY {
@@ -134,8 +134,8 @@ fn pointer<T: DataType>(key: &KeyHandle) -> Result<Option<NonNull<T>>, Error> {
 
 /// Runs a callback that writes a file. A value cut short would pass for a whole one, and the server has no way to be told of it;
 /// so a panic ends the process, which is nearly always the child that saves, and leaves the former file in its place.
-fn whole(place: &'static str, callback: impl FnOnce()) {
-    enter(place, callback).unwrap_or_else(|| std::process::abort());
+fn write_whole(place: &'static str, callback: impl FnOnce()) {
+    enter_module(place, callback).unwrap_or_else(|| std::process::abort());
 }
 
 /// # Safety
@@ -152,7 +152,7 @@ fn boxed<T>(value: Option<T>) -> *mut c_void {
 unsafe extern "C" fn load<T: DataType>(io: *mut RedisModuleIO, number: c_int) -> *mut c_void {
     // SAFETY: the server passes the stream of this call.
     let mut from = unsafe { Loader::new(io) };
-    boxed(enter("load", || load_or_say_why::<T>(&mut from, number)).flatten())
+    boxed(enter_module("load", || load_or_say_why::<T>(&mut from, number)).flatten())
 }
 
 /// Without a line by the module, all that the log has is the server's: that the value does not end where it should.
@@ -167,7 +167,7 @@ fn load_or_say_why<T: DataType>(from: &mut Loader<'_>, number: c_int) -> Option<
 unsafe extern "C" fn save<T: DataType>(io: *mut RedisModuleIO, value: *mut c_void) {
     // SAFETY: the server passes the stream of this call and a value of this type.
     let (mut to, value) = unsafe { (Saver::new(io), borrowed::<T>(value)) };
-    whole("save", || value.save(&mut to));
+    write_whole("save", || value.save(&mut to));
 }
 
 unsafe extern "C" fn rewrite<T: DataType>(io: *mut RedisModuleIO, key: *mut RedisModuleString, value: *mut c_void) {
@@ -176,31 +176,31 @@ unsafe extern "C" fn rewrite<T: DataType>(io: *mut RedisModuleIO, key: *mut Redi
     let Some(key) = key else { return };
     // SAFETY: as above.
     let mut to = unsafe { Rewriter::new(io, key) };
-    whole("rewrite", || value.rewrite(&mut to));
+    write_whole("rewrite", || value.rewrite(&mut to));
 }
 
 unsafe extern "C" fn digest<T: DataType>(digest: *mut RedisModuleDigest, value: *mut c_void) {
     // SAFETY: the server passes the digest of this call and a value of this type.
     let (mut to, value) = unsafe { (Digest::new(digest), borrowed::<T>(value)) };
-    enter("digest", || value.digest(&mut to));
+    enter_module("digest", || value.digest(&mut to));
 }
 
 unsafe extern "C" fn memory_usage<T: DataType>(value: *const c_void) -> usize {
     // SAFETY: the server passes a value of this type.
     let value = unsafe { borrowed::<T>(value) };
-    enter("memory-usage", || value.memory_usage()).unwrap_or(0)
+    enter_module("memory-usage", || value.memory_usage()).unwrap_or(0)
 }
 
 unsafe extern "C" fn free_effort<T: DataType>(_key: *mut RedisModuleString, value: *const c_void) -> usize {
     // SAFETY: the server passes a value of this type.
     let value = unsafe { borrowed::<T>(value) };
-    enter("free-effort", || value.free_effort()).unwrap_or(1)
+    enter_module("free-effort", || value.free_effort()).unwrap_or(1)
 }
 
 unsafe extern "C" fn free<T: DataType>(value: *mut c_void) {
     // SAFETY: the server passes a value of this type, made by `Box::into_raw`, and forgets it.
     let value = unsafe { Box::from_raw(value.cast::<T>()) };
-    enter("free", || drop(value));
+    enter_module("free", || drop(value));
 }
 
 unsafe extern "C" fn copy<T: DataType>(
@@ -210,5 +210,5 @@ unsafe extern "C" fn copy<T: DataType>(
 ) -> *mut c_void {
     // SAFETY: the server passes a value of this type.
     let value = unsafe { borrowed::<T>(value) };
-    boxed(enter("copy", || value.clone()))
+    boxed(enter_module("copy", || value.clone()))
 }

@@ -7,7 +7,7 @@
 
 use super::alloc::GUARANTEED;
 use super::data_type::DataType;
-use super::panic::enter;
+use super::panic::enter_module;
 use crate::model::relocate::Mover;
 use redis_module::raw::{self, RedisModuleDefragCtx, RedisModuleString};
 use std::ffi::{c_int, c_ulong, c_void};
@@ -86,7 +86,7 @@ pub(super) unsafe extern "C" fn defrag<T: DataType>(
     // SAFETY: the context is that of the call under way. Without a cursor, everything is to be done in this call.
     let is_resumable =
         unsafe { api!(RedisModule_DefragCursorGet(ctx, &raw mut cursor)) } == raw::REDISMODULE_OK as c_int;
-    let next = enter("defrag", || value.relocate(cursor as usize, &mut mover)).flatten();
+    let next = enter_module("defrag", || value.relocate(cursor as usize, &mut mover)).flatten();
     let Some(next) = next.filter(|_| is_resumable) else { return 0 };
     // SAFETY: as above.
     unsafe { api!(RedisModule_DefragCursorSet(ctx, next as c_ulong)) };

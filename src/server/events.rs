@@ -1,7 +1,7 @@
 //! What the server tells of by itself: keyspace events and server events.
 
 use super::context::{Context, is_announced};
-use super::panic::{enter, survive};
+use super::panic::{enter_module, survive};
 use super::slots::{self, Range};
 use super::string::Str;
 use redis_module::raw::{
@@ -89,7 +89,7 @@ static TOLD: AtomicU64 = AtomicU64::new(0);
 
 /// How often the server has told of a change of a key, by whomever. For a command that looks at several keys one after the other: if
 /// the number is the same afterwards, nobody has changed any of them in between.
-pub fn told(_ctx: &Context) -> u64 {
+pub fn key_changes_told(_ctx: &Context) -> u64 {
     TOLD.load(Ordering::Relaxed)
 }
 
@@ -128,7 +128,7 @@ pub fn listen<L: Listener>(ctx: &Context) {
         raw::REDISMODULE_EVENT_CRON_LOOP,
         raw::REDISMODULE_EVENT_REPL_ASYNC_LOAD,
     ];
-    for id in events.into_iter().chain([slots::event()]) {
+    for id in events.into_iter().chain([slots::event_number()]) {
         let event = RedisModuleEvent { id, dataver: 1 };
         // SAFETY: as above; a server that does not know the event answers an error, and never calls.
         unsafe { api!(RedisModule_SubscribeToServerEvent(ctx.as_ptr(), event, Some(server_event::<L>))) };
@@ -149,7 +149,7 @@ unsafe extern "C" fn key_event<L: Listener>(
     if let Some(key) = key {
         let of_sorted_set = class & raw::REDISMODULE_NOTIFY_ZSET != 0;
         let event = KeyEvent { happened: Happened::of(name.to_bytes()), key, of_sorted_set, is_ours };
-        enter("key-event", || L::on_key(&mut ctx, &event));
+        enter_module("key-event", || L::on_key(&mut ctx, &event));
     }
     raw::REDISMODULE_OK as c_int
 }
@@ -181,10 +181,10 @@ unsafe extern "C" fn server_event<L: Listener>(
             ServerEvent::Swapped(info.dbnum_first, info.dbnum_second)
         }
         (raw::REDISMODULE_EVENT_CRON_LOOP, _) => ServerEvent::Cron,
-        (id, detail) if id == slots::event() => {
-            let Some(step) = slots::step(detail) else { return };
+        (id, detail) if id == slots::event_number() => {
+            let Some(step) = slots::step_of(detail) else { return };
             // SAFETY: the data came with this event.
-            ranges = unsafe { slots::of_event(data) };
+            ranges = unsafe { slots::ranges_of(data) };
             match step {
                 slots::Step::Started => ServerEvent::SlotsArrive(&ranges),
                 slots::Step::Completed => ServerEvent::SlotsArrived(&ranges),
@@ -193,5 +193,5 @@ unsafe extern "C" fn server_event<L: Listener>(
         }
         _ => return,
     };
-    enter("server-event", || L::on_server(&mut ctx, event));
+    enter_module("server-event", || L::on_server(&mut ctx, event));
 }

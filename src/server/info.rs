@@ -1,7 +1,7 @@
 //! What the module adds to INFO.
 
 use super::context::Context;
-use super::panic::enter;
+use super::panic::enter_module;
 use redis_module::RedisLockIndicator;
 use redis_module::raw::RedisModuleInfoCtx;
 use std::ffi::{CStr, c_int};
@@ -54,6 +54,6 @@ unsafe extern "C" fn report<R: Report>(info: *mut RedisModuleInfoCtx, for_crash_
     }
     if let Some(info) = NonNull::new(info) {
         let info = Info { info, call: PhantomData };
-        enter("info", || R::report(info));
+        enter_module("info", || R::report(info));
     }
 }

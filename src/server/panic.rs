@@ -39,7 +39,7 @@ pub fn survive<R>(run: impl FnOnce() -> R) -> Option<R> {
 }
 
 /// As [`survive`], where the server enters the module: a place at which a test can have it panic ([`fault!`]).
-pub(super) fn enter<R>(place: &'static str, run: impl FnOnce() -> R) -> Option<R> {
+pub(super) fn enter_module<R>(place: &'static str, run: impl FnOnce() -> R) -> Option<R> {
     survive(|| {
         fault!(place);
         run()

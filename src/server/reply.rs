@@ -4,7 +4,7 @@
 //! error and nulls (in a script: nulls). A reply cut short would have the client, or the script, take the next one for the rest of this.
 
 use super::context::Context;
-use super::panic::enter;
+use super::panic::enter_module;
 use super::string::Str;
 use crate::error::Error;
 use redis_module::raw;
@@ -18,7 +18,7 @@ static OWED: AtomicI64 = AtomicI64::new(0);
 /// Whether something of the reply under way has gone out.
 static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
 
-fn owe(more: i64) {
+fn owe_elements(more: i64) {
     HAS_BEGUN.store(true, Ordering::Relaxed);
     OWED.store(OWED.load(Ordering::Relaxed) + more, Ordering::Relaxed);
 }
@@ -29,7 +29,7 @@ impl Context {
         // Calls nest where those who listen for events call commands of the module.
         let outer = OWED.swap(1, Ordering::Relaxed);
         let outer_has_begun = HAS_BEGUN.swap(false, Ordering::Relaxed);
-        let result = enter(place, || run(self));
+        let result = enter_module(place, || run(self));
         if result.is_none() {
             // The scripts of Valkey 9.1 do not get over an error within an array: no later script can call anything.
             let takes_error = !(HAS_BEGUN.load(Ordering::Relaxed) && self.is_in_script());
@@ -47,7 +47,7 @@ impl Context {
     }
 
     pub fn reply_integer(&self, value: i64) {
-        owe(-1);
+        owe_elements(-1);
         // SAFETY: the context is that of the command under way.
         unsafe { api!(RedisModule_ReplyWithLongLong(self.as_ptr(), value)) };
     }
@@ -62,54 +62,54 @@ impl Context {
     }
 
     pub fn reply_null(&self) {
-        owe(-1);
+        owe_elements(-1);
         // SAFETY: as above.
         unsafe { api!(RedisModule_ReplyWithNull(self.as_ptr())) };
     }
 
     /// A null where an array would stand.
     pub fn reply_null_array(&self) {
-        owe(-1);
+        owe_elements(-1);
         // SAFETY: as above.
         unsafe { api!(RedisModule_ReplyWithNullArray(self.as_ptr())) };
     }
 
     /// A double in RESP3. In RESP2 a string, which older servers write with more digits than are needed.
     pub fn reply_double(&self, value: f64) {
-        owe(-1);
+        owe_elements(-1);
         // SAFETY: as above.
         unsafe { api!(RedisModule_ReplyWithDouble(self.as_ptr(), value)) };
     }
 
     pub fn reply_string(&self, value: Str<'_>) {
-        owe(-1);
+        owe_elements(-1);
         // SAFETY: as above, and the string is valid.
         unsafe { api!(RedisModule_ReplyWithString(self.as_ptr(), value.as_ptr())) };
     }
 
     pub fn reply_bytes(&self, value: &[u8]) {
-        owe(-1);
+        owe_elements(-1);
         // SAFETY: as above; the bytes are copied.
         unsafe { api!(RedisModule_ReplyWithStringBuffer(self.as_ptr(), value.as_ptr().cast(), value.len())) };
     }
 
     /// `+OK`.
     pub fn reply_ok(&self) {
-        owe(-1);
+        owe_elements(-1);
         // SAFETY: as above, and the text is a NUL-terminated constant.
         unsafe { api!(RedisModule_ReplyWithSimpleString(self.as_ptr(), c"OK".as_ptr())) };
     }
 
     /// The head of a map (in RESP2 a flat array) of `length` pairs, which have to follow.
     pub fn reply_map(&self, length: usize) {
-        owe(2 * length as i64 - 1);
+        owe_elements(2 * length as i64 - 1);
         // SAFETY: as above.
         unsafe { api!(RedisModule_ReplyWithMap(self.as_ptr(), length as c_long)) };
     }
 
     /// The head of an array of `length` replies, which have to follow.
     pub fn reply_array(&self, length: usize) {
-        owe(length as i64 - 1);
+        owe_elements(length as i64 - 1);
         // SAFETY: as above.
         unsafe { api!(RedisModule_ReplyWithArray(self.as_ptr(), length as c_long)) };
     }
@@ -121,21 +121,21 @@ impl Context {
 
     /// The head of a set (in RESP2 an array) of `length` replies, which have to follow.
     pub fn reply_set(&self, length: usize) {
-        owe(length as i64 - 1);
+        owe_elements(length as i64 - 1);
         // SAFETY: as above.
         unsafe { api!(RedisModule_ReplyWithSet(self.as_ptr(), length as c_long)) };
     }
 
     /// An array whose length is known when it is dropped.
     pub fn reply_growing_array(&self) -> GrowingArray<'_> {
-        owe(-1);
+        owe_elements(-1);
         // SAFETY: as above.
         unsafe { api!(RedisModule_ReplyWithArray(self.as_ptr(), c_long::from(raw::REDISMODULE_POSTPONED_LEN))) };
         GrowingArray { ctx: self, length: 0 }
     }
 
     pub fn reply_error(&self, error: Error) {
-        owe(-1);
+        owe_elements(-1);
         // SAFETY: as above, and the text is a NUL-terminated constant.
         unsafe {
             match error {
@@ -155,7 +155,7 @@ pub struct GrowingArray<'a> {
 impl<'a> GrowingArray<'a> {
     /// Room for `count` more elements, to be replied next.
     pub fn push(&mut self, count: c_long) -> &'a Context {
-        owe(count);
+        owe_elements(count);
         self.length += count;
         self.ctx
     }

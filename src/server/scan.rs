@@ -2,7 +2,7 @@
 
 use super::context::Context;
 use super::key::{ReadKey, Reading};
-use super::panic::enter;
+use super::panic::enter_module;
 use super::string::Str;
 use super::zset::SortedSet;
 use redis_module::raw::{RedisModuleCtx, RedisModuleKey, RedisModuleScanCursor, RedisModuleString};
@@ -47,7 +47,7 @@ unsafe extern "C" fn show(
     let (ctx, name, visit) = unsafe { (Context::from_raw(ctx), Str::from_raw(name), &mut *data.cast::<Visit<'_>>()) };
     // SAFETY: the handle is open during this call, and closed by the server.
     let key = unsafe { ReadKey::lent(&ctx, key) };
-    enter("scan", || {
+    enter_module("scan", || {
         if let (Some(name), Some(mut set)) = (name, SortedSet::new(key)) {
             visit(name, &mut set);
         }

@@ -35,12 +35,12 @@ pub(super) enum Step {
 
 /// The number of the event: `VALKEYMODULE_EVENT_ATOMIC_SLOT_MIGRATION` or `REDISMODULE_EVENT_CLUSTER_SLOT_MIGRATION`. The same
 /// number means something else to the other product; a server that is too old refuses it.
-pub(super) fn event() -> u64 {
+pub(super) fn event_number() -> u64 {
     if is_valkey() { 19 } else { 18 }
 }
 
 /// What an event of that number says with its sub-event; `None` if it is about the source.
-pub(super) fn step(detail: u64) -> Option<Step> {
+pub(super) fn step_of(detail: u64) -> Option<Step> {
     match (is_valkey(), detail) {
         (_, 0) => Some(Step::Started),
         (true, 2) | (false, 1) => Some(Step::Failed),
@@ -76,7 +76,7 @@ struct RedisRanges {
 }
 
 /// The module option by which we say that we let arriving slots be; none where the server does not know it.
-pub(super) fn option() -> c_int {
+pub(super) fn module_option() -> c_int {
     if !(is_valkey() && has_api!(RedisModule_GetModuleOptionsAll)) {
         return 0;
     }
@@ -88,7 +88,7 @@ pub(super) fn option() -> c_int {
 ///
 /// # Safety
 /// `data` must be what the server passed with such an event.
-pub(super) unsafe fn of_event(data: *const c_void) -> Vec<Range> {
+pub(super) unsafe fn ranges_of(data: *const c_void) -> Vec<Range> {
     if is_valkey() {
         // SAFETY: for this event Valkey passes this structure.
         let info = unsafe { &*data.cast::<ValkeyInfo>() };

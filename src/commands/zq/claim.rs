@@ -9,7 +9,7 @@ use super::after;
 use crate::commands::args::{Args, once};
 use crate::error::Error;
 use crate::queues::OpenQueue;
-use crate::queues::claiming::{Want, claim, reply_nothing, settle};
+use crate::queues::claiming::{Want, claim, reply_nothing, settle_rate};
 use crate::queues::waiting::{self, Waiter};
 use crate::server::command::{Access, Arg, Command, Keys, Spec};
 use crate::server::key::Writing;
@@ -74,7 +74,7 @@ impl Command for Claim {
             is_unsettled |= open.queue().needs_settling(now);
         }
         if is_unsettled && !is_behind_others {
-            keys.iter().for_each(|&key| settle(ctx, key, clock));
+            keys.iter().for_each(|&key| settle_rate(ctx, key, clock));
         }
         match timeout {
             Some(timeout) => Waiter::block(ctx, keys, timeout, want.into_owned()),

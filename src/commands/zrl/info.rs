@@ -27,7 +27,7 @@ impl Command for Info {
         let mut args = Args::new(arguments);
         let key = args.string()?;
         args.finish()?;
-        let Some((algorithm, held)) = limits::held(ctx, key, now)? else {
+        let Some((algorithm, held)) = limits::held_by(ctx, key, now)? else {
             ctx.reply_null();
             return Ok(());
         };

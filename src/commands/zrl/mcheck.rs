@@ -52,9 +52,9 @@ impl Command for MCheck {
             return Err(Error::KeyNamedTwice);
         }
 
-        let told = events::told(ctx);
+        let told = events::key_changes_told(ctx);
         let mut answers = ask(ctx, &limits, now)?;
-        if events::told(ctx) != told {
+        if events::key_changes_told(ctx) != told {
             // A key that was opened had expired, and that was announced: those who listen may have changed the keys before it. A key
             // expires once in a call.
             answers = ask(ctx, &limits, now)?;

@@ -15,8 +15,8 @@ const FIRST_ROWS: usize = 1 << 8;
 const MOST_ROWS: usize = 1 << 19;
 
 /// Half of a key's hash, never 0, and its mark. 0: nobody's.
-type Place = u64;
-type Row = [Place; WAYS];
+type Entry = u64;
+type Row = [Entry; WAYS];
 
 #[derive(Default)]
 pub struct Remembered {
@@ -27,12 +27,12 @@ pub struct Remembered {
     ousted: usize,
 }
 
-fn place(key: u64, mark: u32) -> Place {
+fn entry(key: u64, mark: u32) -> Entry {
     (key | 1 << 32) & !0xffff_ffff | u64::from(mark)
 }
 
-fn is_of(place: Place, key: u64) -> bool {
-    place >> 32 == (key | 1 << 32) >> 32
+fn is_of(entry: Entry, key: u64) -> bool {
+    entry >> 32 == (key | 1 << 32) >> 32
 }
 
 /// The row of a key, if there are any.
@@ -51,10 +51,10 @@ impl Remembered {
     /// Whether the key was given this mark last, and nothing else since.
     pub fn has(&mut self, key: u64, mark: u32) -> bool {
         let Some(row_now) = row(&mut self.rows, key) else { return false };
-        if let Some(&found) = row_now.iter().find(|&&place| is_of(place, key)) {
-            return found == place(key, mark);
+        if let Some(&found) = row_now.iter().find(|&&entry| is_of(entry, key)) {
+            return found == entry(key, mark);
         }
-        let is_former = row(&mut self.former, key).is_some_and(|row| row.contains(&place(key, mark)));
+        let is_former = row(&mut self.former, key).is_some_and(|row| row.contains(&entry(key, mark)));
         if is_former {
             self.put(key, mark);
         }
@@ -69,18 +69,18 @@ impl Remembered {
             self.grow();
         }
         let Some(row) = row(&mut self.rows, key) else { return };
-        let free = row.iter().position(|&place| is_of(place, key)).or(row.iter().position(|&place| place == 0));
+        let free = row.iter().position(|&entry| is_of(entry, key)).or(row.iter().position(|&entry| entry == 0));
         let way = free.unwrap_or_else(|| {
             self.ousted += 1;
             self.ousted % WAYS
         });
-        row[way] = place(key, mark);
+        row[way] = entry(key, mark);
     }
 
     pub fn forget(&mut self, key: u64) {
         for rows in [&mut self.rows, &mut self.former] {
-            let places = row(rows, key).into_iter().flatten();
-            places.filter(|place| is_of(**place, key)).for_each(|place| *place = 0);
+            let entries = row(rows, key).into_iter().flatten();
+            entries.filter(|entry| is_of(**entry, key)).for_each(|entry| *entry = 0);
         }
     }
 

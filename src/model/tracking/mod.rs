@@ -17,10 +17,12 @@ mod table;
 mod tests;
 
 use super::alarm::Alarm;
+use super::place::Place;
 use super::time::{self, Millis};
 use database::Database;
 pub use pace::Pace;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 pub use table::NEVER;
 use table::{Known, Mark};
 
@@ -48,19 +50,6 @@ pub fn visit_at(first: f64) -> Millis {
     match time::ceil_score(first.max(0.0)) {
         Some(expiry) if expiry < time::MAX => expiry,
         _ => NEVER,
-    }
-}
-
-/// A key of one of the server's databases.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
-    pub database: i32,
-    pub key: Box<[u8]>,
-}
-
-impl Place {
-    pub fn new(database: i32, key: &[u8]) -> Place {
-        Place { database, key: key.into() }
     }
 }
 
@@ -101,7 +90,7 @@ pub struct Need {
 struct Held {
     /// Its database, whatever number that has by now.
     id: u64,
-    key: Box<[u8]>,
+    key: Rc<[u8]>,
     due: Millis,
 }
 
@@ -290,9 +279,8 @@ impl Tracking {
     pub fn touched_with(&self, ttl: Millis) -> Vec<Place> {
         const SOME: usize = 8;
         let all = self.databases.iter();
-        let places = all.flat_map(|(&number, database)| {
-            database.touched_with(ttl).map(move |key| Place { database: number, key: key.into() })
-        });
+        let places =
+            all.flat_map(|(&number, database)| database.touched_with(ttl).map(move |key| Place::new(number, key)));
         places.take(SOME).collect()
     }
 

@@ -1,8 +1,9 @@
 //! When to look, moment by moment.
 
 use crate::model::alarm::Alarm;
+use crate::model::place::Place;
 use crate::model::time::Millis;
-use crate::model::tracking::{Arrival, HORIZON, NEVER, Need, Outcome, Place, Tracking, visit_at};
+use crate::model::tracking::{Arrival, HORIZON, NEVER, Need, Outcome, Tracking, visit_at};
 
 const NOW: Millis = 1_000_000_000_000;
 const IDLE: Need = Need { sweeps: true, hurries: false };

@@ -4,8 +4,9 @@
 
 use crate::model::alarm::Alarm;
 use crate::model::marker::GRACE;
+use crate::model::place::Place;
 use crate::model::time::{self, Millis};
-use crate::model::tracking::{Arrival, HORIZON, NEVER, Need, Outcome, Place, Tracking};
+use crate::model::tracking::{Arrival, HORIZON, NEVER, Need, Outcome, Tracking};
 use crate::model::{histories, number};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
