@@ -14,7 +14,7 @@ macro_rules! settings {
     };
 }
 
-// Name, default, range. `redis.conf.example` and docs/observability.md explain them; tests/docs_observability.rs compares both
+// Name, default, range. `redis.conf.example` and docs/observability.md explain them; tests/docs/observability.rs compares both
 // with the server.
 settings! {
     /// Whether expired members are deleted in the background. Without it they still expire at once for all ZEXP commands, but keep

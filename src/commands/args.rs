@@ -17,6 +17,7 @@ pub fn after(now: Millis, duration: Millis) -> Result<Millis, Error> {
 }
 
 /// A keyword in capitals. Longer ones than any we know are cut off, and so match none.
+#[derive(PartialEq, Eq)]
 pub struct Keyword {
     bytes: [u8; Keyword::LONGEST],
     len: usize,

@@ -80,7 +80,7 @@ pub fn ours() -> impl Iterator<Item = &'static (&'static str, &'static [&'static
 }
 
 /// A map or, in RESP2, the flat array that stands for it.
-fn map(value: &Value) -> BTreeMap<String, Value> {
+pub fn map(value: &Value) -> BTreeMap<String, Value> {
     match value {
         Value::Map(pairs) => pairs.iter().map(|(key, value)| (show(key), value.clone())).collect(),
         Value::Array(items) => items.chunks(2).map(|pair| (show(&pair[0]), pair[1].clone())).collect(),

@@ -1,7 +1,9 @@
 //! Every command of ZQ and its options: replies, their shapes, and what is refused.
 
+use crate::server::surface::map;
 use redis::Value;
-use testkit::{Client, FAR, show, start};
+use std::collections::BTreeMap;
+use testkit::{Client, FAR, Server, show, start};
 
 /// The fields of a map, or of the flat array that stands for it in RESP2.
 #[track_caller]
@@ -214,6 +216,48 @@ fn config_sets_what_is_given_and_makes_the_key() {
     let trace = c.trace("q");
     c.script(&[("ZQ.CONFIG q MAXLEN 10", "+OK")]);
     assert_eq!(c.trace("q"), trace);
+}
+
+/// COMMAND DOCS lists what can be set.
+#[test]
+fn every_setting_is_shown_stored_and_replicated() {
+    let server = Server::start();
+    let mut c = server.client();
+    let replica = Server::builder().replica_of(&server);
+    let docs = map(&c.run("COMMAND DOCS zq.config"));
+    let docs = map(docs.values().next().expect("the command is known"));
+    let Value::Array(arguments) = &docs["'arguments'"] else { panic!("{docs:?}") };
+    let word = |argument: &BTreeMap<String, Value>, field| show(&argument[field]).trim_matches('\'').to_owned();
+    let mut all = "ZQ.CONFIG q".to_owned();
+    for argument in arguments[1..].iter().map(map) {
+        let token = word(&argument, "'token'");
+        let parts = match argument.get("'arguments'") {
+            Some(Value::Array(parts)) if word(&argument, "'type'") == "block" => parts.iter().map(map).collect(),
+            _ => vec![argument],
+        };
+        let values = parts.iter().map(|part| match word(part, "'type'").as_str() {
+            "integer" => "7",
+            "string" => "7s",
+            "oneof" => "yes",
+            other => panic!("{token}: {other}"),
+        });
+        let option = format!("{token} {}", values.collect::<Vec<_>>().join(" "));
+        let before = c.reply("ZQ.CONFIG one");
+        c.run(&format!("ZQ.CONFIG one {option}"));
+        assert_ne!(c.reply("ZQ.CONFIG one"), before, "{option} does not show");
+        all += &format!(" {option}");
+    }
+    c.run(&all);
+    let shown = c.reply("ZQ.CONFIG q");
+    assert!(!shown.contains(" 0") && !shown.contains("'no'"), "COMMAND DOCS does not list it: {shown}");
+    let stats = c.reply("ZQ.STATS q");
+    assert!(stats.ends_with(&shown[1..]), "{stats}");
+    // By an effect; and as part of a snapshot.
+    replica.wait_for_sync(&server);
+    assert_eq!(replica.client().reply("ZQ.STATS q"), stats);
+    let replica = Server::builder().replica_of(&server);
+    replica.wait_for_sync(&server);
+    assert_eq!(replica.client().reply("ZQ.STATS q"), stats);
 }
 
 #[test]

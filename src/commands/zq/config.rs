@@ -5,7 +5,7 @@
 //! empty queue. Without options: the settings. ATTEMPTS applies to jobs pushed from then on.
 
 use super::{SETTINGS, after, reply_settings};
-use crate::commands::args::{Args, Keyword, once};
+use crate::commands::args::{Args, Keyword};
 use crate::error::Error;
 use crate::model::queue::{Change, Effect, Rate, Settings};
 use crate::model::time::Millis;
@@ -46,21 +46,22 @@ impl Command for Config {
 
     fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         let now = ctx.now();
-        let mut args = Args::new(arguments);
-        let key = args.string()?;
-        if args.is_empty() {
-            let open = OpenQueue::<Reading>::open(ctx, key)?;
+        let [key, options @ ..] = arguments else { return Err(Error::Arity) };
+        if options.is_empty() {
+            let open = OpenQueue::<Reading>::open(ctx, *key)?;
             let ctx = open.ctx();
             ctx.reply_map(SETTINGS);
             reply_settings(ctx, open.queue().settings());
             return Ok(());
         }
-        let options = Options::parse(&mut args, now)?;
-        let mut open = OpenQueue::<Writing>::open(ctx, key)?;
+        // What is wrong with the options is said before the key is looked at; then they are read again, onto its settings.
+        read(options, now, &mut Settings::default())?;
+        let mut open = OpenQueue::<Writing>::open(ctx, *key)?;
         if open.is_new() && open.ctx().is_out_of_memory() {
             return Err(Error::OutOfMemory);
         }
-        let settings = options.over(*open.queue().settings());
+        let mut settings = *open.queue().settings();
+        read(options, now, &mut settings)?;
         if open.queue().is_too_long_for(&settings) {
             return Err(Error::QueueTooLong);
         }
@@ -77,66 +78,34 @@ impl Command for Config {
     }
 }
 
-#[derive(Default)]
-struct Options {
-    attempts: Option<u32>,
-    backoff: Option<(Millis, Millis)>,
-    aging: Option<Millis>,
-    maxlen: Option<u64>,
-    concurrency: Option<u64>,
-    rate: Option<Option<Rate>>,
-    group_concurrency: Option<u64>,
-    group_rate: Option<Option<Rate>>,
-    ordered: Option<bool>,
-    paused: Option<bool>,
-    jitter: Option<u32>,
-    deadlen: Option<u64>,
-    deadttl: Option<Millis>,
-}
-
-impl Options {
-    fn parse(args: &mut Args<'_>, now: Millis) -> Result<Options, Error> {
-        let mut options = Options::default();
-        while let Some(keyword) = args.trailing_keyword()? {
-            match keyword.as_str() {
-                "ATTEMPTS" => once(&mut options.attempts, args.attempts()?)?,
-                "BACKOFF" => once(&mut options.backoff, (within(args, now)?, within(args, now)?))?,
-                "JITTER" => once(&mut options.jitter, percent(args)?)?,
-                "DEADLEN" => once(&mut options.deadlen, args.units()?)?,
-                "DEADTTL" => once(&mut options.deadttl, within(args, now)?)?,
-                "AGING" => once(&mut options.aging, within(args, now)?)?,
-                "MAXLEN" => once(&mut options.maxlen, args.units()?)?,
-                "CONCURRENCY" => once(&mut options.concurrency, args.units()?)?,
-                "RATE" => once(&mut options.rate, rate(args, now)?)?,
-                "GROUPCONCURRENCY" => once(&mut options.group_concurrency, args.units()?)?,
-                "GROUPRATE" => once(&mut options.group_rate, rate(args, now)?)?,
-                "ORDERED" => once(&mut options.ordered, yes_or_no(args)?)?,
-                "PAUSED" => once(&mut options.paused, yes_or_no(args)?)?,
-                _ => return Err(Error::Syntax),
-            }
+/// Changes those settings that are given.
+fn read(options: &[Str<'_>], now: Millis, settings: &mut Settings) -> Result<(), Error> {
+    let mut args = Args::new(options);
+    let mut given = Vec::new();
+    while let Some(keyword) = args.trailing_keyword()? {
+        let args = &mut args;
+        match keyword.as_str() {
+            "ATTEMPTS" => settings.attempts = args.attempts()?,
+            "BACKOFF" => (settings.backoff_base, settings.backoff_max) = (within(args, now)?, within(args, now)?),
+            "JITTER" => settings.jitter = percent(args)?,
+            "DEADLEN" => settings.deadlen = args.units()?,
+            "DEADTTL" => settings.deadttl = within(args, now)?,
+            "AGING" => settings.aging = within(args, now)?,
+            "MAXLEN" => settings.maxlen = args.units()?,
+            "CONCURRENCY" => settings.concurrency = args.units()?,
+            "RATE" => settings.rate = rate(args, now)?,
+            "GROUPCONCURRENCY" => settings.group_concurrency = args.units()?,
+            "GROUPRATE" => settings.group_rate = rate(args, now)?,
+            "ORDERED" => settings.ordered = yes_or_no(args)?,
+            "PAUSED" => settings.paused = yes_or_no(args)?,
+            _ => return Err(Error::Syntax),
         }
-        Ok(options)
-    }
-
-    fn over(&self, settings: Settings) -> Settings {
-        let (backoff_base, backoff_max) = self.backoff.unwrap_or((settings.backoff_base, settings.backoff_max));
-        Settings {
-            attempts: self.attempts.unwrap_or(settings.attempts),
-            backoff_base,
-            backoff_max,
-            aging: self.aging.unwrap_or(settings.aging),
-            maxlen: self.maxlen.unwrap_or(settings.maxlen),
-            concurrency: self.concurrency.unwrap_or(settings.concurrency),
-            rate: self.rate.unwrap_or(settings.rate),
-            group_concurrency: self.group_concurrency.unwrap_or(settings.group_concurrency),
-            group_rate: self.group_rate.unwrap_or(settings.group_rate),
-            ordered: self.ordered.unwrap_or(settings.ordered),
-            paused: self.paused.unwrap_or(settings.paused),
-            jitter: self.jitter.unwrap_or(settings.jitter),
-            deadlen: self.deadlen.unwrap_or(settings.deadlen),
-            deadttl: self.deadttl.unwrap_or(settings.deadttl),
+        if given.contains(&keyword) {
+            return Err(Error::Syntax);
         }
+        given.push(keyword);
     }
+    Ok(())
 }
 
 /// A duration, or 0.

@@ -20,7 +20,7 @@ pub mod stats;
 
 use super::args::{Args, after, once};
 use crate::error::Error;
-use crate::model::queue::{Settings, State};
+use crate::model::queue::{Field, Settings, State};
 use crate::server::Context;
 use crate::server::command::Arg;
 
@@ -74,13 +74,12 @@ fn to_integer(number: u64) -> i64 {
 }
 
 /// How many pairs [`reply_settings`] replies.
-const SETTINGS: usize = 16;
+const SETTINGS: usize = 9 + Settings::FURTHER.len();
 
 /// The settings as pairs of a map; 0 means that a setting is off.
 fn reply_settings(ctx: &Context, settings: &Settings) {
     let (limit, window) = settings.rate.map_or((0, 0), |rate| (rate.limit, rate.window));
-    let (group_limit, group_window) = settings.group_rate.map_or((0, 0), |rate| (rate.limit, rate.window));
-    let numbers: [(&[u8], u64); 11] = [
+    let numbers: [(&[u8], u64); 8] = [
         (b"attempts", settings.attempts.into()),
         (b"backoff_base_ms", settings.backoff_base),
         (b"backoff_max_ms", settings.backoff_max),
@@ -89,23 +88,31 @@ fn reply_settings(ctx: &Context, settings: &Settings) {
         (b"concurrency", settings.concurrency),
         (b"rate_limit", limit),
         (b"rate_window_ms", window),
-        (b"group_concurrency", settings.group_concurrency),
-        (b"group_rate_limit", group_limit),
-        (b"group_rate_window_ms", group_window),
     ];
     for (name, number) in numbers {
         ctx.reply_bytes(name);
         ctx.reply_count(number);
     }
-    let switches: [(&[u8], bool); 2] = [(b"ordered", settings.ordered), (b"paused", settings.paused)];
-    for (name, is_on) in switches {
+    let switch = |name: &[u8], is_on| {
         ctx.reply_bytes(name);
         ctx.reply_bytes(if is_on { b"yes" } else { b"no" });
-    }
-    let further: [(&[u8], u64); 3] =
-        [(b"jitter", settings.jitter.into()), (b"deadlen", settings.deadlen), (b"deadttl_ms", settings.deadttl)];
-    for (name, number) in further {
-        ctx.reply_bytes(name);
-        ctx.reply_count(number);
-    }
+    };
+    let further = |fields: &[Field<Settings>]| {
+        for field in fields {
+            let (name, value) = (field.name.as_bytes(), (field.get)(settings));
+            if field.most == 1 {
+                switch(name, value > 0);
+            } else {
+                ctx.reply_bytes(name);
+                ctx.reply_count(value);
+            }
+        }
+    };
+    // The order of the reply is older than the tags: the settings of groups (tags 4 to 7), PAUSED, then tags 1 to 3.
+    let (first, rest) = Settings::FURTHER.split_at(3);
+    let (of_groups, newer) = rest.split_at(4);
+    further(of_groups);
+    switch(b"paused", settings.paused);
+    further(first);
+    further(newer);
 }

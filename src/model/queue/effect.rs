@@ -139,8 +139,9 @@ impl Totals {
             c.redriven,
             c.expired_leases,
         ];
-        let further = further::set_ones(Counters::FURTHER, c).map(|(_, count)| count);
-        counts.into_iter().chain(further).all(|count| count <= MAX_TOKEN) && self.last_id.possible()
+        counts.into_iter().all(|count| count <= MAX_TOKEN)
+            && further::set_ones(Counters::FURTHER, c).all(|(field, count)| count <= field.most)
+            && self.last_id.possible()
     }
 }
 

@@ -7,6 +7,8 @@ pub struct Field<T: 'static> {
     pub tag: u64,
     /// Also the name under which ZQ.STATS shows it.
     pub name: &'static str,
+    /// The largest value. 1: ZQ.CONFIG shows `yes` or `no`.
+    pub most: u64,
     pub get: fn(&T) -> u64,
     pub set: fn(&mut T, u64),
 }

@@ -82,7 +82,7 @@ mod wake;
 pub use claim::Claims;
 pub use effect::{Attempt, Change, Effect, Totals};
 pub use finish::{Manner, Nack};
-pub use further::{set_by_name, set_ones};
+pub use further::{Field, set_by_name, set_ones};
 pub use ids::AutoId;
 pub use job::{Record, Recurrence, State};
 pub use notes::{Extras, MAX_WORKER};

@@ -40,30 +40,39 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The settings that came with format 2.
+    /// The settings that came with format 2 and later. With its row here, a setting is stored, replicated and shown.
     pub const FURTHER: &[Field<Settings>] = &[
-        Field { tag: 1, name: "jitter", get: |s| s.jitter.into(), set: |s, value| s.jitter = value.min(101) as u32 },
-        Field { tag: 2, name: "deadlen", get: |s| s.deadlen, set: |s, value| s.deadlen = value },
-        Field { tag: 3, name: "deadttl_ms", get: |s| s.deadttl, set: |s, value| s.deadttl = value },
+        Field {
+            tag: 1,
+            name: "jitter",
+            most: 100,
+            get: |s| s.jitter.into(),
+            set: |s, value| s.jitter = value.min(101) as u32,
+        },
+        Field { tag: 2, name: "deadlen", most: MAX_TIME, get: |s| s.deadlen, set: |s, value| s.deadlen = value },
+        Field { tag: 3, name: "deadttl_ms", most: MAX_TIME, get: |s| s.deadttl, set: |s, value| s.deadttl = value },
         Field {
             tag: 4,
             name: "group_concurrency",
+            most: MAX_TIME,
             get: |s| s.group_concurrency,
             set: |s, value| s.group_concurrency = value,
         },
         Field {
             tag: 5,
             name: "group_rate_limit",
+            most: MAX_TIME,
             get: |s| s.group_rate.map_or(0, |rate| rate.limit),
             set: |s, limit| s.group_rate = Some(Rate { limit, window: s.group_rate.map_or(0, |rate| rate.window) }),
         },
         Field {
             tag: 6,
             name: "group_rate_window_ms",
+            most: MAX_TIME,
             get: |s| s.group_rate.map_or(0, |rate| rate.window),
             set: |s, window| s.group_rate = Some(Rate { limit: s.group_rate.map_or(0, |rate| rate.limit), window }),
         },
-        Field { tag: 7, name: "ordered", get: |s| s.ordered.into(), set: |s, value| s.ordered = value > 0 },
+        Field { tag: 7, name: "ordered", most: 1, get: |s| s.ordered.into(), set: |s, value| s.ordered = value > 0 },
     ];
 
     /// How long a job waits after being given back following its `attempt`-th delivery: min(max, base × 2^(attempt-1)).
@@ -89,14 +98,14 @@ impl Settings {
 
     /// The nearest settings within the ranges.
     pub(super) fn normal(mut self) -> Self {
-        for duration in [&mut self.backoff_base, &mut self.backoff_max, &mut self.aging, &mut self.deadttl] {
-            *duration = (*duration).min(MAX_TIME);
+        let Settings { backoff_base, backoff_max, aging, maxlen, concurrency, .. } = &mut self;
+        for number in [backoff_base, backoff_max, aging, maxlen, concurrency] {
+            *number = (*number).min(MAX_TIME);
         }
-        self.maxlen = self.maxlen.min(MAX_TIME);
-        self.concurrency = self.concurrency.min(MAX_TIME);
-        self.jitter = self.jitter.min(100);
-        self.deadlen = self.deadlen.min(MAX_TIME);
-        self.group_concurrency = self.group_concurrency.min(MAX_TIME);
+        for field in Self::FURTHER {
+            let value = (field.get)(&self).min(field.most);
+            (field.set)(&mut self, value);
+        }
         for rate in [&mut self.rate, &mut self.group_rate] {
             *rate = rate.and_then(|Rate { limit, window }| {
                 (limit > 0 && window > 0).then_some(Rate { limit: limit.min(MAX_TIME), window: window.min(MAX_TIME) })

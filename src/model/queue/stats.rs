@@ -2,7 +2,7 @@
 
 use super::further::Field;
 use super::job::{CLAIMED, State, Tree};
-use super::{MAX_NOW, Millis, Queue};
+use super::{MAX_NOW, MAX_TOKEN, Millis, Queue};
 use crate::model::chunks::NIL;
 
 /// What has been done to a queue since it was made. Replicated: equal on primary and replica.
@@ -41,13 +41,13 @@ pub struct Counters {
 impl Counters {
     /// The counters that came with format 2. Tags of settings are below 100.
     pub const FURTHER: &[Field<Counters>] = &[
-        Field { tag: 100, name: "replaced", get: |c| c.replaced, set: |c, value| c.replaced = value },
-        Field { tag: 101, name: "recurred", get: |c| c.recurred, set: |c, value| c.recurred = value },
-        Field { tag: 102, name: "missed", get: |c| c.missed, set: |c, value| c.missed = value },
-        Field { tag: 103, name: "cleaned", get: |c| c.cleaned, set: |c, value| c.cleaned = value },
-        Field { tag: 104, name: "dropped", get: |c| c.dropped, set: |c, value| c.dropped = value },
-        Field { tag: 105, name: "revoked", get: |c| c.revoked, set: |c, value| c.revoked = value },
-        Field { tag: 106, name: "late", get: |c| c.late, set: |c, value| c.late = value },
+        Field { tag: 100, name: "replaced", most: MAX_TOKEN, get: |c| c.replaced, set: |c, value| c.replaced = value },
+        Field { tag: 101, name: "recurred", most: MAX_TOKEN, get: |c| c.recurred, set: |c, value| c.recurred = value },
+        Field { tag: 102, name: "missed", most: MAX_TOKEN, get: |c| c.missed, set: |c, value| c.missed = value },
+        Field { tag: 103, name: "cleaned", most: MAX_TOKEN, get: |c| c.cleaned, set: |c, value| c.cleaned = value },
+        Field { tag: 104, name: "dropped", most: MAX_TOKEN, get: |c| c.dropped, set: |c, value| c.dropped = value },
+        Field { tag: 105, name: "revoked", most: MAX_TOKEN, get: |c| c.revoked, set: |c, value| c.revoked = value },
+        Field { tag: 106, name: "late", most: MAX_TOKEN, get: |c| c.late, set: |c, value| c.late = value },
     ];
 }
 
