@@ -384,7 +384,7 @@ fn same(job: JobView<'_>, expected: &ModelJob, now: u64, settings: &Settings) {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: histories(600),
+        cases: histories(100),
         failure_persistence: None,
         ..ProptestConfig::default()
     })]

@@ -12,7 +12,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
 
-const SEEDS: u32 = 150;
+const SEEDS: u32 = 75;
 
 /// Things that clients and fate do to one server.
 const DEEDS: usize = 150;
