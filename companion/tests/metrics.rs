@@ -34,7 +34,7 @@ fn every_field_of_info_is_served_with_its_type_and_value() {
     let page = once(&server, &[]);
     let (values, types) = (values(&page), types(&page));
     let untyped: Vec<_> = types.iter().filter(|(_, kind)| **kind == "untyped").collect();
-    assert!(untyped.is_empty(), "companion/src/metrics/fields.rs does not know: {untyped:?}");
+    assert!(untyped.is_empty(), "docs/observability.md does not explain: {untyped:?}");
     let info = c.string("INFO zeitset");
     let fields: Vec<_> = info.lines().filter_map(|line| line.strip_prefix("zeitset_")?.split_once(':')).collect();
     assert!(fields.len() > 15, "{info}");
