@@ -92,7 +92,8 @@ pub(super) fn run_slice(ctx: &mut Context) {
         figures.longest_slice = figures.longest_slice.max(busy);
         let rested = ended.map_or(Duration::MAX, |ended| started.saturating_duration_since(ended));
         *ended = Some(started + busy);
-        pace.rest(rested, busy, duty)
+        // What held the slice up beyond its time, other processes or a machine that stood still, was not work.
+        pace.rest(rested, cpu.max(busy.min(budget)), duty)
     });
     tracker::end_slice(ctx, rest);
     // A server whose latency monitor is off, threshold 0, would take a sample of nothing, too.

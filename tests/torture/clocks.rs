@@ -95,6 +95,24 @@ fn a_clock_that_is_set_right_serves_what_is_due_behind_the_timer_of_another_modu
     }
 }
 
+/// The process may be stopped, or the machine stand still, in the middle of a slice; and other people's code may take its time there.
+#[test]
+fn time_that_passes_within_a_slice_without_work_calls_for_no_rest() {
+    let clock = Clock::new();
+    let server = Server::builder().clock(&clock).neighbour().start();
+    let mut c = server.client();
+    // Within the slice that sweeps the first set: a file says so, and then the server stands still for a while.
+    c.run("EVIL.ONCE zexp.expired SAVE");
+    c.run("EVIL.ONCE zexp.expired DEBUG SLEEP 2");
+    c.run("ZEXP.ADD first 1s a 400d b");
+    c.run("ZEXP.ADD second 1h a 400d b");
+    clock.advance(Duration::from_secs(1));
+    let saved = server.folder().join("dump.rdb");
+    eventually(PATIENCE, "the slice has begun", || saved.exists());
+    clock.advance(Duration::from_secs(86_400));
+    assert_swept(&mut c, "second", 1);
+}
+
 /// So much time passes in one history: the tests' own clock counts in nanoseconds, and those end in the year 2262.
 const CENTURIES: Duration = Duration::from_secs(150 * 365 * 86_400);
 

@@ -15,8 +15,8 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// The rest, in ms, to take after a slice of `busy` that came `rested` after the one before, if the work is to take `duty` percent of
-    /// the time.
+    /// The rest, in ms, to take after a slice that worked for `busy` and came `rested` after the one before, if the work is to take
+    /// `duty` percent of the time.
     pub fn rest(&mut self, rested: Duration, busy: Duration, duty: u32) -> Millis {
         let micros = |span: Duration| i64::try_from(span.as_micros()).unwrap_or(i64::MAX);
         let owed = micros(busy.saturating_mul(100 - duty) / duty);
