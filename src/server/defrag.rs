@@ -6,9 +6,8 @@
 //! theirs; they are small here, or their nodes are.
 
 use super::alloc::GUARANTEED;
-use super::data_type::DataType;
 use super::panic::enter_module;
-use crate::model::relocate::Mover;
+use crate::model::relocate::{Mover, Relocate};
 use redis_module::raw::{self, RedisModuleDefragCtx, RedisModuleString};
 use std::ffi::{c_int, c_ulong, c_void};
 use std::mem::{ManuallyDrop, take};
@@ -67,7 +66,7 @@ impl Mover for Defrag {
 }
 
 /// The server's callback. Not 0: it is to be called again for this value.
-pub(super) unsafe extern "C" fn defrag<T: DataType>(
+pub(super) unsafe extern "C" fn defrag<T: Relocate>(
     ctx: *mut RedisModuleDefragCtx,
     _key: *mut RedisModuleString,
     value: *mut *mut c_void,

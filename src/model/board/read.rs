@@ -4,7 +4,6 @@ use super::Board;
 use super::error::Error;
 use super::schema::{Dimension, Ties};
 use super::tree::{Cursor, Position};
-use super::update::Effect;
 use super::value::Value;
 
 /// The values of a member, in the order of the dimensions.
@@ -142,17 +141,6 @@ impl Board {
     pub fn iter(&self, order: Order) -> Range<'_> {
         self.range(0, -1, order)
     }
-
-    /// The effects that make this board out of an empty one of the same schema.
-    ///
-    /// They come best first, so that each goes behind its equals; with TIES LAST worst first, so that each goes before
-    /// them.
-    pub fn rebuild(&self) -> Rebuild<'_> {
-        Rebuild(self.iter(match self.schema.ties() {
-            Ties::First | Ties::Name => Order::BestFirst,
-            Ties::Last => Order::WorstFirst,
-        }))
-    }
 }
 
 /// Members in order. Its length is known.
@@ -212,22 +200,3 @@ impl<'a> Iterator for Range<'a> {
 }
 
 impl ExactSizeIterator for Range<'_> {}
-
-/// The effects that make a board from nothing. Their number is known.
-#[derive(Clone, Debug)]
-pub struct Rebuild<'a>(Range<'a>);
-
-impl<'a> Iterator for Rebuild<'a> {
-    type Item = Effect<'a>;
-
-    fn next(&mut self) -> Option<Effect<'a>> {
-        let Entry { member, values } = self.0.next()?;
-        Some(Effect { member, values })
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        self.0.size_hint()
-    }
-}
-
-impl ExactSizeIterator for Rebuild<'_> {}

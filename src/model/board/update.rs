@@ -13,7 +13,7 @@ use std::collections::HashSet;
 use super::error::Error;
 use super::index::Index;
 use super::names::{MAX_NAME, Names};
-use super::read::{Order, Values};
+use super::read::{Entry, Order, Range, Values};
 use super::schema::{Schema, Ties};
 use super::tree::{Loader, Position, Tree};
 use super::value::Value;
@@ -69,6 +69,25 @@ pub struct Effect<'a> {
     pub values: Values<'a>,
 }
 
+/// The effects that make a board from nothing. Their number is known.
+#[derive(Clone, Debug)]
+pub struct Rebuild<'a>(Range<'a>);
+
+impl<'a> Iterator for Rebuild<'a> {
+    type Item = Effect<'a>;
+
+    fn next(&mut self) -> Option<Effect<'a>> {
+        let Entry { member, values } = self.0.next()?;
+        Some(Effect { member, values })
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.size_hint()
+    }
+}
+
+impl ExactSizeIterator for Rebuild<'_> {}
+
 /// What INCR came to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Incremented {
@@ -104,6 +123,17 @@ enum Outcome {
 }
 
 impl Board {
+    /// The effects that make this board out of an empty one of the same schema.
+    ///
+    /// They come best first, so that each goes behind its equals; with TIES LAST worst first, so that each goes before
+    /// them.
+    pub fn rebuild(&self) -> Rebuild<'_> {
+        Rebuild(self.iter(match self.schema.ties() {
+            Ties::First | Ties::Name => Order::BestFirst,
+            Ties::Last => Order::WorstFirst,
+        }))
+    }
+
     /// SET: gives members their values, in order, and tells `effect` of each change. A member that has equal values
     /// keeps its place among ties. Returns how many members are on the board now that were not before.
     ///

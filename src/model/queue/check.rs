@@ -1,8 +1,9 @@
 //! The invariants of a queue, for tests: panics where one does not hold.
 
-use super::job::{Job, TREES, Tree};
+use super::job::Job;
+use super::node::{Links, TREES, Tree};
 use super::rate::MAX_ENTRIES;
-use super::tree::{self, Links};
+use super::tree;
 use super::{MAX_TIME, Queue};
 use crate::model::chunks::NIL;
 use std::collections::HashSet;

@@ -1,8 +1,8 @@
 //! ZQ.CLAIM.
 
 use super::effect::{Change, Effect};
-use super::job::{RECURRENCES, RETRIES, Roots, Tree};
-use super::notes::MAX_WORKER;
+use super::job::MAX_WORKER;
+use super::node::{RECURRENCES, RETRIES, Roots, Tree};
 use super::transitions::Lease;
 use super::tree::Item;
 use super::{MAX_NOW, MAX_TIME, MAX_TOKEN, Micros, Millis, Queue, Settings, stretch, tree};

@@ -2,7 +2,8 @@
 //! many at a time as the caller says, so that no call has to take a million.
 
 use super::effect::{Change, Effect};
-use super::job::{Job, State, Tree};
+use super::job::{Job, State};
+use super::node::Tree;
 use super::tree::key;
 use super::{MAX_NOW, Millis, Queue};
 use crate::model::chunks::NIL;

@@ -8,22 +8,19 @@
 //! against its range and against the others, no memory is reserved on the word of a length, and the jobs are entered
 //! through the same gate as those of an AOF rewrite.
 
+use super::decode_error::{DecodeError, VERSION, ensure, narrow};
 use super::effect::Totals;
 use super::further;
 use super::groups::codec::Saved;
 use super::ids::AutoId;
-use super::job::{Record, Recurrence, State};
-use super::notes::Extras;
+use super::job::{Extras, Record, Recurrence, State};
 use super::rate::{Rate, Taken};
 use super::settings::Settings;
 use super::stats::Counters;
 use super::{Millis, Queue};
-use crate::model::stream::{Reader, Truncated, Writer};
-use std::fmt;
-
-/// The first number of every serialised queue: the version of what is written. Version 1 is what 0.1 wrote; it has no
-/// [further numbers](super::further) and no [optional fields](optional).
-const VERSION: u64 = 2;
+#[cfg(test)]
+use crate::model::stream::Truncated;
+use crate::model::stream::{Reader, Writer};
 
 /// The tag of the number of groups, which follow the rate log if there are any.
 const GROUPS: u64 = 200;
@@ -43,43 +40,6 @@ mod optional {
     pub const ERROR: u64 = 16 << SHIFT;
     pub const GROUP: u64 = 32 << SHIFT;
     pub const ALL: u64 = 63 << SHIFT;
-}
-
-/// Why bytes are not a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DecodeError {
-    /// The input ends too early.
-    Truncated,
-    /// A version that this code does not know.
-    Version(u64),
-    /// What was read cannot be; says what.
-    Invalid(&'static str),
-}
-
-impl fmt::Display for DecodeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            DecodeError::Truncated => f.write_str("the queue is cut short"),
-            DecodeError::Version(version) => {
-                write!(f, "it is a queue of format {version}; this version of the module reads formats up to {VERSION}")
-            }
-            DecodeError::Invalid(what) => write!(f, "it is no possible queue: {what}"),
-        }
-    }
-}
-
-impl From<Truncated> for DecodeError {
-    fn from(_: Truncated) -> DecodeError {
-        DecodeError::Truncated
-    }
-}
-
-pub(super) fn ensure(holds: bool, what: &'static str) -> Result<(), DecodeError> {
-    if holds { Ok(()) } else { Err(DecodeError::Invalid(what)) }
-}
-
-pub(super) fn narrow<T: TryFrom<u64>>(value: u64, what: &'static str) -> Result<T, DecodeError> {
-    T::try_from(value).map_err(|_| DecodeError::Invalid(what))
 }
 
 impl Queue {

@@ -10,12 +10,11 @@
 
 use super::further;
 use super::ids::AutoId;
-use super::job::{Record, State};
-use super::notes::{MAX_ERROR, MAX_WORKER};
+use super::job::{MAX_ERROR, MAX_WORKER, Record, State};
 use super::rate::Taken;
 use super::settings::Settings;
 use super::stats::Counters;
-use super::transitions::{Body, Lease};
+use super::transitions::{Attempt, Body, Lease};
 use super::{MAX_NOW, MAX_TIME, MAX_TOKEN, Millis, Queue};
 
 /// One change of a queue. Borrows ids and payloads from the command's arguments or from the queue.
@@ -99,17 +98,6 @@ pub enum Change<'a> {
     RestoreTurn { group: &'a [u8] },
     /// AOF rewrite: the counters; comes last.
     RestoreTotals(Totals),
-}
-
-/// What becomes of the attempt of a job that is given back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Attempt {
-    /// It counts.
-    Counts,
-    /// It does not count.
-    Free,
-    /// It was the last one of a recurring job, which waits for its next occurrence: with no attempt counted.
-    Last,
 }
 
 /// The counters a queue hands its numbers out from, and those it reports.

@@ -4,9 +4,9 @@
 //! deadline, and even when the job has died of it. That needs no rule here, because a lease that ends changes nothing:
 //! the token stays with the job until one of those commands takes it away.
 
-use super::effect::{Attempt, Change, Effect};
-use super::job::State;
-use super::notes::MAX_ERROR;
+use super::effect::{Change, Effect};
+use super::job::{MAX_ERROR, State};
+use super::transitions::Attempt;
 use super::{MAX_NOW, MAX_TIME, Millis, Queue};
 use crate::model::time;
 

@@ -3,50 +3,14 @@
 //! A job carries its own tree links (`Node`) and its own hash chain link, so being in a queue costs one slab slot and
 //! one allocation (`body`: the id followed by the payload), whatever the number of orders it takes part in.
 
-use super::Millis;
 use super::ids::AutoId;
 use super::index::{Chain, Chained};
-use super::notes::Extras;
+use super::node::{CLAIMED, Node, Tree};
 use super::settings::Settings;
-use super::tree::{Item, Links};
+use super::tree::Item;
+use super::{MAX_TIME, Millis};
 use crate::model::chunks::NIL;
 use crate::model::time;
-
-/// The tree a job hangs in: exactly one of seven. It follows from what the last effect made of the job ([`Record::state`]), and changes
-/// by effects only, never because time passes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(super) enum Tree {
-    /// Ready because a command said so (a push that was due at once, a NACK without delay, REDRIVE). It stays ready
-    /// when the clock steps back.
-    Ready = 0,
-    /// Waits for its due time.
-    Scheduled = 1,
-    /// Claimed with attempts left, without BACKOFF: when the lease ends it is due again.
-    Leased = 2,
-    /// Claimed for the last time: when the lease ends it is dead.
-    Spent = 3,
-    /// Dead by command.
-    Dead = 4,
-    /// Claimed with attempts left: when the lease ends it is due again after BACKOFF. See [`super::returns`].
-    Retrying = 5,
-    /// Claimed for the last time, with EVERY: when the lease ends it waits for its next occurrence.
-    Recurring = 6,
-}
-
-/// The trees of claimed jobs.
-pub(super) const CLAIMED: [Tree; 4] = [Tree::Leased, Tree::Spent, Tree::Retrying, Tree::Recurring];
-
-/// How many of these trees there are.
-pub(super) const TREES: usize = 7;
-
-/// The jobs in [`Tree::Retrying`] by when they are due again.
-pub(super) const RETRIES: usize = TREES;
-/// The jobs in [`Tree::Recurring`] by when they are due again.
-pub(super) const RECURRENCES: usize = TREES + 1;
-
-/// The roots of the trees of a group, and of its two trees of returns.
-pub(super) type Roots = [u32; TREES + 2];
 
 /// The state of a job: by the clock ([`Queue::count`](super::Queue::count), [`JobView`]), or as the last effect left it, which is what is
 /// stored ([`Record`]). Stored as these numbers.
@@ -62,22 +26,6 @@ pub enum State {
     Dead = 3,
 }
 
-/// The part of a job the trees look at, kept together so that a step down a tree touches one spot of memory.
-#[derive(Clone, Debug)]
-pub(super) struct Node {
-    /// Due time; lease deadline while claimed; moment of death when dead.
-    pub time: Millis,
-    /// Order of push; unique in the queue.
-    pub seq: u64,
-    pub priority: i32,
-    pub links: Links,
-    /// The job of this subtree that is served first.
-    pub best: u32,
-    pub tree: Tree,
-    /// The upper bits of [`Job::created`], and [`NOTED`]: here, where there would be a gap otherwise.
-    pub high: [u8; 3],
-}
-
 /// In the last byte of [`Node::high`]: there is a note. Times do not reach the upper three bits of that byte.
 const NOTED: u8 = 0x80;
 /// There, too: the job has a group.
@@ -89,7 +37,7 @@ const FLAGS: u8 = NOTED | GROUPED | RETURNING;
 /// What makes a job come back after ACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recurrence {
-    /// The distance of two occurrences, 1 ..= [`MAX_TIME`](super::MAX_TIME) ms.
+    /// The distance of two occurrences, 1 ..= [`MAX_TIME`] ms.
     pub period: Millis,
     /// The due time that PUSH, RESCHEDULE or the last ACK set. Retries do not move it, so a job that runs on the hour
     /// keeps running on the hour.
@@ -102,6 +50,37 @@ impl Recurrence {
         let periods = now.saturating_sub(self.anchor) / self.period.max(1) + 1;
         let ahead = periods.saturating_mul(self.period);
         time::after_at_most(self.anchor, ahead)
+    }
+}
+
+/// The longest name of a worker, in bytes.
+pub const MAX_WORKER: usize = 255;
+/// The bytes of an error text that are kept.
+pub const MAX_ERROR: usize = 1024;
+
+/// The optional fields of a job, as they are stored. Absent: 0, or no bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extras<'a> {
+    /// When the job was last claimed, if its token does not tell.
+    pub claimed: Millis,
+    /// When it last failed: was given back, or its lease ended.
+    pub failed: Millis,
+    /// The worker that claimed it last, at most [`MAX_WORKER`] bytes.
+    pub worker: &'a [u8],
+    /// The last error text that was given, at most [`MAX_ERROR`] bytes.
+    pub error: &'a [u8],
+}
+
+impl Extras<'_> {
+    pub(super) fn possible(&self) -> bool {
+        self.claimed <= MAX_TIME
+            && self.failed <= MAX_TIME
+            && self.worker.len() <= MAX_WORKER
+            && self.error.len() <= MAX_ERROR
+    }
+
+    pub(super) fn is_nothing(&self) -> bool {
+        *self == Extras::default()
     }
 }
 

@@ -1,7 +1,8 @@
 //! ZQ.CANCEL, ZQ.RESCHEDULE, ZQ.REDRIVE, ZQ.CONFIG: what an operator can do.
 
 use super::effect::{Change, Effect};
-use super::job::{State, Tree};
+use super::job::State;
+use super::node::Tree;
 use super::settings::Settings;
 use super::{MAX_NOW, MAX_TIME, Millis, Queue};
 

@@ -53,6 +53,7 @@ mod check;
 mod claim;
 mod clean;
 mod codec;
+mod decode_error;
 mod effect;
 mod finish;
 mod further;
@@ -61,6 +62,7 @@ mod ids;
 mod index;
 mod job;
 mod manage;
+mod node;
 mod notes;
 mod push;
 mod rate;
@@ -80,28 +82,25 @@ mod view;
 mod wake;
 
 pub use claim::Claims;
-pub use effect::{Attempt, Change, Effect, Totals};
+pub use effect::{Change, Effect, Totals};
 pub use finish::{Manner, Nack};
 pub use further::{Field, set_by_name, set_ones};
 pub use ids::AutoId;
-pub use job::{Record, Recurrence, State};
-pub use notes::{Extras, MAX_WORKER};
+pub use job::{Extras, MAX_WORKER, Record, Recurrence, State};
 pub use push::{Full, Push};
 pub use rate::{Rate, Taken};
 pub use settings::Settings;
 pub use stats::{Counters, STORED_STATES};
+pub use transitions::Attempt;
 #[cfg(test)]
-pub use {
-    claim::Claimed,
-    codec::{ByteReader, DecodeError},
-    job::JobView,
-};
+pub use {claim::Claimed, codec::ByteReader, decode_error::DecodeError, job::JobView};
 
 use super::chunks::NIL;
 use super::time::{MAX as MAX_TIME, Micros, Millis};
 use groups::Groups;
 use index::Index;
-use job::{Job, Roots, TREES};
+use job::Job;
+use node::{Roots, TREES};
 use notes::Notes;
 use rate::RateLog;
 use returns::Returns;

@@ -4,39 +4,9 @@
 //! Notes are found by push number, which a job keeps wherever it moves. A B-tree, not a hash table: it grows and shrinks in
 //! small steps.
 
-use super::{MAX_TIME, Millis, Queue};
+use super::job::{Extras, Job, MAX_ERROR, MAX_WORKER};
+use super::{Millis, Queue};
 use std::collections::BTreeMap;
-
-/// The longest name of a worker, in bytes.
-pub const MAX_WORKER: usize = 255;
-/// The bytes of an error text that are kept.
-pub const MAX_ERROR: usize = 1024;
-
-/// The optional fields of a job, as they are stored. Absent: 0, or no bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Extras<'a> {
-    /// When the job was last claimed, if its token does not tell.
-    pub claimed: Millis,
-    /// When it last failed: was given back, or its lease ended.
-    pub failed: Millis,
-    /// The worker that claimed it last, at most [`MAX_WORKER`] bytes.
-    pub worker: &'a [u8],
-    /// The last error text that was given, at most [`MAX_ERROR`] bytes.
-    pub error: &'a [u8],
-}
-
-impl Extras<'_> {
-    pub(super) fn possible(&self) -> bool {
-        self.claimed <= MAX_TIME
-            && self.failed <= MAX_TIME
-            && self.worker.len() <= MAX_WORKER
-            && self.error.len() <= MAX_ERROR
-    }
-
-    fn is_nothing(&self) -> bool {
-        *self == Extras::default()
-    }
-}
 
 /// [`Extras`], owned.
 #[derive(Clone, Debug, Default)]
@@ -141,7 +111,7 @@ impl Queue {
     }
 
     /// What is noted of a job.
-    pub(super) fn extras(&self, job: &super::job::Job) -> Extras<'_> {
+    pub(super) fn extras(&self, job: &Job) -> Extras<'_> {
         let note = if job.is_noted() { self.notes.get(job.node.seq) } else { None };
         note.map_or_else(Extras::default, Note::extras)
     }

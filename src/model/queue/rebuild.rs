@@ -1,8 +1,8 @@
 //! Rebuilding a queue job by job: from an AOF rewrite, from an RDB, from bytes somebody sent to RESTORE.
 
 use super::effect::{Change, Effect};
-use super::job::{Record, State, Tree};
-use super::notes::Extras;
+use super::job::{Extras, Record, State};
+use super::node::Tree;
 use super::transitions::Body;
 use super::{MAX_TIME, Queue};
 

@@ -14,10 +14,11 @@
 //! A `Return` also knows the first end of a lease in its subtree, so that jobs whose leases have ended are listed without a look
 //! at those that are still claimed.
 
-use super::job::{Job, Node, RECURRENCES, RETRIES, Roots, Tree};
+use super::job::Job;
+use super::node::{Links, Node, RECURRENCES, RETRIES, Roots, Tree};
 use super::slab::Slab;
 use super::stretch::{self, ByTime};
-use super::tree::{self, Item, Key, Links, Order, key};
+use super::tree::{self, Item, Key, Order, key};
 use super::{Millis, Queue};
 use crate::model::chunks::NIL;
 use crate::model::time;

@@ -1,7 +1,8 @@
 //! ZQ.STATS.
 
 use super::further::Field;
-use super::job::{CLAIMED, State, Tree};
+use super::job::State;
+use super::node::{CLAIMED, Tree};
 use super::{MAX_NOW, MAX_TOKEN, Millis, Queue};
 use crate::model::chunks::NIL;
 

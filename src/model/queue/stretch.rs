@@ -3,8 +3,9 @@
 //! Nothing here changes anything. Counting and finding the best are O(log n); listing is O(log n) for each job listed.
 
 use super::Millis;
+use super::node::Links;
 use super::slab::Slab;
-use super::tree::{self, Item, Key, Links, Order, Rank};
+use super::tree::{self, Item, Key, Order, Rank};
 use crate::model::chunks::NIL;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -3,12 +3,12 @@
 //! The callers have checked that a transition is allowed; here it is carried out. `at` is the clock of the server that
 //! ran the command.
 
-use super::effect::Attempt;
 use super::ids::AutoId;
 use super::index::Chain;
-use super::job::{Job, Node, Recurrence, State, TREES, Tree};
+use super::job::{Job, Recurrence, State};
+use super::node::{Links, Node, TREES, Tree};
 use super::settings::Settings;
-use super::tree::{self, Links};
+use super::tree;
 use super::{MAX_TOKEN, Millis, Queue};
 use crate::model::chunks::MAX_ITEMS;
 use crate::model::chunks::NIL;
@@ -31,6 +31,17 @@ pub(super) struct Body<'a> {
     pub payload: &'a [u8],
     /// Empty: none.
     pub group: &'a [u8],
+}
+
+/// What becomes of the attempt of a job that is given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attempt {
+    /// It counts.
+    Counts,
+    /// It does not count.
+    Free,
+    /// It was the last one of a recurring job, which waits for its next occurrence: with no attempt counted.
+    Last,
 }
 
 impl Queue {

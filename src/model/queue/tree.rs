@@ -14,7 +14,7 @@
 //! The depth is below 2.5 × log2(n), at most 80, so recursion is safe.
 
 use super::Millis;
-use super::job::Node;
+use super::node::{Links, Node};
 use super::slab::Slab;
 use crate::model::chunks::NIL;
 
@@ -22,20 +22,6 @@ use crate::model::chunks::NIL;
 const DELTA: u64 = 3;
 /// Below this ratio of inner to outer grandchild one rotation does.
 const GAMMA: u64 = 2;
-
-/// An item's place in its tree.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Links {
-    pub left: u32,
-    pub right: u32,
-    /// Items in this subtree.
-    pub size: u32,
-}
-
-impl Links {
-    /// Of a tree of one item.
-    pub const ALONE: Links = Links { left: NIL, right: NIL, size: 1 };
-}
 
 /// What trees are made of: items in slots.
 pub(super) trait Nodes {
@@ -401,7 +387,7 @@ pub(super) fn last(nodes: &impl Nodes, mut root: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::queue::job::Tree;
+    use crate::model::queue::node::Tree;
     use proptest::prelude::*;
 
     fn any_node() -> impl Strategy<Value = Node> {

@@ -1,7 +1,8 @@
 //! What has to be done to a queue that no command touches: dead letters go (DEADLEN, DEADTTL), and a job that died at the end of its
 //! lease has to be announced. Which jobs are dead follows from the clock, here as everywhere; this only says when to look.
 
-use super::job::{State, Tree};
+use super::job::State;
+use super::node::Tree;
 use super::{MAX_NOW, Millis, Queue};
 use crate::model::chunks::NIL;
 

@@ -4,7 +4,8 @@
 //! asks both.
 
 use super::groups::{Groups, Member};
-use super::job::{CLAIMED, Job, JobView, RECURRENCES, RETRIES, Record, Roots, State, TREES, Tree};
+use super::job::{Job, JobView, Record, State};
+use super::node::{CLAIMED, RECURRENCES, RETRIES, Roots, TREES, Tree};
 use super::returns::Return;
 use super::slab::Slab;
 use super::stretch::{ByRank, ByTime, merge};

@@ -5,7 +5,8 @@
 //! the three.
 
 use super::groups::NEVER;
-use super::job::{CLAIMED, State, Tree};
+use super::job::State;
+use super::node::{CLAIMED, Tree};
 use super::{MAX_NOW, Millis, Queue, stretch};
 
 impl Queue {

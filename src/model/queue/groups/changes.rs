@@ -2,9 +2,9 @@
 
 use super::{FORGOTTEN_AT_ONCE, Group, Groups, Member, NEVER, SETTLED_AT_ONCE, times};
 use crate::model::chunks::NIL;
-use crate::model::queue::job::TREES;
+use crate::model::queue::node::{Links, TREES};
 use crate::model::queue::rate::{Rate, RateLog, Taken};
-use crate::model::queue::tree::{self, Links, Order};
+use crate::model::queue::tree::{self, Order};
 use crate::model::queue::{Millis, Queue, Settings};
 use std::sync::Arc;
 

@@ -2,7 +2,7 @@
 
 use super::{Groups, times};
 use crate::model::chunks::NIL;
-use crate::model::queue::job::TREES;
+use crate::model::queue::node::TREES;
 use crate::model::queue::{Queue, tree};
 
 impl Queue {

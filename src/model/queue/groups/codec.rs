@@ -2,7 +2,7 @@
 //! number, 1 for the first one; a job without a group says nothing.
 
 use crate::model::queue::Queue;
-use crate::model::queue::codec::{DecodeError, ensure, narrow};
+use crate::model::queue::decode_error::{DecodeError, ensure, narrow};
 use crate::model::queue::rate::Taken;
 use crate::model::stream::{Reader, Writer};
 use std::collections::HashMap;

@@ -44,10 +44,10 @@ mod table;
 mod times;
 mod view;
 
-use super::job::{Node, Roots, TREES};
+use super::node::{Links, Node, Roots, TREES};
 use super::rate::{Rate, RateLog, Taken};
 use super::slab::Slab;
-use super::tree::{Item, Links};
+use super::tree::Item;
 use super::{Millis, Queue};
 use crate::model::chunks::NIL;
 use std::collections::BTreeMap;

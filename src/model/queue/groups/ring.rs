@@ -5,7 +5,8 @@ use super::table::Table;
 use super::{Group, Groups, NEVER};
 use crate::model::chunks::NIL;
 use crate::model::queue::Millis;
-use crate::model::queue::tree::{self, Links, Nodes};
+use crate::model::queue::node::Links;
+use crate::model::queue::tree::{self, Nodes};
 
 impl Nodes for Table {
     type Order = ();

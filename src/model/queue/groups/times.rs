@@ -2,7 +2,8 @@
 
 use super::{Groups, NEVER};
 use crate::model::chunks::NIL;
-use crate::model::queue::job::{CLAIMED, Job, RECURRENCES, RETRIES, Roots, State, Tree};
+use crate::model::queue::job::{Job, State};
+use crate::model::queue::node::{CLAIMED, RECURRENCES, RETRIES, Roots, Tree};
 use crate::model::queue::rate::RateLog;
 use crate::model::queue::returns::Return;
 use crate::model::queue::slab::Slab;

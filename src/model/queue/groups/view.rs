@@ -2,7 +2,8 @@
 
 use super::Groups;
 use crate::model::chunks::NIL;
-use crate::model::queue::job::{CLAIMED, Job, Roots, Tree};
+use crate::model::queue::job::Job;
+use crate::model::queue::node::{CLAIMED, Roots, Tree};
 use crate::model::queue::rate::Taken;
 use crate::model::queue::stretch;
 use crate::model::queue::view::Served;

@@ -1,0 +1,70 @@
+//! What of a job its tree looks at, and which trees there are.
+
+use super::Millis;
+use crate::model::chunks::NIL;
+
+/// The tree a job hangs in: exactly one of seven. It follows from what the last effect made of the job
+/// ([`Record::state`](super::job::Record::state)), and changes by effects only, never because time passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Tree {
+    /// Ready because a command said so (a push that was due at once, a NACK without delay, REDRIVE). It stays ready
+    /// when the clock steps back.
+    Ready = 0,
+    /// Waits for its due time.
+    Scheduled = 1,
+    /// Claimed with attempts left, without BACKOFF: when the lease ends it is due again.
+    Leased = 2,
+    /// Claimed for the last time: when the lease ends it is dead.
+    Spent = 3,
+    /// Dead by command.
+    Dead = 4,
+    /// Claimed with attempts left: when the lease ends it is due again after BACKOFF. See [`super::returns`].
+    Retrying = 5,
+    /// Claimed for the last time, with EVERY: when the lease ends it waits for its next occurrence.
+    Recurring = 6,
+}
+
+/// The trees of claimed jobs.
+pub(super) const CLAIMED: [Tree; 4] = [Tree::Leased, Tree::Spent, Tree::Retrying, Tree::Recurring];
+
+/// How many of these trees there are.
+pub(super) const TREES: usize = 7;
+
+/// The jobs in [`Tree::Retrying`] by when they are due again.
+pub(super) const RETRIES: usize = TREES;
+/// The jobs in [`Tree::Recurring`] by when they are due again.
+pub(super) const RECURRENCES: usize = TREES + 1;
+
+/// The roots of the trees of a group, and of its two trees of returns.
+pub(super) type Roots = [u32; TREES + 2];
+
+/// An item's place in its tree.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Links {
+    pub left: u32,
+    pub right: u32,
+    /// Items in this subtree.
+    pub size: u32,
+}
+
+impl Links {
+    /// Of a tree of one item.
+    pub const ALONE: Links = Links { left: NIL, right: NIL, size: 1 };
+}
+
+/// The part of a job the trees look at, kept together so that a step down a tree touches one spot of memory.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    /// Due time; lease deadline while claimed; moment of death when dead.
+    pub time: Millis,
+    /// Order of push; unique in the queue.
+    pub seq: u64,
+    pub priority: i32,
+    pub links: Links,
+    /// The job of this subtree that is served first.
+    pub best: u32,
+    pub tree: Tree,
+    /// The upper bits of [`Job::created`](super::job::Job::created), and three flags of the job: here, where there would be a gap otherwise.
+    pub high: [u8; 3],
+}
