@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 /// How long things may take that take milliseconds on an idle machine. Only a hang is meant to run into it.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Polls until `condition` holds; panics with `what` when `timeout` has passed.
 #[track_caller]

@@ -9,9 +9,9 @@ fn sets() -> impl Iterator<Item = String> {
     (0..SETS).map(|n| format!("{{m}}:k{n}"))
 }
 
-/// Sets of `a` and `b` with leases of three seconds, all of which end at the same moment.
-fn lease(source: &mut Client) -> i64 {
-    let ends = source.now() + 3000;
+/// Sets of `a` and `b` with leases of so many ms, all of which end at the same moment.
+fn lease(source: &mut Client, ms: i64) -> i64 {
+    let ends = source.now() + ms;
     for key in sets() {
         source.run(&format!("ZEXP.ADD {key} AT {ends}ms a {ends}ms b"));
     }
@@ -36,7 +36,7 @@ fn leases_that_are_renewed_while_their_slot_moves_as_a_whole_hold() {
     let (from, slot) = (cluster.home("{m}"), cluster.slot("{m}"));
     let to = (from + 1) % 3;
     let (mut source, mut target) = (cluster.nodes[from].client(), cluster.nodes[to].client());
-    let ends = lease(&mut source);
+    let ends = lease(&mut source, 3000);
     cluster.begin_to_move_slowly(how, slot, from, to);
     // The target has, or gets, the leases as they were; the renewals wait behind them.
     for key in sets() {
@@ -56,7 +56,8 @@ fn leases_that_are_renewed_while_their_slot_moves_key_by_key_hold() {
     let (from, slot) = (cluster.home("{m}"), cluster.slot("{m}"));
     let to = (from + 1) % 3;
     let (mut source, mut target) = (cluster.nodes[from].client(), cluster.nodes[to].client());
-    let ends = lease(&mut source);
+    // Half of the keys have to move before then, however slow the machine.
+    let ends = lease(&mut source, 10_000);
     target.run(&format!("CLUSTER SETSLOT {slot} IMPORTING {}", cluster.id(from)));
     source.run(&format!("CLUSTER SETSLOT {slot} MIGRATING {}", cluster.id(to)));
     let port = cluster.port(to);
