@@ -9,7 +9,7 @@ fn sets() -> impl Iterator<Item = String> {
     (0..SETS).map(|n| format!("{{m}}:k{n}"))
 }
 
-/// Sets of `a` and `b` with leases of so many ms, all of which end at the same moment.
+/// Sets of `a` and `b` with leases of `ms`, all of which end at the same moment.
 fn lease(source: &mut Client, ms: i64) -> i64 {
     let ends = source.now() + ms;
     for key in sets() {
