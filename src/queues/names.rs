@@ -26,7 +26,8 @@ struct Names {
     /// Of queues that have been read from a file or a master, and of which it is not known yet whether they are what is served: a
     /// replica may load next to what it has.
     loaded: Vec<(i32, Name)>,
-    /// A queue is on its way to another key: RENAME and MOVE announce both, one after the other.
+    /// A queue is on its way to another key: RENAME and MOVE announce both, one after the other. Other modules may move and delete keys in
+    /// between, so this holds until some queue has come.
     is_moving: bool,
 }
 
@@ -117,7 +118,7 @@ impl Listener for Watch {
                 let (database, name) = (ctx.database(), event.key.bytes());
                 let was_known = NAMES.with(ctx, |names| {
                     let was_known = names.forget(database, name);
-                    names.is_moving = was_known && event.happened != Happened::Gone;
+                    names.is_moving |= was_known && event.happened != Happened::Gone;
                     was_known
                 });
                 if was_known {
@@ -130,11 +131,9 @@ impl Listener for Watch {
                 let database = key.database();
                 drop(key);
                 // What RESTORE has read is where it belongs.
-                NAMES.with(ctx, |names| {
-                    names.loaded.clear();
-                    names.is_moving = false;
-                });
+                NAMES.with(ctx, |names| names.loaded.clear());
                 if let Some(database) = database.filter(|_| holds_queue) {
+                    NAMES.with(ctx, |names| names.is_moving = false);
                     note_queue_in(ctx, database, event.key);
                     upkeep::look_soon(ctx, database, event.key.bytes());
                 }

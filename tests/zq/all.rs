@@ -1,6 +1,6 @@
 //! All queues of a server together: their names, and what INFO says of them.
 
-use testkit::{Client, PATIENCE, eventually, start};
+use testkit::{Client, PATIENCE, Server, eventually, start};
 
 fn places(c: &mut Client) -> [String; 5] {
     let info = c.info("zeitset");
@@ -141,6 +141,18 @@ fn the_only_queue_of_a_server_is_listed_wherever_it_goes() {
         ("DEL b", "1"),
         ("ZQ.LIST", "['c']"),
     ]);
+}
+
+#[test]
+fn a_queue_is_listed_that_moves_while_a_neighbour_deletes_another_or_moves_a_key() {
+    for (before, meanwhile) in [("ZQ.PUSH other x", "DEL other"), ("SET plain x", "RENAME plain other")] {
+        let server = Server::builder().neighbour().start();
+        let mut c = server.client();
+        c.run(before);
+        c.run("ZQ.PUSH q x");
+        c.run(&format!("EVIL.ONCE rename_from {meanwhile}"));
+        c.script(&[("RENAME q r", "+OK"), ("EVIL.OFF", "1"), ("ZQ.LIST", "['r']")]);
+    }
 }
 
 #[test]
