@@ -84,10 +84,9 @@ const BARE_MILLIS_FROM: u64 = 100_000_000_000;
 /// Seconds may have decimals; what is finer than a millisecond is rounded up. `None` for anything else: other units, a
 /// moment before 1970 or after [`MAX`], a local time without a zone.
 pub fn instant(text: &[u8]) -> Option<Millis> {
-    let is_number = |text: &[u8]| text.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.');
     let unit = text.iter().position(u8::is_ascii_alphabetic).unwrap_or(text.len());
     match text.split_at(unit) {
-        (number, b"") if is_number(number) => {
+        (number, b"") => {
             let whole = number.split(|&byte| byte == b'.').next()?;
             match digits(whole)? {
                 ..BARE_MILLIS_FROM => parse(number, Unit::Seconds),
@@ -182,6 +181,29 @@ mod tests {
 
     fn seconds(text: &str) -> Option<Millis> {
         parse(text.as_bytes(), Unit::Seconds)
+    }
+
+    #[test]
+    fn digits_are_a_number_of_64_bits_and_nothing_else() {
+        for (text, number) in [
+            ("0", Some(0)),
+            ("0000000000000000000000000000000000000042", Some(42)),
+            ("9999999999999999999", Some(9_999_999_999_999_999_999)),
+            ("10000000000000000007", Some(10_000_000_000_000_000_007)),
+            ("18446744073709551615", Some(u64::MAX)),
+            ("18446744073709551616", None),
+            ("18446744073709551620", None),
+            ("184467440737095516150", None),
+            ("1844674407370955161x", None),
+            ("184467440737095516/5", None),
+            ("", None),
+            ("-1", None),
+            ("+1", None),
+            (" 1", None),
+            ("1 ", None),
+        ] {
+            assert_eq!(digits(text.as_bytes()), number, "{text:?}");
+        }
     }
 
     #[test]

@@ -80,13 +80,13 @@ impl Assessed {
 
     /// What is said when the units in use come back at `end`.
     fn verdict(&self, end: Millis) -> Verdict {
-        let retry_after = match self.live {
-            _ if self.cost > self.limit => RetryAfter::Never,
-            Some(_) if self.cost > 0 && self.cost > self.free() => RetryAfter::Wait(end - self.now),
-            _ => RetryAfter::Now,
+        let retry_after = match () {
+            () if self.fits() => RetryAfter::Now,
+            () if self.cost > self.limit => RetryAfter::Never,
+            () => RetryAfter::Wait(end - self.now),
         };
         Verdict {
-            allowed: retry_after == RetryAfter::Now,
+            allowed: self.fits(),
             limit: self.limit,
             remaining: self.free(),
             retry_after,

@@ -78,6 +78,19 @@ mod tests {
         assert!(!holds(1_767_225_600_000, None) && !held_before_restore(1_767_225_600_000, None));
     }
 
+    /// All that are, within a minute on both sides.
+    #[test]
+    fn the_marker_lies_behind_the_last_entry_by_21_s_at_the_most() {
+        let (last, second) = (1_767_225_600_000_u64, 1000);
+        let of = |last: u64, is_marker: fn(u64, Option<u64>) -> bool| {
+            (last - 60_000..last + 60_000).filter(|&ttl| is_marker(last, Some(ttl))).collect::<Vec<_>>()
+        };
+        let seconds = |ttls: std::ops::RangeInclusive<u64>| ttls.step_by(second).collect::<Vec<_>>();
+        assert_eq!(of(last, holds), seconds(last + 1..=last + 20_001));
+        assert_eq!(of(last + 1, holds), seconds(last + 1001..=last + 21_001));
+        assert_eq!(of(last, held_before_restore), (last - 4_999..=last + 26_000).collect::<Vec<_>>());
+    }
+
     #[test]
     fn a_limit_keeps_its_marker_until_its_units_reach_it() {
         let start = 1_767_225_600_123_u64;

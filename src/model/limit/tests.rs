@@ -50,6 +50,32 @@ fn a_string_of_one_algorithm_is_none_of_another() {
 }
 
 #[test]
+fn what_is_in_use_is_told_until_the_last_unit_is_back() {
+    const END: Millis = 1_767_225_600_000;
+    let at = |text: &str, ttl: Millis, now: Millis| Stored::parse(text.as_bytes(), || Some(ttl)).unwrap().held(now);
+    let some = |units: Option<u64>, next: Millis, all: Millis| Held {
+        units,
+        entries: 1,
+        next_back: Some(next),
+        all_back: Some(all),
+    };
+    let none = Held { units: Some(0), entries: 0, next_back: None, all_back: None };
+    for (text, ttl, now, held) in [
+        ("fixed:1767225600000:7", END, END - 1, some(Some(7), END, END)),
+        ("fixed:1767225600000:7", END, END, none),
+        ("fixed:1767225600000:7", END, END + 1, none),
+        // One comes back each 200 ms: the last one at END.
+        ("leaky:1767225600000:5/1000", END, END - 1, some(Some(1), END, END)),
+        ("leaky:1767225600000:5/1000", END, END - 200, some(Some(1), END, END)),
+        ("leaky:1767225600000:5/1000", END, END - 201, some(Some(2), END - 200, END)),
+        ("leaky:1767225600000:5/1000", END, END - 1000, some(Some(5), END - 800, END)),
+        ("leaky:1767225600000:5/1000", END, END, none),
+    ] {
+        assert_eq!(at(text, ttl, now), held, "{text} at END{:+}", now as i64 - END as i64);
+    }
+}
+
+#[test]
 fn the_ttl_of_a_busy_leaky_limit_moves_seldom() {
     let mut ttl = None;
     let mut moves = 0;

@@ -15,8 +15,9 @@ impl Key {
 
     fn call(&mut self, (limit, window): (u64, Millis), now: Millis, cost: u64, force: bool) -> Verdict {
         let assessed = assess(limit, window, now, cost, self.count());
-        let taken = force || assessed.peek().allowed;
+        let taken = force || assessed.fits();
         let (verdict, count) = if taken { assessed.charge() } else { assessed.refuse() };
+        assert!(taken || count.is_none() || count != self.count(), "a call that is denied writes only what is new");
         self.0 = count.map(Count::text).or(self.0);
         verdict
     }
