@@ -10,7 +10,7 @@
 
 use crate::model::marker::Kind;
 use crate::model::time::{self, Millis};
-use crate::model::tracking::{Tracking, visit_at};
+use crate::model::tracking::{Finds, Tracking, visit_at};
 use crate::server::Context;
 use crate::server::key::Access;
 use crate::server::scan::Cursor;
@@ -31,6 +31,8 @@ pub struct Patrol {
     /// A walk in a hurry, which began at the first key of the first database.
     hurries: bool,
     completed: u64,
+    /// Met in the steps just gone.
+    finds: Finds,
 }
 
 impl Patrol {
@@ -50,7 +52,10 @@ impl Patrol {
 
     /// Goes on until time is up, if in a hurry.
     pub fn hurry_on(&mut self, ctx: &Context, tracking: &mut Tracking, is_time_up: impl Fn() -> bool) {
-        while self.hurries && !ctx.is_loading() && !is_time_up() {
+        if ctx.is_loading() {
+            return;
+        }
+        while self.hurries && !is_time_up() {
             self.walk(ctx, tracking);
         }
     }
@@ -76,19 +81,23 @@ impl Patrol {
         }
         let (is_new, now) = (self.hurries, ctx.now());
         let cursor = self.cursor.get_or_insert_with(Cursor::new);
+        let mut has_more = true;
         for _ in 0..STEPS {
-            let has_more = cursor.step(ctx, |name, set| {
+            has_more = cursor.step(ctx, |name, set| {
                 if let Some(due) = next_visit(set) {
-                    tracking.find(database, name.bytes(), due);
+                    self.finds.push(name.bytes(), due);
                 } else if is_new && waited_for_its_marker(set, now) && !tracking.is_tracked(database, name.bytes()) {
                     tracking.mend(database, name.bytes());
                 }
             });
             if !has_more {
-                self.cursor = None;
-                self.database += 1;
-                return;
+                break;
             }
+        }
+        tracking.find(database, &mut self.finds);
+        if !has_more {
+            self.cursor = None;
+            self.database += 1;
         }
     }
 }

@@ -10,6 +10,7 @@
 //! a step of the wall clock is noticed within a second or two, and an idle server has no timer armed.
 
 mod database;
+mod finds;
 mod pace;
 mod table;
 
@@ -20,6 +21,7 @@ use super::alarm::Alarm;
 use super::place::Place;
 use super::time::{self, Millis};
 use database::Database;
+pub use finds::Finds;
 pub use pace::Pace;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -152,11 +154,21 @@ impl Tracking {
         self.note_news(due);
     }
 
-    /// As [`track`](Tracking::track), unless the set is tracked already.
-    pub fn find(&mut self, database: i32, key: &[u8], due: Millis) {
-        if self.database(database).table.put_new(key, Known { due, mark: Mark::Holds }) {
-            self.note_news(due);
+    /// As [`track`](Tracking::track), for each of some sets of a database, unless it is tracked already. None are left in `finds`.
+    pub fn find(&mut self, database: i32, finds: &mut Finds) {
+        if finds.is_empty() {
+            return;
         }
+        let table = &mut self.database(database).table;
+        table.read_ahead(finds.each().map(|(key, _)| key));
+        let mut soonest = NEVER;
+        for (key, due) in finds.each() {
+            if table.put_new(key, Known { due, mark: Mark::Holds }) {
+                soonest = soonest.min(due);
+            }
+        }
+        self.note_news(soonest);
+        finds.clear();
     }
 
     /// Notes that one of our commands has changed a set, whose marker holds: members expire from `soonest` on. If it was there

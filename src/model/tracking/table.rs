@@ -10,6 +10,8 @@ use crate::model::time::Millis;
 use hashbrown::DefaultHashBuilder;
 use std::collections::BTreeSet;
 use std::hash::BuildHasher;
+use std::hint::black_box;
+use std::ops::BitXor;
 
 /// A visit that is never due.
 pub const NEVER: Millis = Millis::MAX;
@@ -19,6 +21,9 @@ const FULL: usize = 32;
 
 /// Sets per bucket, on average, below which it shrinks.
 const SPARSE: usize = 12;
+
+/// Sets for which a bucket takes memory, at the least.
+const LEAST: usize = 4;
 
 /// Buckets per piece of memory: so their list can grow without being moved as a whole.
 const PIECE: usize = 256;
@@ -62,11 +67,21 @@ struct Bucket {
 
 impl Default for Bucket {
     fn default() -> Bucket {
-        Bucket { prints: [0; 4], slots: Vec::new(), names: Vec::new(), first: NEVER }
+        Bucket::with_room(0, 0)
     }
 }
 
 impl Bucket {
+    fn with_room(slots: usize, names: usize) -> Bucket {
+        Bucket { prints: [0; 4], slots: Vec::with_capacity(slots), names: Vec::with_capacity(names), first: NEVER }
+    }
+
+    /// With room for a little more than half of the sets of another one.
+    fn with_room_for_half(of: &Bucket) -> Bucket {
+        let little_more = |all: usize| all / 2 + all / 8;
+        Bucket::with_room(little_more(of.slots.len()), little_more(of.names.len()))
+    }
+
     /// The word and the bit of a print.
     fn bit(print: u16) -> (usize, u64) {
         (usize::from(print >> 6 & 3), 1 << (print & 63))
@@ -110,10 +125,10 @@ impl Bucket {
     fn push(&mut self, slot: Slot, name: &[u8]) {
         // By a quarter: doubling would waste a third of the memory on average.
         if self.slots.len() == self.slots.capacity() {
-            self.slots.reserve_exact(self.slots.len() / 4 + 1);
+            self.slots.reserve_exact((self.slots.len() / 4).max(LEAST));
         }
         if self.names.capacity() - self.names.len() < name.len() {
-            self.names.reserve_exact(self.names.len() / 4 + name.len());
+            self.names.reserve_exact((self.names.len() / 4).max(LEAST * name.len()));
         }
         self.note_print(slot.print);
         self.slots.push(slot);
@@ -207,6 +222,18 @@ impl Table {
     /// Notes what is known of a set that is new; `false` if it is not.
     pub fn put_new(&mut self, name: &[u8], known: Known) -> bool {
         self.note(name, known, |_, _| ())
+    }
+
+    /// Reads what is about to be read for these names. Of many, the processor reads it at once; one after the other, it would wait
+    /// for its memory each time, which is most of what [`put_new`](Table::put_new) takes in a large table.
+    pub fn read_ahead<'n>(&self, names: impl Iterator<Item = &'n [u8]> + Clone) {
+        let buckets = || names.clone().map(|name| self.bucket(self.address(name).0));
+        black_box(buckets().map(|bucket| bucket.first ^ bucket.slots.len() as u64).fold(0, BitXor::bitxor));
+        let ends = |bucket: &Bucket| {
+            let (slot, byte) = (bucket.slots.last(), bucket.names.last());
+            slot.map_or(0, |slot| slot.due) ^ byte.map_or(0, |&byte| u64::from(byte))
+        };
+        black_box(buckets().map(ends).fold(0, BitXor::bitxor));
     }
 
     /// Notes what is known of a new set; `true` if it is one. Of another one, `change` is shown the bucket and the place in it.
@@ -359,8 +386,19 @@ impl Table {
         }
         self.add_bucket();
         let new = self.buckets - 1;
-        // The one bucket of which some sets belong to the new one now.
-        self.deal(new - self.buckets.next_power_of_two() / 2);
+        self.split(new - self.buckets.next_power_of_two() / 2, new);
+    }
+
+    /// Moves the sets that belong to a new bucket there, from the one bucket that had them so far.
+    fn split(&mut self, old: usize, new: usize) {
+        let both = self.take(old);
+        let (mut stay, mut go) = (Bucket::with_room_for_half(&both), Bucket::with_room_for_half(&both));
+        for (slot, name) in both.each() {
+            let bucket = if self.place(self.hash(name)) == new { &mut go } else { &mut stay };
+            bucket.push(slot, name);
+        }
+        self.change(old, |bucket| *bucket = stay);
+        self.change(new, |bucket| *bucket = go);
     }
 
     fn shrink(&mut self) -> bool {
@@ -379,15 +417,6 @@ impl Table {
         }
         self.change(merged, |bucket| gone.each().for_each(|(slot, name)| bucket.push(slot, name)));
         true
-    }
-
-    /// Puts the sets of a bucket where they belong now.
-    fn deal(&mut self, at: usize) {
-        let old = self.take(at);
-        for (slot, name) in old.each() {
-            let place = self.place(self.hash(name));
-            self.change(place, |bucket| bucket.push(slot, name));
-        }
     }
 
     fn take(&mut self, at: usize) -> Bucket {

@@ -3,7 +3,7 @@
 use crate::model::alarm::Alarm;
 use crate::model::place::Place;
 use crate::model::time::Millis;
-use crate::model::tracking::{Arrival, HORIZON, NEVER, Need, Outcome, Tracking, visit_at};
+use crate::model::tracking::{Arrival, Finds, HORIZON, NEVER, Need, Outcome, Tracking, visit_at};
 
 const NOW: Millis = 1_000_000_000_000;
 const IDLE: Need = Need { sweeps: true, hurries: false };
@@ -259,4 +259,28 @@ fn a_set_that_was_set_aside_and_changed_is_looked_at_when_it_is_renamed() {
     tracking.change(0, b"k", Some(NOW + 3_600_000), false);
     tracking.leave(0, b"k");
     assert_eq!(tracking.arrive(0, b"new"), Arrival::Unclear);
+}
+
+/// What is known of a set is more than a walk can see: it may have been touched, or be set aside.
+#[test]
+fn a_walk_finds_what_is_new_and_leaves_the_rest_as_it_is() {
+    let mut tracking = with(NOW + HORIZON + 1);
+    tracking.touch(0, b"k", Some(7));
+    let mut finds = Finds::default();
+    for (key, due) in [("k", NOW), ("", NOW + 30), ("new", NOW + 20), ("new", NOW + 10)] {
+        finds.push(key.as_bytes(), due);
+    }
+    tracking.find(0, &mut finds);
+    assert!(finds.is_empty() && tracking.len() == 3 && tracking.is_touched(0, b"k"));
+    assert_eq!(tracking.after_change(NOW, || IDLE), Alarm::In(20), "as it was found first");
+    tracking.find(0, &mut finds);
+    tracking.find(1, &mut finds);
+    assert_eq!((tracking.len(), tracking.overdue(NOW + 20), tracking.overdue(NOW + 30)), (3, 1, 2));
+    let number = |n: usize| format!("set:{n}");
+    for first in (0..100_000).step_by(10) {
+        (first..first + 16).for_each(|n| finds.push(number(n).as_bytes(), NOW));
+        tracking.find(1, &mut finds);
+    }
+    assert_eq!(tracking.len(), 3 + 100_006);
+    assert!((0..100_006).all(|n| tracking.is_tracked(1, number(n).as_bytes())));
 }

@@ -1,0 +1,32 @@
+//! Sets that a walk has met, to be tracked together: see [`Tracking::find`](super::Tracking::find).
+
+use crate::model::time::Millis;
+
+/// Names, and when each is worth a visit. The memory is used again.
+#[derive(Default)]
+pub struct Finds {
+    names: Vec<u8>,
+    /// Where the name of each ends, and when it is due.
+    ends: Vec<(usize, Millis)>,
+}
+
+impl Finds {
+    pub fn push(&mut self, key: &[u8], due: Millis) {
+        self.names.extend_from_slice(key);
+        self.ends.push((self.names.len(), due));
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    pub fn each(&self) -> impl Iterator<Item = (&[u8], Millis)> + Clone {
+        let mut start = 0;
+        self.ends.iter().map(move |&(end, due)| (&self.names[std::mem::replace(&mut start, end)..end], due))
+    }
+
+    pub fn clear(&mut self) {
+        self.names.clear();
+        self.ends.clear();
+    }
+}
