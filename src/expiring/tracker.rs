@@ -11,7 +11,7 @@ use crate::config;
 use crate::model::alarm::Alarm;
 use crate::model::place::Place;
 use crate::model::time::Millis;
-use crate::model::tracking::{Arrival, Need, Outcome, Tracking};
+use crate::model::tracking::{Arrival, Left, Need, Outcome, Tracking};
 use crate::server::context;
 use crate::server::key::ReadKey;
 use crate::server::shared::Shared;
@@ -155,12 +155,17 @@ pub(super) fn note_leaving(ctx: &Context, name: Str<'_>) {
     STATE.with(ctx, |tracker| tracker.tracking.leave(database, name.bytes()));
 }
 
-/// Notes that what RENAME has taken from another place is here.
-pub(super) fn note_renamed(ctx: &Context, name: Str<'_>) -> Arrival {
+/// Notes that what left its place last is at another one: what was known of it.
+pub(super) fn note_arrived(ctx: &Context) -> Left {
+    STATE.with(ctx, |tracker| tracker.tracking.arrive())
+}
+
+/// Takes what was known of a renamed set along.
+pub(super) fn take_along(ctx: &Context, name: Str<'_>, left: Left) -> Arrival {
     let database = ctx.database();
     let arrival = STATE.with(ctx, |Tracker { tracking, patrol, .. }| {
         // A walk that is not everywhere yet may have missed it.
-        if patrol.is_hurrying() { Arrival::Unclear } else { tracking.arrive(database, name.bytes()) }
+        if patrol.is_hurrying() { Arrival::Unclear } else { tracking.take_along(database, name.bytes(), left) }
     });
     if arrival == Arrival::Noted {
         // It may be due soon.
@@ -171,8 +176,8 @@ pub(super) fn note_renamed(ctx: &Context, name: Str<'_>) -> Arrival {
 
 /// Whether a set of this TTL that has just come to its place by RENAME or MOVE was changed by plain commands where it comes from,
 /// and not healed since.
-pub(super) fn was_touched_on_leaving(ctx: &Context, ttl: Option<Millis>) -> bool {
-    STATE.with(ctx, |tracker| tracker.tracking.left_touched(ttl))
+pub(super) fn was_touched_on_leaving(ctx: &Context, left: Left, ttl: Option<Millis>) -> bool {
+    STATE.with(ctx, |tracker| tracker.tracking.left_touched(left, ttl))
 }
 
 /// Some of the sets of this TTL that plain commands have changed, and that were not healed since.
@@ -247,6 +252,7 @@ pub(super) fn on_cron(ctx: &Context) {
             let Tracker { patrol, tracking, .. } = tracker;
             patrol.stroll(ctx, tracking);
         }
+        tracker.tracking.all_arrived();
         tracker.tracking.free_some();
         tracker.attend(ctx);
     });

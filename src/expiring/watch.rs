@@ -13,17 +13,12 @@ use super::tracker::{self, Standing};
 use crate::model::marker::{Kind, RESTORED};
 use crate::model::place::Place;
 use crate::model::time::{self, Millis};
-use crate::model::tracking::Arrival;
+use crate::model::tracking::{Arrival, Left};
 use crate::server::events::{Happened, KeyEvent, Listener, ServerEvent};
 use crate::server::key::ReadKey;
 use crate::server::zset::SortedSet;
 use crate::server::{Context, OwnedStr, Str};
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
-
-/// The database that the MOVE under way takes a key from. Valkey 8.1 and 9.0 run handlers on the client itself and forget to
-/// give it its database back, so that after MOVE it would go on in the other one (valkey#4024). We give it back; other
-/// servers do not mind.
-static MOVED_FROM: AtomicI32 = AtomicI32::new(0);
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The sorted set whose members were last changed, see [`fingerprint`].
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
@@ -47,6 +42,8 @@ impl Listener for Watch {
         let standing = tracker::standing_of(ctx, event.key);
         let is_tracked = standing == Standing::Tracked;
         match event.happened {
+            Happened::RenameFrom | Happened::MoveFrom => tracker::note_leaving(ctx, event.key),
+            Happened::RenameTo | Happened::MoveTo => on_arrival(ctx, event, standing),
             _ if standing == Standing::Arriving => {}
             _ if event.of_sorted_set => {
                 WRITTEN.store(fingerprint(event.key), Ordering::Relaxed);
@@ -55,23 +52,10 @@ impl Listener for Watch {
                 }
             }
             Happened::Gone | Happened::Persist if is_tracked => tracker::forget(ctx, ctx.database(), event.key),
-            Happened::RenameFrom => tracker::note_leaving(ctx, event.key),
-            Happened::MoveFrom => {
-                MOVED_FROM.store(ctx.database(), Ordering::Relaxed);
-                tracker::note_leaving(ctx, event.key);
-            }
-            Happened::MoveTo => {
-                look_at_key(ctx, event.key, Came::Moved);
-                ctx.select(MOVED_FROM.load(Ordering::Relaxed));
-            }
             Happened::Expire if is_tracked || WRITTEN.load(Ordering::Relaxed) == fingerprint(event.key) => {
                 look_at_key(ctx, event.key, Came::AsItIs);
             }
             Happened::Restore => look_at_key(ctx, event.key, Came::Restored),
-            Happened::RenameTo => match tracker::note_renamed(ctx, event.key) {
-                Arrival::Nothing | Arrival::Noted => {}
-                Arrival::Unclear => look_at_key(ctx, event.key, Came::Moved),
-            },
             Happened::CopyTo => look_at_key(ctx, event.key, Came::Copied),
             _ => {}
         }
@@ -96,6 +80,21 @@ impl Listener for Watch {
     }
 }
 
+/// What RENAME or MOVE took from one place is at another one.
+fn on_arrival(ctx: &mut Context, event: &KeyEvent<'_>, standing: Standing) {
+    let left = tracker::note_arrived(ctx);
+    let is_renamed = event.happened == Happened::RenameTo;
+    if standing != Standing::Arriving && (!is_renamed || tracker::take_along(ctx, event.key, left) == Arrival::Unclear)
+    {
+        look_at_key(ctx, event.key, Came::Moved(left));
+    }
+    // Valkey 8.1 and 9.0 run handlers on the client itself and forget to give it its database back, so that after MOVE it would
+    // go on in the other one (valkey#4024). We give it back; other servers do not mind.
+    if let Some(database) = left.database.filter(|_| !is_renamed) {
+        ctx.select(database);
+    }
+}
+
 /// How a key came to be what it is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Came {
@@ -104,7 +103,7 @@ enum Came {
     /// By RESTORE.
     Restored,
     /// By RENAME or MOVE.
-    Moved,
+    Moved(Left),
     Copied,
 }
 
@@ -132,7 +131,7 @@ fn look_at_key(ctx: &mut Context, name: Str<'_>, came: Came) {
             highest > time::to_score(now) && Kind::Expiring.nearly_holds(highest, ttl, RESTORED)
         }
         // Before it was healed, perhaps.
-        (Came::Moved, Some(_)) => tracker::was_touched_on_leaving(ctx, ttl),
+        (Came::Moved(left), Some(_)) => tracker::was_touched_on_leaving(ctx, left, ttl),
         (Came::Copied, Some(highest)) if found.is_none() => is_copy_of_touched(ctx, ttl, highest, members),
         _ => false,
     };

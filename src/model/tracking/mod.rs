@@ -43,6 +43,9 @@ const STEP: Millis = 2000;
 /// Buckets of dropped tables that are freed at each run of the housekeeping: some ten µs worth.
 const FREED: usize = 128;
 
+/// The most sets that are on their way at the same time: one within the announcement of another.
+const MOST_LEAVING: usize = 16;
+
 /// A visit that is due at once, and stays so when the clock steps back.
 const AT_ONCE: Millis = 0;
 
@@ -66,6 +69,16 @@ pub enum Outcome {
     Gone,
     /// Nobody knows: nothing was deleted, and the set is to be looked at again.
     Unknown,
+}
+
+/// What was known of a set when it left its place for another one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Left {
+    /// `None` if nobody said that anything left.
+    pub database: Option<i32>,
+    known: Option<Known>,
+    /// The TTL of a touched set: by it the set is known at its new place.
+    touched_ttl: Option<Millis>,
 }
 
 /// What is known of a set that has come from another place.
@@ -116,10 +129,8 @@ pub struct Tracking {
     armed: Option<Millis>,
     /// The earliest visit noted since the timer was last thought of.
     news: Option<Millis>,
-    /// What was known of a set that is on its way to another place.
-    leaving: Option<Known>,
-    /// The TTL of a touched set that was renamed or moved away: by it the set is known at its new place.
-    leaving_ttl: Option<Millis>,
+    /// The sets that are on their way to other places; the one that left last arrives first.
+    leaving: Vec<Left>,
     /// The set whose last visit could not finish, and how many dead members were left.
     unfinished: Option<(Place, u64)>,
 }
@@ -255,36 +266,50 @@ impl Tracking {
         }
     }
 
-    /// Notes that a set goes from one place to another: RENAME and MOVE announce both, one after the other.
+    /// Notes that a set goes from one place to another: RENAME and MOVE announce both, one after the other. In between, other modules may
+    /// move keys, too.
     pub fn leave(&mut self, database: i32, key: &[u8]) {
-        (self.leaving, self.leaving_ttl) = (None, None);
+        let mut left = Left { database: Some(database), ..Left::default() };
         if let Some(from) = self.databases.get_mut(&database) {
-            (self.leaving, self.leaving_ttl) = (from.table.get(key), from.touched_ttl(key));
+            (left.known, left.touched_ttl) = (from.table.get(key), from.touched_ttl(key));
             from.remove(key);
         }
+        if self.leaving.len() == MOST_LEAVING {
+            self.leaving.remove(0);
+        }
+        self.leaving.push(left);
     }
 
-    /// Notes that it is at its new place, in the same database. Any other set of that name is gone.
-    pub fn arrive(&mut self, database: i32, key: &[u8]) -> Arrival {
-        match self.leaving {
-            None => {
+    /// Notes that what left last is at its new place.
+    pub fn arrive(&mut self) -> Left {
+        self.leaving.pop().unwrap_or_default()
+    }
+
+    /// Notes that no command is under way: whatever left has arrived, whether somebody said so or not.
+    pub fn all_arrived(&mut self) {
+        self.leaving.clear();
+    }
+
+    /// Takes what was known of a set along to its new name, in the same database. Any other set of that name is gone.
+    pub fn take_along(&mut self, database: i32, key: &[u8], left: Left) -> Arrival {
+        match left.known {
+            None if self.leaving.is_empty() => {
                 self.forget(database, key);
                 Arrival::Nothing
             }
             // When one is due that was set aside is not known here; nor is it of one that was set aside and then changed by a command.
             Some(known) if known.mark == Mark::Holds && known.due != NEVER && self.held.is_empty() => {
-                self.leaving = None;
                 self.track(database, key, known.due);
                 Arrival::Noted
             }
-            Some(_) => Arrival::Unclear,
+            // Nothing was known at a place that something is just coming to, which may have gone on from there.
+            _ => Arrival::Unclear,
         }
     }
 
     /// Whether a set of this TTL that has just come to its place by RENAME or MOVE was touched where it comes from.
-    pub fn left_touched(&mut self, ttl: Option<Millis>) -> bool {
-        let left = self.leaving_ttl.take();
-        left.is_some() && left == ttl
+    pub fn left_touched(&self, left: Left, ttl: Option<Millis>) -> bool {
+        ttl.is_some() && self.leaving.iter().chain([&left]).any(|left| left.touched_ttl == ttl)
     }
 
     /// Some of the touched sets that have this TTL: the sources of a COPY, perhaps.

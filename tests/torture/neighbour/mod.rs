@@ -3,7 +3,9 @@
 
 mod random;
 
-use testkit::{Client, Dataset, PATIENCE, Server, assert_swept, backlog, eventually};
+use testkit::{
+    Client, Dataset, PATIENCE, Server, after_patrol, assert_healed, assert_swept, backlog, eventually, show,
+};
 
 fn start() -> (Server, Client) {
     let server = Server::builder().neighbour().start();
@@ -105,6 +107,35 @@ fn no_living_member_is_lost_to_a_neighbour_that_removes_the_dead() {
         assert!(c.int("EVIL.OFF") > 0, "the neighbour did nothing");
         // And the one that the helper put in.
         assert_eq!(c.int("ZEXP.CARD set"), i64::try_from(LIVING + 1).expect("few"), "{}", &command[..20]);
+    }
+}
+
+/// RENAME is announced twice. In between the neighbour moves another key, or the very set once more: what is known of it goes along all the
+/// same, and a marker that waits to be set again is set at the new place. Without it, the set would go with its former TTL.
+#[test]
+fn a_set_is_known_at_its_new_name_whatever_moves_in_the_middle_of_a_rename() {
+    let (_server, mut c) = start();
+    after_patrol(&mut c);
+    for (event, meanwhile, name) in [
+        ("rename_from", "RENAME plain other", "new"),
+        ("rename_to", "RENAME plain other", "new"),
+        ("rename_from", "MOVE plain 5", "new"),
+        ("rename_from", "RENAME new further", "further"),
+    ] {
+        c.run("FLUSHALL");
+        c.run("SET plain x");
+        c.run("ZEXP.ADD set 1w a");
+        let later = c.now() + 1_000_000_000;
+        c.run(&format!("EVIL.ONCE {event} {meanwhile}"));
+        // No housekeeping runs in between, neither the patrol nor what sets markers again.
+        let script = format!(
+            "redis.call('ZADD', 'set', {later}, 'b') redis.call('RENAME', 'set', 'new') \
+             return redis.call('INFO', 'zeitset'):match('sets_tracked:%d+')"
+        );
+        let tracked = show(&c.call(redis::cmd("EVAL").arg(script).arg(0)));
+        assert_eq!((c.int("EVIL.OFF"), c.int(&format!("EXISTS {name}"))), (1, 1), "{event} {meanwhile}");
+        assert_eq!(tracked, "'sets_tracked:1'", "{event} {meanwhile}");
+        assert_healed(&mut c, name, later);
     }
 }
 

@@ -258,7 +258,8 @@ fn a_set_that_was_set_aside_and_changed_is_looked_at_when_it_is_renamed() {
     tracking.visited(&place, Outcome::Unknown, NOW);
     tracking.change(0, b"k", Some(NOW + 3_600_000), false);
     tracking.leave(0, b"k");
-    assert_eq!(tracking.arrive(0, b"new"), Arrival::Unclear);
+    let left = tracking.arrive();
+    assert_eq!(tracking.take_along(0, b"new", left), Arrival::Unclear);
 }
 
 /// What is known of a set is more than a walk can see: it may have been touched, or be set aside.

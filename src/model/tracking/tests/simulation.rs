@@ -6,7 +6,7 @@ use crate::model::alarm::Alarm;
 use crate::model::marker::GRACE;
 use crate::model::place::Place;
 use crate::model::time::{self, Millis};
-use crate::model::tracking::{Arrival, HORIZON, NEVER, Need, Outcome, Tracking};
+use crate::model::tracking::{Arrival, HORIZON, Left, NEVER, Need, Outcome, Tracking};
 use crate::model::{histories, number};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -370,19 +370,21 @@ impl Server {
             return;
         }
         let Some(set) = self.sets.get(&from).cloned() else { return };
+        let mut left = Left::default();
         if leaves {
             self.sets.remove(&from);
             self.tracking.leave(from.0, &[from.1]);
+            left = self.tracking.arrive();
         }
         // RENAME: what is known goes along, where that is enough.
-        if leaves && from.0 == to.0 && self.tracking.arrive(to.0, &[to.1]) == Arrival::Noted {
+        if leaves && from.0 == to.0 && self.tracking.take_along(to.0, &[to.1], left) == Arrival::Noted {
             self.ordinary.remove(&to);
             self.dead_since.retain(|(name, _), _| *name != to);
             self.sets.insert(to, set);
             return;
         }
         let is_touched = match leaves {
-            true => self.tracking.left_touched(Some(set.ttl)),
+            true => self.tracking.left_touched(left, Some(set.ttl)),
             false => self.tracking.touched_with(set.ttl).contains(&Place::new(from.0, &[from.1])),
         };
         if set.ttl == set.marker() {
