@@ -338,12 +338,12 @@ impl Assessed {
     /// What is said when nothing is held after `until`.
     fn verdict(&self, until: Millis) -> Verdict {
         let retry_after = match self.fits_at {
-            _ if self.cost > self.policy.limit => RetryAfter::Never,
+            _ if self.fits() => RetryAfter::Now,
             Some(at) => RetryAfter::Wait(at.min(until) - self.now),
-            None => RetryAfter::Now,
+            None => RetryAfter::Never,
         };
         Verdict {
-            allowed: retry_after == RetryAfter::Now,
+            allowed: self.fits(),
             limit: self.policy.limit,
             remaining: self.free(),
             retry_after,

@@ -37,11 +37,12 @@ impl Entries {
 
     fn call(&mut self, policy: Policy, now: Millis, cost: u64, force: bool) -> Verdict {
         let assessed = assess(policy, now, cost, self).unwrap();
-        let taken = force || assessed.peek().allowed;
+        let taken = force || assessed.fits();
         let (verdict, change) = if taken { assessed.charge() } else { assessed.refuse() };
         if let Some(change) = change {
             self.apply(change);
         }
+        assert_eq!(assessed.window(), policy.window);
         verdict
     }
 
@@ -156,6 +157,47 @@ fn a_cost_above_the_limit_never_fits_and_a_cost_of_zero_always_does() {
     let free = entries.check(policy, START, 0);
     assert_eq!((free.allowed, free.remaining, free.charged_until), (true, 0, 0));
     assert!(entries.check(sliding(1, 1000, 1), START, 0).allowed, "even where more is in use than the limit");
+}
+
+#[test]
+fn what_is_in_use_is_told_until_the_last_unit_is_back() {
+    let (mut entries, policy) = (Entries::default(), sliding(10, 1000, 1));
+    entries.check(policy, START, 3);
+    entries.check(policy, START + 10, 4);
+    let some = |units, next, all| Held {
+        units: Some(units),
+        entries: 2,
+        next_back: Some(START + next),
+        all_back: Some(START + all),
+    };
+    let none = Held { units: Some(0), entries: 2, next_back: None, all_back: None };
+    for (after, expected) in [
+        (10, some(7, 1000, 1010)),
+        (999, some(7, 1000, 1010)),
+        (1000, some(4, 1010, 1010)),
+        (1009, some(4, 1010, 1010)),
+        (1010, none),
+        (1011, none),
+    ] {
+        assert_eq!(held(START + after, 2, &mut entries), Ok(expected), "{after} ms later");
+    }
+    assert_eq!(held(START, 2, &mut Entries::default()), Ok(none));
+}
+
+/// Memory is bounded by this, whatever the limit.
+#[test]
+fn no_more_entries_are_live_than_units_are_held_or_the_grid_has_places() {
+    let live = |limit, window, grid, cost| {
+        assess(sliding(limit, window, grid), START, cost, &mut Entries::default()).unwrap().live_entries()
+    };
+    assert_eq!((live(10, 60_000, 1, 0), live(10, 60_000, 1, 1), live(10, 60_000, 1, 7)), (0, 1, 7));
+    assert_eq!((live(1_000_000, 60_000, 600, 99), live(1_000_000, 60_000, 600, 1_000_000)), (99, 102));
+}
+
+#[test]
+fn the_numbers_of_an_entry_that_is_alone_begin_at_zero() {
+    let change = Change { replaces: true, at: START, run: Run { start: 17, units: 4 } };
+    assert_eq!(change.alone(), Change { replaces: true, at: START, run: Run { start: 0, units: 4 } });
 }
 
 #[test]
