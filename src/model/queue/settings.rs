@@ -132,3 +132,15 @@ fn scramble(number: u64) -> u64 {
     let x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ x >> 31
 }
+
+#[cfg(test)]
+mod tests {
+    use super::scramble;
+
+    /// Jitter is the same on every server and in every version: the first two numbers of SplitMix64 that begins at 0.
+    #[test]
+    fn jitter_is_that_of_splitmix64() {
+        assert_eq!(scramble(0), 0xe220_a839_7b1d_cdaf);
+        assert_eq!(scramble(0x9e37_79b9_7f4a_7c15), 0x6e78_9e6a_a1b9_65f4);
+    }
+}

@@ -1,6 +1,6 @@
 //! AGING, CONCURRENCY, RATE, PAUSED, and the moments at which they let something through.
 
-use super::super::{Rate, State};
+use super::super::{Nack, Rate, Settings, State};
 use super::Pair;
 
 fn rate(limit: u64, window: u64) -> Option<Rate> {
@@ -184,4 +184,33 @@ fn what_opens_last_of_job_lease_and_rate_is_the_wake() {
     assert_eq!(pair.primary.next_wake(0), Some(20), "a itself is due again");
     assert!(pair.ack(0, "a", token));
     assert_eq!(pair.primary.next_wake(0), Some(30));
+}
+
+#[test]
+fn dead_letters_go_by_number_and_by_age_each_without_the_other() {
+    /// Those that are left at each of some moments, when one died at 100, 200 and 300 each.
+    fn left(change: impl FnOnce(&mut Settings), moments: &[u64]) -> Vec<Vec<String>> {
+        let mut pair = Pair::configured(change);
+        for (died, id) in [(100, "a"), (200, "b"), (300, "c")] {
+            pair.job(0, id, 0);
+            let token = pair.take(died, died + 50, id);
+            pair.nack(died, id, token, Nack::Dead);
+        }
+        moments
+            .iter()
+            .map(|&now| {
+                let Pair { primary, replica } = &mut pair;
+                primary.drop_dead(now, |effect| assert!(replica.apply(effect)));
+                pair.ids(now, State::Dead)
+            })
+            .collect()
+    }
+    let abc = vec!["a", "b", "c"];
+    assert_eq!(left(|_| (), &[300, 1_000_000]), [abc.clone(), abc.clone()], "without bounds");
+    assert_eq!(left(|s| s.deadlen = 3, &[300, 1_000_000]), [abc.clone(), abc.clone()]);
+    assert_eq!(left(|s| s.deadlen = 2, &[300]), [["b", "c"]]);
+    let by_age = left(|s| s.deadttl = 1000, &[300, 1099, 1100, 1299, 1300]);
+    assert_eq!(by_age, [abc.clone(), abc, vec!["b", "c"], vec!["c"], vec![]]);
+    let by_both = left(|s| (s.deadlen, s.deadttl) = (2, 1000), &[300, 1199, 1200, 1300]);
+    assert_eq!(by_both, [vec!["b", "c"], vec!["b", "c"], vec!["c"], vec![]]);
 }

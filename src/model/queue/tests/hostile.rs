@@ -250,6 +250,33 @@ proptest! {
     }
 }
 
+/// What an AOF file says of a queue's counters is taken only if it takes none of them back: ids and tokens never come twice.
+#[test]
+fn totals_that_would_take_a_counter_back_are_refused() {
+    let mut pair = Pair::new();
+    pair.job(0, "a", 0);
+    pair.job(0, "b", 0);
+    let token = pair.take(5, 50, "a");
+    let totals = pair.primary.totals();
+    for (change, fits) in [
+        ((0, 0), true),
+        ((1, 0), true),
+        ((0, 1), true),
+        ((-1, 0), false),
+        ((0, -1), false),
+        ((-1, 1), false),
+        ((1, -1), false),
+    ] {
+        let mut queue = pair.primary.clone();
+        let mut totals = totals;
+        totals.next_seq = totals.next_seq.checked_add_signed(change.0).unwrap();
+        totals.last_token = totals.last_token.checked_add_signed(change.1).unwrap();
+        assert_eq!(queue.apply(&Effect { at: 5, change: Change::RestoreTotals(totals) }), fits, "{change:?}");
+        assert_eq!(encoded(&queue) == encoded(&pair.primary), !fits || change == (0, 0), "{change:?}");
+    }
+    assert_eq!(totals.last_token, token);
+}
+
 /// A queue whose counters stood at the highest that RESTORE takes counted on, and was saved with what no server would load any
 /// more: an RDB file with such a queue in it is lost.
 #[test]

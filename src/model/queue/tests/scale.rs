@@ -2,7 +2,7 @@
 
 use super::super::manage::MOST_TOUCHED;
 use super::super::stretch::STEPS;
-use super::super::{Change, Effect, Push, Queue, Settings, State};
+use super::super::{Change, Effect, Manner, Nack, Push, Queue, Settings, State};
 use super::{Pair, decoded, encoded};
 use crate::model::chunks::CHUNK;
 use crate::server::counting;
@@ -99,6 +99,45 @@ fn a_job_takes_a_hundred_bytes_and_its_body() {
     let each = (bytes - bodies) as f64 / JOBS as f64;
     assert!(each < 101.0, "{each} bytes a job");
     assert!(queue.memory_usage() >= bytes && queue.memory_usage() < bytes + JOBS * 13, "counted as it is");
+}
+
+/// MEMORY USAGE tells what the allocator was asked for, whatever the jobs are: in groups, given back, dead, with words about them.
+#[test]
+fn every_kind_of_job_is_counted_as_it_is() {
+    const JOBS: usize = 20_000;
+    let error = [b'e'; 300];
+    for (groups, is_returned, is_bury) in [
+        (0, false, false),
+        (0, true, false),
+        (0, true, true),
+        (1, false, false),
+        (1, true, false),
+        (100, true, false),
+        (JOBS, false, false),
+        (JOBS, true, false),
+        (JOBS, true, true),
+    ] {
+        let (queue, bytes) = bytes_of(|| {
+            let mut queue = Queue::new();
+            for n in 0..JOBS {
+                let (id, group) = (format!("job {n}"), format!("customer {}", n % groups.max(1)));
+                let group = if groups == 0 { "" } else { &group };
+                let push = Push { payload: b"x", id: Some(id.as_bytes()), group: group.as_bytes(), ..Push::default() };
+                assert!(queue.push(1, &push).is_ok_and(|pushed| pushed.is_some()));
+            }
+            for _ in 0..if is_returned { JOBS } else { 0 } {
+                let claims = queue.claim(2000, 1000, 1, b"worker");
+                let (id, token) = (claims.jobs[0].id.to_vec(), claims.jobs[0].token);
+                let nack = if is_bury { Nack::Dead } else { Nack::At(5000) };
+                let manner = Manner { error: &error, ..Manner::default() };
+                assert!(queue.nack(2, &id, token, nack, manner).is_some());
+            }
+            queue
+        });
+        let (told, case) = (queue.memory_usage(), (groups, is_returned, is_bury));
+        // The allocator's own needs are told, too, where the allocator is not asked for them.
+        assert!(told >= bytes * 97 / 100 && told <= bytes * 112 / 100, "{told} for {bytes} of {case:?}");
+    }
 }
 
 #[test]
