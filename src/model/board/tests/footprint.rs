@@ -1,6 +1,7 @@
 //! Copies, memory and digests.
 
 use super::*;
+use crate::server::counting;
 
 #[test]
 fn a_clone_goes_its_own_way() {
@@ -33,6 +34,36 @@ fn names_of_all_lengths_are_kept_and_their_room_is_used_again() {
         }
         assert!(board.is_empty());
         assert!(board.memory_usage(0) < bytes / 10, "round {round}: {} of {bytes} left", board.memory_usage(0));
+    }
+}
+
+/// MEMORY USAGE tells what the allocator was asked for; and what is not needed any more is given back.
+#[test]
+fn memory_is_counted_as_it_is_and_follows_the_members() {
+    const MEMBERS: usize = 20_000;
+    let name = |i: usize, length: usize| format!("{:0>length$}", i * 7919 % MEMBERS);
+    for (dimensions, length) in [(1, 5), (3, 20), (2, 70), (64, 10)] {
+        let before = counting::held();
+        let mut board = Board::new(plain(dimensions, Ties::First, 0));
+        let values = vec![7; dimensions];
+        (0..MEMBERS).for_each(|i| assert_eq!(set(&mut board, &name(i, length), &values), 1));
+        let mut full = 0;
+        for left in [MEMBERS, MEMBERS / 2, MEMBERS / 10, 100, 0] {
+            while board.len() > left as u64 {
+                assert!(board.remove(name(board.len() as usize - 1, length).as_bytes()));
+            }
+            let held = usize::try_from(counting::held() - before).unwrap() + size_of::<Board>();
+            let told = board.memory_usage(0);
+            let case = format!("{left} of {dimensions} dimensions and {length} bytes");
+            assert!(told.abs_diff(held) <= held / 50 + 2000, "{told} told, {held} held for {case}");
+            let sampled = board.memory_usage(20);
+            let is_sampled_well = left < MEMBERS / 2 || sampled.abs_diff(told) <= told / 3;
+            assert!(is_sampled_well, "{sampled} by samples, {told} told for {case}");
+            full = if left == MEMBERS { held } else { full };
+            // A page of names stays until the last of its members has gone.
+            let most = if left > MEMBERS / 10 { full } else { full / 2 };
+            assert!(held <= if left == 0 { 5000 } else { most }, "{held} held for {case}, {full} when full");
+        }
     }
 }
 
