@@ -75,6 +75,9 @@ impl Queue {
         assert_eq!(size, children[0] + children[1] + 1);
         let (light, heavy) = (children[0] + 1, children[1] + 1);
         assert!(light <= 3 * heavy && heavy <= 3 * light, "balanced");
+        if !tree.is_served() {
+            return;
+        }
         let children = [left, right].map(|child| tree::best(&self.jobs, child));
         let best = children.into_iter().fold(root, |a, b| self.order().better(&self.jobs, a, b));
         assert_eq!(node.best, best);

@@ -110,6 +110,10 @@ impl Item for Job {
     fn node_mut(&mut self) -> &mut Node {
         &mut self.node
     }
+
+    fn is_served(&self) -> bool {
+        self.node.tree.is_served()
+    }
 }
 
 impl Chained for Job {

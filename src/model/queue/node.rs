@@ -25,6 +25,17 @@ pub(super) enum Tree {
     Recurring = 6,
 }
 
+impl Tree {
+    /// Whether its jobs are served, or wait for that in the order in which they will be: not the dead, nor those that will die or come back
+    /// for their next occurrence when their leases end.
+    pub fn is_served(self) -> bool {
+        match self {
+            Tree::Ready | Tree::Scheduled | Tree::Leased | Tree::Retrying => true,
+            Tree::Spent | Tree::Dead | Tree::Recurring => false,
+        }
+    }
+}
+
 /// The trees of claimed jobs.
 pub(super) const CLAIMED: [Tree; 4] = [Tree::Leased, Tree::Spent, Tree::Retrying, Tree::Recurring];
 
@@ -62,7 +73,7 @@ pub(super) struct Node {
     pub seq: u64,
     pub priority: i32,
     pub links: Links,
-    /// The job of this subtree that is served first.
+    /// The job of this subtree that is served first, where any is ([`Tree::is_served`]).
     pub best: u32,
     pub tree: Tree,
     /// The upper bits of [`Job::created`](super::job::Job::created), and three flags of the job: here, where there would be a gap otherwise.

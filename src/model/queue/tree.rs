@@ -61,6 +61,11 @@ pub(super) trait Item {
     fn node(&self) -> &Node;
     fn node_mut(&mut self) -> &mut Node;
 
+    /// Whether anything is served from its tree. Where nothing is, nobody asks for the best item of a subtree, and nobody keeps it.
+    fn is_served(&self) -> bool {
+        true
+    }
+
     /// [`Nodes::pass_on`], of what else an item knows about its subtree.
     fn hand_over(_items: &mut Slab<Self>, _from: u32, _to: u32)
     where
@@ -94,6 +99,9 @@ impl<T: Item> Nodes for Slab<T> {
     }
 
     fn refresh(&mut self, root: u32, order: Order) -> bool {
+        if !self[root].is_served() {
+            return T::gather(self, root);
+        }
         let Links { left, right, .. } = self.links(root);
         let children = order.better(self, best(self, left), best(self, right));
         let best = order.better(self, root, children);
@@ -103,7 +111,7 @@ impl<T: Item> Nodes for Slab<T> {
 
     fn entered(&mut self, root: u32, slot: u32, order: Order) -> bool {
         let best = self[root].node().best;
-        let is_better = order.better(self, slot, best) != best;
+        let is_better = self[root].is_served() && order.better(self, slot, best) != best;
         if is_better {
             self[root].node_mut().best = slot;
         }
@@ -186,7 +194,9 @@ pub(super) fn size(nodes: &impl Nodes, root: u32) -> u32 {
     if root == NIL { 0 } else { nodes.links(root).size }
 }
 
+/// Of a tree from which something is served.
 pub(super) fn best<T: Item>(jobs: &Slab<T>, root: u32) -> u32 {
+    debug_assert!(root == NIL || jobs[root].is_served(), "nobody keeps it");
     if root == NIL { NIL } else { jobs[root].node().best }
 }
 

@@ -120,6 +120,11 @@ impl Item for Member {
     fn node_mut(&mut self) -> &mut Node {
         &mut self.node
     }
+
+    /// Jobs are served from the trees of their groups; these list them.
+    fn is_served(&self) -> bool {
+        false
+    }
 }
 
 impl Groups {
