@@ -70,6 +70,10 @@ fn what_is_in_use_is_told_until_the_last_unit_is_back() {
         ("leaky:1767225600000:5/1000", END, END - 201, some(Some(2), END - 200, END)),
         ("leaky:1767225600000:5/1000", END, END - 1000, some(Some(5), END - 800, END)),
         ("leaky:1767225600000:5/1000", END, END, none),
+        // THROTTLE: how much is in use only the policy could tell. The time ends within a ms.
+        ("1767225600000000000", END, END - 1, Held { next_back: None, ..some(None, END, END) }),
+        ("1767225600000000000", END, END, none),
+        ("1767225599999000001", END, END - 1, Held { next_back: None, ..some(None, END, END) }),
     ] {
         assert_eq!(at(text, ttl, now), held, "{text} at END{:+}", now as i64 - END as i64);
     }

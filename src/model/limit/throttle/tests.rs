@@ -34,6 +34,38 @@ fn a_burst_and_then_one_every_interval() {
     assert_eq!(call(&mut None, policy, NOW, 6), verdict(false, 5, -1, 0), "never");
 }
 
+/// What redis-cell 0.5.0 answers to a first call. It counts in whole µs of the interval, and in binary fractions.
+#[test]
+fn units_and_seconds_are_rounded_as_redis_cell_rounds_them() {
+    for (burst, count, period, quantity, remaining, reset_after) in [
+        (4, 1, 1, 1, 4, 1),
+        (4, 1, 1, 5, 0, 5),
+        (0, 3, 1, 1, 0, 1),
+        (9, 7, 60, 4, 6, 35),
+        (99, 1000, 1, 37, 63, 1),
+        (999, 999, 7, 500, 500, 4),
+        (15, 30, 60, 16, 0, 32),
+        (50, 333, 1000, 17, 34, 52),
+        (1_000_000, 1, 1, 999_999, 2, 999_999),
+        (9, 10, 10, 0, 10, 0),
+        (2, 1, 31_536_000, 3, 0, 94_608_000),
+        (10_000, 7000, 1, 6999, 3020, 1),
+    ] {
+        let policy = Policy::new(burst, count, period).unwrap();
+        let (reply, outcome) = throttle(policy, NOW, quantity, None).unwrap();
+        let case = (burst, count, period, quantity);
+        assert_eq!(reply, verdict(true, remaining, -1, reset_after), "{case:?}");
+        let drains = Nanos::from(policy.interval) * Nanos::from(quantity);
+        let Outcome::Set(arrival) = outcome else {
+            assert_eq!((outcome, quantity), (Outcome::AsItWas, 0));
+            continue;
+        };
+        assert_eq!(Nanos::from(arrival.nanos), NOW + drains, "{case:?}");
+        assert_eq!(Nanos::from(arrival.expires_at), NOW / 1_000_000 + drains / 1_000_000, "{case:?}");
+    }
+    assert_eq!(throttle(Policy::new(3, 1, 1).unwrap(), NOW, 5, None).unwrap().0, verdict(false, 4, -1, 0));
+}
+
 #[test]
 fn a_negative_quantity_gives_units_back_and_never_more_than_are_held() {
     let (mut key, policy) = (None, Policy::new(9, 10, 10).unwrap());
