@@ -247,4 +247,38 @@ mod tests {
         }
         assert_eq!(index.len, 0);
     }
+
+    /// A shard is what one step moves at the most, when it grows or is split; and its memory follows what it holds.
+    #[test]
+    fn no_shard_grows_large_and_memory_follows_the_entries() {
+        const ENTRIES: u32 = 20_000;
+        let mut index = Index::new();
+        let assert_fits = |index: &Index| {
+            for shard in &index.shards {
+                let (slots, used) = (shard.slots.len(), shard.used);
+                assert!(used <= 8 * SHARD, "{used} entries in one shard of {SHARD} on average");
+                assert!(slots <= 2 * Shard::room_for(used), "{slots} slots for {used}");
+            }
+        };
+        for id in 0..ENTRIES {
+            index.insert(spread(id), id);
+            if id % 1000 == 0 {
+                assert_fits(&index);
+            }
+        }
+        assert!(index.allocations() >= ENTRIES as usize / SHARD);
+        for id in 0..ENTRIES - 1 {
+            index.remove(spread(id), id);
+            if id % 1000 == 0 {
+                assert_fits(&index);
+            }
+        }
+        assert_eq!(index.find(spread(ENTRIES - 1), |id| id == ENTRIES - 1), Some(ENTRIES - 1));
+    }
+
+    /// Spread evenly, and always the same.
+    fn spread(id: u32) -> u32 {
+        let mixed = (id ^ id >> 16).wrapping_mul(0x45d9_f3b5);
+        mixed ^ mixed >> 15
+    }
 }
