@@ -2,6 +2,9 @@
 
 use crate::model::time::Millis;
 
+/// Bytes of names whose memory is kept.
+const KEPT: usize = 1 << 16;
+
 /// Names, and when each is worth a visit. The memory is used again.
 #[derive(Default)]
 pub struct Finds {
@@ -28,5 +31,7 @@ impl Finds {
     pub fn clear(&mut self) {
         self.names.clear();
         self.ends.clear();
+        // Names may be as long as the server takes them.
+        self.names.shrink_to(KEPT);
     }
 }

@@ -25,6 +25,9 @@ const SPARSE: usize = 12;
 /// Sets for which a bucket takes memory, at the least.
 const LEAST: usize = 4;
 
+/// Bytes for further names, at the least.
+const LEAST_NAMES: usize = 64;
+
 /// Buckets per piece of memory: so their list can grow without being moved as a whole.
 const PIECE: usize = 256;
 
@@ -76,10 +79,12 @@ impl Bucket {
         Bucket { prints: [0; 4], slots: Vec::with_capacity(slots), names: Vec::with_capacity(names), first: NEVER }
     }
 
-    /// With room for a little more than half of the sets of another one.
-    fn with_room_for_half(of: &Bucket) -> Bucket {
-        let little_more = |all: usize| all / 2 + all / 8;
-        Bucket::with_room(little_more(of.slots.len()), little_more(of.names.len()))
+    /// Those of some sets, and a little more.
+    fn of<'n>(sets: impl Iterator<Item = (Slot, &'n [u8])> + Clone) -> Bucket {
+        let (slots, names) = sets.clone().fold((0, 0), |(slots, names), (_, name)| (slots + 1, names + name.len()));
+        let mut bucket = Bucket::with_room(slots + slots / 8, names + names / 8);
+        sets.for_each(|(slot, name)| bucket.push(slot, name));
+        bucket
     }
 
     /// The word and the bit of a print.
@@ -113,7 +118,7 @@ impl Bucket {
         None
     }
 
-    fn each(&self) -> impl Iterator<Item = (Slot, &[u8])> {
+    fn each(&self) -> impl Iterator<Item = (Slot, &[u8])> + Clone {
         let mut rest = &*self.names;
         self.slots.iter().map(move |slot| {
             let (name, behind) = rest.split_at(slot.length as usize);
@@ -128,7 +133,7 @@ impl Bucket {
             self.slots.reserve_exact((self.slots.len() / 4).max(LEAST));
         }
         if self.names.capacity() - self.names.len() < name.len() {
-            self.names.reserve_exact((self.names.len() / 4).max(LEAST * name.len()));
+            self.names.reserve_exact(name.len() + (self.names.len() / 4).max(LEAST_NAMES));
         }
         self.note_print(slot.print);
         self.slots.push(slot);
@@ -392,11 +397,12 @@ impl Table {
     /// Moves the sets that belong to a new bucket there, from the one bucket that had them so far.
     fn split(&mut self, old: usize, new: usize) {
         let both = self.take(old);
-        let (mut stay, mut go) = (Bucket::with_room_for_half(&both), Bucket::with_room_for_half(&both));
-        for (slot, name) in both.each() {
-            let bucket = if self.place(self.hash(name)) == new { &mut go } else { &mut stay };
-            bucket.push(slot, name);
-        }
+        let goes: Vec<bool> = both.each().map(|(_, name)| self.place(self.hash(name)) == new).collect();
+        let part = |which: bool| {
+            let sets = both.each().zip(&goes).filter(move |(_, goes)| **goes == which);
+            Bucket::of(sets.map(|(set, _)| set))
+        };
+        let (stay, go) = (part(false), part(true));
         self.change(old, |bucket| *bucket = stay);
         self.change(new, |bucket| *bucket = go);
     }
