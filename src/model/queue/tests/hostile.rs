@@ -250,6 +250,39 @@ proptest! {
     }
 }
 
+/// A claimed job has had an attempt and a token, and its lease lies in the future: an effect that says otherwise is refused.
+#[test]
+fn claims_without_an_attempt_a_token_or_a_lease_are_refused() {
+    let mut pair = Pair::new();
+    pair.job(0, "a", 0);
+    pair.take(5, 50, "a");
+    for (deadline, fits) in [(6, true), (5, false), (0, false), (MAX_TIME, true), (MAX_TIME + 1, false)] {
+        let mut queue = pair.primary.clone();
+        assert_eq!(queue.apply(&Effect { at: 5, change: Change::Extend { id: b"a", deadline } }), fits, "{deadline}");
+    }
+    let record = |attempts, token| Record {
+        id: b"b",
+        payload: b"y",
+        group: b"",
+        state: State::Claimed,
+        time: 50,
+        priority: 0,
+        seq: 9,
+        token,
+        attempts,
+        max_attempts: 0,
+        recurrence: None,
+        created: 1,
+        extras: Extras::default(),
+    };
+    for (attempts, token, fits) in [(1, 1, true), (0, 1, false), (1, 0, false)] {
+        let mut queue = pair.primary.clone();
+        let change = Change::RestoreJob(record(attempts, token));
+        assert_eq!(queue.apply(&Effect { at: 5, change }), fits, "{attempts} {token}");
+        queue.check();
+    }
+}
+
 /// What an AOF file says of a queue's counters is taken only if it takes none of them back: ids and tokens never come twice.
 #[test]
 fn totals_that_would_take_a_counter_back_are_refused() {

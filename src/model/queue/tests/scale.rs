@@ -196,6 +196,7 @@ fn another_backoff_is_refused_where_very_many_jobs_are_claimed() {
     assert!(queue.apply(&Effect { at: 2, change: Change::Configure(waits(5)) }));
     assert_eq!(queue.count(100, State::Delayed), MOST_TOUCHED as u64 + 1);
     assert!(!queue.is_too_long_for(&Settings { concurrency: 7, ..waits(5) }));
+    assert!(queue.is_too_long_for(&waits(6)), "they wait for their return now");
     queue.check();
 }
 
