@@ -90,10 +90,11 @@ asan: need-libclang
 ## make mutants    does a test fail when the code is changed? MUTANTS=src/model/waiting.rs TESTS=model::waiting SHARD=0/4 (cargo-mutants)
 # The tree is changed in place, one mutant at a time, and is as it was afterwards. TESTS (default: those of the models) names the
 # tests that are run for each, SHARD=k/n a sample of the mutants. Compiling is most of it: hence without optimisation, which
-# takes 3 s a mutant instead of 30, and few histories for each. Look at a survivor again with ZEITSET_SEEDS=2000.
+# takes 3 s a mutant instead of 30, and few histories for each. Look at a survivor again with ZEITSET_SEEDS=2000. Some mutants
+# never end and take all memory there is: each process may have 8 GB.
 mutants: need-libclang
 	git diff --quiet -- src || { echo "commit or stash your changes first"; exit 1; }
-	CARGO_TARGET_DIR="$(TARGET_DIR)/mutants/target" CARGO_INCREMENTAL=1 CARGO_PROFILE_DEV_OPT_LEVEL=0 CARGO_PROFILE_DEV_DEBUG=0 \
+	ulimit -v 8388608; CARGO_TARGET_DIR="$(TARGET_DIR)/mutants/target" CARGO_INCREMENTAL=1 CARGO_PROFILE_DEV_OPT_LEVEL=0 CARGO_PROFILE_DEV_DEBUG=0 \
 	ZEITSET_SEEDS=$(or $(ZEITSET_SEEDS),100) $(CARGO) mutants --in-place -f "$(or $(MUTANTS),src/model/**)" \
 	    --shard $(or $(SHARD),0/1) --sharding round-robin --timeout $(or $(MUTANT_SECONDS),300) --build-timeout 600 \
 	    --output "$(TARGET_DIR)/mutants" --cargo-arg=--lib -- $(or $(TESTS),model::)
