@@ -80,10 +80,12 @@ impl Assessed {
 
     /// What is said when the units in use come back at `end`.
     fn verdict(&self, end: Millis) -> Verdict {
-        let retry_after = match () {
-            () if self.fits() => RetryAfter::Now,
-            () if self.cost > self.limit => RetryAfter::Never,
-            () => RetryAfter::Wait(end - self.now),
+        let retry_after = if self.fits() {
+            RetryAfter::Now
+        } else if self.cost > self.limit {
+            RetryAfter::Never
+        } else {
+            RetryAfter::Wait(end - self.now)
         };
         Verdict {
             allowed: self.fits(),
