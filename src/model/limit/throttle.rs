@@ -7,7 +7,8 @@
 //!
 //! Where redis-cell panics, overflows or answers an error, this differs: numbers out of range are errors; a key that gets back
 //! more than it holds is empty; and at intervals below a microsecond, by which redis-cell divides as by zero, the units
-//! remaining are counted in nanoseconds.
+//! remaining are counted in nanoseconds. A key of redis-cell may also end up to a millisecond before its arrival time, and lets
+//! a unit through too early then; a key written here does not.
 
 use super::text::{Text, number};
 use super::{Foreign, Held};
@@ -27,7 +28,7 @@ const TOLERANCE: Millis = 5_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     nanos: u64,
-    /// The TTL (absolute) that goes with it: not after it, and less than 2 ms before it.
+    /// The TTL (absolute) of the key.
     expires_at: Millis,
 }
 
@@ -38,6 +39,13 @@ impl Arrival {
         let expires_at = expires_at().ok_or(Foreign)?;
         let is_ours = expires_at.abs_diff(nanos / 1_000_000) <= TOLERANCE;
         is_ours.then_some(Arrival { nanos, expires_at }).ok_or(Foreign)
+    }
+
+    /// The server keeps a key until the millisecond of its TTL has passed. So the key must have the one in which the arrival time
+    /// falls: with any earlier one it would end too early.
+    fn at(time: Nanos) -> Result<Arrival, OutOfRange> {
+        let nanos = u64::try_from(time).map_err(|_| OutOfRange)?;
+        Ok(Arrival { nanos, expires_at: nanos / 1_000_000 })
     }
 
     pub fn text(self) -> Text {
@@ -133,11 +141,7 @@ pub fn throttle(
         _ if quantity == 0 => Outcome::AsItWas,
         false => Outcome::AsItWas,
         true if drains == 0 => Outcome::Empty,
-        true => Outcome::Set(Arrival {
-            nanos: u64::try_from(now + drains).map_err(|_| OutOfRange)?,
-            // As it comes about in redis-cell: whole ms, added to whole ms.
-            expires_at: u64::try_from(now / MILLISECOND + drains / MILLISECOND).map_err(|_| OutOfRange)?,
-        }),
+        true => Outcome::Set(Arrival::at(now + drains)?),
     };
     Ok((verdict, outcome))
 }

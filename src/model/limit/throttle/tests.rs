@@ -5,8 +5,9 @@ use proptest::prelude::*;
 
 const NOW: Nanos = 1_767_225_600_123_456_789;
 
-/// A call that leaves the key as it should.
+/// A call that finds the key unless its TTL has ended, as the server has it, and leaves it as it should.
 fn call(key: &mut Option<Arrival>, policy: Policy, now: Nanos, quantity: i64) -> Verdict {
+    key.take_if(|arrival| now / MILLISECOND > Nanos::from(arrival.expires_at));
     let (verdict, outcome) = throttle(policy, now, quantity, *key).unwrap();
     match outcome {
         Outcome::AsItWas => {}
@@ -61,7 +62,7 @@ fn units_and_seconds_are_rounded_as_redis_cell_rounds_them() {
             continue;
         };
         assert_eq!(Nanos::from(arrival.nanos), NOW + drains, "{case:?}");
-        assert_eq!(Nanos::from(arrival.expires_at), NOW / 1_000_000 + drains / 1_000_000, "{case:?}");
+        assert_eq!(Nanos::from(arrival.expires_at), (NOW + drains) / MILLISECOND, "{case:?}");
     }
     assert_eq!(throttle(Policy::new(3, 1, 1).unwrap(), NOW, 5, None).unwrap().0, verdict(false, 4, -1, 0));
 }
@@ -132,6 +133,25 @@ fn a_number_is_an_arrival_only_if_the_key_ends_with_it() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(5000))]
+
+    /// Calls within the millisecond in which the key ends: each answer is that of a key that never does.
+    #[test]
+    fn a_key_does_not_end_before_its_arrival_time(
+        (burst, count) in (0_i64..4, 1_i64..20_000),
+        steps in prop::collection::vec(0_i128..600_000, 1..200),
+    ) {
+        let (policy, mut now) = (Policy::new(burst, count, 1).unwrap(), NOW);
+        let (mut key, mut arrival) = (None, 0);
+        for step in steps {
+            now += step;
+            let asked = now.max(arrival) + Nanos::from(policy.interval);
+            let allowed = asked - now <= Nanos::from(policy.tolerance);
+            prop_assert_eq!(call(&mut key, policy, now, 1).allowed, allowed);
+            if allowed {
+                arrival = asked;
+            }
+        }
+    }
 
     /// Whoever waits the seconds that a reply names gets in (but for what is below a millisecond, which redis-cell does not
     /// count), and no bucket ever lets more than its burst and its rate through.
