@@ -7,7 +7,8 @@
 
 use crate::model::chunks::NIL;
 use std::hash::{BuildHasher, RandomState};
-use std::ops::{self, IndexMut};
+use std::hint::black_box;
+use std::ops::{self, BitXor, IndexMut};
 
 /// What can be found by its id: it holds its own link in the chain of its bucket.
 pub(super) trait Chained {
@@ -65,6 +66,12 @@ impl Index {
         &mut self.segments[number / SEGMENT][number % SEGMENT]
     }
 
+    /// The first item of the bucket of `hash`, or `NIL`; there are buckets.
+    fn head(&self, hash: u32) -> u32 {
+        let number = Self::number(hash, self.buckets);
+        self.segments[number / SEGMENT][number % SEGMENT]
+    }
+
     /// The bucket of `hash` among `buckets` (> 0): the low bits, one fewer where the table has not grown that far.
     fn number(hash: u32, buckets: usize) -> usize {
         let mask = buckets.next_power_of_two() - 1;
@@ -78,8 +85,7 @@ impl Index {
             return None;
         }
         let hash = self.hash(id);
-        let number = Self::number(hash, self.buckets);
-        let mut slot = self.segments[number / SEGMENT][number % SEGMENT];
+        let mut slot = self.head(hash);
         while slot != NIL {
             let item = &items[slot];
             let Chain { hash: other, next } = item.chain();
@@ -89,6 +95,14 @@ impl Index {
             slot = next;
         }
         None
+    }
+
+    /// Reads what is about to be read to take these items out, or to [`renumber`](Self::renumber) them.
+    pub fn read_ahead<T: Chained>(&self, items: &impl ops::Index<u32, Output = T>, slots: &[u32]) {
+        let hashes = slots.iter().map(|&slot| items[slot].chain().hash);
+        let heads: Vec<u32> = hashes.map(|hash| self.head(hash)).collect();
+        let next = heads.iter().filter(|&&head| head != NIL).map(|&head| items[head].chain().next);
+        black_box(next.fold(0, BitXor::bitxor));
     }
 
     /// Enters an item whose id is not in yet; `count`: how many items there are, this one included. O(1) expected.
