@@ -22,6 +22,10 @@ const SHARD: usize = 8;
 type Slot = u64;
 const VACANT: Slot = NIL as u64;
 
+fn slot_of(hash: u32, id: u32) -> Slot {
+    u64::from(hash) << 32 | u64::from(id)
+}
+
 fn id_of(slot: Slot) -> u32 {
     slot as u32
 }
@@ -165,7 +169,7 @@ impl Index {
             let slots = shard.slots.len();
             shard.rebuild((slots + slots / 8).max(Shard::room_for(shard.used + 1)));
         }
-        shard.put(u64::from(hash) << 32 | u64::from(id));
+        shard.put(slot_of(hash, id));
         self.len += 1;
     }
 
@@ -180,6 +184,15 @@ impl Index {
             self.shards = vec![Shard::default()];
         } else if shard.slots.len() > 2 * Shard::room_for(shard.used) {
             shard.rebuild(Shard::room_for(shard.used));
+        }
+    }
+
+    /// Files under the id `to` what is filed under `from`. O(1).
+    pub(super) fn renumber(&mut self, hash: u32, from: u32, to: u32) {
+        let at = self.shard(hash);
+        let shard = &mut self.shards[at];
+        if let Some(at) = shard.find(hash, |id| id == from) {
+            shard.slots[at] = slot_of(hash, to);
         }
     }
 

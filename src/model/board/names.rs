@@ -3,6 +3,8 @@
 //! Names of one length share pages of fixed slots, so a name of 12 bytes costs 16 (12 and the leaf's number): no
 //! allocation, pointer, length or padding of its own. The slot is the member's id: `page << 8 | slot`. A page is at
 //! most 256 slots and, if it has several, at most 16 KiB; it grows with its use and goes when its last name goes.
+//! What is left in a page of which a quarter is used moves into others, so that the memory follows the members: of all pages
+//! for names of one length, one is used so little at the most.
 //! Name and leaf lie together because whoever looks up a member wants both, and that is one cache miss.
 
 use std::collections::BTreeMap;
@@ -25,6 +27,8 @@ pub(super) const MAX_NAME: usize = u32::MAX as usize - 15;
 struct Page {
     /// Bytes of a slot: the leaf's number, then the name.
     stride: usize,
+    /// The most slots: 1 to 256.
+    slots: u32,
     /// Slots in use.
     used: u32,
     /// First vacant slot, or `NIL`; a vacant slot holds the next one where the leaf's number was.
@@ -35,8 +39,24 @@ struct Page {
 }
 
 impl Page {
-    fn slots(&self) -> u32 {
-        slots_of(self.stride)
+    fn is_full(&self) -> bool {
+        self.used == self.slots
+    }
+
+    /// Whether what is left in it should be elsewhere.
+    fn is_sparse(&self) -> bool {
+        self.used <= self.slots / 4
+    }
+
+    /// The slots in use.
+    fn taken(&self) -> Vec<u32> {
+        let mut is_taken = vec![true; self.bytes.len() / self.stride];
+        let mut vacant = self.vacant;
+        while vacant != NIL {
+            is_taken[vacant as usize] = false;
+            vacant = self.number(vacant);
+        }
+        (0..).zip(is_taken).filter(|(_, is_taken)| *is_taken).map(|(slot, _)| slot).collect()
     }
 
     fn number(&self, slot: u32) -> u32 {
@@ -68,7 +88,7 @@ impl Page {
         }
         let slots = self.bytes.len() / self.stride;
         if self.bytes.capacity() < self.bytes.len() + self.stride {
-            let wanted = (2 * slots).clamp(1, self.slots() as usize);
+            let wanted = (2 * slots).clamp(1, self.slots as usize);
             self.bytes.reserve_exact((wanted - slots) * self.stride);
         }
         self.bytes.extend_from_slice(&[0; LEAF]);
@@ -77,9 +97,8 @@ impl Page {
     }
 }
 
-/// Slots of a page whose slots have that many bytes: 1 to 256.
-fn slots_of(stride: usize) -> u32 {
-    (PAGE_BYTES / stride).clamp(1, 1 << SLOT_BITS) as u32
+fn id_of(page: u32, slot: u32) -> u32 {
+    page << SLOT_BITS | slot
 }
 
 fn split(id: u32) -> (u32, u32) {
@@ -89,13 +108,19 @@ fn split(id: u32) -> (u32, u32) {
 #[derive(Clone, Debug)]
 pub(super) struct Names {
     pages: Slab<Page>,
-    /// For each length, the pages of it that have a vacant slot. Lengths without one are absent.
+    /// For each length, the pages of it that have a vacant slot. Lengths without one are absent. Names go into the last one.
     open: BTreeMap<usize, Vec<u32>>,
+    page_bytes: usize,
 }
 
 impl Names {
     pub(super) fn new() -> Self {
-        Names { pages: Slab::new(), open: BTreeMap::new() }
+        Names::with_pages_of(PAGE_BYTES)
+    }
+
+    /// With pages of that many bytes, but of one slot at least.
+    pub(super) fn with_pages_of(page_bytes: usize) -> Self {
+        Names { pages: Slab::new(), open: BTreeMap::new(), page_bytes }
     }
 
     /// Steps of [`relocate`](Self::relocate).
@@ -122,7 +147,8 @@ impl Names {
             Some(&page) => page,
             None => {
                 let stride = LEAF + name.len();
-                let page = Page { stride, used: 0, vacant: NIL, open_at: 0, bytes: Vec::new() };
+                let slots = (self.page_bytes / stride).clamp(1, 1 << SLOT_BITS) as u32;
+                let page = Page { stride, slots, used: 0, vacant: NIL, open_at: 0, bytes: Vec::new() };
                 let page = self.pages.insert(page);
                 open.push(page);
                 page
@@ -131,24 +157,59 @@ impl Names {
         let page = &mut self.pages[page_id];
         let slot = page.put(name);
         page.set_number(slot, NIL);
-        if page.used == page.slots() {
+        if page.is_full() {
             self.close(page_id);
         }
-        page_id << SLOT_BITS | slot
+        id_of(page_id, slot)
     }
 
-    /// Forgets a name; its id may be given to another.
-    pub(super) fn remove(&mut self, id: u32) {
+    /// Forgets a name; its id may be given to another. The answer is the ids of other names that should
+    /// [move](Self::move_out) now, one after the other: at most 64. O(1) amortised.
+    #[must_use]
+    pub(super) fn remove(&mut self, id: u32) -> Vec<u32> {
+        let is_page_left = self.vacate(id);
+        let (page_id, _) = split(id);
+        if !(is_page_left && self.pages[page_id].is_sparse()) {
+            return Vec::new();
+        }
+        let page = &self.pages[page_id];
+        let Some(open) = self.open.get_mut(&(page.stride - LEAF)).filter(|open| open.len() > 1) else {
+            return Vec::new();
+        };
+        let (taken, open_at) = (page.taken(), page.open_at);
+        // The others are filled first.
+        open.swap(0, open_at as usize);
+        let moved = open[open_at as usize];
+        self.pages[moved].open_at = open_at;
+        self.pages[page_id].open_at = 0;
+        taken.into_iter().map(|slot| id_of(page_id, slot)).collect()
+    }
+
+    /// Moves a name, with its leaf, to another page that has room, and tells its new id; `None` if there is none.
+    pub(super) fn move_out(&mut self, id: u32) -> Option<u32> {
+        let (name, leaf) = (self.name(id).to_vec(), self.leaf(id));
+        let last = *self.open.get(&name.len())?.last()?;
+        if last == split(id).0 {
+            return None;
+        }
+        let to = self.insert(&name);
+        self.set_leaf(to, leaf);
+        self.vacate(id);
+        Some(to)
+    }
+
+    /// The answer: whether the name's page is still there.
+    fn vacate(&mut self, id: u32) -> bool {
         let (page_id, slot) = split(id);
         let page = &mut self.pages[page_id];
-        let was_full = page.used == page.slots();
+        let was_full = page.is_full();
         page.used -= 1;
         if page.used == 0 {
             if !was_full {
                 self.close(page_id);
             }
             self.pages.remove(page_id);
-            return;
+            return false;
         }
         let next = page.vacant;
         page.set_number(slot, next);
@@ -158,6 +219,7 @@ impl Names {
             page.open_at = open.len() as u32;
             open.push(page_id);
         }
+        true
     }
 
     /// Takes a page out of the open ones.
@@ -202,5 +264,27 @@ impl Names {
         let owned = super::footprint::scaled(&self.pages, samples, |p| p.bytes.capacity());
         let open: usize = self.open.values().map(|v| v.capacity() * LEAF + 2 * size_of::<Vec<u32>>()).sum();
         owned + self.pages.bytes() + open
+    }
+}
+
+#[cfg(test)]
+impl Names {
+    /// Panics unless every invariant holds.
+    pub(super) fn check(&self) {
+        let mut sparse = BTreeMap::new();
+        for id in 0..self.pages.slots() as u32 {
+            let page = &self.pages[id];
+            if page.used == 0 {
+                assert!(page.bytes.is_empty(), "a page without names is gone");
+                continue;
+            }
+            assert_eq!(page.taken().len(), page.used as usize);
+            let length = page.stride - LEAF;
+            let open = self.open.get(&length).map_or(&[][..], Vec::as_slice);
+            let is_open = open.get(page.open_at as usize) == Some(&id);
+            assert_eq!(is_open, !page.is_full());
+            *sparse.entry(length).or_insert(0) += u32::from(page.is_sparse());
+        }
+        assert!(sparse.values().all(|&pages| pages <= 1), "the memory follows the names");
     }
 }

@@ -330,10 +330,17 @@ impl Board {
         self.drop_member(hash, id, position);
     }
 
+    /// Other members may get other ids: those that a caller has kept are void.
     fn drop_member(&mut self, hash: u32, id: u32, position: Position) {
         self.tree.remove(position, &mut self.names);
         self.index.remove(hash, id);
-        self.names.remove(id);
+        for id in self.names.remove(id) {
+            let hash = self.index.hash(self.names.name(id));
+            let position = self.tree.position_of(id, &self.names);
+            let Some(to) = self.names.move_out(id) else { return };
+            self.index.renumber(hash, id, to);
+            self.tree.renumber(position, to);
+        }
     }
 
     /// Whether `more` more members surely find a place.

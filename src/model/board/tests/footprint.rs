@@ -60,9 +60,12 @@ fn memory_is_counted_as_it_is_and_follows_the_members() {
             let is_sampled_well = left < MEMBERS / 2 || sampled.abs_diff(told) <= told / 3;
             assert!(is_sampled_well, "{sampled} by samples, {told} told for {case}");
             full = if left == MEMBERS { held } else { full };
-            // A page of names stays until the last of its members has gone.
             let most = if left > MEMBERS / 10 { full } else { full / 2 };
             assert!(held <= if left == 0 { 5000 } else { most }, "{held} held for {case}, {full} when full");
+            // Of the pages of names a quarter is used, but for one of them.
+            let names = board.names.bytes(0);
+            let most = (4 * left + 256) * (4 + length) + 10_000;
+            assert!(names <= most, "{names} for the names of {case}");
         }
     }
 }

@@ -16,10 +16,10 @@ use crate::model::stream::{Reader, Truncated, Writer};
 use std::num::NonZeroU64;
 
 impl Board {
-    /// A board whose nodes are tiny, so that a few members split and merge on several levels.
+    /// A board whose nodes and pages of names are tiny, so that a few members split and merge on several levels.
     pub(super) fn tiny(schema: Schema, rows: usize) -> Board {
         let tree = Tree::with_rows(schema.dimensions().len(), rows, rows);
-        Board { tree, ..Board::new(schema) }
+        Board { tree, names: Names::with_pages_of(40), ..Board::new(schema) }
     }
 
     /// Does what an effect of a board that was equal to this one says.
@@ -38,6 +38,7 @@ impl Board {
 
     pub(super) fn check(&self) {
         self.tree.check(&self.names);
+        self.names.check();
         for entry in self.iter(Order::BestFirst) {
             assert!(self.contains(entry.member));
         }

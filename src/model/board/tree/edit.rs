@@ -122,6 +122,15 @@ impl Tree {
         }
     }
 
+    /// The member at `position` has another id now. O(1), or O(log n) for the first of a leaf.
+    pub(in super::super) fn renumber(&mut self, position: Position, id: u32) {
+        let Position { leaf, at } = position;
+        self.nodes[leaf].ids[at] = id;
+        if at == 0 {
+            self.renew_first(leaf);
+        }
+    }
+
     /// Tells the ancestors that the first row of `node` is another one, as far as it is theirs too.
     fn renew_first(&mut self, mut node: u32) {
         loop {
