@@ -94,6 +94,7 @@ asan: need-libclang
 # never end and take all memory there is: each process may have 8 GB.
 mutants: need-libclang
 	git diff --quiet -- src || { echo "commit or stash your changes first"; exit 1; }
+	mkdir -p "$(TARGET_DIR)/mutants"
 	ulimit -v 8388608; CARGO_TARGET_DIR="$(TARGET_DIR)/mutants/target" CARGO_INCREMENTAL=1 CARGO_PROFILE_DEV_OPT_LEVEL=0 CARGO_PROFILE_DEV_DEBUG=0 \
 	ZEITSET_SEEDS=$(or $(ZEITSET_SEEDS),100) $(CARGO) mutants --in-place -f "$(or $(MUTANTS),src/model/**)" \
 	    --shard $(or $(SHARD),0/1) --sharding round-robin --timeout $(or $(MUTANT_SECONDS),300) --build-timeout 600 \
