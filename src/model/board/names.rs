@@ -279,6 +279,9 @@ impl Names {
                 continue;
             }
             assert_eq!(page.taken().len(), page.used as usize);
+            let room = page.slots as usize * page.stride;
+            assert!(room <= self.page_bytes.max(page.stride), "a page of several names is small");
+            assert!(page.bytes.capacity() <= room, "and takes no more than that");
             let length = page.stride - LEAF;
             let open = self.open.get(&length).map_or(&[][..], Vec::as_slice);
             let is_open = open.get(page.open_at as usize) == Some(&id);
