@@ -21,8 +21,6 @@ pub enum Error {
     NotLimit,
     /// A rate limit written by another algorithm.
     OtherAlgorithm,
-    /// A sorted set that is a rate limit cannot become an expiring set.
-    IsLimit,
     /// Not a duration, or zero where it must not be.
     Duration,
     /// Neither a Unix time nor a date with its zone.
@@ -40,8 +38,6 @@ pub enum Error {
     Throttle,
     /// A key given more than once where each has a limit of its own.
     KeyNamedTwice,
-    /// A refund of units that very many were taken after.
-    RefundTooLate,
     /// PRECISION coarser than the window it divides.
     Precision,
     /// A score that is no time.
@@ -101,11 +97,10 @@ impl Error {
             Error::NotExpiring => {
                 c"NOTEXPIRING the key is an ordinary sorted set; ZEXP.ADOPT turns one whose scores are times into an expiring set"
             }
-            Error::NotLimit => c"NOTLIMIT the key is a sorted set or a string, but no rate limit; use another key, or DEL this one",
+            Error::NotLimit => c"NOTLIMIT the key is a string, but no rate limit; use another key",
             Error::OtherAlgorithm => {
                 c"NOTLIMIT the key is a rate limit of another algorithm; a key belongs to one policy, DEL it to change"
             }
-            Error::IsLimit => c"ERR the key is a rate limit and cannot be adopted",
             Error::Duration => {
                 c"ERR invalid duration: expected a positive number with an optional unit (ms, s, m, h, d, w), such as 30, 250ms or 1.5h"
             }
@@ -122,9 +117,6 @@ impl Error {
                 c"ERR value is out of range: a burst is 0 or more, a count and a period 1 or more, and all of it must fit into 64 bits of nanoseconds"
             }
             Error::KeyNamedTwice => c"ERR a key is named twice",
-            Error::RefundTooLate => {
-                c"ERR too much was taken since: a refund can renumber up to 10,000 later entries; a larger PRECISION makes fewer"
-            }
             Error::Precision => c"ERR PRECISION must not exceed the window",
             Error::Worker => c"ERR the name of a worker has 1 to 255 bytes",
             Error::NotInState => c"ERR no job of this ID is in this state: go on behind another one, or begin at the front",

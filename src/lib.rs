@@ -107,15 +107,10 @@ struct Ear;
 
 impl Listener for Ear {
     fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
-        if limits::effects::is_own_event(event.key) {
-            return;
-        }
-        limits::on_key(ctx, event);
         Watches::on_key(ctx, event);
     }
 
     fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
-        limits::on_server(ctx, event);
         Watches::on_server(ctx, event);
     }
 }

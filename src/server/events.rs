@@ -8,7 +8,6 @@ use redis_module::raw::{
     self, RedisModuleCtx, RedisModuleEvent, RedisModuleFlushInfo, RedisModuleString, RedisModuleSwapDbInfo,
 };
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What happened to a key, as far as the module heeds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,15 +83,6 @@ pub enum ServerEvent<'a> {
     Cron,
 }
 
-/// How often the server has told of a change of a key.
-static TOLD: AtomicU64 = AtomicU64::new(0);
-
-/// How often the server has told of a change of a key, by whomever. For a command that looks at several keys one after the other: if
-/// the number is the same afterwards, nobody has changed any of them in between.
-pub fn key_changes_told(_ctx: &Context) -> u64 {
-    TOLD.load(Ordering::Relaxed)
-}
-
 /// What listens.
 pub trait Listener {
     fn on_key(ctx: &mut Context, event: &KeyEvent<'_>);
@@ -145,7 +135,6 @@ unsafe extern "C" fn key_event<L: Listener>(
     // SAFETY: the server passes a context, a NUL-terminated name and a key that last as long as this call.
     let (mut ctx, name, key) = unsafe { (Context::from_raw(ctx), CStr::from_ptr(name), Str::from_raw(key)) };
     // Events come one at a time: no need to lock the bus.
-    TOLD.store(TOLD.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     if let Some(key) = key {
         let of_sorted_set = class & raw::REDISMODULE_NOTIFY_ZSET != 0;
         let event = KeyEvent { happened: Happened::of(name.to_bytes()), key, of_sorted_set, is_ours };

@@ -54,35 +54,30 @@ impl Client {
         (before, verdict, self.now())
     }
 
-    /// The units held in a limit's entries as ZRANGE shows them, `(start, units, comes back at)`; panics where an entry
-    /// does not have the documented form or does not begin where the one before it ended.
+    /// What a SLIDING limit holds, expired slots included: `(units, available again at)`, by moments. The string is read from end to end, as
+    /// docs/formats.md has it. Panics where it is no ring. The units of the oldest slot are unknown.
     #[track_caller]
-    pub fn entries(&mut self, key: &str) -> Vec<(u64, u64, i64)> {
-        let entries: Vec<(u64, u64, i64)> = self
-            .scores(key)
-            .iter()
-            .map(|(member, score)| {
-                let (start, units) = match member.split_once(':') {
-                    Some((start, units)) => (start, units.parse().expect("units")),
-                    None => (member.as_str(), 1),
-                };
-                assert!(units != 1 || !member.contains(':'), "{member}: one unit goes unsaid");
-                (start.parse().expect("start"), units, *score as i64)
-            })
-            .collect();
-        for pair in entries.windows(2) {
-            assert_eq!(pair[0].0 + pair[0].1, pair[1].0, "a gap in {entries:?}");
-            assert!(pair[0].2 < pair[1].2, "two entries of one moment in {entries:?}");
-        }
-        entries
+    pub fn slots(&mut self, key: &str) -> Vec<(u64, i64)> {
+        let redis::Value::BulkString(text) = self.call(redis::cmd("GET").arg(key)) else {
+            panic!("no string in {key}")
+        };
+        let (slots, rest) = text.strip_prefix(b"sliding:").expect("a tag").as_chunks::<16>();
+        assert_eq!(rest, [0; 0]);
+        let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("8 bytes"));
+        let mut slots: Vec<_> = slots.iter().map(|slot| (number(&slot[..8]), number(&slot[8..]))).collect();
+        slots.retain(|(at, _)| *at > 0);
+        slots.sort_unstable();
+        let units = |pair: &[(u64, u64)]| {
+            assert!(pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1, "{slots:?}");
+            (pair[1].1 - pair[0].1, i64::try_from(pair[1].0).expect("a moment"))
+        };
+        slots.windows(2).map(units).filter(|(units, _)| *units > 0).collect()
     }
 
-    /// Checks that a key bears the TTL of a limit: a whole second and 1 ms, after the last entry, by 21 s at the most.
+    /// The units that a SLIDING limit holds.
     #[track_caller]
-    pub fn assert_limit(&mut self, key: &str) {
-        let last = self.entries(key).last().expect("an entry").2;
-        let ttl = self.int(&format!("PEXPIRETIME {key}"));
-        assert_eq!(ttl % 1000, 1, "{ttl}");
-        assert!((last + 1..=last + 21_000).contains(&ttl), "{ttl}, the last entry at {last}");
+    pub fn units(&mut self, key: &str) -> u64 {
+        let now = self.now();
+        self.slots(key).iter().filter(|(_, at)| *at > now).map(|(units, _)| units).sum()
     }
 }

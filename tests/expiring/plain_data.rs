@@ -242,18 +242,3 @@ fn dead_looking_sets_a_ms_off_the_marker_are_left_alone() {
         assert!(members == 2 || c.now() > ago + GRACE_MS - 1, "{members}");
     }
 }
-
-/// Limits trim themselves; nobody else removes their entries.
-#[test]
-fn limits_are_not_swept() {
-    let (_server, mut c) = start();
-    c.run("ZRL.CHECK k 10 1h COST 3");
-    c.run("ZRL.CHECK k 10 1h");
-    let before = c.trace("k");
-    let held = c.entries("k");
-    after_patrol(&mut c);
-    assert_eq!(c.entries("k"), held);
-    let after = c.trace("k");
-    c.script(&[("ZEXP.CARD k", "!NOTEXPIRING ")]);
-    assert_eq!(format!("{before:?}").split("changes").next(), format!("{after:?}").split("changes").next());
-}

@@ -23,7 +23,7 @@ fn a_limit_admits_as_many_as_it_says() {
             }
         );
     }
-    let (first, last) = (c.entries("k")[0].2, c.entries("k").last().unwrap().2);
+    let (first, last) = (c.slots("k")[0].1, c.slots("k").last().unwrap().1);
     let (before, verdict, after) = c.timed_verdict("ZRL.CHECK k 5 10m");
     assert_eq!((verdict.allowed, verdict.remaining), (0, 0));
     assert!((first - after..=first - before).contains(&verdict.retry_after));

@@ -21,7 +21,7 @@ fn each_algorithm_tells_what_is_in_use_and_when_it_comes_back() {
             let at = words.iter().position(|word| *word == format!("'{name}'")).expect(name);
             words[at + 1].clone()
         };
-        for (key, algorithm, units, entries, next, all) in [
+        for (key, algorithm, units, slots, next, all) in [
             ("s", "'sliding'", "3", "2", Some(first), Some(last)),
             ("f", "'fixed'", "4", "1", Some(end), Some(end)),
             ("l", "'leaky'", "3", "1", None, Some(empty)),
@@ -30,27 +30,32 @@ fn each_algorithm_tells_what_is_in_use_and_when_it_comes_back() {
             let info = c.reply(&format!("ZRL.INFO {key}"));
             assert_eq!(field(&info, "algorithm"), algorithm);
             assert_eq!(field(&info, "units"), units, "{info}");
-            assert_eq!(field(&info, "entries"), entries, "{info}");
+            assert_eq!(field(&info, "slots"), slots, "{info}");
             if let Some(next) = next {
-                assert_eq!(field(&info, "next_back_ms"), next.to_string(), "{info}");
+                assert_eq!(field(&info, "next_available_ms"), next.to_string(), "{info}");
             }
             if let Some(all) = all {
-                assert_eq!(field(&info, "all_back_ms"), all.to_string(), "{info}");
+                assert_eq!(field(&info, "all_available_ms"), all.to_string(), "{info}");
             }
         }
     }
 }
 
-/// Dead entries lie about until they are trimmed; they do not count.
 #[test]
-fn dead_entries_do_not_count() {
+fn expired_slots_do_not_count() {
     let (_server, mut c) = start();
-    let now = c.now();
-    let (dead, far) = (now - 1000, now + 3_600_000);
-    c.run(&format!("ZADD s {dead} 5 {} 6:2 {far} 8:3 {} 11", dead + 1, far + 1));
-    c.run(&format!("PEXPIREAT s {}", (far / 1000 + 2) * 1000 + 1));
+    for _ in 0..5 {
+        c.verdict("ZRL.CHECK s 100 30ms EXACT");
+        let tick = c.now() + 2;
+        c.wait_until(tick);
+    }
+    let tick = c.now() + 40;
+    c.wait_until(tick);
+    let until = c.verdict("ZRL.CHECK s 100 1h EXACT COST 4").charged_until;
     let info = c.reply("ZRL.INFO s");
-    for field in ["'units' 4", "'entries' 2", &format!("'next_back_ms' {far}"), &format!("'all_back_ms' {}", far + 1)] {
+    for field in
+        ["'units' 4", "'slots' 1", &format!("'next_available_ms' {until}"), &format!("'all_available_ms' {until}")]
+    {
         assert!(info.contains(field), "{info}");
     }
 }
@@ -63,7 +68,7 @@ fn what_is_no_limit_is_an_error() {
     c.run("RPUSH list x");
     c.script(&[
         ("ZRL.INFO string", "!NOTLIMIT "),
-        ("ZRL.INFO scores", "!NOTLIMIT "),
+        ("ZRL.INFO scores", "!WRONGTYPE "),
         ("ZRL.INFO list", "!WRONGTYPE "),
         ("ZRL.INFO", "!ERR wrong number of arguments"),
         ("ZRL.INFO a b", "!ERR wrong number of arguments"),

@@ -82,7 +82,7 @@ fn errors_change_nothing_on_any_key() {
         ("ZRL.MCHECK 1 a 5 10m FIXED LEAKY", "!ERR syntax error"),
         ("ZRL.MCHECK 2 a string 5 10m 5 10m", "!NOTLIMIT "),
         ("ZRL.MCHECK 2 a list 5 10m 5 10m", "!WRONGTYPE "),
-        ("ZRL.MCHECK 2 a expiring 5 10m 5 10m", "!NOTLIMIT "),
+        ("ZRL.MCHECK 2 a expiring 5 10m 5 10m", "!WRONGTYPE "),
     ] {
         c.script(&[(line, error), ("EXISTS a b", "0")]);
     }

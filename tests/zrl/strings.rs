@@ -1,4 +1,4 @@
-//! FIXED, LEAKY and THROTTLE lie in strings: what they look like, and what replicas, AOF and listeners are told.
+//! Limits are strings: what they look like, and what replicas, AOF and listeners are told.
 
 use testkit::{Client, Server, Stream, start};
 
@@ -9,7 +9,8 @@ fn a_string_says_itself_what_it_is() {
     c.script(&[("GET f", format!("'fixed:{end}:7'")), ("PEXPIRETIME f", end.to_string())]);
 
     let empty = c.verdict("ZRL.CHECK l 100 100s LEAKY COST 7").charged_until;
-    c.script(&[("GET l", format!("'leaky:{empty}:100/100000'"))]);
+    let written = empty - 7000;
+    c.script(&[("GET l", format!("'leaky:{empty}:100/100000!{written}'"))]);
     // It stays a little longer than need be, so that its TTL moves seldom.
     let ttl = c.int("PEXPIRETIME l");
     assert!((empty..=empty + 12_500).contains(&ttl), "{ttl}, empty at {empty}");

@@ -57,7 +57,7 @@ fn bad_input_is_an_error_and_never_a_crash() {
         ("ZRL.THROTTLE leaky 1 1 1", "!NOTLIMIT "),
         ("ZRL.THROTTLE sliding 1 1 1", "!NOTLIMIT "),
         ("ZRL.THROTTLE list 1 1 1", "!WRONGTYPE "),
-        ("ZRL.THROTTLE expiring 1 1 1", "!NOTLIMIT "),
+        ("ZRL.THROTTLE expiring 1 1 1", "!WRONGTYPE "),
         ("ZRL.THROTTLE k -1 1 1", "!ERR "),
         ("ZRL.THROTTLE k 1 0 1", "!ERR "),
         ("ZRL.THROTTLE k 1 1 0", "!ERR "),
@@ -112,4 +112,8 @@ fn a_key_that_redis_cell_wrote_goes_on() {
     let now = c.now();
     c.run(&format!("SET k {}000000 PX 7200000", now + 7_200_000));
     assert_eq!(c.ints("ZRL.THROTTLE k 4 1 3600")[..3], [0, 5, 2]);
+    // Without a TTL: redis-cell leaves such a key when more is given back than is held.
+    c.run(&format!("SET k {}000000", now - 5_184_000_000));
+    assert_eq!(c.ints("ZRL.THROTTLE k 4 1 3600")[..3], [0, 5, 4]);
+    assert!(c.int("PTTL k") > 3_590_000);
 }

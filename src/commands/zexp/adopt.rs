@@ -6,7 +6,6 @@
 use crate::commands::args::{Args, flag, once};
 use crate::error::Error;
 use crate::expiring::{Member, TimedSet};
-use crate::limits;
 use crate::model::marker::Kind;
 use crate::model::time::{self, Unit};
 use crate::server::command::{Access, Arg, Command, Keys, Spec};
@@ -66,10 +65,6 @@ impl Command for Adopt {
             Err(Error::NotExpiring) => {}
             Err(other) => return Err(other),
         }
-        if limits::is_limit(ctx, key) {
-            return Err(Error::IsLimit);
-        }
-
         let mut set = TimedSet::adopt(ctx, key, Kind::Expiring)?;
         let mut live = 0;
         let mut moved = Vec::new();

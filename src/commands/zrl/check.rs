@@ -17,7 +17,7 @@ impl Command for Check {
         name: c"ZRL.CHECK",
         summary: c"Takes units from a rate limit if they fit.",
         complexity:
-            c"O(1) for FIXED and LEAKY; O(log N) for SLIDING, with N about 100 at the most unless EXACT is given; O(M log N) for the first call that sees a shorter window, with M the entries that come back after it",
+            c"O(1) for FIXED and LEAKY; O(log N) for SLIDING, with N the slots in use: about 100 at the most unless EXACT is given; O(N) for a call that makes the ring of slots larger or smaller",
         since: c"0.1.0",
         flags: c"write deny-oom fast",
         arity: -4,
@@ -28,10 +28,9 @@ impl Command for Check {
     fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         let now = ctx.now();
         let Request { key, policy, cost, force } = Request::parse(arguments, now)?;
-        let mut limit = Limit::<Writing>::open(ctx, key, policy.algorithm)?;
-        let assessed = limit.assess(policy, now, cost)?;
-        let (verdict, change) = assessed.decide(force);
-        let (ctx, news) = limit.commit(now, change, &assessed);
+        let mut limit = Limit::<Writing>::open(ctx, key)?;
+        let (verdict, change) = limit.assess(policy, now, cost, |assessed| assessed.decide(force))?;
+        let (ctx, news) = limit.commit(change);
         if verdict.allowed || force {
             figures::count_units(cost);
         }

@@ -13,8 +13,8 @@ pub struct Info;
 impl Command for Info {
     const SPEC: Spec = Spec {
         name: c"ZRL.INFO",
-        summary: c"Returns what of a rate limit is in use, and when it comes back.",
-        complexity: c"O(1) for FIXED, LEAKY and THROTTLE; O(log N) with N the number of entries of a SLIDING limit",
+        summary: c"Returns how many units of a rate limit are in use, and when they become available again.",
+        complexity: c"O(1) for FIXED, LEAKY and THROTTLE; O(log N) with N the slots of a SLIDING limit",
         since: c"0.2.0",
         flags: c"readonly fast",
         arity: 2,
@@ -40,11 +40,11 @@ impl Command for Info {
         ctx.reply_bytes(algorithm.as_bytes());
         ctx.reply_bytes(b"units");
         number(held.units);
-        ctx.reply_bytes(b"entries");
-        number(Some(held.entries));
-        ctx.reply_bytes(b"next_back_ms");
+        ctx.reply_bytes(b"slots");
+        number(Some(held.slots));
+        ctx.reply_bytes(b"next_available_ms");
         number(held.next_back);
-        ctx.reply_bytes(b"all_back_ms");
+        ctx.reply_bytes(b"all_available_ms");
         number(held.all_back);
         Ok(())
     }

@@ -6,12 +6,11 @@
 use super::{ALGORITHM, COST, FORCE, GRID, Options, Quota, reply};
 use crate::commands::args::Args;
 use crate::error::Error;
-use crate::limits::{Limit, Seen, figures};
+use crate::limits::{Limit, figures};
 use crate::model::limit::{Assessed, Policy};
 use crate::model::time::Millis;
 use crate::server::command::{Access, Arg, Command, Keys, Spec};
-use crate::server::events;
-use crate::server::key::{Reading, Writing};
+use crate::server::key::Writing;
 use crate::server::{Context, Str};
 use hashbrown::HashSet;
 use smallvec::SmallVec;
@@ -22,7 +21,7 @@ impl Command for MCheck {
     const SPEC: Spec = Spec {
         name: c"ZRL.MCHECK",
         summary: c"Takes units from several rate limits if they fit into all of them.",
-        complexity: c"O(K log N) with K the number of keys and N the number of entries of a limit",
+        complexity: c"O(K log N) with K the number of keys and N the slots in use of a limit",
         since: c"0.1.0",
         flags: c"write deny-oom fast",
         arity: -5,
@@ -52,24 +51,23 @@ impl Command for MCheck {
             return Err(Error::KeyNamedTwice);
         }
 
-        let told = events::key_changes_told(ctx);
-        let mut answers = ask(ctx, &limits, now)?;
-        if events::key_changes_told(ctx) != told {
-            // A key that was opened had expired, and that was announced: those who listen may have changed the keys before it. A key
-            // expires once in a call.
-            answers = ask(ctx, &limits, now)?;
+        let mut answer = ask(ctx, &limits, now)?;
+        if answer.has_missing {
+            // The server may have removed a key that had expired when it was opened. The code of those who subscribed to that event may have
+            // changed the keys before it. Within a command, a key expires once.
+            answer = ask(ctx, &limits, now)?;
         }
-        let allowed = answers.iter().all(|(assessed, _)| assessed.fits());
+        let allowed = answer.fits;
         let takes = allowed || options.force;
-        // One key is open at a time. Others hear of the changes when all of them are made.
+        // One key is open at a time. The events are sent when all changes are made.
         let mut news = SmallVec::<[_; 4]>::new();
         let mut verdicts = SmallVec::<[_; 4]>::new();
-        for (&Asked { key, policy, .. }, (assessed, seen)) in limits.iter().zip(&answers) {
-            let (verdict, change) = if takes { assessed.charge() } else { assessed.refuse() };
-            if change.is_some() {
-                let limit = Limit::<Writing>::reopen(ctx, key, policy.algorithm, *seen)?;
-                news.push((key, limit.commit(now, change, assessed).1));
-            }
+        for &Asked { key, policy, cost } in &limits {
+            // Nothing has happened since the keys were asked, so none of this fails.
+            let mut limit = Limit::<Writing>::open(ctx, key)?;
+            let decide = |assessed: &Assessed<'_>| if takes { assessed.charge() } else { assessed.refuse() };
+            let (verdict, change) = limit.assess(policy, now, cost, decide)?;
+            news.push((key, limit.commit(change).1));
             verdicts.push(verdict);
         }
         if takes {
@@ -99,16 +97,22 @@ struct Asked<'a> {
     cost: u64,
 }
 
-/// What a limit said, and what was read of it.
-type Answer = (Assessed, Option<Seen>);
+/// What all limits together say.
+struct Answer {
+    fits: bool,
+    has_missing: bool,
+}
 
 /// Asks all limits, one after the other.
-fn ask(ctx: &mut Context, limits: &[Asked<'_>], now: Millis) -> Result<SmallVec<[Answer; 4]>, Error> {
-    let one = |&Asked { key, policy, cost }: &Asked<'_>| {
-        let mut limit = Limit::<Reading>::open(ctx, key, policy.algorithm)?;
-        Ok((limit.assess(policy, now, cost)?, limit.seen()))
-    };
-    limits.iter().map(one).collect()
+fn ask(ctx: &mut Context, limits: &[Asked<'_>], now: Millis) -> Result<Answer, Error> {
+    let mut answer = Answer { fits: true, has_missing: false };
+    for &Asked { key, policy, cost } in limits {
+        // Open for writing: looking for a missing key to read it is an event, too.
+        let mut limit = Limit::<Writing>::open(ctx, key)?;
+        answer.has_missing |= limit.is_missing();
+        answer.fits &= limit.assess(policy, now, cost, |assessed| assessed.fits())?;
+    }
+    Ok(answer)
 }
 
 /// Whether a key is named twice.

@@ -17,7 +17,7 @@ impl Command for Peek {
         name: c"ZRL.PEEK",
         summary: c"Tells what ZRL.CHECK would answer, and takes nothing.",
         complexity:
-            c"O(1) for FIXED and LEAKY; O(log N) for SLIDING, with N about 100 at the most unless EXACT is given",
+            c"O(1) for FIXED and LEAKY; O(log N) for SLIDING, with N the slots in use: about 100 at the most unless EXACT is given",
         since: c"0.1.0",
         flags: c"readonly fast",
         arity: -4,
@@ -28,9 +28,9 @@ impl Command for Peek {
     fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         let now = ctx.now();
         let Request { key, policy, cost, .. } = Request::parse(arguments, now)?;
-        let mut limit = Limit::<Reading>::open(ctx, key, policy.algorithm)?;
-        let assessed = limit.assess(policy, now, cost)?;
-        reply(limit.ctx(), &assessed.peek());
+        let mut limit = Limit::<Reading>::open(ctx, key)?;
+        let verdict = limit.assess(policy, now, cost, |assessed| assessed.peek())?;
+        reply(limit.ctx(), &verdict);
         Ok(())
     }
 }

@@ -4,9 +4,8 @@
 
 use crate::commands::args::Args;
 use crate::error::Error;
-use crate::limits::{Kept, Limit};
+use crate::limits::Limit;
 use crate::server::command::{Access, Arg, Command, Keys, Spec};
-use crate::server::key::Writing;
 use crate::server::{Context, Str};
 
 pub struct Refund;
@@ -16,7 +15,7 @@ impl Command for Refund {
         name: c"ZRL.REFUND",
         summary: c"Gives units back to a rate limit.",
         complexity:
-            c"O(1) for FIXED and LEAKY; O(M log N) for SLIDING, with N its entries and M those that come back later, at most 10,000",
+            c"O(1) for FIXED and LEAKY; O(log N + M) for SLIDING, with N the slots in use and M those of units that become available later",
         since: c"0.1.0",
         flags: c"write",
         arity: 5,
@@ -35,14 +34,8 @@ impl Command for Refund {
         let until = args.instant()?;
         args.finish()?;
 
-        let back = match Kept::<Writing>::open(ctx, key)? {
-            Kept::Nothing => 0,
-            Kept::Limit(limit) => {
-                let (ctx, news, back) = Limit::refund(limit, now, units, until)?;
-                news.announce(ctx, key);
-                back
-            }
-        };
+        let (ctx, news, back) = Limit::open(ctx, key)?.refund(now, units, until)?;
+        news.announce(ctx, key);
         ctx.reply_count(back);
         Ok(())
     }

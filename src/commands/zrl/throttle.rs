@@ -6,12 +6,12 @@
 
 use crate::commands::args::Args;
 use crate::error::Error;
-use crate::limits::{Entries, TextLimit, figures};
+use crate::limits::{Limit, figures};
 use crate::model::limit::Stored;
-use crate::model::limit::throttle::{OutOfRange, Outcome, Policy, throttle};
+use crate::model::limit::throttle::{MILLISECOND, OutOfRange, Outcome, Policy, throttle};
+use crate::model::time::Millis;
 use crate::server::command::{Access, Arg, Command, Keys, Spec};
 use crate::server::context::now_nanos;
-use crate::server::key::{Holds, WriteKey};
 use crate::server::{Context, Str};
 use std::ffi::CStr;
 
@@ -58,29 +58,23 @@ impl Command for Throttle {
         let quantity = if args.is_empty() { 1 } else { args.integer()? };
         args.finish().map_err(|_| Error::Arity)?;
 
-        let open = WriteKey::open(ctx, key);
-        let limit = match open.holds() {
-            Holds::SortedSet => {
-                return Err(Entries::read(open, key).map_or_else(|error| error, |_| Error::OtherAlgorithm));
-            }
-            _ => TextLimit::read(open, key)?,
-        };
-        let stored = match limit.stored {
-            None => None,
-            Some(Stored::Throttle(arrival)) => Some(arrival),
-            Some(_) => return Err(Error::OtherAlgorithm),
-        };
+        let mut limit = Limit::open(ctx, key)?;
+        let stored = limit.read(|stored| match stored {
+            None => Ok(None),
+            Some(Stored::Throttle(arrival)) => Ok(Some(arrival)),
+            Some(_) => Err(Error::OtherAlgorithm),
+        })?;
         let (verdict, outcome) = throttle(policy, now, quantity, stored)?;
         let (ctx, news) = match outcome {
-            Outcome::AsItWas => (limit.close(), Default::default()),
-            Outcome::Set(arrival) => limit.write(Some(Stored::Throttle(arrival))),
-            Outcome::Empty => limit.write(None),
+            Outcome::AsItWas => limit.commit(None),
+            Outcome::Set(arrival) => limit.commit(Some(arrival.change())),
+            Outcome::Empty => limit.remove(),
         };
         if verdict.allowed {
             figures::count_allowed();
             figures::count_units(u64::try_from(quantity).unwrap_or(0));
         } else {
-            figures::count_denied(ctx, [key], ctx.now());
+            figures::count_denied(ctx, [key], Millis::try_from(now / MILLISECOND).unwrap_or(Millis::MAX));
         }
         news.announce(ctx, key);
         ctx.reply_array(5);

@@ -4,7 +4,7 @@
 //! whatever becomes of the key's TTL, which only cleans up.
 
 use super::text::{Text, number, split};
-use super::{Foreign, Held, MAX_UNITS, RetryAfter, Verdict};
+use super::{Change, Foreign, Held, Lifetime, MAX_UNITS, Refund, RetryAfter, Verdict};
 use crate::model::time::{self, Millis};
 
 const TAG: &str = "fixed:";
@@ -33,20 +33,24 @@ impl Count {
     pub(super) fn held(self, now: Millis) -> Held {
         Held::of(self.end > now, || Held {
             units: Some(self.units),
-            entries: 1,
+            slots: 1,
             next_back: Some(self.end),
             all_back: Some(self.end),
         })
     }
 
     /// See [`super::Stored::refund`].
-    pub(super) fn refund(self, now: Millis, units: u64, until: Millis) -> (u64, Option<Count>) {
+    pub(super) fn refund(self, now: Millis, units: u64, until: Millis) -> Refund {
         if until <= now || until != self.end {
-            return (0, Some(self));
+            return Refund::NOTHING;
         }
         let back = units.min(self.units);
         let left = Count { units: self.units - back, ..self };
-        (back, (left.units > 0).then_some(left))
+        Refund { units: back, left: (back > 0 && left.units > 0).then(|| left.change()) }
+    }
+
+    fn change(self) -> Change {
+        Change::whole(self.text(), Lifetime::exactly(self.end))
     }
 }
 
@@ -103,15 +107,15 @@ impl Assessed {
     }
 
     /// See [`super::Assessed::refuse`].
-    pub fn refuse(&self) -> (Verdict, Option<Count>) {
+    pub fn refuse(&self) -> (Verdict, Option<Change>) {
         let settled = self.live.filter(|live| live.end > self.end).map(|live| Count { end: self.end, ..live });
-        (self.verdict(self.live.map_or(self.end, |live| live.end.min(self.end))), settled)
+        (self.verdict(self.live.map_or(self.end, |live| live.end.min(self.end))), settled.map(Count::change))
     }
 
     /// See [`super::Assessed::charge`].
     ///
     /// Where a former, shorter window has not ended yet, its units were taken within this one, and count to its end.
-    pub fn charge(&self) -> (Verdict, Option<Count>) {
+    pub fn charge(&self) -> (Verdict, Option<Change>) {
         if self.cost == 0 {
             return self.refuse();
         }
@@ -122,7 +126,7 @@ impl Assessed {
             charged_until: self.end,
             ..self.refuse().0
         };
-        (verdict, Some(Count { end: self.end, units }))
+        (verdict, Some(Count { end: self.end, units }.change()))
     }
 }
 

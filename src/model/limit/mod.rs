@@ -1,22 +1,22 @@
-//! Rate limits: how many units are in use, whether some more fit, and when they come back.
+//! Rate limits: how many units are in use, whether some more fit, and when they become available again.
 //!
-//! The algorithms differ only in *when a unit comes back*. SLIDING keeps entries in a sorted set ([`sliding`]), FIXED a count
-//! ([`fixed`]) and LEAKY a moment ([`leaky`]), each in a string. Every one answers in two steps, so that a call over several
-//! limits can ask all of them before it takes from any: *assess* what the limit says now, which changes nothing, then either
-//! *charge* the units or *refuse* them. What is to be written is returned, never done here. [`throttle`] is redis-cell's
-//! arithmetic, for ZRL.THROTTLE alone.
+//! The algorithms differ only in *when a unit becomes available again*. Each keeps what it knows in a string: SLIDING a ring of moments
+//! ([`sliding`], [`ring`]), FIXED a count ([`fixed`]), LEAKY a moment ([`leaky`]). Every one answers in two steps, so that a call over
+//! several limits can ask all of them before it takes from any: *assess* what the limit says now, which changes nothing, then either
+//! *charge* the units or *refuse* them. The change is returned, never made here. [`throttle`] is redis-cell's arithmetic, for
+//! ZRL.THROTTLE alone.
 
 pub mod fixed;
 pub mod leaky;
-pub mod marker;
-pub mod remembered;
+pub mod ring;
 pub mod sketch;
 pub mod sliding;
 pub mod text;
 pub mod throttle;
 
 use super::time::{self, Millis};
-use text::Text;
+use ring::Ring;
+use smallvec::{SmallVec, smallvec};
 
 /// The largest limit and the largest cost: up to here every count of units is exact wherever clients look at it.
 pub const MAX_UNITS: u64 = time::MAX;
@@ -83,8 +83,9 @@ impl RetryAfter {
 pub struct Held {
     /// `None` where only the policy, which is not stored, could tell.
     pub units: Option<u64>,
-    pub entries: u64,
-    /// When the next unit comes back, and when all have.
+    /// The moments at which units become available again, each counted once.
+    pub slots: u64,
+    /// When the next unit becomes available again, and when all have.
     pub next_back: Option<Millis>,
     pub all_back: Option<Millis>,
 }
@@ -99,114 +100,147 @@ impl Held {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Foreign;
 
-/// A limit that is a string, read.
+/// Bytes to be written; those of most changes need no allocation.
+pub type Bytes = SmallVec<[u8; 64]>;
+
+/// What is to be written to the string of a limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    pub writes: SmallVec<[Write; 1]>,
+    /// `None`: the key's TTL stays as it is.
+    pub lifetime: Option<Lifetime>,
+}
+
+impl Change {
+    fn whole(text: text::Text, lifetime: Lifetime) -> Change {
+        Change { writes: smallvec![Write::Whole(Bytes::from_slice(text.as_bytes()))], lifetime: Some(lifetime) }
+    }
+}
+
+/// One write to a string.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Write {
+    /// The string becomes this.
+    Whole(Bytes),
+    /// The bytes from `at` on become these. The length of the string stays.
+    Part { at: usize, bytes: Bytes },
+}
+
+/// How long a key must stay, and how much longer it may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stored {
+pub struct Lifetime {
+    until: Millis,
+    linger: Millis,
+}
+
+impl Lifetime {
+    fn exactly(until: Millis) -> Lifetime {
+        Lifetime { until, linger: 0 }
+    }
+
+    /// The TTL of a busy key need not follow every unit that is taken: the key may outlive the last one by an eighth of the window, so the
+    /// TTL moves eight times a window.
+    fn lingering(until: Millis, window: Millis) -> Lifetime {
+        /// The most that a key outlives its last unit by.
+        const MOST: Millis = 20_000;
+        Lifetime { until, linger: (window / 8).min(MOST) }
+    }
+
+    /// Returns the TTL (absolute, ms) of a key that has `before` now.
+    pub fn expires_at(self, before: Option<Millis>) -> Millis {
+        let latest = self.until + self.linger;
+        before.filter(|before| (self.until..=latest).contains(before)).unwrap_or(latest)
+    }
+}
+
+/// Units that were given back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refund {
+    pub units: u64,
+    /// What becomes of the string. `None`: nothing of it is in use any more, or no unit was given back.
+    pub left: Option<Change>,
+}
+
+impl Refund {
+    pub const NOTHING: Refund = Refund { units: 0, left: None };
+}
+
+/// A limit as it is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stored<'a> {
+    Sliding(Ring<'a>),
     Fixed(fixed::Count),
     Leaky(leaky::Level),
     Throttle(throttle::Arrival),
 }
 
-impl Stored {
-    /// Reads a string and the TTL of its key. A string says itself what it is: those of FIXED and LEAKY by a tag in front,
-    /// those of THROTTLE by what redis-cell gives them for a TTL, which is asked for only then.
-    pub fn parse(text: &[u8], expires_at: impl FnOnce() -> Option<Millis>) -> Result<Stored, Foreign> {
+impl<'a> Stored<'a> {
+    /// Reads a string and the TTL of its key. A string says itself what it is: by a tag in front. Those of THROTTLE are redis-cell's, a plain
+    /// number, and only of those the TTL is read.
+    pub fn parse(text: &'a [u8], expires_at: impl FnOnce() -> Option<Millis>) -> Result<Stored<'a>, Foreign> {
         match text.first() {
+            Some(b's') => Ring::parse(text).map(Stored::Sliding),
             Some(b'f') => fixed::Count::parse(text).map(Stored::Fixed),
             Some(b'l') => leaky::Level::parse(text).map(Stored::Leaky),
             _ => throttle::Arrival::parse(text, expires_at).map(Stored::Throttle),
         }
     }
 
-    pub fn text(self) -> Text {
-        match self {
-            Stored::Fixed(count) => count.text(),
-            Stored::Leaky(level) => level.text(),
-            Stored::Throttle(arrival) => arrival.text(),
-        }
-    }
-
-    /// The TTL (absolute, ms) of the key, which has `before` now: it must not end before the last unit is back.
-    ///
-    /// The TTL of a busy LEAKY need not follow every unit that is taken: it may outlive the last one by an eighth of the
-    /// window, so that it moves eight times a window.
-    pub fn expires_at(self, before: Option<Millis>) -> Millis {
-        /// The most that a key outlives its last unit by.
-        const LINGER: Millis = 20_000;
-        match self {
-            Stored::Fixed(count) => count.end,
-            Stored::Throttle(arrival) => arrival.expires_at(),
-            Stored::Leaky(level) => {
-                let empty = level.empty_at();
-                let latest = empty + (level.window() / 8).min(LINGER);
-                before.filter(|before| (empty..=latest).contains(before)).unwrap_or(latest)
-            }
-        }
-    }
-
     pub fn algorithm(self) -> &'static str {
         match self {
+            Stored::Sliding(_) => "sliding",
             Stored::Fixed(_) => "fixed",
             Stored::Leaky(_) => "leaky",
             Stored::Throttle(_) => "throttle",
         }
     }
 
-    /// What is in use at `now`.
-    pub fn held(self, now: Millis) -> Held {
+    /// Returns what is in use at `now`.
+    pub fn held(self, now: Millis) -> Result<Held, Foreign> {
         match self {
-            Stored::Fixed(count) => count.held(now),
-            Stored::Leaky(level) => level.held(now),
-            Stored::Throttle(arrival) => arrival.held(now),
+            Stored::Sliding(ring) => sliding::held(ring, now),
+            Stored::Fixed(count) => Ok(count.held(now)),
+            Stored::Leaky(level) => Ok(level.held(now)),
+            Stored::Throttle(arrival) => Ok(arrival.held(now)),
         }
     }
 
-    /// Gives back up to `units` of those that one call took, which come back at `until`: how many, and what is left. Never
-    /// more than are held. THROTTLE has no refund: a negative quantity gives units back.
-    pub fn refund(self, now: Millis, units: u64, until: Millis) -> Result<(u64, Option<Stored>), Foreign> {
+    /// Gives back up to `units` of those that one call took, which become available again at `until`. Never more than are held.
+    /// THROTTLE has no refund: a negative quantity gives units back.
+    pub fn refund(self, now: Millis, units: u64, until: Millis) -> Result<Refund, Foreign> {
         match self {
-            Stored::Fixed(count) => {
-                let (back, left) = count.refund(now, units, until);
-                Ok((back, left.map(Stored::Fixed)))
-            }
-            Stored::Leaky(level) => {
-                let (back, left) = level.refund(now, units, until);
-                Ok((back, left.map(Stored::Leaky)))
-            }
+            Stored::Sliding(ring) => sliding::refund(ring, now, units, until),
+            Stored::Fixed(count) => Ok(count.refund(now, units, until)),
+            Stored::Leaky(level) => Ok(level.refund(now, units, until)),
             Stored::Throttle(_) => Err(Foreign),
         }
     }
 }
 
-/// What is to be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// To a sorted set.
-    Entry(sliding::Change),
-    /// The string becomes this.
-    Text(Stored),
-}
-
 /// A limit as it is now, and what a call for some units would do to it.
 #[derive(Clone, Copy, Debug)]
-pub enum Assessed {
-    Sliding(sliding::Assessed),
+pub enum Assessed<'a> {
+    Sliding(sliding::Assessed<'a>),
     Fixed(fixed::Assessed),
     Leaky(leaky::Assessed),
 }
 
-impl Assessed {
-    /// Asks the limit that is a string whether `cost` more units fit under `policy` at `now`. SLIDING is none.
-    pub fn of_string(policy: Policy, now: Millis, cost: u64, stored: Option<Stored>) -> Result<Assessed, Foreign> {
+impl<'a> Assessed<'a> {
+    /// Asks a limit whether `cost` more units fit under `policy` at `now`. One of another algorithm is an error.
+    pub fn of(policy: Policy, now: Millis, cost: u64, stored: Option<Stored<'a>>) -> Result<Assessed<'a>, Foreign> {
         let Policy { limit, window, algorithm } = policy;
         match (algorithm, stored) {
-            (Algorithm::Fixed, None) => Ok(Assessed::Fixed(fixed::assess(limit, window, now, cost, None))),
-            (Algorithm::Fixed, Some(Stored::Fixed(count))) => {
-                Ok(Assessed::Fixed(fixed::assess(limit, window, now, cost, Some(count))))
+            (Algorithm::Sliding { grid }, None | Some(Stored::Sliding(_))) => {
+                let ring = if let Some(Stored::Sliding(ring)) = stored { Some(ring) } else { None };
+                sliding::assess(sliding::Policy { limit, window, grid }, now, cost, ring).map(Assessed::Sliding)
             }
-            (Algorithm::Leaky, None) => Ok(Assessed::Leaky(leaky::assess(limit, window, now, cost, None))),
-            (Algorithm::Leaky, Some(Stored::Leaky(level))) => {
-                Ok(Assessed::Leaky(leaky::assess(limit, window, now, cost, Some(level))))
+            (Algorithm::Fixed, None | Some(Stored::Fixed(_))) => {
+                let count = if let Some(Stored::Fixed(count)) = stored { Some(count) } else { None };
+                Ok(Assessed::Fixed(fixed::assess(limit, window, now, cost, count)))
+            }
+            (Algorithm::Leaky, None | Some(Stored::Leaky(_))) => {
+                let level = if let Some(Stored::Leaky(level)) = stored { Some(level) } else { None };
+                Ok(Assessed::Leaky(leaky::assess(limit, window, now, cost, level)))
             }
             _ => Err(Foreign),
         }
@@ -221,7 +255,7 @@ impl Assessed {
         }
     }
 
-    /// What the limit says to one who only asks, and writes nothing: `allowed` tells whether the units would fit. The waits
+    /// Returns what the limit says to one who only asks, and writes nothing: `allowed` tells whether the units would fit. The waits
     /// are those of what is held now: if the window has become shorter, the call that takes may settle that, and wait less.
     pub fn peek(&self) -> Verdict {
         match self {
@@ -231,43 +265,29 @@ impl Assessed {
         }
     }
 
-    /// Takes nothing: what the limit says, and the write owed nevertheless. After a change of policy, units held longer than
+    /// Takes nothing: returns what the limit says, and the write owed nevertheless. After a change of policy, units held longer than
     /// the new window allows are let go in time.
     pub fn refuse(&self) -> (Verdict, Option<Change>) {
-        self.either(sliding::Assessed::refuse, fixed::Assessed::refuse, leaky::Assessed::refuse)
+        match self {
+            Assessed::Sliding(assessed) => assessed.refuse(),
+            Assessed::Fixed(assessed) => assessed.refuse(),
+            Assessed::Leaky(assessed) => assessed.refuse(),
+        }
     }
 
-    /// Takes the units, also those that do not fit: then the limit is in debt until they have come back, nothing remains, and
-    /// `allowed` and `retry_after` still say what a call that does not force would have been told.
+    /// Takes the units, also those that do not fit: then the limit is in debt until they have become available again, nothing remains,
+    /// and `allowed` and `retry_after` still say what a call that does not force would have been told.
     pub fn charge(&self) -> (Verdict, Option<Change>) {
-        self.either(sliding::Assessed::charge, fixed::Assessed::charge, leaky::Assessed::charge)
+        match self {
+            Assessed::Sliding(assessed) => assessed.charge(),
+            Assessed::Fixed(assessed) => assessed.charge(),
+            Assessed::Leaky(assessed) => assessed.charge(),
+        }
     }
 
     /// Takes the units if they fit, or if they are `forced`.
     pub fn decide(&self, forced: bool) -> (Verdict, Option<Change>) {
         if forced || self.fits() { self.charge() } else { self.refuse() }
-    }
-
-    fn either(
-        &self,
-        sliding: impl Fn(&sliding::Assessed) -> (Verdict, Option<sliding::Change>),
-        fixed: impl Fn(&fixed::Assessed) -> (Verdict, Option<fixed::Count>),
-        leaky: impl Fn(&leaky::Assessed) -> (Verdict, Option<leaky::Level>),
-    ) -> (Verdict, Option<Change>) {
-        match self {
-            Assessed::Sliding(assessed) => {
-                let (verdict, change) = sliding(assessed);
-                (verdict, change.map(Change::Entry))
-            }
-            Assessed::Fixed(assessed) => {
-                let (verdict, count) = fixed(assessed);
-                (verdict, count.map(|count| Change::Text(Stored::Fixed(count))))
-            }
-            Assessed::Leaky(assessed) => {
-                let (verdict, level) = leaky(assessed);
-                (verdict, level.map(|level| Change::Text(Stored::Leaky(level))))
-            }
-        }
     }
 }
 

@@ -11,55 +11,58 @@
 //! a unit through too early then; a key written here does not.
 
 use super::text::{Text, number};
-use super::{Foreign, Held};
+use super::{Change, Foreign, Held, Lifetime};
 use crate::model::time::Millis;
 
 /// Nanoseconds: a duration, or since the epoch.
 pub type Nanos = i128;
 
 const SECOND: Nanos = 1_000_000_000;
-const MILLISECOND: Nanos = 1_000_000;
+pub const MILLISECOND: Nanos = 1_000_000;
 
 /// How far the TTL may be off the arrival time: a MIGRATE sends it as remaining time. Somebody's own number with a TTL that
 /// comes so close to it, read as nanoseconds, is not to be expected; a counter is 50 years off.
 const TOLERANCE: Millis = 5_000;
 
+/// The least arrival time of a key without a TTL: September 2001. redis-cell leaves such a key when more is given back than is held. A
+/// counter is far below.
+const EARLIEST: u64 = 1_000_000_000_000_000_000;
+
 /// When the bucket is empty again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     nanos: u64,
-    /// The TTL (absolute) of the key.
-    expires_at: Millis,
 }
 
 impl Arrival {
-    /// The number in a string, and the TTL of its key.
+    /// Reads the number in a string, and the TTL of its key.
     pub fn parse(text: &[u8], expires_at: impl FnOnce() -> Option<Millis>) -> Result<Arrival, Foreign> {
-        let nanos = number(text)?;
-        let expires_at = expires_at().ok_or(Foreign)?;
-        let is_ours = expires_at.abs_diff(nanos / 1_000_000) <= TOLERANCE;
-        is_ours.then_some(Arrival { nanos, expires_at }).ok_or(Foreign)
+        let arrival = Arrival { nanos: number(text)? };
+        let is_ours = match expires_at() {
+            Some(expires_at) => expires_at.abs_diff(arrival.expires_at()) <= TOLERANCE,
+            None => arrival.nanos >= EARLIEST,
+        };
+        is_ours.then_some(arrival).ok_or(Foreign)
+    }
+
+    fn at(time: Nanos) -> Result<Arrival, OutOfRange> {
+        Ok(Arrival { nanos: u64::try_from(time).map_err(|_| OutOfRange)? })
     }
 
     /// The server keeps a key until the millisecond of its TTL has passed. So the key must have the one in which the arrival time
     /// falls: with any earlier one it would end too early.
-    fn at(time: Nanos) -> Result<Arrival, OutOfRange> {
-        let nanos = u64::try_from(time).map_err(|_| OutOfRange)?;
-        Ok(Arrival { nanos, expires_at: nanos / 1_000_000 })
+    fn expires_at(self) -> Millis {
+        self.nanos / 1_000_000
     }
 
-    pub fn text(self) -> Text {
-        Text::of("").number(self.nanos)
-    }
-
-    pub fn expires_at(self) -> Millis {
-        self.expires_at
+    pub fn change(self) -> Change {
+        Change::whole(Text::of("").number(self.nanos), Lifetime::exactly(self.expires_at()))
     }
 
     /// See [`super::Stored::held`]. How many units that is only the policy knows, which is not stored.
     pub(super) fn held(self, now: Millis) -> Held {
         let back = self.nanos.div_ceil(1_000_000);
-        Held::of(back > now, || Held { units: None, entries: 1, next_back: None, all_back: Some(back) })
+        Held::of(back > now, || Held { units: None, slots: 1, next_back: None, all_back: Some(back) })
     }
 }
 

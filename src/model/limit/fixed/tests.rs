@@ -1,33 +1,47 @@
 //! FIXED against units that are followed one by one, every count going through its text and back.
 
+use super::super::Write;
 use super::*;
 use proptest::prelude::*;
 
 const START: Millis = 1_767_225_600_000;
 
 #[derive(Clone, Debug, Default)]
-struct Key(Option<Text>);
+struct Key(Option<Vec<u8>>);
 
 impl Key {
     fn count(&self) -> Option<Count> {
-        self.0.map(|text| Count::parse(text.as_bytes()).expect("a count that was written before"))
+        self.0.as_ref().map(|text| Count::parse(text).expect("a count that was written before"))
     }
 
     fn call(&mut self, (limit, window): (u64, Millis), now: Millis, cost: u64, force: bool) -> Verdict {
         let assessed = assess(limit, window, now, cost, self.count());
         let taken = force || assessed.fits();
-        let (verdict, count) = if taken { assessed.charge() } else { assessed.refuse() };
-        assert!(taken || count.is_none() || count != self.count(), "a call that is denied writes only what is new");
-        self.0 = count.map(Count::text).or(self.0);
+        let (verdict, change) = if taken { assessed.charge() } else { assessed.refuse() };
+        if let Some(text) = change.map(written) {
+            assert!(taken || self.0.as_ref() != Some(&text), "a call that is denied writes only what is new");
+            self.0 = Some(text);
+        }
         verdict
     }
 
     fn refund(&mut self, now: Millis, units: u64, until: Millis) -> u64 {
         let Some(count) = self.count() else { return 0 };
-        let (back, left) = count.refund(now, units, until);
-        self.0 = left.map(Count::text);
-        back
+        let Refund { units, left } = count.refund(now, units, until);
+        if units > 0 {
+            self.0 = left.map(written);
+        }
+        units
     }
+}
+
+/// The string that a change makes.
+fn written(change: Change) -> Vec<u8> {
+    let [Write::Whole(text)] = &change.writes[..] else { panic!("{change:?}") };
+    let count = Count::parse(text).unwrap();
+    assert_eq!(count.text().as_bytes(), &text[..]);
+    assert_eq!(change.lifetime.unwrap().expires_at(None), count.end);
+    text.to_vec()
 }
 
 /// When each unit comes back.

@@ -1,16 +1,17 @@
 //! LEAKY against GCRA in rational arithmetic, every level going through its text and back.
 
+use super::super::Write;
 use super::*;
 use proptest::prelude::*;
 
 const START: Millis = 1_767_225_600_000;
 
 #[derive(Clone, Debug, Default)]
-struct Bucket(Option<Text>);
+struct Bucket(Option<Vec<u8>>);
 
 impl Bucket {
     fn level(&self) -> Option<Level> {
-        self.0.map(|text| Level::parse(text.as_bytes()).expect("a level that was written before"))
+        self.0.as_ref().map(|text| Level::parse(text).expect("a level that was written before"))
     }
 
     fn check(&mut self, policy: (u64, Millis), now: Millis, cost: u64) -> Verdict {
@@ -19,59 +20,79 @@ impl Bucket {
 
     fn call(&mut self, (limit, window): (u64, Millis), now: Millis, cost: u64, force: bool) -> Verdict {
         let assessed = assess(limit, window, now, cost, self.level());
-        let taken = force || assessed.peek().allowed;
-        let (verdict, level) = if taken { assessed.charge() } else { assessed.refuse() };
-        self.0 = level.map(Level::text).or(self.0);
+        let taken = force || assessed.fits();
+        let (verdict, change) = if taken { assessed.charge() } else { assessed.refuse() };
+        if change.is_some() {
+            self.0 = change.map(written);
+        }
         verdict
     }
 
     fn refund(&mut self, now: Millis, units: u64, until: Millis) -> u64 {
         let Some(level) = self.level() else { return 0 };
-        let (back, left) = level.refund(now, units, until);
-        self.0 = left.map(Level::text);
-        back
+        let Refund { units, left } = level.refund(now, units, until);
+        if units > 0 {
+            self.0 = left.map(written);
+        }
+        units
     }
 }
 
-/// GCRA with the theoretical arrival time as the exact fraction `scaled / policy.0` ms.
-#[derive(Clone, Debug, Default)]
-struct Gcra {
-    tat: Option<(i128, (u64, Millis))>,
-    /// While in debt: how much there was to drain when it was made, in ms times the limit.
-    debt: Option<i128>,
+/// The string that a change makes.
+fn written(change: Change) -> Vec<u8> {
+    let [Write::Whole(text)] = &change.writes[..] else { panic!("{change:?}") };
+    let level = Level::parse(text).unwrap();
+    assert_eq!(level.text().as_bytes(), &text[..]);
+    assert!(change.lifetime.unwrap().expires_at(None) >= level.empty_at());
+    text.to_vec()
 }
 
+/// A bucket of which the level is known as it was when it was last written.
+#[derive(Clone, Copy, Debug)]
+struct Written {
+    at: i128,
+    /// What was in it: `per` parts are a unit, and `limit` parts drain in a ms.
+    parts: i128,
+    limit: i128,
+    per: i128,
+}
+
+impl Written {
+    /// What is in it, if the clock may lie before the writing: not more than was written.
+    fn parts(&self, now: i128) -> i128 {
+        (self.parts - (now - self.at).max(0) * self.limit).max(0)
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Gcra(Option<Written>);
+
 impl Gcra {
-    fn call(&mut self, policy: (u64, Millis), now: Millis, cost: u64, force: bool) -> Verdict {
-        let (units, per) = (i128::from(policy.0), i128::from(policy.1));
-        let (base, room) = (i128::from(now) * units, units * per);
-        let stored = match self.tat {
-            None => 0,
-            Some((scaled, same)) if same.0 == policy.0 => scaled,
-            // Another limit: the moment carries over in whole milliseconds.
-            Some((scaled, other)) => ceil_div(scaled, i128::from(other.0)) * units,
-        };
-        let is_same = self.tat.is_some_and(|(_, same)| same == policy);
-        let most = self.debt.filter(|_| is_same).map_or(room, |debt| debt.max(room));
-        let tat = stored.clamp(base, base + most);
-        let asked = tat + i128::from(cost) * per;
-        let fits = cost == 0 || asked <= base + room;
+    fn call(&mut self, (limit, window): (u64, Millis), now: Millis, cost: u64, force: bool) -> Verdict {
+        let (limit, per, at, asked) = (i128::from(limit), i128::from(window), i128::from(now), i128::from(cost));
+        let room = limit * per;
+        let held = self.0.map_or(0, |was| {
+            let units = ceil_div(was.parts(at) * per, was.per);
+            let is_debt = was.per == per && was.parts > was.limit * was.per;
+            if is_debt { units } else { units.min(room) }
+        });
+        let fits = cost == 0 || held + asked * per <= room;
         let takes = (fits || force) && cost > 0;
-        let after = if takes { asked } else { tat };
-        // What is written: a charge, or a level above the most; else everything stays as it is.
-        if takes || stored > base + most {
-            self.tat = Some((after, policy));
-            self.debt = (after - base > room).then_some(after - base);
+        let after = if takes { held + asked * per } else { held };
+        let stays =
+            self.0.is_some_and(|was| (was.limit, was.per) == (limit, per) && at >= was.at && was.parts(at) == held);
+        if takes || held > 0 && !stays {
+            self.0 = Some(Written { at, parts: after, limit, per });
         }
-        let wait = |scaled: i128| u64::try_from(ceil_div((scaled - base).max(0), units)).unwrap();
+        let wait = |parts: i128| u64::try_from(ceil_div(parts.max(0), limit)).unwrap();
         Verdict {
             allowed: fits,
-            limit: policy.0,
-            remaining: u64::try_from((base + room - after).max(0) / per).unwrap(),
+            limit: u64::try_from(limit).unwrap(),
+            remaining: u64::try_from((room - after).max(0) / per).unwrap(),
             retry_after: match fits {
                 true => RetryAfter::Now,
-                false if cost > policy.0 => RetryAfter::Never,
-                false => RetryAfter::Wait(wait(asked - room)),
+                false if asked > limit => RetryAfter::Never,
+                false => RetryAfter::Wait(wait(held + asked * per - room)),
             },
             reset_after: wait(after),
             charged_until: if takes { now + wait(after) } else { 0 },
@@ -79,14 +100,13 @@ impl Gcra {
     }
 
     fn refund(&mut self, now: Millis, units: u64, until: Millis) -> u64 {
-        let Some((tat, policy)) = self.tat.filter(|_| until > now) else { return 0 };
-        let (limit, per) = (i128::from(policy.0), i128::from(policy.1));
-        let held = (tat - i128::from(now) * limit).max(0);
-        let back = ceil_div(held.min(i128::from(until - now) * limit), per).min(i128::from(units));
-        let left = (held - back * per).max(0);
+        let at = i128::from(now);
+        let Some(was) = self.0.filter(|_| until > now) else { return 0 };
+        let held = was.parts(at);
+        let back = ceil_div(held.min(i128::from(until - now) * was.limit), was.per).min(i128::from(units));
+        let left = (held - back * was.per).max(0);
         if back > 0 {
-            self.tat = (left > 0).then_some((i128::from(now) * limit + left, policy));
-            self.debt = (left > limit * per).then_some(left);
+            self.0 = (left > 0).then_some(Written { at, parts: left, ..was });
         }
         u64::try_from(back).unwrap()
     }
@@ -113,17 +133,17 @@ fn three_per_ten_seconds_are_three_although_ten_has_no_third() {
 fn a_level_is_a_short_text() {
     let mut bucket = Bucket::default();
     bucket.check((100, 60_000), START, 1);
-    assert_eq!(bucket.0.unwrap().as_bytes(), b"leaky:1767225600600:100/60000");
+    assert_eq!(bucket.0.as_deref().unwrap(), b"leaky:1767225600600:100/60000!1767225600000");
     let mut thirds = Bucket::default();
     thirds.check((3, 10_000), START, 1);
-    assert_eq!(thirds.0.unwrap().as_bytes(), b"leaky:1767225603333+1:3/10000");
+    assert_eq!(thirds.0.as_deref().unwrap(), b"leaky:1767225603333+1:3/10000!1767225600000");
     thirds.call((3, 10_000), START + 1, 3, true);
-    assert_eq!(thirds.0.unwrap().as_bytes(), b"leaky:1767225613333+1:3/10000!1767225600001");
+    assert_eq!(thirds.0.as_deref().unwrap(), b"leaky:1767225613333+1:3/10000!1767225600001");
 }
 
 #[test]
 fn only_what_is_written_is_taken_for_a_level() {
-    assert!(Level::parse(b"leaky:1767225600000:5/60000").is_ok());
+    assert!(Level::parse(b"leaky:1767225600000:5/60000!1767225600000").is_ok());
     for bad in [
         "",
         "5",
@@ -133,21 +153,23 @@ fn only_what_is_written_is_taken_for_a_level() {
         "leaky:5:2",
         "leaky:5:2/",
         "leaky:5:/2",
-        "leaky::1/2",
-        "leaky:1:0/5",
-        "leaky:1:5/0",
-        "leaky:01:5/6",
-        "leaky:1:5/6/7",
-        "leaky:1+5:5/6",
-        "leaky:1+0:5/6",
-        "leaky:1+:5/6",
+        "leaky::1/2!1",
+        "leaky:1:0/5!1",
+        "leaky:1:5/0!1",
+        "leaky:01:5/6!1",
+        "leaky:1:5/6/7!1",
+        "leaky:1+5:5/6!1",
+        "leaky:1+0:5/6!1",
+        "leaky:1+:5/6!1",
+        "leaky:1:5/6",
         "leaky:1:5/6!",
+        "leaky:1:5/6!9007199254740992",
         "leaky:1:5/6!x",
-        "leaky:1:5/9007199254740992",
-        "leaky:1:9007199254740992/5",
-        "leaky:9007199254740992:5/5",
-        "Leaky:1:5/6",
-        "fixed:1:5/6",
+        "leaky:1:5/9007199254740992!1",
+        "leaky:1:9007199254740992/5!1",
+        "leaky:9007199254740992:5/5!1",
+        "Leaky:1:5/6!1",
+        "fixed:1:5/6!1",
     ] {
         assert_eq!(Level::parse(bad.as_bytes()), Err(Foreign), "{bad:?}");
     }
@@ -201,6 +223,34 @@ fn a_debt_is_paid_before_anything_is_free() {
     assert_eq!(bucket.check(policy, START, 1).retry_after, RetryAfter::Wait(1600));
     assert!(!bucket.check(policy, START + 1599, 1).allowed);
     assert!(bucket.check(policy, START + 1600, 1).allowed);
+}
+
+#[test]
+fn units_stay_units_when_the_policy_changes() {
+    const HOUR: Millis = 3_600_000;
+    for (before, after, free) in [
+        ((10, HOUR), (1000, HOUR), 990),
+        ((10, 60_000), (10, HOUR), 0),
+        ((10, HOUR), (10, 60_000), 0),
+        ((1000, HOUR), (10, HOUR), 0),
+        ((10, HOUR), (20, 60_000), 10),
+    ] {
+        let mut bucket = Bucket::default();
+        bucket.check(before, START, before.0);
+        assert_eq!(assess(after.0, after.1, START, 0, bucket.level()).peek().remaining, free, "{before:?} {after:?}");
+        assert_eq!(bucket.check(after, START, 0).remaining, free, "{before:?} {after:?}");
+    }
+}
+
+#[test]
+fn a_clock_that_steps_back_finds_the_bucket_as_full_as_it_was() {
+    let (mut bucket, policy) = (Bucket::default(), (100, 60_000));
+    bucket.check(policy, START, 1);
+    let now = START - 3_600_000;
+    assert_eq!(assess(policy.0, policy.1, now, 1, bucket.level()).peek().remaining, 99);
+    assert_eq!(bucket.level().unwrap().held(now).units, Some(1));
+    assert_eq!(bucket.check(policy, now, 1).remaining, 98);
+    assert_eq!(bucket.check(policy, now + 1200, 0).remaining, 100);
 }
 
 fn policies() -> impl Strategy<Value = (u64, Millis)> {
@@ -307,19 +357,18 @@ proptest! {
         (units, until) in (1..=MAX_UNITS, 0..=time::MAX),
     ) {
         for text in [
-            format!("leaky:{at}:{its_limit}/{its_window}"),
-            format!("leaky:{at}+{part}:{its_limit}/{its_window}"),
+            format!("leaky:{at}:{its_limit}/{its_window}!{since}"),
             format!("leaky:{at}+{part}:{its_limit}/{its_window}!{since}"),
         ] {
             let Ok(level) = Level::parse(text.as_bytes()) else { continue };
-            let written = level.text();
-            prop_assert_eq!(written.as_bytes(), text.as_bytes());
+            let again = level.text();
+            prop_assert_eq!(again.as_bytes(), text.as_bytes());
             let assessed = assess(limit, window, START, cost, Some(level));
             prop_assert!(assessed.peek().remaining <= limit);
             assessed.refuse();
-            let (_, level_after) = assessed.charge();
-            prop_assert!(level_after.is_none_or(|level| level.empty_at() <= time::MAX));
-            prop_assert!(level.refund(START, units, until).0 <= units);
+            let (_, change) = assessed.charge();
+            prop_assert!(change.map(written).is_none_or(|text| Level::parse(&text).unwrap().empty_at() <= time::MAX));
+            prop_assert!(level.refund(START, units, until).units <= units);
             level.held(START);
         }
     }

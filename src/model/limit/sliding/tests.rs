@@ -1,34 +1,32 @@
-//! SLIDING against a reference written straight from its definition.
+//! SLIDING against a reference written straight from its definition: a list of moments.
 
+use super::super::MAX_UNITS;
 use super::*;
 use proptest::prelude::*;
 
-/// A ledger in memory; entries sorted by moment, dead ones kept until they are trimmed.
+/// A key: the bytes of its string.
 #[derive(Clone, Debug, Default)]
-struct Entries(Vec<Entry>);
+struct Key(Option<Vec<u8>>);
 
-impl Ledger for Entries {
-    fn first_from(&mut self, at: Millis) -> Result<Option<Entry>, Foreign> {
-        Ok(self.0.iter().find(|entry| entry.at >= at).copied())
+impl Key {
+    fn ring(&self) -> Option<Ring<'_>> {
+        self.0.as_ref().map(|text| Ring::parse(text).expect("a ring that was written before"))
     }
 
-    fn last(&mut self) -> Result<Option<Entry>, Foreign> {
-        Ok(self.0.last().copied())
+    fn assess(&self, policy: Policy, now: Millis, cost: u64) -> Assessed<'_> {
+        assess(policy, now, cost, self.ring()).unwrap()
     }
 
-    fn some_from(&mut self, at: Millis, most: usize) -> Result<Vec<Entry>, Foreign> {
-        Ok(self.0.iter().filter(|entry| entry.at >= at).take(most).copied().collect())
-    }
-}
-
-impl Entries {
     fn apply(&mut self, change: Change) {
-        if change.replaces {
-            self.0.retain(|entry| entry.at < change.at);
+        for write in change.writes {
+            match write {
+                Write::Whole(text) => self.0 = Some(text.to_vec()),
+                Write::Part { at, bytes } => self.0.as_mut().unwrap()[at..at + bytes.len()].copy_from_slice(&bytes),
+            }
         }
-        assert!(self.0.last().is_none_or(|last| last.at < change.at), "entries stay in order");
-        let Change { at, run, .. } = if self.0.is_empty() { change.alone() } else { change };
-        self.0.push(Entry { at, run: Run::parse(run.member().as_bytes()).unwrap() });
+        // The string says the same to one who reads it from end to end.
+        let latest = self.units().last().map_or(0, |(at, _)| *at);
+        assert!(change.lifetime.is_none_or(|lifetime| lifetime.expires_at(None) >= latest));
     }
 
     fn check(&mut self, policy: Policy, now: Millis, cost: u64) -> Verdict {
@@ -36,37 +34,44 @@ impl Entries {
     }
 
     fn call(&mut self, policy: Policy, now: Millis, cost: u64, force: bool) -> Verdict {
-        let assessed = assess(policy, now, cost, self).unwrap();
-        let taken = force || assessed.fits();
-        let (verdict, change) = if taken { assessed.charge() } else { assessed.refuse() };
+        let assessed = self.assess(policy, now, cost);
+        let (verdict, change) = if force || assessed.fits() { assessed.charge() } else { assessed.refuse() };
         if let Some(change) = change {
             self.apply(change);
         }
-        assert_eq!(assessed.window(), policy.window);
         verdict
     }
 
     fn refund(&mut self, now: Millis, units: u64, until: Millis) -> u64 {
-        let (back, Rewrite { gone, put }) = refund(now, units, until, self).unwrap();
-        // As a sorted set does it: by member.
-        let mut members: Vec<_> = self.0.iter().map(|entry| (entry.run.member(), entry.at)).collect();
-        members.retain(|(member, _)| !gone.contains(member) && put.iter().all(|(_, new)| new != member));
-        members.extend(put.iter().map(|&(at, member)| (member, at)));
-        self.0 =
-            members.iter().map(|&(member, at)| Entry { at, run: Run::parse(member.as_bytes()).unwrap() }).collect();
-        self.0.sort_by_key(|entry| entry.at);
-        if let [only] = &mut self.0[..] {
-            only.run.start = 0;
+        let Some(ring) = self.ring() else { return 0 };
+        let Refund { units, left } = refund(ring, now, units, until).unwrap();
+        match left {
+            Some(change) => self.apply(change),
+            None if units > 0 => self.0 = None,
+            None => {}
         }
-        back
+        units
     }
 
-    fn assert_contiguous(&self) {
-        for pair in self.0.windows(2) {
-            assert!(pair[0].at < pair[1].at);
-            assert_eq!(pair[0].run.end(), pair[1].run.start);
+    fn slots(&self) -> usize {
+        self.ring().map_or(0, |ring| ring.len())
+    }
+
+    /// What lies in the string, by moments: read from end to end and sorted, not searched. The units of the oldest slot are unknown.
+    fn units(&self) -> Vec<(Millis, u64)> {
+        let Some(text) = &self.0 else { return Vec::new() };
+        let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap());
+        let slots = text[b"sliding:".len()..].chunks(16).map(|slot| (number(&slot[..8]), number(&slot[8..])));
+        let mut slots: Vec<_> = slots.filter(|(at, _)| *at > 0).collect();
+        slots.sort_unstable();
+        for pair in slots.windows(2) {
+            assert!(pair[0].0 < pair[1].0 && pair[1].1.wrapping_sub(pair[0].1) <= MAX_UNITS, "{slots:?}");
         }
-        assert!(are_entries(self.0.iter().copied().map(Ok)));
+        slots
+            .windows(2)
+            .map(|pair| (pair[1].0, pair[1].1.wrapping_sub(pair[0].1)))
+            .filter(|(_, units)| *units > 0)
+            .collect()
     }
 }
 
@@ -75,6 +80,24 @@ impl Entries {
 struct Reference(Vec<(Millis, u64)>);
 
 impl Reference {
+    /// Compares with a key: it holds all that has never expired since the clock was at `latest`, and nothing else. What has expired may be
+    /// written over; if the clock steps back, it counts while it is there.
+    fn follow(&mut self, key: &Key, latest: Millis) {
+        let sum = |units: &[(Millis, u64)]| {
+            let mut sums = std::collections::BTreeMap::new();
+            units.iter().filter(|(_, units)| *units > 0).for_each(|(at, units)| *sums.entry(*at).or_insert(0) += units);
+            sums
+        };
+        let (expected, found) = (sum(&self.0), sum(&key.units()));
+        for (at, units) in &found {
+            assert_eq!(expected.get(at), Some(units), "{at}: {expected:?} {found:?}");
+        }
+        for (at, units) in &expected {
+            assert!(*at <= latest || found.get(at) == Some(units), "{at}: {expected:?} {found:?}");
+        }
+        self.0 = found.into_iter().collect();
+    }
+
     fn comes_back(policy: Policy, now: Millis) -> Millis {
         let exact = now + policy.window;
         if exact.is_multiple_of(policy.grid) { exact } else { exact - exact % policy.grid + policy.grid }
@@ -134,91 +157,39 @@ fn sliding(limit: u64, window: Millis, grid: Millis) -> Policy {
 
 #[test]
 fn five_in_a_window_then_none_until_the_first_comes_back() {
-    let (mut entries, policy) = (Entries::default(), sliding(5, 60_000, 1));
+    let (mut key, policy) = (Key::default(), sliding(5, 60_000, 1));
     for taken in 0..5 {
-        let verdict = entries.check(policy, START + taken * 1000, 1);
+        let verdict = key.check(policy, START + taken * 1000, 1);
         assert!(verdict.allowed);
         assert_eq!(verdict.remaining, 4 - taken);
         assert_eq!(verdict.charged_until, START + taken * 1000 + 60_000);
     }
-    let denied = entries.check(policy, START + 4500, 1);
+    let denied = key.check(policy, START + 4500, 1);
     assert_eq!((denied.allowed, denied.remaining), (false, 0));
     assert_eq!(denied.retry_after, RetryAfter::Wait(55_500));
     assert_eq!(denied.reset_after, 59_500);
-    assert!(!entries.check(policy, START + 59_999, 1).allowed);
-    assert!(entries.check(policy, START + 60_000, 1).allowed);
+    assert!(!key.check(policy, START + 59_999, 1).allowed);
+    assert!(key.check(policy, START + 60_000, 1).allowed);
 }
 
 #[test]
 fn a_cost_above_the_limit_never_fits_and_a_cost_of_zero_always_does() {
-    let (mut entries, policy) = (Entries::default(), sliding(3, 1000, 1));
-    assert_eq!(entries.check(policy, START, 4).retry_after, RetryAfter::Never);
-    assert!(entries.check(policy, START, 3).allowed);
-    let free = entries.check(policy, START, 0);
+    let (mut key, policy) = (Key::default(), sliding(3, 1000, 1));
+    assert_eq!(key.check(policy, START, 4).retry_after, RetryAfter::Never);
+    assert!(key.check(policy, START, 3).allowed);
+    let free = key.check(policy, START, 0);
     assert_eq!((free.allowed, free.remaining, free.charged_until), (true, 0, 0));
-    assert!(entries.check(sliding(1, 1000, 1), START, 0).allowed, "even where more is in use than the limit");
+    assert!(key.check(sliding(1, 1000, 1), START, 0).allowed, "even where more is in use than the limit");
 }
 
 #[test]
-fn what_is_in_use_is_told_until_the_last_unit_is_back() {
-    let (mut entries, policy) = (Entries::default(), sliding(10, 1000, 1));
-    entries.check(policy, START, 3);
-    entries.check(policy, START + 10, 4);
-    let some = |units, next, all| Held {
-        units: Some(units),
-        entries: 2,
-        next_back: Some(START + next),
-        all_back: Some(START + all),
-    };
-    let none = Held { units: Some(0), entries: 2, next_back: None, all_back: None };
-    for (after, expected) in [
-        (10, some(7, 1000, 1010)),
-        (999, some(7, 1000, 1010)),
-        (1000, some(4, 1010, 1010)),
-        (1009, some(4, 1010, 1010)),
-        (1010, none),
-        (1011, none),
-    ] {
-        assert_eq!(held(START + after, 2, &mut entries), Ok(expected), "{after} ms later");
-    }
-    assert_eq!(held(START, 2, &mut Entries::default()), Ok(none));
-}
-
-/// Memory is bounded by this, whatever the limit.
-#[test]
-fn no_more_entries_are_live_than_units_are_held_or_the_grid_has_places() {
-    let live = |limit, window, grid, cost| {
-        assess(sliding(limit, window, grid), START, cost, &mut Entries::default()).unwrap().live_entries()
-    };
-    assert_eq!((live(10, 60_000, 1, 0), live(10, 60_000, 1, 1), live(10, 60_000, 1, 7)), (0, 1, 7));
-    assert_eq!((live(1_000_000, 60_000, 600, 99), live(1_000_000, 60_000, 600, 1_000_000)), (99, 102));
-}
-
-#[test]
-fn the_numbers_of_an_entry_that_is_alone_begin_at_zero() {
-    let change = Change { replaces: true, at: START, run: Run { start: 17, units: 4 } };
-    assert_eq!(change.alone(), Change { replaces: true, at: START, run: Run { start: 0, units: 4 } });
-}
-
-#[test]
-fn units_of_one_millisecond_share_an_entry() {
-    let (mut entries, policy) = (Entries::default(), sliding(10, 1000, 1));
-    entries.check(policy, START, 1);
-    assert_eq!(entries.0[0].run.member().as_bytes(), b"0");
-    entries.check(policy, START, 3);
-    assert_eq!(entries.0.len(), 1);
-    assert_eq!(entries.0[0].run.member().as_bytes(), b"0:4");
-    entries.check(policy, START + 1, 1);
-    assert_eq!(entries.0[1].run.member().as_bytes(), b"4");
-}
-
-#[test]
-fn the_default_grid_bounds_the_entries_and_the_delay() {
+fn the_default_grid_bounds_the_slots_and_the_delay() {
     for limit in [101, 1000, 1_000_000, MAX_UNITS] {
         for window in [1, 99, 150, 1000, 60_000, 86_400_000, 60_000_000_000] {
             let grid = Policy::default_grid(limit, window);
             let policy = sliding(limit, window, grid);
-            assert!(policy.most_entries(u64::MAX) <= 102, "{window}");
+            let live = usize::try_from(limit.min(window / grid + 1)).unwrap();
+            assert!(policy.room_for(live + 2) <= 104, "{window}");
             assert!((grid - 1) * 100 <= window, "at most 1 % late: {window}");
         }
     }
@@ -227,103 +198,65 @@ fn the_default_grid_bounds_the_entries_and_the_delay() {
 
 #[test]
 fn a_shorter_window_lets_go_in_time_even_when_the_call_is_denied() {
-    let (mut entries, long, short) = (Entries::default(), sliding(3, 60_000, 1), sliding(3, 5000, 1));
+    let (mut key, long, short) = (Key::default(), sliding(3, 60_000, 1), sliding(3, 5000, 1));
     for after in [0, 10, 20] {
-        entries.check(long, START + after, 1);
+        key.check(long, START + after, 1);
     }
-    let denied = entries.check(short, START + 30, 1);
+    let denied = key.check(short, START + 30, 1);
     assert_eq!(denied.retry_after, RetryAfter::Wait(5000));
     assert_eq!(denied.reset_after, 5000);
-    assert_eq!(entries.0, [Entry { at: START + 5030, run: Run { start: 0, units: 3 } }]);
-    assert_eq!(entries.check(short, START + 31, 1).retry_after, RetryAfter::Wait(4999), "settled once, not again");
-    assert!(entries.check(short, START + 5030, 3).allowed);
+    assert_eq!(key.units(), [(START + 5030, 3)]);
+    assert_eq!(key.check(short, START + 31, 1).retry_after, RetryAfter::Wait(4999), "settled once, not again");
+    assert!(key.check(short, START + 5030, 3).allowed);
 }
 
 #[test]
 fn a_clock_that_steps_back_forgets_nothing_and_holds_nothing_longer_than_the_window() {
-    let (mut entries, policy) = (Entries::default(), sliding(2, 1000, 1));
-    entries.check(policy, START, 2);
-    let denied = entries.check(policy, START - 600_000, 1);
+    let (mut key, policy) = (Key::default(), sliding(2, 1000, 1));
+    key.check(policy, START, 2);
+    let denied = key.check(policy, START - 600_000, 1);
     assert_eq!(denied.retry_after, RetryAfter::Wait(1000));
-    assert!(entries.check(policy, START - 600_000 + 1000, 2).allowed);
-}
-
-#[test]
-fn unit_numbers_wrap_around_without_a_trace() {
-    let policy = sliding(MAX_UNITS, 1000, 1);
-    let mut entries = Entries(vec![Entry { at: START + 500, run: Run { start: u64::MAX - 1, units: 2 } }]);
-    let verdict = entries.check(policy, START, MAX_UNITS - 2);
-    assert_eq!((verdict.allowed, verdict.remaining), (true, 0));
-    assert_eq!(entries.0[1].run.start, 0);
-    assert_eq!(entries.check(policy, START + 1, 1).retry_after, RetryAfter::Wait(499));
+    assert!(key.check(policy, START - 600_000 + 1000, 2).allowed);
 }
 
 #[test]
 fn the_largest_numbers_overflow_nowhere() {
     let policy = sliding(MAX_UNITS, time::MAX - START, 1);
-    let mut entries = Entries::default();
-    assert_eq!(entries.check(policy, START, MAX_UNITS).charged_until, time::MAX);
-    assert!(!entries.check(policy, START, MAX_UNITS).allowed);
+    let mut key = Key::default();
+    assert_eq!(key.check(policy, START, MAX_UNITS).charged_until, time::MAX);
+    assert!(!key.check(policy, START, MAX_UNITS).allowed);
     let grid = time::MAX - START;
-    assert_eq!(entries.check(sliding(MAX_UNITS, grid, grid), START, 1).retry_after, RetryAfter::Wait(grid));
-    let forced = entries.call(policy, START, MAX_UNITS, true);
+    assert_eq!(key.check(sliding(MAX_UNITS, grid, grid), START, 1).retry_after, RetryAfter::Wait(grid));
+    let forced = key.call(policy, START, MAX_UNITS, true);
     assert_eq!((forced.allowed, forced.remaining, forced.charged_until), (false, 0, time::MAX));
 }
 
 #[test]
 fn a_debt_is_paid_before_anything_is_free() {
-    let (mut entries, policy) = (Entries::default(), sliding(5, 1000, 1));
-    entries.check(policy, START, 4);
-    let forced = entries.call(policy, START + 100, 9, true);
+    let (mut key, policy) = (Key::default(), sliding(5, 1000, 1));
+    key.check(policy, START, 4);
+    let forced = key.call(policy, START + 100, 9, true);
     assert_eq!((forced.allowed, forced.retry_after), (false, RetryAfter::Never), "as without FORCE");
     assert_eq!((forced.remaining, forced.charged_until), (0, START + 1100));
-    let forced = entries.call(policy, START + 200, 2, true);
+    let forced = key.call(policy, START + 200, 2, true);
     assert_eq!(
         (forced.allowed, forced.retry_after, forced.charged_until),
         (false, RetryAfter::Wait(900), START + 1200)
     );
-    assert_eq!(entries.check(policy, START + 1000, 1).retry_after, RetryAfter::Wait(100));
-    assert_eq!(entries.check(policy, START + 1100, 1).remaining, 2);
+    assert_eq!(key.check(policy, START + 1000, 1).retry_after, RetryAfter::Wait(100));
+    assert_eq!(key.check(policy, START + 1100, 1).remaining, 2);
 }
 
 /// It says how long the units are held as things are, not as a call that takes would settle them.
 #[test]
 fn peek_names_a_wait_that_comes_true_after_the_window_shrank() {
-    let (mut entries, long, short) = (Entries::default(), sliding(3, 60_000, 1), sliding(3, 5000, 1));
-    entries.check(long, START, 3);
-    let peeked = assess(short, START, 1, &mut entries).unwrap().peek();
+    let (mut key, long, short) = (Key::default(), sliding(3, 60_000, 1), sliding(3, 5000, 1));
+    key.check(long, START, 3);
+    let peeked = key.assess(short, START, 1).peek();
     assert_eq!((peeked.retry_after, peeked.reset_after), (RetryAfter::Wait(60_000), 60_000));
-    assert!(!assess(short, START + 5000, 1, &mut entries).unwrap().peek().allowed);
-    assert!(!entries.clone().check(short, START + 59_999, 1).allowed);
-    assert!(entries.check(short, START + 60_000, 1).allowed);
-}
-
-#[test]
-fn only_canonical_members_are_taken_for_entries() {
-    for good in ["0", "17", "18446744073709551615", "5:2", "0:9007199254740991"] {
-        let run = Run::parse(good.as_bytes()).unwrap();
-        assert_eq!(run.member().as_bytes(), good.as_bytes());
-    }
-    for bad in [
-        "",
-        ":",
-        "a",
-        "01",
-        "-1",
-        "+1",
-        "1:",
-        ":1",
-        "1:1",
-        "1:0",
-        "1:02",
-        "1:2:3",
-        "1 ",
-        "18446744073709551616",
-        "0:9007199254740992",
-        "1:5/60000",
-    ] {
-        assert_eq!(Run::parse(bad.as_bytes()), Err(Foreign), "{bad:?}");
-    }
+    assert!(!key.assess(short, START + 5000, 1).peek().allowed);
+    assert!(!key.clone().check(short, START + 59_999, 1).allowed);
+    assert!(key.check(short, START + 60_000, 1).allowed);
 }
 
 /// A call: ms since the last one (negative: the clock steps back), cost, and which of the policies applies.
@@ -347,17 +280,16 @@ proptest! {
     /// that stands still and steps back.
     #[test]
     fn every_reply_equals_the_reference(policies in policies(), calls in calls(0_u64..12), forced in prop::collection::vec(0_u8..10, 200)) {
-        let (mut entries, mut reference, mut now) = (Entries::default(), Reference::default(), START);
+        let (mut key, mut reference, mut now, mut latest) = (Key::default(), Reference::default(), START, START);
         for ((step, cost, which), force) in calls.into_iter().zip(forced) {
             now = now.checked_add_signed(step).unwrap();
             let policy = *which.get(&policies);
-            let before = entries.clone();
-            let verdict = entries.call(policy, now, cost, force == 0);
+            latest = latest.max(now);
+            let verdict = key.call(policy, now, cost, force == 0);
             prop_assert_eq!(verdict, reference.call(policy, now, cost, force == 0));
-            entries.assert_contiguous();
-            // Asking again changes nothing but what the charge itself did: a denied call settles at most once.
-            let again = assess(policy, now, u64::MAX, &mut entries).unwrap();
-            prop_assert_eq!(again.refuse().1, None, "{:?} -> {:?}", before, entries);
+            reference.follow(&key, latest);
+            // Asking again changes nothing: a denied call settles at most once.
+            prop_assert_eq!(key.assess(policy, now, u64::MAX).refuse().1, None);
         }
     }
 
@@ -368,17 +300,18 @@ proptest! {
         policies in policies(), calls in calls(0_u64..12),
         refunds in prop::collection::vec((0_u64..15, any::<prop::sample::Index>()), 200),
     ) {
-        let (mut entries, mut reference, mut now) = (Entries::default(), Reference::default(), START);
+        let (mut key, mut reference, mut now, mut latest) = (Key::default(), Reference::default(), START, START);
         let mut charged = vec![START];
         for ((step, cost, which), (units, of)) in calls.into_iter().zip(refunds) {
             now = now.checked_add_signed(step).unwrap();
+            latest = latest.max(now);
             let policy = *which.get(&policies);
-            let verdict = entries.check(policy, now, cost);
+            let verdict = key.check(policy, now, cost);
             prop_assert_eq!(verdict, reference.call(policy, now, cost, false));
             charged.push(verdict.charged_until);
             let until = *of.get(&charged);
-            prop_assert_eq!(entries.refund(now, units, until), reference.refund(now, units, until));
-            entries.assert_contiguous();
+            prop_assert_eq!(key.refund(now, units, until), reference.refund(now, units, until));
+            reference.follow(&key, latest);
         }
     }
 
@@ -389,10 +322,10 @@ proptest! {
         limit in 1_u64..30, window in 1_u64..500, coarse in any::<bool>(), calls in calls(1_u64..5),
     ) {
         let policy = sliding(limit, window, if coarse { window.div_ceil(10) } else { 1 });
-        let (mut entries, mut now, mut taken) = (Entries::default(), START, Vec::new());
+        let (mut key, mut now, mut taken) = (Key::default(), START, Vec::new());
         for (step, cost, _) in calls {
             now += step.unsigned_abs();
-            if entries.check(policy, now, cost).allowed {
+            if key.check(policy, now, cost).allowed {
                 taken.push((now, cost));
             }
         }
@@ -405,123 +338,157 @@ proptest! {
     /// Whoever waits `retry_after` succeeds, and a millisecond less is not enough.
     #[test]
     fn retry_after_is_sufficient_and_minimal(policies in policies(), calls in calls(1_u64..12), cost in 1_u64..40) {
-        let (mut entries, mut now, policy) = (Entries::default(), START, policies[0]);
+        let (mut key, mut now, policy) = (Key::default(), START, policies[0]);
         for (step, cost, which) in calls {
             now = now.checked_add_signed(step).unwrap();
-            entries.check(*which.get(&policies), now, cost);
+            key.check(*which.get(&policies), now, cost);
         }
-        if let RetryAfter::Wait(wait) = entries.check(policy, now, cost).retry_after {
+        if let RetryAfter::Wait(wait) = key.check(policy, now, cost).retry_after {
             prop_assert!(wait > 0 && wait <= Reference::comes_back(policy, now) - now);
-            prop_assert!(!entries.clone().check(policy, now + wait - 1, cost).allowed);
-            prop_assert!(entries.check(policy, now + wait, cost).allowed);
+            prop_assert!(!key.clone().check(policy, now + wait - 1, cost).allowed);
+            prop_assert!(key.check(policy, now + wait, cost).allowed);
         }
     }
 
+    /// Rings that grow, wrap around and become smaller, with costs of any size: thousands of calls of one policy.
     #[test]
-    fn no_member_makes_the_parser_panic(member in prop::collection::vec(any::<u8>(), 0..60)) {
-        if let Ok(run) = Run::parse(&member) {
-            let written = run.member();
-            prop_assert_eq!(written.as_bytes(), &member[..]);
+    fn a_long_history_of_one_policy_equals_the_reference(
+        limit in prop_oneof![1_u64..200, 1..=MAX_UNITS], window in 1_u64..400,
+        coarse in any::<bool>(), bursts in prop::collection::vec((0_u64..600, 1_usize..150, 0_u64..4), 1..12),
+        share in 1_u64..50,
+    ) {
+        let policy = sliding(limit, window, if coarse { window.div_ceil(100) } else { 1 });
+        let (mut key, mut reference, mut now) = (Key::default(), Reference::default(), START);
+        for (pause, calls, step) in bursts {
+            now += pause;
+            for _ in 0..calls {
+                now += step;
+                let cost = (limit / share).max(1);
+                prop_assert_eq!(key.check(policy, now, cost), reference.call(policy, now, cost, false));
+                reference.follow(&key, now);
+                let live = key.units().iter().filter(|(at, _)| *at > now).count();
+                prop_assert!(key.slots() <= SMALL.max(4 * (live + 3)), "{} slots for {live}", key.slots());
+            }
         }
     }
 }
 
-/// Numbers of a hostile entry: small ones, and those at the end of what is taken.
+#[test]
+fn what_is_in_use_is_told_until_the_last_unit_is_back() {
+    let (mut key, policy) = (Key::default(), sliding(10, 1000, 1));
+    key.check(policy, START, 3);
+    key.check(policy, START + 10, 4);
+    let some = |units, slots, next, all| Held {
+        units: Some(units),
+        slots,
+        next_back: Some(START + next),
+        all_back: Some(START + all),
+    };
+    let none = Held { units: Some(0), slots: 0, next_back: None, all_back: None };
+    let held_at = |key: &Key, after| held(key.ring().unwrap(), START + after).unwrap();
+    for (after, expected) in [
+        (10, some(7, 2, 1000, 1010)),
+        (999, some(7, 2, 1000, 1010)),
+        (1000, some(4, 1, 1010, 1010)),
+        (1009, some(4, 1, 1010, 1010)),
+        (1010, none),
+        (1011, none),
+    ] {
+        assert_eq!(held_at(&key, after), expected, "{after} ms later");
+    }
+    key.refund(START + 10, 4, START + 1010);
+    assert_eq!(held_at(&key, 10), some(3, 1, 1000, 1000), "a slot without units is none");
+}
+
+#[test]
+fn a_new_slot_replaces_one_that_has_expired_and_is_one_write() {
+    let (mut key, policy) = (Key::default(), sliding(100, 1000, 1));
+    for n in 0..10_000 {
+        let (_, change) = key.assess(policy, START + 50 * n, 1).charge();
+        let change = change.unwrap();
+        let is_in_place = matches!(change.writes[..], [Write::Part { ref bytes, .. }] if bytes.len() == 16);
+        assert!(is_in_place || n < 40, "{n}: {change:?}");
+        key.apply(change);
+    }
+    assert!(key.slots() <= 64, "{}", key.slots());
+}
+
+#[test]
+fn a_ring_doubles_while_nothing_has_expired_and_stops_at_what_the_limit_can_fill() {
+    let (mut key, policy) = (Key::default(), sliding(100, 60_000, 1));
+    let mut lengths = Vec::new();
+    for n in 0..100 {
+        assert!(key.check(policy, START + n, 1).allowed);
+        lengths.push(key.slots());
+    }
+    lengths.dedup();
+    assert_eq!(lengths, [2, 6, 14, 30, 62, 102]);
+    key.check(policy, START + 120_000, 1);
+    assert_eq!(key.slots(), 4, "all has expired");
+}
+
+/// A ring that may not grow holds its newest units longer. It never admits too much.
+#[test]
+fn the_longest_ring_never_admits_too_much() {
+    let (mut key, policy) = (Key::default(), sliding(MAX_UNITS, 10_000, 1));
+    for n in 0..2000 {
+        let verdict = key.check(policy, START + n, 1);
+        assert_eq!((verdict.remaining, verdict.charged_until), (MAX_UNITS - n - 1, START + n + 10_000));
+    }
+    assert_eq!(key.slots(), MOST_SLOTS);
+    assert_eq!(key.check(policy, START + 11_998, 0).remaining, MAX_UNITS - 2000 + MOST_SLOTS as u64 - 2);
+    assert_eq!(key.check(policy, START + 11_999, 0).remaining, MAX_UNITS);
+}
+
+#[test]
+fn unit_numbers_wrap_around_without_a_trace() {
+    let policy = sliding(MAX_UNITS, 1000, 1);
+    let mut key = Key::default();
+    for n in 0..5000 {
+        assert!(key.check(policy, START + 1000 * n, MAX_UNITS).allowed);
+        assert_eq!(key.check(policy, START + 1000 * n + 1, 1).retry_after, RetryAfter::Wait(999));
+    }
+}
+
+/// Numbers of hostile slots: small ones, those around the clock, and those at the end of what is taken.
 fn hostile() -> impl Strategy<Value = u64> {
-    prop_oneof![0_u64..5, 1_767_225_600_000_u64..1_767_225_600_005, MAX_UNITS - 2..MAX_UNITS + 2, any::<u64>()]
+    prop_oneof![0_u64..5, START - 5..START + 5, MAX_UNITS - 2..MAX_UNITS + 2, any::<u64>()]
 }
 
 proptest! {
     #![proptest_config(crate::model::fuzzing())]
 
+    /// In any order, with gaps, beyond all bounds, and cut at any byte.
     #[test]
-    fn a_member_is_what_would_be_written_for_it_and_nothing_else(text in crate::model::any_text()) {
-        if let Ok(run) = Run::parse(&text) {
-            let member = run.member();
-            prop_assert_eq!(member.as_bytes(), text);
-        }
-    }
-
-    /// In any order, with gaps, beyond all bounds.
-    #[test]
-    fn hostile_entries_are_refused_or_counted_as_they_are(
-        entries in prop::collection::vec(prop::array::uniform3(hostile()), 0..5),
+    fn hostile_slots_are_refused_or_counted_within_bounds(
+        slots in prop::collection::vec((hostile(), hostile()), 0..7),
+        cut in 0_usize..24,
         limit in prop_oneof![1_u64..5, 1..=MAX_UNITS],
-        window in prop_oneof![1_u64..5, 1..=time::MAX - 1_767_225_600_005],
+        window in prop_oneof![1_u64..5, 1..=time::MAX - START - 5],
         cost in prop_oneof![0_u64..5, 0..=MAX_UNITS],
         grid in prop_oneof![1_u64..5, 1_u64..1_000_000_000],
     ) {
-        let now = 1_767_225_600_000;
-        let entry = |[at, start, units]: [u64; 3]| {
-            let run = Run::parse(format!("{start}:{units}").as_bytes()).or(Run::parse(start.to_string().as_bytes()));
-            Some(Entry { at: at.min(time::MAX), run: run.ok()? })
-        };
-        let mut entries = Entries(entries.into_iter().filter_map(entry).collect());
+        let mut text = b"sliding:".to_vec();
+        slots.iter().for_each(|(at, taken)| text.extend([at.to_le_bytes(), taken.to_le_bytes()].concat()));
+        text.truncate(text.len() - cut.saturating_sub(16).min(text.len()));
+        let Ok(ring) = Ring::parse(&text) else { return Ok(()) };
+        prop_assert!(text.len() % 16 == 8 && ring.len() >= 2);
         let policy = Policy { limit, window, grid: grid.min(window) };
-        if let Ok(assessed) = assess(policy, now, cost, &mut entries) {
+        if let Ok(assessed) = assess(policy, START, cost, Some(ring)) {
             prop_assert!(assessed.peek().remaining <= limit);
-            assessed.refuse();
-            let (_, change) = assessed.charge();
-            prop_assert!(change.is_none_or(|change| change.at <= time::MAX && change.run.units <= MAX_UNITS));
-            assessed.live_entries();
+            for (verdict, change) in [assessed.refuse(), assessed.charge()] {
+                prop_assert!(verdict.remaining <= limit && verdict.charged_until <= time::MAX);
+                for write in change.iter().flat_map(|change| &change.writes) {
+                    match write {
+                        Write::Whole(text) => prop_assert!(text.len() <= 8 + 16 * 2 * (slots.len() + 3)),
+                        Write::Part { at, bytes } => prop_assert!(at + bytes.len() <= text.len()),
+                    }
+                }
+            }
         }
-        let _ = held(now, 1, &mut entries);
-        let _ = refund(now, cost.max(1), now + window, &mut entries);
+        let _ = held(ring, START);
+        if let Ok(back) = refund(ring, START, cost.max(1), START + window) {
+            prop_assert!(back.units <= cost.max(1));
+        }
     }
-}
-
-/// However many entries there are, a call reads a thousand of them to know that they are a limit's.
-#[test]
-fn a_large_set_is_known_by_some_of_its_entries() {
-    const ENTRIES: u64 = 300_000;
-    let entry = |n: u64| {
-        // Numbers wrap around on the way.
-        let start = (2 * n).wrapping_sub(1000);
-        Entry { at: 1_000_000 + n * 3 + n % 2, run: Run { start, units: 2 } }
-    };
-    let all: Vec<Entry> = (0..ENTRIES).map(entry).collect();
-    let believed = |all: &[Entry]| {
-        let mut read = 0;
-        let is_believed = are_entries_here_and_there(*all.last().unwrap(), |at, most| {
-            let from = all.partition_point(|entry| entry.at < at);
-            let some = &all[from..all.len().min(from + most)];
-            read += some.len();
-            if some.iter().any(|entry| entry.run.units == 0) { Err(Foreign) } else { Ok(some.to_vec()) }
-        });
-        assert!(read <= 1100, "{read}");
-        is_believed
-    };
-    assert!(believed(&all));
-    let changed = |change: &dyn Fn(usize, &mut Entry)| {
-        let mut all = all.clone();
-        all.iter_mut().enumerate().for_each(|(n, entry)| change(n, entry));
-        believed(&all)
-    };
-    assert!(!changed(&|n, entry| entry.run.start = n as u64 * 17), "numbers not in a row");
-    assert!(
-        !changed(&|n, entry| entry.run.start = entry.run.start.wrapping_sub(if n > 200_000 { 100_000 } else { 0 })),
-        "behind those before"
-    );
-    assert!(!changed(&|n, entry| entry.at -= (entry.at - 1_000_000) % 6 * u64::from(n > 1000)), "two at a moment");
-    assert!(!changed(&|n, entry| entry.run.units = if n == 0 { 0 } else { 2 }), "not an entry");
-    let log: Vec<_> =
-        (0..ENTRIES).map(|n| Entry { at: 1_000_000 + n, run: Run { start: 1_000_000 + n, units: 1 } }).collect();
-    assert!(!believed(&log), "a log by hand");
-    let last_alone = changed(&|n, entry| entry.run.start = if n as u64 == ENTRIES - 1 { 0 } else { entry.run.start });
-    assert!(!last_alone, "the last is numbered below the first");
-}
-
-/// A refund numbers again what comes back later: no more of that than a call may take.
-#[test]
-fn a_refund_renumbers_ten_thousand_entries_and_no_more() {
-    let later = |count: u64| {
-        let entry = |n: u64| Entry { at: 1000 + n, run: Run { start: n, units: 1 } };
-        Entries((0..=count).map(entry).collect())
-    };
-    let most = MOST_RENUMBERED as u64;
-    let (back, rewrite) = refund(0, 1, 1000, &mut later(most)).unwrap();
-    assert_eq!((back, rewrite.put.len()), (1, MOST_RENUMBERED));
-    assert_eq!(refund(0, 1, 1000, &mut later(most + 1)), Err(Unable::TooManyLater));
-    assert_eq!(refund(0, 1, 1001, &mut later(most + 1)).map(|(back, _)| back), Ok(1), "a later one");
-    assert_eq!(refund(0, 1, 999, &mut later(most + 1)).map(|(back, _)| back), Ok(0), "nothing is held there");
 }

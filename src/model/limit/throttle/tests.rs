@@ -7,7 +7,7 @@ const NOW: Nanos = 1_767_225_600_123_456_789;
 
 /// A call that finds the key unless its TTL has ended, as the server has it, and leaves it as it should.
 fn call(key: &mut Option<Arrival>, policy: Policy, now: Nanos, quantity: i64) -> Verdict {
-    key.take_if(|arrival| now / MILLISECOND > Nanos::from(arrival.expires_at));
+    key.take_if(|arrival| now / MILLISECOND > Nanos::from(arrival.expires_at()));
     let (verdict, outcome) = throttle(policy, now, quantity, *key).unwrap();
     match outcome {
         Outcome::AsItWas => {}
@@ -62,7 +62,7 @@ fn units_and_seconds_are_rounded_as_redis_cell_rounds_them() {
             continue;
         };
         assert_eq!(Nanos::from(arrival.nanos), NOW + drains, "{case:?}");
-        assert_eq!(Nanos::from(arrival.expires_at), (NOW + drains) / MILLISECOND, "{case:?}");
+        assert_eq!(Nanos::from(arrival.expires_at()), (NOW + drains) / MILLISECOND, "{case:?}");
     }
     assert_eq!(throttle(Policy::new(3, 1, 1).unwrap(), NOW, 5, None).unwrap().0, verdict(false, 4, -1, 0));
 }
@@ -109,13 +109,20 @@ fn numbers_out_of_range_are_errors() {
 }
 
 #[test]
-fn a_number_is_an_arrival_only_if_the_key_ends_with_it() {
+fn a_number_is_an_arrival_only_if_the_key_ends_with_it_or_never() {
     let ms = 1_767_225_600_124;
     let text = NOW.to_string();
     assert!(Arrival::parse(text.as_bytes(), || Some(ms)).is_ok());
     assert!(Arrival::parse(text.as_bytes(), || Some(ms - 1)).is_ok(), "as redis-cell rounds");
+    assert!(
+        Arrival::parse(text.as_bytes(), || None).is_ok(),
+        "as redis-cell leaves it when more is given back than is held"
+    );
     for (text, expires_at) in [
-        (text.as_str(), None),
+        ("42", None),
+        ("1767225600", None),
+        ("1767225600123", None),
+        ("999999999999999999", None),
         (text.as_str(), Some(ms + TOLERANCE + 1)),
         (text.as_str(), Some(ms - TOLERANCE - 2)),
         ("42", Some(ms)),
@@ -182,7 +189,7 @@ proptest! {
         stored in proptest::option::of(any::<u64>()),
     ) {
         if let Ok(policy) = Policy::new(numbers[0], numbers[1], numbers[2]) {
-            let stored = stored.map(|nanos| Arrival { nanos, expires_at: nanos / 1_000_000 });
+            let stored = stored.map(|nanos| Arrival { nanos });
             let _ = throttle(policy, NOW, quantity, stored);
         }
     }

@@ -1,0 +1,166 @@
+//! A ring of moments: the string in which SLIDING keeps the units in use.
+//!
+//! The string is `sliding:` and then slots of 16 bytes. A slot is two 64-bit little-endian numbers: the moment (Unix ms) at which some
+//! units become available again, and how many units had been taken since the key began, these units included. Moments grow around
+//! the ring. The seam, where the newest slot meets the oldest, is where they fall. So the seam and the slot of any moment are binary
+//! searches, and no write has to keep a header.
+//!
+//! The units of a slot are the difference between its number and the number of the slot before it. The oldest slot has none before it:
+//! it only tells where the next one begins, and its own units are not in use. So a new slot may replace the oldest one as soon as the
+//! units of the second oldest are not in use either.
+//!
+//! Slots that were never written have the moment 0. They stand behind all others in the string, so they are the oldest ones.
+
+use super::{Bytes, Foreign, Write};
+use crate::model::time::{self, Millis};
+use smallvec::SmallVec;
+use std::ops::Range;
+
+const TAG: &[u8] = b"sliding:";
+
+const SLOT: usize = 16;
+
+/// One slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// When its units become available again.
+    pub at: Millis,
+    /// The units taken since the key began, its own included. Wraps around at 2^64: only differences matter.
+    pub taken: u64,
+}
+
+impl Slot {
+    fn read(bytes: &[u8; SLOT]) -> Slot {
+        let number = |half: usize| u64::from_le_bytes(bytes.as_chunks().0[half]);
+        Slot { at: number(0), taken: number(1) }
+    }
+
+    fn bytes(self) -> [u8; SLOT] {
+        let mut bytes = [0; SLOT];
+        bytes[..8].copy_from_slice(&self.at.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.taken.to_le_bytes());
+        bytes
+    }
+}
+
+/// A ring, read where the server keeps it. Slots are named by their age: 0 is the oldest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ring<'a> {
+    slots: &'a [[u8; SLOT]],
+    /// Where the oldest slot stands.
+    seam: usize,
+}
+
+impl<'a> Ring<'a> {
+    /// Reads a string in O(log N). Bytes that the module did not write may be a ring, too. What it tells is then of no meaning, but
+    /// within the bounds of [`Usage`].
+    pub fn parse(text: &'a [u8]) -> Result<Ring<'a>, Foreign> {
+        let (slots, rest) = text.strip_prefix(TAG).ok_or(Foreign)?.as_chunks();
+        let [first, _, ..] = slots else { return Err(Foreign) };
+        if !rest.is_empty() {
+            return Err(Foreign);
+        }
+        let first = Slot::read(first).at;
+        let seam = slots.partition_point(|slot| Slot::read(slot).at >= first);
+        let ring = Ring { slots, seam: if seam == slots.len() { 0 } else { seam } };
+        if ring.newest().at <= time::MAX { Ok(ring) } else { Err(Foreign) }
+    }
+
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    fn place(&self, age: usize) -> usize {
+        let place = self.seam + age;
+        if place < self.len() { place } else { place - self.len() }
+    }
+
+    pub fn slot(&self, age: usize) -> Slot {
+        Slot::read(&self.slots[self.place(age)])
+    }
+
+    pub fn newest(&self) -> Slot {
+        self.slot(self.len() - 1)
+    }
+
+    /// Returns the first slot from `from` on of which `is_before` is false; [`len`](Ring::len) if there is none. O(log N).
+    pub fn find(&self, from: usize, is_before: impl Fn(Slot) -> bool) -> usize {
+        let (mut low, mut high) = (from, self.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if is_before(self.slot(middle)) { low = middle + 1 } else { high = middle }
+        }
+        low
+    }
+
+    /// Returns what is in use at `now`. O(log N).
+    pub fn usage(&self, now: Millis) -> Result<Usage, Foreign> {
+        let first = self.find(1, |slot| slot.at <= now);
+        let before = self.slot(first - 1).taken;
+        let units = self.newest().taken.wrapping_sub(before);
+        if units <= time::MAX { Ok(Usage { first, before, units }) } else { Err(Foreign) }
+    }
+
+    /// Returns the write that replaces the slot `age`.
+    pub fn replace(&self, age: usize, slot: Slot) -> Write {
+        Write::Part { at: TAG.len() + self.place(age) * SLOT, bytes: Bytes::from_slice(&slot.bytes()) }
+    }
+
+    /// Returns the writes that lower the numbers of the slots from `from` on by `units`.
+    pub fn lower(&self, from: usize, units: u64) -> SmallVec<[Write; 1]> {
+        // Those slots lie in one piece, or in two around the end of the string.
+        let around = (self.len() - self.seam).clamp(from, self.len());
+        [from..around, around..self.len()]
+            .into_iter()
+            .filter(|ages| !ages.is_empty())
+            .map(|ages| {
+                let at = TAG.len() + self.place(ages.start) * SLOT;
+                let mut bytes = Bytes::with_capacity(ages.len() * SLOT);
+                for age in ages {
+                    let Slot { at, taken } = self.slot(age);
+                    bytes.extend_from_slice(&Slot { at, taken: taken.wrapping_sub(units) }.bytes());
+                }
+                Write::Part { at, bytes }
+            })
+            .collect()
+    }
+
+    /// Returns a ring of `len` slots that holds those of the ages `kept`, and then `newest`.
+    pub fn rebuild(&self, kept: Range<usize>, newest: Slot, len: usize) -> Write {
+        let next = if kept.is_empty() { newest } else { self.slot(kept.start) };
+        let oldest = self.slot(kept.start - 1);
+        let oldest = Slot { at: oldest.at.min(next.at - 1), ..oldest };
+        build(oldest, kept.map(|age| self.slot(age)).chain([newest]), len)
+    }
+}
+
+/// Returns a ring that begins at `now` with the slot `first`.
+pub fn begin(now: Millis, first: Slot) -> Write {
+    build(Slot { at: now, taken: 0 }, [first].into_iter(), 2)
+}
+
+fn build(oldest: Slot, slots: impl Iterator<Item = Slot>, len: usize) -> Write {
+    // A moment of 0 tells the slots that were never written.
+    let oldest = Slot { at: oldest.at.max(1), ..oldest };
+    let never_written = Slot { at: 0, ..oldest };
+    let mut text = Bytes::with_capacity(TAG.len() + len * SLOT);
+    text.extend_from_slice(TAG);
+    for slot in [oldest].into_iter().chain(slots).chain(std::iter::repeat(never_written)).take(len) {
+        text.extend_from_slice(&slot.bytes());
+    }
+    Write::Whole(text)
+}
+
+/// What a ring tells of one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// The oldest slot that may hold units in use: 1 up to the length of the ring.
+    pub first: usize,
+    /// The number before that slot.
+    pub before: u64,
+    /// The units in use: at most [`time::MAX`].
+    pub units: u64,
+}
+
+#[cfg(test)]
+mod tests;
