@@ -67,9 +67,9 @@ impl<'k> Limit<'k, Writing> {
     /// Makes a change, if there is one, and replicates it. Without one, as of a denied check, there is no trace.
     pub fn commit(mut self, change: Option<Change>) -> (&'k mut Context, News) {
         let Some(Change { writes, lifetime }) = change else { return (self.text.close(), News::default()) };
-        let before = self.text.expires_at();
+        let before = lifetime.and_then(|_| self.text.expires_at());
         let expires_at = lifetime.map(|lifetime| lifetime.expires_at(before));
-        let mut keeps_ttl = expires_at.is_none() || expires_at == before;
+        let mut keeps_ttl = expires_at == before;
         for write in &writes {
             match write {
                 Write::Part { at, bytes } => self.text.set_part(*at, bytes),

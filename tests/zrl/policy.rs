@@ -139,7 +139,8 @@ fn a_limit_is_one_whatever_becomes_of_its_ttl_and_its_name() {
         c.script(&[("RENAME restored0 l", "+OK"), ("COPY k m", "1"), ("PERSIST m", "1"), ("MOVE k 1", "1")]);
         assert_eq!(c.verdict(&format!("ZRL.CHECK l 10 30d {options}")).remaining, 6);
         assert_eq!(c.verdict(&format!("ZRL.CHECK m 10 30d {options}")).remaining, 7);
-        assert!(c.int("PTTL m") > 0, "a charge gives it a TTL again");
+        // A count gets it with its next window.
+        assert!(c.int("PTTL m") > 0 || options == "FIXED", "a charge gives it a TTL again");
         c.run("SELECT 1");
         assert_eq!(c.verdict(&format!("ZRL.CHECK k 10 30d {options}")).remaining, 7);
         c.run("SELECT 0");

@@ -4,8 +4,9 @@
 //! whatever becomes of the key's TTL, which only cleans up.
 
 use super::text::{Text, number, split};
-use super::{Change, Foreign, Held, Lifetime, MAX_UNITS, Refund, RetryAfter, Verdict};
+use super::{Bytes, Change, Foreign, Held, Lifetime, MAX_UNITS, Refund, RetryAfter, Verdict, Write};
 use crate::model::time::{self, Millis};
+use smallvec::smallvec;
 
 const TAG: &str = "fixed:";
 
@@ -51,6 +52,16 @@ impl Count {
 
     fn change(self) -> Change {
         Change::whole(self.text(), Lifetime::exactly(self.end))
+    }
+
+    /// Returns the change from `before` to this count. Within a window, mostly some digits change, and the TTL does not.
+    fn change_from(self, before: Count) -> Change {
+        if self.end != before.end || self.units.checked_ilog10() != before.units.checked_ilog10() {
+            return self.change();
+        }
+        let digits = Text::of("").number(self.units);
+        let at = Text::of(TAG).number(self.end).sign(b':').as_bytes().len();
+        Change { writes: smallvec![Write::Part { at, bytes: Bytes::from_slice(digits.as_bytes()) }], lifetime: None }
     }
 }
 
@@ -126,7 +137,8 @@ impl Assessed {
             charged_until: self.end,
             ..self.refuse().0
         };
-        (verdict, Some(Count { end: self.end, units }.change()))
+        let count = Count { end: self.end, units };
+        (verdict, Some(self.live.map_or_else(|| count.change(), |live| count.change_from(live))))
     }
 }
 

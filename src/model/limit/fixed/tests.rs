@@ -18,7 +18,7 @@ impl Key {
         let assessed = assess(limit, window, now, cost, self.count());
         let taken = force || assessed.fits();
         let (verdict, change) = if taken { assessed.charge() } else { assessed.refuse() };
-        if let Some(text) = change.map(written) {
+        if let Some(text) = change.map(|change| written(self.0.as_deref(), change)) {
             assert!(taken || self.0.as_ref() != Some(&text), "a call that is denied writes only what is new");
             self.0 = Some(text);
         }
@@ -29,19 +29,30 @@ impl Key {
         let Some(count) = self.count() else { return 0 };
         let Refund { units, left } = count.refund(now, units, until);
         if units > 0 {
-            self.0 = left.map(written);
+            self.0 = left.map(|change| written(None, change));
         }
         units
     }
 }
 
-/// The string that a change makes.
-fn written(change: Change) -> Vec<u8> {
-    let [Write::Whole(text)] = &change.writes[..] else { panic!("{change:?}") };
-    let count = Count::parse(text).unwrap();
+/// The string that a change makes of another. The TTL stays only if the window does.
+fn written(before: Option<&[u8]>, change: Change) -> Vec<u8> {
+    let [write] = &change.writes[..] else { panic!("{change:?}") };
+    let text = match write {
+        Write::Whole(text) => text.to_vec(),
+        Write::Part { at, bytes } => {
+            let mut text = before.unwrap().to_vec();
+            text[*at..].copy_from_slice(bytes);
+            text
+        }
+    };
+    let count = Count::parse(&text).unwrap();
     assert_eq!(count.text().as_bytes(), &text[..]);
-    assert_eq!(change.lifetime.unwrap().expires_at(None), count.end);
-    text.to_vec()
+    let end = change
+        .lifetime
+        .map_or_else(|| Count::parse(before.unwrap()).unwrap().end, |lifetime| lifetime.expires_at(None));
+    assert_eq!(end, count.end);
+    text
 }
 
 /// When each unit comes back.
