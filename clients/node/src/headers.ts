@@ -18,7 +18,7 @@ export function headers(limits: readonly Told[], retryAfterMs: number): Record<s
   const known = limits.filter(({ remaining }) => remaining !== undefined);
   if (known.length > 0) {
     fields["RateLimit"] = known
-      .map(({ name, remaining, waitMs = 0 }) => `${quoted(name)};r=${remaining};t=${seconds(waitMs)}`)
+      .map(({ name, remaining = 0, waitMs = 0 }) => `${quoted(name)};r=${Math.max(remaining, 0)};t=${seconds(waitMs)}`)
       .join(", ");
   }
   if (retryAfterMs > 0) fields["Retry-After"] = `${seconds(retryAfterMs)}`;

@@ -30,7 +30,7 @@ export class Check {
   readonly limit: number;
   /** Units that are free after this call. */
   readonly remaining: number;
-  /** The same call succeeds after that long if nobody else takes units; 0 if it was allowed. */
+  /** The same call succeeds after that long if nobody else takes units; 0 if it was allowed; -1: never, it costs too much. */
   readonly retryAfterMs: number;
   /** Until all units are free. */
   readonly resetAfterMs: number;

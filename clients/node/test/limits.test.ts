@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { checkAll, CostTooHigh, Limiter } from "zeitset";
+import { Check, checkAll, CostTooHigh, Limiter } from "zeitset";
 import { until } from "./support/until.js";
 import { withEach } from "./support/clients.js";
 
@@ -82,6 +82,21 @@ withEach("headers tell of one limit and of several", async ({ redis }) => {
   const wait = Number(headers["Retry-After"]);
   assert.ok(wait >= 1 && wait <= 60, JSON.stringify(headers));
   assert.equal(headers["RateLimit"], `"minute";r=0;t=${wait}, "day";r=10;t=0`);
+});
+
+withEach("no wait is told to a forced call above the limit", async ({ redis }) => {
+  const limiter = new Limiter(redis, "tokens", "100/1m");
+  const fields = (await limiter.check("ann", { cost: 150, force: true })).headers();
+  assert.equal(fields["Retry-After"], undefined, "no wait makes room for it");
+  assert.equal(fields["RateLimit"], '"tokens";r=0;t=60', "when the limit is free");
+});
+
+test("header fields have no negative numbers", () => {
+  const told = { limit: 100, remaining: -20, resetAfterMs: 60_000, chargedUntilMs: 1 };
+  for (const denied of [{ allowed: false, retryAfterMs: -1 }, { allowed: true, retryAfterMs: 0 }]) {
+    const check = new Check({ ...told, ...denied }, { name: "tokens", limit: 100, windowMs: 60_000 });
+    assert.deepEqual(check.headers(), { "RateLimit-Policy": '"tokens";q=100;w=60', RateLimit: '"tokens";r=0;t=60' });
+  }
 });
 
 withEach("a cost above the limit is an error, and takes nothing", async ({ redis, call }) => {

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import pytest
 import redis
 
-from zeitset import Check, CostTooHigh, Limiter, Policy, check_all
+from zeitset import Check, Checks, CostTooHigh, Limiter, Policy, check_all
 
 from .support import NO_RETRY, Server, free_port
 
@@ -57,6 +57,14 @@ def test_force_goes_into_debt(one: Any) -> None:
     assert not limiter.check("ann").allowed
 
 
+def test_no_wait_is_told_to_a_forced_call_above_the_limit(one: Any) -> None:
+    limiter = Limiter(one, "tokens", "100/1m")
+    for check in (limiter.check("ann", 150, force=True), check_all((limiter, "bob", 150), force=True)):
+        fields = check.headers()
+        assert "Retry-After" not in fields, "no wait makes room for it"
+        assert fields["RateLimit"] == '"tokens";r=0;t=60', "when the limit is free"
+
+
 @pytest.mark.parametrize("algorithm", ["sliding", "fixed", "leaky"])
 def test_algorithms(one: Any, algorithm: Literal["sliding", "fixed", "leaky"]) -> None:
     assert Limiter(one, "a", "5/1h", algorithm=algorithm).check("x").remaining == 4
@@ -83,6 +91,12 @@ def test_header_fields() -> None:
     denied = Check(policy, False, 0, 1, 1001, 0)
     assert denied.headers()["RateLimit"].endswith(";r=0;t=1")
     assert denied.headers()["Retry-After"] == "1"
+    never = Check(policy, False, 0, -1, 1001, 7)
+    assert (never.retry_after, never.headers()) == (-1, {**allowed.headers(), "RateLimit": '"a \\"b\\"";r=0;t=2'})
+    both = Checks(False, (denied, never))
+    assert (both.retry_after_ms, both.retry_after, "Retry-After" in both.headers()) == (-1, -1, False)
+    in_debt = Check(policy, True, -20, 0, 1001, 7)
+    assert in_debt.headers() == never.headers(), "the field has no negative numbers"
 
 
 def test_redis_away_is_the_callers_choice() -> None:

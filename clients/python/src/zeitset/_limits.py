@@ -12,6 +12,9 @@ from .errors import CostTooHigh
 Algorithm = Literal["sliding", "fixed", "leaky"]
 OnError = Literal["raise", "allow", "deny"]
 
+NEVER = -1
+"""The wait of a call that costs more than its limit."""
+
 
 @dataclass(frozen=True)
 class Policy:
@@ -32,7 +35,7 @@ class Check:
     allowed: bool
     remaining: int
     retry_after_ms: int
-    """Wait this long, and the same call succeeds if nobody else takes units. 0: allowed."""
+    """Wait this long, and the same call succeeds if nobody else takes units. 0: allowed; -1: never, it costs too much."""
     reset_after_ms: int
     """Until all units are free."""
     charged_until_ms: int
@@ -45,8 +48,8 @@ class Check:
 
     @property
     def retry_after(self) -> float:
-        """Seconds."""
-        return self.retry_after_ms / 1000
+        """Seconds; -1: never."""
+        return seconds(self.retry_after_ms)
 
     @property
     def reset_after(self) -> float:
@@ -67,13 +70,13 @@ class Checks:
 
     @property
     def retry_after_ms(self) -> int:
-        """The longest wait of the limits that deny."""
-        return max((check.retry_after_ms for check in self.checks if not check.allowed), default=0)
+        """The longest wait of the limits that deny; -1: never."""
+        return longest_wait(self.checks)
 
     @property
     def retry_after(self) -> float:
-        """Seconds."""
-        return self.retry_after_ms / 1000
+        """Seconds; -1: never."""
+        return seconds(self.retry_after_ms)
 
     @property
     def error(self) -> BaseException | None:
@@ -89,13 +92,26 @@ def headers(checks: tuple[Check, ...]) -> dict[str, str]:
     if any(check.error for check in checks):
         return fields
     fields["RateLimit"] = ", ".join(
-        f"{quoted(check.policy.name)};r={check.remaining};t={seconds_up(check.retry_after_ms or check.reset_after_ms)}"
-        for check in checks
+        f"{quoted(check.policy.name)};r={max(check.remaining, 0)};t={seconds_up(told_wait(check))}" for check in checks
     )
-    wait = max((check.retry_after_ms for check in checks if not check.allowed), default=0)
-    if wait:
+    wait = longest_wait(checks)
+    if wait > 0:
         fields["Retry-After"] = str(seconds_up(wait))
     return fields
+
+
+def told_wait(check: Check) -> int:
+    """Until it is worth trying again, or until the limit is free."""
+    return check.retry_after_ms if check.retry_after_ms > 0 else check.reset_after_ms
+
+
+def longest_wait(checks: tuple[Check, ...]) -> int:
+    waits = [check.retry_after_ms for check in checks if not check.allowed]
+    return NEVER if NEVER in waits else max(waits, default=0)
+
+
+def seconds(ms: int) -> float:
+    return NEVER if ms == NEVER else ms / 1000
 
 
 def seconds_up(ms: int) -> int:
