@@ -4,7 +4,7 @@
 # usage: clients-node.sh MODULE OUT; exits with 77 where the machine has not got what it takes
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../clients/node"
-export ZEITSET_MODULE=$1 RECIPES=$PWD/../../docs/recipes
+export ZEITSET_MODULE=$1 DOCS=$PWD/../../docs
 OUT=$2
 
 skip() {

@@ -1,7 +1,7 @@
 /**
  * What the README and the recipes show is what happens: each block under a `file` comment is run as it stands, on a server of its
  * own, and has to print the block that follows. `README_FOLDER`: where the package is installed; by default the tests' own folder.
- * `RECIPES`: where the recipes are.
+ * `DOCS`: where the documentation is.
  */
 
 import assert from "node:assert/strict";
@@ -15,7 +15,7 @@ import { until } from "./support/until.js";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const folder = process.env["README_FOLDER"] ?? join(root, "build/readme");
-const recipes = process.env["RECIPES"] ?? join(root, "../../docs/recipes");
+const recipes = join(process.env["DOCS"] ?? join(root, "../../docs"), "recipes");
 
 interface Program {
   readonly file: string;
