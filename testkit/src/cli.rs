@@ -20,7 +20,7 @@ pub struct Cli {
 
 impl Cli {
     pub fn connect(server: &Server) -> Self {
-        let program = program();
+        let program = Self::program();
         let (host, port) = server.address();
         let mut child = Command::new(&program)
             // As on a terminal, although the output goes into a pipe.
@@ -42,6 +42,20 @@ impl Cli {
             }
         });
         Self { child, input, output }
+    }
+
+    /// Where redis-cli is.
+    pub fn program() -> PathBuf {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        // Next to the server under test, should the path have none.
+        let with_server =
+            std::env::var_os("REDIS_SERVER").and_then(|server| PathBuf::from(server).parent().map(PathBuf::from));
+        let folders: Vec<_> = std::env::split_paths(&path).chain(with_server).collect();
+        ["redis-cli", "valkey-cli"]
+            .iter()
+            .flat_map(|name| folders.iter().map(move |folder| folder.join(name)))
+            .find(|program| program.is_file())
+            .expect("redis-cli is not in PATH; it comes with the server")
     }
 
     /// Runs a line as if it had been typed; the lines that are printed.
@@ -72,17 +86,4 @@ impl Drop for Cli {
 fn is_elapsed(line: &str) -> bool {
     let seconds = line.strip_prefix('(').and_then(|line| line.strip_suffix("s)"));
     seconds.is_some_and(|seconds| seconds.parse::<f64>().is_ok())
-}
-
-fn program() -> PathBuf {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    // Next to the server under test, should the path have none.
-    let with_server =
-        std::env::var_os("REDIS_SERVER").and_then(|server| PathBuf::from(server).parent().map(PathBuf::from));
-    let folders: Vec<_> = std::env::split_paths(&path).chain(with_server).collect();
-    ["redis-cli", "valkey-cli"]
-        .iter()
-        .flat_map(|name| folders.iter().map(move |folder| folder.join(name)))
-        .find(|program| program.is_file())
-        .expect("redis-cli is not in PATH; it comes with the server")
 }

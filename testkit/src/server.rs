@@ -161,6 +161,11 @@ impl Server {
         self.builder.module = false;
     }
 
+    /// Changes the configuration for the next start. `edit` gets the lines that the test has added.
+    pub fn edit_config(&mut self, edit: impl FnOnce(&str) -> String) {
+        self.builder.config = edit(&self.builder.config);
+    }
+
     pub fn address(&self) -> (&'static str, u16) {
         ("127.0.0.1", self.port)
     }

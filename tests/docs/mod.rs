@@ -2,5 +2,6 @@
 
 mod commands;
 mod observability;
+mod runbooks;
 mod sessions;
 mod timers;

@@ -31,6 +31,12 @@ fn with_its_own_data_types_it_stays() {
 }
 
 #[test]
+fn by_default_a_server_lets_nobody_unload_a_module() {
+    let server = Server::builder().arguments("plain").start();
+    server.client().script(&[("MODULE UNLOAD zeitset", "!ERR MODULE command not allowed")]);
+}
+
+#[test]
 fn plain_means_without_queues_and_boards_and_nothing_else_is_known() {
     let server = modular();
     let mut c = server.client();
