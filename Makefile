@@ -157,9 +157,9 @@ uninstall:
 deb: build companion
 	@scripts/deb.sh "$(TARGET_DIR)"
 
-## make test-deb   build, install, use and remove the Debian package in a throw-away root
+## make test-deb   build, install, use and remove the Debian package in a throw-away root; as root, start what the Docker image is made of
 test-deb: deb need-redis
-	$(CARGO) test --locked --test integration -- --include-ignored package::
+	$(CARGO) test --locked --test integration -- --include-ignored package:: container::
 
 ## make clean      remove everything built, and the data of `make run`
 clean:

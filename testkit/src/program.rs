@@ -33,6 +33,10 @@ impl Program {
         output
     }
 
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("our own child").is_some()
+    }
+
     /// What it prints, once.
     pub fn stdout(&mut self) -> ChildStdout {
         self.child.stdout.take().expect("a pipe, and not taken yet")

@@ -1,5 +1,6 @@
-//! The files of the repository: layers, versions, and the packages that are made of them.
+//! The files of the repository: layers, versions, and the packages and the image that are made of them.
 
 mod architecture;
+mod container;
 mod package;
 mod versions;

@@ -122,12 +122,12 @@ fn package() -> PathBuf {
     files.find(is_package).expect("`make deb` comes first")
 }
 
-fn target_folder() -> PathBuf {
+pub(super) fn target_folder() -> PathBuf {
     let test = env::current_exe().expect("the path of the tests");
     test.ancestors().nth(3).expect("target/debug/deps/integration-<hash>").to_owned()
 }
 
-fn empty_root(name: &str) -> PathBuf {
+pub(super) fn empty_root(name: &str) -> PathBuf {
     let root = target_folder().join("root").join(name);
     let _ = fs::remove_dir_all(&root);
     fs::create_dir_all(&root).expect("the target folder can be written");
