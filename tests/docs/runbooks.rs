@@ -1,7 +1,8 @@
 //! The shell commands that pages for operators show, run on real servers.
 
+use redis::Value;
 use std::process::Command;
-use testkit::{Client, Dataset, FAR, Page, Program, Server, root};
+use testkit::{Client, Dataset, FAR, PATIENCE, Page, Program, Server, eventually, root};
 
 /// The shell blocks below a heading, in order.
 fn blocks(page: &str, heading: &str) -> Vec<String> {
@@ -107,4 +108,100 @@ fn uninstalled_as_the_page_says_a_server_starts_without_the_module_and_keeps_the
 fn own_lines(conf: &str) -> String {
     let place = ["port ", "bind ", "dir ", "logfile ", "pidfile "];
     conf.lines().filter(|line| !place.iter().any(|word| line.starts_with(word))).flat_map(|line| [line, "\n"]).collect()
+}
+
+/// Keys of every kind that a family knows, under names that need care.
+fn fill_carts(c: &mut Client) {
+    c.run(&format!("ZEXP.ADD carts:set AT {FAR}ms a {FAR}ms b"));
+    c.run(&format!("ZEXP.ADD carts:more AT {}ms a {}ms b", FAR - 12_345, FAR + 67_891));
+    c.run("ZEXP.ADD carts:never 1h a");
+    c.run("ZEXP.PERSIST carts:never a");
+    c.call(redis::cmd("ZEXP.ADD").arg(" carts:\\ $x 'a'\"").arg("AT").arg(format!("{FAR}ms")).arg("line\nbreak\n"));
+    c.run("ZRL.CHECK carts:sliding 10 1000h COST 3");
+    c.run("ZRL.CHECK carts:fixed 10 1000h FIXED COST 3");
+    c.run("ZQ.PUSH carts:queue a EVERY 1d");
+    c.run("ZQ.PUSH carts:queue b DELAY 1h");
+    c.run("ZQ.PUSH carts:queue c ID c");
+    c.run("ZQ.CLAIM 1 carts:queue LEASE 1h");
+    c.run("ZLB.CREATE carts:board DIM points");
+    c.run("ZLB.SET carts:board ann 5");
+    c.run("SET carts:text plain");
+    c.run("ZADD carts:plain 5 x");
+}
+
+/// The parts of "Moving data": make a replica, promote it, copy keys, check.
+fn moving() -> [String; 4] {
+    blocks("docs/upgrading.md", "## Moving data").try_into().expect("four blocks")
+}
+
+#[test]
+fn a_whole_server_moves_as_the_page_says() {
+    let [replicate, promote, ..] = moving();
+    let (old, new) = (Server::start(), Server::start());
+    let mut c = old.client();
+    fill_carts(&mut c);
+    fill(&mut c);
+    let (redis_cli, address) = (cli(&new), format!("127.0.0.1 {}", old.address().1));
+    let names = [("redis-cli -h new.example.org", &*redis_cli), ("old.example.org 6379", &address)];
+    run(&replicate, &names);
+    new.wait_for_sync(&old);
+    run(&promote, &names);
+    let mut n = new.client();
+    assert_eq!(Dataset::of(&mut n), Dataset::of(&mut c));
+    n.script(&[("ZEXP.CARD carts:set", "2"), ("ZEXP.ADD carts:set 1h c", "1"), ("ZQ.PUSH carts:queue d ID d", "'d'")]);
+}
+
+#[test]
+fn keys_that_are_copied_as_the_page_says_are_what_they_were() {
+    let [.., copy, check] = moving();
+    let (copy, check) = (copy.replace("'carts:*'", "'*carts:*'"), check.replace("'carts:*'", "'*carts:*'"));
+    let (old, new) = (Server::start(), Server::start());
+    let (mut c, mut n) = (old.client(), new.client());
+    fill_carts(&mut c);
+    let (from, to) = (cli(&old), cli(&new));
+    let names = [("redis-cli -h old.example.org", &*from), ("redis-cli -h new.example.org", &*to)];
+    let missing = run(&check, &names);
+    assert_eq!(missing.lines().count(), c.strings("KEYS *").len(), "nothing has arrived: {missing}");
+    run(&copy, &names);
+    assert_eq!(run(&check, &names), "");
+    assert_eq!(Dataset::of(&mut n), Dataset::of(&mut c));
+    for (call, reply) in [("ZEXP.CARD carts:more", "2"), ("ZEXP.CARD carts:never", "1"), ("ZLB.CARD carts:board", "1")]
+    {
+        c.script(&[(call, reply)]);
+        n.script(&[(call, reply)]);
+    }
+    assert_eq!(n.verdict("ZRL.PEEK carts:sliding 10 1000h").remaining, 7);
+    assert_eq!(n.verdict("ZRL.PEEK carts:fixed 10 1000h FIXED").remaining, 7);
+
+    // What the page warns of, and what it says to do then.
+    let Value::BulkString(dump) = c.run("DUMP carts:more") else { panic!("a dump") };
+    n.call(redis::cmd("RESTORE").arg("carts:more").arg(0).arg(dump).arg("REPLACE"));
+    assert_eq!(run(&check, &names), "carts:more\n");
+    n.script(&[
+        ("ZEXP.CARD carts:more", "!NOTEXPIRING"),
+        ("ZEXP.ADOPT carts:more", "2"),
+        ("ZEXP.CARD carts:more", "2"),
+    ]);
+    assert_eq!(run(&check, &names), "");
+}
+
+#[test]
+fn a_set_that_comes_by_migrate_gets_its_own_time_to_live_again() {
+    let (old, new) = (Server::start(), Server::start());
+    let (mut c, mut n) = (old.client(), new.client());
+    fill_carts(&mut c);
+    let until = c.int("PEXPIRETIME carts:set");
+    let mut migrate = redis::cmd("MIGRATE");
+    c.call(
+        migrate
+            .arg("127.0.0.1")
+            .arg(new.address().1)
+            .arg("")
+            .arg(0)
+            .arg(5000)
+            .arg("KEYS")
+            .arg(&["carts:set", "carts:sliding"]),
+    );
+    eventually(PATIENCE, "the marker is right", || n.int("PEXPIRETIME carts:set") == until);
+    n.script(&[("ZEXP.CARD carts:set", "2")]);
 }
