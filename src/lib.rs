@@ -58,7 +58,7 @@ impl module::Module for Zeitset {
 
 module::entries!(super::Zeitset);
 
-fn register(ctx: &Context, arguments: &[Str<'_>]) -> Result<(), String> {
+fn register(ctx: &mut Context, arguments: &[Str<'_>]) -> Result<(), String> {
     let (mut is_plain, mut is_cell) = (false, false);
     for word in arguments {
         let option = match word.bytes() {
@@ -75,7 +75,7 @@ fn register(ctx: &Context, arguments: &[Str<'_>]) -> Result<(), String> {
     }
     server::product::find_out(ctx);
     server::log_panics();
-    setting::register(ctx, config::SETTINGS);
+    setting::register(ctx, config::SETTINGS)?;
     command::set_options(ctx);
     let refused = |command::Refused(name)| format!("the server refused the command {}", name.to_string_lossy());
     command::register(ctx, commands::PLAIN, Some("sortedset")).map_err(refused)?;

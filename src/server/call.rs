@@ -66,6 +66,13 @@ impl Context {
         NonNull::new(reply).map(Reply).ok_or(Failed)
     }
 
+    /// Runs a command. Returns whether the server answers an error.
+    pub(super) fn refuses(&mut self, command: &CStr, arguments: [&[u8]; 2]) -> bool {
+        let arguments = arguments.map(OwnedStr::new);
+        let reply = self.call(command, &arguments.each_ref().map(OwnedStr::as_str));
+        reply.is_ok_and(|reply| reply.is(raw::REDISMODULE_REPLY_ERROR))
+    }
+
     /// How many members of a sorted set have a score above `score`. O(log N).
     pub fn count_above(&mut self, key: Str<'_>, score: u64) -> Result<u64, Failed> {
         let min = OwnedStr::new(format!("({score}").as_bytes());

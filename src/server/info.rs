@@ -1,12 +1,12 @@
-//! What the module adds to INFO.
+//! INFO: what the module adds to it, and what the module reads there.
 
 use super::context::Context;
 use super::panic::enter_module;
 use redis_module::RedisLockIndicator;
-use redis_module::raw::RedisModuleInfoCtx;
+use redis_module::raw::{RedisModuleInfoCtx, RedisModuleServerInfoData};
 use std::ffi::{CStr, c_int};
 use std::marker::PhantomData;
-use std::ptr::NonNull;
+use std::ptr::{NonNull, null_mut};
 
 /// Where the sections come from.
 pub trait Report {
@@ -56,4 +56,26 @@ unsafe extern "C" fn report<R: Report>(info: *mut RedisModuleInfoCtx, for_crash_
         let info = Info { info, call: PhantomData };
         enter_module("info", || R::report(info));
     }
+}
+
+/// Shows `look` a section of the server's own.
+pub(super) fn with_server_info<R>(
+    ctx: &Context,
+    section: &CStr,
+    look: impl FnOnce(*mut RedisModuleServerInfoData) -> R,
+) -> R {
+    // SAFETY: the context is valid and the name NUL-terminated.
+    let data = unsafe { api!(RedisModule_GetServerInfo(ctx.as_ptr(), section.as_ptr())) };
+    let seen = look(data);
+    // SAFETY: the data are freed once, and not used again.
+    unsafe { api!(RedisModule_FreeServerInfo(ctx.as_ptr(), data)) };
+    seen
+}
+
+/// Whether clients are connected. While the server starts, none is.
+pub(super) fn has_clients(ctx: &Context) -> bool {
+    let field = c"connected_clients".as_ptr();
+    // SAFETY: the name is NUL-terminated, and the data are valid; without a place for it, no error is told.
+    let clients = |data| unsafe { api!(RedisModule_ServerInfoGetFieldUnsigned(data, field, null_mut())) };
+    with_server_info(ctx, c"clients", clients) > 0
 }

@@ -4,12 +4,15 @@
 //! callbacks, that it skips those, of which this module has none.
 
 use super::context::Context;
+use super::info;
 use super::panic::survive;
 use super::string::Str;
 use redis_module::raw;
 pub use redis_module::raw::{RedisModuleCtx, RedisModuleString};
+use std::ffi::CStr;
 pub use std::ffi::c_int;
-use std::ffi::{CStr, c_char};
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What the server loads.
 pub trait Module {
@@ -53,10 +56,11 @@ pub(crate) use entries;
 /// # Safety
 /// To be called by the server alone, when it loads the module.
 pub unsafe fn load<M: Module>(ctx: *mut RedisModuleCtx, argv: *mut *mut RedisModuleString, argc: c_int) -> c_int {
-    let name = M::NAME.as_ptr().cast_mut().cast::<c_char>();
+    let is_probe = IS_PROBING.load(Ordering::Relaxed);
+    let name = if is_probe { PROBE } else { M::NAME }.as_ptr().cast_mut();
     // SAFETY: the context is the server's, and the name NUL-terminated. (Nothing may be allocated before this.)
     let status = unsafe { raw::Export_RedisModule_Init(ctx, name, M::VERSION, raw::REDISMODULE_APIVER_1 as c_int) };
-    if status != raw::REDISMODULE_OK as c_int {
+    if is_probe || status != raw::REDISMODULE_OK as c_int {
         return status;
     }
     // SAFETY: the server keeps context and arguments as long as this call, for which this is the one context.
@@ -73,8 +77,46 @@ pub unsafe fn load<M: Module>(ctx: *mut RedisModuleCtx, argv: *mut *mut RedisMod
 /// # Safety
 /// To be called by the server alone, when it unloads the module.
 pub unsafe fn unload<M: Module>(ctx: *mut RedisModuleCtx) -> c_int {
+    if IS_PROBING.load(Ordering::Relaxed) {
+        return raw::REDISMODULE_OK as c_int;
+    }
     // SAFETY: the server keeps the context as long as this call, for which this is the one context.
     let mut ctx = unsafe { Context::from_raw(ctx) };
     survive(|| M::unload(&mut ctx));
     raw::REDISMODULE_OK as c_int
+}
+
+/// The name under which the library is loaded as a probe: as a module that has nothing.
+const PROBE: &CStr = c"zeitset-probe";
+
+/// Whether the server is loading or unloading the probe.
+static IS_PROBING: AtomicBool = AtomicBool::new(false);
+
+/// Whether the server would not load a module now that has nothing. That is so if the MODULE LOADEX under way has settings that no
+/// module has taken so far. The server has no function that tells, and tells too late: it asks when the module has been loaded, and
+/// then has to unload it. A probe can be unloaded, so it is loaded first.
+///
+/// While the server starts, the answer is `false`: the settings of all modules wait together then, and the server itself looks
+/// at the end whether any is left.
+pub(super) fn is_probe_refused(ctx: &mut Context) -> bool {
+    if !info::has_clients(ctx) {
+        return false;
+    }
+    let mut library = MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: the address is one of this library's, and the structure is ours to be written.
+    let status = unsafe { libc::dladdr((&raw const IS_PROBING).cast(), library.as_mut_ptr()) };
+    // SAFETY: zero is a value of all its fields.
+    let path = unsafe { library.assume_init() }.dli_fname;
+    if status == 0 || path.is_null() {
+        return false;
+    }
+    // SAFETY: the name of a library is NUL-terminated, and stays as long as it is loaded.
+    let path = unsafe { CStr::from_ptr(path) };
+    IS_PROBING.store(true, Ordering::Relaxed);
+    let is_refused = ctx.refuses(c"MODULE", [b"LOADEX", path.to_bytes()]);
+    if !is_refused {
+        ctx.refuses(c"MODULE", [b"UNLOAD", PROBE.to_bytes()]);
+    }
+    IS_PROBING.store(false, Ordering::Relaxed);
+    is_refused
 }

@@ -1,7 +1,10 @@
 //! Settings of the module, as the server shows, checks and changes them: CONFIG, redis.conf.
 
 use super::context::Context;
+use super::module;
 use redis_module::configuration::{ConfigurationFlags, register_bool_configuration, register_i64_configuration};
+use redis_module::raw;
+use std::ffi::c_int;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
@@ -82,11 +85,21 @@ fn of_crate(ctx: &Context) -> redis_module::Context {
     redis_module::Context::new(ctx.as_ptr().cast())
 }
 
-/// Makes the settings known, and sets them to what redis.conf says. To be called once.
-pub fn register(ctx: &Context, settings: &[&'static dyn Setting]) {
+/// Registers the settings, and sets them to the values of redis.conf or MODULE LOADEX. To be called once, before anything that keeps a
+/// module from being unloaded: data types, timers. If a setting is wrong, the module must not be loaded, and the error says why.
+///
+/// Otherwise the server would load the module and unload it at once. From Redis 7.2 on, and in every Valkey, that ends the server if the
+/// module cannot be unloaded.
+pub fn register(ctx: &mut Context, settings: &[&'static dyn Setting]) -> Result<(), &'static str> {
     for setting in settings {
         setting.register(ctx);
     }
     // SAFETY: the context is that of the module's loading.
-    unsafe { api!(RedisModule_LoadConfigs(ctx.as_ptr())) };
+    if unsafe { api!(RedisModule_LoadConfigs(ctx.as_ptr())) } != raw::REDISMODULE_OK as c_int {
+        return Err("a setting has a value that it does not take; the line above names it");
+    }
+    if module::is_probe_refused(ctx) {
+        return Err("MODULE LOADEX has a setting that does not exist");
+    }
+    Ok(())
 }

@@ -100,6 +100,18 @@ impl Builder {
         server.launch();
         server
     }
+
+    /// Starts a server that must end by itself, in good order, before it serves anybody. Returns its log.
+    #[track_caller]
+    pub fn start_in_vain(self) -> String {
+        let mut server = Server { folder: Folder::new(), builder: self, port: 0, bus_port: 0, child: None };
+        server.spawn();
+        assert!(!server.comes_up(), "the server starts");
+        let status = server.child.take().expect("just started").wait().expect("our own child");
+        let log = server.log();
+        assert_eq!(status.code(), Some(1), "{}", tail(&log));
+        log
+    }
 }
 
 pub struct Server {
@@ -244,28 +256,7 @@ impl Server {
     fn launch(&mut self) {
         // A port that was free a moment ago may be taken when the server binds it: then another one.
         for _ in 0..10 {
-            (self.port, self.bus_port) = free_ports();
-            let conf = self.folder.0.join("redis.conf");
-            fs::write(&conf, self.configuration()).expect("the folder can be written");
-            let mut command = if self.builder.fills_up {
-                // A write beyond the limit is then an error, not the end of the server.
-                let mut shell = Command::new("sh");
-                shell.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""]).arg(program());
-                shell
-            } else {
-                Command::new(program())
-            };
-            if let Some(clock) = &self.builder.clock {
-                clock.applies_to(&mut command);
-            }
-            let child = command
-                .arg(&conf)
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .unwrap_or_else(|error| panic!("{}: {error}", program().display()));
-            self.child = Some(child);
+            self.spawn();
             if self.comes_up() {
                 return;
             }
@@ -278,6 +269,32 @@ impl Server {
             );
         }
         panic!("ten ports in a row were taken");
+    }
+
+    /// Starts the program on free ports.
+    fn spawn(&mut self) {
+        (self.port, self.bus_port) = free_ports();
+        let conf = self.folder.0.join("redis.conf");
+        fs::write(&conf, self.configuration()).expect("the folder can be written");
+        let mut command = if self.builder.fills_up {
+            // A write beyond the limit is then an error, not the end of the server.
+            let mut shell = Command::new("sh");
+            shell.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""]).arg(program());
+            shell
+        } else {
+            Command::new(program())
+        };
+        if let Some(clock) = &self.builder.clock {
+            clock.applies_to(&mut command);
+        }
+        let child = command
+            .arg(&conf)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{}: {error}", program().display()));
+        self.child = Some(child);
     }
 
     fn configuration(&self) -> String {

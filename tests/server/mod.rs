@@ -4,6 +4,7 @@ mod access;
 mod clock;
 mod defrag;
 mod instants;
+mod loading;
 mod memory;
 mod panics;
 pub mod surface;

@@ -1,0 +1,74 @@
+//! What makes the module refuse to be loaded: the server says why in its log, and lives on if it was running.
+
+use testkit::{Client, Server, module};
+
+/// A running server without the module, and something that it must not lose.
+fn running() -> (Server, Client) {
+    let server = Server::builder().plain().without_aof().config("enable-module-command yes").start();
+    let mut c = server.client();
+    c.run("SET precious data");
+    (server, c)
+}
+
+/// Loads the module with these words behind its path.
+fn load(c: &mut Client, words: &str) -> String {
+    let mut command = redis::cmd("MODULE");
+    command.arg("LOADEX").arg(module().as_os_str().as_encoded_bytes());
+    for word in words.split_whitespace() {
+        command.arg(word);
+    }
+    c.try_call(&command).map_or_else(|error| format!("!{error}"), |reply| testkit::show(&reply))
+}
+
+const WRONG_VALUES: [&str; 4] =
+    ["zeitset.sweep perhaps", "zeitset.sweep-slice-us 49", "zeitset.sweep-max-duty all", "zeitset.announce-members 2"];
+
+#[test]
+fn a_wrong_value_of_a_setting_is_refused_by_a_server_that_runs_on() {
+    let (server, mut c) = running();
+    for setting in WRONG_VALUES {
+        for plain in ["", " ARGS plain"] {
+            let reply = load(&mut c, &format!("CONFIG {setting}{plain}"));
+            assert!(reply.starts_with("!ERR"), "{setting}{plain}: {reply}");
+            assert!(!c.reply("MODULE LIST").contains("zeitset"), "{setting}{plain}");
+            c.script(&[
+                ("GET precious", "'data'"),
+                ("ZEXP.CARD k", "!ERR unknown command"),
+                ("CONFIG GET zeitset.*", "[]"),
+            ]);
+        }
+    }
+    assert!(server.log().contains("zeitset: a setting has a value that it does not take"), "{}", server.log());
+    assert_eq!(load(&mut c, "CONFIG zeitset.sweep no CONFIG zeitset.sweep-slice-us 1000"), "+OK");
+    c.script(&[
+        ("CONFIG GET zeitset.sweep", "['zeitset.sweep' 'no']"),
+        ("CONFIG GET zeitset.sweep-slice-us", "['zeitset.sweep-slice-us' '1000']"),
+        ("CONFIG GET zeitset.sweep-max-duty", "['zeitset.sweep-max-duty' '25']"),
+        ("ZQ.PUSH q x ID a", "'a'"),
+        ("GET precious", "'data'"),
+    ]);
+}
+
+#[test]
+fn a_wrong_value_of_a_setting_in_the_configuration_file_keeps_the_server_from_starting() {
+    for setting in WRONG_VALUES {
+        let log = Server::builder().config(setting).start_in_vain();
+        assert!(log.contains("zeitset: a setting has a value that it does not take"), "{setting}: {log}");
+        assert!(log.contains("Can't load module"), "{setting}: {log}");
+    }
+}
+
+#[test]
+fn an_unknown_setting_is_refused_by_a_server_that_runs_on() {
+    let (_server, mut c) = running();
+    for setting in ["zeitset.swep no", "other.sweep no"] {
+        for plain in ["", " ARGS plain"] {
+            let reply = load(&mut c, &format!("CONFIG {setting}{plain}"));
+            assert!(reply.starts_with("!ERR"), "{setting}{plain}: {reply}");
+            assert!(!c.reply("MODULE LIST").contains("zeitset"), "{setting}{plain}");
+            c.script(&[("GET precious", "'data'"), ("ZEXP.CARD k", "!ERR unknown command")]);
+        }
+    }
+    assert_eq!(load(&mut c, "CONFIG zeitset.sweep no"), "+OK");
+    assert!(!c.reply("MODULE LIST").contains("probe"));
+}
