@@ -73,6 +73,11 @@ fn register(ctx: &mut Context, arguments: &[Str<'_>]) -> Result<(), String> {
     if let Some(function) = server::missing() {
         return Err(format!("Redis 7.0.5 or later, or Valkey, is needed: this server lacks {function}"));
     }
+    let missing = server::native::missing(ctx);
+    if !missing.is_empty() {
+        let names: Vec<_> = missing.iter().map(|command| command.to_string_lossy()).collect();
+        return Err(format!("the server does not know {}; is there a `rename-command`?", names.join(", ")));
+    }
     server::product::find_out(ctx);
     server::log_panics();
     setting::register(ctx, config::SETTINGS)?;

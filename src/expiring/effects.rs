@@ -107,17 +107,12 @@ pub(super) fn replicate_sweep(ctx: &Context, name: Str<'_>, gone: &[Element], fi
         _ => gone.len(),
     };
     let (lower, named) = gone.split_at(whole);
-    let by_name = |gone: &[Element]| {
-        let members = gone.iter().map(|element| element.member.as_str());
-        ctx.replicate(c"ZREM", &std::iter::once(name).chain(members).collect::<Vec<_>>());
-    };
     if let Some(highest) = lower.last() {
         let (from, to) = (OwnedStr::new(b"-inf"), score_text(highest.score));
-        if !ctx.try_replicate(c"ZREMRANGEBYSCORE", &[name, from.as_str(), to.as_str()]) {
-            by_name(lower);
-        }
+        ctx.replicate(c"ZREMRANGEBYSCORE", &[name, from.as_str(), to.as_str()]);
     }
     if !named.is_empty() {
-        by_name(named);
+        let members = named.iter().map(|element| element.member.as_str());
+        ctx.replicate(c"ZREM", &std::iter::once(name).chain(members).collect::<Vec<_>>());
     }
 }

@@ -248,9 +248,7 @@ impl<'k> TimedSet<'k, Writing> {
     pub fn unlink(mut self) -> &'k mut Context {
         let ctx = self.set.take().unlink();
         let name = self.name;
-        if !ctx.try_replicate(c"UNLINK", &[name]) {
-            ctx.replicate(c"DEL", &[name]);
-        }
+        ctx.replicate(c"UNLINK", &[name]);
         ctx.signal_modified(name);
         ctx
     }

@@ -1,7 +1,6 @@
 //! Commands of the server, for what the module API of sorted sets lacks: counts, ranks, dumps.
 //!
-//! A command that is called may fail where a client's would: in a cluster that is down, for a slot that is being imported, under
-//! a name that was taken from it. Then what was asked is not known, and that is no number: [`Failed`].
+//! A command that is called may fail where a client's would: in a cluster that is down, for a slot that is being imported. Then what was asked is not known, and that is no number: [`Failed`].
 
 use super::context::Context;
 use super::key::ReadKey;
@@ -107,7 +106,7 @@ impl Context {
                     let arguments = [&expires_at, &dump, &absolute, &replace].map(OwnedStr::as_str);
                     self.replicate(c"RESTORE", &[&[key], &arguments[..]].concat());
                 }
-                Err(Failed) if is_missing => self.replicate(c"DEL", &[key]),
+                Err(Failed) if is_missing => self.replicate(c"UNLINK", &[key]),
                 Err(Failed) => self.log(c"warning", "zeitset: DUMP fails, so a key cannot be replicated after a panic"),
             }
             self.signal_modified(key);

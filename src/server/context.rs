@@ -14,6 +14,7 @@
 //! | `key.close();`, `key.unlink();`, `key.set_value(board);`                                | E0382      |
 //! | with `ReadKey::open`: `key.unlink();`, `key.expire_at(at);`, `key.value_mut::<Board>();` | E0599      |
 
+use super::native;
 use super::string::Str;
 use crate::model::random::Random;
 use crate::model::time::{Micros, Millis};
@@ -175,15 +176,16 @@ impl Context {
         unsafe { api!(RedisModule_LatencyAddSample(event.as_ptr(), i64::try_from(latency).unwrap_or(i64::MAX))) }
     }
 
-    /// Sends a native command to the replicas and the AOF, and counts it as a change of the dataset.
+    /// Sends a command to the replicas and the AOF, and counts it as a change of the dataset. A native one is on the list of
+    /// [`native`]; where the server does not know UNLINK, DEL goes instead.
     pub fn replicate(&self, command: &CStr, arguments: &[Str<'_>]) {
-        let is_known = self.try_replicate(command, arguments);
+        let is_known = self.try_replicate(command, arguments)
+            || command == native::UNLINK && self.try_replicate(native::DEL, arguments);
         debug_assert!(is_known, "{command:?} was renamed away");
     }
 
-    /// As [`replicate`](Context::replicate). `false` if the server does not know the command: nothing is replicated. That is so only
-    /// where it was renamed away, since ours are as old as sorted sets.
-    pub fn try_replicate(&self, command: &CStr, arguments: &[Str<'_>]) -> bool {
+    /// `false` if the server does not know the command: nothing is replicated.
+    fn try_replicate(&self, command: &CStr, arguments: &[Str<'_>]) -> bool {
         let (ctx, command) = (self.as_ptr(), command.as_ptr());
         // With as many arguments as the format has letters, the server makes room for them once.
         let status = match arguments {

@@ -29,6 +29,7 @@ pub mod info;
 pub mod io;
 pub mod key;
 pub mod module;
+pub mod native;
 pub mod product;
 pub mod reply;
 pub mod scan;

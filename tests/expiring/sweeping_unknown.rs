@@ -1,10 +1,10 @@
-//! What the sweeper does not know it does not take for a number: a command renamed away, a cluster that is down, a neighbour in the
+//! What the sweeper does not know it does not take for a number: a cluster that is down, a neighbour in the
 //! middle of it, a clock that steps, a snapshot of the wrong moment. Nothing living goes, and master, replica and AOF agree.
 
 use std::time::Duration;
 use testkit::{
     Client, Clock, FAR, GRACE_MS, PATIENCE, Server, after_patrol, assert_agree, assert_healed, assert_marked,
-    assert_swept, backlog, eventually, plant, start,
+    assert_swept, eventually, plant, start,
 };
 
 fn field(c: &mut Client, name: &str) -> i64 {
@@ -16,35 +16,6 @@ fn ten_dying_and_twenty_living(c: &mut Client, key: &str) {
     let dying: Vec<_> = (0..10).map(|n| format!("100ms dying{n}")).collect();
     let living: Vec<_> = (0..20).map(|n| format!("1h living{n}")).collect();
     c.run(&format!("ZEXP.ADD {key} {} {}", dying.join(" "), living.join(" ")));
-}
-
-#[test]
-fn commands_renamed_away_cost_no_living_member() {
-    for away in ["ZCOUNT", "ZREMRANGEBYRANK", "ZREMRANGEBYSCORE", "UNLINK", "ZRANGE", "DUMP"] {
-        let rename = format!("rename-command {away} \"\"");
-        let server = Server::builder().keeping_aof().config(&rename).start();
-        let replica = Server::builder().config(&rename).replica_of(&server);
-        let mut c = server.client();
-        ten_dying_and_twenty_living(&mut c, "k");
-        c.run("ZEXP.ADD all 100ms x 100ms y");
-        assert_swept(&mut c, "k", 20);
-        assert_swept(&mut c, "all", 0);
-        // Amid a backlog, too, where there is something to count.
-        backlog(&mut c, "large", 3000);
-        for (read, right) in
-            [("ZEXP.CARD large", "1"), ("ZEXP.RANDMEMBER large", "'live'"), ("ZEXP.MEMBERS large", "['live']")]
-        {
-            let reply = c.reply(read);
-            assert!(reply == right || reply.starts_with("!ERR "), "{read} without {away}: {reply}");
-        }
-        c.run("CONFIG SET zeitset.sweep-slice-us 50 zeitset.sweep yes");
-        assert_swept(&mut c, "large", 1);
-        c.script(&[("ZEXP.MEMBERS large", "['live']")]);
-        assert_eq!(field(&mut c, "members_expired"), 3012, "{away}");
-        if !["ZRANGE", "DUMP"].contains(&away) {
-            assert_agree(&server, &[&replica]);
-        }
-    }
 }
 
 #[test]

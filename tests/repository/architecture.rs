@@ -22,7 +22,7 @@ const MAY_USE: [(&str, &[&str]); 10] = [
 const IN_EXPIRING: [&str; 9] =
     ["announce", "effects", "patrol", "tracker", "timed_set", "healer", "sweeper", "watch", "mod"];
 
-fn sources(folder: &Path) -> Vec<PathBuf> {
+pub fn sources(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut files = Vec::new();
     for path in entries.map(|entry| entry.expect("the folder can be read").path()) {

@@ -2,5 +2,6 @@
 
 mod architecture;
 mod container;
+mod native;
 mod package;
 mod versions;

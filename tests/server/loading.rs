@@ -1,6 +1,6 @@
 //! What makes the module refuse to be loaded: the server says why in its log, and lives on if it was running.
 
-use testkit::{Client, Server, module};
+use testkit::{Client, Server, assert_agree, assert_swept, module};
 
 /// A running server without the module, and something that it must not lose.
 fn running() -> (Server, Client) {
@@ -71,4 +71,44 @@ fn an_unknown_setting_is_refused_by_a_server_that_runs_on() {
     }
     assert_eq!(load(&mut c, "CONFIG zeitset.sweep no"), "+OK");
     assert!(!c.reply("MODULE LIST").contains("probe"));
+}
+
+/// What is replicated, and what is called: with any of them missing, replicas and the AOF would differ without a word.
+const NEEDED: [&str; 10] =
+    ["DUMP", "PEXPIREAT", "RESTORE", "SET", "SETRANGE", "ZADD", "ZCOUNT", "ZRANGE", "ZREM", "ZREMRANGEBYSCORE"];
+
+#[test]
+fn where_a_command_that_is_replicated_was_renamed_away_the_server_does_not_start() {
+    for away in NEEDED {
+        for to in ["", "other"] {
+            let log = Server::builder().config(&format!("rename-command {away} \"{to}\"")).start_in_vain();
+            assert!(log.contains(&format!("zeitset: the server does not know {away};")), "{away}: {log}");
+        }
+    }
+    let log = Server::builder().config("rename-command UNLINK \"\"\nrename-command DEL \"\"").start_in_vain();
+    assert!(log.contains("zeitset: the server does not know UNLINK;"), "{log}");
+}
+
+#[test]
+fn where_commands_were_renamed_away_a_running_server_refuses_the_module_and_runs_on() {
+    let config =
+        "enable-module-command yes\nrename-command ZADD \"\"\nrename-command COMMAND \"\"\nrename-command ZREM \"\"";
+    let server = Server::builder().plain().without_aof().config(config).start();
+    let mut c = server.client();
+    assert!(load(&mut c, "").starts_with("!ERR"));
+    c.script(&[("PING", "+PONG"), ("ZEXP.CARD k", "!ERR unknown command")]);
+    assert!(server.log().contains("zeitset: the server does not know ZADD, ZREM;"), "{}", server.log());
+}
+
+#[test]
+fn with_either_unlink_or_del_keys_go_everywhere() {
+    for away in ["UNLINK", "DEL"] {
+        let rename = format!("rename-command {away} \"\"");
+        let server = Server::builder().keeping_aof().config(&rename).start();
+        let replica = Server::builder().config(&rename).replica_of(&server);
+        let mut c = server.client();
+        c.run("ZEXP.ADD swept 100ms x 100ms y");
+        assert_swept(&mut c, "swept", 0);
+        assert_agree(&server, &[&replica]);
+    }
 }

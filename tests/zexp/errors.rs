@@ -297,32 +297,3 @@ fn bytes_that_are_no_text_are_answered_with_clean_errors() {
         assert_eq!(c.trace("k"), before);
     }
 }
-
-/// Counts and ranks come from commands of the server, which it may refuse: here, because they were renamed away.
-#[test]
-fn what_the_server_refuses_to_count_is_an_error_and_no_number() {
-    let server = Server::builder().config("rename-command ZCOUNT ''").config("rename-command ZRANGE ''").start();
-    let mut c = server.client();
-    c.run("CONFIG SET zeitset.sweep no");
-    let refused = "!ERR the server refused a command";
-    let many: Vec<_> = (0..30).map(|n| format!("1h {n}")).collect();
-    c.run(&format!("ZEXP.ADD many {}", many.join(" ")));
-    c.script(&[
-        ("ZEXP.ADD with-dead 1ms x 1h a 1h b", "3"),
-        ("ZEXP.ADD alive 1h a 1h b 1h c 1h d 1h e", "5"),
-        // None is dead: nothing has to be counted.
-        ("ZEXP.CARD alive", "5"),
-        // A few of many members are looked up by rank.
-        ("ZEXP.RANDMEMBER many 1", refused),
-    ]);
-    let dead = c.now() + 2;
-    c.wait_until(dead);
-    c.script(&[
-        ("ZEXP.CARD with-dead", refused),
-        ("ZEXP.RANDMEMBER with-dead", refused),
-        ("ZEXP.ADOPT with-dead", refused),
-        ("ZEXP.ADD with-dead CAP 1 1h c", refused),
-        ("ZCARD with-dead", "3"),
-        ("ZEXP.MEMBERS with-dead", "['a' 'b']"),
-    ]);
-}
