@@ -79,6 +79,10 @@ pub enum Error {
     NotFinite,
     /// More members than a board can have.
     BoardFull,
+    /// The ACL keeps the caller from RESTORE, and so from what puts any value into a key.
+    NoRightToRestore,
+    /// The ACL keeps the caller from writing rate limits.
+    NoRightToCheck,
     /// The server holds more than its `maxmemory`; worded as the server does it.
     OutOfMemory,
     /// The server refused a command that this one needs: nothing is known, and nothing has changed.
@@ -144,6 +148,8 @@ impl Error {
             Error::Overflow => c"ERR increment or decrement would overflow",
             Error::NotFinite => c"ERR increment would produce NaN or Infinity",
             Error::BoardFull => c"ERR the leaderboard is full",
+            Error::NoRightToRestore => c"NOPERM effects can be applied only by users with the right to call RESTORE",
+            Error::NoRightToCheck => c"NOPERM RESET can be used only by users with the right to call ZRL.CHECK with each of the counted keys",
             Error::OutOfMemory => c"OOM command not allowed when used memory > 'maxmemory'.",
             Error::InnerCommand => c"ERR the server refused a command that this one needs (ZCOUNT, ZRANGE); nothing has changed",
             Error::Internal => c"ERR internal error in zeitset; see the server's log",

@@ -94,6 +94,7 @@ fn register(ctx: &mut Context, arguments: &[Str<'_>]) -> Result<(), String> {
             return Err("the server refused a data type".into());
         }
         command::register(ctx, commands::TYPED, None).map_err(refused)?;
+        command::register(ctx, commands::EFFECTS, Some("admin dangerous")).map_err(refused)?;
     }
     #[cfg(feature = "panic-test")]
     command::register(ctx, server::fault::COMMANDS, None).map_err(refused)?;

@@ -37,7 +37,6 @@ pub const CELL: &[Entry] = &[Entry::of::<zrl::throttle::Cell>()];
 
 /// The families with a data type of their own.
 pub const TYPED: &[Entry] = &[
-    Entry::of::<zlb::apply::Apply>(),
     Entry::of::<zlb::around::Around>(),
     Entry::of::<zlb::card::Card>(),
     Entry::of::<zlb::clear::Clear>(),
@@ -53,7 +52,6 @@ pub const TYPED: &[Entry] = &[
     Entry::of::<zlb::remrange::RemRange>(),
     Entry::of::<zlb::set::Set>(),
     Entry::of::<zq::ack::Ack>(),
-    Entry::of::<zq::apply::Apply>(),
     Entry::of::<zq::cancel::Cancel>(),
     Entry::of::<zq::claim::Claim>(),
     Entry::of::<zq::clean::Clean>(),
@@ -69,3 +67,6 @@ pub const TYPED: &[Entry] = &[
     Entry::of::<zq::reschedule::Reschedule>(),
     Entry::of::<zq::stats::Stats>(),
 ];
+
+/// What carries out the effects of those. Like RESTORE, they put any value into a key, past every check of the other commands.
+pub const EFFECTS: &[Entry] = &[Entry::of::<zlb::apply::Apply>(), Entry::of::<zq::apply::Apply>()];

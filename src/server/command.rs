@@ -265,12 +265,12 @@ pub fn set_options(ctx: &Context) {
     unsafe { api!(RedisModule_SetModuleOptions(ctx.as_ptr(), options)) };
 }
 
-/// Makes commands known. `category` is the ACL category of the data they work on, if the server has one.
-pub fn register(ctx: &Context, table: &[Entry], category: Option<&'static str>) -> Result<(), Refused> {
-    table.iter().try_for_each(|entry| register_one(ctx, entry, category).ok_or(Refused(entry.spec.name)))
+/// Makes commands known. `further` are their ACL categories besides those by flags, with blanks between them.
+pub fn register(ctx: &Context, table: &[Entry], further: Option<&'static str>) -> Result<(), Refused> {
+    table.iter().try_for_each(|entry| register_one(ctx, entry, further).ok_or(Refused(entry.spec.name)))
 }
 
-fn register_one(ctx: &Context, entry: &Entry, category: Option<&'static str>) -> Option<()> {
+fn register_one(ctx: &Context, entry: &Entry, further: Option<&'static str>) -> Option<()> {
     let spec = entry.spec;
     let (first, last, step) = match spec.keys {
         Keys::First(_) => (1, 1, 1),
@@ -297,7 +297,7 @@ fn register_one(ctx: &Context, entry: &Entry, category: Option<&'static str>) ->
     describe(command, spec)?;
     // Since Redis 7.2; before, commands of modules are in no category.
     if has_api!(RedisModule_SetCommandACLCategories) {
-        let categories = categories(spec, category);
+        let categories = categories(spec, further);
         // SAFETY: the command exists, the categories are the server's own.
         is_ok(unsafe { api!(RedisModule_SetCommandACLCategories(command, categories.as_ptr())) })?;
     }
@@ -316,7 +316,7 @@ fn flags(spec: &Spec) -> CString {
 
 /// The ACL categories that the server gives to commands of its own by their flags, but not to those of modules: without
 /// them, `-@write` would leave our writes allowed.
-fn categories(spec: &Spec, data: Option<&'static str>) -> CString {
+fn categories(spec: &Spec, further: Option<&'static str>) -> CString {
     let flags = spec.flags.to_str().unwrap_or_default();
     let has = |flag: &str| flags.split(' ').any(|word| word == flag);
     let by_flags = [
@@ -327,7 +327,7 @@ fn categories(spec: &Spec, data: Option<&'static str>) -> CString {
         ("blocking", has("blocking")),
     ];
     let by_flags = by_flags.into_iter().filter_map(|(category, applies)| applies.then_some(category));
-    let categories: Vec<_> = by_flags.chain(data).collect();
+    let categories: Vec<_> = by_flags.chain(further).collect();
     CString::new(categories.join(" ")).expect("categories hold no NUL")
 }
 

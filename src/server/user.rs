@@ -2,8 +2,10 @@
 
 use super::context::Context;
 use super::string::{OwnedStr, Str};
+use crate::error::Error;
 use redis_module::raw::{self, RedisModuleUser};
 use std::ffi::c_int;
+use std::io;
 use std::ptr::NonNull;
 
 /// The user of the client that called.
@@ -22,6 +24,29 @@ impl Context {
         let user = unsafe { api!(RedisModule_GetModuleUserFromUserName(name.as_str().as_ptr())) };
         NonNull::new(user).map(User)
     }
+
+    /// Returns an error if the ACL keeps the caller from RESTORE on this key: for a command that puts any value whatever into it.
+    ///
+    /// From Redis 7.2 on the server itself goes by the categories of the command. Redis 7.0 gives commands of modules no category, so
+    /// there RESTORE is called with the caller's rights, and with a TTL that it refuses.
+    pub fn check_right_to_restore(&self, key: Str<'_>) -> Result<(), Error> {
+        if has_api!(RedisModule_SetCommandACLCategories) || self.is_replayed() {
+            return Ok(());
+        }
+        let [ttl, value] = [b"-1".as_slice(), b""].map(OwnedStr::new);
+        let words = [key, ttl.as_str(), value.as_str()];
+        // SAFETY: format `v` takes an array of valid strings and its length; `C` checks the rights of the caller, if it has a user.
+        let reply = unsafe {
+            api!(RedisModule_Call(self.as_ptr(), c"RESTORE".as_ptr(), c"Cv".as_ptr(), words.as_ptr(), words.len()))
+        };
+        if reply.is_null() {
+            let is_denied = io::Error::last_os_error().raw_os_error() == Some(libc::EACCES);
+            return if is_denied { Err(Error::NoRightToRestore) } else { Ok(()) };
+        }
+        // SAFETY: the reply is ours, and is not used again.
+        unsafe { api!(RedisModule_FreeCallReply(reply)) };
+        Ok(())
+    }
 }
 
 impl User {
@@ -33,6 +58,16 @@ impl User {
             api!(RedisModule_ACLCheckKeyPermissions(self.0.as_ptr(), key.as_ptr(), access))
                 == raw::REDISMODULE_OK as c_int
         }
+    }
+
+    /// Whether the ACL lets the user send this: a command and its arguments, with all the keys that it has.
+    pub fn may_send(&self, words: &[Str<'_>]) -> bool {
+        let Ok(count) = c_int::try_from(words.len()) else { return false };
+        let mut words: Vec<_> = words.iter().map(|word| word.as_ptr()).collect();
+        // SAFETY: the user is valid for the call, and the array holds this many valid strings.
+        let status =
+            unsafe { api!(RedisModule_ACLCheckCommandPermissions(self.0.as_ptr(), words.as_mut_ptr(), count)) };
+        status == raw::REDISMODULE_OK as c_int
     }
 }
 

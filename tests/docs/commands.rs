@@ -99,8 +99,11 @@ fn collect_later(argument: &Value, later: &mut BTreeMap<String, Vec<String>>) {
 /// The ACL categories of a command by its flags, as the server's own commands have them, and by what it works on.
 fn categories(name: &str, flags: &[String]) -> Vec<String> {
     let has = |flag: &str| flags.iter().any(|has| has == flag);
+    let is_effect = name.ends_with(".apply");
     let all = [
+        ("@admin", is_effect),
         ("@blocking", has("blocking")),
+        ("@dangerous", is_effect),
         ("@fast", has("fast")),
         ("@read", has("readonly")),
         ("@slow", !has("fast")),

@@ -151,6 +151,9 @@ fn categories_are_those_of_the_nearest_commands_of_the_server() {
         if flags.contains(&"blocking") {
             expected.insert("blocking");
         }
+        if name.ends_with(".apply") {
+            expected.extend(["admin", "dangerous"]);
+        }
         if lives_in_sorted_set(name) {
             expected.insert("sortedset");
         }
@@ -216,4 +219,30 @@ fn a_replica_serves_readonly_commands_refuses_writes_and_deletes_nothing() {
     }
     assert_eq!(r.reply("DEBUG DIGEST"), before);
     assert_eq!(c.reply("DEBUG DIGEST"), before);
+}
+
+/// They pass by every check of the other commands, as RESTORE does: `maxmemory` among them.
+#[test]
+fn effects_are_carried_out_for_those_alone_who_may_restore() {
+    let (server, mut c) = start();
+    fill(&mut c, "a:");
+    c.run("ACL SETUSER app on nopass ~* +@all -@dangerous");
+    c.run("ACL SETUSER mover on nopass ~* -@all +restore +eval +zq.apply +zlb.apply");
+    let (mut app, mut mover) = (server.client(), server.client());
+    app.run("AUTH app any");
+    mover.run("AUTH mover any");
+    let before = c.reply("DEBUG DIGEST");
+    for call in
+        ["ZQ.APPLY a:queue 1 PUSH new x 1 0 0 0", "ZLB.APPLY a:board SET new 7", "ZQ.APPLY a:new 1 PUSH new x 1 0 0 0"]
+    {
+        app.script(&[(call, "!NOPERM ")]);
+        let answer = in_a_script(&mut app, call);
+        assert!(answer.is_err(), "{call}: {answer:?}");
+        assert_eq!(c.reply("DEBUG DIGEST"), before, "{call}");
+    }
+    for call in ["ZQ.APPLY a:queue 1 PUSH new x 1 0 0 0", "ZLB.APPLY a:board SET new 7"] {
+        mover.script(&[(call, "1")]);
+        in_a_script(&mut mover, call).unwrap_or_else(|error| panic!("{call}: {error}"));
+        in_a_script(&mut c, call).unwrap_or_else(|error| panic!("{call}: {error}"));
+    }
 }

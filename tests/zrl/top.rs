@@ -1,6 +1,6 @@
 //! ZRL.TOP: who is denied most.
 
-use testkit::start;
+use testkit::{Server, start};
 
 #[test]
 fn those_denied_most_come_first() {
@@ -62,4 +62,28 @@ fn it_shows_only_keys_of_the_database_that_the_caller_may_read() {
     // A script is no client, and is shown nothing.
     let reply = c.call(redis::cmd("EVAL").arg("return #redis.call('ZRL.TOP')").arg(0));
     assert_eq!(reply, redis::Value::Int(0));
+}
+
+/// RESET clears what others have counted, so it is a write in the eyes of the ACL. A replica counts by itself, and is read-only.
+#[test]
+fn reset_needs_the_right_to_write_limits_and_works_on_a_replica() {
+    let (server, mut c) = start();
+    (0..2).for_each(|_| drop(c.run("ZRL.CHECK k 1 30d")));
+    c.run("ACL SETUSER reader on nopass ~* -@all +zrl.top +zrl.peek +eval");
+    c.run("ACL SETUSER limiter on nopass ~* -@all +zrl.top +zrl.check");
+    c.run("ACL SETUSER tenant on nopass ~a:* +@all");
+    let [mut reader, mut limiter, mut tenant] = [(); 3].map(|()| server.client());
+    tenant.run("AUTH tenant any");
+    tenant.script(&[("ZRL.TOP RESET", "!NOPERM ")]);
+    reader.run("AUTH reader any");
+    limiter.run("AUTH limiter any");
+    reader.script(&[("ZRL.TOP RESET", "!NOPERM "), ("ZRL.TOP COUNT 1 RESET", "!NOPERM ")]);
+    assert!(reader.try_call(redis::cmd("EVAL").arg("return redis.call('ZRL.TOP','RESET')").arg(0)).is_err());
+    for client in [&mut reader, &mut c, &mut limiter] {
+        assert!(client.reply("ZRL.TOP").starts_with("[['k' 1 "));
+    }
+    assert!(limiter.reply("ZRL.TOP RESET").starts_with("[['k' 1 "));
+    c.script(&[("ZRL.TOP", "[]")]);
+    let replica = Server::builder().replica_of(&server);
+    replica.client().script(&[("ZRL.TOP RESET", "[]")]);
 }

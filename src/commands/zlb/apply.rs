@@ -3,9 +3,9 @@
 //! Carries out an effect ([`Effect`]). This is what the other commands replicate and what AOF files hold; no application needs
 //! it. It computes nothing: a replica gets what the master had.
 //!
-//! Anybody who may write the key may call it, because AOF files are also fed to servers by ordinary clients; and it opens no
-//! door, as RESTORE can put any board whatever into a key. An effect that does not fit what the key holds changes nothing. The
-//! reply is then 0 instead of 1, and if it came from a master or an AOF file, where all should fit, the log says so.
+//! Clients may call it as well, because AOF files are also fed to servers by ordinary clients. It passes by every check of the
+//! other commands, as RESTORE does, and needs the same rights. An effect that does not fit what the key holds changes nothing.
+//! The reply is then 0 instead of 1, and if it came from a master or an AOF file, where all should fit, the log says so.
 
 use super::{create, set};
 use crate::boards::{self, APPLY, Edit, Effect, OpenBoard};
@@ -32,6 +32,7 @@ impl Command for Apply {
     fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         let mut args = Args::new(arguments);
         let (key, effect) = (args.string()?, args.string()?);
+        ctx.check_right_to_restore(key)?;
         let effect = Effect::of(effect.bytes()).ok_or(Error::Syntax)?;
         let words = &arguments[2..];
         let fits = match effect {

@@ -3,10 +3,10 @@
 //! Carries out effects as [`Words`](crate::queues::wire) wrote them. This is what the other commands replicate and what AOF
 //! files hold; no application needs it. It reads no clock, and computes nothing: a replica gets what the master had.
 //!
-//! Anybody who may write the key may call it, because AOF files are also fed to servers by ordinary clients (`redis-cli
-//! --pipe`, tools that migrate by the replication stream), and it opens no door: RESTORE can put any state whatever into a
-//! key, and an effect that does not fit its queue changes nothing. It is passed over; the reply, an integer, tells how many
-//! did fit, and of those that come from a master or an AOF file, where all should, the log tells.
+//! Clients may call it as well, because AOF files are also fed to servers by ordinary clients (`redis-cli --pipe`, tools that
+//! migrate by the replication stream). It passes by every check of the other commands, `maxmemory` among them, as RESTORE does,
+//! and needs the same rights. An effect that does not fit its queue changes nothing. It is passed over; the reply, an integer,
+//! tells how many did fit, and of those that come from a master or an AOF file, where all should, the log tells.
 
 use crate::commands::args::Args;
 use crate::error::Error;
@@ -39,6 +39,7 @@ impl Command for Apply {
     fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
         let mut args = Args::new(arguments);
         let key = args.string()?;
+        ctx.check_right_to_restore(key)?;
         let (at, effects) = read(&mut args)?;
         let mut open = OpenQueue::<Writing>::open(ctx, key)?;
         let misfits = open.change(|queue, recorder| {

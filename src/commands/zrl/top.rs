@@ -1,11 +1,16 @@
 //! `ZRL.TOP [COUNT n] [RESET]`
 //!
 //! Which keys of this database were denied most since the server started, or since RESET. Only keys that the caller may read.
+//!
+//! RESET changes no key, and a replica resets counters of its own; so the command is read-only to the server. It clears what others
+//! have counted, so it needs the right to call ZRL.CHECK, which writes limits, with each of the keys.
 
+use super::check::Check;
 use crate::commands::args::{Args, flag, once};
 use crate::error::Error;
 use crate::limits::figures;
 use crate::server::command::{Arg, Command, Keys, Spec};
+use crate::server::user::User;
 use crate::server::{Context, OwnedStr, Str};
 
 /// How many are told unless COUNT says it.
@@ -37,11 +42,19 @@ impl Command for Top {
         }
         let most = usize::try_from(count.unwrap_or(USUAL)).unwrap_or(usize::MAX);
         let caller = ctx.user();
-        let is_shown = |key: &[u8]| caller.as_ref().is_some_and(|caller| caller.may_read(OwnedStr::new(key).as_str()));
-        let top: Vec<_> = figures::top(ctx).into_iter().filter(|counter| is_shown(&counter.key)).take(most).collect();
+        let counters = figures::top(ctx);
         if reset {
+            let call = [Check::SPEC.name.to_bytes(), b"1", b"1"].map(OwnedStr::new);
+            let [name, limit, window] = call.each_ref().map(OwnedStr::as_str);
+            let may_check =
+                |caller: &User, key: &[u8]| caller.may_send(&[name, OwnedStr::new(key).as_str(), limit, window]);
+            if !caller.as_ref().is_some_and(|caller| counters.iter().all(|counter| may_check(caller, &counter.key))) {
+                return Err(Error::NoRightToCheck);
+            }
             figures::reset_top(ctx);
         }
+        let is_shown = |key: &[u8]| caller.as_ref().is_some_and(|caller| caller.may_read(OwnedStr::new(key).as_str()));
+        let top: Vec<_> = counters.into_iter().filter(|counter| is_shown(&counter.key)).take(most).collect();
         ctx.reply_array(top.len());
         for counter in top {
             ctx.reply_array(3);
