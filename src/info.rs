@@ -1,5 +1,6 @@
 //! The section `zeitset` of INFO.
 
+use crate::boards;
 use crate::config;
 use crate::expiring::{sweeper, tracker};
 use crate::limits::figures;
@@ -49,6 +50,10 @@ impl Report for Zeitset {
         info.field(c"clients_served", served);
         info.field(c"clients_looks", looks);
         info.field(c"queue_effects_misfit", misfits());
+
+        let boards::Figures { boards, misfits } = boards::figures();
+        info.field(c"boards", boards);
+        info.field(c"board_effects_misfit", misfits);
     }
 }
 

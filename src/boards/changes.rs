@@ -8,8 +8,11 @@ use crate::server::uncommitted::Uncommitted;
 use crate::server::{OwnedStr, Str};
 use smallvec::SmallVec;
 use std::ffi::CStr;
+use std::sync::LazyLock;
+use std::sync::mpsc::{self, Sender};
+use std::thread::Builder;
 
-/// Boards of more allocations than this are freed by a thread of their own, as the server frees large values.
+/// Boards of more allocations than this are freed in the background, as the server frees large values.
 const LARGE: usize = 1000;
 
 /// What a call did to a board.
@@ -184,10 +187,19 @@ impl<'k> Edit<'_, 'k> {
     }
 }
 
-/// Frees a board that nothing refers to any more: a large one in a thread, as a million members take milliseconds.
+/// Takes boards, and frees them in a thread of its own; `None` if the system has no thread left.
+static FREER: LazyLock<Option<Sender<Board>>> = LazyLock::new(|| {
+    let (sender, boards) = mpsc::channel();
+    let thread = Builder::new().name("zeitset-free".into()).spawn(move || boards.into_iter().for_each(drop));
+    thread.ok().map(|_| sender)
+});
+
+/// Frees a board that nothing refers to any more: a large one in the background, as a million members take milliseconds.
 pub(super) fn discard(board: Board) {
-    if board.free_effort() > LARGE {
-        // Without a thread, the board goes with the closure.
-        let _ = std::thread::Builder::new().name("zeitset-free".into()).spawn(move || drop(board));
+    if board.free_effort() > LARGE
+        && let Some(freer) = &*FREER
+    {
+        // If the thread has ended, the board goes with the error.
+        let _ = freer.send(board);
     }
 }

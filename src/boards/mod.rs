@@ -16,7 +16,7 @@ mod stored;
 
 pub use changes::{Edit, Rows};
 pub use effects::{Effect, whole_board};
-pub use open::{APPLY, OpenBoard, create, look, merge, store};
+pub use open::{APPLY, Figures, OpenBoard, create, figures, look, merge, report_misfit, store};
 #[cfg(test)]
 pub use {changes::Changes, effects::words_of};
 

@@ -5,13 +5,36 @@ use super::effects::{Effect, words_of};
 use crate::error::Error;
 use crate::model::board::{Board, Combine, Merge, Schema};
 use crate::server::context::EventClass;
+use crate::server::data_type::DataType;
 use crate::server::key::{ReadKey, WriteKey};
 use crate::server::{Context, OwnedStr, Str};
 use smallvec::SmallVec;
 use std::ffi::CStr;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The command that carries out what the others replicate.
 pub const APPLY: &CStr = c"ZLB.APPLY";
+
+/// Effects that came from a master or out of an AOF file and did not fit, for INFO.
+static MISFITS: AtomicU64 = AtomicU64::new(0);
+
+/// For INFO.
+pub struct Figures {
+    /// Boards, also empty ones.
+    pub boards: u64,
+    /// Replicated effects that did not fit.
+    pub misfits: u64,
+}
+
+pub fn figures() -> Figures {
+    Figures { boards: Board::handle().values(), misfits: MISFITS.load(Ordering::Relaxed) }
+}
+
+/// A replicated effect did not fit the board in `key`: it is not as its master's was. Counts that, and says so in the log.
+pub fn report_misfit(ctx: &Context, key: Str<'_>) {
+    MISFITS.fetch_add(1, Ordering::Relaxed);
+    ctx.log(c"warning", &format!("zeitset: a replicated effect does not fit the leaderboard {key}"));
+}
 
 /// The board under a key opened for reading. `None`: the key is missing.
 pub fn look<'s>(key: &'s ReadKey<'_>) -> Result<Option<&'s Board>, Error> {

@@ -13,13 +13,13 @@ const REWRITE_ARGUMENTS: usize = 512;
 /// Nodes and pages that MEMORY USAGE looks at. They are all alike, so more would hardly tell more.
 const MEMORY_SAMPLES: usize = 64;
 
-static HANDLE: Handle = Handle::new();
+static HANDLE: Handle<Board> = Handle::new();
 
 impl DataType for Board {
     const NAME: &'static CStr = c"zeitboard";
     const NUMBER: c_int = 0;
 
-    fn handle() -> &'static Handle {
+    fn handle() -> &'static Handle<Board> {
         &HANDLE
     }
 

@@ -27,13 +27,8 @@ pub fn misfits() -> u64 {
 
 /// Replicated effects did not fit the queue in `key`: it is not as its master's was. Counts that, and says so in the log.
 pub fn report_misfits(ctx: &Context, key: Str<'_>, count: u64) {
-    /// What fits into a line of the server's log.
-    const LONGEST: usize = 200;
     MISFITS.fetch_add(count, Ordering::Relaxed);
-    let (shown, rest) = key.bytes().split_at(key.bytes().len().min(LONGEST));
-    let dots = if rest.is_empty() { "" } else { "..." };
-    let name = shown.escape_ascii();
-    ctx.log(c"warning", &format!("zeitset: {count} replicated effects do not fit the queue \"{name}{dots}\""));
+    ctx.log(c"warning", &format!("zeitset: {count} replicated effects do not fit the queue {key}"));
 }
 
 /// An open queue. A missing key is an empty queue, and becomes a key with the first effect.

@@ -39,7 +39,7 @@ impl Clone for Stored {
     }
 }
 
-static HANDLE: Handle = Handle::new();
+static HANDLE: Handle<Stored> = Handle::new();
 
 impl Relocate for Stored {
     fn relocate(&mut self, from: usize, mover: &mut impl Mover) -> Option<usize> {
@@ -51,7 +51,7 @@ impl DataType for Stored {
     const NAME: &'static CStr = c"zeitqueue";
     const NUMBER: c_int = 1;
 
-    fn handle() -> &'static Handle {
+    fn handle() -> &'static Handle<Stored> {
         &HANDLE
     }
 

@@ -12,8 +12,9 @@ use redis_module::raw::{
     self, RedisModuleDigest, RedisModuleIO, RedisModuleString, RedisModuleType, RedisModuleTypeMethods,
 };
 use std::ffi::{CStr, c_int, c_void};
+use std::marker::PhantomData;
 use std::ptr::{NonNull, null_mut};
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 /// A value that a key can hold. `Send`, because the server frees large ones in a thread of its own.
 pub trait DataType: Relocate + Clone + Send + 'static {
@@ -24,7 +25,7 @@ pub trait DataType: Relocate + Clone + Send + 'static {
     const NUMBER: c_int;
 
     /// Where the server's handle of the type is kept.
-    fn handle() -> &'static Handle;
+    fn handle() -> &'static Handle<Self>;
 
     /// Reads a value that [`save`](DataType::save) wrote, now or in an earlier version, or that anybody made up: RESTORE takes bytes
     /// from clients. An error says why it is no value.
@@ -45,16 +46,26 @@ pub trait DataType: Relocate + Clone + Send + 'static {
     fn free_effort(&self) -> usize;
 }
 
-/// The server's handle of a data type, once it is registered.
-pub struct Handle(AtomicPtr<RedisModuleType>);
+/// The server's handle of the data type `T`, once it is registered. No other type can have it, and so what the server keeps under it
+/// is a `T`.
+pub struct Handle<T> {
+    kind: AtomicPtr<RedisModuleType>,
+    values: AtomicU64,
+    of: PhantomData<fn(T) -> T>,
+}
 
-impl Handle {
-    pub const fn new() -> Handle {
-        Handle(AtomicPtr::new(null_mut()))
+impl<T> Handle<T> {
+    pub const fn new() -> Handle<T> {
+        Handle { kind: AtomicPtr::new(null_mut()), values: AtomicU64::new(0), of: PhantomData }
     }
 
-    fn get(&self) -> *mut RedisModuleType {
-        self.0.load(Ordering::Relaxed)
+    /// The number of values that the server has.
+    pub fn values(&self) -> u64 {
+        self.values.load(Ordering::Relaxed)
+    }
+
+    fn get(&self) -> Option<NonNull<RedisModuleType>> {
+        NonNull::new(self.kind.load(Ordering::Relaxed))
     }
 }
 
@@ -87,7 +98,9 @@ pub fn register<T: DataType>(ctx: &Context) -> bool {
     // the module, which the server does not unload once it has a data type.
     let handle =
         unsafe { api!(RedisModule_CreateDataType(ctx.as_ptr(), T::NAME.as_ptr(), T::NUMBER, &raw mut methods)) };
-    T::handle().0.store(handle, Ordering::Relaxed);
+    if !handle.is_null() {
+        T::handle().kind.store(handle, Ordering::Relaxed);
+    }
     !handle.is_null()
 }
 
@@ -109,10 +122,11 @@ impl<'k> WriteKey<'k> {
 
     /// Puts a value into the key in place of what it holds, and closes the key: the server announces keys that are new.
     pub fn set_value<T: DataType>(mut self, value: T) -> &'k mut Context {
-        let value = Box::into_raw(Box::new(value)).cast::<c_void>();
+        let kind = T::handle().get().expect("the type is registered").as_ptr();
+        let value = handed_over(value);
         // SAFETY: the handle is open for writing; the value is one that the callbacks of its type take, and is the
         // server's from now on.
-        let status = unsafe { api!(RedisModule_ModuleTypeSetValue(self.writable(), T::handle().get(), value)) };
+        let status = unsafe { api!(RedisModule_ModuleTypeSetValue(self.writable(), kind, value)) };
         debug_assert_eq!(status, raw::REDISMODULE_OK as c_int);
         self.close()
     }
@@ -125,10 +139,11 @@ fn value_of<T: DataType>(key: &KeyHandle) -> Result<Option<NonNull<T>>, Error> {
         return Ok(None);
     }
     // SAFETY: the handle is open; the answer is null where the value is of no module's type.
-    if unsafe { api!(RedisModule_ModuleTypeGetType(key.as_ptr())) } != T::handle().get() {
+    let kind = NonNull::new(unsafe { api!(RedisModule_ModuleTypeGetType(key.as_ptr())) });
+    if kind.is_none() || kind != T::handle().get() {
         return Err(Error::WrongType);
     }
-    // SAFETY: the handle is open and holds a value of this type: one made by `set_value`, `load` or `copy`.
+    // SAFETY: the handle is open and holds a value of this type: one that was handed over.
     Ok(NonNull::new(unsafe { api!(RedisModule_ModuleTypeGetValue(key.as_ptr())) }.cast::<T>()))
 }
 
@@ -145,14 +160,16 @@ unsafe fn borrowed<'a, T>(value: *const c_void) -> &'a T {
     unsafe { &*value.cast::<T>() }
 }
 
-fn boxed<T>(value: Option<T>) -> *mut c_void {
-    value.map_or(null_mut(), |value| Box::into_raw(Box::new(value)).cast())
+/// A value that is the server's from now on, until it has it freed.
+fn handed_over<T: DataType>(value: T) -> *mut c_void {
+    T::handle().values.fetch_add(1, Ordering::Relaxed);
+    Box::into_raw(Box::new(value)).cast()
 }
 
 unsafe extern "C" fn load<T: DataType>(io: *mut RedisModuleIO, number: c_int) -> *mut c_void {
     // SAFETY: the server passes the stream of this call.
     let mut from = unsafe { Loader::new(io) };
-    boxed(enter_module("load", || load_or_say_why::<T>(&mut from, number)).flatten())
+    enter_module("load", || load_or_say_why::<T>(&mut from, number)).flatten().map_or(null_mut(), handed_over)
 }
 
 /// Without a line by the module, all that the log has is the server's: that the value does not end where it should.
@@ -200,6 +217,7 @@ unsafe extern "C" fn free_effort<T: DataType>(_key: *mut RedisModuleString, valu
 unsafe extern "C" fn free<T: DataType>(value: *mut c_void) {
     // SAFETY: the server passes a value of this type, made by `Box::into_raw`, and forgets it.
     let value = unsafe { Box::from_raw(value.cast::<T>()) };
+    T::handle().values.fetch_sub(1, Ordering::Relaxed);
     enter_module("free", || drop(value));
 }
 
@@ -210,5 +228,5 @@ unsafe extern "C" fn copy<T: DataType>(
 ) -> *mut c_void {
     // SAFETY: the server passes a value of this type.
     let value = unsafe { borrowed::<T>(value) };
-    boxed(enter_module("copy", || value.clone()))
+    enter_module("copy", || value.clone()).map_or(null_mut(), handed_over)
 }

@@ -3,6 +3,7 @@
 use crate::model::time::decimal;
 use redis_module::raw::RedisModuleString;
 use std::ffi::c_int;
+use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::{NonNull, null_mut};
 use std::slice;
@@ -46,6 +47,15 @@ impl<'a> Str<'a> {
         let start = unsafe { api!(RedisModule_StringPtrLen(self.as_ptr(), &raw mut length)) };
         // SAFETY: the server says that `length` bytes stand there, and nobody changes them during 'a.
         unsafe { slice::from_raw_parts(start.cast::<u8>(), length) }
+    }
+}
+
+/// As a line of the server's log shows a name: in quotes, in ASCII, cut to what fits.
+impl fmt::Display for Str<'_> {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const LONGEST: usize = 200;
+        let (shown, rest) = self.bytes().split_at(self.bytes().len().min(LONGEST));
+        write!(to, "\"{}{}\"", shown.escape_ascii(), if rest.is_empty() { "" } else { "..." })
     }
 }
 

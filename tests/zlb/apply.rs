@@ -86,3 +86,27 @@ fn a_replica_over_its_maxmemory_still_gets_every_change() {
     eventually(PATIENCE, "the replica has all", || r.reply("DEBUG DIGEST") == c.reply("DEBUG DIGEST"));
     r.script(&[("ZLB.RANGE b 0 -1 WITHVALUES", "[['m' 8] ['o' 7]]"), ("ZLB.RANGE s 0 -1", "['o']")]);
 }
+
+/// As of queues: nobody but an operator with a look at INFO or the log would learn that a replica differs. The key's name is data of
+/// any length, never a format.
+#[test]
+fn effects_that_do_not_fit_are_counted_and_the_log_names_the_key() {
+    let (server, mut c) = start();
+    let replica = Server::builder().config("replica-read-only no").replica_of(&server);
+    let mut r = replica.client();
+    let long = "k".repeat(5000);
+    for key in ["%s%n{x}\n\"b\"", &long] {
+        c.call(redis::cmd("ZLB.CREATE").arg(key).arg("DIM").arg("x"));
+        replica.wait_for_sync(&server);
+        r.call(redis::cmd("DEL").arg(key));
+        c.call(redis::cmd("ZLB.SET").arg(key).arg("m").arg(1));
+        replica.wait_for_sync(&server);
+    }
+    assert_eq!(r.info_number("zeitset", "zeitset_board_effects_misfit"), 2);
+    assert_eq!(c.info_number("zeitset", "zeitset_board_effects_misfit"), 0);
+    let log = replica.log();
+    let said = "zeitset: a replicated effect does not fit the leaderboard";
+    assert!(log.contains(&format!(r#"{said} "%s%n{{x}}\n\"b\"""#)), "{log}");
+    assert!(log.contains(&format!(r#"{said} "{}...""#, "k".repeat(200))), "{log}");
+    assert!(!log.contains(&"k".repeat(201)), "the line has an end");
+}

@@ -184,3 +184,51 @@ fn a_large_board_is_freed_in_the_background() {
     eventually(PATIENCE, "the board is freed", || c.info_number("memory", "lazyfreed_objects") == before + 1);
     c.script(&[("ZLB.CREATE b DIM x", "+OK"), ("FLUSHALL", "+OK"), ("ZLB.CARD b", "0")]);
 }
+
+#[test]
+fn info_counts_boards_however_they_come_and_go() {
+    let (mut server, mut c) = start_keeping_aof();
+    let expect = |c: &mut Client, boards: i64| {
+        eventually(PATIENCE, "the boards are counted", || c.info_number("zeitset", "zeitset_boards") == boards);
+    };
+    expect(&mut c, 0);
+    c.run("ZLB.CREATE a DIM x");
+    c.run("ZLB.SET a m 1 n 2");
+    c.run("ZLB.CREATE a DIM x");
+    expect(&mut c, 1);
+    c.run("COPY a b");
+    c.run("ZLB.MERGE c 2 a b");
+    c.run("ZLB.MERGE c 2 a b");
+    c.run("RENAME b d");
+    c.run("ZLB.CLEAR d");
+    expect(&mut c, 3);
+    let replica = Server::builder().replica_of(&server);
+    expect(&mut replica.client(), 3);
+    c.run("UNLINK d");
+    c.run("SET c text");
+    expect(&mut c, 1);
+    expect(&mut replica.client(), 1);
+    server.restart();
+    let mut c = server.client();
+    expect(&mut c, 1);
+    c.run("FLUSHALL");
+    expect(&mut c, 0);
+}
+
+/// A thread for each would be as many threads as there are boards.
+#[test]
+fn one_thread_frees_all_large_boards() {
+    let (_server, mut c) = start();
+    let rows: Vec<_> = (0..50_000).map(|n| format!("m{n} {n}")).collect();
+    let set = format!("ZLB.SET b0 {}", rows.join(" "));
+    c.run("ZLB.CREATE b0 DIM x");
+    c.run(&set);
+    (1..8).for_each(|n| drop(c.run(&format!("COPY b0 b{n}"))));
+    let before = c.info_number("memory", "used_memory");
+    (0..8).for_each(|n| c.script(&[(format!("ZLB.CLEAR b{n}"), "50000")]));
+    let tasks = format!("/proc/{}/task", c.info("server")["process_id"]);
+    let tasks = std::fs::read_dir(tasks).expect("the server's threads").map(|task| task.expect("a thread").path());
+    let names = tasks.filter_map(|task| std::fs::read_to_string(task.join("comm")).ok());
+    assert_eq!(names.filter(|name| name.trim_end() == "zeitset-free").count(), 1);
+    eventually(PATIENCE, "the memory is free", || c.info_number("memory", "used_memory") < before / 2);
+}

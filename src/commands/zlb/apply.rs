@@ -44,8 +44,7 @@ impl Command for Apply {
             Effect::Set | Effect::Remove | Effect::Cut | Effect::Clear => change(ctx, key, effect, words)?,
         };
         if !fits && ctx.is_replayed() {
-            let key = String::from_utf8_lossy(key.bytes());
-            ctx.log(c"warning", &format!("zeitset: a replicated effect does not fit the leaderboard {key}"));
+            boards::report_misfit(ctx, key);
         }
         ctx.reply_bool(fits);
         Ok(())
