@@ -76,6 +76,8 @@ impl Listener for Watch {
                 healer::heal_touched(ctx);
                 tracker::on_cron(ctx);
             }
+            // What is loaded counts when it is served.
+            ServerEvent::LoadsBeside | ServerEvent::LoadedInVain => {}
         }
     }
 }

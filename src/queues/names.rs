@@ -5,6 +5,7 @@
 //! forgets it if there is no queue.
 
 use super::{OpenQueue, upkeep};
+use crate::server::context::is_loading;
 use crate::server::events::{Happened, KeyEvent, Listener, ServerEvent};
 use crate::server::key::ReadKey;
 use crate::server::shared::Shared;
@@ -23,9 +24,8 @@ type Name = Box<[u8]>;
 #[derive(Default)]
 struct Names {
     by_database: HashMap<i32, BTreeSet<Name>>,
-    /// Of queues that have been read from a file or a master, and of which it is not known yet whether they are what is served: a
-    /// replica may load next to what it has.
-    loaded: Vec<(i32, Name)>,
+    /// The queues of a dataset that a replica loads next to the one that it serves. `None`: it does not.
+    loaded_beside: Option<Vec<(i32, Name)>>,
     /// A queue is on its way to another key: RENAME and MOVE announce both, one after the other. Other modules may move and delete keys in
     /// between, so this holds until some queue has come.
     is_moving: bool,
@@ -34,7 +34,7 @@ struct Names {
 impl Names {
     /// Whether there is no queue in the whole server, so that none can come by RENAME, MOVE or COPY.
     fn is_empty(&self) -> bool {
-        self.by_database.is_empty() && self.loaded.is_empty() && !self.is_moving
+        self.by_database.is_empty() && !self.is_moving
     }
 
     /// Answers whether the name was known.
@@ -47,11 +47,8 @@ impl Names {
         was_known
     }
 
-    fn take_over_loaded(&mut self, holder: &impl RedisLockIndicator) {
-        for (database, name) in std::mem::take(&mut self.loaded) {
-            upkeep::look_soon(holder, database, &name);
-            self.by_database.entry(database).or_default().insert(name);
-        }
+    fn insert(&mut self, database: i32, name: &[u8]) {
+        self.by_database.entry(database).or_default().insert(name.into());
     }
 }
 
@@ -61,14 +58,40 @@ pub(super) fn note_queue(ctx: &Context, name: Str<'_>) {
 }
 
 fn note_queue_in(ctx: &Context, database: i32, name: Str<'_>) {
-    NAMES.with(ctx, |names| {
-        names.by_database.entry(database).or_default().insert(name.bytes().into());
-    });
+    NAMES.with(ctx, |names| names.insert(database, name.bytes()));
 }
 
-/// A queue has been read.
+/// A queue has been read. While a dataset is loaded, it belongs there. RESTORE announces by an event what becomes of it.
 pub(super) fn note_loaded(holder: &impl RedisLockIndicator, database: i32, name: &[u8]) {
-    NAMES.with(holder, |names| names.loaded.push((database, name.into())));
+    if !is_loading() {
+        return;
+    }
+    let is_served = NAMES.with(holder, |names| match &mut names.loaded_beside {
+        Some(loaded) => {
+            loaded.push((database, name.into()));
+            false
+        }
+        None => {
+            names.insert(database, name);
+            true
+        }
+    });
+    if is_served {
+        upkeep::look_soon(holder, database, name);
+    }
+}
+
+/// The dataset that was loaded next to the one that was served has taken its place.
+fn take_over_loaded(ctx: &Context) {
+    for (database, name) in NAMES.with(ctx, |names| names.loaded_beside.take()).unwrap_or_default() {
+        NAMES.with(ctx, |names| names.insert(database, &name));
+        upkeep::look_soon(ctx, database, &name);
+    }
+}
+
+/// There is no queue in this key of the present database.
+pub(super) fn forget(ctx: &Context, name: Str<'_>) {
+    NAMES.with(ctx, |names| names.forget(ctx.database(), name.bytes()));
 }
 
 /// The names behind `after` in the present database, in order, up to `count` of those that `is_shown` lets pass.
@@ -130,8 +153,6 @@ impl Listener for Watch {
                 let holds_queue = key.value::<super::Stored>().is_ok_and(|value| value.is_some());
                 let database = key.database();
                 drop(key);
-                // What RESTORE has read is where it belongs.
-                NAMES.with(ctx, |names| names.loaded.clear());
                 if let Some(database) = database.filter(|_| holds_queue) {
                     NAMES.with(ctx, |names| names.is_moving = false);
                     note_queue_in(ctx, database, event.key);
@@ -143,7 +164,12 @@ impl Listener for Watch {
     }
 
     fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
+        if event == ServerEvent::Loaded {
+            return take_over_loaded(ctx);
+        }
         NAMES.with(ctx, |names| match event {
+            ServerEvent::LoadsBeside => names.loaded_beside = Some(Vec::new()),
+            ServerEvent::LoadedInVain => names.loaded_beside = None,
             ServerEvent::Flushed(None) => names.by_database.clear(),
             ServerEvent::Flushed(Some(database)) => drop(names.by_database.remove(&database)),
             ServerEvent::Swapped(one, other) => {
@@ -154,7 +180,6 @@ impl Listener for Watch {
                     }
                 }
             }
-            ServerEvent::Loaded | ServerEvent::BecameMaster => names.take_over_loaded(ctx),
             _ => {}
         });
     }

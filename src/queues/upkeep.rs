@@ -10,7 +10,7 @@
 //! Up to when deaths have been announced is not stored, so after a restart or a promotion a key is announced once more if it
 //! still holds a job that died at the end of its lease and that no command has touched since.
 
-use super::{OpenQueue, Stored};
+use super::{OpenQueue, Stored, names};
 use crate::model::queue::Queue;
 use crate::model::time::Millis;
 use crate::server::context::EventClass;
@@ -218,6 +218,7 @@ fn look_at_queue(ctx: &mut Context, name: Str<'_>, now: Millis) -> bool {
     });
     let Some((has_died, has_to_drop)) = due else {
         set_next_look(ctx, name, None);
+        names::forget(ctx, name);
         return false;
     };
     if (has_died || has_to_drop) && !ctx.may_serve(name) {

@@ -90,6 +90,14 @@ pub fn is_master() -> bool {
     flags & raw::REDISMODULE_CTX_FLAGS_MASTER as c_int != 0
 }
 
+/// Whether the server loads a dataset, perhaps next to the one that it serves; for the same.
+pub fn is_loading() -> bool {
+    let loading = raw::REDISMODULE_CTX_FLAGS_LOADING | raw::REDISMODULE_CTX_FLAGS_ASYNC_LOADING;
+    // SAFETY: as above.
+    let flags = unsafe { api!(RedisModule_GetContextFlags(std::ptr::null_mut())) };
+    flags & loading as c_int != 0
+}
+
 impl Context {
     /// # Safety
     /// `ctx` must be the context of a call that lasts as long as what is returned; no other [`Context`] may be made for that call.

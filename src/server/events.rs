@@ -67,6 +67,10 @@ pub enum ServerEvent<'a> {
     /// This server is a master from now on.
     BecameMaster,
     BecameReplica,
+    /// A replica begins to load a dataset next to the one that it serves.
+    LoadsBeside,
+    /// That dataset has been dropped.
+    LoadedInVain,
     /// A dataset has been loaded, from a file or from a master.
     Loaded,
     /// A database is empty, or the whole dataset has given way to one that was loaded next to it (`Loaded` follows); `None`: all
@@ -160,6 +164,12 @@ unsafe extern "C" fn server_event<L: Listener>(
             // SAFETY: for this event the server passes this structure.
             let info = unsafe { &*data.cast::<RedisModuleFlushInfo>() };
             ServerEvent::Flushed(u32::try_from(info.dbnum).is_ok().then_some(info.dbnum))
+        }
+        (raw::REDISMODULE_EVENT_REPL_ASYNC_LOAD, raw::REDISMODULE_SUBEVENT_REPL_ASYNC_LOAD_STARTED) => {
+            ServerEvent::LoadsBeside
+        }
+        (raw::REDISMODULE_EVENT_REPL_ASYNC_LOAD, raw::REDISMODULE_SUBEVENT_REPL_ASYNC_LOAD_ABORTED) => {
+            ServerEvent::LoadedInVain
         }
         (raw::REDISMODULE_EVENT_REPL_ASYNC_LOAD, raw::REDISMODULE_SUBEVENT_REPL_ASYNC_LOAD_COMPLETED) => {
             ServerEvent::Flushed(None)

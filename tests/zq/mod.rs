@@ -8,6 +8,7 @@ mod full;
 mod groups;
 mod lease_ends;
 mod leases;
+mod names;
 mod operating;
 mod persistence;
 mod refused;

@@ -59,7 +59,7 @@ fn rdb_and_both_forms_of_the_aof_keep_everything() {
     }
 }
 
-fn rewrite(c: &mut Client) {
+pub(super) fn rewrite(c: &mut Client) {
     c.run("BGREWRITEAOF");
     eventually(PATIENCE, "the AOF is rewritten", || {
         let info = c.info("persistence");

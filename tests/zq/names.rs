@@ -1,0 +1,130 @@
+//! The names of the queues, where events and loaded data meet: an AOF with a tail, RESTORE, a replica that loads next to its old data.
+
+use super::persistence::rewrite;
+use testkit::{Client, PATIENCE, Server, eventually, start, start_keeping_aof};
+
+fn dump(c: &mut Client, key: &str) -> Vec<u8> {
+    let redis::Value::BulkString(dump) = c.run(&format!("DUMP {key}")) else { panic!("no dump of {key}") };
+    dump
+}
+
+#[test]
+fn an_aof_whose_tail_moves_other_keys_loses_no_queue() {
+    let (mut server, mut c) = start_keeping_aof();
+    c.run("ZQ.PUSH other x");
+    let payload = dump(&mut c, "other");
+    c.run("DEL other");
+    for (key, moves) in
+        [("a", "RENAME a b"), ("a", "COPY a b"), ("a", "MOVE a 1"), ("a", "RESTORE"), ("a", "SWAPDB 2 3")]
+    {
+        c.run("FLUSHALL");
+        c.run("ZQ.PUSH kept x ID 1");
+        c.run("ZQ.PUSH gone x");
+        c.run("ZQ.PUSH before x");
+        rewrite(&mut c);
+        c.run(&format!("SET {key} 1"));
+        if moves == "RESTORE" {
+            c.call(redis::cmd("RESTORE").arg("restored").arg(0).arg(&payload));
+        } else {
+            c.run(moves);
+        }
+        // For servers where copy_loses_the_database.
+        c.run("SELECT 0");
+        c.script(&[("DEL gone", "1"), ("RENAME before now", "+OK")]);
+        server.restart();
+        c = server.client();
+        let names = if moves == "RESTORE" { "['kept' 'now' 'restored']" } else { "['kept' 'now']" };
+        c.script(&[("ZQ.LIST", names), ("ZQ.GET now x", "nil")]);
+    }
+}
+
+#[test]
+fn a_flush_in_the_tail_of_an_aof_forgets_the_queues_before_it() {
+    let (mut server, mut c) = start_keeping_aof();
+    for (flush, left) in [("FLUSHALL", "['new']"), ("FLUSHDB", "['new']"), ("SWAPDB 0 1", "['new']")] {
+        c.run("FLUSHALL");
+        c.run("ZQ.PUSH old x");
+        rewrite(&mut c);
+        c.run(flush);
+        c.run("ZQ.PUSH new x");
+        server.restart();
+        c = server.client();
+        c.script(&[("ZQ.LIST", left)]);
+    }
+}
+
+#[test]
+fn an_aof_whose_tail_moves_other_keys_leaves_queues_to_the_upkeep() {
+    let (mut server, mut c) = start_keeping_aof();
+    c.run("ZQ.PUSH q x ATTEMPTS 1");
+    c.run("ZQ.CLAIM 1 q LEASE 3s");
+    rewrite(&mut c);
+    c.script(&[("SET a 1", "+OK"), ("RENAME a b", "+OK"), ("CONFIG SET notify-keyspace-events KEd", "+OK")]);
+    server.restart();
+    let mut c = server.client();
+    c.run("CONFIG SET notify-keyspace-events KEd");
+    let mut listener = server.resp3();
+    listener.psubscribe("__keyevent@0__:zq.dead");
+    eventually(PATIENCE, "the death is announced", || {
+        listener.run("PING");
+        !listener.pushes().is_empty()
+    });
+}
+
+#[test]
+fn a_restore_whose_ttl_has_passed_leaves_nothing_behind() {
+    const CALLS: usize = 2000;
+    let (_server, mut c) = start();
+    c.run("ZQ.PUSH q x");
+    let payload = dump(&mut c, "q");
+    let long = "x".repeat(1000);
+    let restore = |c: &mut Client, from: usize| {
+        for n in from..from + CALLS {
+            c.call(redis::cmd("RESTORE").arg(format!("{long}{n}")).arg(1).arg(&payload).arg("ABSTTL"));
+        }
+        c.info_number("memory", "used_memory")
+    };
+    let before = restore(&mut c, 0);
+    let after = restore(&mut c, CALLS);
+    assert!(after - before < 500_000, "{} bytes more after {CALLS} calls", after - before);
+    c.script(&[("ZQ.LIST", "['q']"), ("DBSIZE", "1")]);
+}
+
+/// The replica is a writable one, so that commands move keys while the new dataset is loaded.
+#[test]
+fn moves_on_a_replica_that_loads_next_to_its_old_data_lose_no_queue() {
+    const QUEUES: usize = 300;
+    let master =
+        Server::builder().keeping_aof().config("repl-diskless-sync yes").config("repl-backlog-size 16kb").start();
+    let replica = Server::builder()
+        .keeping_aof()
+        .config("repl-diskless-load swapdb")
+        .config("replica-read-only no")
+        .config("loading-process-events-interval-bytes 1024")
+        .replica_of(&master);
+    replica.wait_for_sync(&master);
+    let (mut m, mut r) = (master.client(), replica.client());
+    m.run("ZQ.PUSH old x");
+    for n in 0..QUEUES {
+        m.run(&format!("ZQ.PUSH queue{n} x"));
+    }
+    replica.wait_for_sync(&master);
+    r.run("SET a0 1");
+    r.run("CONFIG SET key-load-delay 2000");
+    for line in ["MULTI", "CLIENT KILL TYPE replica", "DEL old", "ZQ.PUSH new x"] {
+        m.run(line);
+    }
+    m.run(&format!("SET filler {}", "x".repeat(100_000)));
+    m.run("EXEC");
+    eventually(PATIENCE, "the replica loads", || r.info_number("persistence", "async_loading") == 1);
+    let mut moves = 0;
+    while r.info_number("persistence", "async_loading") == 1 {
+        moves += usize::from(r.try_run(&format!("RENAME a{moves} a{}", moves + 1)).is_ok());
+    }
+    assert!(moves > 0, "keys were renamed meanwhile");
+    r.run("CONFIG SET key-load-delay 0");
+    replica.wait_for_sync(&master);
+    let mut names: Vec<_> = (0..QUEUES).map(|n| format!("queue{n}")).chain(["new".into()]).collect();
+    names.sort();
+    assert_eq!(r.strings("ZQ.LIST COUNT 1000"), names);
+}
