@@ -4,7 +4,8 @@ use crate::boards;
 use crate::config;
 use crate::expiring::{sweeper, tracker};
 use crate::limits::figures;
-use crate::queues::{jobs_claimed, misfits, tally, waiting};
+use crate::queues::claiming::jobs_claimed;
+use crate::queues::{misfits, tally, waiting};
 use crate::server::context::now;
 use crate::server::info::{Info, Report};
 

@@ -7,6 +7,14 @@ use crate::model::time::{self, Micros, Millis};
 use crate::server::key::Writing;
 use crate::server::{Context, Str};
 use std::borrow::Cow;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Jobs that clients of this server have claimed, for INFO.
+static CLAIMED: AtomicU64 = AtomicU64::new(0);
+
+pub fn jobs_claimed() -> u64 {
+    CLAIMED.load(Ordering::Relaxed)
+}
 
 /// What a client asks for.
 pub struct Want<'w> {
@@ -31,6 +39,7 @@ pub fn claim(mut open: OpenQueue<'_, Writing>, key: Str<'_>, clock: Micros, want
     open.change(|queue, effects| {
         let claims = queue.claim(clock, deadline, want.count, &want.worker);
         claims.effects().for_each(|effect| effects.add(&effect));
+        CLAIMED.fetch_add(claims.jobs.len() as u64, Ordering::Relaxed);
         reply_claims(effects.ctx(), key, &claims);
     });
     open.commit(now);

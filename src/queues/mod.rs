@@ -18,5 +18,5 @@ pub mod upkeep;
 pub mod waiting;
 pub mod wire;
 
-pub use open::{OpenQueue, jobs_claimed, misfits, report_misfits};
+pub use open::{OpenQueue, misfits, report_misfits};
 pub use stored::Stored;

@@ -3,7 +3,7 @@
 use super::wire::Words;
 use super::{Stored, names, upkeep, waiting};
 use crate::error::Error;
-use crate::model::queue::{Change, Effect, Queue};
+use crate::model::queue::{Effect, Queue};
 use crate::model::time::Millis;
 use crate::server::context::EventClass;
 use crate::server::key::{Access, Key, Reading, Writing};
@@ -11,15 +11,8 @@ use crate::server::uncommitted::Uncommitted;
 use crate::server::{Context, Str};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Jobs claimed from all queues, for INFO.
-static CLAIMED: AtomicU64 = AtomicU64::new(0);
-
 /// Effects that came from a master or out of an AOF file and did not fit, for INFO.
 static MISFITS: AtomicU64 = AtomicU64::new(0);
-
-pub fn jobs_claimed() -> u64 {
-    CLAIMED.load(Ordering::Relaxed)
-}
 
 pub fn misfits() -> u64 {
     MISFITS.load(Ordering::Relaxed)
@@ -129,8 +122,8 @@ impl<'k> OpenQueue<'k, Writing> {
                 ctx
             }
             None => {
-                if let Ok(Some((stored, _))) = key.value_mut::<Stored>() {
-                    stored.count();
+                if let Ok(Some((stored, ctx))) = key.value_mut::<Stored>() {
+                    stored.count(|| ctx.is_replayed());
                     look_at = upkeep::moved_forward(stored, now);
                 }
                 key.close()
@@ -165,9 +158,6 @@ impl<'e> Recorder<'e> {
     }
 
     pub fn add(&mut self, effect: &Effect<'_>) {
-        if matches!(effect.change, Change::Claim { .. }) {
-            CLAIMED.fetch_add(1, Ordering::Relaxed);
-        }
         self.uncommitted.note();
         self.effects.add(effect);
     }

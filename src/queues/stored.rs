@@ -28,8 +28,8 @@ impl Stored {
     }
 
     /// To be called when the queue has changed.
-    pub fn count(&mut self) {
-        self.tally.update(&self.queue);
+    pub fn count(&mut self, is_replayed: impl FnOnce() -> bool) {
+        self.tally.update(&self.queue, is_replayed);
     }
 }
 

@@ -75,12 +75,13 @@ impl Tally {
         // Leases that ended before the queue came here were counted where it came from.
         let mut tally =
             Tally { number, jobs: [0; STORED_STATES], expired: queue.totals().counters.expired_leases, first };
-        tally.update(queue);
+        tally.update(queue, || true);
         tally
     }
 
-    /// To be called after each change of the queue.
-    pub fn update(&mut self, queue: &Queue) {
+    /// To be called after each change of the queue. Leases whose end was counted elsewhere, where the change was made, are not counted
+    /// here (`is_replayed`).
+    pub fn update(&mut self, queue: &Queue, is_replayed: impl FnOnce() -> bool) {
         let jobs = queue.stored_states();
         for ((total, counted), now) in JOBS.iter().zip(&mut self.jobs).zip(jobs) {
             if *counted != now {
@@ -89,7 +90,9 @@ impl Tally {
             }
         }
         let expired = queue.totals().counters.expired_leases;
-        EXPIRED.fetch_add(expired.saturating_sub(self.expired), Relaxed);
+        if expired > self.expired && !is_replayed() {
+            EXPIRED.fetch_add(expired - self.expired, Relaxed);
+        }
         self.expired = expired;
         let due = queue.first_due().unwrap_or(NEVER);
         self.first.due.store(due, Relaxed);

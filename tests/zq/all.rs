@@ -1,6 +1,6 @@
 //! All queues of a server together: their names, and what INFO says of them.
 
-use testkit::{Client, PATIENCE, Server, eventually, start};
+use testkit::{Client, PATIENCE, Server, eventually, start, start_keeping_aof};
 
 fn places(c: &mut Client) -> [String; 5] {
     let info = c.info("zeitset");
@@ -167,4 +167,24 @@ fn the_list_shows_only_what_the_caller_may_read() {
     let mut bob = server.client();
     bob.run("AUTH bob pw");
     bob.script(&[("ZQ.LIST", "['mine:1' 'mine:2']"), ("ZQ.LIST AFTER mine:1", "['mine:2']")]);
+}
+
+#[test]
+fn info_counts_only_claims_made_here() {
+    let (mut server, mut c) = start_keeping_aof();
+    let replica = Server::builder().replica_of(&server);
+    let figures = |server: &Server| {
+        let mut c = server.client();
+        ["zeitset_jobs_claimed", "zeitset_leases_expired"].map(|field| c.info_number("zeitset", field))
+    };
+    c.run("ZQ.PUSH q x");
+    c.run("ZQ.CLAIM 1 q LEASE 1ms");
+    let due = c.now() + 2;
+    c.wait_until(due);
+    c.run("ZQ.CLAIM 1 q LEASE 1h COUNT 5");
+    assert_eq!(figures(&server), [2, 1]);
+    replica.wait_for_sync(&server);
+    assert_eq!(figures(&replica), [0, 0], "on a replica");
+    server.restart();
+    assert_eq!(figures(&server), [0, 0], "after a restart");
 }
