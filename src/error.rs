@@ -85,6 +85,8 @@ pub enum Error {
     NoRightToCheck,
     /// The server holds more than its `maxmemory`; worded as the server does it.
     OutOfMemory,
+    /// The rights to claim were taken from a client while it waited.
+    NoPermission,
     /// The server refused a command that this one needs: nothing is known, and nothing has changed.
     InnerCommand,
     /// A defect of the module: the handler panicked and was stopped.
@@ -151,6 +153,7 @@ impl Error {
             Error::NoRightToRestore => c"NOPERM effects can be applied only by users with the right to call RESTORE",
             Error::NoRightToCheck => c"NOPERM RESET can be used only by users with the right to call ZRL.CHECK with each of the counted keys",
             Error::OutOfMemory => c"OOM command not allowed when used memory > 'maxmemory'.",
+            Error::NoPermission => c"NOPERM the permissions to claim from these keys were taken away",
             Error::InnerCommand => c"ERR the server refused a command that this one needs (ZCOUNT, ZRANGE); nothing has changed",
             Error::Internal => c"ERR internal error in zeitset; see the server's log",
         }

@@ -23,12 +23,6 @@ pub struct PlaceRef<'k> {
     pub key: &'k [u8],
 }
 
-impl PlaceRef<'_> {
-    pub fn to_place(self) -> Place {
-        Place::new(self.database, self.key)
-    }
-}
-
 impl Hash for Place {
     fn hash<H: Hasher>(&self, state: &mut H) {
         PlaceRef { database: self.database, key: &self.key }.hash(state);

@@ -9,6 +9,13 @@
 //! queue as clients are served, and at most one more, however many clients wait. A client that was asked and leaves without a job has
 //! the key looked at again.
 //!
+//! # From which key
+//!
+//! A client that waits for several keys is served from the first of them, in its own order, that has a job for it: not from the one
+//! for whose sake it was asked. So when it is asked it goes through its keys ([`Waiting::turn`]). If a client that came earlier was
+//! asked for one of them, it is not yet known whether that key has a job for the later client, too. Then the later client waits until that is
+//! known ([`Waiting::wait_behind`]), and is asked once more if the key has nothing left.
+//!
 //! # When to look
 //!
 //! A timer is armed only for a moment at most [`HORIZON`] away. The server's housekeeping ([`Waiting::tick`], at least once a second)
@@ -57,7 +64,7 @@ pub type Client = u64;
 /// The keys that clients wait for.
 #[derive(Debug)]
 pub struct Waiting<K> {
-    keys: HashMap<K, Entry>,
+    keys: HashMap<K, Entry<K>>,
     /// The moments of the entries that have one.
     schedule: BTreeSet<(Millis, K)>,
     /// When the armed timer fires.
@@ -68,14 +75,40 @@ pub struct Waiting<K> {
     latest: Millis,
 }
 
-#[derive(Debug, Default)]
-struct Entry {
+#[derive(Debug)]
+struct Entry<K> {
     /// Clients that wait for the key.
     clients: BTreeSet<Client>,
     /// The one that was asked last, and has not answered.
-    asked: Option<Client>,
+    asked: Option<Asked>,
     /// When the key is to be looked at if nothing else happens.
     next: Option<Millis>,
+    /// Keys whose client has been asked, and waits until it is known whether this one has a job for it.
+    lesser: BTreeSet<K>,
+}
+
+impl<K> Default for Entry<K> {
+    fn default() -> Self {
+        Entry { clients: BTreeSet::new(), asked: None, next: None, lesser: BTreeSet::new() }
+    }
+}
+
+/// A client that was asked, and since when.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    client: Client,
+    since: Millis,
+}
+
+/// What a client that was asked is to do about one of its keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// There is no job, or none may be served: go on to the next key.
+    GoOn,
+    /// Look at the key, and tell ([`looked`](Waiting::looked)): there may be a job for this client.
+    Look,
+    /// A client that came earlier has been asked ([`wait_behind`](Waiting::wait_behind)).
+    Wait,
 }
 
 impl<K> Default for Waiting<K> {
@@ -106,7 +139,7 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
     /// A client waits for the key no more: it has gone away, its time was up, or another key serves it. If it was asked, somebody else
     /// is to be: the key is looked at again.
     pub fn leave(&mut self, key: &K, client: Client, now: Millis) {
-        if self.keys.get(key).is_some_and(|entry| entry.asked == Some(client)) {
+        if self.is_asked(key, client) {
             self.set_next(key, Some(now));
         }
         self.serve(key, client);
@@ -116,7 +149,7 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
     pub fn serve(&mut self, key: &K, client: Client) {
         let Some(entry) = self.keys.get_mut(key) else { return };
         entry.clients.remove(&client);
-        entry.asked = entry.asked.filter(|&asked| asked != client);
+        entry.asked = entry.asked.filter(|asked| asked.client != client);
         if entry.clients.is_empty() {
             self.set_next(key, None);
             self.keys.remove(key);
@@ -143,8 +176,45 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         };
         self.set_next(key, again);
         let entry = self.keys.get_mut(key)?;
-        entry.asked = entry.clients.first().copied().filter(|_| is_claimable && allowed);
-        entry.asked
+        let before = entry.asked;
+        entry.asked = entry
+            .clients
+            .first()
+            .filter(|_| is_claimable && allowed)
+            .map(|&client| before.filter(|before| before.client == client).unwrap_or(Asked { client, since: now }));
+        let Some(asked) = entry.asked else {
+            // Those who waited for what this key leaves have to take what else they can get.
+            for lesser in std::mem::take(&mut entry.lesser) {
+                self.set_next(&lesser, Some(now));
+            }
+            return None;
+        };
+        Some(asked.client)
+    }
+
+    /// A client that was asked goes through its keys, in its own order: what it is to do about this one.
+    pub fn turn<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q, client: Client, now: Millis) -> Turn {
+        let Some(entry) = self.keys.get(key) else { return Turn::GoOn };
+        match entry.asked {
+            Some(asked) if asked.client == client => Turn::Look,
+            // One that has not answered for so long must not keep others from what they can have.
+            Some(asked) if now.saturating_sub(asked.since) < UNANSWERED => Turn::Wait,
+            _ if entry.next.is_some_and(|next| next <= now) => Turn::Look,
+            _ => Turn::GoOn,
+        }
+    }
+
+    /// A client that was asked waits until it is known whether `key` has a job for it. If not, those of the `lesser` keys for whose sake it
+    /// was asked are looked at again.
+    pub fn wait_behind(&mut self, key: &K, lesser: &[K], client: Client) {
+        let lesser: Vec<_> = lesser.iter().filter(|lesser| self.is_asked(lesser, client)).cloned().collect();
+        if let Some(entry) = self.keys.get_mut(key) {
+            entry.lesser.extend(lesser);
+        }
+    }
+
+    fn is_asked(&self, key: &K, client: Client) -> bool {
+        self.keys.get(key).and_then(|entry| entry.asked).is_some_and(|asked| asked.client == client)
     }
 
     /// The key may hold another queue than before. The client to ask.

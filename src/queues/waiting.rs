@@ -6,17 +6,18 @@
 
 use super::OpenQueue;
 use super::claiming::{Want, claim, reply_nothing, settle_rate};
+use crate::error::Error;
 use crate::model::place::{Place, PlaceRef};
 use crate::model::time::{Micros, Millis};
 use crate::model::waiting::name::name;
-use crate::model::waiting::{Client, Waiting};
+use crate::model::waiting::{Client, Turn, Waiting};
 use crate::server::blocking::{Blocked, Wait};
 use crate::server::events::{Happened, KeyEvent, Listener, ServerEvent};
 use crate::server::key::{ReadKey, Writing};
 use crate::server::shared::Shared;
 use crate::server::timer::Timer;
 use crate::server::{Context, OwnedStr, Str, survive};
-use hashbrown::{Equivalent, HashMap};
+use hashbrown::HashMap;
 use lazy_static::lazy_static;
 use redis_module::RedisLockIndicator;
 
@@ -29,17 +30,10 @@ lazy_static! {
 struct State {
     waiting: Waiting<Place>,
     /// The clients that wait.
-    clients: HashMap<Client, Asked>,
+    clients: HashMap<Client, Blocked>,
     /// How many clients have ever waited.
     last_client: Client,
     figures: Figures,
-}
-
-/// How to ask a client.
-struct Asked {
-    blocked: Blocked,
-    /// The queues for whose sake it was asked, until it looks at them.
-    places: Vec<Place>,
 }
 
 /// For INFO.
@@ -53,20 +47,13 @@ pub struct Figures {
     pub looks: u64,
 }
 
-/// As [`update`], and has the client asked that the model names.
-fn update_and_ask(
-    ctx: &Context,
-    place: PlaceRef<'_>,
-    now: Millis,
-    whom: impl FnOnce(&mut Waiting<Place>) -> Option<Client>,
-) {
+/// As [`update`], and has the client asked that the model names. It waits in the context's database.
+fn update_and_ask(ctx: &Context, now: Millis, whom: impl FnOnce(&mut Waiting<Place>) -> Option<Client>) {
     let Some(client) = update(ctx, now, whom) else { return };
     STATE.with(ctx, |state| {
-        let Some(asked) = state.clients.get_mut(&client) else { return };
-        if !asked.places.iter().any(|asked| place.equivalent(asked)) {
-            asked.places.push(place.to_place());
+        if let Some(blocked) = state.clients.get(&client) {
+            ctx.wake(blocked);
         }
-        ctx.wake(&asked.blocked);
     });
 }
 
@@ -99,7 +86,7 @@ pub fn is_waited_for(ctx: &Context, key: Str<'_>) -> bool {
 /// If that is now, the first of those who wait is asked.
 pub(super) fn note_queue_changed(ctx: &Context, key: Str<'_>, now: Millis, next: Option<Millis>) {
     let place = PlaceRef { database: ctx.database(), key: key.bytes() };
-    update_and_ask(ctx, place, now, |waiting| waiting.looked(&place, now, next, true));
+    update_and_ask(ctx, now, |waiting| waiting.looked(&place, now, next, true));
 }
 
 /// Disarms the timer, for the unloading of the module.
@@ -121,7 +108,7 @@ impl Listener for Watch {
         // Not the context's: in a transaction, Valkey 9.1 gives the client's for a key that MOVE or COPY took somewhere else.
         let database = ReadKey::glance(ctx, event.key).database().unwrap_or(ctx.database());
         let (now, place) = (ctx.now(), PlaceRef { database, key: event.key.bytes() });
-        update_and_ask(ctx, place, now, |waiting| waiting.replaced(&place, now));
+        update_and_ask(ctx, now, |waiting| waiting.replaced(&place, now));
     }
 
     fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
@@ -184,13 +171,15 @@ fn look_at_queue(ctx: &mut Context, key: Str<'_>, clock: Micros) {
     }
     let next = if is_ready { Some(now) } else { next };
     let place = PlaceRef { database: ctx.database(), key: key.bytes() };
-    update_and_ask(ctx, place, now, |waiting| waiting.looked(&place, now, next, allowed));
+    update_and_ask(ctx, now, |waiting| waiting.looked(&place, now, next, allowed));
 }
 
 /// A client that waits for a job.
 pub struct Waiter {
     number: Client,
-    /// What it waits for; nothing any more once it was served, or its time was up.
+    /// The user that it belongs to.
+    user: Option<OwnedStr>,
+    /// What it waits for, in its own order; nothing any more once it was served, or its time was up.
     places: Vec<Place>,
     /// What it is served from, and when.
     turn: Option<(Place, Micros)>,
@@ -198,14 +187,12 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// Lets the client of the command under way wait for a job of any of the keys, for `timeout` ms (0: without an end).
-    pub fn block(ctx: &mut Context, keys: &[Str<'_>], timeout: Millis, want: Want<'static>) {
-        let clock = ctx.micros();
+    /// Lets the client of the command under way wait for a job of any of the keys, for `timeout` ms (0: without an end). `clock` as the
+    /// command read it.
+    pub fn block(ctx: &mut Context, keys: &[Str<'_>], timeout: Millis, want: Want<'static>, clock: Micros) {
         let now = clock / 1000;
-        let database = ctx.database();
-        let mut places: Vec<_> = keys.iter().map(|key| Place::new(database, key.bytes())).collect();
-        places.sort_unstable();
-        places.dedup();
+        let (database, user) = (ctx.database(), ctx.user_name());
+        let places: Vec<_> = keys.iter().map(|key| Place::new(database, key.bytes())).collect();
         let number = STATE.with(ctx, |state| {
             state.last_client += 1;
             let number = state.last_client;
@@ -215,20 +202,20 @@ impl Waiter {
         });
         // All keys lie in one slot.
         let name = name(number, keys.first().map_or(b"", |key| key.bytes()));
-        let blocked = ctx.block(&name, timeout, Waiter { number, places, turn: None, want });
-        STATE.with(ctx, |state| state.clients.insert(number, Asked { blocked, places: Vec::new() }));
+        let blocked = ctx.block(&name, timeout, Waiter { number, user, places, turn: None, want });
+        STATE.with(ctx, |state| state.clients.insert(number, blocked));
         for &key in keys {
             look_at_queue(ctx, key, clock);
         }
     }
 
-    /// From now on the client does not count as waiting.
-    fn leave(&mut self, ctx: &Context) {
+    /// From now on the client does not count as waiting. `served`: by this key.
+    fn leave(&mut self, ctx: &Context, served: Option<&Place>, now: Millis) {
         let places = std::mem::take(&mut self.places);
         if places.is_empty() {
             return;
         }
-        let (number, now, served) = (self.number, ctx.now(), self.turn.as_ref().map(|(place, _)| place));
+        let number = self.number;
         update(ctx, now, |waiting| {
             for place in &places {
                 if served == Some(place) {
@@ -244,43 +231,71 @@ impl Waiter {
         });
     }
 
-    /// Whether it is this client's turn to claim from the queue.
-    fn may_claim(&self, ctx: &mut Context, place: &Place, now: Millis) -> bool {
+    /// The first of its keys that has a job for this client. None while that depends on a client that came earlier.
+    fn find_turn(&self, ctx: &mut Context, now: Millis) -> Option<&Place> {
+        for (nth, place) in self.places.iter().enumerate() {
+            let turn = |ctx: &Context| STATE.with(ctx, |state| state.waiting.turn(place, self.number, now));
+            if turn(ctx) == Turn::Look && self.look(ctx, place, now) {
+                return Some(place);
+            }
+            if turn(ctx) == Turn::Wait {
+                STATE.with(ctx, |state| state.waiting.wait_behind(place, &self.places[nth + 1..], self.number));
+                return None;
+            }
+        }
+        None
+    }
+
+    /// Looks whether it is this client's turn to claim from the queue. If it is that of another client, has that one asked.
+    fn look(&self, ctx: &mut Context, place: &Place, now: Millis) -> bool {
         if !ctx.select(place.database) {
             return false;
         }
         STATE.with(ctx, |state| state.figures.looks += 1);
         let name = OwnedStr::new(&place.key);
-        let Ok(open) = OpenQueue::glance(ctx, name.as_str()) else { return false };
-        let next = open.queue().next_wake(now);
-        drop(open);
+        let next = OpenQueue::glance(ctx, name.as_str()).ok().and_then(|open| open.queue().next_wake(now));
         let allowed = next == Some(now) && ctx.may_serve(name.as_str());
         let mut is_its_turn = false;
-        update_and_ask(ctx, PlaceRef { database: place.database, key: &place.key }, now, |waiting| {
+        update_and_ask(ctx, now, |waiting| {
             let first = waiting.looked(place, now, next, allowed);
             is_its_turn = first == Some(self.number);
             first.filter(|_| !is_its_turn)
         });
         is_its_turn
     }
+
+    /// Whether the ACL lets the client's user claim from these keys still: the server has asked when the command came.
+    fn may_still_claim(&self, ctx: &Context) -> bool {
+        let Some(user) = &self.user else { return true };
+        // A client whose user was deleted is another's for a moment, and is then disconnected.
+        if ctx.user_name().is_none_or(|name| name.as_str().bytes() != user.as_str().bytes()) {
+            return false;
+        }
+        let count = self.places.len().to_string();
+        let head = [&b"ZQ.CLAIM"[..], count.as_bytes()].into_iter();
+        let keys = self.places.iter().map(|place| &*place.key);
+        let words: Vec<_> = head.chain(keys).chain([&b"LEASE"[..], b"1"]).map(OwnedStr::new).collect();
+        let words: Vec<_> = words.iter().map(OwnedStr::as_str).collect();
+        ctx.user().is_some_and(|user| user.may_run(&words))
+    }
 }
 
 impl Wait for Waiter {
     fn is_servable(&mut self, ctx: &mut Context) -> bool {
-        let asked =
-            STATE.with(ctx, |state| state.clients.get_mut(&self.number).map(|asked| std::mem::take(&mut asked.places)));
-        // For the sake of the others it leaves, and then they are looked at again.
         let clock = ctx.micros();
-        let place = asked.unwrap_or_default().into_iter().find(|place| self.may_claim(ctx, place, clock / 1000));
-        self.turn = place.map(|place| (place, clock));
+        self.turn = self.find_turn(ctx, clock / 1000).map(|place| (place.clone(), clock));
         self.turn.is_some()
     }
 
     fn serve(&mut self, ctx: &mut Context) {
-        let key = self.key();
-        let Some((_, clock)) = self.turn else { return self.time_out(ctx) };
+        let Some((place, clock)) = self.turn.clone() else { return self.time_out(ctx) };
+        let (key, now) = (OwnedStr::new(&place.key), clock / 1000);
+        if !self.may_still_claim(ctx) {
+            self.leave(ctx, None, now);
+            return ctx.reply_error(Error::NoPermission);
+        }
         let Ok(open) = OpenQueue::<Writing>::open(ctx, key.as_str()) else { return self.time_out(ctx) };
-        self.leave(open.ctx());
+        self.leave(open.ctx(), Some(&place), now);
         STATE.with(open.ctx(), |state| state.figures.served += 1);
         claim(open, key.as_str(), clock, &self.want);
     }
@@ -290,11 +305,11 @@ impl Wait for Waiter {
     }
 
     fn time_out(&mut self, ctx: &mut Context) {
-        self.leave(ctx);
+        self.leave(ctx, None, ctx.now());
         reply_nothing(ctx);
     }
 
     fn end(mut self, ctx: &mut Context) {
-        self.leave(ctx);
+        self.leave(ctx, None, ctx.now());
     }
 }

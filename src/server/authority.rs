@@ -12,9 +12,10 @@
 //! | would a client's write be refused (min-replicas-to-write, MISCONF after a failed save or a full disk, a read-only replica)? | the same dry run in *script mode* |
 //!
 //! **The dry run.** `RedisModule_Call` with `D` (Redis 7.2, every Valkey) makes all the checks of a call and stops before it runs:
-//! an error is the reason for a no, a null reply is a yes (and so is the empty reply of Valkey 9). Without `D` (Redis 7.0, where the letter is an error in the format) the
-//! command does run; so it is one of the module's own with an argument that it refuses before it looks at a key: an error of the
-//! command is a yes then, and a null reply a no. It is a command of the module, as native ones may be renamed away.
+//! an error is the reason for a no, a null reply is a yes (and so is the empty reply of Valkey 9). Without `D` (Redis 7.0, where the letter
+//! is an error in the format) the command does run: a reply is a yes then, and a null reply a no. So it is a command that changes nothing,
+//! whatever the key holds, and never fails: `PEXPIREAT key 1 GT` asks for a TTL of 1970 if that is later than the one that is there.
+//! COMMAND STATS and MONITOR show it, so the clients that Redis 7.0 serves in one turn of its event loop share one answer.
 //! With `S` the call is also refused where a script's write would be: for want of replicas, after an error of the disk, on a
 //! read-only replica.
 //!
@@ -31,11 +32,14 @@
 //!
 //! Cost: nothing but flags without a cluster; in a cluster, or for a client that waits, one dry run: 1 to 3 µs (Redis 7.0: 2 to 12),
 //! measured with a debug build on a busy machine. A visit to a set and the serving of a client each take several calls of that
-//! kind, so nothing is cached: the answer is true at the moment at which it is used.
+//! kind, so nothing is cached beyond a turn: the answer is true at the moment at which it is used.
 
 use super::context::Context;
+use super::shared::Shared;
 use super::string::{OwnedStr, Str};
+use lazy_static::lazy_static;
 use redis_module::raw::{self, RedisModuleCtx};
+use std::collections::HashMap;
 use std::ffi::{CStr, c_int};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -45,6 +49,21 @@ const DRY_RUN_SINCE: c_int = 0x0007_0200;
 
 /// The context that dry runs are made from; made when it is first needed.
 static ASKER: AtomicPtr<RedisModuleCtx> = AtomicPtr::new(null_mut());
+
+lazy_static! {
+    /// Redis 7.0: whether clients that wait for a key may be served, while one after the other is. Outside a cluster the key does not
+    /// matter.
+    static ref TURN: Shared<Option<HashMap<Box<[u8]>, bool>>> = Shared::new(None);
+}
+
+/// Redis 7.0: clients are served now, one after the other. Nothing that [`Context::may_serve`] asks the server for changes meanwhile.
+pub(super) fn begin_turn(ctx: &Context) {
+    TURN.with(ctx, |turn| *turn = Some(HashMap::new()));
+}
+
+pub(super) fn end_turn(ctx: &Context) {
+    TURN.with(ctx, |turn| *turn = None);
+}
 
 /// Which checks a call has to pass.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -70,7 +89,17 @@ impl Context {
     /// it may.
     pub fn may_serve(&mut self, key: Str<'_>) -> bool {
         let is_written = self.is_master() || self.flags() & raw::REDISMODULE_CTX_FLAGS_READONLY as c_int == 0;
-        is_written && self.may_act() && self.passes(key, Checks::Write)
+        is_written && self.may_act() && self.is_served_in_turn(key)
+    }
+
+    fn is_served_in_turn(&mut self, key: Str<'_>) -> bool {
+        let name = if self.is_in_cluster() { key.bytes() } else { b"" };
+        if let Some(answer) = TURN.with(self, |turn| turn.as_ref()?.get(name).copied()) {
+            return answer;
+        }
+        let answer = self.passes(key, Checks::Write);
+        TURN.with(self, |turn| turn.as_mut().map(|turn| turn.insert(name.into(), answer)));
+        answer
     }
 
     /// Not loading, and writes are not paused.
@@ -122,14 +151,14 @@ enum Answer {
     Other,
 }
 
-/// Calls the command that refuses its argument: `-` is no duration.
+/// Calls the command that changes nothing.
 fn dry_run(asker: *mut RedisModuleCtx, format: &CStr, key: Str<'_>) -> Answer {
-    let word = OwnedStr::new(b"-");
-    let arguments = [key, word.as_str(), word.as_str()];
+    let [when, later] = [&b"1"[..], b"GT"].map(OwnedStr::new);
+    let arguments = [key, when.as_str(), later.as_str()];
     // SAFETY: the context lasts until the module is unloaded; format `v` takes an array of valid strings and its length. The
     // server's lock is held, as the caller has a context.
     let reply = unsafe {
-        api!(RedisModule_Call(asker, c"ZEXP.EXPIRE".as_ptr(), format.as_ptr(), arguments.as_ptr(), arguments.len()))
+        api!(RedisModule_Call(asker, c"PEXPIREAT".as_ptr(), format.as_ptr(), arguments.as_ptr(), arguments.len()))
     };
     let Some(reply) = NonNull::new(reply) else { return Answer::None };
     // SAFETY: the reply is valid.

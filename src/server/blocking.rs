@@ -10,6 +10,7 @@
 //!   in the event loop's `BEFORE_SLEEP`, right after which the server finishes what was unblocked: were a client timed out, killed or
 //!   redirected in between, it would get two replies or none.
 
+use super::authority;
 use super::context::Context;
 use super::panic::enter_module;
 use super::shared::Shared;
@@ -145,6 +146,7 @@ unsafe extern "C" fn before_sleep(ctx: *mut RedisModuleCtx, _event: RedisModuleE
     }
     // SAFETY: the server passes a context that lasts as long as this call.
     let holder = unsafe { Context::from_raw(ctx) };
+    authority::begin_turn(&holder);
     while let Some(woken) = ASKED.with(&holder, |asked| asked.woken.pop_front()) {
         // SAFETY: what has ended was taken off the list, so the client's data are still there. The `Context` above is only a proof.
         if unsafe { (woken.is_servable)(ctx, woken.wait) } {
@@ -154,6 +156,7 @@ unsafe extern "C" fn before_sleep(ctx: *mut RedisModuleCtx, _event: RedisModuleE
             SERVED.store(null_mut(), Ordering::Relaxed);
         }
     }
+    authority::end_turn(&holder);
 }
 
 unsafe fn is_servable<W: Wait>(ctx: *mut RedisModuleCtx, wait: *mut c_void) -> bool {
@@ -208,8 +211,13 @@ unsafe extern "C" fn time_out<W: Wait>(
 ) -> c_int {
     // SAFETY: as in `serve`.
     let wait = unsafe { private_data(ctx) };
-    if SERVED.load(Ordering::Relaxed) == wait {
-        // SAFETY: these are the client's data and context.
+    // SAFETY: the context lasts as long as this call. The `Context` is only a proof, and not used when the next one is made.
+    let holder = unsafe { Context::from_raw(ctx) };
+    let is_woken = ASKED.with(&holder, |asked| asked.woken.iter().any(|woken| woken.wait == wait));
+    // Redis 7.0: what woke it came before what ends its waiting now, so it is asked first.
+    // SAFETY: these are the client's data and context.
+    if SERVED.load(Ordering::Relaxed) == wait || is_woken && unsafe { is_servable::<W>(ctx, wait) } {
+        // SAFETY: as above.
         unsafe { serve_now::<W>(ctx, wait) };
         return raw::REDISMODULE_OK as c_int;
     }

@@ -14,15 +14,17 @@ pub struct User(NonNull<RedisModuleUser>);
 impl Context {
     /// `None` where the caller is no client: a script, another module, a timer.
     pub fn user(&self) -> Option<User> {
+        User::named(self.user_name()?.as_str())
+    }
+
+    /// The name of the [`user`](Context::user).
+    pub fn user_name(&self) -> Option<OwnedStr> {
         // SAFETY: the context is valid.
         let client = unsafe { api!(RedisModule_GetClientId(self.as_ptr())) };
         // By the number: asked for the name of the caller itself, the server would end where that is none (another module).
         // SAFETY: the context is valid, and keeps no account of strings: this one is ours; it is null for a client that there is not, or
         // that has no user.
-        let name = unsafe { OwnedStr::from_raw(api!(RedisModule_GetClientUserNameById(self.as_ptr(), client))) }?;
-        // SAFETY: the name is valid for the call.
-        let user = unsafe { api!(RedisModule_GetModuleUserFromUserName(name.as_str().as_ptr())) };
-        NonNull::new(user).map(User)
+        unsafe { OwnedStr::from_raw(api!(RedisModule_GetClientUserNameById(self.as_ptr(), client))) }
     }
 
     /// Returns an error if the ACL keeps the caller from RESTORE on this key: for a command that puts any value whatever into it.
@@ -50,6 +52,22 @@ impl Context {
 }
 
 impl User {
+    fn named(name: Str<'_>) -> Option<User> {
+        // SAFETY: the name is valid for the call.
+        let user = unsafe { api!(RedisModule_GetModuleUserFromUserName(name.as_ptr())) };
+        NonNull::new(user).map(User)
+    }
+
+    /// Whether the ACL lets the user run the command: its name and its arguments.
+    pub fn may_run(&self, command: &[Str<'_>]) -> bool {
+        let length = c_int::try_from(command.len()).unwrap_or(0);
+        // SAFETY: the user and as many strings are valid for the call, which changes none of them. A `Str` is a pointer to a string.
+        unsafe {
+            api!(RedisModule_ACLCheckCommandPermissions(self.0.as_ptr(), command.as_ptr().cast_mut().cast(), length))
+                == raw::REDISMODULE_OK as c_int
+        }
+    }
+
     /// Whether the ACL lets the user read what is under the key.
     pub fn may_read(&self, key: Str<'_>) -> bool {
         let access = raw::REDISMODULE_CMD_KEY_ACCESS as c_int;

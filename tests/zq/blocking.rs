@@ -4,12 +4,12 @@ use std::thread::{self, JoinHandle};
 use testkit::{Client, PATIENCE, Server, eventually, start};
 
 /// A client that runs one command, perhaps a blocking one.
-struct Waiter(JoinHandle<String>);
+pub(super) struct Waiter(JoinHandle<String>);
 
 impl Waiter {
     /// Returns when the client is blocked, or on a slow machine served already.
     #[track_caller]
-    fn start(server: &Server, line: &str) -> Waiter {
+    pub(super) fn start(server: &Server, line: &str) -> Waiter {
         Waiter::start_in(server, 0, line)
     }
 
@@ -24,20 +24,20 @@ impl Waiter {
         waiter
     }
 
-    fn is_done(&self) -> bool {
+    pub(super) fn is_done(&self) -> bool {
         self.0.is_finished()
     }
 
     /// The reply.
     #[track_caller]
-    fn end(self) -> String {
+    pub(super) fn end(self) -> String {
         eventually(PATIENCE, "the client is served", || self.is_done());
         self.0.join().expect("the client's thread ends well")
     }
 
     /// The id of the only job in the reply.
     #[track_caller]
-    fn id(self) -> String {
+    pub(super) fn id(self) -> String {
         let reply = self.end();
         let words: Vec<_> = reply.split(' ').collect();
         assert!(reply.starts_with("[[") && words.len() == 6, "not one job: {reply}");
@@ -45,11 +45,11 @@ impl Waiter {
     }
 }
 
-fn blocked(c: &mut Client) -> i64 {
+pub(super) fn blocked(c: &mut Client) -> i64 {
     c.info_number("clients", "blocked_clients")
 }
 
-const WAIT: &str = "ZQ.CLAIM 1 q LEASE 1m BLOCK 0";
+pub(super) const WAIT: &str = "ZQ.CLAIM 1 q LEASE 1m BLOCK 0";
 
 #[test]
 fn pushes_serve_who_came_first() {

@@ -15,4 +15,5 @@ mod refused;
 mod repeated;
 mod replication;
 mod tokens;
+mod turns;
 mod upkeep;

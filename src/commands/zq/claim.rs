@@ -77,7 +77,7 @@ impl Command for Claim {
             keys.iter().for_each(|&key| settle_rate(ctx, key, clock));
         }
         match timeout {
-            Some(timeout) => Waiter::block(ctx, keys, timeout, want.into_owned()),
+            Some(timeout) => Waiter::block(ctx, keys, timeout, want.into_owned(), clock),
             None => reply_nothing(ctx),
         }
         Ok(())

@@ -5,7 +5,7 @@
 
 mod by_hand;
 
-use super::{HORIZON, STEP, UNANSWERED, Waiting};
+use super::{HORIZON, STEP, Turn, UNANSWERED, Waiting};
 use crate::model::alarm::Alarm;
 use crate::model::queue::{Manner, Nack, Push, Queue, Rate};
 use crate::model::time::Millis;
@@ -27,9 +27,8 @@ const CALM: Millis = 5000;
 const EXACT: Millis = 40;
 
 struct Client {
+    /// In its own order, perhaps with repetitions.
     keys: Vec<Key>,
-    /// The keys for whose sake it was asked.
-    asked: Vec<Key>,
     /// By the wall clock; 0: none.
     timeout: Millis,
     count: u64,
@@ -153,7 +152,7 @@ impl World {
 
     fn wake(&mut self, whom: Option<u64>, key: Key) {
         let Some(id) = whom else { return };
-        self.clients.get_mut(&id).expect("a client that waits").asked.push(key);
+        assert!(self.clients[&id].keys.contains(&key), "a client that waits for the key");
         self.woken.push_back(id);
     }
 
@@ -177,23 +176,11 @@ impl World {
     /// Asks a client whether it can be served.
     fn serve(&mut self, id: u64) {
         let now = self.wall;
-        let asked = std::mem::take(&mut self.clients.get_mut(&id).expect("a client").asked);
-        let mut turn = None;
-        for key in asked {
-            self.looks += 1;
-            let allowed = self.allowed(key);
-            let next = self.queues.get(&key).and_then(|queue| queue.next_wake(now));
-            match self.waiting.looked(&key, now, next, allowed) {
-                Some(first) if first == id => turn = Some(key),
-                other => self.wake(other, key),
-            }
-            if turn.is_some() {
-                break;
-            }
-        }
+        let turn = self.find_turn(id);
         if let Some(key) = turn {
             let earlier = self.clients.range(..id).find(|(_, other)| other.keys.contains(&key));
             assert!(earlier.is_none(), "{id} is served before one who came earlier");
+            self.check_order(id, key);
             let client = self.clients.remove(&id).expect("nobody is served twice");
             self.idle = None;
             for other in &client.keys {
@@ -213,6 +200,42 @@ impl World {
         self.arm(alarm);
     }
 
+    /// As `Waiter::find_turn` has it.
+    fn find_turn(&mut self, id: u64) -> Option<Key> {
+        let now = self.wall;
+        let keys = self.clients[&id].keys.clone();
+        for (nth, key) in keys.iter().enumerate() {
+            let mut turn = self.waiting.turn(key, id, now);
+            if turn == Turn::Look {
+                self.looks += 1;
+                let allowed = self.allowed(*key);
+                let next = self.queues.get(key).and_then(|queue| queue.next_wake(now));
+                match self.waiting.looked(key, now, next, allowed) {
+                    Some(first) if first == id => return Some(*key),
+                    other => self.wake(other, *key),
+                }
+                turn = self.waiting.turn(key, id, now);
+            }
+            if turn == Turn::Wait {
+                self.waiting.wait_behind(key, &keys[nth + 1..], id);
+                return None;
+            }
+        }
+        None
+    }
+
+    /// A client is served from the first of its keys that has a job, unless something went wrong a moment ago.
+    fn check_order(&self, id: u64, key: Key) {
+        if self.mono < self.disturbed + CALM {
+            return;
+        }
+        let before = self.clients[&id].keys.iter().take_while(|&&other| other != key);
+        for other in before {
+            let has_job = self.queues.get(other).is_some_and(|queue| queue.claimable(self.wall) > 0);
+            assert!(!has_job || !self.allowed(*other), "{id} is served from {key}, and {other} has a job");
+        }
+    }
+
     fn claim(&mut self, key: Key, count: u64) {
         let now = self.wall;
         let lease = *[1, 50, 3000, DAY].get(self.rng.random_range(0..4)).unwrap();
@@ -223,7 +246,7 @@ impl World {
     }
 
     /// ZQ.CLAIM ... BLOCK.
-    fn block(&mut self, mut keys: Vec<Key>, timeout: Millis, count: u64) {
+    fn block(&mut self, keys: Vec<Key>, timeout: Millis, count: u64) {
         let now = self.wall;
         let first = keys.iter().copied().find(|key| self.queues.get(key).is_some_and(|queue| queue.claimable(now) > 0));
         if let Some(key) = first
@@ -240,15 +263,13 @@ impl World {
                 }
             }
         }
-        keys.sort_unstable();
-        keys.dedup();
         let id = self.next_client;
         self.next_client += 1;
         for key in &keys {
             self.waiting.enter(key, id, now);
         }
         let timeout = if timeout == 0 { 0 } else { now + timeout };
-        self.clients.insert(id, Client { keys: keys.clone(), asked: Vec::new(), timeout, count, passed_over: None });
+        self.clients.insert(id, Client { keys: keys.clone(), timeout, count, passed_over: None });
         for key in keys {
             self.look(key);
         }
@@ -423,7 +444,8 @@ impl World {
                     self.go_away(id);
                 }
             }
-            60..62 => drop(self.queues.remove(&key)),
+            60 => drop(self.queues.remove(&key)),
+            61 => self.rush_of_all(),
             62..64 => {
                 if let Some(queue) = self.queues.remove(&key) {
                     let to = self.rng.random_range(0..KEYS);
@@ -496,6 +518,28 @@ impl World {
             self.queues.entry(key).or_default().push(now, &push).expect("there is room");
         }
         self.changed(key);
+    }
+
+    /// Jobs of all queues at one moment, by one script or by the clock, while clients wait for several queues, each in its own order.
+    fn rush_of_all(&mut self) {
+        let now = self.wall;
+        let due = now + *[0, 0, 1, 40].get(self.rng.random_range(0..4)).unwrap();
+        for _ in 0..self.rng.random_range(1..8) {
+            let mut keys: Vec<Key> = (0..KEYS).collect();
+            keys.rotate_left(self.rng.random_range(0..KEYS.into()));
+            keys.truncate(self.rng.random_range(1..=KEYS.into()));
+            if self.rng.random() {
+                keys.reverse();
+            }
+            self.block(keys, 0, 1);
+        }
+        for key in 0..KEYS {
+            for _ in 0..self.rng.random_range(0..5) {
+                let push = Push { payload: b"", due, ..Push::default() };
+                self.queues.entry(key).or_default().push(now, &push).expect("there is room");
+                self.changed(key);
+            }
+        }
     }
 
     fn finish(&mut self) {

@@ -1,0 +1,233 @@
+//! Which of the clients that wait is served, and from which of its queues; and that nobody waits for a client that has gone.
+
+use super::blocking::{WAIT, blocked};
+use redis::Pipeline;
+use std::time::{Duration, Instant};
+use testkit::{Client, PATIENCE, Server, eventually, start};
+
+/// Clients that go by a clock of two seconds come too late for this.
+const AT_ONCE: Duration = Duration::from_millis(1500);
+
+const BOTH: &str = "ZQ.CLAIM 2 z-high a-low LEASE 1m BLOCK 0";
+
+fn pipeline(lines: &[&str]) -> Pipeline {
+    let mut pipeline = redis::pipe();
+    for line in lines {
+        let mut words = line.split(' ');
+        let mut command = redis::cmd(words.next().unwrap());
+        words.for_each(|word| _ = command.arg(word));
+        pipeline.add_command(command);
+    }
+    pipeline
+}
+
+/// A client that waits, by its number.
+fn waiting(server: &Server, c: &mut Client, line: &str) -> (Client, i64) {
+    let mut client = server.client();
+    let (id, before) = (client.int("CLIENT ID"), blocked(c));
+    client.send(line);
+    eventually(PATIENCE, "the client waits", || blocked(c) > before);
+    (client, id)
+}
+
+fn jobs(c: &mut Client, key: &str, count: usize, at: i64) {
+    for n in 0..count {
+        c.run(&format!("ZQ.PUSH {key} x ID {key}{n} AT {at}ms"));
+    }
+}
+
+/// How many of the replies are jobs of the key.
+fn from(replies: &[String], key: &str) -> usize {
+    replies.iter().filter(|reply| reply.starts_with(&format!("[['{key}' "))).count()
+}
+
+/// Everything by which jobs of several queues become claimable at the same moment.
+#[test]
+fn clients_are_served_from_their_first_queue_that_has_a_job() {
+    const CLIENTS: usize = 10;
+    let (server, mut c) = start();
+    for way in ["due", "leases", "script", "transaction"] {
+        c.run("FLUSHALL");
+        let at = c.now() + 400;
+        if way == "leases" {
+            for key in ["a-low", "z-high"] {
+                for n in 0..CLIENTS {
+                    c.run(&format!("ZQ.APPLY {key} 1000 PUSH {key}{n} x 1000 0 0 0 CLAIM {key}{n} {} {at}", n + 1));
+                }
+            }
+        }
+        let mut clients: Vec<_> = (0..CLIENTS).map(|_| waiting(&server, &mut c, BOTH).0).collect();
+        match way {
+            "due" => {
+                let at = c.now() + 400;
+                jobs(&mut c, "a-low", CLIENTS, at);
+                jobs(&mut c, "z-high", CLIENTS, at);
+            }
+            "script" => {
+                let pushes = format!(
+                    "for n = 1, {CLIENTS} do redis.call('ZQ.PUSH', 'a-low', n) redis.call('ZQ.PUSH', 'z-high', n) end"
+                );
+                c.call(redis::cmd("EVAL").arg(pushes).arg(0));
+            }
+            "transaction" => {
+                let pushes = ["ZQ.PUSH a-low x", "ZQ.PUSH z-high x"].repeat(CLIENTS);
+                c.pipe(pipeline(&pushes).atomic());
+            }
+            _ => assert!(c.now() < at, "the clients wait before the leases end"),
+        }
+        let replies: Vec<_> = clients.iter_mut().map(Client::receive).collect();
+        assert_eq!((from(&replies, "z-high"), from(&replies, "a-low")), (CLIENTS, 0), "{way}");
+        assert_eq!(c.field("ZQ.STATS a-low", "ready"), CLIENTS as i64, "{way}");
+    }
+}
+
+/// Clients of one queue come first there; whoever waits for it as well takes what they leave, before a job of a lesser queue.
+#[test]
+fn a_client_takes_a_job_of_its_lesser_queue_only_when_its_first_has_none_for_it() {
+    let (server, mut c) = start();
+    for (high, low) in [(6, 3), (4, 3), (2, 3)] {
+        c.run("FLUSHALL");
+        let mut first: Vec<_> =
+            (0..3).map(|_| waiting(&server, &mut c, "ZQ.CLAIM 1 z-high LEASE 1m BLOCK 0").0).collect();
+        let mut both: Vec<_> = (0..3).map(|_| waiting(&server, &mut c, BOTH).0).collect();
+        let pushes = format!(
+            "for n = 1, {low} do redis.call('ZQ.PUSH', 'a-low', n) end for n = 1, {high} do redis.call('ZQ.PUSH', 'z-high', n) end"
+        );
+        c.call(redis::cmd("EVAL").arg(pushes).arg(0));
+        let left = usize::saturating_sub(high, 3);
+        let replies: Vec<_> = both.iter_mut().map(Client::receive).collect();
+        assert_eq!((from(&replies, "z-high"), from(&replies, "a-low")), (left, 3 - left), "{high}");
+        let served: Vec<_> = first.iter_mut().take(high).map(Client::receive).collect();
+        assert_eq!(from(&served, "z-high"), high.min(3));
+    }
+}
+
+#[test]
+fn a_client_that_is_unblocked_after_a_push_gets_its_job() {
+    let (server, mut c) = start();
+    let (mut client, id) = waiting(&server, &mut c, WAIT);
+    c.pipe(&pipeline(&["ZQ.PUSH q x ID a", &format!("CLIENT UNBLOCK {id}")]));
+    let reply = client.receive();
+    assert!(reply.starts_with("[['q' 'a' "), "{reply}");
+    // Nobody is served twice, and nothing is left over.
+    c.run("ZQ.PUSH q x ID b");
+    assert_eq!(c.field("ZQ.STATS q", "ready"), 1);
+    client.script(&[("PING", "+PONG")]);
+    assert_eq!((blocked(&mut c), c.info_number("zeitset", "zeitset_clients_waiting")), (0, 0));
+}
+
+#[test]
+fn the_next_in_line_is_served_at_once_when_the_first_goes_in_the_same_turn() {
+    let (server, mut c) = start();
+    for goes_first in [true, false] {
+        for _ in 0..5 {
+            let (first, id) = waiting(&server, &mut c, WAIT);
+            let (mut second, _) = waiting(&server, &mut c, WAIT);
+            let kill = format!("CLIENT KILL ID {id}");
+            let lines = if goes_first { [&kill, "ZQ.PUSH q x ID a"] } else { ["ZQ.PUSH q x ID a", &kill] };
+            let begin = Instant::now();
+            c.pipe(&pipeline(&lines));
+            if goes_first {
+                let reply = second.receive();
+                assert!(reply.starts_with("[['q' 'a' "), "{reply}");
+                assert!(begin.elapsed() < AT_ONCE, "{:?}", begin.elapsed());
+            }
+            drop((first, second));
+            eventually(PATIENCE, "nobody waits", || blocked(&mut c) == 0);
+            c.run("FLUSHALL");
+        }
+    }
+}
+
+/// The server reads of both connections in one turn, because it was busy when they sent.
+#[test]
+fn the_next_in_line_is_served_at_once_when_the_first_closes_its_connection_meanwhile() {
+    let (server, mut c) = start();
+    for round in 0..12 {
+        let (mut pusher, mut busy) = (server.client(), server.client());
+        pusher.run("PING");
+        let (first, _) = waiting(&server, &mut c, WAIT);
+        let (mut second, _) = waiting(&server, &mut c, WAIT);
+        busy.send("DEBUG SLEEP 0.05");
+        drop(first);
+        pusher.send(&format!("ZQ.PUSH q x ID {round}"));
+        pusher.receive();
+        let begin = Instant::now();
+        // The first one may have been served before the server read that it has gone.
+        if c.field("ZQ.STATS q", "ready") == 0 && blocked(&mut c) == 1 {
+            c.run("ZQ.PUSH q x");
+        }
+        let reply = second.receive();
+        assert!(reply.starts_with("[['q' "), "{reply}");
+        assert!(begin.elapsed() < AT_ONCE, "round {round}: {:?}", begin.elapsed());
+        c.run("FLUSHALL");
+    }
+}
+
+/// As of a client that waits in BLPOP, from Redis 7.2 on.
+#[test]
+fn a_client_that_may_not_claim_any_more_gets_an_error_and_the_next_one_the_job() {
+    let (server, mut c) = start();
+    for take_away in [
+        "ACL SETUSER bob -zq.claim",
+        "ACL SETUSER bob resetkeys",
+        "ACL SETUSER bob resetkeys ~p",
+        "ACL SETUSER bob resetkeys %R~q ~p",
+        "ACL SETUSER bob -@all",
+    ] {
+        c.run("FLUSHALL");
+        c.run("ACL SETUSER bob reset on >pw ~p ~q +zq.claim +client");
+        let mut bob = server.client();
+        bob.run("AUTH bob pw");
+        let before = blocked(&mut c);
+        bob.send("ZQ.CLAIM 2 p q LEASE 1m BLOCK 0");
+        eventually(PATIENCE, "bob waits", || blocked(&mut c) > before);
+        let (mut next, _) = waiting(&server, &mut c, WAIT);
+        let served = c.info_number("zeitset", "zeitset_clients_served");
+        let begin = Instant::now();
+        c.pipe(&pipeline(&[take_away, "ZQ.PUSH q x ID a"]));
+        let reply = bob.receive();
+        assert!(reply.starts_with("!NOPERM"), "{take_away}: {reply}");
+        let reply = next.receive();
+        assert!(reply.starts_with("[['q' 'a' "), "{take_away}: {reply}");
+        assert!(begin.elapsed() < AT_ONCE, "{take_away}: {:?}", begin.elapsed());
+        assert_eq!(c.info_number("zeitset", "zeitset_clients_served"), served + 1);
+    }
+}
+
+#[test]
+fn a_client_whose_user_is_deleted_takes_no_job_with_it() {
+    let (server, mut c) = start();
+    c.run("ACL SETUSER bob reset on >pw ~* +zq.claim");
+    let mut bob = server.client();
+    bob.run("AUTH bob pw");
+    bob.send(WAIT);
+    eventually(PATIENCE, "bob waits", || blocked(&mut c) == 1);
+    let (mut next, _) = waiting(&server, &mut c, WAIT);
+    let begin = Instant::now();
+    c.pipe(&pipeline(&["ACL DELUSER bob", "ZQ.PUSH q x ID a"]));
+    let reply = next.receive();
+    assert!(reply.starts_with("[['q' 'a' "), "{reply}");
+    assert!(begin.elapsed() < AT_ONCE, "{:?}", begin.elapsed());
+    assert_eq!(blocked(&mut c), 0);
+}
+
+/// Redis 7.0 can be asked whether it would refuse a write only by a command.
+#[test]
+fn serving_clients_shows_no_failed_calls_and_asks_once_for_all() {
+    const CLIENTS: usize = 50;
+    let (server, mut c) = start();
+    let mut clients: Vec<_> = (0..CLIENTS).map(|_| waiting(&server, &mut c, WAIT).0).collect();
+    c.run("CONFIG RESETSTAT");
+    let pushes = format!("for n = 1, {CLIENTS} do redis.call('ZQ.PUSH', 'q', n) end");
+    c.call(redis::cmd("EVAL").arg(pushes).arg(0));
+    clients.iter_mut().for_each(|client| drop(client.receive()));
+    let stats = c.info("commandstats");
+    for (command, figures) in &stats {
+        assert!(figures.contains("failed_calls=0"), "{command}: {figures}");
+        let ours = ["claim", "push", "eval", "config", "info"];
+        let calls: usize = figures.split(['=', ',']).nth(1).unwrap().parse().unwrap();
+        let is_ours = ours.iter().any(|ours| command.to_ascii_lowercase().contains(ours));
+        assert!(is_ours || calls <= 3, "{command}: {figures}");
+    }
+}
