@@ -5,27 +5,37 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { test } from "node:test";
 import { fileURLToPath } from "node:url";
+import { Cluster, type Redis } from "ioredis";
+import { createCluster } from "redis";
 import { checkAll, Cron, Discard, Limiter, Queue, type RedisClient, Retry } from "zeitset";
-import { type Place, withEach } from "./support/clients.js";
+import { ioredis, type Place, withEach } from "./support/clients.js";
+import { Server, type Test } from "./support/server.js";
 import { until } from "./support/until.js";
 import { work } from "./support/work.js";
 
 const docs = process.env["DOCS"] ?? fileURLToPath(new URL("../../../../docs", import.meta.url));
 
+const page = readFileSync(join(docs, "operations.md"), "utf8");
+
+async function createUser(user: string, call: Place["call"], more: readonly string[] = []): Promise<void> {
+  const line = page.split("\n").find((line) => line.startsWith(`user ${user} `));
+  assert.ok(line, `${user} is documented`);
+  await call("ACL", "SETUSER", ...line.split(" ").slice(1), ...more);
+}
+
 /** A client of a documented user. */
 async function as(user: string, { call, connect, server, test }: Place): Promise<RedisClient> {
-  const line = readFileSync(join(docs, "operations.md"), "utf8").split("\n").find((line) => line.startsWith(`user ${user} `));
-  assert.ok(line, `${user} is documented`);
-  await call("ACL", "SETUSER", ...line.split(" ").slice(1));
+  await createUser(user, call);
   return connect(test, { url: server.url.replace("//", `//${user}:change-me@`) });
 }
 
-/** What users were refused. The clients go on without CLIENT SETINFO (node-redis) and INFO (ioredis). */
-async function refused({ call }: Place): Promise<string[]> {
+/** What users were refused. The clients go on without CLIENT SETINFO (node-redis), CLIENT SETNAME and INFO (ioredis). */
+async function refused({ call }: Pick<Place, "call">): Promise<string[]> {
   const entries = (await call("ACL", "LOG")) as string[][];
   const commands = entries.map((entry) => entry[entry.indexOf("object") + 1] ?? "");
-  return commands.filter((command) => !["client|setinfo", "info"].includes(command));
+  return commands.filter((command) => !["client|setinfo", "client|setname", "info"].includes(command));
 }
 
 withEach("the documented users push and work", async (place) => {
@@ -102,3 +112,41 @@ withEach("the documented limiter checks", async (place) => {
   assert.ok(await minute.reset("ann"));
   assert.deepEqual(await refused(place), []);
 });
+
+const CLUSTERS: Record<string, (t: Test, server: Server, username: string) => Promise<RedisClient>> = {
+  "node-redis": async (t, { url }, username) => {
+    const client = createCluster({ rootNodes: [{ url }], defaults: { username, password: "change-me" } });
+    client.on("error", () => undefined);
+    await client.connect();
+    t.after(() => void client.destroy());
+    return client;
+  },
+  ioredis: async (t, { port }, username) => {
+    const client = new Cluster([{ host: "127.0.0.1", port }], { redisOptions: { username, password: "change-me" } });
+    client.on("error", () => undefined);
+    t.after(() => client.disconnect());
+    await until("it is ready", () => client.status === "ready");
+    return client;
+  },
+};
+
+for (const [library, connect] of Object.entries(CLUSTERS)) {
+  test(`with the rules for a cluster the documented users push and work (${library})`, { timeout: 120_000 }, async (t) => {
+    const server = await Server.start(t, { arguments: ["--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1"] });
+    await server.ask("CLUSTER ADDSLOTSRANGE 0 16383");
+    await until("the cluster is up", async () => (await server.ask("CLUSTER INFO")).includes("cluster_state:ok"));
+    const plain = (await ioredis(t, server)) as Redis;
+    const call = (command = "", ...words: string[]): Promise<unknown> => plain.call(command, ...words);
+    const [, more] = /in a cluster, add `([^`]*)`/.exec(page) ?? [];
+    assert.ok(more);
+    for (const user of ["producer", "worker"]) await createUser(user, call, more.split(" "));
+    const queue = new Queue<string>(await connect(t, server, "producer"), "jobs:mails");
+    const { events, run, worker } = work<string>({ redis: await connect(t, server, "worker"), test: t }, "jobs:mails", () => undefined);
+    await queue.push("x", { id: "a" });
+    await Promise.race([run, until("it is done", () => events.length === 1)]);
+    await worker.stop();
+    await run;
+    assert.deepEqual(events, ["completed a"]);
+    assert.deepEqual(await refused({ call }), []);
+  });
+}

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 
 from zeitset import Cron, Discard, Job, Limiter, Queue, Retry, check_all
 
 from .support import ROOT, Server, until, working
 
 
+PAGE = (ROOT / "docs" / "operations.md").read_text()
+
+
+def create_users(server: Server, *more: str) -> list[str]:
+    lines = [line.split()[1:] for line in PAGE.splitlines() if line.startswith("user ")]
+    with server.client() as admin:
+        for words in lines:
+            admin.execute_command("ACL", "SETUSER", *words, *more)
+    return [name for name, *_ in lines]
+
+
 @pytest.fixture
 def users(server: Server) -> Iterator[dict[str, Any]]:
     """Clients of the documented users, by their names."""
-    page = (ROOT / "docs" / "operations.md").read_text()
-    lines = [line.split()[1:] for line in page.splitlines() if line.startswith("user ")]
-    with server.client() as admin:
-        for words in lines:
-            admin.execute_command("ACL", "SETUSER", *words)
-    clients = {name: server.client(username=name, password="change-me") for name, *_ in lines}
+    clients = {name: server.client(username=name, password="change-me") for name in create_users(server)}
     yield clients
     for client in clients.values():
         client.close()
@@ -97,3 +106,24 @@ def test_the_documented_limiter_checks(server: Server, users: dict[str, Any]) ->
     assert check_all((minute, "ann"), (day, "ann")).allowed
     assert minute.reset("ann")
     assert refused(server) == set()
+
+
+def test_with_the_rules_for_a_cluster_the_documented_users_push_and_work(tmp_path: Path) -> None:
+    server = Server(tmp_path, "--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1")
+    try:
+        with server.client() as admin:
+            admin.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+            until(lambda: admin.execute_command("CLUSTER INFO")["cluster_state"] == "ok")
+        found = re.search(r"in a cluster, add `([^`]*)`", PAGE)
+        assert found
+        create_users(server, *found[1].split())
+        place: dict[str, Any] = {"host": "127.0.0.1", "port": server.port, "password": "change-me"}
+        cluster = redis.RedisCluster
+        with cluster(username="producer", **place) as producer, cluster(username="worker", **place) as worker:
+            Queue(producer, "jobs:mails").push("x")
+            with working(worker, "jobs:mails", lambda job: None) as watched:
+                until(lambda: watched.kinds() == ["completed"] or watched.error)
+            assert watched.error is None
+        assert refused(server) == set()
+    finally:
+        server.kill()
