@@ -2,6 +2,7 @@
 
 use crate::agreement::assert_agree;
 use crate::client::Client;
+use crate::clock::Clock;
 use crate::patience::{PATIENCE, eventually};
 use crate::reply::show;
 use crate::server::{Builder, Server};
@@ -12,6 +13,7 @@ use std::time::{Duration, Instant};
 
 const MASTERS: usize = 3;
 const SLOTS: usize = 16_384;
+const NO_FAILOVER: &str = "cluster-node-timeout 15000\ncluster-replica-no-failover yes";
 
 pub struct Cluster {
     /// The masters, and then the replica of each in the same order.
@@ -21,16 +23,22 @@ pub struct Cluster {
 impl Cluster {
     /// A cluster in which no node fails over by itself, however slow the machine is.
     pub fn start() -> Self {
-        Self::with("cluster-node-timeout 15000\ncluster-replica-no-failover yes")
+        Self::with(NO_FAILOVER)
     }
 
     /// A cluster whose nodes have some lines more in their configuration. It is up when this returns.
     pub fn with(config: &str) -> Self {
-        let node = || {
-            let builder = Server::builder().cluster().keeping_aof();
-            builder.config("cluster-allow-replica-migration no").config(config)
-        };
-        let nodes: Vec<_> = (0..2 * MASTERS).map(|_| node()).map(Builder::start).collect();
+        Self::of(|_| Server::builder().config(config))
+    }
+
+    /// As [`start`](Self::start), and each master and its replica have a clock of their own.
+    pub fn with_clocks(clocks: &[Clock; MASTERS]) -> Self {
+        Self::of(|master| Server::builder().config(NO_FAILOVER).clock(&clocks[master]))
+    }
+
+    fn of(node: impl Fn(usize) -> Builder) -> Self {
+        let node = |n| node(n % MASTERS).cluster().keeping_aof().config("cluster-allow-replica-migration no");
+        let nodes: Vec<_> = (0..2 * MASTERS).map(node).map(Builder::start).collect();
         let mut clients: Vec<_> = nodes.iter().map(Server::client).collect();
         for (n, client) in clients.iter_mut().enumerate() {
             client.run(&format!("CLUSTER SET-CONFIG-EPOCH {}", n + 1));

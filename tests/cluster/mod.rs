@@ -2,5 +2,6 @@
 
 mod down;
 mod faults;
+mod limits;
 mod moves;
 mod slots;

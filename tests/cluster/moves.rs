@@ -150,7 +150,7 @@ fn fill(client: &mut Client) -> Vec<(String, String)> {
     client.run("ZQ.CLAIM 1 {m}:queue LEASE 1000h COUNT 5");
     let lines = [
         "ZEXP.MEMBERS {m}:set",
-        "ZRANGE {m}:limit 0 -1 WITHSCORES",
+        "GET {m}:limit",
         "ZQ.PEEK {m}:queue CLAIMED",
         "ZQ.PEEK {m}:queue READY COUNT 100",
         "ZLB.RANGE {m}:board 0 -1 WITHVALUES",

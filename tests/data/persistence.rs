@@ -164,6 +164,56 @@ fn limits_are_spent_after_a_restart_as_they_were_before() {
     }
 }
 
+/// A crash takes the last writes back, and may cut one in the middle, or two that belong together.
+#[test]
+fn an_aof_that_is_cut_anywhere_gives_limits_as_they_were_at_some_moment() {
+    let mut server = Server::builder().keeping_aof().config("appendfsync always").start();
+    let mut c = server.client();
+    let look = |c: &mut Client| {
+        ["k", "fixed", "leaky"].map(|key| [c.reply(&format!("GET {key}")), c.reply(&format!("PEXPIRETIME {key}"))])
+    };
+    let mut told = Vec::new();
+    let mut states = vec![look(&mut c)];
+    for round in 0..24 {
+        // The ring grows, its TTL moves when the window becomes shorter, and units are given back.
+        let window = if round < 12 { "2000h" } else { "1000h" };
+        let verdict = c.verdict(&format!("ZRL.CHECK k 40 {window} EXACT COST 2"));
+        told.push(verdict.charged_until);
+        states.push(look(&mut c));
+        if round % 5 == 4 {
+            c.run(&format!("ZRL.REFUND k 1 AT {}ms", told[round - 1]));
+            states.push(look(&mut c));
+        }
+        c.run("ZRL.CHECK fixed 40 1000w FIXED");
+        states.push(look(&mut c));
+        c.run("ZRL.CHECK leaky 40 1000h LEAKY");
+        states.push(look(&mut c));
+        let tick = c.now() + 2;
+        c.wait_until(tick);
+    }
+    drop(c);
+    server.kill();
+    let folder = server.folder().join("appendonlydir");
+    let files = std::fs::read_dir(folder).expect("an AOF").map(|file| file.expect("a file").path());
+    let file = files.into_iter().find(|path| path.to_string_lossy().ends_with(".incr.aof")).expect("its tail");
+    let len = |file: &std::path::Path| file.metadata().expect("a file").len();
+    let step = len(&file) / 30 + 1;
+    while len(&file) > step {
+        let shorter = len(&file) - step;
+        std::fs::OpenOptions::new().write(true).open(&file).and_then(|file| file.set_len(shorter)).expect("it is cut");
+        server.crash_and_restart();
+        let mut c = server.client();
+        let found = look(&mut c);
+        assert!(states.contains(&found), "cut at {shorter}: {found:?}");
+        for call in ["k 40 1000h EXACT", "fixed 40 1000w FIXED", "leaky 40 1000h LEAKY"] {
+            c.verdict(&format!("ZRL.PEEK {call}"));
+        }
+        server.kill();
+    }
+    // What is left of the file is loaded once more when the test ends.
+    server.crash_and_restart();
+}
+
 #[test]
 fn no_acknowledged_write_is_lost_by_a_crash() {
     let mut server = Server::builder().config("appendonly yes").config("appendfsync always").start();

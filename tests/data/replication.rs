@@ -205,6 +205,43 @@ fn limits_say_the_same_on_a_replica() {
     assert!(refused.starts_with("!READONLY "), "{refused}");
 }
 
+/// A ring that has gone round, was cut, has grown and got units back.
+#[test]
+fn rings_are_the_same_everywhere_byte_for_byte() {
+    let (server, mut c) = start_keeping_aof();
+    let (modular, plain) = (Server::builder().replica_of(&server), Server::builder().plain().replica_of(&server));
+    let keys: Vec<_> = (0..20).map(|n| format!("k{n}")).collect();
+    for (n, key) in keys.iter().enumerate() {
+        // Units become available again, and the seam moves on.
+        for _ in 0..5 * n {
+            c.verdict(&format!("ZRL.CHECK {key} 4 5ms COST 2 EXACT"));
+            let tick = c.now() + 1;
+            c.wait_until(tick);
+        }
+        let mut told = Vec::new();
+        for cost in 1..=9 {
+            let verdict = c.verdict(&format!("ZRL.CHECK {key} 30 2000h EXACT COST {cost}"));
+            told.extend((verdict.allowed == 1).then_some(verdict.charged_until));
+            let tick = c.now() + 2;
+            c.wait_until(tick);
+        }
+        assert_eq!(c.int(&format!("ZRL.REFUND {key} 1 AT {}ms", told[n % told.len()])), 1);
+        if n % 2 == 0 {
+            c.verdict(&format!("ZRL.CHECK {key} 30 1000h COST 3 EXACT"));
+            c.run(&format!("ZRL.CHECK {key} 30 1000h COST 30 EXACT FORCE"));
+        }
+    }
+    for replica in [&modular, &plain] {
+        replica.wait_for_sync(&server);
+        let mut r = replica.client();
+        for key in &keys {
+            assert_eq!(r.slots(key), c.slots(key), "{key}");
+            r.script(&[(format!("GET {key}"), c.reply(&format!("GET {key}")))]);
+        }
+    }
+    assert_agree(&server, &[&modular, &plain]);
+}
+
 #[test]
 fn a_denied_check_and_an_idle_server_send_nothing() {
     let (server, mut c) = start();

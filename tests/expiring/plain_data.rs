@@ -45,7 +45,7 @@ fn zoo(now: i64) -> Vec<(String, Vec<String>, i64)> {
     add("large".into(), &many, -1);
     add("large-offset".into(), &many, marker - 1);
     add("large-past".into(), &many[..500], FAR);
-    // What rate limits look like: whole seconds and one ms.
+    // What rate limits of version 0.2 look like: whole seconds and one ms.
     add("like-a-limit".into(), &texts(&[past[0], FAR]), FAR + 1);
     add("like-a-late-limit".into(), &texts(&[past[0], FAR]), FAR + 1001);
     zoo
@@ -218,7 +218,7 @@ fn the_zoo_is_unharmed_by_commands_that_refuse() {
         }
         for call in ["ZRL.CHECK {} 10 1h", "ZRL.PEEK {} 10 1h", "ZRL.REFUND {} 1 AT 4102444800000ms"] {
             let reply = c.reply(&call.replace("{}", &name));
-            assert!(reply.starts_with("!NOTLIMIT "), "{call} of {name}: {reply}");
+            assert!(reply.starts_with("!WRONGTYPE "), "{call} of {name}: {reply}");
         }
     }
     unharmed(&mut c, &zoo);
