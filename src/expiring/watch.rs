@@ -77,7 +77,7 @@ impl Listener for Watch {
                 tracker::on_cron(ctx);
             }
             // What is loaded counts when it is served.
-            ServerEvent::LoadsBeside | ServerEvent::LoadedInVain => {}
+            ServerEvent::LoadsAside | ServerEvent::LoadAborted => {}
         }
     }
 }

@@ -183,7 +183,7 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
             .filter(|_| is_claimable && allowed)
             .map(|&client| before.filter(|before| before.client == client).unwrap_or(Asked { client, since: now }));
         let Some(asked) = entry.asked else {
-            // Those who waited for what this key leaves have to take what else they can get.
+            // Nothing is left for the clients that waited for that: they are asked again for their other keys.
             for lesser in std::mem::take(&mut entry.lesser) {
                 self.set_next(&lesser, Some(now));
             }

@@ -25,7 +25,7 @@ type Name = Box<[u8]>;
 struct Names {
     by_database: HashMap<i32, BTreeSet<Name>>,
     /// The queues of a dataset that a replica loads next to the one that it serves. `None`: it does not.
-    loaded_beside: Option<Vec<(i32, Name)>>,
+    loaded_aside: Option<Vec<(i32, Name)>>,
     /// A queue is on its way to another key: RENAME and MOVE announce both, one after the other. Other modules may move and delete keys in
     /// between, so this holds until some queue has come.
     is_moving: bool,
@@ -66,7 +66,7 @@ pub(super) fn note_loaded(holder: &impl RedisLockIndicator, database: i32, name:
     if !is_loading() {
         return;
     }
-    let is_served = NAMES.with(holder, |names| match &mut names.loaded_beside {
+    let is_served = NAMES.with(holder, |names| match &mut names.loaded_aside {
         Some(loaded) => {
             loaded.push((database, name.into()));
             false
@@ -83,7 +83,7 @@ pub(super) fn note_loaded(holder: &impl RedisLockIndicator, database: i32, name:
 
 /// The dataset that was loaded next to the one that was served has taken its place.
 fn take_over_loaded(ctx: &Context) {
-    for (database, name) in NAMES.with(ctx, |names| names.loaded_beside.take()).unwrap_or_default() {
+    for (database, name) in NAMES.with(ctx, |names| names.loaded_aside.take()).unwrap_or_default() {
         NAMES.with(ctx, |names| names.insert(database, &name));
         upkeep::look_soon(ctx, database, &name);
     }
@@ -168,8 +168,8 @@ impl Listener for Watch {
             return take_over_loaded(ctx);
         }
         NAMES.with(ctx, |names| match event {
-            ServerEvent::LoadsBeside => names.loaded_beside = Some(Vec::new()),
-            ServerEvent::LoadedInVain => names.loaded_beside = None,
+            ServerEvent::LoadsAside => names.loaded_aside = Some(Vec::new()),
+            ServerEvent::LoadAborted => names.loaded_aside = None,
             ServerEvent::Flushed(None) => names.by_database.clear(),
             ServerEvent::Flushed(Some(database)) => drop(names.by_database.remove(&database)),
             ServerEvent::Swapped(one, other) => {

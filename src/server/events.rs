@@ -68,9 +68,9 @@ pub enum ServerEvent<'a> {
     BecameMaster,
     BecameReplica,
     /// A replica begins to load a dataset next to the one that it serves.
-    LoadsBeside,
+    LoadsAside,
     /// That dataset has been dropped.
-    LoadedInVain,
+    LoadAborted,
     /// A dataset has been loaded, from a file or from a master.
     Loaded,
     /// A database is empty, or the whole dataset has given way to one that was loaded next to it (`Loaded` follows); `None`: all
@@ -166,10 +166,10 @@ unsafe extern "C" fn server_event<L: Listener>(
             ServerEvent::Flushed(u32::try_from(info.dbnum).is_ok().then_some(info.dbnum))
         }
         (raw::REDISMODULE_EVENT_REPL_ASYNC_LOAD, raw::REDISMODULE_SUBEVENT_REPL_ASYNC_LOAD_STARTED) => {
-            ServerEvent::LoadsBeside
+            ServerEvent::LoadsAside
         }
         (raw::REDISMODULE_EVENT_REPL_ASYNC_LOAD, raw::REDISMODULE_SUBEVENT_REPL_ASYNC_LOAD_ABORTED) => {
-            ServerEvent::LoadedInVain
+            ServerEvent::LoadAborted
         }
         (raw::REDISMODULE_EVENT_REPL_ASYNC_LOAD, raw::REDISMODULE_SUBEVENT_REPL_ASYNC_LOAD_COMPLETED) => {
             ServerEvent::Flushed(None)

@@ -90,6 +90,23 @@ fn leases_that_are_renewed_while_their_slot_moves_key_by_key_hold() {
     only_the_renewed_hold(&cluster, to);
 }
 
+#[test]
+fn queues_are_listed_where_their_slot_is() {
+    let cluster = Cluster::start();
+    let (from, slot) = (cluster.home("{q}"), cluster.slot("{q}"));
+    let to = (from + 1) % 3;
+    let lists = || [from, to].map(|node| cluster.nodes[node].client().reply("ZQ.LIST"));
+    cluster.client().run("ZQ.PUSH {q}:mails x");
+    assert_eq!(lists(), ["['{q}:mails']", "[]"]);
+    cluster.move_slot(slot, from, to);
+    assert_eq!(lists(), ["[]", "['{q}:mails']"], "key by key");
+    if let Some(how) = cluster.whole_moves() {
+        cluster.move_slot_whole(how, slot, to, from);
+        cluster.wait_for_owner(slot, from);
+        eventually(PATIENCE, "as a whole", || lists() == ["['{q}:mails']", "[]"]);
+    }
+}
+
 /// The server looks at each of its clients once a second, and tells those that are blocked that their slot has gone. Until then
 /// the slot may be on its way back.
 #[test]
