@@ -624,3 +624,33 @@ fn a_push_costs_as_many_looks_as_clients_it_serves() {
     assert_eq!(world.served, 109);
     assert_eq!(*world.clients.keys().next().expect("most wait on"), 109);
 }
+
+/// Thousands wait for several keys that all have jobs: each client that is served costs a few looks, however many wait.
+#[test]
+fn jobs_of_several_keys_cost_a_few_looks_for_each_client_that_they_serve() {
+    const CLIENTS: u64 = 3000;
+    const JOBS: u64 = 100;
+    let mut world = World::new(0);
+    for n in 0..CLIENTS {
+        world.block([vec![2], vec![2, 1], vec![2, 1, 0]][n as usize % 3].clone(), 0, 1);
+    }
+    for key in 0..KEYS {
+        for _ in 0..JOBS {
+            let push = Push { due: world.wall, ..Push::default() };
+            world.queues.entry(key).or_default().push(world.wall, &push).expect("there is room");
+            world.changed(key);
+        }
+    }
+    let before = world.looks;
+    for _ in 0..1000 {
+        while let Some(id) = world.woken.pop_front() {
+            if world.clients.contains_key(&id) {
+                world.serve(id);
+            }
+        }
+        world.fire();
+    }
+    assert_eq!(world.served, JOBS * u64::from(KEYS));
+    let (looks, most) = (world.looks - before, 4 * world.served);
+    assert!(looks <= most, "{looks} looks for {} clients", world.served);
+}

@@ -1,6 +1,6 @@
 //! What the histories do not tell apart: a timer more than is needed, a question too many, a bound that is off by one.
 
-use super::super::{BATCH, Client, HORIZON, Waiting};
+use super::super::{BATCH, Client, HORIZON, Turn, UNANSWERED, Waiting};
 use crate::model::alarm::Alarm;
 use crate::model::time::Millis;
 
@@ -117,4 +117,50 @@ fn a_timer_is_set_again_only_for_a_sooner_moment() {
     assert_eq!(waiting.alarm(NOW), Alarm::AsItIs);
     waiting.looked(&1, NOW, Some(NOW + 499), true);
     assert_eq!(waiting.alarm(NOW), Alarm::In(499));
+}
+
+/// Two clients: one waits for the key 1, and a later one for the keys 1 and 2, of which it has been asked for the sake of the second.
+fn earlier_and_later() -> Waiting<u32> {
+    let mut waiting = waiting(&[(1, NOW + 10)]);
+    waiting.enter(&1, CLIENT + 1, NOW);
+    waiting.enter(&2, CLIENT + 1, NOW);
+    assert_eq!(waiting.looked(&2, NOW, Some(NOW), true), Some(CLIENT + 1));
+    waiting
+}
+
+#[test]
+fn a_client_goes_on_to_its_next_key_unless_there_may_be_a_job_for_it() {
+    let mut waiting = earlier_and_later();
+    assert_eq!(waiting.turn(&1, CLIENT + 1, NOW + 9), Turn::GoOn);
+    assert_eq!(waiting.turn(&1, CLIENT + 1, NOW + 10), Turn::Look, "its moment has come, and no timer has told");
+    assert_eq!(waiting.turn(&2, CLIENT + 1, NOW), Turn::Look, "it was asked");
+    assert_eq!(waiting.turn(&3, CLIENT + 1, NOW), Turn::GoOn, "nobody waits");
+    waiting.looked(&1, NOW, Some(NOW), false);
+    assert_eq!(waiting.turn(&1, CLIENT + 1, NOW), Turn::GoOn, "nobody may be served");
+}
+
+#[test]
+fn a_client_that_does_not_answer_keeps_others_from_their_jobs_for_a_while_at_most() {
+    let mut waiting = earlier_and_later();
+    for at in [NOW, NOW + UNANSWERED - 1] {
+        assert_eq!(waiting.looked(&1, at, Some(at), true), Some(CLIENT));
+        assert_eq!(waiting.turn(&1, CLIENT + 1, at), Turn::Wait);
+    }
+    assert_eq!(waiting.turn(&1, CLIENT + 1, NOW + UNANSWERED), Turn::GoOn);
+    // It answers, and is asked once more later.
+    assert_eq!(waiting.looked(&1, NOW + UNANSWERED, None, true), None);
+    assert_eq!(waiting.looked(&1, NOW + UNANSWERED, Some(NOW), true), Some(CLIENT));
+    assert_eq!(waiting.turn(&1, CLIENT + 1, NOW + UNANSWERED), Turn::Wait);
+}
+
+#[test]
+fn a_client_that_waits_behind_another_is_asked_again_when_nothing_is_left_for_it() {
+    for (next, allowed) in [(None, true), (Some(NOW + 5), true), (Some(NOW), false)] {
+        let mut waiting = earlier_and_later();
+        waiting.looked(&1, NOW, Some(NOW), true);
+        waiting.wait_behind(&1, &[2, 3], CLIENT + 1);
+        assert_eq!(waiting.fired(NOW, || true), []);
+        assert_eq!(waiting.looked(&1, NOW, next, allowed), None);
+        assert_eq!(waiting.fired(NOW, || true), [2]);
+    }
 }
