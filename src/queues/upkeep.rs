@@ -1,10 +1,14 @@
-//! What has to be done to queues that nobody touches: dead letters go (DEADLEN, DEADTTL), and `zq.dead` is announced when the end of a
-//! lease was the end of its job.
+//! What has to be done to queues that nobody touches: dead letters are dropped (DEADLEN, DEADTTL), groups without jobs go, and `zq.dead`
+//! is announced when the end of a lease was the end of its job.
 //!
 //! Each queue says when it is next worth a look ([`Queue::next_upkeep`](crate::model::queue::Queue::next_upkeep)); its name stands in
 //! an agenda by that moment, or by an earlier one. Commands enter a queue only when its moment becomes earlier; a look that finds
-//! nothing to do corrects the entry. The cron asks the agenda, and arms a timer if a look is due. A round takes a bounded number of
-//! looks and drops, and the next round follows after a rest. A queue that is read, renamed or copied is entered to be looked at soon.
+//! nothing to do corrects the entry. The cron asks the agenda, and arms a timer if a look is due. A queue that is read, renamed or
+//! copied is looked at soon.
+//!
+//! Queues that are due stand in a line. Each gets one look, in which a bounded number of dead letters is dropped; a queue that has more to
+//! do goes to the end of the line. A round ends when its looks have cost so much, and the next round follows after a rest. So a queue
+//! waits for a look at each of the others at most, however much they have to do.
 //!
 //! Only a master does this, for the keys that it may change ([`Context::may_serve`]). A replica keeps its agenda, for the day on which it is promoted.
 //! Up to when deaths have been announced is not stored, so after a restart or a promotion a key is announced once more if it
@@ -25,10 +29,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A round looks at this many queues at most.
-const LOOKS: usize = 64;
-/// At most this many of these looks may drop dead letters, each as many as a write does.
-const DROPPING: usize = 4;
+/// What a round may cost: a dead letter that is dropped, or a group that goes, costs 1.
+const ROUND: usize = 256;
+/// What a look costs.
+const LOOK: usize = 2;
 /// Between two rounds, ms.
 const REST: Millis = 10;
 /// A queue that cannot be dealt with now is looked at again after this time, ms.
@@ -46,54 +50,88 @@ type Name = Rc<[u8]>;
 #[derive(Default)]
 struct State {
     agendas: HashMap<i32, Agenda>,
+    /// The number of the next queue that stands in line.
+    next_number: u64,
 }
 
 /// The queues of a database, by when to look at them.
 #[derive(Default)]
 struct Agenda {
-    moments: BTreeMap<Name, Millis>,
+    places: BTreeMap<Name, Place>,
+    /// Those that are due or to be looked at soon. The numbers are those of the lines of all databases.
+    line: BTreeMap<u64, Name>,
     by_time: BTreeSet<(Millis, Name)>,
 }
 
+#[derive(Clone, Copy)]
+enum Place {
+    InLine(u64),
+    At(Millis),
+}
+
 impl Agenda {
-    fn set(&mut self, name: &[u8], at: Option<Millis>) {
-        let known = self.moments.remove_entry(name);
+    fn set(&mut self, name: &[u8], place: Option<Place>) {
+        let known = self.places.remove_entry(name);
         let name = known.map_or_else(
             || Name::from(name),
             |(name, before)| {
-                self.by_time.remove(&(before, name.clone()));
+                match before {
+                    Place::InLine(number) => drop(self.line.remove(&number)),
+                    Place::At(at) => drop(self.by_time.remove(&(at, name.clone()))),
+                }
                 name
             },
         );
-        if let Some(at) = at {
-            self.by_time.insert((at, name.clone()));
-            self.moments.insert(name, at);
+        match place {
+            Some(Place::InLine(number)) => drop(self.line.insert(number, name.clone())),
+            Some(Place::At(at)) => drop(self.by_time.insert((at, name.clone()))),
+            None => return,
         }
+        self.places.extend(place.map(|place| (name, place)));
     }
 
-    fn bring_forward(&mut self, name: &[u8], at: Millis) {
-        if self.moments.get(name).is_none_or(|&before| at < before) {
-            self.set(name, Some(at));
-        }
-    }
-
-    fn first(&self) -> Option<&(Millis, Name)> {
-        self.by_time.first()
+    fn first_due(&self, now: Millis) -> Option<&Name> {
+        self.by_time.first().filter(|(at, _)| *at <= now).map(|(_, name)| name)
     }
 }
 
 impl State {
     fn is_due(&self, now: Millis) -> bool {
-        self.agendas.values().filter_map(Agenda::first).any(|&(at, _)| at <= now)
+        self.agendas.values().any(|agenda| !agenda.line.is_empty() || agenda.first_due(now).is_some())
     }
 
-    /// A queue that is due. It will be due again after [`RETRY`], if nobody says otherwise.
+    fn line_up(&mut self, database: i32, name: &[u8]) {
+        let place = Place::InLine(self.next_number);
+        self.next_number += 1;
+        self.agendas.entry(database).or_default().set(name, Some(place));
+    }
+
+    fn bring_forward(&mut self, database: i32, name: &[u8], at: Millis) {
+        let agenda = self.agendas.entry(database).or_default();
+        let is_later = match agenda.places.get(name) {
+            Some(Place::InLine(_)) => false,
+            Some(&Place::At(before)) => at < before,
+            None => true,
+        };
+        if is_later {
+            agenda.set(name, Some(Place::At(at)));
+        }
+    }
+
+    /// The queue that stands first in line. It will be due again after [`RETRY`], if nobody says otherwise.
     fn take_due(&mut self, now: Millis) -> Option<(i32, Name)> {
-        self.agendas.iter_mut().find_map(|(&database, agenda)| {
-            let name = agenda.first().filter(|(at, _)| *at <= now).map(|(_, name)| name.clone())?;
-            agenda.set(&name, Some(now.saturating_add(RETRY)));
-            Some((database, name))
-        })
+        // With each look, the next one that is due lines up, also while others stand in line again and again.
+        let due: Vec<_> =
+            self.agendas.iter().filter_map(|(&db, agenda)| Some((db, agenda.first_due(now)?.clone()))).collect();
+        for (database, name) in due {
+            self.line_up(database, &name);
+        }
+        let first = |(&database, agenda): (&i32, &Agenda)| Some((*agenda.line.first_key_value()?.0, database));
+        let (number, database) = self.agendas.iter().filter_map(first).min()?;
+        let agenda = self.agendas.get_mut(&database)?;
+        let name = agenda.line.get(&number)?.clone();
+        agenda.set(&name, Some(Place::At(now.saturating_add(RETRY))));
+        Some((database, name))
     }
 }
 
@@ -128,12 +166,13 @@ fn next_look(stored: &Stored, now: Millis) -> Option<Millis> {
 
 /// To be called when [`moved_forward`] has said so.
 pub(super) fn plan_look(ctx: &Context, name: Str<'_>, at: Millis) {
-    plan_look_in(ctx, ctx.database(), name.bytes(), at);
+    let database = ctx.database();
+    STATE.with(ctx, |state| state.bring_forward(database, name.bytes(), at));
 }
 
 /// There is a queue in this key of which nothing is known yet.
 pub(super) fn look_soon(holder: &impl RedisLockIndicator, database: i32, name: &[u8]) {
-    plan_look_in(holder, database, name, 0);
+    STATE.with(holder, |state| state.line_up(database, name));
 }
 
 /// There is no queue in this key any more.
@@ -143,10 +182,6 @@ pub(super) fn forget(holder: &impl RedisLockIndicator, database: i32, name: &[u8
             agenda.set(name, None);
         }
     });
-}
-
-fn plan_look_in(holder: &impl RedisLockIndicator, database: i32, name: &[u8], at: Millis) {
-    STATE.with(holder, |state| state.agendas.entry(database).or_default().bring_forward(name, at));
 }
 
 /// Disarms the timer, for the unloading of the module.
@@ -191,41 +226,40 @@ fn needs_round(ctx: &Context, now: Millis) -> bool {
 /// What the timer does.
 fn run_round(ctx: &mut Context) {
     let now = ctx.now();
-    let mut dropping = 0;
-    for _ in 0..LOOKS {
+    let mut cost = 0;
+    while cost < ROUND {
         // The cron asks again, until this server may: a timer would spin meanwhile.
         if !ctx.may_write_by_itself() {
             return;
         }
-        if dropping == DROPPING {
-            break;
-        }
         let Some((database, name)) = STATE.with(ctx, |state| state.take_due(now)) else { return };
         // One that we cannot deal with must not keep the others waiting.
-        let has_dropped = survive(|| ctx.select(database) && look_at_queue(ctx, OwnedStr::new(&name).as_str(), now));
-        dropping += usize::from(has_dropped.unwrap_or(false));
+        let done =
+            survive(|| if ctx.select(database) { look_at_queue(ctx, OwnedStr::new(&name).as_str(), now) } else { 0 });
+        cost += LOOK + done.unwrap_or(0);
     }
     if needs_round(ctx, now) {
         TIMER.arm(ctx, REST);
     }
 }
 
-/// Looks at a queue, and does what is due. Answers whether it has dropped anything.
-fn look_at_queue(ctx: &mut Context, name: Str<'_>, now: Millis) -> bool {
+/// Looks at a queue, and does what is due. Answers how much there was to clean up.
+fn look_at_queue(ctx: &mut Context, name: Str<'_>, now: Millis) -> usize {
     let due = look_at_stored(ctx, name, |stored| {
         let next_death = stored.queue.next_death(stored.upkeep.told.load(Relaxed));
-        (next_death.is_some_and(|death| death <= now), stored.queue.has_to_drop(now))
+        (next_death.is_some_and(|death| death <= now), stored.queue.has_to_clean_up(now))
     });
-    let Some((has_died, has_to_drop)) = due else {
-        set_next_look(ctx, name, None);
+    let Some((has_died, has_to_clean_up)) = due else {
+        set_next_look(ctx, name, None, now);
         names::forget(ctx, name);
-        return false;
+        return 0;
     };
-    if (has_died || has_to_drop) && !ctx.may_serve(name) {
-        return false;
+    if (has_died || has_to_clean_up) && !ctx.may_serve(name) {
+        return 0;
     }
-    if has_to_drop && let Ok(mut open) = OpenQueue::<Writing>::open(ctx, name) {
-        open.change(|queue: &mut Queue, effects| queue.drop_dead(now, |effect| effects.add(effect)));
+    let mut done = 0;
+    if has_to_clean_up && let Ok(mut open) = OpenQueue::<Writing>::open(ctx, name) {
+        done = open.change(|queue: &mut Queue, effects| queue.clean_up(now, |effect| effects.add(effect)));
         open.commit_replayed(now);
     }
     let next = look_at_stored(ctx, name, |stored| {
@@ -234,17 +268,20 @@ fn look_at_queue(ctx: &mut Context, name: Str<'_>, now: Millis) -> bool {
         stored.upkeep.planned.store(next.unwrap_or(NEVER), Relaxed);
         next
     });
-    set_next_look(ctx, name, next.flatten());
+    set_next_look(ctx, name, next.flatten(), now);
     // Runs other people's code: comes last.
     if has_died {
         ctx.notify(EventClass::Module, super::wire::Event::Dead.name(), name);
     }
-    has_to_drop
+    done
 }
 
-fn set_next_look(ctx: &Context, name: Str<'_>, at: Option<Millis>) {
+fn set_next_look(ctx: &Context, name: Str<'_>, at: Option<Millis>, now: Millis) {
     let database = ctx.database();
-    STATE.with(ctx, |state| state.agendas.entry(database).or_default().set(name.bytes(), at));
+    STATE.with(ctx, |state| match at {
+        Some(at) if at <= now => state.line_up(database, name.bytes()),
+        at => state.agendas.entry(database).or_default().set(name.bytes(), at.map(Place::At)),
+    });
 }
 
 /// Looks at what is stored, if there is a queue.

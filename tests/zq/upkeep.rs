@@ -3,11 +3,16 @@
 use std::time::Duration;
 use testkit::{Client, Clock, PATIENCE, Server, Stream, assert_agree, eventually, start_keeping_aof};
 
+/// How late the upkeep may be, in a debug build on a busy machine, when it has not much to do.
+const SOON: Duration = Duration::from_secs(5);
+
 /// Jobs in `key` whose last lease ends after `lease`.
 fn claimed_for_the_last_time(c: &mut Client, key: &str, jobs: usize, lease: &str) {
+    let mut pushes = redis::pipe();
     for n in 0..jobs {
-        c.run(&format!("ZQ.PUSH {key} x ID {n} ATTEMPTS 1"));
+        pushes.cmd("ZQ.PUSH").arg(key).arg("x").arg("ID").arg(n).arg("ATTEMPTS").arg(1).ignore();
     }
+    c.pipe(&pushes);
     c.run(&format!("ZQ.CLAIM 1 {key} LEASE {lease} COUNT {jobs}"));
 }
 
@@ -125,6 +130,63 @@ fn deadttl_holds_in_a_queue_that_nobody_touches() {
     assert_agree(&server, &[]);
 }
 
+/// A listener to `zq.dead` in a database.
+fn hear_deaths(server: &Server, database: usize) -> Client {
+    let mut listener = server.resp3();
+    listener.psubscribe(&format!("__keyevent@{database}__:zq.dead"));
+    listener
+}
+
+fn hear(listener: &mut Client, patience: Duration, key: &str) {
+    eventually(patience, &format!("zq.dead of {key}"), || {
+        listener.pushes().iter().any(|message| message.contains(&format!("'{key}'")))
+    });
+}
+
+#[test]
+fn a_queue_with_much_to_drop_holds_up_no_other_queue_in_whatever_database() {
+    const LETTERS: usize = 15_000;
+    let clock = Clock::new();
+    let server = Server::builder().config("notify-keyspace-events Ed").clock(&clock).start();
+    let mut c = server.client();
+    for database in [2, 0, 1, 3] {
+        c.run(&format!("SELECT {database}"));
+        c.run("ZQ.CONFIG large DEADTTL 1h");
+        claimed_for_the_last_time(&mut c, "large", LETTERS, "1m");
+    }
+    claimed_for_the_last_time(&mut c, "small", 1, "90m");
+    let mut listener = hear_deaths(&server, 3);
+    clock.advance(Duration::from_secs(7200));
+    hear(&mut listener, PATIENCE, "small");
+    for database in 0..4 {
+        c.run(&format!("SELECT {database}"));
+        assert!(!dead(&mut c, "large").starts_with("0 dead"), "the others were still at it");
+    }
+    for database in 0..4 {
+        c.run(&format!("SELECT {database}"));
+        eventually_dead(&mut c, "large", &format!("0 dead, {LETTERS} dropped"));
+    }
+}
+
+#[test]
+fn thousands_of_queues_with_one_dead_letter_each_hold_up_no_other() {
+    const QUEUES: usize = 5000;
+    let clock = Clock::new();
+    let server = Server::builder().config("notify-keyspace-events Ed").clock(&clock).start();
+    let mut c = server.client();
+    let mut made = redis::pipe();
+    for n in 0..QUEUES {
+        made.cmd("ZQ.CONFIG").arg(n).arg(&["DEADTTL", "1h"]).ignore();
+        made.cmd("ZQ.PUSH").arg(n).arg(&["x", "ATTEMPTS", "1"]).ignore();
+        made.cmd("ZQ.CLAIM").arg(1).arg(n).arg(&["LEASE", "1m"]).ignore();
+    }
+    c.pipe(&made);
+    claimed_for_the_last_time(&mut c, "last", 1, "90m");
+    let mut listener = hear_deaths(&server, 0);
+    clock.advance(Duration::from_secs(7200));
+    hear(&mut listener, SOON, "last");
+}
+
 #[test]
 fn a_replica_drops_nothing_by_itself_until_it_is_promoted() {
     let clock = Clock::new();
@@ -144,5 +206,49 @@ fn a_replica_drops_nothing_by_itself_until_it_is_promoted() {
     eventually_dead(&mut there, "q", "0 dead, 3 dropped");
     c.run("CLIENT UNPAUSE");
     eventually_dead(&mut c, "q", "0 dead, 3 dropped");
+    assert_agree(&server, &[]);
+}
+
+fn groups(c: &mut Client, key: &str) -> String {
+    let stats = c.reply(&format!("ZQ.STATS {key}"));
+    let (_, rest) = stats.split_once("'groups' ").expect("the number of groups");
+    rest.split([' ', ']']).next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn groups_without_jobs_go_within_a_minute_after_their_units_are_back() {
+    const GROUPS: usize = 1000;
+    let clock = Clock::new();
+    let mut server = Server::builder().keeping_aof().clock(&clock).start();
+    let mut c = server.client();
+    let replica = Server::builder().clock(&clock).replica_of(&server);
+    c.run("ZQ.CONFIG q GROUPRATE 5 10m");
+    let mut pushes = redis::pipe();
+    for n in 0..GROUPS {
+        pushes.cmd("ZQ.PUSH").arg("q").arg(&["x", "GROUP"]).arg(n).arg("ID").arg(n).ignore();
+    }
+    c.pipe(&pushes);
+    c.run(&format!("ZQ.CLAIM 1 q LEASE 1h COUNT {GROUPS}"));
+    for n in 1..GROUPS {
+        c.run(&format!("ZQ.CANCEL q {n}"));
+    }
+    clock.advance(Duration::from_secs(590));
+    c.wait_for_cron();
+    assert_eq!(groups(&mut c, "q"), GROUPS.to_string(), "their units are out");
+    clock.advance(Duration::from_secs(70));
+    eventually(PATIENCE, "one group is left, which has a job", || groups(&mut c, "q") == "1");
+    replica.wait_for_sync(&server);
+    assert_eq!(groups(&mut replica.client(), "q"), "1");
+    assert_agree(&server, &[&replica]);
+    // The last one goes on the promoted replica, and on a server that has loaded it.
+    c.run("ZQ.CANCEL q 0");
+    replica.wait_for_sync(&server);
+    clock.advance(Duration::from_secs(700));
+    replica.client().run("REPLICAOF NO ONE");
+    server.restart();
+    for server in [&server, &replica] {
+        let mut c = server.client();
+        eventually(PATIENCE, "no group is left", || groups(&mut c, "q") == "0");
+    }
     assert_agree(&server, &[]);
 }

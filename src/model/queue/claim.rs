@@ -123,15 +123,13 @@ impl Queue {
         rate.is_some_and(|rate| self.rate_log.unsettled(rate, now)) || group_rate.is_some_and(of_groups)
     }
 
-    /// Holds no unit of RATE longer than a window from `at`, and no unit of GROUPRATE, of as many groups as one call may deal with.
-    pub(super) fn settle(&mut self, at: Millis) {
-        let Settings { rate, group_rate, .. } = self.settings;
-        if let Some(rate) = rate {
+    /// Holds no unit of RATE longer than a window from `at`. Of as many groups as one call may deal with, holds no unit of GROUPRATE longer
+    /// than a window, and forgets those that are back. Returns of how many groups.
+    pub(super) fn settle(&mut self, at: Millis) -> usize {
+        if let Some(rate) = self.settings.rate {
             self.rate_log.settle(rate, at);
         }
-        if let Some(rate) = group_rate {
-            self.settle_groups(rate, at);
-        }
+        self.settle_groups(at)
     }
 
     fn free_leases(&self, now: Millis) -> u64 {

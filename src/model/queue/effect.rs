@@ -192,8 +192,8 @@ impl Queue {
                 fits
             }),
             Change::SettleRate => {
-                self.settle(at);
-                self.settings.rate.is_some() || self.settings.group_rate.is_some()
+                let settled = self.settle(at);
+                settled > 0 || self.settings.rate.is_some() || self.settings.group_rate.is_some()
             }
             Change::Ack { id, again } => self.at_job(id, |queue, slot| {
                 let fits = queue.jobs[slot].token != 0 && again.is_none_or(|due| due <= MAX_TIME);

@@ -65,10 +65,11 @@ impl Queue {
     /// Whether these settings concern more jobs or groups than the server can go through without standing still.
     pub fn is_too_long_for(&self, settings: &Settings) -> bool {
         let old = &self.settings;
-        let of_groups = |settings: &Settings| (settings.group_concurrency, settings.group_rate);
         let touched = match settings.order() != old.order() {
             true => self.len(),
-            false if of_groups(settings) != of_groups(old) => self.group_count(),
+            false if settings.of_groups() != old.of_groups() => {
+                self.groups.as_ref().map_or(0, |groups| groups.with_jobs())
+            }
             false => 0,
         };
         let claimed = match settings.backoffs() != old.backoffs() {

@@ -199,7 +199,7 @@ impl Queue {
             + self.len() * ALLOCATION
             + self.recurring * recurrence
             + self.notes.memory_usage()
-            + self.rate_log.entries().len() * size_of::<Taken>()
+            + self.rate_log.bytes()
             + self.groups.as_deref().map_or(0, Groups::memory_usage)
     }
 

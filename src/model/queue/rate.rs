@@ -57,6 +57,14 @@ impl RateLog {
         self.taken.iter()
     }
 
+    /// An estimate of the bytes held.
+    pub fn bytes(&self) -> usize {
+        match self.taken.len() {
+            0 => 0,
+            len => len.next_power_of_two().max(4) * size_of::<Taken>(),
+        }
+    }
+
     /// When the last unit comes back.
     pub fn back_at(&self) -> Option<Millis> {
         self.taken.back().map(|t| t.back_at)

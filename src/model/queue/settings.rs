@@ -114,6 +114,11 @@ impl Settings {
         self
     }
 
+    /// The settings from which it follows when a group opens.
+    pub(super) fn of_groups(&self) -> (u64, Option<Rate>, Order) {
+        (self.group_concurrency, self.group_rate, self.order())
+    }
+
     /// Whether a setting of groups is on.
     pub(super) fn concern_groups(&self) -> bool {
         self.group_concurrency > 0 || self.group_rate.is_some() || self.ordered

@@ -103,6 +103,7 @@ impl Queue {
         self.next_seq += 1;
         tick(&mut self.counters.pushed);
         let tree = due_tree(job.node.time, at);
+        self.wake_group(group, at);
         self.insert(job, group, tree)
     }
 

@@ -1,6 +1,6 @@
 //! What commands do to groups: jobs come and go, and units are taken.
 
-use super::{FORGOTTEN_AT_ONCE, Group, Groups, Member, NEVER, SETTLED_AT_ONCE, times};
+use super::{FORGOTTEN_AT_ONCE, FORGOTTEN_BY_USE, Group, Groups, Member, NEVER, SETTLED_AT_ONCE, times};
 use crate::model::chunks::NIL;
 use crate::model::queue::node::{Links, TREES};
 use crate::model::queue::rate::{Rate, RateLog, Taken};
@@ -9,7 +9,7 @@ use crate::model::queue::{Millis, Queue, Settings};
 use std::sync::Arc;
 
 impl Groups {
-    /// The group of that name; new at the end of the ring if there was none.
+    /// The group of that name; an idle one if there was none.
     fn named_or_new(&mut self, name: &[u8]) -> u32 {
         if let Some(&known) = self.names.get(name) {
             return known;
@@ -32,13 +32,20 @@ impl Groups {
         if name.is_empty() {
             self.nameless = group;
         }
-        self.enqueue(group);
         group
     }
 
-    /// A group that has neither jobs nor units is gone.
+    /// One job more is in the group, or so many. Its turn comes last if it was idle.
+    fn add_jobs(&mut self, group: u32, jobs: u32) {
+        let is_idle = self.table[group].jobs == 0;
+        self.table[group].jobs += jobs;
+        if is_idle {
+            self.enqueue(group);
+        }
+    }
+
+    /// An idle group that has no units is gone.
     fn drop_group(&mut self, group: u32) {
-        self.ring = tree::remove(&mut self.table, self.ring, group, ());
         if group == self.nameless {
             self.nameless = NIL;
         }
@@ -47,24 +54,26 @@ impl Groups {
         self.table.remove(group);
     }
 
-    /// Notes that the group has units, and when the last one is back.
-    pub(super) fn hold(&mut self, group: u32) {
-        let Group { turn, log, .. } = &self.table[group];
-        if let Some(back) = log.back_at() {
-            self.held.insert((back, *turn), group);
+    /// Changes the units of a group.
+    fn change_log(&mut self, group: u32, change: impl FnOnce(&mut RateLog)) {
+        let Group { name, log, .. } = &mut self.table[group];
+        self.log_bytes -= log.bytes();
+        let before = log.back_at().map(|back| (back, name.clone()));
+        change(log);
+        self.log_bytes += log.bytes();
+        let after = log.back_at().map(|back| (back, name.clone()));
+        if before != after {
+            before.and_then(|key| self.held.remove(&key));
+            after.map(|key| self.held.insert(key, group));
         }
     }
 
-    /// Undoes [`hold`](Self::hold), before the log or the turn changes. Whether there was anything to undo.
-    pub(super) fn take_held(&mut self, group: u32) -> bool {
-        let Group { turn, log, .. } = &self.table[group];
-        log.back_at().is_some_and(|back| self.held.remove(&(back, *turn)).is_some())
-    }
-
-    fn change_log(&mut self, group: u32, change: impl FnOnce(&mut RateLog)) {
-        self.take_held(group);
-        change(&mut self.table[group].log);
-        self.hold(group);
+    /// Carries the units of a group over to a GROUPRATE that may be another one than that by which they were taken.
+    fn adopt_rate(&mut self, group: u32, rate: Option<Rate>, at: Millis) {
+        self.change_log(group, |log| match rate {
+            Some(rate) => log.adopt(rate, at),
+            None => log.clear(),
+        });
     }
 }
 
@@ -74,8 +83,10 @@ impl Queue {
         if self.groups.is_none() {
             let mut groups = Box::new(Groups::new());
             // A job that is about to come is in no tree yet.
-            if self.roots != [NIL; TREES + 2] {
-                groups.named_or_new(b"");
+            let jobs = self.roots[..TREES].iter().map(|&root| tree::size(&self.jobs, root)).sum();
+            if jobs > 0 {
+                let nameless = groups.named_or_new(b"");
+                groups.add_jobs(nameless, jobs);
             }
             self.groups = Some(groups);
             self.touch(NIL);
@@ -91,8 +102,8 @@ impl Queue {
         let node = self.jobs[slot].node.clone();
         let groups = self.groups_mut();
         let group = groups.named_or_new(name);
+        groups.add_jobs(group, 1);
         if !name.is_empty() {
-            groups.table[group].jobs += 1;
             let member = groups.members.insert(Member { node, job: slot, group });
             self.jobs[slot].set_member(member);
         }
@@ -103,19 +114,26 @@ impl Queue {
         let Some(groups) = &mut self.groups else { return };
         let member = self.jobs[slot].member();
         let group = groups.group_of(member);
-        let left = if member == NIL {
-            self.jobs.len() - groups.members.len() - 1
-        } else {
-            if let Some(from) = groups.members.remove(member) {
-                let moved = &groups.members[member];
-                self.jobs[moved.job].set_member(member);
-                let root = &mut groups.roots[moved.node.tree as usize];
-                *root = tree::renumber(&mut groups.members, *root, from, member);
-            }
-            groups.table[group].jobs -= 1;
-            groups.table[group].jobs as usize
-        };
-        if left == 0 && groups.table[group].log.back_at().is_none() {
+        if member != NIL
+            && let Some(from) = groups.members.remove(member)
+        {
+            let moved = &groups.members[member];
+            self.jobs[moved.job].set_member(member);
+            let root = &mut groups.roots[moved.node.tree as usize];
+            *root = tree::renumber(&mut groups.members, *root, from, member);
+        }
+        groups.table[group].jobs -= 1;
+        if groups.table[group].jobs == 0 {
+            groups.dequeue(group);
+        }
+        self.touch_or_drop(group);
+    }
+
+    /// To be called when a group has lost a job or its units: without both it is gone.
+    fn touch_or_drop(&mut self, group: u32) {
+        let Some(groups) = &mut self.groups else { return };
+        let Group { jobs, log, .. } = &groups.table[group];
+        if *jobs == 0 && log.back_at().is_none() {
             groups.drop_group(group);
             self.drop_groups();
         } else {
@@ -178,7 +196,7 @@ impl Queue {
     fn touch_group(&mut self, group: u32) {
         let order = self.order();
         let Some(groups) = &mut self.groups else { return };
-        if group == NIL {
+        if group == NIL || groups.table[group].jobs == 0 {
             return;
         }
         let roots = if group == groups.nameless { &self.roots } else { &groups.table[group].roots };
@@ -199,42 +217,55 @@ impl Queue {
         }
     }
 
-    /// Forgets units that are back, a few: so the memory of groups follows what there is to know about them.
+    /// Forgets the units of a few groups that are all back, at each push and claim: so the memory of groups follows what there is to
+    /// know about them.
     pub(in crate::model::queue) fn forget_units(&mut self, at: Millis) {
-        for _ in 0..FORGOTTEN_AT_ONCE {
-            let Some(groups) = &mut self.groups else { return };
-            let Some((&(back, _), &group)) = groups.held.first_key_value() else { return };
-            if back > at {
-                return;
-            }
-            groups.change_log(group, RateLog::clear);
-            let jobs = match group == groups.nameless {
-                true => self.jobs.len() - groups.members.len(),
-                false => groups.table[group].jobs as usize,
-            };
-            if jobs == 0 {
-                groups.drop_group(group);
-                self.drop_groups();
-            } else {
-                self.touch_group(group);
-            }
-        }
+        self.forget_units_of(FORGOTTEN_BY_USE, at);
     }
 
-    /// Brings forward units that are held for longer than a window, of some groups.
-    pub(in crate::model::queue) fn settle_groups(&mut self, rate: Rate, at: Millis) {
+    /// Forgets the units of up to `most` groups that are all back. Returns of how many.
+    fn forget_units_of(&mut self, most: usize, at: Millis) -> usize {
+        for forgotten in 0..most {
+            let Some(groups) = &mut self.groups else { return forgotten };
+            let Some(((back, _), &group)) = groups.held.first_key_value() else { return forgotten };
+            if *back > at {
+                return forgotten;
+            }
+            groups.change_log(group, RateLog::clear);
+            self.touch_or_drop(group);
+        }
+        most
+    }
+
+    /// Brings forward units that are held for longer than a window, and forgets those that are back, of some groups; without a
+    /// GROUPRATE forgets all. Returns of how many.
+    pub(in crate::model::queue) fn settle_groups(&mut self, at: Millis) -> usize {
+        let Some(rate) = self.settings.group_rate else { return self.forget_units_of(FORGOTTEN_AT_ONCE, NEVER) };
+        let mut settled = self.forget_units_of(FORGOTTEN_AT_ONCE, at);
         for _ in 0..SETTLED_AT_ONCE {
-            let Some(groups) = &mut self.groups else { return };
-            let Some((&(back, _), &group)) = groups.held.last_key_value() else { return };
-            if back <= rate.horizon(at) {
-                return;
+            let Some(groups) = &mut self.groups else { break };
+            let Some(((back, _), &group)) = groups.held.last_key_value() else { break };
+            if *back <= rate.horizon(at) {
+                break;
             }
             groups.change_log(group, |log| log.settle(rate, at));
             self.touch_group(group);
+            settled += 1;
+        }
+        settled
+    }
+
+    /// A job is about to come to this group. If the group is idle, GROUPRATE may have changed since its units were taken.
+    pub(in crate::model::queue) fn wake_group(&mut self, name: &[u8], at: Millis) {
+        let Some(groups) = &mut self.groups else { return };
+        if let Some(&group) = groups.names.get(name)
+            && groups.table[group].jobs == 0
+        {
+            groups.adopt_rate(group, self.settings.group_rate, at);
         }
     }
 
-    /// The settings have changed. O(1), but O(groups) if that concerns them.
+    /// The settings have changed. O(1), but O(groups with jobs) if that concerns them.
     pub(in crate::model::queue) fn adopt_in_groups(&mut self, at: Millis, old: &Settings) {
         let settings = self.settings;
         let order = self.order();
@@ -242,16 +273,12 @@ impl Queue {
             self.groups_mut();
         }
         let Some(groups) = &mut self.groups else { return };
-        let all: Vec<u32> = groups.table.slots().collect();
-        if settings.group_rate != old.group_rate {
-            for &group in &all {
-                groups.change_log(group, |log| match settings.group_rate {
-                    Some(rate) => log.adopt(rate, at),
-                    None => log.clear(),
-                });
+        let concerned: Vec<u32> =
+            if settings.of_groups() == old.of_groups() { Vec::new() } else { groups.in_turn().collect() };
+        for &group in &concerned {
+            if settings.group_rate != old.group_rate {
+                groups.adopt_rate(group, settings.group_rate, at);
             }
-        }
-        for &group in &all {
             if group != groups.nameless && order != old.order() {
                 let roots = groups.table[group].roots;
                 for &root in &roots[..TREES] {
@@ -264,13 +291,8 @@ impl Queue {
                 times::of(&self.jobs, self.returns.own(), roots, &settings, order, &groups.table[group].log);
             (groups.table[group].ready, groups.table[group].opens) = (ready, opens);
         }
-        tree::rerank(&mut groups.table, groups.ring, ());
-        let nameless = self.jobs.len() - groups.members.len();
-        for group in all {
-            let jobs = if group == groups.nameless { nameless } else { groups.table[group].jobs as usize };
-            if jobs == 0 && groups.table[group].log.back_at().is_none() {
-                groups.drop_group(group);
-            }
+        if !concerned.is_empty() {
+            tree::rerank(&mut groups.table, groups.ring, ());
         }
         self.drop_groups();
     }
@@ -278,13 +300,16 @@ impl Queue {
     /// Restores the turn of a group: behind all whose turn was restored before. False if there is no such group.
     pub(in crate::model::queue) fn restore_turn(&mut self, name: &[u8]) -> bool {
         let Some(groups) = &mut self.groups else { return false };
-        let group = groups.names.get(name).copied();
-        group.inspect(|&group| groups.requeue(group)).is_some()
+        let Some(&group) = groups.names.get(name) else { return false };
+        if groups.table[group].jobs > 0 {
+            groups.requeue(group);
+        }
+        true
     }
 
     /// Restores units of a group, which come in the order of time; false, and nothing done, unless they are possible.
     pub(in crate::model::queue) fn restore_units(&mut self, name: &[u8], taken: Taken) -> bool {
-        if self.settings.group_rate.is_none() || !RateLog::default().restore(taken) {
+        if !RateLog::default().restore(taken) {
             return false;
         }
         let groups = self.groups_mut();

@@ -25,28 +25,28 @@ impl Queue {
         }
         assert_eq!(members, with_group);
         let in_turn: Vec<u32> = groups.in_turn().collect();
-        assert_eq!((in_turn.len(), groups.names.len()), (groups.table.len(), groups.table.len()));
+        assert_eq!(groups.names.len(), groups.table.len());
         assert!(in_turn.is_sorted_by_key(|&group| groups.table[group].turn));
         let nameless = seen.len() - with_group;
-        assert_eq!(in_turn.contains(&groups.nameless), groups.nameless != NIL);
-        assert!(nameless == 0 || groups.nameless != NIL);
-        let mut held = 0;
-        for &group in &in_turn {
+        assert_eq!(in_turn.contains(&groups.nameless), nameless > 0);
+        let (mut held, mut log_bytes) = (0, 0);
+        for (name, &group) in &groups.names {
             let it = &groups.table[group];
-            assert_eq!(groups.names.get(&it.name), Some(&group));
+            assert_eq!(name, &it.name);
             assert_eq!(it.name.is_empty(), group == groups.nameless);
             let roots = self.group_roots(groups, group);
             let jobs: u32 = roots[..TREES].iter().map(|&root| tree::size(&self.jobs, root)).sum();
-            assert!(it.name.is_empty() || it.jobs == jobs);
+            assert_eq!((it.jobs, in_turn.contains(&group)), (jobs, jobs > 0));
             assert!(jobs > 0 || it.log.back_at().is_some(), "a group costs nothing without jobs");
             let times = times::of(&self.jobs, self.returns.own(), roots, &self.settings, self.order(), &it.log);
-            assert_eq!((it.ready, it.opens), times, "a group knows when it opens");
+            assert!(jobs == 0 || (it.ready, it.opens) == times, "a group knows when it opens");
             if let Some(back) = it.log.back_at() {
-                assert_eq!(groups.held.get(&(back, it.turn)), Some(&group));
+                assert_eq!(groups.held.get(&(back, it.name.clone())), Some(&group));
                 held += 1;
             }
+            log_bytes += it.log.bytes();
         }
-        assert_eq!(held, groups.held.len());
+        assert_eq!((held, log_bytes), (groups.held.len(), groups.log_bytes));
         self.check_ring(groups, groups.ring);
         for &slot in seen {
             let member = self.jobs[slot].member();

@@ -4,7 +4,7 @@
 //!
 //! A group is opened by the clock as a job is: **left alone, it only opens up.** Jobs fall due and stay due, leases end, units of
 //! GROUPRATE come back. So for every group there is one moment, `opens`, from which on a claim gets a job of it if no command comes in
-//! between, and that moment changes only when a command changes the group. The groups hang in a tree in the order of their turns
+//! between, and that moment changes only when a command changes the group. The groups with jobs hang in a tree in the order of their turns
 //! ([`ring`]), and every group knows the least `opens` of its subtree. So the group whose turn it is, the first one of those that are open
 //! `now`, is one walk down this tree, and the least `opens` of all is when to look next: again nothing is promoted when time passes.
 //!
@@ -33,7 +33,10 @@
 //! # What a group costs
 //!
 //! A group is there from its first job until its last job is gone, dead ones included, and the last unit of its GROUPRATE is back. Units
-//! that are back are forgotten step by step, as jobs are pushed and claimed.
+//! that are back are forgotten step by step, as jobs are pushed and claimed; in a queue that nobody touches, by the upkeep.
+//!
+//! A group without jobs is idle: it has no turn, and nothing but its units is kept. A change of GROUPRATE goes through the groups with
+//! jobs only. The units of an idle group follow when its next job comes, or by the upkeep ([`Queue::settle_groups`]).
 
 mod changes;
 #[cfg(test)]
@@ -41,11 +44,11 @@ mod check;
 pub(super) mod codec;
 mod ring;
 mod table;
-mod times;
+pub(super) mod times;
 mod view;
 
 use super::node::{Links, Node, Roots, TREES};
-use super::rate::{Rate, RateLog, Taken};
+use super::rate::{Rate, RateLog};
 use super::slab::Slab;
 use super::tree::Item;
 use super::{Millis, Queue};
@@ -61,7 +64,10 @@ pub(super) const NEVER: Millis = Millis::MAX;
 const SETTLED_AT_ONCE: usize = 1000;
 
 /// The most groups whose units are forgotten after a push or a claim: more than one push or claim can have added.
-const FORGOTTEN_AT_ONCE: usize = 2;
+const FORGOTTEN_BY_USE: usize = 2;
+
+/// The most groups whose units are forgotten when the units of RATE are settled.
+const FORGOTTEN_AT_ONCE: usize = 64;
 
 /// The groups of a queue.
 #[derive(Clone, Debug)]
@@ -69,7 +75,7 @@ pub(super) struct Groups {
     table: Table,
     /// By name. The group without a name has the empty one.
     names: BTreeMap<Arc<[u8]>, u32>,
-    /// The root of the ring.
+    /// The root of the ring: the groups with jobs.
     ring: u32,
     next_turn: u64,
     /// The group without a name; `NIL` as long as it has neither jobs nor units.
@@ -77,10 +83,12 @@ pub(super) struct Groups {
     members: Slab<Member>,
     /// The trees of all members.
     roots: [u32; TREES],
-    /// The groups with units of GROUPRATE, by when the last one comes back and by turn.
-    held: BTreeMap<(Millis, u64), u32>,
+    /// The groups with units of GROUPRATE, by when the last one comes back and by name.
+    held: BTreeMap<(Millis, Arc<[u8]>), u32>,
     /// Bytes of all names.
     name_bytes: usize,
+    /// Bytes of all units.
+    log_bytes: usize,
 }
 
 /// A group.
@@ -89,9 +97,9 @@ pub(super) struct Group {
     name: Arc<[u8]>,
     /// Its jobs; those of the group without a name have theirs in the queue.
     roots: Roots,
-    /// In whatever state; not kept for the group without a name.
+    /// In whatever state; 0: the group is idle.
     jobs: u32,
-    /// Its place in the ring.
+    /// Its place in the ring, unless it is idle.
     links: Links,
     turn: u64,
     /// From when on a claim gets a job of it.
@@ -139,6 +147,7 @@ impl Groups {
             roots: [NIL; TREES],
             held: BTreeMap::new(),
             name_bytes: 0,
+            log_bytes: 0,
         }
     }
 
@@ -158,7 +167,12 @@ impl Groups {
 
     /// Whether units of a group are held longer than a window.
     pub fn unsettled(&self, rate: Rate, now: Millis) -> bool {
-        self.held.last_key_value().is_some_and(|(&(back, _), _)| back > rate.horizon(now))
+        self.held.last_key_value().is_some_and(|((back, _), _)| *back > rate.horizon(now))
+    }
+
+    /// When all units of a group are back, of the group where that is first.
+    pub fn first_back(&self) -> Option<Millis> {
+        self.held.first_key_value().map(|((back, _), _)| *back)
     }
 
     /// An estimate of the bytes held. O(1).
@@ -171,7 +185,8 @@ impl Groups {
             + self.members.bytes()
             + self.name_bytes
             + self.names.len() * (ENTRY + 2 * size_of::<usize>() + 2 * ALLOCATION)
-            + self.held.len() * (ENTRY + 4 * size_of::<Taken>() + ALLOCATION)
+            + self.held.len() * (ENTRY + size_of::<Arc<[u8]>>() + ALLOCATION)
+            + self.log_bytes
     }
 
     fn group_of(&self, member: u32) -> u32 {

@@ -1,4 +1,4 @@
-//! The ring: the groups in the order of their turns, as a tree in which every group knows when the first one of its subtree opens, and
+//! The ring: the groups with jobs in the order of their turns, as a tree in which every group knows when the first one of its subtree opens, and
 //! when the first one has a ready job.
 
 use super::table::Table;
@@ -46,12 +46,12 @@ impl Nodes for Table {
 impl Groups {
     /// The group goes to the end of the ring. O(log n).
     pub(super) fn requeue(&mut self, group: u32) {
-        self.ring = tree::remove(&mut self.table, self.ring, group, ());
-        let held = self.take_held(group);
+        self.dequeue(group);
         self.enqueue(group);
-        if held {
-            self.hold(group);
-        }
+    }
+
+    pub(super) fn dequeue(&mut self, group: u32) {
+        self.ring = tree::remove(&mut self.table, self.ring, group, ());
     }
 
     /// Puts a group that is in no ring at the end.
@@ -112,7 +112,12 @@ impl Groups {
         self.ready_in(links.right, behind, now)
     }
 
-    /// All groups in the order of their turns.
+    /// How many groups have jobs. O(1).
+    pub(in crate::model::queue) fn with_jobs(&self) -> usize {
+        tree::size(&self.table, self.ring) as usize
+    }
+
+    /// The groups with jobs in the order of their turns.
     pub(super) fn in_turn(&self) -> impl Iterator<Item = u32> {
         let mut path = Vec::new();
         let mut root = self.ring;

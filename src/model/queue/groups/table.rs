@@ -81,14 +81,6 @@ impl Table {
             *self = Table::default();
         }
     }
-
-    /// All numbers in use.
-    pub fn slots(&self) -> impl Iterator<Item = u32> {
-        self.chunks.iter().enumerate().flat_map(|(number, chunk)| {
-            let used = chunk.groups.iter().enumerate().filter(|(_, group)| group.is_some());
-            used.map(move |(offset, _)| (number * CHUNK + offset) as u32)
-        })
-    }
 }
 
 impl Index<u32> for Table {

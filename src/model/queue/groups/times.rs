@@ -69,6 +69,12 @@ fn frees_at(jobs: &Slab<Job>, roots: &Roots, most: u64) -> Millis {
     latest(leased, few).unwrap_or(NEVER).min(latest(spent, most - few).unwrap_or(NEVER))
 }
 
+#[cfg(test)]
+thread_local! {
+    /// How often was worked out when a group opens.
+    pub(in crate::model::queue) static WORKED_OUT: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
 /// From when on a group has a ready job, and from when on a claim gets one.
 pub(super) fn of(
     jobs: &Slab<Job>,
@@ -78,6 +84,8 @@ pub(super) fn of(
     order: Order,
     log: &RateLog,
 ) -> (Millis, Millis) {
+    #[cfg(test)]
+    WORKED_OUT.set(WORKED_OUT.get() + 1);
     let next_occurrence = earliest(returns, roots[RECURRENCES]);
     let ready = match roots[Tree::Ready as usize] {
         NIL => {

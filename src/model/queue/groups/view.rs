@@ -95,17 +95,18 @@ impl Queue {
         })
     }
 
-    /// The names of all groups and their units, in the order of their turns: what is saved of them.
+    /// The names of all groups and their units: what is saved of them. Those with jobs in the order of their turns, then the idle ones.
     pub(in crate::model::queue) fn turns(
         &self,
     ) -> impl Iterator<Item = (&[u8], impl ExactSizeIterator<Item = &Taken>)> {
         let groups = self.groups.as_deref().into_iter();
         groups.flat_map(|groups| {
-            groups.in_turn().map(|group| (&*groups.table[group].name, groups.table[group].log.entries()))
+            let idle = groups.held.values().copied().filter(|&group| groups.table[group].jobs == 0);
+            groups.in_turn().chain(idle).map(|group| (&*groups.table[group].name, groups.table[group].log.entries()))
         })
     }
 
-    /// The trees of every group, in the order of their turns, that of the group without a name first of all.
+    /// The trees of every group with jobs, in the order of their turns, that of the group without a name first of all.
     pub(in crate::model::queue) fn all_roots(&self) -> impl Iterator<Item = &Roots> {
         let named = self.groups.as_deref().into_iter().flat_map(|groups| {
             let named = groups.in_turn().filter(move |&group| group != groups.nameless);

@@ -1,6 +1,9 @@
 //! Groups by hand: turns, limits, strict order, and what they cost.
 
-use super::super::{Nack, Push, Queue, Rate, State};
+use super::super::groups::times::WORKED_OUT;
+use super::super::manage::MOST_TOUCHED;
+use super::super::upkeep::FORGOTTEN_AFTER;
+use super::super::{Nack, Push, Queue, Rate, Settings, State};
 use super::{Pair, decoded, encoded, rebuilt};
 use crate::server::counting;
 
@@ -210,6 +213,136 @@ fn units_of_groups_that_are_gone_are_forgotten() {
         assert!(pair.ack(i * 10, &id, token));
         assert!(pair.primary.group_count() <= 8, "{}", pair.primary.group_count());
     }
+}
+
+#[test]
+fn groups_without_jobs_go_in_slices_although_no_command_comes() {
+    const GROUPS: u64 = 200;
+    let mut pair = Pair::configured(|s| s.group_rate = Some(Rate { limit: 5, window: 50 }));
+    for i in 0..GROUPS {
+        let id = i.to_string();
+        in_group(&mut pair, 1, &id, &id);
+    }
+    for job in pair.claim(1, 5, GROUPS) {
+        if job.id != b"7" {
+            assert!(pair.cancel(2, std::str::from_utf8(&job.id).unwrap()));
+        }
+    }
+    let due = 51 + FORGOTTEN_AFTER;
+    assert_eq!(pair.primary.next_upkeep(2, 2), Some(due));
+    assert!(!pair.primary.has_to_clean_up(due - 1));
+    let mut left = vec![pair.primary.group_count()];
+    while pair.primary.has_to_clean_up(due) {
+        let Pair { primary, replica } = &mut pair;
+        primary.clean_up(due, |effect| assert!(replica.apply(effect)));
+        left.push(pair.primary.group_count());
+    }
+    assert_eq!(left, [200, 136, 72, 9, 1], "the one with a job stays, without units");
+    assert_eq!(pair.primary.next_upkeep(due, due), None);
+}
+
+/// Groups with one job each.
+fn with_groups(groups: usize, change: impl FnOnce(&mut Settings)) -> Pair {
+    let mut pair = Pair::configured(change);
+    for i in 0..groups {
+        let id = i.to_string();
+        in_group(&mut pair, 1, &id, &id);
+    }
+    pair
+}
+
+/// Groups whose jobs are gone, and whose units are out.
+fn with_idle_groups(groups: usize, rate: Rate) -> Pair {
+    let mut pair = with_groups(groups, |s| s.group_rate = Some(rate));
+    for job in pair.claim(1, 5, groups as u64) {
+        assert!(pair.ack(2, std::str::from_utf8(&job.id).unwrap(), job.token));
+    }
+    assert_eq!((pair.primary.len(), pair.primary.group_count()), (0, groups));
+    pair
+}
+
+#[test]
+fn a_change_of_settings_goes_through_the_groups_only_if_it_concerns_them() {
+    const GROUPS: usize = 300;
+    let mut pair = with_groups(GROUPS, |s| s.group_concurrency = 2);
+    let worked_out = |pair: &mut Pair, change: fn(&mut Settings)| {
+        WORKED_OUT.set(0);
+        assert!(pair.configure(2, change));
+        WORKED_OUT.get() as usize
+    };
+    let others: [fn(&mut Settings); 9] = [
+        |s| s.paused = true,
+        |s| s.maxlen = 500,
+        |s| s.attempts = 3,
+        |s| s.concurrency = 7,
+        |s| s.rate = Some(Rate { limit: 5, window: 50 }),
+        |s| (s.backoff_base, s.backoff_max) = (5, 50),
+        |s| s.jitter = 10,
+        |s| s.deadlen = 9,
+        |s| s.deadttl = 9,
+    ];
+    for change in others {
+        assert_eq!(worked_out(&mut pair, change), 0);
+    }
+    let of_groups: [fn(&mut Settings); 4] = [
+        |s| s.group_concurrency = 3,
+        |s| s.group_rate = Some(Rate { limit: 5, window: 50 }),
+        |s| s.ordered = true,
+        |s| s.aging = 10,
+    ];
+    for change in of_groups {
+        assert_eq!(worked_out(&mut pair, change), 2 * GROUPS, "on the primary and on the replica");
+    }
+}
+
+#[test]
+fn no_change_of_settings_is_refused_because_of_groups_without_jobs() {
+    let mut pair = with_idle_groups(MOST_TOUCHED + 1, Rate { limit: 5, window: 50 });
+    let changes: [fn(&mut Settings); 5] = [
+        |s| s.ordered = true,
+        |s| s.aging = 10,
+        |s| s.group_concurrency = 3,
+        |s| s.group_rate = Some(Rate { limit: 5, window: 20 }),
+        |s| s.group_rate = None,
+    ];
+    WORKED_OUT.set(0);
+    for change in changes {
+        let mut settings = *pair.primary.settings();
+        change(&mut settings);
+        assert!(!pair.primary.is_too_long_for(&settings));
+        assert!(pair.configure(3, change));
+    }
+    assert_eq!(WORKED_OUT.get(), 0);
+    assert_eq!(pair.primary.next_upkeep(3, 3), Some(3), "they go at once");
+    let Pair { primary, replica } = &mut pair;
+    while primary.has_to_clean_up(3) {
+        assert!(primary.clean_up(3, |effect| assert!(replica.apply(effect))) <= 64);
+    }
+    assert_eq!((primary.group_count(), replica.group_count()), (0, 0));
+}
+
+/// When the second job of a group opens, the first one having been served at 1.
+#[test]
+fn units_of_a_group_without_jobs_follow_a_change_of_grouprate() {
+    let changed = |rate: Option<Rate>| {
+        let mut pair = with_idle_groups(1, Rate { limit: 1, window: 1000 });
+        assert!(pair.configure(2, |s| s.group_rate = rate));
+        pair
+    };
+    let opens = |mut pair: Pair, group: &str| {
+        in_group(&mut pair, 3, "next", group);
+        pair.primary.next_wake(3)
+    };
+    let shorter = Some(Rate { limit: 1, window: 50 });
+    assert_eq!(opens(changed(shorter), "0"), Some(53), "no unit is held longer than a window");
+    let mut pair = changed(shorter);
+    let Pair { primary, replica } = &mut pair;
+    assert_eq!(primary.clean_up(2, |effect| assert!(replica.apply(effect))), 1);
+    assert_eq!(primary.next_upkeep(2, 2), Some(52 + FORGOTTEN_AFTER));
+    assert_eq!(opens(pair, "0"), Some(52));
+    assert_eq!(opens(changed(Some(Rate { limit: 1, window: 5000 })), "0"), Some(1001), "as it was taken");
+    assert_eq!(opens(changed(Some(Rate { limit: 2, window: 1000 })), "0"), Some(3));
+    assert_eq!(opens(changed(None), "0"), Some(3), "without a rate there are no units");
 }
 
 #[test]

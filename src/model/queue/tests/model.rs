@@ -1,7 +1,9 @@
 //! The contract again, as simply as can be: one vector, linear scans, `Vec::sort`.
 
+use super::super::upkeep::FORGOTTEN_AFTER;
 use super::super::{Counters, Manner, Nack, Push, Rate, Settings, State};
 use super::Got;
+use std::collections::BTreeSet;
 
 #[derive(Clone, Debug, PartialEq)]
 enum Where {
@@ -94,7 +96,7 @@ pub struct Model {
     pub settings: Settings,
     /// When each unit taken comes back.
     units: Vec<u64>,
-    /// The groups with jobs or units, the next one to be served first.
+    /// The groups with jobs, the next one to be served first.
     pub ring: Vec<Vec<u8>>,
     /// When each unit taken of a group comes back.
     group_units: Vec<(Vec<u8>, u64)>,
@@ -218,25 +220,46 @@ impl Model {
         self.ring.iter().find_map(|group| self.next_of(group, now))
     }
 
-    /// Groups without jobs and units are gone.
+    /// Groups without jobs have no turn. Without groups there are no units of them.
     fn tidy(&mut self) {
-        let Self { jobs, group_units, ring, .. } = self;
-        ring.retain(|group| {
-            jobs.iter().any(|j| j.group == *group) || group_units.iter().any(|(name, _)| name == group)
-        });
+        let Self { jobs, ring, .. } = self;
+        ring.retain(|group| jobs.iter().any(|j| j.group == *group));
+        if !self.settings.concern_groups() && self.names().iter().all(|name| name.is_empty()) {
+            self.group_units.clear();
+        }
     }
 
-    /// Of two groups at most the units are forgotten, if all are back.
-    fn forget(&mut self, now: u64) {
-        for _ in 0..2 {
-            let last = |group: &Vec<u8>| {
-                self.group_units.iter().filter(|(name, _)| name == group).map(|(_, back)| *back).max()
-            };
-            let back = self.ring.iter().enumerate().filter_map(|(i, group)| Some((last(group)?, i))).min();
-            let Some((_, i)) = back.filter(|(back, _)| *back <= now) else { return };
-            let group = self.ring[i].clone();
+    /// The groups with jobs or units.
+    fn names(&self) -> BTreeSet<&[u8]> {
+        let with_units = self.group_units.iter().map(|(name, _)| name.as_slice());
+        self.ring.iter().map(Vec::as_slice).chain(with_units).collect()
+    }
+
+    /// When all units of a group are back, of the group where that is first, and its name.
+    fn first_units_back(&self) -> Option<(u64, Vec<u8>)> {
+        let last =
+            |group: &[u8]| self.group_units.iter().filter(|(name, _)| name == group).map(|(_, back)| *back).max();
+        self.names().into_iter().filter_map(|group| Some((last(group)?, group.to_vec()))).min()
+    }
+
+    /// Of so many groups at most the units are forgotten, if all are back.
+    fn forget(&mut self, most: usize, now: u64) {
+        for _ in 0..most {
+            let Some((_, group)) = self.first_units_back().filter(|(back, _)| *back <= now) else { return };
             self.group_units.retain(|(name, _)| *name != group);
             self.tidy();
+        }
+    }
+
+    /// The units of a group are units of the present rate from now on.
+    fn adopt_units(&mut self, group: &[u8], now: u64) {
+        let of_group = self.group_units.iter_mut().filter(|(name, _)| name == group);
+        match self.settings.group_rate {
+            None => self.group_units.retain(|(name, _)| name != group),
+            Some(rate) => {
+                of_group.for_each(|(_, back)| *back = round_up(*back, grid(rate)));
+                self.settle_group(group, rate, now);
+            }
         }
     }
 
@@ -253,9 +276,7 @@ impl Model {
             self.jobs.iter().filter(|j| j.group == group && j.state(now, &self.settings) == state).count() as u64
         };
         let counts = |group| [State::Ready, State::Delayed, State::Claimed].map(|state| count(group, state));
-        let mut groups: Vec<_> = self.ring.iter().map(|group| (group.as_slice(), counts(group))).collect();
-        groups.sort_unstable();
-        groups
+        self.names().into_iter().map(|group| (group, counts(group))).collect()
     }
 
     pub fn claimable(&self, now: u64) -> u64 {
@@ -286,13 +307,16 @@ impl Model {
 
     /// When there is something to do although no command comes, if all deaths up to `told` have been announced.
     pub fn next_upkeep(&self, now: u64, told: u64) -> Option<u64> {
-        let Settings { deadlen, deadttl, .. } = self.settings;
+        let Settings { deadlen, deadttl, group_rate, .. } = self.settings;
         let dies = |j: &&ModelJob| j.place == Where::Dead || j.state(u64::MAX, &self.settings) == State::Dead;
         let deaths: Vec<u64> = self.jobs.iter().filter(dies).map(|j| j.time).collect();
         let by_lease = self.jobs.iter().filter(dies).filter(|j| j.place == Where::Claimed).map(|j| j.time);
         let crowded = deadlen > 0 && self.count(now, State::Dead) > deadlen;
         let too_old = deaths.into_iter().filter(|_| deadttl > 0).map(|died| died + deadttl);
-        too_old.chain(by_lease.filter(|&died| died > told)).chain(crowded.then_some(now)).min()
+        let longest = self.group_units.iter().map(|(_, back)| *back).max().unwrap_or(0);
+        let is_settled = group_rate.is_some_and(|rate| longest <= round_up(now + rate.window, grid(rate)));
+        let forgotten = self.first_units_back().map(|(back, _)| if is_settled { back + FORGOTTEN_AFTER } else { now });
+        too_old.chain(by_lease.filter(|&died| died > told)).chain(crowded.then_some(now)).chain(forgotten).min()
     }
 
     pub fn push(&mut self, now: u64, push: &Push<'_>) -> Result<Option<Vec<u8>>, ()> {
@@ -316,7 +340,7 @@ impl Model {
             self.goes(i, now);
         }
         self.counters.pushed += 1;
-        self.forget(now);
+        self.forget(2, now);
         self.jobs = left;
         self.tidy();
         let id = match push.id {
@@ -350,6 +374,7 @@ impl Model {
         });
         if !self.ring.iter().any(|group| group == push.group) {
             self.ring.push(push.group.to_vec());
+            self.adopt_units(push.group, now);
         }
         self.next_seq += 1;
         Ok(Some(id))
@@ -382,7 +407,7 @@ impl Model {
             let (id, group) = (job.id.clone(), job.group.clone());
             let i = self.position(&id).unwrap();
             self.pass(i, now);
-            self.forget(now);
+            self.forget(2, now);
             self.ring.retain(|other| *other != group);
             self.ring.push(group.clone());
             if let Some(rate) = self.settings.group_rate {
@@ -409,6 +434,7 @@ impl Model {
         });
         if held_too_long || !late.is_empty() {
             self.settle(now);
+            self.forget(64, now);
         }
         for group in late {
             self.settle_group(&group, of_groups.unwrap().0, now);
@@ -620,15 +646,10 @@ impl Model {
             }
             Some(_) => {}
         }
-        match settings.group_rate {
-            None => self.group_units.clear(),
-            Some(rate) if old.group_rate != settings.group_rate => {
-                self.group_units.iter_mut().for_each(|(_, u)| *u = round_up(*u, grid(rate)));
-                for group in self.ring.clone() {
-                    self.settle_group(&group, rate, now);
-                }
+        if old.group_rate != settings.group_rate {
+            for group in self.ring.clone() {
+                self.adopt_units(&group, now);
             }
-            Some(_) => {}
         }
         self.tidy();
         changed

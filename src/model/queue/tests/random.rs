@@ -358,11 +358,20 @@ impl Run {
         for told in [0, now.saturating_sub(20), now] {
             assert_eq!(queue.next_upkeep(now, told), model.next_upkeep(now, told));
         }
-        let mut dropped = queue.clone();
-        let mut drops = 0;
-        dropped.drop_dead(now, |_| drops += 1);
-        assert_eq!(queue.has_to_drop(now), drops > 0);
-        assert!(drops == 64 || dropped.next_upkeep(now, now).is_none_or(|next| next > now));
+        for now in [now, now + 100_000] {
+            let mut clean = self.pair.primary.clone();
+            let mut replica = self.pair.replica.clone();
+            let mut done = 0;
+            while clean.has_to_clean_up(now) {
+                let before = done;
+                done += clean.clean_up(now, |effect| assert!(replica.apply(effect)));
+                assert!(done > before);
+            }
+            assert_eq!(clean.clean_up(now, |_| panic!("there is nothing to do")), 0);
+            assert!(clean.next_upkeep(now, now).is_none_or(|next| next > now));
+            clean.check();
+            assert_eq!(encoded(&clean), encoded(&replica), "the replica agrees");
+        }
     }
 }
 

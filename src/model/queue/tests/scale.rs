@@ -2,7 +2,7 @@
 
 use super::super::manage::MOST_TOUCHED;
 use super::super::stretch::STEPS;
-use super::super::{Change, Effect, Manner, Nack, Push, Queue, Settings, State};
+use super::super::{Change, Effect, Manner, Nack, Push, Queue, Rate, Settings, State};
 use super::{Pair, decoded, encoded};
 use crate::model::chunks::CHUNK;
 use crate::server::counting;
@@ -137,6 +137,33 @@ fn every_kind_of_job_is_counted_as_it_is() {
         let (told, case) = (queue.memory_usage(), (groups, is_returned, is_bury));
         // The allocator's own needs are told, too, where the allocator is not asked for them.
         assert!(told >= bytes * 97 / 100 && told <= bytes * 112 / 100, "{told} for {bytes} of {case:?}");
+    }
+}
+
+#[test]
+fn the_units_of_groups_are_counted_as_they_are() {
+    const GROUPS: u64 = 1000;
+    for (limit, times) in [(1, 1), (5, 3), (100, 100), (5000, 300)] {
+        let (queue, bytes) = bytes_of(|| {
+            let mut queue = Queue::new();
+            let group_rate = Some(Rate { limit, window: 1000 });
+            assert!(queue.configure(1, Settings { group_rate, ..Settings::default() }).is_some());
+            for now in 1..=times {
+                for group in 0..GROUPS {
+                    let group = format!("customer {group}");
+                    assert!(queue.push(now, &Push { group: group.as_bytes(), due: now, ..Push::default() }).is_ok());
+                }
+                let claimed = queue.claim(now * 1000, now + 500, GROUPS, b"");
+                let claimed: Vec<_> = claimed.jobs.iter().map(|job| (job.id.to_vec(), job.token)).collect();
+                for (id, token) in claimed {
+                    assert!(queue.ack(now, &id, token).is_some());
+                }
+            }
+            queue
+        });
+        assert_eq!((queue.len(), queue.group_count()), (0, GROUPS as usize));
+        let told = queue.memory_usage();
+        assert!(told >= bytes * 90 / 100 && told <= bytes * 130 / 100, "{told} for {bytes}, RATE {limit}");
     }
 }
 
