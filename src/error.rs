@@ -136,7 +136,7 @@ impl Error {
             Error::AlreadyExpiring => c"ERR the key is an expiring set already; UNIT s and PLUS do not apply",
             Error::QueueFull => c"QUEUEFULL the queue holds as many jobs as its MAXLEN allows",
             Error::QueueTooLong => {
-                c"ERR the queue is too long for that: AGING and ORDERED can be changed up to 100,000 jobs, BACKOFF and JITTER up to 100,000 claimed jobs, GROUPCONCURRENCY and GROUPRATE up to 100,000 groups"
+                c"ERR the queue is too long for that: AGING and ORDERED can be changed up to 100,000 jobs, BACKOFF and JITTER up to 100,000 claimed jobs, GROUPCONCURRENCY and GROUPRATE up to 100,000 groups with jobs"
             }
             Error::NoBoard => c"NOBOARD the key holds no leaderboard; ZLB.CREATE makes one",
             Error::BoardExists => c"BUSYKEY the key holds a leaderboard of another schema",

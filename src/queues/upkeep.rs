@@ -7,8 +7,8 @@
 //! copied is looked at soon.
 //!
 //! Queues that are due stand in a line. Each gets one look, in which a bounded number of dead letters is dropped; a queue that has more to
-//! do goes to the end of the line. A round ends when its looks have cost so much, and the next round follows after a rest. So a queue
-//! waits for a look at each of the others at most, however much they have to do.
+//! do goes to the end of the line. A round ends when its looks have cost a fixed amount, and the next round follows after a rest. So a
+//! queue waits for one look at each of the others at most, however much they have to do.
 //!
 //! Only a master does this, for the keys that it may change ([`Context::may_serve`]). A replica keeps its agenda, for the day on which it is promoted.
 //! Up to when deaths have been announced is not stored, so after a restart or a promotion a key is announced once more if it
@@ -58,7 +58,7 @@ struct State {
 #[derive(Default)]
 struct Agenda {
     places: BTreeMap<Name, Place>,
-    /// Those that are due or to be looked at soon. The numbers are those of the lines of all databases.
+    /// The queues that are due or to be looked at soon. The numbers run through all databases.
     line: BTreeMap<u64, Name>,
     by_time: BTreeSet<(Millis, Name)>,
 }
@@ -100,10 +100,13 @@ impl State {
         self.agendas.values().any(|agenda| !agenda.line.is_empty() || agenda.first_due(now).is_some())
     }
 
+    /// Puts a queue at the end of the line, unless it stands there already.
     fn line_up(&mut self, database: i32, name: &[u8]) {
-        let place = Place::InLine(self.next_number);
-        self.next_number += 1;
-        self.agendas.entry(database).or_default().set(name, Some(place));
+        let agenda = self.agendas.entry(database).or_default();
+        if !matches!(agenda.places.get(name), Some(Place::InLine(_))) {
+            agenda.set(name, Some(Place::InLine(self.next_number)));
+            self.next_number += 1;
+        }
     }
 
     fn bring_forward(&mut self, database: i32, name: &[u8], at: Millis) {

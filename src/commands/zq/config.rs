@@ -20,7 +20,7 @@ impl Command for Config {
     const SPEC: Spec = Spec {
         name: c"ZQ.CONFIG",
         summary: c"Sets or returns the settings of a queue.",
-        complexity: c"O(1); O(N) with N the number of jobs of the queue when AGING or ORDERED changes; O(G) with G the number of groups when GROUPCONCURRENCY or GROUPRATE changes; O(M*log(N)) with M the number of claimed jobs when BACKOFF or JITTER changes",
+        complexity: c"O(1); O(N) with N the number of jobs of the queue when AGING or ORDERED changes; O(G) with G the number of groups with jobs when GROUPCONCURRENCY or GROUPRATE changes; O(M*log(N)) with M the number of claimed jobs when BACKOFF or JITTER changes",
         since: c"0.1.0",
         // Not deny-oom: an operator can always look, and pause. Only a new queue takes memory.
         flags: c"write",

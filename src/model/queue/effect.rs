@@ -52,7 +52,8 @@ pub enum Change<'a> {
         /// Empty: without a name.
         worker: &'a [u8],
     },
-    /// A claim found units of RATE or GROUPRATE held longer than a window, because the clock had stepped back.
+    /// A claim found units of RATE or GROUPRATE held longer than a window, because the clock had stepped back; or the upkeep found units of
+    /// GROUPRATE to be forgotten.
     SettleRate,
     /// A job is finished: gone, or scheduled `again` (EVERY).
     Ack { id: &'a [u8], again: Option<Millis> },

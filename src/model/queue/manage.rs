@@ -7,8 +7,8 @@ use super::settings::Settings;
 use super::{MAX_NOW, MAX_TIME, Millis, Queue};
 
 /// The most jobs or groups that a change of settings goes through, which takes tens of milliseconds: AGING and ORDERED give
-/// every job another place, BACKOFF and JITTER every claimed one, and with GROUPCONCURRENCY and GROUPRATE every group opens at another
-/// moment.
+/// every job another place, BACKOFF and JITTER every claimed one, and with GROUPCONCURRENCY and GROUPRATE every group with jobs opens at
+/// another moment.
 pub const MOST_TOUCHED: usize = 100_000;
 
 impl Queue {

@@ -35,7 +35,7 @@ impl Groups {
         group
     }
 
-    /// One job more is in the group, or so many. Its turn comes last if it was idle.
+    /// Counts jobs that have come to the group. If it was idle, its turn comes last.
     fn add_jobs(&mut self, group: u32, jobs: u32) {
         let is_idle = self.table[group].jobs == 0;
         self.table[group].jobs += jobs;

@@ -60,8 +60,8 @@ use table::Table;
 /// A moment that does not come.
 pub(super) const NEVER: Millis = Millis::MAX;
 
-/// The most groups whose units a claim settles; a later claim settles the rest.
-const SETTLED_AT_ONCE: usize = 1000;
+/// The most groups whose units a claim or the upkeep settles at once; a later one settles the rest.
+const SETTLED_AT_ONCE: usize = 128;
 
 /// The most groups whose units are forgotten after a push or a claim: more than one push or claim can have added.
 const FORGOTTEN_BY_USE: usize = 2;

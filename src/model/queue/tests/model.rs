@@ -242,7 +242,7 @@ impl Model {
         self.names().into_iter().filter_map(|group| Some((last(group)?, group.to_vec()))).min()
     }
 
-    /// Of so many groups at most the units are forgotten, if all are back.
+    /// Forgets the units of at most `most` groups whose units are all back.
     fn forget(&mut self, most: usize, now: u64) {
         for _ in 0..most {
             let Some((_, group)) = self.first_units_back().filter(|(back, _)| *back <= now) else { return };
