@@ -52,6 +52,10 @@ pub enum Error {
     EmptyId,
     /// AFTER names a job that is not in the state asked for.
     NotInState,
+    /// AFTER names a ready job that many others come before, in an order that only a walk finds.
+    PageTooFar,
+    /// CLEAN with OLDER met many jobs that are too young, and none that is not.
+    CleanUnreached,
     /// PUSH beyond MAXLEN.
     QueueFull,
     /// A setting that would have the server go through too many jobs at once.
@@ -126,6 +130,12 @@ impl Error {
             Error::Precision => c"ERR PRECISION must not exceed the window",
             Error::Worker => c"ERR the name of a worker has 1 to 255 bytes",
             Error::NotInState => c"ERR no job of this ID is in this state: go on behind another one, or begin at the front",
+            Error::PageTooFar => {
+                c"ERR job is not among the first 500 ready jobs; with several priorities or groups, or ORDERED, use COUNT without AFTER"
+            }
+            Error::CleanUnreached => {
+                c"ERR the first 3000 jobs by due time are too young; use ZQ.CLEAN without OLDER, or ZQ.CANCEL"
+            }
             Error::EmptyId => c"ERR the ID of a job must not be empty",
             Error::ScoreNotATime => {
                 c"ERR a score is not a time: scores must be finite, not negative, and at most 2^53-1 ms"

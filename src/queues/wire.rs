@@ -31,7 +31,7 @@
 //! | `CLAIM+` | worker |
 //! | `RETRY+`, `BURY+` | free (1: the attempt does not count), last (1: the job waits for its next occurrence), error |
 //! | `CONFIGURE+` | those of [`Settings::FURTHER`] |
-//! | `JOB+` | created claimed failed worker error group (`JOB` without `created`: as the id tells, or not known) |
+//! | `JOB+` | created claimed failed since worker error group (`JOB` without `created`: as the id tells, or not known) |
 //! | `TOTALS+` | those of [`Counters::FURTHER`] |
 //!
 //! `state` is that which is stored: `ready`, `scheduled` (delayed), `claimed`, `dead`.
@@ -192,12 +192,13 @@ impl Words {
             State::Dead => b"dead",
         };
         let recurrence = job.recurrence.map_or((0, 0), |recurrence| (recurrence.period, recurrence.anchor));
-        let Extras { claimed, failed, worker, error } = job.extras;
+        let Extras { claimed, failed, since, worker, error } = job.extras;
         let created = if job.created == Record::created_by_id(job.id) { 0 } else { job.created };
         let pairs = [
             Pair::number("created", created),
             Pair::number("claimed", claimed),
             Pair::number("failed", failed),
+            Pair::number("since", since),
             Pair::words("worker", worker),
             Pair::words("error", error),
             Pair::words("group", job.group),

@@ -256,6 +256,9 @@ fn keys_for_errors(c: &mut Client) {
     ] {
         c.run(line);
     }
+    let long = "for i = 1, 100001 do redis.call('ZQ.PUSH', 'long', 'x', 'ID', i, 'AT', 5, 'PRIORITY', i % 2) end";
+    c.call(redis::cmd("EVAL").arg(long).arg(0));
+    c.run("ZQ.PUSH long x ID last PRIORITY 1");
 }
 
 #[test]

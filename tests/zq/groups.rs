@@ -107,6 +107,17 @@ fn settings_of_groups_are_set_shown_and_kept() {
     assert_eq!(claimed(&mut c, "ZQ.CLAIM 1 q LEASE 1h")[0].0, "b");
 }
 
+#[test]
+fn a_recurring_job_that_waits_for_an_occurrence_holds_nobody() {
+    let (_server, mut c) = start();
+    c.script(&[("ZQ.CONFIG q ORDERED yes", "+OK"), ("ZQ.PUSH q x ID tick EVERY 1h", "'tick'")]);
+    let jobs = claimed(&mut c, "ZQ.CLAIM 1 q LEASE 1m");
+    let token = jobs[0].1;
+    c.script(&[(format!("ZQ.ACK q tick {token}"), "1"), ("ZQ.PUSH q x ID first EVERY 1h DELAY 1h".into(), "'first'")]);
+    c.string("ZQ.PUSH q x ID job");
+    assert_eq!(claimed(&mut c, "ZQ.CLAIM 1 q LEASE 1m")[0].0, "job");
+}
+
 /// Workers that finish, fail, stall and vanish, and a server that crashes about ten times: each group's jobs are finished in the order of their pushes.
 /// ZEITSET_GROUPS=10000 with ZEITSET_JOBS=100 is the long form.
 #[test]

@@ -110,6 +110,45 @@ fn a_change_of_backoff_holds_for_the_jobs_that_are_claimed() {
 }
 
 #[test]
+fn a_change_of_backoff_leaves_ready_jobs_ready() {
+    let mut world = World::new();
+    world.c.run("ZQ.PUSH q x ID a");
+    let (token, ..) = claim(&mut world.c, "1m");
+    world.advance(120);
+    world.c.run("ZQ.CONFIG q BACKOFF 1h 1h");
+    let job = world.everywhere("ZQ.GET q a");
+    assert!(job.contains("'state' 'ready'") && number(&job, "token") == token, "{job}");
+    assert_eq!(number(&world.everywhere("ZQ.STATS q"), "expired_leases"), 1);
+    assert_agree(&world.server, &[&world.replica]);
+}
+
+/// However it became delayed: CLEAN counts from then.
+#[test]
+fn clean_leaves_jobs_that_became_delayed_just_now() {
+    let mut world = World::new();
+    world.c.run("ZQ.PUSH q x ID free");
+    let (free, ..) = claim(&mut world.c, "10h");
+    world.c.run("ZQ.PUSH q x ID cron EVERY 12h");
+    let (cron, ..) = claim(&mut world.c, "10h");
+    world.c.run("ZQ.PUSH q x ID moved DELAY 1d");
+    world.advance(7200);
+    world.c.script(&[
+        (format!("ZQ.NACK q free {free} DELAY 1d FREE"), "1"),
+        (format!("ZQ.ACK q cron {cron}"), "1"),
+        ("ZQ.RESCHEDULE q moved DELAY 2d".to_owned(), "1"),
+        ("ZQ.PUSH q x ID early AT 5".to_owned(), "'early'"),
+        ("ZQ.CLEAN q DELAYED OLDER 1h".to_owned(), "0"),
+        ("ZQ.CLEAN q READY OLDER 1h".to_owned(), "0"),
+    ]);
+    world.everywhere("ZQ.PEEK q DELAYED");
+    world.c.run("DEBUG RELOAD");
+    world.c.script(&[("ZQ.CLEAN q DELAYED OLDER 1h", "0"), ("ZQ.CLEAN q READY OLDER 1h", "0")]);
+    world.advance(3601);
+    world.c.script(&[("ZQ.CLEAN q DELAYED OLDER 1h", "3"), ("ZQ.CLEAN q READY OLDER 1h", "1")]);
+    assert_agree(&world.server, &[&world.replica]);
+}
+
+#[test]
 fn a_recurring_job_outlives_the_last_lease_of_an_occurrence() {
     let mut world = World::new();
     world.c.run("ZQ.CONFIG q DEADLEN 1 DEADTTL 1s");
@@ -131,11 +170,11 @@ fn a_recurring_job_outlives_the_last_lease_of_an_occurrence() {
         ]);
         world.advance(3600);
     }
-    // The run was only late: it counts, and the occurrence that it ran into does not come.
+    // The run was only late: it counts, too, and the occurrence that it ran into does not come.
     let (token, _, _) = claim(&mut world.c, "1m");
     world.advance(120);
     world.c.script(&[(format!("ZQ.ACK q a {token}"), "1")]);
     let stats = world.everywhere("ZQ.STATS q");
-    assert_eq!(["missed", "recurred", "late", "dropped"].map(|name| number(&stats, name)), [3, 1, 1, 0]);
+    assert_eq!(["missed", "recurred", "late", "dropped"].map(|name| number(&stats, name)), [4, 1, 1, 0]);
     assert_agree(&world.server, &[&world.replica]);
 }

@@ -141,7 +141,8 @@ fn clean_takes_the_oldest_of_a_state_and_leaves_the_others() {
     c.script(&[
         ("ZQ.CLEAN q DEAD COUNT 2", "2"),
         ("ZQ.CLEAN q DEAD OLDER 1h", "0"),
-        ("ZQ.CLEAN q READY OLDER 1h COUNT 1", "1"),
+        ("ZQ.CLEAN q READY OLDER 1h", "0"),
+        ("ZQ.CLEAN q READY COUNT 1", "1"),
         ("ZQ.CLEAN q DELAYED OLDER 1h", "0"),
         ("ZQ.CLEAN q DELAYED COUNT 1", "1"),
         ("ZQ.CLEAN q CLAIMED", "!ERR syntax error"),
@@ -195,6 +196,25 @@ fn a_queue_is_read_page_by_page() {
     c.script(&[("ZQ.PEEK q DEAD AFTER r1", gone), ("ZQ.PEEK q AFTER none", gone)]);
     let page = c.reply("ZQ.PEEK q COUNT 1 NOPAYLOAD");
     assert!(page.starts_with("[['r0' ") && page.ends_with(" 0 0 nil]]"), "{page}");
+}
+
+/// One client's page must not cost the others a walk through the queue.
+#[test]
+fn a_page_that_lies_far_behind_is_an_error_that_says_what_to_do() {
+    let (_server, mut c) = start();
+    let push = "for i = 1, 3000 do redis.call('ZQ.PUSH', KEYS[1], 'x', 'ID', i, 'PRIORITY', i % ARGV[1]) end";
+    for (key, priorities) in [("same", 1), ("mixed", 2)] {
+        c.call(redis::cmd("EVAL").arg(push).arg(1).arg(key).arg(priorities));
+    }
+    let far = "!ERR job is not among the first 500 ready jobs; with several priorities or groups, or ORDERED, use COUNT without AFTER";
+    c.script(&[("ZQ.PEEK mixed AFTER 2999", far)]);
+    assert_eq!(ids(&mut c, "ZQ.PEEK same AFTER 2998"), ["2999", "3000"]);
+    assert_eq!(ids(&mut c, "ZQ.PEEK mixed AFTER 100 COUNT 2"), ["102", "104"]);
+    assert_eq!(ids(&mut c, "ZQ.PEEK mixed COUNT 3000").last().expect("jobs"), "2999");
+    for id in (1..=2999).step_by(2) {
+        c.run(&format!("ZQ.CANCEL mixed {id}"));
+    }
+    assert_eq!(ids(&mut c, "ZQ.PEEK mixed AFTER 2998"), ["3000"], "one priority is left");
 }
 
 #[test]

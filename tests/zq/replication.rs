@@ -28,6 +28,7 @@ fn effects_are_replicated_and_nothing_else() {
         "ZQ.STATS q".to_owned(),
         "ZQ.PEEK q".to_owned(),
         "ZQ.CONFIG q MAXLEN 0".to_owned(),
+        format!("ZQ.RESCHEDULE q {made} PRIORITY 0"),
         "ZQ.CONFIG q".to_owned(),
     ] {
         c.run(&line);

@@ -237,6 +237,7 @@ fn job<'a>(word: &[u8], args: &mut Args<'a>) -> Result<Record<'a>, Error> {
             b"created" => job.created = args.count()?,
             b"claimed" => job.extras.claimed = args.count()?,
             b"failed" => job.extras.failed = args.count()?,
+            b"since" => job.extras.since = args.count()?,
             b"worker" => job.extras.worker = args.string()?.bytes(),
             b"error" => job.extras.error = args.string()?.bytes(),
             b"group" => job.group = args.string()?.bytes(),
@@ -384,7 +385,13 @@ mod tests {
                     recurrence: yes.then_some(Recurrence { period: self.numbers[5].max(1), anchor: self.numbers[6] }),
                     // Of an id that tells when its job was pushed, that is known.
                     created: if or { Record::created_by_id(id) } else { fourth.max(1) },
-                    extras: Extras { claimed: self.numbers[7], failed: self.numbers[8], worker, error },
+                    extras: Extras {
+                        claimed: self.numbers[7],
+                        failed: self.numbers[8],
+                        since: self.numbers[9],
+                        worker,
+                        error,
+                    },
                 }),
                 15 => Change::RestoreRate(taken),
                 16 if and => Change::RestoreTurn { group },

@@ -1,11 +1,11 @@
 //! `ZQ.CLEAN key READY | DELAYED | DEAD [OLDER duration] [COUNT n]`
 //!
 //! Removes jobs of a state, the oldest first, at most COUNT (default 1,000) at a time: call it until it replies 0. With OLDER, only
-//! jobs that have been in the state for that long.
+//! jobs that have been in the state for that long; those that have not are passed over, up to a bound.
 
 use crate::commands::args::{Args, Keyword, once};
 use crate::error::Error;
-use crate::model::queue::State;
+use crate::model::queue::{State, Unreached};
 use crate::queues::OpenQueue;
 use crate::server::command::{Access, Arg, Command, Keys, Spec};
 use crate::server::key::Writing;
@@ -20,7 +20,7 @@ impl Command for Clean {
     const SPEC: Spec = Spec {
         name: c"ZQ.CLEAN",
         summary: c"Removes jobs of a state, the oldest first.",
-        complexity: c"O(M*log(N)) with M the number of jobs removed and N the number of jobs of the queue; DELAYED with OLDER: O(N)",
+        complexity: c"O(M*log(N)) with M the number of jobs removed and N the number of jobs of the queue; with OLDER, M also counts the ready or delayed jobs passed over, 3,000 at the most",
         since: c"0.2.0",
         flags: c"write",
         arity: -3,
@@ -59,7 +59,7 @@ impl Command for Clean {
             queue.clean(now, state, older, count.unwrap_or(COUNT), |effect| effects.add(effect))
         });
         open.commit(now);
-        ctx.reply_count(cleaned);
+        ctx.reply_count(cleaned.map_err(|Unreached| Error::CleanUnreached)?);
         Ok(())
     }
 }

@@ -2,12 +2,12 @@
 //!
 //! The next jobs of a state (default READY), 10 of them unless COUNT says otherwise: ready ones in the order in which
 //! they will be served, delayed ones as they fall due, claimed ones as their leases end, dead ones as they died. AFTER goes on
-//! behind a job, with which the page before has ended. NOPAYLOAD replies null for each payload.
+//! behind a job, with which the page before has ended; in a serving order that is not that of time, only behind one of the first. NOPAYLOAD replies null for each payload.
 
 use super::at_most;
 use crate::commands::args::{Args, flag, once};
 use crate::error::Error;
-use crate::model::queue::State;
+use crate::model::queue::{NoPage, State};
 use crate::queues::OpenQueue;
 use crate::server::command::{Access, Arg, Command, Keys, Spec};
 use crate::server::key::Reading;
@@ -21,7 +21,7 @@ impl Command for Peek {
     const SPEC: Spec = Spec {
         name: c"ZQ.PEEK",
         summary: c"Returns jobs of a state, in serving order.",
-        complexity: c"O(M*log(N)) with M the number of jobs returned and N the number of jobs of the queue; READY with AFTER, if the jobs have different priorities or groups, or under ORDERED: M also counts the jobs passed over",
+        complexity: c"O(M*log(N)) with M the number of jobs returned and N the number of jobs of the queue; READY with AFTER, if the jobs have different priorities or groups, or under ORDERED: M also counts the jobs passed over, 500 at the most",
         since: c"0.1.0",
         flags: c"readonly",
         arity: -2,
@@ -67,7 +67,10 @@ impl Command for Peek {
         let state = state.unwrap_or(State::Ready);
         let jobs = match after {
             None => open.queue().peek(now, state),
-            Some(id) => open.queue().peek_after(now, state, id).ok_or(Error::NotInState)?,
+            Some(id) => open.queue().peek_after(now, state, id).map_err(|why| match why {
+                NoPage::NotInState => Error::NotInState,
+                NoPage::TooFar => Error::PageTooFar,
+            })?,
         };
         let ctx = open.ctx();
         let mut reply = ctx.reply_growing_array();

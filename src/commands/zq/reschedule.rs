@@ -45,7 +45,8 @@ impl Command for Reschedule {
         }
         let mut open = OpenQueue::<Writing>::open(ctx, key)?;
         let moved = open.change(|queue, effects| {
-            queue.reschedule(now, id, due, priority).inspect(|effect| effects.add(effect)).is_some()
+            let moved = queue.reschedule(now, id, due, priority);
+            moved.inspect(|effect| effect.iter().for_each(|effect| effects.add(effect))).is_some()
         });
         open.commit(now);
         ctx.reply_bool(moved);

@@ -8,8 +8,16 @@ use super::{MAX_TIME, Queue};
 use crate::model::chunks::NIL;
 use std::collections::HashSet;
 
-const ALL: [Tree; TREES] =
-    [Tree::Ready, Tree::Scheduled, Tree::Leased, Tree::Spent, Tree::Dead, Tree::Retrying, Tree::Recurring];
+const ALL: [Tree; TREES] = [
+    Tree::Ready,
+    Tree::Scheduled,
+    Tree::Leased,
+    Tree::Spent,
+    Tree::Dead,
+    Tree::Retrying,
+    Tree::Recurring,
+    Tree::Upcoming,
+];
 
 impl Queue {
     pub(super) fn check(&self) {
@@ -35,6 +43,7 @@ impl Queue {
         assert_eq!(bodies, self.body_bytes);
         let recurring = |&&s: &&u32| self.jobs[s].recurrence.is_some();
         assert_eq!(seen.iter().filter(recurring).count(), self.recurring);
+        self.priorities.check(seen.iter().map(|&slot| self.jobs[slot].node.priority));
         let noted = |&&s: &&u32| self.jobs[s].is_noted();
         assert_eq!(seen.iter().filter(noted).count(), self.notes.len());
         assert!(seen.iter().filter(noted).all(|&s| self.notes.get(self.jobs[s].node.seq).is_some()));
@@ -46,9 +55,12 @@ impl Queue {
     fn check_job(&self, job: &Job) {
         assert!(job.node.seq < self.next_seq && job.token <= self.last_token);
         assert!(job.node.time <= MAX_TIME);
-        assert!((self.priorities.0..=self.priorities.1).contains(&job.node.priority));
         match job.node.tree {
-            Tree::Ready | Tree::Scheduled => assert!(!job.exhausted()),
+            Tree::Ready => assert!(!job.exhausted()),
+            Tree::Scheduled | Tree::Upcoming => {
+                assert!(!job.exhausted());
+                assert_eq!(job.delayed_tree(job.node.time), job.node.tree);
+            }
             Tree::Leased | Tree::Retrying => {
                 assert!(!job.exhausted() && job.token > 0);
                 assert_eq!(job.claimed_tree(&self.settings), job.node.tree);

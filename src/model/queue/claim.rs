@@ -2,7 +2,7 @@
 
 use super::effect::{Change, Effect};
 use super::job::MAX_WORKER;
-use super::node::{RECURRENCES, RETRIES, Roots, Tree};
+use super::node::{FALLING_DUE, RECURRENCES, RETRIES, Roots, Tree};
 use super::transitions::Lease;
 use super::tree::Item;
 use super::{MAX_NOW, MAX_TIME, MAX_TOKEN, Micros, Millis, Queue, Settings, stretch, tree};
@@ -156,7 +156,7 @@ impl Queue {
     pub(super) fn best_of(&self, roots: &Roots, now: Millis) -> u32 {
         let order = self.order();
         let ready = tree::best(&self.jobs, roots[Tree::Ready as usize]);
-        let best = [Tree::Scheduled, Tree::Leased]
+        let best = FALLING_DUE
             .into_iter()
             .map(|tree| stretch::best_until(&self.jobs, roots[tree as usize], now, order))
             .fold(ready, |a, b| order.better(&self.jobs, a, b));

@@ -2,8 +2,8 @@
 //! many at a time as the caller says, so that no call has to take a million.
 
 use super::effect::{Change, Effect};
-use super::job::{Job, State};
-use super::node::Tree;
+use super::job::State;
+use super::node::{FALLING_DUE, Tree};
 use super::tree::key;
 use super::{MAX_NOW, Millis, Queue};
 use crate::model::chunks::NIL;
@@ -12,15 +12,26 @@ use std::hint::black_box;
 /// How many jobs are read ahead of being removed.
 const AHEAD: u64 = 16;
 
+/// How many jobs that are too young one call of CLEAN passes over: what takes a millisecond or so.
+const MOST_YOUNG: u64 = 3000;
+
 /// The most dead letters that a write to a queue takes away because DEADLEN and DEADTTL no longer allow them.
 const DROPPED_AT_ONCE: usize = 64;
+
+/// The jobs that [`Queue::clean`] looked at are too young, and there are others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unreached;
 
 impl Queue {
     /// Removes up to `count` jobs of a state, the oldest first; with `older`, only those that have been in it for that long. `sink` gets
     /// the effect of each. Returns how many. O(log n) for each.
     ///
-    /// Oldest: ready jobs by due time, dead ones by death. Delayed ones go in the order in which they fall due; how long they have
-    /// waited is in no order, so with `older` all of them are looked at, O(n), and one of which it is not known is left.
+    /// Oldest: ready and delayed jobs by due time, dead ones by death. Since when a job has been ready or delayed is in no order, so with
+    /// `older` those that are too young are passed over, at most `MOST_YOUNG` of them.
+    ///
+    /// # Errors
+    ///
+    /// [`Unreached`]: there may be such jobs, but none among those looked at. Nothing has changed.
     pub fn clean(
         &mut self,
         now: Millis,
@@ -28,24 +39,21 @@ impl Queue {
         older: Option<Millis>,
         count: u64,
         mut sink: impl FnMut(&Effect<'_>),
-    ) -> u64 {
+    ) -> Result<u64, Unreached> {
         let at = now.min(MAX_NOW);
         let mut cleaned = 0;
-        if let (State::Delayed, Some(older)) = (state, older) {
-            let count = usize::try_from(count).unwrap_or(usize::MAX);
-            for id in self.delayed_for(at, older, count) {
+        if let Some(older) = older {
+            for id in self.in_state_for(at, state, older, count)? {
                 if let Some(slot) = self.index.find(&self.jobs, &id) {
                     self.clean_slot(slot, at, &mut sink);
                     cleaned += 1;
                 }
             }
-            return cleaned;
+            return Ok(cleaned);
         }
-        // Nothing has been in a state for longer than time has run.
-        let Some(until) = at.checked_sub(older.unwrap_or(0)) else { return 0 };
         while cleaned < count {
             let slot = self.oldest(at, state);
-            if slot == NIL || older.is_some() && self.due_of(slot, at) > until {
+            if slot == NIL {
                 break;
             }
             if cleaned % AHEAD == 0 {
@@ -54,7 +62,7 @@ impl Queue {
             self.clean_slot(slot, at, &mut sink);
             cleaned += 1;
         }
-        cleaned
+        Ok(cleaned)
     }
 
     /// Drops dead letters beyond DEADLEN and DEADTTL, the oldest first: some of them, if there are many. To be called after each write,
@@ -94,26 +102,49 @@ impl Queue {
         let oldest = match state {
             State::Ready => {
                 let returned = self.first_return().filter(|((time, ..), _)| *time <= at);
-                let jobs = [slot(self.first(Tree::Ready)), past(Tree::Scheduled), past(Tree::Leased), returned];
-                jobs.into_iter().flatten().min()
+                let jobs = FALLING_DUE.map(past).into_iter().chain([slot(self.first(Tree::Ready)), returned]);
+                jobs.flatten().min()
             }
             State::Dead => return self.longest_dead(at),
-            State::Delayed => return self.delayed(at, None).next().map_or(NIL, |(slot, _)| slot),
+            State::Delayed => return self.in_time_order(at, state, None).next().unwrap_or(NIL),
             State::Claimed => None,
         };
         oldest.map_or(NIL, |(_, slot)| slot)
     }
 
-    /// The ids of up to `count` jobs that have been delayed for `older`.
-    fn delayed_for(&self, at: Millis, older: Millis, count: usize) -> Vec<Box<[u8]>> {
-        let since = |job: &Job| {
-            let extras = self.extras(job);
-            let ended = if job.is_lapsed(at) { job.node.time } else { 0 };
-            job.created().max(job.claimed(extras)).max(extras.failed).max(ended)
-        };
-        let delayed = self.delayed(at, None).map(|(_, job)| job);
-        let old = delayed.filter(|job| since(job) > 0 && since(job).saturating_add(older) <= at);
-        old.take(count).map(|job| job.id().into()).collect()
+    /// The ids of up to `count` jobs that have been in a state for `older`. A delayed one of which it is not known is left.
+    fn in_state_for(&self, at: Millis, state: State, older: Millis, count: u64) -> Result<Vec<Box<[u8]>>, Unreached> {
+        let mut ids = Vec::new();
+        // Nothing has been in a state for longer than time has run.
+        let Some(until) = at.checked_sub(older) else { return Ok(ids) };
+        let is_due = |slot: &u32| state == State::Delayed || self.due_of(*slot, at) <= until;
+        let mut young = 0;
+        for slot in self.in_time_order(at, state, None).take_while(is_due) {
+            if ids.len() as u64 == count {
+                break;
+            }
+            if self.since(slot, at).is_some_and(|since| since <= until) {
+                ids.push(self.jobs[slot].id().into());
+            } else if young == MOST_YOUNG {
+                return if ids.is_empty() { Err(Unreached) } else { Ok(ids) };
+            } else {
+                young += 1;
+            }
+        }
+        Ok(ids)
+    }
+
+    /// Since when a job has been in its state, if that is known.
+    fn since(&self, slot: u32, at: Millis) -> Option<Millis> {
+        let job = &self.jobs[slot];
+        let view = self.view(at, job);
+        let moved = Some(self.extras(job).since).filter(|&since| since != 0);
+        let last = [view.created, view.claimed, view.failed, moved].into_iter().flatten().max();
+        match view.state {
+            State::Dead => Some(view.due),
+            State::Ready => last.max(Some(view.due)),
+            State::Delayed | State::Claimed => last,
+        }
     }
 
     /// Reads what is about to be read to remove the oldest jobs of a tree. Of several, the processor reads it at once; one after the

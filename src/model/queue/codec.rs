@@ -39,7 +39,17 @@ mod optional {
     pub const WORKER: u64 = 8 << SHIFT;
     pub const ERROR: u64 = 16 << SHIFT;
     pub const GROUP: u64 = 32 << SHIFT;
-    pub const ALL: u64 = 63 << SHIFT;
+    /// Format 3.
+    pub const SINCE: u64 = 64 << SHIFT;
+
+    /// Those of a format.
+    pub fn of(version: u64) -> u64 {
+        match version {
+            1 => 0,
+            2 => SINCE - CREATED,
+            _ => 2 * SINCE - CREATED,
+        }
+    }
 }
 
 impl Queue {
@@ -133,6 +143,9 @@ impl Queue {
             if present & optional::GROUP != 0 {
                 record.group = groups.name(from.number()?)?;
             }
+            if present & optional::SINCE != 0 {
+                record.extras.since = from.number()?;
+            }
             let [worker, error] = words.each_ref().map(|words| words.as_ref().map_or(&[] as &[u8], AsRef::as_ref));
             record.extras = Extras { worker, error, ..record.extras };
             ensure(record.extras.possible(), "optional field out of range")?;
@@ -173,7 +186,7 @@ fn write_record(job: &Record<'_>, group: Option<u64>, to: &mut impl Writer) {
     ] {
         to.number(number);
     }
-    let Extras { claimed, failed, worker, error } = job.extras;
+    let Extras { claimed, failed, since, worker, error } = job.extras;
     for (field, number) in [(optional::CREATED, job.created), (optional::CLAIMED, claimed), (optional::FAILED, failed)]
     {
         if present & field != 0 {
@@ -188,11 +201,14 @@ fn write_record(job: &Record<'_>, group: Option<u64>, to: &mut impl Writer) {
     if let Some(group) = group {
         to.number(group);
     }
+    if since != 0 {
+        to.number(since);
+    }
 }
 
 /// Which optional fields the job has.
 fn optional_fields(job: &Record<'_>) -> u64 {
-    let Extras { claimed, failed, worker, error } = job.extras;
+    let Extras { claimed, failed, since, worker, error } = job.extras;
     let by_default = Record::created_by_default(job.id, job.state, job.time);
     [
         (optional::CREATED, job.created != by_default),
@@ -201,6 +217,7 @@ fn optional_fields(job: &Record<'_>) -> u64 {
         (optional::WORKER, !worker.is_empty()),
         (optional::ERROR, !error.is_empty()),
         (optional::GROUP, !job.group.is_empty()),
+        (optional::SINCE, since != 0),
     ]
     .into_iter()
     .filter(|&(_, present)| present)
@@ -215,7 +232,7 @@ fn read_record<'a>(
     from: &mut impl Reader,
 ) -> Result<(Record<'a>, u64), DecodeError> {
     let first = from.number()?;
-    let present = if version > 1 { first & optional::ALL } else { 0 };
+    let present = first & optional::of(version);
     let state = match first - present {
         0 => State::Ready,
         1 => State::Delayed,

@@ -4,8 +4,8 @@ use crate::model::stream::Truncated;
 use std::fmt;
 
 /// The first number of every serialised queue: the version of what is written. Version 1 is what 0.1 wrote; it has no
-/// [further numbers](super::further) and no optional fields of jobs.
-pub(super) const VERSION: u64 = 2;
+/// [further numbers](super::further) and no optional fields of jobs. Version 2, of 0.2, does not know since when a job waits.
+pub(super) const VERSION: u64 = 3;
 
 /// Why bytes are not a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

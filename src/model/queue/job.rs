@@ -65,6 +65,8 @@ pub struct Extras<'a> {
     pub claimed: Millis,
     /// When it last failed: was given back, or its lease ended.
     pub failed: Millis,
+    /// When a command last made it wait, if nothing else tells: an ACK (EVERY), a NACK with FREE, RESCHEDULE. A claim makes it void.
+    pub since: Millis,
     /// The worker that claimed it last, at most [`MAX_WORKER`] bytes.
     pub worker: &'a [u8],
     /// The last error text that was given, at most [`MAX_ERROR`] bytes.
@@ -75,6 +77,7 @@ impl Extras<'_> {
     pub(super) fn possible(&self) -> bool {
         self.claimed <= MAX_TIME
             && self.failed <= MAX_TIME
+            && self.since <= MAX_TIME
             && self.worker.len() <= MAX_WORKER
             && self.error.len() <= MAX_ERROR
     }
@@ -217,11 +220,22 @@ impl Job {
         }
     }
 
+    /// The tree where the job waits for `due`, if a command puts it there at `at`.
+    pub fn due_tree(&self, due: Millis, at: Millis) -> Tree {
+        if due <= at { Tree::Ready } else { self.delayed_tree(due) }
+    }
+
+    /// The same, when `due` lies ahead. A job with EVERY that has not begun its occurrence waits for that; else for a retry.
+    pub fn delayed_tree(&self, due: Millis) -> Tree {
+        let is_occurrence = self.recurrence.as_ref().is_some_and(|recurrence| recurrence.anchor == due);
+        if is_occurrence && self.attempts == 0 { Tree::Upcoming } else { Tree::Scheduled }
+    }
+
     pub fn state(&self, now: Millis, settings: &Settings) -> State {
         let past = self.node.time <= now;
         match (self.node.tree, past) {
-            (Tree::Ready, _) | (Tree::Scheduled | Tree::Leased, true) => State::Ready,
-            (Tree::Scheduled, false) => State::Delayed,
+            (Tree::Ready, _) | (Tree::Scheduled | Tree::Leased | Tree::Upcoming, true) => State::Ready,
+            (Tree::Scheduled | Tree::Upcoming, false) => State::Delayed,
             (Tree::Leased | Tree::Spent | Tree::Retrying | Tree::Recurring, false) => State::Claimed,
             (Tree::Retrying | Tree::Recurring, true) if self.back_at(settings) <= now => State::Ready,
             (Tree::Retrying | Tree::Recurring, true) => State::Delayed,
@@ -274,7 +288,7 @@ impl Job {
             payload: self.payload(),
             state: match self.node.tree {
                 Tree::Ready => State::Ready,
-                Tree::Scheduled => State::Delayed,
+                Tree::Scheduled | Tree::Upcoming => State::Delayed,
                 Tree::Leased | Tree::Spent | Tree::Retrying | Tree::Recurring => State::Claimed,
                 Tree::Dead => State::Dead,
             },

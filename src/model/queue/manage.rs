@@ -21,7 +21,7 @@ impl Queue {
     }
 
     /// Gives a ready or delayed job another due time or priority; `None` leaves it. Answers `None` when the job is absent,
-    /// claimed or dead. O(log n).
+    /// claimed or dead, and no effect when nothing changes. O(log n).
     ///
     /// A job whose lease has ended is ready, so it can be rescheduled, and the token of that lease stays good.
     pub fn reschedule<'a>(
@@ -30,15 +30,25 @@ impl Queue {
         id: &'a [u8],
         due: Option<Millis>,
         priority: Option<i32>,
-    ) -> Option<Effect<'a>> {
+    ) -> Option<Option<Effect<'a>>> {
         let at = now.min(MAX_NOW);
         let slot = self.index.find(&self.jobs, id)?;
         if !matches!(self.state_of(slot, at), State::Ready | State::Delayed) {
             return None;
         }
         let due = due.map(|due| due.min(MAX_TIME));
+        let job = &self.jobs[slot];
+        let counts_from = |due| {
+            let anchor = job.recurrence.as_ref().map(|recurrence| recurrence.anchor);
+            job.has_missed(at) || anchor.is_none_or(|anchor| anchor == due)
+        };
+        if due.is_none_or(|due| due == self.due_of(slot, at) && counts_from(due))
+            && priority.is_none_or(|priority| priority == job.node.priority)
+        {
+            return Some(None);
+        }
         self.reorder(slot, at, due, priority);
-        Some(Effect { at, change: Change::Reschedule { id, due, priority } })
+        Some(Some(Effect { at, change: Change::Reschedule { id, due, priority } }))
     }
 
     /// Makes up to `count` dead jobs ready, the longest dead first, attempts at 0, as far as MAXLEN has room. The effect holds how

@@ -4,7 +4,7 @@
 //! # The idea
 //!
 //! **Nothing happens when time passes.** A job falls due, and a lease ends, without anything being moved, because the
-//! structures answer "as of `now`" by themselves. Each job hangs in exactly one of seven trees (`job::Tree`), ordered
+//! structures answer "as of `now`" by themselves. Each job hangs in exactly one of eight trees (`job::Tree`), ordered
 //! by the one time that matters for it (due time, lease deadline, death), and every node knows the size of its subtree
 //! and which job in it is to be served first (`tree`). So counting a state, finding the best due job and finding the
 //! next moment of interest are each a walk down two or three trees: O(log n), with no promotion, no backlog, no
@@ -15,6 +15,7 @@
 //! |---|---|---|---|
 //! | `Ready` | due | ready | ready |
 //! | `Scheduled` | due | delayed | ready |
+//! | `Upcoming` | due: the next occurrence (EVERY) | delayed | ready |
 //! | `Leased` | lease deadline | claimed | ready: due again at the deadline |
 //! | `Retrying` | lease deadline | claimed | delayed by BACKOFF, then ready |
 //! | `Spent` | lease deadline | claimed, last attempt | dead since the deadline |
@@ -64,6 +65,7 @@ mod job;
 mod manage;
 mod node;
 mod notes;
+mod priorities;
 mod push;
 mod rate;
 mod rebuild;
@@ -82,6 +84,7 @@ mod view;
 mod wake;
 
 pub use claim::Claims;
+pub use clean::Unreached;
 pub use effect::{Change, Effect, Totals};
 pub use finish::{Manner, Nack};
 pub use further::{Field, set_by_name, set_ones};
@@ -92,6 +95,7 @@ pub use rate::{Rate, Taken};
 pub use settings::Settings;
 pub use stats::{Counters, STORED_STATES};
 pub use transitions::Attempt;
+pub use view::NoPage;
 #[cfg(test)]
 pub use {claim::Claimed, codec::ByteReader, decode_error::DecodeError, job::JobView};
 
@@ -102,6 +106,7 @@ use index::Index;
 use job::Job;
 use node::{Roots, TREES};
 use notes::Notes;
+use priorities::Priorities;
 use rate::RateLog;
 use returns::Returns;
 use slab::Slab;
@@ -132,8 +137,8 @@ pub struct Queue {
     body_bytes: usize,
     /// Jobs with EVERY.
     recurring: usize,
-    /// The least and the greatest priority since the queue last held but one job.
-    priorities: (i32, i32),
+    /// Of all jobs.
+    priorities: Priorities,
     /// Only if there is a job with a group, or a setting of groups.
     groups: Option<Box<Groups>>,
 }
@@ -161,7 +166,7 @@ impl Queue {
             next_seq: 0,
             body_bytes: 0,
             recurring: 0,
-            priorities: (i32::MAX, i32::MIN),
+            priorities: Priorities::default(),
             groups: None,
         }
     }

@@ -3,7 +3,7 @@
 use super::Millis;
 use crate::model::chunks::NIL;
 
-/// The tree a job hangs in: exactly one of seven. It follows from what the last effect made of the job
+/// The tree a job hangs in: exactly one of eight. It follows from what the last effect made of the job
 /// ([`Record::state`](super::job::Record::state)), and changes by effects only, never because time passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -23,6 +23,8 @@ pub(super) enum Tree {
     Retrying = 5,
     /// Claimed for the last time, with EVERY: when the lease ends it waits for its next occurrence.
     Recurring = 6,
+    /// Has EVERY and waits for an occurrence: it holds nobody under ORDERED.
+    Upcoming = 7,
 }
 
 impl Tree {
@@ -30,7 +32,7 @@ impl Tree {
     /// for their next occurrence when their leases end.
     pub fn is_served(self) -> bool {
         match self {
-            Tree::Ready | Tree::Scheduled | Tree::Leased | Tree::Retrying => true,
+            Tree::Ready | Tree::Scheduled | Tree::Leased | Tree::Retrying | Tree::Upcoming => true,
             Tree::Spent | Tree::Dead | Tree::Recurring => false,
         }
     }
@@ -39,8 +41,11 @@ impl Tree {
 /// The trees of claimed jobs.
 pub(super) const CLAIMED: [Tree; 4] = [Tree::Leased, Tree::Spent, Tree::Retrying, Tree::Recurring];
 
-/// How many of these trees there are.
-pub(super) const TREES: usize = 7;
+/// The trees whose jobs are ready from their time on.
+pub(super) const FALLING_DUE: [Tree; 3] = [Tree::Scheduled, Tree::Leased, Tree::Upcoming];
+
+/// How many trees there are.
+pub(super) const TREES: usize = 8;
 
 /// The jobs in [`Tree::Retrying`] by when they are due again.
 pub(super) const RETRIES: usize = TREES;

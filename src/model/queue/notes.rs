@@ -16,16 +16,26 @@ pub(super) struct Note {
     /// The worker, then the error.
     words: Box<[u8]>,
     worker_len: u8,
+    /// [`Extras::since`]: a time is shorter than 56 bits.
+    since: [u8; 7],
 }
 
 impl Note {
     pub fn extras(&self) -> Extras<'_> {
         let (worker, error) = self.words.split_at(self.worker_len.into());
-        Extras { claimed: self.claimed, failed: self.failed, worker, error }
+        let [a, b, c, d, e, f, g] = self.since;
+        let since = Millis::from_le_bytes([a, b, c, d, e, f, g, 0]);
+        Extras { claimed: self.claimed, failed: self.failed, since, worker, error }
+    }
+
+    pub fn set_since(&mut self, since: Millis) {
+        let [low @ .., _] = since.to_le_bytes();
+        self.since = low;
     }
 
     pub fn set(&mut self, extras: Extras<'_>) {
         (self.claimed, self.failed) = (extras.claimed, extras.failed);
+        self.set_since(extras.since);
         self.set_worker(extras.worker);
         self.set_error(extras.error);
     }

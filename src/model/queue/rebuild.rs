@@ -30,7 +30,7 @@ impl Queue {
         // A waiting job has a delivery left, and a claimed one has had one.
         let (tree, counts) = match record.state {
             State::Ready => (Tree::Ready, !job.exhausted()),
-            State::Delayed => (Tree::Scheduled, !job.exhausted()),
+            State::Delayed => (job.delayed_tree(record.time), !job.exhausted()),
             State::Claimed => (job.claimed_tree(&self.settings), job.attempts > 0 && job.token > 0),
             State::Dead => (Tree::Dead, job.token == 0),
         };

@@ -222,13 +222,13 @@ impl Queue {
         stretch::merge_keyed(a, stretch::merge_keyed(b, c))
     }
 
-    /// The jobs without a group that have come back since their lease ended, by when they did; only those behind a certain one.
-    pub(super) fn returned_behind(&self, now: Millis, behind: Key) -> impl Iterator<Item = (Key, u32)> {
-        let [a, b] = [RETRIES, RECURRENCES].map(|tree| {
-            let returns = ByTime::behind(&self.returns.own, self.roots[tree], behind);
+    /// The jobs that have come back since their lease ended, by when they did; only those behind a certain one.
+    pub(super) fn returned(&self, now: Millis, behind: Option<Key>) -> impl Iterator<Item = (Key, u32)> {
+        let [a, b, c] = self.return_trees().map(|(items, root)| {
+            let returns = ByTime::of(items, root, behind);
             returns.map(|(_, it)| (key(&it.node), it.job)).take_while(move |((time, ..), _)| *time <= now)
         });
-        stretch::merge_keyed(a, b)
+        stretch::merge_keyed(a, stretch::merge_keyed(b, c))
     }
 
     /// The end of its lease is not what a job waits for any more: when it is due, by the clock.

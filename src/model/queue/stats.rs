@@ -2,7 +2,7 @@
 
 use super::further::Field;
 use super::job::State;
-use super::node::{CLAIMED, Tree};
+use super::node::{CLAIMED, FALLING_DUE, Tree};
 use super::{MAX_NOW, MAX_TOKEN, Millis, Queue};
 use crate::model::chunks::NIL;
 
@@ -98,24 +98,25 @@ impl Queue {
             (slot != NIL).then(|| self.jobs[slot].node.time)
         };
         let past = |tree| first(tree).filter(|&time| time <= now);
-        let firsts = [first(Tree::Ready), past(Tree::Scheduled), past(Tree::Leased)];
+        let firsts = FALLING_DUE.map(past).into_iter().chain([first(Tree::Ready)]);
         let returned = self.first_return().map(|((time, ..), _)| time).filter(|&time| time <= now);
-        firsts.into_iter().flatten().chain(returned).min()
+        firsts.flatten().chain(returned).min()
     }
 
     /// Jobs by their stored state, which the clock does not change: ready, delayed, claimed, claimed for the last time (dead when
     /// the lease ends), dead. O(1).
     pub fn stored_states(&self) -> [u64; STORED_STATES] {
         let leased = [Tree::Leased, Tree::Retrying, Tree::Recurring].map(|tree| self.count_all(tree));
-        let [ready, scheduled, spent, dead] =
-            [Tree::Ready, Tree::Scheduled, Tree::Spent, Tree::Dead].map(|tree| self.count_all(tree));
-        [ready, scheduled, leased.iter().sum(), spent, dead]
+        let delayed = [Tree::Scheduled, Tree::Upcoming].map(|tree| self.count_all(tree));
+        let [ready, spent, dead] = [Tree::Ready, Tree::Spent, Tree::Dead].map(|tree| self.count_all(tree));
+        [ready, delayed.iter().sum(), leased.iter().sum(), spent, dead]
     }
 
     /// The first moment at which a job is due that is there: the due time of a waiting one, or when a claimed one is due again. O(log n).
     pub fn first_due(&self) -> Option<Millis> {
-        let firsts = [Tree::Ready, Tree::Scheduled, Tree::Leased].map(|tree| self.first(tree)).into_iter();
-        let times = firsts.filter(|&slot| slot != NIL).map(|slot| self.jobs[slot].node.time);
+        let trees = FALLING_DUE.into_iter().chain([Tree::Ready]);
+        let times =
+            trees.map(|tree| self.first(tree)).filter(|&slot| slot != NIL).map(|slot| self.jobs[slot].node.time);
         times.chain(self.first_return().map(|((time, ..), _)| time)).min()
     }
 }

@@ -105,46 +105,26 @@ pub(super) struct ByTime<'a, T> {
 
 impl<'a, T: Item> ByTime<'a, T> {
     pub fn all(jobs: &'a Slab<T>, root: u32) -> Self {
-        let mut it = Self { jobs, path: Vec::new() };
-        it.descend(root);
-        it
+        Self::of(jobs, root, None)
     }
 
-    fn after(jobs: &'a Slab<T>, mut root: u32, now: Millis) -> Self {
-        let mut path = Vec::new();
+    /// All jobs, or only those behind a key, which need not be one of this tree.
+    pub fn of(jobs: &'a Slab<T>, mut root: u32, behind: Option<Key>) -> Self {
+        let mut it = Self { jobs, path: Vec::new() };
+        let Some(behind) = behind else {
+            it.descend(root);
+            return it;
+        };
         while root != NIL {
             let node = jobs[root].node();
-            if node.time > now {
-                path.push(root);
+            if behind < tree::key(node) {
+                it.path.push(root);
                 root = node.links.left;
             } else {
                 root = node.links.right;
             }
         }
-        Self { jobs, path }
-    }
-
-    /// Only the jobs behind `key`, which need not be of this tree.
-    pub fn behind(jobs: &'a Slab<T>, mut root: u32, key: Key) -> Self {
-        let mut path = Vec::new();
-        while root != NIL {
-            let at = jobs[root].node();
-            if key < tree::key(at) {
-                path.push(root);
-                root = at.links.left;
-            } else {
-                root = at.links.right;
-            }
-        }
-        Self { jobs, path }
-    }
-
-    /// All jobs, or only those with `time > after`.
-    pub fn of(jobs: &'a Slab<T>, root: u32, after: Option<Millis>) -> Self {
-        match after {
-            None => Self::all(jobs, root),
-            Some(after) => Self::after(jobs, root, after),
-        }
+        it
     }
 
     fn descend(&mut self, mut root: u32) {

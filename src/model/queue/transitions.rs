@@ -102,7 +102,7 @@ impl Queue {
         }
         self.next_seq += 1;
         tick(&mut self.counters.pushed);
-        let tree = due_tree(job.node.time, at);
+        let tree = job.due_tree(job.node.time, at);
         self.wake_group(group, at);
         self.insert(job, group, tree)
     }
@@ -126,6 +126,7 @@ impl Queue {
         if is_noted || claimed != 0 || !worker.is_empty() {
             self.edit_note(slot, |note| {
                 note.claimed = claimed;
+                note.set_since(0);
                 note.set_worker(worker);
             });
         }
@@ -141,6 +142,7 @@ impl Queue {
             Some(due) => {
                 tick(&mut self.counters.recurred);
                 self.lapse(slot, at);
+                self.wait_since(slot, at);
                 self.recur(slot, due);
                 self.make_due(slot, at, due);
                 self.push_again(slot);
@@ -150,9 +152,12 @@ impl Queue {
 
     /// NACK after which the job waits.
     pub(super) fn retry(&mut self, slot: u32, at: Millis, due: Millis, attempt: Attempt, error: &[u8]) {
+        let has_missed = self.jobs[slot].has_missed(at);
         self.give_back(slot, at, attempt == Attempt::Free, error);
         if attempt == Attempt::Last {
-            tick(&mut self.counters.missed);
+            if !has_missed {
+                tick(&mut self.counters.missed);
+            }
             self.recur(slot, due);
         }
         self.make_due(slot, at, due);
@@ -176,6 +181,7 @@ impl Queue {
         if is_free {
             let job = &mut self.jobs[slot];
             job.attempts = job.attempts.saturating_sub(1);
+            self.wait_since(slot, at);
         }
         if !is_free || !error.is_empty() {
             self.edit_note(slot, |note| {
@@ -204,21 +210,16 @@ impl Queue {
 
     /// RESCHEDULE. A token that outlived its lease stays good: this is none of the things that end it.
     pub(super) fn reorder(&mut self, slot: u32, at: Millis, due: Option<Millis>, priority: Option<i32>) {
-        let node = &self.jobs[slot].node;
-        let (time, tree) = match (due, node.tree) {
-            (Some(due), _) => (due, due_tree(due, at)),
-            // The lease has ended; its end is the due time now, or the moment after it at which the job comes back.
-            (None, Tree::Leased | Tree::Retrying | Tree::Recurring) => {
-                let due = self.due_of(slot, at);
-                (due, due_tree(due, at))
-            }
-            (None, tree) => (node.time, tree),
-        };
-        let has_missed = self.jobs[slot].has_missed(at);
+        let job = &self.jobs[slot];
+        // Where the lease has ended, its end is the due time now, or the moment after it at which the job comes back.
+        let (tree, time) = (job.node.tree, due.unwrap_or(self.due_of(slot, at)));
+        let (is_moved, has_missed) = (due.is_some() || job.is_lapsed(at), job.has_missed(at));
         self.pass(slot, at);
         if let Some(due) = due {
             self.anchor(slot, due);
+            self.wait_since(slot, at);
         }
+        let tree = if is_moved { self.jobs[slot].due_tree(time, at) } else { tree };
         self.unlink(slot);
         let node = &mut self.jobs[slot].node;
         node.priority = priority.unwrap_or(node.priority);
@@ -263,10 +264,14 @@ impl Queue {
     /// CONFIG. O(1), but O(n) when AGING changes, as every subtree may have another best job then, and O(m) when BACKOFF or JITTER
     /// does, with m the number of claimed jobs.
     pub(super) fn set(&mut self, at: Millis, settings: Settings) {
-        let mut claimed = Vec::new();
+        let mut claimed: Vec<u32> = Vec::new();
         if settings.backoffs() != self.settings.backoffs() {
             let trees = [Tree::Leased, Tree::Retrying].into_iter();
-            claimed = trees.flat_map(|tree| self.by_time(tree, None).map(|(slot, _)| slot)).collect();
+            let slots = trees.flat_map(|tree| self.by_time(tree, None).map(|(slot, _)| slot));
+            // A job that has come back stays ready, whatever it would wait for now.
+            let (ready, others): (Vec<_>, _) = slots.partition(|&slot| self.state_of(slot, at) == State::Ready);
+            ready.into_iter().for_each(|slot| self.reorder(slot, at, None, None));
+            claimed = others;
             claimed.iter().for_each(|&slot| self.unlink(slot));
         }
         let old = std::mem::replace(&mut self.settings, settings);
@@ -295,8 +300,7 @@ impl Queue {
         }
     }
 
-    /// Under ORDERED, the next occurrence of a recurring job is served behind the jobs that were pushed meanwhile: it would hold
-    /// up its group until then.
+    /// Under ORDERED, the next occurrence of a recurring job is served behind the jobs that were pushed meanwhile.
     fn push_again(&mut self, slot: u32) {
         if self.settings.ordered && self.has_push_numbers() {
             self.unlink(slot);
@@ -313,7 +317,16 @@ impl Queue {
     /// The job waits for `due`, and no token is good for it.
     fn make_due(&mut self, slot: u32, at: Millis, due: Millis) {
         self.end_token(slot);
-        self.move_to(slot, due_tree(due, at), due);
+        self.move_to(slot, self.jobs[slot].due_tree(due, at), due);
+    }
+
+    /// Notes since when the job waits, unless its push tells.
+    fn wait_since(&mut self, slot: u32, at: Millis) {
+        let job = &self.jobs[slot];
+        let since = if at > job.created() { at } else { 0 };
+        if since != 0 || job.is_noted() {
+            self.edit_note(slot, |note| note.set_since(since));
+        }
     }
 
     /// No token is good any more. It told when the job was claimed; from now on the note does.
@@ -348,15 +361,18 @@ impl Queue {
         let next = self.jobs[slot].has_missed(at).then(|| self.due_of(slot, at));
         self.lapse(slot, at);
         if let Some(next) = next {
-            tick(&mut self.counters.missed);
             self.recur(slot, next);
         }
     }
 
     fn count_lapse(&mut self, slot: u32, at: Millis) -> bool {
-        let has_lapsed = self.jobs[slot].is_lapsed(at);
+        let job = &self.jobs[slot];
+        let (has_lapsed, has_missed) = (job.is_lapsed(at), job.has_missed(at));
         if has_lapsed {
             tick(&mut self.counters.expired_leases);
+        }
+        if has_missed {
+            tick(&mut self.counters.missed);
         }
         has_lapsed
     }
@@ -392,9 +408,6 @@ impl Queue {
     /// Takes a job out of the queue. Another job may move into its slot: the numbers of slots that a caller has kept are void.
     fn discard(&mut self, slot: u32, at: Millis) {
         self.count_lapse(slot, at);
-        if self.jobs[slot].has_missed(at) {
-            tick(&mut self.counters.missed);
-        }
         self.drop_note(slot);
         self.unlink(slot);
         let job = &self.jobs[slot];
@@ -420,12 +433,9 @@ impl Queue {
 
     fn link(&mut self, slot: u32, tree: Tree, time: Millis) {
         let order = self.order();
-        if self.len() == 1 {
-            self.priorities = (i32::MAX, i32::MIN);
-        }
         let node = &mut self.jobs[slot].node;
         (node.tree, node.time) = (tree, time);
-        self.priorities = (self.priorities.0.min(node.priority), self.priorities.1.max(node.priority));
+        self.priorities.enter(node.priority);
         let root = *self.root_of(slot);
         *self.root_of(slot) = tree::insert(&mut self.jobs, root, slot, order);
         self.link_member(slot);
@@ -433,15 +443,11 @@ impl Queue {
     }
 
     fn unlink(&mut self, slot: u32) {
+        self.priorities.leave(self.jobs[slot].node.priority);
         self.unlink_return(slot);
         let order = self.order();
         let root = *self.root_of(slot);
         *self.root_of(slot) = tree::remove(&mut self.jobs, root, slot, order);
         self.unlink_member(slot);
     }
-}
-
-/// Where a job due at `due` waits, when a command puts it there.
-fn due_tree(due: Millis, at: Millis) -> Tree {
-    if due <= at { Tree::Ready } else { Tree::Scheduled }
 }

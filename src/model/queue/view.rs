@@ -5,14 +5,26 @@
 
 use super::groups::{Groups, Member};
 use super::job::{Job, JobView, Record, State};
-use super::node::{CLAIMED, RECURRENCES, RETRIES, Roots, TREES, Tree};
+use super::node::{CLAIMED, FALLING_DUE, RECURRENCES, RETRIES, Roots, TREES, Tree};
 use super::returns::Return;
 use super::slab::Slab;
-use super::stretch::{ByRank, ByTime, merge};
+use super::stretch::{ByRank, ByTime, merge, merge_keyed};
 use super::tree::{Item, Key, key};
 use super::{MAX_NOW, Millis, Queue, stretch, tree};
 use crate::model::chunks::NIL;
 use std::iter::Peekable;
+
+/// How many ready jobs a page passes over to find the one that it goes on behind.
+pub(super) const MOST_PASSED: usize = 500;
+
+/// Why there is no page behind a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoPage {
+    /// The job is not there, or in another state.
+    NotInState,
+    /// It is not among the first ready jobs, and nothing but a walk through those before it would find the next one.
+    TooFar,
+}
 
 impl Queue {
     /// Jobs in a state, by the clock. O(log n).
@@ -22,10 +34,10 @@ impl Queue {
         let after = |tree| self.count_all(tree) - self.count_until(tree, now);
         let all = |tree| self.count_all(tree);
         match state {
-            State::Ready => all(Tree::Ready) + until(Tree::Scheduled) + until(Tree::Leased) + self.count_returned(now),
+            State::Ready => all(Tree::Ready) + FALLING_DUE.map(until).iter().sum::<u64>() + self.count_returned(now),
             State::Delayed => {
                 let ended = until(Tree::Retrying) + until(Tree::Recurring);
-                after(Tree::Scheduled) + ended - self.count_returned(now)
+                after(Tree::Scheduled) + after(Tree::Upcoming) + ended - self.count_returned(now)
             }
             State::Claimed => CLAIMED.map(after).iter().sum(),
             State::Dead => all(Tree::Dead) + until(Tree::Spent),
@@ -110,83 +122,77 @@ impl Queue {
     /// from the iterator.
     pub fn peek(&self, now: Millis, state: State) -> Box<dyn Iterator<Item = JobView<'_>> + '_> {
         let now = now.min(MAX_NOW);
-        let all = |tree| self.by_time(tree, None);
-        let after = |tree| self.by_time(tree, Some(now));
-        let by_time: Box<dyn Iterator<Item = (u32, &Job)>> = match state {
-            State::Ready => match self.groups.as_deref() {
-                None => return Box::new(self.by_rank(&self.roots, now).map(move |job| self.view(now, job))),
-                Some(groups) => return Box::new(self.in_turns(groups, now).map(move |job| self.view(now, job))),
-            },
-            State::Delayed => Box::new(self.delayed(now, None)),
-            State::Claimed => {
-                let [a, b, c, d] = CLAIMED.map(after);
-                Box::new(merge(merge(a, b), merge(c, d)))
-            }
-            State::Dead => {
-                let ended = all(Tree::Spent).take_while(move |(_, job)| job.node.time <= now);
-                Box::new(merge(all(Tree::Dead), ended))
-            }
-        };
-        Box::new(by_time.map(move |(_, job)| self.view(now, job)))
+        match state {
+            State::Ready => Box::new(self.in_serving_order(now).map(move |job| self.view(now, job))),
+            _ => Box::new(self.in_time_order(now, state, None).map(move |slot| self.view(now, &self.jobs[slot]))),
+        }
     }
 
-    /// The delayed jobs as they fall due: those with a due time ahead, and those that wait since their lease ended. Only those behind
-    /// `behind`.
-    pub(super) fn delayed(&self, now: Millis, behind: Option<Key>) -> impl Iterator<Item = (u32, &Job)> {
-        let scheduled = self.by_key(Tree::Scheduled, now, behind);
-        let jobs = stretch::merge_keyed(scheduled, self.waiting_returns(now, behind));
-        jobs.map(|(_, slot)| (slot, &self.jobs[slot]))
-    }
-
-    fn by_key(&self, tree: Tree, now: Millis, behind: Option<Key>) -> impl Iterator<Item = (Key, u32)> {
-        let jobs: Box<dyn Iterator<Item = (u32, &Job)>> = match behind {
-            None => Box::new(self.by_time(tree, Some(now))),
-            Some(behind) => Box::new(self.behind(tree, behind)),
-        };
-        jobs.map(|(slot, job)| (key(&job.node), slot))
-    }
-
-    /// Whether ready jobs are served by time alone.
-    fn is_served_by_time(&self) -> bool {
-        self.groups.is_none() && !self.order().by_push && self.priorities.0 == self.priorities.1
-    }
-
-    /// As [`peek`](Self::peek), from behind the job of `id` on. `None`: that job is not in this state. O(log n); but those before a
-    /// ready one are passed over one by one if priorities, groups or the order of push have a say in who is served.
+    /// As [`peek`](Self::peek), from behind the job of `id` on. O(log n).
+    ///
+    /// The trees know ready jobs by time, and the first ones by rank. So if priorities, groups or the order of push have a say in who is
+    /// served, the jobs before that one are passed over, at most `MOST_PASSED` of them.
     pub fn peek_after(
         &self,
         now: Millis,
         state: State,
         id: &[u8],
-    ) -> Option<Box<dyn Iterator<Item = JobView<'_>> + '_>> {
+    ) -> Result<Box<dyn Iterator<Item = JobView<'_>> + '_>, NoPage> {
         let now = now.min(MAX_NOW);
-        let slot = self.index.find(&self.jobs, id).filter(|&slot| self.state_of(slot, now) == state)?;
-        let at = key(&self.jobs[slot].node);
-        let (_, priority, seq) = at;
-        let due = (self.due_of(slot, now), priority, seq);
-        let by_time: Box<dyn Iterator<Item = (u32, &Job)>> = match state {
-            State::Ready if self.is_served_by_time() => {
-                let until = |tree| self.behind(tree, due).take_while(move |(_, job)| job.node.time <= now);
-                let others = merge(until(Tree::Scheduled), until(Tree::Leased));
-                let jobs = merge(self.behind(Tree::Ready, due), others).map(|(slot, job)| (key(&job.node), slot));
-                let all = stretch::merge_keyed(jobs, self.returned_behind(now, due));
-                Box::new(all.map(|(_, slot)| (slot, &self.jobs[slot])))
-            }
+        let slot = self.index.find(&self.jobs, id).filter(|&slot| self.state_of(slot, now) == state);
+        let slot = slot.ok_or(NoPage::NotInState)?;
+        let job = &self.jobs[slot];
+        if state == State::Ready && !self.is_served_by_time() {
+            let mut jobs = self.in_serving_order(now);
+            let is_near = jobs.by_ref().take(MOST_PASSED).any(|other| std::ptr::eq(other, job));
+            return if is_near { Ok(Box::new(jobs.map(move |job| self.view(now, job)))) } else { Err(NoPage::TooFar) };
+        }
+        let behind = (self.due_of(slot, now), job.node.priority, job.node.seq);
+        let jobs = self.in_time_order(now, state, Some(behind));
+        Ok(Box::new(jobs.map(move |slot| self.view(now, &self.jobs[slot]))))
+    }
+
+    /// Whether ready jobs are served by time alone.
+    fn is_served_by_time(&self) -> bool {
+        self.group_count() <= 1 && !self.order().by_push && self.priorities.are_one()
+    }
+
+    fn in_serving_order(&self, now: Millis) -> Box<dyn Iterator<Item = &Job> + '_> {
+        match self.groups.as_deref() {
+            None => Box::new(self.by_rank(&self.roots, now)),
+            Some(groups) => Box::new(self.in_turns(groups, now)),
+        }
+    }
+
+    /// The jobs in a state: ready and delayed ones by when they are due, claimed ones by when their leases end, dead ones by when they
+    /// died; only those behind `behind`. O(log n) for each.
+    pub(super) fn in_time_order(
+        &self,
+        now: Millis,
+        state: State,
+        behind: Option<Key>,
+    ) -> Box<dyn Iterator<Item = u32> + '_> {
+        let all = |tree| self.by_time(tree, behind).map(|(slot, job)| (key(&job.node), slot));
+        let until = |tree| all(tree).take_while(move |((time, ..), _)| *time <= now);
+        let ahead = behind.or(Some((now, i32::MAX, u64::MAX)));
+        let after = |tree| self.by_time(tree, ahead).map(|(slot, job)| (key(&job.node), slot));
+        let jobs: Box<dyn Iterator<Item = (Key, u32)>> = match state {
             State::Ready => {
-                let id = self.jobs[slot].id();
-                return Some(Box::new(self.peek(now, state).skip_while(move |job| job.id != id).skip(1)));
+                let [a, b, c] = FALLING_DUE.map(until);
+                let due = merge_keyed(merge_keyed(all(Tree::Ready), a), merge_keyed(b, c));
+                Box::new(merge_keyed(due, self.returned(now, behind)))
             }
-            State::Delayed => Box::new(self.delayed(now, Some(due))),
+            State::Delayed => {
+                let scheduled = merge_keyed(after(Tree::Scheduled), after(Tree::Upcoming));
+                Box::new(merge_keyed(scheduled, self.waiting_returns(now, behind)))
+            }
             State::Claimed => {
-                let [a, b, c, d] = CLAIMED.map(|tree| self.behind(tree, at));
-                Box::new(merge(merge(a, b), merge(c, d)))
+                let [a, b, c, d] = CLAIMED.map(after);
+                Box::new(merge_keyed(merge_keyed(a, b), merge_keyed(c, d)))
             }
-            State::Dead => {
-                let spent = self.behind(Tree::Spent, at).take_while(move |(_, job)| job.node.time <= now);
-                Box::new(merge(self.behind(Tree::Dead, at), spent))
-            }
+            State::Dead => Box::new(merge_keyed(all(Tree::Dead), until(Tree::Spent))),
         };
-        Some(Box::new(by_time.map(move |(_, job)| self.view(now, job))))
+        Box::new(jobs.map(|(_, slot)| slot))
     }
 
     /// The ready jobs of these trees in serving order.
@@ -194,24 +200,18 @@ impl Queue {
         let jobs = ByRank::new(&self.jobs, self.order())
             .all(roots[Tree::Ready as usize])
             .until(roots[Tree::Scheduled as usize], now)
-            .until(roots[Tree::Leased as usize], now);
+            .until(roots[Tree::Leased as usize], now)
+            .until(roots[Tree::Upcoming as usize], now);
         let returned =
             ByRank::new(self.returns.own(), self.order()).until(roots[RETRIES], now).until(roots[RECURRENCES], now);
         Served { queue: self, jobs: jobs.peekable(), returned: returned.peekable() }
     }
 
-    /// The jobs in a tree that come behind `key` by time.
-    fn behind<'a>(&'a self, tree: Tree, key: Key) -> impl Iterator<Item = (u32, &'a Job)> + use<'a> {
-        let grouped = self.grouped(tree).map(|(members, root)| ByTime::behind(members, root, key));
+    /// The jobs in a tree by time, those with a group and those without; only those behind `behind`.
+    pub(super) fn by_time(&self, tree: Tree, behind: Option<Key>) -> impl Iterator<Item = (u32, &Job)> {
+        let grouped = self.grouped(tree).map(|(members, root)| ByTime::of(members, root, behind));
         let grouped = grouped.into_iter().flatten().map(|(_, member)| (member.job(), &self.jobs[member.job()]));
-        merge(ByTime::behind(&self.jobs, self.root(tree), key), grouped)
-    }
-
-    /// The jobs in a tree by time, those with a group and those without; only those with `time > after`.
-    pub(super) fn by_time(&self, tree: Tree, after: Option<Millis>) -> impl Iterator<Item = (u32, &Job)> {
-        let grouped = self.grouped(tree).map(|(members, root)| ByTime::of(members, root, after));
-        let grouped = grouped.into_iter().flatten().map(|(_, member)| (member.job(), &self.jobs[member.job()]));
-        merge(ByTime::of(&self.jobs, self.root(tree), after), grouped)
+        merge(ByTime::of(&self.jobs, self.root(tree), behind), grouped)
     }
 
     pub(super) fn root(&self, tree: Tree) -> u32 {

@@ -6,7 +6,7 @@
 
 use super::groups::NEVER;
 use super::job::State;
-use super::node::{CLAIMED, Tree};
+use super::node::{CLAIMED, FALLING_DUE};
 use super::{MAX_NOW, Millis, Queue, stretch};
 
 impl Queue {
@@ -29,7 +29,7 @@ impl Queue {
         if self.count(now, State::Ready) > 0 {
             return Some(now);
         }
-        [Tree::Scheduled, Tree::Leased]
+        FALLING_DUE
             .into_iter()
             .filter_map(|tree| stretch::next_after(&self.jobs, self.root(tree), now))
             .chain(self.next_return(now))

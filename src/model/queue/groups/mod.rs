@@ -27,8 +27,8 @@
 //! the group is claimed. When the last lease of the group ends, every claimed job is due again, waits for its BACKOFF, or is dead; so
 //! `opens` is the latest end of a lease, or the moment at which the head is due if that is later.
 //!
-//! A recurring job whose last attempt's lease has ended waits for its next occurrence, and is not the head meanwhile: it would hold up
-//! its group until then. When it is due again it has its old place in the order of pushes.
+//! A recurring job that waits for an occurrence is not the head meanwhile: it would hold its group until then. When it is due it takes
+//! its place in the order of pushes, and what it does from then on holds its group: a retry, a lease.
 //!
 //! # What a group costs
 //!

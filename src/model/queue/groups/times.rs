@@ -26,7 +26,7 @@ fn last(jobs: &Slab<Job>, roots: &Roots, tree: Tree) -> Millis {
 }
 
 /// The job that was pushed first of those that wait or will wait again, if `order` is that of pushes; `NIL`: all that there are wait for
-/// their next occurrence.
+/// an occurrence.
 fn head(jobs: &Slab<Job>, roots: &Roots, order: Order) -> u32 {
     [Tree::Ready, Tree::Scheduled, Tree::Leased, Tree::Retrying]
         .into_iter()
@@ -86,7 +86,7 @@ pub(super) fn of(
 ) -> (Millis, Millis) {
     #[cfg(test)]
     WORKED_OUT.set(WORKED_OUT.get() + 1);
-    let next_occurrence = earliest(returns, roots[RECURRENCES]);
+    let next_occurrence = earliest(returns, roots[RECURRENCES]).min(first(jobs, roots, Tree::Upcoming));
     let ready = match roots[Tree::Ready as usize] {
         NIL => {
             let waiting = first(jobs, roots, Tree::Scheduled).min(first(jobs, roots, Tree::Leased));
@@ -108,7 +108,7 @@ pub(super) fn of(
                 _ => 0,
             },
         };
-        // A job that waits for its next occurrence holds up no other until then.
+        // A job that waits for an occurrence holds nobody until then.
         opens = opens.min(next_occurrence);
         opens = CLAIMED.into_iter().fold(opens, |opens, tree| opens.max(last(jobs, roots, tree)));
     }
@@ -134,6 +134,8 @@ impl Queue {
         }
         let head = head(&self.jobs, roots, self.order());
         let is_ready = head != NIL && self.state_of(head, now) == State::Ready;
-        self.or_returned(if is_ready { head } else { NIL }, &[roots[RECURRENCES]], now)
+        let upcoming = stretch::best_until(&self.jobs, roots[Tree::Upcoming as usize], now, self.order());
+        let best = self.order().better(&self.jobs, if is_ready { head } else { NIL }, upcoming);
+        self.or_returned(best, &[roots[RECURRENCES]], now)
     }
 }

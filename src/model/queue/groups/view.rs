@@ -3,7 +3,7 @@
 use super::Groups;
 use crate::model::chunks::NIL;
 use crate::model::queue::job::Job;
-use crate::model::queue::node::{CLAIMED, Roots, Tree};
+use crate::model::queue::node::{CLAIMED, FALLING_DUE, Roots, Tree};
 use crate::model::queue::rate::Taken;
 use crate::model::queue::stretch;
 use crate::model::queue::view::Served;
@@ -61,10 +61,10 @@ impl Queue {
         GroupView {
             name,
             ready: u64::from(tree::size(&self.jobs, root(Tree::Ready)))
-                + until(Tree::Scheduled)
-                + until(Tree::Leased)
+                + FALLING_DUE.map(until).iter().sum::<u64>()
                 + returned,
-            delayed: after(Tree::Scheduled) + until(Tree::Retrying) + until(Tree::Recurring) - returned,
+            delayed: after(Tree::Scheduled) + after(Tree::Upcoming) + until(Tree::Retrying) + until(Tree::Recurring)
+                - returned,
             claimed: CLAIMED.map(after).iter().sum(),
         }
     }
@@ -76,19 +76,26 @@ impl Queue {
         now: Millis,
     ) -> impl Iterator<Item = &'a Job> + 'a {
         let mut behind = None;
-        let mut rounds: VecDeque<Served<'a>> = VecDeque::new();
+        let mut rounds: VecDeque<(u32, Option<Served<'a>>)> = VecDeque::new();
         std::iter::from_fn(move || {
+            // The first round has every group and takes its best job, which is there without a list.
+            let group = groups.next_ready(behind, now);
+            if group != NIL {
+                behind = Some(groups.table[group].turn);
+                rounds.push_back((group, None));
+                #[cfg(test)]
+                stretch::STEPS.set(stretch::STEPS.get() + 1);
+                return Some(&self.jobs[self.best_of(self.group_roots(groups, group), now)]);
+            }
+            // The later ones have those that have a job left.
             loop {
-                // The first round has every group, the later ones those that have a job left.
-                let group = groups.next_ready(behind, now);
-                let mut jobs = if group != NIL {
-                    behind = Some(groups.table[group].turn);
-                    self.by_rank(self.group_roots(groups, group), now)
-                } else {
-                    rounds.pop_front()?
+                let (group, jobs) = rounds.pop_front()?;
+                let (passed, mut jobs) = match jobs {
+                    Some(jobs) => (0, jobs),
+                    None => (1, self.by_rank(self.group_roots(groups, group), now)),
                 };
-                if let Some(job) = jobs.next() {
-                    rounds.push_back(jobs);
+                if let Some(job) = jobs.nth(passed) {
+                    rounds.push_back((group, Some(jobs)));
                     return Some(job);
                 }
             }

@@ -213,6 +213,24 @@ fn reschedule_is_for_ready_and_delayed_jobs() {
 }
 
 #[test]
+fn reschedule_to_what_is_there_has_no_effect() {
+    let mut pair = Pair::new();
+    pair.job_with(0, "a", 50, |p| p.every = Some(100));
+    let mut effect =
+        |now, due, priority| pair.primary.reschedule(now, b"a", due, priority).expect("it waits").is_some();
+    assert!(!effect(1, None, None) && !effect(1, Some(50), None) && !effect(1, None, Some(0)));
+    assert!(!effect(60, Some(50), Some(0)), "it is ready by now");
+    assert!(effect(1, Some(51), Some(0)));
+    assert!(effect(1, Some(51), Some(1)));
+    pair.replica = pair.primary.clone();
+    let token = pair.take(60, 70, "a");
+    assert!(pair.nack(61, "a", token, Nack::At(80)).is_some());
+    let effect = pair.primary.reschedule(61, b"a", Some(80), None).expect("it waits");
+    assert!(effect.is_some(), "its occurrences count from there now");
+    pair.replica = pair.primary.clone();
+}
+
+#[test]
 fn redrive_takes_the_longest_dead_first_however_they_died() {
     let mut pair = Pair::new();
     for id in ["a", "b", "c"] {

@@ -214,3 +214,22 @@ fn dead_letters_go_by_number_and_by_age_each_without_the_other() {
     let by_both = left(|s| (s.deadlen, s.deadttl) = (2, 1000), &[300, 1199, 1200, 1300]);
     assert_eq!(by_both, [vec!["b", "c"], vec!["b", "c"], vec!["c"], vec![]]);
 }
+
+#[test]
+fn a_change_of_backoff_leaves_ready_jobs_ready() {
+    let later = |s: &mut Settings| (s.backoff_base, s.backoff_max) = (500, 500);
+    for first in [0, 5] {
+        let mut pair = Pair::configured(|s| (s.backoff_base, s.backoff_max) = (first, first));
+        pair.job(0, "a", 0);
+        pair.job(0, "b", 0);
+        let token = pair.take(0, 10, "a");
+        assert_eq!(pair.state(20, "a"), Some(State::Ready));
+        pair.take(1, 30, "b");
+        assert!(pair.configure(20, later));
+        let job = pair.primary.get(20, b"a").unwrap();
+        assert_eq!((job.state, job.due, job.attempts, job.failed), (State::Ready, 10 + first, 1, Some(10)));
+        assert_eq!(pair.primary.stats(20).totals.expired_leases, 1);
+        assert_eq!(pair.state(31, "b"), Some(State::Delayed), "claimed at the change: it waits the new backoff");
+        assert!(pair.ack(40, "a", token), "no other claim has ended its token");
+    }
+}

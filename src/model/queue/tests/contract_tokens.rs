@@ -218,7 +218,7 @@ fn a_late_nack_of_a_recurring_job_is_about_the_attempt_itself() {
     let free = Manner { is_free: true, error: b"" };
     assert_eq!(pair.nack_with(20, "b", b, Nack::Default, free), Some(Some(20)), "it never happened");
     assert_eq!(pair.nack(20, "c", c, Nack::Dead), Some(None));
-    assert_eq!((pair.counts(20), pair.primary.stats(20).totals.missed), ([1, 1, 0, 1], 1));
+    assert_eq!((pair.counts(20), pair.primary.stats(20).totals.missed), ([1, 1, 0, 1], 3), "missed stays missed");
     // Moved to another time it keeps the token, and has no attempt left that could be given back.
     assert!(pair.cancel(20, "b"));
     let token = pair.take(100, 110, "a");
@@ -226,6 +226,16 @@ fn a_late_nack_of_a_recurring_job_is_about_the_attempt_itself() {
     assert_eq!(pair.primary.get(120, b"a").unwrap().attempts, 0);
     assert_eq!(pair.nack_with(130, "a", token, Nack::Default, free), Some(Some(130)));
     pair.check();
+}
+
+#[test]
+fn a_late_ack_does_not_take_a_missed_occurrence_back() {
+    let mut pair = Pair::new();
+    pair.job_with(0, "a", 0, |p| (p.attempts, p.every) = (Some(1), Some(100)));
+    let token = pair.take(0, 10, "a");
+    assert_eq!(pair.primary.stats(10).totals.missed, 1);
+    assert!(pair.ack(20, "a", token));
+    assert_eq!((pair.counts(20), pair.primary.stats(20).totals.missed), ([0, 1, 0, 0], 1));
 }
 
 #[test]

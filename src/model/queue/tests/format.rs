@@ -21,7 +21,7 @@ fn a_job_without_optional_fields_takes_not_one_byte_more_than_in_0_1() {
     assert_eq!(pair.primary.notes.memory_usage(), 0);
     let mut as_0_1 = encoded(&pair.primary);
     // The version, and behind the 20 numbers of settings and totals the number of further ones.
-    assert_eq!(as_0_1[0], 2);
+    assert_eq!(as_0_1[0], 3);
     as_0_1[0] = 1;
     let numbers = as_0_1.iter().enumerate().filter(|(_, byte)| **byte < 0x80).nth(20).expect("20 numbers behind it").0;
     assert_eq!(as_0_1.remove(numbers + 1), 0, "no further numbers");

@@ -3,9 +3,11 @@
 use super::super::groups::times::WORKED_OUT;
 use super::super::manage::MOST_TOUCHED;
 use super::super::upkeep::FORGOTTEN_AFTER;
-use super::super::{Nack, Push, Queue, Rate, Settings, State};
+use super::super::{Manner, Nack, Push, Queue, Rate, Settings, State};
 use super::{Pair, decoded, encoded, rebuilt};
 use crate::server::counting;
+
+const FREE: Manner<'static> = Manner { is_free: true, error: b"" };
 
 fn in_group(pair: &mut Pair, now: u64, id: &str, group: &str) {
     let push = Push { id: Some(id.as_bytes()), due: now, group: group.as_bytes(), ..Push::default() };
@@ -142,6 +144,54 @@ fn a_recurring_job_of_an_ordered_group_goes_behind_the_jobs_pushed_meanwhile() {
     in_group(&mut pair, 1, "x", "a");
     let token = pair.take(1, 50, "tick");
     assert!(pair.ack(2, "tick", token));
+    pair.take(2, 50, "x");
+}
+
+/// Whether it was finished, or its last lease ended, or its first occurrence lies ahead.
+#[test]
+fn a_recurring_job_that_waits_for_an_occurrence_holds_nobody() {
+    for case in ["acked", "nacked", "lapsed", "to come"] {
+        let mut pair = Pair::configured(|s| s.ordered = true);
+        let due = if case == "to come" { 101 } else { 1 };
+        pair.job_with(1, "tick", due, |p| (p.group, p.every, p.attempts) = (b"a", Some(100), Some(1)));
+        if due == 1 {
+            let token = pair.take(1, 5, "tick");
+            match case {
+                "acked" => assert!(pair.ack(2, "tick", token)),
+                "nacked" => assert!(pair.nack(2, "tick", token, Nack::Default).is_some()),
+                _ => {}
+            }
+        }
+        in_group(&mut pair, 6, "x", "a");
+        in_group(&mut pair, 6, "y", "a");
+        for queue in [&pair.primary, &decoded(&encoded(&pair.primary)), &rebuilt(&pair.primary)] {
+            assert_eq!((queue.claimable(6) > 0, queue.next_wake(6)), (true, Some(6)), "{case}");
+        }
+        let token = pair.take(6, 50, "x");
+        assert!(pair.ack(6, "x", token));
+        // When it is due it has its place in the order, and what it does then holds its group.
+        assert_eq!(pair.primary.next_wake(7), Some(7));
+        let token = pair.take(101, 150, "tick");
+        assert_eq!(pair.primary.claimable(101), 0, "{case}");
+        assert_eq!(pair.nack_with(102, "tick", token, Nack::At(120), FREE), Some(Some(120)));
+        assert_eq!(
+            (pair.primary.claimable(119), pair.primary.next_wake(102)),
+            (0, Some(120)),
+            "{case}: it is not done"
+        );
+        let token = pair.take(120, 150, "tick");
+        assert!(pair.ack(121, "tick", token));
+        pair.take(121, 150, "y");
+    }
+}
+
+/// The moment that its last occurrence was moved to is one like any other.
+#[test]
+fn a_recurring_job_moved_to_another_time_holds_nobody() {
+    let mut pair = Pair::configured(|s| s.ordered = true);
+    pair.job_with(1, "tick", 1, |p| (p.group, p.every) = (b"a", Some(100)));
+    in_group(&mut pair, 1, "x", "a");
+    assert!(pair.reschedule(2, "tick", Some(70), None));
     pair.take(2, 50, "x");
 }
 

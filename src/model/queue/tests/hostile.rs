@@ -235,6 +235,7 @@ proptest! {
                     extras: Extras {
                         claimed: a,
                         failed: b,
+                        since: e,
                         worker: [b"", b"w" as &[u8], &[b'w'; 256]][c as usize % 3],
                         error: [b"", b"broken" as &[u8], &[b'e'; 1025]][d as usize % 3],
                     },

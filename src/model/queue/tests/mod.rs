@@ -1,5 +1,6 @@
 //! Tests of the queue: the contract by hand, random histories against a simple model, hostile bytes.
 
+mod clean;
 mod contract;
 mod contract_settings;
 mod contract_tokens;
@@ -142,7 +143,8 @@ impl Pair {
 
     pub fn reschedule(&mut self, now: u64, id: &str, due: Option<u64>, priority: Option<i32>) -> bool {
         let effect = self.primary.reschedule(now, id.as_bytes(), due, priority);
-        replicate(&mut self.replica, effect)
+        replicate(&mut self.replica, effect.flatten());
+        effect.is_some()
     }
 
     pub fn redrive(&mut self, now: u64, count: u64) -> bool {

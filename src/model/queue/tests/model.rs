@@ -28,6 +28,8 @@ pub struct ModelJob {
     pub created: u64,
     pub claimed: Option<u64>,
     failed: Option<u64>,
+    /// When a command last made it wait, a push or a failure apart, and not been claimed since.
+    moved: u64,
     pub worker: Vec<u8>,
     pub error: Vec<u8>,
     /// Empty: none.
@@ -56,6 +58,22 @@ impl ModelJob {
     /// Whether its last lease before the next occurrence has ended.
     fn has_missed(&self, now: u64) -> bool {
         self.place == Where::Claimed && self.time <= now && self.spent() && self.every.is_some()
+    }
+
+    /// Whether it waits for an occurrence: it holds nobody.
+    fn is_between(&self, now: u64) -> bool {
+        let waits = self.place == Where::Waiting(false) && self.attempts == 0;
+        self.has_missed(now) || waits && self.every.is_some_and(|(_, anchor)| anchor == self.time)
+    }
+
+    /// Since when it is in its state.
+    fn since(&self, now: u64, s: &Settings) -> u64 {
+        let last = [Some(self.created), self.claimed, self.failed(now), Some(self.moved)].into_iter().flatten().max();
+        match self.state(now, s) {
+            State::Dead => self.time,
+            State::Ready => self.due(now, s).max(last.unwrap()),
+            _ => last.unwrap(),
+        }
     }
 
     pub fn attempts(&self, now: u64) -> u32 {
@@ -132,6 +150,7 @@ impl Model {
     fn leave(&mut self, i: usize, now: u64) {
         if self.jobs[i].place == Where::Claimed && self.jobs[i].time <= now {
             self.lapsed += 1;
+            self.counters.missed += u64::from(self.jobs[i].has_missed(now));
             self.jobs[i].failed = Some(self.jobs[i].time);
         }
     }
@@ -161,14 +180,7 @@ impl Model {
         if let Some(back) = back.filter(|_| has_missed) {
             let job = &mut self.jobs[i];
             (job.attempts, job.every) = (0, job.every.map(|(period, _)| (period, back)));
-            self.counters.missed += 1;
         }
-    }
-
-    /// The job leaves the queue.
-    fn goes(&mut self, i: usize, now: u64) {
-        self.counters.missed += u64::from(self.jobs[i].has_missed(now));
-        self.leave(i, now);
     }
 
     pub fn peek(&self, now: u64, state: State) -> Vec<&ModelJob> {
@@ -207,11 +219,10 @@ impl Model {
             return None;
         }
         if s.ordered {
-            // A job that has missed an occurrence holds up no other until the next one.
-            let (missed, others): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|j| j.has_missed(now));
+            let (between, others): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|j| j.is_between(now));
             let head = others.into_iter().filter(|j| j.state(now, s) != State::Dead).min_by_key(|j| j.seq);
             let ready = |j: &&ModelJob| claimed == 0 && j.state(now, s) == State::Ready;
-            return head.into_iter().chain(missed).filter(ready).min_by_key(|j| j.seq);
+            return head.into_iter().chain(between).filter(ready).min_by_key(|j| j.seq);
         }
         self.peek(now, State::Ready).into_iter().find(|j| j.group == group)
     }
@@ -337,7 +348,7 @@ impl Model {
         if let Some(i) = same {
             self.counters.replaced += 1;
             self.revoke(i, now);
-            self.goes(i, now);
+            self.leave(i, now);
         }
         self.counters.pushed += 1;
         self.forget(2, now);
@@ -368,6 +379,7 @@ impl Model {
             created: now,
             claimed: None,
             failed: None,
+            moved: 0,
             worker: Vec::new(),
             error: Vec::new(),
             group: push.group.to_vec(),
@@ -424,7 +436,7 @@ impl Model {
             job.token = self.last_token;
             job.attempts += 1;
             job.time = deadline;
-            (job.claimed, job.worker) = (Some(now), worker.to_vec());
+            (job.claimed, job.worker, job.moved) = (Some(now), worker.to_vec(), 0);
             self.counters.claimed += 1;
             got.push(Got { id, payload: job.payload.clone(), token: job.token, attempt: job.attempts, deadline });
         }
@@ -462,7 +474,7 @@ impl Model {
         };
         self.counters.recurred += 1;
         let due = next_occurrence(period, anchor, now);
-        (job.every, job.attempts, job.token) = (Some((period, due)), 0, 0);
+        (job.every, job.attempts, job.token, job.moved) = (Some((period, due)), 0, 0, now);
         if self.settings.ordered {
             job.seq = self.next_seq;
             self.next_seq += 1;
@@ -475,6 +487,7 @@ impl Model {
         let i = self.holder(id, token)?;
         self.counters.nacked += 1;
         self.count_late(i, now);
+        let has_missed = self.jobs[i].has_missed(now);
         self.leave(i, now);
         let s = &self.settings;
         let job = &mut self.jobs[i];
@@ -482,6 +495,7 @@ impl Model {
         let wait = backoff(s, job.attempts);
         if manner.is_free {
             job.attempts = job.attempts.saturating_sub(1);
+            job.moved = now;
         } else {
             job.failed = Some(now);
         }
@@ -504,7 +518,7 @@ impl Model {
             Some((period, anchor)) => {
                 let due = next_occurrence(period, anchor, now);
                 (job.every, job.attempts) = (Some((period, due)), 0);
-                self.counters.missed += 1;
+                self.counters.missed += u64::from(!has_missed);
                 if self.settings.ordered {
                     self.jobs[i].seq = self.next_seq;
                     self.next_seq += 1;
@@ -532,7 +546,7 @@ impl Model {
         };
         self.counters.cancelled += 1;
         self.revoke(i, now);
-        self.goes(i, now);
+        self.leave(i, now);
         self.jobs.remove(i);
         self.tidy();
         true
@@ -546,6 +560,11 @@ impl Model {
             return false;
         }
         let (back, has_missed) = (self.jobs[i].due(now, &self.settings), self.jobs[i].has_missed(now));
+        let counts_from = |due| has_missed || self.jobs[i].every.is_none_or(|(_, anchor)| anchor == due);
+        if due.is_none_or(|due| due == back && counts_from(due)) && priority.is_none_or(|p| p == self.jobs[i].priority)
+        {
+            return true;
+        }
         self.pass(i, now);
         let job = &mut self.jobs[i];
         if let Some(priority) = priority {
@@ -556,7 +575,7 @@ impl Model {
             self.next_seq += 1;
         }
         if let Some(due) = due {
-            job.every = job.every.map(|(period, _)| (period, due));
+            (job.every, job.moved) = (job.every.map(|(period, _)| (period, due)), now);
             self.wait(i, now, due);
         } else if job.place == Where::Claimed {
             self.wait(i, now, back);
@@ -599,16 +618,12 @@ impl Model {
         let mut jobs: Vec<_> = self.jobs.iter().filter(|j| j.state(now, &self.settings) == state).cloned().collect();
         jobs.sort_by_key(|j| (j.due(now, &self.settings), j.priority, j.seq));
         if let Some(older) = older {
-            jobs.retain(|j| {
-                let last = [Some(j.created), j.claimed, j.failed(now)].into_iter().flatten().max().unwrap();
-                let since = if state == State::Delayed { last } else { j.due(now, &self.settings) };
-                since + older <= now
-            });
+            jobs.retain(|j| j.since(now, &self.settings) + older <= now);
         }
         jobs.truncate(count as usize);
         for job in &jobs {
             let i = self.position(&job.id).unwrap();
-            self.goes(i, now);
+            self.leave(i, now);
             self.jobs.remove(i);
             self.counters.cleaned += 1;
             self.tidy();
@@ -636,6 +651,16 @@ impl Model {
 
     pub fn configure(&mut self, now: u64, settings: Settings) -> bool {
         let changed = settings != self.settings;
+        // What is ready stays so, whatever it would wait for under the new settings.
+        for i in 0..self.jobs.len() {
+            let job = &self.jobs[i];
+            let is_back = job.place == Where::Claimed && !job.spent() && job.state(now, &self.settings) == State::Ready;
+            if is_back && settings.backoffs() != self.settings.backoffs() {
+                let back = job.due(now, &self.settings);
+                self.leave(i, now);
+                self.wait(i, now, back);
+            }
+        }
         let old = std::mem::replace(&mut self.settings, settings);
         match settings.rate {
             None => self.units.clear(),

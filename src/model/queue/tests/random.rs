@@ -178,6 +178,8 @@ struct Run {
     /// Every token seen, with its job's id, newest last.
     tokens: Vec<(String, u64)>,
     saved: (Vec<u8>, Model),
+    /// What the clock said after the last step, and the counters.
+    counted: (u64, Counters),
 }
 
 fn at(now: u64, delay: i64) -> u64 {
@@ -188,7 +190,8 @@ impl Run {
     /// Begins with empty queues of these settings.
     fn new(now: u64, settings: Settings) -> Run {
         let saved = (encoded(&Queue::new()), Model::default());
-        let mut run = Run { pair: Pair::new(), model: Model::default(), tokens: Vec::new(), saved };
+        let counted = (0, Counters::default());
+        let mut run = Run { pair: Pair::new(), model: Model::default(), tokens: Vec::new(), saved, counted };
         run.step(now, &Op::Configure(settings));
         run
     }
@@ -200,9 +203,20 @@ impl Run {
         for (tick, op) in history {
             now = at(now, *tick);
             run.step(now, op);
+            run.count(now, matches!(op, Op::Crash));
             look(&run, now);
         }
         (run, now)
+    }
+
+    /// No counter goes down while the clock goes on.
+    fn count(&mut self, now: u64, is_new: bool) {
+        let totals = self.pair.primary.stats(now).totals;
+        let (then, before) = std::mem::replace(&mut self.counted, (now, totals));
+        if !is_new && then <= now {
+            let missed = (before.missed, totals.missed);
+            assert!(missed.0 <= missed.1 && before.expired_leases <= totals.expired_leases, "{before:?} {totals:?}");
+        }
     }
 
     fn step(&mut self, now: u64, op: &Op) {
@@ -271,7 +285,13 @@ impl Run {
                 let id = id.to_string();
                 let due = delay.map(|delay| at(now, delay));
                 let reply = model.reschedule(now, id.as_bytes(), due, *priority);
-                assert_eq!(pair.reschedule(now, &id, due, *priority), reply);
+                let before = encoded(&pair.primary);
+                let effect = pair.primary.reschedule(now, id.as_bytes(), due, *priority);
+                assert_eq!(effect.is_some(), reply);
+                if let Some(effect) = effect.flatten() {
+                    assert!(pair.replica.apply(&effect));
+                    assert_ne!(encoded(&pair.primary), before, "what changes nothing is not replicated");
+                }
             }
             Op::Redrive { count } => {
                 let effect = pair.primary.redrive(now, *count);
@@ -291,7 +311,7 @@ impl Run {
             Op::Clean { state, older, count } => {
                 let replica = &mut pair.replica;
                 let reply = pair.primary.clean(now, *state, *older, *count, |effect| assert!(replica.apply(effect)));
-                assert_eq!(reply, model.clean(now, *state, *older, *count));
+                assert_eq!(reply.expect("few jobs"), model.clean(now, *state, *older, *count));
             }
             Op::DropDead => {
                 let replica = &mut pair.replica;
@@ -300,7 +320,9 @@ impl Run {
             }
             Op::Configure(settings) => {
                 let reply = model.configure(now, *settings);
+                let ready = pair.ids(now, State::Ready);
                 assert_eq!(pair.configure(now, |s| *s = *settings), reply);
+                assert!(ready.iter().all(|id| pair.state(now, id) == Some(State::Ready)), "what is ready stays so");
             }
             Op::Reload(how) => {
                 let primary = decoded(&encoded(&pair.primary));

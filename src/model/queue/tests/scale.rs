@@ -2,7 +2,8 @@
 
 use super::super::manage::MOST_TOUCHED;
 use super::super::stretch::STEPS;
-use super::super::{Change, Effect, Manner, Nack, Push, Queue, Rate, Settings, State};
+use super::super::view::MOST_PASSED;
+use super::super::{Change, Effect, Manner, Nack, NoPage, Push, Queue, Rate, Settings, State};
 use super::{Pair, decoded, encoded};
 use crate::model::chunks::CHUNK;
 use crate::server::counting;
@@ -62,6 +63,69 @@ fn a_page_of_ready_jobs_begins_anywhere_in_a_queue_of_one_priority() {
         }
     }
     queue.check();
+}
+
+/// Jobs of many priorities, jobs of many groups, and both, strictly in order or not.
+#[test]
+fn no_page_of_ready_jobs_walks_through_those_before_it() {
+    const JOBS: u64 = 20_000;
+    for (priorities, groups, ordered) in
+        [(3, 1, false), (1000, 1, false), (1, 50, false), (3, 5000, false), (1, 3, true)]
+    {
+        let mut queue = Queue::new();
+        assert_eq!(queue.configure(0, Settings { ordered, ..Settings::default() }).is_some(), ordered);
+        for n in 0..JOBS {
+            let group = if groups == 1 { String::new() } else { format!("g{}", n * 7919 % groups) };
+            let priority = (n * 31 % priorities) as i32;
+            let push = Push { priority, due: n % 997, group: group.as_bytes(), ..Push::default() };
+            assert!(queue.push(1, &push).is_ok_and(|id| id.is_some()));
+        }
+        let all: Vec<_> = queue.peek(2000, State::Ready).map(|job| job.id.to_vec()).collect();
+        assert_eq!(all.len() as u64, JOBS);
+        for at in (0..all.len()).step_by(333) {
+            STEPS.set(0);
+            let page = queue.peek_after(2000, State::Ready, &all[at]);
+            let page = page.map(|page| page.take(10).map(|job| job.id.to_vec()).collect::<Vec<_>>());
+            assert!(STEPS.get() < JOBS / 2, "{} steps", STEPS.get());
+            match page {
+                Ok(page) => assert_eq!(page, all[at + 1..all.len().min(at + 11)]),
+                Err(error) => assert!(error == NoPage::TooFar && at >= MOST_PASSED, "{error:?} at {at}"),
+            }
+        }
+        assert_eq!(queue.peek_after(2000, State::Ready, b"none").err(), Some(NoPage::NotInState));
+    }
+}
+
+/// One urgent job that has gone, one group that has gone: pages begin anywhere again.
+#[test]
+fn pages_begin_anywhere_again_when_there_is_but_one_priority_and_one_group_left() {
+    for (group, others) in [(&b""[..], 1), (b"only", 1), (b"only", 7), (b"", 20)] {
+        let mut queue = Queue::new();
+        let push = |queue: &mut Queue, push: Push<'_>| assert!(queue.push(1, &push).is_ok_and(|id| id.is_some()));
+        // The first one has a priority that goes, too.
+        for n in 0..others {
+            let id = format!("urgent {n}");
+            push(&mut queue, Push { id: Some(id.as_bytes()), priority: -1 - n, group, ..Push::default() });
+        }
+        for n in 0..5000 {
+            push(&mut queue, Push { due: n % 97, group, ..Push::default() });
+        }
+        push(&mut queue, Push { id: Some(b"foreign"), group: b"other", ..Push::default() });
+        let ids: Vec<_> = queue.peek(100, State::Ready).map(|job| job.id.to_vec()).collect();
+        let last = &ids[ids.len() - 2];
+        assert_eq!(queue.peek_after(100, State::Ready, last).err(), Some(NoPage::TooFar));
+        for id in (0..others).map(|n| format!("urgent {n}")).chain(["foreign".to_owned()]) {
+            assert!(queue.cancel(1, id.as_bytes()).is_some());
+        }
+        queue.check();
+        let page = queue.peek_after(100, State::Ready, last).map(Iterator::count);
+        // Of very many priorities at once it is known again when those that were too many have gone.
+        assert_eq!(page, if others < 8 { Ok(1) } else { Err(NoPage::TooFar) });
+        for id in &ids[5..] {
+            queue.cancel(1, id);
+        }
+        queue.check();
+    }
 }
 
 #[test]

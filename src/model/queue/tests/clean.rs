@@ -1,0 +1,138 @@
+//! CLEAN with OLDER: since when a job is in its state.
+
+use super::super::stretch::STEPS;
+use super::super::{Manner, Nack, Push, Queue, State};
+use super::{Pair, decoded, encoded, rebuilt};
+use crate::server::counting;
+
+const FREE: Manner<'static> = Manner { is_free: true, error: b"" };
+
+/// How many jobs CLEAN would take: on the primary, on the replica, after a restart with an RDB, and with an AOF.
+fn cleaned(pair: &Pair, now: u64, state: State, older: u64) -> u64 {
+    let (primary, replica) = (&pair.primary, &pair.replica);
+    let all = [primary.clone(), replica.clone(), decoded(&encoded(primary)), rebuilt(primary)];
+    let counts = all.map(|mut queue| queue.clean(now, state, Some(older), 10, |_| ()).expect("few jobs"));
+    assert!(counts.iter().all(|&count| count == counts[0]), "{counts:?}");
+    counts[0]
+}
+
+/// `make` makes the job `a` enter the state at 1000, when it is claimed with this token.
+fn since_1000(state: State, make: impl FnOnce(&mut Pair, u64)) {
+    let mut pair = Pair::new();
+    pair.job_with(0, "a", 0, |p| p.every = Some(100_000));
+    let token = pair.take(10, 900_000, "a");
+    make(&mut pair, token);
+    assert_eq!(pair.state(1000, "a"), Some(state));
+    let counts = [1099, 1100].map(|now| cleaned(&pair, now, state, 100));
+    assert_eq!(counts, [0, 1], "too early, or too late");
+}
+
+#[test]
+fn a_job_is_delayed_since_a_command_made_it_so() {
+    let later = Nack::At(500_000);
+    since_1000(State::Delayed, |pair, token| {
+        pair.nack(1000, "a", token, later).expect("the token is good");
+    });
+    since_1000(State::Delayed, |pair, token| {
+        pair.nack_with(1000, "a", token, later, FREE).expect("the token is good");
+    });
+    since_1000(State::Delayed, |pair, token| assert!(pair.ack(1000, "a", token)));
+    since_1000(State::Delayed, |pair, token| {
+        pair.nack_with(20, "a", token, later, FREE).expect("the token is good");
+        assert!(pair.reschedule(1000, "a", Some(600_000), None));
+    });
+    since_1000(State::Delayed, |pair, token| {
+        pair.nack_with(1000, "a", token, later, FREE).expect("the token is good");
+        assert!(pair.reschedule(1050, "a", None, Some(5)), "another priority is no other state");
+    });
+    since_1000(State::Delayed, |pair, _| {
+        assert!(pair.cancel(20, "a"));
+        pair.job(20, "a", 400_000);
+        assert!(pair.reschedule(1000, "a", Some(500_000), None));
+    });
+    since_1000(State::Delayed, |pair, _| {
+        pair.job_with(1000, "a", 500_000, |p| p.replace = true);
+    });
+    since_1000(State::Delayed, |pair, token| {
+        pair.configure(20, |s| (s.backoff_base, s.backoff_max) = (5000, 5000));
+        assert!(pair.extend(20, "a", token, 1000), "its lease ends then");
+    });
+}
+
+/// A due time in the past says who is served first, not for how long a job has been ready.
+#[test]
+fn a_job_is_ready_since_a_command_made_it_so_however_early_it_was_due() {
+    let past = Nack::At(5);
+    since_1000(State::Ready, |pair, token| {
+        pair.nack(1000, "a", token, past).expect("the token is good");
+    });
+    since_1000(State::Ready, |pair, token| {
+        pair.nack_with(1000, "a", token, past, FREE).expect("the token is good");
+    });
+    since_1000(State::Ready, |pair, token| {
+        pair.nack_with(20, "a", token, Nack::At(500_000), FREE).expect("the token is good");
+        assert!(pair.reschedule(1000, "a", Some(5), None));
+    });
+    since_1000(State::Ready, |pair, _| {
+        pair.job_with(1000, "a", 5, |p| p.replace = true);
+    });
+    since_1000(State::Ready, |pair, token| {
+        pair.nack_with(20, "a", token, Nack::At(1000), FREE).expect("the token is good");
+    });
+    since_1000(State::Ready, |pair, token| assert!(pair.extend(20, "a", token, 1000), "its lease ends then"));
+}
+
+#[test]
+fn clean_looks_past_the_young_ones_but_not_without_end() {
+    const YOUNG: u64 = 30_000;
+    for (state, due) in [(State::Delayed, 100_000), (State::Ready, 5)] {
+        let mut queue = Queue::new();
+        let push = |queue: &mut Queue, now, due, id: Option<&[u8]>| {
+            let push = Push { id, due, ..Push::default() };
+            assert!(queue.push(now, &push).is_ok_and(|pushed| pushed.is_some()));
+        };
+        push(&mut queue, 100, due, Some(b"first"));
+        for _ in 0..YOUNG {
+            push(&mut queue, 1000, due + 1, None);
+        }
+        push(&mut queue, 100, due + 2, Some(b"last"));
+        let mut clean = |now| {
+            let mut ids = Vec::new();
+            STEPS.set(0);
+            let cleaned = queue.clean(now, state, Some(100), 10, |effect| ids.extend(effect.id().map(<[u8]>::to_vec)));
+            assert!(STEPS.get() < YOUNG / 2, "{} jobs were looked at", STEPS.get());
+            (cleaned, ids)
+        };
+        assert_eq!(clean(1000), (Ok(1), vec![b"first".to_vec()]), "the next call goes on behind it");
+        let (cleaned, ids) = clean(1000);
+        assert!(cleaned.is_err() && ids.is_empty(), "0 would say that there is none");
+        assert_eq!(clean(1100).0, Ok(10));
+        assert_eq!(queue.clean(1100, state, None, 99_999, |_| ()), Ok(YOUNG + 1 - 10));
+        assert_eq!(queue.clean(1100, state, Some(5), 1, |_| ()), Ok(0));
+    }
+}
+
+/// Since when it waits is stored only if nothing else tells.
+#[test]
+fn a_job_that_was_never_moved_takes_no_more_memory() {
+    let held = |moved: bool| {
+        let before = counting::held();
+        let mut queue = Queue::new();
+        for n in 0..1000u64 {
+            let id = n.to_string();
+            let push = Push { id: Some(id.as_bytes()), due: 50, ..Push::default() };
+            assert!(queue.push(1, &push).is_ok());
+            let at = if moved { 2 } else { 1 };
+            assert!(queue.reschedule(at, id.as_bytes(), Some(60), None).is_some());
+        }
+        let waiting = counting::held() - before;
+        let claims = queue.claim(60_000, 90, 1000, b"");
+        assert_eq!(claims.jobs.len(), 1000);
+        drop(claims);
+        (waiting, counting::held() - before, queue)
+    };
+    let (fixed, claimed, _queue) = held(false);
+    let (moved, claimed_after, _queue) = held(true);
+    assert!(moved > fixed && moved < fixed + 100 * 1000, "{moved} {fixed}");
+    assert!(claimed_after <= claimed + 1000, "a claim makes it void: {claimed_after} {claimed}");
+}
