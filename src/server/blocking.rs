@@ -13,9 +13,11 @@
 use super::authority;
 use super::context::Context;
 use super::panic::enter_module;
+use super::reply;
 use super::shared::Shared;
 use super::string::OwnedStr;
 use crate::model::time::Millis;
+use hashbrown::HashMap;
 use lazy_static::lazy_static;
 use redis_module::raw::{self, RedisModuleBlockedClient, RedisModuleCtx, RedisModuleEvent, RedisModuleString};
 use std::collections::VecDeque;
@@ -42,26 +44,28 @@ pub trait Wait: Sized + 'static {
     fn end(self, ctx: &mut Context);
 }
 
-/// A client that waits. Not to be used once its [`Wait::end`] has been called.
+/// A client that waits. To wake it is of no effect once its [`Wait::end`] has been called.
 pub struct Blocked {
     name: OwnedStr,
-    waking: Waking,
+    /// Where the [`Wait`] lies, or lay. Looked up in [`Asked`] and never followed: another client's may lie there by then, which is then
+    /// asked in vain.
+    wait: *mut c_void,
 }
 
 /// How Redis 7.0 asks a client.
 #[derive(Clone, Copy)]
 struct Waking {
     client: *mut RedisModuleBlockedClient,
-    wait: *mut c_void,
     is_servable: unsafe fn(*mut RedisModuleCtx, *mut c_void) -> bool,
 }
 
 /// For Redis 7.0.
 #[derive(Default)]
 struct Asked {
-    woken: VecDeque<Waking>,
-    /// How many clients are blocked.
-    blocked: u64,
+    /// The clients that are blocked, by where their [`Wait`] lies: from the moment at which they are blocked until it ends.
+    blocked: HashMap<*mut c_void, Waking>,
+    /// Those that are to be asked; some may have ended since.
+    woken: VecDeque<*mut c_void>,
 }
 
 lazy_static! {
@@ -73,6 +77,18 @@ static SERVED: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
 fn asks_by_name() -> bool {
     has_api!(RedisModule_BlockClientOnKeysWithFlags)
+}
+
+/// The context of the command under way, if its client can still be blocked.
+static COMMAND: AtomicPtr<RedisModuleCtx> = AtomicPtr::new(null_mut());
+
+/// Runs a command, which must not panic. It may block its client once.
+pub(super) fn as_command<R>(ctx: &mut Context, run: impl FnOnce(&mut Context) -> R) -> R {
+    // Calls nest where those who listen for events call commands of the module.
+    let outer = COMMAND.swap(ctx.as_ptr(), Ordering::Relaxed);
+    let result = run(ctx);
+    COMMAND.store(outer, Ordering::Relaxed);
+    result
 }
 
 impl Context {
@@ -88,7 +104,12 @@ impl Context {
 
     /// Lets the client wait until it is woken and can be served, or for `timeout` ms; 0: without an end. `name` is what the server
     /// believes it to wait for. The command must not reply.
+    ///
+    /// Panics outside of a command that [may block](Context::may_block), and if the command has blocked its client already.
     pub fn block<W: Wait>(&self, name: &[u8], timeout: Millis, wait: W) -> Blocked {
+        let command = COMMAND.swap(null_mut(), Ordering::Relaxed);
+        assert!(self.may_block() && command == self.as_ptr(), "a client is blocked once, by its own command");
+        reply::owe_nothing();
         let timeout = c_longlong::try_from(timeout).unwrap_or(c_longlong::MAX / 2);
         let name = OwnedStr::new(name);
         let mut names: [*mut RedisModuleString; 1] = [name.as_str().as_ptr()];
@@ -110,14 +131,14 @@ impl Context {
         };
         if !asks_by_name() {
             let is_first = ASKED.with(self, |asked| {
-                asked.blocked += 1;
-                asked.blocked == 1
+                asked.blocked.insert(wait, Waking { client, is_servable: is_servable::<W> });
+                asked.blocked.len() == 1
             });
             if is_first {
                 self.watch_loop(true);
             }
         }
-        Blocked { name, waking: Waking { client, wait, is_servable: is_servable::<W> } }
+        Blocked { name, wait }
     }
 
     /// Has the client asked whether it can be served. The database must be the one in which it was blocked.
@@ -126,7 +147,7 @@ impl Context {
             // SAFETY: both are valid for the call.
             unsafe { api!(RedisModule_SignalKeyAsReady(self.as_ptr(), client.name.as_str().as_ptr())) };
         } else {
-            ASKED.with(self, |asked| asked.woken.push_back(client.waking));
+            ASKED.with(self, |asked| asked.woken.push_back(client.wait));
         }
     }
 
@@ -147,10 +168,11 @@ unsafe extern "C" fn before_sleep(ctx: *mut RedisModuleCtx, _event: RedisModuleE
     // SAFETY: the server passes a context that lasts as long as this call.
     let holder = unsafe { Context::from_raw(ctx) };
     authority::begin_turn(&holder);
-    while let Some(woken) = ASKED.with(&holder, |asked| asked.woken.pop_front()) {
-        // SAFETY: what has ended was taken off the list, so the client's data are still there. The `Context` above is only a proof.
-        if unsafe { (woken.is_servable)(ctx, woken.wait) } {
-            SERVED.store(woken.wait, Ordering::Relaxed);
+    while let Some(wait) = ASKED.with(&holder, |asked| asked.woken.pop_front()) {
+        let Some(woken) = ASKED.with(&holder, |asked| asked.blocked.get(&wait).copied()) else { continue };
+        // SAFETY: the client is blocked, so its data are still there. The `Context` above is only a proof.
+        if unsafe { (woken.is_servable)(ctx, wait) } {
+            SERVED.store(wait, Ordering::Relaxed);
             // SAFETY: as above. The server calls `time_out` now.
             unsafe { api!(RedisModule_UnblockClient(woken.client, null_mut())) };
             SERVED.store(null_mut(), Ordering::Relaxed);
@@ -213,7 +235,7 @@ unsafe extern "C" fn time_out<W: Wait>(
     let wait = unsafe { private_data(ctx) };
     // SAFETY: the context lasts as long as this call. The `Context` is only a proof, and not used when the next one is made.
     let holder = unsafe { Context::from_raw(ctx) };
-    let is_woken = ASKED.with(&holder, |asked| asked.woken.iter().any(|woken| woken.wait == wait));
+    let is_woken = ASKED.with(&holder, |asked| asked.woken.contains(&wait));
     // Redis 7.0: what woke it came before what ends its waiting now, so it is asked first.
     // SAFETY: these are the client's data and context.
     if SERVED.load(Ordering::Relaxed) == wait || is_woken && unsafe { is_servable::<W>(ctx, wait) } {
@@ -234,9 +256,8 @@ unsafe extern "C" fn end<W: Wait>(ctx: *mut RedisModuleCtx, wait: *mut c_void) {
     let mut ctx = unsafe { Context::from_raw(ctx) };
     if !asks_by_name() {
         let is_last = ASKED.with(&ctx, |asked| {
-            asked.woken.retain(|woken| woken.wait != wait);
-            asked.blocked -= 1;
-            asked.blocked == 0
+            asked.blocked.remove(&wait);
+            asked.blocked.is_empty()
         });
         if is_last {
             ctx.watch_loop(false);

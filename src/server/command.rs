@@ -1,5 +1,6 @@
 //! How a command becomes known to the server, with all that clients may ask about it, and how it is entered.
 
+use super::blocking;
 use super::context::Context;
 use super::panic::survive;
 use super::slots;
@@ -210,7 +211,8 @@ unsafe extern "C" fn enter<C: Command>(
         survive(|| ctx.tell_key_positions(&C::SPEC.keys.among(arguments)));
         return raw::REDISMODULE_OK as c_int;
     }
-    let outcome = ctx.replying("command", |ctx| C::run(ctx, arguments).unwrap_or_else(|error| ctx.reply_error(error)));
+    let run = |ctx: &mut Context| C::run(ctx, arguments).unwrap_or_else(|error| ctx.reply_error(error));
+    let outcome = blocking::as_command(&mut ctx, |ctx| ctx.replying("command", run));
     if outcome.is_none() && C::SPEC.flags.to_bytes().starts_with(b"write") {
         for (at, access) in C::SPEC.keys.among(arguments) {
             if let Some(&key) = arguments.get(at).filter(|_| !matches!(access, Access::Read)) {

@@ -8,6 +8,7 @@ use redis_module::raw::{
     self, RedisModuleCtx, RedisModuleEvent, RedisModuleFlushInfo, RedisModuleString, RedisModuleSwapDbInfo,
 };
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr::NonNull;
 
 /// What happened to a key, as far as the module heeds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,6 +148,18 @@ unsafe extern "C" fn key_event<L: Listener>(
     raw::REDISMODULE_OK as c_int
 }
 
+/// The structure that comes with an event; `None` if the server passes none, or a version of it whose layout is not known here.
+///
+/// # Safety
+/// `data` must be null or what the server passed with an event, for as long as `'a`. Version 1 of that structure must be a `T`.
+pub(super) unsafe fn details<'a, T>(data: *const c_void) -> Option<&'a T> {
+    let data = NonNull::new(data.cast_mut())?;
+    // SAFETY: every such structure begins with its version.
+    let version = unsafe { data.cast::<u64>().read() };
+    // SAFETY: as the caller vouches.
+    (version == 1).then(|| unsafe { data.cast::<T>().as_ref() })
+}
+
 unsafe extern "C" fn server_event<L: Listener>(
     ctx: *mut RedisModuleCtx,
     event: RedisModuleEvent,
@@ -162,7 +175,7 @@ unsafe extern "C" fn server_event<L: Listener>(
         (raw::REDISMODULE_EVENT_LOADING, raw::REDISMODULE_SUBEVENT_LOADING_ENDED) => ServerEvent::Loaded,
         (raw::REDISMODULE_EVENT_FLUSHDB, raw::REDISMODULE_SUBEVENT_FLUSHDB_END) => {
             // SAFETY: for this event the server passes this structure.
-            let info = unsafe { &*data.cast::<RedisModuleFlushInfo>() };
+            let Some(info) = (unsafe { details::<RedisModuleFlushInfo>(data) }) else { return };
             ServerEvent::Flushed(u32::try_from(info.dbnum).is_ok().then_some(info.dbnum))
         }
         (raw::REDISMODULE_EVENT_REPL_ASYNC_LOAD, raw::REDISMODULE_SUBEVENT_REPL_ASYNC_LOAD_STARTED) => {
@@ -176,7 +189,7 @@ unsafe extern "C" fn server_event<L: Listener>(
         }
         (raw::REDISMODULE_EVENT_SWAPDB, _) => {
             // SAFETY: for this event the server passes this structure.
-            let info = unsafe { &*data.cast::<RedisModuleSwapDbInfo>() };
+            let Some(info) = (unsafe { details::<RedisModuleSwapDbInfo>(data) }) else { return };
             ServerEvent::Swapped(info.dbnum_first, info.dbnum_second)
         }
         (raw::REDISMODULE_EVENT_CRON_LOOP, _) => ServerEvent::Cron,
@@ -193,4 +206,22 @@ unsafe extern "C" fn server_event<L: Listener>(
         _ => return,
     };
     enter_module("server-event", || L::on_server(&mut ctx, event));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ptr::null;
+
+    #[test]
+    fn only_structures_of_a_known_layout_are_read() {
+        for (version, is_known) in [(0, false), (1, true), (2, false)] {
+            let info = RedisModuleFlushInfo { version, sync: 0, dbnum: 7 };
+            // SAFETY: version 1 has this layout.
+            let read = unsafe { details::<RedisModuleFlushInfo>((&raw const info).cast()) };
+            assert_eq!(read.map(|info| info.dbnum), is_known.then_some(7));
+        }
+        // SAFETY: null is allowed.
+        assert!(unsafe { details::<RedisModuleFlushInfo>(null()) }.is_none());
+    }
 }

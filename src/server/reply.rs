@@ -23,6 +23,11 @@ fn owe_elements(more: i64) {
     OWED.store(OWED.load(Ordering::Relaxed) + more, Ordering::Relaxed);
 }
 
+/// The client of the call under way has been blocked, and gets its reply later.
+pub(super) fn owe_nothing() {
+    OWED.store(0, Ordering::Relaxed);
+}
+
 impl Context {
     /// Enters what replies once, or not at all. `None` if it panicked: the client has then got an error.
     pub(super) fn replying<R>(&mut self, place: &'static str, run: impl FnOnce(&mut Context) -> R) -> Option<R> {
@@ -126,12 +131,18 @@ impl Context {
         unsafe { api!(RedisModule_ReplyWithSet(self.as_ptr(), length as c_long)) };
     }
 
-    /// An array whose length is known when it is dropped.
-    pub fn reply_growing_array(&self) -> GrowingArray<'_> {
+    /// An array of as many items as there are, which is known when the last one has been replied. Each is replied by `each`, as `parts`
+    /// elements of the array.
+    pub fn reply_items<T>(&self, parts: usize, items: impl Iterator<Item = T>, mut each: impl FnMut(&Context, T)) {
         owe_elements(-1);
         // SAFETY: as above.
         unsafe { api!(RedisModule_ReplyWithArray(self.as_ptr(), c_long::from(raw::REDISMODULE_POSTPONED_LEN))) };
-        GrowingArray { ctx: self, length: 0 }
+        let mut array = GrowingArray { ctx: self, length: 0 };
+        for item in items {
+            owe_elements(parts as i64);
+            array.length += parts as c_long;
+            each(self, item);
+        }
     }
 
     pub fn reply_error(&self, error: Error) {
@@ -146,24 +157,15 @@ impl Context {
     }
 }
 
-/// An array under way.
-pub struct GrowingArray<'a> {
+/// An array under way, within one call of [`Context::reply_items`].
+struct GrowingArray<'a> {
     ctx: &'a Context,
     length: c_long,
 }
 
-impl<'a> GrowingArray<'a> {
-    /// Room for `count` more elements, to be replied next.
-    pub fn push(&mut self, count: c_long) -> &'a Context {
-        owe_elements(count);
-        self.length += count;
-        self.ctx
-    }
-}
-
 impl Drop for GrowingArray<'_> {
     fn drop(&mut self) {
-        // SAFETY: this array is the innermost one of postponed length, since only one borrows the builder at a time.
+        // SAFETY: this array is the innermost one of postponed length: one that was begun later has ended with the call that began it.
         unsafe { api!(RedisModule_ReplySetArrayLength(self.ctx.as_ptr(), self.length)) }
     }
 }

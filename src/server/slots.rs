@@ -9,6 +9,7 @@
 //! The events below say when to forget what was known of a slot's keys, and when to look for them. Whether a key may be changed
 //! is not decided by them: see [`super::authority`].
 
+use super::events::details;
 use super::product::is_valkey;
 use std::ffi::{c_char, c_int, c_void};
 use std::slice;
@@ -91,15 +92,13 @@ pub(super) fn module_option() -> c_int {
 pub(super) unsafe fn ranges_of(data: *const c_void) -> Vec<Range> {
     if is_valkey() {
         // SAFETY: for this event Valkey passes this structure.
-        let info = unsafe { &*data.cast::<ValkeyInfo>() };
+        let Some(info) = (unsafe { details::<ValkeyInfo>(data) }) else { return Vec::new() };
         // SAFETY: the server says that this many stand there.
         return unsafe { items(info.ranges, info.count as usize) }.to_vec();
     }
     // SAFETY: for this event Redis passes this structure.
-    let ranges = unsafe { (*data.cast::<RedisInfo>()).ranges };
-    if ranges.is_null() {
-        return Vec::new();
-    }
+    let ranges = unsafe { details::<RedisInfo>(data) }.map(|info| info.ranges);
+    let Some(ranges) = ranges.filter(|ranges| !ranges.is_null()) else { return Vec::new() };
     // SAFETY: the pointer is not null, and the server passes this structure.
     let count = usize::try_from(unsafe { (*ranges).count }).unwrap_or(0);
     // SAFETY: the pairs follow the count, whose alignment is more than theirs.

@@ -221,6 +221,23 @@ fn who_waits_for_a_job_gets_an_error_and_the_next_one_the_job() {
     assert!(one.join().expect("a reply").starts_with("[['q'"));
 }
 
+/// The module still believes that it waits, and has it asked. What the server kept of it is gone.
+#[test]
+fn a_waiting_client_that_was_killed_amid_a_panic_is_asked_in_vain() {
+    let (server, replica, mut c) = pair();
+    let mut waiting = server.client();
+    waiting.send("ZQ.CLAIM 1 q LEASE 1w BLOCK 0");
+    eventually(PATIENCE, "the client waits", || c.info_number("clients", "blocked_clients") == 1);
+    c.run("ZEITSET.PANIC end-of-wait");
+    c.run("CLIENT KILL TYPE normal SKIPME yes");
+    eventually(PATIENCE, "it has ended", || panics(&server, "end-of-wait") == 1);
+    for id in ["a", "b", "c"] {
+        c.script(&[(format!("ZQ.PUSH q x ID {id}"), format!("'{id}'")), ("PING".into(), "+PONG".into())]);
+    }
+    c.script(&[("ZQ.CANCEL q a b c", "3")]);
+    assert_same_data(&mut c, &mut replica.client());
+}
+
 #[test]
 fn callbacks_of_the_data_types_answer_as_well_as_they_can() {
     let (server, _replica, mut c) = pair();

@@ -56,9 +56,8 @@ impl Command for Members {
         let mut set = TimedSet::<Reading>::expiring(ctx, key)?;
         let ctx = set.shared_ctx();
         let in_pairs = with_ttl && ctx.is_resp3();
-        let mut reply = ctx.reply_growing_array();
-        for element in set.live_from(offset, now, until).take(count) {
-            let ctx = reply.push(if with_ttl && !in_pairs { 2 } else { 1 });
+        let parts = if with_ttl && !in_pairs { 2 } else { 1 };
+        ctx.reply_items(parts, set.live_from(offset, now, until).take(count), |ctx, element| {
             if in_pairs {
                 ctx.reply_array(2);
             }
@@ -69,7 +68,7 @@ impl Command for Members {
                     _ => ctx.reply_integer(-1),
                 }
             }
-        }
+        });
         Ok(())
     }
 }

@@ -33,15 +33,13 @@ impl Command for Groups {
         let key = args.string()?;
         let Page { after, count } = Page::parse(&mut args, COUNT)?;
         let open = OpenQueue::<Reading>::open(ctx, key)?;
-        let mut reply = open.ctx().reply_growing_array();
-        for group in open.queue().groups(now, after).take(count) {
-            let ctx = reply.push(1);
+        open.ctx().reply_items(1, open.queue().groups(now, after).take(count), |ctx, group| {
             ctx.reply_array(4);
             ctx.reply_bytes(group.name);
             ctx.reply_count(group.ready);
             ctx.reply_count(group.delayed);
             ctx.reply_count(group.claimed);
-        }
+        });
         Ok(())
     }
 }

@@ -72,10 +72,7 @@ impl Command for Peek {
                 NoPage::TooFar => Error::PageTooFar,
             })?,
         };
-        let ctx = open.ctx();
-        let mut reply = ctx.reply_growing_array();
-        for job in jobs.take(count) {
-            let ctx = reply.push(1);
+        open.ctx().reply_items(1, jobs.take(count), |ctx, job| {
             ctx.reply_array(5);
             ctx.reply_bytes(job.id);
             ctx.reply_count(job.due);
@@ -86,7 +83,7 @@ impl Command for Peek {
             } else {
                 ctx.reply_bytes(job.payload);
             }
-        }
+        });
         Ok(())
     }
 }
