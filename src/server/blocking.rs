@@ -47,8 +47,8 @@ pub trait Wait: Sized + 'static {
 /// A client that waits. To wake it is of no effect once its [`Wait::end`] has been called.
 pub struct Blocked {
     name: OwnedStr,
-    /// Where the [`Wait`] lies, or lay. Looked up in [`Asked`] and never followed: another client's may lie there by then, which is then
-    /// asked in vain.
+    /// Where the [`Wait`] lies, or lay. Looked up in [`Asked`] and never followed: another client may have its own there by then, and be
+    /// asked without need.
     wait: *mut c_void,
 }
 

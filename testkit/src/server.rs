@@ -103,7 +103,7 @@ impl Builder {
 
     /// Starts a server that must end by itself, in good order, before it serves anybody. Returns its log.
     #[track_caller]
-    pub fn start_in_vain(self) -> String {
+    pub fn start_and_fail(self) -> String {
         let mut server = Server { folder: Folder::new(), builder: self, port: 0, bus_port: 0, child: None };
         server.spawn();
         assert!(!server.comes_up(), "the server starts");

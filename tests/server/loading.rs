@@ -52,7 +52,7 @@ fn a_wrong_value_of_a_setting_is_refused_by_a_server_that_runs_on() {
 #[test]
 fn a_wrong_value_of_a_setting_in_the_configuration_file_keeps_the_server_from_starting() {
     for setting in WRONG_VALUES {
-        let log = Server::builder().config(setting).start_in_vain();
+        let log = Server::builder().config(setting).start_and_fail();
         assert!(log.contains("zeitset: a setting has a value that it does not take"), "{setting}: {log}");
         assert!(log.contains("Can't load module"), "{setting}: {log}");
     }
@@ -81,11 +81,11 @@ const NEEDED: [&str; 10] =
 fn where_a_command_that_is_replicated_was_renamed_away_the_server_does_not_start() {
     for away in NEEDED {
         for to in ["", "other"] {
-            let log = Server::builder().config(&format!("rename-command {away} \"{to}\"")).start_in_vain();
+            let log = Server::builder().config(&format!("rename-command {away} \"{to}\"")).start_and_fail();
             assert!(log.contains(&format!("zeitset: the server does not know {away};")), "{away}: {log}");
         }
     }
-    let log = Server::builder().config("rename-command UNLINK \"\"\nrename-command DEL \"\"").start_in_vain();
+    let log = Server::builder().config("rename-command UNLINK \"\"\nrename-command DEL \"\"").start_and_fail();
     assert!(log.contains("zeitset: the server does not know UNLINK;"), "{log}");
 }
 

@@ -223,7 +223,7 @@ fn who_waits_for_a_job_gets_an_error_and_the_next_one_the_job() {
 
 /// The module still believes that it waits, and has it asked. What the server kept of it is gone.
 #[test]
-fn a_waiting_client_that_was_killed_amid_a_panic_is_asked_in_vain() {
+fn a_waiting_client_that_was_killed_amid_a_panic_is_not_asked() {
     let (server, replica, mut c) = pair();
     let mut waiting = server.client();
     waiting.send("ZQ.CLAIM 1 q LEASE 1w BLOCK 0");
