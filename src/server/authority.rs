@@ -15,7 +15,7 @@
 //! an error is the reason for a no, a null reply is a yes (and so is the empty reply of Valkey 9). Without `D` (Redis 7.0, where the letter
 //! is an error in the format) the command does run: a reply is a yes then, and a null reply a no. So it is a command that changes nothing,
 //! whatever the key holds, and never fails: `PEXPIREAT key 1 GT` asks for a TTL of 1970 if that is later than the one that is there.
-//! COMMAND STATS and MONITOR show it, so the clients that Redis 7.0 serves in one turn of its event loop share one answer.
+//! INFO commandstats and MONITOR show it, so the clients that Redis 7.0 serves in one turn of its event loop share one answer.
 //! With `S` the call is also refused where a script's write would be: for want of replicas, after an error of the disk, on a
 //! read-only replica.
 //!
