@@ -66,6 +66,43 @@ fn every_page_is_served_with_headers_that_forbid_foreign_code() {
     assert_eq!(ui.get("/queue").0, 400);
 }
 
+/// A ring of `slots` slots, one unit each, of which the newest stands before `seam`.
+fn ring(first_ms: u64, slots: u64, seam: u64) -> Vec<u8> {
+    let age = |place: u64| (place + slots - seam) % slots;
+    let slot = |place: u64| [(first_ms + age(place)).to_le_bytes(), (7 + age(place)).to_le_bytes()].concat();
+    [b"sliding:".to_vec(), (0..slots).flat_map(slot).collect()].concat()
+}
+
+#[test]
+fn a_limit_is_shown_moment_by_moment_and_a_large_one_is_not_fetched_whole() {
+    const FAR_MS: u64 = 4_102_444_800_000;
+    let server = Server::start();
+    let mut c = server.client();
+    cmd!(c, "ZRL.CHECK", "few", 10, "1h", "COST", 3);
+    cmd!(c, "ZRL.CHECK", "fixed", 10, "1h", "FIXED");
+    let ui = ui(&server, &[]);
+    let page = |key: &str| ui.get(&format!("/limits?key={key}")).1;
+    assert!(page("few").contains("Available again") && page("few").contains("<td class=\"number\">3</td>"));
+    assert!(!page("fixed").contains("Available again"));
+    for (slots, seam) in [(103, 0), (400, 7), (5000, 0), (5000, 1), (5000, 50), (5000, 4321), (5000, 4999)] {
+        cmd!(c, "SET", "many", ring(FAR_MS, slots, seam));
+        let sent = |c: &mut testkit::Client| c.info_number("stats", "total_net_output_bytes");
+        let before = sent(&mut c);
+        let page = page("many");
+        assert!(sent(&mut c) - before < 60_000, "{} bytes were fetched", sent(&mut c) - before);
+        let shown = page.split("Available again").nth(1).expect("moments");
+        assert_eq!(shown.matches("<td class=\"number\">1</td>").count(), 100, "{slots} {seam}");
+        assert!(page.contains(&format!("The latest 100 of {} slots", grouped(slots - 1))), "{slots} {seam}: {page}");
+        let last = shown.split("title=\"").nth(100).expect("a hundred moments");
+        let ms = slots - 1;
+        assert!(last.starts_with(&format!("2100-01-01 00:00:{:02}.{:03}", ms / 1000, ms % 1000)), "{last}");
+    }
+}
+
+fn grouped(number: u64) -> String {
+    if number < 1000 { number.to_string() } else { format!("{},{:03}", number / 1000, number % 1000) }
+}
+
 #[test]
 fn what_users_wrote_is_text_wherever_it_is_shown() {
     const EVIL: &[u8] = b"\"><script>alert(1)</script><img src=x onerror=alert(2)>'&\xff\x1b[2J\xe2\x80\xae";

@@ -9,6 +9,7 @@ mod job;
 mod names;
 mod queue;
 pub mod reply;
+pub mod ring;
 
 pub use denied::{Denied, Slow};
 pub use info::{Command, Info, SECTIONS};

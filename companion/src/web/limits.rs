@@ -1,8 +1,9 @@
-//! Rate limits: which keys are denied most, and what of one is in use.
+//! Rate limits: which keys are denied most, and what of one is in use, moment by moment.
 
 use super::parts::{count, field, look, moment, name, outcome, tile, tiles};
 use super::query::{Query, link};
 use super::{Page, Shared, chart, layout};
+use crate::server::ring::{self, Moment};
 use crate::server::{Denied, reply};
 use crate::text::{grouped, rate};
 use crate::watch::micros;
@@ -12,6 +13,9 @@ use redis::{Value, pipe};
 
 /// Keys in the list.
 const ROWS: usize = 50;
+
+/// Moments of a limit in the list.
+const MOMENTS: usize = 100;
 
 const CHARTS: &[chart::Chart] = &[chart::Chart {
     title: "Checks",
@@ -31,6 +35,12 @@ pub async fn page(State(app): Shared, RawQuery(query): RawQuery) -> Page {
     let now_ms = micros(&replies.next().expect("TIME")?) / 1000;
     let top = replies.next().expect("ZRL.TOP").map(|top| Denied::read(&top));
     let info = replies.next().map(outcome);
+    let moments = match &info {
+        Some(Ok(info)) if field(info, "algorithm") == "sliding" => {
+            Some(ring::moments(&app.server, key, now_ms, MOMENTS as u64).await)
+        }
+        _ => None,
+    };
     let seen = app.seen.read().await;
     let watch = &seen.watch;
     let per_second =
@@ -51,6 +61,11 @@ pub async fn page(State(app): Shared, RawQuery(query): RawQuery) -> Page {
             (look("/limits", "Key", key, html! {}))
             @if let Some(info) = &info { div #limit data-live {
                 @match info { Ok(info) => (limit(key, info, now_ms)), Err(why) => (why) }
+                @match (info, &moments) {
+                    (Ok(info), Some(Ok(moments))) => (table_of_moments(info, moments, now_ms)),
+                    (_, Some(Err(error))) => p.quiet { "Its moments: " (crate::server::message(error)) },
+                    _ => {},
+                }
             } }
         }
         section {
@@ -87,10 +102,27 @@ fn limit(key: &[u8], info: &Value, now_ms: u64) -> Markup {
         dl.settings {
             div { dt { "Algorithm" } dd { (field(info, "algorithm")) } }
             div { dt { "Units in use" } dd { (field(info, "units")) } }
-            div { dt { "Entries" } dd { (field(info, "entries")) } }
-            @for (field, title) in [("next_back_ms", "Next unit back"), ("all_back_ms", "All units back")] {
+            div { dt { "Slots" } dd { (field(info, "slots")) } }
+            @for (field, title) in [("next_available_ms", "Next unit available"), ("all_available_ms", "All units available")] {
                 div { dt { (title) } dd { @if let Some(ms) = back(field) { (moment(ms, now_ms)) } @else { "–" } } }
             }
+        }
+    }
+}
+
+/// When units become available again, the latest last.
+fn table_of_moments(info: &Value, moments: &[Moment], now_ms: u64) -> Markup {
+    let slots = field(info, "slots").parse().unwrap_or(moments.len());
+    html! {
+        @if !moments.is_empty() {
+            @if slots > moments.len() { p.quiet { "The latest " (moments.len()) " of " (grouped(slots as u64)) " slots" } }
+            div.scroll { table {
+                thead { tr { th { "Available again" } th.number { "Units" } } }
+                tbody { @for one in moments { tr {
+                    td { (moment(one.at_ms, now_ms)) }
+                    td.number { (count(one.units)) }
+                } } }
+            } }
         }
     }
 }
