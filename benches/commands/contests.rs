@@ -13,6 +13,8 @@ pub struct Contest {
     pub subjects: Vec<Subject>,
     /// How often each key is asked before the clock starts.
     pub primings: usize,
+    /// Whether the contest begins on an empty server, and every round with the keys as they were then.
+    pub is_refilled: bool,
 }
 
 /// One way to do it.
@@ -179,13 +181,15 @@ impl Scripts {
 }
 
 pub fn all(scripts: &Scripts, abilities: &Abilities) -> Vec<Contest> {
-    vec![
+    let mut contests = vec![
         allowed(scripts, abilities),
         denied(scripts, abilities),
         additions(scripts, abilities),
         counts(scripts),
         memberships(scripts),
-    ]
+    ];
+    contests.extend(filled(scripts, abilities));
+    contests
 }
 
 /// A subject that makes keys what they are, and one that is asked about the same keys.
@@ -267,6 +271,7 @@ fn allowed(scripts: &Scripts, abilities: &Abilities) -> Contest {
         setting: "limit 100 a minute; a call takes one unit of a random key; every key has been asked before",
         subjects: limits(scripts, abilities),
         primings: 1,
+        is_refilled: false,
     }
 }
 
@@ -290,7 +295,62 @@ fn denied(scripts: &Scripts, abilities: &Abilities) -> Contest {
         setting: "limit 5 an hour, used up on every key",
         subjects,
         primings: 5,
+        is_refilled: false,
     }
+}
+
+/// Limits in which some units are in use, each taken at a moment of its own. None becomes available again meanwhile.
+fn filled(scripts: &Scripts, abilities: &Abilities) -> Vec<Contest> {
+    const WEEK: u64 = 604_800;
+    let subjects = |quota: Quota| {
+        // Above 100 units SLIDING keeps them in fewer slots, unless it is EXACT.
+        let options: &'static [&'static str] = if quota.0 > 100 { &["EXACT"] } else { &[] };
+        let mut subjects = vec![
+            check("ZRL.CHECK", "filled:sliding", quota, options),
+            check("ZRL.CHECK LEAKY", "filled:leaky", quota, &["LEAKY"]),
+            lua_log(scripts, "filled:log", quota),
+        ];
+        if abilities.has_cell {
+            subjects.push(redis_cell("filled:cell", quota));
+        }
+        subjects
+    };
+    let contest = |held: u64, limit, slug, title, setting| Contest {
+        slug,
+        title,
+        setting,
+        subjects: subjects(Quota(limit, WEEK)),
+        primings: usize::try_from(held).expect("a hundred"),
+        is_refilled: true,
+    };
+    vec![
+        contest(1, 100, "allowed-1", "Allowed, 1 unit in use", "limit 100 a week; 1 unit of every key is in use"),
+        contest(
+            10,
+            100,
+            "allowed-10",
+            "Allowed, 10 units in use",
+            "limit 100 a week; 10 units of every key are in use",
+        ),
+        contest(
+            50,
+            100,
+            "allowed-50",
+            "Allowed, 50 units in use",
+            "limit 100 a week; 50 units of every key are in use",
+        ),
+        contest(
+            100,
+            200,
+            "allowed-100",
+            "Allowed, 100 units in use",
+            "limit 200 a week, EXACT; 100 units of every key are in use",
+        ),
+        contest(1, 1, "denied-1", "Denied, 1 unit in use", "limit 1 a week, used up on every key"),
+        contest(10, 10, "denied-10", "Denied, 10 units in use", "limit 10 a week, used up on every key"),
+        contest(50, 50, "denied-50", "Denied, 50 units in use", "limit 50 a week, used up on every key"),
+        contest(100, 100, "denied-100", "Denied, 100 units in use", "limit 100 a week, used up on every key"),
+    ]
 }
 
 fn additions(scripts: &Scripts, abilities: &Abilities) -> Contest {
@@ -300,6 +360,7 @@ fn additions(scripts: &Scripts, abilities: &Abilities) -> Contest {
         setting: "a call adds a new member to a random key, to expire in an hour; every key has members",
         subjects: expiring(scripts, abilities),
         primings: 1,
+        is_refilled: false,
     }
 }
 
@@ -310,6 +371,7 @@ fn counts(scripts: &Scripts) -> Contest {
         setting: "the keys of the contest before",
         subjects: vec![zcard("plain"), zexp_card("zexp"), lua_count(scripts, "trim")],
         primings: 0,
+        is_refilled: false,
     }
 }
 
@@ -330,6 +392,7 @@ fn memberships(scripts: &Scripts) -> Contest {
             }),
         ],
         primings: 0,
+        is_refilled: false,
     }
 }
 

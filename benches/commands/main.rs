@@ -124,6 +124,11 @@ fn main() {
     }
 }
 
+/// Where a key is kept as it was filled.
+fn filled(subject: &Subject, key: usize) -> String {
+    format!("{}:filled", subject.key(key))
+}
+
 impl Bench {
     fn new(server: &Server) -> Bench {
         let (host, port) = server.address();
@@ -177,6 +182,16 @@ impl Bench {
         }
     }
 
+    /// Copies keys from the first name to the second.
+    fn copy(&mut self, keys: usize, names: impl Fn(usize) -> (String, String)) {
+        let copy = |key| {
+            let (from, to) = names(key);
+            Request::of(&[redis::cmd("COPY").arg(from).arg(to).arg("REPLACE").to_owned()])
+        };
+        let requests: Vec<_> = (0..keys).map(copy).collect();
+        self.send(&requests);
+    }
+
     /// Requests for random keys.
     pub fn random(&mut self, subject: &Subject, keys: usize, count: usize) -> Vec<Request> {
         (0..count)
@@ -202,32 +217,44 @@ impl Bench {
     /// A contest: the rounds of each subject.
     fn hold(&mut self, contest: &Contest, size: &Size) -> Vec<Vec<Round>> {
         self.expect(contest.subjects.len() * (size.rounds + 1));
+        // About one request for each key, before it is filled again.
+        let few = (size.keys / 10).max(1);
+        let (keys, requests) = if contest.is_refilled { (few, few) } else { (size.keys, size.requests) };
+        if contest.is_refilled {
+            self.flush();
+        }
         for subject in &contest.subjects {
             self.step(format!("{}: preparing {}", contest.slug, subject.name));
             if contest.primings > 0 {
-                self.fill(subject, size.keys, contest.primings);
+                self.fill(subject, keys, contest.primings);
+            }
+            if contest.is_refilled {
+                self.copy(keys, |key| (subject.key(key), filled(subject, key)));
             }
         }
         let mut results: Vec<Vec<Round>> = contest.subjects.iter().map(|_| Vec::new()).collect();
         for _ in 0..size.rounds {
             for (subject, rounds) in contest.subjects.iter().zip(&mut results) {
                 self.step(format!("{}: {}", contest.slug, subject.name));
-                rounds.push(self.round(subject, size));
+                if contest.is_refilled {
+                    self.copy(keys, |key| (filled(subject, key), subject.key(key)));
+                }
+                rounds.push(self.round(subject, keys, requests));
             }
         }
         results
     }
 
-    fn round(&mut self, subject: &Subject, size: &Size) -> Round {
-        let requests = self.random(subject, size.keys, size.requests);
+    fn round(&mut self, subject: &Subject, keys: usize, count: usize) -> Round {
+        let requests = self.random(subject, keys, count);
         let watch = Watch::start(&mut self.con);
         let taken = flood(&mut self.pipelined, &requests, PIPELINE);
         let cost = watch.stop(&mut self.con, requests.len());
 
-        let alone = self.random(subject, size.keys, size.requests / 5);
+        let alone = self.random(subject, keys, (count / 5).max(1));
         let alone_taken = flood(&mut self.lone, &alone, 1);
 
-        let pings = self.random(subject, size.keys, size.requests / 50);
+        let pings = self.random(subject, keys, (count / 50).max(1));
         let mut latencies: Vec<f64> =
             ping_pong(&mut self.lone[0], &pings).iter().map(|taken| taken.as_secs_f64() * 1e6).collect();
         latencies.sort_by(f64::total_cmp);

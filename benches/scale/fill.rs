@@ -93,19 +93,14 @@ fn dead(served: &mut Served, count: u64) {
     });
 }
 
-/// A limit with an entry for each of the last `entries` ms, as clients write it that take a unit at every ms for minutes.
-fn exact(served: &mut Served, now: u64, entries: u64) -> u64 {
+/// A limit with a slot for each of the last `slots` ms, as clients write it that take a unit at every ms for minutes. The ring has room for
+/// as many again.
+fn exact(served: &mut Served, now: u64, slots: u64) -> u64 {
     let first = now + 86_400_000;
-    each(served, entries / 100, |pipe, n| {
-        let mut add = redis::cmd("ZADD");
-        add.arg("exact");
-        (n * 100..(n + 1) * 100).for_each(|n| {
-            add.arg(first + n).arg(n);
-        });
-        pipe.add_command(add).ignore();
-    });
-    let last = first + entries - 1;
-    let marker = (last / 1000 + 2) * 1000 + 1;
-    redis::cmd("PEXPIREAT").arg("exact").arg(marker).exec(&mut served.con).expect("PEXPIREAT");
+    let slot = |(at, taken): (u64, u64)| [at.to_le_bytes(), taken.to_le_bytes()].concat();
+    let written = (0..=slots).map(|n| (first + n - 1, n)).chain(std::iter::repeat_n((0, 0), slots as usize));
+    let ring: Vec<u8> = b"sliding:".iter().copied().chain(written.flat_map(slot)).collect();
+    let last = first + slots - 1;
+    redis::cmd("SET").arg("exact").arg(ring).arg("PXAT").arg(last).exec(&mut served.con).expect("SET");
     last
 }

@@ -35,7 +35,7 @@ pub fn run(scale: u64) {
     let mut table = Table { served, rng, scale, unique: 0, tails: 0, refunds: 0, last, above: Vec::new() };
     println!("\n## Single calls at scale: {scale}\n");
     println!(
-        "µs of the server for one call with {scale} keys, members or jobs (an EXACT limit: {} entries), beyond what PING costs; median and \
+        "µs of the server for one call with {scale} keys, members or jobs (an EXACT limit: {} slots), beyond what PING costs; median and \
          worst of up to {CALLS}. The server holds {:.1} GB.",
         scale.min(300_000),
         table.served.info("memory", "used_memory") / 1e9
