@@ -33,9 +33,9 @@ impl<'k, A: Access> Text<'k, A> {
         self.key.ctx()
     }
 
-    /// See [`Key::expires_at`].
+    /// See [`Key::expires_at`]. Redis 8.6 crashes when it is asked for the TTL of a missing key that is open for writing.
     pub fn expires_at(&self) -> Option<Millis> {
-        self.key.expires_at()
+        self.len.and_then(|_| self.key.expires_at())
     }
 
     pub fn is_missing(&self) -> bool {
