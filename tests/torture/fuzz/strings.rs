@@ -180,7 +180,7 @@ fn a_string_that_only_looks_like_a_limit_breaks_nothing() {
         set.arg("k").arg(&text);
         match run.random.random_range(0..4) {
             0 => drop(set.arg("PXAT").arg(*NUMBERS[5..10].choose(&mut run.random).expect("moments"))),
-            1 => drop(set.arg("PX").arg(run.random.random_range(1..100_000))),
+            1 => drop(set.arg("PX").arg(run.random.random_range(60_000..1_000_000))),
             _ => {}
         }
         c.run("DEL k other");
