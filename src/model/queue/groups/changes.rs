@@ -299,7 +299,8 @@ impl Queue {
 
     /// Restores the turn of a group: behind all whose turn was restored before. False if there is no such group.
     pub(in crate::model::queue) fn restore_turn(&mut self, name: &[u8]) -> bool {
-        let Some(groups) = &mut self.groups else { return false };
+        // As long as no group with a name has come, the jobs without one have no turn.
+        let Some(groups) = &mut self.groups else { return name.is_empty() && self.jobs.len() > 0 };
         let Some(&group) = groups.names.get(name) else { return false };
         if groups.table[group].jobs > 0 {
             groups.requeue(group);

@@ -371,6 +371,17 @@ fn no_change_of_settings_is_refused_because_of_groups_without_jobs() {
     assert_eq!((primary.group_count(), replica.group_count()), (0, 0));
 }
 
+#[test]
+fn units_that_are_left_of_a_rate_that_is_off_are_saved_and_loaded() {
+    for group in ["", "a", "0"] {
+        let mut pair = with_idle_groups(2, Rate { limit: 1, window: 1000 });
+        in_group(&mut pair, 3, "waits", group);
+        pair.configure(3, |s| s.group_rate = None);
+        assert!(pair.primary.group_count() > 1, "{group}");
+        pair.check();
+    }
+}
+
 /// When the second job of a group opens, the first one having been served at 1.
 #[test]
 fn units_of_a_group_without_jobs_follow_a_change_of_grouprate() {

@@ -444,9 +444,11 @@ impl Model {
         let late: Vec<_> = of_groups.map_or(Vec::new(), |(_, horizon)| {
             self.group_units.iter().filter(|(_, back)| *back > horizon).map(|(name, _)| name.clone()).collect()
         });
-        if held_too_long || !late.is_empty() {
+        // A claim that got something has settled the units of RATE.
+        if held_too_long && got.is_empty() || !late.is_empty() {
             self.settle(now);
-            self.forget(64, now);
+            // Without a GROUPRATE, units that are left of an earlier one are forgotten, back or not.
+            self.forget(64, if of_groups.is_some() { now } else { u64::MAX });
         }
         for group in late {
             self.settle_group(&group, of_groups.unwrap().0, now);
