@@ -43,7 +43,8 @@ fn limits_keep_answering(ahead: [i64; 3], restart: fn(&mut testkit::Server)) {
         cluster.move_slot(slot, at, to);
         cluster.wait_for_owner(slot, to);
         at = to;
-        if used % 2 == 0 {
+        // Valkey 8.1 may crash when a node reads its own nodes.conf, before it loads any module.
+        if used % 2 == 0 && !cluster.nodes[at].client().is_valkey_before([9, 0, 0]) {
             restart(&mut cluster.nodes[at]);
             cluster.wait_until_up();
         }

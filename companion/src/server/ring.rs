@@ -6,7 +6,7 @@ use redis::{Pipeline, RedisResult, Value, pipe};
 const TAG: u64 = 8;
 const SLOT: u64 = 16;
 
-/// Strings of up to so many slots are read at once. In longer ones the newest slot is searched for.
+/// Strings of at most that many slots are read at once. In longer ones the newest slot is searched for.
 const AT_ONCE: u64 = 512;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
