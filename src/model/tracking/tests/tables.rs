@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::Instant;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -165,7 +166,8 @@ fn a_table_that_grows_and_shrinks_says_what_a_plain_map_says() {
         expected.sort_unstable();
         assert!(names == expected);
         assert_eq!(table.next_due(), map.values().copied().min());
-        assert_eq!(table.overdue(500), map.values().filter(|&&due| due <= 500).count());
+        let due = map.values().filter(|&&due| due <= 500).count();
+        assert!(table.overdue(500).abs_diff(due) <= due / 10, "{} for {due}", table.overdue(500));
     }
     // In the order of their visits, to the last one.
     let mut before = 0;
@@ -176,6 +178,51 @@ fn a_table_that_grows_and_shrinks_says_what_a_plain_map_says() {
         table.remove(&name);
     }
     assert_eq!(table.len(), map.values().filter(|&&due| due == NEVER).count());
+}
+
+/// A table of that many sets, a share of which is due at 100; and how many these are.
+fn partly_due(sets: u32, share: f64) -> (Table, usize) {
+    let mut random = StdRng::seed_from_u64(3);
+    let (mut table, mut due) = (Table::default(), 0);
+    for number in 0..sets {
+        let is_due = random.random_bool(share);
+        due += usize::from(is_due);
+        table.put(&name(number), Known { due: if is_due { 100 } else { 200 }, mark: Mark::Holds });
+    }
+    (table, due)
+}
+
+#[test]
+fn how_many_are_due_is_exact_for_few_and_near_the_truth_for_many_and_never_zero_for_some() {
+    for (sets, share, tolerance) in [
+        (300_000, 1.0, 0.02),
+        (300_000, 0.3, 0.1),
+        (300_000, 0.01, 0.5),
+        (300_000, 0.0005, 0.0),
+        (60_000, 0.5, 0.1),
+        (5_000, 0.5, 0.0),
+    ] {
+        let (table, due) = partly_due(sets, share);
+        let said = table.overdue(100);
+        let most = (due as f64 * tolerance) as usize;
+        assert!(said > 0 && said.abs_diff(due) <= most, "{said} for {due} of {sets}");
+        assert_eq!(table.overdue(99), 0);
+    }
+}
+
+/// INFO asks for it.
+#[test]
+fn to_say_how_many_are_due_takes_no_longer_for_many_sets_than_for_some() {
+    let fastest = |table: &Table| {
+        let once = || {
+            let started = Instant::now();
+            assert!(table.overdue(100) > 0);
+            started.elapsed()
+        };
+        (0..100).map(|_| once()).min().expect("a hundred times")
+    };
+    let [some, many] = [10_000, 1_000_000].map(|sets| fastest(&partly_due(sets, 1.0).0));
+    assert!(many < some * 20, "{some:?} for 10,000, {many:?} for 1,000,000");
 }
 
 /// A table that shrank meanwhile would move sets from where the walk has not been to where it has.
