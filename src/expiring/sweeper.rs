@@ -169,7 +169,7 @@ fn sweep_set(ctx: &mut Context, place: &Place, name: Str<'_>, is_touched: bool, 
         Some(first) if first <= time::to_score(now) => {
             // For INFO only: where counting fails, at least one is left.
             let live = ctx.count_above(name, now);
-            let left = live.map_or(1, |live| (members - swept.gone).saturating_sub(live));
+            let left = live.map_or(1, |live| members.saturating_sub(swept.gone).saturating_sub(live));
             Outcome::Unfinished { due: visit_at(first), left }
         }
         Some(first) => Outcome::Done(visit_at(first).max(now + REVISIT)),

@@ -111,7 +111,8 @@ impl Command for Add {
         if let Some(cap) = options.cap.filter(|_| outcome.added > 0) {
             let live;
             (set, live) = set.live_count(now)?;
-            if live - outcome.removed + outcome.added > cap {
+            // RESTORE takes sets whose members are not in order: then more may be removed than were counted.
+            if live.saturating_sub(outcome.removed).saturating_add(outcome.added) > cap {
                 set.commit();
                 ctx.reply_null();
                 return Ok(());

@@ -100,7 +100,7 @@ fn ttl(random: &mut StdRng, highest: &str) -> u64 {
     if random.random_ratio(3, 4) { last + 47_111 } else { last + random.random_range(0..100_000) }
 }
 
-const CALLS: [&str; 19] = [
+const CALLS: [&str; 20] = [
     "ZEXP.CARD k",
     "ZEXP.TTL k 0 1 0:2 a",
     "ZEXP.PTTL k 0 1 0:2 a",
@@ -113,6 +113,7 @@ const CALLS: [&str; 19] = [
     "ZEXP.ADD k 1w a",
     "ZEXP.ADD k GT CH 100w 0 1w b",
     "ZEXP.ADD k CAP 2 1w new",
+    "ZEXP.ADD k CAP 3 AT 1 0 1 a 4102444800000 new",
     "ZEXP.EXPIRE k LT AT 4102444800 0 1 0:2",
     "ZEXP.PERSIST k 0 a",
     "ZEXP.REM k 0 a",
@@ -200,4 +201,17 @@ fn members_out_of_order_are_swept_on_the_replica_too() {
     c.call(redis::cmd("RESTORE").arg("k").arg(4_102_444_800_000_u64 + 47_111).arg(bytes).arg("ABSTTL"));
     assert_swept(&mut c, "k", 1);
     assert_agree(&server, &[&replica]);
+}
+
+/// The number of live members is taken from the last one when that is dead: none. What is removed was subtracted from that.
+#[test]
+fn members_out_of_order_are_counted_and_never_below_zero() {
+    let (_server, mut c) = testkit::start();
+    c.run("CONFIG SET zeitset.sweep no");
+    c.run("ZADD zset 1 a");
+    let tail = Payload::of(&mut c, "zset").tail;
+    let dead = c.now() - 1000;
+    let bytes = payload(&[(b"live", "4102444800000"), (b"also", "4102444800000"), (b"dead", &dead.to_string())], &tail);
+    c.call(redis::cmd("RESTORE").arg("k").arg(dead + 47_111).arg(&bytes).arg("ABSTTL"));
+    c.script(&[("ZEXP.ADD k CAP 5 AT 1 live 1 also 4102444800000 new", "1"), ("ZEXP.MEMBERS k", "['new']")]);
 }
