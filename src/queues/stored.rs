@@ -7,6 +7,7 @@ use super::wire::Words;
 use crate::model::queue::Queue;
 use crate::model::relocate::{Mover, Relocate};
 use crate::server::data_type::{DataType, Handle};
+use crate::server::events::Classes;
 use crate::server::io::{Digest, Loader, Rewriter, Saver};
 use std::ffi::{CStr, c_int};
 
@@ -50,6 +51,7 @@ impl Relocate for Stored {
 impl DataType for Stored {
     const NAME: &'static CStr = c"zeitqueue";
     const NUMBER: c_int = 1;
+    const EVENTS: Classes = Classes::KEYS;
 
     fn handle() -> &'static Handle<Stored> {
         &HANDLE

@@ -2,6 +2,7 @@
 
 use super::context::Context;
 use super::defrag;
+use super::events::{self, Classes};
 use super::io::{Digest, Loader, Rewriter, Saver};
 use super::key::{Access, Handle as KeyHandle, Key, WriteKey};
 use super::panic::enter_module;
@@ -23,6 +24,8 @@ pub trait DataType: Relocate + Clone + Send + 'static {
     /// The number that the server keeps with the name of the type: 0 to 1023. It says nothing and never changes: every value begins
     /// with its own version, which its reader knows.
     const NUMBER: c_int;
+    /// Keyspace events to subscribe to when the first value is there.
+    const EVENTS: Classes = Classes::NONE;
 
     /// Where the server's handle of the type is kept.
     fn handle() -> &'static Handle<Self>;
@@ -128,7 +131,9 @@ impl<'k> WriteKey<'k> {
         // server's from now on.
         let status = unsafe { api!(RedisModule_ModuleTypeSetValue(self.writable(), kind, value)) };
         debug_assert_eq!(status, raw::REDISMODULE_OK as c_int);
-        self.close()
+        let ctx = self.close();
+        events::subscribe(ctx, T::EVENTS);
+        ctx
     }
 }
 
@@ -167,6 +172,12 @@ fn handed_over<T: DataType>(value: T) -> *mut c_void {
 }
 
 unsafe extern "C" fn load<T: DataType>(io: *mut RedisModuleIO, number: c_int) -> *mut c_void {
+    // RESTORE announces the key after this.
+    if !events::is_subscribed(T::EVENTS) {
+        // SAFETY: the server passes the stream of this call, and frees its context afterwards.
+        let ctx = unsafe { Context::from_raw(api!(RedisModule_GetContextFromIO(io))) };
+        events::subscribe(&ctx, T::EVENTS);
+    }
     // SAFETY: the server passes the stream of this call.
     let mut from = unsafe { Loader::new(io) };
     enter_module("load", || load_or_say_why::<T>(&mut from, number)).flatten().map_or(null_mut(), handed_over)

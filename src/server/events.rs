@@ -9,6 +9,8 @@ use redis_module::raw::{
 };
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::NonNull;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 /// What happened to a key, as far as the module heeds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,14 +109,53 @@ impl<A: Listener, B: Listener> Listener for (A, B) {
     }
 }
 
-/// Begins to listen, until the module is unloaded.
+/// Classes of keyspace events. Each costs every client of the server some 500 instructions a command, so a family of commands subscribes
+/// when its first key is there, not before.
+#[derive(Clone, Copy)]
+pub struct Classes(c_int);
+
+impl Classes {
+    pub const NONE: Classes = Classes(0);
+    /// A key goes, or another one comes to its name.
+    pub const KEYS: Classes =
+        Classes(raw::REDISMODULE_NOTIFY_GENERIC | raw::REDISMODULE_NOTIFY_EXPIRED | raw::REDISMODULE_NOTIFY_EVICTED);
+    /// The same, and the value of a sorted set changes.
+    pub const SORTED_SETS: Classes = Classes(Classes::KEYS.0 | raw::REDISMODULE_NOTIFY_ZSET);
+}
+
+type Callback = unsafe extern "C" fn(*mut RedisModuleCtx, c_int, *const c_char, *mut RedisModuleString) -> c_int;
+
+/// What keyspace events are passed to.
+static CALLBACK: OnceLock<Callback> = OnceLock::new();
+
+/// The classes that the server passes to it.
+static SUBSCRIBED: AtomicI32 = AtomicI32::new(0);
+
+/// Whether the keyspace events of these classes are told already.
+pub fn is_subscribed(classes: Classes) -> bool {
+    classes.0 & !SUBSCRIBED.load(Ordering::Relaxed) == 0
+}
+
+/// Subscribes to the keyspace events of these classes, until the module is unloaded. Returns `false` if that is done already. At any
+/// time: the server appends to the end of a list, also while it walks through it to tell of an event.
+pub fn subscribe(ctx: &Context, classes: Classes) -> bool {
+    let subscribed = SUBSCRIBED.load(Ordering::Relaxed);
+    // Of a class that is subscribed to twice, the server tells twice.
+    let new = classes.0 & !subscribed;
+    if new == 0 {
+        return false;
+    }
+    // SAFETY: the context is one of the module's; the callback lives as long as the module.
+    unsafe { api!(RedisModule_SubscribeToKeyspaceEvents(ctx.as_ptr(), new, CALLBACK.get().copied())) };
+    SUBSCRIBED.store(subscribed | new, Ordering::Relaxed);
+    true
+}
+
+/// Listens to the server's events until the module is unloaded, and to those keyspace events that are [subscribed](subscribe) to.
 pub fn listen<L: Listener>(ctx: &Context) {
-    let classes = raw::REDISMODULE_NOTIFY_GENERIC
-        | raw::REDISMODULE_NOTIFY_ZSET
-        | raw::REDISMODULE_NOTIFY_EXPIRED
-        | raw::REDISMODULE_NOTIFY_EVICTED;
-    // SAFETY: the context is that of the module's loading; the callback lives as long as the module.
-    unsafe { api!(RedisModule_SubscribeToKeyspaceEvents(ctx.as_ptr(), classes, Some(key_event::<L>))) };
+    CALLBACK.get_or_init(|| key_event::<L>);
+    // The module may have been unloaded, and be loaded again.
+    SUBSCRIBED.store(0, Ordering::Relaxed);
     let events = [
         raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED,
         raw::REDISMODULE_EVENT_LOADING,
@@ -125,7 +166,8 @@ pub fn listen<L: Listener>(ctx: &Context) {
     ];
     for id in events.into_iter().chain([slots::event_number()]) {
         let event = RedisModuleEvent { id, dataver: 1 };
-        // SAFETY: as above; a server that does not know the event answers an error, and never calls.
+        // SAFETY: the context is that of the module's loading; the callback lives as long as the module. A server that does not know the
+        // event answers an error, and never calls.
         unsafe { api!(RedisModule_SubscribeToServerEvent(ctx.as_ptr(), event, Some(server_event::<L>))) };
     }
 }

@@ -16,4 +16,5 @@ mod repeated;
 mod replication;
 mod tokens;
 mod turns;
+mod unheard;
 mod upkeep;

@@ -1,0 +1,85 @@
+//! A server that has no queue is not told what becomes of keys, so that nobody pays for it. From the first queue on it is, whatever way
+//! that one came.
+
+use redis::Value;
+use testkit::{Client, PATIENCE, Server, assert_agree, cmd, eventually, start};
+
+fn dump() -> Vec<u8> {
+    let (_server, mut c) = start();
+    c.run("ZQ.PUSH q job ID j");
+    match c.run("DUMP q") {
+        Value::BulkString(dump) => dump,
+        other => panic!("no dump: {other:?}"),
+    }
+}
+
+/// Its name follows it from the first moment on.
+fn is_followed(c: &mut Client) {
+    eventually(PATIENCE, "the queue is known", || c.reply("ZQ.LIST") == "['q']");
+    c.script(&[("RENAME q r", "+OK"), ("ZQ.LIST", "['r']"), ("COPY r s", "1"), ("ZQ.LIST", "['r' 's']")]);
+    c.script(&[("DEL r", "1"), ("ZQ.LIST", "['s']"), ("PEXPIRE s 1", "1")]);
+    eventually(PATIENCE, "it is gone", || c.reply("ZQ.LIST") == "[]");
+}
+
+#[test]
+fn the_first_queue_is_followed_if_it_was_pushed_to() {
+    let (_server, mut c) = start();
+    c.run("ZQ.PUSH q job");
+    is_followed(&mut c);
+}
+
+#[test]
+fn the_first_queue_is_followed_if_it_was_restored() {
+    let dump = dump();
+    let (_server, mut c) = start();
+    cmd!(c, "RESTORE", "q", 0, &dump);
+    is_followed(&mut c);
+    // In a transaction and in a script.
+    for script in [false, true] {
+        let server = Server::builder().keeping_aof().start();
+        let replica = Server::builder().replica_of(&server);
+        let mut c = server.client();
+        if script {
+            cmd!(c, "EVAL", "return redis.call('RESTORE', KEYS[1], 0, ARGV[1])", 1, "q", &dump);
+        } else {
+            c.run("MULTI");
+            c.run("SET before 1");
+            cmd!(c, "RESTORE", "q", 0, &dump);
+            c.run("SET after 1");
+            c.run("EXEC");
+        }
+        assert_agree(&server, &[&replica]);
+        is_followed(&mut c);
+    }
+}
+
+#[test]
+fn the_first_queue_is_followed_if_it_was_loaded_or_replicated() {
+    for config in ["save 3600 1", "appendonly yes"] {
+        let mut server = Server::builder().config(config).start();
+        server.client().run("ZQ.PUSH q job");
+        server.restart();
+        is_followed(&mut server.client());
+    }
+    let master = Server::start();
+    let replica = Server::builder().replica_of(&master);
+    master.client().run("ZQ.PUSH q job");
+    replica.wait_for_sync(&master);
+    let synchronized = Server::builder().replica_of(&master);
+    for replica in [replica, synchronized] {
+        let mut r = replica.client();
+        r.run("REPLICAOF NO ONE");
+        is_followed(&mut r);
+    }
+}
+
+#[test]
+fn a_client_that_waits_gets_a_job_of_the_first_queue_that_is_restored() {
+    let dump = dump();
+    let (server, mut c) = start();
+    let mut waiter = server.client();
+    waiter.send("ZQ.CLAIM 1 q LEASE 1h BLOCK 0");
+    eventually(PATIENCE, "it waits", || c.info_number("zeitset", "zeitset_clients_waiting") == 1);
+    cmd!(c, "RESTORE", "q", 0, &dump);
+    assert!(waiter.receive().contains("'job'"));
+}
