@@ -1,8 +1,9 @@
 //! A walk through all keys of all databases, forever: whatever way an expiring set came in, it is found.
 //!
-//! Two paces. After a dataset was loaded, or the module was, or a replica became a master, the patrol *hurries*: in slices of
+//! Two paces. After a dataset was loaded, or the module was, or a replica became a master, or the first expiring set is there and the
+//! module begins to listen to what becomes of keys, the patrol *hurries*: in slices of
 //! the sweeper, as fast as they may follow; on this first walk it also finds sets whose marker waited to be set again when the
-//! snapshot was taken, or the former master was lost. Otherwise it *strolls*: a few dozen keys at each run of the server's own
+//! snapshot was taken, the former master was lost, or nobody listened. Otherwise it *strolls*: a few dozen keys at each run of the server's own
 //! housekeeping, for which no timer needs to be armed.
 //!
 //! Sets are not looked for while the dataset is loaded, though the server tells of each key then: it doubles the time of loading (a
@@ -87,7 +88,7 @@ impl Patrol {
                 if let Some(due) = next_visit(set) {
                     self.finds.push(name.bytes(), due);
                 } else if is_new && waited_for_its_marker(set, now) && !tracking.is_tracked(database, name.bytes()) {
-                    tracking.mend(database, name.bytes());
+                    tracking.mend(database, name.bytes(), set.key().expires_at());
                 }
             });
             if !has_more {
@@ -102,11 +103,10 @@ impl Patrol {
     }
 }
 
-/// Whether a set that does not bear the marker may have had it until plain commands prolonged it a moment ago: to set it again can
-/// only lengthen the set's life.
+/// Whether a set that is new to the module, and does not bear the marker, had it until plain commands prolonged it, or until RESTORE.
 fn waited_for_its_marker(set: &mut SortedSet<'_, impl Access>, now: Millis) -> bool {
     let ttl = set.key().expires_at();
-    set.last().is_some_and(|last| last.score > time::to_score(now) && Kind::Expiring.is_just_below(last.score, ttl))
+    set.last().is_some_and(|last| last.score > time::to_score(now) && Kind::Expiring.may_have_held(last.score, ttl))
 }
 
 /// When a sorted set is next worth a visit; `None` if it is no expiring set.

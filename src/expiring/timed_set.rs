@@ -71,13 +71,28 @@ impl<A: Access> Drop for Guarded<'_, A> {
     }
 }
 
+/// Whether a set may have borne the marker before it came here without anybody telling. While the dataset is new, nobody knows yet: the
+/// set is believed as the walk through the dataset will believe it. Of one whose members died before, nobody will know: it is not swept, but
+/// a command may fill it again.
+fn is_newcomer(ctx: &Context, name: Str<'_>, highest: f64, ttl: Option<Millis>) -> bool {
+    if highest <= time::to_score(ctx.now()) {
+        return Kind::Expiring.may_have_held_dead(highest, ttl);
+    }
+    let is_newcomer =
+        Kind::Expiring.may_have_held(highest, ttl) && tracker::is_new(ctx) && !tracker::is_arriving(ctx, name);
+    if is_newcomer {
+        tracker::note_marker_off(ctx, ctx.database(), name, ttl);
+    }
+    is_newcomer
+}
+
 /// Without the marker the set would belong to nobody from now on.
 fn mend_marker(mut set: SortedSet<'_, Writing>, name: Str<'_>, kind: Kind) {
     if let Some(marker) = set.last().and_then(|last| kind.ttl(last.score)) {
         set.expire_at(marker);
     }
     if kind == Kind::Expiring {
-        tracker::note_marker_off(set.ctx(), set.ctx().database(), name);
+        tracker::note_marker_off(set.ctx(), set.ctx().database(), name, set.key().expires_at());
     }
 }
 
@@ -105,9 +120,13 @@ impl<'k, A: Access> TimedSet<'k, A> {
         Ok(TimedSet { name, kind, set, last, ttl, put, removed })
     }
 
-    /// Opens an expiring set: one that bears the marker, or of which it is known that it did until plain commands changed it.
+    /// Opens an expiring set: one that bears the marker, or of which it is known that it did until plain commands changed it, or may
+    /// have borne it before it came here without anybody telling.
     pub fn expiring(ctx: &'k mut Context, name: Str<'k>) -> Result<TimedSet<'k, A>, Error> {
-        TimedSet::open(ctx, name, Kind::Expiring, |set, _, ttl| ttl.is_some() && tracker::is_touched(set.ctx(), name))
+        tracker::note_used(ctx);
+        TimedSet::open(ctx, name, Kind::Expiring, |set, highest, ttl| {
+            ttl.is_some() && (tracker::is_touched(set.ctx(), name) || is_newcomer(set.ctx(), name, highest, ttl))
+        })
     }
 
     /// What of the context does no harm to an open set.

@@ -13,6 +13,7 @@ use crate::model::place::Place;
 use crate::model::time::Millis;
 use crate::model::tracking::{Arrival, Left, Need, Outcome, Tracking};
 use crate::server::context;
+use crate::server::events::{self, Classes};
 use crate::server::key::ReadKey;
 use crate::server::shared::Shared;
 use crate::server::slots::{self, Range};
@@ -114,14 +115,28 @@ pub(super) fn is_touched(ctx: &Context, name: Str<'_>) -> bool {
     STATE.with(ctx, |tracker| tracker.tracking.is_touched(database, key) && !tracker.is_arriving(key))
 }
 
+/// Whether the dataset is new to us: the walk through all of it is under way, and has not said of each key what it is.
+pub(super) fn is_new(ctx: &Context) -> bool {
+    STATE.with(ctx, |tracker| tracker.patrol.is_hurrying())
+}
+
 /// Changes what is tracked, and arms the timer for what is due then.
 pub(super) fn update<R>(ctx: &Context, change: impl FnOnce(&mut Tracking, i32) -> R) -> R {
     let database = ctx.database();
-    STATE.with(ctx, |Tracker { tracking, patrol, .. }| {
-        let result = change(tracking, database);
+    STATE.with(ctx, |tracker| {
+        let result = change(&mut tracker.tracking, database);
+        tracker.listen_if_used(ctx);
+        let Tracker { tracking, patrol, .. } = tracker;
         set_timer(ctx, tracking.after_change(context::now(), || need(ctx, patrol.is_hurrying())));
         result
     })
+}
+
+/// Notes that a command has named an expiring set, be it there or not: whoever calls one has some.
+pub(super) fn note_used(ctx: &Context) {
+    if !events::is_subscribed(Classes::SORTED_SETS) {
+        STATE.with(ctx, |tracker| tracker.listen(ctx));
+    }
 }
 
 /// Notes that a command of the module has changed a set: members expire from `soonest` on.
@@ -139,9 +154,10 @@ pub(super) fn note_touched(ctx: &mut Context, name: Str<'_>) {
     }
 }
 
-/// Notes that the marker of a set that is ours beyond doubt is off, and has to be set again.
-pub(super) fn note_marker_off(ctx: &Context, database: i32, name: Str<'_>) {
-    update(ctx, |tracking, _| tracking.mend(database, name.bytes()));
+/// Notes that the marker of a set that is ours beyond doubt is off, and has to be set again. `ttl` is what the set has instead: by it the
+/// set is known if it is copied or moved before.
+pub(super) fn note_marker_off(ctx: &Context, database: i32, name: Str<'_>, ttl: Option<Millis>) {
+    update(ctx, |tracking, _| tracking.mend(database, name.bytes(), ttl));
 }
 
 /// Notes that a set is gone, or is no expiring set any more.
@@ -252,6 +268,7 @@ pub(super) fn on_cron(ctx: &Context) {
             let Tracker { patrol, tracking, .. } = tracker;
             patrol.stroll(ctx, tracking);
         }
+        tracker.listen_if_used(ctx);
         tracker.tracking.all_arrived();
         tracker.tracking.free_some();
         tracker.attend(ctx);
@@ -269,6 +286,7 @@ pub(super) fn walk_on(ctx: &Context, is_time_up: impl Fn() -> bool) {
         tracker.forget_on(&is_time_up);
         let Tracker { patrol, tracking, .. } = tracker;
         patrol.hurry_on(ctx, tracking, is_time_up);
+        tracker.listen_if_used(ctx);
     });
 }
 
@@ -292,6 +310,20 @@ fn need(ctx: &Context, hurries: bool) -> Need {
 impl Tracker {
     fn is_arriving(&self, key: &[u8]) -> bool {
         slots::hold(&self.arriving, key)
+    }
+
+    /// Subscribes to what becomes of sorted sets, unless that is done. Nobody has told of what came before, so it is looked for.
+    fn listen(&mut self, ctx: &Context) {
+        if events::subscribe(ctx, Classes::SORTED_SETS) {
+            self.patrol.hurry();
+            self.attend(ctx);
+        }
+    }
+
+    fn listen_if_used(&mut self, ctx: &Context) {
+        if !self.tracking.is_empty() {
+            self.listen(ctx);
+        }
     }
 
     /// Whether there is something to do that is not due at some moment.

@@ -1,5 +1,8 @@
 //! What we learn from the server's events: sets that come, go, move, or are changed by plain commands.
 //!
+//! The server tells of them from the moment on at which this server has its first expiring set, or is called for one. What came before
+//! is the patrol's to find.
+//!
 //! Handlers only note what happened; nothing is ever written from within one. They are called for everybody's keys, strings among
 //! them, so what most events cost is one look into the index, and no key is opened that cannot have become an expiring set:
 //!
@@ -10,7 +13,7 @@
 use super::healer;
 use super::patrol::next_visit;
 use super::tracker::{self, Standing};
-use crate::model::marker::{Kind, RESTORED};
+use crate::model::marker::Kind;
 use crate::model::place::Place;
 use crate::model::time::{self, Millis};
 use crate::model::tracking::{Arrival, Left};
@@ -130,7 +133,7 @@ fn look_at_key(ctx: &mut Context, name: Str<'_>, came: Came) {
     drop(set);
     let is_off = match (came, highest) {
         (Came::Restored, Some(highest)) => {
-            highest > time::to_score(now) && Kind::Expiring.nearly_holds(highest, ttl, RESTORED)
+            highest > time::to_score(now) && Kind::Expiring.may_have_held_before_restore(highest, ttl)
         }
         // Before it was healed, perhaps.
         (Came::Moved(left), Some(_)) => tracker::was_touched_on_leaving(ctx, left, ttl),
@@ -139,7 +142,7 @@ fn look_at_key(ctx: &mut Context, name: Str<'_>, came: Came) {
     };
     match found {
         Some(due) => tracker::update(ctx, |tracking, _| tracking.track(database, name.bytes(), due)),
-        None if is_off => tracker::note_marker_off(ctx, database, name),
+        None if is_off => tracker::note_marker_off(ctx, database, name, ttl),
         None => tracker::forget(ctx, database, name),
     }
 }

@@ -36,12 +36,16 @@ use super::time::{self, Millis};
 pub const GRACE: Millis = 47_111;
 
 /// How far the TTL of a set may be below its marker, and still be believed to be that of what the set was a moment ago, when a
-/// dataset was just loaded or a replica promoted.
+/// dataset is new to the module.
 pub const TOLERANCE: Millis = 10_000;
 
-/// How far the TTL of a set that was just restored may be off the marker: MIGRATE sends it as *remaining* time, so it arrives
+/// How far the TTL of a set that was restored may be off the marker: MIGRATE sends it as *remaining* time, so it arrives
 /// shifted by transfer time and clock skew.
 pub const RESTORED: Millis = 5000;
+
+/// How far below and above the marker it may be if all members are dead, as they are in a log of moments. People give logs a TTL of whole
+/// seconds after the highest score, and there is none in here: 47.011 to 47.911 s.
+const DEAD: (Millis, Millis) = (100, 800);
 
 /// What a sorted set with the module's marker may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,14 +67,25 @@ impl Kind {
         ttl.is_some() && self.ttl(highest) == ttl
     }
 
-    /// Whether `ttl` is below the marker, and by no more than [`TOLERANCE`].
-    pub fn is_just_below(self, highest: f64, ttl: Option<Millis>) -> bool {
-        matches!((self.ttl(highest), ttl), (Some(marker), Some(ttl)) if ttl < marker && marker - ttl <= TOLERANCE)
+    /// Whether `ttl` may have been the marker of a set that is new to the module: before plain commands prolonged the set, or before
+    /// RESTORE.
+    pub fn may_have_held(self, highest: f64, ttl: Option<Millis>) -> bool {
+        self.is_between(highest, ttl, (TOLERANCE, RESTORED))
     }
 
-    /// Whether `ttl` is within `tolerance` of the marker.
-    pub fn nearly_holds(self, highest: f64, ttl: Option<Millis>, tolerance: Millis) -> bool {
-        matches!((self.ttl(highest), ttl), (Some(marker), Some(ttl)) if marker.abs_diff(ttl) <= tolerance)
+    /// The same, for a set all of whose members are dead.
+    pub fn may_have_held_dead(self, highest: f64, ttl: Option<Millis>) -> bool {
+        self.is_between(highest, ttl, DEAD)
+    }
+
+    /// Whether `ttl` may have been the marker before RESTORE, just now.
+    pub fn may_have_held_before_restore(self, highest: f64, ttl: Option<Millis>) -> bool {
+        self.is_between(highest, ttl, (RESTORED, RESTORED))
+    }
+
+    fn is_between(self, highest: f64, ttl: Option<Millis>, (below, above): (Millis, Millis)) -> bool {
+        matches!((self.ttl(highest), ttl), (Some(marker), Some(ttl))
+            if marker.saturating_sub(ttl) <= below && ttl.saturating_sub(marker) <= above)
     }
 }
 
@@ -111,26 +126,40 @@ mod tests {
     }
 
     #[test]
-    fn a_ttl_just_below_the_marker_may_have_been_the_marker() {
+    fn a_ttl_near_the_marker_may_have_been_the_marker() {
         let marker = 5_000_000 + GRACE;
-        for (ttl, expected) in [
-            (Some(marker), false),
-            (Some(marker + 1), false),
-            (Some(marker - 1), true),
-            (Some(marker - 10_000), true),
-            (Some(marker - 10_001), false),
-            (Some(1), false),
-            (None, false),
+        for (ttl, new, restored, dead) in [
+            (Some(marker), true, true, true),
+            (Some(marker + 800), true, true, true),
+            (Some(marker + 801), true, true, false),
+            (Some(marker + 5_000), true, true, false),
+            (Some(marker + 5_001), false, false, false),
+            (Some(marker - 100), true, true, true),
+            (Some(marker - 101), true, true, false),
+            (Some(marker - 5_000), true, true, false),
+            (Some(marker - 5_001), true, false, false),
+            (Some(marker - 10_000), true, false, false),
+            (Some(marker - 10_001), false, false, false),
+            (Some(1), false, false, false),
+            (None, false, false, false),
         ] {
-            assert_eq!(Kind::Expiring.is_just_below(5_000_000.0, ttl), expected, "{ttl:?}");
+            let kind = Kind::Expiring;
+            assert_eq!(kind.may_have_held(5e6, ttl), new, "{ttl:?}");
+            assert_eq!(kind.may_have_held_before_restore(5e6, ttl), restored, "{ttl:?}");
+            assert_eq!(kind.may_have_held_dead(5e6, ttl), dead, "{ttl:?}");
+        }
+    }
+
+    #[test]
+    fn a_log_whose_ttl_is_whole_seconds_is_no_dead_set() {
+        for seconds in 1..100 {
+            assert!(!Kind::Expiring.may_have_held_dead(5e6, Some(5_000_000 + 1000 * seconds)), "{seconds} s");
         }
     }
 
     #[test]
     fn a_key_without_ttl_is_never_ours() {
         assert!(!Kind::Expiring.holds(1.0, None));
-        assert!(!Kind::Expiring.nearly_holds(1.0, None, TOLERANCE));
-        assert!(Kind::Expiring.nearly_holds(1.0, Some(1 + GRACE + TOLERANCE), TOLERANCE));
-        assert!(!Kind::Expiring.nearly_holds(1.0, Some(1 + GRACE + TOLERANCE + 1), TOLERANCE));
+        assert!(!Kind::Expiring.may_have_held(1.0, None));
     }
 }

@@ -60,12 +60,13 @@ pub fn assert_healed(client: &mut Client, key: &str, highest: i64) {
     eventually(PATIENCE, &what, || client.int(&format!("PEXPIRETIME {key}")) == highest + GRACE_MS);
 }
 
-/// Waits until the module has looked at every key of the server from the first to the last, and a set that was due after
-/// that has been swept: what was not swept by then never will be.
+/// Waits until the module, which is told what becomes of keys from now on, has looked at every key of the server from the first to the
+/// last, and a set that was due after that has been swept: what was not swept by then never will be.
 #[track_caller]
 pub fn after_patrol(client: &mut Client) {
     const WITNESS: &str = "test:witness";
     let patrols = |client: &mut Client| client.info_number("zeitset", "zeitset_patrols_completed");
+    client.run(&format!("ZEXP.CARD {WITNESS}"));
     let before = patrols(client);
     eventually(PATIENCE, "two patrols", || patrols(client) >= before + 2);
     client.run(&format!("ZEXP.ADD {WITNESS} 50ms x 5m y"));

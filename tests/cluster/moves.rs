@@ -1,7 +1,8 @@
 //! What is at the target of a moving slot is the source's until the move is complete, and old: nothing is swept there, nobody is
 //! served from it, and what a kill breaks off leaves everything where it was. Master, replica and AOF are compared every time.
 
-use testkit::{Client, Cluster, FAR, PATIENCE, WholeMoves, assert_swept, eventually};
+use redis::Value;
+use testkit::{Client, Cluster, FAR, PATIENCE, WholeMoves, assert_marked, assert_swept, cmd, eventually, plant};
 
 const SETS: usize = 40;
 
@@ -104,6 +105,48 @@ fn queues_are_listed_where_their_slot_is() {
         cluster.move_slot_whole(how, slot, to, from);
         cluster.wait_for_owner(slot, from);
         eventually(PATIENCE, "as a whole", || lists() == ["['{q}:mails']", "[]"]);
+    }
+}
+
+/// MIGRATE shifts the TTL, and nobody may set it right before the slot is here; so the target forgets that when it is restarted.
+#[test]
+fn sets_whose_slot_is_still_arriving_when_the_target_is_restarted_are_sets_afterwards() {
+    let mut cluster = Cluster::start();
+    let (from, slot) = (cluster.home("{m}"), cluster.slot("{m}"));
+    let to = (from + 1) % 3;
+    let (mut source, mut target) = (cluster.nodes[from].client(), cluster.nodes[to].client());
+    for key in sets() {
+        plant(&mut source, &key, &[("a", 1000), ("b", FAR)]);
+    }
+    target.run(&format!("CLUSTER SETSLOT {slot} IMPORTING {}", cluster.id(from)));
+    source.run(&format!("CLUSTER SETSLOT {slot} MIGRATING {}", cluster.id(to)));
+    let port = cluster.port(to);
+    for (n, key) in sets().enumerate() {
+        if n % 2 == 0 {
+            source.run(&format!("MIGRATE 127.0.0.1 {port} {key} 0 10000"));
+            continue;
+        }
+        // As a slow network, or a clock that is behind, makes it.
+        let Value::BulkString(dump) = source.run(&format!("DUMP {key}")) else { panic!("no dump") };
+        target.run("ASKING");
+        cmd!(target, "RESTORE", &key, source.int(&format!("PTTL {key}")) + 400, dump);
+        source.run(&format!("DEL {key}"));
+    }
+    target.run("BGREWRITEAOF");
+    eventually(PATIENCE, "it is rewritten", || {
+        let persistence = target.info("persistence");
+        persistence["aof_rewrite_in_progress"] == "0" && persistence["aof_rewrite_scheduled"] == "0"
+    });
+    cluster.nodes[to].crash_and_restart();
+    cluster.wait_until_up();
+    let mut target = cluster.nodes[to].client();
+    for client in [&mut target, &mut source] {
+        client.run(&format!("CLUSTER SETSLOT {slot} NODE {}", cluster.id(to)));
+    }
+    cluster.wait_for_owner(slot, to);
+    only_the_renewed_hold(&cluster, to);
+    for key in sets() {
+        assert_marked(&mut target, &key);
     }
 }
 

@@ -1,8 +1,9 @@
 //! Whatever brings a dataset back, with the module or without: nothing is lost, nothing is revived, and sweeping goes on.
 
+use redis::Value;
 use testkit::{
-    Client, Dataset, FAR, NEVER, PATIENCE, Server, after_patrol, assert_agree, assert_healed, assert_marked,
-    assert_swept, eventually, plant, start_keeping_aof,
+    Client, Dataset, FAR, GRACE_MS, NEVER, PATIENCE, Server, after_patrol, assert_agree, assert_healed, assert_marked,
+    assert_swept, cmd, eventually, plant, start_keeping_aof,
 };
 
 /// The ways in which a server may keep its data.
@@ -309,6 +310,38 @@ fn a_set_whose_grace_has_passed_does_not_come_back() {
     server.crash_and_restart();
     let mut c = server.client();
     c.script(&[("EXISTS k", "0"), ("ZEXP.ADD k 1h b", "1"), ("ZEXP.MEMBERS k", "['b']")]);
+}
+
+/// MIGRATE shifts the TTL, and the server may save the dataset and end before that is set right.
+#[test]
+fn a_set_restored_just_before_a_crash_is_one_afterwards() {
+    for config in ["save 3600 1", "appendonly yes\nappendfsync always"] {
+        let mut server = Server::builder().config(config).start();
+        let mut c = server.client();
+        plant(&mut c, "k", &[("live", FAR)]);
+        after_patrol(&mut c);
+        c.run("ZADD k 1000 dead");
+        let Value::BulkString(dump) = c.run("DUMP k") else { panic!("no dump") };
+        let shifts = [-4900, -3, 3, 4900];
+        // While writes pause, nobody sets it right.
+        c.run("MULTI");
+        for shift in shifts {
+            cmd!(c, "RESTORE", format!("restored{shift}"), FAR + GRACE_MS + shift, &dump, "ABSTTL");
+        }
+        c.run("CLIENT PAUSE 100000 WRITE");
+        c.run("EXEC");
+        if config.starts_with("save") {
+            c.run("SAVE");
+        }
+        server.crash_and_restart();
+        let mut c = server.client();
+        for shift in shifts {
+            let key = format!("restored{shift}");
+            c.script(&[(format!("ZEXP.CARD {key}"), "1")]);
+            assert_swept(&mut c, &key, 1);
+            assert_marked(&mut c, &key);
+        }
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use testkit::{
     Client, FAR, GRACE_MS, NEVER, PATIENCE, Server, after_patrol, amid_backlog, assert_healed, assert_marked,
-    assert_swept, at_full_speed, backlog, eventually, plant, start,
+    assert_swept, at_full_speed, backlog, eventually, plant,
 };
 
 /// Plain commands on the set of `sample`, each with the expiry of the last member afterwards.
@@ -20,6 +20,13 @@ fn changes() -> [(String, i64); 10] {
         (format!("ZADD k {NEVER} never"), NEVER),
         ("ZADD k GT INCR 7 b".into(), FAR + 1007),
     ]
+}
+
+/// A server that knows of expiring sets, and so is told what becomes of keys.
+fn start() -> (Server, Client) {
+    let (server, mut client) = testkit::start();
+    after_patrol(&mut client);
+    (server, client)
 }
 
 fn sample(c: &mut Client) {

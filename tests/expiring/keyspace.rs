@@ -147,6 +147,29 @@ fn a_set_restored_with_a_ttl_that_is_off_by_less_than_a_second_is_marked_and_swe
     assert_swept(&mut c, "late", 1);
 }
 
+/// Before its TTL is set right, it is known by the TTL that it has.
+#[test]
+fn a_set_restored_with_a_ttl_that_is_off_is_followed_if_it_moves_on_at_once() {
+    let (_server, mut c) = start();
+    after_patrol(&mut c);
+    soon(&mut c, "k");
+    let dumped = dump(&mut c, "k");
+    c.run("MULTI");
+    for key in ["a", "b", "c"] {
+        cmd!(c, "RESTORE", key, FAR + GRACE_MS + 300, dumped.as_slice(), "ABSTTL");
+    }
+    for line in ["RENAME a renamed", "COPY b copied", "MOVE c 9"] {
+        c.run(line);
+    }
+    c.run("EXEC");
+    for key in ["renamed", "b", "copied"] {
+        assert_healed(&mut c, key, FAR);
+        dies_and_lives(&mut c, key);
+    }
+    c.run("SELECT 9");
+    dies_and_lives(&mut c, "c");
+}
+
 #[test]
 fn a_set_restored_with_another_ttl_is_ordinary() {
     let (_server, mut c) = start();

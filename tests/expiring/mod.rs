@@ -7,3 +7,4 @@ mod plain_data;
 mod sweeping;
 mod sweeping_large;
 mod sweeping_unknown;
+mod unheard;

@@ -52,7 +52,9 @@ fn a_set_saved_before_its_marker_was_set_again_lives_on() {
     let mut c = server.client();
     let marker = FAR + GRACE_MS;
     // As the snapshot holds them: nobody knows what they were.
-    for (key, off) in [("two", 2000), ("most", 10_000), ("beyond", 10_001), ("above", -1)] {
+    for (key, off) in
+        [("two", 2000), ("most", 10_000), ("beyond", 10_001), ("above", -1), ("restored", -5000), ("later", -5001)]
+    {
         c.run(&format!("ZADD {key} 1000 dead {FAR} live"));
         c.run(&format!("PEXPIREAT {key} {}", marker - off));
     }
@@ -62,13 +64,13 @@ fn a_set_saved_before_its_marker_was_set_again_lives_on() {
     c.run("SAVE");
     server.crash_and_restart();
     let mut c = server.client();
-    for key in ["two", "most"] {
+    for key in ["two", "most", "above", "restored"] {
         assert_healed(&mut c, key, FAR);
         assert_swept(&mut c, key, 1);
         c.script(&[(format!("ZEXP.ADD {key} 5m more"), "1")]);
     }
     after_patrol(&mut c);
-    for (key, until) in [("beyond", marker - 10_001), ("above", marker + 1), ("dead", long + 400_000)] {
+    for (key, until) in [("beyond", marker - 10_001), ("later", marker + 5001), ("dead", long + 400_000)] {
         c.script(&[
             (format!("PEXPIRETIME {key}"), until.to_string()),
             (format!("ZCARD {key}"), "2".into()),

@@ -161,17 +161,20 @@ fn a_set_left_with_negative_scores_only_is_dead_and_its_next_member_lives() {
     }
 }
 
+/// RESTORE shifts it a little, and a set may have come by RESTORE before anybody listened.
 #[test]
-fn a_set_whose_last_member_is_dead_needs_the_exact_marker() {
+fn a_set_whose_last_member_is_dead_needs_the_marker_within_a_second() {
     let (_server, mut c) = start();
     // Until its TTL is changed it is a set of the module's, with a dead member.
     c.run("CONFIG SET zeitset.sweep no");
     let ago = c.now() - 2000;
-    plant(&mut c, "k", &[("a", ago)]);
-    c.run(&format!("PEXPIREAT k {}", ago + GRACE_MS + 700));
-    let before = c.trace("k");
-    c.script(&[("ZEXP.ADD k 5m b", "!NOTEXPIRING ")]);
-    assert_eq!(c.trace("k"), before);
+    for off in [-101, 801] {
+        plant(&mut c, "k", &[("a", ago)]);
+        c.run(&format!("PEXPIREAT k {}", ago + GRACE_MS + off));
+        let before = c.trace("k");
+        c.script(&[("ZEXP.ADD k 5m b", "!NOTEXPIRING ")]);
+        assert_eq!(c.trace("k"), before);
+    }
 }
 
 #[test]

@@ -202,10 +202,10 @@ impl Tracking {
         true
     }
 
-    /// Tracks a set that is ours beyond doubt, but whose marker is off.
-    pub fn mend(&mut self, database: i32, key: &[u8]) {
-        if !self.touch(database, key, None) {
-            self.database(database).put(key, Known { due: NEVER, mark: Mark::Touched }, None);
+    /// Tracks a set that is ours beyond doubt, but whose marker is off: `ttl` is what it has instead.
+    pub fn mend(&mut self, database: i32, key: &[u8], ttl: Option<Millis>) {
+        if !self.touch(database, key, ttl) {
+            self.database(database).put(key, Known { due: NEVER, mark: Mark::Touched }, ttl);
         }
     }
 

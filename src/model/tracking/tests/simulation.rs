@@ -390,7 +390,7 @@ impl Server {
         if set.ttl == set.marker() {
             self.tracking.track(to.0, &[to.1], set.lowest());
         } else if is_touched {
-            self.tracking.mend(to.0, &[to.1]);
+            self.tracking.mend(to.0, &[to.1], Some(set.ttl));
         } else {
             // It was not mended where it was, as nobody could; its TTL is not known any more either.
             self.tracking.forget(to.0, &[to.1]);

@@ -70,7 +70,7 @@ proptest! {
                 }
                 Step::Mend(db, key) => {
                     tracking.forget(db, &[key]);
-                    tracking.mend(db, &[key]);
+                    tracking.mend(db, &[key], None);
                     map.insert((db, key), known(NEVER, Mark::Touched));
                     prop_assert!(tracking.touch(db, &[key], ttl(key)));
                 }
