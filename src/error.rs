@@ -17,7 +17,7 @@ pub enum Error {
     WrongType,
     /// A sorted set, but no expiring one.
     NotExpiring,
-    /// A sorted set or a string, but no rate limit.
+    /// A string, but no rate limit.
     NotLimit,
     /// A rate limit written by another algorithm.
     OtherAlgorithm,

@@ -100,8 +100,6 @@ fn register(ctx: &mut Context, arguments: &[Str<'_>]) -> Result<(), String> {
     command::register(ctx, server::fault::COMMANDS, None).map_err(refused)?;
     server::info::register::<info::Zeitset>(ctx);
     server::events::listen::<Ear>(ctx);
-    // The limits listen from the beginning.
-    server::events::subscribe(ctx, server::events::Classes::SORTED_SETS);
     expiring::start(ctx);
     Ok(())
 }

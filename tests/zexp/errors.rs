@@ -81,7 +81,7 @@ fn a_rate_limit_is_no_expiring_set() {
     c.run("ZRL.CHECK limit 5 10m");
     let before = c.trace("limit");
     for line in CALLS {
-        c.script(&[(line.replace("KEY", "limit"), "!NOTEXPIRING ")]);
+        c.script(&[(line.replace("KEY", "limit"), "!WRONGTYPE ")]);
         assert_eq!(c.trace("limit"), before, "{line}");
     }
 }

@@ -134,9 +134,9 @@ impl<'a> Ring<'a> {
     }
 }
 
-/// Returns a ring that begins at `now` with the slot `first`.
-pub fn begin(now: Millis, first: Slot) -> Write {
-    build(Slot { at: now, taken: 0 }, [first].into_iter(), 2)
+/// Returns a ring of `len` slots that begins at `now` with the slot `first`.
+pub fn begin(now: Millis, first: Slot, len: usize) -> Write {
+    build(Slot { at: now, taken: 0 }, [first].into_iter(), len)
 }
 
 fn build(oldest: Slot, slots: impl Iterator<Item = Slot>, len: usize) -> Write {

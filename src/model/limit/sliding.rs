@@ -80,6 +80,9 @@ pub(super) fn held(ring: Ring<'_>, now: Millis) -> Result<Held, Foreign> {
     let usage = ring.usage(now)?;
     let next = ring.find(usage.first, |slot| slot.taken == usage.before);
     let slots = ring.find(next, |slot| slot.taken.wrapping_sub(usage.before) < usage.units) + 1 - next;
+    if next < ring.len() && ring.slot(next).at > ring.newest().at {
+        return Err(Foreign);
+    }
     Ok(Held::of(usage.units > 0 && next < ring.len(), || Held {
         units: Some(usage.units),
         slots: slots as u64,
@@ -172,7 +175,7 @@ impl Assessed<'_> {
     /// Returns the change after which `more` units are in use until [`until`](Assessed::until), and no unit longer than that.
     fn put(&self, more: u64) -> Change {
         let write = match self.held {
-            None => ring::begin(self.now, Slot { at: self.until, taken: more }),
+            None => ring::begin(self.now, Slot { at: self.until, taken: more }, self.policy.room_for(2)),
             Some((ring, usage)) => self.put_into(&ring, &usage, more),
         };
         Change { writes: smallvec![write], lifetime: Some(Lifetime::lingering(self.until, self.policy.window)) }

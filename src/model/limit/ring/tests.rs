@@ -9,7 +9,7 @@ fn text(write: Write) -> Vec<u8> {
 
 #[test]
 fn a_ring_begins_with_its_moment_and_one_slot() {
-    let text = text(begin(1000, Slot { at: 61_000, taken: 5 }));
+    let text = text(begin(1000, Slot { at: 61_000, taken: 5 }, 2));
     assert_eq!(text.len(), 40);
     assert_eq!(text[..8], *b"sliding:");
     let ring = Ring::parse(&text).unwrap();

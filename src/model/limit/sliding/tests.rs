@@ -422,7 +422,7 @@ fn a_ring_doubles_while_nothing_has_expired_and_stops_at_what_the_limit_can_fill
         lengths.push(key.slots());
     }
     lengths.dedup();
-    assert_eq!(lengths, [2, 6, 14, 30, 62, 102]);
+    assert_eq!(lengths, [4, 10, 22, 46, 94, 102]);
     key.check(policy, START + 120_000, 1);
     assert_eq!(key.slots(), 4, "all has expired");
 }
