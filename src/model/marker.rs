@@ -3,7 +3,6 @@
 //! | TTL of the key (absolute, ms)                           | it is            |
 //! |---------------------------------------------------------|------------------|
 //! | highest score + 47,111 ms                               | an expiring set  |
-//! | a whole second and 1 ms, within 21 s of highest score   | perhaps a rate limit ([`limit::marker`](super::limit::marker)) |
 //! | anything else, or none                                  | somebody else's  |
 //!
 //! Nothing else is stored: no marker key, no side table. So the marker survives whatever keeps the key and its TTL
@@ -25,8 +24,7 @@
 //! | 2^30 ms, 12 days | 1 in a thousand million | all logs and sessions of up to 12 days; and a server without the module would keep each key 12 days longer |
 //!
 //! What bears the marker loses its members up to now, and those of a log are all of the past: it would be emptied, and let in whom it
-//! is to keep out. Where the members say what the set is, as a limit's entries do, a TTL may be coarse; those of an expiring set are
-//! any names.
+//! is to keep out.
 
 use super::time::{self, Millis};
 
