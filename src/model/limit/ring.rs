@@ -115,12 +115,12 @@ impl<'a> Ring<'a> {
             .filter(|ages| !ages.is_empty())
             .map(|ages| {
                 let at = TAG.len() + self.place(ages.start) * SLOT;
-                let mut bytes = Bytes::with_capacity(ages.len() * SLOT);
-                for age in ages {
+                let mut bytes = vec![0; ages.len() * SLOT];
+                for (room, age) in bytes.as_chunks_mut().0.iter_mut().zip(ages) {
                     let Slot { at, taken } = self.slot(age);
-                    bytes.extend_from_slice(&Slot { at, taken: taken.wrapping_sub(units) }.bytes());
+                    *room = Slot { at, taken: taken.wrapping_sub(units) }.bytes();
                 }
-                Write::Part { at, bytes }
+                Write::Part { at, bytes: Bytes::from_vec(bytes) }
             })
             .collect()
     }
@@ -143,12 +143,14 @@ fn build(oldest: Slot, slots: impl Iterator<Item = Slot>, len: usize) -> Write {
     // A moment of 0 tells the slots that were never written.
     let oldest = Slot { at: oldest.at.max(1), ..oldest };
     let never_written = Slot { at: 0, ..oldest };
-    let mut text = Bytes::with_capacity(TAG.len() + len * SLOT);
-    text.extend_from_slice(TAG);
-    for slot in [oldest].into_iter().chain(slots).chain(std::iter::repeat(never_written)).take(len) {
-        text.extend_from_slice(&slot.bytes());
+    let mut text = vec![0; TAG.len() + len * SLOT];
+    let (tag, rooms) = text.split_at_mut(TAG.len());
+    tag.copy_from_slice(TAG);
+    let slots = [oldest].into_iter().chain(slots).chain(std::iter::repeat(never_written));
+    for (room, slot) in rooms.as_chunks_mut().0.iter_mut().zip(slots) {
+        *room = slot.bytes();
     }
-    Write::Whole(text)
+    Write::Whole(Bytes::from_vec(text))
 }
 
 /// What a ring tells of one moment.
