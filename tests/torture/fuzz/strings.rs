@@ -149,6 +149,10 @@ const WRITES: [&str; 16] = [
 fn exercise(random: &mut StdRng, c: &mut Client, of: &str) {
     let writes: Vec<_> = WRITES.choose_multiple(random, 5).collect();
     for line in READS.iter().chain(writes) {
+        // A window of 1 ms gives the key a short life: it is not to end between two looks.
+        if (0..60_000).contains(&c.int("PTTL k")) {
+            c.run("PERSIST k");
+        }
         let before = c.trace("k");
         let length = c.int("STRLEN k");
         let reply = c.reply(line);
