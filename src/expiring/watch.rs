@@ -18,7 +18,7 @@ use crate::model::place::Place;
 use crate::model::time::{self, Millis};
 use crate::model::tracking::{Arrival, Left};
 use crate::server::events::{Happened, KeyEvent, Listener, ServerEvent};
-use crate::server::key::ReadKey;
+use crate::server::key::{ReadKey, Reading};
 use crate::server::zset::SortedSet;
 use crate::server::{Context, OwnedStr, Str};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -136,8 +136,16 @@ fn look_at_key(ctx: &mut Context, name: Str<'_>, came: Came) {
             highest > time::to_score(now) && Kind::Expiring.may_have_held_before_restore(highest, ttl)
         }
         // Before it was healed, perhaps.
-        (Came::Moved(left), Some(_)) => tracker::was_touched_on_leaving(ctx, left, ttl),
-        (Came::Copied, Some(highest)) if found.is_none() => is_copy_of_touched(ctx, ttl, highest, members),
+        (Came::Moved(left), Some(_)) => {
+            // Another module that heard of RENAME first may have moved the set on: then nobody has said that it left.
+            tracker::was_touched_on_leaving(ctx, left, ttl) || any_touched(ctx, ttl, |set| set.is_empty())
+        }
+        // The event of COPY does not say what was copied.
+        (Came::Copied, Some(highest)) if found.is_none() => any_touched(ctx, ttl, |set| {
+            set.key().expires_at() == ttl
+                && set.len() == members
+                && set.last().is_some_and(|last| last.score == highest)
+        }),
         _ => false,
     };
     match found {
@@ -147,20 +155,16 @@ fn look_at_key(ctx: &mut Context, name: Str<'_>, came: Came) {
     }
 }
 
-/// Whether some touched set has this TTL, highest score and number of members. The event of COPY does not say what was copied.
-fn is_copy_of_touched(ctx: &mut Context, ttl: Option<Millis>, highest: f64, members: u64) -> bool {
+/// Whether what is now at the place of some set that was touched with this TTL is what is meant.
+fn any_touched(ctx: &mut Context, ttl: Option<Millis>, is_meant: impl Fn(&mut SortedSet<'_, Reading>) -> bool) -> bool {
     let Some(ttl) = ttl else { return false };
     let here = ctx.database();
     let is_it = |ctx: &mut Context, place: &Place| {
         let name = OwnedStr::new(&place.key);
         let set = ctx.select(place.database).then(|| SortedSet::new(ReadKey::glance(ctx, name.as_str()))).flatten();
-        set.is_some_and(|mut set| {
-            set.key().expires_at() == Some(ttl)
-                && set.len() == members
-                && set.last().is_some_and(|last| last.score == highest)
-        })
+        set.is_some_and(|mut set| is_meant(&mut set))
     };
-    let is_copy = tracker::touched_with_ttl(ctx, ttl).iter().any(|place| is_it(ctx, place));
+    let is_found = tracker::touched_with_ttl(ctx, ttl).iter().any(|place| is_it(ctx, place));
     ctx.select(here);
-    is_copy
+    is_found
 }

@@ -9,6 +9,8 @@ use crate::patience::{PATIENCE, eventually};
 pub fn backlog(client: &mut Client, key: &str, dead: usize) {
     const BATCH: usize = 10_000;
     client.run("CONFIG SET zeitset.sweep no");
+    // From the first command on, the module is told what becomes of keys.
+    client.run(&format!("ZEXP.CARD {key}"));
     let at = client.now() - 1000;
     client.run(&format!("ZADD {key} {FAR} live"));
     client.run(&format!("PEXPIREAT {key} {}", FAR + GRACE_MS));

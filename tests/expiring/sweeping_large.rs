@@ -78,6 +78,7 @@ fn a_set_left_with_the_long_dead_only_is_drained_too() {
     let at = c.now() - 2 * GRACE_MS;
     let names: Vec<_> = (0..DEAD).map(|n| format!("d{n}")).collect();
     let members: Vec<_> = names.iter().map(|name| (name.as_str(), at)).chain([("live", FAR)]).collect();
+    c.run("ZEXP.CARD k");
     plant(&mut c, "k", &members);
     let mut stream = Stream::attach(&server);
     c.run("CONFIG SET zeitset.sweep yes");

@@ -293,7 +293,8 @@ impl Tracking {
     /// Takes what was known of a set along to its new name, in the same database. Any other set of that name is gone.
     pub fn take_along(&mut self, database: i32, key: &[u8], left: Left) -> Arrival {
         match left.known {
-            None if self.leaving.is_empty() => {
+            // Another module may hear of RENAME first, and move the key on before we hear that it left.
+            None if self.leaving.is_empty() && self.next_touched(None).is_none() => {
                 self.forget(database, key);
                 Arrival::Nothing
             }
