@@ -26,7 +26,6 @@ mod queues;
 mod server;
 
 use model::board::Board;
-use server::events::{KeyEvent, Listener, ServerEvent};
 use server::{Context, Str, command, data_type, module, setting};
 use std::ffi::{CStr, c_int};
 
@@ -99,24 +98,10 @@ fn register(ctx: &mut Context, arguments: &[Str<'_>]) -> Result<(), String> {
     #[cfg(feature = "panic-test")]
     command::register(ctx, server::fault::COMMANDS, None).map_err(refused)?;
     server::info::register::<info::Zeitset>(ctx);
-    server::events::listen::<Ear>(ctx);
+    server::events::listen::<Watches>(ctx);
     expiring::start(ctx);
     Ok(())
 }
 
-/// Those who want to know what happens to keys. The last one may select the database that a key
-/// was moved from.
+/// Listeners, in the order in which they run. `expiring::watch` is the last one, since it may select another database.
 type Watches = (queues::waiting::Watch, (queues::names::Watch, (queues::upkeep::Watch, expiring::watch::Watch)));
-
-/// Listens for all families.
-struct Ear;
-
-impl Listener for Ear {
-    fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
-        Watches::on_key(ctx, event);
-    }
-
-    fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
-        Watches::on_server(ctx, event);
-    }
-}

@@ -202,6 +202,8 @@ fn a_set_that_comes_by_migrate_gets_its_own_time_to_live_again() {
             .arg("KEYS")
             .arg(&["carts:set", "carts:sliding"]),
     );
+    // It is the first expiring set there.
+    n.run("ZEXP.CARD another");
     eventually(PATIENCE, "the marker is right", || n.int("PEXPIRETIME carts:set") == until);
     n.script(&[("ZEXP.CARD carts:set", "2")]);
 }
