@@ -39,12 +39,13 @@ def until(condition: Callable[[], Any], patience: float = PATIENCE) -> Any:
 
 
 def free_port() -> int:
-    """Below the ports that connections get, so that nobody else takes it; a cluster adds 10,000."""
+    """Below the ports that connections get, so that nobody else takes it; a cluster adds 10,000, which still lies below them."""
     while True:
-        port = random.randint(20_000, 32_000)
-        with socket.socket() as probe:
+        port = random.randint(11_000, 22_000)
+        with socket.socket() as probe, socket.socket() as bus:
             try:
                 probe.bind(("127.0.0.1", port))
+                bus.bind(("127.0.0.1", port + 10_000))
             except OSError:
                 continue
             return port

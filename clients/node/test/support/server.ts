@@ -20,18 +20,24 @@ function module(): string {
   throw new Error("ZEITSET_MODULE must name the module");
 }
 
+/** Resolves to the port if nobody listens there. 0: any port. */
+function probePort(wanted: number): Promise<number> {
+  return new Promise<number>((resolve, reject) => {
+    const probe = createServer();
+    probe.on("error", reject);
+    probe.listen(wanted, "127.0.0.1", () => {
+      const address = probe.address();
+      probe.close(() => (address && typeof address === "object" ? resolve(address.port) : reject(new Error("no port"))));
+    });
+  });
+}
+
 async function freePort(): Promise<number> {
   for (;;) {
-    const port = await new Promise<number>((resolve, reject) => {
-      const probe = createServer();
-      probe.on("error", reject);
-      probe.listen(0, "127.0.0.1", () => {
-        const address = probe.address();
-        probe.close(() => (address && typeof address === "object" ? resolve(address.port) : reject(new Error("no port"))));
-      });
-    });
+    const port = await probePort(0);
     // A node of a cluster listens 10,000 above its port, too.
-    if (port < 50_000) return port;
+    const isFree = port < 50_000 && (await probePort(port + 10_000).then(() => true, () => false));
+    if (isFree) return port;
   }
 }
 
