@@ -2,7 +2,7 @@
 
 use super::effects::{self, News};
 use crate::error::Error;
-use crate::model::limit::{Algorithm, Assessed, Change, Held, Policy, Refund, Stored, Write};
+use crate::model::limit::{Assessed, Change, Held, Policy, Refund, Stored, Write};
 use crate::model::time::Millis;
 use crate::server::key::{Access, Key, Reading, Writing};
 use crate::server::text::Text;
@@ -37,13 +37,7 @@ impl<'k, A: Access> Limit<'k, A> {
         cost: u64,
         look: impl FnOnce(&Assessed<'_>) -> R,
     ) -> Result<R, Error> {
-        self.read(|stored| match (policy.algorithm, stored) {
-            (_, None)
-            | (Algorithm::Sliding { .. }, Some(Stored::Sliding(_)))
-            | (Algorithm::Fixed, Some(Stored::Fixed(_)))
-            | (Algorithm::Leaky, Some(Stored::Leaky(_))) => Ok(look(&Assessed::of(policy, now, cost, stored)?)),
-            _ => Err(Error::OtherAlgorithm),
-        })
+        self.read(|stored| Ok(look(&Assessed::of(policy, now, cost, stored)?.ok_or(Error::OtherAlgorithm)?)))
     }
 
     pub fn is_missing(&self) -> bool {

@@ -58,7 +58,7 @@ impl User {
         NonNull::new(user).map(User)
     }
 
-    /// Whether the ACL lets the user run the command: its name and its arguments.
+    /// Whether the ACL lets the user run a command: its name and its arguments, with all the keys that it has.
     pub fn may_run(&self, command: &[Str<'_>]) -> bool {
         let length = c_int::try_from(command.len()).unwrap_or(0);
         // SAFETY: the user and as many strings are valid for the call, which changes none of them. A `Str` is a pointer to a string.
@@ -76,16 +76,6 @@ impl User {
             api!(RedisModule_ACLCheckKeyPermissions(self.0.as_ptr(), key.as_ptr(), access))
                 == raw::REDISMODULE_OK as c_int
         }
-    }
-
-    /// Whether the ACL lets the user send this: a command and its arguments, with all the keys that it has.
-    pub fn may_send(&self, words: &[Str<'_>]) -> bool {
-        let Ok(count) = c_int::try_from(words.len()) else { return false };
-        let mut words: Vec<_> = words.iter().map(|word| word.as_ptr()).collect();
-        // SAFETY: the user is valid for the call, and the array holds this many valid strings.
-        let status =
-            unsafe { api!(RedisModule_ACLCheckCommandPermissions(self.0.as_ptr(), words.as_mut_ptr(), count)) };
-        status == raw::REDISMODULE_OK as c_int
     }
 }
 

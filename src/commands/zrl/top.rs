@@ -47,7 +47,7 @@ impl Command for Top {
             let call = [Check::SPEC.name.to_bytes(), b"1", b"1"].map(OwnedStr::new);
             let [name, limit, window] = call.each_ref().map(OwnedStr::as_str);
             let may_check =
-                |caller: &User, key: &[u8]| caller.may_send(&[name, OwnedStr::new(key).as_str(), limit, window]);
+                |caller: &User, key: &[u8]| caller.may_run(&[name, OwnedStr::new(key).as_str(), limit, window]);
             if !caller.as_ref().is_some_and(|caller| counters.iter().all(|counter| may_check(caller, &counter.key))) {
                 return Err(Error::NoRightToCheck);
             }

@@ -226,24 +226,29 @@ pub enum Assessed<'a> {
 }
 
 impl<'a> Assessed<'a> {
-    /// Asks a limit whether `cost` more units fit under `policy` at `now`. One of another algorithm is an error.
-    pub fn of(policy: Policy, now: Millis, cost: u64, stored: Option<Stored<'a>>) -> Result<Assessed<'a>, Foreign> {
+    /// Asks a limit whether `cost` more units fit under `policy` at `now`. Returns `None` if it is one of another algorithm.
+    pub fn of(
+        policy: Policy,
+        now: Millis,
+        cost: u64,
+        stored: Option<Stored<'a>>,
+    ) -> Result<Option<Assessed<'a>>, Foreign> {
         let Policy { limit, window, algorithm } = policy;
-        match (algorithm, stored) {
+        Ok(Some(match (algorithm, stored) {
             (Algorithm::Sliding { grid }, None | Some(Stored::Sliding(_))) => {
                 let ring = if let Some(Stored::Sliding(ring)) = stored { Some(ring) } else { None };
-                sliding::assess(sliding::Policy { limit, window, grid }, now, cost, ring).map(Assessed::Sliding)
+                Assessed::Sliding(sliding::assess(sliding::Policy { limit, window, grid }, now, cost, ring)?)
             }
             (Algorithm::Fixed, None | Some(Stored::Fixed(_))) => {
                 let count = if let Some(Stored::Fixed(count)) = stored { Some(count) } else { None };
-                Ok(Assessed::Fixed(fixed::assess(limit, window, now, cost, count)))
+                Assessed::Fixed(fixed::assess(limit, window, now, cost, count))
             }
             (Algorithm::Leaky, None | Some(Stored::Leaky(_))) => {
                 let level = if let Some(Stored::Leaky(level)) = stored { Some(level) } else { None };
-                Ok(Assessed::Leaky(leaky::assess(limit, window, now, cost, level)))
+                Assessed::Leaky(leaky::assess(limit, window, now, cost, level))
             }
-            _ => Err(Foreign),
-        }
+            _ => return Ok(None),
+        }))
     }
 
     /// Whether the units fit.

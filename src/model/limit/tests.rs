@@ -54,7 +54,11 @@ fn a_string_of_one_algorithm_is_none_of_another() {
         (Algorithm::Sliding { grid: 1 }, leaky, false),
         (Algorithm::Sliding { grid: 1 }, cell, false),
     ] {
-        assert_eq!(Assessed::of(policy(algorithm), 0, 1, stored).is_ok(), is_one, "{algorithm:?} {stored:?}");
+        assert_eq!(
+            Assessed::of(policy(algorithm), 0, 1, stored).unwrap().is_some(),
+            is_one,
+            "{algorithm:?} {stored:?}"
+        );
     }
 }
 
