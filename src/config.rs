@@ -1,43 +1,41 @@
-//! The module's settings (in redis.conf after `loadmodule`, and by CONFIG SET), and its version.
+//! The module's settings (redis.conf, CONFIG SET) and its version.
 
 use crate::server::setting::{Flag, Number, Setting};
 use std::ffi::{CStr, c_int};
 use std::time::Duration;
 
-/// Declares the settings, and the list of them that the server is told.
+/// Declares the settings and the list of all of them.
 macro_rules! settings {
     ($($(#[$doc:meta])* pub static $name:ident: $kind:ty = $setting:expr;)*) => {
         $($(#[$doc])* pub static $name: $kind = $setting;)*
 
-        /// All of them.
         pub static SETTINGS: &[&dyn Setting] = &[$(&$name),*];
     };
 }
 
-// Name, default, range. `redis.conf.example` and docs/observability.md explain them; tests/docs/observability.rs compares both
+// Name, default, range. `redis.conf.example` and docs/observability.md explain the settings. tests/docs/observability.rs compares both
 // with the server.
 settings! {
-    /// Whether expired members are deleted in the background. Without it they still expire at once for all ZEXP commands, but keep
-    /// their memory until their key goes.
+    /// Whether the sweeper deletes expired members. If not, ZEXP commands still ignore them, but they use memory until the key is deleted.
     pub static SWEEP: Flag = Flag::new("sweep", true);
 
-    /// The longest stretch for which the sweeper holds up clients.
+    /// The maximum time for which a slice of the sweeper blocks clients.
     pub static SWEEP_SLICE: Number<Duration> = Number::micros("sweep-slice-us", 500, 50..=100_000);
 
-    /// The percentage of one core that catching up may take.
+    /// The maximum share of one core for the sweeper, in percent.
     pub static SWEEP_MAX_DUTY: Number<u32> = Number::percent("sweep-max-duty", 25, 1..=90);
 
-    /// Whether a message tells of each member that was swept.
+    /// Whether the sweeper publishes a message for each deleted member.
     pub static ANNOUNCE_MEMBERS: Flag = Flag::new("announce-members", false);
 }
 
-/// The version that Cargo.toml says.
+/// The version in Cargo.toml.
 pub const VERSION: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
     Ok(version) => version,
     Err(_) => panic!("a version holds no NUL"),
 };
 
-/// As MODULE LIST shows it: 10000 × major + 100 × minor + patch.
+/// The version in MODULE LIST: 10000 × major + 100 × minor + patch.
 pub const VERSION_NUMBER: c_int = 10_000 * number(env!("CARGO_PKG_VERSION_MAJOR"))
     + 100 * number(env!("CARGO_PKG_VERSION_MINOR"))
     + number(env!("CARGO_PKG_VERSION_PATCH"));

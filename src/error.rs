@@ -1,171 +1,192 @@
-//! Every error a client can get, and the one place that turns it into text.
+//! All errors that clients get, and their texts.
 //!
-//! The strategy: a command parses all its arguments, looks at the key, and only then changes anything; so whatever error
-//! it returns, nothing has changed and nothing was replicated. Texts begin with their code, as clients expect, and are
-//! constants: no byte that a user sent ever gets into one, so none can break the protocol or a log format.
+//! A command parses all its arguments, looks at the key, and only then changes anything. So a command that returns an error has
+//! changed and replicated nothing. Every text begins with its code, as clients expect. The texts are constants: they contain no
+//! bytes from users, which could break the protocol or a log format.
 
 use std::ffi::CStr;
 
 /// Why a command was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// Too few or too many arguments; the server words it with the command's name.
+    /// Too few or too many arguments. The server adds the command's name to the text.
     Arity,
     /// An unknown, repeated or contradictory keyword.
     Syntax,
     /// The key holds another type.
     WrongType,
-    /// A sorted set, but no expiring one.
+    /// The key holds an ordinary sorted set.
     NotExpiring,
-    /// A string, but no rate limit.
+    /// The key holds a string that is not a rate limit.
     NotLimit,
-    /// A rate limit written by another algorithm.
+    /// The key holds a rate limit of another algorithm.
     OtherAlgorithm,
-    /// Not a duration, or zero where it must not be.
+    /// Not a duration of at least 1 ms.
     Duration,
-    /// Neither a Unix time nor a date with its zone.
+    /// Not a duration, for an argument that also accepts 0.
+    Wait,
+    /// Neither a Unix time nor a date with a time zone.
     Instant,
     /// `now` plus a duration lies after 2^53-1 ms.
     TooFar,
     NotAnInteger,
-    OutOfRange,
     NotPositive,
+    /// A negative number, for an argument that accepts 0.
+    Negative,
     /// `numkeys` is not a positive number.
     NumKeys,
+    /// `numkeys` is larger than the number of remaining arguments.
+    TooManyKeys,
+    /// A negative count of RANDMEMBER below -1048576.
+    TooManyRepeated,
+    /// A priority beyond 32 bits.
+    Priority,
+    /// A count beyond 2^53-1, attempts beyond 32 bits, or more than 100 percent.
+    OutOfRange,
     /// A limit or a cost outside its range.
     Units,
-    /// THROTTLE's numbers come to no rate, or to one that 64 bits of nanoseconds cannot hold.
+    /// Arguments of THROTTLE that are out of range, or whose intervals in nanoseconds exceed 64 bits.
     Throttle,
-    /// A key given more than once where each has a limit of its own.
+    /// The same key is given twice in ZRL.MCHECK.
     KeyNamedTwice,
-    /// PRECISION coarser than the window it divides.
+    /// A PRECISION longer than the window.
     Precision,
-    /// A score that is no time.
+    /// A score that is not a time.
     ScoreNotATime,
     /// ADOPT would make every member expire at once.
     AllExpired,
-    /// ADOPT with UNIT s or PLUS on what is an expiring set already.
+    /// ADOPT with UNIT s or PLUS on a key that is already an expiring set.
     AlreadyExpiring,
-    /// The name of a worker has no bytes, or too many.
+    /// A worker name that is empty or longer than 255 bytes.
     Worker,
-    /// A job's id has no bytes.
+    /// An empty job ID.
     EmptyId,
-    /// AFTER names a job that is not in the state asked for.
+    /// AGAIN without a job ID.
+    AgainWithoutId,
+    /// AFTER names a job that is not in the requested state.
     NotInState,
-    /// AFTER names a ready job that many others come before, in an order that only a walk finds.
+    /// AFTER names a ready job that is not among the first 500, in an order that is not indexed.
     PageTooFar,
-    /// CLEAN with OLDER met many jobs that are too young, and none that is not.
+    /// WITHLEASE with a state other than claimed.
+    NoLease,
+    /// CLEAN with OLDER found only jobs that are too young, and stopped.
     CleanUnreached,
     /// PUSH beyond MAXLEN.
     QueueFull,
-    /// A setting that would have the server go through too many jobs at once.
+    /// A setting whose change would affect too many jobs or groups at once.
     QueueTooLong,
-    /// A board that is to be changed is missing.
+    /// The board to change is missing.
     NoBoard,
-    /// A board of another schema is where one is to be created.
+    /// The key of CREATE holds a board with another schema.
     BoardExists,
-    /// Boards that are to be merged have different schemas.
+    /// The boards of MERGE have different schemas.
     OtherSchema,
-    /// A key that is asked about is missing.
-    NoSuchKey,
     NotAFloat,
-    /// A board has 1 to 64 dimensions.
+    /// A schema without dimensions, or with more than 64.
     DimensionCount,
-    /// Two dimensions of one name.
+    /// Two dimensions with the same name.
     DuplicateDimension,
-    /// No dimension of that name.
+    /// A dimension that the board does not have.
     UnknownDimension,
-    /// Not one value for each dimension.
+    /// Too few or too many values for the board's dimensions.
     ValueCount,
-    /// An increment beyond 64 bits.
+    /// An increment whose result exceeds 64 bits.
     Overflow,
-    /// An increment beyond the doubles.
+    /// An increment whose result is not a finite double.
     NotFinite,
     /// More members than a board can have.
     BoardFull,
-    /// The ACL keeps the caller from RESTORE, and so from what puts any value into a key.
+    /// The ACL denies the caller RESTORE. Commands that can put any value into a key require it.
     NoRightToRestore,
-    /// The ACL keeps the caller from writing rate limits.
+    /// The ACL denies the caller ZRL.CHECK, which RESET requires.
     NoRightToCheck,
-    /// The server holds more than its `maxmemory`; worded as the server does it.
+    /// The server uses more than its `maxmemory`. The text is the server's.
     OutOfMemory,
-    /// The rights to claim were taken from a client while it waited.
+    /// A waiting client lost its permission to claim.
     NoPermission,
-    /// The server refused a command that this one needs: nothing is known, and nothing has changed.
+    /// The server refused a command that the module called.
     InnerCommand,
-    /// A defect of the module: the handler panicked and was stopped.
+    /// The command panicked: a defect of the module.
     Internal,
 }
 
 impl Error {
-    /// The reply, beginning with its code. [`Error::Arity`] has none of its own.
+    /// Returns the reply, which begins with the error code. The server formats [`Error::Arity`] itself.
     pub fn text(self) -> &'static CStr {
         match self {
             Error::Arity => c"ERR wrong number of arguments",
             Error::Syntax => c"ERR syntax error",
             Error::WrongType => c"WRONGTYPE Operation against a key holding the wrong kind of value",
             Error::NotExpiring => {
-                c"NOTEXPIRING the key is an ordinary sorted set; ZEXP.ADOPT turns one whose scores are times into an expiring set"
+                c"NOTEXPIRING key is an ordinary sorted set; use ZEXP.ADOPT to convert it"
             }
-            Error::NotLimit => c"NOTLIMIT the key is a string, but no rate limit; use another key",
+            Error::NotLimit => c"NOTLIMIT key holds a string that is not a rate limit; use another key",
             Error::OtherAlgorithm => {
-                c"NOTLIMIT the key is a rate limit of another algorithm; a key belongs to one policy, DEL it to change"
+                c"NOTLIMIT key holds a rate limit of another algorithm; use another key"
             }
             Error::Duration => {
-                c"ERR invalid duration: expected a positive number with an optional unit (ms, s, m, h, d, w), such as 30, 250ms or 1.5h"
+                c"ERR invalid duration; expected a positive number and an optional unit (ms, s, m, h, d, w)"
+            }
+            Error::Wait => {
+                c"ERR invalid duration; expected 0 or a positive number and an optional unit (ms, s, m, h, d, w)"
             }
             Error::Instant => {
-                c"ERR invalid time: expected a Unix time in seconds (from 10^11 on, milliseconds), with or without the unit s or ms, or a date such as 2026-12-24T18:00:00Z"
+                c"ERR invalid time; expected a Unix time (s or ms) or a date such as 2026-12-24T18:00:00Z"
             }
-            Error::TooFar => c"ERR the time is out of range: it must not lie after 2^53-1 ms",
+            Error::TooFar => c"ERR time is out of range, must be at most 2^53-1 ms",
             Error::NotAnInteger => c"ERR value is not an integer or out of range",
-            Error::OutOfRange => c"ERR value is out of range",
             Error::NotPositive => c"ERR value is out of range, must be positive",
+            Error::Negative => c"ERR value is out of range, must not be negative",
             Error::NumKeys => c"ERR numkeys should be greater than 0",
-            Error::Units => c"ERR value is out of range: a limit is 1 to 2^53-1 units, a cost 0 to 2^53-1",
+            Error::TooManyKeys => c"ERR Number of keys can't be greater than number of args",
+            Error::TooManyRepeated => c"ERR value is out of range, a negative count must be at least -1048576",
+            Error::OutOfRange => c"ERR value is out of range; the maximum is 2^53-1 for counts, 2^32-1 for attempts, 100 for percentages",
+            Error::Priority => c"ERR value is out of range, a priority must be a signed 32-bit integer",
+            Error::Units => c"ERR value is out of range; a limit must be 1 to 2^53-1, a cost 0 to 2^53-1",
             Error::Throttle => {
-                c"ERR value is out of range: a burst is 0 or more, a count and a period 1 or more, and all of it must fit into 64 bits of nanoseconds"
+                c"ERR value is out of range; max_burst must be at least 0, count and period at least 1, intervals 1 to 2^63-1 ns"
             }
-            Error::KeyNamedTwice => c"ERR a key is named twice",
+            Error::KeyNamedTwice => c"ERR the same key is given twice",
             Error::Precision => c"ERR PRECISION must not exceed the window",
-            Error::Worker => c"ERR the name of a worker has 1 to 255 bytes",
-            Error::NotInState => c"ERR no job of this ID is in this state: go on behind another one, or begin at the front",
+            Error::Worker => c"ERR worker name must have 1 to 255 bytes",
+            Error::NotInState => c"ERR no such job in this state and group; continue after another ID or omit AFTER",
             Error::PageTooFar => {
-                c"ERR job is not among the first 500 ready jobs; with several priorities or groups, or ORDERED, use COUNT without AFTER"
+                c"ERR job is not among the first 500 ready jobs; use GROUP, or COUNT without AFTER"
             }
+            Error::NoLease => c"ERR only claimed jobs have a lease; use WITHLEASE with CLAIMED",
             Error::CleanUnreached => {
                 c"ERR the first 3000 jobs by due time are too young; use ZQ.CLEAN without OLDER, or ZQ.CANCEL"
             }
-            Error::EmptyId => c"ERR the ID of a job must not be empty",
+            Error::EmptyId => c"ERR job ID must not be empty",
+            Error::AgainWithoutId => c"ERR AGAIN requires a job ID",
             Error::ScoreNotATime => {
-                c"ERR a score is not a time: scores must be finite, not negative, and at most 2^53-1 ms"
+                c"ERR score is not a time; expected 0 to 2^53-1 ms"
             }
             Error::AllExpired => {
-                c"ERR every member would expire at once (is UNIT right?); add FORCE if that is what you want"
+                c"ERR every member would expire at once; check UNIT or use FORCE"
             }
-            Error::AlreadyExpiring => c"ERR the key is an expiring set already; UNIT s and PLUS do not apply",
-            Error::QueueFull => c"QUEUEFULL the queue holds as many jobs as its MAXLEN allows",
+            Error::AlreadyExpiring => c"ERR key is already an expiring set; expected neither UNIT s nor PLUS",
+            Error::QueueFull => c"QUEUEFULL queue already holds MAXLEN jobs",
             Error::QueueTooLong => {
-                c"ERR the queue is too long for that: AGING and ORDERED can be changed up to 100,000 jobs, BACKOFF and JITTER up to 100,000 claimed jobs, GROUPCONCURRENCY and GROUPRATE up to 100,000 groups with jobs"
+                c"ERR queue is too large; a change of this setting can affect at most 100000 jobs or groups"
             }
-            Error::NoBoard => c"NOBOARD the key holds no leaderboard; ZLB.CREATE makes one",
-            Error::BoardExists => c"BUSYKEY the key holds a leaderboard of another schema",
-            Error::OtherSchema => c"ERR the leaderboards differ in their dimensions, TIES or KEEP",
-            Error::NoSuchKey => c"ERR no such key",
+            Error::NoBoard => c"NOBOARD no such leaderboard; use ZLB.CREATE to create it",
+            Error::BoardExists => c"BUSYKEY key holds a leaderboard with another schema",
+            Error::OtherSchema => c"ERR leaderboards must have the same dimensions, TIES and KEEP",
             Error::NotAFloat => c"ERR value is not a valid float",
-            Error::DimensionCount => c"ERR a leaderboard has 1 to 64 dimensions",
-            Error::DuplicateDimension => c"ERR two dimensions have the same name",
-            Error::UnknownDimension => c"ERR the leaderboard has no dimension of that name",
-            Error::ValueCount => c"ERR syntax error: one value for each dimension of the leaderboard is needed",
+            Error::DimensionCount => c"ERR leaderboard must have 1 to 64 dimensions",
+            Error::DuplicateDimension => c"ERR duplicate dimension name",
+            Error::UnknownDimension => c"ERR no such dimension",
+            Error::ValueCount => c"ERR syntax error; expected one value for each dimension",
             Error::Overflow => c"ERR increment or decrement would overflow",
             Error::NotFinite => c"ERR increment would produce NaN or Infinity",
-            Error::BoardFull => c"ERR the leaderboard is full",
-            Error::NoRightToRestore => c"NOPERM effects can be applied only by users with the right to call RESTORE",
-            Error::NoRightToCheck => c"NOPERM RESET can be used only by users with the right to call ZRL.CHECK with each of the counted keys",
+            Error::BoardFull => c"ERR leaderboard is full",
+            Error::NoRightToRestore => c"NOPERM this command requires permission to call RESTORE with the same key",
+            Error::NoRightToCheck => c"NOPERM RESET requires permission to call ZRL.CHECK with each counted key",
             Error::OutOfMemory => c"OOM command not allowed when used memory > 'maxmemory'.",
-            Error::NoPermission => c"NOPERM the permissions to claim from these keys were taken away",
-            Error::InnerCommand => c"ERR the server refused a command that this one needs (ZCOUNT, ZRANGE); nothing has changed",
-            Error::Internal => c"ERR internal error in zeitset; see the server's log",
+            Error::NoPermission => c"NOPERM permission to claim from these keys was revoked",
+            Error::InnerCommand => c"ERR server refused ZCOUNT or ZRANGE; nothing was changed",
+            Error::Internal => c"ERR internal error in zeitset; see the server log",
         }
     }
 }

@@ -2,62 +2,59 @@
 
 use crate::boards;
 use crate::config;
-use crate::expiring::{sweeper, tracker};
-use crate::limits::figures;
-use crate::queues::claiming::jobs_claimed;
-use crate::queues::{misfits, tally, waiting};
+use crate::expiring::{check, tracker};
+use crate::limits::stats;
+use crate::queues::claiming::claims;
+use crate::queues::{rejected_effects, totals, upkeep, waiting};
 use crate::server::context::now;
-use crate::server::info::{Info, Report};
+use crate::server::info::Info;
 
-/// What INFO says of the module.
-pub struct Zeitset;
+pub fn report(info: Info<'_>) {
+    let tracker::Status { sets_tracked, sets_overdue, backlog, lag, timer_armed, scans_completed } =
+        tracker::status(&info);
+    let stats = check::stats(&info);
+    info.section(c"");
+    info.text(c"version", config::VERSION);
+    info.field(c"sets_tracked", sets_tracked as u64);
+    info.field(c"members_expired", stats.members_expired);
+    info.field(c"sets_expired", stats.sets_expired);
+    info.field(c"sweep_backlog_members", backlog);
+    info.field(c"sweep_backlog_sets", sets_overdue as u64);
+    info.field(c"sweep_lag_ms", lag);
+    info.field(c"sweep_slices", stats.slices);
+    info.field(c"sweep_longest_slice_us", micros(stats.longest_slice));
+    info.field(c"sweep_cpu_us", micros(stats.cpu));
+    info.field(c"sweep_timer_armed", u64::from(timer_armed));
+    info.field(c"scans_completed", scans_completed);
 
-impl Report for Zeitset {
-    fn report(info: Info<'_>) {
-        let tracker::Status { sets_tracked, sets_overdue, backlog, lag, timer_armed, patrols_completed } =
-            tracker::status(&info);
-        let figures = sweeper::figures(&info);
-        info.section(c"");
-        info.text(c"version", config::VERSION);
-        info.field(c"sets_tracked", sets_tracked as u64);
-        info.field(c"members_expired", figures.members_expired);
-        info.field(c"sets_expired", figures.sets_expired);
-        info.field(c"sweep_backlog_members", backlog);
-        info.field(c"sweep_backlog_sets", sets_overdue as u64);
-        info.field(c"sweep_lag_ms", lag);
-        info.field(c"sweep_slices", figures.slices);
-        info.field(c"sweep_longest_slice_us", micros(figures.longest_slice));
-        info.field(c"sweep_cpu_us", micros(figures.cpu));
-        info.field(c"sweep_timer_armed", u64::from(timer_armed));
-        info.field(c"patrols_completed", patrols_completed);
+    let stats::LimitStats { allowed, forced, denied, units } = stats::stats();
+    info.field(c"checks_allowed", allowed);
+    info.field(c"checks_forced", forced);
+    info.field(c"checks_denied", denied);
+    info.field(c"units_taken", units);
 
-        let figures::Figures { allowed, denied, units } = figures::figures();
-        info.field(c"checks_allowed", allowed);
-        info.field(c"checks_denied", denied);
-        info.field(c"units_taken", units);
+    let waiting::WaitingStats { clients, served, looks } = waiting::stats(&info);
+    let all = totals::totals(now());
+    let [ready, delayed, claimed, last_claimed, dead] = all.jobs;
+    info.field(c"queues", all.queues);
+    info.field(c"jobs_ready", ready);
+    info.field(c"jobs_delayed", delayed);
+    info.field(c"jobs_claimed", claimed + last_claimed);
+    info.field(c"jobs_dead", dead);
+    info.field(c"dead_letters", upkeep::dead_letters());
+    info.field(c"expired_jobs", upkeep::expired());
+    info.field(c"jobs_longest_wait_ms", all.longest_wait);
+    info.field(c"expired_leases", all.expired_leases);
+    info.field(c"claims", claims());
+    info.field(c"clients_waiting", clients);
+    info.field(c"clients_served", served);
+    info.field(c"clients_looks", looks);
+    info.field(c"queue_effects_rejected", rejected_effects());
 
-        let waiting::Figures { clients, served, looks } = waiting::figures(&info);
-        let all = tally::figures(now());
-        let [ready, scheduled, leased, last_lease, dead] = all.jobs;
-        info.field(c"queues", all.queues);
-        info.field(c"jobs_ready", ready);
-        info.field(c"jobs_scheduled", scheduled);
-        info.field(c"jobs_leased", leased + last_lease);
-        info.field(c"jobs_dead", dead);
-        info.field(c"jobs_longest_wait_ms", all.longest_wait);
-        info.field(c"leases_expired", all.expired_leases);
-        info.field(c"jobs_claimed", jobs_claimed());
-        info.field(c"clients_waiting", clients);
-        info.field(c"clients_served", served);
-        info.field(c"clients_looks", looks);
-        info.field(c"queue_effects_misfit", misfits());
-
-        let boards::Figures { boards, misfits } = boards::figures();
-        info.field(c"boards", boards);
-        info.field(c"board_effects_misfit", misfits);
-    }
+    let boards::BoardStats { boards, rejected_effects } = boards::stats();
+    info.field(c"boards", boards);
+    info.field(c"board_effects_rejected", rejected_effects);
 }
-
 fn micros(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

@@ -1,18 +1,18 @@
-//! Zeitset: sorted sets that know the time. A Redis module; this file is its table of contents.
+//! Zeitset: a Redis module for expiring sorted sets, rate limits, queues and leaderboards.
 //!
-//! | folder      | what lives there                                                                         |
+//! | folder      | contents                                                                                  |
 //! |-------------|------------------------------------------------------------------------------------------|
-//! | `model`     | what the commands compute: pure, without a server, `now` always a parameter               |
-//! | `server`    | the module API made safe: the only unsafe code                                             |
-//! | `expiring`  | the sorted sets that expire: the one place that changes, replicates and announces them     |
-//! | `limits`    | the rate limits: the one place that changes, replicates and announces them                 |
-//! | `queues`    | the queues: the one place that changes, replicates and announces them; waiting clients     |
-//! | `boards`    | leaderboards as keys: the one place that changes, replicates and announces them            |
+//! | `model`     | the algorithms: pure functions without a server, with `now` as a parameter                 |
+//! | `server`    | safe wrappers over the module API, and the only unsafe code                                |
+//! | `expiring`  | expiring sets: all changes to them, their replication and events; the sweeper              |
+//! | `limits`    | rate limits: all changes to them, their replication and events                             |
+//! | `queues`    | queues: all changes to them, their replication and events; waiting clients                 |
+//! | `boards`    | leaderboards: all changes to them, their replication and events                            |
 //! | `config`    | the module's settings                                                                      |
-//! | `info`      | its section of INFO                                                                        |
-//! | `commands`  | one command, one file; `commands/mod.rs` is the table of all of them                       |
+//! | `info`      | the module's section of INFO                                                               |
+//! | `commands`  | the commands, one per file; `commands/mod.rs` is the table of commands                     |
 //!
-//! Dependencies go one way: commands → expiring → server, commands → model; the model imports none of the others.
+//! Dependencies go one way: commands → expiring → server, commands → model. The model imports none of the others.
 
 mod boards;
 mod commands;
@@ -26,67 +26,53 @@ mod queues;
 mod server;
 
 use model::board::Board;
-use server::{Context, Str, command, data_type, module, setting};
-use std::ffi::{CStr, c_int};
+use server::events::Listeners;
+use server::module::{self, Module};
+use server::{Context, Str, command, data_type, setting};
 
-// Unit tests run without a server, and so without its allocator.
+// Unit tests run without a server and its allocator.
 #[cfg(not(test))]
 #[global_allocator]
 static ALLOCATOR: server::alloc::ServerAlloc = server::alloc::ServerAlloc;
 
-struct Zeitset;
+const MODULE: Module = Module { name: c"zeitset", version: config::VERSION_NUMBER, load, unload };
 
-impl module::Module for Zeitset {
-    const NAME: &'static CStr = c"zeitset";
-    const VERSION: c_int = config::VERSION_NUMBER;
+module::entries!(super::MODULE);
 
-    /// `loadmodule libzeitset.so [plain] [cell]`. With `plain`, only the families that live in plain values are there (ZEXP, ZRL), and
-    /// the module can be unloaded from a running server; the server never lets go of one that has data types of its own. With `cell`,
-    /// ZRL.THROTTLE has the name CL.THROTTLE as well.
-    fn load(ctx: &mut Context, arguments: &[Str<'_>]) -> Result<(), String> {
-        register(ctx, arguments)
-    }
-
-    fn unload(ctx: &mut Context) {
-        expiring::stop(ctx);
-        queues::waiting::stop(ctx);
-        queues::upkeep::stop(ctx);
-        server::authority::stop();
-    }
-}
-
-module::entries!(super::Zeitset);
-
-fn register(ctx: &mut Context, arguments: &[Str<'_>]) -> Result<(), String> {
+/// Loads the module: `loadmodule libzeitset.so [plain] [cell]`. With `plain`, the module has only the commands for the server's own types
+/// (ZEXP, ZRL), and can be unloaded from a running server. The server never unloads a module with data types. With `cell`, CL.THROTTLE is
+/// another name for ZRL.THROTTLE.
+fn load(ctx: &mut Context, arguments: &[Str<'_>]) -> Result<(), String> {
     let (mut is_plain, mut is_cell) = (false, false);
     for word in arguments {
         let option = match word.bytes() {
             word if word.eq_ignore_ascii_case(b"plain") => &mut is_plain,
             word if word.eq_ignore_ascii_case(b"cell") => &mut is_cell,
-            _ => return Err("unknown arguments; those there are are `plain` and `cell`".into()),
+            _ => return Err("unknown argument; expected 'plain' or 'cell'".into()),
         };
         if std::mem::replace(option, true) {
-            return Err("an argument is given twice".into());
+            return Err("duplicate argument".into());
         }
     }
     if let Some(function) = server::missing() {
-        return Err(format!("Redis 7.0.5 or later, or Valkey, is needed: this server lacks {function}"));
+        return Err(format!("this server lacks {function}; expected Redis 7.0.5 or later, or Valkey"));
     }
     let missing = server::native::missing(ctx);
     if !missing.is_empty() {
         let names: Vec<_> = missing.iter().map(|command| command.to_string_lossy()).collect();
-        return Err(format!("the server does not know {}; is there a `rename-command`?", names.join(", ")));
+        return Err(format!("the server lacks {}; remove 'rename-command'", names.join(", ")));
     }
     server::product::find_out(ctx);
     server::log_panics();
     setting::register(ctx, config::SETTINGS)?;
     command::set_options(ctx);
     let refused = |command::Refused(name)| format!("the server refused the command {}", name.to_string_lossy());
-    command::register(ctx, commands::PLAIN, Some("sortedset")).map_err(refused)?;
+    command::register(ctx, commands::SETS, Some("sortedset")).map_err(refused)?;
+    command::register(ctx, commands::LIMITS, Some("string")).map_err(refused)?;
     if is_cell {
-        command::register(ctx, commands::CELL, Some("sortedset")).map_err(|command::Refused(_)| {
-            "the server refused the command CL.THROTTLE; is redis-cell loaded? `cell` is to take its place"
-        })?;
+        command::register(ctx, commands::CELL, Some("string")).map_err(
+            |command::Refused(_)| "the server refused the command CL.THROTTLE; unload redis-cell or omit 'cell'",
+        )?;
     }
     if !is_plain {
         if !(data_type::register::<queues::Stored>(ctx) && data_type::register::<Board>(ctx)) {
@@ -95,13 +81,26 @@ fn register(ctx: &mut Context, arguments: &[Str<'_>]) -> Result<(), String> {
         command::register(ctx, commands::TYPED, None).map_err(refused)?;
         command::register(ctx, commands::EFFECTS, Some("admin dangerous")).map_err(refused)?;
     }
-    #[cfg(feature = "panic-test")]
-    command::register(ctx, server::fault::COMMANDS, None).map_err(refused)?;
-    server::info::register::<info::Zeitset>(ctx);
-    server::events::listen::<Watches>(ctx);
+    server::info::register(ctx, info::report, config::VERSION);
+    server::events::listen(ctx, LISTENERS);
     expiring::start(ctx);
     Ok(())
 }
 
-/// Listeners, in the order in which they run. `expiring::watch` is the last one, since it may select another database.
-type Watches = (queues::waiting::Watch, (queues::names::Watch, (queues::upkeep::Watch, expiring::watch::Watch)));
+fn unload(ctx: &mut Context) {
+    expiring::stop(ctx);
+    queues::waiting::stop(ctx);
+    queues::upkeep::stop(ctx);
+    server::authority::stop();
+}
+
+/// `expiring::watch` comes last: it may change the selected database.
+const LISTENERS: Listeners = Listeners {
+    key: &[queues::waiting::on_key, queues::names::on_key, expiring::watch::on_key],
+    server: &[
+        queues::waiting::on_server,
+        queues::names::on_server,
+        queues::upkeep::on_server,
+        expiring::watch::on_server,
+    ],
+};

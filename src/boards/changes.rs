@@ -1,6 +1,6 @@
-//! What is done to an open board, and the effects of that: neither goes without the other.
+//! Changes of an open board, each recorded together with its effects.
 
-use super::effects::Effect;
+use super::effects::EffectKind;
 use super::stored::write;
 use crate::error::Error;
 use crate::model::board::{Assignment, Board, Incremented, SetOptions, Value};
@@ -12,57 +12,57 @@ use std::sync::LazyLock;
 use std::sync::mpsc::{self, Sender};
 use std::thread::Builder;
 
-/// Boards of more allocations than this are freed in the background, as the server frees large values.
+/// Boards with more allocations than this are freed in the background, as the server frees large values.
 const LARGE: usize = 1000;
 
-/// What a call did to a board.
+/// The kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// Members have other values, or are new.
+pub enum BoardChange {
+    /// Members have new values, or were added.
     Set,
-    /// The same, by increments.
+    /// Members have new values, by increments.
     Increment,
-    /// Members have gone.
+    /// Members were removed.
     Remove,
-    /// The members of some ranks have gone.
+    /// A range of ranks was removed.
     RemoveRange,
-    /// All members have gone.
+    /// All members were removed.
     Clear,
 }
 
-impl Change {
-    pub fn effect(self) -> Effect {
+impl BoardChange {
+    pub fn effect(self) -> EffectKind {
         match self {
-            Change::Set | Change::Increment => Effect::Set,
-            Change::Remove => Effect::Remove,
-            Change::RemoveRange => Effect::Cut,
-            Change::Clear => Effect::Clear,
+            BoardChange::Set | BoardChange::Increment => EffectKind::Set,
+            BoardChange::Remove => EffectKind::Remove,
+            BoardChange::RemoveRange => EffectKind::RemoveRange,
+            BoardChange::Clear => EffectKind::Clear,
         }
     }
 
     pub fn event(self) -> &'static CStr {
         match self {
-            Change::Set => c"zlb.set",
-            Change::Increment => c"zlb.incr",
-            Change::Remove => c"zlb.rem",
-            Change::RemoveRange => c"zlb.remrange",
-            Change::Clear => c"zlb.clear",
+            BoardChange::Set => c"zlb.set",
+            BoardChange::Increment => c"zlb.incr",
+            BoardChange::Remove => c"zlb.rem",
+            BoardChange::RemoveRange => c"zlb.remrange",
+            BoardChange::Clear => c"zlb.clear",
         }
     }
 }
 
-/// Rows of a member and its values, as ZLB.SET takes them: as they were written, and as they were read.
+/// Members and their values: the arguments of ZLB.SET, and their parsed values.
 pub struct Rows<'k> {
-    /// One member at least, each with its values.
+    /// At least one member, each followed by its values.
     pub words: &'k [Str<'k>],
-    /// What `words` say of each member: a value for each dimension.
+    /// The parsed values: one per member and dimension, in the order of `words`.
     pub values: Vec<Value>,
-    /// How many those are.
+    /// The number of values per member.
     pub dimensions: usize,
 }
 
 impl<'k> Rows<'k> {
-    /// The member, if it is the only one.
+    /// Returns the member if there is only one.
     pub fn only_member(&self) -> Option<&'k [u8]> {
         (self.words.len() == 1 + self.dimensions).then(|| self.words[0].bytes())
     }
@@ -73,21 +73,21 @@ impl<'k> Rows<'k> {
     }
 }
 
-/// The words of an effect: those that the client has given, or others.
-enum Words<'k> {
+/// The arguments of an effect: the client's, or new ones.
+enum EffectWords<'k> {
     Given(&'k [Str<'k>]),
     Made(Vec<OwnedStr>),
 }
 
-/// What was done to a board, in order.
+/// The changes of a board, in order.
 #[derive(Default)]
 pub struct Changes<'k> {
-    done: SmallVec<[(Change, Words<'k>); 1]>,
+    done: SmallVec<[(BoardChange, EffectWords<'k>); 1]>,
     uncommitted: Uncommitted,
 }
 
 impl<'k> Changes<'k> {
-    /// Changes to this board are recorded here.
+    /// Returns an editor of `board` that records its changes here.
     pub fn edit<'b>(&'b mut self, board: &'b mut Board) -> Edit<'b, 'k> {
         Edit { board, changes: self }
     }
@@ -96,38 +96,38 @@ impl<'k> Changes<'k> {
         self.done.is_empty()
     }
 
-    /// Hands each change to `tell`, with the words of its effect ([`Effect`]), which does the same to an equal board.
-    pub fn commit(mut self, mut tell: impl FnMut(Change, &[Str<'_>])) {
+    /// Calls `tell` with each change and the arguments of its effect. An [`EffectKind`] makes the same change to an equal board.
+    pub fn commit(mut self, mut tell: impl FnMut(BoardChange, &[Str<'_>])) {
         self.uncommitted.settle();
         for (change, words) in &self.done {
             match words {
-                Words::Given(words) => tell(*change, words),
-                Words::Made(words) => tell(*change, &words.iter().map(OwnedStr::as_str).collect::<Vec<_>>()),
+                EffectWords::Given(words) => tell(*change, words),
+                EffectWords::Made(words) => tell(*change, &words.iter().map(OwnedStr::as_str).collect::<Vec<_>>()),
             }
         }
     }
 
-    fn add(&mut self, change: Change, words: Words<'k>) {
+    fn add(&mut self, change: BoardChange, words: EffectWords<'k>) {
         self.uncommitted.note();
         self.done.push((change, words));
     }
 }
 
-/// A board that is being changed. A call that fails, or changes nothing, has no effect to record.
+/// An editor of a board. A call that fails or changes nothing records no effect.
 pub struct Edit<'b, 'k> {
     board: &'b mut Board,
     changes: &'b mut Changes<'k>,
 }
 
 impl<'k> Edit<'_, 'k> {
-    /// The board, as changed so far.
+    /// Returns the board with the changes so far.
     pub fn board(&self) -> &Board {
         self.board
     }
 
-    /// Gives members their values. Returns how many members are on the board now that were not before.
+    /// Sets the values of members. Returns how many members were added.
     pub fn set(&mut self, rows: &Rows<'k>, options: SetOptions) -> Result<u64, Error> {
-        // What the client wrote is the effect itself, but for the conditions if it is about several members.
+        // Without conditions, or with one member, the client's arguments are the effect.
         let is_effect = options == SetOptions::default() || rows.only_member().is_some();
         let (mut changes, mut effects) = (0_u64, Vec::new());
         let added = self.board.set(&rows.assignments(), options, |effect| {
@@ -137,31 +137,34 @@ impl<'k> Edit<'_, 'k> {
             }
         })?;
         if changes > 0 {
-            self.changes.add(Change::Set, if is_effect { Words::Given(rows.words) } else { Words::Made(effects) });
+            self.changes.add(
+                BoardChange::Set,
+                if is_effect { EffectWords::Given(rows.words) } else { EffectWords::Made(effects) },
+            );
         }
         Ok(added)
     }
 
-    /// Adds to dimensions, by position, of a member.
+    /// Increments dimensions of a member. Dimensions are given by position.
     pub fn incr(&mut self, member: &[u8], increments: &[(usize, Value)]) -> Result<Incremented, Error> {
         let mut effects = Vec::new();
         let outcome = self.board.incr(member, increments, |effect| write(effect, &mut effects))?;
         if outcome.changed {
-            self.changes.add(Change::Increment, Words::Made(effects));
+            self.changes.add(BoardChange::Increment, EffectWords::Made(effects));
         }
         Ok(outcome)
     }
 
-    /// Removes members; tells how many were on the board.
+    /// Removes members. Returns how many were on the board.
     pub fn remove(&mut self, members: &'k [Str<'k>]) -> u64 {
         let removed = members.iter().filter(|member| self.board.remove(member.bytes())).count();
         if removed > 0 {
-            self.changes.add(Change::Remove, Words::Given(members));
+            self.changes.add(BoardChange::Remove, EffectWords::Given(members));
         }
         removed as u64
     }
 
-    /// Removes the members from index `start` to `stop`; tells how many those were.
+    /// Removes the members from index `start` to `stop`. Returns how many.
     pub fn remove_range(&mut self, start: i64, stop: i64) -> u64 {
         let removed = self.board.remove_range(start, stop);
         if let Some(rest) = removed.rest {
@@ -169,37 +172,37 @@ impl<'k> Edit<'_, 'k> {
         }
         if removed.count > 0 {
             let words = [removed.first, removed.count].map(|number| OwnedStr::new(number.to_string().as_bytes()));
-            self.changes.add(Change::RemoveRange, Words::Made(words.into()));
+            self.changes.add(BoardChange::RemoveRange, EffectWords::Made(words.into()));
         }
         removed.count
     }
 
-    /// Removes all members; tells how many those were.
+    /// Removes all members. Returns how many.
     pub fn clear(&mut self) -> u64 {
         let empty = Board::new(self.board.schema().clone());
         let former = std::mem::replace(self.board, empty);
         let members = former.len();
         discard(former);
         if members > 0 {
-            self.changes.add(Change::Clear, Words::Given(&[]));
+            self.changes.add(BoardChange::Clear, EffectWords::Given(&[]));
         }
         members
     }
 }
 
-/// Takes boards, and frees them in a thread of its own; `None` if the system has no thread left.
+/// The channel to the thread that frees boards. `None` if the system could not start the thread.
 static FREER: LazyLock<Option<Sender<Board>>> = LazyLock::new(|| {
     let (sender, boards) = mpsc::channel();
     let thread = Builder::new().name("zeitset-free".into()).spawn(move || boards.into_iter().for_each(drop));
     thread.ok().map(|_| sender)
 });
 
-/// Frees a board that nothing refers to any more: a large one in the background, as a million members take milliseconds.
+/// Frees a board that nothing refers to. A large one is freed in the background, because a million members take milliseconds.
 pub(super) fn discard(board: Board) {
     if board.free_effort() > LARGE
         && let Some(freer) = &*FREER
     {
-        // If the thread has ended, the board goes with the error.
+        // If the thread has ended, dropping the error frees the board.
         let _ = freer.send(board);
     }
 }

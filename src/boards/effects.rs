@@ -1,73 +1,80 @@
-//! What is replicated, and logged to the AOF: `ZLB.APPLY key effect word ...`.
+//! The effects that replicas and the AOF get: `ZLB.APPLY key effect word ...`.
 //!
-//! | effect   | words                             | what it does                                                     |
-//! |----------|-----------------------------------|------------------------------------------------------------------|
-//! | `CREATE` | those of ZLB.CREATE after the key | makes an empty board                                             |
-//! | `SET`    | `member value ...`, repeated      | gives members their final values, in this order                  |
-//! | `REM`    | `member`, repeated                | removes members                                                  |
-//! | `CUT`    | `first count`                     | removes `count` members from this position on                    |
-//! | `CLEAR`  |                                   | removes all members                                              |
-//! | `WHOLE`  | the board as it is saved          | puts this board in the place of what is there; the TTL goes      |
+//! | effect   | words                        | what it does                                          |
+//! |----------|------------------------------|-------------------------------------------------------|
+//! | `CREATE` | ZLB.CREATE's after the key   | creates an empty board                                |
+//! | `SET`    | `member value ...`, repeated | sets the final values of members, in this order       |
+//! | `REM`    | `member`, repeated           | removes members                                       |
+//! | `CUT`    | `first count`                | removes `count` members, from this position on        |
+//! | `CLEAR`  |                              | removes all members                                   |
+//! | `WHOLE`  | the encoded board            | replaces the board and removes the TTL                |
 //!
-//! An equal board that gets the same effects in the same order stays equal, ties included: nothing is computed from a clock,
-//! a condition or another key.
+//! Equal boards that get the same effects in the same order stay equal, including the order of ties. An effect depends on no clock,
+//! condition or other key.
 //!
-//! They have a command of their own because a server that is over its `maxmemory` refuses commands flagged `deny-oom`, even
-//! those of its master if it is a replica with `replica-ignore-maxmemory no`; and a replica that has refused an effect
-//! differs until it is synchronized again. ZLB.APPLY has no such flag.
+//! Effects have a command of their own because a server over its `maxmemory` refuses commands flagged `deny-oom`. A replica with
+//! `replica-ignore-maxmemory no` refuses even its master's. A replica that has refused an effect differs until the next synchronization.
+//! ZLB.APPLY does not have the flag.
 
-use crate::model::board::{Board, DecodeError};
-use crate::model::stream::{Reader, Truncated, Writer};
+use crate::model::board::Board;
+use crate::model::stream::{DecodeError, Reader, Writer};
 use crate::server::{OwnedStr, Str};
 
-/// The effects, by their words.
+/// The effects, by their names in ZLB.APPLY.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
+pub enum EffectKind {
     Create,
     Set,
     Remove,
-    Cut,
+    RemoveRange,
     Clear,
-    Whole,
+    Replace,
 }
 
-impl Effect {
-    const ALL: [Effect; 6] = [Effect::Create, Effect::Set, Effect::Remove, Effect::Cut, Effect::Clear, Effect::Whole];
+impl EffectKind {
+    const ALL: [EffectKind; 6] = [
+        EffectKind::Create,
+        EffectKind::Set,
+        EffectKind::Remove,
+        EffectKind::RemoveRange,
+        EffectKind::Clear,
+        EffectKind::Replace,
+    ];
 
     pub fn word(self) -> &'static [u8] {
         match self {
-            Effect::Create => b"CREATE",
-            Effect::Set => b"SET",
-            Effect::Remove => b"REM",
-            Effect::Cut => b"CUT",
-            Effect::Clear => b"CLEAR",
-            Effect::Whole => b"WHOLE",
+            EffectKind::Create => b"CREATE",
+            EffectKind::Set => b"SET",
+            EffectKind::Remove => b"REM",
+            EffectKind::RemoveRange => b"CUT",
+            EffectKind::Clear => b"CLEAR",
+            EffectKind::Replace => b"WHOLE",
         }
     }
 
-    /// The effect of that word.
-    pub fn of(word: &[u8]) -> Option<Effect> {
-        Effect::ALL.into_iter().find(|effect| effect.word() == word)
+    /// Returns the effect with this name.
+    pub fn of(word: &[u8]) -> Option<EffectKind> {
+        EffectKind::ALL.into_iter().find(|effect| effect.word() == word)
     }
 }
 
-/// A board in words: its numbers in decimal and its byte strings as they are, as they would be saved.
+/// Encodes a board as arguments, with the fields of its saved form: numbers in decimal, byte strings as they are.
 pub fn words_of(board: &Board) -> Vec<OwnedStr> {
-    let mut words = Words(Vec::new());
+    let mut words = WordWriter(Vec::new());
     board.encode(&mut words);
     words.0
 }
 
-/// The board that [`words_of`] wrote.
+/// Decodes a board that [`words_of`] encoded.
 pub fn whole_board(words: &[Str<'_>]) -> Result<Board, DecodeError> {
     let mut words = Unread(words);
     let board = Board::decode(&mut words)?;
-    if words.0.is_empty() { Ok(board) } else { Err(DecodeError::Malformed) }
+    if words.0.is_empty() { Ok(board) } else { Err(DecodeError::Invalid("more words than the board has")) }
 }
 
-struct Words(Vec<OwnedStr>);
+struct WordWriter(Vec<OwnedStr>);
 
-impl Writer for Words {
+impl Writer for WordWriter {
     fn number(&mut self, number: u64) {
         self.0.push(OwnedStr::new(number.to_string().as_bytes()));
     }
@@ -80,8 +87,8 @@ impl Writer for Words {
 struct Unread<'a>(&'a [Str<'a>]);
 
 impl<'a> Unread<'a> {
-    fn next(&mut self) -> Result<&'a [u8], Truncated> {
-        let (first, rest) = self.0.split_first().ok_or(Truncated)?;
+    fn next(&mut self) -> Result<&'a [u8], DecodeError> {
+        let (first, rest) = self.0.split_first().ok_or(DecodeError::Truncated)?;
         self.0 = rest;
         Ok(first.bytes())
     }
@@ -90,11 +97,11 @@ impl<'a> Unread<'a> {
 impl<'a> Reader for Unread<'a> {
     type Bytes = &'a [u8];
 
-    fn number(&mut self) -> Result<u64, Truncated> {
-        std::str::from_utf8(self.next()?).ok().and_then(|text| text.parse().ok()).ok_or(Truncated)
+    fn number(&mut self) -> Result<u64, DecodeError> {
+        std::str::from_utf8(self.next()?).ok().and_then(|text| text.parse().ok()).ok_or(DecodeError::Truncated)
     }
 
-    fn bytes(&mut self) -> Result<&'a [u8], Truncated> {
+    fn bytes(&mut self) -> Result<&'a [u8], DecodeError> {
         self.next()
     }
 }

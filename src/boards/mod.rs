@@ -1,13 +1,12 @@
-//! Leaderboards as keys: what stands between the board of the model and the server.
+//! Leaderboards as keys: the layer between the model's board and the server.
 //!
-//! [`OpenBoard`] is the one place through which a board changes: it opens the key, [`Edit`] changes the board and records the
-//! effects of that, and the commit tells replicas, the AOF, WATCH, client-side caching and those who listen for events. `stored`
-//! says how a board is saved and measured.
+//! All changes of a board go through [`OpenBoard`]. It opens the key, [`Edit`] changes the board and records the effects, and the commit
+//! informs replicas, the AOF, WATCH, client-side caching and listeners of keyspace events. `stored` holds the data type: saving, rewriting,
+//! memory usage.
 //!
-//! What is replicated are effects ([`effects`]): final values, so that a replica computes nothing.
+//! Boards are replicated by [`effects`] with final values, so a replica computes nothing.
 //!
-//! A board that nobody is on any more keeps its key: its dimensions, ties and KEEP were somebody's decision. Only DEL,
-//! or the key's own TTL, removes it.
+//! An empty board keeps its key, because a user chose its dimensions, ties and KEEP. Only DEL or the key's TTL removes it.
 
 mod changes;
 mod effects;
@@ -15,25 +14,25 @@ mod open;
 mod stored;
 
 pub use changes::{Edit, Rows};
-pub use effects::{Effect, whole_board};
-pub use open::{APPLY, Figures, OpenBoard, create, figures, look, merge, report_misfit, store};
+pub use effects::{EffectKind, whole_board};
+pub use open::{APPLY, BoardStats, OpenBoard, create, look, merge, report_rejected, stats, store};
 #[cfg(test)]
 pub use {changes::Changes, effects::words_of};
 
 use crate::error::Error;
 use crate::model::board;
 
-impl From<board::Error> for Error {
-    fn from(error: board::Error) -> Error {
+impl From<board::BoardError> for Error {
+    fn from(error: board::BoardError) -> Error {
         match error {
-            board::Error::DimensionCount => Error::DimensionCount,
-            board::Error::DuplicateDimension => Error::DuplicateDimension,
-            board::Error::ValueCount => Error::ValueCount,
-            board::Error::UnknownDimension => Error::UnknownDimension,
-            board::Error::WrongKind(_) => Error::NotAFloat,
-            board::Error::NotFinite(_) => Error::NotFinite,
-            board::Error::Overflow(_) => Error::Overflow,
-            board::Error::Full | board::Error::NameTooLong => Error::BoardFull,
+            board::BoardError::DimensionCount => Error::DimensionCount,
+            board::BoardError::DuplicateDimension => Error::DuplicateDimension,
+            board::BoardError::ValueCount => Error::ValueCount,
+            board::BoardError::UnknownDimension => Error::UnknownDimension,
+            board::BoardError::WrongKind(_) => Error::NotAFloat,
+            board::BoardError::NotFinite(_) => Error::NotFinite,
+            board::BoardError::Overflow(_) => Error::Overflow,
+            board::BoardError::Full | board::BoardError::NameTooLong => Error::BoardFull,
         }
     }
 }

@@ -1,7 +1,7 @@
-//! A board, found under its key, changed, and the change told.
+//! An open board, and the functions that create, merge and store boards.
 
 use super::changes::{Changes, Edit, discard};
-use super::effects::{Effect, words_of};
+use super::effects::{EffectKind, words_of};
 use crate::error::Error;
 use crate::model::board::{Board, Combine, Merge, Schema};
 use crate::server::context::EventClass;
@@ -12,37 +12,37 @@ use smallvec::SmallVec;
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The command that carries out what the others replicate.
+/// The command that replicates all effects.
 pub const APPLY: &CStr = c"ZLB.APPLY";
 
-/// Effects that came from a master or out of an AOF file and did not fit, for INFO.
-static MISFITS: AtomicU64 = AtomicU64::new(0);
+/// Rejected effects, for INFO.
+static REJECTED: AtomicU64 = AtomicU64::new(0);
 
-/// For INFO.
-pub struct Figures {
-    /// Boards, also empty ones.
+/// Totals of all boards, for INFO.
+pub struct BoardStats {
+    /// Boards, including empty ones.
     pub boards: u64,
-    /// Replicated effects that did not fit.
-    pub misfits: u64,
+    /// Replicated effects that did not fit the board.
+    pub rejected_effects: u64,
 }
 
-pub fn figures() -> Figures {
-    Figures { boards: Board::handle().values(), misfits: MISFITS.load(Ordering::Relaxed) }
+pub fn stats() -> BoardStats {
+    BoardStats { boards: Board::handle().values(), rejected_effects: REJECTED.load(Ordering::Relaxed) }
 }
 
-/// A replicated effect did not fit the board in `key`: it is not as its master's was. Counts that, and says so in the log.
-pub fn report_misfit(ctx: &Context, key: Str<'_>) {
-    MISFITS.fetch_add(1, Ordering::Relaxed);
-    ctx.log(c"warning", &format!("zeitset: a replicated effect does not fit the leaderboard {key}"));
+/// Counts and logs a replicated effect that did not fit the board in `key`. The board differs from its master's.
+pub fn report_rejected(ctx: &Context, key: Str<'_>) {
+    REJECTED.fetch_add(1, Ordering::Relaxed);
+    ctx.log(c"warning", &format!("zeitset: rejected a replicated effect that does not fit the leaderboard {key}"));
 }
 
-/// The board under a key opened for reading. `None`: the key is missing.
+/// Returns the board in a key. `None` if the key is missing.
 pub fn look<'s>(key: &'s ReadKey<'_>) -> Result<Option<&'s Board>, Error> {
     key.value()
 }
 
-/// Puts an empty board under a key that holds nothing yet. If it holds a board of this schema already, nothing changes.
-/// `description` is what ZLB.CREATE takes after the key.
+/// Creates an empty board. Does nothing if the key holds a board with the same schema. `description` holds ZLB.CREATE's arguments after the
+/// key.
 pub fn create(ctx: &mut Context, name: Str<'_>, schema: Schema, description: &[Str<'_>]) -> Result<(), Error> {
     let key = WriteKey::open(ctx, name);
     match key.value::<Board>()? {
@@ -50,17 +50,17 @@ pub fn create(ctx: &mut Context, name: Str<'_>, schema: Schema, description: &[S
         Some(_) => return Err(Error::BoardExists),
         None => {}
     }
-    tell(key.set_value(Board::new(schema)), name, Effect::Create, c"zlb.create", description);
+    tell(key.set_value(Board::new(schema)), name, EffectKind::Create, c"zlb.create", description);
     Ok(())
 }
 
-/// Puts the union of boards under a key, which loses its TTL, as that of any command that stores its result. Boards that are
-/// missing are empty. Returns the members of the union.
+/// Stores the union of boards in a key, and removes its TTL, as other commands that store a result do. Missing boards count as empty.
+/// Returns the number of members.
 pub fn merge(ctx: &mut Context, dest: Str<'_>, sources: &[Str<'_>], combine: Combine) -> Result<u64, Error> {
     let schema = look(&ReadKey::open(ctx, dest))?.map(|board| board.schema().clone());
     let mut merge = schema.map(|schema| Merge::new(schema, combine));
     for &source in sources {
-        // One at a time is open: opening a key can run the code of other modules.
+        // Only one key is open at a time, because opening a key can run code of other modules.
         let key = ReadKey::open(ctx, source);
         let Some(board) = look(&key)? else { continue };
         let merge = merge.get_or_insert_with(|| Merge::new(board.schema().clone(), combine));
@@ -78,7 +78,7 @@ pub fn merge(ctx: &mut Context, dest: Str<'_>, sources: &[Str<'_>], combine: Com
     Ok(members)
 }
 
-/// Puts a whole board under a key, in place of the one that may be there. `words` are those of the board.
+/// Stores a board in a key, in place of a present one. `words` is the encoded board.
 pub fn store(ctx: &mut Context, name: Str<'_>, board: Board, words: &[Str<'_>]) -> Result<(), Error> {
     let mut key = WriteKey::open(ctx, name);
     let ctx = match key.value_mut::<Board>()? {
@@ -89,13 +89,12 @@ pub fn store(ctx: &mut Context, name: Str<'_>, board: Board, words: &[Str<'_>]) 
         }
         None => key.set_value(board),
     };
-    crate::server::fault!("board-changed");
-    tell(ctx, name, Effect::Whole, c"zlb.merge", words);
+    tell(ctx, name, EffectKind::Replace, c"zlb.merge", words);
     Ok(())
 }
 
-/// A board opened for writing. It changes through [`edit`](OpenBoard::edit) only, which records the effect of each change; they are
-/// replicated and announced by [`commit`](OpenBoard::commit).
+/// A board that is open for writing. [`edit`](OpenBoard::edit) changes it and records the effect of each change.
+/// [`commit`](OpenBoard::commit) replicates them and sends the keyspace events.
 #[must_use = "changes must be committed"]
 pub struct OpenBoard<'k> {
     name: Str<'k>,
@@ -104,14 +103,14 @@ pub struct OpenBoard<'k> {
 }
 
 impl<'k> OpenBoard<'k> {
-    /// Opens a board; an error if the key holds another type. `None`: the key is missing.
+    /// Opens a board. `None` if the key is missing, an error if it holds another type.
     pub fn open(ctx: &'k mut Context, name: Str<'k>) -> Result<Option<OpenBoard<'k>>, Error> {
         let key = WriteKey::open(ctx, name);
         let is_there = key.value::<Board>()?.is_some();
         Ok(is_there.then(|| OpenBoard { name, key, changes: Changes::default() }))
     }
 
-    /// What of the context does no harm while the board is open.
+    /// Returns the context, for calls that are safe while the board is open.
     pub fn ctx(&self) -> &Context {
         self.key.ctx()
     }
@@ -120,22 +119,20 @@ impl<'k> OpenBoard<'k> {
         self.key.value().ok().flatten().expect("the key held a board when it was opened")
     }
 
-    /// To change the board.
+    /// Returns an editor of the board.
     pub fn edit(&mut self) -> Edit<'_, 'k> {
         let value = self.key.value_mut().ok().flatten();
         let (board, _): (&mut Board, _) = value.expect("the key held a board when it was opened");
         self.changes.edit(board)
     }
 
-    /// Replicates and announces what was done: to the replicas and the AOF, to WATCH and client-side caching, to those who listen for
-    /// events. If nothing has changed, nothing of this.
+    /// Replicates the changes, signals WATCH and client-side caching, and sends the keyspace events. Does nothing if there are no changes.
     pub fn commit(self) {
         let OpenBoard { name, key, changes } = self;
         if changes.is_empty() {
             return;
         }
         let ctx = key.close();
-        crate::server::fault!("board-changed");
         let mut events = SmallVec::<[_; 1]>::new();
         changes.commit(|change, words| {
             replicate(ctx, name, change.effect(), words);
@@ -148,13 +145,13 @@ impl<'k> OpenBoard<'k> {
     }
 }
 
-fn tell(ctx: &mut Context, name: Str<'_>, effect: Effect, event: &CStr, words: &[Str<'_>]) {
+fn tell(ctx: &mut Context, name: Str<'_>, effect: EffectKind, event: &CStr, words: &[Str<'_>]) {
     replicate(ctx, name, effect, words);
     ctx.signal_modified(name);
     ctx.notify(EventClass::Module, event, name);
 }
 
-fn replicate(ctx: &Context, name: Str<'_>, effect: Effect, words: &[Str<'_>]) {
+fn replicate(ctx: &Context, name: Str<'_>, effect: EffectKind, words: &[Str<'_>]) {
     let effect = OwnedStr::new(effect.word());
     let arguments: Vec<_> = [name, effect.as_str()].into_iter().chain(words.iter().copied()).collect();
     ctx.replicate(APPLY, &arguments);

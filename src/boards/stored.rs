@@ -1,16 +1,16 @@
-//! How the server keeps a board: saved, rewritten as commands, measured, told from others.
+//! The board's data type: saving, AOF rewriting, memory usage, digest.
 
-use crate::model::board::{Board, Direction, Effect, Kind, Schema, Ties, Value};
+use crate::model::board::{Board, Direction, Entry, Kind, Schema, Ties, Value};
 use crate::server::OwnedStr;
 use crate::server::data_type::{DataType, Handle};
 use crate::server::io::{Digest, Loader, Rewriter, Saver};
 use std::ffi::{CStr, c_int};
 
-/// Arguments of one command in a rewritten AOF, about: as many as a client would send at once, so that replaying it
-/// keeps nobody waiting and needs no large buffer.
+/// The approximate number of arguments of one command in a rewritten AOF. It matches what a client would send at once, so that replaying it
+/// does not block clients and needs no large buffer.
 const REWRITE_ARGUMENTS: usize = 512;
 
-/// Nodes and pages that MEMORY USAGE looks at. They are all alike, so more would hardly tell more.
+/// The number of nodes and pages that MEMORY USAGE samples. All are alike, so more samples would add little.
 const MEMORY_SAMPLES: usize = 64;
 
 static HANDLE: Handle<Board> = Handle::new();
@@ -66,7 +66,7 @@ fn emit(to: &mut Rewriter<'_>, command: &CStr, arguments: &[OwnedStr]) {
     to.emit(command, &arguments);
 }
 
-/// What ZLB.CREATE takes after the key.
+/// Returns ZLB.CREATE's arguments after the key.
 fn description(schema: &Schema) -> Vec<OwnedStr> {
     let mut words = Vec::new();
     for dimension in schema.dimensions() {
@@ -89,8 +89,8 @@ fn description(schema: &Schema) -> Vec<OwnedStr> {
     words
 }
 
-/// Appends a member and its values, as ZLB.SET takes them.
-pub(super) fn write(effect: Effect<'_>, to: &mut Vec<OwnedStr>) {
+/// Appends a member and its values, in the form of ZLB.SET.
+pub(super) fn write(effect: Entry<'_>, to: &mut Vec<OwnedStr>) {
     to.push(OwnedStr::new(effect.member));
     to.extend(effect.values.iter().map(|value| match value {
         Value::Int(number) => OwnedStr::from_integer(number),

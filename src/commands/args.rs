@@ -1,4 +1,4 @@
-//! The cursor over a command's arguments: the only place that reads what a client wrote.
+//! The cursor over a command's arguments. Only this file parses what clients send.
 
 use crate::error::Error;
 use crate::model::limit::MAX_UNITS;
@@ -6,17 +6,17 @@ use crate::model::queue::MAX_WORKER;
 use crate::model::time::{self, Millis, Unit, digits};
 use crate::server::Str;
 
-/// The arguments not yet read.
+/// The remaining arguments.
 pub struct Args<'a> {
     rest: &'a [Str<'a>],
 }
 
-/// The moment a duration from now. An error if that lies beyond all times ([`time::after`]).
+/// Returns the time `duration` after now. An error if it is too late ([`time::after`]).
 pub fn after(now: Millis, duration: Millis) -> Result<Millis, Error> {
     time::after(now, duration).ok_or(Error::TooFar)
 }
 
-/// A keyword in capitals. Longer ones than any we know are cut off, and so match none.
+/// A keyword in upper case. Keywords longer than any known one are truncated, and so match none.
 #[derive(PartialEq, Eq)]
 pub struct Keyword {
     bytes: [u8; Keyword::LONGEST],
@@ -26,7 +26,7 @@ pub struct Keyword {
 impl Keyword {
     const LONGEST: usize = 16;
 
-    /// Words begin with a letter; numbers, durations and times do not.
+    /// Returns a keyword if the argument begins with a letter. Numbers, durations and times do not.
     fn of(argument: Str<'_>) -> Option<Keyword> {
         let text = argument.bytes();
         if !text.first()?.is_ascii_alphabetic() {
@@ -49,18 +49,20 @@ impl<'a> Args<'a> {
         Args { rest: arguments }
     }
 
-    /// The next argument: a key, a member.
+    /// Returns the next argument, such as a key or a member.
     pub fn string(&mut self) -> Result<Str<'a>, Error> {
         let (&first, rest) = self.rest.split_first().ok_or(Error::Arity)?;
         self.rest = rest;
         Ok(first)
     }
 
-    /// `numkeys key [key ...]`: one key at least. Errors as ZMPOP has them.
-    pub fn keys(&mut self) -> Result<&'a [Str<'a>], Error> {
+    /// Parses `numkeys key [key ...]` and returns the keys. There must be at least one key, and enough arguments after the keys: `behind`
+    /// per key and `then` more. The errors are those of ZMPOP and EVAL.
+    pub fn keys(&mut self, behind: usize, then: usize) -> Result<&'a [Str<'a>], Error> {
         let numkeys = integer(self.string()?.bytes()).filter(|&numkeys| numkeys > 0).ok_or(Error::NumKeys)?;
-        let (keys, rest) =
-            usize::try_from(numkeys).ok().and_then(|count| self.rest.split_at_checked(count)).ok_or(Error::Syntax)?;
+        let most = self.rest.len().saturating_sub(then) / (1 + behind);
+        let count = usize::try_from(numkeys).ok().filter(|&count| count <= most).ok_or(Error::TooManyKeys)?;
+        let (keys, rest) = self.rest.split_at(count);
         self.rest = rest;
         Ok(keys)
     }
@@ -69,7 +71,7 @@ impl<'a> Args<'a> {
         self.rest.is_empty()
     }
 
-    /// All that is left: one argument at least.
+    /// Returns all remaining arguments, which must be at least one.
     pub fn strings(&mut self) -> Result<&'a [Str<'a>], Error> {
         match std::mem::take(&mut self.rest) {
             [] => Err(Error::Arity),
@@ -77,24 +79,24 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// Nothing may be left.
+    /// Returns an error if arguments remain.
     pub fn finish(&self) -> Result<(), Error> {
         if self.is_empty() { Ok(()) } else { Err(Error::Syntax) }
     }
 
-    /// The next argument if it is a word. For options in front of arguments that begin with no letter.
+    /// Returns the next argument if it is a keyword. For options that precede arguments without a leading letter.
     pub fn leading_keyword(&mut self) -> Option<Keyword> {
         let keyword = Keyword::of(*self.rest.first()?)?;
         self.rest = &self.rest[1..];
         Some(keyword)
     }
 
-    /// Whether another argument follows that is no word.
+    /// Whether another argument follows and is not a keyword.
     pub fn is_at_number(&self) -> bool {
         self.rest.first().is_some_and(|next| Keyword::of(*next).is_none())
     }
 
-    /// The next argument, which must be a word. For options at the end. `None` when nothing is left.
+    /// Returns the next argument, which must be a keyword, or `None` at the end. For options at the end.
     pub fn trailing_keyword(&mut self) -> Result<Option<Keyword>, Error> {
         match self.leading_keyword() {
             None if !self.is_empty() => Err(Error::Syntax),
@@ -102,23 +104,23 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// The argument of an option: where it is missing, the option is wrong, not the number of arguments.
+    /// Returns an option's value. If it is missing, the error is a syntax error, not a wrong number of arguments.
     fn value(&mut self) -> Result<Str<'a>, Error> {
         self.string().map_err(|_| Error::Syntax)
     }
 
-    /// The string that belongs to an option.
+    /// Returns an option's string value.
     pub fn word(&mut self) -> Result<Str<'a>, Error> {
         self.value()
     }
 
-    /// A token: an integer as CLAIM replied it. 0 and others that no claim ever gave are read, and good for nothing.
+    /// Parses a claim's token. Accepts any integer. One that no claim returned matches no job.
     pub fn token(&mut self) -> Result<u64, Error> {
         let token = integer(self.string()?.bytes()).ok_or(Error::NotAnInteger)?;
         Ok(u64::try_from(token).unwrap_or(0))
     }
 
-    /// A duration of at least 1 ms.
+    /// Parses a duration of at least 1 ms.
     pub fn duration(&mut self) -> Result<Millis, Error> {
         match time::parse(self.value()?.bytes(), Unit::Seconds) {
             Some(0) | None => Err(Error::Duration),
@@ -126,72 +128,75 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// A duration that may be 0.
+    /// Parses a duration, which may be 0.
     pub fn wait(&mut self) -> Result<Millis, Error> {
-        time::parse(self.value()?.bytes(), Unit::Seconds).ok_or(Error::Duration)
+        time::parse(self.value()?.bytes(), Unit::Seconds).ok_or(Error::Wait)
     }
 
-    /// What stands after `AT`.
+    /// Parses the value of `AT`.
     pub fn instant(&mut self) -> Result<Millis, Error> {
         time::instant(self.value()?.bytes()).ok_or(Error::Instant)
     }
 
-    /// A limit: 1 to 2^53-1.
+    /// Parses a limit: 1 to 2^53-1.
     pub fn limit(&mut self) -> Result<u64, Error> {
         self.units().and_then(|units| if units == 0 { Err(Error::Units) } else { Ok(units) })
     }
 
-    /// A cost: 0 to 2^53-1.
+    /// Parses a cost: 0 to 2^53-1.
     pub fn units(&mut self) -> Result<u64, Error> {
         let text = self.value()?;
         let units = integer(text.bytes()).ok_or(Error::NotAnInteger)?;
         u64::try_from(units).ok().filter(|&units| units <= MAX_UNITS).ok_or(Error::Units)
     }
 
-    /// Any signed integer of 64 bits.
+    /// Parses a signed 64-bit integer.
     pub fn integer(&mut self) -> Result<i64, Error> {
         integer(self.value()?.bytes()).ok_or(Error::NotAnInteger)
     }
 
-    /// A finite double.
+    /// Parses a finite double.
     pub fn float(&mut self) -> Result<f64, Error> {
         float(self.value()?.bytes()).ok_or(Error::NotAFloat)
     }
 
-    /// A count: 0 to 2^63-1.
+    /// Parses a count: 0 to 2^63-1.
     pub fn count(&mut self) -> Result<u64, Error> {
         let count = integer(self.value()?.bytes()).ok_or(Error::NotAnInteger)?;
-        u64::try_from(count).map_err(|_| Error::NotPositive)
+        u64::try_from(count).map_err(|_| Error::Negative)
     }
 
-    /// A count of at least 1.
+    /// Parses a count of at least 1.
     pub fn positive(&mut self) -> Result<u64, Error> {
-        self.count().and_then(|count| if count == 0 { Err(Error::NotPositive) } else { Ok(count) })
+        match self.count() {
+            Ok(0) | Err(Error::Negative) => Err(Error::NotPositive),
+            count => count,
+        }
     }
 
-    /// The name of a worker: 1 to 255 bytes.
+    /// Parses a worker name: 1 to 255 bytes.
     pub fn worker(&mut self) -> Result<&'a [u8], Error> {
         let worker = self.value()?.bytes();
         if (1..=MAX_WORKER).contains(&worker.len()) { Ok(worker) } else { Err(Error::Worker) }
     }
 
-    /// The id of a job: 1 byte at least.
+    /// Parses a job ID, which must not be empty.
     pub fn id(&mut self) -> Result<&'a [u8], Error> {
         let id = self.value()?.bytes();
         if id.is_empty() { Err(Error::EmptyId) } else { Ok(id) }
     }
 
-    /// A priority: any signed integer of 32 bits.
+    /// Parses a priority: a signed 32-bit integer.
     pub fn priority(&mut self) -> Result<i32, Error> {
-        i32::try_from(self.integer()?).map_err(|_| Error::OutOfRange)
+        i32::try_from(self.integer()?).map_err(|_| Error::Priority)
     }
 
-    /// A number of deliveries: 0 to 2^32-1.
+    /// Parses a number of attempts: 0 to 2^32-1.
     pub fn attempts(&mut self) -> Result<u32, Error> {
         u32::try_from(self.count()?).map_err(|_| Error::OutOfRange)
     }
 
-    /// Passes over the next argument if it is `word`.
+    /// Skips the next argument if it is `word`. Returns whether it was.
     pub fn skip(&mut self, word: &[u8]) -> bool {
         match self.rest.split_first() {
             Some((first, rest)) if first.bytes() == word => {
@@ -203,7 +208,7 @@ impl<'a> Args<'a> {
     }
 }
 
-/// A decimal integer as the server reads them: perhaps a minus, then digits; no blanks, no plus, no leading zeros.
+/// Parses a decimal integer as the server does: an optional minus, then digits, without blanks, plus or leading zeros.
 fn integer(text: &[u8]) -> Option<i64> {
     let (negative, number) = match text {
         [b'-', number @ ..] => (true, number),
@@ -216,8 +221,8 @@ fn integer(text: &[u8]) -> Option<i64> {
     i64::try_from(if negative { -value } else { value }).ok()
 }
 
-/// A decimal number, perhaps with an exponent: `-1`, `0.5`, `1e+20`. No blanks, no plus in front, no hex, no infinity; and
-/// nothing that is too large for a double, or too small to be told from zero.
+/// Parses a decimal number with an optional exponent: `-1`, `0.5`, `1e+20`. Blanks, a leading plus, hex and infinity are errors. So are
+/// numbers too large for a double, and nonzero numbers that a double would round to zero.
 fn float(text: &[u8]) -> Option<f64> {
     let is_decimal = |byte: &u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
     if text.first() == Some(&b'+') || !text.iter().all(is_decimal) {
@@ -229,7 +234,7 @@ fn float(text: &[u8]) -> Option<f64> {
     (value.is_finite() && (value == 0.0) == is_zero).then_some(value)
 }
 
-/// Sets an option that may be given once.
+/// Sets an option. It is an error to set it twice.
 pub fn once<T>(option: &mut Option<T>, value: T) -> Result<(), Error> {
     match option.replace(value) {
         None => Ok(()),
@@ -237,7 +242,7 @@ pub fn once<T>(option: &mut Option<T>, value: T) -> Result<(), Error> {
     }
 }
 
-/// Sets a flag that may be given once.
+/// Sets a flag. It is an error to set it twice.
 pub fn flag(flag: &mut bool) -> Result<(), Error> {
     if std::mem::replace(flag, true) { Err(Error::Syntax) } else { Ok(()) }
 }

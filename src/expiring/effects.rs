@@ -1,72 +1,46 @@
-//! What a change of a sorted set tells the world: replicas and the AOF, as native commands with absolute values, and those who
-//! listen for events.
+//! Replication and keyspace events of sorted sets. Replicas and the AOF get the server's own commands with absolute values.
 
+use crate::config;
 use crate::model::time::{self, Millis};
-use crate::server::context::EventClass;
+use crate::server::context::{EventClass, PendingEvents};
 use crate::server::zset::Element;
 use crate::server::{Context, OwnedStr, Str};
 use smallvec::SmallVec;
 
-/// A member to be written: an argument of the command, or a string of our own.
-pub enum Member<'a> {
+/// A member to write: an argument of the command, or the module's own string.
+pub enum MemberName<'a> {
     Argument(Str<'a>),
     Ours(OwnedStr),
 }
 
-impl Member<'_> {
+impl MemberName<'_> {
     pub(super) fn as_str(&self) -> Str<'_> {
         match self {
-            Member::Argument(member) => *member,
-            Member::Ours(member) => member.as_str(),
+            MemberName::Argument(member) => *member,
+            MemberName::Ours(member) => member.as_str(),
         }
     }
 }
 
-/// What a commit tells those who listen for events.
-#[must_use = "somebody listens, perhaps"]
-pub struct News {
-    pub(super) has_put: bool,
-    pub(super) has_removed: bool,
-    pub(super) is_empty: bool,
-    pub(super) has_expiry: bool,
-}
-
-impl News {
-    /// Runs the code of those who listen.
-    pub fn announce(self, ctx: &mut Context, name: Str<'_>) {
-        crate::server::fault!("announce");
-        if self.has_put {
-            ctx.notify(EventClass::SortedSet, c"zadd", name);
-        }
-        if self.has_removed {
-            ctx.notify(EventClass::SortedSet, c"zrem", name);
-        }
-        if self.is_empty {
-            ctx.notify(EventClass::Generic, c"del", name);
-        }
-        if self.has_expiry {
-            ctx.notify(EventClass::Generic, c"expire", name);
-        }
-    }
-}
-
-/// What a commit tells replicas and the AOF.
+/// The changes that a commit replicates.
 pub(super) struct Effects<'e, 'k> {
     pub(super) name: Str<'k>,
-    pub(super) put: &'e [(Member<'k>, f64)],
-    pub(super) removed: &'e [Member<'k>],
+    pub(super) put: &'e [(MemberName<'k>, f64)],
+    pub(super) removed: &'e [MemberName<'k>],
     pub(super) expires: Option<Millis>,
+    pub(super) is_empty: bool,
 }
 
 impl Effects<'_, '_> {
-    /// When the first of the members that were put expires.
+    /// Returns the earliest expiry of the added members.
     pub(super) fn soonest(&self) -> Option<Millis> {
         self.put.iter().filter_map(|(_, score)| time::ceil_score(*score)).min()
     }
 
-    /// Native commands with absolute values. What is put comes first, so that no removal can empty the set, and lose its
-    /// TTL, on the way.
-    pub(super) fn replicate(&self, ctx: &Context) {
+    /// Replicates the changes with absolute values, and returns the pending events. Additions come first, so that no removal empties the
+    /// set, which would lose its TTL.
+    pub(super) fn replicate(&self, ctx: &Context) -> PendingEvents {
+        let mut events = PendingEvents::default();
         if !self.put.is_empty() {
             let scores: SmallVec<[_; 1]> = self.put.iter().map(|(_, score)| score_text(*score)).collect();
             let mut arguments: SmallVec<[_; 3]> = SmallVec::with_capacity(1 + 2 * scores.len());
@@ -75,20 +49,27 @@ impl Effects<'_, '_> {
                 arguments.extend([score.as_str(), member.as_str()]);
             }
             ctx.replicate(c"ZADD", &arguments);
+            events.add(EventClass::SortedSet, c"zadd");
         }
         if !self.removed.is_empty() {
-            let members = self.removed.iter().map(Member::as_str);
+            let members = self.removed.iter().map(MemberName::as_str);
             let arguments: Vec<_> = std::iter::once(self.name).chain(members).collect();
             ctx.replicate(c"ZREM", &arguments);
+            events.add(EventClass::SortedSet, c"zrem");
+        }
+        if self.is_empty {
+            events.add(EventClass::Generic, c"del");
         }
         if let Some(at) = self.expires {
             let at = OwnedStr::from_integer(i64::try_from(at).unwrap_or(i64::MAX));
             ctx.replicate(c"PEXPIREAT", &[self.name, at.as_str()]);
+            events.add(EventClass::Generic, c"expire");
         }
+        events
     }
 }
 
-/// A score as ZADD reads it back exactly.
+/// Formats a score so that ZADD parses it exactly.
 fn score_text(score: f64) -> OwnedStr {
     match time::ceil_score(score) {
         Some(whole) if time::to_score(whole) == score => OwnedStr::from_integer(i64::try_from(whole).unwrap_or(0)),
@@ -96,13 +77,13 @@ fn score_text(score: f64) -> OwnedStr {
     }
 }
 
-/// Replicates that the members with the lowest scores are gone, and `first` is the lowest score by now.
+/// Replicates the removal of the members with the lowest scores. `first` is the lowest remaining score.
 pub(super) fn replicate_sweep(ctx: &Context, name: Str<'_>, gone: &[Element], first: Option<f64>) {
     let Some(last) = gone.last().map(|element| element.score) else { return };
     let whole = match first {
-        // RESTORE takes sets whose members are not in order: a range of scores would not find them.
+        // RESTORE accepts sets whose members are out of order. A score range would miss some of them.
         _ if !gone.is_sorted_by(|one, next| one.score <= next.score) => 0,
-        // Of the highest score, some may be left: then those that are gone are named.
+        // Members with the highest removed score may remain. Then the removed ones are named.
         Some(first) if first <= last => gone.partition_point(|element| element.score < last),
         _ => gone.len(),
     };
@@ -115,4 +96,17 @@ pub(super) fn replicate_sweep(ctx: &Context, name: Str<'_>, gone: &[Element], fi
         let members = named.iter().map(|element| element.member.as_str());
         ctx.replicate(c"ZREM", &std::iter::once(name).chain(members).collect::<Vec<_>>());
     }
+}
+
+/// Publishes a message for each removed member of the set, if `zeitset.announce-members` is on. The channel names the database and key, and
+/// the message is the member. Publishing runs no code of other modules, so the set may be open. It is done per chunk, so that its cost
+/// counts for the slice.
+pub(super) fn announce_members(ctx: &Context, name: Str<'_>, gone: &[Element]) {
+    if gone.is_empty() || !config::ANNOUNCE_MEMBERS.get() {
+        return;
+    }
+    let mut channel = format!("__zeitset@{}__:expired:", ctx.database()).into_bytes();
+    channel.extend_from_slice(name.bytes());
+    let channel = OwnedStr::new(&channel);
+    gone.iter().for_each(|element| ctx.publish(channel.as_str(), element.member.as_str()));
 }

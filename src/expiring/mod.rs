@@ -1,34 +1,31 @@
-//! The sorted sets that expire: plain sorted sets, marked by the TTL of their key ([`crate::model::marker`]).
+//! Expiring sets: plain sorted sets whose key has a certain TTL, the marker ([`crate::model::marker`]).
 //!
-//! [`TimedSet`] is the one place that changes such a set, re-establishes its marker, replicates what it did as native
-//! commands with absolute values, and announces it.
+//! All changes of an expiring set go through [`TimedSet`]. It restores the marker, replicates the changes with the server's own commands
+//! and absolute values, and sends the keyspace events.
 //!
-//! Reads hide what has expired; the memory is given back by the [`sweeper`]. What plain commands changed gets its marker back from the
-//! [`healer`]. Both go by the [`tracker`], which knows of the sets and of when to look next (a model of its own:
-//! [`crate::model::tracking`]). It learns of sets from the module's own commands, from events ([`watch`]), and in any case from the
-//! [`patrol`], which walks through all keys again and again.
+//! Reads ignore expired members. [`check`] deletes them, and restores the markers of sets that plain commands changed. The [`tracker`]
+//! knows the sets and the time of each one's next check (its model is [`crate::model::tracking`]). It learns of sets from the module's own
+//! commands, from events ([`watch`]) and from the keyspace [`scan`].
 //!
-//! Each uses only what stands before it: [`patrol`], [`tracker`], [`TimedSet`], [`healer`] and [`sweeper`], [`watch`].
+//! Each file uses only earlier ones of this list: [`effects`], [`scan`], [`tracker`], [`TimedSet`], [`check`], [`watch`].
 
-mod announce;
+pub mod check;
 mod effects;
-mod healer;
-mod patrol;
-pub mod sweeper;
+mod scan;
 mod timed_set;
 pub mod tracker;
 pub mod watch;
 
 use crate::server::Context;
-pub use effects::Member;
+pub use effects::MemberName;
 pub use timed_set::TimedSet;
 
-/// Begins to look for expiring sets, and to sweep them.
+/// Starts looking for expiring sets and sweeping them.
 pub fn start(ctx: &Context) {
-    tracker::start(ctx, sweeper::run_slice);
+    tracker::start(ctx, check::run_slice);
 }
 
-/// Disarms the timer, for the unloading of the module.
+/// Disarms the timer, before the module is unloaded.
 pub fn stop(ctx: &Context) {
     tracker::stop(ctx);
 }

@@ -1,184 +1,104 @@
-//! A sorted set whose scores are times: opened, recognised, changed and committed.
+//! An open sorted set whose scores are expiry times.
 
-use super::announce::announce_members;
-use super::effects::{Effects, Member, News, replicate_sweep};
+use super::effects::{Effects, MemberName, announce_members, replicate_sweep};
 use super::tracker;
+use crate::config;
 use crate::error::Error;
-use crate::model::marker::Kind;
+use crate::model::marker;
 use crate::model::time::{self, Millis};
-use crate::server::key::{Access, Key, Reading, Writing};
-use crate::server::zset::{Bound, Element, Range, SortedSet};
-use crate::server::{Context, Str, survive};
+use crate::server::context::{EventClass, PendingEvents};
+use crate::server::key::{Key, Mode, Reading, Writing};
+use crate::server::zset::{Bound, Element, ScoreRange, SortedSet};
+use crate::server::{Context, Str};
 use smallvec::SmallVec;
-use std::ops::{Deref, DerefMut};
 
-/// How many members are removed between two looks at the clock: some 20 to 50 µs worth.
+/// Members removed between two readings of the clock. This many take 20 to 50 µs.
 pub(super) const CHUNK: u64 = 64;
 
-/// A sorted set of one [`Kind`], or a key that is free to become one.
+/// An open expiring set, or a missing key that can become one.
 #[must_use = "changes must be committed"]
-pub struct TimedSet<'k, A: Access> {
+pub struct TimedSet<'k, M: Mode> {
     name: Str<'k>,
-    kind: Kind,
-    set: Guarded<'k, A>,
-    /// The member with the highest score and the TTL, both as they were when the key was opened.
+    set: SortedSet<'k, M>,
+    /// The member with the highest score, and the TTL, both from when the key was opened.
     last: Option<Element>,
     ttl: Option<Millis>,
-    put: SmallVec<[(Member<'k>, f64); 1]>,
-    removed: Vec<Member<'k>>,
+    put: SmallVec<[(MemberName<'k>, f64); 1]>,
+    removed: Vec<MemberName<'k>>,
 }
 
-/// The open set. A panic that comes before the marker of a changed set was set again finds it here.
-struct Guarded<'k, A: Access> {
-    /// `None` once it is taken out, to be closed.
-    set: Option<SortedSet<'k, A>>,
-    /// What to do then, from the first change on.
-    mend: Option<fn(SortedSet<'k, A>, Str<'k>, Kind)>,
-    name: Str<'k>,
-    kind: Kind,
-}
-
-impl<'k, A: Access> Guarded<'k, A> {
-    fn take(&mut self) -> SortedSet<'k, A> {
-        self.mend = None;
-        self.set.take().expect(OPEN)
-    }
-}
-
-const OPEN: &str = "the set is open until it is taken out";
-
-impl<'k, A: Access> Deref for Guarded<'k, A> {
-    type Target = SortedSet<'k, A>;
-
-    fn deref(&self) -> &SortedSet<'k, A> {
-        self.set.as_ref().expect(OPEN)
-    }
-}
-
-impl<'k, A: Access> DerefMut for Guarded<'k, A> {
-    fn deref_mut(&mut self) -> &mut SortedSet<'k, A> {
-        self.set.as_mut().expect(OPEN)
-    }
-}
-
-impl<A: Access> Drop for Guarded<'_, A> {
-    fn drop(&mut self) {
-        if let (Some(mend), Some(set)) = (self.mend, self.set.take())
-            && std::thread::panicking()
-        {
-            survive(|| mend(set, self.name, self.kind));
-        }
-    }
-}
-
-/// Whether a set may have borne the marker before it came here without anybody telling. While the dataset is new, nobody knows yet: the
-/// set is believed as the walk through the dataset will believe it. Of one whose members died before, nobody will know: it is not swept, but
-/// a command may fill it again.
-fn is_newcomer(ctx: &Context, name: Str<'_>, highest: f64, ttl: Option<Millis>) -> bool {
-    if highest <= time::to_score(ctx.now()) {
-        return Kind::Expiring.may_have_held_dead(highest, ttl);
-    }
-    let is_newcomer =
-        Kind::Expiring.may_have_held(highest, ttl) && tracker::is_new(ctx) && !tracker::is_arriving(ctx, name);
-    if is_newcomer {
-        tracker::note_marker_off(ctx, ctx.database(), name, ttl);
-    }
-    is_newcomer
-}
-
-/// Without the marker the set would belong to nobody from now on.
-fn mend_marker(mut set: SortedSet<'_, Writing>, name: Str<'_>, kind: Kind) {
-    if let Some(marker) = set.last().and_then(|last| kind.ttl(last.score)) {
-        set.expire_at(marker);
-    }
-    if kind == Kind::Expiring {
-        tracker::note_marker_off(set.ctx(), set.ctx().database(), name, set.key().expires_at());
-    }
-}
-
-impl<'k, A: Access> TimedSet<'k, A> {
-    /// Opens `name` as a set of `kind`. A missing key is an empty set; another type is an error. A sorted set that does
-    /// not bear the marker is accepted if `recognise` says so (given the set, its highest score and its TTL), otherwise it is
-    /// an error, and left alone.
-    pub(super) fn open(
-        ctx: &'k mut Context,
+impl<'k, M: Mode> TimedSet<'k, M> {
+    /// Checks an open key. A missing key is an empty set. A sorted set without the marker is an error unless `recognizes` returns true,
+    /// given the context, the highest score and the TTL. Another type is an error.
+    fn of(
+        key: Key<'k, M>,
         name: Str<'k>,
-        kind: Kind,
-        recognise: impl FnOnce(&mut SortedSet<'k, A>, f64, Option<Millis>) -> bool,
-    ) -> Result<TimedSet<'k, A>, Error> {
-        let mut set = SortedSet::new(Key::open(ctx, name)).ok_or(Error::WrongType)?;
+        recognizes: impl FnOnce(&Context, f64, Option<Millis>) -> bool,
+    ) -> Result<TimedSet<'k, M>, Error> {
+        let mut set = SortedSet::new(key).ok_or(Error::WrongType)?;
         let last = set.last();
         let ttl = last.as_ref().and_then(|_| set.key().expires_at());
         if let Some(last) = &last
-            && !kind.holds(last.score, ttl)
-            && !recognise(&mut set, last.score, ttl)
+            && !marker::holds(last.score, ttl)
+            && !recognizes(set.ctx(), last.score, ttl)
         {
             return Err(Error::NotExpiring);
         }
-        let set = Guarded { set: Some(set), mend: None, name, kind };
         let (put, removed) = (SmallVec::new(), Vec::new());
-        Ok(TimedSet { name, kind, set, last, ttl, put, removed })
+        Ok(TimedSet { name, set, last, ttl, put, removed })
     }
 
-    /// Opens an expiring set: one that bears the marker, or of which it is known that it did until plain commands changed it, or may
-    /// have borne it before it came here without anybody telling.
-    pub fn expiring(ctx: &'k mut Context, name: Str<'k>) -> Result<TimedSet<'k, A>, Error> {
+    /// Opens a set for a command.
+    pub fn expiring(ctx: &'k mut Context, name: Str<'k>) -> Result<TimedSet<'k, M>, Error> {
         tracker::note_used(ctx);
-        TimedSet::open(ctx, name, Kind::Expiring, |set, highest, ttl| {
-            ttl.is_some() && (tracker::is_touched(set.ctx(), name) || is_newcomer(set.ctx(), name, highest, ttl))
-        })
+        TimedSet::of(Key::open(ctx, name), name, |ctx, highest, ttl| tracker::recognizes(ctx, name, highest, ttl))
     }
 
-    /// What of the context does no harm to an open set.
+    /// Returns the context, for calls that are safe while the set is open.
     pub fn ctx(&self) -> &Context {
         self.set.ctx()
     }
 
-    /// The highest score, as it was when the key was opened.
+    /// Returns the highest score at the time of opening.
     pub fn highest(&self) -> Option<f64> {
         self.last.as_ref().map(|last| last.score)
     }
 
-    /// The lowest score.
+    /// Returns the lowest score.
     pub fn lowest(&mut self) -> Option<f64> {
-        self.first(Bound::From(f64::NEG_INFINITY)).map(|first| first.score)
+        self.set.first(Bound::From(f64::NEG_INFINITY)).map(|first| first.score)
     }
 
-    /// The member with the lowest score within the bound.
-    pub(super) fn first(&mut self, from: Bound) -> Option<Element> {
-        self.set.first(from)
-    }
-
-    /// Number of members, dead ones included.
+    /// Returns the number of members, including expired ones.
     pub fn len(&self) -> u64 {
         self.set.len()
     }
 
-    /// A member's expiry, if it is live. Scores between two ms expire with the later one.
+    /// Returns a member's expiry if it has not expired. A fractional score is rounded up to a ms.
     pub fn live_until(&self, member: Str<'_>, now: Millis) -> Option<Millis> {
         let at = self.set.score(member).filter(|&score| score > time::to_score(now))?;
         Some(time::ceil_score(at).unwrap_or(time::MAX))
     }
 
-    /// The members in the order of their scores.
-    pub fn range(&mut self, from: Bound, to: f64) -> Range<'_> {
+    /// Returns the members of a score range, lowest first.
+    pub fn range(&mut self, from: Bound, to: f64) -> ScoreRange<'_> {
         self.set.range(from, to)
     }
 
-    /// The live members that expire by `until`, soonest first.
+    /// Returns the live members that expire by `until`, soonest first.
     pub fn live(&mut self, now: Millis, until: f64) -> impl Iterator<Item = Element> {
         self.live_from(0, now, until)
     }
 
-    /// As [`live`](TimedSet::live), the first `offset` of them passed over.
+    /// As [`live`](TimedSet::live), but skips the first `offset` members.
     pub fn live_from(&mut self, offset: usize, now: Millis, until: f64) -> impl Iterator<Item = Element> {
         let now = time::to_score(now);
-        // RESTORE takes sets whose members are not in order: behind a live one, there may be a dead one.
+        // RESTORE accepts sets whose members are out of order: an expired member may follow a live one.
         self.set.range(Bound::Beyond(now), until).pass(offset).filter(move |element| element.score > now)
     }
 
-    /// How many members are live, if that is at hand: none is, or all are. O(1). Otherwise they have to be counted while the key
-    /// is closed ([`Context::count_above`]).
+    /// Returns the number of live members if none or all are live. O(1). Otherwise returns `None`, and the caller must close the key and
+    /// call [`Context::count_above`].
     fn live_count_at_hand(&mut self, now: Millis) -> Option<u64> {
         debug_assert!(self.is_unchanged());
         let now_score = time::to_score(now);
@@ -202,8 +122,8 @@ impl<'k> TimedSet<'k, Reading> {
         self.set.shared_ctx()
     }
 
-    /// Opens an expiring set, counts its live members, and shows it to `look` with their number. O(1) when none is dead, otherwise
-    /// O(log N), however many are.
+    /// Opens an expiring set, counts its live members, and passes both to `look`. O(1) if no member has expired, otherwise O(log N),
+    /// however many have.
     pub fn counted<R>(
         ctx: &mut Context,
         name: Str<'_>,
@@ -220,64 +140,73 @@ impl<'k> TimedSet<'k, Reading> {
     }
 }
 
-/// Changes are made at once, but are replicated and announced only by [`commit`](TimedSet::commit), which every call that opened for
-/// writing ends with.
+/// Changes take effect at once. [`commit`](TimedSet::commit) replicates them and sends the keyspace events. Every caller that opens a set
+/// for writing must end with it.
 impl<'k> TimedSet<'k, Writing> {
-    /// Opens a set that may be swept: one whose marker holds, or is known to be off because plain commands changed the set
-    /// (`is_touched`). Unlike a command, the sweeper does not know what a key is meant to be, and so takes nothing on trust.
-    pub fn to_sweep(ctx: &'k mut Context, name: Str<'k>, is_touched: bool) -> Result<TimedSet<'k, Writing>, Error> {
-        TimedSet::open(ctx, name, Kind::Expiring, |_, _, ttl| is_touched && ttl.is_some())
+    /// Opens a set to restore its marker and delete its expired members. A command's name says that its key is an expiring set. Here
+    /// nothing does, so the set must have the marker or be dirty.
+    pub(super) fn to_check(ctx: &'k mut Context, name: Str<'k>) -> Result<TimedSet<'k, Writing>, Error> {
+        TimedSet::of(Key::open_notouch(ctx, name), name, |ctx, _, ttl| tracker::is_dirty(ctx, name, ttl))
     }
 
-    /// Opens any sorted set, to make it one of `kind`.
-    pub fn adopt(ctx: &'k mut Context, name: Str<'k>, kind: Kind) -> Result<TimedSet<'k, Writing>, Error> {
-        TimedSet::open(ctx, name, kind, |_, _, _| true)
+    /// Opens any sorted set, to make it an expiring set.
+    pub fn adopt(ctx: &'k mut Context, name: Str<'k>) -> Result<TimedSet<'k, Writing>, Error> {
+        TimedSet::of(Key::open(ctx, name), name, |_, _, _| true)
     }
 
-    /// How many members are live. O(1) when none is dead, otherwise O(log N), however many are.
+    /// Counts the live members. O(1) if no member has expired, otherwise O(log N), however many have.
     ///
-    /// The set must not have been changed: it may be closed and opened again on the way.
+    /// The set must be unchanged: this may close the key and open it again.
     pub fn live_count(mut self, now: Millis) -> Result<(TimedSet<'k, Writing>, u64), Error> {
         if let Some(live) = self.live_count_at_hand(now) {
             return Ok((self, live));
         }
-        let ctx = self.set.take().close();
+        let ctx = self.set.close();
         let live = ctx.count_above(self.name, now)?;
-        self.set.set = Some(SortedSet::new(Key::open(ctx, self.name)).ok_or(Error::WrongType)?);
+        self.set = SortedSet::new(Key::open(ctx, self.name)).ok_or(Error::WrongType)?;
         Ok((self, live))
     }
 
-    /// Sets a member's score. A member may be put or removed once between opening and commit.
-    pub fn put(&mut self, member: Member<'k>, score: f64) {
-        self.set.mend = Some(mend_marker);
+    /// Sets a member's score. A member may be put or removed once per commit.
+    pub fn put(&mut self, member: MemberName<'k>, score: f64) {
         self.set.put(member.as_str(), score);
         self.put.push((member, score));
-        crate::server::fault!("set-changed");
     }
 
-    /// Removes a member.
-    pub fn remove(&mut self, member: Member<'k>) {
-        self.set.mend = Some(mend_marker);
+    pub fn remove(&mut self, member: MemberName<'k>) {
         self.set.remove(member.as_str());
         self.removed.push(member);
-        crate::server::fault!("set-changed");
     }
 
-    /// Removes the whole key, its members freed in the background. To be done when all of them are dead; to be announced.
-    pub fn unlink(mut self) -> &'k mut Context {
-        let ctx = self.set.take().unlink();
+    /// Removes the key. The server frees the members in the background. All members must have expired.
+    pub(super) fn unlink(mut self) -> (&'k mut Context, PendingEvents) {
         let name = self.name;
+        if config::ANNOUNCE_MEMBERS.get() {
+            let gone: Vec<_> = self.range(Bound::From(f64::NEG_INFINITY), f64::INFINITY).collect();
+            announce_members(self.ctx(), name, &gone);
+        }
+        let ctx = self.set.unlink();
         ctx.replicate(c"UNLINK", &[name]);
         ctx.signal_modified(name);
-        ctx
+        let mut events = PendingEvents::default();
+        events.add(EventClass::Generic, c"del");
+        events.add(EventClass::Module, c"zexp.expired");
+        (ctx, events)
     }
 
-    /// Removes members that are dead at `now`, lowest first, each by its own score, until none but the last `spared` are left or
-    /// `is_time_up` says so, which is asked every [`CHUNK`] members. Closes the key; to be announced.
+    /// Restores the marker, and removes the members that have expired by `now`, lowest score first. Stops when only `spared` members
+    /// remain, or when `is_time_up` returns true, which is called every [`CHUNK`] members. Closes the key.
     ///
-    /// No other code runs meanwhile. What is replicated names members or is a range of scores in the past: whatever a replica or an
-    /// AOF holds, it takes nothing along that lives. It is as much work there as here.
-    pub fn sweep(mut self, now: Millis, spared: u64, is_time_up: impl Fn() -> bool) -> (&'k mut Context, Swept) {
+    /// If the marker would be in the past, it is not set, because the server would then remove all members at once.
+    ///
+    /// No other code runs meanwhile. The replicated commands name members or a range of past scores, so they never remove a live member,
+    /// whatever a replica or an AOF holds. Replaying them costs as much as the sweep.
+    pub(super) fn sweep(mut self, now: Millis, spared: u64, is_time_up: &dyn Fn() -> bool) -> (&'k mut Context, Swept) {
+        let marker = self.highest().and_then(marker::of).filter(|&marker| marker > now);
+        let expires = marker.filter(|_| marker != self.ttl);
+        if let Some(marker) = expires {
+            self.set.expire_at(marker);
+        }
         let now = time::to_score(now);
         let mut gone: Vec<Element> = Vec::new();
         loop {
@@ -288,7 +217,6 @@ impl<'k> TimedSet<'k, Writing> {
             if gone.len() == before {
                 break;
             }
-            self.set.mend = Some(mend_marker);
             for element in &gone[before..] {
                 self.set.remove(element.member.as_str());
             }
@@ -297,66 +225,49 @@ impl<'k> TimedSet<'k, Writing> {
                 break;
             }
         }
-        let first = self.set.first(Bound::From(f64::NEG_INFINITY)).map(|first| first.score);
-        let (ctx, name) = (self.set.take().close(), self.name);
+        let first = self.lowest();
+        let is_marked = expires.is_some() || marker::holds(self.highest().unwrap_or(f64::NAN), self.ttl);
+        let (ctx, name) = (self.set.close(), self.name);
+        let effects = Effects { name, put: &[], removed: &[], expires, is_empty: first.is_none() };
+        let mut events = effects.replicate(ctx);
         if !gone.is_empty() {
             replicate_sweep(ctx, name, &gone, first);
+            events.add(EventClass::Module, c"zexp.expired");
+        }
+        if !gone.is_empty() || expires.is_some() {
             ctx.signal_modified(name);
         }
-        (ctx, Swept { gone: gone.len() as u64, first })
+        (ctx, Swept { gone: gone.len() as u64, first, is_marked, events })
     }
 
-    /// Closes a set that was not changed.
-    pub fn close(mut self) -> &'k mut Context {
-        debug_assert!(self.is_unchanged());
-        self.set.take().close()
-    }
-
-    /// Completes the changes: the marker is set again where it is off, and what was done goes to the replicas, to the
-    /// AOF, to WATCH and client-side caching, and to those who listen for events. Without a change, nothing of this.
-    pub fn commit(self) -> &'k mut Context {
-        let name = self.name;
-        let (ctx, news) = self.commit_quietly();
-        if let Some(news) = news {
-            news.announce(ctx, name);
-        }
-        ctx
-    }
-
-    /// As [`commit`](TimedSet::commit), but those who listen for events have still to be told: by a command that changes
-    /// several keys, once all of them are done.
-    pub fn commit_quietly(mut self) -> (&'k mut Context, Option<News>) {
-        let off = self.highest_now().filter(|&highest| !self.kind.holds(highest, self.ttl_now()));
-        let expires = off.and_then(|highest| self.kind.ttl(highest));
+    /// Completes the changes: sets the marker if it does not hold, replicates the changes, signals WATCH and client-side caching, and sends
+    /// the keyspace events. Does nothing if there are no changes.
+    pub fn commit(mut self) -> &'k mut Context {
+        let off = self.highest_now().filter(|&highest| !marker::holds(highest, self.ttl_now()));
+        let expires = off.and_then(marker::of);
         if let Some(marker) = expires {
             self.set.expire_at(marker);
         }
         if self.is_unchanged() && expires.is_none() {
-            return (self.set.take().close(), None);
+            return self.set.close();
         }
         let is_empty = self.set.is_empty();
         let was_missing = self.last.is_none();
-        let ctx = self.set.take().close();
-        let TimedSet { name, kind, put, removed, .. } = self;
-        let effects = Effects { name, put: &put, removed: &removed, expires };
-        effects.replicate(ctx);
+        let ctx = self.set.close();
+        let TimedSet { name, put, removed, .. } = self;
+        let effects = Effects { name, put: &put, removed: &removed, expires, is_empty };
+        let events = effects.replicate(ctx);
         ctx.signal_modified(name);
-        if kind == Kind::Expiring {
-            match is_empty {
-                true => tracker::forget(ctx, ctx.database(), name),
-                false => tracker::note_written(ctx, name, effects.soonest(), was_missing),
-            }
-        }
-        let news = News {
-            has_put: !put.is_empty(),
-            has_removed: !removed.is_empty(),
-            is_empty,
-            has_expiry: expires.is_some(),
-        };
-        (ctx, Some(news))
+        let (database, soonest) = (ctx.database(), effects.soonest());
+        tracker::update(ctx, |tracking| match is_empty {
+            true => tracking.forget(database, name.bytes()),
+            false => tracking.change(database, name.bytes(), soonest, was_missing),
+        });
+        events.send(ctx, name);
+        ctx
     }
 
-    /// The highest score after the changes, read again only where it may have sunk.
+    /// Returns the highest score after the changes. Reads it from the set only if it may have decreased.
     fn highest_now(&mut self) -> Option<f64> {
         let put = self
             .put
@@ -370,15 +281,17 @@ impl<'k> TimedSet<'k, Writing> {
         }
     }
 
-    /// The key's TTL after the changes: a key that was emptied on the way, or is new, has none.
+    /// Returns the key's TTL after the changes. A key that is new, or was empty in between, has none.
     fn ttl_now(&self) -> Option<Millis> {
         if self.last.is_some() && self.removed.is_empty() { self.ttl } else { self.set.key().expires_at() }
     }
 }
 
-/// What a sweep came to.
-pub struct Swept {
+/// The result of a sweep.
+pub(super) struct Swept {
     pub gone: u64,
-    /// The lowest score that is left; `None` if the key is gone.
+    /// The lowest remaining score. `None` if the key is gone.
     pub first: Option<f64>,
+    pub is_marked: bool,
+    pub events: PendingEvents,
 }

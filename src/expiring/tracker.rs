@@ -1,22 +1,22 @@
-//! Which expiring sets there are on this server, and when each is to be looked at: the state that everything here shares.
+//! The expiring sets of this server, and the time of each one's next check.
 //!
-//! [`Tracking`] decides; this file brings it what commands and events tell, the clock, settings and the role of the server, and sets the
-//! timer as it says. The [`Patrol`] finds what nobody told. Both are caches: nothing here opens a key for writing, and
-//! what a set is, those who open it take from the set itself.
+//! [`Tracking`] decides. This file passes it commands, events, the clock, settings and the server's role, and sets the timer as it
+//! requests. The [`Scan`] finds the sets that no event reported. Both are caches: nothing here opens a key. Code that opens a key decides
+//! by its marker whether it is an expiring set.
 //!
-//! Slots whose keys are still arriving belong to another node of the cluster. Sets in them are not tracked until all keys are here.
+//! While the keys of a slot arrive, the slot belongs to another node. Its sets are tracked only when all keys have arrived.
 
-use super::patrol::Patrol;
+use super::scan::Scan;
 use crate::config;
 use crate::model::alarm::Alarm;
-use crate::model::place::Place;
-use crate::model::time::Millis;
-use crate::model::tracking::{Arrival, Left, Need, Outcome, Tracking};
+use crate::model::db_key::DbKey;
+use crate::model::marker::{self, Reason};
+use crate::model::time::{self, Millis};
+use crate::model::tracking::{Need, Tracking};
 use crate::server::context;
 use crate::server::events::{self, Classes};
-use crate::server::key::ReadKey;
 use crate::server::shared::Shared;
-use crate::server::slots::{self, Range};
+use crate::server::slots::{self, SlotRange};
 use crate::server::timer::Timer;
 use crate::server::{Context, Str};
 use lazy_static::lazy_static;
@@ -27,29 +27,31 @@ lazy_static! {
     static ref STATE: Shared<Tracker> = Shared::new(Tracker::default());
 }
 
-/// Armed here, for a slice of the sweeper, which is above this file: [`start`] is told what it does.
+/// The timer of the sweeper's slices. [`start`] sets its task, since the sweeper is above this file.
 static TIMER: OnceLock<Timer> = OnceLock::new();
 
 #[derive(Default)]
 struct Tracker {
     tracking: Tracking,
-    patrol: Patrol,
-    /// Slots whose keys are still arriving: sets in them are not ours yet, and not tracked.
-    arriving: Vec<Range>,
-    /// Those among them whose keys are here, while the walk goes on that forgets what was known of the slots before.
-    arrived: Vec<Range>,
+    scan: Scan,
+    /// The dirty set that was checked last. The next run of the cron job continues after it.
+    checked: Option<DbKey>,
+    /// Slots whose keys are arriving. Their sets are not tracked.
+    arriving: Vec<SlotRange>,
+    /// Those of `arriving` whose keys have arrived, until all old entries of these slots are forgotten.
+    arrived: Vec<SlotRange>,
 }
 
-/// Begins to look for expiring sets; `slice` runs whenever some are due.
+/// Starts looking for expiring sets. `slice` runs whenever some are due.
 pub(super) fn start(ctx: &Context, slice: fn(&mut Context)) {
     TIMER.get_or_init(|| Timer::new(slice));
-    // On a running server the data are there already.
-    patrol_now(ctx);
+    // A running server has its dataset already.
+    begin_scan(ctx);
 }
 
-/// No slice runs from now on, unless an event says that one is needed.
+/// Stops the slices, until an event requires one.
 pub(super) fn stop(ctx: &Context) {
-    STATE.with(ctx, |tracker| tracker.tracking.stopped());
+    with(ctx, |tracking| tracking.stopped());
     set_timer(ctx, Alarm::Off);
 }
 
@@ -59,193 +61,137 @@ fn set_timer(ctx: &Context, alarm: Alarm) {
     }
 }
 
-/// How things stand, for INFO. A replica deletes nothing by itself, and so has no backlog and no lag of its own.
+/// The tracker's state, for INFO. A replica deletes nothing by itself, so its backlog and lag are 0.
 pub struct Status {
     pub sets_tracked: usize,
     pub sets_overdue: usize,
-    /// Dead members that are known to wait, in the set under way.
+    /// Expired members that are known to remain in the set being swept.
     pub backlog: u64,
-    /// For how long the member that waits longest has been dead.
+    /// The time for which the longest overdue member has been expired.
     pub lag: Millis,
     pub timer_armed: bool,
-    pub patrols_completed: u64,
+    pub scans_completed: u64,
 }
 
 pub fn status(holder: &impl RedisLockIndicator) -> Status {
     let (now, is_master) = (context::now(), context::is_master());
-    STATE.with(holder, |Tracker { tracking, patrol, .. }| Status {
+    STATE.with(holder, |Tracker { tracking, scan, .. }| Status {
         sets_tracked: tracking.len(),
         sets_overdue: if is_master { tracking.overdue(now) } else { 0 },
         backlog: if is_master { tracking.backlog() } else { 0 },
         lag: if is_master { tracking.lag(now) } else { 0 },
         timer_armed: tracking.is_armed(),
-        patrols_completed: patrol.completed(),
+        scans_completed: scan.completed(),
     })
 }
 
-/// What a key is to us.
+/// The state of a key in the tracker.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// Its slot is still arriving.
-    Arriving,
-    Tracked,
     Unknown,
+    /// The keys of the slot are still arriving.
+    Arriving,
+    Clean,
+    Dirty,
 }
 
 pub(super) fn standing_of(ctx: &Context, name: Str<'_>) -> Standing {
-    STATE.with(ctx, |tracker| {
-        if tracker.is_arriving(name.bytes()) {
+    let (database, key) = (ctx.database(), name.bytes());
+    STATE.with(ctx, |Tracker { tracking, arriving, .. }| {
+        if slots::hold(arriving, key) {
             Standing::Arriving
-        } else if !tracker.tracking.is_empty() && tracker.tracking.is_tracked(ctx.database(), name.bytes()) {
-            Standing::Tracked
-        } else {
+        } else if tracking.is_empty() || !tracking.is_tracked(database, key) {
             Standing::Unknown
+        } else if tracking.dirty_ttl(database, key).is_some() {
+            Standing::Dirty
+        } else {
+            Standing::Clean
         }
     })
 }
 
-/// Whether the slot of the key is still arriving.
-pub(super) fn is_arriving(ctx: &Context, name: Str<'_>) -> bool {
-    STATE.with(ctx, |tracker| tracker.is_arriving(name.bytes()))
-}
-
-/// Whether plain commands have changed the set since its marker was set.
-pub(super) fn is_touched(ctx: &Context, name: Str<'_>) -> bool {
+/// Whether a set is dirty, with the same TTL as when it became dirty.
+pub(super) fn is_dirty(ctx: &Context, name: Str<'_>, ttl: Option<Millis>) -> bool {
     let (database, key) = (ctx.database(), name.bytes());
-    STATE.with(ctx, |tracker| tracker.tracking.is_touched(database, key) && !tracker.is_arriving(key))
-}
-
-/// Whether the dataset is new to us: the walk through all of it is under way, and has not said of each key what it is.
-pub(super) fn is_new(ctx: &Context) -> bool {
-    STATE.with(ctx, |tracker| tracker.patrol.is_hurrying())
-}
-
-/// Changes what is tracked, and arms the timer for what is due then.
-pub(super) fn update<R>(ctx: &Context, change: impl FnOnce(&mut Tracking, i32) -> R) -> R {
-    let database = ctx.database();
-    STATE.with(ctx, |tracker| {
-        let result = change(&mut tracker.tracking, database);
-        tracker.listen_if_used(ctx);
-        let Tracker { tracking, patrol, .. } = tracker;
-        set_timer(ctx, tracking.after_change(context::now(), || need(ctx, patrol.is_hurrying())));
-        result
+    STATE.with(ctx, |Tracker { tracking, arriving, .. }| {
+        tracking.dirty_ttl(database, key).is_some_and(|dirty| ttl == Some(dirty)) && !slots::hold(arriving, key)
     })
 }
 
-/// Notes that a command has named an expiring set, be it there or not: whoever calls one has some.
+/// Whether a set that a command names is an expiring set although it does not have the marker. During a first scan, the rules of that scan
+/// apply.
+pub(super) fn recognizes(ctx: &Context, name: Str<'_>, highest: f64, ttl: Option<Millis>) -> bool {
+    let now = ctx.now();
+    let is_new = || STATE.with(ctx, |tracker| tracker.scan.is_first() && !slots::hold(&tracker.arriving, name.bytes()));
+    let reason = match highest > time::to_score(now) {
+        _ if is_dirty(ctx, name, ttl) => Reason::Dirty,
+        true if is_new() => Reason::Loaded,
+        _ => Reason::Named,
+    };
+    let is_expiring = marker::is_expiring(highest, ttl, reason, now);
+    if let Some(ttl) = ttl.filter(|_| is_expiring && reason == Reason::Loaded) {
+        update(ctx, |tracking| tracking.note_dirty(ctx.database(), name.bytes(), ttl));
+    }
+    is_expiring
+}
+
+/// Reads or changes the tracking.
+pub(super) fn with<R>(ctx: &Context, change: impl FnOnce(&mut Tracking) -> R) -> R {
+    STATE.with(ctx, |tracker| change(&mut tracker.tracking))
+}
+
+/// Changes the tracking, and arms the timer for the next due set.
+pub(super) fn update(ctx: &Context, change: impl FnOnce(&mut Tracking)) {
+    STATE.with(ctx, |tracker| {
+        change(&mut tracker.tracking);
+        tracker.listen_if_used(ctx);
+        let Tracker { tracking, scan, .. } = tracker;
+        set_timer(ctx, tracking.after_change(context::now(), || need(ctx, scan.is_first())));
+    });
+}
+
+/// Notes that a command names an expiring set, even a missing one. The first such command subscribes to events.
 pub(super) fn note_used(ctx: &Context) {
     if !events::is_subscribed(Classes::SORTED_SETS) {
         STATE.with(ctx, |tracker| tracker.listen(ctx));
     }
 }
 
-/// Notes that a command of the module has changed a set: members expire from `soonest` on.
-pub(super) fn note_written(ctx: &Context, name: Str<'_>, soonest: Option<Millis>, is_new: bool) {
-    update(ctx, |tracking, database| tracking.change(database, name.bytes(), soonest, is_new));
+/// Notes that a set is gone or is no longer an expiring set.
+pub(super) fn forget(ctx: &Context, name: Str<'_>) {
+    with(ctx, |tracking| tracking.forget(ctx.database(), name.bytes()));
 }
 
-/// Notes that plain commands may have changed a set, if it is tracked.
-pub(super) fn note_touched(ctx: &mut Context, name: Str<'_>) {
-    let (database, key) = (ctx.database(), name.bytes());
-    let is_news = STATE.with(ctx, |tracker| tracker.tracking.is_untouched(database, key));
-    if is_news {
-        let ttl = ReadKey::glance(ctx, name).expires_at();
-        STATE.with(ctx, |tracker| tracker.tracking.touch(database, key, ttl));
-    }
-}
-
-/// Notes that the marker of a set that is ours beyond doubt is off, and has to be set again. `ttl` is what the set has instead: by it the
-/// set is known if it is copied or moved before.
-pub(super) fn note_marker_off(ctx: &Context, database: i32, name: Str<'_>, ttl: Option<Millis>) {
-    update(ctx, |tracking, _| tracking.mend(database, name.bytes(), ttl));
-}
-
-/// Notes that a set is gone, or is no expiring set any more.
-pub(super) fn forget(ctx: &Context, database: i32, name: Str<'_>) {
-    STATE.with(ctx, |tracker| tracker.tracking.forget(database, name.bytes()));
-}
-
-/// Notes that a set goes from one place to another: RENAME and MOVE announce both, one after the other.
-pub(super) fn note_leaving(ctx: &Context, name: Str<'_>) {
-    let database = ctx.database();
-    STATE.with(ctx, |tracker| tracker.tracking.leave(database, name.bytes()));
-}
-
-/// Notes that what left its place last is at another one: what was known of it.
-pub(super) fn note_arrived(ctx: &Context) -> Left {
-    STATE.with(ctx, |tracker| tracker.tracking.arrive())
-}
-
-/// Takes what was known of a renamed set along.
-pub(super) fn take_along(ctx: &Context, name: Str<'_>, left: Left) -> Arrival {
-    let database = ctx.database();
-    let arrival = STATE.with(ctx, |Tracker { tracking, patrol, .. }| {
-        // A walk that is not everywhere yet may have missed it.
-        if patrol.is_hurrying() { Arrival::Unclear } else { tracking.take_along(database, name.bytes(), left) }
-    });
-    if arrival == Arrival::Noted {
-        // It may be due soon.
-        update(ctx, |_, _| ());
-    }
-    arrival
-}
-
-/// Whether a set of this TTL that has just come to its place by RENAME or MOVE was changed by plain commands where it comes from,
-/// and not healed since.
-pub(super) fn was_touched_on_leaving(ctx: &Context, left: Left, ttl: Option<Millis>) -> bool {
-    STATE.with(ctx, |tracker| tracker.tracking.left_touched(left, ttl))
-}
-
-/// Some of the sets of this TTL that plain commands have changed, and that were not healed since.
-pub(super) fn touched_with_ttl(ctx: &Context, ttl: Millis) -> Vec<Place> {
-    STATE.with(ctx, |tracker| {
-        let mut places = tracker.tracking.touched_with(ttl);
-        places.retain(|place| !tracker.is_arriving(&place.key));
-        places
+/// Returns the next dirty set to check. `None` at the end of each round.
+pub(super) fn next_dirty(ctx: &Context) -> Option<DbKey> {
+    STATE.with(ctx, |Tracker { tracking, checked, .. }| {
+        *checked = tracking.next_dirty(checked.as_ref());
+        checked.clone()
     })
 }
 
-/// The touched set that comes after `last` in the order of their places; with `None`, the first one.
-pub(super) fn next_touched(ctx: &Context, last: Option<&Place>) -> Option<Place> {
-    STATE.with(ctx, |tracker| tracker.tracking.next_touched(last))
-}
-
-/// Lets a touched set whose marker could not be set be, for a while.
-pub(super) fn heal_later(ctx: &Context, place: &Place) {
-    STATE.with(ctx, |tracker| tracker.tracking.mend_later(place, ctx.now()));
-}
-
-/// The set whose visit is due longest.
-pub(super) fn next_visit(ctx: &Context) -> Option<Place> {
-    STATE.with(ctx, |tracker| tracker.tracking.next_visit(context::now()))
-}
-
-pub(super) fn note_visited(ctx: &Context, place: &Place, outcome: Outcome) {
-    STATE.with(ctx, |tracker| tracker.tracking.visited(place, outcome, context::now()));
-}
-
-/// Begins to walk through all keys as fast as slices allow: the dataset is new to us.
-pub(super) fn patrol_now(ctx: &Context) {
+/// Begins a first scan, because the dataset is new to the module.
+pub(super) fn begin_scan(ctx: &Context) {
     STATE.with(ctx, |tracker| {
-        tracker.patrol.hurry();
+        tracker.scan.begin();
         tracker.attend(ctx);
     });
 }
 
-/// Lets the sets in some slots be, whose keys begin to arrive.
-pub(super) fn note_slots_arrive(ctx: &Context, slots: &[Range]) {
+/// Stops tracking the sets of slots whose keys begin to arrive.
+pub(super) fn note_slots_arrive(ctx: &Context, slots: &[SlotRange]) {
     STATE.with(ctx, |tracker| {
         tracker.arriving.extend_from_slice(slots);
         tracker.arrived.retain(|range| !slots.contains(range));
-        // There may be entries of sets that once were here. They are forgotten in slices; until then nobody heeds them.
+        // Entries of former sets of these slots may exist. They are forgotten in slices, and ignored until then.
         tracker.tracking.begin_to_forget();
         tracker.attend(ctx);
     });
 }
 
-/// The keys of some slots have arrived, or will not come. Nothing of them was noted meanwhile: the patrol finds the sets, once
-/// all is forgotten that was known of the slots before.
-pub(super) fn note_slots_settled(ctx: &Context, slots: &[Range]) {
+/// Notes that the keys of some slots have arrived or will not come. Their sets were not tracked meanwhile. When all old entries of the
+/// slots are forgotten, the scan finds them.
+pub(super) fn note_slots_settled(ctx: &Context, slots: &[SlotRange]) {
     STATE.with(ctx, |tracker| {
         tracker.arrived.extend_from_slice(slots);
         tracker.forget_on(|| true);
@@ -253,44 +199,35 @@ pub(super) fn note_slots_settled(ctx: &Context, slots: &[Range]) {
     });
 }
 
-/// Runs the slice that a timer should have run (see [`Timer::catch_up`]).
+/// Runs a slice that the timer should have run (see [`Timer::catch_up`]).
 pub(super) fn catch_up(ctx: &mut Context) {
     if let Some(timer) = TIMER.get() {
         timer.catch_up(ctx);
     }
 }
 
-/// A run of the server's housekeeping: the patrol takes a few steps, and what changed without an event is followed: the clock, a
-/// setting, the role.
+/// Runs in the cron job: continues the scan, and adjusts the timer to changes without an event (clock, settings, role).
 pub(super) fn on_cron(ctx: &Context) {
     STATE.with(ctx, |tracker| {
-        if !ctx.is_loading() {
-            let Tracker { patrol, tracking, .. } = tracker;
-            patrol.stroll(ctx, tracking);
-        }
+        let Tracker { scan, tracking, .. } = tracker;
+        scan.on_cron(ctx, tracking);
         tracker.listen_if_used(ctx);
-        tracker.tracking.all_arrived();
         tracker.tracking.free_some();
         tracker.attend(ctx);
     });
 }
 
-/// A slice begins: the timer is not armed any more.
-pub(super) fn begin_slice(ctx: &Context) {
-    STATE.with(ctx, |tracker| tracker.tracking.fired());
-}
-
-/// What is to be done in slices besides the visits, until time is up.
+/// Does the work of a slice other than checking sets, until time is up.
 pub(super) fn walk_on(ctx: &Context, is_time_up: impl Fn() -> bool) {
     STATE.with(ctx, |tracker| {
         tracker.forget_on(&is_time_up);
-        let Tracker { patrol, tracking, .. } = tracker;
-        patrol.hurry_on(ctx, tracking, is_time_up);
+        let Tracker { scan, tracking, .. } = tracker;
+        scan.run_on(ctx, tracking, is_time_up);
         tracker.listen_if_used(ctx);
     });
 }
 
-/// A slice ends, which is to be followed by a rest of `rest` ms.
+/// Ends a slice. The next one follows after at least `rest` ms.
 pub(super) fn end_slice(ctx: &Context, rest: Millis) {
     STATE.with(ctx, |tracker| {
         let need = need(ctx, tracker.hurries());
@@ -298,7 +235,7 @@ pub(super) fn end_slice(ctx: &Context, rest: Millis) {
     });
 }
 
-/// Whether this server may delete now what has expired.
+/// Whether this server may delete expired members now.
 pub(super) fn may_sweep(ctx: &Context) -> bool {
     config::SWEEP.get() && ctx.may_write_by_itself()
 }
@@ -308,14 +245,10 @@ fn need(ctx: &Context, hurries: bool) -> Need {
 }
 
 impl Tracker {
-    fn is_arriving(&self, key: &[u8]) -> bool {
-        slots::hold(&self.arriving, key)
-    }
-
-    /// Subscribes to what becomes of sorted sets, unless that is done. Nobody has told of what came before, so it is looked for.
+    /// Subscribes to events of sorted sets, unless subscribed already. Begins a first scan, because earlier changes sent no events.
     fn listen(&mut self, ctx: &Context) {
         if events::subscribe(ctx, Classes::SORTED_SETS) {
-            self.patrol.hurry();
+            self.scan.begin();
             self.attend(ctx);
         }
     }
@@ -326,25 +259,25 @@ impl Tracker {
         }
     }
 
-    /// Whether there is something to do that is not due at some moment.
+    /// Whether there is work without a due time.
     fn hurries(&self) -> bool {
-        self.patrol.is_hurrying() || self.tracking.is_forgetting()
+        self.scan.is_first() || self.tracking.is_forgetting()
     }
 
-    /// Forgets what was known of arriving slots until time is up. Once that is done, those whose keys are here are the patrol's.
+    /// Forgets the entries of arriving slots until time is up. When all are forgotten, the slots whose keys have arrived are scanned.
     fn forget_on(&mut self, is_time_up: impl Fn() -> bool) {
-        let Tracker { tracking, arriving, arrived, patrol } = self;
+        let Tracker { tracking, arriving, arrived, scan, .. } = self;
         while tracking.is_forgetting() && !is_time_up() {
             tracking.forget_some(|key| slots::hold(arriving, key));
         }
         if !arrived.is_empty() && !tracking.is_forgetting() {
             arriving.retain(|range| !arrived.contains(range));
             arrived.clear();
-            patrol.hurry();
+            scan.begin();
         }
     }
 
-    /// Arms the timer for what there is to do next, be that later than what it is armed for, or nothing.
+    /// Arms the timer for the next work, even if that is later than now armed, or disarms it if there is none.
     fn attend(&mut self, ctx: &Context) {
         let need = need(ctx, self.hurries());
         set_timer(ctx, self.tracking.at_cron(context::now(), need));

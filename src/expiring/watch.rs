@@ -1,170 +1,86 @@
-//! What we learn from the server's events: sets that come, go, move, or are changed by plain commands.
+//! The server's events about sets: created, deleted, moved, or changed by plain commands.
 //!
-//! The server tells of them from the moment on at which this server has its first expiring set, or is called for one. What came before
-//! is the patrol's to find.
+//! The server sends them from the moment when the first expiring set exists, or a command names one. Earlier changes are found by the scan.
 //!
-//! Handlers only note what happened; nothing is ever written from within one. They are called for everybody's keys, strings among
-//! them, so what most events cost is one look into the index, and no key is opened that cannot have become an expiring set:
-//!
-//! - EXPIRE makes one of a sorted set that was not known only when members with their scores came just before, as in the stream from a
-//!   master and in an AOF file. Of a TTL given by hand to a set written earlier, the patrol finds out.
-//! - RENAME takes what is known of a set along. A set not known was none, once the patrol has been everywhere.
+//! Handlers only note what happened and never write. They are called for all keys, including strings, so most events cost one lookup in the
+//! index. EXPIRE turns an untracked sorted set into an expiring set only if members were written just before, as in replication and in an
+//! AOF. Otherwise the key is not opened. If a user gives a TTL to a set written earlier, the scan finds it.
 
-use super::healer;
-use super::patrol::next_visit;
+use super::check::{look, restore_markers};
 use super::tracker::{self, Standing};
-use crate::model::marker::Kind;
-use crate::model::place::Place;
-use crate::model::time::{self, Millis};
-use crate::model::tracking::{Arrival, Left};
-use crate::server::events::{Happened, KeyEvent, Listener, ServerEvent};
-use crate::server::key::{ReadKey, Reading};
-use crate::server::zset::SortedSet;
-use crate::server::{Context, OwnedStr, Str};
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::server::events::{EventKind, KeyEvent, ServerEvent};
+use crate::server::key::ReadKey;
+use crate::server::{Context, Str};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
-/// The sorted set whose members were last changed, see [`fingerprint`].
-static WRITTEN: AtomicU64 = AtomicU64::new(0);
+/// Whether members of a sorted set were written since a TTL was last set.
+static IS_WRITTEN: AtomicBool = AtomicBool::new(false);
 
-/// A number by which a key is known again. Others may have the same.
-fn fingerprint(key: Str<'_>) -> u64 {
-    let bytes = key.bytes();
-    let word = |part: &[u8]| part.iter().fold(0_u64, |word, &byte| word << 8 | u64::from(byte));
-    let (first, last) = (&bytes[..bytes.len().min(8)], &bytes[bytes.len().saturating_sub(8)..]);
-    word(first).rotate_left(29) ^ word(last) ^ bytes.len() as u64
-}
+/// The source database of the last MOVE.
+static MOVED_FROM: AtomicI32 = AtomicI32::new(0);
 
-/// Listens for as long as the module is loaded.
-pub struct Watch;
-
-impl Listener for Watch {
-    fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
-        if event.is_ours {
-            return;
+pub fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
+    if event.is_ours {
+        return;
+    }
+    let standing = tracker::standing_of(ctx, event.key);
+    let is_tracked = matches!(standing, Standing::Clean | Standing::Dirty);
+    if event.kind == EventKind::MoveFrom {
+        MOVED_FROM.store(ctx.database(), Ordering::Relaxed);
+    }
+    match event.kind {
+        _ if standing == Standing::Arriving => {}
+        EventKind::RenameTo | EventKind::MoveTo | EventKind::CopyTo | EventKind::Restore => {
+            look(ctx, event.key, event.kind);
         }
-        let standing = tracker::standing_of(ctx, event.key);
-        let is_tracked = standing == Standing::Tracked;
-        match event.happened {
-            Happened::RenameFrom | Happened::MoveFrom => tracker::note_leaving(ctx, event.key),
-            Happened::RenameTo | Happened::MoveTo => on_arrival(ctx, event, standing),
-            _ if standing == Standing::Arriving => {}
-            _ if event.of_sorted_set => {
-                WRITTEN.store(fingerprint(event.key), Ordering::Relaxed);
-                if is_tracked {
-                    tracker::note_touched(ctx, event.key);
-                }
+        _ if event.of_sorted_set => {
+            IS_WRITTEN.store(true, Ordering::Relaxed);
+            if standing == Standing::Clean {
+                note_changed(ctx, event.key);
             }
-            Happened::Gone | Happened::Persist if is_tracked => tracker::forget(ctx, ctx.database(), event.key),
-            Happened::Expire if is_tracked || WRITTEN.load(Ordering::Relaxed) == fingerprint(event.key) => {
-                look_at_key(ctx, event.key, Came::AsItIs);
-            }
-            Happened::Restore => look_at_key(ctx, event.key, Came::Restored),
-            Happened::CopyTo => look_at_key(ctx, event.key, Came::Copied),
-            _ => {}
         }
+        EventKind::Expire if is_tracked || IS_WRITTEN.load(Ordering::Relaxed) => {
+            IS_WRITTEN.store(false, Ordering::Relaxed);
+            look(ctx, event.key, event.kind);
+        }
+        // The entry of a dirty set is kept: at the new key, the set is recognized by it.
+        EventKind::RenameFrom | EventKind::MoveFrom if standing == Standing::Dirty => {}
+        EventKind::Gone | EventKind::Persist | EventKind::RenameFrom | EventKind::MoveFrom if is_tracked => {
+            tracker::forget(ctx, event.key);
+        }
+        _ => {}
     }
-
-    fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
-        match event {
-            ServerEvent::BecameMaster | ServerEvent::Loaded => tracker::patrol_now(ctx),
-            ServerEvent::BecameReplica => tracker::stop(ctx),
-            ServerEvent::Flushed(database) => tracker::update(ctx, |tracking, _| tracking.flush(database)),
-            ServerEvent::Swapped(one, other) => tracker::update(ctx, |tracking, _| tracking.swap(one, other)),
-            ServerEvent::SlotsArrive(slots) => tracker::note_slots_arrive(ctx, slots),
-            ServerEvent::SlotsArrived(slots) | ServerEvent::SlotsStayAway(slots) => {
-                tracker::note_slots_settled(ctx, slots)
-            }
-            ServerEvent::Cron => {
-                tracker::catch_up(ctx);
-                healer::heal_touched(ctx);
-                tracker::on_cron(ctx);
-            }
-            // What is loaded counts when it is served.
-            ServerEvent::LoadsAside | ServerEvent::LoadAborted => {}
-        }
+    // In Valkey 8.1 and 9.0, handlers run with the client itself, and MOVE leaves the client in the other database (valkey#4024). This
+    // restores the database. It is harmless on other servers.
+    if event.kind == EventKind::MoveTo {
+        ctx.select(MOVED_FROM.load(Ordering::Relaxed));
     }
 }
 
-/// What RENAME or MOVE took from one place is at another one.
-fn on_arrival(ctx: &mut Context, event: &KeyEvent<'_>, standing: Standing) {
-    let left = tracker::note_arrived(ctx);
-    let is_renamed = event.happened == Happened::RenameTo;
-    if standing != Standing::Arriving && (!is_renamed || tracker::take_along(ctx, event.key, left) == Arrival::Unclear)
-    {
-        look_at_key(ctx, event.key, Came::Moved(left));
-    }
-    // Valkey 8.1 and 9.0 run handlers on the client itself and forget to give it its database back, so that after MOVE it would
-    // go on in the other one (valkey#4024). We give it back; other servers do not mind.
-    if let Some(database) = left.database.filter(|_| !is_renamed) {
-        ctx.select(database);
-    }
-}
-
-/// How a key came to be what it is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Came {
-    /// Somebody set its TTL.
-    AsItIs,
-    /// By RESTORE.
-    Restored,
-    /// By RENAME or MOVE.
-    Moved(Left),
-    Copied,
-}
-
-/// Looks what a key is now, and tracks it if it is an expiring set, or would be one but for what its way here did to it. If it
-/// is none, then somebody has said so (EXPIRE), and it is forgotten.
-fn look_at_key(ctx: &mut Context, name: Str<'_>, came: Came) {
-    let now = ctx.now();
-    let key = ReadKey::glance(ctx, name);
-    // Not the context's: in a transaction, Valkey 9.1 gives the client's for a key that MOVE or COPY took somewhere else.
-    let database = key.database().unwrap_or(key.ctx().database());
-    let Some(mut set) = SortedSet::new(key) else {
-        return tracker::forget(ctx, database, name);
-    };
-    let found = next_visit(&mut set);
-    if found.is_none() && came == Came::AsItIs {
-        drop(set);
-        return tracker::forget(ctx, database, name);
-    }
-    let ttl = set.key().expires_at();
-    let highest = set.last().map(|last| last.score);
-    let members = set.len();
-    drop(set);
-    let is_off = match (came, highest) {
-        (Came::Restored, Some(highest)) => {
-            highest > time::to_score(now) && Kind::Expiring.may_have_held_before_restore(highest, ttl)
+pub fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
+    match event {
+        ServerEvent::BecameMaster | ServerEvent::Loaded => tracker::begin_scan(ctx),
+        ServerEvent::BecameReplica => tracker::stop(ctx),
+        ServerEvent::Flushed(database) => tracker::with(ctx, |tracking| tracking.flush(database)),
+        ServerEvent::Swapped(one, other) => tracker::update(ctx, |tracking| tracking.swap(one, other)),
+        ServerEvent::SlotsArrive(slots) => tracker::note_slots_arrive(ctx, slots),
+        ServerEvent::SlotsArrived(slots) | ServerEvent::SlotsStayAway(slots) => tracker::note_slots_settled(ctx, slots),
+        ServerEvent::Cron => {
+            tracker::catch_up(ctx);
+            restore_markers(ctx);
+            tracker::on_cron(ctx);
         }
-        // Before it was healed, perhaps.
-        (Came::Moved(left), Some(_)) => {
-            // Another module that heard of RENAME first may have moved the set on: then nobody has said that it left.
-            tracker::was_touched_on_leaving(ctx, left, ttl) || any_touched(ctx, ttl, |set| set.is_empty())
-        }
-        // The event of COPY does not say what was copied.
-        (Came::Copied, Some(highest)) if found.is_none() => any_touched(ctx, ttl, |set| {
-            set.key().expires_at() == ttl
-                && set.len() == members
-                && set.last().is_some_and(|last| last.score == highest)
-        }),
-        _ => false,
-    };
-    match found {
-        Some(due) => tracker::update(ctx, |tracking, _| tracking.track(database, name.bytes(), due)),
-        None if is_off => tracker::note_marker_off(ctx, database, name, ttl),
-        None => tracker::forget(ctx, database, name),
+        // A loaded dataset counts when it is served.
+        ServerEvent::LoadsAside | ServerEvent::LoadAborted => {}
     }
 }
 
-/// Whether what is now at the place of some set that was touched with this TTL is what is meant.
-fn any_touched(ctx: &mut Context, ttl: Option<Millis>, is_meant: impl Fn(&mut SortedSet<'_, Reading>) -> bool) -> bool {
-    let Some(ttl) = ttl else { return false };
-    let here = ctx.database();
-    let is_it = |ctx: &mut Context, place: &Place| {
-        let name = OwnedStr::new(&place.key);
-        let set = ctx.select(place.database).then(|| SortedSet::new(ReadKey::glance(ctx, name.as_str()))).flatten();
-        set.is_some_and(|mut set| is_meant(&mut set))
-    };
-    let is_found = tracker::touched_with_ttl(ctx, ttl).iter().any(|place| is_it(ctx, place));
-    ctx.select(here);
-    is_found
+/// Notes that plain commands changed a tracked set. Without a TTL it is no longer an expiring set: another value has replaced it.
+fn note_changed(ctx: &mut Context, name: Str<'_>) {
+    let ttl = ReadKey::open_notouch(ctx, name).expires_at();
+    let (database, key) = (ctx.database(), name.bytes());
+    tracker::with(ctx, |tracking| match ttl {
+        Some(ttl) => tracking.note_dirty(database, key, ttl),
+        None => tracking.forget(database, key),
+    });
 }

@@ -1,43 +1,44 @@
 //! An open limit.
 
-use super::effects::{self, News};
+use super::effects;
 use crate::error::Error;
-use crate::model::limit::{Assessed, Change, Held, Policy, Refund, Stored, Write};
+use crate::model::limit::{Assessed, Held, Policy, Refund, StoredLimit, Update, Write, assess};
 use crate::model::time::Millis;
-use crate::server::key::{Access, Key, Reading, Writing};
+use crate::server::context::PendingEvents;
+use crate::server::key::{Key, Mode, Reading, Writing};
 use crate::server::text::Text;
 use crate::server::{Context, Str};
 
-/// An open string that is a limit, or a key that is free to become one.
-pub struct Limit<'k, A: Access> {
-    text: Text<'k, A>,
+/// An open string that is a limit, or a missing key that can become one.
+pub struct Limit<'k, M: Mode> {
+    text: Text<'k, M>,
     name: Str<'k>,
 }
 
-impl<'k, A: Access> Limit<'k, A> {
-    /// Opens a key, which holds a string or nothing.
-    pub fn open(ctx: &'k mut Context, name: Str<'k>) -> Result<Limit<'k, A>, Error> {
+impl<'k, M: Mode> Limit<'k, M> {
+    /// Opens a key that holds a string or is missing.
+    pub fn open(ctx: &'k mut Context, name: Str<'k>) -> Result<Limit<'k, M>, Error> {
         let text = Text::new(Key::open(ctx, name)).ok_or(Error::WrongType)?;
         Ok(Limit { text, name })
     }
 
-    /// Shows what the key holds to `look`: `None` is a limit of which nothing was taken. Somebody else's string is an error.
-    pub fn read<R>(&mut self, look: impl FnOnce(Option<Stored<'_>>) -> Result<R, Error>) -> Result<R, Error> {
+    /// Calls `look` with the stored limit, or with `None` if the key is missing. A string that is not a limit is an error.
+    pub fn read<R>(&mut self, look: impl FnOnce(Option<StoredLimit<'_>>) -> Result<R, Error>) -> Result<R, Error> {
         if self.text.is_missing() {
             return look(None);
         }
-        self.text.read(|text, expires_at| look(Some(Stored::parse(text, expires_at)?)))
+        self.text.read(|text, expires_at| look(Some(StoredLimit::parse(text, expires_at)?)))
     }
 
-    /// Asks whether `cost` more units fit under `policy`, and shows the answer to `look`.
+    /// Checks whether `cost` more units fit under `policy`, and calls `look` with the result.
     pub fn assess<R>(
         &mut self,
         policy: Policy,
         now: Millis,
         cost: u64,
-        look: impl FnOnce(&Assessed<'_>) -> R,
+        look: impl FnOnce(&dyn Assessed) -> R,
     ) -> Result<R, Error> {
-        self.read(|stored| Ok(look(&Assessed::of(policy, now, cost, stored)?.ok_or(Error::OtherAlgorithm)?)))
+        self.read(|stored| assess(policy, now, cost, stored, look)?.ok_or(Error::OtherAlgorithm))
     }
 
     pub fn is_missing(&self) -> bool {
@@ -49,7 +50,7 @@ impl<'k, A: Access> Limit<'k, A> {
     }
 }
 
-/// Returns which algorithm a limit is of, and what of it is in use; `None` if the key is missing. O(log N).
+/// Returns a limit's algorithm and its units in use. `None` if the key is missing. O(log N).
 pub fn held_by(ctx: &mut Context, name: Str<'_>, now: Millis) -> Result<Option<(&'static str, Held)>, Error> {
     Limit::<Reading>::open(ctx, name)?.read(|stored| match stored {
         None => Ok(None),
@@ -58,9 +59,9 @@ pub fn held_by(ctx: &mut Context, name: Str<'_>, now: Millis) -> Result<Option<(
 }
 
 impl<'k> Limit<'k, Writing> {
-    /// Makes a change, if there is one, and replicates it. Without one, as of a denied check, there is no trace.
-    pub fn commit(mut self, change: Option<Change>) -> (&'k mut Context, News) {
-        let Some(Change { writes, lifetime }) = change else { return (self.text.close(), News::default()) };
+    /// Makes and replicates a change. Does nothing if `change` is `None`, as for a denied check.
+    pub fn commit(mut self, change: Option<Update>) -> (&'k mut Context, PendingEvents) {
+        let Some(Update { writes, lifetime }) = change else { return (self.text.close(), PendingEvents::default()) };
         let before = lifetime.and_then(|_| self.text.expires_at());
         let expires_at = lifetime.map(|lifetime| lifetime.expires_at(before));
         let mut keeps_ttl = expires_at == before;
@@ -77,30 +78,34 @@ impl<'k> Limit<'k, Writing> {
             self.text.expire_at(at);
         }
         let ctx = self.text.close();
-        let news = effects::replicate(ctx, self.name, &writes, expires_at, keeps_ttl);
-        (ctx, news)
+        let events = effects::replicate(ctx, self.name, &writes, expires_at, keeps_ttl);
+        (ctx, events)
     }
 
-    /// Gives back up to `units` that become available again at `until`; returns how many.
-    pub fn refund(mut self, now: Millis, units: u64, until: Millis) -> Result<(&'k mut Context, News, u64), Error> {
+    /// Returns up to `units` that become available again at `until` to the limit. Returns how many.
+    pub fn refund(
+        mut self,
+        now: Millis,
+        units: u64,
+        until: Millis,
+    ) -> Result<(&'k mut Context, PendingEvents, u64), Error> {
         let Refund { units, left } = self.read(|stored| match stored {
             None => Ok(Refund::NOTHING),
             Some(stored) => Ok(stored.refund(now, units, until)?),
         })?;
-        let (ctx, news) = match left {
+        let (ctx, events) = match left {
             None if units > 0 => self.remove(),
             change => self.commit(change),
         };
-        Ok((ctx, news, units))
+        Ok((ctx, events, units))
     }
 
-    /// Removes the key.
-    pub fn remove(self) -> (&'k mut Context, News) {
+    pub fn remove(self) -> (&'k mut Context, PendingEvents) {
         if self.text.is_missing() {
-            return (self.text.close(), News::default());
+            return (self.text.close(), PendingEvents::default());
         }
         let ctx = self.text.unlink();
-        let news = effects::replicate_unlink(ctx, self.name);
-        (ctx, news)
+        let events = effects::replicate_unlink(ctx, self.name);
+        (ctx, events)
     }
 }

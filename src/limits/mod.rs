@@ -1,11 +1,11 @@
-//! Rate limits: plain strings that say themselves what they are.
+//! Rate limits, which are plain strings with a recognizable format.
 //!
-//! [`Limit`] is an open one: asked, and then committed with or without a change. [`effects`] is the one place through which a
-//! change is replicated, as native commands with absolute values, and announced. What a limit says is [`crate::model::limit`]'s.
+//! [`Limit`] is an open one. A command assesses it and then commits it, with or without a change. [`effects`] replicates all changes with
+//! the server's own commands and absolute values, and sends the keyspace events. [`crate::model::limit`] has the algorithms.
 
 pub mod effects;
-pub mod figures;
 mod limit;
+pub mod stats;
 
 pub use limit::{Limit, held_by};
 

@@ -1,12 +1,12 @@
-//! What a model that says when to look next ([`waiting`](super::waiting), [`tracking`](super::tracking)) wants done with its timer.
+//! What a model ([`waiting`](super::waiting), [`tracking`](super::tracking)) requests for its timer.
 
 use super::time::Millis;
 
-/// What is to be done with a timer.
+/// A request for a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alarm {
     AsItIs,
-    /// To be armed: in that many ms, whatever it was armed for before.
+    /// Arms the timer for this many ms from now, replacing its due time.
     In(Millis),
     Off,
 }

@@ -1,12 +1,13 @@
-//! What the commands compute, without a server: pure functions and types in which `now` is always a parameter.
-//! Nothing here does I/O, reads a clock or uses `unsafe`, so all of it is tested by plain unit and property tests.
+//! The algorithms, without a server. Pure functions and types, with `now` as a parameter. Nothing here does I/O, reads a clock or uses
+//! `unsafe`, so plain unit and property tests cover all of it.
 
 pub mod alarm;
 pub mod board;
 pub mod chunks;
+pub mod db_key;
+mod index;
 pub mod limit;
 pub mod marker;
-pub mod place;
 pub mod queue;
 pub mod random;
 pub mod relocate;
@@ -15,19 +16,20 @@ pub mod time;
 pub mod tracking;
 pub mod waiting;
 
-/// What the tests are told by a variable of the environment.
+/// Returns a number from an environment variable, for tests.
 #[cfg(test)]
 pub fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} takes a number")))
 }
 
-/// How many random histories a test takes: few while you work, more where `ZEITSET_SEEDS` says so (.ci/run, `make torture`).
+/// Returns the number of random histories for a test: `few`, or that in `ZEITSET_SEEDS` (.ci/run, `make torture`).
 #[cfg(test)]
 pub fn histories(few: u32) -> u32 {
     number("ZEITSET_SEEDS").map_or(few, |number| u32::try_from(number).expect("fewer"))
 }
 
-/// How parsers are fed anything: always the same inputs, unless PROPTEST_RNG_SEED sets another seed, or PROPTEST_CASES a number.
+/// Returns the configuration for fuzzing parsers. The inputs are always the same, unless PROPTEST_RNG_SEED sets a seed or PROPTEST_CASES a
+/// number.
 #[cfg(test)]
 pub fn fuzzing() -> proptest::test_runner::Config {
     use proptest::test_runner::{Config, RngSeed};
@@ -41,7 +43,7 @@ pub fn fuzzing() -> proptest::test_runner::Config {
     config
 }
 
-/// Bytes that parsers look at: mostly those that mean something to one of them.
+/// Generates bytes for parsers, mostly characters with a meaning to one of them.
 #[cfg(test)]
 pub fn any_text() -> impl proptest::strategy::Strategy<Value = Vec<u8>> {
     use proptest::prelude::*;

@@ -1,18 +1,18 @@
-//! Random numbers by the million: xoshiro256++ (D. Blackman and S. Vigna, "Scrambled linear pseudorandom number generators", 2021),
-//! from a seed that the server gives. The server's own generator hashes for every call, which takes longer than the look-up of a member.
+//! Fast random numbers: xoshiro256++ (D. Blackman and S. Vigna, "Scrambled linear pseudorandom number generators", 2021), seeded by the
+//! server. The server's own generator computes a hash per call, which takes longer than a lookup of a member.
 
-/// A generator. Not for secrets.
+/// A generator. Not for cryptography.
 #[derive(Clone, Debug)]
 pub struct Random([u64; 4]);
 
 impl Random {
-    /// From 32 random bytes.
+    /// Creates a generator from 32 random bytes.
     pub fn from_seed(seed: [u8; 32]) -> Random {
         let mut state = [0; 4];
         for (word, bytes) in state.iter_mut().zip(seed.as_chunks::<8>().0) {
             *word = u64::from_le_bytes(*bytes);
         }
-        // From zero alone, only zeros follow.
+        // An all-zero state yields only zeros.
         if state == [0; 4] {
             state = [1; 4];
         }
@@ -32,8 +32,8 @@ impl Random {
         next
     }
 
-    /// A number below `bound`, which is not 0. Uniform to one part in 2^64 / bound (D. Lemire, "Fast random integer generation in an
-    /// interval", 2019).
+    /// Returns a number below `bound`, which must not be 0. Uniform to one part in 2^64 / bound (D. Lemire, "Fast random integer generation
+    /// in an interval", 2019).
     pub fn below(&mut self, bound: u64) -> u64 {
         let scaled = u128::from(self.next()) * u128::from(bound);
         u64::try_from(scaled >> 64).unwrap_or(0)
@@ -44,7 +44,7 @@ impl Random {
 mod tests {
     use super::*;
 
-    /// The reference implementation's first numbers from the state 1, 2, 3, 4.
+    /// The expected numbers are those of the reference implementation from the state 1, 2, 3, 4.
     #[test]
     fn numbers_are_those_of_the_reference() {
         let mut seed = [0; 32];

@@ -1,24 +1,23 @@
-//! Memory that moves: what active defragmentation does to values. The server knows which blocks of memory lie in its way; a value knows
-//! which blocks it has.
+//! Moving the memory of values, for active defragmentation. The server knows which blocks should move. A value knows which blocks it has.
 
-/// Moves blocks of memory to where the server wants them.
+/// Moves blocks of memory if the server wants that.
 pub trait Mover {
     fn vec<T>(&mut self, vec: &mut Vec<T>);
 
     fn bytes(&mut self, bytes: &mut Box<[u8]>);
 
-    /// Enough for now: the rest is for another call.
+    /// Whether to stop now. The rest follows in another call.
     fn should_stop(&mut self) -> bool;
 }
 
-/// A value whose memory can be moved, step by step.
+/// A value whose memory can be moved step by step.
 pub trait Relocate {
-    /// Has the blocks of the value moved, from step `from` on (0: the first one). Answers with the step to go on with, `None` when all are
-    /// done. Between two calls the value may change: then blocks are left out, or moved twice.
+    /// Moves the blocks of the value, from step `from` on (0 is the first). Returns the next step, or `None` when all are done. If the
+    /// value changes between two calls, blocks may be missed or moved twice.
     fn relocate(&mut self, from: usize, mover: &mut impl Mover) -> Option<usize>;
 }
 
-/// Goes through `steps` steps.
+/// Calls `step` with each number from `from` to `steps`. Returns the next number if `mover` stops.
 pub fn in_steps<M: Mover>(
     from: usize,
     steps: usize,
@@ -34,12 +33,12 @@ pub fn in_steps<M: Mover>(
     None
 }
 
-/// Moves everything there is, and counts it.
+/// A mover for tests: moves every block and counts the bytes.
 #[cfg(test)]
 #[derive(Default)]
 pub struct Mill {
     pub bytes: usize,
-    /// Stops whenever it has moved that many blocks; 0: never.
+    /// Stops after this many blocks. 0 means never.
     pub patience: usize,
     blocks: usize,
 }
@@ -67,7 +66,7 @@ impl Mover for Mill {
     }
 }
 
-/// Has the whole value moved; how many bytes that were.
+/// Moves the whole value. Returns the number of bytes.
 #[cfg(test)]
 pub fn relocate_all(value: &mut impl Relocate, patience: usize) -> usize {
     let mut mill = Mill { patience, ..Mill::default() };

@@ -1,24 +1,45 @@
-//! What values are saved to and loaded from: numbers and byte strings, one after the other. The server has its RDB files and
-//! payloads behind these traits, the tests have tapes.
+//! Streams for saving and loading values: a sequence of numbers and byte strings. The server implements them with RDB files and payloads,
+//! the tests with tapes.
 
-/// Takes what is saved.
+use std::fmt;
+
+/// A destination of a saved value.
 pub trait Writer {
     fn number(&mut self, number: u64);
-    /// A byte string of any length, which the reader will know.
+    /// Writes a byte string of any length. The reader gets the length, too.
     fn bytes(&mut self, bytes: &[u8]);
 }
 
-/// Gives back what a [`Writer`] took, in the same order.
+/// A source of a saved value, in the order of the [`Writer`]'s calls.
 ///
-/// An implementation has to report the end of its input, not make up zeros.
+/// An implementation must report the end of its input, and not return zeros.
 pub trait Reader {
     /// A byte string: borrowed, or a buffer of the server.
     type Bytes: AsRef<[u8]>;
 
-    fn number(&mut self) -> Result<u64, Truncated>;
-    fn bytes(&mut self) -> Result<Self::Bytes, Truncated>;
+    fn number(&mut self) -> Result<u64, DecodeError>;
+    fn bytes(&mut self) -> Result<Self::Bytes, DecodeError>;
 }
 
-/// What is being read ends too early, or is something else than what was asked for.
+/// Why a value cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Truncated;
+pub enum DecodeError {
+    /// The input ends too early, or holds another kind of item than asked for.
+    Truncated,
+    /// A format that this version does not read.
+    Format { found: u64, known: u64 },
+    /// No such value can exist: the reason.
+    Invalid(&'static str),
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DecodeError::Truncated => f.write_str("it is cut short"),
+            DecodeError::Format { found, known } => {
+                write!(f, "it has format {found}; this version of the module reads format {known}")
+            }
+            DecodeError::Invalid(reason) => write!(f, "it is invalid: {reason}"),
+        }
+    }
+}

@@ -1,21 +1,20 @@
-//! Times and durations: Unix milliseconds, and the one parser of everything a client writes as a time.
+//! Times and durations in Unix milliseconds, and the parser for all times that clients send.
 //!
-//! A time is a whole number of milliseconds between 0 and 2^53-1. The upper bound is the largest integer up to which
-//! every integer is exact in a sorted set's score (an IEEE double), so a time survives the way through a score unharmed.
-//! Numbers are read as decimals, never through a float: `0.1s` is 100 ms, not 100.00000000000001.
+//! A time is an integer from 0 to 2^53-1 ms. Up to this bound, a sorted set's score (an IEEE double) represents every integer exactly, so a
+//! score does not change a time. Numbers are parsed as decimals, never as floats: `0.1s` is 100 ms, not 100.00000000000001.
 
 mod rfc3339;
 
-/// Milliseconds: a duration, or a moment counted from the Unix epoch.
+/// Milliseconds: a duration, or a Unix time.
 pub type Millis = u64;
 
-/// Microseconds: a moment counted from the Unix epoch.
+/// Microseconds: a Unix time.
 pub type Micros = u64;
 
-/// The last representable moment, 2^53-1 ms. As the score of a member it means "does not expire".
+/// The latest time, 2^53-1 ms. As a member's score it means "does not expire".
 pub const MAX: Millis = (1 << 53) - 1;
 
-/// The unit of a bare number.
+/// The unit of a number without one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     Milliseconds,
@@ -31,15 +30,14 @@ impl Unit {
     }
 }
 
-/// Units in which a client may write a time, with their length in ms. Longest names first: `ms` ends in `s` too.
+/// The units of times, with their length in ms. `ms` precedes `s` because it ends in `s`.
 const SUFFIXES: [(&[u8], u64); 6] =
     [(b"ms", 1), (b"s", 1000), (b"m", 60_000), (b"h", 3_600_000), (b"d", 86_400_000), (b"w", 604_800_000)];
 
-/// Reads a time as clients write it: digits, perhaps a point and more digits, perhaps a unit in either case.
+/// Parses a duration: digits, optionally a point and more digits, optionally a unit in either case.
 ///
-/// A number without a unit is taken in `bare` units. Fractions of a millisecond are rounded up, so that nothing ever
-/// ends early. `None` for anything else: signs, blanks, exponents, a point without digits on both sides, a value
-/// above [`MAX`].
+/// `bare` is the unit of a number without one. Fractions of a millisecond are rounded up, so that nothing ends early. Returns `None` for
+/// anything else: signs, blanks, exponents, a point without digits on both sides, a value above [`MAX`].
 pub fn parse(text: &[u8], bare: Unit) -> Option<Millis> {
     let (number, unit) = SUFFIXES
         .iter()
@@ -61,28 +59,28 @@ pub fn parse(text: &[u8], bare: Unit) -> Option<Millis> {
     (total <= MAX).then_some(total)
 }
 
-/// The moment a duration after another. `None`: it lies after [`MAX`].
+/// Returns the time `duration` after `at`. `None` if it exceeds [`MAX`].
 pub fn after(at: Millis, duration: Millis) -> Option<Millis> {
     at.checked_add(duration).filter(|&end| end <= MAX)
 }
 
-/// The same, or [`MAX`] if it lies after that.
+/// Returns the time `duration` after `at`, but at most [`MAX`].
 pub fn after_at_most(at: Millis, duration: Millis) -> Millis {
     after(at, duration).unwrap_or(MAX)
 }
 
-/// From here on a bare number is in milliseconds, below it in seconds: the year 5138 in seconds, March 1973 in milliseconds.
+/// Numbers without a unit are milliseconds from here on, and seconds below. As seconds this is the year 5138, as milliseconds March 1973.
 const BARE_MILLIS_FROM: u64 = 100_000_000_000;
 
-/// Reads an instant as clients write it after `AT`, the same way in every command:
+/// Parses the time after `AT`, in all commands:
 ///
-/// - a bare number below 10^11 is in Unix seconds, from there on in milliseconds: so a moment that a reply gave, in
-///   milliseconds, can be given back as it is;
-/// - with the unit `s` or `ms`, in either case, it is what it says;
-/// - RFC 3339 with a zone, such as `2026-12-24T18:00:00.250+01:00`.
+/// - A number without a unit is in Unix seconds below 10^11, and otherwise in milliseconds. So a time in a reply, in milliseconds, is also
+///   a valid argument.
+/// - A number may have the unit `s` or `ms`, in either case.
+/// - RFC 3339 with a time zone, such as `2026-12-24T18:00:00.250+01:00`.
 ///
-/// Seconds may have decimals; what is finer than a millisecond is rounded up. `None` for anything else: other units, a
-/// moment before 1970 or after [`MAX`], a local time without a zone.
+/// Seconds may have decimals. Fractions of a millisecond are rounded up. Returns `None` for anything else: other units, a time before 1970
+/// or after [`MAX`], a local time without a zone.
 pub fn instant(text: &[u8]) -> Option<Millis> {
     let unit = text.iter().position(u8::is_ascii_alphabetic).unwrap_or(text.len());
     match text.split_at(unit) {
@@ -99,9 +97,9 @@ pub fn instant(text: &[u8]) -> Option<Millis> {
     }
 }
 
-/// A decimal integer without sign or blanks. `None` when empty, not all digits, or above `u64::MAX`.
+/// Parses a decimal integer without sign or blanks. `None` if it is empty, has other characters, or exceeds `u64::MAX`.
 pub fn digits(text: &[u8]) -> Option<u64> {
-    /// That many digits fit into 64 bits whatever they are.
+    /// Any number with this many digits fits into 64 bits.
     const CERTAIN: usize = 19;
     if text.is_empty() {
         return None;
@@ -121,9 +119,14 @@ pub fn digits(text: &[u8]) -> Option<u64> {
     })
 }
 
-/// Writes a number as [`digits`] reads it, without leading zeros: how many bytes it took. 0 if there is no room.
+/// Returns the number of digits of a number.
+pub fn decimal_len(number: u64) -> usize {
+    number.checked_ilog10().map_or(1, |power| power as usize + 1)
+}
+
+/// Writes a number in decimal, without leading zeros. Returns the number of bytes, or 0 if there is no room.
 pub fn decimal(mut number: u64, room: &mut [u8]) -> usize {
-    let len = number.checked_ilog10().map_or(1, |power| power as usize + 1);
+    let len = decimal_len(number);
     let Some(room) = room.get_mut(..len) else { return 0 };
     for digit in room.iter_mut().rev() {
         *digit = b'0' + (number % 10) as u8;
@@ -132,8 +135,8 @@ pub fn decimal(mut number: u64, room: &mut [u8]) -> usize {
     len
 }
 
-/// `0.<fraction> × unit`, rounded up: exact for any number of digits, because what lies beyond the 18th can only
-/// matter by being other than zero.
+/// Returns `0.<fraction> × unit`, rounded up. This is exact for any number of digits, because the digits after the 18th matter only if one
+/// is not zero.
 fn fraction_of(fraction: &[u8], unit: u64) -> Option<u64> {
     const EXACT: usize = 18;
     let (head, tail) = fraction.split_at(fraction.len().min(EXACT));
@@ -143,15 +146,14 @@ fn fraction_of(fraction: &[u8], unit: u64) -> Option<u64> {
     let scale = 10_u128.pow(u32::try_from(head.len()).ok()?);
     let product = u128::from(digits(head)?) * u128::from(unit);
     let beyond = u128::from(tail.iter().any(|&byte| byte != b'0'));
-    // The tail is worth less than one unit of the 18th digit: it lifts the ceiling only where `product` is on it.
+    // The tail is worth less than one unit of the 18th digit. It changes the result only if `product` is a multiple of `scale`.
     u64::try_from((product + beyond).div_ceil(scale)).ok()
 }
 
-/// The moment that a foreign score stands for, when scores are Unix times in `unit`; fractions of a ms rounded up.
+/// Converts a score in `unit`s to a time, with fractions of a ms rounded up.
 ///
-/// The score is read as the shortest decimal that names it, which is what was written when the score was stored:
-/// 1767225600.123 s is ...123 ms, although the double nearest to it is slightly off. `None` for scores that are
-/// negative, not finite or above [`MAX`].
+/// The score is read as its shortest decimal, which is what a client wrote: 1767225600.123 s is ...123 ms, although the nearest double is
+/// slightly different. Returns `None` for scores that are negative, not finite or above [`MAX`].
 pub fn from_score(score: f64, unit: Unit) -> Option<Millis> {
     if !score.is_finite() {
         return None;
@@ -160,14 +162,14 @@ pub fn from_score(score: f64, unit: Unit) -> Option<Millis> {
     parse(positive.to_string().as_bytes(), unit)
 }
 
-/// The score under which a moment is stored: exact, since moments end at 2^53-1.
+/// Returns the score for a time. This is exact, because times end at 2^53-1.
 #[expect(clippy::cast_precision_loss, reason = "a Millis is at most 2^53-1")]
 pub fn to_score(at: Millis) -> f64 {
     debug_assert!(at <= MAX);
     at as f64
 }
 
-/// The first whole millisecond at or after a score, or `None` where no [`Millis`] is.
+/// Returns the first millisecond at or after a score, or `None` if it is no valid time.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked first")]
 pub fn ceil_score(score: f64) -> Option<Millis> {
     let up = score.ceil();
@@ -382,7 +384,7 @@ mod tests {
             prop_assert!(bytes[len..].iter().all(|&byte| byte == b'x'));
         }
 
-        /// Against arithmetic on whole numbers: `<whole>.<fraction of n digits>` of a unit, rounded up.
+        /// Compares with integer arithmetic: `<whole>.<fraction of n digits>` of a unit, rounded up.
         #[test]
         fn decimals_agree_with_integer_arithmetic(whole in 0_u64..1_000_000, fraction in 0_u64..1_000_000_000, suffix in 0..6_usize) {
             let (name, unit) = SUFFIXES[suffix];

@@ -64,7 +64,7 @@ pub type Client = u64;
 /// The keys that clients wait for.
 #[derive(Debug)]
 pub struct Waiting<K> {
-    keys: HashMap<K, Entry<K>>,
+    keys: HashMap<K, WaitedKey<K>>,
     /// The moments of the entries that have one.
     schedule: BTreeSet<(Millis, K)>,
     /// When the armed timer fires.
@@ -76,26 +76,26 @@ pub struct Waiting<K> {
 }
 
 #[derive(Debug)]
-struct Entry<K> {
+struct WaitedKey<K> {
     /// Clients that wait for the key.
     clients: BTreeSet<Client>,
     /// The one that was asked last, and has not answered.
-    asked: Option<Asked>,
+    asked: Option<AskedClient>,
     /// When the key is to be looked at if nothing else happens.
     next: Option<Millis>,
     /// Keys whose client has been asked, and waits until it is known whether this one has a job for it.
     lesser: BTreeSet<K>,
 }
 
-impl<K> Default for Entry<K> {
+impl<K> Default for WaitedKey<K> {
     fn default() -> Self {
-        Entry { clients: BTreeSet::new(), asked: None, next: None, lesser: BTreeSet::new() }
+        WaitedKey { clients: BTreeSet::new(), asked: None, next: None, lesser: BTreeSet::new() }
     }
 }
 
 /// A client that was asked, and since when.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct AskedClient {
     client: Client,
     since: Millis,
 }
@@ -177,11 +177,9 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         self.set_next(key, again);
         let entry = self.keys.get_mut(key)?;
         let before = entry.asked;
-        entry.asked = entry
-            .clients
-            .first()
-            .filter(|_| is_claimable && allowed)
-            .map(|&client| before.filter(|before| before.client == client).unwrap_or(Asked { client, since: now }));
+        entry.asked = entry.clients.first().filter(|_| is_claimable && allowed).map(|&client| {
+            before.filter(|before| before.client == client).unwrap_or(AskedClient { client, since: now })
+        });
         let Some(asked) = entry.asked else {
             // Nothing is left for the clients that waited for that: they are asked again for their other keys.
             for lesser in std::mem::take(&mut entry.lesser) {

@@ -1,49 +1,49 @@
 //! A queue in its key: opened, changed, committed.
 
-use super::wire::Words;
+use super::wire::EncodedEffects;
 use super::{Stored, names, upkeep, waiting};
 use crate::error::Error;
-use crate::model::queue::{Effect, Queue};
+use crate::model::queue::{Change, Effect, Queue};
 use crate::model::time::Millis;
 use crate::server::context::EventClass;
-use crate::server::key::{Access, Key, Reading, Writing};
+use crate::server::key::{Key, Mode, Reading, Writing};
 use crate::server::uncommitted::Uncommitted;
 use crate::server::{Context, Str};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Effects that came from a master or out of an AOF file and did not fit, for INFO.
-static MISFITS: AtomicU64 = AtomicU64::new(0);
+static REJECTED: AtomicU64 = AtomicU64::new(0);
 
-pub fn misfits() -> u64 {
-    MISFITS.load(Ordering::Relaxed)
+pub fn rejected_effects() -> u64 {
+    REJECTED.load(Ordering::Relaxed)
 }
 
 /// Replicated effects did not fit the queue in `key`: it is not as its master's was. Counts that, and says so in the log.
-pub fn report_misfits(ctx: &Context, key: Str<'_>, count: u64) {
-    MISFITS.fetch_add(count, Ordering::Relaxed);
-    ctx.log(c"warning", &format!("zeitset: {count} replicated effects do not fit the queue {key}"));
+pub fn report_rejected(ctx: &Context, key: Str<'_>, count: u64) {
+    REJECTED.fetch_add(count, Ordering::Relaxed);
+    ctx.log(c"warning", &format!("zeitset: rejected {count} replicated effects that do not fit the queue {key}"));
 }
 
 /// An open queue. A missing key is an empty queue, and becomes a key with the first effect.
 #[must_use = "changes must be committed"]
-pub struct OpenQueue<'k, A: Access> {
+pub struct OpenQueue<'k, M: Mode> {
     name: Str<'k>,
-    key: Key<'k, A>,
+    key: Key<'k, M>,
     /// The queue of a key that holds none yet.
     new: Option<Queue>,
-    effects: Words,
+    effects: EncodedEffects,
     uncommitted: Uncommitted,
 }
 
-impl<'k, A: Access> OpenQueue<'k, A> {
+impl<'k, M: Mode> OpenQueue<'k, M> {
     /// Opens a queue; an error if the key holds another type.
-    pub fn open(ctx: &'k mut Context, name: Str<'k>) -> Result<OpenQueue<'k, A>, Error> {
+    pub fn open(ctx: &'k mut Context, name: Str<'k>) -> Result<OpenQueue<'k, M>, Error> {
         OpenQueue::of(Key::open(ctx, name), name)
     }
 
-    fn of(key: Key<'k, A>, name: Str<'k>) -> Result<OpenQueue<'k, A>, Error> {
+    fn of(key: Key<'k, M>, name: Str<'k>) -> Result<OpenQueue<'k, M>, Error> {
         let new = if key.value::<Stored>()?.is_some() { None } else { Some(Queue::new()) };
-        Ok(OpenQueue { name, key, new, effects: Words::new(), uncommitted: Uncommitted::default() })
+        Ok(OpenQueue { name, key, new, effects: EncodedEffects::new(), uncommitted: Uncommitted::default() })
     }
 
     /// See [`Key::ctx`].
@@ -71,8 +71,8 @@ impl<'k, A: Access> OpenQueue<'k, A> {
 
 impl<'k> OpenQueue<'k, Reading> {
     /// Opens a queue to look without a trace.
-    pub fn glance(ctx: &'k mut Context, name: Str<'k>) -> Result<OpenQueue<'k, Reading>, Error> {
-        OpenQueue::of(Key::glance(ctx, name), name)
+    pub fn open_notouch(ctx: &'k mut Context, name: Str<'k>) -> Result<OpenQueue<'k, Reading>, Error> {
+        OpenQueue::of(Key::open_notouch(ctx, name), name)
     }
 }
 
@@ -108,7 +108,6 @@ impl<'k> OpenQueue<'k, Writing> {
         if self.effects.effects() == 0 {
             return;
         }
-        crate::server::fault!("queue-changed");
         let next = waiting::is_waited_for(self.ctx(), self.name).then(|| self.queue().next_wake(now));
         let OpenQueue { name, mut key, new, effects, mut uncommitted } = self;
         uncommitted.settle();
@@ -130,15 +129,15 @@ impl<'k> OpenQueue<'k, Writing> {
             }
         };
         if let Some(look_at) = look_at {
-            upkeep::plan_look(ctx, name, look_at);
+            names::bring_forward(ctx, name, look_at);
         }
         effects.send(name, |command, arguments| ctx.replicate(command, arguments));
         ctx.signal_modified(name);
         if let Some(next) = next {
             waiting::note_queue_changed(ctx, name, now, next);
         }
-        for event in effects.happened().events() {
-            ctx.notify(EventClass::Module, event.name(), name);
+        for event in effects.happened().names() {
+            ctx.notify(EventClass::Module, event, name);
         }
     }
 }
@@ -146,7 +145,7 @@ impl<'k> OpenQueue<'k, Writing> {
 /// Takes down effects.
 pub struct Recorder<'e> {
     ctx: &'e Context,
-    effects: &'e mut Words,
+    effects: &'e mut EncodedEffects,
     uncommitted: &'e mut Uncommitted,
     is_new: bool,
 }
@@ -158,6 +157,14 @@ impl<'e> Recorder<'e> {
     }
 
     pub fn add(&mut self, effect: &Effect<'_>) {
+        let count = match effect.change {
+            Change::Bury { .. } => upkeep::count_dead_letters,
+            Change::Expire { .. } => upkeep::count_expired,
+            _ => |_| (),
+        };
+        if !self.ctx.is_replayed() {
+            count(1);
+        }
         self.uncommitted.note();
         self.effects.add(effect);
     }

@@ -1,9 +1,9 @@
 //! The data type `zeitqueue`.
 
 use super::names;
-use super::tally::Tally;
+use super::totals::Contribution;
 use super::upkeep::Upkeep;
-use super::wire::Words;
+use super::wire::EncodedEffects;
 use crate::model::queue::Queue;
 use crate::model::relocate::{Mover, Relocate};
 use crate::server::data_type::{DataType, Handle};
@@ -18,19 +18,19 @@ const BATCH_BYTES: usize = 64 * 1024;
 /// A queue as the server has it.
 pub struct Stored {
     pub queue: Queue,
-    tally: Tally,
+    contribution: Contribution,
     pub(super) upkeep: Upkeep,
 }
 
 impl Stored {
     pub fn new(queue: Queue) -> Stored {
-        let tally = Tally::of(&queue);
-        Stored { queue, tally, upkeep: Upkeep::new() }
+        let contribution = Contribution::of(&queue);
+        Stored { queue, contribution, upkeep: Upkeep::new() }
     }
 
     /// To be called when the queue has changed.
     pub fn count(&mut self, is_replayed: impl FnOnce() -> bool) {
-        self.tally.update(&self.queue, is_replayed);
+        self.contribution.update(&self.queue, is_replayed);
     }
 }
 
@@ -71,12 +71,12 @@ impl DataType for Stored {
 
     fn rewrite(&self, to: &mut Rewriter<'_>) {
         let key = to.key();
-        let mut words = Words::new();
+        let mut words = EncodedEffects::new();
         for effect in self.queue.rebuild() {
             words.add(&effect);
             if words.effects() >= BATCH || words.bytes() >= BATCH_BYTES {
                 words.send(key.as_str(), |command, arguments| to.emit(command, arguments));
-                words = Words::new();
+                words = EncodedEffects::new();
             }
         }
         if words.effects() > 0 {
@@ -90,7 +90,7 @@ impl DataType for Stored {
     }
 
     fn memory_usage(&self) -> usize {
-        size_of::<Tally>() + size_of::<Upkeep>() + self.queue.memory_usage()
+        size_of::<Contribution>() + size_of::<Upkeep>() + self.queue.memory_usage()
     }
 
     fn free_effort(&self) -> usize {

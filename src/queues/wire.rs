@@ -2,45 +2,39 @@
 //!
 //! One command of our own carries what came out (ids, tokens, absolute times, and `at`, the clock of the server that ran
 //! the command), because the public commands say what is wished and would have to be given a second, hidden set of
-//! arguments each. An effect is a word and a fixed number of arguments, readable in MONITOR and in an AOF file:
+//! arguments each. An effect is a word in capitals, its arguments, and its options: names in small letters, each with a value (but for
+//! flags), in this order. Options without a value (0, or no bytes) are left out.
 //!
-//! | effect | arguments |
-//! |---|---|
-//! | `PUSH`, `MADE` | id payload due priority attempts every (`MADE`: the queue made up the id; every 0: once) |
-//! | `CLAIM` | id token deadline |
-//! | `SETTLE` | |
-//! | `ACK`, `AGAIN` | id; id due |
-//! | `RETRY`, `BURY` | id due; id |
-//! | `EXTEND` | id deadline |
-//! | `CANCEL`, `CLEAN`, `DROP`, `REVIVE` | id |
-//! | `MOVE` | id due priority (`-`: as it was) |
-//! | `REDRIVE` | count |
-//! | `CONFIGURE` | attempts backoff-base backoff-max aging maxlen concurrency rate-limit rate-window paused |
-//! | `JOB` | id payload state time priority seq token attempts max-attempts period anchor |
-//! | `TAKEN` | back-at units |
-//! | `UNITS` | group back-at units |
-//! | `TURN` | group |
-//! | `TOTALS` | token id-ms id-seq seq pushed claimed acked nacked cancelled redriven expired-leases |
+//! | effect | arguments | options |
+//! |---|---|---|
+//! | `PUSH`, `MADE` | id payload due priority attempts every (`MADE`: the queue made up the id; every 0: once) | group, ttl, the flag again |
+//! | `CLAIM` | id token deadline | worker |
+//! | `SETTLE` | | |
+//! | `ACK`, `AGAIN` | id; id due | |
+//! | `RETRY` | id due | the flag free (the attempt does not count) or last (the job waits for its next occurrence), error |
+//! | `BURY` | id | the flag free, error |
+//! | `EXTEND` | id deadline | |
+//! | `CANCEL`, `CLEAN`, `DROP`, `FOLLOW`, `REVIVE` | id | |
+//! | `EXPIRE` | id | due (of the next occurrence) |
+//! | `MOVE` | id due priority (`-`: as it was) | |
+//! | `REDRIVE` | count | group (of no bytes: the jobs without one) |
+//! | `HOLD` | group until (0: not any more) | |
+//! | `CONFIGURE` | | those of [`Settings::FIELDS`] |
+//! | `FOLLOWER` | as `PUSH` | group, ttl |
+//! | `JOB` | id payload state time priority seq | those of [`Record::NUMBERS`], worker, error, group |
+//! | `TAKEN` | back-at units | |
+//! | `UNITS` | group back-at units | |
+//! | `TURN` | group | |
+//! | `TOTALS` | token id-ms id-seq seq | those of [`Counters::FIELDS`] |
 //!
-//! What only some have comes behind that, as names and values: then the word ends in `+`, and behind the fixed arguments stands the number
-//! of pairs.
-//!
-//! | effect | pairs |
-//! |---|---|
-//! | `PUSH+`, `MADE+` | group |
-//! | `CLAIM+` | worker |
-//! | `RETRY+`, `BURY+` | free (1: the attempt does not count), last (1: the job waits for its next occurrence), error |
-//! | `CONFIGURE+` | those of [`Settings::FURTHER`] |
-//! | `JOB+` | created claimed failed since worker error group (`JOB` without `created`: as the id tells, or not known) |
-//! | `TOTALS+` | those of [`Counters::FURTHER`] |
-//!
-//! `state` is that which is stored: `ready`, `scheduled` (delayed), `claimed`, `dead`.
-//! `JOB`, `TAKEN`, `UNITS`, `TURN` and `TOTALS` occur in rewritten AOF files only. `commands/zq/apply.rs` reads all of it.
+//! `state` is that which is stored: `ready`, `delayed`, `claimed`, `dead`.
+//! `JOB`, `FOLLOWER`, `TAKEN`, `UNITS`, `TURN` and `TOTALS` occur in rewritten AOF files only. `commands/zq/apply.rs` reads all of it.
 //! Times are Unix milliseconds, durations milliseconds.
 
 use crate::model::queue::{
-    Attempt, Change, Counters, Effect, Extras, Record, Settings, State, Taken, Totals, set_ones,
+    Attempt, Change, Counters, Effect, Extras, Field, NewJob, Record, Settings, State, Taken, Totals,
 };
+use crate::model::time::Millis;
 use crate::server::{OwnedStr, Str};
 use std::ffi::CStr;
 
@@ -50,18 +44,29 @@ pub const APPLY: &CStr = c"ZQ.APPLY";
 /// "As it was".
 pub const SAME: &[u8] = b"-";
 
+/// The attempt of a job that is given back does not count, or was the last one before its next occurrence.
+pub const FREE: &[u8] = b"free";
+pub const LAST: &[u8] = b"last";
+
+/// A push with AGAIN.
+pub const AGAIN: &[u8] = b"again";
+/// For how long a job is worth doing.
+pub const TTL: &[u8] = b"ttl";
+/// When a job is due.
+pub const DUE: &[u8] = b"due";
+
 /// Effects of one moment, as the arguments of [`APPLY`].
 #[derive(Default)]
-pub struct Words {
+pub struct EncodedEffects {
     words: Vec<OwnedStr>,
     effects: usize,
     bytes: usize,
-    happened: Happened,
+    happened: Events,
 }
 
-impl Words {
-    pub fn new() -> Words {
-        Words::default()
+impl EncodedEffects {
+    pub fn new() -> EncodedEffects {
+        EncodedEffects::default()
     }
 
     /// How many effects were added.
@@ -75,7 +80,7 @@ impl Words {
     }
 
     /// What has happened.
-    pub fn happened(&self) -> Happened {
+    pub fn happened(&self) -> Events {
         self.happened
     }
 
@@ -92,18 +97,14 @@ impl Words {
         }
         self.effects += 1;
         match effect.change {
-            Change::Push { id, payload, due, priority, max_attempts, every, generated, group } => {
-                let pairs = [Pair::words("group", group)];
-                let (without, with) = if generated { (b"MADE", b"MADE+") } else { (b"PUSH", b"PUSH+") };
-                self.open(without, with, &pairs, Event::Push);
-                self.body(id).body(payload).number(due).signed(priority.into());
-                self.number(max_attempts.into()).number(every.unwrap_or(0));
-                self.pairs(&pairs);
+            Change::Push { job, generated, again } => {
+                self.word(if generated { b"MADE" } else { b"PUSH" }, Event::Push).new_job(&job);
+                if again {
+                    self.bare(AGAIN);
+                }
             }
             Change::Claim { id, token, deadline, worker } => {
-                let words = [Pair::words("worker", worker)];
-                self.open(b"CLAIM", b"CLAIM+", &words, Event::Claim).body(id).number(token).number(deadline);
-                self.pairs(&words);
+                self.word(b"CLAIM", Event::Claim).body(id).number(token).number(deadline).option(b"worker", worker);
             }
             Change::SettleRate => {
                 self.bare(b"SETTLE");
@@ -115,18 +116,17 @@ impl Words {
                 self.word(b"AGAIN", Event::Ack).body(id).number(due);
             }
             Change::Retry { id, due, attempt, error } => {
-                let pairs = [
-                    Pair::number("free", (attempt == Attempt::Free).into()),
-                    Pair::number("last", (attempt == Attempt::Last).into()),
-                    Pair::words("error", error),
-                ];
-                self.open(b"RETRY", b"RETRY+", &pairs, Event::Nack).body(id).number(due);
-                self.pairs(&pairs);
+                self.word(b"RETRY", Event::Nack).body(id).number(due);
+                match attempt {
+                    Attempt::Counts => self,
+                    Attempt::Free => self.bare(FREE),
+                    Attempt::Last => self.bare(LAST),
+                }
+                .option(b"error", error);
             }
             Change::Bury { id, is_free, error } => {
-                let pairs = [Pair::number("free", is_free.into()), Pair::words("error", error)];
-                self.open(b"BURY", b"BURY+", &pairs, Event::Dead).body(id);
-                self.pairs(&pairs);
+                self.word(b"BURY", Event::Dead).body(id);
+                if is_free { self.bare(FREE) } else { self }.option(b"error", error);
             }
             Change::Extend { id, deadline } => {
                 self.word(b"EXTEND", Event::Extend).body(id).number(deadline);
@@ -139,6 +139,12 @@ impl Words {
             }
             Change::Drop { id } => {
                 self.bare(b"DROP").body(id);
+            }
+            Change::Expire { id, again } => {
+                self.word(b"EXPIRE", Event::Expire).body(id).time(DUE, again);
+            }
+            Change::Follow { id } => {
+                self.bare(b"FOLLOW").body(id);
             }
             Change::Revive { id } => {
                 self.word(b"REVIVE", Event::Redrive).body(id);
@@ -154,11 +160,20 @@ impl Words {
                     None => self.bare(SAME),
                 };
             }
-            Change::Redrive { count } => {
+            Change::Redrive { count, group } => {
                 self.word(b"REDRIVE", Event::Redrive).number(count);
+                if let Some(group) = group {
+                    self.bare(b"group").body(group);
+                }
             }
-            Change::Configure(settings) => self.settings(&settings),
+            Change::Hold { group, until } => {
+                self.word(b"HOLD", Event::Hold).body(group).number(until);
+            }
+            Change::Configure(settings) => self.word(b"CONFIGURE", Event::Config).fields(Settings::FIELDS, &settings),
             Change::RestoreJob(job) => self.job(&job),
+            Change::RestoreFollower(job) => {
+                self.bare(b"FOLLOWER").new_job(&job);
+            }
             Change::RestoreRate(Taken { back_at, units }) => {
                 self.bare(b"TAKEN").number(back_at).number(units);
             }
@@ -168,149 +183,76 @@ impl Words {
             Change::RestoreTurn { group } => {
                 self.bare(b"TURN").body(group);
             }
-            Change::RestoreTotals(totals) => self.totals(&totals),
+            Change::RestoreTotals(Totals { last_token, last_id, next_seq, counters }) => {
+                self.bare(b"TOTALS").number(last_token).number(last_id.ms).number(last_id.seq).number(next_seq);
+                self.fields(Counters::FIELDS, &counters);
+            }
         }
     }
 
-    fn settings(&mut self, settings: &Settings) {
-        let Settings { attempts, backoff_base, backoff_max, aging, maxlen, concurrency, rate, paused, .. } = *settings;
-        let pairs: Vec<_> =
-            set_ones(Settings::FURTHER, settings).map(|(field, value)| Pair::number(field.name, value)).collect();
-        let (limit, window) = rate.map_or((0, 0), |rate| (rate.limit, rate.window));
-        self.open(b"CONFIGURE", b"CONFIGURE+", &pairs, Event::Config).number(attempts.into());
-        for number in [backoff_base, backoff_max, aging, maxlen, concurrency, limit, window, paused.into()] {
-            self.number(number);
-        }
-        self.pairs(&pairs);
+    fn new_job(&mut self, job: &NewJob<'_>) -> &mut EncodedEffects {
+        let NewJob { id, payload, group, due, priority, max_attempts, every, ttl } = *job;
+        self.body(id).body(payload).number(due).signed(priority.into());
+        self.number(max_attempts.into()).number(every.unwrap_or(0)).option(b"group", group).time(TTL, ttl)
     }
 
     fn job(&mut self, job: &Record<'_>) {
         let state: &[u8] = match job.state {
             State::Ready => b"ready",
-            State::Delayed => b"scheduled",
+            State::Delayed => b"delayed",
             State::Claimed => b"claimed",
             State::Dead => b"dead",
         };
-        let recurrence = job.recurrence.map_or((0, 0), |recurrence| (recurrence.period, recurrence.anchor));
-        let Extras { claimed, failed, since, worker, error } = job.extras;
-        let created = if job.created == Record::created_by_id(job.id) { 0 } else { job.created };
-        let pairs = [
-            Pair::number("created", created),
-            Pair::number("claimed", claimed),
-            Pair::number("failed", failed),
-            Pair::number("since", since),
-            Pair::words("worker", worker),
-            Pair::words("error", error),
-            Pair::words("group", job.group),
-        ];
-        self.bare(Pair::either(b"JOB", b"JOB+", &pairs)).body(job.id).body(job.payload).bare(state);
-        self.number(job.time).signed(job.priority.into());
-        for number in [job.seq, job.token, job.attempts.into(), job.max_attempts.into(), recurrence.0, recurrence.1] {
-            self.number(number);
+        let Extras { worker, error, .. } = job.extras;
+        self.bare(b"JOB").body(job.id).body(job.payload).bare(state);
+        self.number(job.time).signed(job.priority.into()).number(job.seq);
+        for (name, number) in Record::NUMBERS.into_iter().zip(job.numbers()) {
+            if let Some(number) = number {
+                self.bare(name.as_bytes()).number(number);
+            }
         }
-        self.pairs(&pairs);
+        self.option(b"worker", worker).option(b"error", error).option(b"group", job.group);
     }
 
-    fn totals(&mut self, totals: &Totals) {
-        let Totals { last_token, last_id, next_seq, counters } = *totals;
-        let Counters { pushed, claimed, acked, nacked, cancelled, redriven, expired_leases, .. } = counters;
-        let pairs: Vec<_> =
-            set_ones(Counters::FURTHER, &counters).map(|(field, value)| Pair::number(field.name, value)).collect();
-        self.bare(Pair::either(b"TOTALS", b"TOTALS+", &pairs));
-        for number in [
-            last_token,
-            last_id.ms,
-            last_id.seq,
-            next_seq,
-            pushed,
-            claimed,
-            acked,
-            nacked,
-            cancelled,
-            redriven,
-            expired_leases,
-        ] {
-            self.number(number);
-        }
-        self.pairs(&pairs);
-    }
-
-    /// The word of an effect that may have pairs.
-    fn open(&mut self, without: &[u8], with: &[u8], pairs: &[Pair<'_>], event: Event) -> &mut Words {
-        self.word(Pair::either(without, with, pairs), event)
-    }
-
-    /// Writes the pairs that are set, if there are any.
-    fn pairs(&mut self, pairs: &[Pair<'_>]) {
-        let count = pairs.iter().filter(|pair| pair.is_set()).count();
-        if count == 0 {
-            return;
-        }
-        self.number(count as u64);
-        for pair in pairs.iter().filter(|pair| pair.is_set()) {
-            self.bare(pair.name.as_bytes());
-            match pair.value {
-                Value::Number(number) => self.number(number),
-                Value::Words(words) => self.body(words),
-            };
+    fn fields<T>(&mut self, fields: &[Field<T>], of: &T) {
+        for (field, value) in fields.iter().map(|field| (field, (field.get)(of))).filter(|&(_, value)| value != 0) {
+            self.bare(field.name.as_bytes()).number(value);
         }
     }
 
-    fn word(&mut self, word: &[u8], event: Event) -> &mut Words {
+    fn option(&mut self, name: &[u8], value: &[u8]) -> &mut EncodedEffects {
+        if value.is_empty() { self } else { self.bare(name).body(value) }
+    }
+
+    fn time(&mut self, name: &[u8], value: Option<Millis>) -> &mut EncodedEffects {
+        match value {
+            Some(value) => self.bare(name).number(value),
+            None => self,
+        }
+    }
+
+    fn word(&mut self, word: &[u8], event: Event) -> &mut EncodedEffects {
         self.happened.add(event);
         self.bare(word)
     }
 
-    fn bare(&mut self, word: &[u8]) -> &mut Words {
+    fn bare(&mut self, word: &[u8]) -> &mut EncodedEffects {
         self.words.push(OwnedStr::new(word));
         self
     }
 
-    fn body(&mut self, bytes: &[u8]) -> &mut Words {
+    fn body(&mut self, bytes: &[u8]) -> &mut EncodedEffects {
         self.bytes += bytes.len();
         self.bare(bytes)
     }
 
-    fn number(&mut self, number: u64) -> &mut Words {
+    fn number(&mut self, number: u64) -> &mut EncodedEffects {
         self.signed(i64::try_from(number).unwrap_or(i64::MAX))
     }
 
-    fn signed(&mut self, number: i64) -> &mut Words {
+    fn signed(&mut self, number: i64) -> &mut EncodedEffects {
         self.words.push(OwnedStr::from_integer(number));
         self
-    }
-}
-
-/// A name and a value; 0 and no bytes are not written.
-struct Pair<'a> {
-    name: &'static str,
-    value: Value<'a>,
-}
-
-enum Value<'a> {
-    Number(u64),
-    Words(&'a [u8]),
-}
-
-impl<'a> Pair<'a> {
-    fn number(name: &'static str, number: u64) -> Pair<'a> {
-        Pair { name, value: Value::Number(number) }
-    }
-
-    fn words(name: &'static str, words: &'a [u8]) -> Pair<'a> {
-        Pair { name, value: Value::Words(words) }
-    }
-
-    fn is_set(&self) -> bool {
-        match self.value {
-            Value::Number(number) => number != 0,
-            Value::Words(words) => !words.is_empty(),
-        }
-    }
-
-    /// One word for an effect without pairs, another for one with pairs.
-    fn either<'w>(without: &'w [u8], with: &'w [u8], pairs: &[Pair<'_>]) -> &'w [u8] {
-        if pairs.iter().any(Pair::is_set) { with } else { without }
     }
 }
 
@@ -329,50 +271,43 @@ pub enum Event {
     Redrive,
     Config,
     Clean,
+    Hold,
+    Expire,
 }
 
-impl Event {
-    const ALL: [Event; 11] = [
-        Event::Push,
-        Event::Claim,
-        Event::Ack,
-        Event::Nack,
-        Event::Dead,
-        Event::Extend,
-        Event::Cancel,
-        Event::Reschedule,
-        Event::Redrive,
-        Event::Config,
-        Event::Clean,
-    ];
+/// In the order of [`Event`].
+const EVENT_NAMES: [&CStr; 13] = [
+    c"zq.push",
+    c"zq.claim",
+    c"zq.ack",
+    c"zq.nack",
+    c"zq.dead",
+    c"zq.extend",
+    c"zq.cancel",
+    c"zq.reschedule",
+    c"zq.redrive",
+    c"zq.config",
+    c"zq.clean",
+    c"zq.hold",
+    c"zq.expired",
+];
 
+impl Event {
     pub fn name(self) -> &'static CStr {
-        match self {
-            Event::Push => c"zq.push",
-            Event::Claim => c"zq.claim",
-            Event::Ack => c"zq.ack",
-            Event::Nack => c"zq.nack",
-            Event::Dead => c"zq.dead",
-            Event::Extend => c"zq.extend",
-            Event::Cancel => c"zq.cancel",
-            Event::Reschedule => c"zq.reschedule",
-            Event::Redrive => c"zq.redrive",
-            Event::Config => c"zq.config",
-            Event::Clean => c"zq.clean",
-        }
+        EVENT_NAMES[self as usize]
     }
 }
 
 /// A set of events.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Happened(u16);
+pub struct Events(u16);
 
-impl Happened {
+impl Events {
     fn add(&mut self, event: Event) {
         self.0 |= 1 << event as u8;
     }
 
-    pub fn events(self) -> impl Iterator<Item = Event> {
-        Event::ALL.into_iter().filter(move |&event| self.0 & 1 << event as u8 != 0)
+    pub fn names(self) -> impl Iterator<Item = &'static CStr> {
+        EVENT_NAMES.into_iter().zip(0..).filter(move |(_, event)| self.0 & 1 << event != 0).map(|(name, _)| name)
     }
 }

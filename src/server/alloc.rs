@@ -1,25 +1,25 @@
-//! The server's allocator as Rust's, so that the module's memory counts in the server's `used_memory`.
+//! Rust's global allocator over the server's, so that the module's memory counts in the server's `used_memory`.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-/// Allocates through the module API. Unlike the allocator of the `redis-module` crate it can grow a block in place.
+/// Allocates through the module API. Unlike the allocator of the `redis-module` crate, this one can grow a block in place.
 #[cfg_attr(test, expect(dead_code, reason = "unit tests run without a server"))]
 pub struct ServerAlloc;
 
-/// What every server's allocator aligns to, and no more than that: a server built without `malloc_usable_size` puts the size of a
-/// block, a `size_t`, in front of what malloc gave it.
+/// The alignment that every server's allocator guarantees. It is the size of a `usize` and no more: a server built without
+/// `malloc_usable_size` stores a block's size in front of the block.
 pub(super) const GUARANTEED: usize = size_of::<usize>();
 
-/// How far behind the start of the server's block ours begins, for an alignment above [`GUARANTEED`]: 1 to `align` bytes. The
-/// server's block has to be `align` bytes longer. `start` is a multiple of [`GUARANTEED`], and so is what is returned: there is room
-/// for a number in front of our block.
+/// Returns the distance from the start of the server's block to ours, for an alignment above [`GUARANTEED`]: 1 to `align` bytes. The
+/// server's block must be `align` bytes longer than ours. `start` is a multiple of [`GUARANTEED`], and so is the distance: a number fits in
+/// front of our block.
 fn offset(start: usize, align: usize) -> usize {
     align - start % align
 }
 
-/// Makes our block in a block of the server that is `align` bytes longer, and notes in front of it where that one starts.
+/// Places our block in a server's block that is `align` bytes longer, and stores the distance in front of our block.
 ///
 /// # Safety
 /// `start` must be null or come from the server's allocator, for `align` bytes at least and `align` above [`GUARANTEED`].
@@ -28,35 +28,34 @@ unsafe fn aligned(start: *mut u8, align: usize) -> *mut u8 {
         return null_mut();
     }
     let offset = offset(start.addr(), align);
-    // SAFETY: the block has `align` bytes more than are asked for, and the offset is not more than that.
+    // SAFETY: the server's block has `align` extra bytes, and the offset is at most `align`.
     let block = unsafe { start.add(offset) };
-    // SAFETY: both addresses are multiples of the size of a number and differ, so in front of the second there is room for one,
-    // which is aligned.
+    // SAFETY: both addresses are multiples of the size of a number, and they differ. So an aligned number fits in front of the second.
     unsafe { block.cast::<usize>().sub(1).write(offset) };
     block
 }
 
-/// Where the server's block starts that `block` lies in.
+/// Returns the start of the server's block that contains `block`.
 ///
 /// # Safety
 /// `block` must have come from [`aligned`].
 unsafe fn start_of(block: *mut u8) -> *mut u8 {
-    // SAFETY: `aligned` has written it there.
+    // SAFETY: `aligned` wrote the offset there.
     let offset = unsafe { block.cast::<usize>().sub(1).read() };
-    // SAFETY: so far behind the start of the server's block `aligned` has put this one.
+    // SAFETY: `aligned` placed `block` at this offset.
     unsafe { block.sub(offset) }
 }
 
-// SAFETY: the functions are malloc, calloc, realloc and free of the server's allocator, under their usual contract; where that does
-// not align enough, `aligned` does.
+// SAFETY: the functions are malloc, calloc, realloc and free of the server's allocator, under their usual contract. `aligned` provides
+// larger alignments.
 unsafe impl GlobalAlloc for ServerAlloc {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let (size, align) = (layout.size(), layout.align());
         if align <= GUARANTEED {
-            // SAFETY: any size is fine; a null answer is passed on as what it means.
+            // SAFETY: any size is allowed. A null result is returned to the caller.
             return unsafe { api!(RedisModule_Alloc(size)) }.cast();
         }
-        // SAFETY: the block is new, and of that size. (No layout is large enough for the sum to overflow.)
+        // SAFETY: the block is new and has that size. (No layout is large enough for the sum to overflow.)
         unsafe { aligned(api!(RedisModule_Alloc(size + align)).cast(), align) }
     }
 
@@ -66,31 +65,31 @@ unsafe impl GlobalAlloc for ServerAlloc {
             // SAFETY: as for `alloc`.
             return unsafe { api!(RedisModule_Calloc(1, size)) }.cast();
         }
-        // SAFETY: as for `alloc`; what is written lies in front of our block.
+        // SAFETY: as for `alloc`. `aligned` writes only in front of our block.
         unsafe { aligned(api!(RedisModule_Calloc(1, size + align)).cast(), align) }
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         if layout.align() <= GUARANTEED {
-            // SAFETY: the caller vouches that `block` came from this allocator; the alignment does not change.
+            // SAFETY: the caller guarantees that `block` came from this allocator. The alignment does not change.
             return unsafe { api!(RedisModule_Realloc(block.cast::<c_void>(), new_size)) }.cast();
         }
-        // The server's block might move to an address from which ours lies at another offset; so this is a new one.
-        // SAFETY: the caller vouches that the new size goes with the alignment.
+        // The server may move its block to an address that needs another offset. So this allocates a new block.
+        // SAFETY: the caller guarantees that the new size is valid for the alignment.
         let new = unsafe { self.alloc(Layout::from_size_align_unchecked(new_size, layout.align())) };
         if !new.is_null() {
-            // SAFETY: both blocks have as many bytes, and they are two.
+            // SAFETY: both blocks have at least this many bytes and do not overlap.
             unsafe { new.copy_from_nonoverlapping(block, layout.size().min(new_size)) };
-            // SAFETY: the caller gives the old one up.
+            // SAFETY: the caller no longer uses the old block.
             unsafe { self.dealloc(block, layout) };
         }
         new
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: the caller vouches that `block` came from this allocator, with this layout.
+        // SAFETY: the caller guarantees that `block` came from this allocator, with this layout.
         let start = if layout.align() <= GUARANTEED { block } else { unsafe { start_of(block) } };
-        // SAFETY: the block is the server's, and not used again.
+        // SAFETY: the block is the server's and is not used again.
         unsafe { api!(RedisModule_Free(start.cast::<c_void>())) }
     }
 }
@@ -111,13 +110,13 @@ mod tests {
             prop_assert_eq!((start + offset) % align, 0);
         }
 
-        /// In real memory: at every place where a server's block may start.
+        /// Places blocks in real memory, at every possible start of a server's block.
         #[test]
         fn the_servers_block_is_found_again(place in 0..64_usize, align in (4..8_u32).prop_map(|exponent| 1_usize << exponent)) {
             let mut memory = vec![0_usize; 64 + 32];
-            // SAFETY: the place lies in the memory, with 128 bytes and more behind it.
+            // SAFETY: the address lies in the memory, with more than 128 bytes after it.
             let start = unsafe { memory.as_mut_ptr().add(place) }.cast::<u8>();
-            // SAFETY: as said, and it is aligned as numbers are.
+            // SAFETY: as above, and the address is aligned for numbers.
             let block = unsafe { aligned(start, align) };
             prop_assert_eq!(block.addr() % align, 0);
             // SAFETY: `block` was made right above.

@@ -1,4 +1,4 @@
-//! For unit tests that make strings: the server's functions for them, without a server, on blocks of the test's own.
+//! Replacements for the server's string functions, for unit tests that create strings without a server.
 
 use redis_module::raw::{self, RedisModuleCtx, RedisModuleString};
 use std::ffi::c_char;
@@ -7,10 +7,10 @@ use std::sync::Once;
 
 static ONCE: Once = Once::new();
 
-/// To be called first by a test that makes strings.
+/// Installs the replacements. A test that creates strings calls this first.
 pub fn without_a_server() {
     ONCE.call_once(|| {
-        // SAFETY: written once, and before any string is made: whoever makes one has called this.
+        // SAFETY: written once, before any string exists: every test that creates a string calls this function first.
         unsafe { raw::RedisModule_CreateString = Some(create) };
         // SAFETY: as above.
         unsafe { raw::RedisModule_StringPtrLen = Some(bytes) };
@@ -20,7 +20,7 @@ pub fn without_a_server() {
 }
 
 unsafe extern "C" fn create(_: *mut RedisModuleCtx, start: *const c_char, len: usize) -> *mut RedisModuleString {
-    // SAFETY: the caller vouches for the bytes.
+    // SAFETY: the caller guarantees that the bytes are valid.
     let bytes = unsafe { slice::from_raw_parts(start.cast::<u8>(), len) };
     Box::into_raw(Box::new(bytes.to_vec())).cast()
 }
@@ -28,12 +28,12 @@ unsafe extern "C" fn create(_: *mut RedisModuleCtx, start: *const c_char, len: u
 unsafe extern "C" fn bytes(string: *const RedisModuleString, len: *mut usize) -> *const c_char {
     // SAFETY: every string comes from `create`.
     let bytes = unsafe { &*string.cast::<Vec<u8>>() };
-    // SAFETY: the caller has room for the length.
+    // SAFETY: the caller passes a valid pointer to the length.
     unsafe { *len = bytes.len() };
     bytes.as_ptr().cast()
 }
 
 unsafe extern "C" fn free(_: *mut RedisModuleCtx, string: *mut RedisModuleString) {
-    // SAFETY: it comes from `create`, and is freed once.
+    // SAFETY: the string comes from `create` and is freed once.
     drop(unsafe { Box::from_raw(string.cast::<Vec<u8>>()) });
 }

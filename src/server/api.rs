@@ -1,24 +1,23 @@
-//! How a function of the module API is called: by a pointer that the server filled in when it loaded the module.
+//! Calls of the module API. The server fills in a function pointer for each function when it loads the module.
 
-/// Calls a function of the module API. To be used inside `unsafe`, whose comment says why the arguments are right.
+/// Calls a function of the module API. The caller wraps the call in `unsafe` and says in a comment why the arguments are valid.
 ///
-/// The pointers are set once, before any of our code runs; [`missing`] names those that every supported server has.
+/// The server sets the pointers once, before any of our code runs. [`missing`] checks those that every supported server has.
 macro_rules! api {
     ($name:ident($($argument:expr),* $(,)?)) => {
         (redis_module::raw::$name.expect(concat!("the server lacks ", stringify!($name))))($($argument),*)
     };
 }
 
-/// Whether the server has a function that not every supported one has.
+/// Whether the server has a function that some supported servers lack.
 macro_rules! has_api {
     ($name:ident) => {{
-        // SAFETY: the pointer is read by value; the server wrote it before the module ran, and nobody writes it again.
+        // SAFETY: the pointer is read by value. The server wrote it before the module ran and does not write it again.
         unsafe { redis_module::raw::$name }.is_some()
     }};
 }
 
-/// The name of a function that we cannot do without and the server does not have. `None` on Redis from 7.0.5 on and on
-/// every Valkey.
+/// Returns the name of a required function that the server lacks. `None` on Redis from 7.0.5 and on every Valkey.
 pub fn missing() -> Option<&'static str> {
     [
         ("RedisModule_SetCommandInfo", has_api!(RedisModule_SetCommandInfo)),

@@ -1,38 +1,35 @@
-//! What this server may do without being asked by a client: change a key (sweep, heal), or serve a client that waits for one.
+//! Whether this server may act on a key without a client's command: sweep a set, restore its marker, or serve a waiting client.
 //!
-//! A command of a client passes the server's own checks before it runs. What a timer, an event or a blocked client does passes
-//! none of them, and a server that works on a key that is not its own, or that refuses the same change to every client, loses
-//! data or does work twice. So the module asks first:
+//! The server checks a client's command before it runs. It checks nothing for a timer, an event or a blocked client. A module that changes
+//! another node's key, or makes a change that the server refuses to every client, loses data or does work twice. So the module asks first:
 //!
 //! | question | asked how |
 //! |---|---|
-//! | is it a master, and not loading? | context flags |
-//! | are its writes paused (CLIENT PAUSE, a failover, the last moment of a slot that leaves)? A write then ends the server by an assertion | `RedisModule_AvoidReplicaTraffic` |
-//! | in a cluster: is the key's slot its own, and the cluster's state `ok`? | a write command with this key, as a *dry run* |
+//! | is the server a master, and not loading? | context flags |
+//! | are writes paused (CLIENT PAUSE, a failover, the end of a slot migration)? A write then ends the server by an assertion | `RedisModule_AvoidReplicaTraffic` |
+//! | in a cluster: does this server own the key's slot, and is the cluster's state `ok`? | a write command with this key, as a *dry run* |
 //! | would a client's write be refused (min-replicas-to-write, MISCONF after a failed save or a full disk, a read-only replica)? | the same dry run in *script mode* |
 //!
-//! **The dry run.** `RedisModule_Call` with `D` (Redis 7.2, every Valkey) makes all the checks of a call and stops before it runs:
-//! an error is the reason for a no, a null reply is a yes (and so is the empty reply of Valkey 9). Without `D` (Redis 7.0, where the letter
-//! is an error in the format) the command does run: a reply is a yes then, and a null reply a no. So it is a command that changes nothing,
-//! whatever the key holds, and never fails: `PEXPIREAT key 1 GT` asks for a TTL of 1970 if that is later than the one that is there.
-//! INFO commandstats and MONITOR show it, so the clients that Redis 7.0 serves in one turn of its event loop share one answer.
-//! With `S` the call is also refused where a script's write would be: for want of replicas, after an error of the disk, on a
-//! read-only replica.
+//! **The dry run.** `RedisModule_Call` with `D` (Redis 7.2, every Valkey) makes all checks of a call and stops before the command runs. An
+//! error means no. A null reply, or the empty reply of Valkey 9, means yes. Redis 7.0 has no `D` (the letter is an error in the format), so
+//! there the command runs: a reply means yes, a null reply no. The command must therefore never fail and change nothing, whatever the key
+//! holds: `PEXPIREAT key 1 GT` asks for a TTL in 1970 if that is later than the present one. INFO commandstats and MONITOR show the
+//! command, so all clients that Redis 7.0 serves in one turn of its event loop share one answer. With `S` the server also refuses the call
+//! where it would refuse a script's write: too few replicas, a disk error, a read-only replica.
 //!
-//! The call is made from a context of its own, with a client that has sent nothing: that of a blocked client may still bear the
-//! mark of ASKING, and would be let into a slot that is only arriving.
+//! The dry run has a context of its own, with a client that has sent nothing. A blocked client may still have the ASKING flag, which would
+//! let the call into a slot that is still being imported.
 //!
-//! **Slots.** The dry run goes by the owner of the slot, which no way of moving slots sets before the keys are complete:
+//! **Slots.** The dry run depends on the owner of the slot. Every way of moving slots changes the owner only when all keys have arrived:
 //!
-//! - Key by key (SETSLOT, MIGRATE): a slot that is being imported is not ours; one that is being migrated is, for the keys that are
+//! - Key by key (SETSLOT, MIGRATE): a slot that is being imported is not ours. A slot that is being migrated is ours, for the keys that are
 //!   still here.
-//! - As a whole, Valkey from 9.0 and Redis from 8.4: the slot is the source's until the target has taken it over, and not the
-//!   source's from then on. `RedisModule_ClusterCanAccessKeysInSlot` (Redis from 8.4) says less: it also allows slots that arrive
-//!   key by key.
+//! - Atomically (Valkey from 9.0, Redis from 8.4): the source owns the slot until the target takes it over.
+//!   `RedisModule_ClusterCanAccessKeysInSlot` (Redis from 8.4) cannot replace the dry run: it also allows slots that are imported key by key.
 //!
-//! Cost: nothing but flags without a cluster; in a cluster, or for a client that waits, one dry run: 1 to 3 µs (Redis 7.0: 2 to 12),
-//! measured with a debug build on a busy machine. A visit to a set and the serving of a client each take several calls of that
-//! kind, so nothing is cached beyond a turn: the answer is true at the moment at which it is used.
+//! Cost: without a cluster, only flags are read. In a cluster, or for a waiting client, one dry run takes 1 to 3 µs (Redis 7.0: 2 to 12),
+//! measured with a debug build on a busy machine. A visit to a set, and serving a client, each make several such calls anyway. So no answer
+//! is cached longer than a turn: it holds only at the moment of its use.
 
 use super::context::Context;
 use super::shared::Shared;
@@ -44,19 +41,19 @@ use std::ffi::{CStr, c_int};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// The first version with `D`, as `RedisModule_GetServerVersion` writes it. Valkey says 7.2.4.
+/// The first version with `D`, in the form of `RedisModule_GetServerVersion`. Valkey reports 7.2.4.
 const DRY_RUN_SINCE: c_int = 0x0007_0200;
 
-/// The context that dry runs are made from; made when it is first needed.
+/// The context of all dry runs. The first dry run creates it.
 static ASKER: AtomicPtr<RedisModuleCtx> = AtomicPtr::new(null_mut());
 
 lazy_static! {
-    /// Redis 7.0: whether clients that wait for a key may be served, while one after the other is. Outside a cluster the key does not
-    /// matter.
+    /// Redis 7.0: the answers of this turn, by key: whether its waiting clients may be served. Outside a cluster all keys share one answer.
     static ref TURN: Shared<Option<HashMap<Box<[u8]>, bool>>> = Shared::new(None);
 }
 
-/// Redis 7.0: clients are served now, one after the other. Nothing that [`Context::may_serve`] asks the server for changes meanwhile.
+/// Redis 7.0: begins a turn, in which clients are served one after the other. During a turn, the answers to [`Context::may_serve`] do not
+/// change.
 pub(super) fn begin_turn(ctx: &Context) {
     TURN.with(ctx, |turn| *turn = Some(HashMap::new()));
 }
@@ -65,28 +62,28 @@ pub(super) fn end_turn(ctx: &Context) {
     TURN.with(ctx, |turn| *turn = None);
 }
 
-/// Which checks a call has to pass.
+/// The checks that a call has to pass.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Checks {
-    /// Of the cluster.
+    /// The cluster's.
     Slot,
-    /// Of the cluster, and whether writes are refused.
+    /// The cluster's, and those that refuse writes.
     Write,
 }
 
 impl Context {
-    /// Whether this server may write anything by itself now, as far as that does not depend on the key.
+    /// Whether this server may write without a client's command now. Covers the checks that do not depend on the key.
     pub fn may_write_by_itself(&self) -> bool {
         self.is_master() && self.may_act()
     }
 
-    /// Whether this server may change `key` by itself now: sweep it, or set its TTL.
+    /// Whether this server may change `key` without a client's command now: sweep it, or set its TTL.
     pub fn may_change(&mut self, key: Str<'_>) -> bool {
         self.may_write_by_itself() && (!self.is_in_cluster() || self.passes(key, Checks::Slot))
     }
 
-    /// Whether a client that waits for `key` may be served now: whether this server would let it claim. On a writable replica
-    /// it may.
+    /// Whether a client that waits for `key` may be served now. True if this server would accept the client's claim, so also on a writable
+    /// replica.
     pub fn may_serve(&mut self, key: Str<'_>) -> bool {
         let is_written = self.is_master() || self.flags() & raw::REDISMODULE_CTX_FLAGS_READONLY as c_int == 0;
         is_written && self.may_act() && self.is_served_in_turn(key)
@@ -102,7 +99,7 @@ impl Context {
         answer
     }
 
-    /// Not loading, and writes are not paused.
+    /// Whether the server is not loading and writes are not paused.
     fn may_act(&self) -> bool {
         // SAFETY: takes no arguments.
         !self.is_loading() && unsafe { api!(RedisModule_AvoidReplicaTraffic()) } == 0
@@ -112,10 +109,10 @@ impl Context {
         self.flags() & raw::REDISMODULE_CTX_FLAGS_CLUSTER as c_int != 0
     }
 
-    /// Whether a write command with this key would be let through.
+    /// Whether the server would accept a write command with this key.
     fn passes(&mut self, key: Str<'_>, checks: Checks) -> bool {
         let asker = self.asker();
-        // SAFETY: the context is the asker's, and lasts until the module is unloaded.
+        // SAFETY: the context is the asker's, which exists until the module is unloaded.
         if unsafe { api!(RedisModule_SelectDb(asker, self.database())) } != raw::REDISMODULE_OK as c_int {
             return false;
         }
@@ -143,7 +140,7 @@ impl Context {
     }
 }
 
-/// What a call answers.
+/// The result of a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Answer {
     None,
@@ -151,28 +148,28 @@ enum Answer {
     Other,
 }
 
-/// Calls the command that changes nothing.
+/// Calls a command that changes nothing.
 fn dry_run(asker: *mut RedisModuleCtx, format: &CStr, key: Str<'_>) -> Answer {
     let [when, later] = [&b"1"[..], b"GT"].map(OwnedStr::new);
     let arguments = [key, when.as_str(), later.as_str()];
-    // SAFETY: the context lasts until the module is unloaded; format `v` takes an array of valid strings and its length. The
-    // server's lock is held, as the caller has a context.
+    // SAFETY: the context exists until the module is unloaded. Format `v` takes an array of valid strings and its length. The server's lock
+    // is held, as the caller has a context.
     let reply = unsafe {
         api!(RedisModule_Call(asker, c"PEXPIREAT".as_ptr(), format.as_ptr(), arguments.as_ptr(), arguments.len()))
     };
     let Some(reply) = NonNull::new(reply) else { return Answer::None };
     // SAFETY: the reply is valid.
     let kind = unsafe { api!(RedisModule_CallReplyType(reply.as_ptr())) };
-    // SAFETY: the reply is ours, and is not used again.
+    // SAFETY: the reply is ours and is not used again.
     unsafe { api!(RedisModule_FreeCallReply(reply.as_ptr())) };
     if kind == raw::REDISMODULE_REPLY_ERROR as c_int { Answer::Error } else { Answer::Other }
 }
 
-/// Gives back what questions were asked with, for the unloading of the module.
+/// Frees the context of the dry runs, before the module is unloaded.
 pub fn stop() {
     let asker = NonNull::new(ASKER.swap(null_mut(), Ordering::Relaxed));
     if let Some(asker) = asker {
-        // SAFETY: the context is ours, and nobody asks any more.
+        // SAFETY: the context is ours, and no dry run follows.
         unsafe { api!(RedisModule_FreeThreadSafeContext(asker.as_ptr())) };
     }
 }

@@ -1,8 +1,8 @@
-//! How a command becomes known to the server, with all that clients may ask about it, and how it is entered.
+//! Registers commands with the server, and calls their functions.
 
 use super::blocking;
 use super::context::Context;
-use super::panic::survive;
+use super::panic::catch_panic;
 use super::slots;
 use super::string::Str;
 use crate::error::Error;
@@ -11,16 +11,7 @@ use redis_module::raw::{self, RedisModuleCommandArg, RedisModuleCommandKeySpec, 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr::{null, null_mut};
 
-/// A command: what the server is told of it, and what it does.
-pub trait Command {
-    const SPEC: Spec;
-
-    /// Runs the command. `arguments` are those after the command's name. Replies unless it returns an error, which is
-    /// then the reply.
-    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>;
-}
-
-/// What the server is told of a command: COMMAND INFO, COMMAND DOCS, COMMAND GETKEYS and ACL rules follow from it.
+/// A command's description for the server: the source of COMMAND INFO, COMMAND DOCS, COMMAND GETKEYS and the ACL rules.
 pub struct Spec {
     pub name: &'static CStr,
     pub summary: &'static CStr,
@@ -28,21 +19,19 @@ pub struct Spec {
     pub since: &'static CStr,
     /// Flags as `RedisModule_CreateCommand` takes them: `write`, `readonly`, `deny-oom`, `fast`.
     pub flags: &'static CStr,
-    /// Number of arguments with the name; negative: at least that many.
-    pub arity: c_int,
     pub keys: Keys,
     pub arguments: &'static [Arg],
 }
 
-/// Which arguments are keys.
+/// The arguments that are keys.
 #[derive(Clone, Copy)]
 pub enum Keys {
     None,
     /// The first one.
     First(Access),
-    /// As many as the first argument says, right after it: `numkeys key [key ...]`.
+    /// `numkeys key [key ...]`, from the first argument on.
     Counted(Access),
-    /// The same behind a key in which the result is stored: `destination numkeys key [key ...]`.
+    /// `destination numkeys key [key ...]`. The result is stored in the destination.
     Stored {
         stored: Access,
         counted: Access,
@@ -50,13 +39,13 @@ pub enum Keys {
 }
 
 impl Keys {
-    /// Whether the server has to ask which arguments are keys.
+    /// Whether the server has to ask the module which arguments are keys.
     fn are_counted(self) -> bool {
         !matches!(self, Keys::None | Keys::First(_))
     }
 
-    /// The keys among the arguments, by index, and what is done to each. None where their number is no number, not positive,
-    /// or more than there are arguments: the server then finds no keys, and the command itself answers the error.
+    /// Returns the indexes of the keys among the arguments, and the access to each. Returns none if `numkeys` is not a positive number or
+    /// exceeds the arguments. The server then finds no keys, and the command itself returns the error.
     fn among(self, arguments: &[Str<'_>]) -> Vec<(usize, Access)> {
         let counted = |numkeys: usize, access| {
             let count = counted_keys(arguments.get(numkeys..).unwrap_or_default());
@@ -77,20 +66,20 @@ impl Keys {
     }
 }
 
-/// What a command does to its keys.
+/// A command's access to a key.
 #[derive(Clone, Copy)]
 pub enum Access {
-    /// Reads the value and tells it.
+    /// Reads the value and returns it.
     Read,
     /// Adds to the value.
     Insert,
-    /// Changes what is there.
+    /// Changes the value.
     Update,
-    /// Reads the value, tells it, and takes parts of it away.
+    /// Reads the value, returns it, and removes parts of it.
     Take,
-    /// Takes parts of the value away.
+    /// Removes parts of the value.
     Delete,
-    /// Changes what is there, and tells it.
+    /// Changes the value and returns it.
     Exchange,
 }
 
@@ -111,7 +100,7 @@ impl Access {
     }
 }
 
-/// An argument, as COMMAND DOCS shows it.
+/// An argument, as in COMMAND DOCS.
 #[derive(Clone, Copy)]
 pub struct Arg {
     name: &'static CStr,
@@ -131,7 +120,7 @@ impl Arg {
         Arg::new(name, raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_KEY)
     }
 
-    /// Bytes, and also durations and times, which have units.
+    /// Bytes. Also durations and times, which have units.
     pub const fn string(name: &'static CStr) -> Arg {
         Arg::new(name, raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_STRING)
     }
@@ -140,32 +129,32 @@ impl Arg {
         Arg::new(name, raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_INTEGER)
     }
 
-    /// A keyword that stands by itself.
+    /// A keyword without a value.
     pub const fn flag(name: &'static CStr, token: &'static CStr) -> Arg {
         Arg::new(name, raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_PURE_TOKEN).after(token)
     }
 
-    /// Exactly one of several.
+    /// Exactly one of `parts`.
     pub const fn one_of(name: &'static CStr, parts: &'static [Arg]) -> Arg {
         let mut arg = Arg::new(name, raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_ONEOF);
         arg.parts = parts;
         arg
     }
 
-    /// Several in this order.
+    /// All of `parts`, in this order.
     pub const fn block(name: &'static CStr, parts: &'static [Arg]) -> Arg {
         let mut arg = Arg::new(name, raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_BLOCK);
         arg.parts = parts;
         arg
     }
 
-    /// The keyword in front of the argument.
+    /// Sets the keyword in front of the argument.
     pub const fn after(mut self, token: &'static CStr) -> Arg {
         self.token = Some(token);
         self
     }
 
-    /// The version that brought it, if the command is older.
+    /// Sets the version that added the argument, if the command is older.
     pub const fn since(mut self, version: &'static CStr) -> Arg {
         self.since = Some(version);
         self
@@ -180,51 +169,85 @@ impl Arg {
         self.flags |= raw::REDISMODULE_CMD_ARG_MULTIPLE as c_int;
         self
     }
+
+    /// Returns the minimum number of words for this argument.
+    fn least(&self) -> c_int {
+        if self.flags & raw::REDISMODULE_CMD_ARG_OPTIONAL as c_int != 0 {
+            return 0;
+        }
+        let parts = self.parts.iter().map(Arg::least);
+        match self.kind {
+            raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_PURE_TOKEN => 1,
+            raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_ONEOF => parts.min().unwrap_or(0),
+            raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_BLOCK => parts.sum(),
+            _ => 1 + c_int::from(self.token.is_some()),
+        }
+    }
+
+    /// Whether the argument may have more words than the minimum.
+    fn varies(&self) -> bool {
+        self.flags != raw::REDISMODULE_CMD_ARG_NONE as c_int || self.parts.iter().any(Arg::varies)
+    }
 }
 
 /// A row of the table of commands.
-pub struct Entry {
-    spec: &'static Spec,
-    handler: unsafe extern "C" fn(*mut RedisModuleCtx, *mut *mut RedisModuleString, c_int) -> c_int,
+pub struct Command {
+    pub spec: &'static Spec,
+    pub handler: Handler,
 }
 
-impl Entry {
-    pub const fn of<C: Command>() -> Entry {
-        Entry { spec: &C::SPEC, handler: enter::<C> }
-    }
-}
+/// A function that the server calls.
+type Handler = unsafe extern "C" fn(*mut RedisModuleCtx, *mut *mut RedisModuleString, c_int) -> c_int;
 
-/// The way from the server into a command, and back with its reply.
+/// A command's function. The slice holds the arguments after the command's name. The function replies, or returns the error to reply.
+pub type Run = for<'a> fn(&mut Context, &'a [Str<'a>]) -> Result<(), Error>;
+
+/// Makes the table of commands from their modules, written as `family::command`. Each module has a `SPEC` and a function `run`.
+macro_rules! commands {
+    ($($family:ident::$command:ident),* $(,)?) => {
+        &[$({
+            #[allow(unsafe_code)] // the macro writes it into modules that allow no other unsafe code
+            unsafe extern "C" fn handler(
+                ctx: *mut redis_module::raw::RedisModuleCtx,
+                argv: *mut *mut redis_module::raw::RedisModuleString,
+                argc: std::ffi::c_int,
+            ) -> std::ffi::c_int {
+                // SAFETY: the server calls this function with a command handler's arguments.
+                unsafe { $crate::server::command::enter(ctx, argv, argc, &$family::$command::SPEC, $family::$command::run) }
+            }
+            $crate::server::command::Command { spec: &$family::$command::SPEC, handler }
+        }),*]
+    };
+}
+pub(crate) use commands;
+
+/// Calls a command's function from its handler.
 ///
-/// A panic is caught here, logged by the panic hook, and answered as an error. It may have come between a change and its
-/// replication; so the keys of a writing command then go to the replicas and the AOF as they are.
-unsafe extern "C" fn enter<C: Command>(
+/// # Safety
+/// The context and the arguments must be those that the server passed to the handler.
+#[inline]
+pub unsafe fn enter(
     ctx: *mut RedisModuleCtx,
     argv: *mut *mut RedisModuleString,
     argc: c_int,
+    spec: &Spec,
+    run: Run,
 ) -> c_int {
-    // SAFETY: the server passes a context that lasts as long as this call.
+    // SAFETY: the context is valid during this call.
     let mut ctx = unsafe { Context::from_raw(ctx) };
-    // SAFETY: the server keeps the arguments alive and unchanged as long as this call.
+    // SAFETY: the server keeps the arguments alive and unchanged during this call.
     let arguments = unsafe { Str::arguments(argv, argc) }.get(1..).unwrap_or_default();
-    if C::SPEC.keys.are_counted() && ctx.asks_for_key_positions() {
-        survive(|| ctx.tell_key_positions(&C::SPEC.keys.among(arguments)));
+    if spec.keys.are_counted() && ctx.asks_for_key_positions() {
+        catch_panic(|| ctx.tell_key_positions(&spec.keys.among(arguments)));
         return raw::REDISMODULE_OK as c_int;
     }
-    let run = |ctx: &mut Context| C::run(ctx, arguments).unwrap_or_else(|error| ctx.reply_error(error));
-    let outcome = blocking::as_command(&mut ctx, |ctx| ctx.replying("command", run));
-    if outcome.is_none() && C::SPEC.flags.to_bytes().starts_with(b"write") {
-        for (at, access) in C::SPEC.keys.among(arguments) {
-            if let Some(&key) = arguments.get(at).filter(|_| !matches!(access, Access::Read)) {
-                ctx.replicate_whole(key);
-            }
-        }
-    }
+    let run = |ctx: &mut Context| run(ctx, arguments).unwrap_or_else(|error| ctx.reply_error(error));
+    blocking::as_command(&mut ctx, |ctx| ctx.replying(run));
     raw::REDISMODULE_OK as c_int
 }
 
-/// How many keys stand behind `numkeys`. 0 where it is no number, not positive, or more than there are arguments: the
-/// server then finds no keys, and the command itself answers the error.
+/// Returns the number of keys after `numkeys`. Returns 0 if `numkeys` is not a positive number or exceeds the arguments. The server then
+/// finds no keys, and the command itself returns the error.
 fn counted_keys(arguments: &[Str<'_>]) -> usize {
     let Some((numkeys, rest)) = arguments.split_first() else { return 0 };
     let keys = digits(numkeys.bytes()).and_then(|keys| usize::try_from(keys).ok());
@@ -232,16 +255,16 @@ fn counted_keys(arguments: &[Str<'_>]) -> usize {
 }
 
 impl Context {
-    /// Whether the server calls a command only to learn which of its arguments are keys.
+    /// Whether the server calls a command only to ask which of its arguments are keys.
     fn asks_for_key_positions(&self) -> bool {
-        // SAFETY: the context is that of the call under way.
+        // SAFETY: the context is that of the current call.
         unsafe { api!(RedisModule_IsKeysPositionRequest(self.as_ptr())) != 0 }
     }
 
-    /// The answer to that: which arguments, and what is done to each.
+    /// Tells the server which arguments are keys, and the access to each.
     fn tell_key_positions(&self, keys: &[(usize, Access)]) {
         for (at, access) in keys {
-            // The command's name stands before the arguments.
+            // The command's name precedes the arguments.
             let Ok(position) = c_int::try_from(at + 1) else { continue };
             // SAFETY: as above, and the position is that of an argument.
             unsafe { api!(RedisModule_KeyAtPosWithFlags(self.as_ptr(), position, access.flags() as c_int)) };
@@ -249,44 +272,43 @@ impl Context {
     }
 }
 
-/// A command that the server would not take.
+/// A command that the server refused to register.
 #[derive(Debug)]
 pub struct Refused(pub &'static CStr);
 
-/// Tells the server how the module wants to be treated.
+/// Sets the module's options.
 pub fn set_options(ctx: &Context) {
     let options = raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED
         | raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
         | raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD;
     let options = options as c_int | slots::module_option();
-    // SAFETY: the context is valid. The first option means that we signal changed keys ourselves, so that a call which
-    // changes nothing breaks nobody's WATCH; the second that we ask for errors while loading (src/server/io.rs), so that
-    // a payload cut short does not end the server; the third that a replica may serve its old dataset while it loads the new one
-    // (`repl-diskless-load swapdb`): nothing in the module refers to values, and what we know of keys is forgotten when the new one
-    // takes their place (src/server/events.rs); the fourth that we let slots be that are still arriving.
+    // SAFETY: the context is valid. The options say: (1) the module signals changed keys itself, so a call without a change does not break
+    // WATCH; (2) the module checks for errors while loading (src/server/io.rs), so a truncated payload does not end the server; (3) a
+    // replica may serve its old dataset while it loads the new one (`repl-diskless-load swapdb`): the module keeps no references to values,
+    // and forgets the old keys when the new dataset replaces them (src/server/events.rs); (4) the module leaves importing slots alone.
     unsafe { api!(RedisModule_SetModuleOptions(ctx.as_ptr(), options)) };
 }
 
-/// Makes commands known. `further` are their ACL categories besides those by flags, with blanks between them.
-pub fn register(ctx: &Context, table: &[Entry], further: Option<&'static str>) -> Result<(), Refused> {
-    table.iter().try_for_each(|entry| register_one(ctx, entry, further).ok_or(Refused(entry.spec.name)))
+/// Registers commands. `further` are ACL categories in addition to those that follow from the flags, separated by blanks.
+pub fn register(ctx: &Context, table: &[Command], further: Option<&'static str>) -> Result<(), Refused> {
+    table.iter().try_for_each(|command| register_one(ctx, command, further).ok_or(Refused(command.spec.name)))
 }
 
-fn register_one(ctx: &Context, entry: &Entry, further: Option<&'static str>) -> Option<()> {
-    let spec = entry.spec;
+fn register_one(ctx: &Context, command: &Command, further: Option<&'static str>) -> Option<()> {
+    let spec = command.spec;
     let (first, last, step) = match spec.keys {
         Keys::First(_) => (1, 1, 1),
         Keys::None | Keys::Counted(_) => (0, 0, 0),
-        // Found without counting; as the server has it of ZUNIONSTORE.
+        // The first key is at a fixed position. ZUNIONSTORE is described in the same way.
         Keys::Stored { .. } => (1, 1, 1),
     };
     let flags = flags(spec);
-    // SAFETY: the context is that of the module's loading; the strings are NUL-terminated constants.
+    // SAFETY: the context is that of the module's loading. The strings are NUL-terminated constants.
     let status = unsafe {
         api!(RedisModule_CreateCommand(
             ctx.as_ptr(),
             spec.name.as_ptr(),
-            Some(entry.handler),
+            Some(command.handler),
             flags.as_ptr(),
             first,
             last,
@@ -297,17 +319,17 @@ fn register_one(ctx: &Context, entry: &Entry, further: Option<&'static str>) -> 
     // SAFETY: as above; the command has just been created.
     let command = unsafe { api!(RedisModule_GetCommand(ctx.as_ptr(), spec.name.as_ptr())) };
     describe(command, spec)?;
-    // Since Redis 7.2; before, commands of modules are in no category.
+    // Since Redis 7.2. Before, commands of modules had no categories.
     if has_api!(RedisModule_SetCommandACLCategories) {
         let categories = categories(spec, further);
-        // SAFETY: the command exists, the categories are the server's own.
+        // SAFETY: the command exists, and the categories are the server's own.
         is_ok(unsafe { api!(RedisModule_SetCommandACLCategories(command, categories.as_ptr())) })?;
     }
     Some(())
 }
 
-/// The flags as the server takes them. A command with counted keys is asked for their positions, besides being described
-/// by a key spec: a cluster of Redis 7.0 redirects by the answer, and cannot by the spec.
+/// Returns the flags in the server's form. A command with counted keys has a key spec, and the server also asks it for the positions: a
+/// cluster of Redis 7.0 redirects by the positions and ignores the spec.
 fn flags(spec: &Spec) -> CString {
     let mut flags = spec.flags.to_bytes().to_vec();
     if spec.keys.are_counted() {
@@ -316,8 +338,8 @@ fn flags(spec: &Spec) -> CString {
     CString::new(flags).expect("flags hold no NUL")
 }
 
-/// The ACL categories that the server gives to commands of its own by their flags, but not to those of modules: without
-/// them, `-@write` would leave our writes allowed.
+/// Returns the ACL categories. The server derives its own commands' categories from their flags, but not those of modules: without this,
+/// `-@write` would still allow our writes.
 fn categories(spec: &Spec, further: Option<&'static str>) -> CString {
     let flags = spec.flags.to_str().unwrap_or_default();
     let has = |flag: &str| flags.split(' ').any(|word| word == flag);
@@ -337,7 +359,13 @@ fn is_ok(status: c_int) -> Option<()> {
     (status == raw::REDISMODULE_OK as c_int).then_some(())
 }
 
-/// The layout of the structures below, for servers whose own has grown since.
+/// Returns the number of arguments including the command's name. If it varies, the negative minimum.
+fn arity(spec: &Spec) -> c_int {
+    let least = 1 + spec.arguments.iter().map(Arg::least).sum::<c_int>();
+    if spec.arguments.iter().any(Arg::varies) { -least } else { least }
+}
+
+/// The layout of the structures below. Newer servers may have larger ones.
 static LAYOUT: raw::RedisModuleCommandInfoVersion = raw::RedisModuleCommandInfoVersion {
     version: 1,
     sizeof_historyentry: size_of::<raw::RedisModuleCommandHistoryEntry>(),
@@ -356,21 +384,21 @@ fn describe(command: *mut raw::RedisModuleCommand, spec: &Spec) -> Option<()> {
         since: spec.since.as_ptr(),
         history: null_mut(),
         tips: null(),
-        arity: spec.arity,
+        arity: arity(spec),
         key_specs: keys.as_mut_ptr(),
         args: arguments,
     };
-    // SAFETY: every list ends with a zeroed element, every string with a NUL, and all live until the call returns; the
-    // server copies what it keeps.
+    // SAFETY: every list ends with a zeroed element and every string with a NUL. All live until the call returns, and the server copies
+    // what it keeps.
     is_ok(unsafe { api!(RedisModule_SetCommandInfo(command, &raw const info)) })
 }
 
-/// The server's form of a list of arguments. The lists themselves, nested ones too, are kept alive in `lists`.
+/// Returns the server's form of a list of arguments. `lists` keeps it and its nested lists alive.
 fn arguments(of: &[Arg], lists: &mut Vec<Vec<RedisModuleCommandArg>>) -> *mut RedisModuleCommandArg {
     if of.is_empty() {
         return null_mut();
     }
-    // The key specs come in the order of the arguments they are about, which are never parts of others.
+    // The key specs are in the order of the key arguments, which are never nested.
     let mut key_specs = 0..;
     let mut list: Vec<_> = of
         .iter()
@@ -390,7 +418,7 @@ fn arguments(of: &[Arg], lists: &mut Vec<Vec<RedisModuleCommandArg>>) -> *mut Re
             display_text: null(),
         })
         .collect();
-    // SAFETY: all its fields are pointers and integers, for which zero is a value; it ends the list.
+    // SAFETY: all fields are pointers and integers, for which zero is valid. The element ends the list.
     list.push(unsafe { std::mem::zeroed() });
     let start = list.as_mut_ptr();
     lists.push(list);
@@ -402,11 +430,11 @@ fn text(text: Option<&'static CStr>) -> *const c_char {
 }
 
 fn no_key_spec() -> RedisModuleCommandKeySpec {
-    // SAFETY: all its fields are pointers and integers, for which zero is a value; it ends the list.
+    // SAFETY: all fields are pointers and integers, for which zero is valid. The element ends the list.
     unsafe { std::mem::zeroed() }
 }
 
-/// The list, ended by a zeroed one.
+/// Returns the key specs, followed by a zeroed one.
 fn key_specs(keys: Keys) -> Vec<RedisModuleCommandKeySpec> {
     match keys {
         Keys::None => vec![no_key_spec()],
@@ -416,7 +444,7 @@ fn key_specs(keys: Keys) -> Vec<RedisModuleCommandKeySpec> {
     }
 }
 
-/// The first argument.
+/// Returns the spec of the first argument.
 fn one_key(access: Access) -> RedisModuleCommandKeySpec {
     let mut spec = key_spec(1, access);
     spec.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE;
@@ -425,11 +453,11 @@ fn one_key(access: Access) -> RedisModuleCommandKeySpec {
     spec
 }
 
-/// As many arguments as the one at `position` says, right behind it.
+/// Returns the spec of counted keys, whose number is the argument at `position`.
 fn counted_key_spec(position: c_int, access: Access) -> RedisModuleCommandKeySpec {
     let mut spec = key_spec(position, access);
     spec.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_KEYNUM;
-    // SAFETY: the union holds plain integers, of which this is the variant just named.
+    // SAFETY: the union holds plain integers, and the line above selects this variant.
     let keynum = unsafe { &mut spec.fk.keynum };
     keynum.keynumidx = 0;
     keynum.firstkey = 1;

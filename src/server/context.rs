@@ -1,10 +1,10 @@
-//! The context of one call: the clock, what is replicated, what is announced, what is logged.
+//! The context of one call: clock, replication, keyspace events, log.
 //!
-//! There is one [`Context`] for each call of the server into the module. It is lent, never copied. What may run other people's
-//! code takes it by `&mut`: to call a command, to announce an event, and to open a key (the server may find that the key has
-//! expired, and announce that). An open key borrows the context that it was opened with. So the compiler refuses to run other
-//! people's code, which may free any value, while a key is open; and it refuses to open a second key next to the first. Each of
-//! these is an error between `let mut key = WriteKey::open(ctx, name);` and `key.holds();`:
+//! The server's call into the module makes one [`Context`], which is lent and never copied. A function that may run code of other modules
+//! takes it by `&mut`: calling a command, sending an event, and opening a key (the server may find that the key has expired, and send an
+//! event). An open key borrows its context. So while a key is open, the compiler refuses to run code of other modules, which may free any
+//! value, and refuses to open a second key. Each of these is an error between `let mut key = WriteKey::open(ctx, name);` and
+//! `key.holds();`:
 //!
 //! | statement                                                                               | refused as |
 //! |-----------------------------------------------------------------------------------------|------------|
@@ -19,20 +19,20 @@ use super::string::Str;
 use crate::model::random::Random;
 use crate::model::time::{Micros, Millis};
 use redis_module::raw::{self, RedisModuleCtx};
+use smallvec::SmallVec;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The server's side of one call into the module (a command, a timer, an event). It is made where the server enters, and lent from
-/// there.
+/// The server's side of one call into the module: a command, a timer, an event.
 pub struct Context(NonNull<RedisModuleCtx>);
 
-/// The name of the event that we announce right now.
+/// The name of the event that the module is sending.
 static ANNOUNCED: AtomicPtr<c_char> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Whether an event is one that we announce. The server passes the name on as it got it, so it is ours if it is the very same
-/// string; one of the same name that other people's code brings about meanwhile is not.
+/// Whether the module is sending this event. The server passes the name's pointer on, so the pointer identifies the event. An event of the
+/// same name that another module sends meanwhile has another pointer.
 pub(super) fn is_announced(event: *const c_char) -> bool {
     std::ptr::eq(ANNOUNCED.load(Ordering::Relaxed), event)
 }
@@ -51,46 +51,64 @@ pub enum EventClass {
     Module = raw::REDISMODULE_NOTIFY_MODULE,
 }
 
-/// The server's clock, for the rare caller without a context.
+/// The keyspace events to send for a change.
+#[must_use = "call `send`"]
+#[derive(Default)]
+pub struct PendingEvents(SmallVec<[(EventClass, &'static CStr); 2]>);
+
+impl PendingEvents {
+    pub fn add(&mut self, class: EventClass, event: &'static CStr) {
+        self.0.push((class, event));
+    }
+
+    /// Sends the events. Listeners of other modules run and may do anything to any key.
+    pub fn send(self, ctx: &mut Context, key: Str<'_>) {
+        for (class, event) in self.0 {
+            ctx.notify(class, event, key);
+        }
+    }
+}
+
+/// Returns the server's time, for callers without a context.
 pub fn now() -> Millis {
     // SAFETY: takes no arguments.
     let now = unsafe { api!(RedisModule_Milliseconds()) };
     u64::try_from(now).unwrap_or(0)
 }
 
-/// The same clock in microseconds.
+/// Returns the server's time in microseconds.
 fn micros() -> Micros {
     if has_api!(RedisModule_Microseconds) {
         // SAFETY: takes no arguments.
         return u64::try_from(unsafe { api!(RedisModule_Microseconds()) }).unwrap_or(0);
     }
-    // Redis 7.0 goes by the same clock of the system.
+    // Redis 7.0 uses the same system clock.
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Micros::try_from(since_epoch.as_micros()).unwrap_or(Micros::MAX)
 }
 
-/// The processor time that the calling thread has used so far.
+/// Returns the CPU time that the calling thread has used so far.
 pub fn cpu_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the clock is one that every system has, and the structure is ours to be written.
+    // SAFETY: every system has this clock, and the structure is ours to write.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// The same clock in nanoseconds, which the server does not tell.
+/// Returns the wall clock in nanoseconds. The module API has no such function.
 pub fn now_nanos() -> i128 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i128::try_from(since.as_nanos()).unwrap_or(0)
 }
 
-/// Whether this server is a master, for the same.
+/// Whether this server is a master, for callers without a context.
 pub fn is_master() -> bool {
-    // SAFETY: without a context, the server answers what does not depend on a call.
+    // SAFETY: without a context, the server returns the flags that do not depend on a call.
     let flags = unsafe { api!(RedisModule_GetContextFlags(std::ptr::null_mut())) };
     flags & raw::REDISMODULE_CTX_FLAGS_MASTER as c_int != 0
 }
 
-/// Whether the server loads a dataset, perhaps next to the one that it serves; for the same.
+/// Whether the server loads a dataset, including one next to the dataset that it serves. For callers without a context.
 pub fn is_loading() -> bool {
     let loading = raw::REDISMODULE_CTX_FLAGS_LOADING | raw::REDISMODULE_CTX_FLAGS_ASYNC_LOADING;
     // SAFETY: as above.
@@ -100,7 +118,7 @@ pub fn is_loading() -> bool {
 
 impl Context {
     /// # Safety
-    /// `ctx` must be the context of a call that lasts as long as what is returned; no other [`Context`] may be made for that call.
+    /// `ctx` must be the context of a call that lasts as long as the result. No other [`Context`] may exist for that call.
     pub(super) unsafe fn from_raw(ctx: *mut RedisModuleCtx) -> Context {
         Context(NonNull::new(ctx).expect("the server passes a context"))
     }
@@ -109,20 +127,20 @@ impl Context {
         self.0.as_ptr()
     }
 
-    /// The server's clock. A command reads it once.
+    /// Returns the server's time. A command reads it once.
     pub fn now(&self) -> Millis {
         now()
     }
 
-    /// The server's clock in microseconds, for a command that needs it so fine; instead of [`now`](Context::now).
+    /// Returns the server's time in microseconds. A command that needs it uses this instead of [`now`](Context::now).
     pub fn micros(&self) -> Micros {
         micros()
     }
 
-    /// Random numbers, from a seed of the server's own generator.
+    /// Returns a generator with a seed from the server's.
     pub fn random(&self) -> Random {
         let mut seed = [0_u8; 32];
-        // SAFETY: the buffer has as many bytes as are asked for.
+        // SAFETY: the buffer has the given length.
         unsafe { api!(RedisModule_GetRandomBytes(seed.as_mut_ptr(), seed.len())) };
         Random::from_seed(seed)
     }
@@ -132,14 +150,9 @@ impl Context {
         unsafe { api!(RedisModule_GetContextFlags(self.as_ptr())) }
     }
 
-    /// Whether the client speaks RESP3.
+    /// Whether the client uses RESP3.
     pub fn is_resp3(&self) -> bool {
         self.flags() & raw::REDISMODULE_CTX_FLAGS_RESP3 as c_int != 0
-    }
-
-    /// Whether a script calls.
-    pub fn is_in_script(&self) -> bool {
-        self.flags() & raw::REDISMODULE_CTX_FLAGS_LUA as c_int != 0
     }
 
     pub fn is_master(&self) -> bool {
@@ -150,54 +163,56 @@ impl Context {
         self.flags() & raw::REDISMODULE_CTX_FLAGS_LOADING as c_int != 0
     }
 
-    /// Whether the command under way comes from the master or out of an AOF file: it has happened already.
+    /// Whether the current command comes from the master or an AOF file: it has already been executed there.
     pub fn is_replayed(&self) -> bool {
         let replayed = raw::REDISMODULE_CTX_FLAGS_REPLICATED | raw::REDISMODULE_CTX_FLAGS_LOADING;
         self.flags() & replayed as c_int != 0
     }
 
-    /// Whether the server holds more than its `maxmemory`.
+    /// Whether the server uses more than its `maxmemory`.
     pub fn is_out_of_memory(&self) -> bool {
         self.flags() & raw::REDISMODULE_CTX_FLAGS_OOM as c_int != 0
     }
 
-    /// Whether a child process saves the dataset: every page that is written meanwhile is copied.
+    /// Whether a child process saves the dataset. Every page written meanwhile is copied.
     pub fn has_child(&self) -> bool {
         self.flags() & raw::REDISMODULE_CTX_FLAGS_ACTIVE_CHILD as c_int != 0
     }
 
-    /// The number of the database that keys are looked up in.
+    /// Returns the number of the selected database.
     pub fn database(&self) -> i32 {
         // SAFETY: the context is valid.
         unsafe { api!(RedisModule_GetSelectedDb(self.as_ptr())) }
     }
 
-    /// Looks up keys in another database from now on; `false` if there is none of that number.
+    /// Selects another database. Returns `false` if it does not exist.
     pub fn select(&self, database: i32) -> bool {
         // SAFETY: the context is valid.
         unsafe { api!(RedisModule_SelectDb(self.as_ptr(), database)) == raw::REDISMODULE_OK as c_int }
     }
 
-    /// Adds a sample to those that LATENCY shows, if it is at or above the server's threshold.
+    /// Adds a sample to LATENCY if it reaches the server's threshold.
     pub fn add_latency(&self, event: &CStr, latency: Millis) {
         // SAFETY: the name is a NUL-terminated constant.
         unsafe { api!(RedisModule_LatencyAddSample(event.as_ptr(), i64::try_from(latency).unwrap_or(i64::MAX))) }
     }
 
-    /// Sends a command to the replicas and the AOF, and counts it as a change of the dataset. A native one is on the list of
-    /// [`native`]; where the server does not know UNLINK, DEL goes instead.
+    /// Sends a command to replicas and the AOF, and counts it as a change of the dataset. The server's own commands must be listed in
+    /// [`native`]. If the server lacks UNLINK, this sends DEL.
     pub fn replicate(&self, command: &CStr, arguments: &[Str<'_>]) {
+        // tests/server/panics.rs makes a debug build panic here.
+        debug_assert!(arguments[0].bytes() != b"zeitset:panic:amid", "as ordered: %s%n");
         let is_known = self.try_replicate(command, arguments)
             || command == native::UNLINK && self.try_replicate(native::DEL, arguments);
         debug_assert!(is_known, "{command:?} was renamed away");
     }
 
-    /// `false` if the server does not know the command: nothing is replicated.
+    /// Replicates a command. Returns `false` if the server does not know it.
     fn try_replicate(&self, command: &CStr, arguments: &[Str<'_>]) -> bool {
         let (ctx, command) = (self.as_ptr(), command.as_ptr());
-        // With as many arguments as the format has letters, the server makes room for them once.
+        // A format with one letter per argument makes the server allocate once.
         let status = match arguments {
-            // SAFETY: format `s` takes a valid string; the command is a NUL-terminated constant.
+            // SAFETY: format `s` takes a valid string. The command is a NUL-terminated constant.
             [one, two] => unsafe {
                 api!(RedisModule_Replicate(ctx, command, c"ss".as_ptr(), one.as_ptr(), two.as_ptr()))
             },
@@ -210,13 +225,13 @@ impl Context {
                 let (one, two, three, four) = (one.as_ptr(), two.as_ptr(), three.as_ptr(), four.as_ptr());
                 api!(RedisModule_Replicate(ctx, command, c"ssss".as_ptr(), one, two, three, four))
             },
-            // SAFETY: format `v` takes an array of valid strings and its length; the command as above.
+            // SAFETY: format `v` takes an array of valid strings and its length. The command is a NUL-terminated constant.
             many => unsafe { api!(RedisModule_Replicate(ctx, command, c"v".as_ptr(), many.as_ptr(), many.len())) },
         };
         status == raw::REDISMODULE_OK as c_int
     }
 
-    /// Announces a change of `key` to those who subscribed to keyspace events. Their code runs now, and may do anything to any key.
+    /// Sends a keyspace event about `key`. Listeners of other modules run now and may do anything to any key.
     pub fn notify(&mut self, class: EventClass, event: &CStr, key: Str<'_>) {
         let outer = ANNOUNCED.swap(event.as_ptr().cast_mut(), Ordering::Relaxed);
         // SAFETY: all three are valid for the call.
@@ -224,10 +239,10 @@ impl Context {
         ANNOUNCED.store(outer, Ordering::Relaxed);
     }
 
-    /// Sends a message to the subscribers of a channel, in a cluster to those of all nodes. It runs nobody's code: subscribers are
-    /// clients, and the message waits in their output buffers.
+    /// Sends a message to the subscribers of a channel, in a cluster on all nodes. No code of other modules runs: the message waits in the
+    /// output buffers of clients.
     pub fn publish(&self, channel: Str<'_>, message: Str<'_>) {
-        // SAFETY: all three are valid for the call; the server takes references of its own to both strings.
+        // SAFETY: all three are valid for the call. The server takes its own references to both strings.
         unsafe { api!(RedisModule_PublishMessage(self.as_ptr(), channel.as_ptr(), message.as_ptr())) };
     }
 
@@ -241,7 +256,7 @@ impl Context {
     pub fn log(&self, level: &CStr, line: &str) {
         let line: Vec<u8> = line.bytes().filter(|byte| !byte.is_ascii_control()).collect();
         let line = CString::new(line).unwrap_or_default();
-        // SAFETY: the format asks for one NUL-terminated string, and gets it.
+        // SAFETY: the format takes one NUL-terminated string.
         unsafe { api!(RedisModule_Log(self.as_ptr(), level.as_ptr(), c"%s".as_ptr(), line.as_ptr())) };
     }
 }

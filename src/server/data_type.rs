@@ -1,11 +1,11 @@
-//! Data types of our own: what the server asks of one, and the value in an open key.
+//! The module's data types: their callbacks, and the value in an open key.
 
 use super::context::Context;
 use super::defrag;
 use super::events::{self, Classes};
 use super::io::{Digest, Loader, Rewriter, Saver};
-use super::key::{Access, Handle as KeyHandle, Key, WriteKey};
-use super::panic::enter_module;
+use super::key::{Key, KeyHandle, Mode, WriteKey};
+use super::panic::{catch_panic, note_begun};
 use super::string::Str;
 use crate::error::Error;
 use crate::model::relocate::Relocate;
@@ -17,40 +17,39 @@ use std::marker::PhantomData;
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// A value that a key can hold. `Send`, because the server frees large ones in a thread of its own.
+/// A value that a key can hold. `Send`, because a background thread of the server frees large values.
 pub trait DataType: Relocate + Clone + Send + 'static {
-    /// Nine characters out of `A-Z a-z 0-9 - _`. It stands in RDB files and must be unique among all modules.
+    /// The type's name: nine characters of `A-Z a-z 0-9 - _`. RDB files contain it, so it must be unique among all modules.
     const NAME: &'static CStr;
-    /// The number that the server keeps with the name of the type: 0 to 1023. It says nothing and never changes: every value begins
-    /// with its own version, which its reader knows.
+    /// The encoding version that the server stores with the type's name: 0 to 1023. It never changes: every value begins with its own
+    /// version.
     const NUMBER: c_int;
-    /// Keyspace events to subscribe to when the first value is there.
+    /// Keyspace events to subscribe to when the first value exists.
     const EVENTS: Classes = Classes::NONE;
 
-    /// Where the server's handle of the type is kept.
+    /// Returns the static that holds the server's handle of the type.
     fn handle() -> &'static Handle<Self>;
 
-    /// Reads a value that [`save`](DataType::save) wrote, now or in an earlier version, or that anybody made up: RESTORE takes bytes
-    /// from clients. An error says why it is no value.
+    /// Decodes a value that this version or an earlier one [`save`](DataType::save)d. The bytes may be forged: RESTORE takes them from
+    /// clients. The error says what is wrong.
     fn load(from: &mut Loader<'_>) -> Result<Self, String>;
 
     fn save(&self, to: &mut Saver<'_>);
 
-    /// Writes commands that make the value again.
+    /// Writes commands that rebuild the value.
     fn rewrite(&self, to: &mut Rewriter<'_>);
 
-    /// Equal values have equal digests.
+    /// Adds the value to a digest. Equal values have equal digests.
     fn digest(&self, to: &mut Digest<'_>);
 
-    /// Bytes.
+    /// Returns the size in bytes.
     fn memory_usage(&self) -> usize;
 
-    /// Roughly the number of allocations.
+    /// Returns the approximate number of allocations.
     fn free_effort(&self) -> usize;
 }
 
-/// The server's handle of the data type `T`, once it is registered. No other type can have it, and so what the server keeps under it
-/// is a `T`.
+/// The server's handle of the registered data type `T`. Each type has its own handle, so every value under this handle is a `T`.
 pub struct Handle<T> {
     kind: AtomicPtr<RedisModuleType>,
     values: AtomicU64,
@@ -62,7 +61,7 @@ impl<T> Handle<T> {
         Handle { kind: AtomicPtr::new(null_mut()), values: AtomicU64::new(0), of: PhantomData }
     }
 
-    /// The number of values that the server has.
+    /// Returns the number of values in the dataset.
     pub fn values(&self) -> u64 {
         self.values.load(Ordering::Relaxed)
     }
@@ -72,10 +71,10 @@ impl<T> Handle<T> {
     }
 }
 
-/// Tells the server of a data type; `false` if it would not take it. Only while the module is being loaded.
+/// Registers a data type, while the module is being loaded. Returns `false` if the server refuses it.
 pub fn register<T: DataType>(ctx: &Context) -> bool {
     let mut methods = RedisModuleTypeMethods {
-        // What Redis 7.0 and every later server know; the later forms of the same callbacks offer nothing we need.
+        // Redis 7.0 and every later server support this version. Later forms of the same callbacks offer nothing we need.
         version: 3,
         rdb_load: Some(load::<T>),
         rdb_save: Some(save::<T>),
@@ -87,7 +86,7 @@ pub fn register<T: DataType>(ctx: &Context) -> bool {
         aux_save: None,
         aux_save_triggers: 0,
         free_effort: Some(free_effort::<T>),
-        // Nothing outside the value refers to it.
+        // No reference from outside points to the value.
         unlink: None,
         copy: Some(copy::<T>),
         defrag: if defrag::is_offered() { Some(defrag::defrag::<T>) } else { None },
@@ -97,8 +96,8 @@ pub fn register<T: DataType>(ctx: &Context) -> bool {
         copy2: None,
         aux_save2: None,
     };
-    // SAFETY: the context is that of the module's loading; the server copies the table; the callbacks live as long as
-    // the module, which the server does not unload once it has a data type.
+    // SAFETY: the context is that of the module's loading. The server copies the table. The callbacks live as long as the module, which the
+    // server does not unload once it has a data type.
     let handle =
         unsafe { api!(RedisModule_CreateDataType(ctx.as_ptr(), T::NAME.as_ptr(), T::NUMBER, &raw mut methods)) };
     if !handle.is_null() {
@@ -107,28 +106,28 @@ pub fn register<T: DataType>(ctx: &Context) -> bool {
     !handle.is_null()
 }
 
-impl<A: Access> Key<'_, A> {
-    /// The value, if the key holds one; an error if it holds one of another type.
+impl<M: Mode> Key<'_, M> {
+    /// Returns the value, or `None` if the key does not exist. It is an error if the key holds another type.
     pub fn value<T: DataType>(&self) -> Result<Option<&T>, Error> {
-        // SAFETY: the pointer is that of a live `T`. It goes only with the key, which is open as long as the reference lives, and a
-        // reference for changing it would borrow `self` alone.
+        // SAFETY: the pointer is that of a live `T`, which lives at least as long as the open key. A mutable reference to it would need
+        // `&mut self`.
         Ok(value_of::<T>(&self.handle)?.map(|value| unsafe { value.as_ref() }))
     }
 }
 
 impl<'k> WriteKey<'k> {
-    /// The value, to be changed, and what of the context does no harm meanwhile.
+    /// Returns the value for changing, and the context.
     pub fn value_mut<T: DataType>(&mut self) -> Result<Option<(&mut T, &Context)>, Error> {
-        // SAFETY: as above; no other reference lives, since there is one open key at a time, and this borrows it alone.
+        note_begun();
+        // SAFETY: as above. No other reference exists: one key is open at a time, and this borrows it mutably.
         Ok(value_of::<T>(&self.handle)?.map(|mut value| (unsafe { value.as_mut() }, &*self.kept)))
     }
 
-    /// Puts a value into the key in place of what it holds, and closes the key: the server announces keys that are new.
+    /// Replaces the key's value and closes the key. The server sends an event if the key is new.
     pub fn set_value<T: DataType>(mut self, value: T) -> &'k mut Context {
         let kind = T::handle().get().expect("the type is registered").as_ptr();
         let value = handed_over(value);
-        // SAFETY: the handle is open for writing; the value is one that the callbacks of its type take, and is the
-        // server's from now on.
+        // SAFETY: the handle is open for writing. The callbacks of the type accept the value, which the server owns from now on.
         let status = unsafe { api!(RedisModule_ModuleTypeSetValue(self.writable(), kind, value)) };
         debug_assert_eq!(status, raw::REDISMODULE_OK as c_int);
         let ctx = self.close();
@@ -138,41 +137,35 @@ impl<'k> WriteKey<'k> {
 }
 
 fn value_of<T: DataType>(key: &KeyHandle) -> Result<Option<NonNull<T>>, Error> {
-    // SAFETY: the handle is open, or null, which means an empty key.
+    // SAFETY: the handle is open, or null for a missing key.
     let kind = unsafe { api!(RedisModule_KeyType(key.as_ptr())) } as isize;
     if kind == raw::REDISMODULE_KEYTYPE_EMPTY {
         return Ok(None);
     }
-    // SAFETY: the handle is open; the answer is null where the value is of no module's type.
+    // SAFETY: the handle is open. The result is null if the value is of no module's type.
     let kind = NonNull::new(unsafe { api!(RedisModule_ModuleTypeGetType(key.as_ptr())) });
     if kind.is_none() || kind != T::handle().get() {
         return Err(Error::WrongType);
     }
-    // SAFETY: the handle is open and holds a value of this type: one that was handed over.
+    // SAFETY: the handle is open and holds a value of this type, from `handed_over`.
     Ok(NonNull::new(unsafe { api!(RedisModule_ModuleTypeGetValue(key.as_ptr())) }.cast::<T>()))
 }
 
-/// Runs a callback that writes a file. A value cut short would pass for a whole one, and the server has no way to be told of it;
-/// so a panic ends the process, which is nearly always the child that saves, and leaves the former file in its place.
-fn write_whole(place: &'static str, callback: impl FnOnce()) {
-    enter_module(place, callback).unwrap_or_else(|| std::process::abort());
-}
-
 /// # Safety
-/// `value` must have come from `Box::<T>::into_raw`, and nobody may change it during `'a`.
+/// `value` must have come from `Box::<T>::into_raw`, and must not change during `'a`.
 unsafe fn borrowed<'a, T>(value: *const c_void) -> &'a T {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller guarantees it.
     unsafe { &*value.cast::<T>() }
 }
 
-/// A value that is the server's from now on, until it has it freed.
+/// Passes ownership of a value to the server.
 fn handed_over<T: DataType>(value: T) -> *mut c_void {
     T::handle().values.fetch_add(1, Ordering::Relaxed);
     Box::into_raw(Box::new(value)).cast()
 }
 
 unsafe extern "C" fn load<T: DataType>(io: *mut RedisModuleIO, number: c_int) -> *mut c_void {
-    // RESTORE announces the key after this.
+    // RESTORE sends the key's event after this.
     if !events::is_subscribed(T::EVENTS) {
         // SAFETY: the server passes the stream of this call, and frees its context afterwards.
         let ctx = unsafe { Context::from_raw(api!(RedisModule_GetContextFromIO(io))) };
@@ -180,13 +173,13 @@ unsafe extern "C" fn load<T: DataType>(io: *mut RedisModuleIO, number: c_int) ->
     }
     // SAFETY: the server passes the stream of this call.
     let mut from = unsafe { Loader::new(io) };
-    enter_module("load", || load_or_say_why::<T>(&mut from, number)).flatten().map_or(null_mut(), handed_over)
+    catch_panic(|| load_or_say_why::<T>(&mut from, number)).flatten().map_or(null_mut(), handed_over)
 }
 
-/// Without a line by the module, all that the log has is the server's: that the value does not end where it should.
+/// Decodes a value, or logs why that failed. The server's own line says only that the value does not end where it should.
 fn load_or_say_why<T: DataType>(from: &mut Loader<'_>, number: c_int) -> Option<T> {
     if number != T::NUMBER {
-        from.complain(format_args!("a newer version of the module has written it (number {number})"));
+        from.complain(format_args!("written by a newer version of the module (encoding {number})"));
         return None;
     }
     T::load(from).map_err(|why| from.complain(format_args!("{why}"))).ok()
@@ -195,7 +188,7 @@ fn load_or_say_why<T: DataType>(from: &mut Loader<'_>, number: c_int) -> Option<
 unsafe extern "C" fn save<T: DataType>(io: *mut RedisModuleIO, value: *mut c_void) {
     // SAFETY: the server passes the stream of this call and a value of this type.
     let (mut to, value) = unsafe { (Saver::new(io), borrowed::<T>(value)) };
-    write_whole("save", || value.save(&mut to));
+    value.save(&mut to);
 }
 
 unsafe extern "C" fn rewrite<T: DataType>(io: *mut RedisModuleIO, key: *mut RedisModuleString, value: *mut c_void) {
@@ -204,32 +197,29 @@ unsafe extern "C" fn rewrite<T: DataType>(io: *mut RedisModuleIO, key: *mut Redi
     let Some(key) = key else { return };
     // SAFETY: as above.
     let mut to = unsafe { Rewriter::new(io, key) };
-    write_whole("rewrite", || value.rewrite(&mut to));
+    value.rewrite(&mut to);
 }
 
 unsafe extern "C" fn digest<T: DataType>(digest: *mut RedisModuleDigest, value: *mut c_void) {
     // SAFETY: the server passes the digest of this call and a value of this type.
     let (mut to, value) = unsafe { (Digest::new(digest), borrowed::<T>(value)) };
-    enter_module("digest", || value.digest(&mut to));
+    value.digest(&mut to);
 }
 
 unsafe extern "C" fn memory_usage<T: DataType>(value: *const c_void) -> usize {
     // SAFETY: the server passes a value of this type.
-    let value = unsafe { borrowed::<T>(value) };
-    enter_module("memory-usage", || value.memory_usage()).unwrap_or(0)
+    unsafe { borrowed::<T>(value) }.memory_usage()
 }
 
 unsafe extern "C" fn free_effort<T: DataType>(_key: *mut RedisModuleString, value: *const c_void) -> usize {
     // SAFETY: the server passes a value of this type.
-    let value = unsafe { borrowed::<T>(value) };
-    enter_module("free-effort", || value.free_effort()).unwrap_or(1)
+    unsafe { borrowed::<T>(value) }.free_effort()
 }
 
 unsafe extern "C" fn free<T: DataType>(value: *mut c_void) {
     // SAFETY: the server passes a value of this type, made by `Box::into_raw`, and forgets it.
-    let value = unsafe { Box::from_raw(value.cast::<T>()) };
+    drop(unsafe { Box::from_raw(value.cast::<T>()) });
     T::handle().values.fetch_sub(1, Ordering::Relaxed);
-    enter_module("free", || drop(value));
 }
 
 unsafe extern "C" fn copy<T: DataType>(
@@ -239,5 +229,5 @@ unsafe extern "C" fn copy<T: DataType>(
 ) -> *mut c_void {
     // SAFETY: the server passes a value of this type.
     let value = unsafe { borrowed::<T>(value) };
-    enter_module("copy", || value.clone()).map_or(null_mut(), handed_over)
+    catch_panic(|| value.clone()).map_or(null_mut(), handed_over)
 }

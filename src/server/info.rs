@@ -1,19 +1,21 @@
-//! INFO: what the module adds to it, and what the module reads there.
+//! INFO: the module's section, and access to the server's.
 
 use super::context::Context;
-use super::panic::enter_module;
+use super::panic::{call_under_way, catch_panic};
 use redis_module::RedisLockIndicator;
 use redis_module::raw::{RedisModuleInfoCtx, RedisModuleServerInfoData};
 use std::ffi::{CStr, c_int};
 use std::marker::PhantomData;
 use std::ptr::{NonNull, null_mut};
+use std::sync::OnceLock;
 
-/// Where the sections come from.
-pub trait Report {
-    fn report(info: Info<'_>);
-}
+/// A function that adds the module's sections.
+type Report = fn(Info<'_>);
 
-/// An INFO reply under way.
+/// The module's report function and version.
+static REPORT: OnceLock<(Report, &CStr)> = OnceLock::new();
+
+/// An INFO reply in progress.
 #[derive(Clone, Copy)]
 pub struct Info<'a> {
     info: NonNull<RedisModuleInfoCtx>,
@@ -21,7 +23,7 @@ pub struct Info<'a> {
 }
 
 impl Info<'_> {
-    /// Begins a section; the server puts the module's name in front. An empty name: the module's name alone.
+    /// Begins a section. The server prefixes the module's name; with an empty name, the section has the module's name.
     pub fn section(self, name: &CStr) {
         // SAFETY: the info context is valid during the call; the name is NUL-terminated.
         unsafe { api!(RedisModule_InfoAddSection(self.info.as_ptr(), name.as_ptr())) };
@@ -38,27 +40,36 @@ impl Info<'_> {
     }
 }
 
-// SAFETY: the server asks for INFO while its global lock is held.
+// SAFETY: the server calls INFO callbacks while its global lock is held.
 unsafe impl RedisLockIndicator for Info<'_> {}
 
-/// Registers what is reported.
-pub fn register<R: Report>(ctx: &Context) {
+/// Adds the sections of `report` to INFO, and the version to crash reports.
+pub fn register(ctx: &Context, report: Report, version: &'static CStr) {
+    REPORT.get_or_init(|| (report, version));
     // SAFETY: the context is that of the module's loading; the callback lives as long as the module.
-    unsafe { api!(RedisModule_RegisterInfoFunc(ctx.as_ptr(), Some(report::<R>))) };
+    unsafe { api!(RedisModule_RegisterInfoFunc(ctx.as_ptr(), Some(callback))) };
 }
 
-unsafe extern "C" fn report<R: Report>(info: *mut RedisModuleInfoCtx, for_crash_report: c_int) {
-    // A crash may have come in the middle of anything, and our state with it: the report does without us.
+unsafe extern "C" fn callback(info: *mut RedisModuleInfoCtx, for_crash_report: c_int) {
+    let (Some(info), Some((report, version))) = (NonNull::new(info), REPORT.get()) else { return };
+    let info = Info { info, call: PhantomData };
     if for_crash_report != 0 {
-        return;
-    }
-    if let Some(info) = NonNull::new(info) {
-        let info = Info { info, call: PhantomData };
-        enter_module("info", || R::report(info));
+        report_crash(info, version);
+    } else {
+        catch_panic(|| report(info));
     }
 }
 
-/// Shows `look` a section of the server's own.
+/// Reports the state outside of any [`Shared`](super::shared::Shared). After a crash, shared state may be inconsistent.
+fn report_crash(info: Info<'_>, version: &CStr) {
+    let (is_in_call, has_begun) = call_under_way();
+    info.section(c"");
+    info.text(c"version", version);
+    info.field(c"in_call", u64::from(is_in_call));
+    info.field(c"call_has_begun", u64::from(has_begun));
+}
+
+/// Calls `look` with a section of the server's INFO.
 pub(super) fn with_server_info<R>(
     ctx: &Context,
     section: &CStr,
@@ -72,10 +83,10 @@ pub(super) fn with_server_info<R>(
     seen
 }
 
-/// Whether clients are connected. While the server starts, none is.
+/// Whether clients are connected. None are while the server starts.
 pub(super) fn has_clients(ctx: &Context) -> bool {
     let field = c"connected_clients".as_ptr();
-    // SAFETY: the name is NUL-terminated, and the data are valid; without a place for it, no error is told.
+    // SAFETY: the name is NUL-terminated, and the data are valid. A null pointer for the error is allowed.
     let clients = |data| unsafe { api!(RedisModule_ServerInfoGetFieldUnsigned(data, field, null_mut())) };
     with_server_info(ctx, c"clients", clients) > 0
 }

@@ -1,7 +1,7 @@
-//! The streams a value of the module is written to and read from: RDB files and DUMP payloads, AOF files, DEBUG DIGEST.
+//! The streams of the module's values: RDB files and DUMP payloads, AOF files, DEBUG DIGEST.
 
 use super::string::{OwnedStr, Str};
-use crate::model::stream::{Reader, Truncated, Writer};
+use crate::model::stream::{DecodeError, Reader, Writer};
 use redis_module::RedisLockIndicator;
 use redis_module::raw::{RedisModuleDigest, RedisModuleIO};
 use std::ffi::{CStr, CString, c_char};
@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::slice;
 
-/// An RDB file or a payload of RESTORE, being read.
+/// An RDB file or RESTORE payload that is being read.
 pub struct Loader<'a> {
     io: *mut RedisModuleIO,
     call: PhantomData<&'a mut ()>,
@@ -18,41 +18,41 @@ pub struct Loader<'a> {
 
 impl Loader<'_> {
     /// # Safety
-    /// `io` must be what the server passed to the call under way.
+    /// `io` must be what the server passed to the current call.
     pub(super) unsafe fn new(io: *mut RedisModuleIO) -> Self {
         Loader { io, call: PhantomData }
     }
 
-    /// After an error the server gives zeros forever, and tells of it only because we registered with `HANDLE_IO_ERRORS`
-    /// (otherwise it would end itself); so every value is asked for only together with this.
-    fn check(&self) -> Result<(), Truncated> {
+    /// Returns an error if reading has failed. After a failure the server returns zeros forever, so every read must call this. (The option
+    /// `HANDLE_IO_ERRORS` keeps the server from exiting.)
+    fn check(&self) -> Result<(), DecodeError> {
         // SAFETY: the stream is that of the call under way.
-        if unsafe { api!(RedisModule_IsIOError(self.io)) } == 0 { Ok(()) } else { Err(Truncated) }
+        if unsafe { api!(RedisModule_IsIOError(self.io)) } == 0 { Ok(()) } else { Err(DecodeError::Truncated) }
     }
 
-    /// The database and the name of the key that is being read, if the server tells.
+    /// Returns the database and the name of the key that is being read, if the server knows them.
     pub fn key(&self) -> Option<(i32, Str<'_>)> {
-        // SAFETY: the stream is that of the call under way; the name lives as long as it, and is null where there is none.
+        // SAFETY: the stream is that of the current call. The name lives as long as the stream, and may be null.
         let name = unsafe { Str::from_raw(api!(RedisModule_GetKeyNameFromIO(self.io)).cast_mut()) }?;
         // SAFETY: as above.
         let database = unsafe { api!(RedisModule_GetDbIdFromIO(self.io)) };
         Some((database, name))
     }
 
-    /// Writes into the server's log which key cannot be loaded, and why.
+    /// Logs which key cannot be loaded, and why.
     pub(super) fn complain(&self, why: fmt::Arguments<'_>) {
-        // SAFETY: the stream is that of the call under way; the name lives as long as it, and is null where there is none.
+        // SAFETY: the stream is that of the current call. The name lives as long as the stream, and may be null.
         let key = unsafe { Str::from_raw(api!(RedisModule_GetKeyNameFromIO(self.io)).cast_mut()) };
         let name = key.map_or(&b"?"[..], Str::bytes);
         let (shown, dots) = name.split_at_checked(LONGEST_NAME).map_or((name, ""), |(start, _)| (start, "..."));
-        let line = format!("the key '{}{dots}' cannot be loaded: {why}", shown.escape_ascii());
+        let line = format!("cannot load key '{}{dots}': {why}", shown.escape_ascii());
         let line = CString::new(line).unwrap_or_default();
-        // SAFETY: the format asks for one NUL-terminated string, and gets it.
+        // SAFETY: the format takes one NUL-terminated string.
         unsafe { api!(RedisModule_LogIOError(self.io, c"warning".as_ptr(), c"%s".as_ptr(), line.as_ptr())) };
     }
 }
 
-/// The most bytes of a key's name that stand in the log.
+/// The maximum number of bytes of a key's name in the log.
 const LONGEST_NAME: usize = 200;
 
 // SAFETY: the server loads in its main thread, while its global lock is held.
@@ -61,24 +61,24 @@ unsafe impl RedisLockIndicator for Loader<'_> {}
 impl Reader for Loader<'_> {
     type Bytes = Buffer;
 
-    fn number(&mut self) -> Result<u64, Truncated> {
+    fn number(&mut self) -> Result<u64, DecodeError> {
         // SAFETY: the stream is that of the call under way.
         let number = unsafe { api!(RedisModule_LoadUnsigned(self.io)) };
         self.check().map(|()| number)
     }
 
-    fn bytes(&mut self) -> Result<Buffer, Truncated> {
+    fn bytes(&mut self) -> Result<Buffer, DecodeError> {
         let mut len = 0;
-        // SAFETY: as above; the length is written before it is read.
+        // SAFETY: as above. The call writes the length before it is read.
         let start = unsafe { api!(RedisModule_LoadStringBuffer(self.io, &raw mut len)) };
-        // Taken before the check, so that it is freed in any case.
+        // Made before the check, so that the buffer is freed in any case.
         let buffer = NonNull::new(start.cast::<u8>()).map(|start| Buffer { start, len });
         self.check()?;
-        buffer.ok_or(Truncated)
+        buffer.ok_or(DecodeError::Truncated)
     }
 }
 
-/// A string the server has read for us.
+/// A string that the server has read. It belongs to the module.
 pub struct Buffer {
     start: NonNull<u8>,
     len: usize,
@@ -86,19 +86,19 @@ pub struct Buffer {
 
 impl AsRef<[u8]> for Buffer {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: the server says that `len` bytes stand there, and they are ours until the drop.
+        // SAFETY: the server guarantees `len` bytes, which are ours until the drop.
         unsafe { slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // SAFETY: allocated by the server for us, and not used again.
+        // SAFETY: the server allocated it for us, and it is not used again.
         unsafe { api!(RedisModule_Free(self.start.as_ptr().cast())) }
     }
 }
 
-/// An RDB file or a payload of DUMP, being written.
+/// An RDB file or DUMP payload that is being written.
 pub struct Saver<'a> {
     io: *mut RedisModuleIO,
     call: PhantomData<&'a mut ()>,
@@ -119,12 +119,12 @@ impl Writer for Saver<'_> {
     }
 
     fn bytes(&mut self, bytes: &[u8]) {
-        // SAFETY: as above; the bytes are copied.
+        // SAFETY: as above. The server copies the bytes.
         unsafe { api!(RedisModule_SaveStringBuffer(self.io, bytes.as_ptr().cast::<c_char>(), bytes.len())) }
     }
 }
 
-/// An AOF file, being rewritten: commands that make one key again.
+/// An AOF file that is being rewritten: commands that rebuild one key.
 pub struct Rewriter<'a> {
     io: *mut RedisModuleIO,
     key: OwnedStr,
@@ -133,13 +133,13 @@ pub struct Rewriter<'a> {
 
 impl Rewriter<'_> {
     /// # Safety
-    /// As for [`Loader::new`], and `key` is the key that came with it.
+    /// As for [`Loader::new`]. `key` must be the key that came with the call.
     pub(super) unsafe fn new(io: *mut RedisModuleIO, key: Str<'_>) -> Self {
-        // A copy: the one that came stands on the server's stack, and ends the server when it is kept or sent on.
+        // A copy, because the server's string is on its stack: keeping it or sending it on would crash the server.
         Rewriter { io, key: OwnedStr::new(key.bytes()), call: PhantomData }
     }
 
-    /// The key to be made.
+    /// Returns the key that the commands rebuild.
     pub fn key(&self) -> OwnedStr {
         self.key.clone()
     }
@@ -153,7 +153,7 @@ impl Rewriter<'_> {
     }
 }
 
-/// The digest of a value: the same for equal values, on a master and its replicas.
+/// The digest of a value. Equal values have equal digests on a master and its replicas.
 pub struct Digest<'a> {
     digest: *mut RedisModuleDigest,
     call: PhantomData<&'a mut ()>,
@@ -166,7 +166,7 @@ impl Digest<'_> {
         Digest { digest, call: PhantomData }
     }
 
-    /// What was added up to now belongs together in this order.
+    /// Ends a sequence: the order of what was added so far is significant.
     pub fn end_sequence(&mut self) {
         // SAFETY: as above.
         unsafe { api!(RedisModule_DigestEndSequence(self.digest)) }

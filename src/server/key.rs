@@ -1,21 +1,22 @@
-//! A key, opened: its type and its time-to-live.
+//! An open key, its type and its TTL.
 //!
-//! A key is opened for [`Reading`] or for [`Writing`], and what only a key open for writing may do is there only for that one. One
-//! key is open at a time: it borrows the context ([`super::context`]). So nothing runs meanwhile that could free what it holds,
-//! and nobody else has a reference into it. [`WriteKey::close`] gives the context back.
+//! A key is opened for [`Reading`] or for [`Writing`], and only a key open for writing has the methods that change it. An open key borrows
+//! the context ([`super::context`]), so one key is open at a time. Nothing that runs meanwhile could free the value, and no other reference
+//! into the value exists. [`WriteKey::close`] returns the context.
 
 use super::context::Context;
+use super::panic::note_begun;
 use super::string::Str;
 use crate::model::time::Millis;
 use redis_module::raw::{self, RedisModuleKey};
 use std::ffi::c_int;
 use std::ptr::NonNull;
 
-/// What a key is opened for: [`Reading`] or [`Writing`].
-pub trait Access: 'static {
+/// The mode of an open key: [`Reading`] or [`Writing`].
+pub trait Mode: 'static {
     const WRITES: bool;
 
-    /// How an open key keeps the context.
+    /// How an open key borrows the context.
     type Keeps<'k>;
 
     fn keep(ctx: &mut Context) -> Self::Keeps<'_>;
@@ -25,7 +26,7 @@ pub trait Access: 'static {
 
 pub enum Reading {}
 
-impl Access for Reading {
+impl Mode for Reading {
     const WRITES: bool = false;
 
     type Keeps<'k> = &'k Context;
@@ -39,11 +40,10 @@ impl Access for Reading {
     }
 }
 
-/// Opening for writing alone signals nothing to WATCH or to client-side caching: we told the server that we signal changes
-/// ourselves ([`super::command::set_options`]).
+/// Opening for writing does not signal WATCH or client-side caching. The module signals changes itself ([`super::command::set_options`]).
 pub enum Writing {}
 
-impl Access for Writing {
+impl Mode for Writing {
     const WRITES: bool = true;
 
     type Keeps<'k> = &'k mut Context;
@@ -57,7 +57,7 @@ impl Access for Writing {
     }
 }
 
-/// What a key holds.
+/// The type of a key's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holds {
     Nothing,
@@ -66,21 +66,21 @@ pub enum Holds {
     SomethingElse,
 }
 
-/// The server's handle of an open key; closed when dropped.
-pub(super) struct Handle {
-    /// `None`: opened for reading and not there.
+/// The server's handle of an open key, closed when dropped.
+pub(super) struct KeyHandle {
+    /// `None` if a missing key was opened for reading.
     key: Option<NonNull<RedisModuleKey>>,
     is_lent: bool,
 }
 
-impl Handle {
-    /// The handle, or null where the key is not there: every function of the API that reads takes that for an empty key.
+impl KeyHandle {
+    /// Returns the handle, or null for a missing key. Every reading function of the API accepts null as an empty key.
     pub fn as_ptr(&self) -> *mut RedisModuleKey {
         self.key.map_or(std::ptr::null_mut(), NonNull::as_ptr)
     }
 
     pub fn holds(&self) -> Holds {
-        // SAFETY: the handle is open, or null, which means an empty key.
+        // SAFETY: the handle is open, or null for a missing key.
         let kind = unsafe { api!(RedisModule_KeyType(self.as_ptr())) } as isize;
         match kind {
             raw::REDISMODULE_KEYTYPE_EMPTY => Holds::Nothing,
@@ -91,7 +91,7 @@ impl Handle {
     }
 }
 
-impl Drop for Handle {
+impl Drop for KeyHandle {
     fn drop(&mut self) {
         if let Some(key) = self.key.filter(|_| !self.is_lent) {
             // SAFETY: the handle is open and ours, and is not used again.
@@ -101,44 +101,52 @@ impl Drop for Handle {
 }
 
 /// An open key, closed when dropped.
-pub struct Key<'k, A: Access> {
-    // In front of the context: the key is closed before the context is free again.
-    pub(super) handle: Handle,
-    pub(super) kept: A::Keeps<'k>,
+pub struct Key<'k, M: Mode> {
+    // Declared before the context, so that the key is closed before the context is released.
+    pub(super) handle: KeyHandle,
+    pub(super) kept: M::Keeps<'k>,
 }
 
 pub type ReadKey<'k> = Key<'k, Reading>;
 pub type WriteKey<'k> = Key<'k, Writing>;
 
-impl<'k, A: Access> Key<'k, A> {
-    pub fn open(ctx: &'k mut Context, name: Str<'_>) -> Key<'k, A> {
-        let mode = if A::WRITES { raw::REDISMODULE_READ | raw::REDISMODULE_WRITE } else { raw::REDISMODULE_READ };
-        Key::open_in(ctx, name, mode)
+impl<'k, M: Mode> Key<'k, M> {
+    pub fn open(ctx: &'k mut Context, name: Str<'_>) -> Key<'k, M> {
+        Key::open_in(ctx, name, 0)
     }
 
-    fn open_in(ctx: &'k mut Context, name: Str<'_>, mode: u32) -> Key<'k, A> {
-        // SAFETY: context and name are valid; the server takes its own reference to the name.
+    /// Opens a key without changing its LRU or LFU data, and if the server supports it, without counting a hit or miss.
+    pub fn open_notouch(ctx: &'k mut Context, name: Str<'_>) -> Key<'k, M> {
+        Key::open_in(ctx, name, quiet_modes())
+    }
+
+    fn open_in(ctx: &'k mut Context, name: Str<'_>, modes: u32) -> Key<'k, M> {
+        // tests/server/panics.rs makes a debug build panic here.
+        debug_assert!(name.bytes() != b"zeitset:panic:before", "as ordered: %s%n");
+        let write = if M::WRITES { raw::REDISMODULE_WRITE } else { 0 };
+        let mode = raw::REDISMODULE_READ | write | modes;
+        // SAFETY: context and name are valid. The server takes its own reference to the name.
         let key = unsafe { api!(RedisModule_OpenKey(ctx.as_ptr(), name.as_ptr(), mode as c_int)) };
-        Key { handle: Handle { key: NonNull::new(key.cast()), is_lent: false }, kept: A::keep(ctx) }
+        Key { handle: KeyHandle { key: NonNull::new(key.cast()), is_lent: false }, kept: M::keep(ctx) }
     }
 
-    /// What of the context does no harm to an open key.
+    /// Returns the context, for calls that are safe while a key is open.
     pub fn ctx(&self) -> &Context {
-        A::context(&self.kept)
+        M::context(&self.kept)
     }
 
     pub fn holds(&self) -> Holds {
         self.handle.holds()
     }
 
-    /// The number of the database the key is in. `None`: opened for reading and not there.
+    /// Returns the key's database. `None` if a missing key was opened for reading.
     pub fn database(&self) -> Option<i32> {
         let key = self.handle.key?;
         // SAFETY: the handle is open.
         Some(unsafe { api!(RedisModule_GetDbIdFromModuleKey(key.as_ptr())) })
     }
 
-    /// When the server removes the key: Unix ms. `None`: never, or the key is not there.
+    /// Returns the time at which the key expires, in Unix ms. `None` if it has no TTL or does not exist.
     pub fn expires_at(&self) -> Option<Millis> {
         let key = self.handle.key?;
         // SAFETY: the handle is open.
@@ -148,32 +156,28 @@ impl<'k, A: Access> Key<'k, A> {
 }
 
 impl<'k> ReadKey<'k> {
-    /// Opens a key to look without a trace: its age for eviction stays as it is, and where the server can, so do its statistics.
-    pub fn glance(ctx: &'k mut Context, name: Str<'_>) -> ReadKey<'k> {
-        Key::open_in(ctx, name, raw::REDISMODULE_READ | quiet_modes())
-    }
-
-    /// A key that the server has opened for us and closes itself.
+    /// Wraps a key that the server has opened and closes itself.
     ///
     /// # Safety
-    /// `key` must be an open handle, or null, and stay open for `'k`.
+    /// `key` must be an open handle or null, and stay open for `'k`.
     pub(super) unsafe fn lent(ctx: &'k Context, key: *mut RedisModuleKey) -> ReadKey<'k> {
-        Key { handle: Handle { key: NonNull::new(key), is_lent: true }, kept: ctx }
+        Key { handle: KeyHandle { key: NonNull::new(key), is_lent: true }, kept: ctx }
     }
 
-    /// As [`ctx`](Key::ctx), for as long as the context is borrowed by the key, even while that is being read.
+    /// Returns the context as [`ctx`](Key::ctx) does, but for as long as the key borrows it.
     pub fn shared_ctx(&self) -> &'k Context {
         self.kept
     }
 }
 
 impl<'k> WriteKey<'k> {
-    /// The handle: a key that is opened for writing has one, even if it holds nothing.
+    /// Returns the handle for changing the key. A key open for writing has a handle even if it is missing.
     pub(super) fn writable(&mut self) -> *mut RedisModuleKey {
+        note_begun();
         self.handle.key.expect("the server opens any key for writing").as_ptr()
     }
 
-    /// Lets the server remove the key at that moment. The key must hold something.
+    /// Sets the time at which the key expires. The key must exist.
     pub fn expire_at(&mut self, at: Millis) {
         let at = i64::try_from(at).unwrap_or(i64::MAX);
         // SAFETY: the handle is open for writing.
@@ -181,27 +185,28 @@ impl<'k> WriteKey<'k> {
         debug_assert_eq!(status, raw::REDISMODULE_OK as c_int);
     }
 
-    /// Lets the key stay for good. The key must hold something.
+    /// Removes the key's TTL. The key must exist.
     pub fn persist(&mut self) {
         // SAFETY: as above.
         let status = unsafe { api!(RedisModule_SetAbsExpire(self.writable(), raw::REDISMODULE_NO_EXPIRE.into())) };
         debug_assert_eq!(status, raw::REDISMODULE_OK as c_int);
     }
 
-    /// Closes the key, and gives back the context it was opened with.
+    /// Closes the key and returns its context.
     pub fn close(self) -> &'k mut Context {
         self.kept
     }
 
-    /// Removes the key, and closes it. A large value is freed by a thread in the background.
+    /// Removes the key and closes it. A background thread frees a large value.
     pub fn unlink(mut self) -> &'k mut Context {
-        // SAFETY: the handle is open for writing; what it held is not looked at again.
+        // SAFETY: the handle is open for writing. The removed value is not used again.
         unsafe { api!(RedisModule_UnlinkKey(self.writable())) };
         self.close()
     }
 }
 
-/// The flags for looking without a trace that the server knows: all of them since Redis 7.2, before that one.
+/// Returns the flags for opening a key without side effects that this server supports. Redis from 7.2 supports all, earlier ones only
+/// `NOTOUCH`.
 fn quiet_modes() -> u32 {
     let known = if has_api!(RedisModule_GetOpenKeyModesAll) {
         // SAFETY: takes no arguments.

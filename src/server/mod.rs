@@ -1,8 +1,7 @@
-//! The server, made safe: small wrappers over the module API, and the only unsafe code of the module.
+//! Safe wrappers over the module API. The only unsafe code of the module.
 //!
-//! What a wrapper promises is what its type says: a [`Str`] lives as long as the call it came with, a
-//! [`Key`](key::Key) closes itself, an iterator over a sorted set borrows it, so that nobody can change the set
-//! underneath. All of this runs in the server's main thread, which holds its global lock.
+//! The types enforce the API's rules: a [`Str`] lives as long as the call that it came with, a [`Key`](key::Key) closes itself, an iterator
+//! over a sorted set borrows the set. All of this runs in the server's main thread, which holds its global lock.
 #![allow(unsafe_code)]
 
 #[macro_use]
@@ -23,8 +22,6 @@ pub mod counting;
 pub mod data_type;
 mod defrag;
 pub mod events;
-#[cfg(feature = "panic-test")]
-pub mod fault;
 pub mod info;
 pub mod io;
 pub mod key;
@@ -45,6 +42,5 @@ pub mod zset;
 
 pub use api::missing;
 pub use context::Context;
-pub(crate) use panic::fault;
-pub use panic::{log_panics, survive};
+pub use panic::{catch_panic, log_panics};
 pub use string::{OwnedStr, Str};

@@ -1,7 +1,7 @@
 //! The server's own commands that the module replicates or calls.
 //!
-//! `rename-command` may have taken any of them away. A change could then not be replicated, and replicas and the AOF would differ from
-//! the master without a word; so the module asks for all of them when it is loaded. A test compares the list with the sources.
+//! `rename-command` may have removed any of them. A change could then not be replicated, and replicas and the AOF would silently differ
+//! from the master. So the module checks all of them when it is loaded. A test compares the list with the sources.
 
 use super::context::Context;
 use super::string::OwnedStr;
@@ -21,11 +21,11 @@ const NEEDED: [&CStr; 10] = [
     c"ZREMRANGEBYSCORE",
 ];
 
-/// UNLINK is replicated, and DEL where the server does not know it: one of them is needed.
+/// The module replicates UNLINK, or DEL if the server lacks UNLINK. One of them is needed.
 pub(super) const UNLINK: &CStr = c"UNLINK";
 pub(super) const DEL: &CStr = c"DEL";
 
-/// The needed commands that the server does not know.
+/// Returns the needed commands that the server does not know.
 pub fn missing(ctx: &Context) -> Vec<&'static CStr> {
     let mut missing: Vec<_> = NEEDED.into_iter().filter(|command| !is_known(ctx, command)).collect();
     if ![UNLINK, DEL].iter().any(|command| is_known(ctx, command)) {
@@ -34,17 +34,17 @@ pub fn missing(ctx: &Context) -> Vec<&'static CStr> {
     missing
 }
 
-/// Whether the server knows a command by this name. Calls none, so that no command is needed for the answer.
+/// Whether the server has a command of this name. The check itself calls no command.
 fn is_known(ctx: &Context, command: &CStr) -> bool {
     let name = OwnedStr::new(command.to_bytes());
     let (mut words, mut count): (_, c_int) = ([name.as_str().as_ptr()], 0);
     // SAFETY: the context is valid, and the array holds one valid string.
     let keys = unsafe { api!(RedisModule_GetCommandKeys(ctx.as_ptr(), words.as_mut_ptr(), 1, &raw mut count)) };
     if keys.is_null() {
-        // Of a command that it knows, the server says that an argument is missing.
+        // For a command that exists, the server reports a missing argument instead.
         return io::Error::last_os_error().raw_os_error() != Some(libc::ENOENT);
     }
-    // SAFETY: the array is ours, and is not used again.
+    // SAFETY: the array is ours and is not used again.
     unsafe { api!(RedisModule_Free(keys.cast())) };
     true
 }

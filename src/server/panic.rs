@@ -1,47 +1,95 @@
-//! Panics: a defect of the module, not the end of a server that holds other people's data. Wherever the server enters the module, a
-//! panic is stopped ([`survive`]) before it could reach the server's own frames; its message becomes a line in the server's log.
+//! Panics, which are defects of the module. If the current call has changed nothing and sent no reply, a panic is caught ([`catch_panic`]).
+//! Its message is logged, and the caller gets an error.
+//!
+//! A later panic ends the server, as the server's own assertions do: continuing would leave a key that differs from replicas and the AOF,
+//! or half a reply. Replication and replies are sent only after the call, so replicas and the AOF still have the state before it. A panic
+//! in an `extern "C"` callback that cannot return an error ends the server, too.
 
 use redis_module::raw::RedisModuleCtx;
 use std::ffi::CString;
 use std::panic::{self, AssertUnwindSafe, PanicHookInfo, catch_unwind};
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Sends the messages of panics to the server's log: a daemon has no standard error to read them from.
-/// The command that panicked is answered with an error ([`super::command`]).
+/// Sends panic messages to the server's log. A daemon has no standard error.
 pub fn log_panics() {
     panic::set_hook(Box::new(|info: &PanicHookInfo<'_>| {
         let line: String = format!("zeitset: {info}").chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         let line = CString::new(line).unwrap_or_default();
         let no_context: *mut RedisModuleCtx = null_mut();
-        // SAFETY: the log takes a null context; the format asks for one NUL-terminated string, and gets it.
+        // SAFETY: the log accepts a null context. The format takes one NUL-terminated string.
         unsafe { api!(RedisModule_Log(no_context, c"warning".as_ptr(), c"%s".as_ptr(), line.as_ptr())) };
     }));
 }
 
-// Aborting, nothing could be caught: a panic would end the server.
+// With panic = "abort", a panic would end the server.
 #[cfg(not(panic = "unwind"))]
 compile_error!("the module must be built with panic = \"unwind\"");
 
-/// A place at which a test can have the module panic. Nothing at all in the module as it is shipped.
-macro_rules! fault {
-    ($place:expr) => {
-        #[cfg(feature = "panic-test")]
-        $crate::server::fault::pass($place);
-        #[cfg(not(feature = "panic-test"))]
-        let _ = $place;
-    };
-}
-pub(crate) use fault;
+/// Whether the current call has changed a key or begun a reply. Only the server's main thread uses it.
+static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
 
-/// Runs what may panic. `None` if it did; what it was at is then left as it stands.
-pub fn survive<R>(run: impl FnOnce() -> R) -> Option<R> {
-    catch_unwind(AssertUnwindSafe(run)).ok()
+/// Whether the server is in a call of the module, for crash reports.
+static IN_CALL: AtomicBool = AtomicBool::new(false);
+
+/// Returns [`IN_CALL`] and [`HAS_BEGUN`], which a crash cannot have damaged.
+pub(super) fn call_under_way() -> (bool, bool) {
+    (IN_CALL.load(Ordering::Relaxed), HAS_BEGUN.load(Ordering::Relaxed))
 }
 
-/// As [`survive`], where the server enters the module: a place at which a test can have it panic ([`fault!`]).
-pub(super) fn enter_module<R>(place: &'static str, run: impl FnOnce() -> R) -> Option<R> {
-    survive(|| {
-        fault!(place);
-        run()
-    })
+/// Notes that the current call changes a key or begins a reply. From now on, a panic ends the server.
+pub(super) fn note_begun() {
+    HAS_BEGUN.store(true, Ordering::Relaxed);
+}
+
+/// Runs a function that may panic. If it panics, returns `None`, or ends the server if the function had changed a key or begun a reply.
+pub fn catch_panic<R>(run: impl FnOnce() -> R) -> Option<R> {
+    // Calls nest: a listener of keyspace events may call commands of the module.
+    let (was_in_call, had_begun) = (IN_CALL.swap(true, Ordering::Relaxed), HAS_BEGUN.swap(false, Ordering::Relaxed));
+    let result = catch_unwind(AssertUnwindSafe(run)).ok();
+    if result.is_none() && HAS_BEGUN.load(Ordering::Relaxed) {
+        std::process::abort();
+    }
+    IN_CALL.store(was_in_call, Ordering::Relaxed);
+    HAS_BEGUN.store(had_begun, Ordering::Relaxed);
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Command;
+
+    /// Runs a test of this file in its own process. Returns the exit status.
+    fn run_apart(test: &str) -> std::process::ExitStatus {
+        let tests = std::env::current_exe().expect("the tests");
+        let child = Command::new(tests).args(["--exact", "--ignored", test]).output();
+        child.expect("the tests run").status
+    }
+
+    #[test]
+    fn what_panics_before_it_has_begun_is_survived_and_nothing_else() {
+        assert!(run_apart("server::panic::tests::before").success());
+        assert_eq!(run_apart("server::panic::tests::after").signal(), Some(libc::SIGABRT));
+    }
+
+    #[test]
+    #[ignore = "run by the test above"]
+    fn before() {
+        assert_eq!(catch_panic(|| 7), Some(7));
+        assert_eq!(catch_panic(note_begun), Some(()));
+        assert_eq!(catch_panic(|| panic!()), None::<()>, "what has begun has ended");
+    }
+
+    #[test]
+    #[ignore = "run by the test above"]
+    fn after() {
+        catch_panic(|| {
+            note_begun();
+            assert_eq!(catch_panic(|| panic!()), None::<()>, "what is within has begun nothing");
+            catch_panic(|| ());
+            panic!("and this has");
+        });
+    }
 }

@@ -1,5 +1,5 @@
-//! Which product the server is: Redis, or Valkey, whose ways have parted since Redis 7.2. Little depends on it: what is new
-//! in both has the same numbers with different meanings, and each has bugs of its own.
+//! The server's product: Redis or Valkey, which have diverged since Redis 7.2. New API numbers have different meanings in both, and each
+//! has its own bugs.
 
 use super::context::Context;
 use super::info::with_server_info;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 static IS_VALKEY: AtomicBool = AtomicBool::new(false);
 
-/// Asks the server. To be called first when the module is loaded.
+/// Asks the server for its product. Must be called first when the module is loaded.
 pub fn find_out(ctx: &Context) {
     // SAFETY: the name is NUL-terminated, and the data are valid.
     let version = |data| unsafe { api!(RedisModule_ServerInfoGetFieldC(data, c"valkey_version".as_ptr())) };

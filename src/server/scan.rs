@@ -1,38 +1,38 @@
-//! A walk through all keys of a database, a few at a time, while clients go on working.
+//! Iterates over all keys of a database, a few at a time, while clients continue.
 
 use super::context::Context;
 use super::key::{ReadKey, Reading};
-use super::panic::enter_module;
+use super::panic::catch_panic;
 use super::string::Str;
 use super::zset::SortedSet;
 use redis_module::raw::{RedisModuleCtx, RedisModuleKey, RedisModuleScanCursor, RedisModuleString};
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-/// Where a walk stands. A key that is there during the whole walk is met at least once.
-pub struct Cursor(NonNull<RedisModuleScanCursor>);
+/// The cursor of a keyspace scan. A key that exists during the whole scan is visited at least once.
+pub struct ScanCursor(NonNull<RedisModuleScanCursor>);
 
 type Visit<'v> = &'v mut dyn FnMut(Str<'_>, &mut SortedSet<'_, Reading>);
 
-impl Cursor {
-    pub fn new() -> Cursor {
+impl ScanCursor {
+    pub fn new() -> ScanCursor {
         // SAFETY: takes no arguments.
         let cursor = unsafe { api!(RedisModule_ScanCursorCreate()) };
-        Cursor(NonNull::new(cursor).expect("the server's allocator never returns null"))
+        ScanCursor(NonNull::new(cursor).expect("the server's allocator never returns null"))
     }
 
-    /// Shows the sorted sets among the next few keys of the context's database to `visit`. `false` at the end of the walk.
+    /// Calls `visit` with the sorted sets among the next few keys of the selected database. Returns `false` at the end of the scan.
     pub fn step(&mut self, ctx: &Context, mut visit: impl FnMut(Str<'_>, &mut SortedSet<'_, Reading>)) -> bool {
         let mut visit: Visit<'_> = &mut visit;
         let data: *mut Visit<'_> = &raw mut visit;
-        // SAFETY: the cursor is ours; the callback is called during this call only, with `data` as it is.
+        // SAFETY: the cursor is ours. The server calls the callback only during this call, with `data` unchanged.
         unsafe { api!(RedisModule_Scan(ctx.as_ptr(), self.0.as_ptr(), Some(show), data.cast())) != 0 }
     }
 }
 
-impl Drop for Cursor {
+impl Drop for ScanCursor {
     fn drop(&mut self) {
-        // SAFETY: the cursor is ours, and not used again.
+        // SAFETY: the cursor is ours and is not used again.
         unsafe { api!(RedisModule_ScanCursorDestroy(self.0.as_ptr())) }
     }
 }
@@ -43,11 +43,11 @@ unsafe extern "C" fn show(
     key: *mut RedisModuleKey,
     data: *mut c_void,
 ) {
-    // SAFETY: the server passes what lasts as long as this call, and `data` as `step` gave it.
+    // SAFETY: the server passes arguments that are valid during this call, and the `data` of `step`.
     let (ctx, name, visit) = unsafe { (Context::from_raw(ctx), Str::from_raw(name), &mut *data.cast::<Visit<'_>>()) };
-    // SAFETY: the handle is open during this call, and closed by the server.
+    // SAFETY: the handle is open during this call, and the server closes it.
     let key = unsafe { ReadKey::lent(&ctx, key) };
-    enter_module("scan", || {
+    catch_panic(|| {
         if let (Some(name), Some(mut set)) = (name, SortedSet::new(key)) {
             visit(name, &mut set);
         }

@@ -1,4 +1,4 @@
-//! Settings of the module, as the server shows, checks and changes them: CONFIG, redis.conf.
+//! The module's settings, in CONFIG and redis.conf.
 
 use super::context::Context;
 use super::module;
@@ -9,13 +9,13 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
-/// A setting that the server can be told of.
+/// A setting that can be registered with the server.
 pub trait Setting: Sync {
-    /// Makes it known; the server puts the module's name and a dot in front of its own.
+    /// Registers the setting. The server prefixes its name with the module's name and a dot.
     fn register(&'static self, ctx: &Context);
 }
 
-/// A `yes` or `no`.
+/// A setting that is `yes` or `no`.
 pub struct Flag {
     name: &'static str,
     default: bool,
@@ -32,7 +32,7 @@ impl Flag {
     }
 }
 
-/// A whole number within a range, which stands for a `T`.
+/// An integer setting with a range. The value is converted to a `T`.
 pub struct Number<T> {
     name: &'static str,
     default: i64,
@@ -42,14 +42,14 @@ pub struct Number<T> {
 }
 
 impl Number<Duration> {
-    /// Microseconds.
+    /// A setting in microseconds.
     pub const fn micros(name: &'static str, default: i64, range: RangeInclusive<i64>) -> Number<Duration> {
         Number::new(name, default, range, |micros| Duration::from_micros(micros.unsigned_abs()))
     }
 }
 
 impl Number<u32> {
-    /// A percentage.
+    /// A setting in percent.
     pub const fn percent(name: &'static str, default: i64, range: RangeInclusive<i64>) -> Number<u32> {
         Number::new(name, default, range, |percent| percent as u32)
     }
@@ -85,21 +85,20 @@ fn of_crate(ctx: &Context) -> redis_module::Context {
     redis_module::Context::new(ctx.as_ptr().cast())
 }
 
-/// Registers the settings, and sets them to the values of redis.conf or MODULE LOADEX. To be called once, before anything that keeps a
-/// module from being unloaded: data types, timers. If a setting is wrong, the module must not be loaded, and the error says why.
+/// Registers the settings and loads their values from redis.conf or MODULE LOADEX. Must be called once, and before anything that prevents
+/// unloading the module: data types, timers. On an error, the module must refuse to load.
 ///
-/// Otherwise the server would load the module and unload it at once. From Redis 7.2 on, and in every Valkey, that ends the server if the
-/// module cannot be unloaded.
+/// Otherwise the server would load the module and unload it at once. Redis from 7.2 and every Valkey exit if the module cannot be unloaded.
 pub fn register(ctx: &mut Context, settings: &[&'static dyn Setting]) -> Result<(), &'static str> {
     for setting in settings {
         setting.register(ctx);
     }
     // SAFETY: the context is that of the module's loading.
     if unsafe { api!(RedisModule_LoadConfigs(ctx.as_ptr())) } != raw::REDISMODULE_OK as c_int {
-        return Err("a setting has a value that it does not take; the line above names it");
+        return Err("invalid value for a setting; see the line above");
     }
     if module::is_probe_refused(ctx) {
-        return Err("MODULE LOADEX has a setting that does not exist");
+        return Err("unknown setting in MODULE LOADEX");
     }
     Ok(())
 }

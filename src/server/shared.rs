@@ -4,13 +4,12 @@ use super::context::Context;
 use redis_module::{RedisGILGuard, RedisLockIndicator};
 use std::cell::{RefCell, RefMut};
 
-// SAFETY: the server enters the module, and thereby makes a context, only while its global lock is held.
+// SAFETY: the server calls into the module, which then makes a context, only while its global lock is held.
 unsafe impl RedisLockIndicator for Context {}
 
-/// State that whoever has a [`Context`] (or another proof of being called by the server) may use, one user at a time.
+/// State that is accessible with a [`Context`], or another proof that the server's lock is held.
 ///
-/// A borrow must end before the server is asked to do anything that announces events: the handlers of events borrow too,
-/// and a second borrow is a panic, not a race.
+/// A borrow must end before a call to the server that sends events: the event handlers borrow too, and a second borrow panics.
 pub struct Shared<T>(RedisGILGuard<RefCell<T>>);
 
 impl<T> Shared<T> {
@@ -18,7 +17,7 @@ impl<T> Shared<T> {
         Shared(RedisGILGuard::new(RefCell::new(value)))
     }
 
-    /// Lends the state to `use_it`.
+    /// Calls `use_it` with the state.
     pub fn with<R>(&self, holder: &impl RedisLockIndicator, use_it: impl FnOnce(&mut T) -> R) -> R {
         let guard = self.0.lock(holder);
         let mut state: RefMut<'_, T> = guard.borrow_mut();

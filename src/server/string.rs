@@ -1,4 +1,4 @@
-//! Strings of the server: borrowed ones (arguments, key names) and owned ones. Bytes, never assumed to be text.
+//! Strings of the server: borrowed ones (arguments, key names) and owned ones. They hold bytes, which need not be text.
 
 use crate::model::time::decimal;
 use redis_module::raw::RedisModuleString;
@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::ptr::{NonNull, null_mut};
 use std::slice;
 
-/// A string that somebody else keeps alive for `'a`.
+/// A string that its owner keeps alive for `'a`.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct Str<'a> {
@@ -18,22 +18,22 @@ pub struct Str<'a> {
 
 impl<'a> Str<'a> {
     /// # Safety
-    /// `string` must be null or a valid string of the server, and stay so, unchanged, for `'a`.
+    /// `string` must be null or a valid string of the server that stays valid and unchanged for `'a`.
     pub(super) unsafe fn from_raw(string: *mut RedisModuleString) -> Option<Str<'a>> {
         NonNull::new(string).map(|string| Str { string, keeper: PhantomData })
     }
 
-    /// The arguments of a command, borrowed where the server keeps them.
+    /// Borrows the arguments of a command.
     ///
     /// # Safety
-    /// `argv` must hold `argc` valid strings that stay so for `'a`; it may be null if there are none.
+    /// `argv` must hold `argc` strings that are valid for `'a`. It may be null if there are none.
     pub(super) unsafe fn arguments(argv: *mut *mut RedisModuleString, argc: c_int) -> &'a [Str<'a>] {
         let count = usize::try_from(argc).unwrap_or(0);
-        // A module that is loaded without arguments gets no array at all.
+        // The server passes a null array if the module is loaded without arguments.
         if count == 0 {
             return &[];
         }
-        // SAFETY: `Str` is a transparent wrapper of a non-null pointer, and the caller vouches for the array.
+        // SAFETY: `Str` is a transparent wrapper of a non-null pointer. The caller guarantees the array.
         unsafe { slice::from_raw_parts(argv.cast::<Str<'a>>(), count) }
     }
 
@@ -45,12 +45,12 @@ impl<'a> Str<'a> {
         let mut length = 0;
         // SAFETY: the string is valid for 'a.
         let start = unsafe { api!(RedisModule_StringPtrLen(self.as_ptr(), &raw mut length)) };
-        // SAFETY: the server says that `length` bytes stand there, and nobody changes them during 'a.
+        // SAFETY: the server guarantees `length` bytes, which do not change during 'a.
         unsafe { slice::from_raw_parts(start.cast::<u8>(), length) }
     }
 }
 
-/// As a line of the server's log shows a name: in quotes, in ASCII, cut to what fits.
+/// Formats a name for the server's log: in quotes, escaped to ASCII, truncated.
 impl fmt::Display for Str<'_> {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         const LONGEST: usize = 200;
@@ -59,18 +59,18 @@ impl fmt::Display for Str<'_> {
     }
 }
 
-/// A string of our own, freed when dropped.
+/// An owned string, freed when dropped.
 pub struct OwnedStr(NonNull<RedisModuleString>);
 
 impl OwnedStr {
     pub fn new(bytes: &[u8]) -> OwnedStr {
-        // SAFETY: without a context the string belongs to us alone; the bytes are copied.
+        // SAFETY: a string created without a context belongs to the caller. The server copies the bytes.
         let string = unsafe { api!(RedisModule_CreateString(null_mut(), bytes.as_ptr().cast(), bytes.len())) };
-        // SAFETY: created right above, and owned.
+        // SAFETY: the string was just created and is owned.
         unsafe { OwnedStr::from_raw(string) }.expect("the server's allocator never returns null")
     }
 
-    /// A decimal number. Written here: the server would make two allocations of it where one is enough.
+    /// Formats an integer. The server's own function would allocate twice.
     pub fn from_integer(value: i64) -> OwnedStr {
         let mut bytes = [b'-'; 20];
         let sign = usize::from(value < 0);
@@ -79,7 +79,7 @@ impl OwnedStr {
     }
 
     /// # Safety
-    /// `string` must be valid or null, and one reference to it must be ours to give back.
+    /// `string` must be valid or null. One reference to it must be ours to release.
     pub(super) unsafe fn from_raw(string: *mut RedisModuleString) -> Option<OwnedStr> {
         NonNull::new(string).map(OwnedStr)
     }
@@ -94,9 +94,9 @@ impl OwnedStr {
 }
 
 impl Clone for OwnedStr {
-    /// Another reference to the same string: no copy.
+    /// Returns another reference to the same string.
     fn clone(&self) -> OwnedStr {
-        // SAFETY: the string is valid; the new reference is ours to give back.
+        // SAFETY: the string is valid. The new reference is ours to release.
         unsafe { api!(RedisModule_RetainString(null_mut(), self.0.as_ptr())) };
         OwnedStr(self.0)
     }
@@ -104,7 +104,7 @@ impl Clone for OwnedStr {
 
 impl Drop for OwnedStr {
     fn drop(&mut self) {
-        // SAFETY: the reference is ours, and it is given back once.
+        // SAFETY: the reference is ours and is released once.
         unsafe { api!(RedisModule_FreeString(null_mut(), self.0.as_ptr())) }
     }
 }

@@ -1,22 +1,22 @@
 //! The string in an open key.
 
 use super::context::Context;
-use super::key::{Access, Holds, Key, Writing};
+use super::key::{Holds, Key, Mode, Writing};
 use crate::model::time::Millis;
 use redis_module::raw;
 use std::ffi::c_int;
 use std::slice;
 
-/// An open key that holds a string, or nothing (which becomes a string when one is set).
-pub struct Text<'k, A: Access> {
-    key: Key<'k, A>,
-    /// `None`: there is no string.
+/// An open key that holds a string, or a missing key that becomes a string when one is set.
+pub struct Text<'k, M: Mode> {
+    key: Key<'k, M>,
+    /// `None` if the key is missing.
     len: Option<usize>,
 }
 
-impl<'k, A: Access> Text<'k, A> {
-    /// `None` when the key holds something else.
-    pub fn new(key: Key<'k, A>) -> Option<Text<'k, A>> {
+impl<'k, M: Mode> Text<'k, M> {
+    /// Returns `None` if the key holds another type.
+    pub fn new(key: Key<'k, M>) -> Option<Text<'k, M>> {
         match key.holds() {
             Holds::Nothing => Some(Text { key, len: None }),
             Holds::String => {
@@ -33,7 +33,7 @@ impl<'k, A: Access> Text<'k, A> {
         self.key.ctx()
     }
 
-    /// See [`Key::expires_at`]. Redis 8.6 crashes when it is asked for the TTL of a missing key that is open for writing.
+    /// See [`Key::expires_at`]. Redis 8.6 crashes on a missing key that is open for writing, so this does not ask for its TTL.
     pub fn expires_at(&self) -> Option<Millis> {
         self.len.and_then(|_| self.key.expires_at())
     }
@@ -46,8 +46,8 @@ impl<'k, A: Access> Text<'k, A> {
         self.len
     }
 
-    /// Shows the string, and the key's TTL on demand, to `look`: no bytes if the key is not there. The server keeps a short string in
-    /// another encoding once it has been read. Its value stays the same.
+    /// Calls `look` with the string and a function that returns the expiry time. The string is empty if the key is missing. Reading makes
+    /// the server store a short string in another encoding. The value stays the same.
     pub fn read<R>(&mut self, look: impl FnOnce(&[u8], &dyn Fn() -> Option<Millis>) -> R) -> R {
         let mut len = 0;
         let mode = raw::REDISMODULE_READ as c_int;
@@ -56,7 +56,7 @@ impl<'k, A: Access> Text<'k, A> {
         } else {
             // SAFETY: the handle is open and holds a string.
             let start = unsafe { api!(RedisModule_StringDMA(self.key.handle.as_ptr(), &raw mut len, mode)) };
-            // SAFETY: the server says that `len` bytes stand there; nobody changes them while the key is borrowed.
+            // SAFETY: the server guarantees `len` bytes, which do not change while the key is borrowed.
             unsafe { slice::from_raw_parts(start.cast::<u8>(), len) }
         };
         look(text, &|| self.key.expires_at())
@@ -64,14 +64,14 @@ impl<'k, A: Access> Text<'k, A> {
 }
 
 impl<'k> Text<'k, Writing> {
-    /// Sets the string. The key keeps its TTL if the length stays the same: then the string is written in place. Otherwise it is a new
-    /// one, because the server reserves twice the memory for a string that grows.
+    /// Sets the string. If the length stays the same, this writes in place and the key keeps its TTL. Otherwise this creates a new string,
+    /// because the server reserves twice the memory for a string that grows.
     pub fn set(&mut self, bytes: &[u8]) {
         let key = self.key.writable();
         if self.len != Some(bytes.len()) {
-            // SAFETY: the handle is open for writing; what it held is not looked at again.
+            // SAFETY: the handle is open for writing. The old value is not used again.
             unsafe { api!(RedisModule_DeleteKey(key)) };
-            // SAFETY: the handle is open for writing and holds nothing. The length is one that strings may have.
+            // SAFETY: the handle is open for writing and holds nothing. The length is valid for a string.
             let status = unsafe { api!(RedisModule_StringTruncate(key, bytes.len())) };
             debug_assert_eq!(status, raw::REDISMODULE_OK as c_int);
             self.len = Some(bytes.len());
@@ -79,13 +79,13 @@ impl<'k> Text<'k, Writing> {
         self.set_part(0, bytes);
     }
 
-    /// Writes `bytes` into the string, in place from `at` on. The string must be that long.
+    /// Overwrites the string with `bytes` from `at` on. Panics if the string is too short.
     pub fn set_part(&mut self, at: usize, bytes: &[u8]) {
         let (mut len, mode) = (0, raw::REDISMODULE_WRITE as c_int);
         // SAFETY: the handle is open for writing and holds a string.
         let start = unsafe { api!(RedisModule_StringDMA(self.key.writable(), &raw mut len, mode)) };
         assert!(!start.is_null() && self.len == Some(len), "the string has the length it was given");
-        // SAFETY: the server lends `len` bytes to be written, until the next call on the key.
+        // SAFETY: the server lends `len` bytes for writing, until the next call on the key.
         let text = unsafe { slice::from_raw_parts_mut(start.cast::<u8>(), len) };
         text[at..at + bytes.len()].copy_from_slice(bytes);
     }

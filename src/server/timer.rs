@@ -1,12 +1,11 @@
 //! One-shot timers of the server's event loop.
 //!
-//! The server keeps the timers of all modules in one list, by the wall clock, and waits for the first of them by the monotonic clock. When
-//! the wall clock is set forward, a timer of another module may stay the first of the list, and the server goes on waiting for as
-//! long as that one had left: ours do not fire until then. So the server's housekeeping looks whether they should have
-//! ([`Timer::catch_up`]), and does what they would have done.
+//! The server keeps the timers of all modules in one list ordered by the wall clock, but waits for the first by the monotonic clock. If the
+//! wall clock is set forward, another module's timer may stay first. The server then waits for that timer's remaining time, and our timers
+//! do not fire until then. So the cron job checks whether ours are due and runs their tasks ([`Timer::catch_up`]).
 
 use super::context::Context;
-use super::panic::survive;
+use super::panic::catch_panic;
 use super::shared::Shared;
 use crate::model::alarm::Alarm;
 use crate::model::time::Millis;
@@ -14,16 +13,16 @@ use redis_module::raw::{RedisModuleCtx, RedisModuleTimerID};
 use std::ffi::c_void;
 use std::time::{Duration, Instant};
 
-/// A timer with one task, armed for one moment at a time. While it is armed, the module cannot be unloaded.
+/// A timer with one task and one due time. While it is armed, the module cannot be unloaded.
 pub struct Timer {
     task: fn(&mut Context),
     armed: Shared<Option<Armed>>,
 }
 
-/// The server has this timer, and has not fired it.
+/// A timer that the server has not fired yet.
 struct Armed {
     id: RedisModuleTimerID,
-    /// When it fires, by the monotonic clock.
+    /// The due time, by the monotonic clock.
     at: Instant,
 }
 
@@ -32,25 +31,26 @@ impl Timer {
         Timer { task, armed: Shared::new(None) }
     }
 
-    /// Runs the task once, after `delay` ms, instead of at the moment that it was armed for before.
+    /// Arms the timer to run the task once after `delay` ms. Replaces an earlier due time.
     pub fn arm(&'static self, ctx: &Context, delay: Millis) {
         self.disarm(ctx);
         let at = Instant::now() + Duration::from_millis(delay);
         let delay = i64::try_from(delay).unwrap_or(i64::MAX / 2048);
         let this = std::ptr::from_ref(self).cast_mut().cast::<c_void>();
-        // SAFETY: the callback lives as long as the module, and the module as long as its timers. It is given `self`, which is static.
+        // SAFETY: the callback lives as long as the module, and the module as long as its timers. The callback gets `self`, which is
+        // static.
         let id = unsafe { api!(RedisModule_CreateTimer(ctx.as_ptr(), delay, Some(fire), this)) };
         self.armed.with(ctx, |armed| *armed = Some(Armed { id, at }));
     }
 
     pub fn disarm(&self, ctx: &Context) {
         if let Some(Armed { id, .. }) = self.armed.with(ctx, Option::take) {
-            // SAFETY: the timer is armed: it is taken out before its task runs.
+            // SAFETY: the timer is armed: firing takes it out first.
             unsafe { api!(RedisModule_StopTimer(ctx.as_ptr(), id, std::ptr::null_mut())) };
         }
     }
 
-    /// Does what a model says.
+    /// Arms or disarms the timer as the model requests.
     pub fn set(&'static self, ctx: &Context, alarm: Alarm) {
         match alarm {
             Alarm::AsItIs => {}
@@ -63,7 +63,7 @@ impl Timer {
         self.armed.with(ctx, |armed| armed.is_some())
     }
 
-    /// Runs the task now if its moment has come and the server has not fired the timer.
+    /// Runs the task now if it is due and the server has not fired the timer.
     pub fn catch_up(&self, ctx: &mut Context) {
         let now = Instant::now();
         if self.armed.with(ctx, |armed| armed.as_ref().is_some_and(|armed| now >= armed.at)) {
@@ -73,15 +73,15 @@ impl Timer {
     }
 
     fn run(&self, ctx: &mut Context) {
-        // The panic hook has logged it; the server must not end for a defect of the module.
-        survive(|| (self.task)(ctx));
+        // The panic hook has logged the panic. The server must go on.
+        catch_panic(|| (self.task)(ctx));
     }
 }
 
 unsafe extern "C" fn fire(ctx: *mut RedisModuleCtx, timer: *mut c_void) {
-    // SAFETY: the server passes a context that lasts as long as this call.
+    // SAFETY: the server passes a context that is valid during this call.
     let mut ctx = unsafe { Context::from_raw(ctx) };
-    // SAFETY: it was given by `arm`, which is called on static timers only.
+    // SAFETY: `arm` passed this pointer, and takes static timers only.
     let timer = unsafe { &*timer.cast::<Timer>() };
     timer.armed.with(&ctx, |armed| *armed = None);
     timer.run(&mut ctx);

@@ -1,17 +1,16 @@
-//! A safeguard for what is changed first and told later.
+//! A check that changes are committed.
 
-/// Whether there are changes that replicas do not know of yet. A debug build panics if they are dropped instead of committed: the
-/// replicas would never learn of them.
+/// Whether there are uncommitted changes. A debug build panics if they are dropped, because replicas would never get them.
 #[derive(Default)]
 pub struct Uncommitted(bool);
 
 impl Uncommitted {
-    /// Something has changed.
+    /// Notes a change.
     pub fn note(&mut self) {
         self.0 = true;
     }
 
-    /// The changes are being told.
+    /// Notes that the changes are being committed.
     pub fn settle(&mut self) {
         self.0 = false;
     }

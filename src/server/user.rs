@@ -1,4 +1,4 @@
-//! The user that calls a command, and what the ACL lets this user do.
+//! The user that calls a command, and the ACL checks of this user.
 
 use super::context::Context;
 use super::string::{OwnedStr, Str};
@@ -8,36 +8,36 @@ use std::ffi::c_int;
 use std::io;
 use std::ptr::NonNull;
 
-/// The user of the client that called.
+/// The user of the calling client.
 pub struct User(NonNull<RedisModuleUser>);
 
 impl Context {
-    /// `None` where the caller is no client: a script, another module, a timer.
+    /// Returns the user. `None` if a script, another module or a timer calls, and not a client.
     pub fn user(&self) -> Option<User> {
         User::named(self.user_name()?.as_str())
     }
 
-    /// The name of the [`user`](Context::user).
+    /// Returns the name of the [`user`](Context::user).
     pub fn user_name(&self) -> Option<OwnedStr> {
         // SAFETY: the context is valid.
         let client = unsafe { api!(RedisModule_GetClientId(self.as_ptr())) };
-        // By the number: asked for the name of the caller itself, the server would end where that is none (another module).
-        // SAFETY: the context is valid, and keeps no account of strings: this one is ours; it is null for a client that there is not, or
-        // that has no user.
+        // Asks by client ID: asking for the caller's own name crashes the server if there is no client (another module calls).
+        // SAFETY: the context is valid and does not manage strings, so this one is ours. It is null if the client does not exist or has no
+        // user.
         unsafe { OwnedStr::from_raw(api!(RedisModule_GetClientUserNameById(self.as_ptr(), client))) }
     }
 
-    /// Returns an error if the ACL keeps the caller from RESTORE on this key: for a command that puts any value whatever into it.
+    /// Returns an error if the ACL denies the caller RESTORE on this key. For commands that can put any value into a key.
     ///
-    /// From Redis 7.2 on the server itself goes by the categories of the command. Redis 7.0 gives commands of modules no category, so
-    /// there RESTORE is called with the caller's rights, and with a TTL that it refuses.
+    /// From Redis 7.2 on, the server itself checks the command's categories. Redis 7.0 gives commands of modules no category. There this
+    /// calls RESTORE with the caller's rights and with a TTL that RESTORE refuses.
     pub fn check_right_to_restore(&self, key: Str<'_>) -> Result<(), Error> {
         if has_api!(RedisModule_SetCommandACLCategories) || self.is_replayed() {
             return Ok(());
         }
         let [ttl, value] = [b"-1".as_slice(), b""].map(OwnedStr::new);
         let words = [key, ttl.as_str(), value.as_str()];
-        // SAFETY: format `v` takes an array of valid strings and its length; `C` checks the rights of the caller, if it has a user.
+        // SAFETY: format `v` takes an array of valid strings and its length. `C` checks the rights of the caller, if it has a user.
         let reply = unsafe {
             api!(RedisModule_Call(self.as_ptr(), c"RESTORE".as_ptr(), c"Cv".as_ptr(), words.as_ptr(), words.len()))
         };
@@ -45,7 +45,7 @@ impl Context {
             let is_denied = io::Error::last_os_error().raw_os_error() == Some(libc::EACCES);
             return if is_denied { Err(Error::NoRightToRestore) } else { Ok(()) };
         }
-        // SAFETY: the reply is ours, and is not used again.
+        // SAFETY: the reply is ours and is not used again.
         unsafe { api!(RedisModule_FreeCallReply(reply)) };
         Ok(())
     }
@@ -58,20 +58,20 @@ impl User {
         NonNull::new(user).map(User)
     }
 
-    /// Whether the ACL lets the user run a command: its name and its arguments, with all the keys that it has.
+    /// Whether the ACL lets the user run this command, given with its arguments and keys.
     pub fn may_run(&self, command: &[Str<'_>]) -> bool {
         let length = c_int::try_from(command.len()).unwrap_or(0);
-        // SAFETY: the user and as many strings are valid for the call, which changes none of them. A `Str` is a pointer to a string.
+        // SAFETY: the user and the strings are valid during the call, which does not change them. A `Str` is a pointer to a string.
         unsafe {
             api!(RedisModule_ACLCheckCommandPermissions(self.0.as_ptr(), command.as_ptr().cast_mut().cast(), length))
                 == raw::REDISMODULE_OK as c_int
         }
     }
 
-    /// Whether the ACL lets the user read what is under the key.
+    /// Whether the ACL lets the user read the key.
     pub fn may_read(&self, key: Str<'_>) -> bool {
         let access = raw::REDISMODULE_CMD_KEY_ACCESS as c_int;
-        // SAFETY: user and key are valid for the call.
+        // SAFETY: user and key are valid during the call.
         unsafe {
             api!(RedisModule_ACLCheckKeyPermissions(self.0.as_ptr(), key.as_ptr(), access))
                 == raw::REDISMODULE_OK as c_int
@@ -81,7 +81,7 @@ impl User {
 
 impl Drop for User {
     fn drop(&mut self) {
-        // SAFETY: the handle is ours, and not used again; the user itself stays.
+        // SAFETY: the handle is ours and is not used again. The user itself remains.
         unsafe { api!(RedisModule_FreeModuleUser(self.0.as_ptr())) }
     }
 }

@@ -1,9 +1,9 @@
 //! The sorted set in an open key.
 //!
-//! The module API knows members and score ranges, but no ranks and no counts; those are commands ([`super::call`]).
+//! The module API has members and score ranges, but no ranks and no counts. Those need commands ([`super::call`]).
 
 use super::context::Context;
-use super::key::{Access, Handle, Holds, Key, ReadKey, Reading, WriteKey, Writing};
+use super::key::{Holds, Key, KeyHandle, Mode, ReadKey, Reading, WriteKey, Writing};
 use super::string::{OwnedStr, Str};
 use crate::model::time::Millis;
 use redis_module::raw;
@@ -16,7 +16,7 @@ pub struct Element {
     pub score: f64,
 }
 
-/// One end of a range of scores.
+/// The lower end of a score range.
 #[derive(Clone, Copy, Debug)]
 pub enum Bound {
     From(f64),
@@ -33,21 +33,21 @@ impl Bound {
     }
 }
 
-/// An open key that holds a sorted set, or nothing (which becomes a sorted set with the first member).
-pub struct SortedSet<'k, A: Access> {
-    key: Key<'k, A>,
+/// An open key that holds a sorted set, or a missing key that becomes a sorted set with the first member.
+pub struct SortedSet<'k, M: Mode> {
+    key: Key<'k, M>,
     is_empty: bool,
 }
 
-impl<'k, A: Access> SortedSet<'k, A> {
-    /// `None` when the key holds something else.
-    pub fn new(key: Key<'k, A>) -> Option<SortedSet<'k, A>> {
+impl<'k, M: Mode> SortedSet<'k, M> {
+    /// Returns `None` if the key holds another type.
+    pub fn new(key: Key<'k, M>) -> Option<SortedSet<'k, M>> {
         let holds = key.holds();
         matches!(holds, Holds::Nothing | Holds::SortedSet)
             .then_some(SortedSet { key, is_empty: holds == Holds::Nothing })
     }
 
-    pub fn key(&self) -> &Key<'k, A> {
+    pub fn key(&self) -> &Key<'k, M> {
         &self.key
     }
 
@@ -56,9 +56,9 @@ impl<'k, A: Access> SortedSet<'k, A> {
         self.key.ctx()
     }
 
-    /// Number of members, dead ones included. O(1).
+    /// Returns the number of members, including expired ones. O(1).
     pub fn len(&self) -> u64 {
-        // SAFETY: the handle is open, or null, which counts as empty.
+        // SAFETY: the handle is open, or null for an empty set.
         unsafe { api!(RedisModule_ValueLength(self.key.handle.as_ptr())) as u64 }
     }
 
@@ -66,41 +66,41 @@ impl<'k, A: Access> SortedSet<'k, A> {
         self.is_empty
     }
 
-    /// The score of a member. O(1), in a listpack O(N) with N at most 128.
+    /// Returns the score of a member. O(1), in a listpack O(N) with N at most 128.
     pub fn score(&self, member: Str<'_>) -> Option<f64> {
         if self.is_empty() {
             return None;
         }
         let mut score = 0.0;
-        // SAFETY: the handle is open and holds a sorted set; the member is valid.
+        // SAFETY: the handle is open and holds a sorted set. The member is valid.
         let status = unsafe { api!(RedisModule_ZsetScore(self.key.handle.as_ptr(), member.as_ptr(), &raw mut score)) };
         (status == raw::REDISMODULE_OK as c_int).then_some(score)
     }
 
-    /// The member with the highest score. O(1).
+    /// Returns the member with the highest score. O(1).
     pub fn last(&mut self) -> Option<Element> {
         if self.is_empty() {
             return None;
         }
         let key = self.key.handle.as_ptr();
-        // SAFETY: the handle is open and holds a sorted set; the iterator is stopped by its drop.
+        // SAFETY: the handle is open and holds a sorted set. Dropping the `Range` stops the iterator.
         unsafe { api!(RedisModule_ZsetLastInScoreRange(key, f64::NEG_INFINITY, f64::INFINITY, 0, 0)) };
-        Range { key: &mut self.key.handle, is_open: true }.current()
+        ScoreRange { key: &mut self.key.handle, is_open: true }.current()
     }
 
-    /// The first member within the range. O(log N).
+    /// Returns the first member of the range. O(log N).
     pub fn first(&mut self, from: Bound) -> Option<Element> {
         self.range(from, f64::INFINITY).here()
     }
 
-    /// The members from one score to another (inclusive), lowest first. O(log N), and O(1) a step.
-    pub fn range(&mut self, from: Bound, to: f64) -> Range<'_> {
+    /// Returns the members from one score to another (inclusive), lowest first. O(log N), and O(1) per step.
+    pub fn range(&mut self, from: Bound, to: f64) -> ScoreRange<'_> {
         let (min, exclusive) = from.parts();
         if !self.is_empty() {
             // SAFETY: as in `last`.
             unsafe { api!(RedisModule_ZsetFirstInScoreRange(self.key.handle.as_ptr(), min, to, exclusive, 0)) };
         }
-        Range { key: &mut self.key.handle, is_open: !self.is_empty }
+        ScoreRange { key: &mut self.key.handle, is_open: !self.is_empty }
     }
 }
 
@@ -112,24 +112,24 @@ impl<'k> SortedSet<'k, Reading> {
 }
 
 impl<'k> SortedSet<'k, Writing> {
-    /// Sets the score of a member, adding it if need be. O(log N).
+    /// Sets the score of a member. Adds the member if it is missing. O(log N).
     ///
-    /// If the key is new, the server says so in the middle of this to modules that asked for the event `new`. One that deletes
-    /// the key there ends the server, as it does in the server's own ZADD.
+    /// If the key is new, the server sends the event `new` during this call. A module that then deletes the key crashes the server, as in
+    /// the server's own ZADD.
     pub fn put(&mut self, member: Str<'_>, score: f64) {
-        // SAFETY: the handle is open for writing on a sorted set or nothing; no iterator is open, since one would
-        // borrow `self`; without flags the call cannot leave an empty set behind.
+        // SAFETY: the handle is open for writing on a sorted set or a missing key. No iterator is open, since one would borrow `self`.
+        // Without flags the call cannot leave an empty set.
         let status = unsafe { api!(RedisModule_ZsetAdd(self.key.writable(), score, member.as_ptr(), null_mut())) };
         debug_assert_eq!(status, raw::REDISMODULE_OK as c_int, "fails for NaN only");
         self.is_empty = false;
     }
 
-    /// Removes a member, and the key with its last one. O(log N).
+    /// Removes a member. Removing the last one removes the key. O(log N).
     pub fn remove(&mut self, member: Str<'_>) {
         if self.is_empty() {
             return;
         }
-        // SAFETY: the handle is open for writing and holds a sorted set; no iterator is open.
+        // SAFETY: the handle is open for writing and holds a sorted set. No iterator is open.
         unsafe { api!(RedisModule_ZsetRem(self.key.writable(), member.as_ptr(), null_mut())) };
         self.is_empty = self.key.holds() == Holds::Nothing;
     }
@@ -150,55 +150,55 @@ impl<'k> SortedSet<'k, Writing> {
     }
 }
 
-/// An iterator over members in the order of their scores. While it lives, the set cannot be changed.
-pub struct Range<'s> {
-    key: &'s mut Handle,
-    /// Whether there is a set to go through.
+/// An iterator over members by score. While it exists, the set cannot be changed.
+pub struct ScoreRange<'s> {
+    key: &'s mut KeyHandle,
+    /// Whether the set exists and the server's iterator is open.
     is_open: bool,
 }
 
-impl Range<'_> {
+impl ScoreRange<'_> {
     fn current(&mut self) -> Option<Element> {
         let mut score = 0.0;
-        // SAFETY: the handle is open (or null, which answers null); the string returned is ours.
+        // SAFETY: the handle is open, or null, for which the result is null. The returned string is ours.
         let member = unsafe { api!(RedisModule_ZsetRangeCurrentElement(self.key.as_ptr(), &raw mut score)) };
         // SAFETY: as just said.
         unsafe { OwnedStr::from_raw(member) }.map(|member| Element { member, score })
     }
 
-    /// Whether the iterator stands on an element. Past the end the server goes on showing the last one, so the end has to be asked for.
+    /// Whether the iterator is at an element. Past the end, the server still returns the last element, so this asks for the end.
     fn here_is_some(&mut self) -> bool {
         // SAFETY: the handle is open and holds a sorted set.
         self.is_open && unsafe { api!(RedisModule_ZsetRangeEndReached(self.key.as_ptr())) } == 0
     }
 
-    /// The element at which the iterator stands, unless that is the end.
+    /// Returns the current element, or `None` at the end.
     fn here(&mut self) -> Option<Element> {
         self.here_is_some().then(|| self.current())?
     }
 
-    /// Passes over some members, without looking at them.
+    /// Skips `count` members without reading them.
     pub fn pass(mut self, count: usize) -> Self {
         if self.here_is_some() {
-            // SAFETY: the handle is open and its iterator stands on an element; at the last one it stays, and says so.
+            // SAFETY: the handle is open and its iterator is at an element. At the last element it stays there and returns 0.
             (0..count).take_while(|_| unsafe { api!(RedisModule_ZsetRangeNext(self.key.as_ptr())) } != 0).count();
         }
         self
     }
 }
 
-impl Iterator for Range<'_> {
+impl Iterator for ScoreRange<'_> {
     type Item = Element;
 
     fn next(&mut self) -> Option<Element> {
         let element = self.here()?;
-        // SAFETY: the handle is open and its iterator stands on an element.
+        // SAFETY: the handle is open and its iterator is at an element.
         unsafe { api!(RedisModule_ZsetRangeNext(self.key.as_ptr())) };
         Some(element)
     }
 }
 
-impl Drop for Range<'_> {
+impl Drop for ScoreRange<'_> {
     fn drop(&mut self) {
         if self.is_open {
             // SAFETY: the handle is open and holds a sorted set.

@@ -1,19 +1,19 @@
-//! The question at the end of every test of persistence, replication and clusters: do a master, its replicas, and a server that
-//! starts from the master's AOF hold the same?
+//! The check at the end of tests of persistence, replication and clusters: a master, its replicas, and a server that loads the master's AOF
+//! must have equal data.
 //!
-//! What one of them holds more or less than the others is an effect that was never replicated, or one that was replicated and
-//! never happened. A master that has lost nothing does not show it.
+//! A difference is an effect that was never replicated, or one that was replicated and did not happen. The master's data alone do not show
+//! it.
 //!
-//! With ZEITSET_AGREE=1 in the environment every server of every test keeps an AOF, and is compared with it when the test
-//! ends, unless the test has switched the AOF off.
+//! With ZEITSET_AGREE=1 in the environment, every server of every test keeps an AOF and is compared with it when the test ends, unless the
+//! test has switched the AOF off.
 
 use crate::dataset::Dataset;
 use crate::patience::{PATIENCE, eventually};
 use crate::server::Server;
 use std::time::Instant;
 
-/// Fails if the replicas, or a server that loads the AOF of the master, hold anything other than the master does. The master
-/// must have kept an AOF from its start. Clients may be at work: their writes are paused meanwhile.
+/// Fails if the data of the replicas, or of a server that loads the master's AOF, differ from the master's. The master must have kept an
+/// AOF from its start. Clients may be active: their writes are paused meanwhile.
 #[track_caller]
 pub fn assert_agree(master: &Server, replicas: &[&Server]) {
     let mut control = master.client();
@@ -21,7 +21,7 @@ pub fn assert_agree(master: &Server, replicas: &[&Server]) {
     let started = Instant::now();
     loop {
         let differences = {
-            // The sweeper, too, writes nothing then.
+            // The sweeper is paused, too.
             control.run("CLIENT PAUSE 120000 WRITE");
             replicas.iter().for_each(|replica| replica.wait_for_sync(master));
             eventually(PATIENCE, "no AOF is being rewritten", || {
@@ -30,7 +30,7 @@ pub fn assert_agree(master: &Server, replicas: &[&Server]) {
             });
             let expected = Dataset::of(&mut control);
             let reborn = master.reborn();
-            // It shows in a DUMP.
+            // The setting affects DUMP.
             let [_, compresses] = &control.strings("CONFIG GET rdbcompression")[..] else { panic!("a setting") };
             reborn.client().run(&format!("CONFIG SET rdbcompression {compresses}"));
             let mut differences = of("the AOF", &expected, &Dataset::of(&mut reborn.client()));
@@ -43,7 +43,7 @@ pub fn assert_agree(master: &Server, replicas: &[&Server]) {
         if differences.is_empty() {
             return;
         }
-        // Keys and members may have expired between two looks, and the server may write its AOF a little later.
+        // Keys and members may have expired between the two reads, and the server may write its AOF a little later.
         assert!(started.elapsed() < PATIENCE, "{differences}");
     }
 }
@@ -56,7 +56,7 @@ fn of(name: &str, expected: &Dataset, found: &Dataset) -> String {
 }
 
 impl Server {
-    /// [`assert_agree`] of a server without replicas.
+    /// Calls [`assert_agree`] for a server without replicas.
     #[track_caller]
     pub(crate) fn assert_agrees(&self) {
         assert_agree(self, &[]);

@@ -1,39 +1,39 @@
-//! When two outputs say the same, although they were printed at different times.
+//! Comparison of outputs that were printed at different times.
 //!
-//! Everything has to be equal, blanks and all, but for numbers of two kinds:
+//! Everything must be equal, including blanks, except for two kinds of numbers:
 //!
-//! - Current moments: Unix ms (13 digits), and the tokens of queues, which begin with one (16 digits). They are moved to
-//!   the time of the run: those of one session keep their distances, give or take how long the run may take, and a
-//!   command that names one which was printed before is run with the one printed now.
+//! - Current times: Unix ms (13 digits), and the tokens of queues, which begin with a time (16 digits). They are moved to the time of the
+//!   run. Within a session they keep their distances, within the tolerance of a run. A command that names an earlier printed time is run with
+//!   the one printed now.
 //! - Numbers in a range that the page declares to vary, such as a remaining time.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
-/// 2020 to 2100 in Unix ms. Pages that want a moment which does not vary choose one in 2100 or later.
+/// 2020 to 2100 in Unix ms. Pages with a fixed time choose one from 2100 on.
 const OUR_DAYS: std::ops::Range<u64> = 1_577_836_800_000..4_102_444_800_000;
 
-/// How much longer one run may take than another between two commands of a page, in ms.
+/// The maximum difference between two runs in the time between two commands of a page, in ms.
 const SLACK: u64 = 60_000;
 
-/// What the numbers of a page have become in this run.
+/// The numbers of a page and their values in this run.
 #[derive(Default)]
 pub struct Alike {
-    /// The first moment of the session, as printed there and as printed now.
+    /// The first time of the session, on the page and in this run.
     first: Option<(u64, u64)>,
     numbers: HashMap<String, String>,
-    /// Tokens and moments, in the order in which they were printed first.
+    /// Tokens and times, in the order of their first output.
     tokens: Vec<String>,
     moments: Vec<String>,
 }
 
 impl Alike {
-    /// Begins another session, which the page may show as of another day.
+    /// Begins another session, which may show another day.
     pub fn next_session(&mut self) {
         self.first = None;
     }
 
-    /// Whether `now`, a line printed now, says what `page`, a line of the page, says.
+    /// Whether `now`, a line printed now, matches `page`, a line of the page.
     pub fn are(&mut self, page: &str, now: &str, varying: &[RangeInclusive<u64>]) -> bool {
         let (page, now) = (pieces(page), pieces(now));
         page.len() == now.len() && page.iter().zip(&now).all(|(page, now)| self.is_same(page, now, varying))
@@ -45,7 +45,7 @@ impl Alike {
             _ => false,
         };
         match (moment(page), moment(now)) {
-            // One that the page has chosen, or written this very moment.
+            // A fixed time of the page, or the current one.
             _ if page == now => true,
             (Some(then), Some(at)) if page.len() == now.len() => self.is_moved(page, then, now, at) || varies(),
             _ => varies(),
@@ -57,12 +57,12 @@ impl Alike {
         let shift = |from: u64, to: u64| to.cast_signed() - from.cast_signed();
         let drift = shift(first_then, then) - shift(first_at, at);
         let known = self.numbers.insert(page.into(), now.into());
-        // No two claims have the same token; but several calls may happen in one millisecond, on the page or now.
+        // Two claims never have the same token, but several calls may happen in one millisecond.
         let is_token = page.len() > 13;
         drift.unsigned_abs() <= SLACK && (!is_token || known.is_none_or(|known| known == now))
     }
 
-    /// Takes down the tokens and moments of a line that was printed now.
+    /// Notes the tokens and times of a line that was printed now.
     pub fn note(&mut self, now: &str) {
         for piece in pieces(now).into_iter().filter(|piece| moment(piece).is_some()) {
             let known = if piece.len() > 13 { &mut self.tokens } else { &mut self.moments };
@@ -72,8 +72,8 @@ impl Alike {
         }
     }
 
-    /// A command of the page as it has to be run now. The n-th token and the n-th moment printed so far may also be called
-    /// `TOKENn` and `MOMENTn`, as they are by whoever writes a page that has no output yet.
+    /// Returns a command of the page with the numbers of this run. The n-th token and the n-th time printed so far may be written as
+    /// `TOKENn` and `MOMENTn`, for pages that have no output yet.
     pub fn command(&self, page: &str) -> String {
         let known = |piece: &str| self.numbers.get(piece).cloned().unwrap_or_else(|| piece.into());
         let mut command: String = pieces(page).into_iter().map(known).collect();
@@ -86,7 +86,7 @@ impl Alike {
     }
 }
 
-/// The moment that a number tells.
+/// Returns the time that a number contains.
 fn moment(number: &str) -> Option<u64> {
     let ms = match number.len() {
         13 => number.parse(),
@@ -96,7 +96,7 @@ fn moment(number: &str) -> Option<u64> {
     ms.ok().filter(|ms| OUR_DAYS.contains(ms))
 }
 
-/// A line cut into numbers and what is between them.
+/// Splits a line into numbers and the text between them.
 fn pieces(line: &str) -> Vec<&str> {
     let mut pieces: Vec<&str> = Vec::new();
     let mut rest = line;

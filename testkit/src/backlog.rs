@@ -1,15 +1,15 @@
-//! Sets with many dead members, and a sweeper slow enough to be caught in the middle of them.
+//! Sets with many expired members, and a sweeper that is slow enough for tests.
 
 use crate::client::Client;
 use crate::expiring::{FAR, GRACE_MS};
 use crate::patience::{PATIENCE, eventually};
 
-/// Writes an expiring set with plain commands: `dead` members whose time was a second ago (named `d0`, `d1`, ...), and one
-/// that lives. The sweeper is switched off.
+/// Writes an expiring set with plain commands: `dead` members that expired a second ago (named `d0`, `d1`, ...), and a live one. Switches
+/// the sweeper off.
 pub fn backlog(client: &mut Client, key: &str, dead: usize) {
     const BATCH: usize = 10_000;
     client.run("CONFIG SET zeitset.sweep no");
-    // From the first command on, the module is told what becomes of keys.
+    // The first command subscribes the module to keyspace events.
     client.run(&format!("ZEXP.CARD {key}"));
     let at = client.now() - 1000;
     client.run(&format!("ZADD {key} {FAR} live"));
@@ -24,8 +24,7 @@ pub fn backlog(client: &mut Client, key: &str, dead: usize) {
     }
 }
 
-/// Switches the sweeper on at its slowest, and returns when it has deleted some of `dead` members of `key`, but has by far
-/// not done.
+/// Switches the sweeper on at its slowest. Returns when it has deleted some of the `dead` members of `key`, but far from all.
 pub fn amid_backlog(client: &mut Client, key: &str, dead: usize) {
     client.run("CONFIG SET zeitset.sweep-slice-us 50 zeitset.sweep-max-duty 1");
     client.run("CONFIG SET zeitset.sweep yes");
@@ -33,7 +32,6 @@ pub fn amid_backlog(client: &mut Client, key: &str, dead: usize) {
     eventually(PATIENCE, "sweeping has begun", || client.int(&format!("ZCARD {key}")) <= dead);
 }
 
-/// Lets the sweeper run as fast as it can.
 pub fn at_full_speed(client: &mut Client) {
     client.run("CONFIG SET zeitset.sweep-slice-us 5000 zeitset.sweep-max-duty 90");
 }

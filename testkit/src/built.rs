@@ -1,17 +1,17 @@
-//! What the tests run, brought up to date by cargo first: the module, its build that panics, its evil neighbour, examples.
+//! What the tests run, built by cargo first: the module, its evil neighbour, examples.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The root of the repository.
+/// Returns the root of the repository.
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("testkit is a folder of the repository")
 }
 
-/// The module under test: `$ZEITSET_MODULE`, or the library in `target/<profile>`, brought up to date first, as
-/// `cargo test` and `cargo bench` alone build no shared library.
+/// Returns the module under test: `$ZEITSET_MODULE`, or the library in `target/<profile>`. Builds the library first, because `cargo test`
+/// and `cargo bench` build no shared library.
 pub fn module() -> &'static Path {
     static MODULE: OnceLock<PathBuf> = OnceLock::new();
     MODULE.get_or_init(|| {
@@ -22,27 +22,20 @@ pub fn module() -> &'static Path {
     })
 }
 
-/// The module with the feature `panic-test`: `target/<profile>/examples/libzeitset_panic.so`.
-pub(crate) fn panicking_module() -> &'static Path {
-    static MODULE: OnceLock<PathBuf> = OnceLock::new();
-    MODULE
-        .get_or_init(|| built(&["--example", "zeitset_panic", "--features", "panic-test"], "examples/libzeitset_panic"))
-}
-
-/// The evil neighbour: `target/<profile>/examples/libzeitset_neighbour.so`.
+/// Returns the evil neighbour: `target/<profile>/examples/libzeitset_neighbour.so`.
 pub(crate) fn neighbour() -> &'static Path {
     static MODULE: OnceLock<PathBuf> = OnceLock::new();
     MODULE.get_or_init(|| built(&["--example", "zeitset_neighbour"], "examples/libzeitset_neighbour"))
 }
 
-/// Where cargo puts what it builds for the profile of the tests.
+/// Returns cargo's output folder for the profile of the tests.
 pub(crate) fn profile_folder() -> PathBuf {
     let test = std::env::current_exe().expect("the path of the tests");
     // target/<profile>/deps/integration-<hash>
     test.parent().and_then(Path::parent).expect("cargo's target folder").to_owned()
 }
 
-/// Brings a library of the profile that the tests were built with up to date, and finds it.
+/// Builds a library in the profile of the tests. Returns its path.
 fn built(target: &[&str], name: &str) -> PathBuf {
     let folder = profile_folder();
     build(&folder, target);
@@ -51,14 +44,14 @@ fn built(target: &[&str], name: &str) -> PathBuf {
     library
 }
 
-/// The program of `cargo run --example <name>`, in the profile of the tests.
+/// Builds the program of `cargo run --example <name>` in the profile of the tests. Returns its path.
 pub fn example(name: &str) -> PathBuf {
     let folder = profile_folder();
     build(&folder, &["--example", name]);
     folder.join("examples").join(name)
 }
 
-/// `cargo build` for the profile whose output is `folder`; nothing when the tests were not started by cargo.
+/// Runs `cargo build` for the profile whose output is `folder`. Does nothing if cargo did not start the tests.
 fn build(folder: &Path, target: &[&str]) {
     let Some(cargo) = std::env::var_os("CARGO") else {
         return;

@@ -1,4 +1,4 @@
-//! The real redis-cli, fed line by line, so that what it prints is what a reader of the documentation sees.
+//! The real redis-cli, which is fed line by line: its output is what a reader of the documentation gets.
 
 use crate::patience::PATIENCE;
 use crate::server::Server;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 
-/// A line that redis-cli refuses by itself, without asking the server: the end of the output before it, in MULTI too.
+/// A line that redis-cli refuses without asking the server. It marks the end of the output before it, in MULTI too.
 const UNBALANCED: &str = "\"";
 const REFUSAL: &str = "Invalid argument(s)";
 
@@ -23,7 +23,7 @@ impl Cli {
         let program = Self::program();
         let (host, port) = server.address();
         let mut child = Command::new(&program)
-            // As on a terminal, although the output goes into a pipe.
+            // Output as on a terminal, though it goes into a pipe.
             .args(["--no-raw", "-h", host, "-p", &port.to_string()])
             .envs([("REDISCLI_RCFILE", "/dev/null"), ("REDISCLI_HISTFILE", "/dev/null")])
             .stdin(Stdio::piped())
@@ -44,10 +44,10 @@ impl Cli {
         Self { child, input, output }
     }
 
-    /// Where redis-cli is.
+    /// Returns the path of redis-cli.
     pub fn program() -> PathBuf {
         let path = std::env::var_os("PATH").unwrap_or_default();
-        // Next to the server under test, should the path have none.
+        // If the path has none, the one next to the server under test.
         let with_server =
             std::env::var_os("REDIS_SERVER").and_then(|server| PathBuf::from(server).parent().map(PathBuf::from));
         let folders: Vec<_> = std::env::split_paths(&path).chain(with_server).collect();
@@ -58,7 +58,7 @@ impl Cli {
             .expect("redis-cli is not in PATH; it comes with the server")
     }
 
-    /// Runs a line as if it had been typed; the lines that are printed.
+    /// Runs a line as if it was typed. Returns the printed lines.
     #[track_caller]
     pub fn run(&mut self, line: &str) -> Vec<String> {
         writeln!(self.input, "{line}\n{UNBALANCED}").expect("redis-cli reads");
@@ -82,7 +82,7 @@ impl Drop for Cli {
     }
 }
 
-/// `(1.23s)`, which redis-cli prints after whatever took half a second or longer.
+/// Whether a line is `(1.23s)`, which redis-cli prints after a command of half a second or longer.
 fn is_elapsed(line: &str) -> bool {
     let seconds = line.strip_prefix('(').and_then(|line| line.strip_suffix("s)"));
     seconds.is_some_and(|seconds| seconds.parse::<f64>().is_ok())

@@ -1,18 +1,36 @@
-//! One connection to a server: commands as lines or as lists of bytes, replies as they are.
+//! A connection to a server. Commands are lines or lists of bytes.
 
 use crate::patience::PATIENCE;
 use crate::reply::show;
-use redis::{Connection, ConnectionLike, PushInfo, Value};
+use redis::{Parser, RedisResult, Value};
 use std::collections::HashMap;
-use std::sync::mpsc::Receiver;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
 use std::time::Duration;
 
 pub struct Client {
-    connection: Connection,
-    pushes: Receiver<PushInfo>,
+    socket: Socket,
+    parser: Parser,
+    /// The push messages (RESP3) that arrived before a reply.
+    pushes: Vec<Value>,
 }
 
-/// Calls a command with arguments of any type (`&str`, numbers, bytes); panics on an error reply.
+/// A socket with a read timeout. After a process was stopped and continued, reads from such a socket return EINTR. This one reads again,
+/// while `redis::Connection` would report a lost connection.
+struct Socket(TcpStream);
+
+impl Read for Socket {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.0.read(buf) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => return result,
+            }
+        }
+    }
+}
+
+/// Calls a command with arguments of any type (`&str`, numbers, bytes). Panics on an error reply.
 #[macro_export]
 macro_rules! cmd {
     ($client:expr, $name:expr $(, $arg:expr)* $(,)?) => {
@@ -21,22 +39,34 @@ macro_rules! cmd {
 }
 
 impl Client {
-    pub fn new(mut connection: Connection) -> Self {
-        connection.set_read_timeout(Some(PATIENCE)).expect("a read timeout");
-        let (sender, pushes) = std::sync::mpsc::channel();
-        connection.set_push_sender(sender);
-        Self { connection, pushes }
+    /// Connects to a port of this machine, with RESP2.
+    pub fn connect(port: u16) -> RedisResult<Self> {
+        let socket = TcpStream::connect_timeout(&([127, 0, 0, 1], port).into(), PATIENCE)?;
+        socket.set_nodelay(true)?;
+        socket.set_read_timeout(Some(PATIENCE))?;
+        let mut client = Self { socket: Socket(socket), parser: Parser::new(), pushes: Vec::new() };
+        // Fails if the server accepts the connection and closes it at once.
+        client.request(redis::cmd("CLIENT").arg("ID"))?;
+        Ok(client)
     }
 
-    /// A connection to a port of this machine. `options` are those of a redis URL.
-    pub fn connect(port: u16, options: &str) -> redis::RedisResult<Self> {
-        let client = redis::Client::open(format!("redis://127.0.0.1:{port}/{options}"))?;
-        Ok(Self::new(client.get_connection_with_timeout(PATIENCE)?))
+    fn request(&mut self, command: &redis::Cmd) -> RedisResult<Value> {
+        self.socket.0.write_all(&command.get_packed_command())?;
+        self.read_reply()
     }
 
-    /// Sends a command; the reply, or the text of an error.
+    fn read_reply(&mut self) -> RedisResult<Value> {
+        loop {
+            match self.parser.parse_value(&mut self.socket)? {
+                push @ Value::Push { .. } => self.pushes.push(push),
+                reply => return Ok(reply),
+            }
+        }
+    }
+
+    /// Sends a command. Returns the reply, or the text of an error.
     pub fn try_call(&mut self, command: &redis::Cmd) -> Result<Value, String> {
-        match self.connection.req_packed_command(&command.get_packed_command()) {
+        match self.request(command) {
             Ok(error @ Value::ServerError(_)) => Err(show(&error)[1..].into()),
             Ok(value) => Ok(value),
             Err(error) => Err(format!("connection lost: {error}")),
@@ -62,23 +92,42 @@ impl Client {
     /// Sends the commands of a pipeline, which must succeed.
     #[track_caller]
     pub fn pipe(&mut self, commands: &redis::Pipeline) {
-        commands.exec(&mut self.connection).expect("the commands succeed");
+        // MULTI and EXEC have replies, too.
+        let count = commands.len() + if commands.is_transaction() { 2 } else { 0 };
+        for reply in self.replies(&commands.get_packed_pipeline(), count) {
+            let replies = if let Value::Array(inner) = &reply { inner } else { std::slice::from_ref(&reply) };
+            assert!(!replies.iter().any(|reply| matches!(reply, Value::ServerError(_))), "{}", show(&reply));
+        }
     }
 
-    /// Sends a line: words between blanks are the arguments, and `""` stands for an empty one.
+    /// Sends commands as one packet, and returns the replies, including errors. If no command blocks and the packet is small, the server
+    /// runs all of them before its timers.
+    #[track_caller]
+    pub fn burst(&mut self, commands: &[redis::Cmd]) -> Vec<Value> {
+        let packed: Vec<u8> = commands.iter().flat_map(redis::Cmd::get_packed_command).collect();
+        self.replies(&packed, commands.len())
+    }
+
+    #[track_caller]
+    fn replies(&mut self, packed: &[u8], count: usize) -> Vec<Value> {
+        self.socket.0.write_all(packed).expect("the server reads");
+        (0..count).map(|_| self.read_reply().expect("the server answers")).collect()
+    }
+
+    /// Sends a line. Words between blanks are the arguments, and `""` is an empty one.
     pub fn try_run(&mut self, line: &str) -> Result<Value, String> {
         self.try_call(&command(line))
     }
 
-    /// Sends a line without waiting for the reply, which `receive` gets.
+    /// Sends a line without waiting for the reply. `receive` reads it.
     pub fn send(&mut self, line: &str) {
-        self.connection.send_packed_command(&command(line).get_packed_command()).expect("the server reads");
+        self.socket.0.write_all(&command(line).get_packed_command()).expect("the server reads");
     }
 
-    /// The reply to a line that was sent, in the notation of `reply::show`.
+    /// Reads the reply to a sent line, in the notation of `reply::show`.
     #[track_caller]
     pub fn receive(&mut self) -> String {
-        show(&self.connection.recv_response().expect("the server answers"))
+        show(&self.read_reply().expect("the server answers"))
     }
 
     /// Sends a line that must succeed.
@@ -87,7 +136,7 @@ impl Client {
         self.call(&command(line))
     }
 
-    /// The reply to a line in the notation of `reply::show`, errors among them.
+    /// Returns the reply to a line in the notation of `reply::show`, also if it is an error.
     pub fn reply(&mut self, line: &str) -> String {
         match self.try_run(line) {
             Ok(value) => show(&value),
@@ -95,7 +144,7 @@ impl Client {
         }
     }
 
-    /// Runs `(line, expected reply)` one after the other. Of an error only the beginning is compared.
+    /// Runs pairs of a line and its expected reply. Of an error, only the beginning is compared.
     #[track_caller]
     pub fn script<L: AsRef<str>, R: AsRef<str>>(&mut self, steps: &[(L, R)]) {
         for (line, expected) in steps {
@@ -125,7 +174,7 @@ impl Client {
         }
     }
 
-    /// Simple or bulk strings; the elements of an array of them.
+    /// Returns a simple or bulk string, or the elements of an array of strings.
     #[track_caller]
     pub fn strings(&mut self, line: &str) -> Vec<String> {
         match self.run(line) {
@@ -139,7 +188,7 @@ impl Client {
         text_of(line, &self.run(line))
     }
 
-    /// `member score member score ...` as ZRANGE shows it: members and the times at which they expire.
+    /// Returns the members of a sorted set with their scores.
     #[track_caller]
     pub fn scores(&mut self, key: &str) -> Vec<(String, f64)> {
         self.strings(&format!("ZRANGE {key} 0 -1 WITHSCORES"))
@@ -148,13 +197,13 @@ impl Client {
             .collect()
     }
 
-    /// The server's clock in Unix milliseconds, rounded down.
+    /// Returns the server's time in Unix ms, rounded down.
     pub fn now(&mut self) -> i64 {
         let time: Vec<i64> = self.strings("TIME").iter().map(|part| part.parse().expect("TIME")).collect();
         time[0] * 1000 + time[1] / 1000
     }
 
-    /// Returns when the server's clock shows `instant` (Unix ms) or later.
+    /// Returns when the server's time is `instant` (Unix ms) or later.
     pub fn wait_until(&mut self, instant: i64) {
         loop {
             let left = instant - self.now();
@@ -165,12 +214,12 @@ impl Client {
         }
     }
 
-    /// One section of INFO as a map.
+    /// Returns a section of INFO as a map.
     pub fn info(&mut self, section: &str) -> HashMap<String, String> {
         self.info_of(&format!("INFO {section}"))
     }
 
-    /// The same of another command that replies lines of `field:value`.
+    /// Returns the reply of a command with lines of `field:value` as a map.
     pub fn info_of(&mut self, line: &str) -> HashMap<String, String> {
         let text = match self.run(line) {
             Value::BulkString(bytes) => String::from_utf8(bytes).expect("INFO is text"),
@@ -183,7 +232,7 @@ impl Client {
             .collect()
     }
 
-    /// A number out of INFO.
+    /// Returns a number from INFO.
     pub fn info_number(&mut self, section: &str, field: &str) -> i64 {
         self.info(section)[field].parse().expect("a number")
     }
@@ -195,24 +244,24 @@ impl Client {
         info.get("valkey_version").is_some_and(|text| numbers(text).as_slice() < version.as_slice())
     }
 
-    /// valkey#4024: where a module listens for events, `COPY ... DB n` leaves the client in database n, and is replicated
-    /// as if it had been sent there.
+    /// Whether the server has the bug valkey#4024: if a module listens for events, `COPY ... DB n` leaves the client in database n, and is
+    /// replicated as if it had been sent there.
     pub fn copy_loses_the_database(&mut self) -> bool {
         self.is_valkey_before([9, 1, 1])
     }
 
-    /// Subscribes this RESP3 connection; messages arrive as `pushes`.
+    /// Subscribes this RESP3 connection. `pushes` returns the messages.
     pub fn psubscribe(&mut self, pattern: &str) {
-        self.connection.psubscribe_resp3(pattern).expect("a RESP3 connection");
-        // The confirmation is a push, too.
+        // The confirmation is a push message. No reply follows.
+        self.send(&format!("PSUBSCRIBE {pattern}"));
         self.pushes();
     }
 
-    /// The push messages (RESP3) that have arrived up to now, in the notation of `reply::show`.
+    /// Returns the push messages (RESP3) that have arrived so far, in the notation of `reply::show`.
     pub fn pushes(&mut self) -> Vec<String> {
-        // The reply to a PING comes after whatever was pushed before it.
+        // The reply to a PING follows all earlier push messages.
         self.run("PING");
-        self.pushes.try_iter().map(|push| show(&Value::Push { kind: push.kind, data: push.data })).collect()
+        std::mem::take(&mut self.pushes).iter().map(show).collect()
     }
 }
 
@@ -242,5 +291,31 @@ fn text_of(line: &str, value: &Value) -> String {
         Value::SimpleString(text) => text.clone(),
         Value::Okay => "OK".into(),
         other => panic!("{line}: expected a string, got {}", show(other)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader};
+    use std::net::TcpListener;
+    use std::process::{Command, id};
+
+    #[test]
+    fn a_process_that_was_stopped_reads_on() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = std::thread::spawn(move || {
+            let mut socket = listener.accept().unwrap().0;
+            let mut lines = BufReader::new(socket.try_clone().unwrap()).lines();
+            lines.find(|line| line.as_ref().unwrap() == "ID");
+            socket.write_all(b":1\r\n").unwrap();
+            lines.find(|line| line.as_ref().unwrap() == "PING");
+            let stop = format!("kill -STOP {0}; sleep 0.1; kill -CONT {0}", id());
+            assert!(Command::new("sh").args(["-c", &stop]).status().unwrap().success());
+            socket.write_all(b"+PONG\r\n").unwrap();
+        });
+        assert_eq!(Client::connect(port).unwrap().reply("PING"), "+PONG");
+        server.join().unwrap();
     }
 }

@@ -1,10 +1,10 @@
-//! A clock of the tests' own: servers started with it read a wall clock and a monotonic clock that the test moves.
+//! A clock that tests control. Servers started with it read a wall clock and a monotonic clock that the test moves.
 //!
-//! A small library (`clock.c`), which is compiled once per run and loaded into the server ahead of libc, adds to what the
-//! system's clocks say. Only Linux is supported.
+//! A small library (`clock.c`) adds offsets to the system's clocks. It is compiled once per run and preloaded before libc. Only Linux is
+//! supported.
 //!
-//! Time jumps, it does not run faster: whatever the server does once a second it does once, however far a jump goes. A
-//! test that wants an hour of the server's own work lets it pass in steps (`pass`).
+//! Time jumps and does not run faster: a periodic task of the server runs once, however far a jump goes. A test that needs an hour of the
+//! server's own work lets the hour pass in steps (`pass`).
 
 use crate::built::profile_folder;
 use crate::client::Client;
@@ -17,8 +17,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// How far the clocks of some servers are ahead of the system's. All clones move the same clock, and a server that is
-/// started again still has it.
+/// The offsets of some servers' clocks. All clones share the same clock, and a restarted server keeps it.
 #[derive(Clone)]
 pub struct Clock(Arc<Shared>);
 
@@ -28,7 +27,7 @@ struct Shared {
     state: Mutex<State>,
 }
 
-/// In nanoseconds.
+/// Offsets in nanoseconds.
 #[derive(Clone, Copy, Default)]
 struct State {
     current: u8,
@@ -36,14 +35,14 @@ struct State {
     monotonic: i64,
 }
 
-/// Where the two entries of the file begin, and how long they are; the first byte says which of them counts.
+/// The position and length of the file's two entries. The first byte of the file selects the valid one.
 const ENTRIES: u64 = 16;
-/// Where the number of turns stands, which `clock.c` counts.
+/// The position of the number of event loop iterations, which `clock.c` counts.
 const TURNS: u64 = 8;
 const ENTRY: u64 = 16;
 
 impl Clock {
-    /// Clocks that are right, to begin with.
+    /// Creates clocks without an offset.
     #[allow(clippy::new_without_default, reason = "it makes a file, which nobody expects of a default")]
     pub fn new() -> Self {
         let folder = Folder::new();
@@ -53,7 +52,7 @@ impl Clock {
         Self(Arc::new(Shared { folder, file, state: Mutex::default() }))
     }
 
-    /// Both clocks: so much time passes at once, as in a process that was stopped meanwhile.
+    /// Advances both clocks at once, as for a process that was stopped meanwhile.
     pub fn advance(&self, time: Duration) {
         let time = nanoseconds(time);
         self.change(|state| {
@@ -62,7 +61,7 @@ impl Clock {
         });
     }
 
-    /// Lets time pass in steps, after each of which `client`'s server has run its event loop, its cron among it.
+    /// Lets time pass in steps. After each step, `client`'s server runs its event loop and its cron.
     pub fn pass(&self, time: Duration, step: Duration, client: &mut Client) {
         let mut left = time;
         while !left.is_zero() {
@@ -73,18 +72,18 @@ impl Clock {
         }
     }
 
-    /// The wall clock alone is set forward or, with a negative number, back.
+    /// Moves only the wall clock forward or, with a negative number, back.
     pub fn step_wall(&self, ms: i64) {
         self.change(|state| state.wall += ms * 1_000_000);
     }
 
-    /// How far the wall clock is ahead, in ms.
+    /// Returns the offset of the wall clock in ms.
     pub fn wall_ahead(&self) -> i64 {
         self.state().wall / 1_000_000
     }
 
-    /// How often the servers that have this clock have gone through their event loops. An idle one does so a few times for each
-    /// run of its cron, one that spins hundreds of thousands of times a second.
+    /// Returns how many event loop iterations the servers with this clock have made. An idle server makes a few per run of its cron, a busy
+    /// loop hundreds of thousands per second.
     pub fn turns(&self) -> u64 {
         let mut number = [0; 8];
         self.0.file.read_exact_at(&mut number, TURNS).expect("the file can be read");
@@ -98,7 +97,7 @@ impl Clock {
     fn change(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.state();
         change(&mut state);
-        // The entry that does not count is written, and then made to count.
+        // Writes the invalid entry and then makes it the valid one.
         state.current ^= 1;
         let entry = [state.wall.to_ne_bytes(), state.monotonic.to_ne_bytes()].concat();
         let file = &self.0.file;
@@ -106,7 +105,7 @@ impl Clock {
         file.write_all_at(&[state.current], 0).expect("the file can be written");
     }
 
-    /// Has a program that is to be started read this clock.
+    /// Makes a program that is about to start use this clock.
     pub fn applies_to(&self, command: &mut Command) {
         command.env("LD_PRELOAD", library()).env("ZEITSET_CLOCK", self.0.folder.0.join("clock"));
     }
@@ -116,7 +115,7 @@ fn nanoseconds(time: Duration) -> i64 {
     time.as_nanos().try_into().expect("less than 292 years")
 }
 
-/// `clock.c`, compiled.
+/// Compiles `clock.c`. Returns the library.
 fn library() -> &'static PathBuf {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
@@ -125,7 +124,7 @@ fn library() -> &'static PathBuf {
         }
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/clock.c");
         let library = profile_folder().join("libzeitset_clock.so");
-        // Another run of the tests may be loading the library: it keeps the file that it has opened.
+        // Another run of the tests may use the library. It keeps the file that it has opened.
         let new = library.with_extension(std::process::id().to_string());
         let compiled = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()))
             .args(["-shared", "-fPIC", "-O2", "-Wall", "-o"])
@@ -139,10 +138,9 @@ fn library() -> &'static PathBuf {
 }
 
 impl Client {
-    /// Returns when the server's cron, which runs `hz` times a second, has seen the time that the wall clock shows now (to
-    /// the second).
+    /// Returns when the server's cron, which runs `hz` times a second, has seen the current second of the wall clock.
     pub fn wait_for_cron(&mut self) {
-        // The server's clock for LRU: seconds of the wall clock, as its cron has last read it.
+        // The server's LRU clock: the seconds of the wall clock at the last run of its cron.
         const LRU_BITS: u32 = 24;
         eventually(PATIENCE, "the server's cron runs", || {
             let seen = self.info_number("server", "lru_clock");

@@ -1,4 +1,4 @@
-//! A cluster of a test's own on loopback: three masters with a replica each, and clients that follow redirections.
+//! A cluster on loopback: three masters with a replica each, and clients that follow redirections.
 
 use crate::agreement::assert_agree;
 use crate::client::Client;
@@ -16,22 +16,22 @@ const SLOTS: usize = 16_384;
 const NO_FAILOVER: &str = "cluster-node-timeout 15000\ncluster-replica-no-failover yes";
 
 pub struct Cluster {
-    /// The masters, and then the replica of each in the same order.
+    /// The masters, followed by their replicas in the same order.
     pub nodes: Vec<Server>,
 }
 
 impl Cluster {
-    /// A cluster in which no node fails over by itself, however slow the machine is.
+    /// Starts a cluster in which no node fails over by itself, however slow the machine is.
     pub fn start() -> Self {
         Self::with(NO_FAILOVER)
     }
 
-    /// A cluster whose nodes have some lines more in their configuration. It is up when this returns.
+    /// Starts a cluster whose nodes have additional lines in their configuration. Returns when the cluster is up.
     pub fn with(config: &str) -> Self {
         Self::of(|_| Server::builder().config(config))
     }
 
-    /// As [`start`](Self::start), and each master and its replica have a clock of their own.
+    /// As [`start`](Self::start), with a clock for each master and its replica.
     pub fn with_clocks(clocks: &[Clock; MASTERS]) -> Self {
         Self::of(|master| Server::builder().config(NO_FAILOVER).clock(&clocks[master]))
     }
@@ -47,7 +47,7 @@ impl Cluster {
                 client.run(&format!("CLUSTER ADDSLOTSRANGE {first} {last}"));
             }
         }
-        // Only now: an epoch can be set while a node knows no other.
+        // An epoch can be set only while a node knows no other.
         for (n, client) in clients.iter_mut().enumerate() {
             for other in &nodes[n + 1..] {
                 client.run(&format!("CLUSTER MEET 127.0.0.1 {} {}", other.address().1, other.bus_port()));
@@ -62,7 +62,7 @@ impl Cluster {
         cluster
     }
 
-    /// Returns when every node knows all others and reaches them, and the replicas are in sync.
+    /// Returns when every node knows and reaches all others, and the replicas are in sync.
     pub fn wait_until_up(&self) {
         for node in &self.nodes {
             let mut client = node.client();
@@ -92,18 +92,18 @@ impl Cluster {
         self.nodes[0].client().int(&format!("CLUSTER KEYSLOT {key}"))
     }
 
-    /// The master that had the slot of a key when the cluster was made.
+    /// Returns the master that had the slot of a key when the cluster was created.
     pub fn home(&self, key: &str) -> usize {
         let slot = usize::try_from(self.slot(key)).expect("a slot");
         (0..MASTERS).find(|n| slot < (n + 1) * SLOTS / MASTERS).expect("a master")
     }
 
-    /// Where the replica of a master stands among the nodes.
+    /// Returns the index of a master's replica among the nodes.
     pub fn replica_of(&self, master: usize) -> usize {
         MASTERS + master
     }
 
-    /// Compares every master with its replica and its AOF; for clusters in which nobody has failed over.
+    /// Compares every master with its replica and its AOF. For clusters without a failover.
     #[track_caller]
     pub fn assert_agrees(&self) {
         for n in 0..MASTERS {
@@ -111,13 +111,13 @@ impl Cluster {
         }
     }
 
-    /// A client that goes to whoever has the key.
+    /// Returns a client that follows redirections.
     pub fn client(&self) -> ClusterClient {
         let ports = (0..self.nodes.len()).map(|node| self.port(node)).collect();
         ClusterClient { ports, at: 0, connections: HashMap::new() }
     }
 
-    /// Moves a slot with its keys from one master to another, as `redis-cli --cluster reshard` does, one key at a time.
+    /// Moves a slot and its keys from one master to another key by key, as `redis-cli --cluster reshard` does.
     pub fn move_slot(&self, slot: i64, from: usize, to: usize) {
         let (from_id, to_id) = (self.id(from), self.id(to));
         let (mut source, mut target) = (self.nodes[from].client(), self.nodes[to].client());
@@ -127,7 +127,7 @@ impl Cluster {
             let keys = source.strings(&format!("CLUSTER GETKEYSINSLOT {slot} 1"));
             let Some(key) = keys.first() else { break };
             let reply = source.reply(&format!("MIGRATE 127.0.0.1 {} {key} 0 10000", self.port(to)));
-            // A key may have expired meanwhile.
+            // The key may have expired meanwhile.
             assert!(["+OK", "+NOKEY"].contains(&reply.as_str()), "MIGRATE {key}: {reply}");
         }
         for client in [&mut target, &mut source] {
@@ -137,8 +137,8 @@ impl Cluster {
 
     /// Returns when every node knows a master as the owner of a slot, in the same epoch.
     ///
-    /// A node that takes a slot gives itself an epoch above all that it has heard of. If that is not the latest, word from the
-    /// owner before still counts more, and he loses the slot again; so a slot must not be moved on before all have heard.
+    /// A node that takes a slot sets its epoch above all that it knows. If a higher one exists, the previous owner's messages win and the
+    /// new owner loses the slot. So a slot must not be moved again before all nodes know the owner.
     pub fn wait_for_owner(&self, slot: i64, owner: usize) {
         let id = self.id(owner);
         let seen_by = |node: &Server| {
@@ -160,7 +160,8 @@ impl Cluster {
         });
     }
 
-    /// How the servers move slots as a whole: since Valkey 9.0 and Redis 8.4. With `None` the test says that it is skipped.
+    /// Returns how the servers move slots atomically (Valkey from 9.0, Redis from 8.4). If it returns `None`, it prints that the test is
+    /// skipped.
     pub fn whole_moves(&self) -> Option<WholeMoves> {
         let mut client = self.nodes[0].client();
         let mut has = |command: &str| !["[nil]", "[]"].contains(&&*client.reply(&format!("COMMAND INFO {command}")));
@@ -174,7 +175,7 @@ impl Cluster {
         None
     }
 
-    /// Moves a slot as a whole, and returns when it is where it should be.
+    /// Moves a slot atomically. Returns when the move is complete.
     pub fn move_slot_whole(&self, how: WholeMoves, slot: i64, from: usize, to: usize) {
         self.begin_to_move_whole(how, slot, from, to);
         self.await_move(how, slot, from, to);
@@ -190,14 +191,14 @@ impl Cluster {
         };
     }
 
-    /// As `begin_to_move_whole`, but the move is not completed before `let_move_end`. Returns when later writes are no part of
-    /// the snapshot that the target gets.
+    /// As `begin_to_move_whole`, but the move does not end before `let_move_end`. Returns when the snapshot for the target does not include
+    /// later writes.
     pub fn begin_to_move_slowly(&self, how: WholeMoves, slot: i64, from: usize, to: usize) {
         let mut source = self.nodes[from].client();
         match how {
             WholeMoves::Valkey => drop(source.run("DEBUG SLOTMIGRATION PREVENT-PAUSE 1")),
-            // The process that sends the snapshot waits that many microseconds after each key, and goes by what was set when it
-            // began: with some tens of keys, a few seconds.
+            // The process that sends the snapshot waits this many microseconds after each key. It uses the value from when it started: some
+            // tens of keys take a few seconds.
             WholeMoves::Redis => drop(source.run("CONFIG SET rdb-key-save-delay 100000")),
         }
         self.begin_to_move_whole(how, slot, from, to);
@@ -239,16 +240,16 @@ impl Cluster {
     }
 }
 
-/// How servers move slots as a whole.
+/// How servers move slots atomically.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum WholeMoves {
-    /// The source is told to send them.
+    /// The source is told to send the slots.
     Valkey,
-    /// The target is told to fetch them.
+    /// The target is told to import the slots.
     Redis,
 }
 
-/// A connection to every node it was sent to, and the last one that knew the answer. Its keys should share a slot.
+/// Connections to all nodes used so far, and the node that answered last. All keys should share a slot.
 pub struct ClusterClient {
     ports: Vec<u16>,
     at: usize,
@@ -256,8 +257,8 @@ pub struct ClusterClient {
 }
 
 impl ClusterClient {
-    /// Sends a command to whoever has its keys now; waits while nobody has. An error that begins with `connection lost`
-    /// tells that it may have been carried out or not.
+    /// Sends a command to the node that owns its keys, and waits while no node does. After an error that begins with `connection lost`, the
+    /// command may or may not have run.
     pub fn try_run(&mut self, line: &str) -> Result<Value, String> {
         let started = Instant::now();
         let mut asked_at = None;
@@ -305,7 +306,7 @@ impl ClusterClient {
         show(&self.run(line))
     }
 
-    /// The connection that answered last.
+    /// Returns the connection that answered last.
     pub fn owner(&mut self) -> &mut Client {
         let port = self.ports[self.at];
         self.connection(port).expect("it answered a moment ago")
@@ -314,7 +315,7 @@ impl ClusterClient {
     fn connection(&mut self, port: u16) -> Option<&mut Client> {
         match self.connections.entry(port) {
             Entry::Occupied(known) => Some(known.into_mut()),
-            Entry::Vacant(new) => Some(new.insert(Client::connect(port, "").ok()?)),
+            Entry::Vacant(new) => Some(new.insert(Client::connect(port).ok()?)),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! All that a server holds: two equal ones differ in nothing that a client can see.
+//! A server's dataset. Equal datasets look the same to every client.
 
 use crate::client::Client;
 use crate::patience::PATIENCE;
@@ -7,10 +7,10 @@ use redis::Value;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// How many databases a server has by default.
+/// The default number of databases of a server.
 const DATABASES: i64 = 16;
 
-/// By database and key: type, time-to-live (absolute, Unix ms) and content.
+/// The type, time to live (absolute, Unix ms) and content by database and key.
 #[derive(Debug, PartialEq)]
 pub struct Dataset(BTreeMap<(i64, String), Entry>);
 
@@ -22,29 +22,29 @@ struct Entry {
 }
 
 impl Dataset {
-    /// Reads everything. Database 0 is selected afterwards. Of a node of a cluster, also one that is a replica.
+    /// Reads the whole dataset, of a replica in a cluster, too. Selects database 0 afterwards.
     pub fn of(client: &mut Client) -> Self {
         let mut entries = BTreeMap::new();
-        // Refused where there is no cluster.
+        // Fails without a cluster.
         let _ = client.try_run("READONLY");
         for database in 0..DATABASES {
-            // A cluster may have one database only.
+            // A cluster may have only one database.
             if client.try_run(&format!("SELECT {database}")).is_err() {
                 break;
             }
             let Value::Array(keys) = client.run("KEYS *") else { panic!("KEYS answers an array") };
             for key in keys {
-                // Keys may be any bytes.
+                // A key may have any bytes.
                 let Value::BulkString(key) = key else { panic!("a key is a string") };
                 let mut ask = |words: &[&str]| {
                     let mut command = redis::cmd(words[0]);
                     command.arg(&key).arg(&words[1..]);
-                    // A key that is on its way to another node, or back, is a difference, not the end of the test.
+                    // A key that is being moved to another node is a difference and must not end the test.
                     client.try_call(&command).unwrap_or_else(Value::SimpleString)
                 };
                 let kind = show(&ask(&["TYPE"]));
                 let content = match kind.as_str() {
-                    // Not the dump: it differs with the encoding, which a server may choose again when it loads.
+                    // The dump differs with the encoding, which a server may choose again when it loads.
                     "+zset" => show(&ask(&["ZRANGE", "0", "-1", "WITHSCORES"])),
                     _ => show(&ask(&["DUMP"])),
                 };
@@ -58,7 +58,7 @@ impl Dataset {
 }
 
 impl Dataset {
-    /// The keys that are not the same, as they are here and there.
+    /// Returns the keys that differ, with both contents.
     pub fn differences(&self, other: &Dataset) -> String {
         let keys: std::collections::BTreeSet<_> = self.0.keys().chain(other.0.keys()).collect();
         keys.into_iter()
@@ -68,13 +68,13 @@ impl Dataset {
     }
 }
 
-/// Waits until two servers hold the same.
+/// Waits until two servers have equal data.
 #[track_caller]
 pub fn assert_same_data(one: &mut Client, other: &mut Client) {
     let start = Instant::now();
     loop {
         let (left, right) = (Dataset::of(one), Dataset::of(other));
-        // Not to be read once more for the message: what expires in between would make them differ.
+        // The message must not need another read, because members may expire in between.
         if left == right {
             return;
         }

@@ -1,10 +1,10 @@
-//! Jobs, queues and what their commands tell in fields.
+//! Jobs and queues: claims, and fields of replies.
 
 use crate::client::Client;
 use redis::Value;
 
 impl Client {
-    /// Claims one job by a call of ZQ.CLAIM: its token.
+    /// Claims a job by a call of ZQ.CLAIM. Returns its token.
     #[track_caller]
     pub fn claim(&mut self, line: &str) -> i64 {
         let Value::Array(jobs) = self.run(line) else { panic!("{line}: no array") };
@@ -15,13 +15,13 @@ impl Client {
         }
     }
 
-    /// A number among the fields that ZQ.STATS, ZQ.GET or ZQ.CONFIG replies.
+    /// Returns a numeric field from the reply of ZQ.STATS, ZQ.GET or ZQ.CONFIG.
     #[track_caller]
     pub fn field(&mut self, line: &str, name: &str) -> i64 {
         redis::from_redis_value(self.field_value(line, name)).expect("a number")
     }
 
-    /// A text among them.
+    /// Returns a text field from such a reply.
     #[track_caller]
     pub fn text_field(&mut self, line: &str, name: &str) -> String {
         redis::from_redis_value(self.field_value(line, name)).expect("a text")

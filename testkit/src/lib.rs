@@ -1,13 +1,13 @@
-//! What the tests and the benchmarks stand on: servers, clients, and ways to look closely at what a call did.
+//! Utilities for the tests and the benchmarks: servers, clients, and checks of what a call did.
 //!
-//! - `Server`: a redis-server of the test's own, checked for crashes when the test ends.
-//! - `Clock`: wall clock and monotonic clock of servers, moved by the test.
+//! - `Server`: a redis-server for a test, checked for crashes when the test ends.
+//! - `Clock`: the wall clock and monotonic clock of servers, moved by the test.
 //! - `Lossy`: a server that loses its latest writes.
 //! - `Cluster`: three masters with a replica each, and clients that follow redirections.
-//! - `Client`: one connection. Tests write commands as lines and replies in the notation of `reply::show`.
-//! - `Trace`: all that a call which changes nothing must leave as it was.
-//! - `Dataset`: all that a server holds, to be compared with what another one holds.
-//! - `assert_agree`: a master, its replicas, and a server that starts from its AOF hold the same.
+//! - `Client`: a connection. Tests write commands as lines and replies in the notation of `reply::show`.
+//! - `Trace`: the state that a call without a change must not alter.
+//! - `Dataset`: all data of a server, for comparisons.
+//! - `assert_agree`: checks that a master, its replicas, and a server that loads its AOF have equal data.
 //! - `Traffic`: random commands of all families.
 //! - `Stream`: the replication stream, command by command.
 //! - `Postgres`: a PostgreSQL, where one is installed.
@@ -48,7 +48,7 @@ pub use client::Client;
 pub use clock::Clock;
 pub use cluster::{Cluster, ClusterClient, WholeMoves};
 pub use dataset::{Dataset, assert_same_data};
-pub use expiring::{FAR, GRACE_MS, NEVER, after_patrol, assert_healed, assert_marked, assert_swept, pairs, plant};
+pub use expiring::{FAR, GRACE_MS, NEVER, after_scan, assert_marked, assert_restored, assert_swept, pairs, plant};
 pub use loss::{LOSSES, Loss, Lossy};
 pub use page::{Page, writes};
 pub use patience::{PATIENCE, eventually};

@@ -1,30 +1,30 @@
-//! Crashes that lose something: afterwards a server has what it had some time ago, and its clients know better.
+//! Crashes with a loss of data. Afterwards a server has an earlier state than its clients expect.
 
 use crate::client::Client;
 use crate::clock::Clock;
 use crate::server::{Builder, Server};
 use redis::Value;
 
-/// What takes a server's state back.
+/// How a server returns to an earlier state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// `kill -9`, and a start with an RDB file that was written some time before.
+    /// `kill -9`, and a restart with an earlier RDB file.
     Snapshot,
-    /// A failover to a replica that has not got the latest writes.
+    /// A failover to a replica that lacks the latest writes.
     Failover,
-    /// RESTORE of values that were dumped some time before; what was not there then is deleted.
+    /// RESTORE of earlier dumps. Newer keys are deleted.
     Restore,
 }
 
 pub const LOSSES: [Loss; 3] = [Loss::Snapshot, Loss::Failover, Loss::Restore];
 
-/// A server that is going to lose what it is told after `keep`.
+/// A server that will lose its writes after `keep`.
 pub struct Lossy {
     pub loss: Loss,
     pub clock: Clock,
     master: Server,
     replica: Option<Server>,
-    /// Key, payload, and when it expires.
+    /// Key, payload and expiry.
     dumps: Vec<(Vec<u8>, Value, i64)>,
 }
 
@@ -45,7 +45,7 @@ impl Lossy {
         &self.master
     }
 
-    /// What the server holds at this moment is what will be left of it.
+    /// Keeps the current state, to which [`lose`](Self::lose) returns.
     pub fn keep(&mut self) {
         let mut client = self.client();
         match self.loss {
@@ -53,7 +53,7 @@ impl Lossy {
             Loss::Failover => {
                 let replica = self.replica.as_ref().expect("started with one");
                 replica.wait_for_sync(&self.master);
-                // It hears no more of its master, and is made one itself later.
+                // The replica gets no more writes from its master, and becomes a master later.
                 replica.client().run("REPLICAOF 127.0.0.1 1");
             }
             Loss::Restore => {
@@ -70,7 +70,7 @@ impl Lossy {
         }
     }
 
-    /// The server has what it had at `keep`. Clients are to connect again.
+    /// Returns the server to the state at `keep`. Clients must reconnect.
     pub fn lose(&mut self) {
         match self.loss {
             Loss::Snapshot => self.master.crash_and_restart(),

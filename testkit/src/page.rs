@@ -1,17 +1,17 @@
-//! Pages of the documentation, and the sessions on them: run again on a real server, and compared with what the page shows.
+//! Documentation pages and their sessions, which are run on a real server and compared with the page.
 //!
-//! A session is a fenced block that begins with redis-cli's prompt. All sessions of a page are one, in one redis-cli on one
-//! fresh server, and every line that is printed must be as on the page (see [`Alike`] for what may differ). What a page
-//! needs besides that it says in comments, which are invisible in the rendered page:
+//! A session is a fenced block that begins with redis-cli's prompt. All sessions of a page run in one redis-cli on one new server, and
+//! every printed line must match the page (see [`Alike`] for exceptions). Comments, which are invisible in the rendered page, can contain
+//! directives:
 //!
 //! | a line of its own | |
 //! |---|---|
 //! | `<!-- server: cluster-enabled yes -->` | starts the server with this line in its configuration |
-//! | `<!-- run: CONFIG SET maxmemory 1 -->` | runs a command whose output is nobody's concern |
-//! | `<!-- wait until: ZEXP.CARD slots = 0 -->` | asks until this is the reply, in the notation of `reply::show` |
-//! | `<!-- varies: 50000..60000 -->` | numbers of this range are equal, in the next session |
+//! | `<!-- run: CONFIG SET maxmemory 1 -->` | runs a command and ignores its output |
+//! | `<!-- wait until: ZEXP.CARD slots = 0 -->` | waits until the command has this reply, in the notation of `reply::show` |
+//! | `<!-- varies: 50000..60000 -->` | treats numbers in this range as equal in the next session |
 //!
-//! With `ZEITSET_DOCS=write` (`make docs`) a page that differs is written again instead, with what was printed now.
+//! With `ZEITSET_DOCS=write` (`make docs`), a page that differs is updated with the new output.
 
 use crate::alike::Alike;
 use crate::built::root;
@@ -24,7 +24,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Whether pages are to be written instead of compared.
+/// Whether pages are updated and not compared.
 pub fn writes() -> bool {
     std::env::var_os("ZEITSET_DOCS").is_some_and(|what| what == "write")
 }
@@ -35,16 +35,16 @@ pub struct Page {
     pub lines: Vec<String>,
 }
 
-/// What a page does, in order.
+/// A step of a page.
 enum Step {
     Run(String),
     WaitUntil { command: String, reply: String },
     Session { varying: Vec<RangeInclusive<u64>>, calls: Vec<Call> },
 }
 
-/// A command of a session with the lines it printed.
+/// A command of a session and its output.
 struct Call {
-    /// Where on the page, counted from 0.
+    /// The line on the page, from 0.
     line: usize,
     prompt: &'static str,
     command: String,
@@ -59,7 +59,7 @@ impl Page {
         Self { path: path.into(), lines: text.lines().map(str::to_owned).collect() }
     }
 
-    /// All pages in a folder of the repository, and below.
+    /// Returns all pages in a folder of the repository and its subfolders.
     pub fn all_in(folder: &str) -> Vec<Self> {
         let mut folders = vec![root().join(folder)];
         let mut files = Vec::new();
@@ -77,7 +77,7 @@ impl Page {
         files.iter().map(|path| Self::read(path)).collect()
     }
 
-    /// The file's name without folder and ending.
+    /// Returns the file's name without folder and extension.
     pub fn name(&self) -> &str {
         self.path.file_stem().and_then(|name| name.to_str()).expect("a name")
     }
@@ -90,13 +90,13 @@ impl Page {
         fs::write(&self.path, self.lines.join("\n") + "\n").expect("the page can be written");
     }
 
-    /// The content of the line comments `<!-- name: ... -->`.
+    /// Returns the content of a comment `<!-- name: ... -->`.
     fn directive<'a>(line: &'a str, name: &str) -> Option<&'a str> {
         let comment = line.strip_prefix("<!-- ")?.strip_suffix(" -->")?;
         comment.strip_prefix(name)?.strip_prefix(": ")
     }
 
-    /// A server as the page wants it.
+    /// Starts a server with the page's configuration.
     pub fn server(&self) -> Server {
         let lines = self.lines.iter().filter_map(|line| Self::directive(line, "server"));
         lines.fold(Server::builder(), |builder, line| builder.config(line)).start()
@@ -141,7 +141,7 @@ impl Page {
         steps
     }
 
-    /// Runs the page's sessions; `varying` are ranges for all of them. `after` is told of every command that was run.
+    /// Runs the page's sessions. `varying` are ranges for all sessions. Calls `after` with every command.
     pub fn replay(&mut self, server: &Server, varying: &[RangeInclusive<u64>], mut after: impl FnMut(&str)) {
         let mut client = server.client();
         let mut cli = Cli::connect(server);
@@ -163,7 +163,7 @@ impl Page {
                         let command = alike.command(&call.command);
                         let printed = cli.run(&command);
                         printed.iter().for_each(|line| alike.note(line));
-                        // All of them, even if one differs: the others may tell moments that commands name later.
+                        // Compares all lines even if one differs, because the others may print times that later commands name.
                         let differing = call.output.iter().zip(&printed);
                         let differing = differing.filter(|(page, now)| !alike.are(page, now, &varying)).count();
                         let is_same = printed.len() == call.output.len() && differing == 0;
@@ -177,7 +177,7 @@ impl Page {
                             ));
                         }
                         after(&command);
-                        // Nobody types two commands in one millisecond.
+                        // A person does not type two commands within a millisecond.
                         std::thread::sleep(Duration::from_millis(2));
                         edits.push((call, command, printed));
                     }
@@ -188,7 +188,7 @@ impl Page {
             return;
         }
         assert!(writes(), "{}\n(`make docs` writes what is printed into the pages)", differences.join("\n\n"));
-        // From the last call to the first, so that the numbers of lines stay true.
+        // From the last call to the first, so that line numbers stay valid.
         for (call, command, printed) in edits.into_iter().rev() {
             let lines = std::iter::once(format!("{}{command}", call.prompt)).chain(printed);
             written.splice(call.line..=call.line + call.output.len(), lines);
@@ -202,8 +202,7 @@ fn wait_until(client: &mut Client, command: &str, reply: &str) {
     eventually(PATIENCE, &format!("{command} = {reply}"), || client.reply(command) == reply);
 }
 
-/// Returns when the minute of the server's clock is young: a window that is aligned to the clock will not end in the middle
-/// of a session.
+/// Returns early in a minute of the server's clock, so that no window aligned to the clock ends during a session.
 fn early_in_a_minute(client: &mut Client) {
     const YOUNG: std::ops::Range<i64> = 0..50_000;
     let now = client.now();

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-/// How long things may take that take milliseconds on an idle machine. Only a hang is meant to run into it.
+/// The timeout for operations that take milliseconds on an idle machine. Only a hang reaches it.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Polls until `condition` holds; panics with `what` when `timeout` has passed.
+/// Polls until `condition` holds. Panics with `what` after `timeout`.
 #[track_caller]
 pub fn eventually(timeout: Duration, what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();

@@ -1,9 +1,9 @@
-//! Payloads of RESTORE made by hand: with a checksum that is right, whatever else is not.
+//! Hand-made RESTORE payloads with a valid checksum.
 
 use crate::client::Client;
 use redis::Value;
 
-/// The checksum at the end of a DUMP: CRC-64 of Jones, reflected, as Redis computes it.
+/// Computes the checksum at the end of a DUMP: CRC-64 of Jones, reflected, as in Redis.
 pub fn crc64(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |crc, &byte| {
         (0..8).fold(
@@ -13,9 +13,9 @@ pub fn crc64(bytes: &[u8]) -> u64 {
     })
 }
 
-/// The DUMP of a value of a module's type, taken apart.
+/// The parts of a DUMP of a module's value.
 pub struct Payload {
-    /// The type of the value and the module it belongs to: not ours to read.
+    /// The type of the value and its module. Not interpreted.
     pub head: Vec<u8>,
     pub body: Vec<u8>,
     /// The version of the format.
@@ -32,7 +32,7 @@ impl Payload {
         Payload { head: bytes, body, tail }
     }
 
-    /// Restores another body, under a checksum that is right. Says whether the server took it.
+    /// Restores another body with a valid checksum. Returns whether the server accepted it.
     pub fn restore(&self, c: &mut Client, key: &str, body: &[u8]) -> bool {
         let mut bytes = [&self.head, body, &self.tail].concat();
         bytes.extend(crc64(&bytes).to_le_bytes());

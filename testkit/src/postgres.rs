@@ -1,4 +1,4 @@
-//! A PostgreSQL of a test's own, from the system's packages: own folder, reached by a socket in it.
+//! A PostgreSQL server for a test, from the system's packages, with its own folder and a socket in it.
 
 use crate::folder::Folder;
 use crate::patience::{PATIENCE, eventually};
@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// The database's superuser, and on Debian the system's user that may run a server when we are root, whom it refuses.
+/// The database's superuser. On Debian it is also the system user for servers when the test runs as root, because PostgreSQL refuses root.
 const USER: &str = "postgres";
 
 pub struct Postgres {
@@ -16,7 +16,7 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Starts a server. `None`, with a line that says so, where PostgreSQL is not installed.
+    /// Starts a server. If PostgreSQL is not installed, prints that and returns `None`.
     pub fn start() -> Option<Self> {
         let Some(programs) = programs() else {
             eprintln!("skipped: PostgreSQL is not installed (on Debian: apt-get install postgresql)");
@@ -48,13 +48,13 @@ impl Postgres {
         Some(postgres)
     }
 
-    /// Tells a command, psql or one that calls it, where the server is.
+    /// Sets the environment of a command that calls psql, so that it finds the server.
     pub fn with<'c>(&self, command: &'c mut Command) -> &'c mut Command {
         let quiet = ("PGOPTIONS", "--client-min-messages=warning");
         command.env("PGHOST", &self.folder.0).envs([("PGUSER", USER), ("PGDATABASE", USER), quiet])
     }
 
-    /// Runs statements; what the queries among them give, a line for each row.
+    /// Runs statements. Returns the queries' output, one line per row.
     #[track_caller]
     pub fn run(&self, sql: &str) -> String {
         let mut psql = Command::new("psql");
@@ -70,13 +70,13 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        // SIGINT is the fast shutdown, which takes the server's children along.
+        // SIGINT is the fast shutdown, which also ends the server's child processes.
         let _ = Command::new("kill").arg("-INT").arg(self.child.id().to_string()).status();
         let _ = self.child.wait();
     }
 }
 
-/// Where the newest server's programs are, if psql is there, too.
+/// Returns the folder of the newest server's programs, if psql is installed, too.
 fn programs() -> Option<PathBuf> {
     let mut folders: Vec<_> = std::fs::read_dir("/usr/lib/postgresql")
         .ok()?

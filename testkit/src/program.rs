@@ -1,4 +1,4 @@
-//! Programs other than servers: they end with the test at the latest.
+//! Programs other than servers. They end with the test at the latest.
 
 use crate::patience::{PATIENCE, eventually};
 use std::io::Read;
@@ -10,7 +10,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Starts a program that reads nothing.
+    /// Starts a program without input.
     #[track_caller]
     pub fn start(command: &mut Command) -> Self {
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
@@ -18,7 +18,7 @@ impl Program {
         Self { child: child.unwrap_or_else(|error| panic!("{command}: {error}")), command }
     }
 
-    /// Waits until a program has ended, which must succeed; what it has printed (no more than a pipe holds).
+    /// Runs a program, which must succeed. Returns its output (at most what a pipe holds).
     #[track_caller]
     pub fn output(command: &mut Command) -> String {
         let mut program = Self::start(command);
@@ -37,7 +37,7 @@ impl Program {
         self.child.try_wait().expect("our own child").is_some()
     }
 
-    /// What it prints, once.
+    /// Returns the program's output. May be called once.
     pub fn stdout(&mut self) -> ChildStdout {
         self.child.stdout.take().expect("a pipe, and not taken yet")
     }

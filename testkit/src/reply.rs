@@ -35,7 +35,7 @@ fn show_all(items: &[Value]) -> String {
     items.iter().map(show).collect::<Vec<_>>().join(" ")
 }
 
-/// A string in quotes, with every byte that is not plain printable ASCII as `\xNN`.
+/// Formats a string in quotes, with every byte other than printable ASCII as `\xNN`.
 pub fn show_bytes(bytes: &[u8]) -> String {
     let mut text = String::from("'");
     for &byte in bytes {

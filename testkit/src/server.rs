@@ -1,6 +1,6 @@
-//! A redis-server of a test's own: free port, own folder, and a check at the end that it has survived the test.
+//! A redis-server for a test, with a free port, its own folder, and a check for crashes at the end.
 
-use crate::built::{module, neighbour, panicking_module};
+use crate::built::{module, neighbour};
 use crate::client::Client;
 use crate::clock::Clock;
 use crate::folder::Folder;
@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
-/// What no log may hold when a test ends.
+/// Texts that a log must not contain when a test ends.
 const CRASHES: [&str; 6] =
     ["REDIS BUG REPORT", "VALKEY BUG REPORT", "ASSERTION FAILED", "crashed by signal", "panicked at", "== CRITICAL =="];
 
-/// How a server is to be started.
+/// The options of a server.
 pub struct Builder {
     module: bool,
     arguments: &'static str,
@@ -29,54 +29,54 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Without the module: what others see who have only Redis.
+    /// Starts the server without the module, as for users who have only Redis.
     pub fn plain(mut self) -> Self {
         self.module = false;
         self
     }
 
-    /// With these words behind the module's path where it is loaded.
+    /// Adds arguments after the module's path.
     pub fn arguments(mut self, words: &'static str) -> Self {
         self.arguments = words;
         self
     }
 
-    /// With the build of the module that panics where `ZEITSET.PANIC` says; so panics in the log are no failure of the test.
+    /// For tests of panics: neither panics in the log nor the server's exit fail the test.
     pub fn panicking(mut self) -> Self {
         self.panics = true;
         self
     }
 
-    /// A node of a cluster, which knows no other yet.
+    /// Starts a cluster node that knows no other node yet.
     pub fn cluster(mut self) -> Self {
         self.cluster = true;
         self.config("cluster-enabled yes")
     }
 
-    /// With the evil neighbour (tests/torture/neighbour/module.rs).
+    /// Loads the evil neighbour (tests/torture/neighbour/module.rs).
     pub fn neighbour(mut self) -> Self {
         self.neighbour = true;
         self
     }
 
-    /// With clocks that the test moves.
+    /// Uses clocks that the test moves.
     pub fn clock(mut self, clock: &Clock) -> Self {
         self.clock = Some(clock.clone());
         self
     }
 
-    /// On a disk that can be full: see [`Server::fill_disk`].
+    /// Uses a disk that can become full: see [`Server::fill_disk`].
     pub fn on_a_disk_that_fills_up(mut self) -> Self {
         self.fills_up = true;
         self
     }
 
-    /// With an AOF from the start, for [`crate::assert_agree`].
+    /// Keeps an AOF from the start, for [`crate::assert_agree`].
     pub fn keeping_aof(self) -> Self {
         self.config("appendonly yes\nauto-aof-rewrite-percentage 0")
     }
 
-    /// Without an AOF even when ZEITSET_AGREE gives one to every server: a server that has one starts from it, not from its snapshot.
+    /// Keeps no AOF even with ZEITSET_AGREE. A server with an AOF would load that and not its snapshot.
     pub fn without_aof(self) -> Self {
         self.config("appendonly no")
     }
@@ -88,7 +88,7 @@ impl Builder {
         self
     }
 
-    /// Starts as a replica; returns when it is in sync.
+    /// Starts a replica. Returns when it is in sync.
     pub fn replica_of(self, master: &Server) -> Server {
         let replica = self.config(&format!("replicaof 127.0.0.1 {}", master.port)).start();
         replica.wait_for_sync(master);
@@ -101,7 +101,7 @@ impl Builder {
         server
     }
 
-    /// Starts a server that must end by itself, in good order, before it serves anybody. Returns its log.
+    /// Starts a server that must exit normally before it serves clients. Returns its log.
     #[track_caller]
     pub fn start_and_fail(self) -> String {
         let mut server = Server { folder: Folder::new(), builder: self, port: 0, bus_port: 0, child: None };
@@ -118,7 +118,7 @@ pub struct Server {
     folder: Folder,
     builder: Builder,
     port: u16,
-    /// Of a node of a cluster, for the other nodes.
+    /// The cluster bus port.
     bus_port: u16,
     child: Option<Child>,
 }
@@ -141,13 +141,13 @@ impl Server {
         Self::builder().start()
     }
 
-    /// Another server that has loaded a copy of this one's AOF, and sweeps nothing. Of a node of a cluster, one of its own.
+    /// Starts a server that has loaded a copy of this one's AOF and does not sweep. A cluster node becomes a cluster of its own.
     pub fn reborn(&self) -> Server {
         let stays = |line: &&str| !line.starts_with("replicaof") && !line.starts_with("cluster-");
         let mut config: String = self.builder.config.lines().filter(stays).flat_map(|line| [line, "\n"]).collect();
         config.push_str("appendonly yes\n");
         if self.builder.cluster {
-            // It knows no other node, and takes charge of the slots of its keys.
+            // The node knows no other and takes over the slots of its keys.
             config
                 .push_str("cluster-enabled yes\ncluster-require-full-coverage no\ncluster-allow-reads-when-down yes\n");
         }
@@ -161,14 +161,14 @@ impl Server {
             fs::copy(file.path(), to.join(file.file_name())).expect("the file can be copied");
         }
         let builder = Builder { config, clock: self.builder.clock.clone(), ..self.builder };
-        // It is not compared with itself in its turn.
+        // This server is not compared in turn.
         fs::write(folder.0.join("reborn"), "").expect("the folder can be written");
         let mut server = Server { folder, builder, port: 0, bus_port: 0, child: None };
         server.launch();
         server
     }
 
-    /// Leaves the module away at the next start: what an operator sees who removes it.
+    /// Leaves out the module at the next start.
     pub fn remove_module(&mut self) {
         self.builder.module = false;
     }
@@ -182,12 +182,12 @@ impl Server {
         ("127.0.0.1", self.port)
     }
 
-    /// As clients and programs want to be told it.
+    /// Returns the URL for clients.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// Where its files are.
+    /// Returns the folder of the server's files.
     pub fn folder(&self) -> &Path {
         &self.folder.0
     }
@@ -196,23 +196,25 @@ impl Server {
         self.bus_port
     }
 
-    /// A new connection that speaks RESP2.
+    /// Opens a connection with RESP2.
     pub fn client(&self) -> Client {
-        self.connect("").expect("the server accepts connections")
+        self.connect().expect("the server accepts connections")
     }
 
-    /// A new connection that speaks RESP3.
+    /// Opens a connection with RESP3.
     pub fn resp3(&self) -> Client {
-        self.connect("?protocol=resp3").expect("the server accepts connections")
+        let mut client = self.client();
+        client.run("HELLO 3");
+        client
     }
 
-    /// A new connection, unless the server will not have it, or breaks it off at once.
+    /// Opens a connection. Returns `None` if the server refuses or closes it.
     pub fn try_client(&self) -> Option<Client> {
-        self.connect("").ok()
+        self.connect().ok()
     }
 
-    fn connect(&self, options: &str) -> redis::RedisResult<Client> {
-        Client::connect(self.port, options)
+    fn connect(&self) -> redis::RedisResult<Client> {
+        Client::connect(self.port)
     }
 
     pub fn log(&self) -> String {
@@ -220,22 +222,22 @@ impl Server {
         String::from_utf8_lossy(&log).into_owned()
     }
 
-    /// Ends the server as an operator would, saving as its configuration says, and starts it again.
+    /// Shuts the server down normally, which saves as configured, and starts it again.
     pub fn restart(&mut self) {
-        // The connection breaks off instead of an answer.
+        // The server closes the connection without a reply.
         let _ = self.client().try_run("SHUTDOWN");
         let mut child = self.child.take().expect("the server runs");
         child.wait().expect("the server ends");
         self.launch();
     }
 
-    /// Ends the server by `kill -9` and starts it again: with what its files held at that moment.
+    /// Ends the server with `kill -9` and starts it again with its files.
     pub fn crash_and_restart(&mut self) {
         self.kill();
         self.launch();
     }
 
-    /// Returns when this replica has all that `master` has replicated so far. Clients may be at work.
+    /// Returns when this replica has all that `master` has replicated so far. Clients may be active.
     #[track_caller]
     pub fn wait_for_sync(&self, master: &Server) {
         let mut ours = self.client();
@@ -247,14 +249,14 @@ impl Server {
         });
     }
 
-    /// Makes this server a replica of `master`; returns when it is in sync.
+    /// Makes this server a replica of `master`. Returns when it is in sync.
     pub fn follow(&self, master: &Server) {
         self.client().run(&format!("REPLICAOF 127.0.0.1 {}", master.port));
         self.wait_for_sync(master);
     }
 
     fn launch(&mut self) {
-        // A port that was free a moment ago may be taken when the server binds it: then another one.
+        // The free port may be taken before the server binds it. Then another one is used.
         for _ in 0..10 {
             self.spawn();
             if self.comes_up() {
@@ -277,7 +279,7 @@ impl Server {
         let conf = self.folder.0.join("redis.conf");
         fs::write(&conf, self.configuration()).expect("the folder can be written");
         let mut command = if self.builder.fills_up {
-            // A write beyond the limit is then an error, not the end of the server.
+            // A write beyond the limit then fails instead of ending the server.
             let mut shell = Command::new("sh");
             shell.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""]).arg(program());
             shell
@@ -304,12 +306,11 @@ impl Server {
             port = self.port,
             dir = self.folder.0.display(),
         );
-        // A PING to replicas would move the replication offset in a test that watches it; a SHUTDOWN would wait for
-        // replicas that read the stream only when they are asked to.
+        // A PING to replicas would move the replication offset in tests that watch it. A SHUTDOWN would wait for replicas that read the
+        // stream only on request.
         conf.push_str("repl-ping-replica-period 3600\nshutdown-timeout 0\n");
         if self.builder.module {
-            let module = if self.builder.panics { panicking_module() } else { module() };
-            let _ = writeln!(conf, "loadmodule \"{}\" {}", module.display(), self.builder.arguments);
+            let _ = writeln!(conf, "loadmodule \"{}\" {}", module().display(), self.builder.arguments);
         }
         if self.builder.neighbour {
             let _ = writeln!(conf, "loadmodule \"{}\"", neighbour().display());
@@ -317,7 +318,7 @@ impl Server {
         if self.builder.cluster {
             let _ = writeln!(conf, "cluster-port {}", self.bus_port);
         }
-        // With the server's own `everysec` a slow disk holds writes back, and a kill loses them: none of these tests cuts the power.
+        // With the server's own `everysec`, a slow disk delays writes, and a kill loses them. No test cuts the power.
         conf.push_str("appendfsync no\n");
         if agrees_always() {
             conf.push_str("appendonly yes\n");
@@ -326,7 +327,7 @@ impl Server {
         conf
     }
 
-    /// Waits until the server serves; false when it has ended instead.
+    /// Waits until the server serves clients. Returns false if it has exited instead.
     fn comes_up(&mut self) -> bool {
         let mut up = false;
         eventually(PATIENCE, "the server starts", || {
@@ -335,8 +336,8 @@ impl Server {
             if child.try_wait().expect("our own child").is_some() {
                 return true;
             }
-            // Ours it is only with our process id: another server may have been quicker to take the port.
-            up = self.connect("").is_ok_and(|mut client| {
+            // The process ID tells that it is this server: another one may have taken the port first.
+            up = self.connect().is_ok_and(|mut client| {
                 client.reply("PING") == "+PONG" && client.info("server")["process_id"] == pid.to_string()
             });
             up
@@ -344,30 +345,29 @@ impl Server {
         up
     }
 
-    /// Ends the server in good order, for a tool it runs in that reports at the end (scripts/valgrind.sh).
+    /// Shuts the server down normally, for a tool that reports at the end (scripts/valgrind.sh).
     fn shut_down(&mut self) {
-        if let Ok(mut client) = self.connect("") {
+        if let Ok(mut client) = self.connect() {
             let _ = client.try_run("SHUTDOWN NOSAVE");
             let _ = self.child.as_mut().map(Child::wait);
         }
     }
 
-    /// Compares the server with its AOF, where both can be read.
+    /// Compares the server with its AOF, if both are readable.
     fn assert_agrees_with_its_aof(&self) {
-        let Ok(mut client) = self.connect("") else { return };
+        let Ok(mut client) = self.connect() else { return };
         let is_kept = client.try_run("INFO persistence").is_ok() && client.info("persistence")["aof_enabled"] == "1";
         let is_master = is_kept && client.info("replication")["role"] == "master";
-        if is_master && !self.builder.panics && !self.folder.0.join("reborn").exists() {
+        if is_master && !self.folder.0.join("reborn").exists() {
             self.assert_agrees();
         }
     }
 
-    /// From now on no file of the server can grow beyond that many bytes, as on a full disk; `None`: as they like. `false` where
-    /// the system has no `prlimit`.
+    /// Limits the size of the server's files, as on a full disk. `None` removes the limit. Returns `false` if the system has no `prlimit`.
     pub fn fill_disk(&self, bytes: Option<u64>) -> bool {
         let pid = self.child.as_ref().expect("the server runs").id();
         let limit = bytes.map_or("unlimited".into(), |bytes| bytes.to_string());
-        // The soft limit: one that was lowered can be raised again by anybody.
+        // The soft limit, which any user can raise again.
         Command::new("prlimit")
             .args(["--pid", &pid.to_string(), &format!("--fsize={limit}:")])
             .status()
@@ -384,7 +384,7 @@ impl Server {
 }
 
 impl Drop for Server {
-    /// Ends the server, and fails the test if the server did not survive it.
+    /// Ends the server. Fails the test if the server has crashed.
     fn drop(&mut self) {
         let ended = match &mut self.child {
             Some(child) => child.try_wait().expect("our own child"),
@@ -402,28 +402,31 @@ impl Drop for Server {
             eprintln!("--- server log ---\n{}", tail(&log));
             return;
         }
+        if self.builder.panics {
+            return;
+        }
         assert!(ended.is_none(), "the server has ended by itself ({ended:?}):\n{}", tail(&log));
-        // Said by a Valkey 9 that loads the AOF of a node whose slots it does not have.
+        // A Valkey 9 logs this when it loads the AOF of a node whose slots it does not own.
         let log: String =
             log.lines().filter(|line| !line.ends_with("'cluster|syncslots'")).map(|l| format!("{l}\n")).collect();
-        for crash in CRASHES.iter().filter(|&&crash| !(self.builder.panics && crash == "panicked at")) {
+        for crash in CRASHES {
             assert!(!log.contains(crash), "{crash} in the log:\n{}", tail(&log));
         }
     }
 }
 
-/// Whether every server is to be compared with its AOF.
+/// Whether every server is compared with its AOF.
 fn agrees_always() -> bool {
     std::env::var_os("ZEITSET_AGREE").is_some()
 }
 
-/// A port that was free a moment ago.
+/// Returns a port that was just free.
 pub fn free_port() -> u16 {
     free_ports().0
 }
 
 fn free_ports() -> (u16, u16) {
-    // Both open at a time, so that they are two.
+    // Both are open at once, so that they differ.
     let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
     let [one, other] = listeners.map(|listener| listener.local_addr().expect("bound").port());
     (one, other)
@@ -449,14 +452,14 @@ fn program() -> &'static Path {
     })
 }
 
-/// A server with the module, and a client of it: what most tests begin with.
+/// Starts a server with the module and opens a client. Most tests begin with this.
 pub fn start() -> (Server, Client) {
     let server = Server::start();
     let client = server.client();
     (server, client)
 }
 
-/// A server with the module that keeps an AOF from its start, and a client of it: for tests that end with `assert_agree`.
+/// Starts a server with the module and an AOF from its start, and opens a client. For tests that end with `assert_agree`.
 pub fn start_keeping_aof() -> (Server, Client) {
     let server = Server::builder().keeping_aof().start();
     let client = server.client();

@@ -1,4 +1,4 @@
-//! The replication stream as a replica receives it: what the module tells replicas and, in the same words, the AOF.
+//! The replication stream as a replica receives it. The AOF gets the same commands.
 
 use crate::client::Client;
 use crate::patience::PATIENCE;
@@ -7,7 +7,7 @@ use crate::server::Server;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 
-/// A connection that has asked for replication, and a client that puts marks into the stream.
+/// A connection that acts as a replica, and a client that writes markers into the stream.
 pub struct Stream {
     reader: BufReader<TcpStream>,
     marker: Client,
@@ -24,7 +24,7 @@ impl Stream {
         let mut reader = BufReader::new(socket);
         let answer = line(&mut reader);
         assert!(answer.starts_with("+FULLRESYNC"), "PSYNC: {answer}");
-        // While the snapshot is being made the server sends empty lines to keep the connection alive.
+        // While it creates the snapshot, the server sends empty lines to keep the connection alive.
         let header = loop {
             let header = line(&mut reader);
             if !header.is_empty() {
@@ -37,7 +37,7 @@ impl Stream {
         stream
     }
 
-    /// The commands replicated since the last call, each as a line; PING and SELECT are left out.
+    /// Returns the commands replicated since the last call, each as a line, without PING and SELECT.
     pub fn take(&mut self) -> Vec<String> {
         self.marks += 1;
         let mark = format!("SET {MARK} {}", self.marks);

@@ -1,26 +1,26 @@
-//! Pages of the documentation, line by line: headings, rows of tables, and lines that must say something.
+//! Documentation pages line by line: headings, table rows, and expected lines.
 
 use crate::page::{Page, writes};
 
-/// The cells of a row of a table.
+/// Returns the cells of a table row.
 pub fn cells(line: &str) -> Option<Vec<&str>> {
     let row = line.strip_prefix("| ")?.strip_suffix(" |")?;
     Some(row.split(" | ").map(str::trim).collect())
 }
 
 impl Page {
-    /// The lines below a heading, up to the next one.
+    /// Returns the lines below a heading, up to the next one.
     pub fn section(&self, heading: &str) -> impl Iterator<Item = &String> {
         let title = format!("## {heading}");
         self.lines.iter().skip_while(move |line| **line != title).skip(1).take_while(|line| !line.starts_with("## "))
     }
 
-    /// The second cell of the row that begins with `name`.
+    /// Returns the second cell of the row that begins with `name`.
     pub fn fact(&self, name: &str) -> Option<&str> {
         self.lines.iter().filter_map(|line| cells(line)).find(|row| row[0] == name).map(|row| row[1])
     }
 
-    /// Compares the line at `number` with what it should be, or puts that there.
+    /// Compares a line with the expected text, or updates it.
     pub fn expect(&mut self, number: usize, expected: &str) {
         if writes() && self.lines[number] != expected {
             self.lines[number] = expected.into();
@@ -29,7 +29,7 @@ impl Page {
         assert_eq!(self.lines[number], expected, "{}:{}", self.path().display(), number + 1);
     }
 
-    /// The same of the second cell of the row that begins with `name`.
+    /// Compares the second cell of the row that begins with `name` with the expected text, or updates it.
     pub fn expect_fact(&mut self, name: &str, expected: &str) {
         let number = self.lines.iter().position(|line| line.starts_with(&format!("| {name} |")));
         let number = number.unwrap_or_else(|| panic!("{}: no row {name}", self.path().display()));

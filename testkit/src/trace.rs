@@ -1,11 +1,11 @@
-//! Proof that nothing happened: no change, no dirty count, no replication.
+//! Traces, which prove that a call changed and replicated nothing.
 
 use crate::client::Client;
 use crate::reply::show;
 
-/// What the server knows of one key and of changes as a whole. Two equal traces: nothing was changed between them.
+/// The server's state of one key, its dirty count and its replication offset. If two traces are equal, nothing was changed in between.
 ///
-/// The replication offset moves only while a `Stream` or a replica is attached; the dirty count always does.
+/// The replication offset moves only while a `Stream` or a replica is attached. The dirty count always moves.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Trace {
     dump: String,
@@ -26,7 +26,7 @@ impl Trace {
 }
 
 impl Client {
-    /// Everything about `key` and the server that a call which changes nothing leaves as it is.
+    /// Returns the state of `key` and of the server.
     pub fn trace(&mut self, key: &str) -> Trace {
         Trace::take(self, key)
     }

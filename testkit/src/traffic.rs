@@ -1,17 +1,16 @@
-//! Well-formed commands of all four families at random, on a few keys: what applications send, though in no sensible order.
-//! (Commands that are not well-formed come from tests/torture/fuzz.)
+//! Random well-formed commands of all four families on a few keys. (tests/torture/fuzz makes commands that are not well-formed.)
 
 use crate::reply::show;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng, seq::IndexedRandom};
 use redis::Value;
 
-/// A source of commands from a seed. It remembers jobs that were claimed, so that some are acknowledged.
+/// A seeded source of commands. It remembers claimed jobs, so that some are acknowledged.
 pub struct Traffic {
     pub random: StdRng,
-    /// Durations that are given to commands.
+    /// Durations for the commands.
     durations: &'static [&'static str],
-    /// Queue, id and token.
+    /// Queue, ID and token.
     claims: Vec<(String, String, String)>,
     calls: u64,
 }
@@ -27,7 +26,7 @@ impl Traffic {
         Self { random: StdRng::seed_from_u64(seed), durations, claims: Vec::new(), calls: 0 }
     }
 
-    /// Any key, of any family.
+    /// Returns any key of any family.
     pub fn any_key(&mut self) -> &'static str {
         let keys: Vec<_> = [&SETS[..], &LIMITS, &QUEUES, &BOARDS, &PLAIN].concat();
         keys.choose(&mut self.random).expect("keys")
@@ -37,7 +36,7 @@ impl Traffic {
         list.choose(&mut self.random).expect("something to choose from")
     }
 
-    /// A key of a family, now and then of another one.
+    /// Returns a key of a family, or sometimes of another one.
     fn key(&mut self, family: &[&'static str]) -> &'static str {
         if self.random.random_ratio(1, 40) { self.any_key() } else { self.one(family) }
     }
@@ -54,7 +53,7 @@ impl Traffic {
         self.random.random_range(0..below)
     }
 
-    /// The next command. `now` is about the server's time in ms.
+    /// Returns the next command. `now` is approximately the server's time in ms.
     pub fn line(&mut self, now: i64) -> String {
         self.calls += 1;
         match self.random.random_range(0..100) {
@@ -87,7 +86,7 @@ impl Traffic {
                 _ => format!("ZEXP.RANDMEMBER {key} {}", self.number(9) - 4),
             },
             11 => format!("ZEXP.CARD {key}"),
-            12 => format!("ZEXP.MEMBERS {key} WITHTTL"),
+            12 => format!("ZEXP.MEMBERS {key} WITHPTTL"),
             _ => format!("ZEXP.PTTL {key} {one} {two}"),
         }
     }
@@ -121,11 +120,21 @@ impl Traffic {
         let key = self.key(&QUEUES);
         let (delay, lease) = (self.ttl(), self.ttl());
         let id = format!("j{}", self.number(40));
-        match self.number(24) {
+        match self.number(28) {
+            // The durations are the caller's: a caller that compares states at two moments has none that pass in between.
+            25 => format!(
+                "ZQ.PUSH {key} p ID {id} TTL {lease} {}",
+                self.one(&["AGAIN", "REPLACE", "DELAY 1ms", "EVERY 1s"])
+            ),
+            26 => {
+                let option = self.one(&["", "MAXATTEMPTS 1", "GROUP g1", "PRIORITY 3 DELAY 20ms"]);
+                format!("ZQ.PUSH {key} again-{} ID {id} AGAIN {option}", self.calls)
+            }
+            27 => format!("ZQ.PUSH {key} again-{} ID {id} AGAIN EVERY {delay} TTL {lease}", self.calls),
             0..3 => format!("ZQ.PUSH {key} payload-{id}"),
             3..5 => format!("ZQ.PUSH {key} payload-{id} GROUP g{}", self.number(5)),
             5..8 => {
-                let option = self.one(&["REPLACE", "PRIORITY -3", "ATTEMPTS 2", "PRIORITY 5 ATTEMPTS 1", ""]);
+                let option = self.one(&["REPLACE", "PRIORITY -3", "MAXATTEMPTS 2", "PRIORITY 5 MAXATTEMPTS 1", ""]);
                 format!("ZQ.PUSH {key} p ID {id} DELAY {delay} {option}")
             }
             8 => format!("ZQ.PUSH {key} p ID {id} DELAY {delay} EVERY {lease}"),
@@ -137,19 +146,20 @@ impl Traffic {
             13 => format!("ZQ.CLAIM 3 {} LEASE {lease} COUNT 2", QUEUES.join(" ")),
             14..18 => {
                 let Some((key, id, token)) = self.take_claim() else { return format!("ZQ.STATS {key}") };
-                match self.number(6) {
+                match self.number(7) {
                     0 => format!("ZQ.NACK {key} {id} {token} DELAY {delay}"),
+                    6 => format!("ZQ.NACK {key} {id} {token} FREE HOLD {delay} ERROR 429"),
                     1 => format!("ZQ.NACK {key} {id} {token} {}", self.one(&["DEAD", ""])),
-                    2 => format!("ZQ.EXTEND {key} {id} {token} {lease}"),
+                    2 => format!("ZQ.EXTEND {key} {lease} {id} {token}"),
                     _ => format!("ZQ.ACK {key} {id} {token}"),
                 }
             }
             18 => format!("ZQ.CANCEL {key} {id}"),
             19 => format!("ZQ.RESCHEDULE {key} {id} DELAY {delay}"),
-            20 => format!("ZQ.REDRIVE {key} COUNT 2"),
+            20 => format!("ZQ.REDRIVE {key} COUNT 2 {}", self.one(&["", "", "GROUP g1", "GROUP \"\""])),
             21 => {
                 let option = self.one(&[
-                    "ATTEMPTS 3",
+                    "MAXATTEMPTS 3",
                     "BACKOFF 10ms 1s",
                     "AGING 1s",
                     "AGING 0",
@@ -170,6 +180,15 @@ impl Traffic {
                 format!("ZQ.CONFIG {key} {option}")
             }
             22 => format!("ZQ.PEEK {key} {}", self.one(&["READY", "DELAYED", "CLAIMED", "DEAD"])),
+            23 => {
+                let group = self.one(&["\"\"", "g0", "g1", "g2", "g3", "g4"]);
+                match self.number(6) {
+                    0 => format!("ZQ.PEEK {key} CLAIMED GROUP {group} WITHLEASE"),
+                    1 => format!("ZQ.CLEAN {key} {} GROUP {group} COUNT 1", self.one(&["READY", "DELAYED", "DEAD"])),
+                    2..4 => format!("ZQ.HOLD {key} {group} 0"),
+                    _ => format!("ZQ.HOLD {key} {group} {delay}"),
+                }
+            }
             _ => format!("ZQ.GET {key} {id}"),
         }
     }
@@ -179,7 +198,7 @@ impl Traffic {
             return None;
         }
         let at = self.random.random_range(0..self.claims.len());
-        // Some tokens are used again: they are stale then.
+        // Some tokens are used again and are then stale.
         if self.random.random_ratio(1, 8) { Some(self.claims[at].clone()) } else { Some(self.claims.swap_remove(at)) }
     }
 
@@ -205,7 +224,7 @@ impl Traffic {
         }
     }
 
-    /// A plain command on a key that may be one of the module's.
+    /// Returns a plain command on a key that may be one of the module's.
     pub fn native(&mut self, now: i64) -> String {
         let (key, other, member) = (self.any_key(), self.any_key(), self.member());
         let set = self.one(&SETS);
@@ -230,7 +249,7 @@ impl Traffic {
         }
     }
 
-    /// A plain command that leaves other keys alone.
+    /// Returns a plain command that changes only one key.
     pub fn native_on_one(&mut self, now: i64) -> String {
         loop {
             let line = self.native(now);
@@ -240,7 +259,7 @@ impl Traffic {
         }
     }
 
-    /// Learns from the reply to a command.
+    /// Notes the claimed jobs in a command's reply.
     pub fn note(&mut self, line: &str, reply: &Value) {
         if !line.starts_with("ZQ.CLAIM") {
             return;
@@ -260,7 +279,7 @@ impl Traffic {
     }
 }
 
-/// The algorithm of the limits that are kept under a key.
+/// Returns the algorithm of the limits under a key.
 fn algorithm_of(key: &str) -> &'static str {
     match key {
         _ if key.contains("fixed") => "FIXED",

@@ -1,4 +1,4 @@
-//! The reply of ZRL.CHECK with names for its six numbers.
+//! The reply of ZRL.CHECK as a struct.
 
 use crate::client::Client;
 
@@ -23,11 +23,12 @@ impl Verdict {
         verdict
     }
 
-    /// What holds for every reply, whatever was asked.
+    /// Checks the invariants of every reply.
     #[track_caller]
     fn check(&self) {
         assert!(matches!(self.allowed, 0 | 1), "{self:?}");
-        assert!((0..=self.limit).contains(&self.remaining), "{self:?}");
+        // Negative for a debt.
+        assert!(self.remaining <= self.limit, "{self:?}");
         assert!(self.reset_after >= 0, "{self:?}");
         if self.allowed == 1 {
             assert_eq!(self.retry_after, 0, "{self:?}");
@@ -40,13 +41,13 @@ impl Verdict {
 }
 
 impl Client {
-    /// Sends a call of ZRL.CHECK or ZRL.PEEK.
+    /// Calls ZRL.CHECK or ZRL.PEEK.
     #[track_caller]
     pub fn verdict(&mut self, line: &str) -> Verdict {
         Verdict::from_fields(&self.ints(line))
     }
 
-    /// As `verdict`, with the server's clock before and after: the call's own `now` is between the two.
+    /// As `verdict`, with the server's time before and after. The call's own `now` is between the two.
     #[track_caller]
     pub fn timed_verdict(&mut self, line: &str) -> (i64, Verdict, i64) {
         let before = self.now();
@@ -54,8 +55,8 @@ impl Client {
         (before, verdict, self.now())
     }
 
-    /// What a SLIDING limit holds, expired slots included: `(units, available again at)`, by moments. The string is read from end to end, as
-    /// docs/formats.md has it. Panics where it is no ring. The units of the oldest slot are unknown.
+    /// Returns the slots of a SLIDING limit, including expired ones, as `(units, available again at)` by time. Reads the string by the
+    /// description in docs/formats.md. Panics if it is not a ring. The units of the oldest slot are unknown.
     #[track_caller]
     pub fn slots(&mut self, key: &str) -> Vec<(u64, i64)> {
         let redis::Value::BulkString(text) = self.call(redis::cmd("GET").arg(key)) else {
@@ -74,7 +75,7 @@ impl Client {
         slots.windows(2).map(units).filter(|(units, _)| *units > 0).collect()
     }
 
-    /// The units that a SLIDING limit holds.
+    /// Returns the units in use of a SLIDING limit.
     #[track_caller]
     pub fn units(&mut self, key: &str) -> u64 {
         let now = self.now();

@@ -2,7 +2,7 @@
 //! served from it, and what a kill breaks off leaves everything where it was. Master, replica and AOF are compared every time.
 
 use redis::Value;
-use testkit::{Client, Cluster, FAR, PATIENCE, WholeMoves, assert_healed, assert_swept, cmd, eventually, plant};
+use testkit::{Client, Cluster, FAR, PATIENCE, WholeMoves, assert_restored, assert_swept, cmd, eventually, plant};
 
 const SETS: usize = 40;
 
@@ -146,7 +146,7 @@ fn sets_whose_slot_is_still_arriving_when_the_target_is_restarted_are_sets_after
     cluster.wait_for_owner(slot, to);
     only_the_renewed_hold(&cluster, to);
     for key in sets() {
-        assert_healed(&mut target, &key, FAR);
+        assert_restored(&mut target, &key, FAR);
     }
 }
 

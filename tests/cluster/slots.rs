@@ -195,9 +195,9 @@ fn sets_that_arrive_with_their_slot_are_left_alone_until_they_are_here() {
     // Changes follow, key by key.
     plant(&mut source, "{m}:amid", &[("dead", 2000), ("live", FAR)]);
     source.run(&format!("ZADD {{m}}:before {} later", FAR + 9000));
-    let patrols = |c: &mut Client| c.info_number("zeitset", "zeitset_patrols_completed");
-    let before = patrols(&mut target);
-    eventually(PATIENCE, "patrols", || patrols(&mut target) > before + 2);
+    let scans = |c: &mut Client| c.info_number("zeitset", "zeitset_scans_completed");
+    let before = scans(&mut target);
+    eventually(PATIENCE, "scans", || scans(&mut target) > before + 2);
     let figures = target.info("zeitset");
     assert_eq!((&*figures["zeitset_sets_tracked"], &*figures["zeitset_members_expired"]), ("0", "0"));
     cluster.let_move_end(how, from);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 use testkit::{
-    Client, Dataset, FAR, PATIENCE, Server, after_patrol, amid_backlog, assert_agree, assert_healed, assert_marked,
+    Client, Dataset, FAR, PATIENCE, Server, after_scan, amid_backlog, assert_agree, assert_marked, assert_restored,
     assert_swept, at_full_speed, backlog, eventually, plant, start, start_keeping_aof,
 };
 
@@ -73,7 +73,7 @@ fn a_replica_promoted_amid_a_backlog_drains_the_rest() {
 }
 
 #[test]
-fn what_the_dead_master_had_not_healed_its_successor_heals() {
+fn what_the_dead_master_had_not_restored_its_successor_restores() {
     let (server, mut c) = start();
     let replica = Server::builder().keeping_aof().replica_of(&server);
     c.run(&format!("ZEXP.ADD k AT {FAR}ms a"));
@@ -82,7 +82,7 @@ fn what_the_dead_master_had_not_healed_its_successor_heals() {
     eventually(PATIENCE, "the replica has both", || r.int("ZCARD k") == 2);
     drop(server);
     r.run("REPLICAOF NO ONE");
-    assert_healed(&mut r, "k", FAR + 9000);
+    assert_restored(&mut r, "k", FAR + 9000);
     assert_agree(&replica, &[]);
 }
 
@@ -151,7 +151,7 @@ fn a_master_that_becomes_a_replica_takes_its_masters_data_and_stops_sweeping() {
     // A master again, it knows what it has got meanwhile.
     c.run("REPLICAOF NO ONE");
     assert_swept(&mut c, "k", 1);
-    after_patrol(&mut c);
+    after_scan(&mut c);
     c.script(&[("ZRANGE gone 0 -1", "['x']")]);
     d.script(&[("ZCARD k", "3")]);
     // Two masters now, each with a history of its own.
@@ -194,7 +194,7 @@ fn writes_paused_before_anything_was_due_are_no_trap() {
     c.script(&[("ZEXP.CARD k0", "2"), ("CLIENT UNPAUSE", "+OK")]);
     for n in 0..50 {
         assert_swept(&mut c, &format!("k{n}"), 2);
-        assert_healed(&mut c, &format!("k{n}"), FAR + 1);
+        assert_restored(&mut c, &format!("k{n}"), FAR + 1);
     }
     assert_agree(&server, &[&replica]);
 }

@@ -2,7 +2,7 @@
 
 use redis::Value;
 use testkit::{
-    Client, Dataset, FAR, GRACE_MS, NEVER, PATIENCE, Server, after_patrol, assert_agree, assert_healed, assert_marked,
+    Client, Dataset, FAR, GRACE_MS, NEVER, PATIENCE, Server, after_scan, assert_agree, assert_marked, assert_restored,
     assert_swept, cmd, eventually, plant, start_keeping_aof,
 };
 
@@ -124,14 +124,14 @@ fn what_the_sweeper_did_is_in_the_aof_in_native_words() {
             let at = c.now() + 200;
             c.run(&format!("ZEXP.ADD k AT {at}ms a {at}ms b {FAR}ms live"));
             c.run(&format!("ZEXP.ADD all AT {at}ms a {at}ms b"));
-            c.run(&format!("ZEXP.ADD healed AT {FAR}ms a"));
-            c.run(&format!("ZADD healed {} later", FAR + 5));
+            c.run(&format!("ZEXP.ADD restored AT {FAR}ms a"));
+            c.run(&format!("ZADD restored {} later", FAR + 5));
         }
         for database in 0..16 {
             c.run(&format!("SELECT {database}"));
             assert_swept(&mut c, "k", 1);
             assert_swept(&mut c, "all", 0);
-            assert_healed(&mut c, "healed", FAR + 5);
+            assert_restored(&mut c, "restored", FAR + 5);
         }
         assert_agree(&server, &[]);
         let before = Dataset::of(&mut c);
@@ -285,14 +285,14 @@ fn a_crash_amid_sweeping_revives_nobody() {
 
 /// The change is in the file, the TTL that it asks for is not.
 #[test]
-fn what_a_crash_kept_from_being_healed_is_healed_after_the_replay() {
+fn what_a_crash_kept_from_being_restored_is_restored_after_the_replay() {
     let mut server = Server::builder().config("appendonly yes").config("appendfsync always").config("hz 1").start();
     for round in 1..4 {
         let mut c = server.client();
         c.run(&format!("ZEXP.ADD k{round} AT {FAR}ms a"));
         c.run(&format!("ZADD k{round} {} later", FAR + round));
         server.crash_and_restart();
-        assert_healed(&mut server.client(), &format!("k{round}"), FAR + round);
+        assert_restored(&mut server.client(), &format!("k{round}"), FAR + round);
         assert_agree(&server, &[]);
     }
 }
@@ -319,7 +319,7 @@ fn a_set_restored_just_before_a_crash_is_one_afterwards() {
         let mut server = Server::builder().config(config).start();
         let mut c = server.client();
         plant(&mut c, "k", &[("live", FAR)]);
-        after_patrol(&mut c);
+        after_scan(&mut c);
         c.run("ZADD k 1000 dead");
         let Value::BulkString(dump) = c.run("DUMP k") else { panic!("no dump") };
         let shifts = [-4900, -3, 3, 4900];
@@ -352,8 +352,8 @@ fn a_restart_arms_nothing_where_nothing_is_due() {
     c.run("ZADD plain 1000 x");
     server.restart();
     let mut c = server.client();
-    let patrols = |c: &mut Client| c.info_number("zeitset", "zeitset_patrols_completed");
-    eventually(PATIENCE, "the patrol has been everywhere", || patrols(&mut c) >= 1);
+    let scans = |c: &mut Client| c.info_number("zeitset", "zeitset_scans_completed");
+    eventually(PATIENCE, "the scan has been everywhere", || scans(&mut c) >= 1);
     eventually(PATIENCE, "no timer is armed", || c.info_number("zeitset", "zeitset_sweep_timer_armed") == 0);
     assert_eq!(c.info_number("zeitset", "zeitset_sets_tracked"), 1);
 }
@@ -363,11 +363,11 @@ fn saving_is_not_needed_because_of_the_sweepers_idleness() {
     let (server, mut c) = start_keeping_aof();
     plant(&mut c, "k", &[("live", FAR)]);
     c.run("SAVE");
-    after_patrol(&mut c);
-    // The witness of the patrol itself: its set, its sweep, its removal.
+    after_scan(&mut c);
+    // The witness of `after_scan` itself: its set, its sweep, its removal.
     let changes = c.info_number("persistence", "rdb_changes_since_last_save");
-    let patrols = c.info_number("zeitset", "zeitset_patrols_completed");
-    eventually(PATIENCE, "patrols", || c.info_number("zeitset", "zeitset_patrols_completed") > patrols + 2);
+    let scans = c.info_number("zeitset", "zeitset_scans_completed");
+    eventually(PATIENCE, "scans", || c.info_number("zeitset", "zeitset_scans_completed") > scans + 2);
     assert_eq!(c.info_number("persistence", "rdb_changes_since_last_save"), changes);
     assert_agree(&server, &[]);
 }

@@ -2,7 +2,7 @@
 //! and hide what is dead.
 
 use testkit::{
-    FAR, PATIENCE, Server, Stream, after_patrol, assert_agree, assert_healed, assert_marked, assert_swept, eventually,
+    FAR, PATIENCE, Server, Stream, after_scan, assert_agree, assert_marked, assert_restored, assert_swept, eventually,
     plant, start, start_keeping_aof,
 };
 
@@ -96,7 +96,7 @@ fn replicas_stay_identical_through_everything() {
     }
     let witness = c.now() + 100;
     c.wait_until(witness);
-    after_patrol(&mut c);
+    after_scan(&mut c);
     assert_agree(&server, &[&modular, &plain, &far]);
 }
 
@@ -144,14 +144,14 @@ fn reads_on_a_replica_write_nothing_not_even_a_ttl_that_is_off() {
 }
 
 #[test]
-fn what_is_healed_is_replicated() {
+fn what_is_restored_is_replicated() {
     let (server, mut c) = start_keeping_aof();
     let (modular, plain) = (Server::builder().replica_of(&server), Server::builder().plain().replica_of(&server));
     for database in [0, 7] {
         c.run(&format!("SELECT {database}"));
         c.run(&format!("ZEXP.ADD k AT {FAR}ms a"));
         c.run(&format!("ZADD k {} later", FAR + 5));
-        assert_healed(&mut c, "k", FAR + 5);
+        assert_restored(&mut c, "k", FAR + 5);
     }
     assert_agree(&server, &[&modular, &plain]);
 }
@@ -252,8 +252,8 @@ fn a_denied_check_and_an_idle_server_send_nothing() {
         c.run("ZRL.CHECK k 1 1000h");
         c.run("ZEXP.CARD never");
     }
-    let patrols = c.info_number("zeitset", "zeitset_patrols_completed");
-    eventually(PATIENCE, "patrols", || c.info_number("zeitset", "zeitset_patrols_completed") > patrols + 2);
+    let scans = c.info_number("zeitset", "zeitset_scans_completed");
+    eventually(PATIENCE, "scans", || c.info_number("zeitset", "zeitset_scans_completed") > scans + 2);
     assert_eq!(stream.take(), [""; 0]);
 }
 

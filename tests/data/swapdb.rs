@@ -75,7 +75,7 @@ fn an_ordinary_set_that_takes_the_place_of_an_expiring_one_is_left_alone() {
     m.run("ZEXP.ADD set 1h a");
     replica.wait_for_sync(&master);
     eventually(PATIENCE, "the replica knows the set", || r.info_number("zeitset", "zeitset_sets_tracked") == 1);
-    // On the replica nothing is healed, so it stays a set that plain commands have changed.
+    // On the replica nothing is restored, so it stays a set that plain commands have changed.
     r.run("ZADD set 9007199254740000 b");
     part(&mut m, &["DEL set", "ZADD set 1 x 2 y 3 z", "EXPIRE set 1000", "ZEXP.ADD other 1s gone 1h stays"]);
     replica.wait_for_sync(&master);

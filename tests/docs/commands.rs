@@ -107,7 +107,8 @@ fn categories(name: &str, flags: &[String]) -> Vec<String> {
         ("@fast", has("fast")),
         ("@read", has("readonly")),
         ("@slow", !has("fast")),
-        ("@sortedset", name.starts_with("zexp.") || name.starts_with("zrl.")),
+        ("@sortedset", name.starts_with("zexp.")),
+        ("@string", name.starts_with("zrl.")),
         ("@write", has("write")),
     ];
     all.into_iter().filter(|(_, applies)| *applies).map(|(category, _)| category.to_owned()).collect()

@@ -1,6 +1,7 @@
 //! The documentation against the live server.
 
 mod commands;
+mod log_lines;
 mod observability;
 mod runbooks;
 mod sessions;

@@ -2,7 +2,7 @@
 
 use redis::Value;
 use testkit::{
-    Client, FAR, GRACE_MS, Server, after_patrol, assert_healed, assert_marked, assert_swept, cmd, plant, start,
+    Client, FAR, GRACE_MS, Server, after_scan, assert_marked, assert_restored, assert_swept, cmd, plant, start,
 };
 
 /// How long members live that are to die in a test: long enough for what is done to their set before.
@@ -95,7 +95,7 @@ fn swapped_databases_are_swept() {
     c.run("SELECT 0");
     dies_and_lives(&mut c, "k");
     dies_and_lives(&mut c, "three");
-    after_patrol(&mut c);
+    after_scan(&mut c);
     c.script(&[("ZRANGE zero 0 -1", "['dead' 'x']")]);
 }
 
@@ -109,7 +109,7 @@ fn an_ordinary_set_that_swapdb_puts_in_the_place_of_an_expiring_one_is_left_alon
     c.run("SWAPDB 0 1");
     dies_and_lives(&mut c, "k");
     c.run("SELECT 0");
-    after_patrol(&mut c);
+    after_scan(&mut c);
     c.script(&[("ZCARD k", "2"), ("PEXPIRETIME k", &FAR.to_string())]);
 }
 
@@ -134,7 +134,7 @@ fn a_set_restored_with_a_ttl_that_is_off_by_less_than_a_second_is_marked_and_swe
     for shift in [-999, -1, 1, 400, 999] {
         let key = format!("shifted{shift}");
         cmd!(c, "RESTORE", &key, FAR + GRACE_MS + shift, dumped.as_slice(), "ABSTTL");
-        assert_healed(&mut c, &key, FAR);
+        assert_restored(&mut c, &key, FAR);
         dies_and_lives(&mut c, &key);
     }
     // As MIGRATE sends it: what remains at that moment.
@@ -143,7 +143,7 @@ fn a_set_restored_with_a_ttl_that_is_off_by_less_than_a_second_is_marked_and_swe
     let dumped = dump(&mut c, "k");
     let left = c.int("PTTL k");
     cmd!(c, "RESTORE", "late", left + 300, dumped.as_slice());
-    assert_healed(&mut c, "late", at);
+    assert_restored(&mut c, "late", at);
     assert_swept(&mut c, "late", 1);
 }
 
@@ -151,7 +151,7 @@ fn a_set_restored_with_a_ttl_that_is_off_by_less_than_a_second_is_marked_and_swe
 #[test]
 fn a_set_restored_with_a_ttl_that_is_off_is_followed_if_it_moves_on_at_once() {
     let (_server, mut c) = start();
-    after_patrol(&mut c);
+    after_scan(&mut c);
     soon(&mut c, "k");
     let dumped = dump(&mut c, "k");
     c.run("MULTI");
@@ -163,7 +163,7 @@ fn a_set_restored_with_a_ttl_that_is_off_is_followed_if_it_moves_on_at_once() {
     }
     c.run("EXEC");
     for key in ["renamed", "b", "copied"] {
-        assert_healed(&mut c, key, FAR);
+        assert_restored(&mut c, key, FAR);
         dies_and_lives(&mut c, key);
     }
     c.run("SELECT 9");
@@ -174,7 +174,7 @@ fn a_set_restored_with_a_ttl_that_is_off_is_followed_if_it_moves_on_at_once() {
 fn a_set_restored_with_another_ttl_is_ordinary() {
     let (_server, mut c) = start();
     // The first walk takes a TTL that is a little below the marker for one that waited to be set again.
-    after_patrol(&mut c);
+    after_scan(&mut c);
     plant(&mut c, "k", &[("dead", 1000), ("live", FAR)]);
     let dumped = dump(&mut c, "k");
     for (key, ttl) in [("early", FAR + GRACE_MS - 5001), ("late", FAR + GRACE_MS + 5001), ("none", 0)] {
@@ -183,7 +183,7 @@ fn a_set_restored_with_another_ttl_is_ordinary() {
     // Restored over an expiring set it is no less ordinary.
     soon(&mut c, "over");
     cmd!(c, "RESTORE", "over", 0, dumped.as_slice(), "REPLACE");
-    after_patrol(&mut c);
+    after_scan(&mut c);
     for (key, ttl) in [("early", FAR + GRACE_MS - 5001), ("late", FAR + GRACE_MS + 5001), ("none", -1), ("over", -1)] {
         c.script(&[(format!("ZCARD {key}"), "2".into()), (format!("PEXPIRETIME {key}"), ttl.to_string())]);
     }
@@ -260,7 +260,7 @@ fn flushing_forgets_and_what_comes_after_is_new() {
         c.run(&format!("PEXPIREAT k {FAR}"));
         soon(&mut c, "new");
         dies_and_lives(&mut c, "new");
-        after_patrol(&mut c);
+        after_scan(&mut c);
         c.script(&[("ZCARD k", "2"), ("PEXPIRETIME k", &FAR.to_string())]);
     }
 }
@@ -300,7 +300,7 @@ fn what_is_created_again_does_not_inherit_the_old_deadline() {
     c.run("ZEXP.PERSIST persisted m");
     c.wait_until(at);
     assert_swept(&mut c, "away", 0);
-    after_patrol(&mut c);
+    after_scan(&mut c);
     for key in ["member", "popped", "deleted", "renamed", "moved", "heartbeat", "persisted"] {
         c.script(&[(format!("ZEXP.MEMBERS {key}"), "['m']")]);
     }
@@ -314,11 +314,11 @@ fn a_dead_member_added_again_lives_its_new_life() {
     plant(&mut c, "k", &[("m", 1000), ("n", 1000), ("live", FAR)]);
     c.script(&[("ZEXP.ADD k NX 1h m", "1"), ("ZEXP.ADD k GT 1h n", "1")]);
     c.run("CONFIG SET zeitset.sweep yes");
-    after_patrol(&mut c);
+    after_scan(&mut c);
     c.script(&[("ZEXP.MEMBERS k", "['m' 'n' 'live']"), ("ZCARD k", "3")]);
 }
 
-/// The patrol: no event tells that this set became one.
+/// The keyspace scan: no event tells that this set became one.
 #[test]
 fn a_set_that_becomes_one_without_an_event_of_its_ttl_is_found() {
     let (_server, mut c) = start();

@@ -1,7 +1,7 @@
 //! An ordinary sorted set is never touched, however much it looks like an expiring set, and whatever the server goes through.
 
 use testkit::{
-    Client, Dataset, FAR, GRACE_MS, NEVER, Server, after_patrol, amid_backlog, assert_same_data, assert_swept,
+    Client, Dataset, FAR, GRACE_MS, NEVER, Server, after_scan, amid_backlog, assert_same_data, assert_swept,
     at_full_speed, backlog, eventually, module, plant, start,
 };
 
@@ -75,7 +75,7 @@ fn fill(c: &mut Client) {
 
 /// The zoo as it shall stay on a server that has had expiring sets.
 fn filled(c: &mut Client) -> Dataset {
-    after_patrol(c);
+    after_scan(c);
     fill(c);
     Dataset::of(c)
 }
@@ -96,7 +96,7 @@ fn filled_to_be_found(c: &mut Client) -> Dataset {
 
 #[track_caller]
 fn unharmed(c: &mut Client, zoo: &Dataset) {
-    after_patrol(c);
+    after_scan(c);
     let now = Dataset::of(c);
     assert_eq!(&now, zoo);
 }
@@ -227,7 +227,7 @@ fn dead_looking_sets_a_ms_off_the_marker_are_left_alone() {
     }
     plant(&mut c, "ours", &[("a", ago - 5000), ("b", ago)]);
     assert_swept(&mut c, "ours", 0);
-    after_patrol(&mut c);
+    after_scan(&mut c);
     for shift in [-1, 1] {
         let members = c.int(&format!("ZCARD k{shift}"));
         // After the grace they go by the TTL that somebody gave them.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 use testkit::{
-    Client, Clock, FAR, NEVER, PATIENCE, Server, Stream, after_patrol, amid_backlog, assert_marked, assert_swept,
+    Client, Clock, FAR, NEVER, PATIENCE, Server, Stream, after_scan, amid_backlog, assert_marked, assert_swept,
     at_full_speed, backlog, eventually, plant, start,
 };
 
@@ -77,7 +77,7 @@ fn a_heartbeat_keeps_a_member_and_the_sweeper_away() {
         last = c.now() + 30_000;
         c.run(&format!("ZEXP.ADD k AT {last}ms beating"));
     }
-    after_patrol(&mut c);
+    after_scan(&mut c);
     if c.now() < last {
         c.script(&[("ZEXP.ISMEMBER k beating", "1")]);
     }
@@ -196,8 +196,8 @@ fn idle_nothing_is_armed_and_nothing_is_replicated() {
     c.run("ZRL.CHECK limit 10 1h");
     becomes(&mut c, "sets_tracked", 1);
     let mut stream = Stream::attach(&server);
-    let (slices, patrols) = (field(&mut c, "sweep_slices"), field(&mut c, "patrols_completed"));
-    eventually(PATIENCE, "patrols", || field(&mut c, "patrols_completed") >= patrols + 2);
+    let (slices, scans) = (field(&mut c, "sweep_slices"), field(&mut c, "scans_completed"));
+    eventually(PATIENCE, "scans", || field(&mut c, "scans_completed") >= scans + 2);
     assert_eq!(stream.take(), [""; 0]);
     assert_eq!((field(&mut c, "sweep_timer_armed"), field(&mut c, "sweep_slices")), (0, slices));
 }

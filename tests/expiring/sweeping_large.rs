@@ -204,7 +204,7 @@ fn a_set_taken_away_amid_its_backlog_is_forgotten() {
         backlog(&mut c, "k", MANY);
         amid_backlog(&mut c, "k", MANY);
         c.run(away);
-        testkit::after_patrol(&mut c);
+        testkit::after_scan(&mut c);
         let there = if away.starts_with("SET") { c.int("EXISTS k") } else { c.int("ZCARD k") };
         assert_eq!(there, left, "{away}");
     }
@@ -230,7 +230,7 @@ fn an_expire_amid_a_backlog_stops_the_sweeper() {
     amid_backlog(&mut c, "k", MANY);
     c.run(&format!("PEXPIREAT k {FAR}"));
     let left = c.int("ZCARD k");
-    testkit::after_patrol(&mut c);
+    testkit::after_scan(&mut c);
     c.script(&[("ZCARD k", left.to_string()), ("PEXPIRETIME k", FAR.to_string())]);
 }
 

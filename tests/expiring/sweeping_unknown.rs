@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 use testkit::{
-    Client, Clock, FAR, GRACE_MS, PATIENCE, Server, after_patrol, assert_agree, assert_healed, assert_marked,
+    Client, Clock, FAR, GRACE_MS, PATIENCE, Server, after_scan, assert_agree, assert_marked, assert_restored,
     assert_swept, eventually, plant, start,
 };
 
@@ -65,11 +65,11 @@ fn a_set_saved_before_its_marker_was_set_again_lives_on() {
     server.crash_and_restart();
     let mut c = server.client();
     for key in ["two", "most", "above", "restored"] {
-        assert_healed(&mut c, key, FAR);
+        assert_restored(&mut c, key, FAR);
         assert_swept(&mut c, key, 1);
         c.script(&[(format!("ZEXP.ADD {key} 5m more"), "1")]);
     }
-    after_patrol(&mut c);
+    after_scan(&mut c);
     for (key, until) in [("beyond", marker - 10_001), ("later", marker + 5001), ("dead", long + 400_000)] {
         c.script(&[
             (format!("PEXPIRETIME {key}"), until.to_string()),
@@ -79,7 +79,7 @@ fn a_set_saved_before_its_marker_was_set_again_lives_on() {
     }
     // Only then: what somebody does afterwards is that one's word.
     c.run(&format!("PEXPIREAT two {}", marker - 2000));
-    after_patrol(&mut c);
+    after_scan(&mut c);
     c.script(&[("PEXPIRETIME two", (marker - 2000).to_string())]);
 }
 
@@ -94,7 +94,7 @@ fn a_replica_that_takes_over_sets_markers_that_waited() {
     replica.wait_for_sync(&master);
     let mut r = replica.client();
     r.run("REPLICAOF NO ONE");
-    assert_healed(&mut r, "k", FAR);
+    assert_restored(&mut r, "k", FAR);
     assert_swept(&mut r, "k", 1);
 }
 
@@ -140,7 +140,7 @@ fn a_replica_has_no_backlog_and_no_lag_of_its_own() {
 
 /// The change of a neighbour in the middle of our announcement is nobody's but the neighbour's.
 #[test]
-fn what_a_neighbour_changes_while_we_announce_is_healed() {
+fn what_a_neighbour_changes_while_we_announce_is_restored() {
     let server = Server::builder().neighbour().start();
     let mut c = server.client();
     for event in ["zadd", "expire"] {
@@ -149,13 +149,13 @@ fn what_a_neighbour_changes_while_we_announce_is_healed() {
         c.run(&format!("EVIL.ONCE {event} ZADD {{key}} {} later", FAR + 90_000));
         c.run(&format!("ZEXP.ADD k AT {}ms b", FAR + 1));
         assert!(c.int("EVIL.OFF") == 1);
-        assert_healed(&mut c, "k", FAR + 90_000);
+        assert_restored(&mut c, "k", FAR + 90_000);
     }
     // And what it takes away is gone.
     c.run("EVIL.ONCE zadd PERSIST {key}");
     c.run(&format!("ZEXP.ADD k AT {}ms c", FAR + 100));
     c.run("EVIL.OFF");
-    after_patrol(&mut c);
+    after_scan(&mut c);
     c.script(&[("PEXPIRETIME k", "-1"), ("ZEXP.CARD k", "!NOTEXPIRING ")]);
 }
 
@@ -189,7 +189,7 @@ fn an_ordinary_set_with_the_ttl_of_a_touched_one_is_copied_as_it_is() {
         ("RENAME plain renamed".into(), "+QUEUED"),
     ]);
     c.run("EXEC");
-    after_patrol(&mut c);
+    after_scan(&mut c);
     for key in ["copy", "renamed"] {
         c.script(&[(format!("ZCARD {key}"), "2".to_string()), (format!("PEXPIRETIME {key}"), marker.to_string())]);
     }

@@ -3,7 +3,8 @@
 
 use redis::Value;
 use testkit::{
-    Client, FAR, GRACE_MS, PATIENCE, Server, assert_healed, assert_marked, assert_swept, cmd, eventually, plant, start,
+    Client, FAR, GRACE_MS, PATIENCE, Server, assert_marked, assert_restored, assert_swept, cmd, eventually, plant,
+    start,
 };
 
 /// The value of a set with these members.
@@ -36,7 +37,7 @@ fn sets_that_were_restored_are_found_by_the_first_command_on_any_key() {
         assert!(!reply.starts_with('!'), "{command}: {reply}");
         for key in ["restored-5000", "restored0", "restored3", "copied", "renamed", "restored5000"] {
             c.run(if key == "restored5000" { "SELECT 9" } else { "SELECT 0" });
-            assert_healed(&mut c, key, FAR);
+            assert_restored(&mut c, key, FAR);
             eventually(PATIENCE, key, || !c.strings(&format!("ZRANGE {key} 0 -1")).contains(&"dead".to_owned()));
         }
     }
@@ -78,7 +79,7 @@ fn a_set_whose_members_died_before_the_first_command_takes_new_ones() {
     }
     c.wait_until(at);
     c.script(&[("ZEXP.CARD read", "0"), ("ZEXP.MEMBERS read", "[]"), ("ZEXP.ADD written 5m a", "1")]);
-    eventually(PATIENCE, "a walk", || c.info_number("zeitset", "zeitset_patrols_completed") >= 2);
+    eventually(PATIENCE, "a walk", || c.info_number("zeitset", "zeitset_scans_completed") >= 2);
     c.script(&[("ZEXP.ADD walked CAP 1 5m c", "1")]);
     for key in ["written", "walked"] {
         assert_swept(&mut c, key, 1);
@@ -143,7 +144,7 @@ fn whatever_makes_the_first_set_known_plain_commands_on_it_are_heeded_from_then_
         let tracked = |c: &mut Client| c.info_number("zeitset", "zeitset_sets_tracked");
         eventually(PATIENCE, how, || tracked(&mut c) == 1);
         c.run(&format!("ZADD k {} later", FAR + 5000));
-        assert_healed(&mut c, "k", FAR + 5000);
+        assert_restored(&mut c, "k", FAR + 5000);
         c.run("RENAME k renamed");
         assert_eq!(tracked(&mut c), 1, "{how}");
         c.run("DEL renamed");
@@ -175,7 +176,7 @@ fn the_first_read_on_a_replica_writes_nothing() {
     replica.wait_for_sync(&master);
     let before = r.trace("k");
     r.script(&[("ZEXP.CARD k", "1"), ("ZEXP.MEMBERS k", "['live']")]);
-    eventually(PATIENCE, "walks", || r.info_number("zeitset", "zeitset_patrols_completed") >= 3);
+    eventually(PATIENCE, "walks", || r.info_number("zeitset", "zeitset_scans_completed") >= 3);
     r.script(&[("ZEXP.CARD k", "1")]);
     assert_eq!(r.trace("k"), before);
 }

@@ -18,11 +18,14 @@ fn instructions() -> Vec<(String, String)> {
     let lines = file.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     let (mut stages, mut stage): (Vec<(String, Vec<_>)>, _) = (Vec::new(), Vec::new());
     let mut from = String::new();
+    let mut server = "";
     for line in lines {
         let (word, arguments) = line.split_once(' ').expect("an instruction has arguments");
-        if word == "FROM" {
+        if let Some(default) = line.strip_prefix("ARG SERVER=") {
+            server = default;
+        } else if word == "FROM" {
             stages.push((std::mem::take(&mut from), std::mem::take(&mut stage)));
-            from = arguments.to_owned();
+            from = arguments.replace("$SERVER", server);
         } else {
             stage.push((word.to_owned(), arguments.to_owned()));
         }
@@ -97,7 +100,7 @@ fn the_docker_image_starts_as_its_user_and_keeps_what_is_written() {
             }
             "USER" => user = arguments,
             "CMD" => command = words(&arguments).into(),
-            "VOLUME" | "EXPOSE" => {}
+            "VOLUME" | "EXPOSE" | "HEALTHCHECK" => {}
             _ => panic!("{instruction}: the test does not know it"),
         }
     }
@@ -111,7 +114,7 @@ fn the_docker_image_starts_as_its_user_and_keeps_what_is_written() {
 
     let mut client = None;
     eventually(PATIENCE, "the image serves", || {
-        client = Client::connect(port, "").ok();
+        client = Client::connect(port).ok();
         assert!(!server.has_ended(), "it ends: {}", fs::read_to_string(&log).unwrap_or_default());
         client.is_some()
     });

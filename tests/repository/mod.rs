@@ -3,5 +3,9 @@
 mod architecture;
 mod container;
 mod native;
+mod need;
 mod package;
 mod versions;
+mod workflows;
+
+pub use architecture::sources;

@@ -27,6 +27,15 @@ fn the_debian_package_works_and_leaves_others_data_alone() {
     serves(&conf);
     has_companion(&root, "/usr");
     assert!(root.join("usr/lib/systemd/system/zeitset-ui.service").exists());
+    let licences =
+        fs::read_to_string(root.join("usr/share/doc/zeitset/third-party.txt")).expect("the licences of others");
+    for linked in
+        ["redis-module 2", "Redis Labs Modules", "libc 0", "axum 0", "Apache License", "Rust standard library"]
+    {
+        assert!(licences.contains(linked), "{linked} is missing");
+    }
+    let own = fs::read_to_string(root.join("usr/share/doc/zeitset/copyright")).expect("the licence");
+    assert!(own.contains("Expat") && own.contains("third-party.txt") && own.contains("BSD-3-Clause"), "{own}");
 
     // As an administrator would leave it who forgets the configuration.
     let (redis_conf, dump) = (root.join("etc/redis/redis.conf"), root.join("var/lib/redis/dump.rdb"));
@@ -58,8 +67,8 @@ fn has_companion(root: &Path, prefix: &str) {
     let installed = root.join(prefix.trim_start_matches('/'));
     let version = Program::output(Command::new(installed.join("bin/zeitset")).arg("--version"));
     assert!(version.contains(env!("CARGO_PKG_VERSION")), "{version}");
-    for file in ["zeitset.rules.yml", "zeitset.json"] {
-        assert!(installed.join("share/doc/zeitset/examples").join(file).exists(), "{file}");
+    for file in ["prometheus/zeitset.rules.yml", "grafana/zeitset.json"] {
+        assert!(installed.join("share/doc/zeitset/packaging").join(file).exists(), "{file}");
     }
 }
 

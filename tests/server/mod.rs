@@ -3,9 +3,11 @@
 mod access;
 mod clock;
 mod defrag;
+pub mod described;
 mod instants;
 mod loading;
 mod memory;
 mod panics;
+mod rules;
 pub mod surface;
 mod unload;

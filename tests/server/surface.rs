@@ -42,12 +42,13 @@ pub const COMMANDS: &[(&str, &[&str], &str, &str)] = &[
     ),
     ("zq.ack", &["write", "fast"], "ZQ.ACK a:queue x 1 y 2", "['a:queue']"),
     ("zq.nack", &["write", "fast"], "ZQ.NACK a:queue x 1 DELAY 5m", "['a:queue']"),
-    ("zq.extend", &["write", "fast"], "ZQ.EXTEND a:queue x 1 5m", "['a:queue']"),
+    ("zq.extend", &["write", "fast"], "ZQ.EXTEND a:queue 5m x 1", "['a:queue']"),
     ("zq.cancel", &["write", "fast"], "ZQ.CANCEL a:queue x y", "['a:queue']"),
     ("zq.reschedule", &["write", "fast"], "ZQ.RESCHEDULE a:queue x DELAY 5m PRIORITY 4", "['a:queue']"),
     ("zq.redrive", &["write"], "ZQ.REDRIVE a:queue COUNT 5", "['a:queue']"),
     ("zq.clean", &["write"], "ZQ.CLEAN a:queue DEAD OLDER 1h COUNT 5", "['a:queue']"),
-    ("zq.config", &["write"], "ZQ.CONFIG a:queue ATTEMPTS 5", "['a:queue']"),
+    ("zq.hold", &["write", "fast"], "ZQ.HOLD a:queue x 5m", "['a:queue']"),
+    ("zq.config", &["write"], "ZQ.CONFIG a:queue MAXATTEMPTS 5", "['a:queue']"),
     ("zq.apply", &["write"], "ZQ.APPLY a:queue 1 CANCEL x", "['a:queue']"),
     ("zq.get", &["readonly", "fast"], "ZQ.GET a:queue x", "['a:queue']"),
     ("zq.peek", &["readonly"], "ZQ.PEEK a:queue DEAD COUNT 5", "['a:queue']"),
@@ -218,6 +219,22 @@ fn the_library_exports_its_entry_points_and_nothing_else() {
     assert!(symbols.contains("RedisModule_OnLoad"), "{symbols:?}");
     for symbol in symbols {
         assert!(["RedisModule_OnLoad", "RedisModule_OnUnload"].contains(&symbol), "{symbol} is exported");
+    }
+}
+
+/// What attackers of a server look for: writable function tables, an executable stack, a path that the loader searches.
+#[test]
+fn the_library_is_hardened_and_has_a_build_id() {
+    let Ok(output) = Command::new("readelf").args(["-W", "-l", "-d", "-n"]).arg(module()).output() else {
+        return; // as above
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    let stack = text.lines().find(|line| line.contains("GNU_STACK")).expect("a stack");
+    assert!(stack.contains(" RW ") && !stack.contains("RWE"), "{stack}");
+    for (word, is_there) in
+        [("GNU_RELRO", true), ("BIND_NOW", true), ("Build ID", true), ("RUNPATH", false), ("RPATH", false)]
+    {
+        assert_eq!(text.contains(word), is_there, "{word}:\n{text}");
     }
 }
 

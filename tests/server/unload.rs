@@ -1,7 +1,7 @@
 //! The module comes to a server that runs, and goes from one: the data stay, and live on as they say.
 
 use testkit::{
-    Client, Dataset, FAR, NEVER, PATIENCE, Server, after_patrol, assert_marked, assert_swept, eventually, module, plant,
+    Client, Dataset, FAR, NEVER, PATIENCE, Server, after_scan, assert_marked, assert_swept, eventually, module, plant,
 };
 
 /// The module is not in its configuration: what an AOF holds of it, this server could not load.
@@ -52,7 +52,7 @@ fn plain_means_without_queues_and_boards_and_nothing_else_is_known() {
     ]);
 }
 
-/// Unloads as soon as no timer is armed: with nothing due, the patrol after loading may still be on its way.
+/// Unloads as soon as no timer is armed: with nothing due, the first scan after loading may still be under way.
 #[track_caller]
 fn unload(c: &mut Client) {
     eventually(PATIENCE, "the module is unloaded", || c.reply("MODULE UNLOAD zeitset") == "+OK");
@@ -108,7 +108,7 @@ fn with_something_due_later_it_can_go() {
     let mut c = server.client();
     load(&mut c);
     c.run(&format!("ZEXP.ADD k AT {FAR}ms m"));
-    after_patrol(&mut c);
+    after_scan(&mut c);
     let before = Dataset::of(&mut c);
     unload(&mut c);
     assert_eq!(Dataset::of(&mut c), before);
@@ -149,7 +149,7 @@ fn it_comes_and_goes_many_times() {
         c.run("ZEXP.ADD k 50ms brief");
         assert_swept(&mut c, "k", 1);
         c.run(&format!("ZADD k {} later", FAR + 1));
-        testkit::assert_healed(&mut c, "k", FAR + 1);
+        testkit::assert_restored(&mut c, "k", FAR + 1);
         c.run("CONFIG SET zeitset.sweep no");
         unload(&mut c);
         c.run("ZADD k 1000 after");

@@ -160,7 +160,7 @@ fn a_server_that_may_not_write_rests_from_dropping_dead_letters() {
     const JOBS: i64 = 20_000;
     let mut idle = start();
     idle.client.run("ZQ.CONFIG q DEADLEN 1");
-    let push = format!("for i = 1, {JOBS} do redis.call('ZQ.PUSH', 'q', 'x', 'ID', i, 'ATTEMPTS', 1) end");
+    let push = format!("for i = 1, {JOBS} do redis.call('ZQ.PUSH', 'q', 'x', 'ID', i, 'MAXATTEMPTS', 1) end");
     idle.client.call(redis::cmd("EVAL").arg(push).arg(0));
     idle.client.run(&format!("ZQ.CLAIM 1 q LEASE 1m COUNT {JOBS}"));
     idle.clock.advance(Duration::from_secs(60));

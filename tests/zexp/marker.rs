@@ -1,9 +1,6 @@
 //! The marker: the key's own TTL says that a sorted set is an expiring set, and every change re-establishes it.
 
-use testkit::{
-    Client, FAR, GRACE_MS, NEVER, PATIENCE, after_patrol, assert_healed, assert_marked, assert_swept, eventually,
-    plant, start,
-};
+use testkit::{Client, FAR, GRACE_MS, NEVER, after_scan, assert_marked, assert_restored, assert_swept, plant, start};
 
 #[test]
 fn every_change_leaves_the_marker() {
@@ -85,12 +82,12 @@ fn a_slightly_shifted_ttl_is_set_right_after_restore() {
     for shift in [-5_000, -1, 0, 1, 700, 5_000] {
         restore_shifted(&mut c, shift);
         c.script(&[("ZEXP.CARD new", "1")]);
-        assert_healed(&mut c, "new", FAR);
+        assert_restored(&mut c, "new", FAR);
         assert_swept(&mut c, "new", 1);
     }
     for shift in [-5_001, 5_001] {
         restore_shifted(&mut c, shift);
-        after_patrol(&mut c);
+        after_scan(&mut c);
         c.script(&[
             ("ZEXP.ADD new 5m b", "!NOTEXPIRING ".into()),
             ("ZCARD new", "2".into()),
@@ -103,8 +100,8 @@ fn a_slightly_shifted_ttl_is_set_right_after_restore() {
 #[test]
 fn a_read_or_a_refused_command_never_moves_a_ttl() {
     let (_server, mut c) = start();
-    // Until the first patrol is through, a TTL just below the marker is taken for one that a crash kept from being set right.
-    after_patrol(&mut c);
+    // Until the first scan is through, a TTL just below the marker is taken for one that a crash kept from being set right.
+    after_scan(&mut c);
     for shift in [-15_000, -10_000, -9_000, -1, 1, 9_000] {
         let until = FAR + GRACE_MS + shift;
         plant(&mut c, "k", &[("dead", 1000), ("a", FAR)]);
@@ -114,7 +111,7 @@ fn a_read_or_a_refused_command_never_moves_a_ttl() {
         c.script(&[("ZEXP.PTTL k a", "!NOTEXPIRING "), ("ZEXP.ADD k 5m b", "!NOTEXPIRING ")]);
         c.wait_for_cron();
         assert_eq!(c.trace("k"), before, "{shift}");
-        after_patrol(&mut c);
+        after_scan(&mut c);
         c.script(&[("ZCARD k", "2".to_string()), ("PEXPIRETIME k", until.to_string())]);
     }
 }
@@ -127,7 +124,7 @@ fn a_score_beyond_all_time_is_that_of_a_member_that_never_expires() {
         c.run("DEL k");
         c.run(&format!("ZEXP.ADD k AT {FAR}ms a"));
         c.run(&format!("ZADD k {score} m 1000 dead"));
-        assert_healed(&mut c, "k", NEVER);
+        assert_restored(&mut c, "k", NEVER);
         assert_swept(&mut c, "k", 2);
         c.script(&[
             ("ZEXP.MEMBERS k", "['a' 'm']"),
@@ -156,7 +153,7 @@ fn a_set_left_with_negative_scores_only_is_dead_and_its_next_member_lives() {
         c.wait_for_cron();
         c.run(&format!("ZADD k {} later", FAR + 9000));
         c.run(&format!("CONFIG SET zeitset.sweep {sweep}"));
-        assert_healed(&mut c, "k", FAR + 9000);
+        assert_restored(&mut c, "k", FAR + 9000);
         c.script(&[("ZEXP.MEMBERS k", "['later']")]);
     }
 }
@@ -174,25 +171,6 @@ fn a_set_whose_last_member_is_dead_needs_the_marker_within_a_second() {
         let before = c.trace("k");
         c.script(&[("ZEXP.ADD k 5m b", "!NOTEXPIRING ")]);
         assert_eq!(c.trace("k"), before);
-    }
-}
-
-#[test]
-fn plain_commands_that_change_the_last_member_are_healed() {
-    let (_server, mut c) = start();
-    for (change, highest) in [
-        (format!("ZADD k {} later", FAR + 500_000), FAR + 500_000),
-        ("ZREM k top".into(), FAR),
-        ("ZPOPMAX k".into(), FAR),
-        ("ZREMRANGEBYRANK k -1 -1".into(), FAR),
-        (format!("ZADD k {} top", FAR + 70_000), FAR + 70_000),
-    ] {
-        c.run("DEL k");
-        c.run(&format!("ZEXP.ADD k AT {FAR}ms a"));
-        c.run(&format!("ZEXP.ADD k AT {}ms top", FAR + 100_000));
-        c.run(&change);
-        eventually(PATIENCE, &change, || c.int("PEXPIRETIME k") == highest + GRACE_MS);
-        c.script(&[("ZEXP.ADD k 5m b", "1")]);
     }
 }
 

@@ -29,7 +29,7 @@ fn a_missing_key_is_an_empty_set() {
         ("ZEXP.ISMEMBER k a", "0"),
         ("ZEXP.MISMEMBER k a b", "[0 0]"),
         ("ZEXP.MEMBERS k", "[]"),
-        ("ZEXP.MEMBERS k WITHIN 5m LIMIT 0 10 WITHTTL", "[]"),
+        ("ZEXP.MEMBERS k WITHIN 5m LIMIT 0 10 WITHPTTL", "[]"),
         ("ZEXP.RANDMEMBER k", "nil"),
         ("ZEXP.RANDMEMBER k 3", "[]"),
         ("ZEXP.RANDMEMBER k -3", "[]"),
@@ -44,7 +44,7 @@ fn a_set_of_the_dead_reads_as_empty() {
     c.script(&[
         ("ZEXP.CARD k", "0"),
         ("ZEXP.MISMEMBER k x y", "[0 0]"),
-        ("ZEXP.MEMBERS k WITHTTL", "[]"),
+        ("ZEXP.MEMBERS k WITHPTTL", "[]"),
         ("ZEXP.RANDMEMBER k", "nil"),
         ("ZEXP.RANDMEMBER k -3", "[]"),
         ("ZEXP.PTTL k x", "[-2]"),
@@ -102,7 +102,7 @@ fn within_asks_who_expires_soon() {
 }
 
 #[test]
-fn withttl_lists_flat_in_resp2_and_in_pairs_in_resp3() {
+fn withpttl_lists_flat_in_resp2_and_in_pairs_in_resp3() {
     let (server, mut c) = start();
     plant(&mut c, "k", &[("dead", 1000), ("a", FAR), ("b", FAR), ("never", NEVER)]);
     for (mut client, shape) in
@@ -110,7 +110,7 @@ fn withttl_lists_flat_in_resp2_and_in_pairs_in_resp3() {
     {
         eventually(PATIENCE, "a reply between two ticks of the clock", || {
             let before = client.now();
-            let reply = client.reply("ZEXP.MEMBERS k WITHTTL");
+            let reply = client.reply("ZEXP.MEMBERS k WITHPTTL");
             if client.now() != before {
                 return false;
             }
@@ -122,7 +122,7 @@ fn withttl_lists_flat_in_resp2_and_in_pairs_in_resp3() {
             ("ZEXP.MEMBERS k", "['a' 'b' 'never']"),
             ("ZEXP.CARD k", "3"),
             ("ZEXP.MISMEMBER k a dead", "[1 0]"),
-            ("ZEXP.MEMBERS k WITHTTL LIMIT 5 1", "[]"),
+            ("ZEXP.MEMBERS k WITHPTTL LIMIT 5 1", "[]"),
         ]);
     }
 }
@@ -132,9 +132,9 @@ fn members_takes_its_options_in_any_order() {
     let (_server, mut c) = start();
     plant(&mut c, "k", &[("a", FAR), ("never", NEVER)]);
     c.script(&[
-        ("ZEXP.MEMBERS k WITHTTL LIMIT 1 1", "['never' -1]"),
-        ("ZEXP.MEMBERS k LIMIT 1 1 WITHTTL", "['never' -1]"),
-        ("ZEXP.MEMBERS k withttl WITHIN 1s limit 0 -1", "[]"),
+        ("ZEXP.MEMBERS k WITHPTTL LIMIT 1 1", "['never' -1]"),
+        ("ZEXP.MEMBERS k LIMIT 1 1 WITHPTTL", "['never' -1]"),
+        ("ZEXP.MEMBERS k withpttl WITHIN 1s limit 0 -1", "[]"),
     ]);
 }
 
@@ -209,7 +209,7 @@ pub const READS: [&str; 8] = [
     "ZEXP.CARD k",
     "ZEXP.ISMEMBER k a",
     "ZEXP.MISMEMBER k a b x",
-    "ZEXP.MEMBERS k WITHTTL",
+    "ZEXP.MEMBERS k WITHPTTL",
     "ZEXP.RANDMEMBER k",
     "ZEXP.RANDMEMBER k -5",
     "ZEXP.TTL k a b",

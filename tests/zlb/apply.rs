@@ -47,11 +47,11 @@ fn what_does_not_fit_is_passed_over() {
         ("ZLB.APPLY b set m 5", "!ERR syntax error"),
         ("ZLB.APPLY b SET m x", "!ERR value is not an integer or out of range"),
         ("ZLB.APPLY b CUT 0 0", "!ERR value is out of range, must be positive"),
-        ("ZLB.APPLY b CUT -1 1", "!ERR value is out of range, must be positive"),
+        ("ZLB.APPLY b CUT -1 1", "!ERR value is out of range, must not be negative"),
         ("ZLB.APPLY b CUT 0", "!ERR "),
         ("ZLB.APPLY b CUT 0 1 1", "!ERR syntax error"),
         ("ZLB.APPLY b CLEAR now", "!ERR syntax error"),
-        ("ZLB.APPLY b CREATE", "!ERR a leaderboard has 1 to 64 dimensions"),
+        ("ZLB.APPLY b CREATE", "!ERR leaderboard must have 1 to 64 dimensions"),
         ("ZLB.APPLY s SET m 5", "!WRONGTYPE "),
         ("ZLB.APPLY s WHOLE 1 0 0 1 0 x 0", "!WRONGTYPE "),
         ("ZLB.APPLY s CREATE DIM x", "!WRONGTYPE "),
@@ -102,10 +102,10 @@ fn effects_that_do_not_fit_are_counted_and_the_log_names_the_key() {
         c.call(redis::cmd("ZLB.SET").arg(key).arg("m").arg(1));
         replica.wait_for_sync(&server);
     }
-    assert_eq!(r.info_number("zeitset", "zeitset_board_effects_misfit"), 2);
-    assert_eq!(c.info_number("zeitset", "zeitset_board_effects_misfit"), 0);
+    assert_eq!(r.info_number("zeitset", "zeitset_board_effects_rejected"), 2);
+    assert_eq!(c.info_number("zeitset", "zeitset_board_effects_rejected"), 0);
     let log = replica.log();
-    let said = "zeitset: a replicated effect does not fit the leaderboard";
+    let said = "zeitset: rejected a replicated effect that does not fit the leaderboard";
     assert!(log.contains(&format!(r#"{said} "%s%n{{x}}\n\"b\"""#)), "{log}");
     assert!(log.contains(&format!(r#"{said} "{}...""#, "k".repeat(200))), "{log}");
     assert!(!log.contains(&"k".repeat(201)), "the line has an end");

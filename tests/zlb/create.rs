@@ -28,7 +28,7 @@ fn a_dimension_may_have_any_name() {
     c.script(&[
         ("ZLB.CREATE b DIM DIM DIM ASC ASC DIM 7 DIM \"\" DIM keep", "+OK"),
         ("ZLB.INCR b m DIM 1 ASC 2 7 3 \"\" 4 keep 5", "[1 2 3 4 5]"),
-        ("ZLB.INCR b m dim 1", "!ERR the leaderboard has no dimension"),
+        ("ZLB.INCR b m dim 1", "!ERR no such dimension"),
     ]);
 }
 
@@ -46,7 +46,7 @@ fn one_to_sixty_four_dimensions() {
             (format!("ZLB.GET b{n} x"), format!("[[1 {}]]", values.trim_end())),
         ]);
     }
-    c.script(&[(format!("ZLB.CREATE k{}", dimensions(65)), "!ERR a leaderboard has 1 to 64 dimensions")]);
+    c.script(&[(format!("ZLB.CREATE k{}", dimensions(65)), "!ERR leaderboard must have 1 to 64 dimensions")]);
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn what_makes_no_board_makes_no_key() {
     for (rest, error) in [
         ("", "!ERR wrong number of arguments"),
         ("DIM", "!ERR wrong number of arguments"),
-        ("KEEP 5", "!ERR a leaderboard has 1 to 64 dimensions"),
+        ("KEEP 5", "!ERR leaderboard must have 1 to 64 dimensions"),
         ("DIM a DIM", "!ERR syntax error"),
         ("DIM a FOO", "!ERR syntax error"),
         ("DIM a 5", "!ERR syntax error"),
@@ -74,7 +74,7 @@ fn what_makes_no_board_makes_no_key() {
         ("DIM a KEEP -1", "!ERR value is out of range"),
         ("DIM a KEEP many", "!ERR value is not an integer"),
         ("DIM a KEEP 9223372036854775808", "!ERR value is not an integer"),
-        ("DIM a DIM b DIM a", "!ERR two dimensions have the same name"),
+        ("DIM a DIM b DIM a", "!ERR duplicate dimension name"),
     ] {
         c.script(&[(format!("ZLB.CREATE k {rest}"), error)]);
     }
@@ -92,7 +92,7 @@ fn nothing_is_created_twice() {
         // The very same schema, however it is written.
         ("ZLB.CREATE b DIM a KEEP 3", "+OK"),
         ("zlb.create b DIM a desc INT keep 3 ties first", "+OK"),
-        ("ZLB.CREATE b DIM other KEEP 3", "!BUSYKEY the key holds a leaderboard of another schema"),
+        ("ZLB.CREATE b DIM other KEEP 3", "!BUSYKEY key holds a leaderboard with another schema"),
         ("ZLB.CREATE b DIM a ASC KEEP 3", "!BUSYKEY "),
         ("ZLB.CREATE b DIM a FLOAT KEEP 3", "!BUSYKEY "),
         ("ZLB.CREATE b DIM a DIM c KEEP 3", "!BUSYKEY "),
@@ -160,10 +160,14 @@ fn a_missing_key_is_an_empty_board_to_those_who_read() {
         ("ZLB.RANGE k 0 -1", "[]"),
         ("ZLB.RANGE k 0 -1 REV WITHVALUES", "[]"),
         ("ZLB.AROUND k a 3", "nil"),
-        ("ZLB.RANKOF k 1 2", "nil"),
-        ("ZLB.REM k a", "0"),
+        ("ZLB.RANKOF k 1 2.5", "0"),
+        ("ZLB.RANKOF k 1 x", "!ERR value is not a valid float"),
         ("ZLB.CARD k", "0"),
-        ("ZLB.INFO k", "!ERR no such key"),
+        ("ZLB.INFO k", "nil"),
+        ("ZLB.MERGE k 2 k other", "0"),
+        ("ZLB.REM k a", "!NOBOARD "),
+        ("ZLB.REMRANGE k 0 -1", "!NOBOARD "),
+        ("ZLB.CLEAR k", "!NOBOARD "),
         ("ZLB.SET k a 1", "!NOBOARD "),
         ("ZLB.SET k XX a 1", "!NOBOARD "),
         ("ZLB.INCR k a d 1", "!NOBOARD "),

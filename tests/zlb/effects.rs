@@ -32,7 +32,7 @@ fn final_values_are_replicated_and_nothing_for_nothing() {
         ("ZLB.SET b m 1", &[]),
         ("ZLB.SET b WITHRANK m 3 3", &["ZLB.APPLY b SET m 3 3"]),
         ("ZLB.SET b WITHRANK m 3 3", &[]),
-        ("ZLB.INCR b m x 1 WITHRANK", &["ZLB.APPLY b SET m 4 3"]),
+        ("ZLB.INCR b WITHRANK m x 1", &["ZLB.APPLY b SET m 4 3"]),
         ("ZLB.REMRANGE b 9 12", &[]),
         ("ZLB.REMRANGE b -1 -1", &["ZLB.APPLY b CUT 3 1"]),
         ("ZLB.REMRANGE b 1 99", &["ZLB.APPLY b CUT 1 2"]),

@@ -112,13 +112,17 @@ fn incr_tells_the_rank_that_came_of_it() {
     let (_server, mut c) = start();
     c.run("ZLB.CREATE b DIM x DIM WITHRANK KEEP 2");
     c.script(&[
-        ("ZLB.INCR b a x 5 WITHRANK", "[0 5 0]"),
-        ("ZLB.INCR b c x 9 withrank", "[0 9 0]"),
-        ("ZLB.INCR b a x 4 WITHRANK 1 WITHRANK", "[0 9 1]"),
+        ("ZLB.INCR b WITHRANK a x 5", "[0 5 0]"),
+        ("ZLB.INCR b withrank c x 9", "[0 9 0]"),
+        ("ZLB.INCR b WITHRANK a x 4 WITHRANK 1", "[0 9 1]"),
         ("ZLB.INCR b a WITHRANK -1", "[9 0]"),
-        ("ZLB.INCR b a x 0 WITHRANK", "[1 9 0]"),
-        ("ZLB.INCR b d x 1 WITHRANK", "[nil 1 0]"),
-        ("ZLB.INCR b d x 1 LAST", "!ERR syntax error"),
+        ("ZLB.INCR b WITHRANK a x 0", "[1 9 0]"),
+        ("ZLB.INCR b WITHRANK d x 1", "[nil 1 0]"),
+        ("ZLB.INCR b d x 1 WITHRANK", "!ERR syntax error"),
+        ("ZLB.INCR b LAST d x 1", "!ERR syntax error"),
         ("ZLB.INCR b d x WITHRANK", "!ERR value is not an integer"),
+        // A member of that name.
+        ("ZLB.INCR b WITHRANK x 50", "[50 0]"),
+        ("ZLB.INCR b WITHRANK WITHRANK x 1", "[0 51 0]"),
     ]);
 }

@@ -4,7 +4,7 @@ use testkit::{Client, PATIENCE, Server, eventually, start, start_keeping_aof};
 
 fn places(c: &mut Client) -> [String; 5] {
     let info = c.info("zeitset");
-    let fields = ["queues", "jobs_ready", "jobs_scheduled", "jobs_leased", "jobs_dead"];
+    let fields = ["queues", "jobs_ready", "jobs_delayed", "jobs_claimed", "jobs_dead"];
     fields.map(|field| info[&format!("zeitset_{field}")].clone())
 }
 
@@ -70,7 +70,7 @@ fn info_tells_the_longest_wait_of_all_queues() {
 #[test]
 fn info_counts_leases_that_ended() {
     let (_server, mut c) = start();
-    let expired = |c: &mut Client| c.info("zeitset")["zeitset_leases_expired"].clone();
+    let expired = |c: &mut Client| c.info("zeitset")["zeitset_expired_leases"].clone();
     c.run("ZQ.APPLY q 1000 PUSH a x 1000 0 0 0 CLAIM a 5 2000");
     assert_eq!(expired(&mut c), "0");
     c.run("ZQ.CLAIM 1 q LEASE 1h");
@@ -175,7 +175,7 @@ fn info_counts_only_claims_made_here() {
     let replica = Server::builder().replica_of(&server);
     let figures = |server: &Server| {
         let mut c = server.client();
-        ["zeitset_jobs_claimed", "zeitset_leases_expired"].map(|field| c.info_number("zeitset", field))
+        ["zeitset_claims", "zeitset_expired_leases"].map(|field| c.info_number("zeitset", field))
     };
     c.run("ZQ.PUSH q x");
     c.run("ZQ.CLAIM 1 q LEASE 1ms");
@@ -187,4 +187,42 @@ fn info_counts_only_claims_made_here() {
     assert_eq!(figures(&replica), [0, 0], "on a replica");
     server.restart();
     assert_eq!(figures(&server), [0, 0], "after a restart");
+}
+
+#[test]
+fn info_counts_the_jobs_that_became_dead_letters_here() {
+    let (mut server, mut c) = start_keeping_aof();
+    let replica = Server::builder().replica_of(&server);
+    let dead_letters = |server: &Server| server.client().info_number("zeitset", "zeitset_dead_letters");
+    for id in ["a", "b"] {
+        c.run(&format!("ZQ.PUSH q x ID {id}"));
+    }
+    c.run("ZQ.PUSH q x ID last MAXATTEMPTS 1");
+    // By ZQ.NACK, if it makes a dead letter.
+    let token = c.claim("ZQ.CLAIM 1 q LEASE 1h");
+    c.run(&format!("ZQ.NACK q a {token} DEAD"));
+    let token = c.claim("ZQ.CLAIM 1 q LEASE 1h");
+    c.run(&format!("ZQ.NACK q b {token}"));
+    assert_eq!(dead_letters(&server), 1);
+    // By a lease, if it is that of the last attempt.
+    c.run("ZQ.CLAIM 1 q LEASE 1ms COUNT 2");
+    eventually(PATIENCE, "the expired lease is counted", || dead_letters(&server) == 2);
+    // Retrying dead letters makes none.
+    assert_eq!(c.int("ZQ.REDRIVE q"), 2);
+    assert_eq!(dead_letters(&server), 2);
+    c.run("ZQ.PUSH q x ID other MAXATTEMPTS 1 PRIORITY -1");
+    c.run("ZQ.CLAIM 1 q LEASE 1ms");
+    eventually(PATIENCE, "the next one is counted", || dead_letters(&server) == 3);
+    replica.wait_for_sync(&server);
+    assert_eq!(dead_letters(&replica), 0, "on a replica");
+    // A restart and a promotion count nothing again.
+    replica.client().run("REPLICAOF NO ONE");
+    server.restart();
+    for server in [&server, &replica] {
+        let mut c = server.client();
+        c.run("ZQ.PUSH q x ID new MAXATTEMPTS 1 PRIORITY -2");
+        c.run("ZQ.CLAIM 1 q LEASE 1ms");
+        eventually(PATIENCE, "the new one is counted", || dead_letters(server) > 0);
+        assert_eq!(dead_letters(server), 1);
+    }
 }

@@ -20,7 +20,7 @@ fn workers_go_on_and_an_operator_can_pause_over_maxmemory() {
     fill_up(&mut c);
     let (_, a) = claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1m");
     let (_, b) = claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1m");
-    assert!(c.int(&format!("ZQ.EXTEND q a {a} 2m")) > 0);
+    assert!(c.ints(&format!("ZQ.EXTEND q 2m a {a}"))[0] > 0);
     c.script(&[
         (&*format!("ZQ.ACK q a {a}"), "1"),
         (&*format!("ZQ.NACK q b {b} DEAD"), "1"),
@@ -68,13 +68,13 @@ fn a_full_replica_takes_every_effect_on_queues() {
     replica.wait_for_sync(&server);
     let mut r = replica.client();
     r.run("CONFIG SET maxmemory 1");
-    c.run("ZQ.CONFIG q ATTEMPTS 5");
+    c.run("ZQ.CONFIG q MAXATTEMPTS 5");
     c.run("ZQ.PUSH q x ID b");
     let (id, token) = claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1h");
     c.script(&[(format!("ZQ.ACK q {id} {token}"), "1")]);
     claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1h");
     replica.wait_for_sync(&server);
     assert_same_data(&mut c, &mut r);
-    assert_eq!(r.info_number("zeitset", "zeitset_queue_effects_misfit"), 0);
+    assert_eq!(r.info_number("zeitset", "zeitset_queue_effects_rejected"), 0);
     assert_agree(&server, &[&replica]);
 }

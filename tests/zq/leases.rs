@@ -2,7 +2,7 @@
 
 use super::commands::claim_one;
 use redis::Value;
-use testkit::{Client, start};
+use testkit::{Client, Stream, start};
 
 /// Claims the only ready job for `lease` and returns id, token and deadline.
 fn claim(c: &mut Client, lease: &str) -> (String, i64, i64) {
@@ -24,13 +24,13 @@ fn a_job_whose_lease_ended_is_due_again_and_the_late_token_is_good_until_the_nex
     c.wait_until(deadline);
     assert!(c.reply("ZQ.GET q a").contains("'state' 'ready'"));
     assert!(c.reply("ZQ.STATS q").contains("'expired_leases' 1"));
-    c.script(&[(format!("ZQ.EXTEND q a {first} 1m"), "nil")]);
+    c.script(&[(format!("ZQ.EXTEND q 1m a {first}"), "[nil]")]);
     let (_, second, _) = claim(&mut c, "1m");
     assert!(second > first);
     c.script(&[
         (format!("ZQ.ACK q a {first}"), "0"),
         (format!("ZQ.NACK q a {first}"), "0"),
-        (format!("ZQ.EXTEND q a {first} 1m"), "nil"),
+        (format!("ZQ.EXTEND q 1m a {first}"), "[nil]"),
         (format!("ZQ.ACK q a {second}"), "1"),
     ]);
     c.run("ZQ.PUSH q x ID b");
@@ -46,17 +46,58 @@ fn extend_moves_the_deadline_both_ways() {
     c.run("ZQ.PUSH q x ID a");
     let (_, token, _) = claim(&mut c, "1m");
     let now = c.now();
-    let deadline = c.int(&format!("ZQ.EXTEND q a {token} 1h"));
+    let deadline = c.ints(&format!("ZQ.EXTEND q 1h a {token}"))[0];
     assert!((now + 3_600_000..=c.now() + 3_600_000).contains(&deadline));
-    let deadline = c.int(&format!("ZQ.EXTEND q a {token} 20ms"));
+    let deadline = c.ints(&format!("ZQ.EXTEND q 20ms a {token}"))[0];
     c.wait_until(deadline);
     assert_eq!(claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1m").0, "a");
+}
+
+/// One heartbeat for all that a worker holds.
+#[test]
+fn extend_takes_many_jobs_and_tells_of_each() {
+    let (server, mut c) = start();
+    let mut stream = Stream::attach(&server);
+    for id in ["a", "b", "c"] {
+        c.run(&format!("ZQ.PUSH q x ID {id}"));
+    }
+    let [(_, a, _), (_, b, _), (_, gone, _)] = [(); 3].map(|()| claim(&mut c, "1m"));
+    c.run(&format!("ZQ.ACK q c {gone}"));
+    stream.take();
+    let before = c.now();
+    let Value::Array(deadlines) = c.run(&format!("ZQ.EXTEND q 1h a {a} c {gone} b {a} b {b}")) else {
+        panic!("no array")
+    };
+    let [Value::Int(of_a), Value::Nil, Value::Nil, Value::Int(of_b)] = deadlines[..] else { panic!("{deadlines:?}") };
+    assert_eq!(of_a, of_b, "one clock for all");
+    assert!((before + 3_600_000..=c.now() + 3_600_000).contains(&of_a));
+    let effects = format!("ZQ.APPLY q {} EXTEND a {of_a} EXTEND b {of_b}", of_a - 3_600_000);
+    assert_eq!(stream.take(), [effects], "in one piece");
+    for id in ["a", "b"] {
+        assert_eq!(c.field(&format!("ZQ.GET q {id}"), "due_ms"), of_a);
+    }
+}
+
+#[test]
+fn a_job_can_be_given_back_until_an_instant() {
+    let (_server, mut c) = start();
+    c.run("ZQ.CONFIG q BACKOFF 1h 1h");
+    c.run("ZQ.PUSH q x ID a");
+    let (_, token, _) = claim(&mut c, "1m");
+    c.script(&[(format!("ZQ.NACK q a {token} AT 2100-01-01T00:00:00Z"), "1")]);
+    assert_eq!(c.field("ZQ.GET q a", "due_ms"), 4_102_444_800_000);
+    c.run("ZQ.RESCHEDULE q a DELAY 0");
+    let (_, token, _) = claim(&mut c, "1m");
+    // In the past: due at once, whatever the BACKOFF.
+    c.script(&[(format!("ZQ.NACK q a {token} AT 5 FREE ERROR early"), "1")]);
+    assert_eq!(c.field("ZQ.GET q a", "due_ms"), 5000, "seconds");
+    claim(&mut c, "1m");
 }
 
 #[test]
 fn no_path_goes_round_the_bound_on_attempts() {
     let (_server, mut c) = start();
-    c.run("ZQ.PUSH q x ID a ATTEMPTS 3");
+    c.run("ZQ.PUSH q x ID a MAXATTEMPTS 3");
     let (_, token, _) = claim(&mut c, "1m");
     c.script(&[(format!("ZQ.NACK q a {token}"), "1")]);
     let (_, _, deadline) = claim(&mut c, "10ms");
@@ -78,7 +119,7 @@ fn no_path_goes_round_the_bound_on_attempts() {
 #[test]
 fn the_last_attempt_given_back_is_dead_and_redrive_begins_again() {
     let (_server, mut c) = start();
-    c.run("ZQ.CONFIG q ATTEMPTS 1");
+    c.run("ZQ.CONFIG q MAXATTEMPTS 1");
     for id in ["a", "b", "c"] {
         c.run(&format!("ZQ.PUSH q x ID {id}"));
         let (_, token, _) = claim(&mut c, "1m");

@@ -1,11 +1,13 @@
 //! ZQ: queues.
 
+mod again;
 mod all;
 mod blocking;
 mod clock;
 mod commands;
 mod full;
 mod groups;
+mod holds;
 mod lease_ends;
 mod leases;
 mod names;
@@ -15,6 +17,7 @@ mod refused;
 mod repeated;
 mod replication;
 mod tokens;
+mod ttl;
 mod turns;
 mod unheard;
 mod upkeep;

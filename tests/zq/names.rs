@@ -56,7 +56,7 @@ fn a_flush_in_the_tail_of_an_aof_forgets_the_queues_before_it() {
 #[test]
 fn an_aof_whose_tail_moves_other_keys_leaves_queues_to_the_upkeep() {
     let (mut server, mut c) = start_keeping_aof();
-    c.run("ZQ.PUSH q x ATTEMPTS 1");
+    c.run("ZQ.PUSH q x MAXATTEMPTS 1");
     c.run("ZQ.CLAIM 1 q LEASE 3s");
     rewrite(&mut c);
     c.script(&[("SET a 1", "+OK"), ("RENAME a b", "+OK"), ("CONFIG SET notify-keyspace-events KEd", "+OK")]);

@@ -43,7 +43,7 @@ fn a_dead_letter_tells_who_had_it_when_and_why_it_died() {
     bury(&mut c, &["a"]);
     assert_eq!(field(&mut c, "ZQ.GET q a", "worker"), "'w1'");
     let reply = c.reply("ZQ.GET q a");
-    assert!(reply.ends_with("'worker' 'w1' 'error' 'it-was-a' 'group' nil]"), "{reply}");
+    assert!(reply.ends_with("'worker' 'w1' 'error' 'it-was-a' 'group' nil 'again_payload' nil]"), "{reply}");
     let time = |c: &mut Client, name| field(c, "ZQ.GET q a", name).parse::<i64>().expect("a time");
     let [created, claimed, failed] = ["created_ms", "claimed_ms", "failed_ms"].map(|name| time(&mut c, name));
     assert!(created <= claimed && claimed <= failed && failed == time(&mut c, "due_ms"), "{reply}");
@@ -51,7 +51,7 @@ fn a_dead_letter_tells_who_had_it_when_and_why_it_died() {
     c.script(&[("ZQ.REDRIVE q ID a", "1")]);
     c.run("ZQ.CLAIM 1 q LEASE 1m");
     let reply = c.reply("ZQ.GET q a");
-    assert!(reply.ends_with("'worker' nil 'error' 'it-was-a' 'group' nil]"), "{reply}");
+    assert!(reply.ends_with("'worker' nil 'error' 'it-was-a' 'group' nil 'again_payload' nil]"), "{reply}");
     c.run("DEBUG RELOAD");
     assert_eq!(c.reply("ZQ.GET q a"), reply, "it is saved and loaded");
 }
@@ -59,7 +59,7 @@ fn a_dead_letter_tells_who_had_it_when_and_why_it_died() {
 #[test]
 fn free_attempts_do_not_count() {
     let (_server, mut c) = start();
-    c.run("ZQ.PUSH q x ID a ATTEMPTS 1");
+    c.run("ZQ.PUSH q x ID a MAXATTEMPTS 1");
     for _ in 0..3 {
         let token = field_of_claim(&mut c);
         assert_eq!(c.reply(&format!("ZQ.NACK q a {token} FREE")), "1");
@@ -75,7 +75,7 @@ fn free_attempts_do_not_count() {
 #[test]
 fn a_recurring_job_out_of_attempts_waits_for_its_next_occurrence() {
     let (_server, mut c) = start();
-    c.run("ZQ.PUSH q x ID a ATTEMPTS 1 EVERY 1h");
+    c.run("ZQ.PUSH q x ID a MAXATTEMPTS 1 EVERY 1h");
     let due: i64 = field(&mut c, "ZQ.GET q a", "due_ms").parse().unwrap();
     let token = field_of_claim(&mut c);
     assert_eq!(c.reply(&format!("ZQ.NACK q a {token} DELAY 1s ERROR broken")), "1");
@@ -192,7 +192,7 @@ fn a_queue_is_read_page_by_page() {
         }
         assert_eq!(paged, all, "{state}");
     }
-    let gone = "!ERR no job of this ID is in this state: go on behind another one, or begin at the front";
+    let gone = "!ERR no such job in this state and group; continue after another ID or omit AFTER";
     c.script(&[("ZQ.PEEK q DEAD AFTER r1", gone), ("ZQ.PEEK q AFTER none", gone)]);
     let page = c.reply("ZQ.PEEK q COUNT 1 NOPAYLOAD");
     assert!(page.starts_with("[['r0' ") && page.ends_with(" 0 0 nil]]"), "{page}");
@@ -206,7 +206,7 @@ fn a_page_that_lies_far_behind_is_an_error_that_says_what_to_do() {
     for (key, priorities) in [("same", 1), ("mixed", 2)] {
         c.call(redis::cmd("EVAL").arg(push).arg(1).arg(key).arg(priorities));
     }
-    let far = "!ERR job is not among the first 500 ready jobs; with several priorities or groups, or ORDERED, use COUNT without AFTER";
+    let far = "!ERR job is not among the first 500 ready jobs; use GROUP, or COUNT without AFTER";
     c.script(&[("ZQ.PEEK mixed AFTER 2999", far)]);
     assert_eq!(ids(&mut c, "ZQ.PEEK same AFTER 2998"), ["2999", "3000"]);
     assert_eq!(ids(&mut c, "ZQ.PEEK mixed AFTER 100 COUNT 2"), ["102", "104"]);

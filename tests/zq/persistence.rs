@@ -6,16 +6,16 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use testkit::{Client, PATIENCE, Server, assert_agree, eventually, show, start, start_keeping_aof};
+use testkit::{Client, PATIENCE, Server, assert_agree, crc64, eventually, show, start, start_keeping_aof};
 
 /// A queue with a job in every state, every setting, and a few counters that are not zero.
 fn fill(c: &mut Client) {
-    c.run("ZQ.CONFIG q ATTEMPTS 3 BACKOFF 1s 1h AGING 5s MAXLEN 100 CONCURRENCY 50 RATE 1000 1h");
+    c.run("ZQ.CONFIG q MAXATTEMPTS 3 BACKOFF 1s 1h AGING 5s MAXLEN 100 CONCURRENCY 50 RATE 1000 1h");
     for n in 0..20 {
         c.run(&format!("ZQ.PUSH q payload{n} ID job{n} PRIORITY {}", n % 5 - 2));
     }
     c.run("ZQ.PUSH q x");
-    c.run("ZQ.PUSH q x ID later DELAY 1h EVERY 1h ATTEMPTS 0");
+    c.run("ZQ.PUSH q x ID later DELAY 1h EVERY 1h MAXATTEMPTS 0");
     for _ in 0..3 {
         let (id, token) = claim_one(c, "ZQ.CLAIM 1 q LEASE 1h");
         c.run(&format!("ZQ.NACK q {id} {token} DEAD"));
@@ -24,6 +24,8 @@ fn fill(c: &mut Client) {
         claim_one(c, "ZQ.CLAIM 1 q LEASE 1h");
     }
     c.run("ZQ.CANCEL q job19");
+    c.run("ZQ.PUSH q x ID held GROUP acme");
+    c.script(&[("ZQ.HOLD q acme 1h", "1"), ("ZQ.HOLD q \"\" 1h", "1"), ("ZQ.HOLD q \"\" 0", "1")]);
 }
 
 /// The whole state as anybody can see it. Nothing in it depends on the moment at which it is looked at.
@@ -31,7 +33,7 @@ fn state(c: &mut Client) -> Vec<String> {
     ["READY", "DELAYED", "CLAIMED", "DEAD"]
         .iter()
         .map(|state| format!("ZQ.PEEK q {state} COUNT 1000"))
-        .chain(["ZQ.STATS q", "ZQ.GET q later", "DEBUG DIGEST-VALUE q"].map(str::to_owned))
+        .chain(["ZQ.STATS q", "ZQ.GET q later", "ZQ.GROUPS q", "DEBUG DIGEST-VALUE q"].map(str::to_owned))
         .map(|line| c.reply(&line))
         .collect()
 }
@@ -113,16 +115,6 @@ fn memory_is_told() {
     let full = c.int("MEMORY USAGE q");
     assert!((200_000..300_000).contains(&(full - empty)), "{empty} {full}");
     c.script(&[("UNLINK q", "1"), ("EXISTS q", "0")]);
-}
-
-/// CRC-64 (Jones) as Redis ends its payloads with.
-fn crc64(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0, |crc, &byte| {
-        (0..8).fold(
-            crc ^ u64::from(byte),
-            |crc, _| if crc & 1 == 1 { (crc >> 1) ^ 0x95ac_9329_ac4b_c9b5 } else { crc >> 1 },
-        )
-    })
 }
 
 /// A payload as RESTORE takes it, of a body and the version at its end.

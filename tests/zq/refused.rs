@@ -9,7 +9,7 @@ const WORKERS: usize = 3;
 /// Workers that wait, jobs that fall due a little later, and the moment when they do. A job that is claimed once is dead
 /// when its lease of a moment ends.
 fn wait_for_jobs(server: &Server, c: &mut Client) -> (Vec<JoinHandle<String>>, i64) {
-    c.run("ZQ.CONFIG q ATTEMPTS 1");
+    c.run("ZQ.CONFIG q MAXATTEMPTS 1");
     let due = c.now() + 700;
     for n in 0..WORKERS {
         c.run(&format!("ZQ.PUSH q job ID j{n} AT {due}ms"));

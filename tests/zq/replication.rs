@@ -8,7 +8,7 @@ use testkit::{PATIENCE, Server, Stream, assert_agree, eventually, start, start_k
 fn effects_are_replicated_and_nothing_else() {
     let (server, mut c) = start_keeping_aof();
     let mut stream = Stream::attach(&server);
-    c.run("ZQ.PUSH q hello ID a AT 5 PRIORITY -2 ATTEMPTS 3");
+    c.run("ZQ.PUSH q hello ID a AT 5 PRIORITY -2 MAXATTEMPTS 3");
     let told = stream.take();
     assert_eq!(told.len(), 1);
     assert!(told[0].starts_with("ZQ.APPLY q 1"), "{told:?}");
@@ -39,7 +39,7 @@ fn effects_are_replicated_and_nothing_else() {
     c.run("ZQ.REDRIVE q");
     assert!(stream.take()[0].ends_with(" REDRIVE 1"));
     c.run("ZQ.CONFIG q PAUSED yes");
-    assert!(stream.take()[0].ends_with(" CONFIGURE 0 0 0 0 0 0 0 0 1"));
+    assert!(stream.take()[0].ends_with(" CONFIGURE paused 1"));
     assert_agree(&server, &[]);
 }
 
@@ -63,7 +63,7 @@ fn replicas_agree() {
     let (server, mut c) = start_keeping_aof();
     let mut replica = Server::builder().keeping_aof().replica_of(&server);
     let far = Server::builder().keeping_aof().replica_of(&replica);
-    c.run("ZQ.CONFIG q ATTEMPTS 2 BACKOFF 5ms 50ms RATE 100000 1h CONCURRENCY 30 AGING 1s");
+    c.run("ZQ.CONFIG q MAXATTEMPTS 2 BACKOFF 5ms 50ms RATE 100000 1h CONCURRENCY 30 AGING 1s");
     let mut random = 1_u64;
     for n in 0..600_u64 {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -108,7 +108,7 @@ fn replicas_agree() {
 fn a_promoted_replica_knows_leases_tokens_and_attempts() {
     let (server, mut c) = start_keeping_aof();
     let replica = Server::builder().keeping_aof().replica_of(&server);
-    c.run("ZQ.PUSH q x ID a ATTEMPTS 2");
+    c.run("ZQ.PUSH q x ID a MAXATTEMPTS 2");
     c.run("ZQ.PUSH q x ID b");
     let (_, a) = claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 150ms");
     let (_, b) = claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1h");
@@ -158,10 +158,10 @@ fn effects_that_do_not_fit_are_counted_and_the_log_names_the_key() {
         c.call(redis::cmd("ZQ.CLAIM").arg(1).arg(key).arg("LEASE").arg("1m"));
         replica.wait_for_sync(&server);
     }
-    assert_eq!(r.info_number("zeitset", "zeitset_queue_effects_misfit"), 2);
-    assert_eq!(c.info_number("zeitset", "zeitset_queue_effects_misfit"), 0);
+    assert_eq!(r.info_number("zeitset", "zeitset_queue_effects_rejected"), 2);
+    assert_eq!(c.info_number("zeitset", "zeitset_queue_effects_rejected"), 0);
     let log = replica.log();
-    let said = "zeitset: 1 replicated effects do not fit the queue";
+    let said = "zeitset: rejected 1 replicated effects that do not fit the queue";
     assert!(log.contains(&format!(r#"{said} "%s%n{{x}}\n\"q\"""#)), "{log}");
     assert!(log.contains(&format!(r#"{said} "{}...""#, "k".repeat(200))), "{log}");
 }

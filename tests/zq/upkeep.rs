@@ -10,7 +10,7 @@ const SOON: Duration = Duration::from_secs(5);
 fn claimed_for_the_last_time(c: &mut Client, key: &str, jobs: usize, lease: &str) {
     let mut pushes = redis::pipe();
     for n in 0..jobs {
-        pushes.cmd("ZQ.PUSH").arg(key).arg("x").arg("ID").arg(n).arg("ATTEMPTS").arg(1).ignore();
+        pushes.cmd("ZQ.PUSH").arg(key).arg("x").arg("ID").arg(n).arg("MAXATTEMPTS").arg(1).ignore();
     }
     c.pipe(&pushes);
     c.run(&format!("ZQ.CLAIM 1 {key} LEASE {lease} COUNT {jobs}"));
@@ -56,15 +56,15 @@ fn a_job_that_dies_at_the_end_of_its_lease_is_announced_once() {
     // Another one, and a lease whose job is due again, which is no event.
     c.run("ZQ.PUSH q x ID again");
     c.run("ZQ.CLAIM 1 q LEASE 1ms");
-    c.run("ZQ.PUSH q x ID last ATTEMPTS 1 PRIORITY -1");
+    c.run("ZQ.PUSH q x ID last MAXATTEMPTS 1 PRIORITY -1");
     c.run("ZQ.CLAIM 1 q LEASE 30ms");
     hear("the end of another one", 2);
     // Where the queue is another key now.
-    c.run("ZQ.PUSH q x ID third ATTEMPTS 1 PRIORITY -1");
+    c.run("ZQ.PUSH q x ID third MAXATTEMPTS 1 PRIORITY -1");
     let claim = c.reply("ZQ.CLAIM 1 q LEASE 1h");
     let token = claim.split(' ').nth(2).expect("a token").to_owned();
     c.run("RENAME q other");
-    c.run(&format!("ZQ.EXTEND other third {token} 20ms"));
+    c.run(&format!("ZQ.EXTEND other 20ms third {token}"));
     hear("the end of a lease in a queue that was renamed", 3);
     assert_eq!(dead(&mut c, "other"), "3 dead, 0 dropped");
     assert_agree(&server, &[]);
@@ -177,7 +177,7 @@ fn thousands_of_queues_with_one_dead_letter_each_hold_up_no_other() {
     let mut made = redis::pipe();
     for n in 0..QUEUES {
         made.cmd("ZQ.CONFIG").arg(n).arg(&["DEADTTL", "1h"]).ignore();
-        made.cmd("ZQ.PUSH").arg(n).arg(&["x", "ATTEMPTS", "1"]).ignore();
+        made.cmd("ZQ.PUSH").arg(n).arg(&["x", "MAXATTEMPTS", "1"]).ignore();
         made.cmd("ZQ.CLAIM").arg(1).arg(n).arg(&["LEASE", "1m"]).ignore();
     }
     c.pipe(&made);

@@ -1,36 +1,6 @@
 //! Whatever is wrong with a rate limit's arguments or key: an error, and nothing has changed.
 
-use testkit::{FAR, Stream, plant, start};
-
-#[test]
-fn keys_of_other_kinds_are_refused_and_left_alone() {
-    let (server, mut c) = start();
-    let mut stream = Stream::attach(&server);
-    c.run("SET string x");
-    c.run("HSET hash f v");
-    c.run("ZADD plain 1 a 2 b");
-    // As a limit of version 0.2 was stored.
-    c.run(&format!("ZADD old {FAR} 0 {} 1", FAR + 1));
-    c.run(&format!("PEXPIREAT old {}", FAR / 1000 * 1000 + 2001));
-    plant(&mut c, "expiring", &[("a", FAR), ("b", FAR + 1)]);
-    stream.take();
-    for (key, error) in [
-        ("string", "!NOTLIMIT "),
-        ("hash", "!WRONGTYPE Operation against a key holding the wrong kind of value"),
-        ("plain", "!WRONGTYPE "),
-        ("old", "!WRONGTYPE "),
-        ("expiring", "!WRONGTYPE "),
-    ] {
-        let before = c.trace(key);
-        for call in ["ZRL.CHECK", "ZRL.PEEK"] {
-            for options in ["5 10m", "5 10m COST 0", "5 10m COST 9"] {
-                c.script(&[(format!("{call} {key} {options}"), error)]);
-            }
-        }
-        assert_eq!(c.trace(key), before, "{key}");
-    }
-    assert_eq!(stream.take(), [""; 0]);
-}
+use testkit::{Stream, start};
 
 #[test]
 fn bad_input_is_an_error_and_never_a_crash() {
@@ -62,48 +32,13 @@ fn bad_input_is_an_error_and_never_a_crash() {
     ]
     .map(|(arguments, error)| (arguments.to_owned(), error))
     .into();
-    for limit in [
-        "0",
-        "-1",
-        "-0",
-        "+5",
-        "5.0",
-        "1e3",
-        "0x5",
-        "five",
-        "\"\"",
-        "NaN",
-        "inf",
-        "9007199254740992",
-        "9223372036854775807",
-        "9223372036854775808",
-        "-9223372036854775808",
-        "99999999999999999999999999",
-    ] {
-        table.push((format!("k {limit} 10m"), "!ERR "));
-        if limit != "0" {
-            table.push((format!("k 5 10m COST {limit}"), "!ERR "));
-        }
+    // What is a number or a duration the tests of their parsers say.
+    for number in ["-1", "five", "9007199254740992", "9223372036854775808"] {
+        table.push((format!("k {number} 10m"), "!ERR "));
+        table.push((format!("k 5 10m COST {number}"), "!ERR "));
     }
-    for duration in [
-        "0",
-        "0ms",
-        "-1",
-        "-5m",
-        "+5m",
-        "5.",
-        ".5",
-        "1e3",
-        "ten",
-        "\"\"",
-        "m",
-        "10y",
-        "NaN",
-        "9007199254740991ms",
-        "9007199254740992ms",
-        "99999999999999999999w",
-    ] {
-        table.push((format!("k 5 {duration}"), "!ERR "));
+    table.push(("k 0 10m".into(), "!ERR "));
+    for duration in ["0", "0ms", "ten", "9007199254740991ms"] {
         table.push((format!("missing 5 {duration}"), "!ERR "));
         if !duration.starts_with('9') {
             table.push((format!("k 5 10m PRECISION {duration}"), "!ERR "));
@@ -123,9 +58,7 @@ fn bad_input_is_an_error_and_never_a_crash() {
 #[test]
 fn bytes_that_are_no_text_are_answered_with_clean_errors() {
     let (_server, mut c) = start();
-    for junk in
-        [&b"5 "[..], b" 5", b"5\n", b"5\0", b"\0", b"\r\n+OK\r\n", b"\xff", b"%s%n", "５".as_bytes(), &[b'9'; 5000]]
-    {
+    for junk in [&b"5 "[..], b"\0", b"\r\n+OK\r\n", b"\xff", b"%s%n", &[b'9'; 5000]] {
         for call in ["ZRL.CHECK", "ZRL.PEEK"] {
             for command in [
                 redis::cmd(call).arg("k").arg(junk).arg("10m"),

@@ -3,7 +3,7 @@
 use testkit::{Stream, start};
 
 #[test]
-fn a_forced_call_is_told_what_it_would_have_been_told_and_takes_the_units() {
+fn a_forced_call_takes_the_units_and_tells_the_debt() {
     let (server, mut c) = start();
     let mut stream = Stream::attach(&server);
     for algorithm in ["SLIDING", "FIXED", "LEAKY"] {
@@ -12,39 +12,24 @@ fn a_forced_call_is_told_what_it_would_have_been_told_and_takes_the_units() {
         };
         call(&mut c, "COST 4");
         let forced = call(&mut c, "COST 3 FORCE");
-        assert_eq!(forced[..3], [0, 5, 0], "{algorithm}");
-        assert!(forced[3] > 0 && forced[5] > 0, "{algorithm}: {forced:?}");
-        assert!(stream.take().iter().any(|command| command.starts_with("SET") || command.starts_with("ZADD")));
-        assert_eq!(
-            c.ints(
-                &format!("ZRL.INFO {algorithm}")
-                    .replace("INFO", "PEEK")
-                    .replace(algorithm, &format!("{algorithm} 5 30d {algorithm}"))
-            )[2],
-            0
-        );
+        assert_eq!(forced[..4], [1, 5, -2, 0], "{algorithm}");
+        assert!(forced[5] > 0, "{algorithm}: {forced:?}");
+        assert!(stream.take().iter().any(|command| command.starts_with("SET")));
+        let peek = |c: &mut testkit::Client, options: &str| {
+            c.ints(&format!("ZRL.PEEK {algorithm} 5 30d {algorithm} {options}"))
+        };
+        // PEEK answers what CHECK would, with FORCE too, and a call that is denied tells the debt as well.
+        let (peeked, forced, denied) = (peek(&mut c, ""), peek(&mut c, "FORCE"), call(&mut c, ""));
+        assert_eq!((&peeked[..3], peeked[5]), (&[0, 5, -2][..], 0), "{algorithm}");
+        assert_eq!((&forced[..4], forced[5]), (&[1, 5, -2, 0][..], 0), "{algorithm}");
+        assert_eq!((&denied[..3], denied[5]), (&[0, 5, -2][..], 0), "{algorithm}");
+        assert!(peeked[3] > 0 && denied[3] > 0, "{algorithm}: {peeked:?} {denied:?}");
         // Of more than the limit, too; and a call that fits is allowed as without it.
-        assert_eq!(call(&mut c, "COST 9 FORCE")[3], -1, "{algorithm}");
+        assert_eq!(call(&mut c, "COST 9 FORCE")[..4], [1, 5, -11, 0], "{algorithm}");
         let fits = c.ints(&format!("ZRL.CHECK fresh:{algorithm} 5 30d {algorithm} FORCE"));
         assert_eq!(fits[..4], [1, 5, 4, 0], "{algorithm}");
         let info = c.reply(&format!("ZRL.INFO {algorithm}"));
         assert!(info.contains("'units' 16"), "{algorithm}: {info}");
-    }
-}
-
-#[test]
-fn a_debt_is_paid_before_anything_is_free() {
-    let (_server, mut c) = start();
-    for algorithm in ["SLIDING", "LEAKY"] {
-        c.run(&format!("ZRL.CHECK {algorithm} 4 400ms {algorithm} COST 6 FORCE"));
-        let denied = c.ints(&format!("ZRL.CHECK {algorithm} 4 400ms {algorithm}"));
-        let now = c.now();
-        assert_eq!((denied[0], denied[2]), (0, 0), "{algorithm}");
-        // LEAKY: two units of debt and one more at 100 ms each; SLIDING: all of them at once.
-        let most = if algorithm == "LEAKY" { 300 } else { 400 };
-        assert!((1..=most).contains(&denied[3]), "{algorithm}: {denied:?}");
-        c.wait_until(now + denied[3]);
-        assert_eq!(c.ints(&format!("ZRL.CHECK {algorithm} 4 400ms {algorithm}"))[0], 1, "{algorithm}");
     }
 }
 
@@ -56,8 +41,31 @@ fn mcheck_takes_from_all_or_by_force_from_all() {
     assert!(refused.starts_with("[0 [0 1 0 "), "{refused}");
     c.script(&[("EXISTS b", "0")]);
     let forced = c.reply("ZRL.MCHECK 2 a b 1 30d 5 30d FIXED FORCE");
-    assert!(forced.starts_with("[0 [0 1 0 ") && forced.contains("[1 5 4 0 "), "{forced}");
+    assert!(forced.starts_with("[1 [1 1 -1 0 ") && forced.contains("[1 5 4 0 "), "{forced}");
     assert!(c.reply("ZRL.INFO a").contains("'units' 2"));
+}
+
+#[test]
+fn what_did_not_fit_counts_as_forced_and_not_as_denied() {
+    let (_server, mut c) = start();
+    for line in [
+        "ZRL.CHECK a 1 30d FORCE",
+        "ZRL.CHECK a 1 30d COST 4 FORCE",
+        "ZRL.CHECK a 1 30d COST 0 FORCE",
+        "ZRL.CHECK a 1 30d",
+        "ZRL.MCHECK 2 a b 1 30d 9 30d FORCE",
+        "ZRL.MCHECK 1 b 9 30d FORCE",
+        "ZRL.PEEK a 1 30d FORCE",
+    ] {
+        c.run(line);
+    }
+    let info = c.info("zeitset");
+    for (field, value) in [("allowed", "3"), ("forced", "2"), ("denied", "1")] {
+        assert_eq!(info[&format!("zeitset_checks_{field}")], value, "{field}");
+    }
+    assert_eq!(info["zeitset_units_taken"], "8");
+    let top = c.reply("ZRL.TOP");
+    assert!(top.starts_with("[['a' 1 ") && top.matches("['").count() == 1, "{top}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Other people's keys: whatever they look like, they are no limits, and stay as they are.
 
-use testkit::{Client, Stream, start};
+use testkit::{Client, FAR, Stream, plant, start};
 
 /// Asks a key for units in every way there is; it must be refused, and stay as it was.
 #[track_caller]
@@ -8,10 +8,13 @@ fn assert_left_alone(c: &mut Client, key: &str, error: &str) {
     let before = c.trace(key);
     for call in [
         "ZRL.CHECK {} 10 1m",
+        "ZRL.CHECK {} 10 1m COST 0",
+        "ZRL.CHECK {} 10 1m COST 11",
         "ZRL.CHECK {} 10 1m COST 2 FORCE",
         "ZRL.CHECK {} 10 1m FIXED",
         "ZRL.CHECK {} 10 1m LEAKY",
         "ZRL.PEEK {} 10 1m",
+        "ZRL.PEEK {} 10 1m COST 0",
         "ZRL.MCHECK 1 {} 10 1m",
         "ZRL.REFUND {} 1 AT 4102444800000",
         "ZRL.THROTTLE {} 10 10 60",
@@ -23,51 +26,33 @@ fn assert_left_alone(c: &mut Client, key: &str, error: &str) {
     }
 }
 
+/// Which strings are limits the model's tests say.
 #[test]
-fn other_peoples_sorted_sets_are_no_limits() {
+fn keys_of_other_kinds_are_refused_and_left_alone() {
     let (server, mut c) = start();
     let now = c.now();
-    // A limiter by hand, and a limit as version 0.2 stored it.
+    let longest = "x".repeat(5000);
+    for (key, value) in
+        [("text", "x"), ("counter", "42 EX 60"), ("tagged", "sliding:0123456789abcdef"), ("long", &longest)]
+    {
+        c.run(&format!("SET {key} {value}"));
+    }
+    // Nanoseconds, but of another moment than the one at which the key ends.
+    c.run(&format!("SET nanos {}000000 PXAT {}", now + 60_000, now + 90_000));
+    c.run("HSET hash f v");
+    c.run("RPUSH list x");
+    // A limiter by hand, and limits as version 0.2 stored them.
     c.run(&format!("ZADD log {now} {now} {} {}", now + 1, now + 1));
     c.run("PEXPIRE log 60000");
-    c.run(&format!("ZADD old {} 0 {} 1:3", now + 60_000, now + 60_001));
-    c.run(&format!("PEXPIREAT old {}", (now + 62_000) / 1000 * 1000 + 1));
+    c.run(&format!("ZADD old {FAR} 0 {} 1:3", FAR + 1));
+    c.run(&format!("PEXPIREAT old {}", FAR / 1000 * 1000 + 2001));
+    plant(&mut c, "expiring", &[("a", FAR), ("b", FAR + 1)]);
     let mut stream = Stream::attach(&server);
-    for key in ["log", "old"] {
-        assert_left_alone(&mut c, key, "!WRONGTYPE ");
+    for key in ["text", "counter", "tagged", "long", "nanos"] {
+        assert_left_alone(&mut c, key, "!NOTLIMIT ");
+    }
+    for key in ["hash", "list", "log", "old", "expiring"] {
+        assert_left_alone(&mut c, key, "!WRONGTYPE Operation against a key holding the wrong kind of value");
     }
     assert_eq!(stream.take(), [""; 0]);
-}
-
-#[test]
-fn other_peoples_strings_are_no_limits() {
-    let (_server, mut c) = start();
-    let now = c.now();
-    for value in [
-        "x".to_owned(),
-        "42".into(),
-        "0".into(),
-        "-1".into(),
-        "sliding".into(),
-        "sliding:".into(),
-        format!("sliding:{}", "x".repeat(31)),
-        format!("sliding:{}", "x".repeat(32)),
-        "fixed".into(),
-        "fixed:5".into(),
-        "leaky:".into(),
-        "leaky:1:1".into(),
-        now.to_string(),
-        format!("{now}.5"),
-        (now / 1000).to_string(),
-        format!("{now}000"),
-        "x".repeat(5000),
-    ] {
-        for ttl in ["", "PX 60000", "PX 86400000"] {
-            c.run(&format!("SET k {value} {ttl}"));
-            assert_left_alone(&mut c, "k", "!NOTLIMIT ");
-        }
-        // Nanoseconds, but of another moment than the one at which the key ends.
-        c.run(&format!("SET k {}000000 PXAT {}", now + 60_000, now + 90_000));
-        assert_left_alone(&mut c, "k", "!NOTLIMIT ");
-    }
 }

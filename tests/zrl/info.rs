@@ -40,37 +40,3 @@ fn each_algorithm_tells_what_is_in_use_and_when_it_comes_back() {
         }
     }
 }
-
-#[test]
-fn expired_slots_do_not_count() {
-    let (_server, mut c) = start();
-    for _ in 0..5 {
-        c.verdict("ZRL.CHECK s 100 30ms EXACT");
-        let tick = c.now() + 2;
-        c.wait_until(tick);
-    }
-    let tick = c.now() + 40;
-    c.wait_until(tick);
-    let until = c.verdict("ZRL.CHECK s 100 1h EXACT COST 4").charged_until;
-    let info = c.reply("ZRL.INFO s");
-    for field in
-        ["'units' 4", "'slots' 1", &format!("'next_available_ms' {until}"), &format!("'all_available_ms' {until}")]
-    {
-        assert!(info.contains(field), "{info}");
-    }
-}
-
-#[test]
-fn what_is_no_limit_is_an_error() {
-    let (_server, mut c) = start();
-    c.run("SET string x");
-    c.run("ZADD scores 1 a");
-    c.run("RPUSH list x");
-    c.script(&[
-        ("ZRL.INFO string", "!NOTLIMIT "),
-        ("ZRL.INFO scores", "!WRONGTYPE "),
-        ("ZRL.INFO list", "!WRONGTYPE "),
-        ("ZRL.INFO", "!ERR wrong number of arguments"),
-        ("ZRL.INFO a b", "!ERR wrong number of arguments"),
-    ]);
-}

@@ -1,7 +1,7 @@
 //! ZRL.MCHECK: several limits, all or nothing.
 
 use redis::Value;
-use testkit::{Client, Server, Stream, Verdict, plant, start};
+use testkit::{Client, Stream, Verdict, plant, start};
 
 /// The first field, and the verdict of each key.
 #[track_caller]
@@ -87,29 +87,4 @@ fn errors_change_nothing_on_any_key() {
         c.script(&[(line, error), ("EXISTS a b", "0")]);
     }
     assert_eq!(stream.take(), [""; 0]);
-}
-
-#[test]
-fn getkeys_and_acl_know_all_keys() {
-    let (server, mut c) = start();
-    c.script(&[("COMMAND GETKEYS ZRL.MCHECK 3 a b c 5 10m 5 10m 5 10m", "['a' 'b' 'c']")]);
-    c.run("ACL SETUSER ann on nopass ~a:* +@all");
-    let mut ann = server.client();
-    ann.run("AUTH ann any");
-    ann.script(&[("ZRL.MCHECK 2 a:1 b:1 5 10m 5 10m", "!NOPERM ")]);
-    mcheck(&mut ann, "ZRL.MCHECK 2 a:1 a:2 5 10m 5 10m");
-}
-
-#[test]
-fn concurrent_calls_take_from_both_alike() {
-    let server = Server::start();
-    std::thread::scope(|scope| {
-        for _ in 0..10 {
-            let mut c = server.client();
-            scope.spawn(move || (0..30).for_each(|_| drop(mcheck(&mut c, "ZRL.MCHECK 2 a b 1000 10m 100 10m"))));
-        }
-    });
-    let mut c = server.client();
-    assert_eq!(c.verdict("ZRL.PEEK a 1000 10m").remaining, 900);
-    assert_eq!(c.verdict("ZRL.PEEK b 100 10m").remaining, 0);
 }

@@ -3,12 +3,10 @@
 mod cell;
 mod check;
 mod errors;
-mod fixed;
 mod force;
 mod foreign;
 mod info;
 mod layout;
-mod leaky;
 mod mcheck;
 mod policy;
 mod refund;

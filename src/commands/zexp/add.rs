@@ -1,8 +1,8 @@
 //! `ZEXP.ADD key [NX | XX] [GT | LT] [CH] [CAP count] [AT] ttl member [ttl member ...]`
 //!
-//! Adds members that live for `ttl`, or until the instant with AT. NX, XX, GT, LT and CH mean what they mean for ZADD,
-//! with an expired member counting as absent. CAP refuses the whole call when it would leave more than `count` live
-//! members: a semaphore with leases, or "at most three codes in five minutes".
+//! Adds members that live for `ttl`, or until the given time with AT. NX, XX, GT, LT and CH work as in ZADD, and an expired member counts
+//! as absent. With CAP, a call that would leave more than `count` live members adds nothing: a semaphore with leases, or "at most three
+//! codes in five minutes".
 
 use super::plan::Plan;
 use super::{AT, COMPARISON, Comparison, expiry};
@@ -10,14 +10,11 @@ use crate::commands::args::{Args, flag, once};
 use crate::error::Error;
 use crate::expiring::TimedSet;
 use crate::model::time::Millis;
-use crate::server::command::{Access, Arg, Command, Keys, Spec};
+use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::key::Writing;
 use crate::server::{Context, Str};
 use smallvec::SmallVec;
 
-pub struct Add;
-
-/// NX or XX.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Presence {
     Absent,
@@ -25,7 +22,7 @@ enum Presence {
 }
 
 #[derive(Default)]
-struct Options {
+struct AddOptions {
     presence: Option<Presence>,
     comparison: Option<Comparison>,
     counts_changed: bool,
@@ -33,9 +30,9 @@ struct Options {
     is_instant: bool,
 }
 
-impl Options {
-    fn parse(args: &mut Args<'_>) -> Result<Options, Error> {
-        let mut options = Options::default();
+impl AddOptions {
+    fn parse(args: &mut Args<'_>) -> Result<AddOptions, Error> {
+        let mut options = AddOptions::default();
         while let Some(keyword) = args.leading_keyword() {
             match keyword.as_str() {
                 "NX" => once(&mut options.presence, Presence::Absent)?,
@@ -48,14 +45,14 @@ impl Options {
                 _ => return Err(Error::Syntax),
             }
         }
-        // Whoever is only to be added has no expiry to compare with.
+        // With NX only new members are set, which have no expiry to compare.
         if options.presence == Some(Presence::Absent) && options.comparison.is_some() {
             return Err(Error::Syntax);
         }
         Ok(options)
     }
 
-    /// The expiry a member shall have that has `current` and is given `new`.
+    /// Returns the expiry that a member gets, given its `current` one and the `new` one.
     fn decide(&self, current: Option<Millis>, new: Millis, now: Millis) -> Option<Millis> {
         let passes = match current {
             None => self.presence != Some(Presence::Present),
@@ -71,56 +68,53 @@ impl Options {
     }
 }
 
-impl Command for Add {
-    const SPEC: Spec = Spec {
-        name: c"ZEXP.ADD",
-        summary: c"Adds members that expire, or gives members a new expiry. Creates the set if it does not exist.",
-        complexity: c"O(log N) for each member, with N the number of members of the set",
-        since: c"0.1.0",
-        flags: c"write deny-oom fast",
-        arity: -4,
-        keys: Keys::First(Access::Insert),
-        arguments: &[
-            Arg::key(c"key"),
-            Arg::one_of(c"condition", &[Arg::flag(c"nx", c"NX"), Arg::flag(c"xx", c"XX")]).optional(),
-            COMPARISON,
-            Arg::flag(c"change", c"CH").optional(),
-            Arg::integer(c"count").after(c"CAP").optional(),
-            AT,
-            Arg::block(c"data", &[Arg::string(c"ttl"), Arg::string(c"member")]).multiple(),
-        ],
-    };
+pub const SPEC: Spec = Spec {
+    name: c"ZEXP.ADD",
+    summary: c"Adds members with an expiry to an expiring set, or updates their expiry.",
+    complexity: c"O(log N) for each member, with N the number of members of the set",
+    since: c"0.1.0",
+    flags: c"write deny-oom fast",
+    keys: Keys::First(Access::Insert),
+    arguments: &[
+        Arg::key(c"key"),
+        Arg::one_of(c"condition", &[Arg::flag(c"nx", c"NX"), Arg::flag(c"xx", c"XX")]).optional(),
+        COMPARISON,
+        Arg::flag(c"change", c"CH").optional(),
+        Arg::integer(c"count").after(c"CAP").optional(),
+        AT,
+        Arg::block(c"data", &[Arg::string(c"ttl"), Arg::string(c"member")]).multiple(),
+    ],
+};
 
-    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
-        let now = ctx.now();
-        let mut args = Args::new(arguments);
-        let key = args.string()?;
-        let options = Options::parse(&mut args)?;
-        let mut members = SmallVec::<[_; 1]>::new();
-        while members.is_empty() || !args.is_empty() {
-            let expiry = expiry(&mut args, options.is_instant, now)?;
-            members.push((expiry, args.string().map_err(|_| Error::Syntax)?));
-        }
-
-        let mut set = TimedSet::<Writing>::expiring(ctx, key)?;
-        let mut plan = Plan::new();
-        for (expiry, member) in members {
-            plan.decide(&set, now, member, |current| options.decide(current, expiry, now));
-        }
-        let outcome = plan.outcome();
-        if let Some(cap) = options.cap.filter(|_| outcome.added > 0) {
-            let live;
-            (set, live) = set.live_count(now)?;
-            // RESTORE takes sets whose members are not in order: then more may be removed than were counted.
-            if live.saturating_sub(outcome.removed).saturating_add(outcome.added) > cap {
-                set.commit();
-                ctx.reply_null();
-                return Ok(());
-            }
-        }
-        plan.carry_out(set);
-        let changed = if options.counts_changed { outcome.moved + outcome.removed } else { 0 };
-        ctx.reply_count(outcome.added + changed);
-        Ok(())
+pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    let now = ctx.now();
+    let mut args = Args::new(arguments);
+    let key = args.string()?;
+    let options = AddOptions::parse(&mut args)?;
+    let mut members = SmallVec::<[_; 1]>::new();
+    while members.is_empty() || !args.is_empty() {
+        let expiry = expiry(&mut args, options.is_instant, now)?;
+        members.push((expiry, args.string().map_err(|_| Error::Syntax)?));
     }
+
+    let mut set = TimedSet::<Writing>::expiring(ctx, key)?;
+    let mut plan = Plan::new();
+    for (expiry, member) in members {
+        plan.decide(&set, now, member, |current| options.decide(current, expiry, now));
+    }
+    let counts = plan.counts();
+    if let Some(cap) = options.cap.filter(|_| counts.added > 0) {
+        let live;
+        (set, live) = set.live_count(now)?;
+        // RESTORE accepts sets whose members are out of order. Then more members may be removed than were counted.
+        if live.saturating_sub(counts.removed).saturating_add(counts.added) > cap {
+            set.commit();
+            ctx.reply_null();
+            return Ok(());
+        }
+    }
+    plan.carry_out(set);
+    let changed = if options.counts_changed { counts.moved + counts.removed } else { 0 };
+    ctx.reply_count(counts.added + changed);
+    Ok(())
 }

@@ -1,4 +1,4 @@
-//! ZEXP: sets whose members expire. What the commands share: how an expiry is written, and on what conditions it is set.
+//! ZEXP: expiring sets. This file has the parsing and the conditions that the commands share.
 
 pub mod add;
 pub mod adopt;
@@ -6,9 +6,11 @@ pub mod card;
 pub mod expire;
 pub mod ismember;
 pub mod members;
+pub mod mismember;
 pub mod persist;
 mod plan;
 pub mod pop;
+pub mod pttl;
 pub mod randmember;
 pub mod rem;
 pub mod ttl;
@@ -24,10 +26,10 @@ const KEY_AND_MEMBERS: &[Arg] = &[Arg::key(c"key"), Arg::string(c"member").multi
 /// `[GT | LT]`
 const COMPARISON: Arg = Arg::one_of(c"comparison", &[Arg::flag(c"gt", c"GT"), Arg::flag(c"lt", c"LT")]).optional();
 
-/// `[AT]`: what follows is an instant, not a duration.
+/// `[AT]`: the next argument is a time, not a duration.
 const AT: Arg = Arg::flag(c"at", c"AT").optional();
 
-/// GT or LT: only when the new expiry is later, or sooner, than the one a member has.
+/// GT or LT: sets an expiry only if it is later, or sooner, than the member's current one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Comparison {
     Later,
@@ -43,7 +45,7 @@ impl Comparison {
     }
 }
 
-/// Reads `ttl`: a duration from now, or with AT an instant. Returns the moment.
+/// Parses `ttl`: a duration from now, or with AT a time. Returns the time of expiry.
 fn expiry(args: &mut Args<'_>, is_instant: bool, now: Millis) -> Result<Millis, Error> {
     if is_instant {
         return args.instant();

@@ -1,6 +1,6 @@
 //! `ZEXP.PERSIST key member [member ...]`
 //!
-//! Lets live members stay forever: their score becomes 2^53-1.
+//! Makes live members permanent: sets their score to 2^53-1.
 
 use super::KEY_AND_MEMBERS;
 use super::plan::Plan;
@@ -8,41 +8,36 @@ use crate::commands::args::Args;
 use crate::error::Error;
 use crate::expiring::TimedSet;
 use crate::model::time;
-use crate::server::command::{Access, Command, Keys, Spec};
+use crate::server::command::{Access, Keys, Spec};
 use crate::server::key::Writing;
 use crate::server::{Context, Str};
 
-pub struct Persist;
+pub const SPEC: Spec = Spec {
+    name: c"ZEXP.PERSIST",
+    summary: c"Removes the expiry of members of an expiring set.",
+    complexity: c"O(log N) for each member, with N the number of members of the set",
+    since: c"0.1.0",
+    flags: c"write fast",
+    keys: Keys::First(Access::Update),
+    arguments: KEY_AND_MEMBERS,
+};
 
-impl Command for Persist {
-    const SPEC: Spec = Spec {
-        name: c"ZEXP.PERSIST",
-        summary: c"Removes the expiry of members of an expiring set.",
-        complexity: c"O(log N) for each member, with N the number of members of the set",
-        since: c"0.1.0",
-        flags: c"write fast",
-        arity: -3,
-        keys: Keys::First(Access::Update),
-        arguments: KEY_AND_MEMBERS,
-    };
+pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    let now = ctx.now();
+    let mut args = Args::new(arguments);
+    let (key, members) = (args.string()?, args.strings()?);
 
-    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
-        let now = ctx.now();
-        let mut args = Args::new(arguments);
-        let (key, members) = (args.string()?, args.strings()?);
-
-        let set = TimedSet::<Writing>::expiring(ctx, key)?;
-        let mut plan = Plan::new();
-        let results: Vec<_> = members
-            .iter()
-            .map(|&member| match plan.decide(&set, now, member, |current| current.map(|_| time::MAX)) {
-                (None, _) => -2,
-                (Some(time::MAX), _) => -1,
-                (Some(_), _) => 1,
-            })
-            .collect();
-        plan.carry_out(set);
-        ctx.reply_integers(&results);
-        Ok(())
-    }
+    let set = TimedSet::<Writing>::expiring(ctx, key)?;
+    let mut plan = Plan::new();
+    let results: Vec<_> = members
+        .iter()
+        .map(|&member| match plan.decide(&set, now, member, |current| current.map(|_| time::MAX)) {
+            (None, _) => -2,
+            (Some(time::MAX), _) => -1,
+            (Some(_), _) => 1,
+        })
+        .collect();
+    plan.carry_out(set);
+    ctx.reply_integers(&results);
+    Ok(())
 }

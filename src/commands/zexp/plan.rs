@@ -1,37 +1,37 @@
-//! What a command with several members is going to do, worked out before anything is done.
+//! The plan of a command with several members, made before anything is written.
 //!
-//! A member named twice is treated as if it had come in two calls: the second sees what the first did. Nothing is written
-//! until the whole command is known to pass, and then each member once, so that what is replicated says each once.
+//! A member named twice is treated as in two calls: the second sees the result of the first. Nothing is written until the whole command is
+//! valid. Then each member is written and replicated once.
 
-use crate::expiring::{Member, TimedSet};
+use crate::expiring::{MemberName, TimedSet};
 use crate::model::time::{self, Millis};
 use crate::server::Str;
 use crate::server::key::Writing;
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
-/// Up to that many members, a look through all of them is faster than a hash table.
+/// Up to this many members, a linear search is faster than a hash table.
 const FEW: usize = 8;
 
-/// A member, with its expiry before and after. `None`: not there, or dead.
-struct Step<'a> {
+/// A member with its expiry before and after. `None` means absent or expired.
+struct PlannedMember<'a> {
     member: Str<'a>,
     before: Option<Millis>,
     after: Option<Millis>,
 }
 
-/// The steps of one command.
+/// The planned members of one command.
 pub struct Plan<'a> {
-    steps: SmallVec<[Step<'a>; 1]>,
-    /// Where a member's step is, once there are more than [`FEW`].
+    steps: SmallVec<[PlannedMember<'a>; 1]>,
+    /// The indexes of the members in `steps`, if there are more than [`FEW`].
     index: HashMap<&'a [u8], usize>,
 }
 
-/// What a plan comes to.
+/// The numbers of members that a plan changes.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Outcome {
+pub struct Counts {
     pub added: u64,
-    /// Members that have another expiry than before.
+    /// Members whose expiry changes.
     pub moved: u64,
     pub removed: u64,
 }
@@ -48,8 +48,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Decides on a member: `decide` gets the expiry it has by now (`None`: it is not there) and returns the one it shall
-    /// have. Returns what `decide` got and returned.
+    /// Plans a member's expiry. `decide` gets the present expiry (`None` if absent) and returns the new one. Returns both.
     pub fn decide(
         &mut self,
         set: &TimedSet<'_, Writing>,
@@ -65,7 +64,7 @@ impl<'a> Plan<'a> {
         }
         let before = set.live_until(member, now);
         let after = decide(before);
-        self.steps.push(Step { member, before, after });
+        self.steps.push(PlannedMember { member, before, after });
         if self.steps.len() == FEW + 1 {
             self.index = self.steps.iter().enumerate().map(|(at, step)| (step.member.bytes(), at)).collect();
         } else if self.steps.len() > FEW {
@@ -74,28 +73,28 @@ impl<'a> Plan<'a> {
         (before, after)
     }
 
-    pub fn outcome(&self) -> Outcome {
-        self.steps.iter().fold(Outcome::default(), |mut outcome, step| {
+    pub fn counts(&self) -> Counts {
+        self.steps.iter().fold(Counts::default(), |mut counts, step| {
             match (step.before, step.after) {
-                (None, Some(_)) => outcome.added += 1,
-                (Some(_), None) => outcome.removed += 1,
-                (before, after) if before != after => outcome.moved += 1,
+                (None, Some(_)) => counts.added += 1,
+                (Some(_), None) => counts.removed += 1,
+                (before, after) if before != after => counts.moved += 1,
                 _ => {}
             }
-            outcome
+            counts
         })
     }
 
-    /// Writes what the plan changes, and commits.
+    /// Writes the planned changes and commits.
     pub fn carry_out<'k>(self, mut set: TimedSet<'k, Writing>)
     where
         'a: 'k,
     {
-        for Step { member, before, after } in self.steps {
+        for PlannedMember { member, before, after } in self.steps {
             match after {
                 _ if before == after => {}
-                Some(expiry) => set.put(Member::Argument(member), time::to_score(expiry)),
-                None => set.remove(Member::Argument(member)),
+                Some(expiry) => set.put(MemberName::Argument(member), time::to_score(expiry)),
+                None => set.remove(MemberName::Argument(member)),
             }
         }
         set.commit();

@@ -1,81 +1,76 @@
 //! `ZEXP.RANDMEMBER key [count]`
 //!
-//! Live members at random: as SRANDMEMBER, distinct ones for a positive count, with repetitions for a negative one.
+//! Returns random live members. As in SRANDMEMBER, they are distinct for a positive count and may repeat for a negative one.
 
 use crate::commands::args::Args;
 use crate::error::Error;
 use crate::expiring::TimedSet;
 use crate::model::random::Random;
-use crate::server::command::{Access, Arg, Command, Keys, Spec};
+use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::zset::Element;
 use crate::server::{Context, Str};
 use hashbrown::HashSet;
 
-pub struct RandMember;
-
-/// The most members, repetitions included, that a negative count may ask for: a reply has to fit into memory.
+/// The maximum number of members for a negative count, since the reply must fit into memory.
 const MOST_REPEATED: u64 = 1 << 20;
 
-/// Members by rank cost a look-up each, as long as it takes to walk past this many. For more of them it is quicker to walk through all.
+/// The number of members that are iterated over in the time of one lookup by rank. If more than one in this many is wanted, iterating over
+/// all is faster.
 const WALK: u64 = 12;
 
-impl Command for RandMember {
-    const SPEC: Spec = Spec {
-        name: c"ZEXP.RANDMEMBER",
-        summary: c"Returns live members of an expiring set at random.",
-        complexity:
-            c"O(log N) for each member returned, with N the number of members of the set, and never more than O(N)",
-        since: c"0.1.0",
-        flags: c"readonly",
-        arity: -2,
-        keys: Keys::First(Access::Read),
-        arguments: &[Arg::key(c"key"), Arg::integer(c"count").optional()],
-    };
+pub const SPEC: Spec = Spec {
+    name: c"ZEXP.RANDMEMBER",
+    summary: c"Returns random live members of an expiring set.",
+    complexity: c"O(log N) for each member returned, with N the number of members of the set, and never more than O(N)",
+    since: c"0.1.0",
+    flags: c"readonly",
+    keys: Keys::First(Access::Read),
+    arguments: &[Arg::key(c"key"), Arg::integer(c"count").optional()],
+};
 
-    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
-        let now = ctx.now();
-        let mut args = Args::new(arguments);
-        let key = args.string()?;
-        let count = if args.is_empty() { None } else { Some(args.integer()?) };
-        args.finish()?;
-        if count.is_some_and(|count| count < 0 && count.unsigned_abs() > MOST_REPEATED) {
-            return Err(Error::OutOfRange);
-        }
+pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    let now = ctx.now();
+    let mut args = Args::new(arguments);
+    let key = args.string()?;
+    let count = if args.is_empty() { None } else { Some(args.integer()?) };
+    args.finish()?;
+    if count.is_some_and(|count| count < 0 && count.unsigned_abs() > MOST_REPEATED) {
+        return Err(Error::TooManyRepeated);
+    }
 
-        let (dead, chosen, pool) = TimedSet::counted(ctx, key, now, |set, live| {
-            let wanted = match count {
-                None => live.min(1),
-                Some(count) if count >= 0 => live.min(count.unsigned_abs()),
-                Some(_) if live == 0 => 0,
-                Some(count) => count.unsigned_abs(),
-            };
-            let distinct = count.is_none_or(|count| count >= 0);
-            let random = set.ctx().random();
-            let chosen = if distinct { distinct_below(random, live, wanted) } else { below(random, live, wanted) };
-            let pool = (wanted > live / WALK).then(|| Pool::of(set.live(now, f64::INFINITY)));
-            (set.len().saturating_sub(live), chosen, pool)
-        })?;
-        if let Some(pool) = pool {
-            reply_head(ctx, count, chosen.len());
-            for rank in chosen {
-                // RESTORE takes sets whose members are not in order: then there are fewer here than were counted.
-                match pool.get(rank) {
-                    Some(member) => ctx.reply_bytes(member),
-                    None => ctx.reply_null(),
-                }
-            }
-            return Ok(());
-        }
-        let members = chosen.into_iter().map(|rank| ctx.member_at(key, dead + rank)).collect::<Result<Vec<_>, _>>()?;
-        reply_head(ctx, count, members.len());
-        for member in members {
-            match member {
-                Some(member) => ctx.reply_string(member.as_str()),
+    let (dead, chosen, pool) = TimedSet::counted(ctx, key, now, |set, live| {
+        let wanted = match count {
+            None => live.min(1),
+            Some(count) if count >= 0 => live.min(count.unsigned_abs()),
+            Some(_) if live == 0 => 0,
+            Some(count) => count.unsigned_abs(),
+        };
+        let distinct = count.is_none_or(|count| count >= 0);
+        let random = set.ctx().random();
+        let chosen = if distinct { distinct_below(random, live, wanted) } else { below(random, live, wanted) };
+        let pool = (wanted > live / WALK).then(|| Pool::of(set.live(now, f64::INFINITY)));
+        (set.len().saturating_sub(live), chosen, pool)
+    })?;
+    if let Some(pool) = pool {
+        reply_head(ctx, count, chosen.len());
+        for rank in chosen {
+            // RESTORE accepts sets whose members are out of order. Then the pool may have fewer members than were counted.
+            match pool.get(rank) {
+                Some(member) => ctx.reply_bytes(member),
                 None => ctx.reply_null(),
             }
         }
-        Ok(())
+        return Ok(());
     }
+    let members = chosen.into_iter().map(|rank| ctx.member_at(key, dead + rank)).collect::<Result<Vec<_>, _>>()?;
+    reply_head(ctx, count, members.len());
+    for member in members {
+        match member {
+            Some(member) => ctx.reply_string(member.as_str()),
+            None => ctx.reply_null(),
+        }
+    }
+    Ok(())
 }
 
 fn reply_head(ctx: &Context, count: Option<i64>, members: usize) {
@@ -86,7 +81,7 @@ fn reply_head(ctx: &Context, count: Option<i64>, members: usize) {
     }
 }
 
-/// All live members, in one piece of memory: a string of the server's for each would take most of the time.
+/// All live members in one buffer. Allocating a string for each would take most of the time.
 #[derive(Default)]
 struct Pool {
     bytes: Vec<u8>,
@@ -111,13 +106,13 @@ impl Pool {
     }
 }
 
-/// `count` numbers below `bound`, each on its own.
+/// Returns `count` independent random numbers below `bound`.
 fn below(mut random: Random, bound: u64, count: u64) -> Vec<u64> {
     (0..count).map(|_| random.below(bound)).collect()
 }
 
-/// `count` different numbers below `bound`, all choices being equally likely, in O(count).
-/// (Robert Floyd's algorithm: J. Bentley, Programming Pearls, "A sample of brilliance", 1987.)
+/// Returns `count` distinct random numbers below `bound`, with all choices equally likely, in O(count). (Robert Floyd's algorithm: J.
+/// Bentley, Programming Pearls, "A sample of brilliance", 1987.)
 fn distinct_below(mut random: Random, bound: u64, count: u64) -> Vec<u64> {
     if count == bound {
         return (0..bound).collect();

@@ -1,54 +1,32 @@
-//! `ZEXP.TTL key member [member ...]` and `ZEXP.PTTL key member [member ...]`
+//! `ZEXP.TTL key member [member ...]`
 //!
-//! How long members still live, in seconds (rounded as TTL does) or in milliseconds.
+//! Returns the remaining time to live of members in seconds, rounded as in TTL.
 
 use super::KEY_AND_MEMBERS;
 use crate::commands::args::Args;
 use crate::error::Error;
 use crate::expiring::TimedSet;
 use crate::model::time::{self, Millis};
-use crate::server::command::{Access, Command, Keys, Spec};
+use crate::server::command::{Access, Keys, Spec};
 use crate::server::key::Reading;
 use crate::server::{Context, Str};
 
-pub struct Ttl;
-pub struct Pttl;
+pub const SPEC: Spec = Spec {
+    name: c"ZEXP.TTL",
+    summary: c"Returns the remaining time to live of members of an expiring set in seconds.",
+    complexity: c"O(1) for each member",
+    since: c"0.1.0",
+    flags: c"readonly fast",
+    keys: Keys::First(Access::Read),
+    arguments: KEY_AND_MEMBERS,
+};
 
-impl Command for Ttl {
-    const SPEC: Spec = Spec {
-        name: c"ZEXP.TTL",
-        summary: c"Returns the remaining seconds of members of an expiring set.",
-        complexity: c"O(1) for each member",
-        since: c"0.1.0",
-        flags: c"readonly fast",
-        arity: -3,
-        keys: Keys::First(Access::Read),
-        arguments: KEY_AND_MEMBERS,
-    };
-
-    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
-        reply_remaining(ctx, arguments, |remaining| (remaining + 500) / 1000)
-    }
+pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    reply_remaining(ctx, arguments, |remaining| (remaining + 500) / 1000)
 }
 
-impl Command for Pttl {
-    const SPEC: Spec = Spec {
-        name: c"ZEXP.PTTL",
-        summary: c"Returns the remaining milliseconds of members of an expiring set.",
-        complexity: c"O(1) for each member",
-        since: c"0.1.0",
-        flags: c"readonly fast",
-        arity: -3,
-        keys: Keys::First(Access::Read),
-        arguments: KEY_AND_MEMBERS,
-    };
-
-    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
-        reply_remaining(ctx, arguments, |remaining| remaining)
-    }
-}
-
-fn reply_remaining<'a>(
+/// Replies the remaining time to live of each member, in the command's unit.
+pub fn reply_remaining<'a>(
     ctx: &mut Context,
     arguments: &'a [Str<'a>],
     in_unit: impl Fn(Millis) -> u64,

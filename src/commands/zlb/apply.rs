@@ -1,54 +1,51 @@
 //! `ZLB.APPLY key effect [word ...]`
 //!
-//! Carries out an effect ([`Effect`]). This is what the other commands replicate and what AOF files hold; no application needs
-//! it. It computes nothing: a replica gets what the master had.
+//! Applies an effect ([`EffectKind`]). Other commands replicate this command, and AOF files contain it. Applications do not need it. It
+//! computes nothing: a replica gets the master's values.
 //!
-//! Clients may call it as well, because AOF files are also fed to servers by ordinary clients. It passes by every check of the
-//! other commands, as RESTORE does, and needs the same rights. An effect that does not fit what the key holds changes nothing.
-//! The reply is then 0 instead of 1, and if it came from a master or an AOF file, where all should fit, the log says so.
+//! Clients may call it, because ordinary clients also replay AOF files to servers. Like RESTORE, it bypasses the other commands' checks and
+//! needs the same rights. An effect that does not fit the key's value changes nothing: the reply is 0 instead of 1. If such an effect came
+//! from a master or an AOF file, the server's log reports it.
 
 use super::{create, set};
-use crate::boards::{self, APPLY, Edit, Effect, OpenBoard};
+use crate::boards::{self, APPLY, Edit, EffectKind, OpenBoard};
 use crate::commands::args::Args;
 use crate::error::Error;
 use crate::model::board::SetOptions;
-use crate::server::command::{Access, Arg, Command, Keys, Spec};
+use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::{Context, Str};
 
-pub struct Apply;
+pub const SPEC: Spec = Spec {
+    name: APPLY,
+    summary: c"Applies an effect of another command to a leaderboard, for replication and AOF files.",
+    complexity: c"That of the command whose effect it is",
+    since: c"0.2.0",
+    flags: c"write",
+    keys: Keys::First(Access::Update),
+    arguments: &[Arg::key(c"key"), Arg::string(c"effect"), Arg::string(c"word").optional().multiple()],
+};
 
-impl Command for Apply {
-    const SPEC: Spec = Spec {
-        name: APPLY,
-        summary: c"Carries out an effect that another command of leaderboards had: for replication and AOF files.",
-        complexity: c"That of the command whose effect it is",
-        since: c"0.2.0",
-        flags: c"write",
-        arity: -3,
-        keys: Keys::First(Access::Update),
-        arguments: &[Arg::key(c"key"), Arg::string(c"effect"), Arg::string(c"word").optional().multiple()],
-    };
-
-    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
-        let mut args = Args::new(arguments);
-        let (key, effect) = (args.string()?, args.string()?);
-        ctx.check_right_to_restore(key)?;
-        let effect = Effect::of(effect.bytes()).ok_or(Error::Syntax)?;
-        let words = &arguments[2..];
-        let fits = match effect {
-            Effect::Create => make(ctx, key, words)?,
-            Effect::Whole => match boards::whole_board(words) {
-                Ok(board) => boards::store(ctx, key, board, words).map(|()| true)?,
-                Err(_) => false,
-            },
-            Effect::Set | Effect::Remove | Effect::Cut | Effect::Clear => change(ctx, key, effect, words)?,
-        };
-        if !fits && ctx.is_replayed() {
-            boards::report_misfit(ctx, key);
+pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    let mut args = Args::new(arguments);
+    let (key, effect) = (args.string()?, args.string()?);
+    ctx.check_right_to_restore(key)?;
+    let effect = EffectKind::of(effect.bytes()).ok_or(Error::Syntax)?;
+    let words = &arguments[2..];
+    let fits = match effect {
+        EffectKind::Create => make(ctx, key, words)?,
+        EffectKind::Replace => match boards::whole_board(words) {
+            Ok(board) => boards::store(ctx, key, board, words).map(|()| true)?,
+            Err(_) => false,
+        },
+        EffectKind::Set | EffectKind::Remove | EffectKind::RemoveRange | EffectKind::Clear => {
+            change(ctx, key, effect, words)?
         }
-        ctx.reply_bool(fits);
-        Ok(())
+    };
+    if !fits && ctx.is_replayed() {
+        boards::report_rejected(ctx, key);
     }
+    ctx.reply_bool(fits);
+    Ok(())
 }
 
 fn make(ctx: &mut Context, key: Str<'_>, words: &[Str<'_>]) -> Result<bool, Error> {
@@ -59,18 +56,18 @@ fn make(ctx: &mut Context, key: Str<'_>, words: &[Str<'_>]) -> Result<bool, Erro
     }
 }
 
-/// Changes a board that is there.
-fn change<'a>(ctx: &mut Context, key: Str<'a>, effect: Effect, words: &'a [Str<'a>]) -> Result<bool, Error> {
+/// Applies an effect to an existing board.
+fn change<'a>(ctx: &mut Context, key: Str<'a>, effect: EffectKind, words: &'a [Str<'a>]) -> Result<bool, Error> {
     let Some(mut open) = OpenBoard::open(ctx, key)? else { return Ok(false) };
     let fits = carry_out(&mut open.edit(), effect, words)?;
     open.commit();
     Ok(fits)
 }
 
-/// Does what an effect says. False if it does not fit the board; nothing has changed then, nor after an error.
-fn carry_out<'a>(edit: &mut Edit<'_, 'a>, effect: Effect, words: &'a [Str<'a>]) -> Result<bool, Error> {
+/// Applies an effect. Returns false if it does not fit the board. Changes nothing in that case and on an error.
+fn carry_out<'a>(edit: &mut Edit<'_, 'a>, effect: EffectKind, words: &'a [Str<'a>]) -> Result<bool, Error> {
     match effect {
-        Effect::Set => {
+        EffectKind::Set => {
             let dimensions = edit.board().schema().dimensions();
             if words.is_empty() || !words.len().is_multiple_of(1 + dimensions.len()) {
                 return Ok(false);
@@ -78,10 +75,10 @@ fn carry_out<'a>(edit: &mut Edit<'_, 'a>, effect: Effect, words: &'a [Str<'a>]) 
             let rows = set::rows(words, dimensions)?;
             edit.set(&rows, SetOptions::default())?;
         }
-        Effect::Remove => {
+        EffectKind::Remove => {
             edit.remove(words);
         }
-        Effect::Cut => {
+        EffectKind::RemoveRange => {
             let mut words = Args::new(words);
             let (first, count) = (words.count()?, words.positive()?);
             words.finish()?;
@@ -89,11 +86,11 @@ fn carry_out<'a>(edit: &mut Edit<'_, 'a>, effect: Effect, words: &'a [Str<'a>]) 
             let Some(end) = end else { return Ok(false) };
             edit.remove_range(first.cast_signed(), end.cast_signed() - 1);
         }
-        Effect::Clear => {
+        EffectKind::Clear => {
             Args::new(words).finish()?;
             edit.clear();
         }
-        Effect::Create | Effect::Whole => return Ok(false),
+        EffectKind::Create | EffectKind::Replace => return Ok(false),
     }
     Ok(true)
 }

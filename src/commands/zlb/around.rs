@@ -1,44 +1,39 @@
 //! `ZLB.AROUND key member radius [WITHRANK [DENSE | COMPETITION]] [WITHVALUES]`
 //!
-//! A member among its neighbours, best first: up to `radius` on either side, fewer at an edge of the board. Null if the
-//! member is not on the board.
+//! Returns a member and its neighbours, best first: up to `radius` on either side, fewer at an end of the board. Null if the member is not
+//! on the board.
 
 use super::{Details, WITH_RANK, WITH_VALUES, reply_members};
 use crate::boards;
 use crate::commands::args::Args;
 use crate::error::Error;
-use crate::server::command::{Access, Arg, Command, Keys, Spec};
+use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::key::ReadKey;
 use crate::server::{Context, Str};
 
-pub struct Around;
+pub const SPEC: Spec = Spec {
+    name: c"ZLB.AROUND",
+    summary: c"Returns a member of a leaderboard and its neighbours, best first.",
+    complexity: c"O(log N + M) with N the number of members of the board and M the number of members returned",
+    since: c"0.1.0",
+    flags: c"readonly",
+    keys: Keys::First(Access::Read),
+    arguments: &[Arg::key(c"key"), Arg::string(c"member"), Arg::integer(c"radius"), WITH_RANK, WITH_VALUES],
+};
 
-impl Command for Around {
-    const SPEC: Spec = Spec {
-        name: c"ZLB.AROUND",
-        summary: c"Returns a member of a leaderboard among its neighbours, best first.",
-        complexity: c"O(log N + M) with N the number of members of the board and M the number of members returned",
-        since: c"0.1.0",
-        flags: c"readonly",
-        arity: -4,
-        keys: Keys::First(Access::Read),
-        arguments: &[Arg::key(c"key"), Arg::string(c"member"), Arg::integer(c"radius"), WITH_RANK, WITH_VALUES],
-    };
-
-    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
-        let mut args = Args::new(arguments);
-        let (key, member, radius) = (args.string()?, args.string()?, args.count()?);
-        let mut details = Details::default();
-        while let Some(keyword) = args.trailing_keyword()? {
-            details.take(keyword.as_str())?;
-        }
-        let key = ReadKey::open(ctx, key);
-        let ctx = key.ctx();
-        let found = boards::look(&key)?.and_then(|board| Some((board, board.around(member.bytes(), radius)?)));
-        match found {
-            None => ctx.reply_null_array(),
-            Some((board, members)) => reply_members(ctx, members, board.schema().dimensions(), &details),
-        }
-        Ok(())
+pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    let mut args = Args::new(arguments);
+    let (key, member, radius) = (args.string()?, args.string()?, args.count()?);
+    let mut details = Details::default();
+    while let Some(keyword) = args.trailing_keyword()? {
+        details.take(keyword.as_str())?;
     }
+    let key = ReadKey::open(ctx, key);
+    let ctx = key.ctx();
+    let found = boards::look(&key)?.and_then(|board| Some((board, board.around(member.bytes(), radius)?)));
+    match found {
+        None => ctx.reply_null_array(),
+        Some((board, members)) => reply_members(ctx, members, board.schema().dimensions(), &details),
+    }
+    Ok(())
 }

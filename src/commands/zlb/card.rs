@@ -1,32 +1,27 @@
 //! `ZLB.CARD key`
 //!
-//! How many members are on the board.
+//! Returns the number of members.
 
 use crate::boards;
 use crate::commands::args::Args;
 use crate::error::Error;
 use crate::model::board::Board;
-use crate::server::command::{Access, Arg, Command, Keys, Spec};
+use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::key::ReadKey;
 use crate::server::{Context, Str};
 
-pub struct Card;
+pub const SPEC: Spec = Spec {
+    name: c"ZLB.CARD",
+    summary: c"Returns the number of members of a leaderboard.",
+    complexity: c"O(1)",
+    since: c"0.1.0",
+    flags: c"readonly fast",
+    keys: Keys::First(Access::Read),
+    arguments: &[Arg::key(c"key")],
+};
 
-impl Command for Card {
-    const SPEC: Spec = Spec {
-        name: c"ZLB.CARD",
-        summary: c"Returns the number of members of a leaderboard.",
-        complexity: c"O(1)",
-        since: c"0.1.0",
-        flags: c"readonly fast",
-        arity: 2,
-        keys: Keys::First(Access::Read),
-        arguments: &[Arg::key(c"key")],
-    };
-
-    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
-        let key = ReadKey::open(ctx, Args::new(arguments).string()?);
-        key.ctx().reply_count(boards::look(&key)?.map_or(0, Board::len));
-        Ok(())
-    }
+pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    let key = ReadKey::open(ctx, Args::new(arguments).string()?);
+    key.ctx().reply_count(boards::look(&key)?.map_or(0, Board::len));
+    Ok(())
 }

@@ -1,26 +1,24 @@
 //! `ZLB.CREATE key DIM name [ASC | DESC] [INT | FLOAT] [DIM name ...] [TIES FIRST | LAST | NAME] [KEEP n]`
 //!
-//! Makes an empty board. Its dimensions, 1 to 64, are compared in the order in which they are given: gold, then silver,
-//! then bronze. A dimension is DESC (more is better) and INT (64 bits, exact) unless it says otherwise; FLOAT ones hold
-//! finite doubles. TIES breaks ties: the first to reach the values is better (the default), or the last, or the bytewise
-//! smaller name. With KEEP only the best n stay on the board; the others are forgotten.
+//! Creates an empty board. Its 1 to 64 dimensions are compared in the given order: gold, then silver, then bronze. By default, a dimension
+//! is DESC (more is better) and INT (64 bits, exact). FLOAT dimensions hold finite doubles. TIES orders members with equal values: the
+//! first to reach them is better (the default), or the last, or the bytewise smaller name. With KEEP the board keeps only the best n
+//! members.
 //!
-//! If the key holds a board of the very same schema, nothing changes, and the reply is the same: whoever writes first can
-//! create the board.
+//! If the key holds a board with the same schema, the command changes nothing and returns the same reply. So any writer can create the
+//! board.
 //!
-//! Dimensions' names are bytes, and case-sensitive.
+//! Dimension names are bytes, and case-sensitive.
 
 use crate::boards;
 use crate::commands::args::{Args, once};
 use crate::error::Error;
 use crate::model::board::{Dimension, Direction, Kind, Schema, Ties};
-use crate::server::command::{Access, Arg, Command, Keys, Spec};
+use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::{Context, Str};
 use std::num::NonZeroU64;
 
-pub struct Create;
-
-/// A dimension as far as it has been read.
+/// A dimension during parsing.
 struct Draft<'a> {
     name: Str<'a>,
     direction: Option<Direction>,
@@ -40,7 +38,7 @@ impl Draft<'_> {
 pub(super) fn schema(args: &mut Args<'_>) -> Result<Schema, Error> {
     let mut dimensions: Vec<Draft<'_>> = Vec::new();
     let (mut ties, mut keep) = (None, None);
-    // ASC, DESC, INT and FLOAT belong to the DIM they follow.
+    // ASC, DESC, INT and FLOAT apply to the preceding DIM.
     let mut in_dimension = false;
     while let Some(keyword) = args.trailing_keyword()? {
         let dimension = dimensions.last_mut().filter(|_| in_dimension).ok_or(Error::Syntax);
@@ -59,7 +57,7 @@ pub(super) fn schema(args: &mut Args<'_>) -> Result<Schema, Error> {
                 in_dimension = false;
             }
             "KEEP" => {
-                once(&mut keep, NonZeroU64::new(args.count()?).ok_or(Error::NotPositive)?)?;
+                once(&mut keep, NonZeroU64::new(args.positive()?).ok_or(Error::NotPositive)?)?;
                 in_dimension = false;
             }
             _ => return Err(Error::Syntax),
@@ -78,42 +76,39 @@ fn rule_for_ties(args: &mut Args<'_>) -> Result<Ties, Error> {
     }
 }
 
-impl Command for Create {
-    const SPEC: Spec = Spec {
-        name: c"ZLB.CREATE",
-        summary: c"Creates an empty leaderboard of one or more dimensions.",
-        complexity: c"O(D^2) with D the number of dimensions, 64 at the most",
-        since: c"0.1.0",
-        flags: c"write deny-oom fast",
-        arity: -4,
-        keys: Keys::First(Access::Insert),
-        arguments: &[
-            Arg::key(c"key"),
-            Arg::block(
-                c"dimension",
-                &[
-                    Arg::string(c"name").after(c"DIM"),
-                    Arg::one_of(c"direction", &[Arg::flag(c"asc", c"ASC"), Arg::flag(c"desc", c"DESC")]).optional(),
-                    Arg::one_of(c"type", &[Arg::flag(c"int", c"INT"), Arg::flag(c"float", c"FLOAT")]).optional(),
-                ],
-            )
-            .multiple(),
-            Arg::one_of(
-                c"ties",
-                &[Arg::flag(c"first", c"FIRST"), Arg::flag(c"last", c"LAST"), Arg::flag(c"name", c"NAME")],
-            )
-            .after(c"TIES")
-            .optional(),
-            Arg::integer(c"n").after(c"KEEP").optional(),
-        ],
-    };
+pub const SPEC: Spec = Spec {
+    name: c"ZLB.CREATE",
+    summary: c"Creates an empty leaderboard with one or more dimensions.",
+    complexity: c"O(D^2) with D the number of dimensions, at most 64",
+    since: c"0.1.0",
+    flags: c"write deny-oom fast",
+    keys: Keys::First(Access::Insert),
+    arguments: &[
+        Arg::key(c"key"),
+        Arg::block(
+            c"dimension",
+            &[
+                Arg::string(c"name").after(c"DIM"),
+                Arg::one_of(c"direction", &[Arg::flag(c"asc", c"ASC"), Arg::flag(c"desc", c"DESC")]).optional(),
+                Arg::one_of(c"type", &[Arg::flag(c"int", c"INT"), Arg::flag(c"float", c"FLOAT")]).optional(),
+            ],
+        )
+        .multiple(),
+        Arg::one_of(
+            c"ties",
+            &[Arg::flag(c"first", c"FIRST"), Arg::flag(c"last", c"LAST"), Arg::flag(c"name", c"NAME")],
+        )
+        .after(c"TIES")
+        .optional(),
+        Arg::integer(c"n").after(c"KEEP").optional(),
+    ],
+};
 
-    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
-        let mut args = Args::new(arguments);
-        let key = args.string()?;
-        let schema = schema(&mut args)?;
-        boards::create(ctx, key, schema, &arguments[1..])?;
-        ctx.reply_ok();
-        Ok(())
-    }
+pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    let mut args = Args::new(arguments);
+    let key = args.string()?;
+    let schema = schema(&mut args)?;
+    boards::create(ctx, key, schema, &arguments[1..])?;
+    ctx.reply_ok();
+    Ok(())
 }

@@ -1,48 +1,43 @@
 //! `ZLB.GET key member [member ...]`
 //!
-//! For each member `[rank, value ...]`, or null if it is not on the board. The rank is that of a plain ZLB.RANK.
+//! Returns for each member `[rank, value ...]`, or null if it is not on the board. The rank is that of ZLB.RANK without options.
 
-use super::{KEY_AND_MEMBERS, Values};
+use super::{KEY_AND_MEMBERS, ValueFormat};
 use crate::boards;
 use crate::commands::args::Args;
 use crate::error::Error;
-use crate::server::command::{Access, Command, Keys, Spec};
+use crate::server::command::{Access, Keys, Spec};
 use crate::server::key::ReadKey;
 use crate::server::{Context, Str};
 
-pub struct Get;
+pub const SPEC: Spec = Spec {
+    name: c"ZLB.GET",
+    summary: c"Returns the rank and the values of members of a leaderboard.",
+    complexity: c"O(log N) for each member, with N the number of members of the board",
+    since: c"0.1.0",
+    flags: c"readonly fast",
+    keys: Keys::First(Access::Read),
+    arguments: KEY_AND_MEMBERS,
+};
 
-impl Command for Get {
-    const SPEC: Spec = Spec {
-        name: c"ZLB.GET",
-        summary: c"Returns the rank and the values of members of a leaderboard.",
-        complexity: c"O(log N) for each member, with N the number of members of the board",
-        since: c"0.1.0",
-        flags: c"readonly fast",
-        arity: -3,
-        keys: Keys::First(Access::Read),
-        arguments: KEY_AND_MEMBERS,
-    };
-
-    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
-        let mut args = Args::new(arguments);
-        let (key, members) = (args.string()?, args.strings()?);
-        let key = ReadKey::open(ctx, key);
-        let ctx = key.ctx();
-        let board = boards::look(&key)?;
-        let dimensions = board.map_or(&[][..], |board| board.schema().dimensions());
-        let reply = Values::to(ctx, dimensions);
-        ctx.reply_array(members.len());
-        for member in members {
-            match board.and_then(|board| board.get(member.bytes())) {
-                None => ctx.reply_null_array(),
-                Some((rank, values)) => {
-                    ctx.reply_array(1 + dimensions.len());
-                    ctx.reply_count(rank);
-                    reply.reply_all(ctx, values.iter());
-                }
+pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    let mut args = Args::new(arguments);
+    let (key, members) = (args.string()?, args.strings()?);
+    let key = ReadKey::open(ctx, key);
+    let ctx = key.ctx();
+    let board = boards::look(&key)?;
+    let dimensions = board.map_or(&[][..], |board| board.schema().dimensions());
+    let reply = ValueFormat::to(ctx, dimensions);
+    ctx.reply_array(members.len());
+    for member in members {
+        match board.and_then(|board| board.get(member.bytes())) {
+            None => ctx.reply_null_array(),
+            Some((rank, values)) => {
+                ctx.reply_array(1 + dimensions.len());
+                ctx.reply_count(rank);
+                reply.reply_all(ctx, values.iter());
             }
         }
-        Ok(())
     }
+    Ok(())
 }

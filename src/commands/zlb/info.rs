@@ -1,71 +1,69 @@
 //! `ZLB.INFO key`
 //!
-//! What a board is made of, as a map:
+//! Returns a description of the board as a map, or null if there is no board:
 //!
-//! | field        | value                                                                      |
-//! |--------------|----------------------------------------------------------------------------|
-//! | `members`    | how many are on the board                                                  |
-//! | `distinct`   | how many different tuples they have                                        |
-//! | `ties`       | `first`, `last` or `name`                                                  |
-//! | `keep`       | how many stay, the best ones; null: all                                    |
+//! | field        | value                                                                        |
+//! |--------------|------------------------------------------------------------------------------|
+//! | `members`    | number of members                                                            |
+//! | `distinct`   | number of distinct tuples of values                                          |
+//! | `ties`       | `first`, `last` or `name`                                                    |
+//! | `keep`       | the maximum number of members, or null                                       |
 //! | `dimensions` | for each a map: `name`, `direction` (`asc`, `desc`), `type` (`int`, `float`) |
 
 use crate::boards;
 use crate::commands::args::Args;
 use crate::error::Error;
 use crate::model::board::{Direction, Kind, Ties};
-use crate::server::command::{Access, Arg, Command, Keys, Spec};
+use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::key::ReadKey;
 use crate::server::{Context, Str};
 
-pub struct Info;
+pub const SPEC: Spec = Spec {
+    name: c"ZLB.INFO",
+    summary: c"Returns the dimensions, settings and size of a leaderboard.",
+    complexity: c"O(D) with D the number of dimensions",
+    since: c"0.1.0",
+    flags: c"readonly fast",
+    keys: Keys::First(Access::Read),
+    arguments: &[Arg::key(c"key")],
+};
 
-impl Command for Info {
-    const SPEC: Spec = Spec {
-        name: c"ZLB.INFO",
-        summary: c"Returns the dimensions, the settings and the size of a leaderboard.",
-        complexity: c"O(D) with D the number of dimensions",
-        since: c"0.1.0",
-        flags: c"readonly fast",
-        arity: 2,
-        keys: Keys::First(Access::Read),
-        arguments: &[Arg::key(c"key")],
+pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    let key = ReadKey::open(ctx, Args::new(arguments).string()?);
+    let ctx = key.ctx();
+    let Some(board) = boards::look(&key)? else {
+        ctx.reply_null();
+        return Ok(());
     };
-
-    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
-        let key = ReadKey::open(ctx, Args::new(arguments).string()?);
-        let ctx = key.ctx();
-        let board = boards::look(&key)?.ok_or(Error::NoSuchKey)?;
-        let schema = board.schema();
-        let entry = |name: &str, value: &str| {
-            ctx.reply_bytes(name.as_bytes());
-            ctx.reply_bytes(value.as_bytes());
-        };
-        ctx.reply_map(5);
-        ctx.reply_bytes(b"members");
-        ctx.reply_count(board.len());
-        ctx.reply_bytes(b"distinct");
-        ctx.reply_count(board.distinct());
-        let ties = match schema.ties() {
-            Ties::First => "first",
-            Ties::Last => "last",
-            Ties::Name => "name",
-        };
-        entry("ties", ties);
-        ctx.reply_bytes(b"keep");
-        match schema.keep() {
-            None => ctx.reply_null(),
-            Some(keep) => ctx.reply_count(keep.get()),
-        }
-        ctx.reply_bytes(b"dimensions");
-        ctx.reply_array(schema.dimensions().len());
-        for dimension in schema.dimensions() {
-            ctx.reply_map(3);
-            ctx.reply_bytes(b"name");
-            ctx.reply_bytes(&dimension.name);
-            entry("direction", if dimension.direction == Direction::Asc { "asc" } else { "desc" });
-            entry("type", if dimension.kind == Kind::Int { "int" } else { "float" });
-        }
-        Ok(())
+    let schema = board.schema();
+    let entry = |name: &str, value: &str| {
+        ctx.reply_bytes(name.as_bytes());
+        ctx.reply_bytes(value.as_bytes());
+    };
+    ctx.reply_map(5);
+    ctx.reply_bytes(b"members");
+    ctx.reply_count(board.len());
+    ctx.reply_bytes(b"distinct");
+    ctx.reply_count(board.distinct());
+    let ties = match schema.ties() {
+        Ties::First => "first",
+        Ties::Last => "last",
+        Ties::Name => "name",
+    };
+    entry("ties", ties);
+    ctx.reply_bytes(b"keep");
+    match schema.keep() {
+        None => ctx.reply_null(),
+        Some(keep) => ctx.reply_count(keep.get()),
     }
+    ctx.reply_bytes(b"dimensions");
+    ctx.reply_array(schema.dimensions().len());
+    for dimension in schema.dimensions() {
+        ctx.reply_map(3);
+        ctx.reply_bytes(b"name");
+        ctx.reply_bytes(&dimension.name);
+        entry("direction", if dimension.direction == Direction::Asc { "asc" } else { "desc" });
+        entry("type", if dimension.kind == Kind::Int { "int" } else { "float" });
+    }
+    Ok(())
 }

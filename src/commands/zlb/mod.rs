@@ -1,8 +1,7 @@
-//! ZLB: leaderboards of several dimensions. What the commands share: how values are read and replied.
+//! ZLB: leaderboards with several dimensions. This file has the parsing and the replies of values that the commands share.
 //!
-//! In replies an INT value is an integer; a FLOAT value is a double in RESP3, and in RESP2 a bulk string of the fewest
-//! digits that read back as the same double, as ZSCORE does it. Where a reply is missing as a whole, it is a null of the
-//! kind the reply would have been.
+//! In replies, an INT value is an integer. A FLOAT value is a double in RESP3. In RESP2 it is a bulk string with the fewest digits that
+//! parse to the same double, as in ZSCORE. A missing reply is a null of the reply's type.
 
 pub mod apply;
 pub mod around;
@@ -39,17 +38,17 @@ const WITH_RANK: Arg = Arg::block(c"rank", &[Arg::flag(c"withrank", c"WITHRANK")
 /// `[WITHVALUES]`
 const WITH_VALUES: Arg = Arg::flag(c"withvalues", c"WITHVALUES").optional();
 
-/// What is told of each member besides its name.
+/// The requested fields of each member besides its name.
 #[derive(Default)]
 struct Details {
     rank: Option<Ranking>,
     values: bool,
-    /// Whether the keyword before was WITHRANK, to which DENSE and COMPETITION belong.
+    /// Whether the last keyword was WITHRANK. Only then may DENSE or COMPETITION follow.
     is_after_rank: bool,
 }
 
 impl Details {
-    /// Takes the next keyword of `[WITHRANK [DENSE | COMPETITION]] [WITHVALUES]`.
+    /// Parses the next keyword of `[WITHRANK [DENSE | COMPETITION]] [WITHVALUES]`.
     fn take(&mut self, keyword: &str) -> Result<(), Error> {
         let is_after_rank = std::mem::take(&mut self.is_after_rank);
         match keyword {
@@ -71,7 +70,7 @@ impl Details {
     }
 }
 
-/// Reads a value of the dimension's kind.
+/// Parses a value of the dimension's kind.
 fn value(args: &mut Args<'_>, dimension: &Dimension) -> Result<Value, Error> {
     match dimension.kind {
         Kind::Int => args.integer().map(Value::Int),
@@ -79,16 +78,16 @@ fn value(args: &mut Args<'_>, dimension: &Dimension) -> Result<Value, Error> {
     }
 }
 
-/// How values are replied to this client.
+/// The format of values in replies to this client.
 #[derive(Clone, Copy)]
-struct Values {
+struct ValueFormat {
     as_doubles: bool,
 }
 
-impl Values {
-    fn to(ctx: &Context, dimensions: &[Dimension]) -> Values {
+impl ValueFormat {
+    fn to(ctx: &Context, dimensions: &[Dimension]) -> ValueFormat {
         let has_floats = dimensions.iter().any(|dimension| dimension.kind == Kind::Float);
-        Values { as_doubles: has_floats && ctx.is_resp3() }
+        ValueFormat { as_doubles: has_floats && ctx.is_resp3() }
     }
 
     fn reply(self, ctx: &Context, value: Value) {
@@ -104,11 +103,11 @@ impl Values {
     }
 }
 
-/// Members in order; with details each as an array `[rank, member, value ...]` of what was asked for.
+/// Replies members in order. With details, each is an array `[rank, member, value ...]` of the requested fields.
 fn reply_members(ctx: &Context, members: Range<'_>, dimensions: &[Dimension], details: &Details) {
     ctx.reply_array(members.len());
     let parts = usize::from(details.rank.is_some()) + 1 + if details.values { dimensions.len() } else { 0 };
-    let values = Values::to(ctx, dimensions);
+    let values = ValueFormat::to(ctx, dimensions);
     let reply_entry = |entry: Entry<'_>| {
         ctx.reply_bytes(entry.member);
         if details.values {
@@ -129,7 +128,7 @@ fn reply_members(ctx: &Context, members: Range<'_>, dimensions: &[Dimension], de
     }
 }
 
-/// A rank, or null.
+/// Replies a rank or null.
 fn reply_rank(ctx: &Context, rank: Option<u64>) {
     match rank {
         None => ctx.reply_null(),

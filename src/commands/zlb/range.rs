@@ -1,60 +1,55 @@
 //! `ZLB.RANGE key start stop [REV] [WITHRANK [DENSE | COMPETITION]] [WITHVALUES]`
 //!
-//! The members from one index to another, both included, as ZRANGE by index: 0 is the best, -1 the last, and an index
-//! beyond an end is that end. With REV index 0 is the worst. WITHRANK and WITHVALUES make each member an array `[rank, member,
-//! value ...]` of what was asked for; ranks count from the best, with REV too.
+//! Returns the members from one index to another, both inclusive, as ZRANGE does by index. Index 0 is the best and -1 the last. An index
+//! beyond an end means that end. With REV, index 0 is the worst. With WITHRANK or WITHVALUES, each member is an array `[rank, member, value
+//! ...]` of the requested fields. Ranks count from the best, also with REV.
 
 use super::{Details, WITH_RANK, WITH_VALUES, reply_members};
 use crate::boards;
 use crate::commands::args::{Args, flag};
 use crate::error::Error;
 use crate::model::board::Order;
-use crate::server::command::{Access, Arg, Command, Keys, Spec};
+use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::key::ReadKey;
 use crate::server::{Context, Str};
 
-pub struct Range;
+pub const SPEC: Spec = Spec {
+    name: c"ZLB.RANGE",
+    summary: c"Returns members of a leaderboard by index, best first.",
+    complexity: c"O(log N + M) with N the number of members of the board and M the number of members returned",
+    since: c"0.1.0",
+    flags: c"readonly",
+    keys: Keys::First(Access::Read),
+    arguments: &[
+        Arg::key(c"key"),
+        Arg::integer(c"start"),
+        Arg::integer(c"stop"),
+        Arg::flag(c"rev", c"REV").optional(),
+        WITH_RANK,
+        WITH_VALUES,
+    ],
+};
 
-impl Command for Range {
-    const SPEC: Spec = Spec {
-        name: c"ZLB.RANGE",
-        summary: c"Returns members of a leaderboard by index, best first.",
-        complexity: c"O(log N + M) with N the number of members of the board and M the number of members returned",
-        since: c"0.1.0",
-        flags: c"readonly",
-        arity: -4,
-        keys: Keys::First(Access::Read),
-        arguments: &[
-            Arg::key(c"key"),
-            Arg::integer(c"start"),
-            Arg::integer(c"stop"),
-            Arg::flag(c"rev", c"REV").optional(),
-            WITH_RANK,
-            WITH_VALUES,
-        ],
-    };
-
-    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
-        let mut args = Args::new(arguments);
-        let (key, start, stop) = (args.string()?, args.integer()?, args.integer()?);
-        let (mut is_reversed, mut details) = (false, Details::default());
-        while let Some(keyword) = args.trailing_keyword()? {
-            match keyword.as_str() {
-                "REV" => {
-                    details.is_after_rank = false;
-                    flag(&mut is_reversed)?;
-                }
-                keyword => details.take(keyword)?,
+pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    let mut args = Args::new(arguments);
+    let (key, start, stop) = (args.string()?, args.integer()?, args.integer()?);
+    let (mut is_reversed, mut details) = (false, Details::default());
+    while let Some(keyword) = args.trailing_keyword()? {
+        match keyword.as_str() {
+            "REV" => {
+                details.is_after_rank = false;
+                flag(&mut is_reversed)?;
             }
+            keyword => details.take(keyword)?,
         }
-        let key = ReadKey::open(ctx, key);
-        let ctx = key.ctx();
-        let Some(board) = boards::look(&key)? else {
-            ctx.reply_array(0);
-            return Ok(());
-        };
-        let order = if is_reversed { Order::WorstFirst } else { Order::BestFirst };
-        reply_members(ctx, board.range(start, stop, order), board.schema().dimensions(), &details);
-        Ok(())
     }
+    let key = ReadKey::open(ctx, key);
+    let ctx = key.ctx();
+    let Some(board) = boards::look(&key)? else {
+        ctx.reply_array(0);
+        return Ok(());
+    };
+    let order = if is_reversed { Order::WorstFirst } else { Order::BestFirst };
+    reply_members(ctx, board.range(start, stop, order), board.schema().dimensions(), &details);
+    Ok(())
 }

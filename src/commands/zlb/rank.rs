@@ -1,10 +1,10 @@
 //! `ZLB.RANK key member [DENSE | COMPETITION]`
 //!
-//! A member's rank, 0-based, best first; null if it is not on the board.
+//! Returns a member's zero-based rank, best first. Null if it is not on the board.
 //!
 //! | values        | 9 | 7 | 7 | 5 |                                        |
 //! |---------------|---|---|---|---|----------------------------------------|
-//! | plain         | 0 | 1 | 2 | 3 | its position: everybody has their own  |
+//! | plain         | 0 | 1 | 2 | 3 | its position: each member has its own  |
 //! | `COMPETITION` | 0 | 1 | 1 | 3 | members strictly better                |
 //! | `DENSE`       | 0 | 1 | 1 | 2 | distinct tuples strictly better        |
 
@@ -13,39 +13,34 @@ use crate::boards;
 use crate::commands::args::{Args, once};
 use crate::error::Error;
 use crate::model::board::Ranking;
-use crate::server::command::{Access, Arg, Command, Keys, Spec};
+use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::key::ReadKey;
 use crate::server::{Context, Str};
 
-pub struct Rank;
+pub const SPEC: Spec = Spec {
+    name: c"ZLB.RANK",
+    summary: c"Returns the zero-based rank of a member of a leaderboard, best first.",
+    complexity: c"O(log N) with N the number of members of the board",
+    since: c"0.1.0",
+    flags: c"readonly fast",
+    keys: Keys::First(Access::Read),
+    arguments: &[Arg::key(c"key"), Arg::string(c"member"), RANKING],
+};
 
-impl Command for Rank {
-    const SPEC: Spec = Spec {
-        name: c"ZLB.RANK",
-        summary: c"Returns the rank of a member of a leaderboard, the best being 0.",
-        complexity: c"O(log N) with N the number of members of the board",
-        since: c"0.1.0",
-        flags: c"readonly fast",
-        arity: -3,
-        keys: Keys::First(Access::Read),
-        arguments: &[Arg::key(c"key"), Arg::string(c"member"), RANKING],
-    };
-
-    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
-        let mut args = Args::new(arguments);
-        let (key, member) = (args.string()?, args.string()?);
-        let mut ranking = None;
-        while let Some(keyword) = args.trailing_keyword()? {
-            match keyword.as_str() {
-                "DENSE" => once(&mut ranking, Ranking::Dense)?,
-                "COMPETITION" => once(&mut ranking, Ranking::Competition)?,
-                _ => return Err(Error::Syntax),
-            }
+pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    let mut args = Args::new(arguments);
+    let (key, member) = (args.string()?, args.string()?);
+    let mut ranking = None;
+    while let Some(keyword) = args.trailing_keyword()? {
+        match keyword.as_str() {
+            "DENSE" => once(&mut ranking, Ranking::Dense)?,
+            "COMPETITION" => once(&mut ranking, Ranking::Competition)?,
+            _ => return Err(Error::Syntax),
         }
-        let key = ReadKey::open(ctx, key);
-        let ctx = key.ctx();
-        let board = boards::look(&key)?;
-        reply_rank(ctx, board.and_then(|board| board.rank(member.bytes(), ranking.unwrap_or_default())));
-        Ok(())
     }
+    let key = ReadKey::open(ctx, key);
+    let ctx = key.ctx();
+    let board = boards::look(&key)?;
+    reply_rank(ctx, board.and_then(|board| board.rank(member.bytes(), ranking.unwrap_or_default())));
+    Ok(())
 }

@@ -1,22 +1,19 @@
 //! `ZLB.SET key [NX | XX] [BEST] [WITHRANK] member value ... [member value ... ...]`
 //!
-//! Gives members their values, one for each dimension. NX: only members that are not on the board; XX: only those that
-//! are; BEST: a member that is on the board gets values only if they are better than those it has. Whoever is given the
-//! values it has keeps its place among its equals. Replies how many members are on the board now that were not before:
-//! with KEEP, a member that is not good enough does not count. WITHRANK, of one member only, replies `[added, rank]`: the
-//! position, or null if the member is not on the board.
+//! Sets the values of members, one for each dimension. With NX, only members that are not on the board are set; with XX, only those that
+//! are. With BEST, a member gets values only if they are better than its current ones. A member that gets its current values keeps its
+//! place among equals. Returns the number of added members. With KEEP, a new member that is not among the best n is not counted. With
+//! WITHRANK, which takes one member, the reply is `[added, rank]`, with null for a member that is not on the board.
 //!
-//! Members may have any name, `NX` or `best` too: how many arguments there are tells how many of them are options.
+//! Members may have any name, including `NX` or `best`: the number of arguments tells which of them are options.
 
 use super::{reply_rank, value};
 use crate::boards::{OpenBoard, Rows};
 use crate::commands::args::{Args, flag, once};
 use crate::error::Error;
 use crate::model::board::{Condition, Dimension, Ranking, SetOptions, When};
-use crate::server::command::{Access, Arg, Command, Keys, Spec};
+use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::{Context, Str};
-
-pub struct Set;
 
 /// One of NX and XX, BEST, WITHRANK.
 const MOST_OPTIONS: usize = 3;
@@ -25,15 +22,15 @@ fn is_option(argument: Str<'_>) -> bool {
     [&b"NX"[..], b"XX", b"BEST", b"WITHRANK"].iter().any(|option| option.eq_ignore_ascii_case(argument.bytes()))
 }
 
-/// The options, and the members with their values.
+/// The options, whether WITHRANK is given, and the members with their values.
 type Parts<'a> = (SetOptions, bool, &'a [Str<'a>]);
 
-/// Tells the options from the members and values, which come in rows of `1 + dimensions`. There are at most three options:
-/// what is left over by the rows.
+/// Separates the options from the members and values, which form rows of `1 + dimensions` arguments. Options are the remainder, at most
+/// three.
 fn split<'a>(rest: &'a [Str<'a>], dimensions: usize) -> Result<Parts<'a>, Error> {
     let row = 1 + dimensions;
     let mut left_over = rest.len() % row;
-    // With few dimensions options could be a row, but no value is a word.
+    // With few dimensions, options may fill a row. They are recognized because a value is never a keyword.
     while left_over + row <= MOST_OPTIONS && rest.get(left_over + 1).is_some_and(|&value| is_option(value)) {
         left_over += row;
     }
@@ -55,59 +52,56 @@ fn split<'a>(rest: &'a [Str<'a>], dimensions: usize) -> Result<Parts<'a>, Error>
     Ok((options, with_rank, rows))
 }
 
-/// Reads rows of a member and its values.
+/// Parses rows of a member and its values.
 pub(super) fn rows<'a>(words: &'a [Str<'a>], dimensions: &[Dimension]) -> Result<Rows<'a>, Error> {
     let mut values = Vec::with_capacity(words.len());
     for row in words.chunks_exact(1 + dimensions.len()) {
         for (text, dimension) in row[1..].chunks(1).zip(dimensions) {
             let value = value(&mut Args::new(text), dimension);
-            // An option too many has come to stand where a value should.
+            // A keyword in place of a value is an option too many.
             values.push(value.map_err(|error| if is_option(text[0]) { Error::Syntax } else { error })?);
         }
     }
     Ok(Rows { words, values, dimensions: dimensions.len() })
 }
 
-impl Command for Set {
-    const SPEC: Spec = Spec {
-        name: c"ZLB.SET",
-        summary: c"Gives members of a leaderboard their values, one for each dimension.",
-        complexity: c"O(log N) for each member, with N the number of members of the board",
-        since: c"0.1.0",
-        flags: c"write deny-oom fast",
-        arity: -4,
-        keys: Keys::First(Access::Update),
-        arguments: &[
-            Arg::key(c"key"),
-            Arg::one_of(c"condition", &[Arg::flag(c"nx", c"NX"), Arg::flag(c"xx", c"XX")]).optional(),
-            Arg::flag(c"best", c"BEST").optional(),
-            Arg::flag(c"withrank", c"WITHRANK").optional().since(c"0.2.0"),
-            Arg::block(c"data", &[Arg::string(c"member"), Arg::string(c"value").multiple()]).multiple(),
-        ],
-    };
+pub const SPEC: Spec = Spec {
+    name: c"ZLB.SET",
+    summary: c"Sets the values of members of a leaderboard, one for each dimension.",
+    complexity: c"O(log N) for each member, with N the number of members of the board",
+    since: c"0.1.0",
+    flags: c"write deny-oom fast",
+    keys: Keys::First(Access::Update),
+    arguments: &[
+        Arg::key(c"key"),
+        Arg::one_of(c"condition", &[Arg::flag(c"nx", c"NX"), Arg::flag(c"xx", c"XX")]).optional(),
+        Arg::flag(c"best", c"BEST").optional(),
+        Arg::flag(c"withrank", c"WITHRANK").optional().since(c"0.2.0"),
+        Arg::block(c"data", &[Arg::string(c"member"), Arg::string(c"value").multiple()]).multiple(),
+    ],
+};
 
-    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
-        let mut args = Args::new(arguments);
-        let (key, rest) = (args.string()?, args.strings()?);
-        let mut open = OpenBoard::open(ctx, key)?.ok_or(Error::NoBoard)?;
-        let mut edit = open.edit();
+pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    let mut args = Args::new(arguments);
+    let (key, rest) = (args.string()?, args.strings()?);
+    let mut open = OpenBoard::open(ctx, key)?.ok_or(Error::NoBoard)?;
+    let mut edit = open.edit();
 
-        let dimensions = edit.board().schema().dimensions();
-        let (options, with_rank, words) = split(rest, dimensions.len())?;
-        let rows = rows(words, dimensions)?;
-        let ranked = if with_rank { Some(rows.only_member().ok_or(Error::Syntax)?) } else { None };
+    let dimensions = edit.board().schema().dimensions();
+    let (options, with_rank, words) = split(rest, dimensions.len())?;
+    let rows = rows(words, dimensions)?;
+    let ranked = if with_rank { Some(rows.only_member().ok_or(Error::Syntax)?) } else { None };
 
-        let added = edit.set(&rows, options)?;
-        let rank = ranked.map(|member| edit.board().rank(member, Ranking::Plain));
-        open.commit();
-        match rank {
-            None => ctx.reply_count(added),
-            Some(rank) => {
-                ctx.reply_array(2);
-                ctx.reply_count(added);
-                reply_rank(ctx, rank);
-            }
+    let added = edit.set(&rows, options)?;
+    let rank = ranked.map(|member| edit.board().rank(member, Ranking::Plain));
+    open.commit();
+    match rank {
+        None => ctx.reply_count(added),
+        Some(rank) => {
+            ctx.reply_array(2);
+            ctx.reply_count(added);
+            reply_rank(ctx, rank);
         }
-        Ok(())
     }
+    Ok(())
 }

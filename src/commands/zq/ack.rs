@@ -1,45 +1,39 @@
 //! `ZQ.ACK key id token [id token ...]`
 //!
-//! Finishes jobs. A late ACK (after the deadline, even after the job went to the dead letters) is accepted unless the job has
+//! Finishes jobs. A late ACK (after the deadline, even after the job became a dead letter) is accepted unless the job has
 //! since been claimed, NACKed, redriven or replaced.
 
 use crate::commands::args::Args;
 use crate::error::Error;
 use crate::queues::OpenQueue;
-use crate::server::command::{Access, Arg, Command, Keys, Spec};
+use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::key::Writing;
 use crate::server::{Context, Str};
 
-pub struct Ack;
+pub const SPEC: Spec = Spec {
+    name: c"ZQ.ACK",
+    summary: c"Acknowledges claimed jobs by their tokens.",
+    complexity: c"O(log N) for each job, with N the number of jobs of the queue, whatever is in flight",
+    since: c"0.1.0",
+    flags: c"write fast",
+    keys: Keys::First(Access::Delete),
+    arguments: &[Arg::key(c"key"), Arg::block(c"job", &[Arg::string(c"id"), Arg::integer(c"token")]).multiple()],
+};
 
-impl Command for Ack {
-    const SPEC: Spec = Spec {
-        name: c"ZQ.ACK",
-        summary: c"Finishes jobs by the tokens they were claimed with.",
-        complexity: c"O(log N) for each job, with N the number of jobs of the queue, whatever is in flight",
-        since: c"0.1.0",
-        flags: c"write fast",
-        arity: -4,
-        keys: Keys::First(Access::Delete),
-        arguments: &[Arg::key(c"key"), Arg::block(c"job", &[Arg::string(c"id"), Arg::integer(c"token")]).multiple()],
-    };
-
-    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
-        let now = ctx.now();
-        let mut args = Args::new(arguments);
-        let key = args.string()?;
-        let mut jobs = Vec::new();
-        while jobs.is_empty() || !args.is_empty() {
-            jobs.push((args.string()?.bytes(), args.token()?));
-        }
-        let mut open = OpenQueue::<Writing>::open(ctx, key)?;
-        let finished = open.change(|queue, effects| {
-            let finish =
-                |&(id, token): &(_, _)| queue.ack(now, id, token).inspect(|effect| effects.add(effect)).is_some();
-            jobs.iter().map(finish).filter(|&finished| finished).count()
-        });
-        open.commit(now);
-        ctx.reply_count(finished as u64);
-        Ok(())
+pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    let now = ctx.now();
+    let mut args = Args::new(arguments);
+    let key = args.string()?;
+    let mut jobs = Vec::new();
+    while jobs.is_empty() || !args.is_empty() {
+        jobs.push((args.string()?.bytes(), args.token()?));
     }
+    let mut open = OpenQueue::<Writing>::open(ctx, key)?;
+    let finished = open.change(|queue, effects| {
+        let finish = |&(id, token): &(_, _)| queue.ack(now, id, token).inspect(|effect| effects.add(effect)).is_some();
+        jobs.iter().map(finish).filter(|&finished| finished).count()
+    });
+    open.commit(now);
+    ctx.reply_count(finished as u64);
+    Ok(())
 }

@@ -5,36 +5,31 @@
 use crate::commands::args::Args;
 use crate::error::Error;
 use crate::queues::OpenQueue;
-use crate::server::command::{Access, Arg, Command, Keys, Spec};
+use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::key::Writing;
 use crate::server::{Context, Str};
 
-pub struct Cancel;
+pub const SPEC: Spec = Spec {
+    name: c"ZQ.CANCEL",
+    summary: c"Removes jobs in any state.",
+    complexity: c"O(log N) for each job, with N the number of jobs of the queue",
+    since: c"0.1.0",
+    flags: c"write fast",
+    keys: Keys::First(Access::Delete),
+    arguments: &[Arg::key(c"key"), Arg::string(c"id").multiple()],
+};
 
-impl Command for Cancel {
-    const SPEC: Spec = Spec {
-        name: c"ZQ.CANCEL",
-        summary: c"Removes jobs, in whatever state they are.",
-        complexity: c"O(log N) for each job, with N the number of jobs of the queue",
-        since: c"0.1.0",
-        flags: c"write fast",
-        arity: -3,
-        keys: Keys::First(Access::Delete),
-        arguments: &[Arg::key(c"key"), Arg::string(c"id").multiple()],
-    };
-
-    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
-        let now = ctx.now();
-        let mut args = Args::new(arguments);
-        let key = args.string()?;
-        let ids = args.strings()?;
-        let mut open = OpenQueue::<Writing>::open(ctx, key)?;
-        let cancelled = open.change(|queue, effects| {
-            let cancel = |id: &Str<'a>| queue.cancel(now, id.bytes()).inspect(|effect| effects.add(effect)).is_some();
-            ids.iter().map(cancel).filter(|&cancelled| cancelled).count()
-        });
-        open.commit(now);
-        ctx.reply_count(cancelled as u64);
-        Ok(())
-    }
+pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    let now = ctx.now();
+    let mut args = Args::new(arguments);
+    let key = args.string()?;
+    let ids = args.strings()?;
+    let mut open = OpenQueue::<Writing>::open(ctx, key)?;
+    let cancelled = open.change(|queue, effects| {
+        let cancel = |id: &Str<'a>| queue.cancel(now, id.bytes()).inspect(|effect| effects.add(effect)).is_some();
+        ids.iter().map(cancel).filter(|&cancelled| cancelled).count()
+    });
+    open.commit(now);
+    ctx.reply_count(cancelled as u64);
+    Ok(())
 }

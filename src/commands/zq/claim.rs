@@ -1,6 +1,8 @@
 //! `ZQ.CLAIM numkeys key [key ...] LEASE duration [COUNT n] [BLOCK duration] [AS worker]`
 //!
-//! Takes due jobs, from the first key that has any. A job claimed is invisible until its lease ends; then it is due again.
+//! Takes due jobs, from the first key that has any. A job claimed is invisible until its lease expires; then it is due again.
+//!
+//! A claim drops the expired jobs that it meets, up to a bound. If it meets no others, the reply is empty; with BLOCK the client waits.
 //!
 //! With BLOCK the client waits, and is served when its turn comes: clients that wait already come first, even if a job
 //! has fallen due a moment ago and no client has been woken yet.
@@ -9,77 +11,78 @@ use super::after;
 use crate::commands::args::{Args, once};
 use crate::error::Error;
 use crate::queues::OpenQueue;
-use crate::queues::claiming::{Want, claim, reply_nothing, settle_rate};
+use crate::queues::claiming::{ClaimRequest, claim, reply_nothing, settle};
 use crate::queues::waiting::{self, Waiter};
-use crate::server::command::{Access, Arg, Command, Keys, Spec};
+use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::key::Writing;
 use crate::server::{Context, Str};
 
-pub struct Claim;
+pub const SPEC: Spec = Spec {
+    name: c"ZQ.CLAIM",
+    summary: c"Claims due jobs from the first queue that has any, or blocks until a job is due.",
+    complexity:
+        c"O(K + M*log(N)) with K the number of keys, M the number of jobs claimed and N the number of jobs of the queue",
+    since: c"0.1.0",
+    flags: c"write blocking fast",
+    keys: Keys::Counted(Access::Exchange),
+    arguments: &[
+        Arg::integer(c"numkeys"),
+        Arg::key(c"key").multiple(),
+        Arg::string(c"lease").after(c"LEASE"),
+        Arg::integer(c"count").after(c"COUNT").optional(),
+        Arg::string(c"timeout").after(c"BLOCK").optional(),
+        Arg::string(c"worker").after(c"AS").optional().since(c"0.2.0"),
+    ],
+};
 
-impl Command for Claim {
-    const SPEC: Spec = Spec {
-        name: c"ZQ.CLAIM",
-        summary: c"Takes due jobs from the first queue that has any, for the time of a lease; waits for one if asked to.",
-        complexity: c"O(K + M*log(N)) with K the number of keys, M the number of jobs claimed and N the number of jobs of the queue",
-        since: c"0.1.0",
-        flags: c"write blocking fast",
-        arity: -5,
-        keys: Keys::Counted(Access::Exchange),
-        arguments: &[
-            Arg::integer(c"numkeys"),
-            Arg::key(c"key").multiple(),
-            Arg::string(c"lease").after(c"LEASE"),
-            Arg::integer(c"count").after(c"COUNT").optional(),
-            Arg::string(c"timeout").after(c"BLOCK").optional(),
-            Arg::string(c"worker").after(c"AS").optional().since(c"0.2.0"),
-        ],
-    };
-
-    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
-        let clock = ctx.micros();
-        let now = clock / 1000;
-        let mut args = Args::new(arguments);
-        let keys = args.keys()?;
-        let (mut lease, mut count, mut timeout, mut worker) = (None, None, None, None);
-        while let Some(keyword) = args.trailing_keyword()? {
-            match keyword.as_str() {
-                "LEASE" => once(&mut lease, args.duration()?)?,
-                "COUNT" => once(&mut count, args.positive()?)?,
-                "BLOCK" => once(&mut timeout, args.wait()?)?,
-                "AS" => once(&mut worker, args.worker()?)?,
-                _ => return Err(Error::Syntax),
-            }
+pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    let clock = ctx.micros();
+    let now = clock / 1000;
+    let mut args = Args::new(arguments);
+    let keys = args.keys(0, 2)?;
+    let (mut lease, mut count, mut timeout, mut worker) = (None, None, None, None);
+    while let Some(keyword) = args.trailing_keyword()? {
+        match keyword.as_str() {
+            "LEASE" => once(&mut lease, args.duration()?)?,
+            "COUNT" => once(&mut count, args.positive()?)?,
+            "BLOCK" => once(&mut timeout, args.wait()?)?,
+            "AS" => once(&mut worker, args.worker()?)?,
+            _ => return Err(Error::Syntax),
         }
-        let want = Want {
-            lease: lease.ok_or(Error::Syntax)?,
-            count: count.unwrap_or(1),
-            worker: worker.unwrap_or_default().into(),
-        };
-        after(now, want.lease)?;
-        after(now, timeout.unwrap_or(0))?;
-        let timeout = timeout.filter(|_| ctx.may_block());
-
-        let (mut is_behind_others, mut is_unsettled) = (false, false);
-        for &key in keys {
-            let open = OpenQueue::<Writing>::open(ctx, key)?;
-            if open.queue().claimable(now) > 0 {
-                is_behind_others = timeout.is_some() && waiting::is_waited_for(open.ctx(), key);
-                if is_behind_others {
-                    break;
-                }
-                claim(open, key, clock, &want);
-                return Ok(());
-            }
-            is_unsettled |= open.queue().needs_settling(now);
-        }
-        if is_unsettled && !is_behind_others {
-            keys.iter().for_each(|&key| settle_rate(ctx, key, clock));
-        }
-        match timeout {
-            Some(timeout) => Waiter::block(ctx, keys, timeout, want.into_owned(), clock),
-            None => reply_nothing(ctx),
-        }
-        Ok(())
     }
+    let request = ClaimRequest {
+        lease: lease.ok_or(Error::Syntax)?,
+        count: count.unwrap_or(1),
+        worker: worker.unwrap_or_default().into(),
+    };
+    after(now, request.lease)?;
+    after(now, timeout.unwrap_or(0))?;
+    let timeout = timeout.filter(|_| ctx.may_block());
+
+    let (mut is_behind_others, mut is_unsettled) = (false, false);
+    for &key in keys {
+        let mut open = OpenQueue::<Writing>::open(ctx, key)?;
+        if open.queue().is_held_up(now) {
+            drop(open);
+            settle(ctx, key, clock);
+            open = OpenQueue::open(ctx, key)?;
+        }
+        if open.queue().claimable(now) > 0 {
+            is_behind_others = timeout.is_some() && waiting::is_waited_for(open.ctx(), key);
+            if is_behind_others {
+                break;
+            }
+            claim(open, key, clock, &request);
+            return Ok(());
+        }
+        is_unsettled |= open.queue().needs_settling(now);
+    }
+    if is_unsettled && !is_behind_others {
+        keys.iter().for_each(|&key| settle(ctx, key, clock));
+    }
+    match timeout {
+        Some(timeout) => Waiter::block(ctx, keys, timeout, request.into_owned(), clock),
+        None => reply_nothing(ctx),
+    }
+    Ok(())
 }

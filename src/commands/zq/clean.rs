@@ -1,65 +1,62 @@
-//! `ZQ.CLEAN key READY | DELAYED | DEAD [OLDER duration] [COUNT n]`
+//! `ZQ.CLEAN key READY | DELAYED | DEAD [OLDER duration] [GROUP name] [COUNT n]`
 //!
-//! Removes jobs of a state, the oldest first, at most COUNT (default 1,000) at a time: call it until it replies 0. With OLDER, only
-//! jobs that have been in the state for that long; those that have not are passed over, up to a bound.
+//! Removes jobs of a state, the oldest first, at most COUNT (default 1,000) at a time: call it until it replies 0. With GROUP, only
+//! jobs of that group. With OLDER, only jobs that have been in the state for that long; those that have not are passed over, up to a bound.
 
 use crate::commands::args::{Args, Keyword, once};
 use crate::error::Error;
-use crate::model::queue::{State, Unreached};
+use crate::model::queue::{State, Unreached, Which};
 use crate::queues::OpenQueue;
-use crate::server::command::{Access, Arg, Command, Keys, Spec};
+use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::key::Writing;
 use crate::server::{Context, Str};
 
 /// Without COUNT.
 const COUNT: u64 = 1000;
 
-pub struct Clean;
+pub const SPEC: Spec = Spec {
+    name: c"ZQ.CLEAN",
+    summary: c"Removes jobs in a state, oldest first.",
+    complexity: c"O(M*log(N)) with M the number of jobs removed and N the number of jobs of the queue; with OLDER, M also counts the ready or delayed jobs passed over, at most 3,000",
+    since: c"0.2.0",
+    flags: c"write",
+    keys: Keys::First(Access::Delete),
+    arguments: &[
+        Arg::key(c"key"),
+        Arg::one_of(
+            c"state",
+            &[Arg::flag(c"ready", c"READY"), Arg::flag(c"delayed", c"DELAYED"), Arg::flag(c"dead", c"DEAD")],
+        ),
+        Arg::string(c"older").after(c"OLDER").optional(),
+        Arg::string(c"group").after(c"GROUP").optional().since(c"0.3.0"),
+        Arg::integer(c"count").after(c"COUNT").optional(),
+    ],
+};
 
-impl Command for Clean {
-    const SPEC: Spec = Spec {
-        name: c"ZQ.CLEAN",
-        summary: c"Removes jobs of a state, the oldest first.",
-        complexity: c"O(M*log(N)) with M the number of jobs removed and N the number of jobs of the queue; with OLDER, M also counts the ready or delayed jobs passed over, 3,000 at the most",
-        since: c"0.2.0",
-        flags: c"write",
-        arity: -3,
-        keys: Keys::First(Access::Delete),
-        arguments: &[
-            Arg::key(c"key"),
-            Arg::one_of(
-                c"state",
-                &[Arg::flag(c"ready", c"READY"), Arg::flag(c"delayed", c"DELAYED"), Arg::flag(c"dead", c"DEAD")],
-            ),
-            Arg::string(c"older").after(c"OLDER").optional(),
-            Arg::integer(c"count").after(c"COUNT").optional(),
-        ],
+pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    let now = ctx.now();
+    let mut args = Args::new(arguments);
+    let key = args.string()?;
+    let state = match args.trailing_keyword()?.as_ref().map(Keyword::as_str) {
+        Some("READY") => State::Ready,
+        Some("DELAYED") => State::Delayed,
+        Some("DEAD") => State::Dead,
+        _ => return Err(Error::Syntax),
     };
-
-    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
-        let now = ctx.now();
-        let mut args = Args::new(arguments);
-        let key = args.string()?;
-        let state = match args.trailing_keyword()?.as_ref().map(Keyword::as_str) {
-            Some("READY") => State::Ready,
-            Some("DELAYED") => State::Delayed,
-            Some("DEAD") => State::Dead,
+    let (mut older, mut group, mut count) = (None, None, None);
+    while let Some(keyword) = args.trailing_keyword()? {
+        match keyword.as_str() {
+            "OLDER" => once(&mut older, args.wait()?)?,
+            "GROUP" => once(&mut group, args.word()?.bytes())?,
+            "COUNT" => once(&mut count, args.positive()?)?,
             _ => return Err(Error::Syntax),
-        };
-        let (mut older, mut count) = (None, None);
-        while let Some(keyword) = args.trailing_keyword()? {
-            match keyword.as_str() {
-                "OLDER" => once(&mut older, args.wait()?)?,
-                "COUNT" => once(&mut count, args.positive()?)?,
-                _ => return Err(Error::Syntax),
-            }
         }
-        let mut open = OpenQueue::<Writing>::open(ctx, key)?;
-        let cleaned = open.change(|queue, effects| {
-            queue.clean(now, state, older, count.unwrap_or(COUNT), |effect| effects.add(effect))
-        });
-        open.commit(now);
-        ctx.reply_count(cleaned.map_err(|Unreached| Error::CleanUnreached)?);
-        Ok(())
     }
+    let mut open = OpenQueue::<Writing>::open(ctx, key)?;
+    let cleaned = open.change(|queue, effects| {
+        queue.clean(now, Which { state, group }, older, count.unwrap_or(COUNT), |effect| effects.add(effect))
+    });
+    open.commit(now);
+    ctx.reply_count(cleaned.map_err(|Unreached| Error::CleanUnreached)?);
+    Ok(())
 }

@@ -1,47 +1,56 @@
-//! `ZQ.EXTEND key id token duration`
+//! `ZQ.EXTEND key duration id token [id token ...]`
 //!
-//! The lease ends that long from now: a heartbeat, or giving up time that is not needed. A lease that has ended cannot be
-//! extended, since somebody else may be about to claim the job.
+//! These leases expire that long from now: one heartbeat for all that a worker holds, or giving up time that is not needed. A lease that has
+//! expired cannot be extended, since another client may be about to claim the job. Replies for each the new deadline, or null.
 
 use super::after;
 use crate::commands::args::Args;
 use crate::error::Error;
 use crate::queues::OpenQueue;
-use crate::server::command::{Access, Arg, Command, Keys, Spec};
+use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::key::Writing;
 use crate::server::{Context, Str};
+use smallvec::SmallVec;
 
-pub struct Extend;
+pub const SPEC: Spec = Spec {
+    name: c"ZQ.EXTEND",
+    summary: c"Sets the remaining time of the leases of claimed jobs.",
+    complexity: c"O(log N) for each job, with N the number of jobs of the queue",
+    since: c"0.1.0",
+    flags: c"write fast",
+    keys: Keys::First(Access::Update),
+    arguments: &[
+        Arg::key(c"key"),
+        Arg::string(c"duration"),
+        Arg::block(c"job", &[Arg::string(c"id"), Arg::integer(c"token")]).multiple(),
+    ],
+};
 
-impl Command for Extend {
-    const SPEC: Spec = Spec {
-        name: c"ZQ.EXTEND",
-        summary: c"Lets a lease end a given time from now.",
-        complexity: c"O(log N) with N the number of jobs of the queue",
-        since: c"0.1.0",
-        flags: c"write fast",
-        arity: 5,
-        keys: Keys::First(Access::Update),
-        arguments: &[Arg::key(c"key"), Arg::string(c"id"), Arg::integer(c"token"), Arg::string(c"duration")],
-    };
-
-    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
-        let now = ctx.now();
-        let mut args = Args::new(arguments);
-        let key = args.string()?;
-        let id = args.string()?.bytes();
-        let token = args.token()?;
-        let deadline = after(now, args.duration()?)?;
-        let mut open = OpenQueue::<Writing>::open(ctx, key)?;
-        let extended = open.change(|queue, effects| {
-            queue.extend(now, id, token, deadline).inspect(|effect| effects.add(effect)).is_some()
-        });
-        open.commit(now);
-        if extended {
-            ctx.reply_count(deadline)
-        } else {
-            ctx.reply_null()
-        }
-        Ok(())
+pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    let now = ctx.now();
+    let mut args = Args::new(arguments);
+    let key = args.string()?;
+    let deadline = after(now, args.duration()?)?;
+    let mut jobs = SmallVec::<[_; 4]>::new();
+    while !args.is_empty() {
+        jobs.push((args.string()?.bytes(), args.token()?));
     }
+    let mut open = OpenQueue::<Writing>::open(ctx, key)?;
+    let extended: SmallVec<[bool; 4]> = open.change(|queue, effects| {
+        let extend = |&(id, token): &(_, _)| {
+            let extended = queue.extend(now, id, token, deadline);
+            extended.inspect(|effect| effect.iter().for_each(|effect| effects.add(effect))).is_some()
+        };
+        jobs.iter().map(extend).collect()
+    });
+    open.commit(now);
+    ctx.reply_array(extended.len());
+    for is_extended in extended {
+        if is_extended {
+            ctx.reply_count(deadline);
+        } else {
+            ctx.reply_null();
+        }
+    }
+    Ok(())
 }

@@ -1,45 +1,45 @@
 //! `ZQ.GROUPS key [AFTER name] [COUNT n]`
 //!
-//! The groups of a queue by name, 10 of them unless COUNT says otherwise, each with its jobs by state. The jobs pushed without GROUP
+//! The groups of a queue by name, 10 of them unless COUNT says otherwise, each with its jobs by state, and until
+//! when it is held (null if it is not). The jobs pushed without GROUP
 //! are the group whose name is empty. AFTER goes on behind a name, whether or not there is a group of that name.
 
 use super::{PAGE, Page};
 use crate::commands::args::Args;
 use crate::error::Error;
 use crate::queues::OpenQueue;
-use crate::server::command::{Access, Arg, Command, Keys, Spec};
+use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::key::Reading;
 use crate::server::{Context, Str};
 
 const COUNT: u64 = 10;
 
-pub struct Groups;
+pub const SPEC: Spec = Spec {
+    name: c"ZQ.GROUPS",
+    summary: c"Returns the groups of a queue and their numbers of jobs.",
+    complexity: c"O(M*log(N)) with M the number of groups returned and N the number of jobs of the queue",
+    since: c"0.2.0",
+    flags: c"readonly",
+    keys: Keys::First(Access::Read),
+    arguments: &[Arg::key(c"key"), PAGE[0], PAGE[1]],
+};
 
-impl Command for Groups {
-    const SPEC: Spec = Spec {
-        name: c"ZQ.GROUPS",
-        summary: c"Returns the groups of a queue and how many jobs they have.",
-        complexity: c"O(M*log(N)) with M the number of groups returned and N the number of jobs of the queue",
-        since: c"0.2.0",
-        flags: c"readonly",
-        arity: -2,
-        keys: Keys::First(Access::Read),
-        arguments: &[Arg::key(c"key"), PAGE[0], PAGE[1]],
-    };
-
-    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
-        let now = ctx.now();
-        let mut args = Args::new(arguments);
-        let key = args.string()?;
-        let Page { after, count } = Page::parse(&mut args, COUNT)?;
-        let open = OpenQueue::<Reading>::open(ctx, key)?;
-        open.ctx().reply_items(1, open.queue().groups(now, after).take(count), |ctx, group| {
-            ctx.reply_array(4);
-            ctx.reply_bytes(group.name);
-            ctx.reply_count(group.ready);
-            ctx.reply_count(group.delayed);
-            ctx.reply_count(group.claimed);
-        });
-        Ok(())
-    }
+pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    let now = ctx.now();
+    let mut args = Args::new(arguments);
+    let key = args.string()?;
+    let Page { after, count } = Page::parse(&mut args, COUNT)?;
+    let open = OpenQueue::<Reading>::open(ctx, key)?;
+    open.ctx().reply_items(1, open.queue().groups(now, after).take(count), |ctx, group| {
+        ctx.reply_array(5);
+        ctx.reply_bytes(group.name);
+        ctx.reply_count(group.ready);
+        ctx.reply_count(group.delayed);
+        ctx.reply_count(group.claimed);
+        match group.held_until {
+            Some(until) => ctx.reply_count(until),
+            None => ctx.reply_null(),
+        }
+    });
+    Ok(())
 }

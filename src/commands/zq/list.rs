@@ -7,36 +7,31 @@ use super::{PAGE, Page};
 use crate::commands::args::Args;
 use crate::error::Error;
 use crate::queues::names;
-use crate::server::command::{Command, Keys, Spec};
+use crate::server::command::{Keys, Spec};
 use crate::server::{Context, Str};
 
 /// Without COUNT.
 const COUNT: u64 = 100;
 
-pub struct List;
+pub const SPEC: Spec = Spec {
+    name: c"ZQ.LIST",
+    summary: c"Returns the names of the queues in the selected database.",
+    complexity: c"O(M*log(N)) with M the number of names scanned and N the number of queues of the database",
+    since: c"0.2.0",
+    flags: c"readonly",
+    keys: Keys::None,
+    arguments: &PAGE,
+};
 
-impl Command for List {
-    const SPEC: Spec = Spec {
-        name: c"ZQ.LIST",
-        summary: c"Returns the names of the queues of the database.",
-        complexity: c"O(M*log(N)) with M the number of names looked at and N the number of queues of the database",
-        since: c"0.2.0",
-        flags: c"readonly",
-        arity: -1,
-        keys: Keys::None,
-        arguments: &PAGE,
-    };
-
-    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
-        let mut args = Args::new(arguments);
-        let Page { after, count } = Page::parse(&mut args, COUNT)?;
-        let caller = ctx.user();
-        let is_shown = |name: Str<'_>| caller.as_ref().is_some_and(|caller| caller.may_read(name));
-        let names = names::list(ctx, after, count, is_shown);
-        ctx.reply_array(names.len());
-        for name in names {
-            ctx.reply_string(name.as_str());
-        }
-        Ok(())
+pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    let mut args = Args::new(arguments);
+    let Page { after, count } = Page::parse(&mut args, COUNT)?;
+    let caller = ctx.user();
+    let is_shown = |name: Str<'_>| caller.as_ref().is_some_and(|caller| caller.may_read(name));
+    let names = names::list(ctx, after, count, is_shown);
+    ctx.reply_array(names.len());
+    for name in names {
+        ctx.reply_string(name.as_str());
     }
+    Ok(())
 }

@@ -10,6 +10,7 @@ pub mod config;
 pub mod extend;
 pub mod get;
 pub mod groups;
+pub mod hold;
 pub mod list;
 pub mod nack;
 pub mod peek;
@@ -20,7 +21,7 @@ pub mod stats;
 
 use super::args::{Args, after, once};
 use crate::error::Error;
-use crate::model::queue::{Field, Settings, State};
+use crate::model::queue::{Notation, Settings, State};
 use crate::server::Context;
 use crate::server::command::Arg;
 
@@ -69,50 +70,27 @@ fn state_name(state: State) -> &'static [u8] {
     }
 }
 
+/// A text; null if there is none.
+fn reply_text(ctx: &Context, text: &[u8]) {
+    if text.is_empty() {
+        ctx.reply_null();
+    } else {
+        ctx.reply_bytes(text);
+    }
+}
+
 fn to_integer(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// How many pairs [`reply_settings`] replies.
-const SETTINGS: usize = 9 + Settings::FURTHER.len();
-
 /// The settings as pairs of a map; 0 means that a setting is off.
 fn reply_settings(ctx: &Context, settings: &Settings) {
-    let (limit, window) = settings.rate.map_or((0, 0), |rate| (rate.limit, rate.window));
-    let numbers: [(&[u8], u64); 8] = [
-        (b"attempts", settings.attempts.into()),
-        (b"backoff_base_ms", settings.backoff_base),
-        (b"backoff_max_ms", settings.backoff_max),
-        (b"aging_ms", settings.aging),
-        (b"maxlen", settings.maxlen),
-        (b"concurrency", settings.concurrency),
-        (b"rate_limit", limit),
-        (b"rate_window_ms", window),
-    ];
-    for (name, number) in numbers {
-        ctx.reply_bytes(name);
-        ctx.reply_count(number);
-    }
-    let switch = |name: &[u8], is_on| {
-        ctx.reply_bytes(name);
-        ctx.reply_bytes(if is_on { b"yes" } else { b"no" });
-    };
-    let further = |fields: &[Field<Settings>]| {
-        for field in fields {
-            let (name, value) = (field.name.as_bytes(), (field.get)(settings));
-            if field.most == 1 {
-                switch(name, value > 0);
-            } else {
-                ctx.reply_bytes(name);
-                ctx.reply_count(value);
-            }
+    for field in Settings::FIELDS {
+        ctx.reply_bytes(field.name.as_bytes());
+        match (field.get)(settings) {
+            value if field.notation != Notation::Switch => ctx.reply_count(value),
+            0 => ctx.reply_bytes(b"no"),
+            _ => ctx.reply_bytes(b"yes"),
         }
-    };
-    // The order of the reply is older than the tags: the settings of groups (tags 4 to 7), PAUSED, then tags 1 to 3.
-    let (first, rest) = Settings::FURTHER.split_at(3);
-    let (of_groups, newer) = rest.split_at(4);
-    further(of_groups);
-    switch(b"paused", settings.paused);
-    further(first);
-    further(newer);
+    }
 }

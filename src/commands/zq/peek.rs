@@ -1,89 +1,97 @@
-//! `ZQ.PEEK key [READY | DELAYED | CLAIMED | DEAD] [COUNT n] [AFTER id] [NOPAYLOAD]`
+//! `ZQ.PEEK key [READY | DELAYED | CLAIMED | DEAD] [COUNT n] [AFTER id] [GROUP name] [NOPAYLOAD] [WITHLEASE]`
 //!
 //! The next jobs of a state (default READY), 10 of them unless COUNT says otherwise: ready ones in the order in which
-//! they will be served, delayed ones as they fall due, claimed ones as their leases end, dead ones as they died. AFTER goes on
-//! behind a job, with which the page before has ended; in a serving order that is not that of time, only behind one of the first. NOPAYLOAD replies null for each payload.
+//! they will be served, delayed ones as they fall due, claimed ones as their leases expire, dead ones as they died. AFTER goes on
+//! behind a job, with which the page before has ended; in a serving order that is not that of time, only behind one of the first. With GROUP,
+//! only the jobs of that group. NOPAYLOAD replies null for each payload. WITHLEASE adds who holds each claimed job, by which token, and until when.
 
-use super::at_most;
+use super::{at_most, reply_text};
 use crate::commands::args::{Args, flag, once};
 use crate::error::Error;
-use crate::model::queue::{NoPage, State};
+use crate::model::queue::{NoPage, State, Which};
 use crate::queues::OpenQueue;
-use crate::server::command::{Access, Arg, Command, Keys, Spec};
+use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::key::Reading;
 use crate::server::{Context, Str};
 
 const COUNT: u64 = 10;
 
-pub struct Peek;
+pub const SPEC: Spec = Spec {
+    name: c"ZQ.PEEK",
+    summary: c"Returns jobs in a state, in serving order.",
+    complexity: c"O(M*log(N)) with M the number of jobs returned and N the number of jobs of the queue; READY with AFTER, if the jobs have different priorities or (without GROUP) groups, or under ORDERED: M also counts the jobs passed over, at most 500",
+    since: c"0.1.0",
+    flags: c"readonly",
+    keys: Keys::First(Access::Read),
+    arguments: &[
+        Arg::key(c"key"),
+        Arg::one_of(
+            c"state",
+            &[
+                Arg::flag(c"ready", c"READY"),
+                Arg::flag(c"delayed", c"DELAYED"),
+                Arg::flag(c"claimed", c"CLAIMED"),
+                Arg::flag(c"dead", c"DEAD"),
+            ],
+        )
+        .optional(),
+        Arg::integer(c"count").after(c"COUNT").optional(),
+        Arg::string(c"id").after(c"AFTER").optional().since(c"0.2.0"),
+        Arg::string(c"group").after(c"GROUP").optional().since(c"0.3.0"),
+        Arg::flag(c"nopayload", c"NOPAYLOAD").optional().since(c"0.2.0"),
+        Arg::flag(c"withlease", c"WITHLEASE").optional().since(c"0.3.0"),
+    ],
+};
 
-impl Command for Peek {
-    const SPEC: Spec = Spec {
-        name: c"ZQ.PEEK",
-        summary: c"Returns jobs of a state, in serving order.",
-        complexity: c"O(M*log(N)) with M the number of jobs returned and N the number of jobs of the queue; READY with AFTER, if the jobs have different priorities or groups, or under ORDERED: M also counts the jobs passed over, 500 at the most",
-        since: c"0.1.0",
-        flags: c"readonly",
-        arity: -2,
-        keys: Keys::First(Access::Read),
-        arguments: &[
-            Arg::key(c"key"),
-            Arg::one_of(
-                c"state",
-                &[
-                    Arg::flag(c"ready", c"READY"),
-                    Arg::flag(c"delayed", c"DELAYED"),
-                    Arg::flag(c"claimed", c"CLAIMED"),
-                    Arg::flag(c"dead", c"DEAD"),
-                ],
-            )
-            .optional(),
-            Arg::integer(c"count").after(c"COUNT").optional(),
-            Arg::string(c"id").after(c"AFTER").optional().since(c"0.2.0"),
-            Arg::flag(c"nopayload", c"NOPAYLOAD").optional().since(c"0.2.0"),
-        ],
-    };
-
-    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
-        let now = ctx.now();
-        let mut args = Args::new(arguments);
-        let key = args.string()?;
-        let (mut state, mut count, mut after) = (None, None, None);
-        let mut no_payload = false;
-        while let Some(keyword) = args.trailing_keyword()? {
-            match keyword.as_str() {
-                "READY" => once(&mut state, State::Ready)?,
-                "DELAYED" => once(&mut state, State::Delayed)?,
-                "CLAIMED" => once(&mut state, State::Claimed)?,
-                "DEAD" => once(&mut state, State::Dead)?,
-                "COUNT" => once(&mut count, args.positive()?)?,
-                "AFTER" => once(&mut after, args.word()?.bytes())?,
-                "NOPAYLOAD" => flag(&mut no_payload)?,
-                _ => return Err(Error::Syntax),
-            }
+pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    let now = ctx.now();
+    let mut args = Args::new(arguments);
+    let key = args.string()?;
+    let (mut state, mut count, mut after, mut group) = (None, None, None, None);
+    let (mut no_payload, mut with_lease) = (false, false);
+    while let Some(keyword) = args.trailing_keyword()? {
+        match keyword.as_str() {
+            "READY" => once(&mut state, State::Ready)?,
+            "DELAYED" => once(&mut state, State::Delayed)?,
+            "CLAIMED" => once(&mut state, State::Claimed)?,
+            "DEAD" => once(&mut state, State::Dead)?,
+            "COUNT" => once(&mut count, args.positive()?)?,
+            "AFTER" => once(&mut after, args.word()?.bytes())?,
+            "GROUP" => once(&mut group, args.word()?.bytes())?,
+            "NOPAYLOAD" => flag(&mut no_payload)?,
+            "WITHLEASE" => flag(&mut with_lease)?,
+            _ => return Err(Error::Syntax),
         }
-        let count = at_most(count, COUNT);
-        let open = OpenQueue::<Reading>::open(ctx, key)?;
-        let state = state.unwrap_or(State::Ready);
-        let jobs = match after {
-            None => open.queue().peek(now, state),
-            Some(id) => open.queue().peek_after(now, state, id).map_err(|why| match why {
-                NoPage::NotInState => Error::NotInState,
-                NoPage::TooFar => Error::PageTooFar,
-            })?,
-        };
-        open.ctx().reply_items(1, jobs.take(count), |ctx, job| {
-            ctx.reply_array(5);
-            ctx.reply_bytes(job.id);
-            ctx.reply_count(job.due);
-            ctx.reply_integer(job.priority.into());
-            ctx.reply_count(job.attempts.into());
-            if no_payload {
-                ctx.reply_null();
-            } else {
-                ctx.reply_bytes(job.payload);
-            }
-        });
-        Ok(())
     }
+    let count = at_most(count, COUNT);
+    let which = Which { state: state.unwrap_or(State::Ready), group };
+    if with_lease && which.state != State::Claimed {
+        return Err(Error::NoLease);
+    }
+    let open = OpenQueue::<Reading>::open(ctx, key)?;
+    let jobs = match after {
+        None => open.queue().peek(now, which),
+        Some(id) => open.queue().peek_after(now, which, id).map_err(|why| match why {
+            NoPage::NotInState => Error::NotInState,
+            NoPage::TooFar => Error::PageTooFar,
+        })?,
+    };
+    open.ctx().reply_items(1, jobs.take(count), |ctx, job| {
+        ctx.reply_array(if with_lease { 8 } else { 5 });
+        ctx.reply_bytes(job.id);
+        ctx.reply_count(job.due);
+        ctx.reply_integer(job.priority.into());
+        ctx.reply_count(job.attempts.into());
+        if no_payload {
+            ctx.reply_null();
+        } else {
+            ctx.reply_bytes(job.payload);
+        }
+        if with_lease {
+            reply_text(ctx, job.worker);
+            ctx.reply_count(job.token.unwrap_or(0));
+            ctx.reply_count(job.due);
+        }
+    });
+    Ok(())
 }

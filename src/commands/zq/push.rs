@@ -1,88 +1,102 @@
-//! `ZQ.PUSH key payload [ID id] [DELAY duration | AT instant] [PRIORITY n] [ATTEMPTS n] [EVERY duration] [GROUP name] [REPLACE]`
+//! `ZQ.PUSH key payload [ID id] [DELAY duration | AT instant] [PRIORITY n] [MAXATTEMPTS n] [EVERY duration] [GROUP name]
+//! [TTL duration] [REPLACE | AGAIN]`
 //!
 //! Puts a job into a queue. An ID makes a push idempotent: it is refused, with null, as long as a job of that id is in the
-//! queue in whatever state, the dead letters included.
+//! queue in whatever state, the dead letters included. With REPLACE the new job takes its place. With AGAIN the job is done once more: a waiting job
+//! gets the payload, and behind a claimed job the push waits until the claim ends.
+//!
+//! TTL: from due time + TTL on the job is not handed out any more.
 
 use super::{DUE, after};
 use crate::commands::args::{Args, flag, once};
 use crate::error::Error;
 use crate::model::queue;
 use crate::queues::OpenQueue;
-use crate::server::command::{Access, Arg, Command, Keys, Spec};
+use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::key::Writing;
 use crate::server::{Context, Str};
 
-pub struct Push;
+pub const SPEC: Spec = Spec {
+    name: c"ZQ.PUSH",
+    summary: c"Adds a job to a queue, due now or later.",
+    complexity: c"O(log N) with N the number of jobs of the queue",
+    since: c"0.1.0",
+    flags: c"write deny-oom fast",
+    keys: Keys::First(Access::Insert),
+    arguments: &[
+        Arg::key(c"key"),
+        Arg::string(c"payload"),
+        Arg::string(c"id").after(c"ID").optional(),
+        DUE,
+        Arg::integer(c"priority").after(c"PRIORITY").optional(),
+        Arg::integer(c"maxattempts").after(c"MAXATTEMPTS").optional().since(c"0.3.0"),
+        Arg::string(c"period").after(c"EVERY").optional(),
+        Arg::string(c"group").after(c"GROUP").optional().since(c"0.2.0"),
+        Arg::string(c"ttl").after(c"TTL").optional().since(c"0.3.0"),
+        Arg::one_of(c"existing", &[Arg::flag(c"replace", c"REPLACE"), Arg::flag(c"again", c"AGAIN").since(c"0.3.0")])
+            .optional(),
+    ],
+};
 
-impl Command for Push {
-    const SPEC: Spec = Spec {
-        name: c"ZQ.PUSH",
-        summary: c"Adds a job to a queue, due now or later.",
-        complexity: c"O(log N) with N the number of jobs of the queue",
-        since: c"0.1.0",
-        flags: c"write deny-oom fast",
-        arity: -3,
-        keys: Keys::First(Access::Insert),
-        arguments: &[
-            Arg::key(c"key"),
-            Arg::string(c"payload"),
-            Arg::string(c"id").after(c"ID").optional(),
-            DUE,
-            Arg::integer(c"priority").after(c"PRIORITY").optional(),
-            Arg::integer(c"attempts").after(c"ATTEMPTS").optional(),
-            Arg::string(c"period").after(c"EVERY").optional(),
-            Arg::string(c"group").after(c"GROUP").optional().since(c"0.2.0"),
-            Arg::flag(c"replace", c"REPLACE").optional(),
-        ],
+pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    let now = ctx.now();
+    let mut args = Args::new(arguments);
+    let key = args.string()?;
+    let payload = args.string()?.bytes();
+    let (mut id, mut due, mut priority, mut max_attempts, mut every) = (None, None, None, None, None);
+    let (mut group, mut ttl, mut replace, mut again) = (None, None, false, false);
+    while let Some(keyword) = args.trailing_keyword()? {
+        match keyword.as_str() {
+            "ID" => once(&mut id, args.id()?)?,
+            "DELAY" => once(&mut due, after(now, args.wait()?)?)?,
+            "AT" => once(&mut due, args.instant()?)?,
+            "PRIORITY" => once(&mut priority, args.priority()?)?,
+            "MAXATTEMPTS" => once(&mut max_attempts, args.attempts()?)?,
+            "EVERY" => once(&mut every, args.duration()?)?,
+            "GROUP" => once(&mut group, args.word()?.bytes())?,
+            "TTL" => once(&mut ttl, args.duration()?)?,
+            "REPLACE" => flag(&mut replace)?,
+            "AGAIN" => flag(&mut again)?,
+            _ => return Err(Error::Syntax),
+        }
+    }
+    let due = due.unwrap_or(now);
+    for duration in [every, ttl].into_iter().flatten() {
+        after(due.max(now), duration)?;
+    }
+    if again && replace {
+        return Err(Error::Syntax);
+    }
+    if again && id.is_none() {
+        return Err(Error::AgainWithoutId);
+    }
+    let job = queue::Push {
+        payload,
+        id,
+        due,
+        priority: priority.unwrap_or(0),
+        max_attempts,
+        every,
+        group: group.unwrap_or_default(),
+        ttl,
+        replace,
+        again,
     };
 
-    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
-        let now = ctx.now();
-        let mut args = Args::new(arguments);
-        let key = args.string()?;
-        let payload = args.string()?.bytes();
-        let (mut id, mut due, mut priority, mut attempts, mut every) = (None, None, None, None, None);
-        let (mut group, mut replace) = (None, false);
-        while let Some(keyword) = args.trailing_keyword()? {
-            match keyword.as_str() {
-                "ID" => once(&mut id, args.id()?)?,
-                "DELAY" => once(&mut due, after(now, args.wait()?)?)?,
-                "AT" => once(&mut due, args.instant()?)?,
-                "PRIORITY" => once(&mut priority, args.priority()?)?,
-                "ATTEMPTS" => once(&mut attempts, args.attempts()?)?,
-                "EVERY" => once(&mut every, args.duration()?)?,
-                "GROUP" => once(&mut group, args.word()?.bytes())?,
-                "REPLACE" => flag(&mut replace)?,
-                _ => return Err(Error::Syntax),
-            }
+    let mut open = OpenQueue::<Writing>::open(ctx, key)?;
+    let pushed = open.change(|queue, effects| {
+        if let Some(id) = id {
+            queue.drop_if_expired(now, id, |effect| effects.add(effect));
         }
-        let due = due.unwrap_or(now);
-        if let Some(every) = every {
-            after(due.max(now), every)?;
-        }
-        let job = queue::Push {
-            payload,
-            id,
-            due,
-            priority: priority.unwrap_or(0),
-            attempts,
-            every,
-            group: group.unwrap_or_default(),
-            replace,
-        };
-
-        let mut open = OpenQueue::<Writing>::open(ctx, key)?;
-        open.change(|queue, effects| {
-            match queue.push(now, &job).map_err(|queue::Full| Error::QueueFull)? {
-                Some(effect) => {
-                    effects.add(&effect);
-                    effects.ctx().reply_bytes(effect.id().unwrap_or_default());
-                }
-                None => effects.ctx().reply_null(),
+        match queue.push(now, &job).map_err(|queue::Full| Error::QueueFull)? {
+            Some(effect) => {
+                effects.add(&effect);
+                effects.ctx().reply_bytes(effect.id().unwrap_or_default());
             }
-            Ok::<_, Error>(())
-        })?;
-        open.commit(now);
+            None => effects.ctx().reply_null(),
+        }
         Ok(())
-    }
+    });
+    open.commit(now);
+    pushed
 }

@@ -6,50 +6,43 @@ use super::{DUE, after};
 use crate::commands::args::{Args, once};
 use crate::error::Error;
 use crate::queues::OpenQueue;
-use crate::server::command::{Access, Arg, Command, Keys, Spec};
+use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::key::Writing;
 use crate::server::{Context, Str};
 
-pub struct Reschedule;
+pub const SPEC: Spec = Spec {
+    name: c"ZQ.RESCHEDULE",
+    summary: c"Changes the due time or priority of a waiting job.",
+    complexity: c"O(log N) with N the number of jobs of the queue",
+    since: c"0.1.0",
+    flags: c"write fast",
+    keys: Keys::First(Access::Update),
+    arguments: &[Arg::key(c"key"), Arg::string(c"id"), DUE, Arg::integer(c"priority").after(c"PRIORITY").optional()],
+};
 
-impl Command for Reschedule {
-    const SPEC: Spec = Spec {
-        name: c"ZQ.RESCHEDULE",
-        summary: c"Gives a waiting job another due time or priority.",
-        complexity: c"O(log N) with N the number of jobs of the queue",
-        since: c"0.1.0",
-        flags: c"write fast",
-        arity: -5,
-        keys: Keys::First(Access::Update),
-        arguments: &[
-            Arg::key(c"key"),
-            Arg::string(c"id"),
-            DUE,
-            Arg::integer(c"priority").after(c"PRIORITY").optional(),
-        ],
-    };
-
-    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
-        let now = ctx.now();
-        let mut args = Args::new(arguments);
-        let key = args.string()?;
-        let id = args.string()?.bytes();
-        let (mut due, mut priority) = (None, None);
-        while let Some(keyword) = args.trailing_keyword()? {
-            match keyword.as_str() {
-                "DELAY" => once(&mut due, after(now, args.wait()?)?)?,
-                "AT" => once(&mut due, args.instant()?)?,
-                "PRIORITY" => once(&mut priority, args.priority()?)?,
-                _ => return Err(Error::Syntax),
-            }
+pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    let now = ctx.now();
+    let mut args = Args::new(arguments);
+    let key = args.string()?;
+    let id = args.string()?.bytes();
+    let (mut due, mut priority) = (None, None);
+    while let Some(keyword) = args.trailing_keyword()? {
+        match keyword.as_str() {
+            "DELAY" => once(&mut due, after(now, args.wait()?)?)?,
+            "AT" => once(&mut due, args.instant()?)?,
+            "PRIORITY" => once(&mut priority, args.priority()?)?,
+            _ => return Err(Error::Syntax),
         }
-        let mut open = OpenQueue::<Writing>::open(ctx, key)?;
-        let moved = open.change(|queue, effects| {
-            let moved = queue.reschedule(now, id, due, priority);
-            moved.inspect(|effect| effect.iter().for_each(|effect| effects.add(effect))).is_some()
-        });
-        open.commit(now);
-        ctx.reply_bool(moved);
-        Ok(())
     }
+    if due.is_none() && priority.is_none() {
+        return Err(Error::Arity);
+    }
+    let mut open = OpenQueue::<Writing>::open(ctx, key)?;
+    let moved = open.change(|queue, effects| {
+        let moved = queue.reschedule(now, id, due, priority);
+        moved.inspect(|effect| effect.iter().for_each(|effect| effects.add(effect))).is_some()
+    });
+    open.commit(now);
+    ctx.reply_bool(moved);
+    Ok(())
 }

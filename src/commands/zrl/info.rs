@@ -1,51 +1,46 @@
 //! `ZRL.INFO key`
 //!
-//! Which algorithm a limit is of, and what of it is in use. Limit and window are not stored, so they are not told.
+//! Returns a limit's algorithm and its units in use. The limit and the window are not stored, so they are not returned.
 
 use crate::commands::args::Args;
 use crate::error::Error;
 use crate::limits;
-use crate::server::command::{Access, Arg, Command, Keys, Spec};
+use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::{Context, Str};
 
-pub struct Info;
+pub const SPEC: Spec = Spec {
+    name: c"ZRL.INFO",
+    summary: c"Returns how many units of a rate limit are in use and when they become available again.",
+    complexity: c"O(1) for FIXED, LEAKY and THROTTLE; O(log N) with N the slots of a SLIDING limit",
+    since: c"0.2.0",
+    flags: c"readonly fast",
+    keys: Keys::First(Access::Read),
+    arguments: &[Arg::key(c"key")],
+};
 
-impl Command for Info {
-    const SPEC: Spec = Spec {
-        name: c"ZRL.INFO",
-        summary: c"Returns how many units of a rate limit are in use, and when they become available again.",
-        complexity: c"O(1) for FIXED, LEAKY and THROTTLE; O(log N) with N the slots of a SLIDING limit",
-        since: c"0.2.0",
-        flags: c"readonly fast",
-        arity: 2,
-        keys: Keys::First(Access::Read),
-        arguments: &[Arg::key(c"key")],
+pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    let now = ctx.now();
+    let mut args = Args::new(arguments);
+    let key = args.string()?;
+    args.finish()?;
+    let Some((algorithm, held)) = limits::held_by(ctx, key, now)? else {
+        ctx.reply_null();
+        return Ok(());
     };
-
-    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
-        let now = ctx.now();
-        let mut args = Args::new(arguments);
-        let key = args.string()?;
-        args.finish()?;
-        let Some((algorithm, held)) = limits::held_by(ctx, key, now)? else {
-            ctx.reply_null();
-            return Ok(());
-        };
-        let number = |value: Option<u64>| match value {
-            Some(value) => ctx.reply_count(value),
-            None => ctx.reply_null(),
-        };
-        ctx.reply_map(5);
-        ctx.reply_bytes(b"algorithm");
-        ctx.reply_bytes(algorithm.as_bytes());
-        ctx.reply_bytes(b"units");
-        number(held.units);
-        ctx.reply_bytes(b"slots");
-        number(Some(held.slots));
-        ctx.reply_bytes(b"next_available_ms");
-        number(held.next_back);
-        ctx.reply_bytes(b"all_available_ms");
-        number(held.all_back);
-        Ok(())
-    }
+    let number = |value: Option<u64>| match value {
+        Some(value) => ctx.reply_count(value),
+        None => ctx.reply_null(),
+    };
+    ctx.reply_map(5);
+    ctx.reply_bytes(b"algorithm");
+    ctx.reply_bytes(algorithm.as_bytes());
+    ctx.reply_bytes(b"units");
+    number(held.units);
+    ctx.reply_bytes(b"slots");
+    number(Some(held.slots));
+    ctx.reply_bytes(b"next_available_ms");
+    number(held.next_back);
+    ctx.reply_bytes(b"all_available_ms");
+    number(held.all_back);
+    Ok(())
 }

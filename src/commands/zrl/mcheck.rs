@@ -1,121 +1,114 @@
 //! `ZRL.MCHECK numkeys key [key ...] limit window [limit window ...] [COST units [units ...]] [SLIDING | FIXED | LEAKY ...]
 //! [EXACT | PRECISION duration] [FORCE]`
 //!
-//! Several limits, all or nothing: 10 a second *and* 1,000 a day. Units are taken from every key or from none.
+//! Checks several limits, all or nothing: 10 a second *and* 1,000 a day. Takes units from every key or from none. With FORCE, takes them
+//! from every key.
 
-use super::{ALGORITHM, COST, FORCE, GRID, Options, Quota, reply};
+use super::{ALGORITHM, COST, FORCE, GRID, Options, Quota, Request, reply};
 use crate::commands::args::Args;
 use crate::error::Error;
-use crate::limits::{Limit, figures};
-use crate::model::limit::{Assessed, Policy};
+use crate::limits::{Limit, stats};
+use crate::model::limit::{Assessed, Update, Verdict};
 use crate::model::time::Millis;
-use crate::server::command::{Access, Arg, Command, Keys, Spec};
+use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::key::Writing;
 use crate::server::{Context, Str};
 use hashbrown::HashSet;
 use smallvec::SmallVec;
 
-pub struct MCheck;
+pub const SPEC: Spec = Spec {
+    name: c"ZRL.MCHECK",
+    summary: c"Takes units from several rate limits if they fit into all of them.",
+    complexity: c"O(K log N) with K the number of keys and N the slots in use of a limit",
+    since: c"0.1.0",
+    flags: c"write deny-oom fast",
+    keys: Keys::Counted(Access::Exchange),
+    arguments: &[
+        Arg::integer(c"numkeys"),
+        Arg::key(c"key").multiple(),
+        Arg::block(c"quota", &[Arg::integer(c"limit"), Arg::string(c"window")]).multiple(),
+        COST.multiple(),
+        ALGORITHM.multiple(),
+        GRID,
+        FORCE,
+    ],
+};
 
-impl Command for MCheck {
-    const SPEC: Spec = Spec {
-        name: c"ZRL.MCHECK",
-        summary: c"Takes units from several rate limits if they fit into all of them.",
-        complexity: c"O(K log N) with K the number of keys and N the slots in use of a limit",
-        since: c"0.1.0",
-        flags: c"write deny-oom fast",
-        arity: -5,
-        keys: Keys::Counted(Access::Exchange),
-        arguments: &[
-            Arg::integer(c"numkeys"),
-            Arg::key(c"key").multiple(),
-            Arg::block(c"quota", &[Arg::integer(c"limit"), Arg::string(c"window")]).multiple(),
-            COST.multiple(),
-            ALGORITHM.multiple(),
-            GRID,
-            FORCE,
-        ],
+pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    let now = ctx.now();
+    let mut args = Args::new(arguments);
+    let keys = args.keys(2, 0)?;
+    let quotas = keys.iter().map(|_| Quota::parse(&mut args)).collect::<Result<SmallVec<[_; 4]>, _>>()?;
+    let options = Options::parse(&mut args, keys.len())?;
+    let force = options.force;
+    let request = |(at, (&key, quota))| {
+        Ok(Request { key, policy: options.policy(at, quota, now)?, cost: options.cost(at), force })
     };
-
-    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
-        let now = ctx.now();
-        let mut args = Args::new(arguments);
-        let keys = args.keys()?;
-        let quotas = keys.iter().map(|_| Quota::parse(&mut args)).collect::<Result<SmallVec<[_; 4]>, _>>()?;
-        let options = Options::parse(&mut args, keys.len())?;
-        let asked =
-            |(at, (&key, quota))| Ok(Asked { key, policy: options.policy(at, quota, now)?, cost: options.cost(at) });
-        let limits =
-            keys.iter().zip(quotas).enumerate().map(asked).collect::<Result<SmallVec<[Asked<'a>; 4]>, Error>>()?;
-        if has_twins(keys) {
-            return Err(Error::KeyNamedTwice);
-        }
-
-        let mut answer = ask(ctx, &limits, now)?;
-        if answer.has_missing {
-            // The server may have removed a key that had expired when it was opened. The code of those who subscribed to that event may have
-            // changed the keys before it. Within a command, a key expires once.
-            answer = ask(ctx, &limits, now)?;
-        }
-        let allowed = answer.fits;
-        let takes = allowed || options.force;
-        // One key is open at a time. The events are sent when all changes are made.
-        let mut news = SmallVec::<[_; 4]>::new();
-        let mut verdicts = SmallVec::<[_; 4]>::new();
-        for &Asked { key, policy, cost } in &limits {
-            // Nothing has happened since the keys were asked, so none of this fails.
-            let mut limit = Limit::<Writing>::open(ctx, key)?;
-            let decide = |assessed: &Assessed<'_>| if takes { assessed.charge() } else { assessed.refuse() };
-            let (verdict, change) = limit.assess(policy, now, cost, decide)?;
-            news.push((key, limit.commit(change).1));
-            verdicts.push(verdict);
-        }
-        if takes {
-            figures::count_units(limits.iter().fold(0, |sum, asked| asked.cost.saturating_add(sum)));
-        }
-        match allowed {
-            true => figures::count_allowed(),
-            false => {
-                let denied = limits.iter().zip(&verdicts).filter(|(_, verdict)| !verdict.allowed);
-                figures::count_denied(ctx, denied.map(|(asked, _)| asked.key), now);
-            }
-        }
-        for (key, news) in news {
-            news.announce(ctx, key);
-        }
-        ctx.reply_array(1 + verdicts.len());
-        ctx.reply_bool(allowed);
-        verdicts.iter().for_each(|verdict| reply(ctx, verdict));
-        Ok(())
+    let limits =
+        keys.iter().zip(quotas).enumerate().map(request).collect::<Result<SmallVec<[Request<'a>; 4]>, Error>>()?;
+    if has_twins(keys) {
+        return Err(Error::KeyNamedTwice);
     }
+
+    let mut asked = ask(ctx, &limits, now)?;
+    if asked.iter().any(|asked| asked.was_missing) {
+        // Opening a key may have made the server delete an expired key. Listeners of that event may have changed keys that were assessed
+        // before. A key expires at most once during a command, so a second pass is enough.
+        asked = ask(ctx, &limits, now)?;
+    }
+    let fits = asked.iter().all(|asked| asked.fits);
+    let takes = fits || force;
+    // One key is open at a time. Events are sent after all changes.
+    let mut events = SmallVec::<[_; 4]>::new();
+    let mut verdicts = SmallVec::<[_; 4]>::new();
+    for (&Request { key, policy, cost, .. }, asked) in limits.iter().zip(asked) {
+        // Nothing has changed since the keys were assessed, so none of this fails.
+        let (verdict, change) = if takes || !asked.fits {
+            asked.decided
+        } else {
+            Limit::<Writing>::open(ctx, key)?.assess(policy, now, cost, |limit| limit.refuse())?
+        };
+        verdicts.push(verdict);
+        if change.is_some() {
+            events.push((key, Limit::open(ctx, key)?.commit(change).1));
+        }
+    }
+    if takes {
+        stats::count_taken(limits.iter().fold(0, |sum, asked| asked.cost.saturating_add(sum)), fits);
+    } else {
+        let denied = limits.iter().zip(&verdicts).filter(|(_, verdict)| !verdict.allowed);
+        stats::count_denied(ctx, denied.map(|(asked, _)| asked.key), now);
+    }
+    for (key, events) in events {
+        events.send(ctx, key);
+    }
+    ctx.reply_array(1 + verdicts.len());
+    ctx.reply_bool(takes);
+    verdicts.iter().for_each(|verdict| reply(ctx, verdict));
+    Ok(())
 }
 
-/// What is asked of a key.
-struct Asked<'a> {
-    key: Str<'a>,
-    policy: Policy,
-    cost: u64,
-}
-
-/// What all limits together say.
-struct Answer {
+/// The answer of one limit, independent of the others.
+struct Asked {
+    was_missing: bool,
     fits: bool,
-    has_missing: bool,
+    decided: (Verdict, Option<Update>),
 }
 
-/// Asks all limits, one after the other.
-fn ask(ctx: &mut Context, limits: &[Asked<'_>], now: Millis) -> Result<Answer, Error> {
-    let mut answer = Answer { fits: true, has_missing: false };
-    for &Asked { key, policy, cost } in limits {
-        // Open for writing: looking for a missing key to read it is an event, too.
+/// Assesses all limits in order. Changes nothing.
+fn ask(ctx: &mut Context, limits: &[Request<'_>], now: Millis) -> Result<SmallVec<[Asked; 4]>, Error> {
+    let ask = |&Request { key, policy, cost, force }: &Request<'_>| {
+        // Open for writing, because opening a missing key for reading sends an event.
         let mut limit = Limit::<Writing>::open(ctx, key)?;
-        answer.has_missing |= limit.is_missing();
-        answer.fits &= limit.assess(policy, now, cost, |assessed| assessed.fits())?;
-    }
-    Ok(answer)
+        let was_missing = limit.is_missing();
+        let ask =
+            |assessed: &dyn Assessed| Asked { was_missing, fits: assessed.fits(), decided: assessed.decide(force) };
+        limit.assess(policy, now, cost, ask)
+    };
+    limits.iter().map(ask).collect()
 }
 
-/// Whether a key is named twice.
+/// Whether two keys are equal.
 fn has_twins(keys: &[Str<'_>]) -> bool {
     match keys {
         [_] => false,

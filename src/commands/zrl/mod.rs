@@ -1,5 +1,6 @@
-//! ZRL: rate limits. What the commands share: how a policy is written, and the six fields of a reply.
+//! ZRL: rate limits. This file has the parsing of policies and the six fields of a reply that the commands share.
 
+pub mod cell;
 pub mod check;
 pub mod info;
 pub mod mcheck;
@@ -31,7 +32,7 @@ const FORCE: Arg = Arg::flag(c"force", c"FORCE").optional().since(c"0.2.0");
 pub const ARGUMENTS: &[Arg] =
     &[Arg::key(c"key"), Arg::integer(c"limit"), Arg::string(c"window"), COST, ALGORITHM, GRID, FORCE];
 
-/// A limit and its window, as written.
+/// A limit and its window, as given.
 #[derive(Clone, Copy)]
 pub struct Quota {
     limit: u64,
@@ -44,40 +45,27 @@ impl Quota {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Grid {
-    Exact,
-    Precision(Millis),
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Word {
-    Sliding,
-    Fixed,
-    Leaky,
-}
-
-/// The options of a check of some keys. What may be given for each of them is here once, or once for each.
+/// The options of a check. `costs` and `algorithms` have one element for all keys, or one per key.
 pub struct Options {
     costs: SmallVec<[u64; 1]>,
-    algorithms: SmallVec<[Word; 1]>,
-    grid: Option<Grid>,
+    algorithms: SmallVec<[Algorithm; 1]>,
+    grid: Option<Millis>,
     pub force: bool,
 }
 
 impl Options {
     pub fn parse(args: &mut Args<'_>, keys: usize) -> Result<Options, Error> {
         if args.is_empty() {
-            let (costs, algorithms) = (smallvec![1], smallvec![Word::Sliding]);
+            let (costs, algorithms) = (smallvec![1], smallvec![Algorithm::Sliding]);
             return Ok(Options { costs, algorithms, grid: None, force: false });
         }
         let (mut costs, mut algorithms, mut grid, mut force) = (None, None, None, false);
         let mut next = args.trailing_keyword()?;
         while let Some(keyword) = next.take() {
             let word = |keyword: &str| match keyword {
-                "SLIDING" => Some(Word::Sliding),
-                "FIXED" => Some(Word::Fixed),
-                "LEAKY" => Some(Word::Leaky),
+                "SLIDING" => Some(Algorithm::Sliding),
+                "FIXED" => Some(Algorithm::Fixed),
+                "LEAKY" => Some(Algorithm::Leaky),
                 _ => None,
             };
             match keyword.as_str() {
@@ -88,11 +76,11 @@ impl Options {
                     }
                     once(&mut costs, units)?;
                 }
-                "EXACT" => once(&mut grid, Grid::Exact)?,
-                "PRECISION" => once(&mut grid, Grid::Precision(args.duration()?))?,
+                "EXACT" => once(&mut grid, 1)?,
+                "PRECISION" => once(&mut grid, args.duration()?)?,
                 "FORCE" => flag(&mut force)?,
                 first => {
-                    let mut words: SmallVec<[Word; 1]> = smallvec![word(first).ok_or(Error::Syntax)?];
+                    let mut words: SmallVec<[Algorithm; 1]> = smallvec![word(first).ok_or(Error::Syntax)?];
                     next = args.trailing_keyword()?;
                     while let Some(another) = next.as_ref().and_then(|keyword| word(keyword.as_str())) {
                         words.push(another);
@@ -105,39 +93,35 @@ impl Options {
             next = args.trailing_keyword()?;
         }
         let costs = costs.unwrap_or(smallvec![1]);
-        let algorithms = algorithms.unwrap_or(smallvec![Word::Sliding]);
+        let algorithms = algorithms.unwrap_or(smallvec![Algorithm::Sliding]);
         let fits = |given: usize| given == 1 || given == keys;
-        // Only SLIDING rounds to a grid.
-        let has_use = grid.is_none() || algorithms.contains(&Word::Sliding);
+        // Only SLIDING uses the precision.
+        let has_use = grid.is_none() || algorithms.contains(&Algorithm::Sliding);
         if !(fits(costs.len()) && fits(algorithms.len()) && has_use) {
             return Err(Error::Syntax);
         }
         Ok(Options { costs, algorithms, grid, force })
     }
 
-    /// What the call takes from a key.
+    /// Returns the units to take from a key.
     pub fn cost(&self, key: usize) -> u64 {
         if let [one] = self.costs[..] { one } else { self.costs[key] }
     }
 
-    /// The policy that a key's quota means under these options.
+    /// Returns the policy for a key's quota under these options.
     pub fn policy(&self, key: usize, quota: Quota, now: Millis) -> Result<Policy, Error> {
         let Quota { limit, window } = quota;
         after(now, window)?;
-        let word = if let [one] = self.algorithms[..] { one } else { self.algorithms[key] };
-        let algorithm = match (word, self.grid) {
-            (Word::Fixed, _) => Algorithm::Fixed,
-            (Word::Leaky, _) => Algorithm::Leaky,
-            (Word::Sliding, None) => Algorithm::Sliding { grid: sliding::Policy::default_grid(limit, window) },
-            (Word::Sliding, Some(Grid::Exact)) => Algorithm::Sliding { grid: 1 },
-            (Word::Sliding, Some(Grid::Precision(grid))) if grid > window => return Err(Error::Precision),
-            (Word::Sliding, Some(Grid::Precision(grid))) => Algorithm::Sliding { grid },
-        };
-        Ok(Policy { limit, window, algorithm })
+        let algorithm = if let [one] = self.algorithms[..] { one } else { self.algorithms[key] };
+        let grid = self.grid.unwrap_or_else(|| sliding::default_grid(limit, window));
+        if algorithm == Algorithm::Sliding && grid > window {
+            return Err(Error::Precision);
+        }
+        Ok(Policy { algorithm, limit, window, grid })
     }
 }
 
-/// What CHECK and PEEK ask.
+/// The parsed arguments of CHECK and PEEK.
 pub struct Request<'a> {
     pub key: Str<'a>,
     pub policy: Policy,
@@ -155,12 +139,12 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Replies the six fields.
+/// Replies the six fields of a verdict.
 pub fn reply(ctx: &Context, verdict: &Verdict) {
     ctx.reply_array(6);
     ctx.reply_bool(verdict.allowed);
     ctx.reply_count(verdict.limit);
-    ctx.reply_count(verdict.remaining);
+    ctx.reply_integer(verdict.remaining);
     ctx.reply_integer(verdict.retry_after.as_integer());
     ctx.reply_count(verdict.reset_after);
     ctx.reply_count(verdict.charged_until);

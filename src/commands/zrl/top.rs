@@ -1,67 +1,63 @@
 //! `ZRL.TOP [COUNT n] [RESET]`
 //!
-//! Which keys of this database were denied most since the server started, or since RESET. Only keys that the caller may read.
+//! Returns the keys of this database with the most denials since the server started or since RESET. Only keys that the caller may read are
+//! returned. Each is `[key, denied, since_ms, error]`: the true number of denials is between `denied - error` and `denied`.
 //!
-//! RESET changes no key, and a replica resets counters of its own; so the command is read-only to the server. It clears what others
-//! have counted, so it needs the right to call ZRL.CHECK, which writes limits, with each of the keys.
+//! RESET changes no key, and a replica resets its own counters, so the command is flagged read-only. RESET clears counts of other clients,
+//! so the caller needs the right to call ZRL.CHECK with each of the keys.
 
-use super::check::Check;
+use super::check;
 use crate::commands::args::{Args, flag, once};
 use crate::error::Error;
-use crate::limits::figures;
-use crate::server::command::{Arg, Command, Keys, Spec};
+use crate::limits::stats;
+use crate::server::command::{Arg, Keys, Spec};
 use crate::server::user::User;
 use crate::server::{Context, OwnedStr, Str};
 
-/// How many are told unless COUNT says it.
+/// The default of COUNT.
 const USUAL: u64 = 10;
 
-pub struct Top;
+pub const SPEC: Spec = Spec {
+    name: c"ZRL.TOP",
+    summary: c"Returns the rate limits with the most denials.",
+    complexity: c"O(1): at most 256 keys are counted",
+    since: c"0.2.0",
+    flags: c"readonly",
+    keys: Keys::None,
+    arguments: &[Arg::integer(c"count").after(c"COUNT").optional(), Arg::flag(c"reset", c"RESET").optional()],
+};
 
-impl Command for Top {
-    const SPEC: Spec = Spec {
-        name: c"ZRL.TOP",
-        summary: c"Returns the rate limits that denied most.",
-        complexity: c"O(1): at most 256 keys are counted",
-        since: c"0.2.0",
-        flags: c"readonly",
-        arity: -1,
-        keys: Keys::None,
-        arguments: &[Arg::integer(c"count").after(c"COUNT").optional(), Arg::flag(c"reset", c"RESET").optional()],
-    };
-
-    fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
-        let mut args = Args::new(arguments);
-        let (mut count, mut reset) = (None, false);
-        while let Some(keyword) = args.trailing_keyword()? {
-            match keyword.as_str() {
-                "COUNT" => once(&mut count, args.positive()?)?,
-                "RESET" => flag(&mut reset)?,
-                _ => return Err(Error::Syntax),
-            }
+pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    let mut args = Args::new(arguments);
+    let (mut count, mut reset) = (None, false);
+    while let Some(keyword) = args.trailing_keyword()? {
+        match keyword.as_str() {
+            "COUNT" => once(&mut count, args.positive()?)?,
+            "RESET" => flag(&mut reset)?,
+            _ => return Err(Error::Syntax),
         }
-        let most = usize::try_from(count.unwrap_or(USUAL)).unwrap_or(usize::MAX);
-        let caller = ctx.user();
-        let counters = figures::top(ctx);
-        if reset {
-            let call = [Check::SPEC.name.to_bytes(), b"1", b"1"].map(OwnedStr::new);
-            let [name, limit, window] = call.each_ref().map(OwnedStr::as_str);
-            let may_check =
-                |caller: &User, key: &[u8]| caller.may_run(&[name, OwnedStr::new(key).as_str(), limit, window]);
-            if !caller.as_ref().is_some_and(|caller| counters.iter().all(|counter| may_check(caller, &counter.key))) {
-                return Err(Error::NoRightToCheck);
-            }
-            figures::reset_top(ctx);
-        }
-        let is_shown = |key: &[u8]| caller.as_ref().is_some_and(|caller| caller.may_read(OwnedStr::new(key).as_str()));
-        let top: Vec<_> = counters.into_iter().filter(|counter| is_shown(&counter.key)).take(most).collect();
-        ctx.reply_array(top.len());
-        for counter in top {
-            ctx.reply_array(3);
-            ctx.reply_bytes(&counter.key);
-            ctx.reply_count(counter.count);
-            ctx.reply_count(counter.since);
-        }
-        Ok(())
     }
+    let most = usize::try_from(count.unwrap_or(USUAL)).unwrap_or(usize::MAX);
+    let caller = ctx.user();
+    let counters = stats::top(ctx);
+    if reset {
+        let call = [check::SPEC.name.to_bytes(), b"1", b"1"].map(OwnedStr::new);
+        let [name, limit, window] = call.each_ref().map(OwnedStr::as_str);
+        let may_check = |caller: &User, key: &[u8]| caller.may_run(&[name, OwnedStr::new(key).as_str(), limit, window]);
+        if !caller.as_ref().is_some_and(|caller| counters.iter().all(|counter| may_check(caller, &counter.key))) {
+            return Err(Error::NoRightToCheck);
+        }
+        stats::reset_top(ctx);
+    }
+    let is_shown = |key: &[u8]| caller.as_ref().is_some_and(|caller| caller.may_read(OwnedStr::new(key).as_str()));
+    let top: Vec<_> = counters.into_iter().filter(|counter| is_shown(&counter.key)).take(most).collect();
+    ctx.reply_array(top.len());
+    for counter in top {
+        ctx.reply_array(4);
+        ctx.reply_bytes(&counter.key);
+        ctx.reply_count(counter.count);
+        ctx.reply_count(counter.since);
+        ctx.reply_count(counter.error);
+    }
+    Ok(())
 }

@@ -1,4 +1,4 @@
-//! Saving and loading.
+//! Encoding and decoding of boards.
 //!
 //! ```text
 //! version  ties  keep (0: all)  number of dimensions
@@ -7,77 +7,37 @@
 //! blocks of members, best first, until all are there
 //! ```
 //!
-//! Numbers and byte strings go to a [`Writer`] one by one. Members come in blocks of a few kilobytes, as a number or
-//! a string of its own for each would cost more than what it holds. In a block a member is the length of its name as
-//! a varint (LEB128), the name, and its values: INT as a zigzag varint, FLOAT as the 8 bytes of the double.
+//! A [`Writer`] gets numbers and byte strings one by one. Members come in blocks of a few kilobytes, because a number or a string of its
+//! own for each would cost more than its contents. In a block, a member is the length of its name as a varint (LEB128), the name, and its
+//! values: an INT as a zigzag varint, a FLOAT as the 8 bytes of the double.
 //!
-//! Equal boards have equal bytes, since the order says everything. Loading trusts nothing: it checks every number,
-//! the order, and that no member comes twice; it allocates only for what has been read; and it takes O(n).
+//! Equal boards have equal bytes, because only the order of members determines their places. Decoding validates every number, the order,
+//! and that no member occurs twice. It allocates only for what it has read, and takes O(n).
 
-use std::fmt;
 use std::num::NonZeroU64;
 
 use super::schema::{Dimension, Direction, Kind, MAX_DIMENSIONS, Schema, Ties};
-use super::tree::{Loader, Tree};
+use super::tree::{Tree, TreeBuilder};
 use super::update::{check_name, room};
 use super::value::Value;
-use super::{Board, index::Index, names::Names};
-use crate::model::stream::{Reader, Truncated, Writer};
+use super::{Board, names::Names};
+use crate::model::index::Index;
+use crate::model::stream::{DecodeError, Reader, Writer};
 
-/// The first number of every serialised board: the version of what is written. Version 1 is what 0.1 wrote.
+/// The first number of every encoded board: its format version. All versions of the module have used this one.
 const VERSION: u64 = 1;
 
-/// A block is written when it has that many bytes.
+/// The size at which a block is written, in bytes.
 const BLOCK: usize = 4 << 10;
 
-/// Why a board cannot be loaded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DecodeError {
-    /// The input ends too early, or a block does.
-    Truncated,
-    /// A version this code does not know.
-    Version(u64),
-    /// The dimensions, the rule for ties or KEEP make no board.
-    Schema,
-    /// More members than KEEP or a board allows.
-    TooMany,
-    /// A varint too long, a value that is not finite, bytes left over, or an empty block.
-    Malformed,
-    /// Members not in order.
-    Order,
-    /// A member twice.
-    Duplicate,
-}
-
-impl fmt::Display for DecodeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            DecodeError::Truncated => f.write_str("the board is cut short"),
-            DecodeError::Version(version) => {
-                write!(
-                    f,
-                    "it is a leaderboard of format {version}; this version of the module reads formats up to {VERSION}"
-                )
-            }
-            DecodeError::Schema => f.write_str("the board's dimensions or settings are invalid"),
-            DecodeError::TooMany => f.write_str("the board has more members than it may"),
-            DecodeError::Malformed => f.write_str("the board has a malformed member"),
-            DecodeError::Order => f.write_str("the board's members are not in order"),
-            DecodeError::Duplicate => f.write_str("the board has a member twice"),
-        }
-    }
-}
-
-impl std::error::Error for DecodeError {}
-
-impl From<Truncated> for DecodeError {
-    fn from(_: Truncated) -> DecodeError {
-        DecodeError::Truncated
-    }
-}
+pub(super) const SCHEMA: DecodeError = DecodeError::Invalid("invalid dimensions or settings");
+pub(super) const TOO_MANY: DecodeError = DecodeError::Invalid("too many members");
+pub(super) const MALFORMED: DecodeError = DecodeError::Invalid("malformed member");
+pub(super) const ORDER: DecodeError = DecodeError::Invalid("members out of order");
+pub(super) const DUPLICATE: DecodeError = DecodeError::Invalid("duplicate member");
 
 impl Board {
-    /// Writes the whole board. O(n).
+    /// Encodes the board. O(n).
     pub fn encode(&self, out: &mut impl Writer) {
         out.number(VERSION);
         out.number(match self.schema.ties() {
@@ -114,28 +74,29 @@ impl Board {
         }
     }
 
-    /// Reads a board that [`Board::encode`] wrote, or anything else. O(n).
+    /// Decodes a board. The input may be anything. O(n).
     ///
     /// # Errors
-    /// Whatever is wrong first; see [`DecodeError`].
+    /// The first one found; see [`DecodeError`].
     pub fn decode(input: &mut impl Reader) -> Result<Board, DecodeError> {
         let schema = decode_schema(input)?;
         let len = input.number()?;
         if !room(0, len) || schema.keep().is_some_and(|keep| len > keep.get()) {
-            return Err(DecodeError::TooMany);
+            return Err(TOO_MANY);
         }
         let tree = Tree::new(schema.dimensions().len());
-        let mut filling = Filling { schema, names: Names::new(), index: Index::new(), loader: Loader::new(tree) };
+        let mut filling =
+            Filling { schema, names: Names::new(), index: Index::default(), loader: TreeBuilder::new(tree) };
         let mut words = Vec::new();
         let mut left = len;
         while left > 0 {
             let block = input.bytes()?;
-            let mut rest = Cursor(block.as_ref());
+            let mut rest = ByteReader(block.as_ref());
             if rest.0.is_empty() {
-                return Err(DecodeError::Malformed);
+                return Err(MALFORMED);
             }
             while !rest.0.is_empty() {
-                left = left.checked_sub(1).ok_or(DecodeError::Malformed)?;
+                left = left.checked_sub(1).ok_or(MALFORMED)?;
                 filling.member(&mut rest, &mut words)?;
             }
         }
@@ -148,18 +109,18 @@ fn decode_schema(input: &mut impl Reader) -> Result<Schema, DecodeError> {
     let mut number = || input.number();
     let version = number()?;
     if version != VERSION {
-        return Err(DecodeError::Version(version));
+        return Err(DecodeError::Format { found: version, known: VERSION });
     }
     let ties = match number()? {
         0 => Ties::First,
         1 => Ties::Last,
         2 => Ties::Name,
-        _ => return Err(DecodeError::Schema),
+        _ => return Err(SCHEMA),
     };
     let keep = NonZeroU64::new(number()?);
     let count = number()?;
     if count > MAX_DIMENSIONS as u64 {
-        return Err(DecodeError::Schema);
+        return Err(SCHEMA);
     }
     let mut dimensions = Vec::new();
     for _ in 0..count {
@@ -168,35 +129,35 @@ fn decode_schema(input: &mut impl Reader) -> Result<Schema, DecodeError> {
             1 => (Direction::Asc, Kind::Int),
             2 => (Direction::Desc, Kind::Float),
             3 => (Direction::Asc, Kind::Float),
-            _ => return Err(DecodeError::Schema),
+            _ => return Err(SCHEMA),
         };
         let name = input.bytes()?.as_ref().into();
         dimensions.push(Dimension { name, direction, kind });
     }
-    Schema::new(dimensions, ties, keep).map_err(|_| DecodeError::Schema)
+    Schema::new(dimensions, ties, keep).map_err(|_| SCHEMA)
 }
 
-/// A board being loaded.
+/// A board that is being decoded.
 struct Filling {
     schema: Schema,
     names: Names,
     index: Index,
-    loader: Loader,
+    loader: TreeBuilder,
 }
 
 impl Filling {
-    /// Reads one member and adds it behind the others.
-    fn member(&mut self, input: &mut Cursor, words: &mut Vec<u64>) -> Result<(), DecodeError> {
+    /// Decodes a member and adds it after the others.
+    fn member(&mut self, input: &mut ByteReader, words: &mut Vec<u64>) -> Result<(), DecodeError> {
         let length = usize::try_from(input.varint()?).map_err(|_| DecodeError::Truncated)?;
         let name = input.take(length)?;
-        check_name(name).map_err(|_| DecodeError::Malformed)?;
+        check_name(name).map_err(|_| MALFORMED)?;
         words.clear();
         for dimension in self.schema.dimensions() {
             let value = match dimension.kind {
                 Kind::Int => Value::Int(unzigzag(input.varint()?)),
                 Kind::Float => Value::Float(input.double()?),
             };
-            words.push(value.to_word(dimension).map_err(|_| DecodeError::Malformed)?);
+            words.push(value.to_word(dimension).map_err(|_| MALFORMED)?);
         }
         if let Some((last, id)) = self.loader.last() {
             let ordered = match self.schema.ties() {
@@ -204,15 +165,15 @@ impl Filling {
                 Ties::Name => last.cmp(words.as_slice()).then_with(|| self.names.name(id).cmp(name)).is_lt(),
             };
             if !ordered {
-                return Err(DecodeError::Order);
+                return Err(ORDER);
             }
         }
         let hash = self.index.hash(name);
         if self.index.find(hash, |id| self.names.name(id) == name).is_some() {
-            return Err(DecodeError::Duplicate);
+            return Err(DUPLICATE);
         }
         if !self.names.has_room(1) {
-            return Err(DecodeError::TooMany);
+            return Err(TOO_MANY);
         }
         let id = self.names.insert(name);
         self.index.insert(hash, id);
@@ -221,10 +182,10 @@ impl Filling {
     }
 }
 
-/// What is left of a block.
-struct Cursor<'a>(&'a [u8]);
+/// The unread bytes of a block.
+struct ByteReader<'a>(&'a [u8]);
 
-impl<'a> Cursor<'a> {
+impl<'a> ByteReader<'a> {
     fn take(&mut self, length: usize) -> Result<&'a [u8], DecodeError> {
         let (taken, rest) = self.0.split_at_checked(length).ok_or(DecodeError::Truncated)?;
         self.0 = rest;
@@ -237,7 +198,7 @@ impl<'a> Cursor<'a> {
         Ok(f64::from_le_bytes(*bytes))
     }
 
-    /// A number of at most ten bytes, written in as few as it needs.
+    /// Reads a number of at most ten bytes, which must have its shortest form.
     fn varint(&mut self) -> Result<u64, DecodeError> {
         let mut number = 0u64;
         for shift in (0..64).step_by(7) {
@@ -246,14 +207,14 @@ impl<'a> Cursor<'a> {
             let bits = u64::from(byte & 0x7F);
             let overflows = bits << shift >> shift != bits;
             if overflows || (byte == 0 && shift > 0) {
-                return Err(DecodeError::Malformed);
+                return Err(MALFORMED);
             }
             number |= bits << shift;
             if byte < 0x80 {
                 return Ok(number);
             }
         }
-        Err(DecodeError::Malformed)
+        Err(MALFORMED)
     }
 }
 
@@ -265,7 +226,7 @@ fn put_varint(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// Small numbers of either sign become small: 0, -1, 1, -2, … are 0, 1, 2, 3, …
+/// Maps small numbers of either sign to small numbers: 0, -1, 1, -2, … to 0, 1, 2, 3, …
 fn zigzag(v: i64) -> u64 {
     (v << 1 ^ v >> 63).cast_unsigned()
 }

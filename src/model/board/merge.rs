@@ -1,69 +1,69 @@
-//! MERGE: the union of several boards of one schema.
+//! MERGE: the union of several boards with the same schema.
 //!
-//! The result is what a board would be on which, key by key, the members of each board had been set in their order: added
-//! to what they have there (SUM), or if they are better (BEST). That decides the order of equals, too: a member that had
-//! its final values after an earlier key reached them first. Only KEEP waits until the end: a member that is dropped
-//! after the first key may have the best sum after the last.
+//! The result is that of setting the members of each board on one board, key by key and in their order: added to their values (SUM), or if
+//! they are better (BEST). This also determines the order of ties: a member that has its final values after an earlier key reached them
+//! first. KEEP is applied only at the end, because a member that is not among the best after the first key may have the best sum after the
+//! last.
 //!
-//! No tree is built for what is still going to move. Members are summed up in rows, found by a hash of the name; the rows are
-//! sorted once; and the tree is loaded from them in order. So a merge takes O(M) for the M members of all boards, and
-//! O(N log N) for the N different ones. Next to the result it needs, while it lasts, 20 bytes for each of these and 8 for
-//! each of their values.
+//! Rows are collected first and the tree is built at the end. Members are summed in rows, found by a hash of the name. The rows are sorted
+//! once, and the tree is loaded from them in order. So a merge takes O(M) for the M members of all boards, and O(N log N) for the N
+//! distinct ones. During the merge, each distinct member needs 20 bytes and 8 for each of its values, besides the result.
 
 use super::Board;
-use super::error::Error;
-use super::index::Index;
+use super::error::BoardError;
 use super::names::Names;
+use super::read::Entry;
 use super::schema::{Dimension, Schema, Ties};
-use super::tree::{Loader, Tree};
-use super::update::{Effect, room};
+use super::tree::{Tree, TreeBuilder};
+use super::update::room;
 use super::value::Value;
+use crate::model::index::Index;
 
-/// What becomes of a member that is on several boards.
+/// How a member on several boards is combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Combine {
-    /// Its values are added up, dimension by dimension.
+    /// Adds its values, dimension by dimension.
     #[default]
     Sum,
-    /// It gets the best of its tuples.
+    /// Takes the best of its tuples.
     Best,
 }
 
-/// A merge under way.
+/// A merge in progress.
 pub struct Merge {
     combine: Combine,
     schema: Schema,
     names: Names,
     index: Index,
-    rows: Rows,
-    /// Counts the changes: what decides among equals.
+    rows: MergedRows,
+    /// The number of changes so far, which orders ties.
     moment: u64,
 }
 
 impl Merge {
-    /// A merge of boards that have this schema.
+    /// Begins a merge of boards with this schema.
     pub fn new(schema: Schema, combine: Combine) -> Merge {
-        let rows = Rows { chunks: Vec::new(), stride: schema.dimensions().len() };
-        Merge { combine, schema, names: Names::new(), index: Index::new(), rows, moment: 0 }
+        let rows = MergedRows { chunks: Vec::new(), stride: schema.dimensions().len() };
+        Merge { combine, schema, names: Names::new(), index: Index::default(), rows, moment: 0 }
     }
 
-    /// The schema that all boards must have.
+    /// Returns the schema of the merge.
     pub fn schema(&self) -> &Schema {
         &self.schema
     }
 
-    /// Adds a board of the merge's schema. O(members).
+    /// Adds a board with the merge's schema. O(members).
     ///
     /// # Errors
-    /// [`Error::Overflow`], [`Error::NotFinite`], [`Error::Full`]. The merge is to be dropped then.
-    pub fn add(&mut self, board: &Board) -> Result<(), Error> {
+    /// [`BoardError::Overflow`], [`BoardError::NotFinite`], [`BoardError::Full`]. The caller must then drop the merge.
+    pub fn add(&mut self, board: &Board) -> Result<(), BoardError> {
         debug_assert!(self.schema == board.schema);
-        for Effect { member, values } in board.rebuild() {
+        for Entry { member, values } in board.rebuild() {
             self.moment += 1;
             let hash = self.index.hash(member);
             let Some(id) = self.index.find(hash, |id| self.names.name(id) == member) else {
                 if !room(u64::from(self.rows.len()), 1) || !self.names.has_room(1) {
-                    return Err(Error::Full);
+                    return Err(BoardError::Full);
                 }
                 let id = self.names.insert(member);
                 self.index.insert(hash, id);
@@ -87,7 +87,7 @@ impl Merge {
         Ok(())
     }
 
-    /// The union. O(n log n).
+    /// Returns the union. O(n log n).
     pub fn finish(self) -> Board {
         let Merge { schema, mut names, index, rows, .. } = self;
         let mut order: Vec<u32> = (0..rows.len()).collect();
@@ -107,17 +107,17 @@ impl Merge {
         order.sort_unstable_by(compare);
         let in_order = order.iter().map(|&at| rows.row(at));
         if kept.is_some() {
-            // Names of their own, as those of few members would hold on to the pages of all.
+            // The few kept names are copied. Otherwise they would keep the pages of all names in use.
             return Board::in_order(schema.clone(), in_order.map(|row| (row.words, names.name(row.id))));
         }
-        let mut loader = Loader::new(Tree::new(schema.dimensions().len()));
+        let mut loader = TreeBuilder::new(Tree::new(schema.dimensions().len()));
         in_order.for_each(|row| loader.push(row.words, row.id, &mut names));
         Board { tree: loader.finish(), schema, names, index }
     }
 }
 
-/// Adds a member's values to what it has; tells whether that changes any.
-fn add(words: &mut [u64], more: &[u64], dimensions: &[Dimension]) -> Result<bool, Error> {
+/// Adds values to a member's values. Returns whether any value changed.
+fn add(words: &mut [u64], more: &[u64], dimensions: &[Dimension]) -> Result<bool, BoardError> {
     let mut changes = false;
     for (at, ((word, more), dimension)) in words.iter_mut().zip(more).zip(dimensions).enumerate() {
         let sum = Value::from_word(*word, dimension).plus(Value::from_word(*more, dimension), at)?;
@@ -128,23 +128,23 @@ fn add(words: &mut [u64], more: &[u64], dimensions: &[Dimension]) -> Result<bool
     Ok(changes)
 }
 
-/// The members' rows: the words, the moment at which they were reached, the id of the name. In chunks that never move, as a
-/// single vector would double its memory in the middle of it.
-struct Rows {
+/// The rows of the members: the words, the time at which they were reached, and the ID of the name. Rows are in chunks that never move,
+/// because a single vector would double its memory in the middle of the merge.
+struct MergedRows {
     chunks: Vec<Vec<u64>>,
     stride: usize,
 }
 
-struct Row<'a> {
+struct MergedRow<'a> {
     words: &'a [u64],
     moment: u64,
     id: u32,
 }
 
-impl Rows {
+impl MergedRows {
     const CHUNK: u32 = 1024;
 
-    /// Words, moment, id.
+    /// Returns the numbers per row: the words, the time, the ID.
     fn width(&self) -> usize {
         self.stride + 2
     }
@@ -157,7 +157,7 @@ impl Rows {
     fn push(&mut self, words: &[u64], moment: u64, id: u32) {
         let full = Self::CHUNK as usize * self.width();
         if self.chunks.last().is_none_or(|chunk| chunk.len() == full) {
-            // The first chunk grows as it must, for small boards; later ones come whole.
+            // The first chunk grows as needed, for small boards. Later chunks are allocated whole.
             let room = if self.chunks.is_empty() { 0 } else { full };
             self.chunks.push(Vec::with_capacity(room));
         }
@@ -171,13 +171,13 @@ impl Rows {
         ((row / Self::CHUNK) as usize, (row % Self::CHUNK) as usize * self.width())
     }
 
-    fn row(&self, row: u32) -> Row<'_> {
+    fn row(&self, row: u32) -> MergedRow<'_> {
         let (chunk, start) = self.at(row);
         let row = &self.chunks[chunk][start..start + self.width()];
-        Row { words: &row[..self.stride], moment: row[self.stride], id: row[self.stride + 1] as u32 }
+        MergedRow { words: &row[..self.stride], moment: row[self.stride], id: row[self.stride + 1] as u32 }
     }
 
-    /// The words, and the moment.
+    /// Returns the words and the time of a row.
     fn row_mut(&mut self, row: u32) -> (&mut [u64], &mut u64) {
         let ((chunk, start), stride) = (self.at(row), self.stride);
         let (words, rest) = self.chunks[chunk][start..start + stride + 2].split_at_mut(stride);

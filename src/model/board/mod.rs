@@ -1,26 +1,24 @@
-//! Leaderboards of several dimensions: an order over tuples that is exact at any size.
+//! Leaderboards with several dimensions: an exact order over tuples of any size.
 //!
-//! Three parts, none of which allocates for a single member:
+//! A board has three parts, none of which allocates for a single member:
 //!
-//! - `names`: the members' names in pages; the slot is the member's id;
-//! - `index`: name → id, a hash table that grows a thousandth at a time;
-//! - `tree`: the order, a B+tree that counts, from whose leaves everything is answered.
+//! - `names`: the members' names in pages. A name's slot is the member's ID.
+//! - [`Index`]: a hash table from name to ID, which grows by a thousandth at a time.
+//! - `tree`: the order, a B+tree with counts.
 //!
-//! A member's name leads to its id, and to its leaf, which stands next to it; from the leaf upwards lie its values and its rank.
-//! The other way, a position leads down the counts to a leaf, and the names follow from the ids there.
+//! A member's name leads to its ID and its leaf, which is stored next to the name. The leaf and its ancestors give its values and its rank.
+//! In the other direction, the counts lead from a position to a leaf, and the IDs in the leaf to the names.
 //!
 //! ## Effects
 //!
-//! What a replica or an append-only file needs is an [`Effect`], a member and its final values; and removals as they
-//! are, by name or by position. Nothing else is needed to stay identical. A place among equals is decided by the order of the effects, which is the
-//! order in which the primary applied them; and KEEP drops whoever is last after each of them, here as there. So the
-//! effect of any SET or INCR is an unconditional SET of the result, and [`Board::rebuild`] lists the SETs that make the
-//! board again.
+//! A replica or an AOF gets two kinds of effects: an [`Entry`], which is a member with its final values, and removals by name or
+//! position. This is enough to stay identical. The order of effects, which is the order on the master, determines the order of ties.
+//! KEEP removes the last member after each effect. So the effect of a SET or INCR is an unconditional SET of the result, and
+//! [`Board::rebuild`] lists the SETs that recreate the board.
 
 mod codec;
 mod error;
 mod footprint;
-mod index;
 mod merge;
 mod names;
 mod ranked;
@@ -32,24 +30,23 @@ mod tree;
 mod update;
 mod value;
 
-pub use codec::DecodeError;
-pub use error::Error;
+pub use error::BoardError;
 pub use merge::{Combine, Merge};
 pub use read::{Entry, Order, Range, Ranking};
 pub use schema::{Dimension, Direction, Kind, Schema, Ties};
-pub use update::{Assignment, Condition, Effect, Incremented, SetOptions, When};
+pub use update::{Assignment, Condition, Incremented, SetOptions, When};
 pub use value::Value;
 
-use index::Index;
+use crate::model::index::Index;
 use names::Names;
 use tree::{Position, Tree};
 
-/// The most members a board can have: 2^31. Ids and counts have 32 bits.
+/// The maximum number of members: 2^31. IDs and counts have 32 bits.
 pub const MAX_MEMBERS: u64 = 1 << 31;
 
 /// A leaderboard. See the [module](self).
 ///
-/// Cloning makes an independent equal board, O(n). Dropping is O(n / rows of a leaf).
+/// Cloning takes O(n), dropping O(n / rows of a leaf).
 #[derive(Clone, Debug)]
 pub struct Board {
     schema: Schema,
@@ -59,44 +56,43 @@ pub struct Board {
 }
 
 impl Board {
-    /// An empty board.
+    /// Creates an empty board.
     pub fn new(schema: Schema) -> Board {
         let tree = Tree::new(schema.dimensions().len());
-        Board { schema, tree, names: Names::new(), index: Index::new() }
+        Board { schema, tree, names: Names::new(), index: Index::default() }
     }
 
-    /// What the board is made of.
     pub fn schema(&self) -> &Schema {
         &self.schema
     }
 
-    /// Members on the board. An empty board still has its schema; it is the caller's choice whether the key of one stays.
+    /// Returns the number of members.
     pub fn len(&self) -> u64 {
         u64::from(self.tree.len())
     }
 
-    /// Distinct tuples on the board. O(1).
+    /// Returns the number of distinct tuples. O(1).
     pub fn distinct(&self) -> u64 {
         u64::from(self.tree.distinct())
     }
 
-    /// The id of a member, and the hash under which it is filed or would be.
+    /// Returns a name's hash, and the member's ID if it is on the board.
     fn find(&self, member: &[u8]) -> (u32, Option<u32>) {
         let hash = self.index.hash(member);
         (hash, self.index.find(hash, |id| self.names.name(id) == member))
     }
 
-    /// Where a member stands.
+    /// Returns the position of a member.
     fn position_of(&self, member: &[u8]) -> Option<Position> {
         let (_, id) = self.find(member);
         id.map(|id| self.tree.position_of(id, &self.names))
     }
 
-    /// The words of a tuple.
-    fn words(&self, values: &[Value], words: &mut Vec<u64>) -> Result<(), Error> {
+    /// Converts values to words.
+    fn words(&self, values: &[Value], words: &mut Vec<u64>) -> Result<(), BoardError> {
         let dimensions = self.schema.dimensions();
         if values.len() != dimensions.len() {
-            return Err(Error::ValueCount);
+            return Err(BoardError::ValueCount);
         }
         for (at, (value, dimension)) in values.iter().zip(dimensions).enumerate() {
             words.push(value.to_word(dimension).map_err(|e| e.in_dimension(at))?);

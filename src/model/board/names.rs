@@ -1,11 +1,10 @@
-//! The members' names, each next to the number of the leaf its member is in.
+//! The members' names, each stored with the number of the member's leaf.
 //!
-//! Names of one length share pages of fixed slots, so a name of 12 bytes costs 16 (12 and the leaf's number): no
-//! allocation, pointer, length or padding of its own. The slot is the member's id: `page << 8 | slot`. A page is at
-//! most 256 slots and, if it has several, at most 16 KiB; it grows with its use and goes when its last name goes.
-//! What is left in a page of which a quarter is used moves into others, so that the memory follows the members: of all pages
-//! for names of one length, one is used so little at the most.
-//! Name and leaf lie together because whoever looks up a member wants both, and that is one cache miss.
+//! Names of the same length share pages of fixed slots. So a name of 12 bytes costs 16 (with the leaf's number), and needs no allocation,
+//! pointer, length or padding of its own. The slot is the member's ID: `page << 8 | slot`. A page has at most 256 slots and, if it has
+//! several, at most 16 KiB. It grows as needed and is freed with its last name. If only a quarter of a page is used, its names move to
+//! other pages, so that the memory follows the number of members: of the pages for a length, at most one is used that little. Name and leaf
+//! are stored together because a lookup needs both, which is then one cache miss.
 
 use std::collections::BTreeMap;
 
@@ -17,38 +16,37 @@ const SLOT_BITS: u32 = 8;
 const PAGE_BYTES: usize = 16 << 10;
 const LEAF: usize = size_of::<u32>();
 
-/// Pages a store can have, so that every id stays below `NIL`.
+/// The maximum number of pages, so that every ID is below `NIL`.
 const MAX_PAGES: usize = (1 << (32 - SLOT_BITS)) - 1;
 
-/// The longest name, in bytes.
+/// The maximum length of a name, in bytes.
 pub(super) const MAX_NAME: usize = u32::MAX as usize - 15;
 
 #[derive(Clone, Debug, Default)]
-struct Page {
-    /// Bytes of a slot: the leaf's number, then the name.
+struct NamePage {
+    /// Bytes per slot: the leaf's number, then the name.
     stride: usize,
-    /// The most slots: 1 to 256.
+    /// The maximum number of slots: 1 to 256.
     slots: u32,
-    /// Slots in use.
     used: u32,
-    /// First vacant slot, or `NIL`; a vacant slot holds the next one where the leaf's number was.
+    /// The first vacant slot, or `NIL`. A vacant slot holds the next one in place of the leaf's number.
     vacant: u32,
-    /// Where this page stands among the open ones of its length.
+    /// The index of this page in the open pages of its length.
     open_at: u32,
     bytes: Vec<u8>,
 }
 
-impl Page {
+impl NamePage {
     fn is_full(&self) -> bool {
         self.used == self.slots
     }
 
-    /// Whether what is left in it should be elsewhere.
+    /// Whether the names should move to other pages.
     fn is_sparse(&self) -> bool {
         self.used <= self.slots / 4
     }
 
-    /// The slots in use.
+    /// Returns the slots in use.
     fn taken(&self) -> Vec<u32> {
         let mut is_taken = vec![true; self.bytes.len() / self.stride];
         let mut vacant = self.vacant;
@@ -76,7 +74,7 @@ impl Page {
         &self.bytes[at + LEAF..at + self.stride]
     }
 
-    /// Puts a name into a vacant slot, or a new one at the end; there must be one.
+    /// Puts a name into a vacant slot, or into a new one at the end. The page must not be full.
     fn put(&mut self, name: &[u8]) -> u32 {
         self.used += 1;
         if self.vacant != NIL {
@@ -107,8 +105,8 @@ fn split(id: u32) -> (u32, u32) {
 
 #[derive(Clone, Debug)]
 pub(super) struct Names {
-    pages: Slab<Page>,
-    /// For each length, the pages of it that have a vacant slot. Lengths without one are absent. Names go into the last one.
+    pages: Slab<NamePage>,
+    /// The pages with a vacant slot, by length. Lengths without such pages are absent. New names go into the last page.
     open: BTreeMap<usize, Vec<u32>>,
     page_bytes: usize,
 }
@@ -118,29 +116,29 @@ impl Names {
         Names::with_pages_of(PAGE_BYTES)
     }
 
-    /// With pages of that many bytes, but of one slot at least.
+    /// Creates a store with pages of this many bytes, but at least one slot.
     pub(super) fn with_pages_of(page_bytes: usize) -> Self {
         Names { pages: Slab::new(), open: BTreeMap::new(), page_bytes }
     }
 
-    /// Steps of [`relocate`](Self::relocate).
+    /// Returns the number of steps of [`relocate`](Self::relocate).
     pub(super) fn relocations(&mut self) -> usize {
         self.pages.chunks_mut().len()
     }
 
-    /// Has the memory of a chunk of pages moved.
+    /// Moves the memory of a chunk of pages.
     pub(super) fn relocate(&mut self, step: usize, mover: &mut impl Mover) {
         let pages = &mut self.pages.chunks_mut()[step];
         mover.vec(pages);
         pages.iter_mut().for_each(|page| mover.vec(&mut page.bytes));
     }
 
-    /// Whether that many more names surely find a place.
+    /// Whether `more` names are guaranteed to fit.
     pub(super) fn has_room(&self, more: usize) -> bool {
         self.pages.len().saturating_add(more) <= MAX_PAGES
     }
 
-    /// Stores a name of at most `MAX_NAME` bytes, not yet in any leaf.
+    /// Stores a name of at most `MAX_NAME` bytes that is not in a leaf yet.
     pub(super) fn insert(&mut self, name: &[u8]) -> u32 {
         let open = self.open.entry(name.len()).or_default();
         let page_id = match open.last() {
@@ -148,7 +146,7 @@ impl Names {
             None => {
                 let stride = LEAF + name.len();
                 let slots = (self.page_bytes / stride).clamp(1, 1 << SLOT_BITS) as u32;
-                let page = Page { stride, slots, used: 0, vacant: NIL, open_at: 0, bytes: Vec::new() };
+                let page = NamePage { stride, slots, used: 0, vacant: NIL, open_at: 0, bytes: Vec::new() };
                 let page = self.pages.insert(page);
                 open.push(page);
                 page
@@ -163,8 +161,8 @@ impl Names {
         id_of(page_id, slot)
     }
 
-    /// Forgets a name; its id may be given to another. The answer is the ids of other names that should
-    /// [move](Self::move_out) now, one after the other: at most 64. O(1) amortised.
+    /// Removes a name. Another name may get its ID. Returns the IDs of names that the caller must now [move](Self::move_out) one by one, at
+    /// most 64. O(1) amortized.
     #[must_use]
     pub(super) fn remove(&mut self, id: u32) -> Vec<u32> {
         let is_page_left = self.vacate(id);
@@ -177,7 +175,7 @@ impl Names {
             return Vec::new();
         };
         let (taken, open_at) = (page.taken(), page.open_at);
-        // The others are filled first.
+        // Other pages are filled first.
         open.swap(0, open_at as usize);
         let moved = open[open_at as usize];
         self.pages[moved].open_at = open_at;
@@ -185,7 +183,7 @@ impl Names {
         taken.into_iter().map(|slot| id_of(page_id, slot)).collect()
     }
 
-    /// Moves a name, with its leaf, to another page that has room, and tells its new id; `None` if there is none.
+    /// Moves a name and its leaf to another page with room. Returns the new ID, or `None` if there is no such page.
     pub(super) fn move_out(&mut self, id: u32) -> Option<u32> {
         let (name, leaf) = (self.name(id).to_vec(), self.leaf(id));
         let last = *self.open.get(&name.len())?.last()?;
@@ -198,7 +196,7 @@ impl Names {
         Some(to)
     }
 
-    /// The answer: whether the name's page is still there.
+    /// Frees the slot of a name. Returns whether the page still exists.
     fn vacate(&mut self, id: u32) -> bool {
         let (page_id, slot) = split(id);
         let page = &mut self.pages[page_id];
@@ -222,9 +220,9 @@ impl Names {
         true
     }
 
-    /// Takes a page out of the open ones.
+    /// Removes a page from the open pages.
     fn close(&mut self, page_id: u32) {
-        let Page { stride, open_at, .. } = self.pages[page_id];
+        let NamePage { stride, open_at, .. } = self.pages[page_id];
         let length = stride - LEAF;
         let Some(open) = self.open.get_mut(&length) else { return };
         open.swap_remove(open_at as usize);
@@ -236,30 +234,30 @@ impl Names {
         }
     }
 
-    /// The name of a member.
+    /// Returns the name of a member.
     pub(super) fn name(&self, id: u32) -> &[u8] {
         let (page, slot) = split(id);
         self.pages[page].name(slot)
     }
 
-    /// The leaf a member is in.
+    /// Returns the leaf of a member.
     pub(super) fn leaf(&self, id: u32) -> u32 {
         let (page, slot) = split(id);
         self.pages[page].number(slot)
     }
 
-    /// Notes the leaf a member is in.
+    /// Sets the leaf of a member.
     pub(super) fn set_leaf(&mut self, id: u32, leaf: u32) {
         let (page, slot) = split(id);
         self.pages[page].set_number(slot, leaf);
     }
 
-    /// Allocations held, about.
+    /// Returns the approximate number of allocations.
     pub(super) fn allocations(&self) -> usize {
         self.pages.len() + self.open.len()
     }
 
-    /// Bytes held, judged by `samples` pages (0: by all).
+    /// Returns the allocated bytes, estimated from `samples` pages (0: all).
     pub(super) fn bytes(&self, samples: usize) -> usize {
         let owned = super::footprint::scaled(&self.pages, samples, |p| p.bytes.capacity());
         let open: usize = self.open.values().map(|v| v.capacity() * LEAF + 2 * size_of::<Vec<u32>>()).sum();
@@ -269,7 +267,7 @@ impl Names {
 
 #[cfg(test)]
 impl Names {
-    /// Panics unless every invariant holds.
+    /// Panics if an invariant is broken.
     pub(super) fn check(&self) {
         let mut sparse = BTreeMap::new();
         for id in 0..self.pages.slots() as u32 {

@@ -1,28 +1,28 @@
-//! A range with ranks: the first rank takes O(log n), the others are counted on from it.
+//! A range with ranks. The first rank takes O(log n), and the others are counted from there.
 
 use super::read::{Entry, Order, Range, Ranking};
 use super::tree::Cursor;
 
-/// Members in order, each with its rank, which counts from the best whichever way the range goes. Its length is known.
+/// Members in order with their ranks, which count from the best in both directions. The length is known.
 #[derive(Clone, Debug)]
 pub struct Ranked<'a> {
     range: Range<'a>,
     ranking: Ranking,
-    /// Of the member before.
+    /// The previous member's rank.
     rank: u64,
-    /// Of the member before; `None` before the first.
+    /// The previous member's words; `None` before the first.
     words: Option<&'a [u64]>,
 }
 
 impl<'a> Range<'a> {
-    /// The same members with their ranks. O(log n) once and O(1) amortised for each member.
+    /// Adds ranks to the members. O(log n) once, and O(1) amortized per member.
     pub fn ranked(self, ranking: Ranking) -> Ranked<'a> {
         Ranked { range: self, ranking, rank: 0, words: None }
     }
 }
 
 impl<'a> Ranked<'a> {
-    /// The rank of a row, whose words differ from those of the row before; or which is the first.
+    /// Returns the rank of a row that is the first, or whose words differ from the previous row's.
     fn rank_of(&self, row: Cursor<'a>) -> u64 {
         let (tree, names) = (&self.range.board.tree, &self.range.board.names);
         let first_equal = || tree.rank(tree.seek(|words, _| words < row.words()));
@@ -33,7 +33,7 @@ impl<'a> Ranked<'a> {
             (Ranking::Dense, Order::WorstFirst, Some(_)) => self.rank.saturating_sub(1),
             (Ranking::Competition, Order::BestFirst, Some(_)) => self.range.position,
             (Ranking::Competition, Order::BestFirst, None) => first_equal(),
-            // Its equals lie ahead. Those outside the range are not walked over: that happens once, at its end.
+            // Its equals precede it. Equals outside the range are skipped by one lookup at its end.
             (Ranking::Competition, Order::WorstFirst, _) => match self.equals_ahead(row) {
                 Some(equals) => self.range.position.saturating_sub(equals),
                 None => first_equal(),
@@ -41,7 +41,7 @@ impl<'a> Ranked<'a> {
         }
     }
 
-    /// The equals of a row that lie before it in the order, if the first of them is within the range.
+    /// Returns the number of equal rows before a row, if the first of them is in the range.
     fn equals_ahead(&self, row: Cursor<'a>) -> Option<u64> {
         let (mut equals, mut at) = (0, row);
         while let Some(before) = at.before().filter(|before| before.words() == row.words()) {

@@ -1,7 +1,7 @@
-//! What a board answers: GET, RANK, RANGE, AROUND, RANKOF.
+//! Queries of a board: GET, RANK, RANGE, AROUND, RANKOF.
 
 use super::Board;
-use super::error::Error;
+use super::error::BoardError;
 use super::schema::{Dimension, Ties};
 use super::tree::{Cursor, Position};
 use super::value::Value;
@@ -22,7 +22,6 @@ impl<'a> Values<'a> {
         self.words
     }
 
-    /// The values, one for each dimension.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Value> + use<'a> {
         self.words.iter().zip(self.dimensions).map(|(word, dimension)| Value::from_word(*word, dimension))
     }
@@ -31,25 +30,23 @@ impl<'a> Values<'a> {
 /// A member with its values.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
-    /// Its name.
     pub member: &'a [u8],
-    /// Its values.
     pub values: Values<'a>,
 }
 
-/// How equal tuples are counted in a rank. All ranks are 0-based, best first.
+/// How ranks count equal tuples. All ranks are zero-based, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Ranking {
-    /// The position: everybody has one of their own.
+    /// The position, different for each member.
     #[default]
     Plain,
-    /// Distinct tuples strictly better: 0 1 1 2.
+    /// The number of distinct tuples that are better: 0 1 1 2.
     Dense,
-    /// Members strictly better: 0 1 1 3.
+    /// The number of members that are better: 0 1 1 3.
     Competition,
 }
 
-/// From which end a range counts and goes.
+/// The direction of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Order {
     /// The best is at index 0.
@@ -60,13 +57,13 @@ pub enum Order {
 }
 
 impl Board {
-    /// The position of a member and its values; `None` if it is not on the board. O(log n).
+    /// Returns a member's position and values. `None` if it is not on the board. O(log n).
     pub fn get(&self, member: &[u8]) -> Option<(u64, Values<'_>)> {
         let position = self.position_of(member)?;
         Some((self.tree.rank(position), Values::new(self.schema.dimensions(), self.tree.words(position))))
     }
 
-    /// The rank of a member; `None` if it is not on the board. O(log n).
+    /// Returns a member's rank. `None` if it is not on the board. O(log n).
     pub fn rank(&self, member: &[u8], ranking: Ranking) -> Option<u64> {
         let position = self.position_of(member)?;
         Some(match ranking {
@@ -79,13 +76,12 @@ impl Board {
         })
     }
 
-    /// RANKOF: the position a newcomer with these values would take: behind its equals, with TIES LAST before them.
-    /// With TIES NAME it is behind them too, as it has no name. KEEP is not considered: the answer may be a position
-    /// that is not kept. O(log n).
+    /// Returns the position that a new member with these values would get (RANKOF): after its equals, or with TIES LAST before them. With
+    /// TIES NAME also after them, because it has no name. KEEP is ignored: the position may be beyond it. O(log n).
     ///
     /// # Errors
-    /// [`Error::ValueCount`], [`Error::WrongKind`], [`Error::NotFinite`].
-    pub fn rank_of(&self, values: &[Value]) -> Result<u64, Error> {
+    /// [`BoardError::ValueCount`], [`BoardError::WrongKind`], [`BoardError::NotFinite`].
+    pub fn rank_of(&self, values: &[Value]) -> Result<u64, BoardError> {
         let mut words = Vec::with_capacity(values.len());
         self.words(values, &mut words)?;
         let words = words.as_slice();
@@ -96,8 +92,8 @@ impl Board {
         Ok(self.tree.rank(position))
     }
 
-    /// The members from index `start` to `stop`, both included, as ZRANGE by index: negative indexes count from the
-    /// end, indexes beyond the ends are cut. O(log n + members).
+    /// Returns the members from index `start` to `stop`, both inclusive. As in ZRANGE, negative indexes count from the end, and indexes
+    /// beyond an end mean that end. O(log n + members).
     pub fn range(&self, start: i64, stop: i64, order: Order) -> Range<'_> {
         let (start, left) = self.span(start, stop);
         let position = match order {
@@ -108,7 +104,7 @@ impl Board {
         Range { board: self, next, position, left, order }
     }
 
-    /// The first index and the number of members from index `start` to `stop`; `(0, 0)` if there are none.
+    /// Returns the first index and the number of members from index `start` to `stop`. `(0, 0)` if there are none.
     pub(super) fn span(&self, start: i64, stop: i64) -> (u64, u64) {
         let len = self.len().cast_signed();
         let from_end = |index: i64| if index < 0 { index + len } else { index };
@@ -117,8 +113,8 @@ impl Board {
         if start > stop { (0, 0) } else { (start.cast_unsigned(), (stop - start).cast_unsigned() + 1) }
     }
 
-    /// AROUND: a member with up to `radius` neighbours on either side, best first; `None` if it is not on the board.
-    /// O(log n + members).
+    /// Returns a member with up to `radius` neighbours on either side, best first (AROUND). `None` if it is not on the board. O(log n +
+    /// members).
     pub fn around(&self, member: &[u8], radius: u64) -> Option<Range<'_>> {
         let position = self.position_of(member)?;
         let rank = self.tree.rank(position);
@@ -137,25 +133,25 @@ impl Board {
         })
     }
 
-    /// All members.
+    /// Returns all members.
     pub fn iter(&self, order: Order) -> Range<'_> {
         self.range(0, -1, order)
     }
 }
 
-/// Members in order. Its length is known.
+/// An iterator over members in order. The length is known.
 #[derive(Clone, Debug)]
 pub struct Range<'a> {
     pub(super) board: &'a Board,
     pub(super) next: Option<Cursor<'a>>,
-    /// Where `next` stands, from the best.
+    /// The position of `next`, from the best.
     pub(super) position: u64,
     pub(super) left: u64,
     pub(super) order: Order,
 }
 
 impl<'a> Range<'a> {
-    /// The member at a row, and the row to go on with.
+    /// Returns the member of a row, and a function that returns the next row.
     fn step(board: &'a Board, row: Cursor<'a>, order: Order) -> (Entry<'a>, impl FnOnce() -> Option<Cursor<'a>>) {
         let entry =
             Entry { member: board.names.name(row.id()), values: Values::new(board.schema.dimensions(), row.words()) };
@@ -181,7 +177,7 @@ impl<'a> Iterator for Range<'a> {
         Some(entry)
     }
 
-    /// The same in one go, without keeping a state from one member to the next.
+    /// Iterates without keeping state between members, which is faster.
     fn fold<B, F: FnMut(B, Entry<'a>) -> B>(self, init: B, mut f: F) -> B {
         let Range { board, next, mut left, order, .. } = self;
         let (mut result, mut at) = (init, next);

@@ -1,13 +1,13 @@
-//! What a board is made of: its dimensions, its rule for ties, and how many members it keeps.
+//! The schema of a board: its dimensions, TIES and KEEP.
 
 use std::num::NonZeroU64;
 
-use super::error::Error;
+use super::error::BoardError;
 
-/// The most dimensions a board can have.
+/// The maximum number of dimensions.
 pub const MAX_DIMENSIONS: usize = 64;
 
-/// Which end of a dimension is better.
+/// Which values of a dimension are better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Direction {
     /// Less is better.
@@ -17,7 +17,7 @@ pub enum Direction {
     Desc,
 }
 
-/// What numbers a dimension holds.
+/// The number type of a dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Kind {
     /// Signed 64-bit integers, exact.
@@ -39,18 +39,15 @@ pub enum Ties {
     Name,
 }
 
-/// One dimension of the tuples.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dimension {
-    /// Its name, any bytes, unique on its board, case-sensitive.
+    /// Any bytes, case-sensitive and unique on the board.
     pub name: Box<[u8]>,
-    /// Which end is better.
     pub direction: Direction,
-    /// What it holds.
     pub kind: Kind,
 }
 
-/// The shape of a board, fixed when it is created.
+/// The schema of a board, which never changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schema {
     dimensions: Box<[Dimension]>,
@@ -59,37 +56,36 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// A schema of these dimensions, the most significant first.
+    /// Creates a schema with these dimensions, the most significant first.
     ///
     /// # Errors
-    /// [`Error::DimensionCount`] unless there are 1 to 64, [`Error::DuplicateDimension`] if two share a name.
-    pub fn new(dimensions: Vec<Dimension>, ties: Ties, keep: Option<NonZeroU64>) -> Result<Schema, Error> {
+    /// [`BoardError::DimensionCount`] unless there are 1 to 64 dimensions, [`BoardError::DuplicateDimension`] if two have the same name.
+    pub fn new(dimensions: Vec<Dimension>, ties: Ties, keep: Option<NonZeroU64>) -> Result<Schema, BoardError> {
         if dimensions.is_empty() || dimensions.len() > MAX_DIMENSIONS {
-            return Err(Error::DimensionCount);
+            return Err(BoardError::DimensionCount);
         }
         let repeated = |(i, d): (usize, &Dimension)| dimensions[..i].iter().any(|e| e.name == d.name);
         if dimensions.iter().enumerate().any(repeated) {
-            return Err(Error::DuplicateDimension);
+            return Err(BoardError::DuplicateDimension);
         }
         Ok(Schema { dimensions: dimensions.into(), ties, keep })
     }
 
-    /// The dimensions, the most significant first; 1 to 64.
+    /// Returns the dimensions, the most significant first: 1 to 64.
     pub fn dimensions(&self) -> &[Dimension] {
         &self.dimensions
     }
 
-    /// The position of the dimension of that name.
+    /// Returns the position of the dimension with this name.
     pub fn find(&self, name: &[u8]) -> Option<usize> {
         self.dimensions.iter().position(|d| *d.name == *name)
     }
 
-    /// The order among equals.
     pub fn ties(&self) -> Ties {
         self.ties
     }
 
-    /// How many members stay, the best ones; `None`: all.
+    /// Returns the maximum number of members. `None` means no limit.
     pub fn keep(&self) -> Option<NonZeroU64> {
         self.keep
     }

@@ -1,12 +1,12 @@
-//! A store of items under ids that stay theirs: [`Chunks`], and a list of the ids that are vacant.
+//! A store of items with permanent IDs: [`Chunks`], and a list of the vacant IDs.
 //!
-//! Nothing moves when an item goes, because a node is known to its parent, to its neighbours and to each of its members.
+//! Items do not move when one is removed, because a node is referenced by its parent, its neighbours and its members.
 
 use crate::model::chunks::Chunks;
 
 #[derive(Clone, Debug)]
 pub(super) struct Slab<T> {
-    /// Vacant ones hold defaults.
+    /// Vacant items hold defaults.
     items: Chunks<T>,
     vacant: Vec<u32>,
 }
@@ -16,17 +16,17 @@ impl<T: Default> Slab<T> {
         Slab { items: Chunks::default(), vacant: Vec::new() }
     }
 
-    /// Items held.
+    /// Returns the number of items.
     pub(super) fn len(&self) -> usize {
         self.items.len() - self.vacant.len()
     }
 
-    /// Bytes of the store itself, without what its items own.
+    /// Returns the bytes of the store, without what its items own.
     pub(super) fn bytes(&self) -> usize {
         self.items.bytes() + self.vacant.capacity() * size_of::<u32>()
     }
 
-    /// Stores an item. The owner bounds the number of items far below [`NIL`](crate::model::chunks::NIL).
+    /// Stores an item. Returns its ID. The caller keeps the number of items far below [`NIL`](crate::model::chunks::NIL).
     pub(super) fn insert(&mut self, item: T) -> u32 {
         if let Some(id) = self.vacant.pop() {
             self[id] = item;
@@ -35,27 +35,27 @@ impl<T: Default> Slab<T> {
         self.items.push(item)
     }
 
-    /// Takes an item out; its id may be handed out again.
+    /// Removes an item. Its ID may be used again.
     pub(super) fn remove(&mut self, id: u32) -> T {
         let item = std::mem::take(&mut self[id]);
         self.vacant.push(id);
         if self.len() == 0 {
-            *self = Self::new(); // nothing left: the chunks go too
+            *self = Self::new(); // frees the chunks, too
         }
         item
     }
 
-    /// The chunks, for their memory to be moved.
+    /// Returns the chunks, so that their memory can be moved.
     pub(super) fn chunks_mut(&mut self) -> &mut [Vec<T>] {
         self.items.chunks_mut()
     }
 
-    /// All slots, vacant ones as defaults, every `step`-th.
+    /// Returns every `step`-th slot. Vacant slots are defaults.
     pub(super) fn sample(&self, step: usize) -> impl Iterator<Item = &T> {
         (0..self.items.len() as u32).step_by(step.max(1)).map(|id| &self[id])
     }
 
-    /// How many slots, vacant ones included.
+    /// Returns the number of slots, including vacant ones.
     pub(super) fn slots(&self) -> usize {
         self.items.len()
     }

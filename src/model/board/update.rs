@@ -1,153 +1,120 @@
-//! What changes a board: SET, INCR, REM, REMRANGE, and the effects they are replicated by.
+//! Changes of a board (SET, INCR, REM, REMRANGE), and the effects that replicate them.
 //!
-//! Everything that can be wrong is found before the first change, so an error leaves the board as it was. A call of
-//! several members is the calls of one each, in order.
+//! A call is checked before the first change, so an error leaves the board unchanged. A call with several members is equivalent to calls
+//! with one each, in order.
 //!
-//! KEEP n means that after every member set, whoever is last goes while there are more than n. A newcomer who would
-//! be last on a full board does not get in at all: nothing changes and there is no effect. A member that is on the
-//! board never goes by its own change, however bad its new values: there are still only n, and those the board has
-//! dropped are forgotten.
+//! With KEEP n, the last member is removed each time that a member was set and there are more than n. A new member that would be the last
+//! on a full board is not added: nothing changes and there is no effect. A member on the board is never removed by its own change, however
+//! bad its new values, because the number of members stays the same.
 
 use std::collections::HashSet;
 
-use super::error::Error;
-use super::index::Index;
+use super::error::BoardError;
 use super::names::{MAX_NAME, Names};
 use super::read::{Entry, Order, Range, Values};
 use super::schema::{Schema, Ties};
-use super::tree::{Loader, Position, Tree};
+use super::tree::{Position, Tree, TreeBuilder};
 use super::value::Value;
 use super::{Board, MAX_MEMBERS};
+use crate::model::index::Index;
 
-/// A member and the values it is to have, one for each dimension in order.
+/// A member and its new values, one per dimension in order.
 #[derive(Clone, Copy, Debug)]
 pub struct Assignment<'a> {
-    /// Any bytes, at most 2^32 - 16 of them.
+    /// Any bytes, at most 2^32 - 16.
     pub member: &'a [u8],
-    /// Of the dimensions' kinds, floats finite.
+    /// Values of the dimensions' kinds. Floats are finite.
     pub values: &'a [Value],
 }
 
-/// Which members SET may touch.
+/// Which members SET may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Condition {
-    /// All.
+    /// All members.
     #[default]
     Any,
-    /// NX: only those not on the board.
+    /// NX: only members that are not on the board.
     Absent,
-    /// XX: only those on the board.
+    /// XX: only members on the board.
     Present,
 }
 
-/// Which values SET may give to a member that has some.
+/// Which values SET may give to a member on the board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum When {
-    /// Any.
+    /// All values.
     #[default]
     Always,
-    /// BEST: only a tuple better than the one it has.
+    /// BEST: only values that are better than the current ones.
     Better,
 }
 
 /// The options of SET.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct SetOptions {
-    /// NX, XX or neither.
     pub condition: Condition,
-    /// BEST or not.
     pub when: When,
 }
 
-/// A change, with absolute values: `ZLB.SET key member value ...`, without conditions. Applied in order to an equal board
-/// it makes an equal board.
-#[derive(Clone, Copy, Debug)]
-pub struct Effect<'a> {
-    /// Whose values.
-    pub member: &'a [u8],
-    /// All of them.
-    pub values: Values<'a>,
-}
-
-/// The effects that make a board from nothing. Their number is known.
-#[derive(Clone, Debug)]
-pub struct Rebuild<'a>(Range<'a>);
-
-impl<'a> Iterator for Rebuild<'a> {
-    type Item = Effect<'a>;
-
-    fn next(&mut self) -> Option<Effect<'a>> {
-        let Entry { member, values } = self.0.next()?;
-        Some(Effect { member, values })
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        self.0.size_hint()
-    }
-}
-
-impl ExactSizeIterator for Rebuild<'_> {}
-
-/// What INCR came to.
+/// The result of INCR.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Incremented {
     /// The values after the increments, one for each dimension.
     pub values: Vec<Value>,
-    /// Whether anything on the board is different. False if the increments are zero for a member on the board, and if
-    /// the member is new and KEEP does not let it in.
+    /// Whether the board changed. False if the increments of a member on the board are zero, or if KEEP does not admit a new member.
     pub changed: bool,
-    /// Whether the member was not on the board and is now.
+    /// Whether the member was added.
     pub added: bool,
 }
 
-/// What REMRANGE came to.
+/// The result of REMRANGE.
 #[derive(Debug)]
 pub struct Removed {
-    /// The position of the first member that goes, or 0.
+    /// The position of the first removed member, or 0.
     pub first: u64,
-    /// How many go. That many from `first` on, which is the effect.
+    /// The number of removed members. With `first`, it is the effect.
     pub count: u64,
-    /// The board that takes the place of the one asked. `None`: that one has changed itself, or nothing has changed.
+    /// The board that must replace this one. `None` if this one was changed itself, or nothing was removed.
     pub rest: Option<Board>,
 }
 
-/// What became of one assignment.
+/// The result of one assignment.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Outcome {
-    /// Nothing: it has these values, or KEEP did not let it in.
+enum Placed {
+    /// Nothing changed: the member has these values, or KEEP does not admit it.
     Unchanged,
-    /// It was on the board and has other values now.
+    /// The member's values changed.
     Moved,
-    /// It was not on the board and is now.
+    /// The member was added.
     Added,
 }
 
 impl Board {
-    /// The effects that make this board out of an empty one of the same schema.
+    /// Returns the effects that build this board from an empty one with the same schema.
     ///
-    /// They come best first, so that each goes behind its equals; with TIES LAST worst first, so that each goes before
-    /// them.
-    pub fn rebuild(&self) -> Rebuild<'_> {
-        Rebuild(self.iter(match self.schema.ties() {
+    /// They are ordered best first, so that each member goes after its equals. With TIES LAST they are ordered worst first, so that each
+    /// goes before them.
+    pub fn rebuild(&self) -> Range<'_> {
+        self.iter(match self.schema.ties() {
             Ties::First | Ties::Name => Order::BestFirst,
             Ties::Last => Order::WorstFirst,
-        }))
+        })
     }
 
-    /// SET: gives members their values, in order, and tells `effect` of each change. A member that has equal values
-    /// keeps its place among ties. Returns how many members are on the board now that were not before.
+    /// Sets the values of members, in order, and calls `effect` with each change (SET). A member that gets its current values keeps its
+    /// place among ties. Returns the number of added members.
     ///
-    /// O(log n) for each.
+    /// O(log n) per member.
     ///
     /// # Errors
-    /// [`Error::ValueCount`], [`Error::WrongKind`], [`Error::NotFinite`], [`Error::NameTooLong`], [`Error::Full`];
-    /// nothing has changed then.
+    /// [`BoardError::ValueCount`], [`BoardError::WrongKind`], [`BoardError::NotFinite`], [`BoardError::NameTooLong`],
+    /// [`BoardError::Full`]. Nothing has changed then.
     pub fn set(
         &mut self,
         assignments: &[Assignment],
         options: SetOptions,
-        mut effect: impl FnMut(Effect),
-    ) -> Result<u64, Error> {
+        mut effect: impl FnMut(Entry),
+    ) -> Result<u64, BoardError> {
         let mut words = Vec::with_capacity(assignments.len().saturating_mul(self.schema.dimensions().len()));
         for assignment in assignments {
             self.words(assignment.values, &mut words)?;
@@ -158,10 +125,10 @@ impl Board {
         let rows = words.chunks_exact(self.schema.dimensions().len());
         if let [only] = assignments {
             let outcome = self.set_one(only.member, &words, options, &mut effect);
-            return Ok(u64::from(outcome == Outcome::Added));
+            return Ok(u64::from(outcome == Placed::Added));
         }
-        // Whoever is added may be dropped again by a later one, and whoever is dropped may return: what counts is
-        // who is there in the end and was not in the beginning.
+        // An added member may be removed by a later one, and a removed member may return. A member counts if it was absent before and is
+        // present at the end.
         let absent: HashSet<&[u8]> =
             assignments.iter().map(|a| a.member).filter(|m| self.find(m).1.is_none()).collect();
         for (assignment, row) in assignments.iter().zip(rows) {
@@ -170,19 +137,19 @@ impl Board {
         Ok(absent.into_iter().filter(|m| self.find(m).1.is_some()).count() as u64)
     }
 
-    /// INCR: adds to dimensions (by position) of a member, in order; an absent member starts at zeros.
+    /// Increments dimensions (given by position) of a member, in order (INCR). A new member starts at zeros.
     ///
     /// O(log n).
     ///
     /// # Errors
-    /// [`Error::UnknownDimension`], [`Error::WrongKind`], [`Error::Overflow`] of an INT and [`Error::NotFinite`] of a
-    /// FLOAT after any single step, [`Error::NameTooLong`], [`Error::Full`]; nothing has changed then.
+    /// [`BoardError::UnknownDimension`], [`BoardError::WrongKind`], [`BoardError::Overflow`] of an INT and [`BoardError::NotFinite`] of a
+    /// FLOAT after any single step, [`BoardError::NameTooLong`], [`BoardError::Full`]. Nothing has changed then.
     pub fn incr(
         &mut self,
         member: &[u8],
         increments: &[(usize, Value)],
-        mut effect: impl FnMut(Effect),
-    ) -> Result<Incremented, Error> {
+        mut effect: impl FnMut(Entry),
+    ) -> Result<Incremented, BoardError> {
         let dimensions = self.schema.dimensions();
         let slot = self.find(member);
         let mut values: Vec<Value> = match slot.1 {
@@ -193,7 +160,7 @@ impl Board {
             None => dimensions.iter().map(|d| Value::zero(d.kind)).collect(),
         };
         for &(at, by) in increments {
-            let value = values.get_mut(at).ok_or(Error::UnknownDimension)?;
+            let value = values.get_mut(at).ok_or(BoardError::UnknownDimension)?;
             *value = value.plus(by, at)?;
         }
         let mut words = Vec::with_capacity(values.len());
@@ -201,11 +168,10 @@ impl Board {
         check_name(member)?;
         self.check_room(1)?;
         let outcome = self.put(member, slot, &words, &mut effect);
-        Ok(Incremented { values, changed: outcome != Outcome::Unchanged, added: outcome == Outcome::Added })
+        Ok(Incremented { values, changed: outcome != Placed::Unchanged, added: outcome == Placed::Added })
     }
 
-    /// REM: takes a member off the board; false if it is not on it. It is its own effect.
-    /// O(log n).
+    /// Removes a member (REM). Returns false if it is not on the board. The call is its own effect. O(log n).
     pub fn remove(&mut self, member: &[u8]) -> bool {
         let (hash, Some(id)) = self.find(member) else { return false };
         let position = self.tree.position_of(id, &self.names);
@@ -213,10 +179,9 @@ impl Board {
         true
     }
 
-    /// REMRANGE: takes off the members from index `start` to `stop`, as [`Board::range`] counts. If fewer stay than go, those
-    /// that stay come back as a board of their own, to be put in this one's place, and this one is as it was: so what a
-    /// large board loses can be freed elsewhere.
-    /// O(log n) for each that goes, or O(1) for each that stays, whichever are fewer.
+    /// Removes the members from index `start` to `stop`, as in [`Board::range`] (REMRANGE). If more are removed than remain, this board is
+    /// unchanged, and the result has a new board of the remaining members, which must replace this one. So the caller can free the old
+    /// board elsewhere. O(log n) per removed member, or O(1) per remaining member, whichever are fewer.
     pub fn remove_range(&mut self, start: i64, stop: i64) -> Removed {
         let (first, count) = self.span(start, stop);
         let stay = self.len() - count;
@@ -235,10 +200,10 @@ impl Board {
         Removed { first, count, rest: None }
     }
 
-    /// A board of members that come in its order, each once. O(1) for each.
+    /// Creates a board from distinct members in order. O(1) per member.
     pub(super) fn in_order<'a>(schema: Schema, members: impl Iterator<Item = (&'a [u64], &'a [u8])>) -> Board {
-        let mut loader = Loader::new(Tree::new(schema.dimensions().len()));
-        let (mut names, mut index) = (Names::new(), Index::new());
+        let mut loader = TreeBuilder::new(Tree::new(schema.dimensions().len()));
+        let (mut names, mut index) = (Names::new(), Index::default());
         for (words, name) in members {
             let id = names.insert(name);
             index.insert(index.hash(name), id);
@@ -247,14 +212,8 @@ impl Board {
         Board { schema, tree: loader.finish(), names, index }
     }
 
-    /// Sets one member to checked words, if the options allow it.
-    fn set_one(
-        &mut self,
-        member: &[u8],
-        words: &[u64],
-        options: SetOptions,
-        effect: &mut impl FnMut(Effect),
-    ) -> Outcome {
+    /// Sets a member to valid words, if the options allow it.
+    fn set_one(&mut self, member: &[u8], words: &[u64], options: SetOptions, effect: &mut impl FnMut(Entry)) -> Placed {
         let slot = self.find(member);
         let refused = match slot.1 {
             None => options.condition == Condition::Present,
@@ -263,22 +222,22 @@ impl Board {
                 options.condition == Condition::Absent || (options.when == When::Better && worse())
             }
         };
-        if refused { Outcome::Unchanged } else { self.put(member, slot, words, effect) }
+        if refused { Placed::Unchanged } else { self.put(member, slot, words, effect) }
     }
 
-    /// Gives a member checked words. `slot` is what [`Board::find`] says of it.
+    /// Sets a member to valid words. `(hash, found)` is the result of [`Board::find`].
     fn put(
         &mut self,
         member: &[u8],
         (hash, found): (u32, Option<u32>),
         words: &[u64],
-        effect: &mut impl FnMut(Effect),
-    ) -> Outcome {
+        effect: &mut impl FnMut(Entry),
+    ) -> Placed {
         let outcome = match found {
             Some(id) => {
                 let position = self.tree.position_of(id, &self.names);
                 if words == self.tree.words(position) {
-                    return Outcome::Unchanged; // and it keeps its place among ties
+                    return Placed::Unchanged; // the member keeps its place among ties
                 }
                 let near = self.tree.seek_near(position, |row, other| self.is_before(row, other, words, member));
                 if let Some(target) = near {
@@ -288,13 +247,13 @@ impl Board {
                     let position = self.seek(words, member);
                     self.tree.insert(position, words, id, &mut self.names);
                 }
-                Outcome::Moved
+                Placed::Moved
             }
             None => {
                 let position = self.seek(words, member);
                 let full = self.schema.keep().is_some_and(|keep| self.len() >= keep.get());
                 if full && self.tree.is_end(position) {
-                    return Outcome::Unchanged;
+                    return Placed::Unchanged;
                 }
                 let id = self.names.insert(member);
                 self.index.insert(hash, id);
@@ -302,19 +261,19 @@ impl Board {
                 if full {
                     self.drop_last();
                 }
-                Outcome::Added
+                Placed::Added
             }
         };
-        effect(Effect { member, values: Values::new(self.schema.dimensions(), words) });
+        effect(Entry { member, values: Values::new(self.schema.dimensions(), words) });
         outcome
     }
 
-    /// Where a member with these words comes to stand when it reaches them now.
+    /// Returns the position of a member that reaches these words now.
     fn seek(&self, words: &[u64], member: &[u8]) -> Position {
         self.tree.seek(|row, other| self.is_before(row, other, words, member))
     }
 
-    /// Whether a row stays before a member that reaches `words` now.
+    /// Whether a row precedes a member that reaches `words` now.
     fn is_before(&self, row: &[u64], id: u32, words: &[u64], member: &[u8]) -> bool {
         match self.schema.ties() {
             Ties::First => row <= words,
@@ -330,7 +289,7 @@ impl Board {
         self.drop_member(hash, id, position);
     }
 
-    /// Other members may get other ids: those that a caller has kept are void.
+    /// Removes a member. Other members may get new IDs, so the caller's IDs become invalid.
     fn drop_member(&mut self, hash: u32, id: u32, position: Position) {
         self.tree.remove(position, &mut self.names);
         self.index.remove(hash, id);
@@ -343,18 +302,18 @@ impl Board {
         }
     }
 
-    /// Whether `more` more members surely find a place.
-    fn check_room(&self, more: usize) -> Result<(), Error> {
+    /// Returns an error unless `more` members are guaranteed to fit.
+    fn check_room(&self, more: usize) -> Result<(), BoardError> {
         let fits = room(self.len(), more as u64) && self.names.has_room(more);
-        fits.then_some(()).ok_or(Error::Full)
+        fits.then_some(()).ok_or(BoardError::Full)
     }
 }
 
-/// Whether a board of `len` members may have `more`.
+/// Whether a board of `len` members may get `more`.
 pub(super) fn room(len: u64, more: u64) -> bool {
     len.saturating_add(more) <= MAX_MEMBERS
 }
 
-pub(super) fn check_name(member: &[u8]) -> Result<(), Error> {
-    if member.len() > MAX_NAME { Err(Error::NameTooLong) } else { Ok(()) }
+pub(super) fn check_name(member: &[u8]) -> Result<(), BoardError> {
+    if member.len() > MAX_NAME { Err(BoardError::NameTooLong) } else { Ok(()) }
 }

@@ -1,15 +1,15 @@
-//! Values, and the words they are compared by.
+//! Values, and the words that represent them in comparisons.
 //!
-//! Every value becomes one `u64` such that *a smaller word is a better value*. A whole tuple then compares as a
-//! slice of words, whatever mix of kinds and directions its dimensions have, and nothing is ever packed or rounded:
+//! Every value is converted to a `u64` such that *a smaller word is a better value*. A tuple is then compared as a slice of words, for any
+//! mix of kinds and directions. Nothing is packed or rounded:
 //!
-//! - INT: flipping the sign bit makes the signed order the unsigned one;
-//! - FLOAT: the same for positive numbers, all bits flipped for negative ones (IEEE 754 totalOrder without its NaNs);
+//! - INT: flipping the sign bit converts the signed order to the unsigned one.
+//! - FLOAT: the same for positive numbers. For negative ones all bits are flipped (IEEE 754 totalOrder without its NaNs).
 //! - DESC: the complement, since more is better.
 
 use std::fmt;
 
-use super::error::Error;
+use super::error::BoardError;
 use super::schema::{Dimension, Direction, Kind};
 
 const SIGN: u64 = 1 << 63;
@@ -17,13 +17,13 @@ const SIGN: u64 = 1 << 63;
 /// One value of a tuple.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value {
-    /// A signed 64-bit integer, exact over its whole range.
+    /// A signed 64-bit integer.
     Int(i64),
     /// A finite double. A board never holds NaN, an infinity or `-0.0`.
     Float(f64),
 }
 
-/// Why a value cannot stand in a dimension.
+/// Why a value is invalid in a dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ValueError {
     WrongKind,
@@ -31,17 +31,17 @@ pub(super) enum ValueError {
 }
 
 impl ValueError {
-    /// The error of a request that has this value in that dimension.
-    pub(super) fn in_dimension(self, at: usize) -> Error {
+    /// Returns the request's error for a value in this dimension.
+    pub(super) fn in_dimension(self, at: usize) -> BoardError {
         match self {
-            ValueError::WrongKind => Error::WrongKind(at),
-            ValueError::NotFinite => Error::NotFinite(at),
+            ValueError::WrongKind => BoardError::WrongKind(at),
+            ValueError::NotFinite => BoardError::NotFinite(at),
         }
     }
 }
 
 impl Value {
-    /// Zero of a kind: where INCR starts an absent member.
+    /// Returns the zero of a kind, at which INCR starts a new member.
     pub(super) fn zero(kind: Kind) -> Value {
         match kind {
             Kind::Int => Value::Int(0),
@@ -49,17 +49,17 @@ impl Value {
         }
     }
 
-    /// The sum of two values of dimension `at`. A sum is never `-0.0`.
-    pub(super) fn plus(self, more: Value, at: usize) -> Result<Value, Error> {
+    /// Returns the sum of two values of dimension `at`. A sum is never `-0.0`.
+    pub(super) fn plus(self, more: Value, at: usize) -> Result<Value, BoardError> {
         match (self, more) {
-            (Value::Int(a), Value::Int(b)) => a.checked_add(b).map(Value::Int).ok_or(Error::Overflow(at)),
+            (Value::Int(a), Value::Int(b)) => a.checked_add(b).map(Value::Int).ok_or(BoardError::Overflow(at)),
             (Value::Float(a), Value::Float(b)) if (a + b).is_finite() => Ok(Value::Float(a + b + 0.0)),
-            (Value::Float(_), Value::Float(_)) => Err(Error::NotFinite(at)),
-            _ => Err(Error::WrongKind(at)),
+            (Value::Float(_), Value::Float(_)) => Err(BoardError::NotFinite(at)),
+            _ => Err(BoardError::WrongKind(at)),
         }
     }
 
-    /// The word of this value in `dimension`.
+    /// Returns the word of this value in `dimension`.
     pub(super) fn to_word(self, dimension: &Dimension) -> Result<u64, ValueError> {
         let ascending = match (dimension.kind, self) {
             (Kind::Int, Value::Int(v)) => v.cast_unsigned() ^ SIGN,
@@ -76,7 +76,7 @@ impl Value {
         })
     }
 
-    /// The inverse of [`Value::to_word`].
+    /// Converts a word to a value. The inverse of [`Value::to_word`].
     pub(super) fn from_word(word: u64, dimension: &Dimension) -> Value {
         let ascending = match dimension.direction {
             Direction::Asc => word,
@@ -90,7 +90,7 @@ impl Value {
     }
 }
 
-/// Integers in decimal; doubles as Redis replies with them ([`write_double`]).
+/// Formats integers in decimal, and doubles as in Redis' replies ([`write_double`]).
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
@@ -100,8 +100,8 @@ impl fmt::Display for Value {
     }
 }
 
-/// Writes a finite double as Redis does (`d2string`): whole numbers up to 2^62 in full, everything else with the
-/// fewest digits that read back as the same double, plain or with an exponent by the rule of Redis' `fpconv`.
+/// Writes a finite double as Redis does (`d2string`): whole numbers up to 2^62 in full, others with the fewest digits that parse to the
+/// same double, with an exponent by the rule of Redis' `fpconv`.
 ///
 /// # Errors
 /// Only those of `out`.
@@ -110,7 +110,7 @@ fn write_double(v: f64, out: &mut impl fmt::Write) -> fmt::Result {
     if v.trunc() == v && v.abs() <= WHOLE {
         return write!(out, "{}", v as i64); // exact: whole and in range
     }
-    // Rust's `{:e}` is the shortest round trip, d.ddde±x; only the layout differs.
+    // Rust's `{:e}` is the shortest round trip, d.ddde±x. Only the layout differs.
     let scientific = format!("{:e}", v.abs());
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);

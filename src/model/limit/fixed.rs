@@ -1,16 +1,18 @@
-//! FIXED: a count that begins again with every window, the windows aligned to the Unix epoch.
+//! FIXED: a count per window. Windows are aligned to the Unix epoch.
 //!
-//! The key is a string, `fixed:<end of the window>:<units taken>`. It says itself when its units come back, so it stays right
-//! whatever becomes of the key's TTL, which only cleans up.
+//! The key is a string, `fixed:<end of the window>:<units taken>`. The string contains the time at which its units become available again,
+//! so it is correct with any TTL. The TTL only removes the key.
 
-use super::text::{Text, number, split};
-use super::{Bytes, Change, Foreign, Held, Lifetime, MAX_UNITS, Refund, RetryAfter, Verdict, Write};
-use crate::model::time::{self, Millis};
+use super::text::{NumberText, number, split};
+use super::{
+    Assessed, Bytes, Foreign, Held, Lifetime, MAX_UNITS, Refund, RetryAfter, Update, Verdict, Write, remaining,
+};
+use crate::model::time::{self, Millis, decimal, decimal_len};
 use smallvec::smallvec;
 
 const TAG: &str = "fixed:";
 
-/// The units that come back at `end`.
+/// The units that become available again at `end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Count {
     pub end: Millis,
@@ -26,11 +28,11 @@ impl Count {
         is_ours.then_some(Count { end, units }).ok_or(Foreign)
     }
 
-    pub fn text(self) -> Text {
-        Text::of(TAG).number(self.end).sign(b':').number(self.units)
+    pub fn text(self) -> NumberText {
+        NumberText::of(TAG).number(self.end).sign(b':').number(self.units)
     }
 
-    /// See [`super::Stored::held`].
+    /// See [`super::StoredLimit::held`].
     pub(super) fn held(self, now: Millis) -> Held {
         Held::of(self.end > now, || Held {
             units: Some(self.units),
@@ -40,7 +42,7 @@ impl Count {
         })
     }
 
-    /// See [`super::Stored::refund`].
+    /// See [`super::StoredLimit::refund`].
     pub(super) fn refund(self, now: Millis, units: u64, until: Millis) -> Refund {
         if until <= now || until != self.end {
             return Refund::NOTHING;
@@ -50,50 +52,47 @@ impl Count {
         Refund { units: back, left: (back > 0 && left.units > 0).then(|| left.change()) }
     }
 
-    fn change(self) -> Change {
-        Change::whole(self.text(), Lifetime::exactly(self.end))
+    fn change(self) -> Update {
+        Update::whole(self.text(), Lifetime::exactly(self.end))
     }
 
-    /// Returns the change from `before` to this count. Within a window, mostly some digits change, and the TTL does not.
-    fn change_from(self, before: Count) -> Change {
-        if self.end != before.end || self.units.checked_ilog10() != before.units.checked_ilog10() {
+    /// Returns the change from `before` to this count. Within a window, usually only a few digits change, and the TTL stays.
+    fn change_from(self, before: Count) -> Update {
+        let len = decimal_len(self.units);
+        if self.end != before.end || len != decimal_len(before.units) {
             return self.change();
         }
-        let digits = Text::of("").number(self.units);
-        let at = Text::of(TAG).number(self.end).sign(b':').as_bytes().len();
-        Change { writes: smallvec![Write::Part { at, bytes: Bytes::from_slice(digits.as_bytes()) }], lifetime: None }
+        let mut bytes = Bytes::from_elem(0, len);
+        decimal(self.units, &mut bytes);
+        let at = TAG.len() + decimal_len(self.end) + 1;
+        Update { writes: smallvec![Write::Part { at, bytes }], lifetime: None }
     }
 }
 
-/// What a count says to a call for some units.
+/// A stored count, and a call to check against it.
 #[derive(Clone, Copy, Debug)]
-pub struct Assessed {
+pub struct Fixed {
     limit: u64,
     now: Millis,
     cost: u64,
-    /// What is in use.
+    /// The units in use.
     live: Option<Count>,
     /// The end of the current window.
     end: Millis,
 }
 
-/// Asks whether `cost` more units fit into a quota of `limit` units a `window`.
-pub fn assess(limit: u64, window: Millis, now: Millis, cost: u64, stored: Option<Count>) -> Assessed {
+/// Assesses a count: whether `cost` more units fit into `limit` units per `window`.
+pub fn assess(limit: u64, window: Millis, now: Millis, cost: u64, stored: Option<Count>) -> Fixed {
     let end = (now / window).saturating_add(1).saturating_mul(window).min(time::MAX);
-    Assessed { limit, now, cost, live: stored.filter(|count| count.end > now), end }
+    Fixed { limit, now, cost, live: stored.filter(|count| count.end > now), end }
 }
 
-impl Assessed {
-    fn free(&self) -> u64 {
-        self.limit.saturating_sub(self.live.map_or(0, |live| live.units))
+impl Fixed {
+    fn free(&self) -> i64 {
+        remaining(self.limit, self.live.map_or(0, |live| live.units))
     }
 
-    /// See [`super::Assessed::fits`].
-    pub fn fits(&self) -> bool {
-        self.cost == 0 || self.cost <= self.free()
-    }
-
-    /// What is said when the units in use come back at `end`.
+    /// Returns the verdict if the units in use become available again at `end`.
     fn verdict(&self, end: Millis) -> Verdict {
         let retry_after = if self.fits() {
             RetryAfter::Now
@@ -111,31 +110,33 @@ impl Assessed {
             charged_until: 0,
         }
     }
+}
 
-    /// See [`super::Assessed::peek`].
-    pub fn peek(&self) -> Verdict {
+impl Assessed for Fixed {
+    fn fits(&self) -> bool {
+        self.cost == 0 || self.cost.cast_signed() <= self.free()
+    }
+
+    fn peek(&self) -> Verdict {
         self.verdict(self.live.map_or(self.end, |live| live.end))
     }
 
-    /// See [`super::Assessed::refuse`].
-    pub fn refuse(&self) -> (Verdict, Option<Change>) {
+    fn refuse(&self) -> (Verdict, Option<Update>) {
         let settled = self.live.filter(|live| live.end > self.end).map(|live| Count { end: self.end, ..live });
         (self.verdict(self.live.map_or(self.end, |live| live.end.min(self.end))), settled.map(Count::change))
     }
 
-    /// See [`super::Assessed::charge`].
-    ///
-    /// Where a former, shorter window has not ended yet, its units were taken within this one, and count to its end.
-    pub fn charge(&self) -> (Verdict, Option<Change>) {
+    /// If an earlier, shorter window has not ended, its units were taken within the current window, and count until its end.
+    fn charge(&self) -> (Verdict, Option<Update>) {
         if self.cost == 0 {
             return self.refuse();
         }
         let units = self.live.map_or(0, |live| live.units).saturating_add(self.cost).min(MAX_UNITS);
         let verdict = Verdict {
-            remaining: self.limit.saturating_sub(units),
+            remaining: remaining(self.limit, units),
             reset_after: self.end - self.now,
             charged_until: self.end,
-            ..self.refuse().0
+            ..self.refuse().0.of_forced()
         };
         let count = Count { end: self.end, units };
         (verdict, Some(self.live.map_or_else(|| count.change(), |live| count.change_from(live))))

@@ -1,24 +1,24 @@
 //! LEAKY: the generic cell rate algorithm (GCRA, ITU-T I.371), exact.
 //!
-//! A bucket of `limit` units drains at one unit every `window / limit`. All it remembers is the *theoretical arrival time*: the
-//! moment at which it is empty again if nobody takes any more. An interval such as 10 s / 3 is no whole number of ms, so that
-//! moment is a fraction: whole ms, and a part counted in `1 / limit` ms. All arithmetic is done on whole numbers. When the policy
-//! changes, the units in the bucket stay as many as they are, rounded up to a part of the new policy.
+//! A bucket of `limit` units drains at one unit per `window / limit`. The only state is the *theoretical arrival time*: the time at which
+//! the bucket is empty if no more units are taken. An interval such as 10 s / 3 is not a whole number of ms, so this time is a fraction:
+//! whole ms, and a part in units of `1 / limit` ms. All arithmetic uses integers. After a change of the policy, the bucket holds the same
+//! number of units, rounded up to a part of the new policy.
 //!
-//! The key is a string, `leaky:<empty at>:<limit>/<window>!<written at>`, with `+<part>` behind the first moment where there is one.
-//! Limit and window tell how many units are in the bucket. The moment of writing tells how many there were: if the clock has stepped
-//! back behind it, that many are in use now.
+//! The key is a string, `leaky:<empty at>:<limit>/<window>!<written at>`, with `+<part>` after the first time if there is a part. Limit and
+//! window determine how many units are in the bucket. The time of writing determines how many there were: if the clock has stepped back
+//! before it, that many are in use.
 
-use super::text::{Text, number, split};
-use super::{Change, Foreign, Held, Lifetime, MAX_UNITS, Refund, RetryAfter, Verdict};
+use super::text::{NumberText, number, split};
+use super::{Assessed, Foreign, Held, Lifetime, MAX_UNITS, Refund, RetryAfter, Update, Verdict};
 use crate::model::time::{self, Millis};
 
 const TAG: &str = "leaky:";
 
-/// How full a bucket is.
+/// The level of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Level {
-    /// The moment at which it is empty is `at + part / limit` ms; `part` is below `limit`.
+    /// The bucket is empty at `at + part / limit` ms. `part` is below `limit`.
     at: Millis,
     part: u64,
     limit: u64,
@@ -43,30 +43,30 @@ impl Level {
         is_ours.then_some(Level { at, part: part.unwrap_or(0), limit, window, written_at }).ok_or(Foreign)
     }
 
-    fn text(self) -> Text {
-        let mut text = Text::of(TAG).number(self.at);
+    fn text(self) -> NumberText {
+        let mut text = NumberText::of(TAG).number(self.at);
         if self.part > 0 {
             text = text.sign(b'+').number(self.part);
         }
         text.sign(b':').number(self.limit).sign(b'/').number(self.window).sign(b'!').number(self.written_at)
     }
 
-    fn change(self) -> Change {
-        Change::whole(self.text(), Lifetime::lingering(self.empty_at(), self.window))
+    fn change(self) -> Update {
+        Update::whole(self.text(), Lifetime::lingering(self.empty_at(), self.window))
     }
 
-    /// When it is empty, in whole ms.
+    /// Returns when the bucket is empty, in ms, rounded up.
     fn empty_at(self) -> Millis {
         self.at + u64::from(self.part > 0)
     }
 
-    /// Returns what is still to drain after `now`, in parts: `limit` parts drain in a ms, and `window` parts are a unit.
+    /// Returns the level at `now`, in parts: `limit` parts drain per ms, and `window` parts are a unit.
     fn parts_at(self, now: Millis) -> u128 {
         let empty = u128::from(self.at) * u128::from(self.limit) + u128::from(self.part);
         empty.saturating_sub(u128::from(now) * u128::from(self.limit))
     }
 
-    /// Returns `parts` of this bucket in parts of a bucket of another window, rounded up.
+    /// Converts `parts` of this bucket to parts of a bucket with another window, rounded up.
     fn in_parts_of(self, window: Millis, parts: u128) -> u128 {
         let (old, new) = (u128::from(self.window), u128::from(window));
         if old == new {
@@ -75,7 +75,7 @@ impl Level {
         (parts / old).min(MAX_UNITS.into()) * new + (parts % old * new).div_ceil(old)
     }
 
-    /// The level at which `parts` are to drain. Levels end at [`time::MAX`].
+    /// Returns a level of `parts` at `now`. Levels end at [`time::MAX`].
     fn of(limit: u64, window: Millis, now: Millis, parts: u128) -> Level {
         let (whole, part) = match u64::try_from(parts) {
             Ok(parts) => (u128::from(parts / limit), u128::from(parts % limit)),
@@ -90,7 +90,7 @@ impl Level {
         u64::try_from(parts.div_ceil(u128::from(window))).unwrap_or(MAX_UNITS).min(MAX_UNITS)
     }
 
-    /// The level that counts at `now`: this one, or what it was when it was written, if the clock has stepped back behind that moment.
+    /// Returns the level that is valid at `now`. If the clock has stepped back before the writing, this is the written level.
     fn seen_at(self, now: Millis) -> Level {
         match now < self.written_at {
             true => Level::of(self.limit, self.window, now, self.parts_at(self.written_at)),
@@ -98,7 +98,7 @@ impl Level {
         }
     }
 
-    /// See [`super::Stored::held`].
+    /// See [`super::StoredLimit::held`].
     pub(super) fn held(self, now: Millis) -> Held {
         let level = self.seen_at(now);
         let parts = level.parts_at(now);
@@ -114,7 +114,7 @@ impl Level {
         })
     }
 
-    /// See [`super::Stored::refund`]. What has been given back before has lowered the level, also below `until`.
+    /// See [`super::StoredLimit::refund`]. Earlier refunds may have lowered the level so that it ends before `until`.
     pub(super) fn refund(self, now: Millis, units: u64, until: Millis) -> Refund {
         if until <= now {
             return Refund::NOTHING;
@@ -130,32 +130,32 @@ impl Level {
     }
 }
 
-/// What a bucket says to a call for some units.
+/// A stored level, and a call to check against it.
 #[derive(Clone, Copy, Debug)]
-pub struct Assessed {
+pub struct Leaky {
     limit: u64,
     window: Millis,
     now: Millis,
     cost: u64,
     stored: Option<Level>,
-    /// What is to drain, in parts.
+    /// The level, in parts.
     parts: u128,
 }
 
-/// Asks whether `cost` more units fit into a bucket of `limit` units that drains in a `window`.
-pub fn assess(limit: u64, window: Millis, now: Millis, cost: u64, stored: Option<Level>) -> Assessed {
+/// Assesses a bucket: whether `cost` more units fit into `limit` units that drain in a `window`.
+pub fn assess(limit: u64, window: Millis, now: Millis, cost: u64, stored: Option<Level>) -> Leaky {
     let parts = stored.map_or(0, |level| {
-        // If the clock stepped back, what was in the bucket when it was written is in it now.
+        // If the clock stepped back, the level is the written one.
         let parts = level.in_parts_of(window, level.parts_at(now.max(level.written_at)));
-        // A debt stays while the window does. Otherwise nothing is held longer than a full bucket takes to drain.
+        // A debt remains while the window does. Otherwise no unit is held longer than a full bucket takes to drain.
         let full = u128::from(level.limit) * u128::from(level.window);
         let is_debt = level.window == window && level.parts_at(level.written_at) > full;
         if is_debt { parts } else { parts.min(u128::from(limit) * u128::from(window)) }
     });
-    Assessed { limit, window, now, cost, stored, parts }
+    Leaky { limit, window, now, cost, stored, parts }
 }
 
-impl Assessed {
+impl Leaky {
     fn room(&self) -> u128 {
         u128::from(self.limit) * u128::from(self.window)
     }
@@ -164,7 +164,7 @@ impl Assessed {
         u128::from(self.cost) * u128::from(self.window)
     }
 
-    /// The wait until `parts` parts have drained, in whole ms.
+    /// Returns the time in which `parts` drain, in ms, rounded up.
     fn wait(&self, parts: u128) -> Millis {
         let wait = match u64::try_from(parts) {
             Ok(parts) => parts.div_ceil(self.limit),
@@ -173,17 +173,15 @@ impl Assessed {
         wait.min(time::MAX - self.now)
     }
 
-    fn remaining(&self, parts: u128) -> u64 {
-        let room = self.room().saturating_sub(parts);
-        match u64::try_from(room) {
-            Ok(room) => room / self.window,
-            Err(_) => u64::try_from(room / u128::from(self.window)).unwrap_or(0),
+    /// Returns the free units at a level of `parts`. A debt is rounded up: it ends when no part of it is left.
+    fn remaining(&self, parts: u128) -> i64 {
+        match self.room().checked_sub(parts) {
+            Some(room) => match u64::try_from(room) {
+                Ok(room) => (room / self.window).cast_signed(),
+                Err(_) => i64::try_from(room / u128::from(self.window)).unwrap_or(0),
+            },
+            None => -Level::units(parts - self.room(), self.window).cast_signed(),
         }
-    }
-
-    /// See [`super::Assessed::fits`].
-    pub fn fits(&self) -> bool {
-        self.cost == 0 || self.parts + self.cost() <= self.room()
     }
 
     fn verdict(&self) -> Verdict {
@@ -207,14 +205,20 @@ impl Assessed {
     fn level(&self, parts: u128) -> Level {
         Level::of(self.limit, self.window, self.now, parts)
     }
+}
 
-    /// See [`super::Assessed::peek`]. Until a call settles a change of policy, the bucket drains at its old rate.
-    pub fn peek(&self) -> Verdict {
+impl Assessed for Leaky {
+    fn fits(&self) -> bool {
+        self.cost == 0 || self.parts + self.cost() <= self.room()
+    }
+
+    /// Until a call applies a changed policy, the bucket drains at its old rate.
+    fn peek(&self) -> Verdict {
         let verdict = self.verdict();
         let Some(level) = self.stored else { return verdict };
         let retry_after = match verdict.retry_after {
             RetryAfter::Wait(_) => {
-                // The most parts of the stored level that leave room for the cost.
+                // The highest stored level, in parts, at which the cost fits.
                 let (room, old, new) = (self.room() - self.cost(), u128::from(level.window), u128::from(self.window));
                 let most = room / new * old + room % new * old / new;
                 let excess = level.parts_at(self.now).saturating_sub(most);
@@ -225,8 +229,7 @@ impl Assessed {
         Verdict { retry_after, reset_after: level.empty_at().saturating_sub(self.now), ..verdict }
     }
 
-    /// See [`super::Assessed::refuse`].
-    pub fn refuse(&self) -> (Verdict, Option<Change>) {
+    fn refuse(&self) -> (Verdict, Option<Update>) {
         let is_as_stored = |level: Level| {
             (level.limit, level.window) == (self.limit, self.window) && level.parts_at(self.now) == self.parts
         };
@@ -234,8 +237,7 @@ impl Assessed {
         (self.verdict(), is_owed.then(|| self.level(self.parts).change()))
     }
 
-    /// See [`super::Assessed::charge`].
-    pub fn charge(&self) -> (Verdict, Option<Change>) {
+    fn charge(&self) -> (Verdict, Option<Update>) {
         if self.cost == 0 {
             return self.refuse();
         }
@@ -245,7 +247,7 @@ impl Assessed {
             remaining: self.remaining(parts),
             reset_after: level.empty_at() - self.now,
             charged_until: level.empty_at(),
-            ..self.verdict()
+            ..self.verdict().of_forced()
         };
         (verdict, Some(level.change()))
     }

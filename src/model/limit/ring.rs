@@ -1,15 +1,15 @@
-//! A ring of moments: the string in which SLIDING keeps the units in use.
+//! A ring of times: the string in which SLIDING stores the units in use.
 //!
-//! The string is `sliding:` and then slots of 16 bytes. A slot is two 64-bit little-endian numbers: the moment (Unix ms) at which some
-//! units become available again, and how many units had been taken since the key began, these units included. Moments grow around
-//! the ring. The seam, where the newest slot meets the oldest, is where they fall. So the seam and the slot of any moment are binary
-//! searches, and no write has to keep a header.
+//! The string is `sliding:` followed by slots of 16 bytes. A slot is two 64-bit little-endian numbers: the time (Unix ms) at which some
+//! units become available again, and the total of the units taken since the key was created, including these. Times increase around the
+//! ring, except at the seam between the newest and the oldest slot. So the seam and the slot of a time are found by binary search, and
+//! there is no header to update.
 //!
-//! The units of a slot are the difference between its number and the number of the slot before it. The oldest slot has none before it:
-//! it only tells where the next one begins, and its own units are not in use. So a new slot may replace the oldest one as soon as the
-//! units of the second oldest are not in use either.
+//! The units of a slot are its total minus that of the slot before it. The oldest slot has no slot before it, so its own units are not in
+//! use: it only provides the total for the next one. So a new slot may replace the oldest one as soon as the units of the second oldest are
+//! not in use.
 //!
-//! Slots that were never written have the moment 0. They stand behind all others in the string, so they are the oldest ones.
+//! Slots that were never written have the time 0. They are at the end of the string, and count as the oldest.
 
 use super::{Bytes, Foreign, Write};
 use crate::model::time::{self, Millis};
@@ -20,12 +20,12 @@ const TAG: &[u8] = b"sliding:";
 
 const SLOT: usize = 16;
 
-/// One slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// When its units become available again.
+    /// The time at which its units become available again.
     pub at: Millis,
-    /// The units taken since the key began, its own included. Wraps around at 2^64: only differences matter.
+    /// The total of the units taken since the key was created, including this slot's. Wraps around at 2^64, because only differences
+    /// matter.
     pub taken: u64,
 }
 
@@ -43,16 +43,16 @@ impl Slot {
     }
 }
 
-/// A ring, read where the server keeps it. Slots are named by their age: 0 is the oldest.
+/// A ring in the server's string. Slots are numbered by age: 0 is the oldest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ring<'a> {
     slots: &'a [[u8; SLOT]],
-    /// Where the oldest slot stands.
+    /// The index of the oldest slot in the string.
     seam: usize,
 }
 
 impl<'a> Ring<'a> {
-    /// Reads a string in O(log N). Bytes that the module did not write may be a ring, too. What it tells is then of no meaning, but
+    /// Parses a string in O(log N). A string that the module did not write may be accepted. Its numbers have no meaning then, but are
     /// within the bounds of [`Usage`].
     pub fn parse(text: &'a [u8]) -> Result<Ring<'a>, Foreign> {
         let (slots, rest) = text.strip_prefix(TAG).ok_or(Foreign)?.as_chunks();
@@ -83,7 +83,7 @@ impl<'a> Ring<'a> {
         self.slot(self.len() - 1)
     }
 
-    /// Returns the first slot from `from` on of which `is_before` is false; [`len`](Ring::len) if there is none. O(log N).
+    /// Returns the first slot from `from` on for which `is_before` is false, or [`len`](Ring::len). O(log N).
     pub fn find(&self, from: usize, is_before: impl Fn(Slot) -> bool) -> usize {
         let (mut low, mut high) = (from, self.len());
         while low < high {
@@ -93,7 +93,7 @@ impl<'a> Ring<'a> {
         low
     }
 
-    /// Returns what is in use at `now`. O(log N).
+    /// Returns the usage at `now`. O(log N).
     pub fn usage(&self, now: Millis) -> Result<Usage, Foreign> {
         let first = self.find(1, |slot| slot.at <= now);
         let before = self.slot(first - 1).taken;
@@ -101,14 +101,13 @@ impl<'a> Ring<'a> {
         if units <= time::MAX { Ok(Usage { first, before, units }) } else { Err(Foreign) }
     }
 
-    /// Returns the write that replaces the slot `age`.
     pub fn replace(&self, age: usize, slot: Slot) -> Write {
         Write::Part { at: TAG.len() + self.place(age) * SLOT, bytes: Bytes::from_slice(&slot.bytes()) }
     }
 
-    /// Returns the writes that lower the numbers of the slots from `from` on by `units`.
+    /// Returns the writes that lower the totals of the slots from `from` on by `units`.
     pub fn lower(&self, from: usize, units: u64) -> SmallVec<[Write; 1]> {
-        // Those slots lie in one piece, or in two around the end of the string.
+        // These slots are contiguous, or in two pieces around the end of the string.
         let around = (self.len() - self.seam).clamp(from, self.len());
         [from..around, around..self.len()]
             .into_iter()
@@ -125,7 +124,7 @@ impl<'a> Ring<'a> {
             .collect()
     }
 
-    /// Returns a ring of `len` slots that holds those of the ages `kept`, and then `newest`.
+    /// Returns a ring of `len` slots with the slots `kept` and then `newest`.
     pub fn rebuild(&self, kept: Range<usize>, newest: Slot, len: usize) -> Write {
         let next = if kept.is_empty() { newest } else { self.slot(kept.start) };
         let oldest = self.slot(kept.start - 1);
@@ -134,13 +133,13 @@ impl<'a> Ring<'a> {
     }
 }
 
-/// Returns a ring of `len` slots that begins at `now` with the slot `first`.
+/// Returns a ring of `len` slots that is created at `now` with the slot `first`.
 pub fn begin(now: Millis, first: Slot, len: usize) -> Write {
     build(Slot { at: now, taken: 0 }, [first].into_iter(), len)
 }
 
 fn build(oldest: Slot, slots: impl Iterator<Item = Slot>, len: usize) -> Write {
-    // A moment of 0 tells the slots that were never written.
+    // The time 0 marks slots that were never written.
     let oldest = Slot { at: oldest.at.max(1), ..oldest };
     let never_written = Slot { at: 0, ..oldest };
     let mut text = vec![0; TAG.len() + len * SLOT];
@@ -153,12 +152,12 @@ fn build(oldest: Slot, slots: impl Iterator<Item = Slot>, len: usize) -> Write {
     Write::Whole(Bytes::from_vec(text))
 }
 
-/// What a ring tells of one moment.
+/// The usage of a ring at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
-    /// The oldest slot that may hold units in use: 1 up to the length of the ring.
+    /// The oldest slot that may have units in use: 1 to the length of the ring.
     pub first: usize,
-    /// The number before that slot.
+    /// The total before that slot.
     pub before: u64,
     /// The units in use: at most [`time::MAX`].
     pub units: u64,

@@ -1,8 +1,8 @@
-//! Which keys are denied most: a sketch of bounded size ("Space-Saving": Metwally, Agrawal, El Abbadi, 2005).
+//! The most denied keys: a sketch of bounded size ("Space-Saving": Metwally, Agrawal, El Abbadi, 2005).
 //!
-//! It holds [`CAPACITY`] counters. A key without one takes over the counter with the least count, and goes on from there. So of
-//! `n` denials each count is at least the true one, and at most `n / CAPACITY` above it; and a key with more than that is
-//! in the sketch for certain. Counting costs a look-up by hash; a key that is new to a full sketch, O(1) on average.
+//! The sketch has [`CAPACITY`] counters. A key without a counter takes over the one with the lowest count, and continues from there. So
+//! after `n` denials, each count is at least the true one, and at most `n / CAPACITY` above it. A key with more than
+//! `n / CAPACITY` denials has a counter. Counting costs a lookup by hash, and for a new key in a full sketch O(1) on average.
 
 use crate::model::time::Millis;
 use hashbrown::{DefaultHashBuilder, HashTable};
@@ -10,27 +10,29 @@ use std::hash::BuildHasher;
 
 pub const CAPACITY: usize = 256;
 
-/// Longer names are not counted: the sketch's size stays bounded.
+/// Keys with longer names are not counted, so that the sketch's size is bounded.
 pub const LONGEST_NAME: usize = 1024;
 
-/// How often a key was denied.
+/// The denials of a key: at most `count`, and at least `count - error`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counter {
     pub database: i32,
     pub key: Vec<u8>,
     pub count: u64,
-    /// When it got its counter.
+    /// The count that the counter had when this key took it over.
+    pub error: u64,
+    /// When the key got its counter.
     pub since: Millis,
 }
 
 pub struct Sketch {
     counters: Vec<Counter>,
-    /// Where the counter of a key is.
+    /// The indexes of the counters by key.
     places: HashTable<usize>,
     hasher: DefaultHashBuilder,
-    /// No count is below this.
+    /// The lower bound of all counts.
     least: u64,
-    /// Where the search for a counter with the least count goes on.
+    /// The index from which the search for the lowest count continues.
     cursor: usize,
 }
 
@@ -45,7 +47,6 @@ impl Sketch {
         }
     }
 
-    /// Counts a denial.
     pub fn add(&mut self, database: i32, key: &[u8], now: Millis) {
         if key.len() > LONGEST_NAME {
             return;
@@ -57,7 +58,7 @@ impl Sketch {
             return;
         }
         let place = if counters.len() < CAPACITY {
-            counters.push(Counter { database, key: key.to_vec(), count: 1, since: now });
+            counters.push(Counter { database, key: key.to_vec(), count: 1, error: 0, since: now });
             counters.len() - 1
         } else {
             let place = self.place_of_least();
@@ -68,8 +69,8 @@ impl Sketch {
             }
             counter.key.clear();
             counter.key.extend_from_slice(key);
-            *counter =
-                Counter { database, key: std::mem::take(&mut counter.key), count: counter.count + 1, since: now };
+            let (key, error) = (std::mem::take(&mut counter.key), counter.count);
+            *counter = Counter { database, key, count: error + 1, error, since: now };
             place
         };
         let Sketch { counters, places, hasher, .. } = self;
@@ -77,7 +78,7 @@ impl Sketch {
             .insert_unique(hash, place, |&place| hasher.hash_one((counters[place].database, &counters[place].key[..])));
     }
 
-    /// A counter with the least count of a full sketch.
+    /// Returns the index of a counter with the lowest count. The sketch must be full.
     fn place_of_least(&mut self) -> usize {
         loop {
             let next = (0..CAPACITY).map(|step| (self.cursor + step) % CAPACITY);
@@ -89,7 +90,7 @@ impl Sketch {
         }
     }
 
-    /// The counters, those denied most first.
+    /// Returns the counters, highest count first.
     pub fn top(&self) -> Vec<&Counter> {
         let mut top: Vec<_> = self.counters.iter().collect();
         top.sort_unstable_by(|a, b| b.count.cmp(&a.count).then_with(|| a.key.cmp(&b.key)));
@@ -141,7 +142,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(60))]
 
-        /// Of `n` denials: no count too low, none too high by more than `n / CAPACITY`, and no frequent key is missing.
+        /// After `n` denials, no count is too low, none is too high by more than `n / CAPACITY` or its error, and no frequent key is
+        /// missing.
         #[test]
         fn counts_are_bounded_from_both_sides(
             keys in prop::collection::vec(prop_oneof![0_u32..20, 0_u32..400, 0_u32..100_000], 1..20_000),
@@ -152,10 +154,13 @@ mod tests {
                 *exact.entry(*key).or_insert(0_u64) += 1;
             }
             let slack = keys.len() as u64 / CAPACITY as u64;
-            let counts: HashMap<&[u8], u64> = sketch.top().iter().map(|counter| (&counter.key[..], counter.count)).collect();
+            let counters: HashMap<&[u8], &Counter> = sketch.top().iter().map(|&counter| (&counter.key[..], counter)).collect();
             for (&key, &count) in &exact {
-                match counts.get(key.to_string().as_bytes()) {
-                    Some(&seen) => prop_assert!((count..=count + slack).contains(&seen)),
+                match counters.get(key.to_string().as_bytes()) {
+                    Some(seen) => {
+                        prop_assert!((count..=count + slack).contains(&seen.count));
+                        prop_assert!((seen.count - seen.error..=seen.count).contains(&count));
+                    }
                     None => prop_assert!(count <= slack),
                 }
             }

@@ -1,81 +1,70 @@
-//! SLIDING: a unit becomes available again one window after it was taken. The units in use stand in a [`Ring`] of moments.
+//! SLIDING: a unit becomes available again one window after it was taken. The units in use are stored in a [`Ring`] of times.
 //!
-//! | by hand, in a sorted set      | here                                                                       |
+//! | a log in a sorted set         | this ring                                                                  |
 //! |-------------------------------|----------------------------------------------------------------------------|
 //! | ZREMRANGEBYSCORE of the past  | nothing: the next new slot replaces the oldest one                         |
 //! | ZCARD                         | the number of the newest slot minus the number before the first in use     |
 //! | ZADD                          | one slot is written                                                        |
 
 use super::ring::{self, Ring, Slot, Usage};
-use super::{Change, Foreign, Held, Lifetime, Refund, RetryAfter, Verdict, Write};
+use super::{Assessed, Foreign, Held, Lifetime, Policy, Refund, RetryAfter, Update, Verdict, Write, remaining};
 use crate::model::time::{self, Millis};
 use smallvec::smallvec;
 
-/// What a key is asked to enforce: never more than `limit` units in any trailing `window`; they become available again at a multiple
-/// of `grid` ms.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Policy {
-    pub limit: u64,
-    pub window: Millis,
-    pub grid: Millis,
-}
-
-/// The most slots of a ring: 256 MiB. The server takes no string above 512 MiB.
+/// The maximum number of slots of a ring: 256 MiB. The server accepts strings of up to 512 MiB.
 const MOST_SLOTS: usize = if cfg!(test) { 512 } else { 1 << 24 };
 
-/// A ring of at most that many slots is never made smaller.
+/// A ring of at most this many slots never shrinks.
 const SMALL: usize = 8;
 
-impl Policy {
-    /// The grid by default: exact to the millisecond up to 100 units, above that a hundredth of the window. So a ring has about 100
-    /// slots, whatever the limit.
-    pub fn default_grid(limit: u64, window: Millis) -> Millis {
-        if limit <= 100 { 1 } else { window.div_ceil(100) }
-    }
+/// Returns the default precision: 1 ms up to 100 units, above that a hundredth of the window. So a ring has about 100 slots for any limit.
+pub fn default_grid(limit: u64, window: Millis) -> Millis {
+    if limit <= 100 { 1 } else { window.div_ceil(100) }
+}
 
-    /// Returns the moment at which a unit taken at `now` becomes available again.
+impl Policy {
+    /// Returns the time at which a unit taken at `now` becomes available again.
     fn until(&self, now: Millis) -> Millis {
         let at = time::after_at_most(now, self.window);
         let at = if self.grid == 1 { at } else { at.div_ceil(self.grid).saturating_mul(self.grid) };
         at.min(time::MAX)
     }
 
-    /// Returns the length of a new ring that has to hold `slots` slots: room for as many again, but for no more than can be in use under
-    /// this policy, where that is known.
+    /// Returns the length of a new ring for `slots` slots: twice as many, but at most as many as this policy can use.
     fn room_for(&self, slots: usize) -> usize {
-        // One slot a unit, or one a moment of the grid; the oldest slot, and one more to write.
+        // One slot per unit or per time of the grid, the oldest slot, and one more to write.
         let most = usize::try_from(self.limit.min(self.window / self.grid + 2) + 2).unwrap_or(MOST_SLOTS);
         let room = if slots <= most { (2 * slots).min(most) } else { 2 * slots };
         room.min(MOST_SLOTS)
     }
 }
 
-/// What a ring says to a call for some units.
+/// A stored ring, and a call to check against it.
 #[derive(Clone, Copy, Debug)]
-pub struct Assessed<'a> {
+pub struct Sliding<'a> {
     policy: Policy,
     now: Millis,
     cost: u64,
-    /// When a unit taken now becomes available again. Nothing may be held longer than that.
+    /// The time at which a unit taken now becomes available again. No unit may be held longer.
     until: Millis,
-    /// The ring, and what is in use of it.
+    /// The ring and its usage.
     held: Option<(Ring<'a>, Usage)>,
 }
 
-/// Asks whether `cost` more units fit under `policy` at `now`. O(log N) with N the slots of the ring.
-pub fn assess(policy: Policy, now: Millis, cost: u64, stored: Option<Ring<'_>>) -> Result<Assessed<'_>, Foreign> {
+/// Assesses a ring: whether `cost` more units fit under `policy` at `now`. O(log N) with N the slots of the ring.
+pub fn assess(policy: Policy, now: Millis, cost: u64, stored: Option<Ring<'_>>) -> Result<Sliding<'_>, Foreign> {
     let held = stored.map(|ring| Ok((ring, ring.usage(now)?))).transpose()?;
-    Ok(Assessed { policy, now, cost, until: policy.until(now), held })
+    Ok(Sliding { policy, now, cost, until: policy.until(now), held })
 }
 
-/// When the last unit in use becomes available again.
+/// Returns when the last unit in use becomes available again.
 fn all_back(ring: &Ring<'_>, usage: &Usage) -> Option<Millis> {
-    // Slots whose units were given back may follow.
+    // Slots whose units were refunded may follow.
     let last = || ring.find(usage.first, |slot| slot.taken.wrapping_sub(usage.before) < usage.units);
     (usage.units > 0).then(last).filter(|&last| last < ring.len()).map(|last| ring.slot(last).at)
 }
 
-/// What of a ring is in use. O(log N).
+/// Returns the usage of a ring. O(log N).
 pub(super) fn held(ring: Ring<'_>, now: Millis) -> Result<Held, Foreign> {
     let usage = ring.usage(now)?;
     let next = ring.find(usage.first, |slot| slot.taken == usage.before);
@@ -91,7 +80,7 @@ pub(super) fn held(ring: Ring<'_>, now: Millis) -> Result<Held, Foreign> {
     }))
 }
 
-/// Gives back up to `units` of those that become available at `until`; never more than are held there. One pass over the later slots.
+/// Returns up to `units` of those that become available again at `until`, at most as many as are held there. Rewrites all later slots.
 pub(super) fn refund(ring: Ring<'_>, now: Millis, units: u64, until: Millis) -> Result<Refund, Foreign> {
     let usage = ring.usage(now)?;
     let slot = ring.find(usage.first, |slot| slot.at < until);
@@ -103,26 +92,21 @@ pub(super) fn refund(ring: Ring<'_>, now: Millis, units: u64, until: Millis) -> 
     if back == 0 || back > usage.units {
         return Ok(Refund::NOTHING);
     }
-    let left = (back < usage.units).then(|| Change { writes: ring.lower(slot, back), lifetime: None });
+    let left = (back < usage.units).then(|| Update { writes: ring.lower(slot, back), lifetime: None });
     Ok(Refund { units: back, left })
 }
 
-impl Assessed<'_> {
+impl Sliding<'_> {
     fn in_use(&self) -> u64 {
         self.held.map_or(0, |(_, usage)| usage.units)
     }
 
-    /// See [`super::Assessed::fits`].
-    pub fn fits(&self) -> bool {
-        self.cost == 0 || self.in_use().saturating_add(self.cost) <= self.policy.limit
-    }
-
-    /// What is said while nothing is held after `until`.
+    /// Returns the verdict if no unit is held after `until`.
     fn verdict(&self, until: Millis) -> Verdict {
         Verdict {
             allowed: self.fits(),
             limit: self.policy.limit,
-            remaining: self.policy.limit.saturating_sub(self.in_use()),
+            remaining: remaining(self.policy.limit, self.in_use()),
             retry_after: self.retry_after(until),
             reset_after: self.all_back().map_or(0, |at| at.min(until).saturating_sub(self.now)),
             charged_until: 0,
@@ -133,7 +117,7 @@ impl Assessed<'_> {
         match self.held {
             _ if self.fits() => RetryAfter::Now,
             Some((ring, usage)) if self.cost <= self.policy.limit => {
-                // More than 0, as the units do not fit.
+                // Positive, because the units do not fit.
                 let needed = usage.units.saturating_sub(self.policy.limit - self.cost);
                 let slot = ring.find(usage.first, |slot| slot.taken.wrapping_sub(usage.before) < needed);
                 let at = if slot < ring.len() { ring.slot(slot).at } else { until };
@@ -147,46 +131,21 @@ impl Assessed<'_> {
         self.held.and_then(|(ring, usage)| all_back(&ring, &usage))
     }
 
-    /// See [`super::Assessed::peek`].
-    pub fn peek(&self) -> Verdict {
-        self.verdict(time::MAX)
-    }
-
-    /// See [`super::Assessed::refuse`].
-    pub fn refuse(&self) -> (Verdict, Option<Change>) {
-        let is_overdue = self.all_back().is_some_and(|at| at > self.until);
-        (self.verdict(self.until), is_overdue.then(|| self.put(0)))
-    }
-
-    /// See [`super::Assessed::charge`].
-    pub fn charge(&self) -> (Verdict, Option<Change>) {
-        if self.cost == 0 {
-            return self.refuse();
-        }
-        let verdict = Verdict {
-            remaining: self.policy.limit.saturating_sub(self.in_use()).saturating_sub(self.cost),
-            reset_after: self.until - self.now,
-            charged_until: self.until,
-            ..self.verdict(self.until)
-        };
-        (verdict, Some(self.put(self.cost)))
-    }
-
-    /// Returns the change after which `more` units are in use until [`until`](Assessed::until), and no unit longer than that.
-    fn put(&self, more: u64) -> Change {
+    /// Returns the change after which `more` units are in use until [`until`](Sliding::until), and no unit is held longer.
+    fn put(&self, more: u64) -> Update {
         let write = match self.held {
             None => ring::begin(self.now, Slot { at: self.until, taken: more }, self.policy.room_for(2)),
             Some((ring, usage)) => self.put_into(&ring, &usage, more),
         };
-        Change { writes: smallvec![write], lifetime: Some(Lifetime::lingering(self.until, self.policy.window)) }
+        Update { writes: smallvec![write], lifetime: Some(Lifetime::lingering(self.until, self.policy.window)) }
     }
 
     fn put_into(&self, ring: &Ring<'_>, usage: &Usage, more: u64) -> Write {
         let len = ring.len();
         let taken = ring.newest().taken.wrapping_add(more.min(time::MAX - usage.units));
         let slot = Slot { at: self.until, taken };
-        // The slots in use that stay as they are. The new slot takes the place of all later ones: there are some if the moment is the same,
-        // if the window is shorter, or if the clock stepped back.
+        // The slots in use that stay. The new slot replaces all later ones, which exist if the time is the same, the window is shorter, or
+        // the clock stepped back.
         let kept = usage.first..ring.find(usage.first, |slot| slot.at < self.until);
         if kept.end + 1 == len && ring.slot(kept.end - 1).at < self.until {
             return ring.replace(kept.end, slot);
@@ -197,12 +156,40 @@ impl Assessed<'_> {
                 return ring.replace(0, slot);
             }
             if len >= MOST_SLOTS {
-                // The newest units are held longer than a window: too much is never admitted.
+                // The newest units are held longer than a window. The limit is never exceeded.
                 return ring.replace(len - 1, slot);
             }
         }
         let needed = kept.len() + 2;
         ring.rebuild(kept, slot, self.policy.room_for(needed))
+    }
+}
+
+impl Assessed for Sliding<'_> {
+    fn fits(&self) -> bool {
+        self.cost == 0 || self.in_use().saturating_add(self.cost) <= self.policy.limit
+    }
+
+    fn peek(&self) -> Verdict {
+        self.verdict(time::MAX)
+    }
+
+    fn refuse(&self) -> (Verdict, Option<Update>) {
+        let is_overdue = self.all_back().is_some_and(|at| at > self.until);
+        (self.verdict(self.until), is_overdue.then(|| self.put(0)))
+    }
+
+    fn charge(&self) -> (Verdict, Option<Update>) {
+        if self.cost == 0 {
+            return self.refuse();
+        }
+        let verdict = Verdict {
+            remaining: remaining(self.policy.limit, self.in_use().saturating_add(self.cost)),
+            reset_after: self.until - self.now,
+            charged_until: self.until,
+            ..self.verdict(self.until).of_forced()
+        };
+        (verdict, Some(self.put(self.cost)))
     }
 }
 

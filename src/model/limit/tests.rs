@@ -1,4 +1,4 @@
-//! What holds for every string.
+//! Tests of all stored strings.
 
 use super::*;
 use crate::model::{any_text, fuzzing};
@@ -27,17 +27,17 @@ fn other_peoples_strings_are_no_limits() {
         "null",
     ] {
         for ttl in [None, TTL] {
-            assert_eq!(Stored::parse(text.as_bytes(), || ttl), Err(Foreign), "{text}");
+            assert_eq!(StoredLimit::parse(text.as_bytes(), || ttl), Err(Foreign), "{text}");
         }
     }
 }
 
 #[test]
 fn a_string_of_one_algorithm_is_none_of_another() {
-    let policy = |algorithm| Policy { limit: 5, window: 1000, algorithm };
+    let policy = |algorithm| Policy { algorithm, limit: 5, window: 1000, grid: 1 };
     let ring = b"sliding:\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0";
-    let sliding = Some(Stored::parse(ring, || None).expect("a limit"));
-    let read = |text: &'static str| Some(Stored::parse(text.as_bytes(), || TTL).expect("a limit"));
+    let sliding = Some(StoredLimit::parse(ring, || None).expect("a limit"));
+    let read = |text: &'static str| Some(StoredLimit::parse(text.as_bytes(), || TTL).expect("a limit"));
     let (fixed, leaky, cell) =
         (read("fixed:1767225600000:1"), read("leaky:1767225600000:5/1000!1767225599000"), read("1767225600000000000"));
     for (algorithm, stored, is_one) in [
@@ -49,13 +49,13 @@ fn a_string_of_one_algorithm_is_none_of_another() {
         (Algorithm::Leaky, cell, false),
         (Algorithm::Fixed, sliding, false),
         (Algorithm::Leaky, sliding, false),
-        (Algorithm::Sliding { grid: 1 }, sliding, true),
-        (Algorithm::Sliding { grid: 1 }, fixed, false),
-        (Algorithm::Sliding { grid: 1 }, leaky, false),
-        (Algorithm::Sliding { grid: 1 }, cell, false),
+        (Algorithm::Sliding, sliding, true),
+        (Algorithm::Sliding, fixed, false),
+        (Algorithm::Sliding, leaky, false),
+        (Algorithm::Sliding, cell, false),
     ] {
         assert_eq!(
-            Assessed::of(policy(algorithm), 0, 1, stored).unwrap().is_some(),
+            assess(policy(algorithm), 0, 1, stored, |_| ()).unwrap().is_some(),
             is_one,
             "{algorithm:?} {stored:?}"
         );
@@ -65,8 +65,9 @@ fn a_string_of_one_algorithm_is_none_of_another() {
 #[test]
 fn what_is_in_use_is_told_until_the_last_unit_is_back() {
     const END: Millis = 1_767_225_600_000;
-    let at =
-        |text: &str, ttl: Millis, now: Millis| Stored::parse(text.as_bytes(), || Some(ttl)).unwrap().held(now).unwrap();
+    let at = |text: &str, ttl: Millis, now: Millis| {
+        StoredLimit::parse(text.as_bytes(), || Some(ttl)).unwrap().held(now).unwrap()
+    };
     let some = |units: Option<u64>, next: Millis, all: Millis| Held {
         units,
         slots: 1,
@@ -78,13 +79,13 @@ fn what_is_in_use_is_told_until_the_last_unit_is_back() {
         ("fixed:1767225600000:7", END, END - 1, some(Some(7), END, END)),
         ("fixed:1767225600000:7", END, END, none),
         ("fixed:1767225600000:7", END, END + 1, none),
-        // One comes back each 200 ms: the last one at END.
+        // One unit becomes available every 200 ms, the last one at END.
         ("leaky:1767225600000:5/1000!1767225599000", END, END - 1, some(Some(1), END, END)),
         ("leaky:1767225600000:5/1000!1767225599000", END, END - 200, some(Some(1), END, END)),
         ("leaky:1767225600000:5/1000!1767225599000", END, END - 201, some(Some(2), END - 200, END)),
         ("leaky:1767225600000:5/1000!1767225599000", END, END - 1000, some(Some(5), END - 800, END)),
         ("leaky:1767225600000:5/1000!1767225599000", END, END, none),
-        // THROTTLE: how much is in use only the policy could tell. The time ends within a ms.
+        // THROTTLE: the usage depends on the policy, which is not stored. The time ends within a ms.
         ("1767225600000000000", END, END - 1, Held { next_back: None, ..some(None, END, END) }),
         ("1767225600000000000", END, END, none),
         ("1767225599999000001", END, END - 1, Held { next_back: None, ..some(None, END, END) }),
@@ -111,7 +112,7 @@ proptest! {
     #[test]
     fn no_string_makes_a_limit_panic(tag in prop_oneof![Just("sliding:"), Just("fixed:"), Just("leaky:"), Just("")], text in any_text()) {
         let text = [tag.as_bytes(), &text].concat();
-        if let Ok(stored) = Stored::parse(&text, || TTL) {
+        if let Ok(stored) = StoredLimit::parse(&text, || TTL) {
             let _ = stored.held(1_767_225_600_000);
             let _ = stored.refund(1_767_225_600_000, 1, 1_767_225_600_001);
         }

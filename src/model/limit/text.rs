@@ -1,24 +1,23 @@
-//! What a limit is stored as, in bytes: a few decimal numbers and the signs between them, kept on the stack.
+//! The stored form of a limit: decimal numbers and separators, kept on the stack.
 //!
-//! Plain decimals are what a listpack stores smallest, and what a person reads in GET and ZRANGE.
+//! Decimals are compact in a listpack and readable in GET and ZRANGE.
 
 use super::Foreign;
 use crate::model::time::{decimal, digits};
 use std::fmt;
 
-/// Room for five numbers of 20 digits, a tag and the signs between them.
+/// Room for five numbers of 20 digits, a tag and separators.
 pub const CAPACITY: usize = 112;
 
-/// The member of an entry, or the value of a string.
 #[derive(Clone, Copy)]
-pub struct Text {
+pub struct NumberText {
     bytes: [u8; CAPACITY],
     len: usize,
 }
 
-impl Text {
-    pub(super) fn of(tag: &str) -> Text {
-        let mut text = Text { bytes: [0; CAPACITY], len: 0 };
+impl NumberText {
+    pub(super) fn of(tag: &str) -> NumberText {
+        let mut text = NumberText { bytes: [0; CAPACITY], len: 0 };
         text.write(tag.as_bytes());
         text
     }
@@ -33,12 +32,12 @@ impl Text {
         }
     }
 
-    pub(super) fn sign(mut self, sign: u8) -> Text {
+    pub(super) fn sign(mut self, sign: u8) -> NumberText {
         self.write(&[sign]);
         self
     }
 
-    pub(super) fn number(mut self, number: u64) -> Text {
+    pub(super) fn number(mut self, number: u64) -> NumberText {
         let len = decimal(number, &mut self.bytes[self.len..]);
         debug_assert!(len > 0, "at most five numbers");
         self.len += len;
@@ -50,19 +49,19 @@ impl Text {
     }
 }
 
-impl PartialEq for Text {
-    fn eq(&self, other: &Text) -> bool {
+impl PartialEq for NumberText {
+    fn eq(&self, other: &NumberText) -> bool {
         self.as_bytes() == other.as_bytes()
     }
 }
 
-impl fmt::Debug for Text {
+impl fmt::Debug for NumberText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", String::from_utf8_lossy(self.as_bytes()))
     }
 }
 
-/// A number as [`Text::number`] writes it: decimal, without leading zeros.
+/// Parses a number that [`NumberText::number`] wrote: decimal, without leading zeros.
 pub(super) fn number(text: &[u8]) -> Result<u64, Foreign> {
     match text {
         [b'0', _, ..] => Err(Foreign),
@@ -70,7 +69,7 @@ pub(super) fn number(text: &[u8]) -> Result<u64, Foreign> {
     }
 }
 
-/// The two parts around the first `sign`.
+/// Splits at the first `sign`.
 pub(super) fn split(text: &[u8], sign: u8) -> Option<(&[u8], &[u8])> {
     let at = text.iter().position(|&byte| byte == sign)?;
     Some((&text[..at], &text[at + 1..]))

@@ -1,9 +1,9 @@
 //! ZQ.CLAIM.
 
 use super::effect::{Change, Effect};
+use super::expiry::DROPPED_BY_CLAIM;
 use super::job::MAX_WORKER;
-use super::node::{FALLING_DUE, RECURRENCES, RETRIES, Roots, Tree};
-use super::transitions::Lease;
+use super::node::{FALLING_DUE, RECURRENCES, RETRIES, Roots, TreeId};
 use super::tree::Item;
 use super::{MAX_NOW, MAX_TIME, MAX_TOKEN, Micros, Millis, Queue, Settings, stretch, tree};
 use crate::model::chunks::NIL;
@@ -25,35 +25,15 @@ pub struct Claimed<'a> {
     pub worker: &'a [u8],
 }
 
-/// What a claim got.
-#[derive(Clone, Debug)]
-pub struct Claims<'a> {
-    at: Millis,
-    /// The jobs, best first; empty if nothing is claimable.
-    pub jobs: Vec<Claimed<'a>>,
-    settled_rate: bool,
-}
-
-impl<'a> Claims<'a> {
-    /// What to replicate. There may be an effect although no job was claimed: after a step back of the clock, an empty
-    /// claim settles that no unit of RATE is held longer than a window, so that [`Queue::next_wake`] holds.
-    pub fn effects(&self) -> impl Iterator<Item = Effect<'a>> {
-        let settled = self.settled_rate.then_some(Change::SettleRate);
-        let claims = self.jobs.iter().map(|&Claimed { id, token, deadline, worker, .. }| Change::Claim {
-            id,
-            token,
-            deadline,
-            worker,
-        });
-        let at = self.at;
-        claims.chain(settled).map(move |change| Effect { at, change })
-    }
-}
-
 impl Queue {
     /// Claims up to `count` ready jobs, best first, until `deadline` (brought to `now + 1` at least). As many as PAUSED,
     /// CONCURRENCY and RATE allow. O(log n) for each job. `clock` is `now` in microseconds. `worker`: who
-    /// claims, or empty.
+    /// claims, or empty. Passes the effects to `sink`.
+    ///
+    /// Drops the expired jobs that would be served first, at most [`DROPPED_BY_CLAIM`].
+    ///
+    /// A claim that gets no job can have effects: it may have dropped expired jobs. After a step back of the clock, it settles units of RATE
+    /// that are held longer than a window, because [`Queue::next_wake`] relies on that.
     ///
     /// # Tokens
     ///
@@ -65,25 +45,47 @@ impl Queue {
     /// takes, and what a RESTORE of an older value right after it could meet. Two things break it for good, and no number kept in
     /// the queue could help: the state is lost *and* the clock is set back, or the server that takes over has a clock that lags behind
     /// by more than the failover took.
-    pub fn claim<'a>(&'a mut self, clock: Micros, deadline: Millis, count: u64, worker: &'a [u8]) -> Claims<'a> {
+    pub fn claim<'a>(
+        &'a mut self,
+        clock: Micros,
+        deadline: Millis,
+        count: u64,
+        worker: &'a [u8],
+        mut sink: impl FnMut(&Effect<'_>),
+    ) -> Vec<Claimed<'a>> {
         let worker = &worker[..worker.len().min(MAX_WORKER)];
         let now = (clock / 1000).min(MAX_NOW);
         let deadline = deadline.clamp(now + 1, MAX_TIME);
         let mut slots = Vec::new();
-        for _ in 0..self.claimable(now).min(count) {
+        // Dropping a job moves others to new slots, so claimed jobs are then found by their IDs.
+        let (has_expired, mut ids) = (self.has_expired(now), Vec::<Box<[u8]>>::new());
+        let (most, mut to_drop) = (self.openings(now), DROPPED_BY_CLAIM);
+        if most > 0 {
+            self.drop_first(now, &mut to_drop, &mut sink);
+        }
+        for _ in 0..most.min(count) {
+            self.drop_first(now, &mut to_drop, &mut sink);
             // A lease just given lies ahead, so no job is met twice.
             let slot = self.best_ready(now);
-            if slot == NIL {
+            if slot == NIL || has_expired && self.is_expired(slot, now) {
                 break;
             }
             let token = self.next_token(clock);
-            self.lease(slot, now, &Lease { token, deadline, worker });
-            slots.push(slot);
+            let change = Change::Claim { id: self.jobs[slot].id(), token, deadline, worker };
+            sink(&Effect { at: now, change });
+            self.change_job(slot, now, &Change::Claim { id: b"", token, deadline, worker });
+            if has_expired {
+                ids.push(self.jobs[slot].id().into());
+            } else {
+                slots.push(slot);
+            }
         }
+        slots.extend(ids.iter().filter_map(|id| self.slot_of(id)));
         // A claim that got something has settled the log on its way.
-        let unsettled = self.needs_settling(now);
+        let unsettled = self.has_late_units(now);
         if unsettled {
             self.settle(now);
+            sink(&Effect { at: now, change: Change::SettleRate });
         }
         let jobs = slots.iter().map(|&slot| {
             let job = &self.jobs[slot];
@@ -96,13 +98,19 @@ impl Queue {
                 worker,
             }
         });
-        Claims { at: now, jobs: jobs.collect(), settled_rate: unsettled }
+        jobs.collect()
     }
 
-    /// How many jobs [`claim`](Self::claim) would give now. With groups it may be fewer, as those have limits of their own: but one at
-    /// least if this is not 0. O(log n).
+    /// How many jobs [`claim`](Self::claim) would give now. With groups it may be fewer, as those have limits of their own, and behind the first one
+    /// some may have expired: but one at least if this is not 0. O(log n).
     pub fn claimable(&self, now: Millis) -> u64 {
         let now = now.min(MAX_NOW);
+        let most = self.openings(now);
+        if most > 0 && self.is_held_up(now) { 0 } else { most }
+    }
+
+    /// The same, expired jobs included.
+    pub(super) fn openings(&self, now: Millis) -> u64 {
         if self.settings.paused {
             return 0;
         }
@@ -114,10 +122,15 @@ impl Queue {
         ready.min(self.free_leases(now)).min(self.free_units(now)).min(tokens)
     }
 
-    /// Whether units of RATE or GROUPRATE are held longer than a window, because the clock has been set back. A claim settles that, also one of no
-    /// jobs; until then nothing can be claimed for longer than the contract says. O(1).
+    /// Whether a claim, also one of no jobs, does something without which nothing can be claimed for longer than the contract says: it drops expired
+    /// jobs, and settles units of RATE or GROUPRATE that are held longer than a window, because the clock has been set back. O(log n).
     pub fn needs_settling(&self, now: Millis) -> bool {
         let now = now.min(MAX_NOW);
+        self.openings(now) > 0 && self.is_held_up(now) || self.has_late_units(now)
+    }
+
+    /// Whether units are held longer than a window. O(1).
+    fn has_late_units(&self, now: Millis) -> bool {
         let Settings { rate, group_rate, .. } = self.settings;
         let of_groups = |rate| self.groups.as_ref().is_some_and(|groups| groups.unsettled(rate, now));
         rate.is_some_and(|rate| self.rate_log.unsettled(rate, now)) || group_rate.is_some_and(of_groups)
@@ -145,7 +158,7 @@ impl Queue {
     }
 
     /// The ready job to be served first, or `NIL`.
-    fn best_ready(&self, now: Millis) -> u32 {
+    pub(super) fn best_ready(&self, now: Millis) -> u32 {
         match &self.groups {
             None => self.best_of(&self.roots, now),
             Some(groups) => self.best_in_turn(groups, now),
@@ -155,7 +168,7 @@ impl Queue {
     /// The ready job of these trees to be served first, or `NIL`.
     pub(super) fn best_of(&self, roots: &Roots, now: Millis) -> u32 {
         let order = self.order();
-        let ready = tree::best(&self.jobs, roots[Tree::Ready as usize]);
+        let ready = tree::best(&self.jobs, roots[TreeId::Ready as usize]);
         let best = FALLING_DUE
             .into_iter()
             .map(|tree| stretch::best_until(&self.jobs, roots[tree as usize], now, order))

@@ -3,27 +3,25 @@
 
 use super::effect::{Change, Effect};
 use super::job::State;
-use super::node::{FALLING_DUE, Tree};
-use super::tree::key;
+use super::view::Which;
 use super::{MAX_NOW, Millis, Queue};
 use crate::model::chunks::NIL;
-use std::hint::black_box;
 
-/// How many jobs are read ahead of being removed.
-const AHEAD: u64 = 16;
+/// How many jobs are listed before they are removed.
+const BATCH: u64 = 1000;
 
 /// How many jobs that are too young one call of CLEAN passes over: what takes a millisecond or so.
 const MOST_YOUNG: u64 = 3000;
 
 /// The most dead letters that a write to a queue takes away because DEADLEN and DEADTTL no longer allow them.
-const DROPPED_AT_ONCE: usize = 64;
+pub(super) const DROPPED_AT_ONCE: usize = 64;
 
 /// The jobs that [`Queue::clean`] looked at are too young, and there are others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unreached;
 
 impl Queue {
-    /// Removes up to `count` jobs of a state, the oldest first; with `older`, only those that have been in it for that long. `sink` gets
+    /// Removes up to `count` of these jobs, the oldest first; with `older`, only those that have been in it for that long. `sink` gets
     /// the effect of each. Returns how many. O(log n) for each.
     ///
     /// Oldest: ready and delayed jobs by due time, dead ones by death. Since when a job has been ready or delayed is in no order, so with
@@ -32,35 +30,32 @@ impl Queue {
     /// # Errors
     ///
     /// [`Unreached`]: there may be such jobs, but none among those looked at. Nothing has changed.
-    pub fn clean(
+    pub fn clean<'g>(
         &mut self,
         now: Millis,
-        state: State,
+        which: impl Into<Which<'g>>,
         older: Option<Millis>,
         count: u64,
         mut sink: impl FnMut(&Effect<'_>),
     ) -> Result<u64, Unreached> {
         let at = now.min(MAX_NOW);
+        let which = which.into();
         let mut cleaned = 0;
-        if let Some(older) = older {
-            for id in self.in_state_for(at, state, older, count)? {
-                if let Some(slot) = self.index.find(&self.jobs, &id) {
-                    self.clean_slot(slot, at, &mut sink);
+        while cleaned < count {
+            let ids = match self.oldest(at, which, older, BATCH.min(count - cleaned)) {
+                Err(Unreached) if cleaned == 0 => return Err(Unreached),
+                ids => ids.unwrap_or_default(),
+            };
+            if ids.is_empty() {
+                break;
+            }
+            for id in &ids {
+                let slot = self.slot_of(id);
+                if let Some(effect) = slot.and_then(|slot| self.decide(slot, at, Change::Clean { id })) {
+                    sink(&effect);
                     cleaned += 1;
                 }
             }
-            return Ok(cleaned);
-        }
-        while cleaned < count {
-            let slot = self.oldest(at, state);
-            if slot == NIL {
-                break;
-            }
-            if cleaned % AHEAD == 0 {
-                self.read_ahead(self.jobs[slot].node.tree);
-            }
-            self.clean_slot(slot, at, &mut sink);
-            cleaned += 1;
         }
         Ok(cleaned)
     }
@@ -76,7 +71,7 @@ impl Queue {
                 return;
             }
             sink(&Effect { at, change: Change::Drop { id: self.jobs[slot].id() } });
-            self.drop_slot(slot, at);
+            self.carry_out(slot, at, &Change::Drop { id: b"" });
         }
     }
 
@@ -86,7 +81,7 @@ impl Queue {
         if most == 0 && ttl == 0 {
             return NIL;
         }
-        let slot = self.oldest(at, State::Dead);
+        let slot = self.longest_dead(None, at);
         if slot == NIL {
             return NIL;
         }
@@ -95,35 +90,25 @@ impl Queue {
         if too_many || too_old { slot } else { NIL }
     }
 
-    /// The job of a state that comes first by time, or `NIL`. O(log n).
-    pub(super) fn oldest(&self, at: Millis, state: State) -> u32 {
-        let slot = |slot: u32| (slot != NIL).then(|| (key(&self.jobs[slot].node), slot));
-        let past = |tree| slot(self.first(tree)).filter(|((time, ..), _)| *time <= at);
-        let oldest = match state {
-            State::Ready => {
-                let returned = self.first_return().filter(|((time, ..), _)| *time <= at);
-                let jobs = FALLING_DUE.map(past).into_iter().chain([slot(self.first(Tree::Ready)), returned]);
-                jobs.flatten().min()
-            }
-            State::Dead => return self.longest_dead(at),
-            State::Delayed => return self.in_time_order(at, state, None).next().unwrap_or(NIL),
-            State::Claimed => None,
-        };
-        oldest.map_or(NIL, |(_, slot)| slot)
-    }
-
-    /// The ids of up to `count` jobs that have been in a state for `older`. A delayed one of which it is not known is left.
-    fn in_state_for(&self, at: Millis, state: State, older: Millis, count: u64) -> Result<Vec<Box<[u8]>>, Unreached> {
+    /// The ids of up to `count` of these jobs, the oldest first; with `older`, of those that have been in it for that long. A delayed
+    /// one of which that is not known is left.
+    fn oldest(
+        &self,
+        at: Millis,
+        which: Which<'_>,
+        older: Option<Millis>,
+        count: u64,
+    ) -> Result<Vec<Box<[u8]>>, Unreached> {
         let mut ids = Vec::new();
         // Nothing has been in a state for longer than time has run.
-        let Some(until) = at.checked_sub(older) else { return Ok(ids) };
-        let is_due = |slot: &u32| state == State::Delayed || self.due_of(*slot, at) <= until;
+        let Some(until) = at.checked_sub(older.unwrap_or(0)) else { return Ok(ids) };
+        let is_due = |slot: &u32| older.is_none() || which.state == State::Delayed || self.due_of(*slot, at) <= until;
         let mut young = 0;
-        for slot in self.in_time_order(at, state, None).take_while(is_due) {
+        for slot in self.in_time_order(at, which, None).take_while(is_due) {
             if ids.len() as u64 == count {
                 break;
             }
-            if self.since(slot, at).is_some_and(|since| since <= until) {
+            if older.is_none() || self.since(slot, at).is_some_and(|since| since <= until) {
                 ids.push(self.jobs[slot].id().into());
             } else if young == MOST_YOUNG {
                 return if ids.is_empty() { Err(Unreached) } else { Ok(ids) };
@@ -147,30 +132,11 @@ impl Queue {
         }
     }
 
-    /// Reads what is about to be read to remove the oldest jobs of a tree. Of several, the processor reads it at once; one after the
-    /// other, it would wait for its memory each time, which is most of what CLEAN takes in a large queue.
-    fn read_ahead(&self, tree: Tree) {
-        let ahead = AHEAD as usize;
-        let oldest = self.by_time(tree, None).take(ahead).map(|(slot, _)| slot);
-        // The last jobs move into their slots.
-        let end = self.jobs.len() as u32;
-        let moving = end.saturating_sub(AHEAD as u32)..end;
-        let slots: Vec<u32> = oldest.chain(moving).collect();
-        let bodies = slots.iter().filter_map(|&slot| self.jobs[slot].body.first());
-        black_box(bodies.fold(0, |all, byte| all ^ byte));
-        self.index.read_ahead(&self.jobs, &slots);
-    }
-
-    fn clean_slot(&mut self, slot: u32, at: Millis, sink: &mut impl FnMut(&Effect<'_>)) {
-        sink(&Effect { at, change: Change::Clean { id: self.jobs[slot].id() } });
-        self.remove_clean(slot, at);
-    }
-
-    /// How many more jobs that are not dead MAXLEN allows. O(log n).
+    /// How many more jobs that are not dead MAXLEN allows. Those that wait behind a claim count. O(log n).
     pub(super) fn room(&self, at: Millis) -> u64 {
         match self.settings.maxlen {
             0 => u64::MAX,
-            most => most.saturating_sub(self.len() as u64 - self.count(at, State::Dead)),
+            most => most.saturating_sub((self.len() + self.followers.len()) as u64 - self.count(at, State::Dead)),
         }
     }
 }

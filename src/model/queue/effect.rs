@@ -2,19 +2,18 @@
 //!
 //! An effect says what a command did: ids, tokens and absolute times as they came out, and `at`, the clock of the server
 //! that ran it. Applying one is a function of the queue and the effect alone, so two queues that have applied the same
-//! effects are equal, byte for byte, whatever their own clocks say. The commands themselves change the queue through
-//! the very transitions that [`Queue::apply`] uses.
+//! effects are equal, byte for byte, whatever their own clocks say. A command decides on an effect, and applies that very one.
 //!
 //! `at` decides two things besides the time stamps: whether a lease that is given up had already ended (the counter
 //! `expired_leases`), and whether a job that becomes due by command is due at once ([`State::Ready`]).
 
-use super::further;
 use super::ids::AutoId;
 use super::job::{MAX_ERROR, MAX_WORKER, Record, State};
+use super::push::NewJob;
 use super::rate::Taken;
 use super::settings::Settings;
 use super::stats::Counters;
-use super::transitions::{Attempt, Body, Lease};
+use super::transitions::Attempt;
 use super::{MAX_NOW, MAX_TIME, MAX_TOKEN, Millis, Queue};
 
 /// One change of a queue. Borrows ids and payloads from the command's arguments or from the queue.
@@ -31,18 +30,11 @@ pub struct Effect<'a> {
 pub enum Change<'a> {
     /// A job is new, or replaces whatever had its id.
     Push {
-        id: &'a [u8],
-        payload: &'a [u8],
-        due: Millis,
-        priority: i32,
-        /// 0: unlimited. The queue's default is resolved already.
-        max_attempts: u32,
-        /// EVERY.
-        every: Option<Millis>,
+        job: NewJob<'a>,
         /// The id is one the queue made up.
         generated: bool,
-        /// Empty: none.
-        group: &'a [u8],
+        /// AGAIN: if the job of that id waits, it gets the payload; if it is claimed, this push waits.
+        again: bool,
     },
     /// A job was claimed: one more attempt, and a unit of RATE.
     Claim {
@@ -83,14 +75,22 @@ pub enum Change<'a> {
     Clean { id: &'a [u8] },
     /// A dead letter went because of DEADLEN or DEADTTL.
     Drop { id: &'a [u8] },
+    /// A waiting job's TTL is over: it is gone, or scheduled `again` (EVERY).
+    Expire { id: &'a [u8], again: Option<Millis> },
+    /// A job is dead, and the push that waited behind it takes its place.
+    Follow { id: &'a [u8] },
     /// A dead job is ready again.
     Revive { id: &'a [u8] },
-    /// The `count` jobs longest dead at `at` are ready again.
-    Redrive { count: u64 },
+    /// The `count` jobs of a group, or of all, that are longest dead at `at` are ready again.
+    Redrive { count: u64, group: Option<&'a [u8]> },
+    /// No job of a group is claimed before `until`; 0: the group is not held any more.
+    Hold { group: &'a [u8], until: Millis },
     /// The settings are these.
     Configure(Settings),
     /// AOF rewrite: a job as it stood. The jobs come in order of `seq`.
     RestoreJob(Record<'a>),
+    /// AOF rewrite: a push that waits behind the job of its id.
+    RestoreFollower(NewJob<'a>),
     /// AOF rewrite: units of RATE. They come in order of time, after `Configure`.
     RestoreRate(Taken),
     /// AOF rewrite: units of a group. They come in order of time, after the jobs.
@@ -116,21 +116,8 @@ pub struct Totals {
 impl Totals {
     /// Numbers from which a queue can go on counting forever, and which fit a reply.
     pub(super) fn possible(&self) -> bool {
-        let c = &self.counters;
-        let counts = [
-            self.last_token,
-            self.next_seq,
-            c.pushed,
-            c.claimed,
-            c.acked,
-            c.nacked,
-            c.cancelled,
-            c.redriven,
-            c.expired_leases,
-        ];
-        counts.into_iter().all(|count| count <= MAX_TOKEN)
-            && further::set_ones(Counters::FURTHER, c).all(|(field, count)| count <= field.most)
-            && self.last_id.possible()
+        let counts = Counters::FIELDS.iter().map(|field| (field.get)(&self.counters));
+        counts.chain([self.last_token, self.next_seq]).all(|count| count <= MAX_TOKEN) && self.last_id.possible()
     }
 }
 
@@ -138,7 +125,7 @@ impl<'a> Effect<'a> {
     /// The job the effect is about, if it is about one.
     pub fn id(&self) -> Option<&'a [u8]> {
         match self.change {
-            Change::Push { id, .. }
+            Change::Push { job: NewJob { id, .. }, .. }
             | Change::Claim { id, .. }
             | Change::Ack { id, .. }
             | Change::Retry { id, .. }
@@ -147,8 +134,11 @@ impl<'a> Effect<'a> {
             | Change::Cancel { id }
             | Change::Clean { id }
             | Change::Drop { id }
+            | Change::Expire { id, .. }
+            | Change::Follow { id }
             | Change::Revive { id }
             | Change::Reschedule { id, .. }
+            | Change::RestoreFollower(NewJob { id, .. })
             | Change::RestoreJob(Record { id, .. }) => Some(id),
             _ => None,
         }
@@ -166,110 +156,32 @@ impl Queue {
             return false;
         }
         match effect.change {
-            Change::Push { id, payload, due, priority, max_attempts, every, generated, group } => {
-                let auto = if generated { AutoId::parse(id) } else { None };
-                let fits = due <= MAX_TIME
-                    && every.is_none_or(|period| (1..=MAX_TIME).contains(&period))
+            Change::Push { job, generated, again } => {
+                let auto = if generated { AutoId::parse(job.id) } else { None };
+                let fits = job.possible()
                     && generated == auto.is_some()
                     && auto.is_none_or(AutoId::possible)
+                    && !(generated && again)
                     && self.has_room();
-                if fits {
-                    let recurrence = every.map(|period| (period, due));
-                    let job = self.new_job(&Body { id, payload, group }, due, priority, max_attempts, recurrence);
-                    self.enter(at, job, group, auto);
+                if fits && again {
+                    self.enter_again(at, &job);
+                } else if fits {
+                    self.enter(at, self.new_job(&job), job.group, auto);
                 }
                 fits
             }
-            Change::Claim { id, token, deadline, worker } => self.at_job(id, |queue, slot| {
-                let fits = token > queue.last_token
-                    && token <= MAX_TOKEN
-                    && deadline > at
-                    && deadline <= MAX_TIME
-                    && worker.len() <= MAX_WORKER
-                    && queue.state_of(slot, at) == State::Ready;
-                if fits {
-                    queue.lease(slot, at, &Lease { token, deadline, worker });
-                }
-                fits
-            }),
             Change::SettleRate => {
                 let settled = self.settle(at);
                 settled > 0 || self.settings.rate.is_some() || self.settings.group_rate.is_some()
             }
-            Change::Ack { id, again } => self.at_job(id, |queue, slot| {
-                let fits = queue.jobs[slot].token != 0 && again.is_none_or(|due| due <= MAX_TIME);
+            Change::Redrive { count, group } => {
+                let fits = count <= self.count_of(group.map(|name| self.roots_of(name)), at, State::Dead);
                 if fits {
-                    queue.finish(slot, at, again);
-                }
-                fits
-            }),
-            Change::Retry { id, due, attempt, error } => self.at_job(id, |queue, slot| {
-                let job = &queue.jobs[slot];
-                let allowed = match attempt {
-                    Attempt::Counts => !job.exhausted(),
-                    Attempt::Free => !job.is_exhausted_after(job.attempts.saturating_sub(1)),
-                    Attempt::Last => job.recurrence.is_some(),
-                };
-                let fits = allowed && job.token != 0 && due <= MAX_TIME && error.len() <= MAX_ERROR;
-                if fits {
-                    queue.retry(slot, at, due, attempt, error);
-                }
-                fits
-            }),
-            Change::Bury { id, is_free, error } => self.at_job(id, |queue, slot| {
-                let fits = queue.jobs[slot].token != 0 && error.len() <= MAX_ERROR;
-                if fits {
-                    queue.bury(slot, at, is_free, error);
-                }
-                fits
-            }),
-            Change::Extend { id, deadline } => self.at_job(id, |queue, slot| {
-                let fits = queue.state_of(slot, at) == State::Claimed && deadline > at && deadline <= MAX_TIME;
-                if fits {
-                    queue.move_to(slot, queue.jobs[slot].node.tree, deadline);
-                }
-                fits
-            }),
-            Change::Cancel { id } => self.at_job(id, |queue, slot| {
-                queue.cancel_slot(slot, at);
-                true
-            }),
-            Change::Clean { id } => self.at_job(id, |queue, slot| {
-                let fits = queue.state_of(slot, at) != State::Claimed;
-                if fits {
-                    queue.remove_clean(slot, at);
-                }
-                fits
-            }),
-            Change::Drop { id } => self.at_job(id, |queue, slot| {
-                let fits = queue.state_of(slot, at) == State::Dead;
-                if fits {
-                    queue.drop_slot(slot, at);
-                }
-                fits
-            }),
-            Change::Revive { id } => self.at_job(id, |queue, slot| {
-                let fits = queue.state_of(slot, at) == State::Dead;
-                if fits {
-                    queue.revive(slot, at);
-                }
-                fits
-            }),
-            Change::Reschedule { id, due, priority } => self.at_job(id, |queue, slot| {
-                let state = queue.state_of(slot, at);
-                let fits = matches!(state, State::Ready | State::Delayed) && due.is_none_or(|due| due <= MAX_TIME);
-                if fits {
-                    queue.reorder(slot, at, due, priority);
-                }
-                fits
-            }),
-            Change::Redrive { count } => {
-                let fits = count <= self.count(at, State::Dead);
-                if fits {
-                    self.revive_oldest(at, count);
+                    self.revive_oldest(at, group, count);
                 }
                 fits
             }
+            Change::Hold { group, until } => until <= MAX_TIME && self.hold_group(group, until),
             Change::Configure(settings) => {
                 let fits = settings == settings.normal();
                 if fits {
@@ -288,6 +200,7 @@ impl Queue {
                 }
                 fits
             }
+            Change::RestoreFollower(job) => self.restore_follower(&job),
             Change::RestoreRate(taken) => self.settings.rate.is_some() && self.rate_log.restore(taken),
             Change::RestoreUnits { group, taken } => self.restore_units(group, taken),
             Change::RestoreTurn { group } => self.restore_turn(group),
@@ -302,26 +215,55 @@ impl Queue {
                 }
                 fits
             }
+            _ => {
+                let slot = effect.id().and_then(|id| self.slot_of(id));
+                slot.is_some_and(|slot| self.change_job(slot, at, &effect.change))
+            }
         }
     }
 
-    fn at_job(&mut self, id: &[u8], change: impl FnOnce(&mut Self, u32) -> bool) -> bool {
-        self.index.find(&self.jobs, id).is_some_and(|slot| change(self, slot))
+    /// Applies a change of one job. All or nothing, as [`apply`](Self::apply).
+    pub(super) fn change_job(&mut self, slot: u32, at: Millis, change: &Change<'_>) -> bool {
+        let (job, state) = (&self.jobs[slot], self.state_of(slot, at));
+        let is_held = job.token != 0;
+        let fits = match *change {
+            Change::Claim { token, deadline, worker, .. } => {
+                let is_possible = token <= MAX_TOKEN && deadline <= MAX_TIME && worker.len() <= MAX_WORKER;
+                state == State::Ready && token > self.last_token && deadline > at && is_possible
+            }
+            Change::Ack { again, .. } => is_held && again.is_none_or(|due| due <= MAX_TIME),
+            Change::Retry { due, attempt, error, .. } => {
+                let is_allowed = match attempt {
+                    Attempt::Counts => !job.exhausted(),
+                    Attempt::Free => !job.is_exhausted_after(job.attempts.saturating_sub(1)),
+                    Attempt::Last => job.recurrence.is_some(),
+                };
+                is_allowed && is_held && due <= MAX_TIME && error.len() <= MAX_ERROR
+            }
+            Change::Bury { error, .. } => is_held && error.len() <= MAX_ERROR,
+            Change::Extend { deadline, .. } => state == State::Claimed && deadline > at && deadline <= MAX_TIME,
+            Change::Cancel { .. } => true,
+            Change::Clean { .. } => state != State::Claimed,
+            Change::Drop { .. } | Change::Revive { .. } => state == State::Dead,
+            Change::Expire { again, .. } => {
+                self.is_expired(slot, at)
+                    && again.is_some() == job.recurrence.is_some()
+                    && again.is_none_or(|due| due <= MAX_TIME)
+            }
+            Change::Follow { .. } => state == State::Dead && self.has_follower(slot),
+            Change::Reschedule { due, .. } => {
+                matches!(state, State::Ready | State::Delayed) && due.is_none_or(|due| due <= MAX_TIME)
+            }
+            _ => false,
+        };
+        if fits {
+            self.carry_out(slot, at, change);
+        }
+        fits
     }
 
-    /// The effect that pushed the job as it stands.
-    pub(super) fn pushed(&self, at: Millis, slot: u32, generated: bool) -> Effect<'_> {
-        let job = &self.jobs[slot];
-        let change = Change::Push {
-            id: job.id(),
-            payload: job.payload(),
-            due: job.node.time,
-            priority: job.node.priority,
-            max_attempts: job.max_attempts,
-            every: job.recurrence.as_ref().map(|r| r.period),
-            generated,
-            group: self.group_name(job),
-        };
-        Effect { at, change }
+    /// The same, by a command that has decided on it. The effect that makes the same change elsewhere; `None` if it does not fit.
+    pub(super) fn decide<'a>(&mut self, slot: u32, at: Millis, change: Change<'a>) -> Option<Effect<'a>> {
+        self.change_job(slot, at, &change).then_some(Effect { at, change })
     }
 }

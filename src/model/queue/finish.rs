@@ -23,21 +23,11 @@ pub enum Nack {
 
 /// How a job is given back.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Manner<'a> {
+pub struct NackOptions<'a> {
     /// The attempt does not count.
     pub is_free: bool,
     /// Kept with the job, its first [`MAX_ERROR`] bytes; empty: the text before stays.
     pub error: &'a [u8],
-}
-
-/// A job given back.
-#[derive(Clone, Copy, Debug)]
-pub struct Given<'a> {
-    /// What to replicate.
-    pub effect: Effect<'a>,
-    /// When the job is due again; `None`: it is dead, by request or because that was its last attempt.
-    #[allow(dead_code, reason = "NACK replies less than the model knows; the tests look at it")]
-    pub due: Option<Millis>,
 }
 
 impl Queue {
@@ -46,8 +36,7 @@ impl Queue {
         let at = now.min(MAX_NOW);
         let slot = self.holder(id, token)?;
         let again = self.jobs[slot].recurrence.as_ref().map(|r| r.next(at));
-        self.finish(slot, at, again);
-        Some(Effect { at, change: Change::Ack { id, again } })
+        self.decide(slot, at, Change::Ack { id, again })
     }
 
     /// Gives a job back. `None`: the token is not good. O(log n).
@@ -60,11 +49,11 @@ impl Queue {
         id: &'a [u8],
         token: u64,
         nack: Nack,
-        manner: Manner<'a>,
-    ) -> Option<Given<'a>> {
+        options: NackOptions<'a>,
+    ) -> Option<Effect<'a>> {
         let at = now.min(MAX_NOW);
         let slot = self.holder(id, token)?;
-        let Manner { is_free, error } = manner;
+        let NackOptions { is_free, error } = options;
         let error = &error[..error.len().min(MAX_ERROR)];
         let job = &self.jobs[slot];
         let delivered = job.attempts.saturating_sub(is_free.into());
@@ -81,35 +70,36 @@ impl Queue {
             }
         };
         let change = match again {
-            Some((due, attempt)) => {
-                self.retry(slot, at, due, attempt, error);
-                Change::Retry { id, due, attempt, error }
-            }
-            None => {
-                self.bury(slot, at, is_free, error);
-                Change::Bury { id, is_free, error }
-            }
+            Some((due, attempt)) => Change::Retry { id, due, attempt, error },
+            None => Change::Bury { id, is_free, error },
         };
-        let effect = Effect { at, change };
-        Some(Given { effect, due: again.map(|(due, _)| due) })
+        self.decide(slot, at, change)
     }
 
     /// Moves the end of a lease to `deadline` (brought to `now + 1` at least). `None`: the token is not good, or the lease
-    /// has ended. The effect holds the new deadline. O(log n).
-    pub fn extend<'a>(&mut self, now: Millis, id: &'a [u8], token: u64, deadline: Millis) -> Option<Effect<'a>> {
+    /// has ended. The effect holds the new deadline, and there is none if it is the old one. O(log n).
+    pub fn extend<'a>(
+        &mut self,
+        now: Millis,
+        id: &'a [u8],
+        token: u64,
+        deadline: Millis,
+    ) -> Option<Option<Effect<'a>>> {
         let at = now.min(MAX_NOW);
         let slot = self.holder(id, token)?;
         if self.state_of(slot, at) != State::Claimed {
             return None;
         }
         let deadline = deadline.clamp(at + 1, MAX_TIME);
-        self.move_to(slot, self.jobs[slot].node.tree, deadline);
-        Some(Effect { at, change: Change::Extend { id, deadline } })
+        if self.jobs[slot].node.time == deadline {
+            return Some(None);
+        }
+        self.decide(slot, at, Change::Extend { id, deadline }).map(Some)
     }
 
     /// The job that `token` is good for.
     fn holder(&self, id: &[u8], token: u64) -> Option<u32> {
-        let slot = self.index.find(&self.jobs, id)?;
+        let slot = self.slot_of(id)?;
         (token != 0 && self.jobs[slot].token == token).then_some(slot)
     }
 }

@@ -57,24 +57,3 @@ impl AsRef<[u8]> for AutoIdText {
         &self.digits[..self.len]
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ids_grow_whatever_the_clock_does_and_never_run_out() {
-        let id = |ms, seq| AutoId { ms, seq };
-        for (before, now, next) in [
-            (id(5, 7), 6, id(6, 0)),
-            (id(5, 7), 5, id(5, 8)),
-            (id(5, 7), 4, id(5, 8)),
-            (id(5, MAX_TOKEN - 1), 5, id(5, MAX_TOKEN)),
-            (id(5, MAX_TOKEN), 5, id(6, 0)),
-            (id(5, MAX_TOKEN), 9, id(9, 0)),
-        ] {
-            assert_eq!(before.next(now), next, "{before:?} at {now}");
-            assert!(before.next(now) > before && before.next(now).possible());
-        }
-    }
-}

@@ -1,11 +1,10 @@
 //! One job: the record in the slab, and the two ways it is shown to the outside.
 //!
-//! A job carries its own tree links (`Node`) and its own hash chain link, so being in a queue costs one slab slot and
+//! A job carries its own tree links (`JobNode`), so being in a queue costs one slot, ten bytes of the index and
 //! one allocation (`body`: the id followed by the payload), whatever the number of orders it takes part in.
 
 use super::ids::AutoId;
-use super::index::{Chain, Chained};
-use super::node::{CLAIMED, Node, Tree};
+use super::node::{CLAIMED, JobNode, TreeId};
 use super::settings::Settings;
 use super::tree::Item;
 use super::{MAX_TIME, Millis};
@@ -26,13 +25,17 @@ pub enum State {
     Dead = 3,
 }
 
-/// In the last byte of [`Node::high`]: there is a note. Times do not reach the upper three bits of that byte.
+impl State {
+    pub const ALL: [State; 4] = [State::Ready, State::Delayed, State::Claimed, State::Dead];
+}
+
+/// In the last byte of [`JobNode::high`]: there is a note. Times do not reach the upper three bits of that byte.
 const NOTED: u8 = 0x80;
 /// There, too: the job has a group.
 const GROUPED: u8 = 0x40;
-/// There, too: it is in a tree of returns.
-const RETURNING: u8 = 0x20;
-const FLAGS: u8 = NOTED | GROUPED | RETURNING;
+/// There, too: the job has a TTL.
+const PASSING: u8 = 0x20;
+const FLAGS: u8 = NOTED | GROUPED | PASSING;
 
 /// What makes a job come back after ACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +53,21 @@ impl Recurrence {
         let periods = now.saturating_sub(self.anchor) / self.period.max(1) + 1;
         let ahead = periods.saturating_mul(self.period);
         time::after_at_most(self.anchor, ahead)
+    }
+}
+
+/// TTL: for how long a job is worth doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ttl {
+    /// Counted from the due time that PUSH, RESCHEDULE, REDRIVE or the last ACK (EVERY) set, 1 ..= [`MAX_TIME`] ms.
+    pub ttl: Millis,
+    /// When that time is over. Retries do not move it.
+    pub expires: Millis,
+}
+
+impl Ttl {
+    pub(super) fn from(due: Millis, ttl: Millis) -> Ttl {
+        Ttl { ttl, expires: time::after_at_most(due, ttl) }
     }
 }
 
@@ -89,8 +107,8 @@ impl Extras<'_> {
 
 #[derive(Clone, Debug)]
 pub(super) struct Job {
-    pub node: Node,
-    /// The number of its [`member`](Job::member) if it has a group, the id, the payload.
+    pub node: JobNode,
+    /// The number of its [`member`](Job::member) if it has a group, its [`Ttl`] if it has one, the id, the payload.
     pub body: Box<[u8]>,
     pub id_len: u32,
     /// The lower bits of [`Job::created`].
@@ -102,15 +120,14 @@ pub(super) struct Job {
     pub attempts: u32,
     /// Deliveries before the job is dead; 0: unlimited.
     pub max_attempts: u32,
-    pub chain: Chain,
 }
 
 impl Item for Job {
-    fn node(&self) -> &Node {
+    fn node(&self) -> &JobNode {
         &self.node
     }
 
-    fn node_mut(&mut self) -> &mut Node {
+    fn node_mut(&mut self) -> &mut JobNode {
         &mut self.node
     }
 
@@ -119,17 +136,17 @@ impl Item for Job {
     }
 }
 
-impl Chained for Job {
-    fn id(&self) -> &[u8] {
-        Job::id(self)
+/// The bytes of a TTL in the body.
+const TTL_LEN: usize = 2 * size_of::<Millis>();
+
+impl Ttl {
+    fn to_bytes(self) -> [u8; TTL_LEN] {
+        (u128::from(self.ttl) | u128::from(self.expires) << 64).to_le_bytes()
     }
 
-    fn chain(&self) -> Chain {
-        self.chain
-    }
-
-    fn chain_mut(&mut self) -> &mut Chain {
-        &mut self.chain
+    fn of_bytes(bytes: [u8; TTL_LEN]) -> Ttl {
+        let both = u128::from_le_bytes(bytes);
+        Ttl { ttl: both as Millis, expires: (both >> 64) as Millis }
     }
 }
 
@@ -143,35 +160,84 @@ impl Job {
         &self.body[self.prefix() + self.id_len as usize..]
     }
 
-    /// What stands in the body in front of the id.
+    fn is(&self, flag: u8) -> bool {
+        self.node.high[2] & flag != 0
+    }
+
+    /// The bytes of the body in front of the TTL.
+    fn member_len(&self) -> usize {
+        if self.is(GROUPED) { size_of::<u32>() } else { 0 }
+    }
+
+    /// The bytes of the body in front of the id.
     fn prefix(&self) -> usize {
-        if self.node.high[2] & GROUPED == 0 { 0 } else { size_of::<u32>() }
+        self.member_len() + if self.is(PASSING) { TTL_LEN } else { 0 }
     }
 
     /// Its place among the jobs with a group; `NIL`: it has no group, or none yet.
     pub fn member(&self) -> u32 {
         match self.body.first_chunk() {
-            Some(&number) if self.prefix() > 0 => u32::from_le_bytes(number),
+            Some(&number) if self.is(GROUPED) => u32::from_le_bytes(number),
             _ => NIL,
         }
     }
 
     /// For a job with a group only.
     pub fn set_member(&mut self, member: u32) {
-        let prefix = self.prefix();
-        self.body[..prefix].copy_from_slice(&member.to_le_bytes()[..prefix]);
+        let len = self.member_len();
+        self.body[..len].copy_from_slice(&member.to_le_bytes()[..len]);
     }
 
-    /// To be called when the body is made.
-    pub fn set_grouped(&mut self, grouped: bool) {
+    /// Sets all that the body holds. `grouped`: whether the job has a group; it gets a new place there.
+    pub fn set_body(&mut self, grouped: bool, ttl: Option<Ttl>, id: &[u8], payload: &[u8]) {
+        let member = if grouped { &NIL.to_le_bytes()[..] } else { &[] };
+        let times = ttl.map(Ttl::to_bytes);
+        let times = times.as_ref().map_or(&[][..], |times| times);
+        self.body = [member, times, id, payload].concat().into_boxed_slice();
+        self.id_len = u32::try_from(id.len()).unwrap_or(u32::MAX);
         self.set_flag(GROUPED, grouped);
+        self.set_flag(PASSING, ttl.is_some());
+    }
+
+    /// The same job with another payload and another TTL.
+    pub fn renew_body(&mut self, ttl: Option<Ttl>, payload: &[u8]) {
+        let (member, id) = (self.member(), Box::<[u8]>::from(self.id()));
+        self.set_body(self.is(GROUPED), ttl, &id, payload);
+        self.set_member(member);
+    }
+
+    pub fn ttl(&self) -> Option<Ttl> {
+        if !self.is(PASSING) {
+            return None;
+        }
+        self.body[self.member_len()..].first_chunk().map(|&times| Ttl::of_bytes(times))
+    }
+
+    /// Counts the TTL, if the job has one, from another due time.
+    pub fn count_ttl_from(&mut self, due: Millis) {
+        if let Some(ttl) = self.ttl() {
+            self.set_ttl(Ttl::from(due, ttl.ttl));
+        }
+    }
+
+    /// For a job with a TTL only.
+    pub fn set_ttl(&mut self, ttl: Ttl) {
+        let start = self.member_len();
+        self.body[start..start + TTL_LEN].copy_from_slice(&ttl.to_bytes());
+    }
+
+    /// When the job is no longer worth doing. After the last lease of an occurrence has expired, that of the next one counts.
+    pub fn expires(&self, now: Millis, settings: &Settings) -> Option<Millis> {
+        let ttl = self.ttl()?;
+        let next = self.has_missed(now).then(|| Ttl::from(self.back_at(settings), ttl.ttl));
+        Some(next.unwrap_or(ttl).expires)
     }
 
     fn set_flag(&mut self, flag: u8, set: bool) {
         self.node.high[2] = self.node.high[2] & !flag | if set { flag } else { 0 };
     }
 
-    /// When the job was pushed; 0: a queue of format 1 does not tell.
+    /// When the job was pushed; 0: not known.
     pub fn created(&self) -> Millis {
         let [a, b, c] = self.node.high;
         u64::from(self.low) | u64::from(u32::from_le_bytes([a, b, c & !FLAGS, 0])) << 32
@@ -192,15 +258,6 @@ impl Job {
         self.set_flag(NOTED, noted);
     }
 
-    /// Whether the job is in a tree of [returns](super::returns).
-    pub fn is_returning(&self) -> bool {
-        self.node.high[2] & RETURNING != 0
-    }
-
-    pub fn set_returning(&mut self, returning: bool) {
-        self.set_flag(RETURNING, returning);
-    }
-
     /// Whether no further delivery is allowed.
     pub fn exhausted(&self) -> bool {
         self.is_exhausted_after(self.attempts)
@@ -211,35 +268,35 @@ impl Job {
     }
 
     /// The tree a claimed job belongs to.
-    pub fn claimed_tree(&self, settings: &Settings) -> Tree {
+    pub fn claimed_tree(&self, settings: &Settings) -> TreeId {
         match (self.exhausted(), &self.recurrence) {
-            (true, Some(_)) => Tree::Recurring,
-            (true, None) => Tree::Spent,
-            (false, _) if settings.backoff(self.attempts) > 0 => Tree::Retrying,
-            (false, _) => Tree::Leased,
+            (true, Some(_)) => TreeId::Recurring,
+            (true, None) => TreeId::Spent,
+            (false, _) if settings.backoff(self.attempts) > 0 => TreeId::Retrying,
+            (false, _) => TreeId::Claimed,
         }
     }
 
     /// The tree where the job waits for `due`, if a command puts it there at `at`.
-    pub fn due_tree(&self, due: Millis, at: Millis) -> Tree {
-        if due <= at { Tree::Ready } else { self.delayed_tree(due) }
+    pub fn due_tree(&self, due: Millis, at: Millis) -> TreeId {
+        if due <= at { TreeId::Ready } else { self.delayed_tree(due) }
     }
 
     /// The same, when `due` lies ahead. A job with EVERY that has not begun its occurrence waits for that; else for a retry.
-    pub fn delayed_tree(&self, due: Millis) -> Tree {
+    pub fn delayed_tree(&self, due: Millis) -> TreeId {
         let is_occurrence = self.recurrence.as_ref().is_some_and(|recurrence| recurrence.anchor == due);
-        if is_occurrence && self.attempts == 0 { Tree::Upcoming } else { Tree::Scheduled }
+        if is_occurrence && self.attempts == 0 { TreeId::Upcoming } else { TreeId::Delayed }
     }
 
     pub fn state(&self, now: Millis, settings: &Settings) -> State {
         let past = self.node.time <= now;
         match (self.node.tree, past) {
-            (Tree::Ready, _) | (Tree::Scheduled | Tree::Leased | Tree::Upcoming, true) => State::Ready,
-            (Tree::Scheduled | Tree::Upcoming, false) => State::Delayed,
-            (Tree::Leased | Tree::Spent | Tree::Retrying | Tree::Recurring, false) => State::Claimed,
-            (Tree::Retrying | Tree::Recurring, true) if self.back_at(settings) <= now => State::Ready,
-            (Tree::Retrying | Tree::Recurring, true) => State::Delayed,
-            (Tree::Spent, true) | (Tree::Dead, _) => State::Dead,
+            (TreeId::Ready, _) | (TreeId::Delayed | TreeId::Claimed | TreeId::Upcoming, true) => State::Ready,
+            (TreeId::Delayed | TreeId::Upcoming, false) => State::Delayed,
+            (TreeId::Claimed | TreeId::Spent | TreeId::Retrying | TreeId::Recurring, false) => State::Claimed,
+            (TreeId::Retrying | TreeId::Recurring, true) if self.back_at(settings) <= now => State::Ready,
+            (TreeId::Retrying | TreeId::Recurring, true) => State::Delayed,
+            (TreeId::Spent, true) | (TreeId::Dead, _) => State::Dead,
         }
     }
 
@@ -250,17 +307,28 @@ impl Job {
 
     /// Whether that was the last attempt of a job with EVERY: it waits for its next occurrence, or that has begun.
     pub fn has_missed(&self, now: Millis) -> bool {
-        self.node.tree == Tree::Recurring && self.node.time <= now
+        self.node.tree == TreeId::Recurring && self.node.time <= now
     }
 
-    /// `extras`: what is noted of it.
-    pub fn view<'a>(&'a self, now: Millis, settings: &Settings, extras: Extras<'a>, group: &'a [u8]) -> JobView<'a> {
+    /// `extras`: what is noted of it. `again`: the payload of the push that waits behind it.
+    pub fn view<'a>(
+        &'a self,
+        now: Millis,
+        settings: &Settings,
+        extras: Extras<'a>,
+        group: &'a [u8],
+        again: Option<&'a [u8]>,
+    ) -> JobView<'a> {
         let time = |time: Millis| (time != 0).then_some(time);
+        let state = self.state(now, settings);
         JobView {
             id: self.id(),
             group,
             payload: self.payload(),
-            state: self.state(now, settings),
+            again,
+            state,
+            ttl: self.ttl().map(|ttl| ttl.ttl),
+            expires: self.expires(now, settings).filter(|_| state != State::Dead),
             due: if self.is_lapsed(now) { self.back_at(settings) } else { self.node.time },
             priority: self.node.priority,
             attempts: if self.has_missed(now) { 0 } else { self.attempts },
@@ -287,10 +355,10 @@ impl Job {
             group,
             payload: self.payload(),
             state: match self.node.tree {
-                Tree::Ready => State::Ready,
-                Tree::Scheduled | Tree::Upcoming => State::Delayed,
-                Tree::Leased | Tree::Spent | Tree::Retrying | Tree::Recurring => State::Claimed,
-                Tree::Dead => State::Dead,
+                TreeId::Ready => State::Ready,
+                TreeId::Delayed | TreeId::Upcoming => State::Delayed,
+                TreeId::Claimed | TreeId::Spent | TreeId::Retrying | TreeId::Recurring => State::Claimed,
+                TreeId::Dead => State::Dead,
             },
             time: self.node.time,
             priority: self.node.priority,
@@ -300,43 +368,35 @@ impl Job {
             max_attempts: self.max_attempts,
             recurrence: self.recurrence.as_deref().copied(),
             created: self.created(),
+            ttl: self.ttl(),
             extras,
         }
     }
 }
 
-/// A job as GET and PEEK show it.
+/// A job as GET and PEEK show it: what of a [`Record`] they show, as the clock has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobView<'a> {
-    /// The caller's, or generated.
     pub id: &'a [u8],
-    /// Empty: none.
     pub group: &'a [u8],
-    /// As pushed.
     pub payload: &'a [u8],
-    /// By the clock.
+    /// The payload of the push that waits behind it (AGAIN).
+    pub again: Option<&'a [u8]>,
     pub state: State,
+    pub ttl: Option<Millis>,
+    /// When it expires; `None` without a TTL, and for a dead letter.
+    pub expires: Option<Millis>,
     /// Ready and delayed: the due time. Claimed: the lease's deadline. Dead: when it died.
     pub due: Millis,
-    /// Lower is served first.
     pub priority: i32,
-    /// Deliveries so far.
     pub attempts: u32,
-    /// Deliveries before the job is dead; 0: unlimited.
     pub max_attempts: u32,
-    /// The token that is still good, if any.
     pub token: Option<u64>,
-    /// EVERY.
     pub recurrence: Option<Recurrence>,
-    /// When it was pushed; `None`: not known.
     pub created: Option<Millis>,
-    /// When it was last claimed.
     pub claimed: Option<Millis>,
-    /// When it last failed: was given back, or its lease ended.
     pub failed: Option<Millis>,
-    /// The worker that claimed it last; empty if there is none, or if it gave no name.
     pub worker: &'a [u8],
-    /// The last error text that was given; empty: none.
     pub error: &'a [u8],
 }
 
@@ -367,21 +427,92 @@ pub struct Record<'a> {
     pub recurrence: Option<Recurrence>,
     /// When it was pushed; 0: not known.
     pub created: Millis,
+    /// TTL.
+    pub ttl: Option<Ttl>,
     /// What most jobs do not have.
     pub extras: Extras<'a>,
 }
 
-impl Record<'_> {
-    /// What an id alone tells of when its job was pushed: those that the queue made up begin with it. 0: nothing.
-    pub fn created_by_id(id: &[u8]) -> Millis {
-        AutoId::parse(id).map_or(0, |auto| auto.ms)
+impl<'a> Record<'a> {
+    /// The numbers that a job may lack. A new one goes to the end.
+    #[rustfmt::skip]
+    pub const NUMBERS: [&'static str; 11] = [
+        "token", "attempts", "max_attempts", "period", "anchor", "created", "claimed", "failed", "since", "ttl", "expires",
+    ];
+
+    /// A job of which nothing else is known.
+    pub fn new(id: &'a [u8], payload: &'a [u8], state: State, time: Millis, priority: i32, seq: u64) -> Record<'a> {
+        Record {
+            id,
+            group: b"",
+            payload,
+            state,
+            time,
+            priority,
+            seq,
+            token: 0,
+            attempts: 0,
+            max_attempts: 0,
+            recurrence: None,
+            created: Record::created_by_default(id, state, time),
+            ttl: None,
+            extras: Extras::default(),
+        }
     }
 
-    /// When a job was pushed of which nothing is stored about that: by its id, or, if it waits, when it is due.
-    pub(super) fn created_by_default(id: &[u8], state: State, time: Millis) -> Millis {
-        match (Record::created_by_id(id), state) {
-            (0, State::Ready | State::Delayed) => time,
-            (by_id, _) => by_id,
+    /// When a job was pushed if nothing is stored about that: an id that the queue made up begins with it; otherwise, when it is due.
+    fn created_by_default(id: &[u8], state: State, time: Millis) -> Millis {
+        match (AutoId::parse(id), state) {
+            (Some(auto), _) => auto.ms,
+            (None, State::Ready | State::Delayed) => time,
+            (None, _) => 0,
         }
+    }
+
+    /// Its [`NUMBERS`](Self::NUMBERS), where they differ from those of [`Record::new`].
+    pub fn numbers(&self) -> [Option<u64>; Record::NUMBERS.len()] {
+        let (period, anchor) = self.recurrence.map_or((0, 0), |recurrence| (recurrence.period, recurrence.anchor));
+        let (ttl, expires) = self.ttl.map_or((0, 0), |ttl| (ttl.ttl, ttl.expires));
+        let Extras { claimed, failed, since, .. } = self.extras;
+        let created = Record::created_by_default(self.id, self.state, self.time);
+        let some = |number: u64| (number != 0).then_some(number);
+        [
+            some(self.token),
+            some(self.attempts.into()),
+            some(self.max_attempts.into()),
+            some(period),
+            some(anchor),
+            (self.created != created).then_some(self.created),
+            some(claimed),
+            some(failed),
+            some(since),
+            some(ttl),
+            some(expires),
+        ]
+    }
+
+    /// Sets one of the [`NUMBERS`](Self::NUMBERS); they come in their order. False if it is not possible.
+    pub fn set_number(&mut self, at: usize, number: u64) -> bool {
+        let small = u32::try_from(number).ok();
+        match at {
+            0 => self.token = number,
+            1 => self.attempts = small.unwrap_or(0),
+            2 => self.max_attempts = small.unwrap_or(0),
+            3 => self.recurrence = Some(Recurrence { period: number, anchor: 0 }),
+            4 => match &mut self.recurrence {
+                Some(recurrence) => recurrence.anchor = number,
+                None => return false,
+            },
+            5 => self.created = number,
+            6 => self.extras.claimed = number,
+            7 => self.extras.failed = number,
+            8 => self.extras.since = number,
+            9 => self.ttl = Some(Ttl { ttl: number, expires: 0 }),
+            _ => match &mut self.ttl {
+                Some(ttl) => ttl.expires = number,
+                None => return false,
+            },
+        }
+        !matches!(at, 1 | 2) || small.is_some()
     }
 }

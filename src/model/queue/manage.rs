@@ -2,7 +2,7 @@
 
 use super::effect::{Change, Effect};
 use super::job::State;
-use super::node::Tree;
+use super::node::TreeId;
 use super::settings::Settings;
 use super::{MAX_NOW, MAX_TIME, Millis, Queue};
 
@@ -15,9 +15,8 @@ impl Queue {
     /// Removes a job in whatever state. `None`: there is none of that id. O(log n).
     pub fn cancel<'a>(&mut self, now: Millis, id: &'a [u8]) -> Option<Effect<'a>> {
         let at = now.min(MAX_NOW);
-        let slot = self.index.find(&self.jobs, id)?;
-        self.cancel_slot(slot, at);
-        Some(Effect { at, change: Change::Cancel { id } })
+        let slot = self.slot_of(id)?;
+        self.decide(slot, at, Change::Cancel { id })
     }
 
     /// Gives a ready or delayed job another due time or priority; `None` leaves it. Answers `None` when the job is absent,
@@ -32,7 +31,7 @@ impl Queue {
         priority: Option<i32>,
     ) -> Option<Option<Effect<'a>>> {
         let at = now.min(MAX_NOW);
-        let slot = self.index.find(&self.jobs, id)?;
+        let slot = self.slot_of(id)?;
         if !matches!(self.state_of(slot, at), State::Ready | State::Delayed) {
             return None;
         }
@@ -47,29 +46,48 @@ impl Queue {
         {
             return Some(None);
         }
-        self.reorder(slot, at, due, priority);
-        Some(Some(Effect { at, change: Change::Reschedule { id, due, priority } }))
+        self.decide(slot, at, Change::Reschedule { id, due, priority }).map(Some)
     }
 
-    /// Makes up to `count` dead jobs ready, the longest dead first, attempts at 0, as far as MAXLEN has room. The effect holds how
-    /// many; `None`: there were none. O(log n) for each.
-    pub fn redrive(&mut self, now: Millis, count: u64) -> Option<Effect<'static>> {
+    /// Makes up to `count` dead jobs of a group, or of all, ready, the longest dead first, attempts at 0, as far as MAXLEN has room. The
+    /// effect holds how many; `None`: there were none. O(log n) for each.
+    pub fn redrive<'a>(&mut self, now: Millis, group: Option<&'a [u8]>, count: u64) -> Option<Effect<'a>> {
         let at = now.min(MAX_NOW);
-        let count = self.count(at, State::Dead).min(count).min(self.room(at));
-        self.revive_oldest(at, count);
-        let change = Change::Redrive { count };
+        let dead = self.count_of(group.map(|name| self.roots_of(name)), at, State::Dead);
+        let count = dead.min(count).min(self.room(at));
+        self.revive_oldest(at, group, count);
+        let change = Change::Redrive { count, group };
         (count > 0).then_some(Effect { at, change })
     }
 
     /// Makes one dead job ready, attempts at 0. `None`: no dead job has that id, or MAXLEN has no room. O(log n).
     pub fn redrive_one<'a>(&mut self, now: Millis, id: &'a [u8]) -> Option<Effect<'a>> {
         let at = now.min(MAX_NOW);
-        let slot = self.index.find(&self.jobs, id)?;
-        if self.state_of(slot, at) != State::Dead || self.room(at) == 0 {
+        let slot = self.slot_of(id)?;
+        if self.room(at) == 0 {
             return None;
         }
-        self.revive(slot, at);
-        Some(Effect { at, change: Change::Revive { id } })
+        self.decide(slot, at, Change::Revive { id })
+    }
+
+    /// Holds a group: none of its jobs is claimed before `until`; 0 releases it. `None`: no job is in the group; no effect if that is how
+    /// it was. O(log n).
+    pub fn hold<'a>(&mut self, now: Millis, group: &'a [u8], until: Millis) -> Option<Option<Effect<'a>>> {
+        let until = until.min(MAX_TIME);
+        let held = self.held_until(group)?;
+        self.hold_group(group, until);
+        let change = Change::Hold { group, until };
+        Some((held != until).then_some(Effect { at: now.min(MAX_NOW), change }))
+    }
+
+    /// Holds the group of a job until that moment at least, and hands the effect to `sink`: what NACK does with HOLD. O(log n).
+    pub fn hold_group_of(&mut self, now: Millis, id: &[u8], until: Millis, sink: impl FnOnce(&Effect<'_>)) {
+        let Some(slot) = self.slot_of(id) else { return };
+        let group: Box<[u8]> = self.group_name(&self.jobs[slot]).into();
+        let until = until.max(self.held_until(&group).unwrap_or(0));
+        if let Some(Some(effect)) = self.hold(now, &group, until) {
+            sink(&effect);
+        }
     }
 
     /// Whether these settings concern more jobs or groups than the server can go through without standing still.
@@ -83,7 +101,7 @@ impl Queue {
             false => 0,
         };
         let claimed = match settings.backoffs() != old.backoffs() {
-            true => self.count_all(Tree::Leased) + self.count_all(Tree::Retrying),
+            true => self.count_all(TreeId::Claimed) + self.count_all(TreeId::Retrying),
             false => 0,
         };
         touched as u64 + claimed > MOST_TOUCHED as u64

@@ -4,7 +4,7 @@
 //! # The idea
 //!
 //! **Nothing happens when time passes.** A job falls due, and a lease ends, without anything being moved, because the
-//! structures answer "as of `now`" by themselves. Each job hangs in exactly one of eight trees (`job::Tree`), ordered
+//! structures answer "as of `now`" by themselves. Each job hangs in exactly one of eight trees (`node::TreeId`), ordered
 //! by the one time that matters for it (due time, lease deadline, death), and every node knows the size of its subtree
 //! and which job in it is to be served first (`tree`). So counting a state, finding the best due job and finding the
 //! next moment of interest are each a walk down two or three trees: O(log n), with no promotion, no backlog, no
@@ -14,9 +14,9 @@
 //! | tree | its time | before that time | from that time on |
 //! |---|---|---|---|
 //! | `Ready` | due | ready | ready |
-//! | `Scheduled` | due | delayed | ready |
+//! | `Delayed` | due | delayed | ready |
 //! | `Upcoming` | due: the next occurrence (EVERY) | delayed | ready |
-//! | `Leased` | lease deadline | claimed | ready: due again at the deadline |
+//! | `Claimed` | lease deadline | claimed | ready: due again at the deadline |
 //! | `Retrying` | lease deadline | claimed | delayed by BACKOFF, then ready |
 //! | `Spent` | lease deadline | claimed, last attempt | dead since the deadline |
 //! | `Recurring` | lease deadline | claimed, last attempt before the next occurrence (EVERY) | delayed until then, then ready, no attempt counted |
@@ -34,6 +34,11 @@
 //! Even the counter `expired_leases` agrees: a lease is added to the stored count when its job moves on (the effect's
 //! `at` says whether it had ended), and until then it is counted by the clock.
 //!
+//! # What has expired, and what waits behind a claim
+//!
+//! A job with a TTL that is over is dropped when a claim or the upkeep meets it ([`expiry`]): this takes an effect, and until then the job counts in its
+//! state. A push that waits behind a claim (AGAIN) becomes a job with the effect that ends the job in front of it ([`again`]).
+//!
 //! # Times and limits
 //!
 //! All times are Unix milliseconds, durations milliseconds, 0 ..= [`MAX_TIME`]. The command layer rejects what is out of
@@ -44,23 +49,21 @@
 //!
 //! # Costs
 //!
-//! n jobs: every operation on one job is O(log n), whatever is in flight. A job takes a slab slot of 96 bytes, 4
+//! n jobs: every operation on one job is O(log n), whatever is in flight. A job takes a slot of 88 bytes, 10
 //! bytes of index, and one allocation for id and payload; a recurring one 16 bytes more, and one that has failed, or was
 //! claimed by a worker with a name, some 70 bytes and those words. One that is claimed and will wait after its lease takes 64 bytes
-//! more, with a group twice that (`returns`). What a job took is given back when it goes, whatever order jobs go in (`slab`).
+//! more, with a group twice that (`returns`). A TTL takes 16 bytes with the job and some 24 in the set of those that expire. What a job took is given back when it goes, whatever order jobs go in (`model/chunks.rs`).
 
-#[cfg(test)]
-mod check;
+mod again;
 mod claim;
 mod clean;
 mod codec;
-mod decode_error;
 mod effect;
+mod expiry;
+mod field;
 mod finish;
-mod further;
 mod groups;
 mod ids;
-mod index;
 mod job;
 mod manage;
 mod node;
@@ -68,52 +71,53 @@ mod notes;
 mod priorities;
 mod push;
 mod rate;
-mod rebuild;
 mod relocate;
 mod returns;
 mod settings;
-mod slab;
 mod stats;
 mod stretch;
 #[cfg(test)]
 mod tests;
 mod transitions;
 mod tree;
-mod upkeep;
 mod view;
 mod wake;
 
-pub use claim::Claims;
+pub use claim::Claimed;
 pub use clean::Unreached;
 pub use effect::{Change, Effect, Totals};
-pub use finish::{Manner, Nack};
-pub use further::{Field, set_by_name, set_ones};
+pub use field::{Field, Notation};
+pub use finish::{Nack, NackOptions};
 pub use ids::AutoId;
 pub use job::{Extras, MAX_WORKER, Record, Recurrence, State};
-pub use push::{Full, Push};
+#[cfg(test)]
+pub use job::{JobView, Ttl};
+pub use push::{Full, NewJob, Push};
 pub use rate::{Rate, Taken};
 pub use settings::Settings;
 pub use stats::{Counters, STORED_STATES};
 pub use transitions::Attempt;
-pub use view::NoPage;
-#[cfg(test)]
-pub use {claim::Claimed, codec::ByteReader, decode_error::DecodeError, job::JobView};
+pub use view::{NoPage, Which};
 
-use super::chunks::NIL;
+use super::chunks::{Chunks, NIL};
 use super::time::{MAX as MAX_TIME, Micros, Millis};
+use crate::model::index::Index;
+use again::Followers;
 use groups::Groups;
-use index::Index;
 use job::Job;
 use node::{Roots, TREES};
 use notes::Notes;
 use priorities::Priorities;
 use rate::RateLog;
 use returns::Returns;
-use slab::Slab;
-use tree::Order;
+use std::collections::BTreeSet;
+use tree::ServingOrder;
 
 /// The latest `now` at which a lease can still lie ahead.
 const MAX_NOW: Millis = MAX_TIME - 1;
+
+/// A moment that does not come.
+const NEVER: Millis = Millis::MAX;
 
 /// The highest token and push number: so high that counting on from it never overflows.
 const MAX_TOKEN: u64 = 1 << 62;
@@ -121,8 +125,11 @@ const MAX_TOKEN: u64 = 1 << 62;
 /// One queue.
 #[derive(Clone, Debug)]
 pub struct Queue {
-    jobs: Slab<Job>,
+    jobs: Chunks<Job>,
     notes: Notes,
+    followers: Followers,
+    /// The jobs the upkeep has to do something about, by when, and their slots.
+    expiries: BTreeSet<(Millis, u32)>,
     index: Index,
     /// The trees of the jobs without a group.
     roots: Roots,
@@ -153,8 +160,10 @@ impl Queue {
     /// An empty queue with all settings off. O(1); takes no memory beyond the value itself.
     pub fn new() -> Self {
         Self {
-            jobs: Slab::default(),
+            jobs: Chunks::default(),
             notes: Notes::default(),
+            followers: Followers::default(),
+            expiries: BTreeSet::new(),
             index: Index::default(),
             roots: [NIL; TREES + 2],
             returns: Returns::new(),
@@ -195,6 +204,8 @@ impl Queue {
     pub fn memory_usage(&self) -> usize {
         /// What an allocation costs beyond its bytes: rounding and bookkeeping.
         const ALLOCATION: usize = 12;
+        /// What an entry of a set whose nodes are two thirds full takes.
+        const EXPIRY: usize = size_of::<(Millis, u32)>() * 3 / 2;
         let recurrence = size_of::<Recurrence>() + ALLOCATION;
         size_of::<Self>()
             + self.jobs.bytes()
@@ -204,6 +215,8 @@ impl Queue {
             + self.len() * ALLOCATION
             + self.recurring * recurrence
             + self.notes.memory_usage()
+            + self.followers.memory_usage()
+            + self.expiries.len() * EXPIRY
             + self.rate_log.bytes()
             + self.groups.as_deref().map_or(0, Groups::memory_usage)
     }
@@ -213,7 +226,7 @@ impl Queue {
         self.len()
     }
 
-    fn order(&self) -> Order {
+    fn order(&self) -> ServingOrder {
         self.settings.order()
     }
 }

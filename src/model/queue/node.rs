@@ -7,14 +7,14 @@ use crate::model::chunks::NIL;
 /// ([`Record::state`](super::job::Record::state)), and changes by effects only, never because time passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Tree {
+pub(super) enum TreeId {
     /// Ready because a command said so (a push that was due at once, a NACK without delay, REDRIVE). It stays ready
     /// when the clock steps back.
     Ready = 0,
     /// Waits for its due time.
-    Scheduled = 1,
+    Delayed = 1,
     /// Claimed with attempts left, without BACKOFF: when the lease ends it is due again.
-    Leased = 2,
+    Claimed = 2,
     /// Claimed for the last time: when the lease ends it is dead.
     Spent = 3,
     /// Dead by command.
@@ -27,29 +27,29 @@ pub(super) enum Tree {
     Upcoming = 7,
 }
 
-impl Tree {
+impl TreeId {
     /// Whether its jobs are served, or wait for that in the order in which they will be: not the dead, nor those that will die or come back
     /// for their next occurrence when their leases end.
     pub fn is_served(self) -> bool {
         match self {
-            Tree::Ready | Tree::Scheduled | Tree::Leased | Tree::Retrying | Tree::Upcoming => true,
-            Tree::Spent | Tree::Dead | Tree::Recurring => false,
+            TreeId::Ready | TreeId::Delayed | TreeId::Claimed | TreeId::Retrying | TreeId::Upcoming => true,
+            TreeId::Spent | TreeId::Dead | TreeId::Recurring => false,
         }
     }
 }
 
 /// The trees of claimed jobs.
-pub(super) const CLAIMED: [Tree; 4] = [Tree::Leased, Tree::Spent, Tree::Retrying, Tree::Recurring];
+pub(super) const CLAIMED: [TreeId; 4] = [TreeId::Claimed, TreeId::Spent, TreeId::Retrying, TreeId::Recurring];
 
 /// The trees whose jobs are ready from their time on.
-pub(super) const FALLING_DUE: [Tree; 3] = [Tree::Scheduled, Tree::Leased, Tree::Upcoming];
+pub(super) const FALLING_DUE: [TreeId; 3] = [TreeId::Delayed, TreeId::Claimed, TreeId::Upcoming];
 
 /// How many trees there are.
 pub(super) const TREES: usize = 8;
 
-/// The jobs in [`Tree::Retrying`] by when they are due again.
+/// The jobs in [`TreeId::Retrying`] by when they are due again.
 pub(super) const RETRIES: usize = TREES;
-/// The jobs in [`Tree::Recurring`] by when they are due again.
+/// The jobs in [`TreeId::Recurring`] by when they are due again.
 pub(super) const RECURRENCES: usize = TREES + 1;
 
 /// The roots of the trees of a group, and of its two trees of returns.
@@ -71,16 +71,16 @@ impl Links {
 
 /// The part of a job the trees look at, kept together so that a step down a tree touches one spot of memory.
 #[derive(Clone, Debug)]
-pub(super) struct Node {
+pub(super) struct JobNode {
     /// Due time; lease deadline while claimed; moment of death when dead.
     pub time: Millis,
     /// Order of push; unique in the queue.
     pub seq: u64,
     pub priority: i32,
     pub links: Links,
-    /// The job of this subtree that is served first, where any is ([`Tree::is_served`]).
+    /// The job of this subtree that is served first, where any is ([`TreeId::is_served`]).
     pub best: u32,
-    pub tree: Tree,
-    /// The upper bits of [`Job::created`](super::job::Job::created), and three flags of the job: here, where there would be a gap otherwise.
+    pub tree: TreeId,
+    /// The upper bits of [`Job::created`](super::job::Job::created), and two flags of the job: here, where there would be a gap otherwise.
     pub high: [u8; 3],
 }

@@ -18,7 +18,7 @@ pub(super) const MAX_ENTRIES: usize = 512;
 pub(super) const MAX_BACK_AT: Millis = 4 * MAX_TIME;
 
 /// The setting RATE.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rate {
     /// Claims per window, 1 ..= 2^53-1.
     pub limit: u64,

@@ -5,20 +5,20 @@ use super::groups::Groups;
 use crate::model::relocate::{Mover, Relocate, in_steps};
 
 impl Relocate for Queue {
-    /// A step is a chunk of jobs, or a segment of the index.
+    /// A step is a chunk of jobs, or a shard of the index.
     fn relocate(&mut self, from: usize, mover: &mut impl Mover) -> Option<usize> {
         let jobs = self.jobs.chunks_mut();
-        let segments = self.index.segments_mut();
+        let index = &mut self.index;
         let mut none = [];
         let members = self.groups.as_deref_mut().map_or(none.as_mut_slice(), Groups::member_chunks_mut);
         let mut returns: Vec<_> = self.returns.chunks_mut().collect();
-        let steps = [jobs.len(), segments.len(), members.len(), returns.len()];
+        let steps = [jobs.len(), index.relocations(), members.len(), returns.len()];
         in_steps(from, steps.iter().sum(), mover, |step, mover| {
             if step < steps[0] {
                 mover.vec(&mut jobs[step]);
                 jobs[step].iter_mut().for_each(|job| mover.bytes(&mut job.body));
             } else if step < steps[0] + steps[1] {
-                mover.vec(&mut segments[step - steps[0]]);
+                index.relocate(step - steps[0], mover);
             } else if step < steps[0] + steps[1] + steps[2] {
                 mover.vec(&mut members[step - steps[0] - steps[1]]);
             } else {

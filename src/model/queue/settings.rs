@@ -1,16 +1,16 @@
 //! What ZQ.CONFIG sets.
 
-use super::further::Field;
+use super::field::{Field, Notation};
 use super::rate::Rate;
-use super::tree::Order;
+use super::tree::ServingOrder;
 use super::{MAX_TIME, Millis};
 
 /// The settings of a queue. Zero means "off" throughout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// ATTEMPTS: deliveries before a job is dead, for jobs pushed without their own; 0: unlimited. It is fixed at the
+    /// MAXATTEMPTS: deliveries before a job is dead, for jobs pushed without their own; 0: unlimited. It is fixed at the
     /// push: a later change does not touch jobs that are in.
-    pub attempts: u32,
+    pub max_attempts: u32,
     /// BACKOFF base, ms: how long a job given back for the first time waits; 0: it is due at once.
     pub backoff_base: Millis,
     /// BACKOFF max, ms.
@@ -39,40 +39,52 @@ pub struct Settings {
     pub deadttl: Millis,
 }
 
+type Get = fn(&Settings) -> u64;
+type Set = fn(&mut Settings, u64);
+
+const fn setting(
+    option: &'static str,
+    name: &'static str,
+    notation: Notation,
+    most: u64,
+    get: Get,
+    set: Set,
+) -> Field<Settings> {
+    Field { name, option, notation, most, get, set }
+}
+
+fn limit(rate: Option<Rate>) -> u64 {
+    rate.map_or(0, |rate| rate.limit)
+}
+
+fn window(rate: Option<Rate>) -> Millis {
+    rate.map_or(0, |rate| rate.window)
+}
+
+fn of(rate: &mut Option<Rate>) -> &mut Rate {
+    rate.get_or_insert_default()
+}
+
 impl Settings {
-    /// The settings that came with format 2 and later. With its row here, a setting is stored, replicated and shown.
-    pub const FURTHER: &[Field<Settings>] = &[
-        Field {
-            tag: 1,
-            name: "jitter",
-            most: 100,
-            get: |s| s.jitter.into(),
-            set: |s, value| s.jitter = value.min(101) as u32,
-        },
-        Field { tag: 2, name: "deadlen", most: MAX_TIME, get: |s| s.deadlen, set: |s, value| s.deadlen = value },
-        Field { tag: 3, name: "deadttl_ms", most: MAX_TIME, get: |s| s.deadttl, set: |s, value| s.deadttl = value },
-        Field {
-            tag: 4,
-            name: "group_concurrency",
-            most: MAX_TIME,
-            get: |s| s.group_concurrency,
-            set: |s, value| s.group_concurrency = value,
-        },
-        Field {
-            tag: 5,
-            name: "group_rate_limit",
-            most: MAX_TIME,
-            get: |s| s.group_rate.map_or(0, |rate| rate.limit),
-            set: |s, limit| s.group_rate = Some(Rate { limit, window: s.group_rate.map_or(0, |rate| rate.window) }),
-        },
-        Field {
-            tag: 6,
-            name: "group_rate_window_ms",
-            most: MAX_TIME,
-            get: |s| s.group_rate.map_or(0, |rate| rate.window),
-            set: |s, window| s.group_rate = Some(Rate { limit: s.group_rate.map_or(0, |rate| rate.limit), window }),
-        },
-        Field { tag: 7, name: "ordered", most: 1, get: |s| s.ordered.into(), set: |s, value| s.ordered = value > 0 },
+    /// All settings, in the order in which replies show them.
+    #[rustfmt::skip]
+    pub const FIELDS: &[Field<Settings>] = &[
+        setting("MAXATTEMPTS", "max_attempts", Notation::Number, u32::MAX as u64, |s| s.max_attempts.into(), |s, n| s.max_attempts = n as u32),
+        setting("BACKOFF", "backoff_base_ms", Notation::Millis, MAX_TIME, |s| s.backoff_base, |s, n| s.backoff_base = n),
+        setting("BACKOFF", "backoff_max_ms", Notation::Millis, MAX_TIME, |s| s.backoff_max, |s, n| s.backoff_max = n),
+        setting("AGING", "aging_ms", Notation::Millis, MAX_TIME, |s| s.aging, |s, n| s.aging = n),
+        setting("MAXLEN", "maxlen", Notation::Number, MAX_TIME, |s| s.maxlen, |s, n| s.maxlen = n),
+        setting("CONCURRENCY", "concurrency", Notation::Number, MAX_TIME, |s| s.concurrency, |s, n| s.concurrency = n),
+        setting("RATE", "rate_limit", Notation::Number, MAX_TIME, |s| limit(s.rate), |s, n| of(&mut s.rate).limit = n),
+        setting("RATE", "rate_window_ms", Notation::Millis, MAX_TIME, |s| window(s.rate), |s, n| of(&mut s.rate).window = n),
+        setting("GROUPCONCURRENCY", "groupconcurrency", Notation::Number, MAX_TIME, |s| s.group_concurrency, |s, n| s.group_concurrency = n),
+        setting("GROUPRATE", "grouprate_limit", Notation::Number, MAX_TIME, |s| limit(s.group_rate), |s, n| of(&mut s.group_rate).limit = n),
+        setting("GROUPRATE", "grouprate_window_ms", Notation::Millis, MAX_TIME, |s| window(s.group_rate), |s, n| of(&mut s.group_rate).window = n),
+        setting("ORDERED", "ordered", Notation::Switch, 1, |s| s.ordered.into(), |s, n| s.ordered = n > 0),
+        setting("PAUSED", "paused", Notation::Switch, 1, |s| s.paused.into(), |s, n| s.paused = n > 0),
+        setting("JITTER", "jitter", Notation::Number, 100, |s| s.jitter.into(), |s, n| s.jitter = n as u32),
+        setting("DEADLEN", "deadlen", Notation::Number, MAX_TIME, |s| s.deadlen, |s, n| s.deadlen = n),
+        setting("DEADTTL", "deadttl_ms", Notation::Millis, MAX_TIME, |s| s.deadttl, |s, n| s.deadttl = n),
     ];
 
     /// How long a job waits after being given back following its `attempt`-th delivery: min(max, base × 2^(attempt-1)).
@@ -96,26 +108,20 @@ impl Settings {
         if self.backoff(1) == 0 { (0, 0, 0) } else { (self.backoff_base, self.backoff_max, self.jitter) }
     }
 
-    /// The nearest settings within the ranges.
-    pub(super) fn normal(mut self) -> Self {
-        let Settings { backoff_base, backoff_max, aging, maxlen, concurrency, .. } = &mut self;
-        for number in [backoff_base, backoff_max, aging, maxlen, concurrency] {
-            *number = (*number).min(MAX_TIME);
-        }
-        for field in Self::FURTHER {
+    /// The nearest settings within the ranges; a rate without a limit or a window is none.
+    pub fn normal(mut self) -> Self {
+        for field in Self::FIELDS {
             let value = (field.get)(&self).min(field.most);
             (field.set)(&mut self, value);
         }
         for rate in [&mut self.rate, &mut self.group_rate] {
-            *rate = rate.and_then(|Rate { limit, window }| {
-                (limit > 0 && window > 0).then_some(Rate { limit: limit.min(MAX_TIME), window: window.min(MAX_TIME) })
-            });
+            *rate = rate.filter(|rate| rate.limit > 0 && rate.window > 0);
         }
         self
     }
 
     /// The settings from which it follows when a group opens.
-    pub(super) fn of_groups(&self) -> (u64, Option<Rate>, Order) {
+    pub(super) fn of_groups(&self) -> (u64, Option<Rate>, ServingOrder) {
         (self.group_concurrency, self.group_rate, self.order())
     }
 
@@ -125,27 +131,15 @@ impl Settings {
     }
 
     /// The order in which the jobs of a group are served.
-    pub(super) fn order(&self) -> Order {
-        Order { aging: self.aging, by_push: self.ordered }
+    pub(super) fn order(&self) -> ServingOrder {
+        ServingOrder { aging: self.aging, by_push: self.ordered }
     }
 }
 
 /// Spreads numbers that lie close together over all 64 bits (the finalizer of SplitMix64, Steele et al. 2014).
-fn scramble(number: u64) -> u64 {
+pub(super) fn scramble(number: u64) -> u64 {
     let x = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ x >> 31
-}
-
-#[cfg(test)]
-mod tests {
-    use super::scramble;
-
-    /// Jitter is the same on every server and in every version: the first two numbers of SplitMix64 that begins at 0.
-    #[test]
-    fn jitter_is_that_of_splitmix64() {
-        assert_eq!(scramble(0), 0xe220_a839_7b1d_cdaf);
-        assert_eq!(scramble(0x9e37_79b9_7f4a_7c15), 0x6e78_9e6a_a1b9_65f4);
-    }
 }

@@ -1,9 +1,9 @@
 //! ZQ.STATS.
 
-use super::further::Field;
+use super::field::{Field, Notation};
 use super::job::State;
-use super::node::{CLAIMED, FALLING_DUE, Tree};
-use super::{MAX_NOW, MAX_TOKEN, Millis, Queue};
+use super::node::{CLAIMED, FALLING_DUE, TreeId};
+use super::{MAX_NOW, MAX_TOKEN, Millis, NEVER, Queue};
 use crate::model::chunks::NIL;
 
 /// What has been done to a queue since it was made. Replicated: equal on primary and replica.
@@ -25,7 +25,7 @@ pub struct Counters {
     pub expired_leases: u64,
     /// Pushes that took the place of a job.
     pub replaced: u64,
-    /// ACKs after which the job was scheduled again (EVERY).
+    /// Jobs that were scheduled again (EVERY) after an ACK, or because an occurrence had expired.
     pub recurred: u64,
     /// Occurrences of a job with EVERY that ran out of attempts, counted when their job was next touched. [`Stats`] adds the others.
     pub missed: u64,
@@ -37,25 +37,48 @@ pub struct Counters {
     pub revoked: u64,
     /// ACKs and NACKs that came after their lease had ended.
     pub late: u64,
+    /// Jobs, and occurrences of recurring ones, that went because their TTL was over.
+    pub expired: u64,
+}
+
+macro_rules! counters {
+    ($($field:ident $name:literal)*) => {
+        &[$(Field {
+            name: $name,
+            option: "",
+            notation: Notation::Number,
+            most: MAX_TOKEN,
+            get: |counters| counters.$field,
+            set: |counters, count| counters.$field = count,
+        }),*]
+    };
 }
 
 impl Counters {
-    /// The counters that came with format 2. Tags of settings are below 100.
-    pub const FURTHER: &[Field<Counters>] = &[
-        Field { tag: 100, name: "replaced", most: MAX_TOKEN, get: |c| c.replaced, set: |c, value| c.replaced = value },
-        Field { tag: 101, name: "recurred", most: MAX_TOKEN, get: |c| c.recurred, set: |c, value| c.recurred = value },
-        Field { tag: 102, name: "missed", most: MAX_TOKEN, get: |c| c.missed, set: |c, value| c.missed = value },
-        Field { tag: 103, name: "cleaned", most: MAX_TOKEN, get: |c| c.cleaned, set: |c, value| c.cleaned = value },
-        Field { tag: 104, name: "dropped", most: MAX_TOKEN, get: |c| c.dropped, set: |c, value| c.dropped = value },
-        Field { tag: 105, name: "revoked", most: MAX_TOKEN, get: |c| c.revoked, set: |c, value| c.revoked = value },
-        Field { tag: 106, name: "late", most: MAX_TOKEN, get: |c| c.late, set: |c, value| c.late = value },
-    ];
+    /// All counters, in the order in which replies show them.
+    pub const FIELDS: &[Field<Counters>] = counters! {
+        pushed "pushed"
+        claimed "claimed_total"
+        acked "acked"
+        nacked "nacked"
+        cancelled "cancelled"
+        redriven "redriven"
+        expired_leases "expired_leases"
+        replaced "replaced"
+        recurred "recurred"
+        missed "missed"
+        cleaned "cleaned"
+        dropped "dropped"
+        revoked "revoked"
+        late "late"
+        expired "expired"
+    };
 }
 
 /// How many numbers [`Queue::stored_states`] has.
 pub const STORED_STATES: usize = 5;
 
-/// The figures of a queue by the clock.
+/// The stats of a queue by the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stats {
     /// Due, whether or not PAUSED, CONCURRENCY and RATE let a claim through.
@@ -73,7 +96,7 @@ pub struct Stats {
 }
 
 impl Queue {
-    /// The figures of the queue. O(log n).
+    /// The stats of the queue. O(log n).
     pub fn stats(&self, now: Millis) -> Stats {
         let now = now.min(MAX_NOW);
         let mut totals = self.counters;
@@ -81,7 +104,7 @@ impl Queue {
             let ended = self.count_until(tree, now);
             totals.expired_leases = totals.expired_leases.saturating_add(ended);
         }
-        totals.missed = totals.missed.saturating_add(self.count_until(Tree::Recurring, now));
+        totals.missed = totals.missed.saturating_add(self.count_until(TreeId::Recurring, now));
         Stats {
             ready: self.count(now, State::Ready),
             delayed: self.count(now, State::Delayed),
@@ -92,31 +115,32 @@ impl Queue {
         }
     }
 
-    fn oldest_ready(&self, now: Millis) -> Option<Millis> {
-        let first = |tree| {
-            let slot = self.first(tree);
-            (slot != NIL).then(|| self.jobs[slot].node.time)
+    /// When the first job is due of those that are ready whatever the clock says, and of the others that wait or come back.
+    fn first_dues(&self) -> [Option<Millis>; 2] {
+        let first = |tree| match self.first(tree) {
+            NIL => NEVER,
+            slot => self.jobs[slot].node.time,
         };
-        let past = |tree| first(tree).filter(|&time| time <= now);
-        let firsts = FALLING_DUE.map(past).into_iter().chain([first(Tree::Ready)]);
-        let returned = self.first_return().map(|((time, ..), _)| time).filter(|&time| time <= now);
-        firsts.flatten().chain(returned).min()
+        let others = FALLING_DUE.map(first).into_iter().fold(self.first_return(), Millis::min);
+        [first(TreeId::Ready), others].map(|time| (time != NEVER).then_some(time))
+    }
+
+    fn oldest_ready(&self, now: Millis) -> Option<Millis> {
+        let [ready, other] = self.first_dues();
+        ready.into_iter().chain(other.filter(|&time| time <= now)).min()
     }
 
     /// Jobs by their stored state, which the clock does not change: ready, delayed, claimed, claimed for the last time (dead when
     /// the lease ends), dead. O(1).
     pub fn stored_states(&self) -> [u64; STORED_STATES] {
-        let leased = [Tree::Leased, Tree::Retrying, Tree::Recurring].map(|tree| self.count_all(tree));
-        let delayed = [Tree::Scheduled, Tree::Upcoming].map(|tree| self.count_all(tree));
-        let [ready, spent, dead] = [Tree::Ready, Tree::Spent, Tree::Dead].map(|tree| self.count_all(tree));
+        let leased = [TreeId::Claimed, TreeId::Retrying, TreeId::Recurring].map(|tree| self.count_all(tree));
+        let delayed = [TreeId::Delayed, TreeId::Upcoming].map(|tree| self.count_all(tree));
+        let [ready, spent, dead] = [TreeId::Ready, TreeId::Spent, TreeId::Dead].map(|tree| self.count_all(tree));
         [ready, delayed.iter().sum(), leased.iter().sum(), spent, dead]
     }
 
     /// The first moment at which a job is due that is there: the due time of a waiting one, or when a claimed one is due again. O(log n).
     pub fn first_due(&self) -> Option<Millis> {
-        let trees = FALLING_DUE.into_iter().chain([Tree::Ready]);
-        let times =
-            trees.map(|tree| self.first(tree)).filter(|&slot| slot != NIL).map(|slot| self.jobs[slot].node.time);
-        times.chain(self.first_return().map(|((time, ..), _)| time)).min()
+        self.first_dues().into_iter().flatten().min()
     }
 }

@@ -3,34 +3,21 @@
 //! The callers have checked that a transition is allowed; here it is carried out. `at` is the clock of the server that
 //! ran the command.
 
+use super::again::Follower;
+use super::effect::Change;
 use super::ids::AutoId;
-use super::index::Chain;
-use super::job::{Job, Recurrence, State};
-use super::node::{Links, Node, TREES, Tree};
+use super::job::{Job, Recurrence, State, Ttl};
+use super::node::{JobNode, Links, TREES, TreeId};
+use super::push::NewJob;
 use super::settings::Settings;
 use super::tree;
 use super::{MAX_TOKEN, Millis, Queue};
 use crate::model::chunks::MAX_ITEMS;
 use crate::model::chunks::NIL;
 
-/// What a claim gives a job.
-pub(super) struct Lease<'a> {
-    pub token: u64,
-    pub deadline: Millis,
-    pub worker: &'a [u8],
-}
-
 /// Counts up to [`MAX_TOKEN`] and no further: beyond it the queue could be saved, but not loaded.
 fn tick(counter: &mut u64) {
     *counter = (*counter + 1).min(MAX_TOKEN);
-}
-
-/// What a job is about.
-pub(super) struct Body<'a> {
-    pub id: &'a [u8],
-    pub payload: &'a [u8],
-    /// Empty: none.
-    pub group: &'a [u8],
 }
 
 /// What becomes of the attempt of a job that is given back.
@@ -54,45 +41,50 @@ impl Queue {
         self.next_seq < MAX_TOKEN
     }
 
-    /// A job with the next push number, not yet in the queue. `recurrence`: period and anchor.
-    pub(super) fn new_job(
-        &self,
-        body: &Body<'_>,
-        time: Millis,
-        priority: i32,
-        max_attempts: u32,
-        recurrence: Option<(Millis, Millis)>,
-    ) -> Job {
-        let Body { id, payload, group } = *body;
-        let member = if group.is_empty() { &[][..] } else { &NIL.to_le_bytes() };
+    /// A job with the next push number, not yet in the queue.
+    pub(super) fn new_job(&self, new: &NewJob<'_>) -> Job {
+        let NewJob { id, payload, group, due, priority, max_attempts, every, ttl } = *new;
         let mut job = Job {
-            node: Node {
-                time,
+            node: JobNode {
+                time: due,
                 seq: self.next_seq,
                 priority,
                 links: Links::ALONE,
                 best: NIL,
-                tree: Tree::Ready,
+                tree: TreeId::Ready,
                 high: [0; 3],
             },
-            body: [member, id, payload].concat().into_boxed_slice(),
-            id_len: u32::try_from(id.len()).unwrap_or(u32::MAX),
+            body: Box::default(),
+            id_len: 0,
             low: 0,
             token: 0,
-            recurrence: recurrence.map(|(period, anchor)| Box::new(Recurrence { period, anchor })),
+            recurrence: every.map(|period| Box::new(Recurrence { period, anchor: due })),
             attempts: 0,
             max_attempts,
-            chain: Chain::NEW,
         };
-        job.set_grouped(!group.is_empty());
+        job.set_body(!group.is_empty(), ttl.map(|ttl| Ttl::from(due, ttl)), id, payload);
         job
+    }
+
+    /// A push with AGAIN.
+    pub(super) fn enter_again(&mut self, at: Millis, new: &NewJob<'_>) {
+        match self.slot_of(new.id).map(|slot| (slot, self.state_of(slot, at))) {
+            Some((slot, State::Claimed)) => self.follow(slot, new),
+            Some((slot, State::Ready | State::Delayed)) => self.renew(slot, at, new),
+            _ => {
+                self.enter(at, self.new_job(new), new.group, None);
+            }
+        }
     }
 
     /// A push: the job takes the place of whatever had its id. `auto`: its id, if the queue made it up.
     pub(super) fn enter(&mut self, at: Millis, mut job: Job, group: &[u8], auto: Option<AutoId>) -> u32 {
         job.set_created(at);
         self.forget_units(at);
-        if let Some(old) = self.index.find(&self.jobs, job.id()) {
+        let mut held_until = None;
+        if let Some(old) = self.slot_of(job.id()) {
+            // Without a job for this moment, the group is still held.
+            held_until = self.held_until(group);
             tick(&mut self.counters.replaced);
             self.revoke(old, at);
             self.discard(old, at);
@@ -104,12 +96,84 @@ impl Queue {
         tick(&mut self.counters.pushed);
         let tree = job.due_tree(job.node.time, at);
         self.wake_group(group, at);
-        self.insert(job, group, tree)
+        let slot = self.insert(job, group, tree);
+        if let Some(until) = held_until {
+            self.hold_group(group, until);
+        }
+        slot
     }
 
-    /// CLAIM.
-    pub(super) fn lease(&mut self, slot: u32, at: Millis, lease: &Lease<'_>) {
-        let Lease { token, deadline, worker } = *lease;
+    /// Carries out a change of a job, which is allowed.
+    pub(super) fn carry_out(&mut self, slot: u32, at: Millis, change: &Change<'_>) {
+        match *change {
+            Change::Claim { token, deadline, worker, .. } => self.lease(slot, at, token, deadline, worker),
+            Change::Ack { again, .. } => {
+                tick(&mut self.counters.acked);
+                self.count_if_late(slot, at);
+                let Some(due) = again else { return self.leave(slot, at) };
+                self.lapse(slot, at);
+                self.begin_again(slot, at, due);
+            }
+            Change::Expire { again, .. } => {
+                tick(&mut self.counters.expired);
+                let Some(due) = again else { return self.leave(slot, at) };
+                self.pass(slot, at);
+                self.begin_again(slot, at, due);
+            }
+            Change::Retry { due, attempt, error, .. } => {
+                let has_missed = self.jobs[slot].has_missed(at);
+                self.give_back(slot, at, attempt == Attempt::Free, error);
+                if attempt == Attempt::Last {
+                    if !has_missed {
+                        tick(&mut self.counters.missed);
+                    }
+                    self.recur(slot, due);
+                    self.push_again(slot);
+                }
+                self.make_due(slot, at, due);
+            }
+            Change::Bury { is_free, error, .. } => {
+                self.give_back(slot, at, is_free, error);
+                self.end_token(slot);
+                self.put(slot, TreeId::Dead, at);
+                if self.has_follower(slot) {
+                    self.carry_out(slot, at, &Change::Follow { id: b"" });
+                }
+            }
+            Change::Follow { .. } => {
+                tick(&mut self.counters.replaced);
+                self.leave(slot, at);
+            }
+            Change::Extend { deadline, .. } => {
+                self.unlink(slot);
+                self.put(slot, self.jobs[slot].node.tree, deadline);
+            }
+            Change::Reschedule { due, priority, .. } => self.reorder(slot, at, due, priority),
+            Change::Revive { .. } => {
+                tick(&mut self.counters.redriven);
+                self.lapse(slot, at);
+                self.jobs[slot].attempts = 0;
+                self.jobs[slot].count_ttl_from(at);
+                self.make_due(slot, at, at);
+            }
+            Change::Cancel { .. } => {
+                tick(&mut self.counters.cancelled);
+                self.revoke(slot, at);
+                self.leave(slot, at);
+            }
+            Change::Clean { .. } => {
+                tick(&mut self.counters.cleaned);
+                self.leave(slot, at);
+            }
+            Change::Drop { .. } => {
+                tick(&mut self.counters.dropped);
+                self.leave(slot, at);
+            }
+            _ => debug_assert!(false, "a change of a job"),
+        }
+    }
+
+    fn lease(&mut self, slot: u32, at: Millis, token: u64, deadline: Millis, worker: &[u8]) {
         self.pass(slot, at);
         self.forget_units(at);
         self.serve_group(slot, at);
@@ -130,47 +194,7 @@ impl Queue {
                 note.set_worker(worker);
             });
         }
-        self.move_to(slot, tree, deadline);
-    }
-
-    /// ACK: the job is done, for good or until `again`.
-    pub(super) fn finish(&mut self, slot: u32, at: Millis, again: Option<Millis>) {
-        tick(&mut self.counters.acked);
-        self.count_if_late(slot, at);
-        match again {
-            None => self.discard(slot, at),
-            Some(due) => {
-                tick(&mut self.counters.recurred);
-                self.lapse(slot, at);
-                self.wait_since(slot, at);
-                self.recur(slot, due);
-                self.make_due(slot, at, due);
-                self.push_again(slot);
-            }
-        }
-    }
-
-    /// NACK after which the job waits.
-    pub(super) fn retry(&mut self, slot: u32, at: Millis, due: Millis, attempt: Attempt, error: &[u8]) {
-        let has_missed = self.jobs[slot].has_missed(at);
-        self.give_back(slot, at, attempt == Attempt::Free, error);
-        if attempt == Attempt::Last {
-            if !has_missed {
-                tick(&mut self.counters.missed);
-            }
-            self.recur(slot, due);
-        }
-        self.make_due(slot, at, due);
-        if attempt == Attempt::Last {
-            self.push_again(slot);
-        }
-    }
-
-    /// NACK of the last delivery, or DEAD.
-    pub(super) fn bury(&mut self, slot: u32, at: Millis, is_free: bool, error: &[u8]) {
-        self.give_back(slot, at, is_free, error);
-        self.end_token(slot);
-        self.move_to(slot, Tree::Dead, at);
+        self.put(slot, tree, deadline);
     }
 
     /// What all NACKs have in common.
@@ -195,21 +219,48 @@ impl Queue {
         }
     }
 
-    /// The next occurrence of a job, at `due`.
+    /// The next occurrence of a job, at `due`. It has the payload of the push that waited for it, if there was one.
     fn recur(&mut self, slot: u32, due: Millis) {
         self.jobs[slot].attempts = 0;
+        self.take_on(slot);
         self.anchor(slot, due);
     }
 
-    /// CANCEL.
-    pub(super) fn cancel_slot(&mut self, slot: u32, at: Millis) {
-        tick(&mut self.counters.cancelled);
-        self.revoke(slot, at);
-        self.discard(slot, at);
+    /// A recurring job, which is in no tree, waits for its next occurrence: this one is done, or was not in time.
+    fn begin_again(&mut self, slot: u32, at: Millis, due: Millis) {
+        tick(&mut self.counters.recurred);
+        self.wait_since(slot, at);
+        self.recur(slot, due);
+        self.push_again(slot);
+        self.make_due(slot, at, due);
+    }
+
+    /// A waiting job gets another payload and TTL, and keeps its place. No token is good for it any more.
+    fn renew(&mut self, slot: u32, at: Millis, new: &NewJob<'_>) {
+        let job = &self.jobs[slot];
+        let (tree, time) = (job.node.tree, self.due_of(slot, at));
+        let (is_lapsed, has_missed) = (job.is_lapsed(at), job.has_missed(at));
+        self.pass(slot, at);
+        self.drop_follower(slot);
+        if has_missed {
+            self.push_again(slot);
+        }
+        self.renew_body(slot, new.ttl.map(|ttl| Ttl::from(time.max(new.due), ttl)), new.payload);
+        self.end_token(slot);
+        let tree = if is_lapsed { self.jobs[slot].due_tree(time, at) } else { tree };
+        self.put(slot, tree, time);
+    }
+
+    /// Gives a job, which is in no tree, another payload and TTL.
+    pub(super) fn renew_body(&mut self, slot: u32, ttl: Option<Ttl>, payload: &[u8]) {
+        let job = &mut self.jobs[slot];
+        self.body_bytes -= job.body.len();
+        job.renew_body(ttl, payload);
+        self.body_bytes += job.body.len();
     }
 
     /// RESCHEDULE. A token that outlived its lease stays good: this is none of the things that end it.
-    pub(super) fn reorder(&mut self, slot: u32, at: Millis, due: Option<Millis>, priority: Option<i32>) {
+    fn reorder(&mut self, slot: u32, at: Millis, due: Option<Millis>, priority: Option<i32>) {
         let job = &self.jobs[slot];
         // Where the lease has ended, its end is the due time now, or the moment after it at which the job comes back.
         let (tree, time) = (job.node.tree, due.unwrap_or(self.due_of(slot, at)));
@@ -219,46 +270,24 @@ impl Queue {
             self.anchor(slot, due);
             self.wait_since(slot, at);
         }
-        let tree = if is_moved { self.jobs[slot].due_tree(time, at) } else { tree };
-        self.unlink(slot);
-        let node = &mut self.jobs[slot].node;
-        node.priority = priority.unwrap_or(node.priority);
-        self.link(slot, tree, time);
-        self.touch(self.jobs[slot].member());
         if has_missed {
             self.push_again(slot);
         }
+        let job = &mut self.jobs[slot];
+        job.node.priority = priority.unwrap_or(job.node.priority);
+        let tree = if is_moved { job.due_tree(time, at) } else { tree };
+        self.put(slot, tree, time);
     }
 
-    /// CLEAN.
-    pub(super) fn remove_clean(&mut self, slot: u32, at: Millis) {
-        tick(&mut self.counters.cleaned);
-        self.discard(slot, at);
-    }
-
-    /// DEADLEN, DEADTTL.
-    pub(super) fn drop_slot(&mut self, slot: u32, at: Millis) {
-        tick(&mut self.counters.dropped);
-        self.discard(slot, at);
-    }
-
-    /// REDRIVE of the `count` jobs that have been dead the longest.
-    pub(super) fn revive_oldest(&mut self, at: Millis, count: u64) {
+    /// REDRIVE of the `count` jobs of a group, or of all, that have been dead the longest.
+    pub(super) fn revive_oldest(&mut self, at: Millis, group: Option<&[u8]>, count: u64) {
         for _ in 0..count {
-            let slot = self.longest_dead(at);
+            let slot = self.longest_dead(group.map(|name| self.roots_of(name)), at);
             if slot == NIL {
                 return;
             }
-            self.revive(slot, at);
+            self.carry_out(slot, at, &Change::Revive { id: b"" });
         }
-    }
-
-    /// REDRIVE of one job.
-    pub(super) fn revive(&mut self, slot: u32, at: Millis) {
-        tick(&mut self.counters.redriven);
-        self.lapse(slot, at);
-        self.jobs[slot].attempts = 0;
-        self.make_due(slot, at, at);
     }
 
     /// CONFIG. O(1), but O(n) when AGING changes, as every subtree may have another best job then, and O(m) when BACKOFF or JITTER
@@ -266,8 +295,7 @@ impl Queue {
     pub(super) fn set(&mut self, at: Millis, settings: Settings) {
         let mut claimed: Vec<u32> = Vec::new();
         if settings.backoffs() != self.settings.backoffs() {
-            let trees = [Tree::Leased, Tree::Retrying].into_iter();
-            let slots = trees.flat_map(|tree| self.by_time(tree, None).map(|(slot, _)| slot));
+            let slots = [TreeId::Claimed, TreeId::Retrying].into_iter().flat_map(|tree| self.slots_in(tree));
             // A job that has come back stays ready, whatever it would wait for now.
             let (ready, others): (Vec<_>, _) = slots.partition(|&slot| self.state_of(slot, at) == State::Ready);
             ready.into_iter().for_each(|slot| self.reorder(slot, at, None, None));
@@ -303,21 +331,17 @@ impl Queue {
     /// Under ORDERED, the next occurrence of a recurring job is served behind the jobs that were pushed meanwhile.
     fn push_again(&mut self, slot: u32) {
         if self.settings.ordered && self.has_push_numbers() {
-            self.unlink(slot);
-            let node = &mut self.jobs[slot].node;
-            let earlier = std::mem::replace(&mut node.seq, self.next_seq);
-            let Node { tree, time, .. } = *node;
+            let earlier = std::mem::replace(&mut self.jobs[slot].node.seq, self.next_seq);
             self.notes.renumber(earlier, self.next_seq);
+            self.followers.renumber(earlier, self.next_seq);
             self.next_seq += 1;
-            self.link(slot, tree, time);
-            self.touch(self.jobs[slot].member());
         }
     }
 
     /// The job waits for `due`, and no token is good for it.
     fn make_due(&mut self, slot: u32, at: Millis, due: Millis) {
         self.end_token(slot);
-        self.move_to(slot, self.jobs[slot].due_tree(due, at), due);
+        self.put(slot, self.jobs[slot].due_tree(due, at), due);
     }
 
     /// Notes since when the job waits, unless its push tells.
@@ -340,15 +364,17 @@ impl Queue {
     }
 
     fn anchor(&mut self, slot: u32, due: Millis) {
-        if let Some(recurrence) = &mut self.jobs[slot].recurrence {
+        let job = &mut self.jobs[slot];
+        if let Some(recurrence) = &mut job.recurrence {
             recurrence.anchor = due;
         }
+        job.count_ttl_from(due);
     }
 
-    /// To be called when a job leaves its tree by a command and stays in the queue: a lease that has ended is counted and noted for
-    /// good. What else is noted of the job may change from now on.
+    /// Takes a job out of its trees that a command moves, before anything about it changes; [`put`](Self::put) follows. A lease that has
+    /// ended is counted and noted for good.
     fn lapse(&mut self, slot: u32, at: Millis) {
-        self.unlink_return(slot);
+        self.unlink(slot);
         if self.count_lapse(slot, at) {
             let deadline = self.jobs[slot].node.time;
             self.edit_note(slot, |note| note.failed = deadline);
@@ -391,47 +417,76 @@ impl Queue {
         }
     }
 
+    /// The slot of the job of that id. O(1).
+    pub(super) fn slot_of(&self, id: &[u8]) -> Option<u32> {
+        self.index.find(self.index.hash(id), |slot| self.jobs[slot].id() == id)
+    }
+
+    fn hash_of(&self, slot: u32) -> u32 {
+        self.index.hash(self.jobs[slot].id())
+    }
+
     /// Enters a job whose id and push number are not in the queue.
-    pub(super) fn insert(&mut self, job: Job, group: &[u8], tree: Tree) -> u32 {
+    pub(super) fn insert(&mut self, job: Job, group: &[u8], tree: TreeId) -> u32 {
         self.body_bytes += job.body.len();
         self.recurring += usize::from(job.recurrence.is_some());
         let time = job.node.time;
-        let slot = self.jobs.insert(job);
-        let count = self.jobs.len();
-        self.index.insert(&mut self.jobs, count, slot);
+        let slot = self.jobs.push(job);
+        self.index.insert(self.hash_of(slot), slot);
         self.join_group(slot, group);
-        self.link(slot, tree, time);
-        self.touch(self.jobs[slot].member());
+        self.put(slot, tree, time);
         slot
     }
 
-    /// Takes a job out of the queue. Another job may move into its slot: the numbers of slots that a caller has kept are void.
-    fn discard(&mut self, slot: u32, at: Millis) {
+    /// Takes a job out of the queue. The push that waits behind it, if there is one, is a job now.
+    fn leave(&mut self, slot: u32, at: Millis) {
+        if !self.has_follower(slot) {
+            self.discard(slot, at);
+            return;
+        }
+        let id: Box<[u8]> = self.jobs[slot].id().into();
+        // Without a job for this moment, the group is still held.
+        let held_until = self.followers.of(&self.jobs[slot]).and_then(|it| self.held_until(it.group()));
+        if let Some(follower) = self.discard(slot, at).filter(|_| self.has_push_numbers()) {
+            let mut new = follower.job(&id);
+            new.due = new.due.max(at);
+            self.enter(at, self.new_job(&new), new.group, None);
+            if let Some(until) = held_until {
+                self.hold_group(new.group, until);
+            }
+        }
+    }
+
+    /// Takes a job out of the queue. Another job may move into its slot: the numbers of slots that a caller has kept are void. Returns
+    /// the push that waited behind the job.
+    fn discard(&mut self, slot: u32, at: Millis) -> Option<Follower> {
         self.count_lapse(slot, at);
         self.drop_note(slot);
         self.unlink(slot);
+        let follower = self.drop_follower(slot);
         let job = &self.jobs[slot];
         self.body_bytes -= job.body.len();
         self.recurring -= usize::from(job.recurrence.is_some());
         self.leave_group(slot);
-        let left = self.jobs.len() - 1;
-        self.index.remove(&mut self.jobs, left, slot);
+        self.index.remove(self.hash_of(slot), slot);
         if let Some(from) = self.jobs.remove(slot) {
-            self.index.renumber(&mut self.jobs, from, slot);
+            self.index.renumber(self.hash_of(slot), from, slot);
             self.renumber_member(slot);
             self.renumber_return(slot);
+            self.renumber_expiry(from, slot);
             let root = *self.root_of(slot);
             *self.root_of(slot) = tree::renumber(&mut self.jobs, root, from, slot);
         }
+        follower
     }
 
-    pub(super) fn move_to(&mut self, slot: u32, tree: Tree, time: Millis) {
-        self.unlink(slot);
+    /// Puts a job that is in no tree into one.
+    fn put(&mut self, slot: u32, tree: TreeId, time: Millis) {
         self.link(slot, tree, time);
         self.touch(self.jobs[slot].member());
     }
 
-    fn link(&mut self, slot: u32, tree: Tree, time: Millis) {
+    fn link(&mut self, slot: u32, tree: TreeId, time: Millis) {
         let order = self.order();
         let node = &mut self.jobs[slot].node;
         (node.tree, node.time) = (tree, time);
@@ -440,11 +495,13 @@ impl Queue {
         *self.root_of(slot) = tree::insert(&mut self.jobs, root, slot, order);
         self.link_member(slot);
         self.link_return(slot);
+        self.link_expiry(slot);
     }
 
     fn unlink(&mut self, slot: u32) {
         self.priorities.leave(self.jobs[slot].node.priority);
         self.unlink_return(slot);
+        self.unlink_expiry(slot);
         let order = self.order();
         let root = *self.root_of(slot);
         *self.root_of(slot) = tree::remove(&mut self.jobs, root, slot, order);

@@ -1,12 +1,12 @@
-//! A date and time in the format of RFC 3339, with its zone: `2026-12-24T18:00:00.250+01:00`.
+//! Parsing of RFC 3339 dates with a time zone: `2026-12-24T18:00:00.250+01:00`.
 //!
-//! The format is short and closed, and what is wanted of it is one number; so it is read here, in less code than it takes to
-//! ask one of the crates for it (`time` brings five others). The tests compare it with that crate.
+//! The format is short and fixed, and only one number is needed. Parsing it here takes less code than using a crate for it (`time` has five
+//! dependencies). The tests compare the results with that crate.
 
 use super::{Millis, digits, fraction_of};
 
-/// The moment, its fraction rounded up to a millisecond. `None` for what is no such date, has no zone, or lies before 1970. A
-/// leap second (`:60`) is refused: Unix time has none.
+/// Parses a date. Fractions are rounded up to a millisecond. `None` if the text is not such a date, has no time zone, or is before 1970. A
+/// leap second (`:60`) is refused, because Unix time has none.
 pub fn parse(text: &[u8]) -> Option<Millis> {
     let (clock, rest) = text.split_at_checked(b"2026-12-24T18:00:00".len())?;
     let [y0, y1, y2, y3, b'-', m0, m1, b'-', d0, d1, b'T' | b't', h0, h1, b':', i0, i1, b':', s0, s1] = *clock else {
@@ -57,10 +57,10 @@ fn days_of(year: u64, month: u64) -> u64 {
     }
 }
 
-/// Days from the beginning of 1970 to that of a month; negative for earlier ones, to which a zone west of Greenwich may still
-/// add enough.
+/// Returns the days from the beginning of 1970 to that of a month. Negative before 1970: with a zone west of Greenwich, such a date may
+/// still be valid.
 fn days_before(year: u64, month: u64) -> i64 {
-    // Of the Gregorian calendar, extended to the year 0.
+    // The Gregorian calendar, extended to the year 0.
     let leap_days = |year: u64| year.div_ceil(4) - year.div_ceil(100) + year.div_ceil(400);
     let year_begins = |year: u64| year * 365 + leap_days(year);
     let months: u64 = (1..month).map(|month| days_of(year, month)).sum();
@@ -75,7 +75,7 @@ mod tests {
     use time::OffsetDateTime;
     use time::format_description::well_known::Rfc3339;
 
-    /// What the crate `time` reads; its fraction is cut off at a nanosecond.
+    /// Returns the result of the crate `time`. The crate truncates fractions to nanoseconds.
     fn reference(text: &str) -> Option<Millis> {
         let at = OffsetDateTime::parse(text, &Rfc3339).ok()?;
         let nanos = u64::try_from(at.unix_timestamp_nanos() / 1_000).ok()?;
@@ -142,7 +142,7 @@ mod tests {
         fn every_date_is_read_as_the_crate_time_reads_it(
             (year, month, day) in (1960_u32..=9999, 0_u32..14, 0_u32..33),
             (hour, minute, second) in (0_u32..25, 0_u32..61, 0_u32..60),
-            // No more digits than the crate looks at.
+            // At most as many digits as the crate reads.
             fraction in proptest::option::of("[0-9]{1,6}"),
             zone in prop_oneof![Just("Z".to_owned()), (0..25, 0..61, "[+-]").prop_map(|(h, m, sign)| format!("{sign}{h:02}:{m:02}"))],
         ) {

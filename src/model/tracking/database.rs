@@ -1,101 +1,114 @@
-//! The sets of one database, and those among them that plain commands have changed.
+//! The sets of one database: due times, dirty sets, postponed checks.
 
-use super::table::{Known, Mark, NEVER, Table};
+use super::table::{NEVER, Table};
 use crate::model::time::Millis;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
+use std::rc::Rc;
+
+/// A due set whose check was postponed.
+pub struct Postponed {
+    pub key: Rc<[u8]>,
+    pub due: Millis,
+}
 
 #[derive(Default)]
 pub struct Database {
-    /// Stays the same when SWAPDB gives the database another number.
-    pub id: u64,
     pub table: Table,
-    /// The touched sets that wait for their marker, with the TTL they had when that was noted.
-    touched: BTreeMap<Box<[u8]>, Option<Millis>>,
-    /// The same, by that TTL.
+    /// The dirty sets, with their TTL when they became dirty.
+    dirty: BTreeMap<Box<[u8]>, Millis>,
+    /// The dirty sets by that TTL.
     ttls: BTreeSet<(Millis, Box<[u8]>)>,
+    /// Sets whose check is postponed, by the time of the next attempt in terms of [`Tracking::passed`](super::Tracking::passed). The second
+    /// number distinguishes sets with the same time.
+    pub postponed: BTreeMap<(Millis, u64), Postponed>,
+    /// The set whose last visit was not finished, and the number of remaining expired members.
+    pub unfinished: Option<(Rc<[u8]>, u64)>,
 }
 
 impl Database {
-    pub fn new(id: u64) -> Database {
-        Database { id, ..Database::default() }
+    /// Tracks a set with a valid marker. It is due at `due`.
+    pub fn track(&mut self, key: &[u8], due: Millis) {
+        self.table.put(key, due);
+        self.clean(key);
     }
 
-    /// Notes what is known of a set, be it new or not; of a touched one, the TTL it has.
-    pub fn put(&mut self, key: &[u8], known: Known, ttl: Option<Millis>) {
-        self.table.put(key, known);
-        self.untouch(key);
-        if known.mark == Mark::Touched {
-            self.touched.insert(key.into(), ttl);
-            self.ttls.extend(ttl.map(|ttl| (ttl, key.into())));
-        }
-    }
-
+    /// Changes the due time of a tracked set.
     pub fn reschedule(&mut self, key: &[u8], due: Millis) {
-        if let Some(known) = self.table.get(key) {
-            self.table.put(key, Known { due, ..known });
+        if self.table.get(key).is_some() {
+            self.table.put(key, due);
         }
     }
 
     pub fn remove(&mut self, key: &[u8]) {
         self.table.remove(key);
-        self.untouch(key);
+        self.clean(key);
     }
 
-    /// Takes a set out of what is to be done; when it was due, if it is there.
-    pub fn set_aside(&mut self, key: &[u8]) -> Option<Millis> {
-        let known = self.table.get(key)?;
-        self.table.put(key, Known { due: NEVER, ..known });
-        self.untouch(key);
-        Some(known.due)
-    }
-
-    /// Puts a set that was set aside back into what is to be done.
-    pub fn take_up(&mut self, key: &[u8], due: Millis) {
-        if let Some(known) = self.table.get(key) {
-            self.table.put(key, Known { due: known.due.min(due), ..known });
-            if known.mark == Mark::Touched {
-                self.touched.entry(key.into()).or_insert(None);
-            }
+    /// Postpones the check of a set to `until`.
+    pub fn postpone(&mut self, key: &Rc<[u8]>, until: (Millis, u64)) {
+        if let Some(due) = self.table.get(key).filter(|&due| due != NEVER) {
+            self.table.put(key, NEVER);
+            self.postponed.insert(until, Postponed { key: Rc::clone(key), due });
         }
     }
 
-    pub fn touched_ttl(&self, key: &[u8]) -> Option<Millis> {
-        self.touched.get(key).copied().flatten()
+    /// Ends the first postponement if its time has come.
+    pub fn resume_one(&mut self, passed: Millis) -> bool {
+        let Some(first) = self.postponed.first_entry().filter(|first| first.key().0 <= passed) else { return false };
+        let Postponed { key, due } = first.remove();
+        if let Some(known) = self.table.get(&key) {
+            self.table.put(&key, known.min(due));
+        }
+        true
     }
 
-    pub fn touched_with(&self, ttl: Millis) -> impl Iterator<Item = &[u8]> {
+    /// Marks a set as dirty, and tracks it if it is untracked.
+    pub fn note_dirty(&mut self, key: &[u8], ttl: Millis) {
+        self.table.put_new(key, NEVER);
+        self.clean(key);
+        self.dirty.insert(key.into(), ttl);
+        self.ttls.insert((ttl, key.into()));
+    }
+
+    pub fn clean(&mut self, key: &[u8]) {
+        if let Some(ttl) = self.dirty.remove(key) {
+            self.ttls.remove(&(ttl, key.into()));
+        }
+    }
+
+    /// Returns the TTL of a set when it became dirty. `None` if it is not dirty.
+    pub fn dirty_ttl(&self, key: &[u8]) -> Option<Millis> {
+        self.dirty.get(key).copied()
+    }
+
+    pub fn dirty_with(&self, ttl: Millis) -> impl Iterator<Item = &[u8]> {
         let from = (ttl, Box::default());
         self.ttls.range(from..).take_while(move |(other, _)| *other == ttl).map(|(_, key)| &**key)
     }
 
-    /// The touched set behind `key` in byte order; with `None`, the first one.
-    pub fn next_touched(&self, key: Option<&[u8]>) -> Option<&[u8]> {
+    /// Returns the dirty set after `key` in byte order, or with `None` the first one.
+    pub fn next_dirty(&self, key: Option<&[u8]>) -> Option<&[u8]> {
         let behind = key.map_or(Bound::Unbounded, Bound::Excluded);
-        self.touched.range::<[u8], _>((behind, Bound::Unbounded)).next().map(|(key, _)| &**key)
+        self.dirty.range::<[u8], _>((behind, Bound::Unbounded)).next().map(|(key, _)| &**key)
     }
 
-    /// Goes on in a walk through all sets, and removes those that are meant: a few buckets of the table at a time.
+    /// Continues a walk through all sets for a few buckets. Removes the sets that `is_meant` selects.
     pub fn forget_some(&mut self, is_meant: impl Fn(&[u8]) -> bool) {
-        /// Some hundred names.
+        /// About a hundred names.
         const BUCKETS: usize = 16;
         let meant: Vec<Box<[u8]>> = self.table.walk_on(BUCKETS).filter(|name| is_meant(name)).map(Box::from).collect();
         meant.iter().for_each(|name| self.remove(name));
     }
 
-    /// Frees some of the memory; `false` once there is none left.
+    /// Frees some of the memory. Returns `false` when all is freed.
     pub fn free_some(&mut self, most: usize) -> bool {
         for _ in 0..most {
-            if self.touched.pop_first().is_none() && self.ttls.pop_first().is_none() {
+            let is_more = self.dirty.pop_first().is_some() | self.ttls.pop_first().is_some();
+            if !(is_more | self.postponed.pop_first().is_some()) {
                 return self.table.free_some(most);
             }
         }
         true
-    }
-
-    fn untouch(&mut self, key: &[u8]) {
-        if let Some(ttl) = self.touched.remove(key).flatten() {
-            self.ttls.remove(&(ttl, key.into()));
-        }
     }
 }

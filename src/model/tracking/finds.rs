@@ -1,15 +1,15 @@
-//! Sets that a walk has met, to be tracked together: see [`Tracking::find`](super::Tracking::find).
+//! Sets that a scan has found, to be tracked together: see [`Tracking::find`](super::Tracking::find).
 
 use crate::model::time::Millis;
 
-/// Bytes of names whose memory is kept.
+/// The capacity for names that is kept, in bytes.
 const KEPT: usize = 1 << 16;
 
-/// Names, and when each is worth a visit. The memory is used again.
+/// Names and due times of sets. The memory is reused.
 #[derive(Default)]
 pub struct Finds {
     names: Vec<u8>,
-    /// Where the name of each ends, and when it is due.
+    /// For each name, its end in `names` and its due time.
     ends: Vec<(usize, Millis)>,
 }
 
@@ -31,7 +31,7 @@ impl Finds {
     pub fn clear(&mut self) {
         self.names.clear();
         self.ends.clear();
-        // Names may be as long as the server takes them.
+        // Names may be as long as the server allows.
         self.names.shrink_to(KEPT);
     }
 }

@@ -1,13 +1,15 @@
-//! Which expiring sets there are, when each is next worth a visit, and when to look next: without a server, and without a
-//! clock of its own.
+//! The model of tracking: the expiring sets, the time of each one's next visit, and the timer. It has no server and no clock.
 //!
-//! [`Tracking`] is a cache, never the truth: what a set is and what has expired in it is read from the set itself at every
-//! visit. So an entry may be too early (a visit finds nothing to do) or stand for a key that is gone (a visit finds nothing at
-//! all). What a visit could not find out is *unknown*: the set stays tracked, and is looked at again after a while.
+//! [`Tracking`] is a cache: every visit reads the set's marker and members from the set itself. So an entry may be too early (a visit has
+//! nothing to do), or its key may be gone. If a visit cannot read the set, the outcome is *unknown*: the set stays tracked and is checked
+//! again later.
 //!
-//! A timer is armed only for what is due within [`HORIZON`]. What is further off is left to the server's own housekeeping
-//! ([`Tracking::at_cron`]), which runs at least once a second. So no delay comes near the limits of the server's event loop,
-//! a step of the wall clock is noticed within a second or two, and an idle server has no timer armed.
+//! A set is *dirty* from a change by plain commands until its marker is restored. Plain commands do not change the TTL. So a dirty set is
+//! recognized by its TTL at the time of the change, under its own name and under a name that it is moved or copied to.
+//!
+//! The timer is armed only for times within [`HORIZON`]. Later times are left to the cron job ([`Tracking::at_cron`]), which runs at least
+//! once a second. So delays stay far below the limits of the server's event loop, a step of the wall clock is noticed within a second or
+//! two, and an idle server has no armed timer.
 
 mod database;
 mod finds;
@@ -18,124 +20,84 @@ mod table;
 mod tests;
 
 use super::alarm::Alarm;
-use super::place::Place;
+use super::db_key::DbKey;
 use super::time::{self, Millis};
 use database::Database;
 pub use finds::Finds;
 pub use pace::Pace;
 use std::collections::BTreeMap;
-use std::rc::Rc;
 pub use table::NEVER;
-use table::{Known, Mark};
 
-/// How far ahead a timer is armed: further than two runs of the server's housekeeping are apart, which is a second at the most.
+/// The maximum delay of the timer. It exceeds the interval of the cron job, which is at most a second.
 pub const HORIZON: Millis = 1500;
 
-/// How long a set is left alone of which a visit could find out nothing: this long at least, longer the more there are of them,
-/// so that however many they are, they cost [`HELD_PER_SECOND`] visits a second or so; but never longer than that.
-const HOLD: std::ops::RangeInclusive<Millis> = 1000..=60_000;
-const HELD_PER_SECOND: usize = 1000;
+/// The range of postponements of a set that a visit could not check. The more such sets there are, the longer each one's delay, so that
+/// they cause about [`RETRIES_PER_SECOND`] visits a second up to the maximum delay.
+const POSTPONED: std::ops::RangeInclusive<Millis> = 1000..=60_000;
+const RETRIES_PER_SECOND: usize = 1000;
 
-/// The most that the clock is believed to have gone on between two looks at it. A server that runs looks more often; what is
-/// more is a step.
+/// The maximum time between two readings of the clock that counts as passed. A running server reads it more often. A longer time is a step
+/// of the clock.
 const STEP: Millis = 2000;
 
-/// Buckets of dropped tables that are freed at each run of the housekeeping: some ten µs worth.
+/// Buckets of dropped tables that are freed per cron job, in some ten µs.
 const FREED: usize = 128;
 
-/// The most sets that are on their way at the same time: one within the announcement of another.
-const MOST_LEAVING: usize = 16;
-
-/// A visit that is due at once, and stays so when the clock steps back.
+/// A visit that is due at once, even after the clock steps back.
 const AT_ONCE: Millis = 0;
 
-/// When a set is worth a visit whose first member has the score `first`.
+/// Returns when to visit a set with the lowest score `first`.
 pub fn visit_at(first: f64) -> Millis {
-    // What lies before the epoch is dead, too; what lies after the last moment never dies.
+    // A negative score has expired. A score after the latest time never expires.
     match time::ceil_score(first.max(0.0)) {
         Some(expiry) if expiry < time::MAX => expiry,
         _ => NEVER,
     }
 }
 
-/// What a visit to a set came to.
+/// The result of a visit to a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing dead is left; the set is worth the next visit at that moment.
+    /// No expired member is left. The next visit is due at this time.
     Done(Millis),
-    /// Time was up. The first member of those left has been dead since `due`; `left` members are known to be dead.
+    /// Time was up. The first remaining member expired at `due`, and `left` members are known to have expired.
     Unfinished { due: Millis, left: u64 },
-    /// The set is gone, or is no expiring set.
+    /// The set is gone or is not an expiring set.
     Gone,
-    /// Nobody knows: nothing was deleted, and the set is to be looked at again.
+    /// The set could not be read. Nothing was deleted, and the set must be visited again.
     Unknown,
 }
 
-/// What was known of a set when it left its place for another one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Left {
-    /// `None` if nobody said that anything left.
-    pub database: Option<i32>,
-    known: Option<Known>,
-    /// The TTL of a touched set: by it the set is known at its new place.
-    touched_ttl: Option<Millis>,
-}
-
-/// What is known of a set that has come from another place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arrival {
-    /// It is none that was tracked.
-    Nothing,
-    /// All that there is to know is noted.
-    Noted,
-    /// The set has to be looked at.
-    Unclear,
-}
-
-/// What there may be to do.
+/// The work that is possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
-    /// This server may delete now what has expired.
+    /// Whether this server may delete expired members now.
     pub sweeps: bool,
-    /// The patrol wants to go on as soon as may be.
+    /// Whether a first scan or a walk must continue as soon as possible.
     pub hurries: bool,
 }
 
-/// A set that is left alone for a while.
-struct Held {
-    /// Its database, whatever number that has by now.
-    id: u64,
-    key: Rc<[u8]>,
-    due: Millis,
-}
-
-/// All sets that are tracked.
+/// All tracked sets.
 #[derive(Default)]
 pub struct Tracking {
     databases: BTreeMap<i32, Database>,
-    ids: u64,
-    /// Dropped as a whole, and freed little by little.
+    /// Dropped databases, which are freed gradually.
     dropped: Vec<Database>,
-    /// By the moment, on [`Tracking::passed`], at which they are looked at again.
-    held: BTreeMap<(Millis, u64), Held>,
-    holds: u64,
-    /// The wall clock, as it was last seen.
+    /// The number of postponements so far.
+    postponements: u64,
+    /// The wall clock at the last reading.
     seen: Millis,
-    /// How much time has passed since the beginning, steps of the wall clock left out.
+    /// The time passed since the start, without steps of the wall clock.
     passed: Millis,
-    /// No slice runs before that moment, on [`Tracking::passed`].
+    /// No slice runs before this time, in terms of [`Tracking::passed`].
     rests_until: Millis,
-    /// The moment, on the wall clock, at which the armed timer fires.
+    /// The wall clock time at which the armed timer fires.
     armed: Option<Millis>,
-    /// The earliest visit noted since the timer was last thought of.
-    news: Option<Millis>,
-    /// The sets that are on their way to other places; the one that left last arrives first.
-    leaving: Vec<Left>,
-    /// The set whose last visit could not finish, and how many dead members were left.
-    unfinished: Option<(Place, u64)>,
+    /// The earliest new visit since the timer was last set.
+    earliest_new: Option<Millis>,
 }
 
-/// What is tracked.
+/// Changes of the tracked sets.
 impl Tracking {
     pub fn len(&self) -> usize {
         self.databases.values().map(|database| database.table.len()).sum()
@@ -146,79 +108,59 @@ impl Tracking {
     }
 
     pub fn is_tracked(&self, database: i32, key: &[u8]) -> bool {
-        self.known(database, key).is_some()
+        self.due(database, key).is_some()
     }
 
-    /// Whether the set is tracked although its marker may be off, because it was changed by plain commands.
-    pub fn is_touched(&self, database: i32, key: &[u8]) -> bool {
-        self.known(database, key).is_some_and(|known| known.mark != Mark::Holds)
+    /// Returns the TTL of a set when it became dirty. `None` if it is not dirty.
+    pub fn dirty_ttl(&self, database: i32, key: &[u8]) -> Option<Millis> {
+        self.databases.get(&database)?.dirty_ttl(key)
     }
 
-    /// Whether the set is tracked, and that plain commands have changed it would be news.
-    pub fn is_untouched(&self, database: i32, key: &[u8]) -> bool {
-        self.known(database, key).is_some_and(|known| known.mark != Mark::Touched)
-    }
-
-    /// Tracks a set whose marker holds, to be visited at `due`.
+    /// Tracks a set with a valid marker. It is visited at `due`.
     pub fn track(&mut self, database: i32, key: &[u8], due: Millis) {
-        self.database(database).put(key, Known { due, mark: Mark::Holds }, None);
-        self.note_news(due);
+        self.databases.entry(database).or_default().track(key, due);
+        self.note_new(due);
     }
 
-    /// As [`track`](Tracking::track), for each of some sets of a database, unless it is tracked already. None are left in `finds`.
+    /// Tracks the sets in `finds` that are untracked, and clears `finds`.
     pub fn find(&mut self, database: i32, finds: &mut Finds) {
         if finds.is_empty() {
             return;
         }
-        let table = &mut self.database(database).table;
+        let table = &mut self.databases.entry(database).or_default().table;
         table.read_ahead(finds.each().map(|(key, _)| key));
         let mut soonest = NEVER;
         for (key, due) in finds.each() {
-            if table.put_new(key, Known { due, mark: Mark::Holds }) {
+            if table.put_new(key, due) {
                 soonest = soonest.min(due);
             }
         }
-        self.note_news(soonest);
+        self.note_new(soonest);
         finds.clear();
     }
 
-    /// Notes that one of our commands has changed a set, whose marker holds: members expire from `soonest` on. If it was there
-    /// before and is not tracked, or plain commands have changed it, nobody knows what else is in it, so it is visited at once.
+    /// Notes that one of the module's commands has changed a set, which has a valid marker, and that members expire from `soonest` on. If
+    /// the set existed but is untracked or dirty, its other members are unknown, so it is visited at once.
     pub fn change(&mut self, database: i32, key: &[u8], soonest: Option<Millis>, is_new: bool) {
         let soonest = soonest.filter(|&soonest| soonest < time::MAX).unwrap_or(NEVER);
-        let due = match self.known(database, key) {
-            Some(known) if known.mark == Mark::Holds => known.due.min(soonest),
+        let due = match self.due(database, key) {
+            Some(due) if self.dirty_ttl(database, key).is_none() => due.min(soonest),
             None if is_new => soonest,
             _ => AT_ONCE,
         };
         self.track(database, key, due);
     }
 
-    /// Notes that somebody changed a tracked set by plain commands: its marker has to be looked after. `ttl` is the set's, and
-    /// still the marker of what it was before. `false` if it is not tracked.
-    pub fn touch(&mut self, database: i32, key: &[u8], ttl: Option<Millis>) -> bool {
-        let Some(known) = self.known(database, key) else { return false };
-        self.database(database).put(key, Known { mark: Mark::Touched, ..known }, ttl);
-        true
+    /// Tracks an expiring set without a valid marker. Its TTL is `ttl` until the marker is restored.
+    pub fn note_dirty(&mut self, database: i32, key: &[u8], ttl: Millis) {
+        self.databases.entry(database).or_default().note_dirty(key, ttl);
     }
 
-    /// Tracks a set that is ours beyond doubt, but whose marker is off: `ttl` is what it has instead.
-    pub fn mend(&mut self, database: i32, key: &[u8], ttl: Option<Millis>) {
-        if !self.touch(database, key, ttl) {
-            self.database(database).put(key, Known { due: NEVER, mark: Mark::Touched }, ttl);
+    /// Notes that the marker of a set was restored.
+    pub fn clean(&mut self, key: &DbKey) {
+        if let Some(database) = self.databases.get_mut(&key.database) {
+            database.clean(&key.name);
         }
-    }
-
-    /// Notes that the marker of a touched set is set again, or need not be; the set is worth a visit at `due`.
-    pub fn mended(&mut self, database: i32, key: &[u8], due: Millis) {
-        self.track(database, key, due);
-    }
-
-    /// Notes that the marker of a touched set cannot be set, since it would be a moment in the past: the set, all of whose
-    /// members are dead, is to be swept as it is.
-    pub fn give_up(&mut self, database: i32, key: &[u8], due: Millis) {
-        self.database(database).put(key, Known { due, mark: Mark::GivenUp }, None);
-        self.note_news(due);
     }
 
     pub fn forget(&mut self, database: i32, key: &[u8]) {
@@ -227,7 +169,7 @@ impl Tracking {
         }
     }
 
-    /// Forgets the sets of one database, or all.
+    /// Forgets the sets of one database, or of all.
     pub fn flush(&mut self, database: Option<i32>) {
         match database {
             Some(database) => self.dropped.extend(self.databases.remove(&database)),
@@ -235,22 +177,14 @@ impl Tracking {
         }
     }
 
-    /// Follows a SWAPDB.
+    /// Swaps two databases, as SWAPDB does.
     pub fn swap(&mut self, one: i32, other: i32) {
         let [was_one, was_other] = [one, other].map(|number| self.databases.remove(&number));
         self.databases.extend(was_one.map(|database| (other, database)));
         self.databases.extend(was_other.map(|database| (one, database)));
-        if let Some((place, _)) = &mut self.unfinished {
-            place.database = match place.database {
-                database if database == one => other,
-                database if database == other => one,
-                database => database,
-            };
-        }
     }
 
-    /// Begins a walk through all sets, on which [`forget_some`](Tracking::forget_some) forgets those at some places. One that is
-    /// under way begins again.
+    /// Begins a walk through all sets, in which [`forget_some`](Tracking::forget_some) forgets some of them. Restarts a walk in progress.
     pub fn begin_to_forget(&mut self) {
         self.databases.values_mut().for_each(|database| database.table.begin_walk());
     }
@@ -259,86 +193,31 @@ impl Tracking {
         self.databases.values().any(|database| database.table.is_walked())
     }
 
-    /// A step of that walk: looks at some hundred sets, however many there are.
+    /// Continues the walk for about a hundred sets.
     pub fn forget_some(&mut self, is_meant: impl Fn(&[u8]) -> bool) {
         if let Some(database) = self.databases.values_mut().find(|database| database.table.is_walked()) {
             database.forget_some(is_meant);
         }
     }
 
-    /// Notes that a set goes from one place to another: RENAME and MOVE announce both, one after the other. In between, other modules may
-    /// move keys, too.
-    pub fn leave(&mut self, database: i32, key: &[u8]) {
-        let mut left = Left { database: Some(database), ..Left::default() };
-        if let Some(from) = self.databases.get_mut(&database) {
-            (left.known, left.touched_ttl) = (from.table.get(key), from.touched_ttl(key));
-            from.remove(key);
-        }
-        if self.leaving.len() == MOST_LEAVING {
-            self.leaving.remove(0);
-        }
-        self.leaving.push(left);
-    }
-
-    /// Notes that what left last is at its new place.
-    pub fn arrive(&mut self) -> Left {
-        self.leaving.pop().unwrap_or_default()
-    }
-
-    /// Notes that no command is under way: whatever left has arrived, whether somebody said so or not.
-    pub fn all_arrived(&mut self) {
-        self.leaving.clear();
-    }
-
-    /// Takes what was known of a set along to its new name, in the same database. Any other set of that name is gone.
-    pub fn take_along(&mut self, database: i32, key: &[u8], left: Left) -> Arrival {
-        match left.known {
-            // Another module may hear of RENAME first, and move the key on before we hear that it left.
-            None if self.leaving.is_empty() && self.next_touched(None).is_none() => {
-                self.forget(database, key);
-                Arrival::Nothing
-            }
-            // When one is due that was set aside is not known here; nor is it of one that was set aside and then changed by a command.
-            Some(known) if known.mark == Mark::Holds && known.due != NEVER && self.held.is_empty() => {
-                self.track(database, key, known.due);
-                Arrival::Noted
-            }
-            // Nothing was known at a place that something is just coming to, which may have gone on from there.
-            _ => Arrival::Unclear,
-        }
-    }
-
-    /// Whether a set of this TTL that has just come to its place by RENAME or MOVE was touched where it comes from.
-    pub fn left_touched(&self, left: Left, ttl: Option<Millis>) -> bool {
-        ttl.is_some() && self.leaving.iter().chain([&left]).any(|left| left.touched_ttl == ttl)
-    }
-
-    /// Some of the touched sets that have this TTL: the sources of a COPY, perhaps.
-    pub fn touched_with(&self, ttl: Millis) -> Vec<Place> {
+    /// Returns some of the dirty sets with this TTL. One of them may be the source of a move or a copy.
+    pub fn dirty_with(&self, ttl: Millis) -> Vec<DbKey> {
         const SOME: usize = 8;
         let all = self.databases.iter();
-        let places =
-            all.flat_map(|(&number, database)| database.touched_with(ttl).map(move |key| Place::new(number, key)));
-        places.take(SOME).collect()
+        let keys = all.flat_map(|(&number, database)| database.dirty_with(ttl).map(move |key| DbKey::new(number, key)));
+        keys.take(SOME).collect()
     }
 
-    /// The touched set that comes after `place` in the order of their places; with `None`, the first one.
-    pub fn next_touched(&self, place: Option<&Place>) -> Option<Place> {
-        let from = place.map_or(i32::MIN, |place| place.database);
+    /// Returns the dirty set after `key` in order, or with `None` the first one.
+    pub fn next_dirty(&self, key: Option<&DbKey>) -> Option<DbKey> {
+        let from = key.map_or(i32::MIN, |key| key.database);
         self.databases.range(from..).find_map(|(&number, database)| {
-            let behind = place.filter(|place| place.database == number).map(|place| &*place.key);
-            database.next_touched(behind).map(|key| Place::new(number, key))
+            let behind = key.filter(|key| key.database == number).map(|key| &*key.name);
+            database.next_dirty(behind).map(|key| DbKey::new(number, key))
         })
     }
 
-    /// Lets a touched set whose marker could not be set be, for a while.
-    pub fn mend_later(&mut self, place: &Place, now: Millis) {
-        self.observe(now);
-        self.hold(place);
-    }
-
-    /// A step of housekeeping: memory of what was dropped is freed, and of tables that have become sparse. `false` when there is
-    /// none.
+    /// Frees some memory of dropped databases and of sparse tables. Returns `false` if there is none to free.
     pub fn free_some(&mut self) -> bool {
         let Some(last) = self.dropped.last_mut() else {
             return self.databases.values_mut().any(|database| database.table.shrink_some(FREED));
@@ -349,67 +228,71 @@ impl Tracking {
         true
     }
 
-    fn known(&self, database: i32, key: &[u8]) -> Option<Known> {
+    fn due(&self, database: i32, key: &[u8]) -> Option<Millis> {
         self.databases.get(&database)?.table.get(key)
-    }
-
-    fn database(&mut self, number: i32) -> &mut Database {
-        self.databases.entry(number).or_insert_with(|| {
-            self.ids += 1;
-            Database::new(self.ids)
-        })
     }
 }
 
-/// What stands out.
+/// Overdue work.
 impl Tracking {
-    /// How many sets are due at `now`, those among them that are left alone for a while.
+    /// Returns how many sets are due at `now`, including those with a postponed check.
     pub fn overdue(&self, now: Millis) -> usize {
-        let due: usize = self.databases.values().map(|database| database.table.overdue(now)).sum();
-        due + self.held.len()
+        self.databases.values().map(|database| database.table.overdue(now) + database.postponed.len()).sum()
     }
 
-    /// For how long the set has been due that has been due longest. Of some it is not known: they do not count.
+    /// Returns how long the longest overdue set has been due. Sets whose due time is unknown do not count.
     pub fn lag(&self, now: Millis) -> Millis {
-        let held = self.held.values().next().map(|held| held.due);
-        let due = self.databases.values().filter_map(|database| database.table.next_due_after(AT_ONCE));
-        due.chain(held).filter(|&due| due != AT_ONCE).min().map_or(0, |due| now.saturating_sub(due))
+        let of = |database: &Database| {
+            let postponed = database.postponed.values().next().map(|postponed| postponed.due);
+            database.table.next_due_after(AT_ONCE).into_iter().chain(postponed).filter(|&due| due != AT_ONCE).min()
+        };
+        self.databases.values().filter_map(of).min().map_or(0, |due| now.saturating_sub(due))
     }
 
-    /// Dead members that are known to wait, in the set under way.
+    /// Returns the number of expired members that are known to remain in sets whose last visit was not finished.
     pub fn backlog(&self) -> u64 {
-        let is_there = |place: &Place| self.is_tracked(place.database, &place.key);
-        self.unfinished.as_ref().filter(|(place, _)| is_there(place)).map_or(0, |&(_, left)| left)
+        let unfinished = |database: &Database| {
+            let (key, left) = database.unfinished.as_ref()?;
+            database.table.get(key).map(|_| *left)
+        };
+        self.databases.values().filter_map(unfinished).sum()
     }
 
     pub fn is_armed(&self) -> bool {
         self.armed.is_some()
     }
 
-    /// The set that is to be visited now: the one that has been due longest.
-    pub fn next_visit(&mut self, now: Millis) -> Option<Place> {
+    /// Returns the set to visit now: the longest overdue one.
+    pub fn next_visit(&mut self, now: Millis) -> Option<DbKey> {
         self.observe(now);
-        self.release();
+        self.resume();
         let firsts = self.databases.iter().filter_map(|(&number, database)| {
-            let (name, known) = database.table.first()?;
-            (known.due <= now).then_some((known.due, number, name))
+            let (name, due) = database.table.first()?;
+            (due <= now).then_some((due, number, name))
         });
         let (_, number, name) = firsts.min_by_key(|&(due, number, _)| (due, number))?;
-        Some(Place::new(number, name))
+        Some(DbKey::new(number, name))
     }
 
-    /// Notes what a visit came to.
-    pub fn visited(&mut self, place: &Place, outcome: Outcome, now: Millis) {
+    /// Notes the outcome of a visit.
+    pub fn visited(&mut self, key: &DbKey, outcome: Outcome, now: Millis) {
         self.observe(now);
-        self.unfinished = None;
+        let postponed: usize = self.databases.values().map(|database| database.postponed.len()).sum();
+        let Some(database) = self.databases.get_mut(&key.database) else { return };
+        database.unfinished.take_if(|(unfinished, _)| *unfinished == key.name);
         match outcome {
-            Outcome::Done(due) => self.reschedule(place, due),
+            Outcome::Done(due) => database.reschedule(&key.name, due),
             Outcome::Unfinished { due, left } => {
-                self.reschedule(place, due);
-                self.unfinished = (left > 0).then(|| (place.clone(), left));
+                database.reschedule(&key.name, due);
+                database.unfinished = Some((key.name.clone(), left));
             }
-            Outcome::Gone => self.forget(place.database, &place.key),
-            Outcome::Unknown => self.hold(place),
+            Outcome::Gone => database.remove(&key.name),
+            Outcome::Unknown => {
+                let wait = Millis::try_from(postponed.saturating_mul(1000) / RETRIES_PER_SECOND).unwrap_or(Millis::MAX);
+                self.postponements += 1;
+                let until = self.passed + wait.clamp(*POSTPONED.start(), *POSTPONED.end());
+                database.postpone(&key.name, (until, self.postponements));
+            }
         }
     }
 
@@ -417,54 +300,34 @@ impl Tracking {
         self.databases.values().filter_map(|database| database.table.next_due()).min()
     }
 
-    fn reschedule(&mut self, place: &Place, due: Millis) {
-        if let Some(database) = self.databases.get_mut(&place.database) {
-            database.reschedule(&place.key, due);
-        }
-    }
-
-    fn hold(&mut self, place: &Place) {
-        let wait = self.held.len().saturating_mul(1000) / HELD_PER_SECOND;
-        let wait = Millis::try_from(wait).unwrap_or(Millis::MAX).clamp(*HOLD.start(), *HOLD.end());
-        let Some(database) = self.databases.get_mut(&place.database) else { return };
-        let Some(due) = database.set_aside(&place.key) else { return };
-        self.holds += 1;
-        let held = Held { id: database.id, key: place.key.clone(), due };
-        self.held.insert((self.passed + wait, self.holds), held);
-    }
-
-    /// Takes those up again that have been left alone for long enough.
-    fn release(&mut self) {
-        /// At a time; a slice asks again for every set.
+    /// Ends postponements whose time has come.
+    fn resume(&mut self) {
+        /// The maximum number per call and database. A slice calls this for every set.
         const SOME: usize = 16;
-        for _ in 0..SOME {
-            let Some(first) = self.held.first_entry().filter(|first| first.key().0 <= self.passed) else { return };
-            let Held { id, key, due } = first.remove();
-            if let Some(database) = self.databases.values_mut().find(|database| database.id == id) {
-                database.take_up(&key, due);
-            }
+        for database in self.databases.values_mut() {
+            (0..SOME).take_while(|_| database.resume_one(self.passed)).count();
         }
     }
 }
 
-/// When to look.
+/// The timer.
 impl Tracking {
-    /// After a command or an event: the timer is armed for what is due sooner than it.
-    /// `need` is asked only if it matters.
+    /// Returns the timer request after a command or an event: the timer is armed if a new visit is due earlier. `need` is called only if it
+    /// matters.
     pub fn after_change(&mut self, now: Millis, need: impl FnOnce() -> Need) -> Alarm {
         self.observe(now);
-        let delay = self.news.take().and_then(|due| self.delay(now, due));
+        let delay = self.earliest_new.take().and_then(|due| self.delay(now, due));
         match delay.filter(|delay| self.armed.is_none_or(|at| at > now + delay)) {
             Some(delay) if need().sweeps => self.arm(now, delay),
             _ => Alarm::AsItIs,
         }
     }
 
-    /// At a run of the server's housekeeping: the timer is armed for what is due within the [`HORIZON`], and not without.
+    /// Returns the timer request of the cron job: the timer is armed for work within the [`HORIZON`], or else disarmed.
     pub fn at_cron(&mut self, now: Millis, need: Need) -> Alarm {
         self.observe(now);
-        self.release();
-        self.news = None;
+        self.resume();
+        self.earliest_new = None;
         match self.next_delay(now, need) {
             Some(delay) if self.armed == Some(now + delay) => Alarm::AsItIs,
             Some(delay) => self.arm(now, delay),
@@ -473,19 +336,19 @@ impl Tracking {
         }
     }
 
-    /// The timer has fired.
+    /// Notes that the timer has fired.
     pub fn fired(&mut self) {
         self.armed = None;
     }
 
-    /// After a slice, which is to be followed by a rest of `rest` ms.
+    /// Returns the timer request after a slice. The next slice follows after at least `rest` ms.
     pub fn after_slice(&mut self, now: Millis, rest: Millis, need: Need) -> Alarm {
         self.observe(now);
         self.rests_until = self.passed + rest;
         self.at_cron(now, need)
     }
 
-    /// The timer is disarmed.
+    /// Notes that the timer is disarmed.
     pub fn stopped(&mut self) {
         self.armed = None;
     }
@@ -495,28 +358,29 @@ impl Tracking {
         Alarm::In(delay)
     }
 
-    fn note_news(&mut self, due: Millis) {
-        self.news = Some(self.news.map_or(due, |news| news.min(due)));
+    fn note_new(&mut self, due: Millis) {
+        self.earliest_new = Some(self.earliest_new.map_or(due, |earliest| earliest.min(due)));
     }
 
-    /// The delay until there is something to do, if that is near.
+    /// Returns the delay until the next work, if that is within the [`HORIZON`].
     fn next_delay(&self, now: Millis, need: Need) -> Option<Millis> {
         if need.hurries {
             return self.delay(now, now);
         }
-        let held = self.held.keys().next().map(|&(at, _)| now + at.saturating_sub(self.passed));
-        let due = self.next_due().into_iter().chain(held).min().filter(|_| need.sweeps)?;
+        let postponed = self.databases.values().filter_map(|database| database.postponed.keys().next());
+        let postponed = postponed.map(|&(until, _)| now + until.saturating_sub(self.passed)).min();
+        let due = self.next_due().into_iter().chain(postponed).min().filter(|_| need.sweeps)?;
         self.delay(now, due)
     }
 
-    /// The delay until `due`, and the end of the rest, if that is near.
+    /// Returns the delay until `due` or the end of the rest, whichever is later, if that is within the [`HORIZON`].
     fn delay(&self, now: Millis, due: Millis) -> Option<Millis> {
         let rest = self.rests_until.saturating_sub(self.passed);
         let delay = due.saturating_sub(now).max(rest).max(1);
         (delay <= HORIZON).then_some(delay)
     }
 
-    /// Looks at the clock.
+    /// Reads the clock.
     fn observe(&mut self, now: Millis) {
         self.passed += now.saturating_sub(self.seen).min(STEP);
         self.seen = now;

@@ -1,22 +1,22 @@
-//! How slices of work and rests take turns, so that the work takes a share of the time: the duty.
+//! The rests between slices of work, which limit the work to a share of the time (the duty).
 
 use crate::model::time::Millis;
 use std::time::Duration;
 
-/// A rest that was too long counts at the next ones, up to that.
+/// The maximum credit, in µs, for rests that lasted too long.
 const CREDIT: i64 = 1000;
 
-/// The server's timers count whole ms and fire late, by up to a ms or so where a slice takes half of one. So what a rest was too long or
-/// too short by is made up for at the next one.
+/// Computes rests. The server's timers have a resolution of 1 ms and fire late, by up to about a ms, while a slice takes half a ms. So the
+/// difference between a planned and an actual rest is carried over to the next one.
 #[derive(Debug, Default)]
 pub struct Pace {
-    /// µs of rest that are due; below 0: that were taken in advance.
+    /// The owed rest in µs. Negative if too much was taken.
     owed: i64,
 }
 
 impl Pace {
-    /// The rest, in ms, to take after a slice that worked for `busy` and came `rested` after the one before, if the work is to take
-    /// `duty` percent of the time.
+    /// Returns the rest, in ms, after a slice that worked for `busy` and began `rested` after the previous one, if the work may take `duty`
+    /// percent of the time.
     pub fn rest(&mut self, rested: Duration, busy: Duration, duty: u32) -> Millis {
         let micros = |span: Duration| i64::try_from(span.as_micros()).unwrap_or(i64::MAX);
         let owed = micros(busy.saturating_mul(100 - duty) / duty);
@@ -29,7 +29,7 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// The share of the time that slices of `busy` µs take whose rests last for whole ms and some µs more.
+    /// Returns the share of time that slices of `busy` µs take, if each rest is longer than planned by `late` µs.
     fn share(busy: u64, duty: u32, late: impl Fn(u64) -> u64) -> f64 {
         let (mut pace, mut rested, mut works, mut rests) = (Pace::default(), u64::MAX, 0, 0);
         for slice in 0..10_000 {
@@ -52,10 +52,10 @@ mod tests {
 
     #[test]
     fn it_never_takes_more_and_never_goes_without_a_rest() {
-        // Shorter than a ms there is none.
+        // A rest lasts at least 1 ms.
         assert!(share(50, 25, |_| 0) < 5.0 && share(500, 90, |_| 0) < 34.0);
         for slice in [1, 10, 100] {
-            // A long time without work is no reason to hurry.
+            // A long idle time does not make slices more frequent.
             let share = share(500, 25, |n| if n % slice == 0 { 1_000_000 } else { 0 });
             assert!(share < 25.5, "{share}");
         }

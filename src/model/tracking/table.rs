@@ -1,10 +1,10 @@
-//! The sets of one database: by name, and by the moment of their next visit.
+//! The sets of one database, by name and by due time.
 //!
-//! Linear hashing (W. Litwin, "Linear hashing: a new tool for file and table addressing", 1980): the table grows and shrinks
-//! by one bucket at a time, so that no call ever moves more than a few dozen sets. A bucket keeps the names of its sets in one
-//! piece of memory, which makes a set cost some 25 bytes beyond its name, and a table of a million sets quick to drop.
+//! Linear hashing (W. Litwin, "Linear hashing: a new tool for file and table addressing", 1980): the table grows and shrinks by one bucket
+//! at a time, so no call moves more than a few dozen sets. A bucket stores the names of its sets in one allocation. So a set takes about 25
+//! bytes besides its name, and a table of a million sets is freed quickly.
 //!
-//! What is due next is known bucket by bucket: each knows its own earliest moment, and an ordered set holds these.
+//! Each bucket knows the earliest due time of its sets, and an ordered set holds these times.
 
 use crate::model::time::Millis;
 use hashbrown::DefaultHashBuilder;
@@ -13,48 +13,37 @@ use std::hash::BuildHasher;
 use std::hint::black_box;
 use std::ops::BitXor;
 
-/// A visit that is never due.
+/// The due time of a visit that is never due.
 pub const NEVER: Millis = Millis::MAX;
 
-/// Sets per bucket, on average, from which on the table grows.
+/// The average number of sets per bucket above which the table grows.
 const FULL: usize = 32;
 
-/// Sets per bucket, on average, below which it shrinks.
+/// The average number of sets per bucket below which the table shrinks.
 const SPARSE: usize = 12;
 
-/// Sets for which a bucket takes memory, at the least.
+/// The minimum growth of a bucket's slots.
 const LEAST: usize = 4;
 
-/// Bytes for further names, at the least.
+/// The minimum growth of a bucket's names, in bytes.
 const LEAST_NAMES: usize = 64;
 
-/// Buckets per piece of memory: so their list can grow without being moved as a whole.
+/// Buckets per allocation. The list of allocations can grow without moving the buckets.
 const PIECE: usize = 256;
 
-/// Buckets that are looked through at the most to say how many sets are due: some ten µs worth.
+/// The maximum number of buckets that are read to count the due sets, in some ten µs.
 const SAMPLE: usize = 256;
 
-/// What is known of a set's marker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mark {
-    Holds,
-    /// Plain commands may have changed the set.
-    Touched,
-    /// The marker is off, and stays so: all members have been dead for so long that the TTL would be a moment in the past.
-    GivenUp,
-}
-
 #[derive(Clone, Copy)]
-struct Slot {
+struct TrackedSet {
     due: Millis,
-    /// Bytes of its name, which stands behind those of the slots before.
+    /// The length of its name. The names are stored in the order of the slots.
     length: u32,
-    /// A part of the name's hash, so that names are compared only where they are equal almost for certain.
+    /// A part of the name's hash. Names are compared only if their prints are equal.
     print: u16,
-    mark: Mark,
 }
 
-/// The place of a set within its bucket.
+/// The position of a set in its bucket.
 #[derive(Clone, Copy)]
 struct At {
     slot: usize,
@@ -62,12 +51,12 @@ struct At {
 }
 
 struct Bucket {
-    /// A bit for the print of each set, so that of a name that is not here hardly more than this line of memory is read: most events
-    /// are about keys that are no sets.
+    /// A Bloom filter over the prints of the sets. Most events are about keys that are not expiring sets. For these, a lookup reads little
+    /// more than this cache line.
     prints: [u64; 4],
-    slots: Vec<Slot>,
+    sets: Vec<TrackedSet>,
     names: Vec<u8>,
-    /// The earliest moment of all slots.
+    /// The earliest due time of all slots.
     first: Millis,
 }
 
@@ -79,23 +68,23 @@ impl Default for Bucket {
 
 impl Bucket {
     fn with_room(slots: usize, names: usize) -> Bucket {
-        Bucket { prints: [0; 4], slots: Vec::with_capacity(slots), names: Vec::with_capacity(names), first: NEVER }
+        Bucket { prints: [0; 4], sets: Vec::with_capacity(slots), names: Vec::with_capacity(names), first: NEVER }
     }
 
-    /// Those of some sets, and a little more.
-    fn of<'n>(sets: impl Iterator<Item = (Slot, &'n [u8])> + Clone) -> Bucket {
+    /// Creates a bucket with these sets, and with some spare capacity.
+    fn of<'n>(sets: impl Iterator<Item = (TrackedSet, &'n [u8])> + Clone) -> Bucket {
         let (slots, names) = sets.clone().fold((0, 0), |(slots, names), (_, name)| (slots + 1, names + name.len()));
         let mut bucket = Bucket::with_room(slots + slots / 8, names + names / 8);
         sets.for_each(|(slot, name)| bucket.push(slot, name));
         bucket
     }
 
-    /// The word and the bit of a print.
+    /// Returns the word and the bit of a print.
     fn bit(print: u16) -> (usize, u64) {
         (usize::from(print >> 6 & 3), 1 << (print & 63))
     }
 
-    /// Whether a set of this print may be here. Of those that are not, one in eight or so may be all the same.
+    /// Whether a set with this print may be in the bucket. False positives are about one in eight.
     fn may_hold(&self, print: u16) -> bool {
         let (word, bit) = Bucket::bit(print);
         self.prints[word] & bit != 0
@@ -111,7 +100,7 @@ impl Bucket {
             return None;
         }
         let mut start = 0;
-        for (at, slot) in self.slots.iter().enumerate() {
+        for (at, slot) in self.sets.iter().enumerate() {
             let length = slot.length as usize;
             if slot.print == print && length == name.len() && self.names[start..start + length] == *name {
                 return Some(At { slot: at, name: start });
@@ -121,38 +110,38 @@ impl Bucket {
         None
     }
 
-    fn each(&self) -> impl Iterator<Item = (Slot, &[u8])> + Clone {
+    fn each(&self) -> impl Iterator<Item = (TrackedSet, &[u8])> + Clone {
         let mut rest = &*self.names;
-        self.slots.iter().map(move |slot| {
+        self.sets.iter().map(move |slot| {
             let (name, behind) = rest.split_at(slot.length as usize);
             rest = behind;
             (*slot, name)
         })
     }
 
-    fn push(&mut self, slot: Slot, name: &[u8]) {
-        // By a quarter: doubling would waste a third of the memory on average.
-        if self.slots.len() == self.slots.capacity() {
-            self.slots.reserve_exact((self.slots.len() / 4).max(LEAST));
+    fn push(&mut self, set: TrackedSet, name: &[u8]) {
+        // Grows by a quarter. Doubling would waste a third of the memory on average.
+        if self.sets.len() == self.sets.capacity() {
+            self.sets.reserve_exact((self.sets.len() / 4).max(LEAST));
         }
         if self.names.capacity() - self.names.len() < name.len() {
             self.names.reserve_exact(name.len() + (self.names.len() / 4).max(LEAST_NAMES));
         }
-        self.note_print(slot.print);
-        self.slots.push(slot);
+        self.note_print(set.print);
+        self.sets.push(set);
         self.names.extend_from_slice(name);
-        self.first = self.first.min(slot.due);
+        self.first = self.first.min(set.due);
     }
 
     fn remove(&mut self, at: At) {
-        let slot = self.slots.remove(at.slot);
+        let slot = self.sets.remove(at.slot);
         self.prints = [0; 4];
-        for at in 0..self.slots.len() {
-            self.note_print(self.slots[at].print);
+        for at in 0..self.sets.len() {
+            self.note_print(self.sets[at].print);
         }
         self.names.drain(at.name..at.name + slot.length as usize);
-        if self.slots.len() < self.slots.capacity() / 2 {
-            self.slots.shrink_to_fit();
+        if self.sets.len() < self.sets.capacity() / 2 {
+            self.sets.shrink_to_fit();
             self.names.shrink_to_fit();
         }
         if slot.due == self.first {
@@ -161,7 +150,7 @@ impl Bucket {
     }
 
     fn set_due(&mut self, at: usize, due: Millis) {
-        let before = std::mem::replace(&mut self.slots[at].due, due);
+        let before = std::mem::replace(&mut self.sets[at].due, due);
         if due < self.first {
             self.first = due;
         } else if before == self.first && due != before {
@@ -170,25 +159,18 @@ impl Bucket {
     }
 
     fn look(&mut self) {
-        self.first = self.slots.iter().map(|slot| slot.due).min().unwrap_or(NEVER);
+        self.first = self.sets.iter().map(|slot| slot.due).min().unwrap_or(NEVER);
     }
-}
-
-/// What a table says of a set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Known {
-    pub due: Millis,
-    pub mark: Mark,
 }
 
 pub struct Table {
     pieces: Vec<Vec<Bucket>>,
     buckets: usize,
     len: usize,
-    /// The buckets with something due at some time, by their earliest moment.
+    /// The buckets with a due set, by their earliest due time.
     order: BTreeSet<(Millis, usize)>,
     hasher: DefaultHashBuilder,
-    /// The bucket that a walk through all of them comes to next.
+    /// The next bucket of the walk in progress.
     walk: Option<usize>,
 }
 
@@ -212,42 +194,39 @@ impl Table {
         self.len
     }
 
-    pub fn get(&self, name: &[u8]) -> Option<Known> {
+    /// Returns the due time of a set. `None` if it is not in the table.
+    pub fn get(&self, name: &[u8]) -> Option<Millis> {
         let (bucket, print) = self.address(name);
         let bucket = self.bucket(bucket);
-        let slot = bucket.slots[bucket.find(print, name)?.slot];
-        Some(Known { due: slot.due, mark: slot.mark })
+        Some(bucket.sets[bucket.find(print, name)?.slot].due)
     }
 
-    /// Notes what is known of a set, be it new or not.
-    pub fn put(&mut self, name: &[u8], Known { due, mark }: Known) {
-        self.note(name, Known { due, mark }, |bucket, slot| {
-            bucket.slots[slot].mark = mark;
-            bucket.set_due(slot, due);
-        });
+    /// Sets the due time of a set, and adds the set if it is new.
+    pub fn put(&mut self, name: &[u8], due: Millis) {
+        self.note(name, due, |bucket, slot| bucket.set_due(slot, due));
     }
 
-    /// Notes what is known of a set that is new; `false` if it is not.
-    pub fn put_new(&mut self, name: &[u8], known: Known) -> bool {
-        self.note(name, known, |_, _| ())
+    /// Adds a set if it is new. Returns whether it was.
+    pub fn put_new(&mut self, name: &[u8], due: Millis) -> bool {
+        self.note(name, due, |_, _| ())
     }
 
-    /// Reads what is about to be read for these names. Of many, the processor reads it at once; one after the other, it would wait
-    /// for its memory each time, which is most of what [`put_new`](Table::put_new) takes in a large table.
+    /// Prefetches the buckets of these names. The processor can load many buckets in parallel, while lookups one by one wait for memory
+    /// each time. This is most of the cost of [`put_new`](Table::put_new) in a large table.
     pub fn read_ahead<'n>(&self, names: impl Iterator<Item = &'n [u8]> + Clone) {
         let buckets = || names.clone().map(|name| self.bucket(self.address(name).0));
-        black_box(buckets().map(|bucket| bucket.first ^ bucket.slots.len() as u64).fold(0, BitXor::bitxor));
+        black_box(buckets().map(|bucket| bucket.first ^ bucket.sets.len() as u64).fold(0, BitXor::bitxor));
         let ends = |bucket: &Bucket| {
-            let (slot, byte) = (bucket.slots.last(), bucket.names.last());
+            let (slot, byte) = (bucket.sets.last(), bucket.names.last());
             slot.map_or(0, |slot| slot.due) ^ byte.map_or(0, |&byte| u64::from(byte))
         };
         black_box(buckets().map(ends).fold(0, BitXor::bitxor));
     }
 
-    /// Notes what is known of a new set; `true` if it is one. Of another one, `change` is shown the bucket and the place in it.
-    fn note(&mut self, name: &[u8], Known { due, mark }: Known, change: impl FnOnce(&mut Bucket, usize)) -> bool {
+    /// Adds a set if it is new, and returns whether it was. For a present set, calls `change` with its bucket and slot.
+    fn note(&mut self, name: &[u8], due: Millis, change: impl FnOnce(&mut Bucket, usize)) -> bool {
         let (at, print) = self.address(name);
-        // A longer name is none that the server takes.
+        // The server accepts no longer name.
         let Ok(length) = u32::try_from(name.len()) else { return false };
         let is_new = self.change(at, |bucket| match bucket.find(print, name) {
             Some(At { slot, .. }) => {
@@ -255,7 +234,7 @@ impl Table {
                 false
             }
             None => {
-                bucket.push(Slot { due, length, print, mark }, name);
+                bucket.push(TrackedSet { due, length, print }, name);
                 true
             }
         });
@@ -266,41 +245,40 @@ impl Table {
         is_new
     }
 
-    /// What was known of it; `None` if it was not there.
-    pub fn remove(&mut self, name: &[u8]) -> Option<Known> {
+    /// Removes a set. Returns its due time, or `None` if it was not in the table.
+    pub fn remove(&mut self, name: &[u8]) -> Option<Millis> {
         let (at, print) = self.address(name);
         let gone = self.change(at, |bucket| {
             let found = bucket.find(print, name)?;
-            let Slot { due, mark, .. } = bucket.slots[found.slot];
+            let due = bucket.sets[found.slot].due;
             bucket.remove(found);
-            Some(Known { due, mark })
+            Some(due)
         })?;
         self.len -= 1;
         self.shrink();
         Some(gone)
     }
 
-    /// The moment of the earliest visit of any set.
+    /// Returns the earliest due time of all sets.
     pub fn next_due(&self) -> Option<Millis> {
         self.order.first().map(|&(due, _)| due)
     }
 
-    /// The same, buckets left out that hold one due at `moment` or before.
+    /// Returns the earliest due time of the buckets whose sets are all due after `moment`.
     pub fn next_due_after(&self, moment: Millis) -> Option<Millis> {
         self.order.range((moment + 1, 0)..).next().map(|&(due, _)| due)
     }
 
-    /// The set whose visit is the earliest.
-    pub fn first(&self) -> Option<(&[u8], Known)> {
+    /// Returns the set that is due first.
+    pub fn first(&self) -> Option<(&[u8], Millis)> {
         let &(due, bucket) = self.order.first()?;
-        let found = self.bucket(bucket).each().find(|(slot, _)| slot.due == due);
-        found.map(|(Slot { due, mark, .. }, name)| (name, Known { due, mark }))
+        self.bucket(bucket).each().find(|(slot, _)| slot.due == due).map(|(_, name)| (name, due))
     }
 
-    /// How many sets are due at `now`: exactly, while they lie in a few hundred buckets; of more, an estimate from as many buckets all
-    /// over the table, and never fewer than were counted. O(1).
+    /// Returns how many sets are due at `now`. The number is exact if they are in at most [`SAMPLE`] buckets. Otherwise it is an estimate
+    /// from that many buckets across the table, and not less than those counted. O(1).
     pub fn overdue(&self, now: Millis) -> usize {
-        let due_in = |at: usize| self.bucket(at).slots.iter().filter(|slot| slot.due <= now).count();
+        let due_in = |at: usize| self.bucket(at).sets.iter().filter(|slot| slot.due <= now).count();
         let mut buckets = self.order.range(..=(now, usize::MAX)).map(|&(_, bucket)| due_in(bucket));
         let counted = buckets.by_ref().take(SAMPLE).sum();
         if buckets.next().is_none() {
@@ -320,8 +298,8 @@ impl Table {
         self.walk.is_some()
     }
 
-    /// The names in the next buckets of the walk, `most` buckets at the most. Every set that was there when the walk began, and
-    /// still is, comes up: sets move to the last bucket only, since the table does not shrink meanwhile.
+    /// Returns the names in the next `most` buckets of the walk. A walk meets every set that is present from its begin to its end: the
+    /// table does not shrink meanwhile, so sets move only to the last bucket.
     pub fn walk_on(&mut self, most: usize) -> impl Iterator<Item = &[u8]> {
         let from = self.walk.unwrap_or(self.buckets);
         let to = from.saturating_add(most).min(self.buckets);
@@ -329,12 +307,12 @@ impl Table {
         (from..to).flat_map(|at| self.bucket(at).each().map(|(_, name)| name))
     }
 
-    /// Gives back some buckets of which there are too many; `false` when there are not.
+    /// Removes some surplus buckets. Returns `false` if there are none.
     pub fn shrink_some(&mut self, most: usize) -> bool {
         (0..most).take_while(|_| self.shrink()).count() > 0
     }
 
-    /// Frees some buckets of a table that is not used any more; `false` once there are none left.
+    /// Frees some buckets of a table that is no longer used. Returns `false` when all are freed.
     pub fn free_some(&mut self, most: usize) -> bool {
         self.order.clear();
         for _ in 0..most {
@@ -350,8 +328,7 @@ impl Table {
         self.hasher.hash_one(name)
     }
 
-    /// The bucket of a hash: by as many of its low bits as there are buckets for; those behind the last one are not split off
-    /// yet.
+    /// Returns the bucket of a hash: as many of its low bits as the next power of two has. A bucket after the last is not split off yet.
     fn place(&self, hash: u64) -> usize {
         let wide = self.buckets.next_power_of_two();
         let at = usize::try_from(hash & (wide as u64 - 1)).unwrap_or(0);
@@ -367,7 +344,7 @@ impl Table {
         &self.pieces[at / PIECE][at % PIECE]
     }
 
-    /// Changes a bucket, and keeps its place in the order.
+    /// Changes a bucket and updates its entry in `order`.
     fn change<R>(&mut self, at: usize, change: impl FnOnce(&mut Bucket) -> R) -> R {
         let bucket = &mut self.pieces[at / PIECE][at % PIECE];
         let before = bucket.first;
@@ -387,7 +364,7 @@ impl Table {
             self.pieces.push(Vec::new());
         }
         if let Some(piece) = self.pieces.last_mut() {
-            // A server with a few sets only keeps a few buckets.
+            // A server with few sets has few buckets.
             if piece.len() == piece.capacity() {
                 piece.reserve_exact(piece.len().clamp(1, PIECE - piece.len()));
             }
@@ -405,7 +382,7 @@ impl Table {
         self.split(new - self.buckets.next_power_of_two() / 2, new);
     }
 
-    /// Moves the sets that belong to a new bucket there, from the one bucket that had them so far.
+    /// Moves the sets of the new bucket there from the bucket that held them.
     fn split(&mut self, old: usize, new: usize) {
         let both = self.take(old);
         let goes: Vec<bool> = both.each().map(|(_, name)| self.place(self.hash(name)) == new).collect();
@@ -441,19 +418,19 @@ impl Table {
     }
 }
 
-/// From other bits of the hash than its bucket.
+/// Returns the print, from bits of the hash that do not select the bucket.
 fn print(hash: u64) -> u16 {
     u16::try_from(hash >> 48).unwrap_or(0)
 }
 
 #[cfg(test)]
 impl Table {
-    /// All names. O(number of sets).
+    /// Returns all names. O(number of sets).
     pub fn names(&self) -> impl Iterator<Item = &[u8]> {
         self.pieces.iter().flatten().flat_map(|bucket| bucket.each().map(|(_, name)| name))
     }
 
-    /// Whether more than one line of memory has to be read to say whether a set is here.
+    /// Whether a lookup of this name has to read more than the Bloom filter.
     pub fn looks_closer(&self, name: &[u8]) -> bool {
         let (bucket, print) = self.address(name);
         self.bucket(bucket).may_hold(print)
@@ -464,13 +441,13 @@ impl Table {
     }
 
     pub fn longest_bucket(&self) -> usize {
-        self.pieces.iter().flatten().map(|bucket| bucket.slots.len()).max().unwrap_or(0)
+        self.pieces.iter().flatten().map(|bucket| bucket.sets.len()).max().unwrap_or(0)
     }
 
-    /// What it has asked the allocator for; of the ordered set, an estimate on the high side.
+    /// Returns the allocated bytes, with a high estimate for the ordered set.
     pub fn bytes(&self) -> usize {
         use std::mem::size_of;
-        let in_bucket = |bucket: &Bucket| bucket.slots.capacity() * size_of::<Slot>() + bucket.names.capacity();
+        let in_bucket = |bucket: &Bucket| bucket.sets.capacity() * size_of::<TrackedSet>() + bucket.names.capacity();
         let in_piece =
             |piece: &Vec<Bucket>| piece.capacity() * size_of::<Bucket>() + piece.iter().map(in_bucket).sum::<usize>();
         self.pieces.iter().map(in_piece).sum::<usize>() + 40 * self.order.len()

@@ -3,6 +3,7 @@
 
 use super::Run;
 use super::words::{self, KEYS};
+use crate::server::described;
 use rand::Rng;
 use redis::Value;
 use std::thread;
@@ -30,38 +31,51 @@ fn packed(words: &[Vec<u8>]) -> redis::Cmd {
     command
 }
 
-/// Sends a call; the error, if it was answered by one.
-fn send(c: &mut Client, way: Way, words: &[Vec<u8>]) -> Option<String> {
+/// What is sent for a call: its own reply comes last.
+fn commands_of(way: Way, words: &[Vec<u8>]) -> Vec<redis::Cmd> {
     let wrapped = |name: &str, what: &str| {
         let mut command = redis::cmd(name);
-        command.arg(what).arg(0);
-        words.iter().for_each(|word| {
-            command.arg(word);
-        });
+        command.arg(what).arg(0).arg(words);
         command
     };
-    let reply = match way {
-        Way::Plain | Way::Resp3 => c.try_call(&packed(words)),
-        Way::Transaction => {
-            c.run("MULTI");
-            let _ = c.try_call(&packed(words));
-            match c.try_run("EXEC") {
-                Ok(Value::Array(replies)) => match &replies[..] {
-                    [Value::ServerError(error)] => Err(format!("{error:?}")),
-                    [_] => Ok(Value::Nil),
-                    replies => panic!("one reply, not {}", replies.len()),
-                },
-                other => other,
-            }
-        }
-        Way::Script => c.try_call(&wrapped("EVAL", SCRIPT)),
-        Way::Function => c.try_call(&wrapped("FCALL", "fuzz")),
+    match way {
+        Way::Plain | Way::Resp3 => vec![packed(words)],
+        Way::Transaction => vec![redis::cmd("MULTI"), packed(words), redis::cmd("EXEC")],
+        Way::Script => vec![wrapped("EVAL", SCRIPT)],
+        Way::Function => vec![wrapped("FCALL", "fuzz")],
+    }
+}
+
+/// What a call came to.
+struct Outcome {
+    before: Vec<String>,
+    error: Option<String>,
+    after: Vec<String>,
+}
+
+/// Sends a call between two looks at the keys. All three go as one packet: the upkeep of queues, which drops groups without jobs, comes before
+/// the first look or after the second one.
+fn send(c: &mut Client, way: Way, words: &[Vec<u8>]) -> Outcome {
+    let mut look = redis::cmd("DEBUG");
+    look.arg("DIGEST-VALUE").arg(&KEYS[..]);
+    let mut commands = vec![look.clone()];
+    commands.extend(commands_of(way, words));
+    commands.push(look);
+    let replies = c.burst(&commands);
+    let [before, .., reply, after] = &replies[..] else { unreachable!("a reply to each") };
+    let reply = match (way, reply) {
+        (Way::Transaction, Value::Array(replies)) => match &replies[..] {
+            [reply] => reply,
+            replies => panic!("one reply, not {}", replies.len()),
+        },
+        (_, reply) => reply,
     };
-    reply.err()
+    let error = matches!(reply, Value::ServerError(_)).then(|| show(reply));
+    Outcome { before: digests(before), error, after: digests(after) }
 }
 
 /// As [`send`], for a call that may block its client: it is unblocked.
-fn send_and_unblock(c: &mut Client, control: &mut Client, way: Way, words: &[Vec<u8>]) -> Option<String> {
+fn send_and_unblock(c: &mut Client, control: &mut Client, way: Way, words: &[Vec<u8>]) -> Outcome {
     let id = c.int("CLIENT ID");
     thread::scope(|scope| {
         let call = scope.spawn(|| send(c, way, words));
@@ -73,16 +87,11 @@ fn send_and_unblock(c: &mut Client, control: &mut Client, way: Way, words: &[Vec
     })
 }
 
-fn digests(c: &mut Client) -> Vec<String> {
-    let mut command = redis::cmd("DEBUG");
-    command.arg("DIGEST-VALUE");
-    KEYS.iter().for_each(|key| {
-        command.arg(key);
-    });
-    match c.call(&command) {
+fn digests(reply: &Value) -> Vec<String> {
+    match reply {
         // An array of anything else: client and server do not agree any more on which reply is whose.
         Value::Array(digests) if digests.len() == KEYS.len() => digests.iter().map(show).collect(),
-        other => panic!("replies are out of step: {}", show(&other)),
+        other => panic!("replies are out of step: {}", show(other)),
     }
 }
 
@@ -113,7 +122,7 @@ fn any_call_in_any_way_is_answered_and_an_error_changes_nothing() {
     let replica = Server::builder().replica_of(&server);
     let mut control = server.client();
     let (mut resp2, mut resp3) = (server.client(), server.resp3());
-    let commands = words::commands(&mut control);
+    let commands = described::commands(&mut control);
     control.call(redis::cmd("FUNCTION").arg("LOAD").arg(FUNCTION));
     words::plant(&mut control);
     let (mut calls, mut errors) = (0, 0);
@@ -134,18 +143,16 @@ fn any_call_in_any_way_is_answered_and_an_error_changes_nothing() {
         };
         let c = if let Way::Resp3 = way { &mut resp3 } else { &mut resp2 };
         let what = format!("{way:?} {} ({})", shorten(&words), run.here());
-        let before = digests(c);
         let may_block = words.iter().any(|word| word.eq_ignore_ascii_case(b"BLOCK"));
-        let error = match may_block {
+        let outcome = match may_block {
             true => send_and_unblock(c, &mut control, way, &words),
             false => send(c, way, &words),
         };
         calls += 1;
-        let after = digests(c);
-        if let Some(error) = error {
+        if let Some(error) = outcome.error {
             errors += 1;
             assert!(!error.contains("connection lost") && !error.contains("internal error"), "{error}: {what}");
-            assert_unchanged(&before, &after, &what);
+            assert_unchanged(&outcome.before, &outcome.after, &what);
         }
     }
     eprintln!("{calls} calls of {} commands, {errors} answered by an error", commands.len());

@@ -1,7 +1,7 @@
 //! Hostile input from a seed: commands ([`commands`]), payloads of RESTORE ([`payloads`]), sorted sets ([`sorted_sets`]),
 //! strings ([`strings`]).
 //!
-//! `make test` runs a fixed number of inputs from a fixed seed; `make fuzz FUZZ_SECONDS=600` each of them for so long, from a new
+//! `make test` runs a fixed number of inputs from a fixed seed; with FUZZ_SECONDS=600, as in `make torture`, each of them for so long, from a new
 //! seed. `FUZZ_SEED` sets the seed; the one that was used is printed, and stands in the message of a failure. `FUZZ_ROUNDS` sets the
 //! number of inputs, for slow servers.
 

@@ -167,9 +167,9 @@ fn number_like(random: &mut StdRng, number: u64) -> u64 {
 fn plant(c: &mut Client) -> Vec<Payload> {
     for line in [
         "CONFIG SET rdbcompression no",
-        "ZQ.CONFIG queue ATTEMPTS 3 BACKOFF 10 100 AGING 5 MAXLEN 50 CONCURRENCY 9 RATE 200 1w",
+        "ZQ.CONFIG queue MAXATTEMPTS 3 BACKOFF 10 100 AGING 5 MAXLEN 50 CONCURRENCY 9 RATE 200 1w",
         "ZQ.PUSH queue payload ID leased",
-        "ZQ.PUSH queue payload ID dead ATTEMPTS 1",
+        "ZQ.PUSH queue payload ID dead MAXATTEMPTS 1",
         "ZQ.CLAIM 1 queue LEASE 1w COUNT 2",
         "ZQ.PUSH queue 12345 ID 77",
         "ZQ.PUSH queue x DELAY 1w EVERY 1d PRIORITY -5",
@@ -225,7 +225,7 @@ fn use_queue(c: &mut Client) {
         match token % 3 {
             0 => c.call(redis::cmd("ZQ.ACK").arg("r").arg(id).arg(token)),
             1 => c.call(redis::cmd("ZQ.NACK").arg("r").arg(id).arg(token)),
-            _ => c.call(redis::cmd("ZQ.EXTEND").arg("r").arg(id).arg(token).arg("1w")),
+            _ => c.call(redis::cmd("ZQ.EXTEND").arg("r").arg("1w").arg(id).arg(token)),
         };
     }
     for line in

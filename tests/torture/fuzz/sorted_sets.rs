@@ -106,7 +106,7 @@ const CALLS: [&str; 20] = [
     "ZEXP.PTTL k 0 1 0:2 a",
     "ZEXP.ISMEMBER k 0",
     "ZEXP.MISMEMBER k 0 a",
-    "ZEXP.MEMBERS k WITHTTL",
+    "ZEXP.MEMBERS k WITHPTTL",
     "ZEXP.MEMBERS k WITHIN 1w LIMIT 1 2",
     "ZEXP.RANDMEMBER k 3",
     "ZEXP.RANDMEMBER k -5",
@@ -154,8 +154,11 @@ fn a_sorted_set_that_only_looks_like_ours_breaks_nothing() {
             taken += 1;
             exercise(&mut run.random, &mut c, &of);
         }
-        if run.random.random_ratio(1, 100) {
-            // The sweeper and the healer are about, too; so the two may need a moment.
+        // With a score that is not a number there is no order: where a member comes to stand depends on which command came first, and we
+        // replicate what is added before what is removed. A server without the module dies of such a set as soon as it is large.
+        let has_order = entries.iter().all(|(_, score)| *score != "nan");
+        if run.random.random_ratio(1, 100) && has_order {
+            // The sweeper and the restoring of markers are about, too; so the two may need a moment.
             replica.wait_for_sync(&server);
             assert_same_data(&mut c, &mut replica.client());
         }
@@ -173,7 +176,7 @@ fn members_out_of_order_show_no_dead_one() {
     let bytes = payload(&[(b"live", "4102444800000"), (b"dead", "1"), (b"also", "4102444800000")], &tail);
     c.call(redis::cmd("RESTORE").arg("k").arg(4_102_444_800_000_u64 + 47_111).arg(bytes).arg("ABSTTL"));
     c.script(&[("ZEXP.MEMBERS k", "['live' 'also']"), ("ZEXP.PTTL k dead", "[-2]")]);
-    assert!(c.strings("ZEXP.MEMBERS k WITHTTL")[1].parse::<i64>().expect("ms") > 0);
+    assert!(c.strings("ZEXP.MEMBERS k WITHPTTL")[1].parse::<i64>().expect("ms") > 0);
     let drawn = c.reply("ZEXP.RANDMEMBER k 3");
     assert!(!drawn.contains("dead"), "{drawn}");
     c.script(&[("ZEXP.POP k 3", "['live' 'also']")]);

@@ -1,9 +1,8 @@
 //! Calls made up from what COMMAND DOCS says of the commands: mostly well-formed, with values that make sense or are hostile.
 
+use crate::server::described::{Arg, Command};
 use rand::rngs::StdRng;
 use rand::{Rng, seq::IndexedRandom};
-use redis::Value;
-use std::collections::HashMap;
 use testkit::Client;
 
 /// Keys of every kind; what they hold at the beginning is in [`plant`].
@@ -69,75 +68,6 @@ const HOSTILE: [&[u8]; 54] = [
     b"(1",
     b"[",
 ];
-
-/// A command as COMMAND DOCS has it.
-pub struct Command {
-    pub name: String,
-    arguments: Vec<Arg>,
-}
-
-struct Arg {
-    name: String,
-    kind: String,
-    token: Option<String>,
-    optional: bool,
-    multiple: bool,
-    parts: Vec<Arg>,
-}
-
-/// All commands of the module.
-pub fn commands(c: &mut Client) -> Vec<Command> {
-    let mut names = c.strings("COMMAND LIST FILTERBY MODULE zeitset");
-    names.sort();
-    assert!(names.len() > 30, "{names:?}");
-    names
-        .into_iter()
-        .map(|name| {
-            let docs = pairs(c.run(&format!("COMMAND DOCS {name}"))).remove(&name.to_lowercase());
-            let docs = docs.or_else(|| pairs(c.run(&format!("COMMAND DOCS {name}"))).remove(&name));
-            let mut docs = pairs(docs.unwrap_or_else(|| panic!("{name} has no documentation")));
-            Command { arguments: arguments(docs.remove("arguments")), name }
-        })
-        .collect()
-}
-
-fn arguments(list: Option<Value>) -> Vec<Arg> {
-    let Some(Value::Array(list)) = list else { return Vec::new() };
-    list.into_iter()
-        .map(|arg| {
-            let mut arg = pairs(arg);
-            let flags = testkit::show(&arg.remove("flags").unwrap_or(Value::Nil));
-            Arg {
-                name: text(arg.remove("name")).expect("a name"),
-                kind: text(arg.remove("type")).expect("a type"),
-                token: text(arg.remove("token")),
-                optional: flags.contains("optional"),
-                multiple: flags.contains("multiple"),
-                parts: arguments(arg.remove("arguments")),
-            }
-        })
-        .collect()
-}
-
-/// A map of RESP3, or a flat array of RESP2.
-fn pairs(value: Value) -> HashMap<String, Value> {
-    match value {
-        Value::Map(pairs) => pairs.into_iter().filter_map(|(key, value)| Some((text(Some(key))?, value))).collect(),
-        Value::Array(items) => {
-            let mut items = items.into_iter();
-            std::iter::from_fn(|| Some((text(items.next())?, items.next()?))).collect()
-        }
-        _ => HashMap::new(),
-    }
-}
-
-fn text(value: Option<Value>) -> Option<String> {
-    match value? {
-        Value::BulkString(bytes) => String::from_utf8(bytes).ok(),
-        Value::SimpleString(text) => Some(text),
-        _ => None,
-    }
-}
 
 /// A call: the name and the arguments.
 pub fn call(random: &mut StdRng, command: &Command) -> Vec<Vec<u8>> {
@@ -261,19 +191,19 @@ fn effect(random: &mut StdRng, words: &mut Vec<Vec<u8>>) {
         ("DROP", 1, 0),
         ("REVIVE", 1, 0),
         ("REDRIVE", 0, 1),
-        ("CONFIGURE", 0, 9),
-        ("JOB", 3, 8),
+        ("CONFIGURE", 0, 0),
+        ("JOB", 3, 3),
         ("TAKEN", 0, 2),
         ("UNITS", 1, 2),
         ("TURN", 1, 0),
-        ("TOTALS", 0, 11),
+        ("TOTALS", 0, 4),
         ("NONE", 0, 0),
     ];
     let &(word, strings, numbers) = EFFECTS.choose(random).expect("effects");
     words.push(word.as_bytes().to_vec());
     for at in 0..strings {
         words.push(match (word, at) {
-            ("JOB", 2) => ["ready", "scheduled", "claimed", "dead"].choose(random).expect("words").as_bytes().to_vec(),
+            ("JOB", 2) => ["ready", "delayed", "claimed", "dead"].choose(random).expect("words").as_bytes().to_vec(),
             (_, 0) => value(random, "id"),
             _ => value(random, "payload"),
         });
@@ -281,6 +211,25 @@ fn effect(random: &mut StdRng, words: &mut Vec<Vec<u8>>) {
     for _ in 0..numbers {
         let name = ["count", "instant", "token", "priority"].choose(random).expect("names");
         words.push(value(random, name));
+    }
+    const OPTIONS: [&str; 12] = [
+        "max_attempts",
+        "backoff_base_ms",
+        "aging_ms",
+        "rate_limit",
+        "rate_window_ms",
+        "ordered",
+        "deadlen",
+        "token",
+        "period",
+        "anchor",
+        "claimed_total",
+        "group",
+    ];
+    for option in OPTIONS {
+        if random.random_bool(0.1) {
+            words.extend([option.as_bytes().to_vec(), value(random, "count")]);
+        }
     }
 }
 
@@ -310,7 +259,7 @@ pub fn plant(c: &mut Client) {
         "ZRL.CHECK limit 20 100w COST 3",
         "ZRL.CHECK limit2 100000 100w COST 5 FIXED",
         "ZRL.CHECK leaky 10 3w COST 2 LEAKY",
-        "ZQ.CONFIG queue ATTEMPTS 5 BACKOFF 1w 3w AGING 1d CONCURRENCY 9 RATE 100 1w",
+        "ZQ.CONFIG queue MAXATTEMPTS 5 BACKOFF 1w 3w AGING 1d CONCURRENCY 9 RATE 100 1w",
         "ZQ.PUSH queue x ID j0",
         "ZQ.PUSH queue x ID j6 GROUP j1",
         "ZQ.PUSH queue x ID j1 DELAY 100d",

@@ -4,7 +4,7 @@
 mod random;
 
 use testkit::{
-    Client, Dataset, PATIENCE, Server, after_patrol, assert_healed, assert_swept, backlog, eventually, show,
+    Client, Dataset, PATIENCE, Server, after_scan, assert_restored, assert_swept, backlog, eventually, show,
 };
 
 fn start() -> (Server, Client) {
@@ -115,7 +115,7 @@ fn no_living_member_is_lost_to_a_neighbour_that_removes_the_dead() {
 #[test]
 fn a_set_is_known_at_its_new_name_whatever_moves_in_the_middle_of_a_rename() {
     let (_server, mut c) = start();
-    after_patrol(&mut c);
+    after_scan(&mut c);
     for (event, meanwhile, name) in [
         ("rename_from", "RENAME plain other", "new"),
         ("rename_to", "RENAME plain other", "new"),
@@ -127,7 +127,7 @@ fn a_set_is_known_at_its_new_name_whatever_moves_in_the_middle_of_a_rename() {
         c.run("ZEXP.ADD set 1w a");
         let later = c.now() + 1_000_000_000;
         c.run(&format!("EVIL.ONCE {event} {meanwhile}"));
-        // No housekeeping runs in between, neither the patrol nor what sets markers again.
+        // No housekeeping runs in between, neither the keyspace scan nor what restores markers.
         let script = format!(
             "redis.call('ZADD', 'set', {later}, 'b') redis.call('RENAME', 'set', 'new') \
              return redis.call('INFO', 'zeitset'):match('sets_tracked:%d+')"
@@ -135,7 +135,7 @@ fn a_set_is_known_at_its_new_name_whatever_moves_in_the_middle_of_a_rename() {
         let tracked = show(&c.call(redis::cmd("EVAL").arg(script).arg(0)));
         assert_eq!((c.int("EVIL.OFF"), c.int(&format!("EXISTS {name}"))), (1, 1), "{event} {meanwhile}");
         assert_eq!(tracked, "'sets_tracked:1'", "{event} {meanwhile}");
-        assert_healed(&mut c, name, later);
+        assert_restored(&mut c, name, later);
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a master records is what its replicas make of it.
+//! Tests that replicas become equal to their master through recorded effects.
 
 use super::*;
 use crate::boards::{Changes, whole_board, words_of};
@@ -47,7 +47,7 @@ fn schemas() -> impl Strategy<Value = Schema> {
         .prop_map(|(dimensions, ties, keep)| Schema::new(dimensions, ties, NonZeroU64::new(keep)).expect("a schema"))
 }
 
-/// Names that look like words of a command, too.
+/// Returns a member's name. Some names look like keywords or numbers.
 fn name(member: u8) -> Vec<u8> {
     match member {
         0 => Vec::new(),
@@ -57,7 +57,7 @@ fn name(member: u8) -> Vec<u8> {
     }
 }
 
-/// One of few values, with the greatest among them: ties and overflows abound.
+/// Returns one of a few values, including the maximum, so that ties and overflows are frequent.
 fn value(seed: i8, dimension: &Dimension) -> Value {
     match (dimension.kind, seed) {
         (Kind::Int, 120..) => Value::Int(i64::MAX),
@@ -67,12 +67,12 @@ fn value(seed: i8, dimension: &Dimension) -> Value {
     }
 }
 
-/// What is saved of a board.
+/// Returns the encoded board.
 fn saved(board: &Board) -> Vec<Vec<u8>> {
     words_of(board).iter().map(|word| word.bytes().to_vec()).collect()
 }
 
-/// The words that a client sends with a call.
+/// Returns the arguments that a client sends.
 fn written(op: &Op, dimensions: &[Dimension]) -> Vec<OwnedStr> {
     let texts: Vec<Vec<u8>> = match op {
         Op::Set(rows, _) => rows
@@ -96,7 +96,7 @@ fn run<'k>(edit: &mut Edit<'_, 'k>, op: &Op, words: &'k [Str<'k>], dimensions: &
         }
         Op::Incr(member, increments) => {
             let increments: Vec<_> = increments.iter().map(|&(at, by)| (at, value(by, &dimensions[at]))).collect();
-            // An overflow changes nothing.
+            // An overflow is an error and changes nothing.
             let _ = edit.incr(&name(*member), &increments);
         }
         Op::Remove(_) => {
@@ -114,7 +114,7 @@ fn run<'k>(edit: &mut Edit<'_, 'k>, op: &Op, words: &'k [Str<'k>], dimensions: &
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// A replica is equal after each change, and would pass on what it was told. What has recorded nothing has changed nothing.
+    /// A replica is equal to its master after each change, and passes on the same effects. A call without effects changes nothing.
     #[test]
     fn an_equal_board_that_gets_the_effects_stays_equal(schema in schemas(), ops in ops()) {
         without_a_server();

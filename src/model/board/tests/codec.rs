@@ -1,5 +1,6 @@
-//! Saving and loading, and hostile input.
+//! Encoding and decoding, including hostile input.
 
+use super::super::codec::*;
 use super::random::Random;
 use super::*;
 use proptest::prelude::*;
@@ -8,7 +9,7 @@ fn decode(items: Vec<Item>) -> Result<Board, DecodeError> {
     Board::decode(&mut Tape { items, at: 0 })
 }
 
-/// A header of DESC INT dimensions d0, d1, …, then the number of members.
+/// Returns a header with DESC INT dimensions d0, d1, … and the number of members.
 fn header(dims: u64, ties: u64, keep: u64, members: u64) -> Vec<Item> {
     let mut items = vec![Item::Number(1), Item::Number(ties), Item::Number(keep), Item::Number(dims)];
     for i in 0..dims {
@@ -71,42 +72,42 @@ fn every_part_of_a_header_is_checked() {
         items[at] = Item::Number(number);
         decode(items).err()
     };
-    assert_eq!(changed(0, 2), Some(DecodeError::Version(2)));
-    assert_eq!(changed(1, 3), Some(DecodeError::Schema));
-    assert_eq!(changed(2, 2), Some(DecodeError::TooMany));
-    assert_eq!(changed(3, 0), Some(DecodeError::Schema));
-    assert_eq!(changed(3, 65), Some(DecodeError::Schema));
-    assert_eq!(changed(3, u64::MAX), Some(DecodeError::Schema));
-    assert_eq!(changed(4, 4), Some(DecodeError::Schema));
-    assert_eq!(changed(8, u64::MAX), Some(DecodeError::TooMany));
+    assert_eq!(changed(0, 2), Some(DecodeError::Format { found: 2, known: 1 }));
+    assert_eq!(changed(1, 3), Some(SCHEMA));
+    assert_eq!(changed(2, 2), Some(TOO_MANY));
+    assert_eq!(changed(3, 0), Some(SCHEMA));
+    assert_eq!(changed(3, 65), Some(SCHEMA));
+    assert_eq!(changed(3, u64::MAX), Some(SCHEMA));
+    assert_eq!(changed(4, 4), Some(SCHEMA));
+    assert_eq!(changed(8, u64::MAX), Some(TOO_MANY));
     assert_eq!(changed(8, 4), Some(DecodeError::Truncated));
-    assert_eq!(changed(8, 2), Some(DecodeError::Malformed));
+    assert_eq!(changed(8, 2), Some(MALFORMED));
     let mut twice = header(2, 0, 0, 0);
     twice[7] = Item::Bytes(b"d0".to_vec());
-    assert_eq!(decode(twice).err(), Some(DecodeError::Schema));
+    assert_eq!(decode(twice).err(), Some(SCHEMA));
 }
 
 #[test]
 fn every_member_is_checked() {
     let block = |members, ties, block: &[u8]| decode(with_block(header(1, ties, 0, members), block)).err();
-    assert_eq!(block(1, 0, b""), Some(DecodeError::Malformed), "an empty block would go on forever");
+    assert_eq!(block(1, 0, b""), Some(MALFORMED), "an empty block would go on forever");
     assert_eq!(block(1, 0, b"\x05ab"), Some(DecodeError::Truncated));
     assert_eq!(block(1, 0, b"\x01a"), Some(DecodeError::Truncated));
     assert_eq!(block(1, 0, b"\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01a"), Some(DecodeError::Truncated));
-    assert_eq!(block(1, 0, b"\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x02a"), Some(DecodeError::Malformed));
-    assert_eq!(block(1, 0, b"\x81\x00a\x00"), Some(DecodeError::Malformed), "an overlong number");
-    assert_eq!(block(1, 0, b"\x01a\x00\x01b\x00"), Some(DecodeError::Malformed), "one more than announced");
-    assert_eq!(block(2, 0, b"\x01a\x00\x01b\x02"), Some(DecodeError::Order), "DESC 0 before 1");
+    assert_eq!(block(1, 0, b"\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x02a"), Some(MALFORMED));
+    assert_eq!(block(1, 0, b"\x81\x00a\x00"), Some(MALFORMED), "an overlong number");
+    assert_eq!(block(1, 0, b"\x01a\x00\x01b\x00"), Some(MALFORMED), "one more than announced");
+    assert_eq!(block(2, 0, b"\x01a\x00\x01b\x02"), Some(ORDER), "DESC 0 before 1");
     assert_eq!(block(2, 0, b"\x01b\x00\x01a\x00"), None);
-    assert_eq!(block(2, 2, b"\x01b\x00\x01a\x00"), Some(DecodeError::Order), "names break ties");
-    assert_eq!(block(2, 2, b"\x01a\x00\x01a\x00"), Some(DecodeError::Order));
-    assert_eq!(block(2, 0, b"\x01a\x00\x01a\x00"), Some(DecodeError::Duplicate));
-    assert_eq!(block(2, 0, b"\x01a\x02\x01a\x00"), Some(DecodeError::Duplicate));
+    assert_eq!(block(2, 2, b"\x01b\x00\x01a\x00"), Some(ORDER), "names break ties");
+    assert_eq!(block(2, 2, b"\x01a\x00\x01a\x00"), Some(ORDER));
+    assert_eq!(block(2, 0, b"\x01a\x00\x01a\x00"), Some(DUPLICATE));
+    assert_eq!(block(2, 0, b"\x01a\x02\x01a\x00"), Some(DUPLICATE));
     for bits in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
         let mut items = header(1, 0, 0, 1);
         items[4] = Item::Number(2);
         let member = [b"\x01a".as_slice(), &bits.to_le_bytes()].concat();
-        assert_eq!(decode(with_block(items, &member)).err(), Some(DecodeError::Malformed));
+        assert_eq!(decode(with_block(items, &member)).err(), Some(MALFORMED));
     }
 }
 

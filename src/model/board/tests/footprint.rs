@@ -1,4 +1,4 @@
-//! Copies, memory and digests.
+//! Copies, memory usage and digests.
 
 use super::*;
 use crate::server::counting;
@@ -37,7 +37,7 @@ fn names_of_all_lengths_are_kept_and_their_room_is_used_again() {
     }
 }
 
-/// MEMORY USAGE tells what the allocator was asked for; and what is not needed any more is given back.
+/// MEMORY USAGE equals the allocated memory, and unused memory is freed.
 #[test]
 fn memory_is_counted_as_it_is_and_follows_the_members() {
     const MEMBERS: usize = 20_000;
@@ -46,7 +46,7 @@ fn memory_is_counted_as_it_is_and_follows_the_members() {
         let before = counting::held();
         let mut board = Board::new(plain(dimensions, Ties::First, 0));
         let values = vec![7; dimensions];
-        // They go in another order than they come, so that each page of names keeps some for long.
+        // Members are removed in another order than they were added, so each page keeps some names for long.
         (0..MEMBERS).for_each(|i| assert_eq!(set(&mut board, &name(i * 7919 % MEMBERS, length), &values), 1));
         let mut full = 0;
         for left in [MEMBERS, MEMBERS / 2, MEMBERS / 10, 100, 0] {
@@ -63,7 +63,7 @@ fn memory_is_counted_as_it_is_and_follows_the_members() {
             full = if left == MEMBERS { held } else { full };
             let most = if left > MEMBERS / 10 { full } else { full / 2 };
             assert!(held <= if left == 0 { 5000 } else { most }, "{held} held for {case}, {full} when full");
-            // Of the pages of names a quarter is used, but for one of them.
+            // At least a quarter of each page of names is used, except in one page.
             let names = board.names.bytes(0);
             let most = (4 * left + 256) * (4 + length) + 10_000;
             assert!(names <= most, "{names} for the names of {case}");

@@ -10,7 +10,7 @@ fn board(schema: Schema, members: &[(&str, i64)]) -> Board {
     board
 }
 
-fn merged(combine: Combine, boards: &[&Board]) -> Result<Board, Error> {
+fn merged(combine: Combine, boards: &[&Board]) -> Result<Board, BoardError> {
     let mut merge = Merge::new(boards[0].schema().clone(), combine);
     boards.iter().try_for_each(|board| merge.add(board))?;
     let board = merge.finish();
@@ -95,14 +95,14 @@ fn a_sum_beyond_its_range_is_an_error() {
     let most = board(plain(1, Ties::First, 0), &[("a", i64::MAX)]);
     let least = board(plain(1, Ties::First, 0), &[("a", i64::MIN)]);
     let one = board(plain(1, Ties::First, 0), &[("a", 1)]);
-    assert_eq!(merged(Combine::Sum, &[&most, &one]).err(), Some(Error::Overflow(0)));
+    assert_eq!(merged(Combine::Sum, &[&most, &one]).err(), Some(BoardError::Overflow(0)));
     assert_eq!(shown(&merged(Combine::Sum, &[&most, &least]).unwrap()), "a=-1");
     assert_eq!(shown(&merged(Combine::Best, &[&most, &one]).unwrap()), format!("a={}", i64::MAX));
     let schema = Schema::new(vec![dim("f", Direction::Desc, Kind::Float)], Ties::First, None).unwrap();
     let mut floats = Board::new(schema);
     let values = [Value::Float(f64::MAX)];
     floats.set(&[Assignment { member: b"a", values: &values }], SetOptions::default(), |_| ()).unwrap();
-    assert_eq!(merged(Combine::Sum, &[&floats, &floats]).err(), Some(Error::NotFinite(0)));
+    assert_eq!(merged(Combine::Sum, &[&floats, &floats]).err(), Some(BoardError::NotFinite(0)));
 }
 
 #[test]

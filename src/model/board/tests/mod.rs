@@ -1,4 +1,4 @@
-//! Tests of the board: by hand for what the contract says, at random against a reference that is plainly right.
+//! Tests of the board: cases by hand, and random ones against a simple reference.
 
 mod codec;
 mod footprint;
@@ -8,22 +8,21 @@ mod random;
 mod reading;
 mod reference;
 
-use super::codec::DecodeError;
 use super::tree::Tree;
 use super::update::{Incremented, Removed};
 use super::*;
-use crate::model::stream::{Reader, Truncated, Writer};
+use crate::model::stream::{DecodeError, Reader, Writer};
 use std::num::NonZeroU64;
 
 impl Board {
-    /// A board whose nodes and pages of names are tiny, so that a few members split and merge on several levels.
+    /// Creates a board with tiny nodes and pages, so that a few members split and merge nodes on several levels.
     pub(super) fn tiny(schema: Schema, rows: usize) -> Board {
         let tree = Tree::with_rows(schema.dimensions().len(), rows, rows);
         Board { tree, names: Names::with_pages_of(40), ..Board::new(schema) }
     }
 
-    /// Does what an effect of a board that was equal to this one says.
-    pub(super) fn apply(&mut self, effect: Effect) -> Result<(), Error> {
+    /// Applies an effect of an equal board.
+    pub(super) fn apply(&mut self, effect: Entry) -> Result<(), BoardError> {
         let values: Vec<Value> = effect.values.iter().collect();
         self.set(&[Assignment { member: effect.member, values: &values }], SetOptions::default(), |_| ()).map(|_| ())
     }
@@ -51,7 +50,7 @@ impl Board {
     }
 }
 
-/// What a board wrote, to be read again.
+/// An encoded board that can be read again.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Tape {
     pub(super) items: Vec<Item>,
@@ -75,13 +74,13 @@ impl Writer for Tape {
 
 impl Reader for Tape {
     type Bytes = Vec<u8>;
-    fn number(&mut self) -> Result<u64, Truncated> {
-        let Some(Item::Number(number)) = self.items.get(self.at) else { return Err(Truncated) };
+    fn number(&mut self) -> Result<u64, DecodeError> {
+        let Some(Item::Number(number)) = self.items.get(self.at) else { return Err(DecodeError::Truncated) };
         self.at += 1;
         Ok(*number)
     }
-    fn bytes(&mut self) -> Result<Vec<u8>, Truncated> {
-        let Some(Item::Bytes(bytes)) = self.items.get(self.at) else { return Err(Truncated) };
+    fn bytes(&mut self) -> Result<Vec<u8>, DecodeError> {
+        let Some(Item::Bytes(bytes)) = self.items.get(self.at) else { return Err(DecodeError::Truncated) };
         self.at += 1;
         Ok(bytes.clone())
     }
@@ -91,7 +90,7 @@ pub(super) fn dim(name: &str, direction: Direction, kind: Kind) -> Dimension {
     Dimension { name: name.as_bytes().into(), direction, kind }
 }
 
-/// DESC INT dimensions named d0, d1, …
+/// Returns a schema with DESC INT dimensions d0, d1, …
 pub(super) fn plain(count: usize, ties: Ties, keep: u64) -> Schema {
     let dims = (0..count).map(|i| dim(&format!("d{i}"), Direction::Desc, Kind::Int)).collect();
     Schema::new(dims, ties, NonZeroU64::new(keep)).unwrap()
@@ -110,7 +109,7 @@ pub(super) fn set_with(board: &mut Board, member: &str, values: &[i64], options:
     board.set(&[Assignment { member: member.as_bytes(), values: &values }], options, |_| ()).unwrap()
 }
 
-/// Member names, joined by blanks.
+/// Returns the members' names, separated by blanks.
 pub(super) fn listed(range: Range) -> String {
     let names: Vec<_> = range.map(|e| String::from_utf8_lossy(e.member).into_owned()).collect();
     names.join(" ")

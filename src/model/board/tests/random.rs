@@ -1,4 +1,4 @@
-//! Random operations on a board, a replica that gets its effects, and the reference.
+//! Random operations on a board, on a replica that gets its effects, and on the reference.
 
 use super::reference::Reference;
 use super::*;
@@ -14,14 +14,14 @@ enum Op {
     Incr(Vec<u8>, Vec<(usize, i8)>),
     Remove(Vec<u8>),
     RemoveRange(i64, i64),
-    /// With another board, before it or behind it.
+    /// A merge with another board. The flag tells which board comes first.
     Merge(Vec<(Vec<u8>, Vec<i8>)>, bool, Combine),
     Reload,
 }
 
 const DIMENSIONS: usize = 4;
 
-/// A small number stands for one of few values, with the extremes among them, so that ties and overflows abound.
+/// Maps a small number to one of a few values, including the extremes, so that ties and overflows are frequent.
 fn value(seed: i8, kind: Kind) -> Value {
     match (kind, seed) {
         (Kind::Int, i8::MIN..=-120) => Value::Int(i64::MIN),
@@ -80,7 +80,7 @@ fn rows(assignments: &[(Vec<u8>, Vec<i8>)], kinds: &[Kind]) -> Vec<(Vec<u8>, Vec
     assignments.iter().map(|(member, seeds)| (member.clone(), values(seeds))).collect()
 }
 
-/// The board under test, what its effects make of an equal one, and what the contract says.
+/// The board under test, a replica that gets its effects, and the reference.
 struct Trio {
     board: Board,
     replica: Board,
@@ -102,7 +102,7 @@ impl Trio {
         let kinds: Vec<Kind> = self.board.schema().dimensions().iter().map(|d| d.kind).collect();
         let replica = &mut self.replica;
         let mut effects = 0_u32;
-        let replicate = |effect: Effect| {
+        let replicate = |effect: Entry| {
             effects += 1;
             replica.apply(effect).unwrap();
         };
@@ -196,13 +196,13 @@ impl Trio {
         assert_eq!(entries, expected);
     }
 
-    /// The dearer comparisons.
+    /// The expensive comparisons.
     fn check_answers(&self) {
         let members = |range: Range| range.map(|e| e.member.to_vec()).collect::<Vec<_>>();
         let mut tuples = Vec::new();
         let mut ranks = [const { BTreeMap::new() }; 3];
         let sorted = self.reference.sorted();
-        // On a large board not everybody's neighbours: the reference sorts again for each.
+        // On a large board, only some members' neighbours are checked, because the reference sorts for each.
         let step = 1 + sorted.len() / 64;
         for (at, row) in sorted.into_iter().enumerate() {
             for (ranking, ranks) in RANKINGS.iter().zip(&mut ranks) {
@@ -268,7 +268,7 @@ proptest! {
     }
 }
 
-/// A seeded generator, for runs longer than proptest likes.
+/// A seeded generator, for runs that are too long for proptest.
 pub(super) struct Random(pub(super) u64);
 
 impl Random {
@@ -282,7 +282,7 @@ impl Random {
 
 #[test]
 fn the_tree_keeps_its_shape_through_long_growth_and_decline() {
-    // Each rule and each size of node; where many histories are asked for each rule with each size, and for longer.
+    // Combines each rule with one size of node. If more histories are requested, each rule with each size, and longer.
     let is_long = histories(1) > 1;
     let phase: u32 = if is_long { 1_000 } else { 300 };
     let rules = [(1, Ties::First), (2, Ties::Last), (3, Ties::Name)];

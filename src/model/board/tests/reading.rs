@@ -108,7 +108,7 @@ fn a_range_knows_the_ranks_of_its_members_either_way() {
     assert_eq!(ranks(2, -1, Order::BestFirst, Ranking::Plain), [2, 3, 4, 5, 6]);
     assert_eq!(ranks(2, -1, Order::BestFirst, Ranking::Competition), [1, 1, 4, 4, 6]);
     assert_eq!(ranks(2, -1, Order::BestFirst, Ranking::Dense), [1, 1, 2, 2, 3]);
-    // The worst is at index 0; ranks still count from the best.
+    // Index 0 is the worst. Ranks count from the best.
     assert_eq!(ranks(0, 4, Order::WorstFirst, Ranking::Plain), [6, 5, 4, 3, 2]);
     assert_eq!(ranks(0, 4, Order::WorstFirst, Ranking::Competition), [6, 4, 4, 1, 1]);
     assert_eq!(ranks(0, 4, Order::WorstFirst, Ranking::Dense), [3, 2, 2, 1, 1]);

@@ -1,5 +1,4 @@
-//! The contract, written as plainly as it can be: members in a `Vec`, each with the moment it reached its values,
-//! sorted again whenever an order is asked for.
+//! The reference: members in a `Vec`, each with the time at which it reached its values. Every query sorts them.
 
 use super::*;
 use std::cmp::Ordering;
@@ -88,7 +87,7 @@ impl Reference {
         absent.into_iter().filter(|member| self.find(member).is_some()).count() as u64
     }
 
-    /// The values, or None for an overflow.
+    /// Increments values. Returns the new values, or `None` on an overflow.
     pub(super) fn incr(&mut self, member: &[u8], increments: &[(usize, Value)]) -> Option<Vec<Value>> {
         let zero = |d: &Dimension| if d.kind == Kind::Int { Value::Int(0) } else { Value::Float(0.0) };
         let mut values: Vec<Value> = match self.find(member) {
@@ -111,14 +110,14 @@ impl Reference {
         found.map(|at| self.rows.remove(at)).is_some()
     }
 
-    /// Removes what [`Reference::range`] lists; how many that is.
+    /// Removes the members that [`Reference::range`] returns. Returns how many.
     pub(super) fn remove_range(&mut self, start: i64, stop: i64) -> u64 {
         let gone = self.range(start, stop, Order::BestFirst);
         gone.iter().filter(|member| self.remove(member)).count() as u64
     }
 
-    /// Key by key, the members of each in their order are added to what they have, or set if they are better; KEEP counts
-    /// in the end. None for an overflow.
+    /// Merges boards: key by key, the members in their order are added to the present values, or set if they are better. KEEP applies at
+    /// the end. Returns `None` on an overflow.
     pub(super) fn merge(sources: &[&Reference], combine: Combine) -> Option<Reference> {
         let schema = sources[0].schema.clone();
         let endless = Schema::new(schema.dimensions().to_vec(), schema.ties(), None).unwrap();
@@ -169,7 +168,7 @@ impl Reference {
         self.rows.iter().filter(stays_before).count() as u64
     }
 
-    /// The documented rule of ZRANGE.
+    /// Returns a range by the documented rule of ZRANGE.
     pub(super) fn range(&self, start: i64, stop: i64, order: Order) -> Vec<Vec<u8>> {
         let mut sorted = self.sorted();
         if order == Order::WorstFirst {

@@ -1,28 +1,28 @@
-//! Loading rows that come in order: leaves are filled one after the other, then each level above them, O(n).
+//! Bulk loading of ordered rows in O(n): the leaves are filled first, then each level above them.
 
 use super::super::names::Names;
 use super::node::{Node, Row};
 use super::{Position, Tree};
 use crate::model::chunks::NIL;
 
-/// Takes rows in order into a tree that has none.
-pub(in super::super) struct Loader {
+/// Builds a tree from ordered rows.
+pub(in super::super) struct TreeBuilder {
     tree: Tree,
 }
 
-impl Loader {
-    /// `tree` must be empty.
+impl TreeBuilder {
+    /// Creates a builder. `tree` must be empty.
     pub(in super::super) fn new(tree: Tree) -> Self {
-        Loader { tree }
+        TreeBuilder { tree }
     }
 
-    /// The row added last.
+    /// Returns the last row.
     pub(in super::super) fn last(&self) -> Option<(&[u64], u32)> {
         let position: Position = self.tree.last();
         (self.tree.len > 0).then(|| (self.tree.words(position), self.tree.id(position)))
     }
 
-    /// Adds a row behind all others; the caller has seen to the order. O(1).
+    /// Adds a row at the end. The caller guarantees the order. O(1).
     pub(in super::super) fn push(&mut self, words: &[u64], id: u32, names: &mut Names) {
         let tree = &mut self.tree;
         let head = tree.len == 0 || tree.words(tree.last()) != words;
@@ -40,7 +40,7 @@ impl Loader {
         tree.heads += u32::from(head);
     }
 
-    /// Builds what is above the leaves. O(n / rows of a leaf).
+    /// Builds the levels above the leaves. O(n / rows of a leaf).
     pub(in super::super) fn finish(self) -> Tree {
         let mut tree = self.tree;
         let mut first = tree.first;
@@ -52,7 +52,7 @@ impl Loader {
     }
 }
 
-/// Builds the level above the one that begins with `child`; returns its first node.
+/// Builds the level above the one that begins with `child`. Returns its first node.
 fn level_above(tree: &mut Tree, mut child: u32) -> u32 {
     let first = tree.nodes.insert(Node::inner());
     let mut node = first;

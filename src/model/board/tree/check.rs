@@ -1,9 +1,9 @@
-//! The invariants of the tree, checked from the leaves up. For tests.
+//! A check of the tree's invariants, for tests.
 
 use super::*;
 
 impl Tree {
-    /// Panics unless every invariant holds.
+    /// Panics if an invariant is broken.
     pub(in super::super) fn check(&self, names: &Names) {
         let (count, heads, leaves) = self.check_below(self.root, NIL, names);
         assert_eq!((count, heads), (self.len, self.heads), "members and heads of the whole");
@@ -17,7 +17,7 @@ impl Tree {
         assert_eq!((linked, prev), (leaves, self.last), "leaves are linked in order");
     }
 
-    /// Members, heads and leaves below a node.
+    /// Returns the members, heads and leaves below a node.
     fn check_below(&self, id: u32, parent: u32, names: &Names) -> (u32, u32, Vec<u32>) {
         let node = &self.nodes[id];
         assert_eq!(node.parent, parent);
@@ -50,13 +50,13 @@ impl Tree {
         (counts, all_heads, leaves)
     }
 
-    /// Levels from that node to the leaves.
+    /// Returns the number of levels from a node to the leaves.
     pub(in super::super) fn depth(&self, id: u32) -> usize {
         let node = &self.nodes[id];
         if node.is_leaf() { 1 } else { 1 + self.depth(node.ids[0]) }
     }
 
-    /// Levels of the whole tree.
+    /// Returns the height of the tree.
     pub(in super::super) fn height(&self) -> usize {
         self.depth(self.root)
     }

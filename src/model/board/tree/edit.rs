@@ -1,9 +1,9 @@
-//! Adding and removing rows, and what keeps the tree in shape.
+//! Adding and removing rows, splits and merges.
 //!
-//! *Full* nodes are split in half, except that appending at the very end of the order leaves the old node full: a board
-//! filled in order has full leaves. A node *below a third* is merged with a neighbour under the same parent if the two
-//! fit into three quarters of one; if not, the neighbour is full enough for both. A node that is empty goes. So the
-//! height stays O(log n), and between a split and a merge there is always work proportional to the node.
+//! A *full* node is split in half. When a row is appended at the end of the order, the old node stays full instead, so that a board filled
+//! in order has full leaves. A node *below a third* is merged with a sibling if the two fit into three quarters of a node. If they do not
+//! fit, the sibling is full enough for both. An empty node is removed. So the height stays O(log n), and between a split and a merge of a
+//! node there is work proportional to its size.
 
 use super::super::names::Names;
 use super::node::{Node, Row};
@@ -11,7 +11,7 @@ use super::{Position, Tree};
 use crate::model::chunks::NIL;
 
 impl Tree {
-    /// Puts a member where [`Tree::seek`] said. O(log n).
+    /// Inserts a member at the position that [`Tree::seek`] returned. O(log n).
     pub(in super::super) fn insert(&mut self, position: Position, words: &[u64], id: u32, names: &mut Names) {
         let Position { leaf, at } = position;
         let (head, unseats) = self.headship(position, words, false);
@@ -35,10 +35,10 @@ impl Tree {
         }
     }
 
-    /// Takes the row at `position` out; the member must leave `names` or be put elsewhere. O(log n).
+    /// Removes the row at `position`. The caller must remove the member from `names` or insert it elsewhere. O(log n).
     pub(in super::super) fn remove(&mut self, position: Position, names: &mut Names) {
         let Position { leaf, at } = position;
-        // The words move out for the comparison with the neighbours, and need not come back.
+        // A copy, for the comparison with the neighbours.
         let words = self.words(position).to_vec();
         let (head, seats) = self.headship(position, &words, true);
         let follower_leaf = self.leaf_of(Position { leaf, at: at + 1 });
@@ -56,9 +56,9 @@ impl Tree {
         self.mend(leaf, names);
     }
 
-    /// Where in its leaf the row at `position` belongs when it gets other words, as a position after the row has left; or
-    /// `None` if that may be in another leaf, or at an end of this one. `before` as for [`Tree::seek`]. A small step on
-    /// a large board mostly stays in its leaf. O(log of the leaf).
+    /// Returns the row's new position in its leaf when its words change, counted without the row. `None` if the position may be in another
+    /// leaf or at an end of this one. `before` as for [`Tree::seek`]. On a large board, a small change mostly stays in its leaf. O(log of
+    /// the leaf).
     pub(in super::super) fn seek_near(
         &self,
         position: Position,
@@ -71,7 +71,7 @@ impl Tree {
         stays.then_some(target - usize::from(target > position.at))
     }
 
-    /// Gives the row at `position` other words and the position in its leaf that [`Tree::seek_near`] found. Counts change
+    /// Changes the words of the row at `position`, and moves the row to the position that [`Tree::seek_near`] returned. The counts change
     /// only if the number of distinct tuples does. O(leaf), or O(log n) then.
     pub(in super::super) fn shift(&mut self, position: Position, target: usize, words: &[u64]) {
         let leaf = &mut self.nodes[position.leaf];
@@ -86,8 +86,8 @@ impl Tree {
         }
     }
 
-    /// Whether a row of these words at `position` is a head; and whether the row behind it is no head because of it. The
-    /// row behind is that at `position` itself, or the next one if the row in question is there already (`present`).
+    /// Returns whether a row with these words at `position` is a head, and whether the following row is not a head because of it. The
+    /// following row is the one at `position`, or the next one if the row itself is `present`.
     fn headship(&self, position: Position, words: &[u64], present: bool) -> (bool, bool) {
         let Position { leaf, at } = position;
         let head = self.cursor(position).before().is_none_or(|row| row.words() != words);
@@ -100,13 +100,13 @@ impl Tree {
         (head, head && behind.is_some_and(|p| self.words(p) == words))
     }
 
-    /// The leaf of a position that may be just past the end of one.
+    /// Returns the leaf of a position, which may be just after the end of a leaf.
     fn leaf_of(&self, position: Position) -> u32 {
         let node = &self.nodes[position.leaf];
         if position.at < node.len() { position.leaf } else { node.next }
     }
 
-    /// Adds to the counts of every ancestor of `node`.
+    /// Adds to the counts of all ancestors of `node`.
     fn add(&mut self, mut node: u32, members: i32, heads: i32) {
         loop {
             let parent = self.nodes[node].parent;
@@ -122,7 +122,7 @@ impl Tree {
         }
     }
 
-    /// The member at `position` has another id now. O(1), or O(log n) for the first of a leaf.
+    /// Changes the ID of the member at `position`. O(1), or O(log n) for the first of a leaf.
     pub(in super::super) fn renumber(&mut self, position: Position, id: u32) {
         let Position { leaf, at } = position;
         self.nodes[leaf].ids[at] = id;
@@ -131,7 +131,7 @@ impl Tree {
         }
     }
 
-    /// Tells the ancestors that the first row of `node` is another one, as far as it is theirs too.
+    /// Updates the ancestors whose first row is the first row of `node`.
     fn renew_first(&mut self, mut node: u32) {
         loop {
             let parent = self.nodes[node].parent;
@@ -154,12 +154,12 @@ impl Tree {
         }
     }
 
-    /// The rows at which that node is split.
+    /// Returns the number of rows at which a node is split.
     fn most(&self, node: u32) -> usize {
         if self.nodes[node].is_leaf() { self.leaf_rows } else { self.inner_rows }
     }
 
-    /// Splits a full node whose row `added` is the newest, and its ancestors as far as they become full.
+    /// Splits a full node, to which row `added` was added last, and then its ancestors if they are full.
     fn split(&mut self, mut node_id: u32, mut added: usize, names: &mut Names) {
         loop {
             let most = self.most(node_id);
@@ -215,7 +215,7 @@ impl Tree {
         self.root
     }
 
-    /// Members and heads below a node, counted from scratch.
+    /// Counts the members and heads below a node.
     pub(super) fn totals(&self, node_id: u32) -> (u32, u32) {
         let node = &self.nodes[node_id];
         match &node.inner {
@@ -227,7 +227,7 @@ impl Tree {
         }
     }
 
-    /// Tells what rows `from..` hold that they are in `node_id` now.
+    /// Updates the references from rows `from..` to their node `node_id`.
     pub(super) fn adopt(&mut self, node_id: u32, from: usize, names: &mut Names) {
         if self.nodes[node_id].is_leaf() {
             for &id in &self.nodes[node_id].ids[from..] {
@@ -241,7 +241,7 @@ impl Tree {
         }
     }
 
-    /// Restores the shape after a row has left `node_id`.
+    /// Merges or removes nodes after a row was removed from `node_id`.
     fn mend(&mut self, mut node_id: u32, names: &mut Names) {
         loop {
             let most = self.most(node_id);
@@ -287,7 +287,7 @@ impl Tree {
         self.drop_child(parent_id, at + 1);
     }
 
-    /// Removes child `at`, which holds nothing any more, and its row.
+    /// Removes the empty child `at` and its row.
     fn drop_child(&mut self, parent_id: u32, at: usize) {
         let child_id = self.nodes[parent_id].ids[at];
         let Node { prev, next, .. } = self.nodes.remove(child_id);
@@ -307,7 +307,7 @@ impl Tree {
         }
     }
 
-    /// Removes roots that have a single child; a tree without members begins from scratch.
+    /// Removes roots with a single child. Resets a tree without members.
     fn lower_root(&mut self) {
         if self.len == 0 && self.nodes.slots() > 1 {
             *self = Self::with_rows(self.stride, self.leaf_rows, self.inner_rows);

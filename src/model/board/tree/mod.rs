@@ -1,22 +1,22 @@
-//! The order: a B+tree over (values, place among equals) that counts.
+//! The order: a B+tree with counts over (values, place among equals).
 //!
-//! - A *row* is a member's values as words, inline in the leaf, so that searching follows no pointers.
-//! - Each member's leaf is noted next to its name ([`Names`]). From there its rank is the rows before it in the
-//!   leaf plus the counts of the children before it in each ancestor: a rank compares no values at all.
-//! - Among equal values the order *is* the position. A member that reaches them goes behind its equals (TIES FIRST) or
-//!   before them (LAST), or where its name belongs (NAME). No sequence number has to be stored, compared, saved or
-//!   replicated; it would only say what the order already says.
-//! - A *head* is a row whose values differ from those of the row before it. Heads are counted like members, and the
-//!   distinct tuples before a member are the heads up to and including it, less one: dense ranks in O(log n). Adding
-//!   or removing a row changes at most its own headship and that of the row behind it, so the counts stay exact.
+//! - A *row* is a member's values as words, inline in the leaf, so a search follows no pointers. Each member's leaf is stored with its name
+//!   ([`Names`]).
+//! - A member's rank is the number of rows before it in the leaf plus the counts of the children before it in each ancestor. So a rank
+//!   needs no comparisons.
+//! - Among equal values, the *position* is the order. A member that reaches them is inserted after its equals (TIES FIRST), before them
+//!   (LAST), or by its name (NAME). So no sequence number is stored, compared, saved or replicated.
+//! - A *head* is a row whose values differ from those of the previous row. Heads are counted like members. The number of distinct tuples
+//!   before a member is the number of heads up to and including it, less one: dense ranks in O(log n). Adding or removing a row changes at
+//!   most its own headship and that of the next row, so the counts are exact.
 //!
-//! Rows go to children, children to parents, splits and merges work alike on every level.
+//! Rows of leaves and children of inner nodes are handled alike: splits and merges work in the same way on every level.
 
 mod bulk;
 mod edit;
 mod node;
 
-pub(super) use bulk::Loader;
+pub(super) use bulk::TreeBuilder;
 use node::Node;
 
 use super::names::Names;
@@ -24,19 +24,19 @@ use super::slab::Slab;
 use crate::model::chunks::NIL;
 use crate::model::relocate::Mover;
 
-/// Bytes of words a leaf has about room for, within the bounds below.
+/// The approximate bytes of words per leaf, within the bounds below.
 const LEAF_BYTES: usize = 1536;
 const LEAF_ROWS: (usize, usize) = (16, 128);
 const INNER_ROWS: usize = 64;
 
-/// Where a row is: a leaf and the position in it.
+/// The position of a row: a leaf and an index in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Position {
     pub(super) leaf: u32,
     pub(super) at: usize,
 }
 
-/// A row, from which one goes to its neighbours. It holds on to the leaf, as most neighbours are in the same one.
+/// A cursor at a row, which can move to the neighbours. It holds the leaf, because most neighbours are in the same one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cursor<'a> {
     tree: &'a Tree,
@@ -53,7 +53,7 @@ impl<'a> Cursor<'a> {
         self.leaf.row(self.at, self.tree.stride)
     }
 
-    /// The row behind, if any.
+    /// Returns the next row, if any.
     pub(super) fn after(self) -> Option<Self> {
         if self.at + 1 < self.leaf.len() {
             return Some(Cursor { at: self.at + 1, ..self });
@@ -61,7 +61,7 @@ impl<'a> Cursor<'a> {
         (self.leaf.next != NIL).then(|| Cursor { leaf: &self.tree.nodes[self.leaf.next], at: 0, ..self })
     }
 
-    /// The row before, if any.
+    /// Returns the previous row, if any.
     pub(super) fn before(self) -> Option<Self> {
         if self.at > 0 {
             return Some(Cursor { at: self.at - 1, ..self });
@@ -81,33 +81,33 @@ pub(super) struct Tree {
     last: u32,
     len: u32,
     heads: u32,
-    /// Words of a row: the number of dimensions.
+    /// Words per row: the number of dimensions.
     stride: usize,
-    /// A node with that many rows is split; they stay below.
+    /// The number of rows at which a node is split. Nodes have fewer.
     leaf_rows: usize,
     inner_rows: usize,
 }
 
 impl Tree {
-    /// An empty tree over rows of `stride` words, with nodes of a size that suits them.
+    /// Creates an empty tree for rows of `stride` words. The size of nodes depends on `stride`.
     pub(super) fn new(stride: usize) -> Self {
         let (least, most) = LEAF_ROWS;
         Self::with_rows(stride, (LEAF_BYTES / (8 * stride)).clamp(least, most), INNER_ROWS)
     }
 
-    /// An empty tree with a given number of rows, at least 4, at which nodes are split.
+    /// Creates an empty tree whose nodes are split at the given numbers of rows, at least 4.
     pub(super) fn with_rows(stride: usize, leaf_rows: usize, inner_rows: usize) -> Self {
         let mut nodes = Slab::new();
         let root = nodes.insert(Node::default());
         Tree { nodes, root, first: root, last: root, len: 0, heads: 0, stride, leaf_rows, inner_rows }
     }
 
-    /// Steps of [`relocate`](Self::relocate).
+    /// Returns the number of steps of [`relocate`](Self::relocate).
     pub(super) fn relocations(&mut self) -> usize {
         self.nodes.chunks_mut().len()
     }
 
-    /// Has the memory of a chunk of nodes moved.
+    /// Moves the memory of a chunk of nodes.
     pub(super) fn relocate(&mut self, step: usize, mover: &mut impl Mover) {
         let nodes = &mut self.nodes.chunks_mut()[step];
         mover.vec(nodes);
@@ -122,12 +122,12 @@ impl Tree {
         }
     }
 
-    /// Members.
+    /// Returns the number of members.
     pub(super) fn len(&self) -> u32 {
         self.len
     }
 
-    /// Distinct tuples.
+    /// Returns the number of distinct tuples.
     pub(super) fn distinct(&self) -> u32 {
         self.heads
     }
@@ -140,14 +140,14 @@ impl Tree {
         self.nodes[position.leaf].ids[position.at]
     }
 
-    /// Where a member that is in the tree is.
+    /// Returns the position of a member of the tree.
     pub(super) fn position_of(&self, id: u32, names: &Names) -> Position {
         let leaf = names.leaf(id);
         Position { leaf, at: self.nodes[leaf].position(id) }
     }
 
-    /// The first position whose row is not `before`, possibly at the end of a leaf. `before` gets the words and the id of
-    /// a member, and must hold for a prefix of the order. O(log n).
+    /// Returns the first position whose row is not `before`, possibly at the end of a leaf. `before` gets the words and the ID of a member,
+    /// and must be true for a prefix of the order. O(log n).
     pub(super) fn seek(&self, mut before: impl FnMut(&[u64], u32) -> bool) -> Position {
         let mut node_id = self.root;
         loop {
@@ -160,7 +160,7 @@ impl Tree {
         }
     }
 
-    /// The rank of a row: how many are before it. O(log n).
+    /// Returns the rank of a row: the number of rows before it. O(log n).
     pub(super) fn rank(&self, position: Position) -> u64 {
         let mut rank = position.at as u64;
         self.climb(position.leaf, |inner, slot| {
@@ -169,7 +169,7 @@ impl Tree {
         rank
     }
 
-    /// Distinct tuples better than that at `position`, where a row must be. O(log n).
+    /// Returns the number of distinct tuples that are better than the row at `position`. O(log n).
     pub(super) fn dense_rank(&self, position: Position) -> u64 {
         let leaf = &self.nodes[position.leaf];
         let first = u32::from(self.starts_with_head(position.leaf));
@@ -180,7 +180,7 @@ impl Tree {
         heads.saturating_sub(1)
     }
 
-    /// Visits the row of each ancestor under which `node` hangs, from the bottom up.
+    /// Calls `visit` with each ancestor of `node` and the index of the child that leads to `node`, from the bottom up.
     fn climb(&self, mut node: u32, mut visit: impl FnMut(&node::Inner, usize)) {
         loop {
             let parent = self.nodes[node].parent;
@@ -195,7 +195,7 @@ impl Tree {
         }
     }
 
-    /// Whether the first row of a leaf differs from the row before it.
+    /// Whether the first row of a leaf differs from the previous row.
     fn starts_with_head(&self, leaf: u32) -> bool {
         let node = &self.nodes[leaf];
         if node.len() == 0 || node.prev == NIL {
@@ -205,8 +205,8 @@ impl Tree {
         node.row(0, self.stride) != prev.row(prev.len() - 1, self.stride)
     }
 
-    /// The position of the row of that rank, which must be below `len`. O(log n), and O(1) for the best: most who look
-    /// at a board look at its top.
+    /// Returns the position of the row with this rank, which must be below `len`. O(log n), and O(1) for the best row, because most clients
+    /// read the top of a board.
     pub(super) fn at_rank(&self, rank: u64) -> Position {
         if rank == 0 {
             return Position { leaf: self.first, at: 0 };
@@ -227,27 +227,27 @@ impl Tree {
         }
     }
 
-    /// Stands at a position where a row is.
+    /// Returns a cursor at a position with a row.
     pub(super) fn cursor(&self, position: Position) -> Cursor<'_> {
         Cursor { tree: self, leaf: &self.nodes[position.leaf], at: position.at }
     }
 
-    /// The last row, of a tree that has one.
+    /// Returns the position of the last row. The tree must not be empty.
     pub(super) fn last(&self) -> Position {
         Position { leaf: self.last, at: self.nodes[self.last].len().saturating_sub(1) }
     }
 
-    /// Whether a row put at `position` would be the last.
+    /// Whether a row inserted at `position` would be the last.
     pub(super) fn is_end(&self, position: Position) -> bool {
         position.leaf == self.last && position.at == self.nodes[position.leaf].len()
     }
 
-    /// Allocations held, about.
+    /// Returns the approximate number of allocations.
     pub(super) fn allocations(&self) -> usize {
         2 * self.nodes.len()
     }
 
-    /// Bytes held, judged by `samples` nodes (0: by all).
+    /// Returns the allocated bytes, estimated from `samples` nodes (0: all).
     pub(super) fn bytes(&self, samples: usize) -> usize {
         self.nodes.bytes() + super::footprint::scaled(&self.nodes, samples, Node::bytes)
     }

@@ -1,37 +1,37 @@
-//! A node: rows in order, each the words of an entry and an id.
+//! A node of the tree: ordered rows, each with words and an ID.
 //!
-//! In a leaf a row is a member: its values as words, and its id. In an inner node a row is a child: the words and the
-//! id of the *first* member below it (`leads`, needed where names break ties), and how many members and heads are
-//! below. The columns are separate vectors, so that a search reads only words and a sum only counts.
+//! In a leaf, a row is a member: its values as words, and its ID. In an inner node, a row is a child: the words and the ID of the *first*
+//! member below it (`leads`, needed if names break ties), and the numbers of members and heads below it. Each column is a vector of its
+//! own, so that a search reads only words and a sum reads only counts.
 
 use std::ops::Range;
 
 use crate::model::chunks::NIL;
 
-/// The columns only an inner node has.
+/// The columns of inner nodes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Inner {
     /// The first member below each child.
     pub(super) leads: Vec<u32>,
-    /// Members below each child.
+    /// The number of members below each child.
     pub(super) counts: Vec<u32>,
-    /// Heads below each child: members whose values differ from those of the member before.
+    /// The number of heads below each child: members whose values differ from the previous member's.
     pub(super) heads: Vec<u32>,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) parent: u32,
-    /// The neighbours on the same level, whoever their parents are.
+    /// The neighbours on the same level, even if they have other parents.
     pub(super) prev: u32,
     pub(super) next: u32,
     pub(super) ids: Vec<u32>,
     pub(super) words: Vec<u64>,
-    /// None in a leaf.
+    /// `None` in a leaf.
     pub(super) inner: Option<Box<Inner>>,
 }
 
-/// One row, to be put into a node. `lead`, `count` and `heads` matter in inner nodes only.
+/// A row to insert into a node. `lead`, `count` and `heads` matter only in inner nodes.
 pub(super) struct Row<'a> {
     pub(super) words: &'a [u64],
     pub(super) id: u32,
@@ -59,17 +59,18 @@ impl Node {
         self.inner.is_none()
     }
 
-    /// The words of row `at`, `stride` of them.
+    /// Returns the `stride` words of row `at`.
     pub(super) fn row(&self, at: usize, stride: usize) -> &[u64] {
         &self.words[at * stride..(at + 1) * stride]
     }
 
-    /// The first member at or below row `at`.
+    /// Returns the first member at or below row `at`.
     pub(super) fn lead(&self, at: usize) -> u32 {
         self.inner.as_ref().map_or(self.ids[at], |inner| inner.leads[at])
     }
 
-    /// How many rows are `before`, which gets a row's words and first member and must hold for a prefix of the rows.
+    /// Returns the number of rows for which `before` is true. `before` gets a row's words and first member, and must be true for a prefix
+    /// of the rows.
     pub(super) fn partition_point(&self, stride: usize, mut before: impl FnMut(&[u64], u32) -> bool) -> usize {
         let (mut low, mut high) = (0, self.len());
         while low < high {
@@ -83,18 +84,17 @@ impl Node {
         low
     }
 
-    /// The row of that id, which must be there. At most a few cache lines, read in order.
+    /// Returns the row with this ID, which must be present. Reads at most a few cache lines, in order.
     pub(super) fn position(&self, id: u32) -> usize {
         self.ids.iter().position(|i| *i == id).unwrap_or(0)
     }
 
-    /// Rows `from..to` that are heads, where rows before `from` are at hand: `from` must be at least 1.
+    /// Counts the heads among some rows. The range must begin at 1 or later, because each row is compared with the previous one.
     pub(super) fn heads_within(&self, rows: Range<usize>, stride: usize) -> u32 {
         rows.filter(|&at| self.row(at, stride) != self.row(at - 1, stride)).count() as u32
     }
 
-    /// Puts a row before row `at`. A node's storage grows in eighths of `most`, the rows it may have, so that an
-    /// eighth of it at most is unused, however full it is.
+    /// Inserts a row before row `at`. The memory grows in eighths of `most`, the maximum number of rows, so at most an eighth is unused.
     pub(super) fn insert(&mut self, at: usize, row: &Row, most: usize) {
         let (stride, len) = (row.words.len(), self.len());
         if self.ids.capacity() == len {
@@ -118,7 +118,7 @@ impl Node {
         }
     }
 
-    /// Moves row `at` to position `to` and gives it other words; for leaves.
+    /// Moves row `at` of a leaf to position `to` and changes its words.
     pub(super) fn shift(&mut self, at: usize, to: usize, words: &[u64]) {
         let stride = words.len();
         if at < to {
@@ -131,7 +131,6 @@ impl Node {
         self.words[to * stride..(to + 1) * stride].copy_from_slice(words);
     }
 
-    /// Takes row `at` out.
     pub(super) fn remove(&mut self, at: usize, stride: usize, most: usize) {
         self.ids.remove(at);
         self.words.drain(at * stride..(at + 1) * stride);
@@ -145,7 +144,7 @@ impl Node {
         }
     }
 
-    /// Moves the rows from `at` on to a node of their own, without neighbours.
+    /// Moves the rows from `at` on to a new node without neighbours.
     pub(super) fn split_off(&mut self, at: usize, stride: usize, most: usize) -> Node {
         let mut right = Node {
             parent: self.parent,
@@ -164,7 +163,7 @@ impl Node {
         right
     }
 
-    /// Takes over the rows of the node behind this one.
+    /// Appends the rows of the next node.
     pub(super) fn append(&mut self, mut right: Node, stride: usize) {
         let more = right.len();
         self.ids.reserve_exact(more);
@@ -178,11 +177,11 @@ impl Node {
         }
     }
 
-    /// Gives back storage beyond a step, unless the node is nearly full.
+    /// Frees unused memory, unless the node is nearly full.
     fn fit(&mut self, stride: usize, most: usize) {
         let rows = self.len() + step(most);
         if rows >= most {
-            return; // full from appending, or nearly: it stays as it is
+            return; // a node filled by appending keeps its memory
         }
         self.ids.shrink_to(rows);
         self.words.shrink_to(rows * stride);
@@ -193,7 +192,7 @@ impl Node {
         }
     }
 
-    /// Bytes on the heap.
+    /// Returns the bytes on the heap.
     pub(super) fn bytes(&self) -> usize {
         let inner = self.inner.as_ref().map_or(0, |inner| {
             let columns = inner.leads.capacity() + inner.counts.capacity() + inner.heads.capacity();

@@ -29,7 +29,7 @@ fn a_string_that_was_cut_is_no_ring_unless_whole_slots_are_left() {
     }
 }
 
-/// Wherever the seam is, slots come by age.
+/// Slots are ordered by age for every position of the seam.
 #[test]
 fn slots_are_found_wherever_the_seam_is() {
     for len in 2..20 {

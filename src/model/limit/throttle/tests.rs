@@ -1,29 +1,29 @@
-//! THROTTLE against redis-cell's own cases. The module's tests compare it with redis-cell itself, where that is at hand.
+//! Tests THROTTLE with redis-cell's own cases. If redis-cell is installed, the module's tests compare with it.
 
 use super::*;
 use proptest::prelude::*;
 
 const NOW: Nanos = 1_767_225_600_123_456_789;
 
-/// A call that finds the key unless its TTL has ended, as the server has it, and leaves it as it should.
-fn call(key: &mut Option<Arrival>, policy: Policy, now: Nanos, quantity: i64) -> Verdict {
+/// Makes a call on a key. As in the server, the key is missing after its TTL.
+fn call(key: &mut Option<Arrival>, policy: ThrottlePolicy, now: Nanos, quantity: i64) -> ThrottleVerdict {
     key.take_if(|arrival| now / MILLISECOND > Nanos::from(arrival.expires_at()));
     let (verdict, outcome) = throttle(policy, now, quantity, *key).unwrap();
     match outcome {
-        Outcome::AsItWas => {}
-        Outcome::Set(arrival) => *key = Some(arrival),
-        Outcome::Empty => *key = None,
+        ArrivalChange::AsItWas => {}
+        ArrivalChange::Set(arrival) => *key = Some(arrival),
+        ArrivalChange::Empty => *key = None,
     }
     verdict
 }
 
-fn verdict(allowed: bool, remaining: i64, retry_after: i64, reset_after: i64) -> Verdict {
-    Verdict { allowed, remaining, retry_after, reset_after }
+fn verdict(allowed: bool, remaining: i64, retry_after: i64, reset_after: i64) -> ThrottleVerdict {
+    ThrottleVerdict { allowed, remaining, retry_after, reset_after }
 }
 
 #[test]
 fn a_burst_and_then_one_every_interval() {
-    let (mut key, policy) = (None, Policy::new(4, 1, 1).unwrap());
+    let (mut key, policy) = (None, ThrottlePolicy::new(4, 1, 1).unwrap());
     for n in 1..=5 {
         assert_eq!(call(&mut key, policy, NOW, 1), verdict(true, 5 - n, -1, n));
     }
@@ -35,7 +35,7 @@ fn a_burst_and_then_one_every_interval() {
     assert_eq!(call(&mut None, policy, NOW, 6), verdict(false, 5, -1, 0), "never");
 }
 
-/// What redis-cell 0.5.0 answers to a first call. It counts in whole µs of the interval, and in binary fractions.
+/// The expected replies are those of redis-cell 0.5.0 to a first call. It counts in whole µs of the interval, and in binary fractions.
 #[test]
 fn units_and_seconds_are_rounded_as_redis_cell_rounds_them() {
     for (burst, count, period, quantity, remaining, reset_after) in [
@@ -51,25 +51,27 @@ fn units_and_seconds_are_rounded_as_redis_cell_rounds_them() {
         (9, 10, 10, 0, 10, 0),
         (2, 1, 31_536_000, 3, 0, 94_608_000),
         (10_000, 7000, 1, 6999, 3020, 1),
+        (5999, 6000, 1, 1, 6023, 0),
+        (1_999_999, 2_000_000, 1, 1, 1_999_999, 0),
     ] {
-        let policy = Policy::new(burst, count, period).unwrap();
+        let policy = ThrottlePolicy::new(burst, count, period).unwrap();
         let (reply, outcome) = throttle(policy, NOW, quantity, None).unwrap();
         let case = (burst, count, period, quantity);
         assert_eq!(reply, verdict(true, remaining, -1, reset_after), "{case:?}");
         let drains = Nanos::from(policy.interval) * Nanos::from(quantity);
-        let Outcome::Set(arrival) = outcome else {
-            assert_eq!((outcome, quantity), (Outcome::AsItWas, 0));
+        let ArrivalChange::Set(arrival) = outcome else {
+            assert_eq!((outcome, quantity), (ArrivalChange::AsItWas, 0));
             continue;
         };
         assert_eq!(Nanos::from(arrival.nanos), NOW + drains, "{case:?}");
         assert_eq!(Nanos::from(arrival.expires_at()), (NOW + drains) / MILLISECOND, "{case:?}");
     }
-    assert_eq!(throttle(Policy::new(3, 1, 1).unwrap(), NOW, 5, None).unwrap().0, verdict(false, 4, -1, 0));
+    assert_eq!(throttle(ThrottlePolicy::new(3, 1, 1).unwrap(), NOW, 5, None).unwrap().0, verdict(false, 4, -1, 0));
 }
 
 #[test]
 fn a_negative_quantity_gives_units_back_and_never_more_than_are_held() {
-    let (mut key, policy) = (None, Policy::new(9, 10, 10).unwrap());
+    let (mut key, policy) = (None, ThrottlePolicy::new(9, 10, 10).unwrap());
     call(&mut key, policy, NOW, 8);
     assert_eq!(call(&mut key, policy, NOW, -3), verdict(true, 5, -1, 5));
     assert_eq!(call(&mut key, policy, NOW, -9), verdict(true, 10, -1, 0));
@@ -79,7 +81,7 @@ fn a_negative_quantity_gives_units_back_and_never_more_than_are_held() {
 
 #[test]
 fn rates_above_a_thousand_a_second_need_no_burst() {
-    let (mut key, policy) = (None, Policy::new(0, 5000, 1).unwrap());
+    let (mut key, policy) = (None, ThrottlePolicy::new(0, 5000, 1).unwrap());
     let mut allowed = 0;
     for tick in 0..1000 {
         allowed += i32::from(call(&mut key, policy, NOW + tick * MILLISECOND / 10, 1).allowed);
@@ -101,9 +103,9 @@ fn numbers_out_of_range_are_errors() {
         (9, 1, i64::MAX),
         (0, 2_000_000_000, 1),
     ] {
-        assert_eq!(Policy::new(burst, count, period), Err(OutOfRange), "{burst} {count} {period}");
+        assert_eq!(ThrottlePolicy::new(burst, count, period), Err(OutOfRange), "{burst} {count} {period}");
     }
-    let policy = Policy::new(5, 1, 60).unwrap();
+    let policy = ThrottlePolicy::new(5, 1, 60).unwrap();
     assert_eq!(throttle(policy, NOW, i64::MAX, None), Err(OutOfRange));
     assert_eq!(throttle(policy, NOW, i64::MIN, None), Err(OutOfRange));
 }
@@ -141,13 +143,13 @@ fn a_number_is_an_arrival_only_if_the_key_ends_with_it_or_never() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(5000))]
 
-    /// Calls within the millisecond in which the key ends: each answer is that of a key that never does.
+    /// Makes calls within the millisecond in which the key expires. Each reply is that of a key that never expires.
     #[test]
     fn a_key_does_not_end_before_its_arrival_time(
         (burst, count) in (0_i64..4, 1_i64..20_000),
         steps in prop::collection::vec(0_i128..600_000, 1..200),
     ) {
-        let (policy, mut now) = (Policy::new(burst, count, 1).unwrap(), NOW);
+        let (policy, mut now) = (ThrottlePolicy::new(burst, count, 1).unwrap(), NOW);
         let (mut key, mut arrival) = (None, 0);
         for step in steps {
             now += step;
@@ -160,14 +162,14 @@ proptest! {
         }
     }
 
-    /// Whoever waits the seconds that a reply names gets in (but for what is below a millisecond, which redis-cell does not
-    /// count), and no bucket ever lets more than its burst and its rate through.
+    /// A call after the reported seconds succeeds (except for the rest below a millisecond, which redis-cell ignores), and no bucket admits
+    /// more than its burst and its rate.
     #[test]
     fn the_rate_is_kept_and_waits_are_true(
         (burst, count, period) in (0_i64..20, 1_i64..5000, 1_i64..100),
         calls in prop::collection::vec((0_i128..2_000_000_000, 1_i64..9), 1..60),
     ) {
-        let (mut key, mut now, policy) = (None, NOW, Policy::new(burst, count, period).unwrap());
+        let (mut key, mut now, policy) = (None, NOW, ThrottlePolicy::new(burst, count, period).unwrap());
         let mut taken = 0;
         for (step, quantity) in calls {
             now += step;
@@ -188,7 +190,7 @@ proptest! {
         numbers in prop::array::uniform3(prop_oneof![-2_i64..5, any::<i64>()]), quantity in any::<i64>(),
         stored in proptest::option::of(any::<u64>()),
     ) {
-        if let Ok(policy) = Policy::new(numbers[0], numbers[1], numbers[2]) {
+        if let Ok(policy) = ThrottlePolicy::new(numbers[0], numbers[1], numbers[2]) {
             let stored = stored.map(|nanos| Arrival { nanos });
             let _ = throttle(policy, NOW, quantity, stored);
         }

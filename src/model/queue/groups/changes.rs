@@ -1,11 +1,11 @@
 //! What commands do to groups: jobs come and go, and units are taken.
 
-use super::{FORGOTTEN_AT_ONCE, FORGOTTEN_BY_USE, Group, Groups, Member, NEVER, SETTLED_AT_ONCE, times};
+use super::{FORGOTTEN_AT_ONCE, FORGOTTEN_BY_USE, Group, Groups, Member, SETTLED_AT_ONCE, times};
 use crate::model::chunks::NIL;
-use crate::model::queue::node::{Links, TREES};
+use crate::model::queue::node::{JobNode, Links, TREES, TreeId};
 use crate::model::queue::rate::{Rate, RateLog, Taken};
-use crate::model::queue::tree::{self, Order};
-use crate::model::queue::{Millis, Queue, Settings};
+use crate::model::queue::tree::{self, ServingOrder};
+use crate::model::queue::{Millis, NEVER, Queue, Settings};
 use std::sync::Arc;
 
 impl Groups {
@@ -20,13 +20,21 @@ impl Groups {
             name: shared.clone(),
             roots: [NIL; TREES + 2],
             jobs: 0,
-            links: Links::ALONE,
-            turn: 0,
+            node: JobNode {
+                time: 0,
+                seq: 0,
+                priority: 0,
+                links: Links::ALONE,
+                best: NIL,
+                tree: TreeId::Ready,
+                high: [0; 3],
+            },
             opens: NEVER,
             ready: NEVER,
             least_opens: NEVER,
             least_ready: NEVER,
             log: RateLog::default(),
+            held_until: 0,
         });
         self.names.insert(shared, group);
         if name.is_empty() {
@@ -104,7 +112,7 @@ impl Queue {
         let group = groups.named_or_new(name);
         groups.add_jobs(group, 1);
         if !name.is_empty() {
-            let member = groups.members.insert(Member { node, job: slot, group });
+            let member = groups.members.push(Member { node, job: slot, group });
             self.jobs[slot].set_member(member);
         }
     }
@@ -124,6 +132,7 @@ impl Queue {
         }
         groups.table[group].jobs -= 1;
         if groups.table[group].jobs == 0 {
+            groups.table[group].held_until = 0;
             groups.dequeue(group);
         }
         self.touch_or_drop(group);
@@ -141,13 +150,35 @@ impl Queue {
         }
     }
 
-    /// Without a group that has a name, and without a setting of groups, there is nothing to be kept.
+    /// Without a group that has a name or is held, and without a setting of groups, there is nothing to be kept.
     fn drop_groups(&mut self) {
-        let named = |groups: &Groups| groups.table.len() - usize::from(groups.nameless != NIL);
-        let unused = self.groups.as_deref().is_some_and(|groups| named(groups) == 0);
-        if unused && !self.settings.concern_groups() {
+        let is_unused = |groups: &Groups| match groups.nameless {
+            NIL => groups.table.len() == 0,
+            nameless => groups.table.len() == 1 && groups.table[nameless].held_until == 0,
+        };
+        if self.groups.as_deref().is_some_and(is_unused) && !self.settings.concern_groups() {
             self.groups = None;
         }
+    }
+
+    /// Until when a group is held, or was; 0: it is not. `None`: no job is in it.
+    pub(in crate::model::queue) fn held_until(&self, name: &[u8]) -> Option<Millis> {
+        let Some(groups) = &self.groups else { return (name.is_empty() && !self.is_empty()).then_some(0) };
+        let group = &groups.table[*groups.names.get(name)?];
+        (group.jobs > 0).then_some(group.held_until)
+    }
+
+    /// Holds a group until a moment, or releases it (0). False, and nothing done, if no job is in it.
+    pub(in crate::model::queue) fn hold_group(&mut self, name: &[u8], until: Millis) -> bool {
+        let held_until = self.held_until(name);
+        if held_until.is_some_and(|held| held != until) {
+            let groups = self.groups_mut();
+            let group = groups.named_or_new(name);
+            groups.table[group].held_until = until;
+            self.touch_group(group);
+            self.drop_groups();
+        }
+        held_until.is_some()
     }
 
     /// A job's member goes to the tree where the job itself is.
@@ -161,7 +192,7 @@ impl Queue {
             (node.time, node.seq, node.priority, node.tree) =
                 (job.node.time, job.node.seq, job.node.priority, job.node.tree);
             let root = &mut groups.roots[node.tree as usize];
-            *root = tree::insert(&mut groups.members, *root, member, Order::default());
+            *root = tree::insert(&mut groups.members, *root, member, ServingOrder::default());
         }
     }
 
@@ -171,7 +202,7 @@ impl Queue {
             && member != NIL
         {
             let root = &mut groups.roots[groups.members[member].node.tree as usize];
-            *root = tree::remove(&mut groups.members, *root, member, Order::default());
+            *root = tree::remove(&mut groups.members, *root, member, ServingOrder::default());
         }
     }
 
@@ -200,7 +231,7 @@ impl Queue {
             return;
         }
         let roots = if group == groups.nameless { &self.roots } else { &groups.table[group].roots };
-        let times = times::of(&self.jobs, self.returns.own(), roots, &self.settings, order, &groups.table[group].log);
+        let times = times::of(&self.jobs, self.returns.own(), roots, &self.settings, order, &groups.table[group]);
         groups.set_times(group, times);
     }
 
@@ -214,6 +245,9 @@ impl Queue {
                 groups.change_log(group, |log| log.take(rate, at));
             }
             groups.requeue(group);
+            if std::mem::take(&mut groups.table[group].held_until) != 0 {
+                self.drop_groups();
+            }
         }
     }
 
@@ -288,11 +322,11 @@ impl Queue {
             }
             let roots = if group == groups.nameless { &self.roots } else { &groups.table[group].roots };
             let (ready, opens) =
-                times::of(&self.jobs, self.returns.own(), roots, &settings, order, &groups.table[group].log);
+                times::of(&self.jobs, self.returns.own(), roots, &settings, order, &groups.table[group]);
             (groups.table[group].ready, groups.table[group].opens) = (ready, opens);
         }
         if !concerned.is_empty() {
-            tree::rerank(&mut groups.table, groups.ring, ());
+            tree::rerank(&mut groups.table, groups.ring, ServingOrder::default());
         }
         self.drop_groups();
     }

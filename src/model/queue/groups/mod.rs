@@ -30,6 +30,11 @@
 //! A recurring job that waits for an occurrence is not the head meanwhile: it would hold its group until then. When it is due it takes
 //! its place in the order of pushes, and what it does from then on holds its group: a retry, a lease.
 //!
+//! # Held groups
+//!
+//! ZQ.HOLD and NACK with HOLD give a group a moment before which it does not open, as the units of a GROUPRATE do. A claim of one of its
+//! jobs proves that the moment has passed, and clears it. A hold is one of the jobs that are in the group: it goes with the last of them.
+//!
 //! # What a group costs
 //!
 //! A group is there from its first job until its last job is gone, dead ones included, and the last unit of its GROUPRATE is back. Units
@@ -39,26 +44,21 @@
 //! jobs only. The units of an idle group follow when its next job comes, or by the upkeep ([`Queue::settle_groups`]).
 
 mod changes;
-#[cfg(test)]
-mod check;
-pub(super) mod codec;
 mod ring;
 mod table;
+#[cfg(test)]
+mod tests;
 pub(super) mod times;
 mod view;
 
-use super::node::{Links, Node, Roots, TREES};
+use super::node::{JobNode, Roots, TREES};
 use super::rate::{Rate, RateLog};
-use super::slab::Slab;
 use super::tree::Item;
 use super::{Millis, Queue};
-use crate::model::chunks::NIL;
+use crate::model::chunks::{Chunks, NIL};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use table::Table;
-
-/// A moment that does not come.
-pub(super) const NEVER: Millis = Millis::MAX;
+use table::GroupTable;
 
 /// The most groups whose units a claim or the upkeep settles at once; a later one settles the rest.
 const SETTLED_AT_ONCE: usize = 128;
@@ -72,7 +72,7 @@ const FORGOTTEN_AT_ONCE: usize = 64;
 /// The groups of a queue.
 #[derive(Clone, Debug)]
 pub(super) struct Groups {
-    table: Table,
+    table: GroupTable,
     /// By name. The group without a name has the empty one.
     names: BTreeMap<Arc<[u8]>, u32>,
     /// The root of the ring: the groups with jobs.
@@ -80,7 +80,7 @@ pub(super) struct Groups {
     next_turn: u64,
     /// The group without a name; `NIL` as long as it has neither jobs nor units.
     nameless: u32,
-    members: Slab<Member>,
+    members: Chunks<Member>,
     /// The trees of all members.
     roots: [u32; TREES],
     /// The groups with units of GROUPRATE, by when the last one comes back and by name.
@@ -99,9 +99,8 @@ pub(super) struct Group {
     roots: Roots,
     /// In whatever state; 0: the group is idle.
     jobs: u32,
-    /// Its place in the ring, unless it is idle.
-    links: Links,
-    turn: u64,
+    /// Its place in the ring, unless it is idle: `seq` is its turn.
+    node: JobNode,
     /// From when on a claim gets a job of it.
     opens: Millis,
     /// From when on it has a ready job.
@@ -110,40 +109,40 @@ pub(super) struct Group {
     least_opens: Millis,
     least_ready: Millis,
     log: RateLog,
+    /// No claim gets a job of it before; 0: it is not held.
+    held_until: Millis,
 }
 
 /// A job's place among all jobs with a group.
 #[derive(Clone, Debug)]
 pub(super) struct Member {
-    node: Node,
+    node: JobNode,
     job: u32,
     group: u32,
 }
 
 impl Item for Member {
-    fn node(&self) -> &Node {
+    /// Jobs are served from the trees of their groups; these trees list them.
+    const SERVED: bool = false;
+
+    fn node(&self) -> &JobNode {
         &self.node
     }
 
-    fn node_mut(&mut self) -> &mut Node {
+    fn node_mut(&mut self) -> &mut JobNode {
         &mut self.node
-    }
-
-    /// Jobs are served from the trees of their groups; these list them.
-    fn is_served(&self) -> bool {
-        false
     }
 }
 
 impl Groups {
     pub fn new() -> Self {
         Self {
-            table: Table::default(),
+            table: GroupTable::default(),
             names: BTreeMap::new(),
             ring: NIL,
             next_turn: 0,
             nameless: NIL,
-            members: Slab::default(),
+            members: Chunks::default(),
             roots: [NIL; TREES],
             held: BTreeMap::new(),
             name_bytes: 0,
@@ -152,7 +151,7 @@ impl Groups {
     }
 
     /// The jobs that have a group, and the trees they are in, by time.
-    pub fn members(&self) -> (&Slab<Member>, &[u32; TREES]) {
+    pub fn members(&self) -> (&Chunks<Member>, &[u32; TREES]) {
         (&self.members, &self.roots)
     }
 
@@ -204,6 +203,16 @@ impl Queue {
     /// The trees of the jobs of a group.
     fn group_roots<'a>(&'a self, groups: &'a Groups, group: u32) -> &'a Roots {
         if group == groups.nameless { &self.roots } else { &groups.table[group].roots }
+    }
+
+    /// The trees of the jobs of a group; those of none if it is not there.
+    pub(super) fn roots_of(&self, name: &[u8]) -> &Roots {
+        static NONE: Roots = [NIL; TREES + 2];
+        match &self.groups {
+            Some(groups) => groups.names.get(name).map_or(&NONE, |&group| self.group_roots(groups, group)),
+            None if name.is_empty() => &self.roots,
+            None => &NONE,
+        }
     }
 
     /// The tree of the group that the job belongs to.

@@ -1,42 +1,31 @@
 //! The ring: the groups with jobs in the order of their turns, as a tree in which every group knows when the first one of its subtree opens, and
 //! when the first one has a ready job.
 
-use super::table::Table;
-use super::{Group, Groups, NEVER};
+use super::{Group, Groups};
 use crate::model::chunks::NIL;
-use crate::model::queue::Millis;
-use crate::model::queue::node::Links;
-use crate::model::queue::tree::{self, Nodes};
+use crate::model::queue::node::{JobNode, Links};
+use crate::model::queue::tree::{self, Item, Items, ServingOrder};
+use crate::model::queue::{Millis, NEVER};
 
-impl Nodes for Table {
-    type Order = ();
-    type Key = u64;
+impl Item for Group {
+    const SERVED: bool = false;
 
-    fn key(&self, slot: u32) -> u64 {
-        self[slot].turn
+    fn node(&self) -> &JobNode {
+        &self.node
     }
 
-    fn links(&self, slot: u32) -> Links {
-        self[slot].links
+    fn node_mut(&mut self) -> &mut JobNode {
+        &mut self.node
     }
 
-    fn links_mut(&mut self, slot: u32) -> &mut Links {
-        &mut self[slot].links
-    }
-
-    fn pass_on(&mut self, from: u32, to: u32) {
-        let Group { least_opens, least_ready, .. } = self[from];
-        (self[to].least_opens, self[to].least_ready) = (least_opens, least_ready);
-    }
-
-    fn refresh(&mut self, root: u32, (): ()) -> bool {
-        let Group { links, opens, ready, .. } = self[root];
-        let least =
-            [links.left, links.right].into_iter().filter(|&child| child != NIL).fold((opens, ready), |least, child| {
-                let child = &self[child];
-                (least.0.min(child.least_opens), least.1.min(child.least_ready))
-            });
-        let it = &mut self[root];
+    fn gather(items: &mut impl Items<Group>, root: u32) -> bool {
+        let Group { opens, ready, ref node, .. } = items[root];
+        let children = [node.links.left, node.links.right].into_iter().filter(|&child| child != NIL);
+        let least = children.fold((opens, ready), |least, child| {
+            let child = &items[child];
+            (least.0.min(child.least_opens), least.1.min(child.least_ready))
+        });
+        let it = &mut items[root];
         let known = (it.least_opens, it.least_ready);
         (it.least_opens, it.least_ready) = least;
         least != known
@@ -51,21 +40,22 @@ impl Groups {
     }
 
     pub(super) fn dequeue(&mut self, group: u32) {
-        self.ring = tree::remove(&mut self.table, self.ring, group, ());
+        self.ring = tree::remove(&mut self.table, self.ring, group, ServingOrder::default());
     }
 
     /// Puts a group that is in no ring at the end.
     pub(super) fn enqueue(&mut self, group: u32) {
-        self.table[group].turn = self.next_turn;
+        self.table[group].node.seq = self.next_turn;
         self.next_turn += 1;
-        self.ring = tree::insert(&mut self.table, self.ring, group, ());
+        self.ring = tree::insert(&mut self.table, self.ring, group, ServingOrder::default());
     }
 
     pub(super) fn set_times(&mut self, group: u32, (ready, opens): (Millis, Millis)) {
         let it = &mut self.table[group];
         if (it.ready, it.opens) != (ready, opens) {
             (it.ready, it.opens) = (ready, opens);
-            tree::changed(&mut self.table, self.ring, group, ());
+            let wanted = tree::key(&self.table[group].node);
+            tree::changed(&mut self.table, self.ring, group, wanted);
         }
     }
 
@@ -79,8 +69,8 @@ impl Groups {
         let is_open = |root: u32| root != NIL && self.table[root].least_opens <= now;
         let mut root = self.ring;
         while is_open(root) {
-            let Group { links, opens, .. } = self.table[root];
-            root = match links {
+            let Group { opens, ref node, .. } = self.table[root];
+            root = match node.links {
                 Links { left, .. } if is_open(left) => left,
                 _ if opens <= now => return root,
                 Links { right, .. } => right,
@@ -98,10 +88,11 @@ impl Groups {
         if root == NIL || self.table[root].least_ready > now {
             return NIL;
         }
-        let Group { links, ready, turn, .. } = self.table[root];
-        let is_behind = behind.is_none_or(|behind| turn > behind);
+        let Group { ready, ref node, .. } = self.table[root];
+        let Links { left, right, .. } = node.links;
+        let is_behind = behind.is_none_or(|behind| node.seq > behind);
         if is_behind {
-            let found = self.ready_in(links.left, behind, now);
+            let found = self.ready_in(left, behind, now);
             if found != NIL {
                 return found;
             }
@@ -109,7 +100,7 @@ impl Groups {
                 return root;
             }
         }
-        self.ready_in(links.right, behind, now)
+        self.ready_in(right, behind, now)
     }
 
     /// How many groups have jobs. O(1).
@@ -124,10 +115,10 @@ impl Groups {
         std::iter::from_fn(move || {
             while root != NIL {
                 path.push(root);
-                root = self.table[root].links.left;
+                root = self.table[root].node.links.left;
             }
             let group = path.pop()?;
-            root = self.table[group].links.right;
+            root = self.table[group].node.links.right;
             Some(group)
         })
     }

@@ -15,7 +15,7 @@ struct Chunk {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Table {
+pub(super) struct GroupTable {
     chunks: Vec<Chunk>,
     /// The chunks that have room, in no order.
     roomy: Vec<u32>,
@@ -24,7 +24,7 @@ pub(super) struct Table {
     held: usize,
 }
 
-impl Table {
+impl GroupTable {
     pub fn len(&self) -> usize {
         self.len
     }
@@ -78,12 +78,12 @@ impl Table {
             self.held -= 1;
         }
         if self.len == 0 {
-            *self = Table::default();
+            *self = GroupTable::default();
         }
     }
 }
 
-impl Index<u32> for Table {
+impl Index<u32> for GroupTable {
     type Output = Group;
 
     fn index(&self, slot: u32) -> &Group {
@@ -92,7 +92,7 @@ impl Index<u32> for Table {
     }
 }
 
-impl IndexMut<u32> for Table {
+impl IndexMut<u32> for GroupTable {
     fn index_mut(&mut self, slot: u32) -> &mut Group {
         let group = &mut self.chunks[slot as usize / CHUNK].groups[slot as usize % CHUNK];
         group.as_deref_mut().expect("a number that was handed out")

@@ -1,72 +1,50 @@
 //! When a group opens.
 
-use super::{Groups, NEVER};
-use crate::model::chunks::NIL;
+use super::{Group, Groups};
+use crate::model::chunks::{Chunks, NIL};
 use crate::model::queue::job::{Job, State};
-use crate::model::queue::node::{CLAIMED, RECURRENCES, RETRIES, Roots, Tree};
-use crate::model::queue::rate::RateLog;
+use crate::model::queue::node::{CLAIMED, FALLING_DUE, RECURRENCES, RETRIES, Roots, TreeId};
 use crate::model::queue::returns::Return;
-use crate::model::queue::slab::Slab;
-use crate::model::queue::tree::{self, Item, Order};
-use crate::model::queue::{Millis, Queue, Settings, stretch};
-
-fn first(jobs: &Slab<Job>, roots: &Roots, tree: Tree) -> Millis {
-    earliest(jobs, roots[tree as usize])
-}
-
-fn earliest<T: Item>(items: &Slab<T>, root: u32) -> Millis {
-    let slot = tree::first(items, root);
-    if slot == NIL { NEVER } else { items[slot].node().time }
-}
+use crate::model::queue::tree::{self, ServingOrder};
+use crate::model::queue::{Millis, NEVER, Queue, Settings, stretch};
 
 /// When the last lease ends.
-fn last(jobs: &Slab<Job>, roots: &Roots, tree: Tree) -> Millis {
+fn last(jobs: &Chunks<Job>, roots: &Roots, tree: TreeId) -> Millis {
     let slot = tree::last(jobs, roots[tree as usize]);
     if slot == NIL { 0 } else { jobs[slot].node.time }
 }
 
 /// The job that was pushed first of those that wait or will wait again, if `order` is that of pushes; `NIL`: all that there are wait for
 /// an occurrence.
-fn head(jobs: &Slab<Job>, roots: &Roots, order: Order) -> u32 {
-    [Tree::Ready, Tree::Scheduled, Tree::Leased, Tree::Retrying]
+fn head(jobs: &Chunks<Job>, roots: &Roots, order: ServingOrder) -> u32 {
+    [TreeId::Ready, TreeId::Delayed, TreeId::Claimed, TreeId::Retrying]
         .into_iter()
         .fold(NIL, |head, tree| order.better(jobs, head, tree::best(jobs, roots[tree as usize])))
 }
 
-/// From when on fewer than `most` leases last: the `most`-th latest end of a lease. O(log n × log most), but O(log n × 53) where jobs
-/// come back some time after their leases.
-fn frees_at(jobs: &Slab<Job>, roots: &Roots, most: u64) -> Millis {
+/// From when on fewer than `most` leases last. O(log^2 n).
+fn frees_at(jobs: &Chunks<Job>, roots: &Roots, most: u64) -> Millis {
     let leases = CLAIMED.map(|tree| roots[tree as usize]);
-    let [leased, spent, ..] = leases;
-    let sizes = leases.map(|root| u64::from(tree::size(jobs, root)));
-    if sizes.iter().sum::<u64>() < most {
+    if leases.map(|root| u64::from(tree::size(jobs, root))).iter().sum::<u64>() < most {
         return 0;
     }
-    if sizes[2] + sizes[3] > 0 {
-        let is_shut = |at| leases.map(|root| stretch::count_after(jobs, root, at)).iter().sum::<u64>() >= most;
-        let (mut shut, mut open) = (0, CLAIMED.map(|tree| last(jobs, roots, tree)).into_iter().fold(0, Millis::max));
-        while open - shut > 1 {
-            let middle = shut + (open - shut) / 2;
-            if is_shut(middle) {
-                shut = middle;
-            } else {
-                open = middle;
-            }
-        }
-        return open;
+    let is_free = |at| leases.map(|root| stretch::count_after(jobs, root, at)).iter().sum::<u64>() < most;
+    // Usually it is the first lease to end.
+    let first = leases.into_iter().map(|root| stretch::first_time(jobs, root)).fold(NEVER, Millis::min);
+    if is_free(first) {
+        return first;
     }
-    let latest = |root, number| stretch::latest(jobs, root, number);
-    // How many of the `most` latest are among the leased: more than `few`, or just as many.
-    let (mut few, mut many) = (most.saturating_sub(sizes[1]), most.min(sizes[0]));
-    while few < many {
-        let middle = few + (many - few) / 2;
-        if latest(spent, most - middle) < latest(leased, middle + 1) {
-            few = middle + 1;
-        } else {
-            many = middle;
-        }
+    leases.into_iter().filter_map(|root| stretch::first_where(jobs, root, is_free)).min().unwrap_or(NEVER)
+}
+
+/// From when on one of the jobs is ready, or [`NEVER`]; 0: it is, whatever the clock says.
+pub(in crate::model::queue) fn ready_from(jobs: &Chunks<Job>, returns: &Chunks<Return>, roots: &Roots) -> Millis {
+    if roots[TreeId::Ready as usize] != NIL {
+        return 0;
     }
-    latest(leased, few).unwrap_or(NEVER).min(latest(spent, most - few).unwrap_or(NEVER))
+    let due = FALLING_DUE.map(|tree| stretch::first_time(jobs, roots[tree as usize]));
+    let back = [RETRIES, RECURRENCES].map(|tree| stretch::first_time(returns, roots[tree]));
+    due.into_iter().chain(back).fold(NEVER, Millis::min)
 }
 
 #[cfg(test)]
@@ -77,23 +55,16 @@ thread_local! {
 
 /// From when on a group has a ready job, and from when on a claim gets one.
 pub(super) fn of(
-    jobs: &Slab<Job>,
-    returns: &Slab<Return>,
+    jobs: &Chunks<Job>,
+    returns: &Chunks<Return>,
     roots: &Roots,
     settings: &Settings,
-    order: Order,
-    log: &RateLog,
+    order: ServingOrder,
+    group: &Group,
 ) -> (Millis, Millis) {
     #[cfg(test)]
     WORKED_OUT.set(WORKED_OUT.get() + 1);
-    let next_occurrence = earliest(returns, roots[RECURRENCES]).min(first(jobs, roots, Tree::Upcoming));
-    let ready = match roots[Tree::Ready as usize] {
-        NIL => {
-            let waiting = first(jobs, roots, Tree::Scheduled).min(first(jobs, roots, Tree::Leased));
-            waiting.min(earliest(returns, roots[RETRIES])).min(next_occurrence)
-        }
-        _ => 0,
-    };
+    let ready = ready_from(jobs, returns, roots);
     if ready == NEVER {
         return (NEVER, NEVER);
     }
@@ -103,22 +74,23 @@ pub(super) fn of(
         opens = match head {
             NIL => NEVER,
             head => match jobs[head].node.tree {
-                Tree::Scheduled => jobs[head].node.time,
-                Tree::Retrying => jobs[head].back_at(settings),
+                TreeId::Delayed => jobs[head].node.time,
+                TreeId::Retrying => jobs[head].back_at(settings),
                 _ => 0,
             },
         };
         // A job that waits for an occurrence holds nobody until then.
-        opens = opens.min(next_occurrence);
+        opens = opens.min(stretch::first_time(jobs, roots[TreeId::Upcoming as usize]));
+        opens = opens.min(stretch::first_time(returns, roots[RECURRENCES]));
         opens = CLAIMED.into_iter().fold(opens, |opens, tree| opens.max(last(jobs, roots, tree)));
     }
     if settings.group_concurrency > 0 {
         opens = opens.max(frees_at(jobs, roots, settings.group_concurrency));
     }
     if let Some(rate) = settings.group_rate {
-        opens = opens.max(log.opens_at(rate, 0));
+        opens = opens.max(group.log.opens_at(rate, 0));
     }
-    (ready, opens)
+    (ready, opens.max(group.held_until))
 }
 
 impl Queue {
@@ -134,7 +106,7 @@ impl Queue {
         }
         let head = head(&self.jobs, roots, self.order());
         let is_ready = head != NIL && self.state_of(head, now) == State::Ready;
-        let upcoming = stretch::best_until(&self.jobs, roots[Tree::Upcoming as usize], now, self.order());
+        let upcoming = stretch::best_until(&self.jobs, roots[TreeId::Upcoming as usize], now, self.order());
         let best = self.order().better(&self.jobs, if is_ready { head } else { NIL }, upcoming);
         self.or_returned(best, &[roots[RECURRENCES]], now)
     }

@@ -2,12 +2,11 @@
 
 use super::Groups;
 use crate::model::chunks::NIL;
-use crate::model::queue::job::Job;
-use crate::model::queue::node::{CLAIMED, FALLING_DUE, Roots, Tree};
+use crate::model::queue::job::{Job, State};
+use crate::model::queue::node::Roots;
 use crate::model::queue::rate::Taken;
-use crate::model::queue::stretch;
-use crate::model::queue::view::Served;
-use crate::model::queue::{MAX_NOW, Millis, Queue, tree};
+use crate::model::queue::stretch::ByRank;
+use crate::model::queue::{MAX_NOW, Millis, Queue};
 use std::collections::VecDeque;
 use std::ops::Bound;
 
@@ -22,6 +21,8 @@ pub struct GroupView<'a> {
     pub delayed: u64,
     /// Under a lease that has not ended.
     pub claimed: u64,
+    /// Until when the group is held, if it is.
+    pub held_until: Option<Millis>,
 }
 
 impl Queue {
@@ -45,28 +46,22 @@ impl Queue {
     pub fn groups<'a>(&'a self, now: Millis, after: Option<&[u8]>) -> Box<dyn Iterator<Item = GroupView<'a>> + 'a> {
         let now = now.min(MAX_NOW);
         let Some(groups) = self.groups.as_deref() else {
-            let nameless = (!self.is_empty() && after.is_none()).then(|| self.group_view(b"", &self.roots, now));
+            let nameless = (!self.is_empty() && after.is_none()).then(|| self.group_view(b"", &self.roots, 0, now));
             return Box::new(nameless.into_iter());
         };
         let start = after.map_or(Bound::Unbounded, Bound::Excluded);
         let behind = groups.names.range::<[u8], _>((start, Bound::Unbounded));
-        Box::new(behind.map(move |(name, &group)| self.group_view(name, self.group_roots(groups, group), now)))
+        Box::new(behind.map(move |(name, &group)| {
+            let held_until = groups.table[group].held_until;
+            self.group_view(name, self.group_roots(groups, group), held_until, now)
+        }))
     }
 
-    fn group_view<'a>(&'a self, name: &'a [u8], roots: &Roots, now: Millis) -> GroupView<'a> {
-        let root = |tree| roots[tree as usize];
-        let until = |tree| stretch::count_until(&self.jobs, root(tree), now);
-        let after = |tree| stretch::count_after(&self.jobs, root(tree), now);
-        let returned = self.count_returned_of(roots, now);
-        GroupView {
-            name,
-            ready: u64::from(tree::size(&self.jobs, root(Tree::Ready)))
-                + FALLING_DUE.map(until).iter().sum::<u64>()
-                + returned,
-            delayed: after(Tree::Scheduled) + after(Tree::Upcoming) + until(Tree::Retrying) + until(Tree::Recurring)
-                - returned,
-            claimed: CLAIMED.map(after).iter().sum(),
-        }
+    fn group_view<'a>(&'a self, name: &'a [u8], roots: &Roots, held_until: Millis, now: Millis) -> GroupView<'a> {
+        let [ready, delayed, claimed] =
+            [State::Ready, State::Delayed, State::Claimed].map(|state| self.count_of(Some(roots), now, state));
+        let held_until = (held_until > now).then_some(held_until);
+        GroupView { name, ready, delayed, claimed, held_until }
     }
 
     /// The ready jobs in the order in which they are served as long as groups and queue are not held up: the groups take turns.
@@ -76,15 +71,15 @@ impl Queue {
         now: Millis,
     ) -> impl Iterator<Item = &'a Job> + 'a {
         let mut behind = None;
-        let mut rounds: VecDeque<(u32, Option<Served<'a>>)> = VecDeque::new();
+        let mut rounds: VecDeque<(u32, Option<ByRank<'a>>)> = VecDeque::new();
         std::iter::from_fn(move || {
             // The first round has every group and takes its best job, which is there without a list.
             let group = groups.next_ready(behind, now);
             if group != NIL {
-                behind = Some(groups.table[group].turn);
+                behind = Some(groups.table[group].node.seq);
                 rounds.push_back((group, None));
                 #[cfg(test)]
-                stretch::STEPS.set(stretch::STEPS.get() + 1);
+                crate::model::queue::stretch::STEPS.set(crate::model::queue::stretch::STEPS.get() + 1);
                 return Some(&self.jobs[self.best_of(self.group_roots(groups, group), now)]);
             }
             // The later ones have those that have a job left.
@@ -111,6 +106,13 @@ impl Queue {
             let idle = groups.held.values().copied().filter(|&group| groups.table[group].jobs == 0);
             groups.in_turn().chain(idle).map(|group| (&*groups.table[group].name, groups.table[group].log.entries()))
         })
+    }
+
+    /// The groups that are held, or were and have not been claimed from since, and until when.
+    pub(in crate::model::queue) fn holds(&self) -> impl Iterator<Item = (&[u8], Millis)> {
+        let groups = self.groups.as_deref().into_iter();
+        let holds = groups.flat_map(|groups| groups.in_turn().map(|group| &groups.table[group]));
+        holds.filter(|group| group.held_until > 0).map(|group| (&*group.name, group.held_until))
     }
 
     /// The trees of every group with jobs, in the order of their turns, that of the group without a name first of all.

@@ -1,11 +1,11 @@
 //! CLEAN with OLDER: since when a job is in its state.
 
 use super::super::stretch::STEPS;
-use super::super::{Manner, Nack, Push, Queue, State};
+use super::super::{Nack, NackOptions, Push, Queue, State};
 use super::{Pair, decoded, encoded, rebuilt};
 use crate::server::counting;
 
-const FREE: Manner<'static> = Manner { is_free: true, error: b"" };
+const FREE: NackOptions<'static> = NackOptions { is_free: true, error: b"" };
 
 /// How many jobs CLEAN would take: on the primary, on the replica, after a restart with an RDB, and with an AOF.
 fn cleaned(pair: &Pair, now: u64, state: State, older: u64) -> u64 {
@@ -126,8 +126,8 @@ fn a_job_that_was_never_moved_takes_no_more_memory() {
             assert!(queue.reschedule(at, id.as_bytes(), Some(60), None).is_some());
         }
         let waiting = counting::held() - before;
-        let claims = queue.claim(60_000, 90, 1000, b"");
-        assert_eq!(claims.jobs.len(), 1000);
+        let claims = queue.claim(60_000, 90, 1000, b"", |_| ());
+        assert_eq!(claims.len(), 1000);
         drop(claims);
         (waiting, counting::held() - before, queue)
     };

@@ -37,7 +37,7 @@ fn generated_ids_step_over_ids_that_somebody_pushed() {
 fn an_id_is_pushed_once_whatever_state_its_job_is_in() {
     let mut pair = Pair::new();
     let again = Push { id: Some(b"a"), payload: b"other", ..Push::default() };
-    pair.job_with(0, "a", 10, |p| p.attempts = Some(1));
+    pair.job_with(0, "a", 10, |p| p.max_attempts = Some(1));
     assert_eq!(pair.push(0, &again), None);
     let token = pair.take(10, 20, "a");
     assert_eq!(pair.push(10, &again), None);
@@ -123,7 +123,7 @@ fn a_job_whose_lease_ended_is_due_again_at_that_moment() {
 #[test]
 fn attempts_count_at_the_claim_and_cannot_be_gone_round() {
     let mut pair = Pair::new();
-    pair.job_with(0, "a", 0, |p| p.attempts = Some(2));
+    pair.job_with(0, "a", 0, |p| p.max_attempts = Some(2));
     assert_eq!(pair.claim(0, 5, 1)[0].attempt, 1);
     assert_eq!(pair.claim(5, 10, 1)[0].attempt, 2);
     assert_eq!(pair.counts(9), [0, 0, 1, 0]);
@@ -231,10 +231,24 @@ fn reschedule_to_what_is_there_has_no_effect() {
 }
 
 #[test]
+fn extend_to_the_deadline_that_is_there_has_no_effect() {
+    let mut pair = Pair::new();
+    pair.job(0, "a", 0);
+    let token = pair.take(0, 50, "a");
+    let mut effect = |now, deadline| pair.primary.extend(now, b"a", token, deadline).map(|effect| effect.is_some());
+    assert_eq!(effect(1, 50), Some(false));
+    assert_eq!((effect(1, 0), effect(1, 2)), (Some(true), Some(false)), "brought to the next ms");
+    assert_eq!((effect(1, u64::MAX), effect(1, u64::MAX)), (Some(true), Some(false)), "brought to the last moment");
+    assert_eq!(effect(1, 50), Some(true));
+    assert_eq!(effect(50, 50), None, "it has ended");
+    pair.replica = pair.primary.clone();
+}
+
+#[test]
 fn redrive_takes_the_longest_dead_first_however_they_died() {
     let mut pair = Pair::new();
     for id in ["a", "b", "c"] {
-        pair.job_with(0, id, 0, |p| p.attempts = Some(1));
+        pair.job_with(0, id, 0, |p| p.max_attempts = Some(1));
     }
     let got = pair.claim(0, 10, 3);
     assert!(pair.extend(0, "c", got[2].token, 30));
@@ -268,7 +282,7 @@ fn peek_lists_each_state_in_its_order() {
     pair.job_with(0, "d0", 80, |p| p.priority = -9);
     pair.job(0, "c2", 0);
     pair.take(0, 60, "c2");
-    pair.job_with(0, "c1", 0, |p| p.attempts = Some(1));
+    pair.job_with(0, "c1", 0, |p| p.max_attempts = Some(1));
     pair.take(0, 50, "c1");
     assert_eq!(pair.ids(0, State::Delayed), ["d0", "d1", "d2"]);
     assert_eq!(pair.ids(0, State::Claimed), ["c1", "c2"]);
@@ -279,7 +293,7 @@ fn peek_lists_each_state_in_its_order() {
 #[test]
 fn maxlen_counts_what_is_not_dead() {
     let mut pair = Pair::configured(|s| s.maxlen = 2);
-    pair.job_with(0, "a", 0, |p| p.attempts = Some(1));
+    pair.job_with(0, "a", 0, |p| p.max_attempts = Some(1));
     pair.job(0, "b", 50);
     let push = |id: &'static [u8], replace| Push { id: Some(id), replace, ..Push::default() };
     assert_eq!(pair.primary.push(0, &push(b"c", false)), Err(Full));
@@ -339,7 +353,7 @@ fn the_ends_of_time_and_number_do_no_harm() {
     });
     for (id, priority) in [("a", i32::MIN), ("b", i32::MAX)] {
         pair.job_with(u64::MAX, id, u64::MAX, |p| {
-            (p.priority, p.every, p.attempts) = (priority, Some(u64::MAX), Some(u32::MAX));
+            (p.priority, p.every, p.max_attempts) = (priority, Some(u64::MAX), Some(u32::MAX));
         });
     }
     assert_eq!(pair.counts(u64::MAX), [0, 2, 0, 0], "due after the end of time");
@@ -352,5 +366,5 @@ fn the_ends_of_time_and_number_do_no_harm() {
     let token = pair.take(0, u64::MAX, "b");
     assert!(pair.ack(u64::MAX, "b", token));
     assert!(!pair.redrive(u64::MAX, u64::MAX));
-    assert_eq!(Queue::default().claim(u64::MAX, 0, u64::MAX, b"").jobs, []);
+    assert_eq!(Queue::default().claim(u64::MAX, 0, u64::MAX, b"", |_| ()), []);
 }

@@ -38,7 +38,7 @@ fn a_change_of_aging_ranks_waiting_jobs_again() {
 fn concurrency_is_freed_by_an_ack_or_by_a_leases_end() {
     let mut pair = Pair::configured(|s| s.concurrency = 2);
     for id in ["a", "b", "c", "d"] {
-        pair.job_with(0, id, 0, |p| p.attempts = Some(1));
+        pair.job_with(0, id, 0, |p| p.max_attempts = Some(1));
     }
     let got = pair.claim(0, 50, 9);
     assert_eq!(got.len(), 2);
@@ -54,7 +54,7 @@ fn concurrency_is_freed_by_an_ack_or_by_a_leases_end() {
 fn concurrency_lowered_below_what_is_out_waits_for_several_leases() {
     let mut pair = Pair::new();
     for (i, id) in ["a", "b", "c", "d", "e"].into_iter().enumerate() {
-        pair.job_with(0, id, 0, |p| p.attempts = Some(i as u32 % 2));
+        pair.job_with(0, id, 0, |p| p.max_attempts = Some(i as u32 % 2));
     }
     for (id, end) in [("a", 10), ("b", 20), ("c", 20), ("d", 40)] {
         pair.take(0, end, id);
@@ -143,11 +143,13 @@ fn rate_holds_nothing_longer_than_a_window_after_a_step_back() {
     pair.job(0, "b", 0);
     pair.take(10_000, 10_001, "a");
     assert_eq!(pair.primary.next_wake(50), Some(10_100));
-    let empty = pair.primary.claim(50_000, 60, 1, b"");
-    assert!(empty.jobs.is_empty());
-    let effects: Vec<_> = empty.effects().collect();
-    assert_eq!(effects.len(), 1, "the settling is replicated");
-    assert!(pair.replica.apply(&effects[0]));
+    let (mut settled, Pair { primary, replica }) = (0, &mut pair);
+    let empty = primary.claim(50_000, 60, 1, b"", |effect| {
+        settled += 1;
+        assert!(replica.apply(effect));
+    });
+    assert!(empty.is_empty());
+    assert_eq!(settled, 1, "the settling is replicated");
     assert_eq!(pair.primary.next_wake(50), Some(150));
     assert_eq!(pair.claim(60, 70, 1), [], "and is done once");
     assert_eq!(pair.primary.next_wake(60), Some(150));

@@ -1,6 +1,6 @@
 //! What a token is good for, and how long: ACK, NACK, EXTEND.
 
-use super::super::{Manner, Nack, Push, Queue, State};
+use super::super::{Nack, NackOptions, Push, Queue, State};
 use super::{Pair, decoded, encoded};
 
 #[test]
@@ -16,7 +16,7 @@ fn an_ack_past_the_deadline_counts() {
 #[test]
 fn an_ack_counts_even_if_the_job_has_died_of_its_lease() {
     let mut pair = Pair::new();
-    pair.job_with(0, "a", 0, |p| p.attempts = Some(1));
+    pair.job_with(0, "a", 0, |p| p.max_attempts = Some(1));
     let token = pair.take(0, 10, "a");
     assert_eq!(pair.state(500, "a"), Some(State::Dead));
     assert!(pair.ack(500, "a", token));
@@ -46,7 +46,7 @@ fn nack_and_redrive_end_a_token() {
     let token = pair.take(1, 10, "a");
     assert_eq!(pair.nack(2, "a", token, Nack::Dead), Some(None));
     assert!(!pair.ack(2, "a", token));
-    pair.job_with(3, "b", 0, |p| p.attempts = Some(1));
+    pair.job_with(3, "b", 0, |p| p.max_attempts = Some(1));
     let token = pair.take(3, 10, "b");
     assert!(pair.redrive(10, u64::MAX));
     assert!(!pair.ack(10, "b", token), "b had died and was redriven");
@@ -93,7 +93,7 @@ fn tokens_go_on_growing_in_a_queue_that_has_lost_its_memory() {
     for mut queue in [decoded(&earlier), Queue::new()] {
         let push = Push { id: Some(b"a"), due: NOW, replace: true, ..Push::default() };
         queue.push(NOW + 20, &push).unwrap();
-        let token = queue.claim((NOW + 20) * 1000, NOW + 30, 1, b"").jobs[0].token;
+        let token = queue.claim((NOW + 20) * 1000, NOW + 30, 1, b"", |_| ())[0].token;
         assert!(token > last, "{token} after {last}");
         // What the first worker held is good for nothing.
         assert!(queue.extend(NOW + 21, b"a", last, NOW + 99).is_none());
@@ -130,7 +130,7 @@ fn zero_and_foreign_tokens_are_good_for_nothing() {
 #[test]
 fn the_last_attempt_given_back_is_dead() {
     let mut pair = Pair::new();
-    pair.job_with(0, "a", 0, |p| p.attempts = Some(2));
+    pair.job_with(0, "a", 0, |p| p.max_attempts = Some(2));
     let token = pair.take(0, 10, "a");
     assert_eq!(pair.nack(0, "a", token, Nack::At(5)), Some(Some(5)));
     assert_eq!(pair.state(0, "a"), Some(State::Delayed));
@@ -142,7 +142,7 @@ fn the_last_attempt_given_back_is_dead() {
 #[test]
 fn nack_past_the_deadline_of_a_job_that_died_buries_it() {
     let mut pair = Pair::new();
-    pair.job_with(0, "a", 0, |p| p.attempts = Some(1));
+    pair.job_with(0, "a", 0, |p| p.max_attempts = Some(1));
     let token = pair.take(0, 10, "a");
     assert_eq!(pair.nack(50, "a", token, Nack::At(60)), Some(None));
     assert_eq!(pair.primary.get(50, b"a").unwrap().due, 50);
@@ -210,12 +210,12 @@ fn a_lease_that_ends_is_followed_by_the_backoff_and_its_jitter() {
 fn a_late_nack_of_a_recurring_job_is_about_the_attempt_itself() {
     let mut pair = Pair::new();
     for id in ["a", "b", "c"] {
-        pair.job_with(0, id, 0, |p| (p.attempts, p.every) = (Some(1), Some(100)));
+        pair.job_with(0, id, 0, |p| (p.max_attempts, p.every) = (Some(1), Some(100)));
     }
     let [a, b, c] = ["a", "b", "c"].map(|id| pair.take(0, 10, id));
     assert_eq!((pair.counts(10), pair.primary.stats(10).totals.missed), ([0, 3, 0, 0], 3));
     assert_eq!(pair.nack(20, "a", a, Nack::Default), Some(Some(100)));
-    let free = Manner { is_free: true, error: b"" };
+    let free = NackOptions { is_free: true, error: b"" };
     assert_eq!(pair.nack_with(20, "b", b, Nack::Default, free), Some(Some(20)), "it never happened");
     assert_eq!(pair.nack(20, "c", c, Nack::Dead), Some(None));
     assert_eq!((pair.counts(20), pair.primary.stats(20).totals.missed), ([1, 1, 0, 1], 3), "missed stays missed");
@@ -231,7 +231,7 @@ fn a_late_nack_of_a_recurring_job_is_about_the_attempt_itself() {
 #[test]
 fn a_late_ack_does_not_take_a_missed_occurrence_back() {
     let mut pair = Pair::new();
-    pair.job_with(0, "a", 0, |p| (p.attempts, p.every) = (Some(1), Some(100)));
+    pair.job_with(0, "a", 0, |p| (p.max_attempts, p.every) = (Some(1), Some(100)));
     let token = pair.take(0, 10, "a");
     assert_eq!(pair.primary.stats(10).totals.missed, 1);
     assert!(pair.ack(20, "a", token));
@@ -240,10 +240,10 @@ fn a_late_ack_does_not_take_a_missed_occurrence_back() {
 
 #[test]
 fn attempts_of_the_queue_hold_for_jobs_pushed_without_their_own() {
-    let mut pair = Pair::configured(|s| s.attempts = 1);
+    let mut pair = Pair::configured(|s| s.max_attempts = 1);
     pair.job(0, "a", 0);
-    pair.job_with(0, "b", 0, |p| p.attempts = Some(0));
-    pair.configure(0, |s| s.attempts = 9);
+    pair.job_with(0, "b", 0, |p| p.max_attempts = Some(0));
+    pair.configure(0, |s| s.max_attempts = 9);
     assert_eq!(pair.primary.get(0, b"a").unwrap().max_attempts, 1);
     assert_eq!(pair.claim(0, 5, 2).len(), 2);
     assert_eq!(pair.ids(5, State::Dead), ["a"]);

@@ -1,33 +1,23 @@
-//! The stored form: what 0.1 stored is read, and what came since costs nothing where it is not used.
+//! The stored form: what a job does not have costs nothing.
 
-use super::super::{Manner, Nack, Push, Queue};
+use super::super::{Nack, NackOptions, Push};
 use super::{Pair, encoded};
 use crate::model::queue::job::Job;
 
-/// A job as it was when a slot took 96 bytes, with all that was known of it then.
-fn plain(pair: &mut Pair) {
-    pair.push(1_795_306_720_594, &Push { payload: b"made up", due: 1_795_306_720_594, ..Push::default() });
-    pair.job(1_795_306_720_600, "own", 1_795_306_720_600);
-    let got = pair.claim(1_795_306_720_700, 1_795_306_730_700, 1);
-    assert_eq!(got.len(), 1);
-}
-
 /// A job with none of created, claimed, failed, worker and error that is not told by its id, its time and its token.
 #[test]
-fn a_job_without_optional_fields_takes_not_one_byte_more_than_in_0_1() {
-    assert_eq!(size_of::<Job>(), 96);
+fn a_job_takes_no_byte_for_what_it_does_not_have() {
+    assert_eq!(size_of::<Job>(), 88);
     let mut pair = Pair::new();
-    plain(&mut pair);
-    assert_eq!(pair.primary.notes.memory_usage(), 0);
-    let mut as_0_1 = encoded(&pair.primary);
-    // The version, and behind the 20 numbers of settings and totals the number of further ones.
-    assert_eq!(as_0_1[0], 3);
-    as_0_1[0] = 1;
-    let numbers = as_0_1.iter().enumerate().filter(|(_, byte)| **byte < 0x80).nth(20).expect("20 numbers behind it").0;
-    assert_eq!(as_0_1.remove(numbers + 1), 0, "no further numbers");
-    assert_eq!(as_0_1.pop(), Some(0), "the end");
-    let again = Queue::decode(&mut super::ByteReader(&as_0_1)).expect("0.1 would have written it so");
-    assert_eq!(again.len(), 2);
+    let empty = encoded(&pair.primary).len();
+    pair.push(1_795_306_720_594, &Push { payload: b"made up", due: 1_795_306_720_594, ..Push::default() });
+    pair.job(1_795_306_720_600, "own", 1_795_306_720_600);
+    let body = |id: &str, payload: &str| 2 + id.len() + payload.len();
+    let bodies = body("1795306720594-0", "made up") + body("own", "payload");
+    // State, due time, priority, push number of each; the last id, and the counter of pushes.
+    assert_eq!(encoded(&pair.primary).len() - empty - bodies, 2 * (1 + 6 + 1 + 1) + 5 + 1);
+    let got = pair.claim(1_795_306_720_700, 1_795_306_730_700, 1);
+    assert_eq!((got.len(), pair.primary.notes.memory_usage()), (1, 0));
 }
 
 #[test]
@@ -37,8 +27,8 @@ fn what_is_noted_of_a_job_goes_with_it() {
     for round in 0..100 {
         pair.job(round, "a", round);
         let token = pair.claim_as(round, round + 5, 1, "worker")[0].token;
-        let manner = Manner { error: b"out of memory", ..Manner::default() };
-        pair.nack_with(round, "a", token, Nack::Default, manner);
+        let options = NackOptions { error: b"out of memory", ..NackOptions::default() };
+        pair.nack_with(round, "a", token, Nack::Default, options);
         assert!(pair.primary.notes.memory_usage() > empty);
         assert!(pair.cancel(round, "a"));
         assert_eq!(pair.primary.notes.memory_usage(), empty);

@@ -2,12 +2,12 @@
 
 use super::super::groups::times::WORKED_OUT;
 use super::super::manage::MOST_TOUCHED;
-use super::super::upkeep::FORGOTTEN_AFTER;
-use super::super::{Manner, Nack, Push, Queue, Rate, Settings, State};
+use super::super::wake::FORGOTTEN_AFTER;
+use super::super::{Nack, NackOptions, Push, Queue, Rate, Settings, State};
 use super::{Pair, decoded, encoded, rebuilt};
 use crate::server::counting;
 
-const FREE: Manner<'static> = Manner { is_free: true, error: b"" };
+const FREE: NackOptions<'static> = NackOptions { is_free: true, error: b"" };
 
 fn in_group(pair: &mut Pair, now: u64, id: &str, group: &str) {
     let push = Push { id: Some(id.as_bytes()), due: now, group: group.as_bytes(), ..Push::default() };
@@ -153,7 +153,7 @@ fn a_recurring_job_that_waits_for_an_occurrence_holds_nobody() {
     for case in ["acked", "nacked", "lapsed", "to come"] {
         let mut pair = Pair::configured(|s| s.ordered = true);
         let due = if case == "to come" { 101 } else { 1 };
-        pair.job_with(1, "tick", due, |p| (p.group, p.every, p.attempts) = (b"a", Some(100), Some(1)));
+        pair.job_with(1, "tick", due, |p| (p.group, p.every, p.max_attempts) = (b"a", Some(100), Some(1)));
         if due == 1 {
             let token = pair.take(1, 5, "tick");
             match case {
@@ -215,10 +215,10 @@ fn many_jobs_of_one_group_delay_nobody_elses_first_one() {
         assert!(queue.push(1, &Push { group: group.as_bytes(), ..Push::default() }).is_ok());
     };
     (0..many).for_each(|_| push(&mut queue, "one"));
-    queue.claim(1000, 1000, 100, b"");
+    queue.claim(1000, 1000, 100, b"", |_| ());
     (0..OTHERS).for_each(|i| push(&mut queue, &format!("other {i}")));
-    let claims = queue.claim(1000, 1000, OTHERS as u64 + 1, b"");
-    let ids: Vec<_> = claims.jobs.iter().map(|job| job.id.to_vec()).collect();
+    let claims = queue.claim(1000, 1000, OTHERS as u64 + 1, b"", |_| ());
+    let ids: Vec<_> = claims.iter().map(|job| job.id.to_vec()).collect();
     let of_one = ids.iter().filter(|id| queue.get(1, id).unwrap().group == b"one").count();
     assert_eq!((ids.len(), of_one), (OTHERS + 1, 1), "each of the others is among them");
 }
@@ -323,7 +323,7 @@ fn a_change_of_settings_goes_through_the_groups_only_if_it_concerns_them() {
     let others: [fn(&mut Settings); 9] = [
         |s| s.paused = true,
         |s| s.maxlen = 500,
-        |s| s.attempts = 3,
+        |s| s.max_attempts = 3,
         |s| s.concurrency = 7,
         |s| s.rate = Some(Rate { limit: 5, window: 50 }),
         |s| (s.backoff_base, s.backoff_max) = (5, 50),

@@ -1,18 +1,18 @@
 //! Bytes and effects of anybody's making: refused or taken, but never a panic, and what is taken is a sound queue.
 
 use super::super::{
-    Attempt, AutoId, ByteReader, Change, Counters, DecodeError, Effect, Extras, MAX_TIME, Manner, Nack, Push, Queue,
-    Rate, Record, Recurrence, Settings, State, Taken, Totals,
+    Attempt, AutoId, Change, Counters, Effect, Extras, MAX_TIME, Nack, NackOptions, NewJob, Push, Queue, Rate, Record,
+    Recurrence, Settings, State, Taken, Totals, Ttl,
 };
-use super::{Pair, encoded};
-use crate::model::stream::{Reader, Truncated, Writer};
+use super::{ByteReader, Pair, encoded};
+use crate::model::stream::{DecodeError, Reader, Writer};
 use proptest::prelude::*;
 
 /// A queue with a job in every place, every setting on, and units of RATE taken.
 fn specimen() -> Queue {
     let mut pair = Pair::configured(|s| {
         *s = Settings {
-            attempts: 3,
+            max_attempts: 3,
             backoff_base: 10,
             backoff_max: 100,
             aging: 5,
@@ -30,7 +30,7 @@ fn specimen() -> Queue {
     });
     for (id, due) in [("leased", 0), ("buried", 1), ("spent", 2)] {
         pair.job_with(10, id, due, |p| {
-            p.attempts = Some(if id == "spent" { 1 } else { 0 });
+            p.max_attempts = Some(if id == "spent" { 1 } else { 0 });
             p.every = Some(7);
         });
     }
@@ -45,6 +45,7 @@ fn specimen() -> Queue {
         pair.job_with(90, id, 0, |p| p.group = group.as_bytes());
     }
     assert_eq!(pair.claim(91, 95, 2).len(), 2);
+    assert!(pair.hold(92, "x", 500) && pair.hold(92, "", 400));
     pair.primary.clone()
 }
 
@@ -54,17 +55,18 @@ fn exercise(mut queue: Queue) {
     for now in [0, 30, 1000, MAX_TIME, u64::MAX] {
         queue.stats(now);
         queue.next_wake(now);
-        let claims = queue.claim(now.saturating_mul(1000), now.saturating_add(5), 3, b"w");
-        let got: Vec<_> = claims.jobs.iter().map(|j| (j.id.to_vec(), j.token)).collect();
+        let jobs = queue.claim(now.saturating_mul(1000), now.saturating_add(5), 3, b"w", |_| ());
+        let got: Vec<_> = jobs.iter().map(|j| (j.id.to_vec(), j.token)).collect();
         for (i, (id, token)) in got.into_iter().enumerate() {
             match i {
                 0 => drop(queue.ack(now, &id, token)),
-                1 => drop(queue.nack(now, &id, token, Nack::Default, Manner::default())),
+                1 => drop(queue.nack(now, &id, token, Nack::Default, NackOptions::default())),
                 _ => drop(queue.extend(now, &id, token, u64::MAX)),
             }
         }
         let _ = queue.push(now, &Push::default());
-        queue.redrive(now, 2);
+        queue.redrive(now, None, 2);
+        queue.hold(now, b"x", now / 2);
         queue.configure(now, Settings::default());
         queue.check();
         let bytes = encoded(&queue);
@@ -120,16 +122,16 @@ impl Writer for Vec<Token> {
 
 impl Reader for &[Token] {
     type Bytes = Vec<u8>;
-    fn number(&mut self) -> Result<u64, Truncated> {
+    fn number(&mut self) -> Result<u64, DecodeError> {
         match self.split_off_first() {
             Some(Token::Number(n)) => Ok(*n),
-            _ => Err(Truncated),
+            _ => Err(DecodeError::Truncated),
         }
     }
-    fn bytes(&mut self) -> Result<Vec<u8>, Truncated> {
+    fn bytes(&mut self) -> Result<Vec<u8>, DecodeError> {
         match self.split_off_first() {
             Some(Token::Bytes(b)) => Ok(b.clone()),
-            _ => Err(Truncated),
+            _ => Err(DecodeError::Truncated),
         }
     }
 }
@@ -160,11 +162,9 @@ proptest! {
         if let Ok(queue) = decode(&bytes) {
             exercise(queue);
         }
-        for version in [1, 2] {
-            let behind_version = [&[version], bytes.as_slice()].concat();
-            if let Ok(queue) = decode(&behind_version) {
-                exercise(queue);
-            }
+        let behind_version = [&[4], bytes.as_slice()].concat();
+        if let Ok(queue) = decode(&behind_version) {
+            exercise(queue);
         }
     }
 
@@ -187,7 +187,7 @@ proptest! {
 
     #[test]
     fn effects_made_up_apply_whole_or_not_at_all(
-        effects in prop::collection::vec((0u8..20, 0usize..7, prop::array::uniform7(numbers())), 1..6),
+        effects in prop::collection::vec((0u8..27, 0usize..7, prop::array::uniform7(numbers())), 1..6),
     ) {
         let mut queue = specimen();
         let ids: [&[u8]; 7] = [b"leased", b"buried", b"spent", b"ready", b"scheduled", b"90-0", b"new"];
@@ -195,11 +195,12 @@ proptest! {
             let id = ids[id];
             let due = (a % 2 == 0).then_some(b);
             let group: &[u8] = [&b""[..], b"x", b"y", b"z"][(e % 4) as usize];
+            let job = NewJob {
+                id, payload: b"x", due: a, priority: b as i32, max_attempts: c as u32, group,
+                every: (d % 2 == 0).then_some(e), ttl: (c % 3 == 0).then_some(f),
+            };
             let change = match kind {
-                0 => Change::Push {
-                    id, payload: b"x", due: a, priority: b as i32, max_attempts: c as u32,
-                    every: (d % 2 == 0).then_some(e), generated: f % 2 == 0, group,
-                },
+                0 => Change::Push { job, generated: f % 2 == 0, again: f % 3 == 0 },
                 1 => Change::Claim { id, token: a, deadline: b, worker: [b"", b"w" as &[u8], &[b'w'; 256]][c as usize % 3] },
                 2 => Change::SettleRate,
                 3 => Change::Ack { id, again: due },
@@ -211,9 +212,9 @@ proptest! {
                 6 => Change::Extend { id, deadline: a },
                 7 => Change::Cancel { id },
                 8 => Change::Reschedule { id, due, priority: Some(c as i32) },
-                9 => Change::Redrive { count: a },
+                9 => Change::Redrive { count: a, group: due.map(|_| group) },
                 10 => Change::Configure(Settings {
-                    attempts: a as u32, backoff_base: b, backoff_max: c, aging: d, maxlen: e,
+                    max_attempts: a as u32, backoff_base: b, backoff_max: c, aging: d, maxlen: e,
                     concurrency: f, rate: Some(Rate { limit: b, window: c }), paused: false,
                     jitter: a as u32, deadlen: b, deadttl: c,
                     group_concurrency: c, group_rate: Some(Rate { limit: f, window: e }), ordered: d % 2 == 1,
@@ -221,6 +222,11 @@ proptest! {
                 11 => Change::RestoreRate(Taken { back_at: a, units: b }),
                 13 => Change::RestoreUnits { group, taken: Taken { back_at: a, units: b } },
                 14 => Change::RestoreTurn { group },
+                15 => Change::Hold { group, until: a },
+                19 => Change::Expire { id, again: due },
+                16 => Change::Follow { id },
+                17 => Change::RestoreFollower(job),
+                18 => Change::Push { job: NewJob { due: at, every: None, ttl: None, ..job }, generated: false, again: true },
                 12 => Change::RestoreTotals(Totals {
                     last_token: a, last_id: AutoId { ms: b, seq: c }, next_seq: d,
                     counters: Counters { expired_leases: e, ..Counters::default() },
@@ -232,6 +238,7 @@ proptest! {
                     max_attempts: f as u32,
                     recurrence: due.map(|period| Recurrence { period, anchor: c }),
                     created: f,
+                    ttl: (f % 2 == 0).then_some(Ttl { ttl: b, expires: a }),
                     extras: Extras {
                         claimed: a,
                         failed: b,
@@ -274,6 +281,7 @@ fn claims_without_an_attempt_a_token_or_a_lease_are_refused() {
         max_attempts: 0,
         recurrence: None,
         created: 1,
+        ttl: None,
         extras: Extras::default(),
     };
     for (attempts, token, fits) in [(1, 1, true), (0, 1, false), (1, 0, false)] {
@@ -349,7 +357,7 @@ fn two_jobs_of_one_id_or_one_push_number_are_refused() {
         Err(DecodeError::Invalid(reason)) => reason,
         other => panic!("{other:?}"),
     };
-    let second = tokens.len() - 12;
+    let second = tokens.len() - 7;
     let mut same_id = tokens.clone();
     same_id[second] = Token::Bytes(b"a".to_vec());
     assert_eq!(reason(&same_id), "impossible job");

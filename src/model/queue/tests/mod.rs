@@ -1,20 +1,25 @@
 //! Tests of the queue: the contract by hand, random histories against a simple model, hostile bytes.
 
+mod again;
+mod check;
 mod clean;
 mod contract;
 mod contract_settings;
 mod contract_tokens;
 mod format;
 mod groups;
+mod holds;
 mod hostile;
+mod ids;
 mod model;
 mod random;
 mod relocation;
 mod scale;
+mod ttl;
 
 use super::stats::Stats;
-use super::{ByteReader, Claimed, Effect, Manner, Push, Queue, Settings, State};
-use crate::model::stream::Reader;
+use super::{Change, Claimed, Effect, NackOptions, Push, Queue, Settings, State};
+use crate::model::stream::{DecodeError, Reader, Writer};
 
 /// A queue and its replica, which learns of everything by effects.
 pub(super) struct Pair {
@@ -71,10 +76,17 @@ impl Pair {
 
     /// Pushes; the id, or `None` when it was in.
     pub fn push(&mut self, now: u64, push: &Push<'_>) -> Option<Vec<u8>> {
+        self.drop_if_expired(now, push);
         let effect = self.primary.push(now, push).expect("there is room");
         let id = effect.map(|effect| effect.id().expect("a push has an id").to_vec());
         replicate(&mut self.replica, effect);
         id
+    }
+
+    /// What comes before a push.
+    pub fn drop_if_expired(&mut self, now: u64, push: &Push<'_>) {
+        let Pair { primary, replica } = self;
+        primary.drop_if_expired(now, push.id.unwrap_or_default(), |effect| assert!(replica.apply(effect)));
     }
 
     /// Pushes a job of an id, due at `due`.
@@ -93,11 +105,10 @@ impl Pair {
     }
 
     pub fn claim_as(&mut self, now: u64, deadline: u64, count: u64, worker: &str) -> Vec<Got> {
-        let claims = self.primary.claim(now.saturating_mul(1000), deadline, count, worker.as_bytes());
-        for effect in claims.effects() {
-            replicate(&mut self.replica, Some(effect));
-        }
-        claims.jobs.iter().map(Got::from).collect()
+        let Pair { primary, replica } = self;
+        let sink = |effect: &Effect<'_>| assert!(replica.apply(effect), "{effect:?} applies");
+        let jobs = primary.claim(now.saturating_mul(1000), deadline, count, worker.as_bytes(), sink);
+        jobs.iter().map(Got::from).collect()
     }
 
     /// Claims one job; its token.
@@ -115,7 +126,7 @@ impl Pair {
 
     /// Gives back; the new due time in the inner option, `None` there for dead.
     pub fn nack(&mut self, now: u64, id: &str, token: u64, nack: super::Nack) -> Option<Option<u64>> {
-        self.nack_with(now, id, token, nack, Manner::default())
+        self.nack_with(now, id, token, nack, NackOptions::default())
     }
 
     pub fn nack_with(
@@ -124,16 +135,20 @@ impl Pair {
         id: &str,
         token: u64,
         nack: super::Nack,
-        manner: Manner<'_>,
+        options: NackOptions<'_>,
     ) -> Option<Option<u64>> {
-        let given = self.primary.nack(now, id.as_bytes(), token, nack, manner);
-        replicate(&mut self.replica, given.map(|given| given.effect));
-        given.map(|given| given.due)
+        let given = self.primary.nack(now, id.as_bytes(), token, nack, options);
+        replicate(&mut self.replica, given);
+        given.map(|effect| match effect.change {
+            Change::Retry { due, .. } => Some(due),
+            _ => None,
+        })
     }
 
     pub fn extend(&mut self, now: u64, id: &str, token: u64, deadline: u64) -> bool {
         let effect = self.primary.extend(now, id.as_bytes(), token, deadline);
-        replicate(&mut self.replica, effect)
+        replicate(&mut self.replica, effect.flatten());
+        effect.is_some()
     }
 
     pub fn cancel(&mut self, now: u64, id: &str) -> bool {
@@ -148,8 +163,14 @@ impl Pair {
     }
 
     pub fn redrive(&mut self, now: u64, count: u64) -> bool {
-        let effect = self.primary.redrive(now, count);
+        let effect = self.primary.redrive(now, None, count);
         replicate(&mut self.replica, effect)
+    }
+
+    pub fn hold(&mut self, now: u64, group: &str, until: u64) -> bool {
+        let effect = self.primary.hold(now, group.as_bytes(), until);
+        replicate(&mut self.replica, effect.flatten());
+        effect.is_some()
     }
 
     pub fn state(&self, now: u64, id: &str) -> Option<State> {
@@ -190,7 +211,7 @@ impl Drop for Pair {
 pub(super) fn assert_sums(stats: &Stats) {
     let t = &stats.totals;
     let here = stats.ready + stats.delayed + stats.claimed + stats.dead;
-    assert_eq!(t.pushed + t.recurred, here + t.replaced + t.acked + t.cancelled + t.cleaned + t.dropped);
+    assert_eq!(t.pushed + t.recurred, here + t.replaced + t.acked + t.cancelled + t.cleaned + t.dropped + t.expired);
     assert_eq!(t.claimed + t.late, stats.claimed + t.acked + t.nacked + t.expired_leases + t.revoked);
 }
 
@@ -215,4 +236,52 @@ pub(super) fn rebuilt(queue: &Queue) -> Queue {
     }
     new.check();
     new
+}
+
+/// Plain bytes: numbers as LEB128, strings behind their length.
+impl Writer for Vec<u8> {
+    fn number(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.push(value as u8);
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.number(bytes.len() as u64);
+        self.extend_from_slice(bytes);
+    }
+}
+
+/// Reads what was written to a `Vec<u8>`.
+#[derive(Clone, Copy, Debug)]
+pub struct ByteReader<'a>(pub &'a [u8]);
+
+impl<'a> Reader for ByteReader<'a> {
+    type Bytes = &'a [u8];
+
+    fn number(&mut self) -> Result<u64, DecodeError> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let (&byte, rest) = self.0.split_first().ok_or(DecodeError::Truncated)?;
+            self.0 = rest;
+            let bits = u64::from(byte & 0x7f);
+            if bits << shift >> shift != bits {
+                return Err(DecodeError::Truncated);
+            }
+            value |= bits << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(DecodeError::Truncated)
+    }
+
+    fn bytes(&mut self) -> Result<&'a [u8], DecodeError> {
+        let len = usize::try_from(self.number()?).map_err(|_| DecodeError::Truncated)?;
+        let (bytes, rest) = self.0.split_at_checked(len).ok_or(DecodeError::Truncated)?;
+        self.0 = rest;
+        Ok(bytes)
+    }
 }

@@ -1,9 +1,9 @@
 //! The contract again, as simply as can be: one vector, linear scans, `Vec::sort`.
 
-use super::super::upkeep::FORGOTTEN_AFTER;
-use super::super::{Counters, Manner, Nack, Push, Rate, Settings, State};
+use super::super::wake::FORGOTTEN_AFTER;
+use super::super::{Counters, Nack, NackOptions, Push, Rate, Settings, State, Which};
 use super::Got;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Debug, PartialEq)]
 enum Where {
@@ -34,6 +34,36 @@ pub struct ModelJob {
     pub error: Vec<u8>,
     /// Empty: none.
     pub group: Vec<u8>,
+    /// TTL, and when it is over.
+    pub ttl: Option<(u64, u64)>,
+    /// The push that waits behind it.
+    pub next: Option<Next>,
+}
+
+/// A push, owned.
+#[derive(Clone, Debug)]
+pub struct Next {
+    pub payload: Vec<u8>,
+    group: Vec<u8>,
+    due: u64,
+    priority: i32,
+    max: u32,
+    every: Option<u64>,
+    ttl: Option<u64>,
+}
+
+impl Next {
+    fn of(push: &Push<'_>, settings: &Settings) -> Next {
+        Next {
+            payload: push.payload.to_vec(),
+            group: push.group.to_vec(),
+            due: push.due,
+            priority: push.priority,
+            max: push.max_attempts.unwrap_or(settings.max_attempts),
+            every: push.every,
+            ttl: push.ttl,
+        }
+    }
 }
 
 impl ModelJob {
@@ -58,6 +88,43 @@ impl ModelJob {
     /// Whether its last lease before the next occurrence has ended.
     fn has_missed(&self, now: u64) -> bool {
         self.place == Where::Claimed && self.time <= now && self.spent() && self.every.is_some()
+    }
+
+    pub fn expires(&self, now: u64, s: &Settings) -> Option<u64> {
+        let (ttl, expires) = self.ttl?;
+        Some(if self.has_missed(now) { self.back(s)? + ttl } else { expires })
+    }
+
+    fn has_expired(&self, now: u64, s: &Settings) -> bool {
+        let waits = matches!(self.state(now, s), State::Ready | State::Delayed);
+        waits && self.expires(now, s).is_some_and(|expires| expires <= now)
+    }
+
+    /// The job counts from another due time.
+    fn count_from(&mut self, due: u64) {
+        self.every = self.every.map(|(period, _)| (period, due));
+        self.ttl = self.ttl.map(|(ttl, _)| (ttl, due + ttl));
+    }
+
+    /// Its next occurrence, with the payload of the push that waited for it.
+    fn recur(&mut self, due: u64) {
+        self.attempts = 0;
+        if let Some(next) = self.next.take() {
+            self.payload = next.payload;
+            self.ttl = next.ttl.map(|ttl| (ttl, 0));
+        }
+        self.count_from(due);
+    }
+
+    /// When something is to be done about it if nobody touches it: it has expired, or the push behind it is due.
+    fn upkeep(&self, s: &Settings) -> Option<u64> {
+        let dies = self.place == Where::Claimed && self.back(s).is_none();
+        match self.place {
+            Where::Dead => None,
+            _ if dies => self.next.as_ref().map(|_| self.time),
+            Where::Claimed => Some(self.expires(u64::MAX, s)?.max(self.time)),
+            Where::Waiting(_) => self.ttl.map(|(_, expires)| expires),
+        }
     }
 
     /// Whether it waits for an occurrence: it holds nobody.
@@ -118,6 +185,8 @@ pub struct Model {
     pub ring: Vec<Vec<u8>>,
     /// When each unit taken of a group comes back.
     group_units: Vec<(Vec<u8>, u64)>,
+    /// The groups that were held and have not been claimed from since, and until when.
+    pub holds: BTreeMap<Vec<u8>, u64>,
     last_token: u64,
     last_id: (u64, u64),
     next_seq: u64,
@@ -178,9 +247,66 @@ impl Model {
         let (has_missed, back) = (self.jobs[i].has_missed(now), self.jobs[i].back(&self.settings));
         self.leave(i, now);
         if let Some(back) = back.filter(|_| has_missed) {
-            let job = &mut self.jobs[i];
-            (job.attempts, job.every) = (0, job.every.map(|(period, _)| (period, back)));
+            self.jobs[i].recur(back);
         }
+    }
+
+    /// The job is gone, and the push behind it is a job.
+    fn remove(&mut self, i: usize, now: u64) {
+        let job = self.jobs.remove(i);
+        let group = job.next.as_ref().map(|next| next.group.clone());
+        let held_until = group.and_then(|group| self.holds.get(&group).copied().map(|until| (group, until)));
+        self.tidy();
+        if let Some(next) = job.next {
+            self.forget(2, now);
+            self.enter(now, job.id, Next { due: next.due.max(now), ..next });
+            self.holds.extend(held_until);
+        }
+    }
+
+    /// A waiting job has expired, or the push behind a dead one is due.
+    pub fn expire(&mut self, now: u64, id: &[u8]) {
+        let i = self.position(id).expect("a job");
+        assert!(self.jobs[i].upkeep(&self.settings).is_some_and(|at| at <= now));
+        if self.jobs[i].state(now, &self.settings) == State::Dead {
+            self.counters.replaced += 1;
+            self.leave(i, now);
+            return self.remove(i, now);
+        }
+        assert!(self.jobs[i].has_expired(now, &self.settings));
+        self.counters.expired += 1;
+        if self.jobs[i].every.is_none() {
+            self.leave(i, now);
+            return self.remove(i, now);
+        }
+        self.pass(i, now);
+        self.counters.recurred += 1;
+        self.begin_again(i, now);
+    }
+
+    /// A recurring job waits for its next occurrence.
+    fn begin_again(&mut self, i: usize, now: u64) {
+        let job = &mut self.jobs[i];
+        let (period, anchor) = job.every.expect("EVERY");
+        let due = next_occurrence(period, anchor, now);
+        job.recur(due);
+        (job.token, job.moved) = (0, now);
+        if self.settings.ordered {
+            job.seq = self.next_seq;
+            self.next_seq += 1;
+        }
+        self.wait(i, now, due);
+    }
+
+    /// Whether there is anything left for `expire`.
+    pub fn has_overdue(&self, now: u64) -> bool {
+        self.jobs.iter().filter_map(|j| j.upkeep(&self.settings)).any(|at| at <= now)
+    }
+
+    /// Jobs that are not dead, and pushes that wait.
+    fn alive(&self, now: u64) -> u64 {
+        let alive = self.jobs.iter().filter(|j| j.state(now, &self.settings) != State::Dead).count();
+        (alive + self.jobs.iter().filter(|j| j.next.is_some()).count()) as u64
     }
 
     pub fn peek(&self, now: u64, state: State) -> Vec<&ModelJob> {
@@ -215,6 +341,7 @@ impl Model {
         let out = self.group_units.iter().filter(|(name, back)| name == group && *back > now).count() as u64;
         if s.group_concurrency > 0 && claimed >= s.group_concurrency
             || s.group_rate.is_some_and(|rate| out >= rate.limit)
+            || self.is_held(group, now)
         {
             return None;
         }
@@ -227,15 +354,21 @@ impl Model {
         self.peek(now, State::Ready).into_iter().find(|j| j.group == group)
     }
 
+    fn is_held(&self, group: &[u8], now: u64) -> bool {
+        self.holds.get(group).is_some_and(|&until| until > now)
+    }
+
     fn next(&self, now: u64) -> Option<&ModelJob> {
         self.ring.iter().find_map(|group| self.next_of(group, now))
     }
 
     /// Groups without jobs have no turn. Without groups there are no units of them.
     fn tidy(&mut self) {
-        let Self { jobs, ring, .. } = self;
+        let Self { jobs, ring, holds, .. } = self;
         ring.retain(|group| jobs.iter().any(|j| j.group == *group));
-        if !self.settings.concern_groups() && self.names().iter().all(|name| name.is_empty()) {
+        holds.retain(|group, _| ring.contains(group));
+        let is_used = self.settings.concern_groups() || !self.holds.is_empty();
+        if !is_used && self.names().iter().all(|name| name.is_empty()) {
             self.group_units.clear();
         }
     }
@@ -281,16 +414,45 @@ impl Model {
         of_group.for_each(|(_, back)| *back = (*back).min(horizon));
     }
 
-    /// Name, ready, delayed, claimed.
-    pub fn groups(&self, now: u64) -> Vec<(&[u8], [u64; 3])> {
+    /// Name; ready, delayed, claimed; until when it is held.
+    pub fn groups(&self, now: u64) -> Vec<(&[u8], [u64; 3], Option<u64>)> {
         let count = |group: &[u8], state| {
             self.jobs.iter().filter(|j| j.group == group && j.state(now, &self.settings) == state).count() as u64
         };
         let counts = |group| [State::Ready, State::Delayed, State::Claimed].map(|state| count(group, state));
-        self.names().into_iter().map(|group| (group, counts(group))).collect()
+        let held = |group| self.holds.get(group).copied().filter(|&until| until > now);
+        self.names().into_iter().map(|group| (group, counts(group), held(group))).collect()
+    }
+
+    /// Whether the group has a job.
+    pub fn hold(&mut self, group: &[u8], until: u64) -> bool {
+        if until > 0 && self.ring.iter().any(|other| other == group) {
+            self.holds.insert(group.to_vec(), until);
+        } else {
+            self.holds.remove(group);
+        }
+        self.tidy();
+        self.ring.iter().any(|other| other == group)
+    }
+
+    pub fn hold_group_of(&mut self, id: &[u8], until: u64) {
+        if let Some(i) = self.position(id) {
+            let group = self.jobs[i].group.clone();
+            let until = until.max(self.holds.get(&group).copied().unwrap_or(0));
+            assert!(self.hold(&group, until));
+        }
+    }
+
+    /// Whether the job served first has expired.
+    fn is_held_up(&self, now: u64) -> bool {
+        self.next(now).is_some_and(|j| j.has_expired(now, &self.settings))
     }
 
     pub fn claimable(&self, now: u64) -> u64 {
+        if self.is_held_up(now) { 0 } else { self.openings(now) }
+    }
+
+    fn openings(&self, now: u64) -> u64 {
         let s = &self.settings;
         let mut most = self.count(now, State::Ready);
         if s.paused || self.next(now).is_none() {
@@ -309,11 +471,13 @@ impl Model {
     pub fn next_wake(&self, now: u64) -> Option<u64> {
         let jobs = self.jobs.iter().flat_map(|j| [j.time, j.back(&self.settings).unwrap_or(0)]);
         let of_groups = self.group_units.iter().map(|(_, back)| *back);
+        let of_groups = of_groups.chain(self.holds.values().copied());
         let mut moments: Vec<u64> = jobs.chain(self.units.iter().copied()).chain(of_groups).collect();
         moments.retain(|&t| t > now);
         moments.push(now);
         moments.sort_unstable();
-        moments.into_iter().find(|&t| self.claimable(t) > 0)
+        let next = moments.into_iter().find(|&t| self.openings(t) > 0)?;
+        Some(if next == now && self.is_held_up(now) { now + 1 } else { next })
     }
 
     /// When there is something to do although no command comes, if all deaths up to `told` have been announced.
@@ -327,32 +491,51 @@ impl Model {
         let longest = self.group_units.iter().map(|(_, back)| *back).max().unwrap_or(0);
         let is_settled = group_rate.is_some_and(|rate| longest <= round_up(now + rate.window, grid(rate)));
         let forgotten = self.first_units_back().map(|(back, _)| if is_settled { back + FORGOTTEN_AFTER } else { now });
-        too_old.chain(by_lease.filter(|&died| died > told)).chain(crowded.then_some(now)).chain(forgotten).min()
+        let expired = self.jobs.iter().filter_map(|j| j.upkeep(&self.settings)).min();
+        let deaths = too_old.chain(by_lease.filter(|&died| died > told)).chain(crowded.then_some(now));
+        deaths.chain(forgotten).chain(expired).min()
     }
 
     pub fn push(&mut self, now: u64, push: &Push<'_>) -> Result<Option<Vec<u8>>, ()> {
+        let found =
+            push.id.filter(|id| self.position(id).is_some_and(|i| self.jobs[i].has_expired(now, &self.settings)));
+        found.into_iter().for_each(|id| self.expire(now, id));
         let same = push.id.and_then(|id| self.position(id));
-        if same.is_some() && !push.replace {
+        if same.is_some() && !push.replace && !push.again {
             return Ok(None);
+        }
+        let state = same.map(|i| self.jobs[i].state(now, &self.settings));
+        let has_next = same.is_some_and(|i| self.jobs[i].next.is_some());
+        let grows = match state {
+            None => true,
+            Some(State::Ready | State::Delayed) => false,
+            Some(State::Claimed) => push.again && !has_next,
+            Some(State::Dead) => !has_next,
+        };
+        if self.settings.maxlen > 0 && grows && self.alive(now) >= self.settings.maxlen {
+            return Err(());
+        }
+        match (same, state) {
+            (Some(i), Some(State::Claimed)) if push.again => {
+                self.jobs[i].next = Some(Next::of(push, &self.settings));
+                return Ok(push.id.map(<[u8]>::to_vec));
+            }
+            (Some(i), Some(State::Ready | State::Delayed)) if push.again => {
+                self.renew(i, now, push);
+                return Ok(push.id.map(<[u8]>::to_vec));
+            }
+            _ => {}
         }
         let mut left = self.jobs.clone();
         if let Some(i) = same {
             left.remove(i);
-        }
-        let alive = left.iter().filter(|j| j.state(now, &self.settings) != State::Dead).count() as u64;
-        let maxlen = self.settings.maxlen;
-        let grows = same.is_none_or(|i| self.jobs[i].state(now, &self.settings) == State::Dead);
-        if maxlen > 0 && grows && alive >= maxlen {
-            return Err(());
-        }
-        if let Some(i) = same {
             self.counters.replaced += 1;
             self.revoke(i, now);
             self.leave(i, now);
         }
-        self.counters.pushed += 1;
         self.forget(2, now);
         self.jobs = left;
+        let held_until = same.and_then(|_| self.holds.get(push.group).copied());
         self.tidy();
         let id = match push.id {
             Some(id) => id.to_vec(),
@@ -365,15 +548,41 @@ impl Model {
                 }
             },
         };
+        self.enter(now, id.clone(), Next::of(push, &self.settings));
+        self.holds.extend(held_until.map(|until| (push.group.to_vec(), until)));
+        Ok(Some(id))
+    }
+
+    /// A waiting job gets the payload and the TTL of a push.
+    fn renew(&mut self, i: usize, now: u64, push: &Push<'_>) {
+        let (due, has_missed) = (self.jobs[i].due(now, &self.settings), self.jobs[i].has_missed(now));
+        self.pass(i, now);
+        let job = &mut self.jobs[i];
+        (job.next, job.token, job.payload) = (None, 0, push.payload.to_vec());
+        job.ttl = push.ttl.map(|ttl| (ttl, due.max(push.due) + ttl));
+        if has_missed && self.settings.ordered {
+            job.seq = self.next_seq;
+            self.next_seq += 1;
+        }
+        if job.place == Where::Claimed {
+            self.wait(i, now, due);
+        }
+    }
+
+    /// A job whose id is not there comes.
+    fn enter(&mut self, now: u64, id: Vec<u8>, push: Next) {
+        self.counters.pushed += 1;
         self.jobs.push(ModelJob {
-            id: id.clone(),
-            payload: push.payload.to_vec(),
+            id,
+            payload: push.payload,
             place: Where::Waiting(push.due <= now),
             time: push.due,
             priority: push.priority,
             attempts: 0,
-            max: push.attempts.unwrap_or(self.settings.attempts),
+            max: push.max,
             every: push.every.map(|period| (period, push.due)),
+            ttl: push.ttl.map(|ttl| (ttl, push.due + ttl)),
+            next: None,
             seq: self.next_seq,
             token: 0,
             created: now,
@@ -382,14 +591,13 @@ impl Model {
             moved: 0,
             worker: Vec::new(),
             error: Vec::new(),
-            group: push.group.to_vec(),
+            group: push.group.clone(),
         });
-        if !self.ring.iter().any(|group| group == push.group) {
-            self.ring.push(push.group.to_vec());
-            self.adopt_units(push.group, now);
+        if !self.ring.contains(&push.group) {
+            self.ring.push(push.group.clone());
+            self.adopt_units(&push.group, now);
         }
         self.next_seq += 1;
-        Ok(Some(id))
     }
 
     fn settle(&mut self, now: u64) {
@@ -414,7 +622,16 @@ impl Model {
         // An empty claim writes nothing, unless units are held too long.
         let too_long = |rate: Rate| round_up(now + rate.window, grid(rate));
         let held_too_long = self.settings.rate.is_some_and(|rate| self.units.iter().any(|&u| u > too_long(rate)));
-        for _ in 0..self.claimable(now).min(count) {
+        let most = self.openings(now);
+        let drop_first = |model: &mut Model| {
+            while most > 0 && model.is_held_up(now) {
+                let id = model.next(now).expect("a job").id.clone();
+                model.expire(now, &id);
+            }
+        };
+        drop_first(self);
+        for _ in 0..most.min(count) {
+            drop_first(self);
             let Some(job) = self.next(now) else { break };
             let (id, group) = (job.id.clone(), job.group.clone());
             let i = self.position(&id).unwrap();
@@ -424,8 +641,10 @@ impl Model {
             self.ring.push(group.clone());
             if let Some(rate) = self.settings.group_rate {
                 self.settle_group(&group, rate, now);
-                self.group_units.push((group, round_up(now + rate.window, grid(rate))));
+                self.group_units.push((group.clone(), round_up(now + rate.window, grid(rate))));
             }
+            self.holds.remove(&group);
+            self.tidy();
             self.settle(now);
             if let Some(rate) = self.settings.rate {
                 self.units.push(round_up(now + rate.window, grid(rate)));
@@ -468,24 +687,23 @@ impl Model {
         self.counters.acked += 1;
         self.count_late(i, now);
         self.leave(i, now);
-        let job = &mut self.jobs[i];
-        let Some((period, anchor)) = job.every else {
-            self.jobs.remove(i);
-            self.tidy();
+        if self.jobs[i].every.is_none() {
+            self.remove(i, now);
             return true;
-        };
-        self.counters.recurred += 1;
-        let due = next_occurrence(period, anchor, now);
-        (job.every, job.attempts, job.token, job.moved) = (Some((period, due)), 0, 0, now);
-        if self.settings.ordered {
-            job.seq = self.next_seq;
-            self.next_seq += 1;
         }
-        self.wait(i, now, due);
+        self.counters.recurred += 1;
+        self.begin_again(i, now);
         true
     }
 
-    pub fn nack(&mut self, now: u64, id: &[u8], token: u64, nack: Nack, manner: Manner<'_>) -> Option<Option<u64>> {
+    pub fn nack(
+        &mut self,
+        now: u64,
+        id: &[u8],
+        token: u64,
+        nack: Nack,
+        options: NackOptions<'_>,
+    ) -> Option<Option<u64>> {
         let i = self.holder(id, token)?;
         self.counters.nacked += 1;
         self.count_late(i, now);
@@ -495,14 +713,14 @@ impl Model {
         let job = &mut self.jobs[i];
         job.token = 0;
         let wait = backoff(s, job.attempts);
-        if manner.is_free {
+        if options.is_free {
             job.attempts = job.attempts.saturating_sub(1);
             job.moved = now;
         } else {
             job.failed = Some(now);
         }
-        if !manner.error.is_empty() {
-            job.error = manner.error.to_vec();
+        if !options.error.is_empty() {
+            job.error = options.error.to_vec();
         }
         let due = match nack {
             Nack::At(due) => due,
@@ -519,7 +737,7 @@ impl Model {
             None => {}
             Some((period, anchor)) => {
                 let due = next_occurrence(period, anchor, now);
-                (job.every, job.attempts) = (Some((period, due)), 0);
+                job.recur(due);
                 self.counters.missed += u64::from(!has_missed);
                 if self.settings.ordered {
                     self.jobs[i].seq = self.next_seq;
@@ -530,6 +748,10 @@ impl Model {
             }
         }
         (job.place, job.time) = (Where::Dead, now);
+        if job.next.is_some() {
+            self.counters.replaced += 1;
+            self.remove(i, now);
+        }
         Some(None)
     }
 
@@ -549,8 +771,7 @@ impl Model {
         self.counters.cancelled += 1;
         self.revoke(i, now);
         self.leave(i, now);
-        self.jobs.remove(i);
-        self.tidy();
+        self.remove(i, now);
         true
     }
 
@@ -577,7 +798,8 @@ impl Model {
             self.next_seq += 1;
         }
         if let Some(due) = due {
-            (job.every, job.moved) = (job.every.map(|(period, _)| (period, due)), now);
+            job.count_from(due);
+            job.moved = now;
             self.wait(i, now, due);
         } else if job.place == Where::Claimed {
             self.wait(i, now, back);
@@ -585,18 +807,18 @@ impl Model {
         true
     }
 
-    pub fn redrive(&mut self, now: u64, count: u64) -> u64 {
+    pub fn redrive(&mut self, now: u64, group: Option<&[u8]>, count: u64) -> u64 {
         let dead = self.peek(now, State::Dead);
-        let ids: Vec<_> = dead.into_iter().map(|j| j.id.clone()).collect();
-        let alive = (self.jobs.len() - ids.len()) as u64;
-        let room = if self.settings.maxlen > 0 { self.settings.maxlen.saturating_sub(alive) } else { u64::MAX };
+        let of_group = dead.into_iter().filter(|j| group.is_none_or(|group| j.group == group));
+        let ids: Vec<_> = of_group.map(|j| j.id.clone()).collect();
+        let room = match self.settings.maxlen {
+            0 => u64::MAX,
+            most => most.saturating_sub(self.alive(now)),
+        };
         let count = count.min(ids.len() as u64).min(room);
         for id in ids.into_iter().take(count as usize) {
             let i = self.position(&id).unwrap();
-            self.counters.redriven += 1;
-            self.leave(i, now);
-            (self.jobs[i].attempts, self.jobs[i].token) = (0, 0);
-            self.wait(i, now, now);
+            self.revive(i, now);
         }
         count
     }
@@ -605,19 +827,38 @@ impl Model {
         let Some(i) = self.position(id).filter(|&i| self.jobs[i].state(now, &self.settings) == State::Dead) else {
             return false;
         };
-        let alive = self.jobs.iter().filter(|j| j.state(now, &self.settings) != State::Dead).count() as u64;
-        if self.settings.maxlen > 0 && alive >= self.settings.maxlen {
+        if self.settings.maxlen > 0 && self.alive(now) >= self.settings.maxlen {
             return false;
         }
-        self.counters.redriven += 1;
-        self.leave(i, now);
-        (self.jobs[i].attempts, self.jobs[i].token) = (0, 0);
-        self.wait(i, now, now);
+        self.revive(i, now);
         true
     }
 
-    pub fn clean(&mut self, now: u64, state: State, older: Option<u64>, count: u64) -> u64 {
+    fn revive(&mut self, i: usize, now: u64) {
+        self.counters.redriven += 1;
+        self.leave(i, now);
+        let job = &mut self.jobs[i];
+        (job.attempts, job.token) = (0, 0);
+        job.ttl = job.ttl.map(|(ttl, _)| (ttl, now + ttl));
+        self.wait(i, now, now);
+    }
+
+    pub fn clean(&mut self, now: u64, which: Which<'_>, older: Option<u64>, count: u64) -> u64 {
+        let mut cleaned = 0;
+        // The pushes behind jobs that are cleaned away are jobs then.
+        while cleaned < count {
+            match self.clean_some(now, which, older, count - cleaned) {
+                0 => break,
+                some => cleaned += some,
+            }
+        }
+        cleaned
+    }
+
+    fn clean_some(&mut self, now: u64, which: Which<'_>, older: Option<u64>, count: u64) -> u64 {
+        let Which { state, group } = which;
         let mut jobs: Vec<_> = self.jobs.iter().filter(|j| j.state(now, &self.settings) == state).cloned().collect();
+        jobs.retain(|j| group.is_none_or(|group| j.group == group));
         jobs.sort_by_key(|j| (j.due(now, &self.settings), j.priority, j.seq));
         if let Some(older) = older {
             jobs.retain(|j| j.since(now, &self.settings) + older <= now);
@@ -626,9 +867,8 @@ impl Model {
         for job in &jobs {
             let i = self.position(&job.id).unwrap();
             self.leave(i, now);
-            self.jobs.remove(i);
             self.counters.cleaned += 1;
-            self.tidy();
+            self.remove(i, now);
         }
         jobs.len() as u64
     }
@@ -645,9 +885,8 @@ impl Model {
             }
             let i = self.position(id).unwrap();
             self.leave(i, now);
-            self.jobs.remove(i);
             self.counters.dropped += 1;
-            self.tidy();
+            self.remove(i, now);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Random histories, with the clock moving on, standing still and stepping back: queue, replica and simple model have to
 //! agree after every step.
 
-use super::super::{Change, Counters, JobView, Manner, Nack, Push, Queue, Rate, Settings, State};
+use super::super::{Change, Counters, JobView, Nack, NackOptions, NoPage, Push, Queue, Rate, Settings, State, Which};
 use super::model::{Model, ModelJob};
 use super::{Pair, assert_sums, decoded, encoded, rebuilt};
 use crate::model::histories;
@@ -14,9 +14,10 @@ enum Op {
         id: Option<u8>,
         delay: i64,
         priority: i32,
-        attempts: Option<u32>,
+        max_attempts: Option<u32>,
         every: Option<u64>,
-        replace: bool,
+        ttl: Option<u64>,
+        same: Same,
         group: u8,
     },
     Claim {
@@ -32,6 +33,7 @@ enum Op {
         nack: Option<i64>,
         is_free: bool,
         error: &'static str,
+        hold: Option<u64>,
     },
     Bury {
         token: usize,
@@ -51,6 +53,7 @@ enum Op {
         priority: Option<i32>,
     },
     Redrive {
+        group: Option<u8>,
         count: u64,
     },
     RedriveOne {
@@ -58,11 +61,18 @@ enum Op {
     },
     Clean {
         state: State,
+        group: Option<u8>,
         older: Option<u64>,
         count: u64,
     },
+    Hold {
+        group: u8,
+        duration: u64,
+    },
     /// What every write does in the server.
     DropDead,
+    /// What the upkeep does.
+    DropExpired,
     Configure(Settings),
     /// Primary and replica are saved and loaded, or rebuilt, or copied, and go on from there.
     Reload(u8),
@@ -70,6 +80,14 @@ enum Op {
     Save,
     /// Both lose what happened since the last save.
     Crash,
+}
+
+/// What a push does with the job of its id.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Same {
+    Keep,
+    Replace,
+    Again,
 }
 
 fn option<T: std::fmt::Debug + Clone>(some: impl Strategy<Value = T>) -> impl Strategy<Value = Option<T>> {
@@ -96,8 +114,8 @@ fn settings(groups: Groups) -> impl Strategy<Value = Settings> {
         of_groups,
         (prop_oneof![2 => Just(0u64), 1 => 1u64..4], prop_oneof![2 => Just(0u64), 1 => 1u64..60]),
     )
-        .prop_map(|(attempts, backoff, aging, maxlen, concurrency, rate, paused, of_groups, dead)| Settings {
-            attempts,
+        .prop_map(|(max_attempts, backoff, aging, maxlen, concurrency, rate, paused, of_groups, dead)| Settings {
+            max_attempts,
             backoff_base: backoff.0,
             backoff_max: backoff.1,
             aging,
@@ -126,6 +144,16 @@ fn op(groups: Groups) -> impl Strategy<Value = Op> {
         Groups::None => Just(0).boxed(),
         Groups::Some => (0u8..5).boxed(),
     };
+    let hold = match groups {
+        Groups::None => Just(None).boxed(),
+        Groups::Some => prop_oneof![2 => Just(None), 1 => (1u64..50).prop_map(Some)].boxed(),
+    };
+    let of_a_group = match groups {
+        Groups::None => Just(Op::DropDead).boxed(),
+        Groups::Some => {
+            (0u8..6, prop_oneof![Just(0), 1u64..50]).prop_map(|(group, duration)| Op::Hold { group, duration }).boxed()
+        }
+    };
     let id = || 0u8..10;
     let delay = || prop_oneof![2 => Just(0i64), 3 => -10i64..50];
     let token = || 0usize..12;
@@ -137,29 +165,32 @@ fn op(groups: Groups) -> impl Strategy<Value = Op> {
         -3i32..3,
         option(0u32..4),
         prop_oneof![3 => Just(None), 1 => (1u64..25).prop_map(Some)],
-        prop::bool::weighted(0.3),
+        prop_oneof![3 => Just(None), 1 => (1u64..60).prop_map(Some)],
+        prop_oneof![2 => Just(Same::Keep), 1 => Just(Same::Replace), 2 => Just(Same::Again)],
         group,
     );
     prop_oneof![
-        8 => push.prop_map(|(id, delay, priority, attempts, every, replace, group)| Op::Push {
-            id, delay, priority, attempts, every, replace, group,
+        8 => push.prop_map(|(id, delay, priority, max_attempts, every, ttl, same, group)| Op::Push {
+            id, delay, priority, max_attempts, every, ttl, same, group,
         }),
         8 => (lease(), 0u64..5, words()).prop_map(|(lease, count, worker)| Op::Claim { lease, count, worker }),
         4 => token().prop_map(|token| Op::Ack { token }),
-        4 => (token(), option(delay()), prop::bool::weighted(0.2), words())
-            .prop_map(|(token, nack, is_free, error)| Op::Nack { token, nack, is_free, error }),
+        4 => (token(), option(delay()), prop::bool::weighted(0.2), words(), hold)
+            .prop_map(|(token, nack, is_free, error, hold)| Op::Nack { token, nack, is_free, error, hold }),
         1 => (token(), prop::bool::weighted(0.2), words())
             .prop_map(|(token, is_free, error)| Op::Bury { token, is_free, error }),
         2 => (token(), lease()).prop_map(|(token, lease)| Op::Extend { token, lease }),
         2 => id().prop_map(|id| Op::Cancel { id }),
         2 => (id(), option(delay()), option(-3i32..3))
             .prop_map(|(id, delay, priority)| Op::Reschedule { id, delay, priority }),
-        2 => (0u64..5).prop_map(|count| Op::Redrive { count }),
+        2 => (option(0u8..6), 0u64..5).prop_map(|(group, count)| Op::Redrive { group, count }),
         1 => id().prop_map(|id| Op::RedriveOne { id }),
-        1 => (0usize..3, option(0u64..40), 0u64..4).prop_map(|(state, older, count)| Op::Clean {
-            state: [State::Ready, State::Delayed, State::Dead][state], older, count,
+        1 => (0usize..3, option(0u8..6), option(0u64..40), 0u64..4).prop_map(|(state, group, older, count)| Op::Clean {
+            state: [State::Ready, State::Delayed, State::Dead][state], group, older, count,
         }),
+        2 => of_a_group,
         2 => Just(Op::DropDead),
+        2 => Just(Op::DropExpired),
         1 => settings(groups).prop_map(Op::Configure),
         1 => (0u8..3).prop_map(Op::Reload),
         1 => Just(Op::Save),
@@ -180,6 +211,10 @@ struct Run {
     saved: (Vec<u8>, Model),
     /// What the clock said after the last step, and the counters.
     counted: (u64, Counters),
+}
+
+fn group_name(number: u8) -> String {
+    if number == 0 { String::new() } else { format!("group {number}") }
 }
 
 fn at(now: u64, delay: i64) -> u64 {
@@ -227,22 +262,27 @@ impl Run {
             i.map_or(unknown, |i| self.tokens[i].clone())
         };
         match op {
-            Op::Push { id, delay, priority, attempts, every, replace, group } => {
-                let group = if *group == 0 { String::new() } else { format!("group {group}") };
+            Op::Push { id, delay, priority, max_attempts, every, ttl, same, group } => {
+                let group = group_name(*group);
                 let id = id.map(|id| id.to_string().into_bytes());
                 let push = Push {
                     payload: &now.to_le_bytes(),
                     id: id.as_deref(),
                     due: at(now, *delay),
                     priority: *priority,
-                    attempts: *attempts,
+                    max_attempts: *max_attempts,
                     every: *every,
-                    replace: *replace,
+                    ttl: *ttl,
+                    replace: *same == Same::Replace,
+                    again: *same == Same::Again && id.is_some(),
                     group: group.as_bytes(),
                 };
                 match model.push(now, &push) {
                     Ok(reply) => assert_eq!(pair.push(now, &push), reply),
-                    Err(()) => assert!(pair.primary.push(now, &push).is_err()),
+                    Err(()) => {
+                        pair.drop_if_expired(now, &push);
+                        assert!(pair.primary.push(now, &push).is_err());
+                    }
                 }
             }
             Op::Claim { lease, count, worker } => {
@@ -258,18 +298,33 @@ impl Run {
                 let reply = model.ack(now, id.as_bytes(), token);
                 assert_eq!(pair.ack(now, &id, token), reply);
             }
-            Op::Nack { token, nack, is_free, error } => {
+            Op::Nack { token, nack, is_free, error, hold } => {
                 let (id, token) = held(token);
                 let nack = nack.map_or(Nack::Default, |delay| Nack::At(at(now, delay)));
-                let manner = Manner { is_free: *is_free, error: error.as_bytes() };
-                let reply = model.nack(now, id.as_bytes(), token, nack, manner);
-                assert_eq!(pair.nack_with(now, &id, token, nack, manner), reply);
+                let options = NackOptions { is_free: *is_free, error: error.as_bytes() };
+                let reply = model.nack(now, id.as_bytes(), token, nack, options);
+                assert_eq!(pair.nack_with(now, &id, token, nack, options), reply);
+                if let Some(hold) = hold.filter(|_| reply.is_some()) {
+                    model.hold_group_of(id.as_bytes(), now + hold);
+                    let Pair { primary, replica } = pair;
+                    primary.hold_group_of(now, id.as_bytes(), now + hold, |effect| assert!(replica.apply(effect)));
+                }
+            }
+            Op::Hold { group, duration } => {
+                let until = if *duration == 0 { 0 } else { now + duration };
+                let reply = model.hold(group_name(*group).as_bytes(), until);
+                let before = encoded(&pair.primary);
+                let name = group_name(*group);
+                let effect = pair.primary.hold(now, name.as_bytes(), until);
+                assert_eq!(effect.is_some(), reply);
+                assert!(effect.flatten().is_none_or(|effect| pair.replica.apply(&effect)));
+                assert_eq!(effect.flatten().is_some(), encoded(&pair.primary) != before, "what changes is replicated");
             }
             Op::Bury { token, is_free, error } => {
                 let (id, token) = held(token);
-                let manner = Manner { is_free: *is_free, error: error.as_bytes() };
-                let reply = model.nack(now, id.as_bytes(), token, Nack::Dead, manner);
-                assert_eq!(pair.nack_with(now, &id, token, Nack::Dead, manner), reply);
+                let options = NackOptions { is_free: *is_free, error: error.as_bytes() };
+                let reply = model.nack(now, id.as_bytes(), token, Nack::Dead, options);
+                assert_eq!(pair.nack_with(now, &id, token, Nack::Dead, options), reply);
             }
             Op::Extend { token, lease } => {
                 let (id, token) = held(token);
@@ -293,14 +348,16 @@ impl Run {
                     assert_ne!(encoded(&pair.primary), before, "what changes nothing is not replicated");
                 }
             }
-            Op::Redrive { count } => {
-                let effect = pair.primary.redrive(now, *count);
+            Op::Redrive { group, count } => {
+                let group = group.map(group_name);
+                let group = group.as_deref().map(str::as_bytes);
+                let effect = pair.primary.redrive(now, group, *count);
                 let reply = effect.map_or(0, |effect| match effect.change {
-                    Change::Redrive { count } => count,
+                    Change::Redrive { count, .. } => count,
                     other => panic!("{other:?}"),
                 });
                 assert!(effect.is_none_or(|effect| pair.replica.apply(&effect)));
-                assert_eq!(reply, model.redrive(now, *count));
+                assert_eq!(reply, model.redrive(now, group, *count));
             }
             Op::RedriveOne { id } => {
                 let id = id.to_string();
@@ -308,15 +365,25 @@ impl Run {
                 assert!(effect.is_none_or(|effect| pair.replica.apply(&effect)));
                 assert_eq!(effect.is_some(), model.redrive_one(now, id.as_bytes()));
             }
-            Op::Clean { state, older, count } => {
+            Op::Clean { state, group, older, count } => {
                 let replica = &mut pair.replica;
-                let reply = pair.primary.clean(now, *state, *older, *count, |effect| assert!(replica.apply(effect)));
-                assert_eq!(reply.expect("few jobs"), model.clean(now, *state, *older, *count));
+                let group = group.map(group_name);
+                let which = Which { state: *state, group: group.as_deref().map(str::as_bytes) };
+                let reply = pair.primary.clean(now, which, *older, *count, |effect| assert!(replica.apply(effect)));
+                assert_eq!(reply.expect("few jobs"), model.clean(now, which, *older, *count));
             }
             Op::DropDead => {
                 let replica = &mut pair.replica;
                 pair.primary.drop_dead(now, |effect| assert!(replica.apply(effect)));
                 model.drop_dead(now);
+            }
+            Op::DropExpired => {
+                let replica = &mut pair.replica;
+                pair.primary.drop_expired(now, 100, |effect| {
+                    assert!(replica.apply(effect));
+                    model.expire(now, effect.id().expect("a job"));
+                });
+                assert!(!model.has_overdue(now));
             }
             Op::Configure(settings) => {
                 let reply = model.configure(now, *settings);
@@ -364,6 +431,18 @@ impl Run {
                 same(job, expected, now, &model.settings);
                 assert_eq!(queue.get(now, job.id), Some(job));
             }
+            for group in (0..6).map(group_name) {
+                let which = Which { state, group: Some(group.as_bytes()) };
+                let of_group: Vec<_> = jobs.iter().copied().filter(|job| job.group == group.as_bytes()).collect();
+                assert!(queue.peek(now, which).eq(of_group.iter().copied()), "the page of a group");
+                for (i, job) in of_group.iter().enumerate() {
+                    let rest = queue.peek_after(now, which, job.id).expect("it is in this state and group");
+                    assert!(rest.eq(of_group[i + 1..].iter().copied()), "the page behind a job of the group");
+                }
+                if let Some(other) = jobs.iter().find(|job| job.group != group.as_bytes()) {
+                    assert_eq!(queue.peek_after(now, which, other.id).err(), Some(NoPage::NotInState));
+                }
+            }
         }
         let oldest = model.peek(now, State::Ready).iter().map(|j| j.due(now, &model.settings)).min();
         assert_eq!(stats.oldest_ready, oldest);
@@ -373,7 +452,8 @@ impl Run {
         );
         assert_sums(&stats);
         assert_eq!(queue.claimable(now), model.claimable(now));
-        let groups: Vec<_> = queue.groups(now, None).map(|g| (g.name, [g.ready, g.delayed, g.claimed])).collect();
+        let groups = queue.groups(now, None).map(|g| (g.name, [g.ready, g.delayed, g.claimed], g.held_until));
+        let groups: Vec<_> = groups.collect();
         assert_eq!(groups, model.groups(now));
         assert_eq!(queue.group_count(), groups.len());
         assert_eq!(queue.next_wake(now), model.next_wake(now));
@@ -411,6 +491,9 @@ fn same(job: JobView<'_>, expected: &ModelJob, now: u64, settings: &Settings) {
     assert_eq!(job.worker, expected.worker);
     assert_eq!(job.error, expected.error);
     assert_eq!(job.group, expected.group);
+    assert_eq!(job.again, expected.next.as_ref().map(|next| next.payload.as_slice()));
+    assert_eq!(job.ttl, expected.ttl.map(|(ttl, _)| ttl));
+    assert_eq!(job.expires, expected.expires(now, settings).filter(|_| job.state != State::Dead));
 }
 
 proptest! {
@@ -442,8 +525,14 @@ proptest! {
     #[test]
     fn a_wake_comes_neither_early_nor_late(
         first in settings(Groups::Some),
-        history in prop::collection::vec((tick(), op(Groups::Some)), 1..40),
+        mut history in prop::collection::vec((tick(), op(Groups::Some)), 1..40),
     ) {
+        // An expired job is dropped when its turn has come, and not before.
+        for (_, op) in &mut history {
+            if let Op::Push { ttl, .. } = op {
+                *ttl = None;
+            }
+        }
         let (run, now) = Run::through(first, &history, |_, _| ());
         let queue = &run.pair.primary;
         let first = (now..now + 700).find(|&t| queue.claimable(t) > 0);

@@ -13,7 +13,7 @@ fn a_queue_is_the_same_after_its_memory_has_moved() {
         let push = Push { payload: &[b'x'; 100], due: i % 50, group, ..Push::default() };
         assert!(queue.push(10, &push).is_ok());
     }
-    queue.claim(20_000, 500, 100, b"");
+    queue.claim(20_000, 500, 100, b"", |_| ());
     let before = encoded(&queue);
     for patience in [0, 1, 1000] {
         let moved = relocate_all(&mut queue, patience);

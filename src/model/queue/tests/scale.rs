@@ -3,7 +3,7 @@
 use super::super::manage::MOST_TOUCHED;
 use super::super::stretch::STEPS;
 use super::super::view::MOST_PASSED;
-use super::super::{Change, Effect, Manner, Nack, NoPage, Push, Queue, Rate, Settings, State};
+use super::super::{Change, Effect, Nack, NackOptions, NoPage, Push, Queue, Rate, Settings, State, Which};
 use super::{Pair, decoded, encoded};
 use crate::model::chunks::CHUNK;
 use crate::server::counting;
@@ -27,7 +27,7 @@ fn thousands_due_at_one_instant_are_served_in_order_from_the_first_claim() {
     let expected: Vec<_> = queue.peek(100, State::Ready).map(|job| (job.priority, job.id.to_vec())).collect();
     assert!(expected.is_sorted_by_key(|(priority, _)| *priority));
     for (_, id) in expected {
-        assert_eq!(queue.claim(100_000, 200, 1, b"").jobs[0].id, id);
+        assert_eq!(queue.claim(100_000, 200, 1, b"", |_| ())[0].id, id);
     }
     queue.check();
 }
@@ -50,7 +50,7 @@ fn a_page_of_ready_jobs_begins_anywhere_in_a_queue_of_one_priority() {
         let push = Push { payload: b"x", due: if n % 3 == 0 { 5 } else { 100 + n * 7919 % 1000 }, ..Push::default() };
         assert!(queue.push(10, &push).is_ok_and(|id| id.is_some()));
     }
-    assert_eq!(queue.claim(50, 11, 500, b"").jobs.len(), 500);
+    assert_eq!(queue.claim(50, 11, 500, b"", |_| ()).len(), 500);
     for now in [600, 2000] {
         let all: Vec<_> = queue.peek(now, State::Ready).map(|job| job.id.to_vec()).collect();
         assert!(all.len() > 1000);
@@ -94,6 +94,48 @@ fn no_page_of_ready_jobs_walks_through_those_before_it() {
         }
         assert_eq!(queue.peek_after(2000, State::Ready, b"none").err(), Some(NoPage::NotInState));
     }
+}
+
+/// One customer of two: a page of its jobs costs what it shows, and so do CLEAN and REDRIVE, whatever others have.
+#[test]
+fn nothing_that_is_done_for_one_group_walks_through_the_jobs_of_others() {
+    const JOBS: u64 = 20_000;
+    let mut queue = Queue::new();
+    for n in 0..JOBS {
+        // The jobs of "few" lie between those of "many", and behind them.
+        let group = if n % 200 == 7 || n + 50 > JOBS { "few" } else { "many" };
+        let due = if n % 2 == 0 { 100_000 + n } else { 5 };
+        assert!(queue.push(1, &Push { due, group: group.as_bytes(), ..Push::default() }).is_ok());
+    }
+    let few = |state| Which { state, group: Some(b"few") };
+    for take in 0..2 {
+        let got: Vec<_> =
+            queue.claim(10_000, 50, 60, b"", |_| ()).iter().map(|job| (job.id.to_vec(), job.token)).collect();
+        for (id, token) in got.iter().filter(|_| take == 0) {
+            assert!(queue.nack(10, id, *token, Nack::Dead, NackOptions::default()).is_some());
+        }
+    }
+    for state in State::ALL {
+        let all: Vec<_> = queue.peek(10, few(state)).map(|job| (job.id.to_vec(), job.group.to_vec())).collect();
+        assert!(all.len() >= 20 && all.iter().all(|(_, group)| group == b"few"), "{} {state:?}", all.len());
+        for at in (0..all.len()).step_by(7) {
+            STEPS.set(0);
+            let page = queue.peek_after(10, few(state), &all[at].0).unwrap().take(10);
+            let page: Vec<_> = page.map(|job| (job.id.to_vec(), job.group.to_vec())).collect();
+            assert_eq!(page, all[at + 1..all.len().min(at + 11)]);
+            assert!(STEPS.get() < 40, "{} steps", STEPS.get());
+        }
+    }
+    STEPS.set(0);
+    for state in [State::Ready, State::Delayed, State::Dead] {
+        assert_eq!(queue.clean(10, few(state), None, 10, |_| ()), Ok(10));
+    }
+    assert!(STEPS.get() < 120, "{} steps", STEPS.get());
+    let dead = queue.count(10, State::Dead);
+    assert!(queue.redrive(10, Some(b"few"), u64::MAX).is_some());
+    assert_eq!((queue.count(10, State::Dead), queue.peek(10, few(State::Dead)).count()), (dead - 20, 0));
+    assert!(queue.redrive(10, Some(b"none"), u64::MAX).is_none());
+    queue.check();
 }
 
 /// One urgent job that has gone, one group that has gone: pages begin anywhere again.
@@ -154,7 +196,7 @@ fn memory_follows_the_jobs_in_whatever_order_they_go() {
     }
 }
 
-/// 96 bytes for the slot, 4 for the index, and the id and the payload.
+/// 88 bytes for the slot, 10 for the index, and the id and the payload.
 #[test]
 fn a_job_takes_a_hundred_bytes_and_its_body() {
     const JOBS: usize = 20_000;
@@ -190,11 +232,11 @@ fn every_kind_of_job_is_counted_as_it_is() {
                 assert!(queue.push(1, &push).is_ok_and(|pushed| pushed.is_some()));
             }
             for _ in 0..if is_returned { JOBS } else { 0 } {
-                let claims = queue.claim(2000, 1000, 1, b"worker");
-                let (id, token) = (claims.jobs[0].id.to_vec(), claims.jobs[0].token);
+                let claims = queue.claim(2000, 1000, 1, b"worker", |_| ());
+                let (id, token) = (claims[0].id.to_vec(), claims[0].token);
                 let nack = if is_bury { Nack::Dead } else { Nack::At(5000) };
-                let manner = Manner { error: &error, ..Manner::default() };
-                assert!(queue.nack(2, &id, token, nack, manner).is_some());
+                let options = NackOptions { error: &error, ..NackOptions::default() };
+                assert!(queue.nack(2, &id, token, nack, options).is_some());
             }
             queue
         });
@@ -217,8 +259,8 @@ fn the_units_of_groups_are_counted_as_they_are() {
                     let group = format!("customer {group}");
                     assert!(queue.push(now, &Push { group: group.as_bytes(), due: now, ..Push::default() }).is_ok());
                 }
-                let claimed = queue.claim(now * 1000, now + 500, GROUPS, b"");
-                let claimed: Vec<_> = claimed.jobs.iter().map(|job| (job.id.to_vec(), job.token)).collect();
+                let claimed = queue.claim(now * 1000, now + 500, GROUPS, b"", |_| ());
+                let claimed: Vec<_> = claimed.iter().map(|job| (job.id.to_vec(), job.token)).collect();
                 for (id, token) in claimed {
                     assert!(queue.ack(now, &id, token).is_some());
                 }
@@ -236,8 +278,8 @@ fn slots_are_used_again() {
     let mut queue = many(3000, |_| 1);
     let before = queue.memory_usage();
     for round in 0..10_000u64 {
-        let claims = queue.claim((round + 1) * 1000, round + 1000, 1, b"");
-        let (id, token) = (claims.jobs[0].id.to_vec(), claims.jobs[0].token);
+        let claims = queue.claim((round + 1) * 1000, round + 1000, 1, b"", |_| ());
+        let (id, token) = (claims[0].id.to_vec(), claims[0].token);
         assert!(queue.ack(round + 1, &id, token).is_some());
         let push = Push { payload: b"0123456789", due: round, ..Push::default() };
         assert!(queue.push(round, &push).is_ok());
@@ -263,7 +305,7 @@ fn effects_alone_make_a_large_replica_whatever_its_own_clock() {
     for i in 0..600u64 {
         let id = i.to_string();
         pair.job_with(i, &id, i * 13 % 700, |p| {
-            (p.priority, p.attempts) = ((i % 5) as i32, Some((i % 3) as u32));
+            (p.priority, p.max_attempts) = ((i % 5) as i32, Some((i % 3) as u32));
         });
         for job in pair.claim(i, i + 20, i % 4) {
             if job.token % 3 == 0 {
@@ -282,7 +324,7 @@ fn another_backoff_is_refused_where_very_many_jobs_are_claimed() {
     let mut queue = many(MOST_TOUCHED as u64 + 1, |_| 1);
     let waits = |base| Settings { backoff_base: base, backoff_max: 100, ..Settings::default() };
     assert!(!queue.is_too_long_for(&waits(5)), "none of them is");
-    queue.claim(2000, 100, u64::MAX, b"");
+    queue.claim(2000, 100, u64::MAX, b"", |_| ());
     assert!(queue.is_too_long_for(&waits(5)));
     assert!(queue.apply(&Effect { at: 2, change: Change::Configure(waits(5)) }));
     assert_eq!(queue.count(100, State::Delayed), MOST_TOUCHED as u64 + 1);

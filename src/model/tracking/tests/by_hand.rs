@@ -1,9 +1,9 @@
-//! When to look, moment by moment.
+//! Timer requests and visits, case by case.
 
 use crate::model::alarm::Alarm;
-use crate::model::place::Place;
+use crate::model::db_key::DbKey;
 use crate::model::time::Millis;
-use crate::model::tracking::{Arrival, Finds, HORIZON, NEVER, Need, Outcome, Tracking, visit_at};
+use crate::model::tracking::{Finds, HORIZON, NEVER, Need, Outcome, Tracking, visit_at};
 
 const NOW: Millis = 1_000_000_000_000;
 const IDLE: Need = Need { sweeps: true, hurries: false };
@@ -68,13 +68,13 @@ fn a_timer_goes_with_what_it_was_armed_for() {
 }
 
 #[test]
-fn a_replica_arms_nothing_but_for_a_patrol_in_a_hurry() {
+fn a_replica_arms_nothing_but_for_a_first_scan() {
     let mut tracking = with(NOW);
     assert_eq!(tracking.after_change(NOW, || REPLICA), Alarm::AsItIs);
     assert_eq!(tracking.at_cron(NOW, REPLICA), Alarm::AsItIs);
     assert_eq!(tracking.at_cron(NOW, Need { sweeps: false, hurries: true }), Alarm::In(1));
     assert_eq!(Tracking::default().at_cron(NOW, HURRY), Alarm::In(1));
-    // A master again.
+    // The server is a master again.
     assert_eq!(tracking.at_cron(NOW + 1, REPLICA), Alarm::Off);
     assert_eq!(tracking.at_cron(NOW + 2, IDLE), Alarm::In(1));
 }
@@ -88,10 +88,10 @@ fn a_slice_is_followed_by_a_rest_whoever_comes() {
     tracking.track(0, b"more", NOW);
     assert_eq!(tracking.after_change(NOW + 2, || IDLE), Alarm::AsItIs);
     assert_eq!(tracking.at_cron(NOW + 101, HURRY), Alarm::AsItIs);
-    // A step back of the clock does not make the rest any longer, nor does one forward end it early by more than a second or two.
+    // A step back of the clock does not extend the rest. A step forward ends it early by at most a second or two.
     assert_eq!(tracking.at_cron(NOW - 3_600_000, HURRY), Alarm::In(200));
     tracking.fired();
-    // Longer than anything is armed for.
+    // The rest exceeds the horizon of the timer.
     assert_eq!(tracking.after_slice(NOW - 3_600_000, 5000, HURRY), Alarm::AsItIs);
     assert!(!tracking.is_armed());
     assert_eq!(tracking.at_cron(NOW - 3_598_500, HURRY), Alarm::AsItIs);
@@ -102,9 +102,9 @@ fn a_slice_is_followed_by_a_rest_whoever_comes() {
 fn a_step_of_the_clock_forward_is_noticed_by_the_housekeeping() {
     let mut tracking = with(NOW + 1000);
     assert_eq!(tracking.after_change(NOW, || IDLE), Alarm::In(1000));
-    // An hour later by the clock, but the timer counts on.
+    // The clock steps an hour forward, but the timer's delay stays.
     assert_eq!(tracking.at_cron(NOW + 3_600_000, IDLE), Alarm::In(1));
-    assert_eq!(tracking.next_visit(NOW + 3_600_000), Some(Place::new(0, b"k")));
+    assert_eq!(tracking.next_visit(NOW + 3_600_000), Some(DbKey::new(0, b"k")));
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn a_step_of_the_clock_back_leaves_no_timer_for_what_is_far_again() {
     assert_eq!(tracking.at_cron(NOW - 60_000, IDLE), Alarm::Off);
     tracking.track(0, b"near", NOW - 59_000);
     assert_eq!(tracking.after_change(NOW - 60_000, || IDLE), Alarm::In(1000));
-    // And with the timer armed for what is now far.
+    // As above, with the timer armed for a time that is now far.
     let mut tracking = with(NOW + 1000);
     assert_eq!(tracking.after_change(NOW, || IDLE), Alarm::In(1000));
     tracking.track(0, b"near", NOW - 59_000);
@@ -128,52 +128,52 @@ fn the_longest_due_is_visited_first_in_whichever_database() {
         tracking.track(database, key, due);
     }
     for (database, key) in [(1, b"b"), (0, b"a"), (2, b"c")] {
-        let place = tracking.next_visit(50).unwrap();
-        assert_eq!(place, Place::new(database, key));
-        tracking.visited(&place, Outcome::Gone, 50);
+        let visit = tracking.next_visit(50).unwrap();
+        assert_eq!(visit, DbKey::new(database, key));
+        tracking.visited(&visit, Outcome::Gone, 50);
     }
     assert_eq!((tracking.next_visit(50), tracking.len()), (None, 1));
-    tracking.visited(&Place::new(3, b"d"), Outcome::Done(200), 50);
-    assert_eq!((tracking.next_visit(199), tracking.next_visit(200)), (None, Some(Place::new(3, b"d"))));
+    tracking.visited(&DbKey::new(3, b"d"), Outcome::Done(200), 50);
+    assert_eq!((tracking.next_visit(199), tracking.next_visit(200)), (None, Some(DbKey::new(3, b"d"))));
 }
 
 #[test]
 fn what_is_unknown_is_looked_at_again_after_a_while_and_stays_tracked() {
     let mut tracking = with(NOW);
-    let place = tracking.next_visit(NOW).unwrap();
-    tracking.visited(&place, Outcome::Unknown, NOW);
+    let key = tracking.next_visit(NOW).unwrap();
+    tracking.visited(&key, Outcome::Unknown, NOW);
     assert_eq!((tracking.len(), tracking.overdue(NOW + 10), tracking.lag(NOW + 10)), (1, 1, 10));
     assert_eq!(tracking.after_slice(NOW, 1, IDLE), Alarm::In(1000), "no sooner, so that nothing spins");
     for later in (0..1000).step_by(100) {
         assert_eq!(tracking.next_visit(NOW + later), None, "{later}");
     }
-    assert_eq!(tracking.next_visit(NOW + 1000), Some(place.clone()));
+    assert_eq!(tracking.next_visit(NOW + 1000), Some(key.clone()));
     tracking.fired();
-    // A step back does not make the wait any longer: time goes on from there.
-    tracking.visited(&place, Outcome::Unknown, NOW + 1000);
+    // A step back of the clock does not extend the wait: it continues from there.
+    tracking.visited(&key, Outcome::Unknown, NOW + 1000);
     assert_eq!(tracking.next_visit(NOW - 3_600_000), None);
     assert_eq!(tracking.at_cron(NOW - 3_599_000, IDLE), Alarm::AsItIs);
     assert_eq!(tracking.overdue(NOW), 1);
 }
 
 #[test]
-fn a_set_left_alone_is_found_in_whatever_database_it_is_by_then() {
+fn a_postponed_set_is_found_in_whatever_database_it_is_by_then() {
     let mut tracking = with(NOW);
-    let place = tracking.next_visit(NOW).unwrap();
-    tracking.visited(&place, Outcome::Unknown, NOW);
+    let key = tracking.next_visit(NOW).unwrap();
+    tracking.visited(&key, Outcome::Unknown, NOW);
     tracking.swap(0, 7);
     tracking.at_cron(NOW + 500, IDLE);
-    assert_eq!(tracking.next_visit(NOW + 1000), Some(Place::new(7, b"k")));
-    // Nor does one that is gone, or noted again meanwhile, confuse anything.
+    assert_eq!(tracking.next_visit(NOW + 1000), Some(DbKey::new(7, b"k")));
+    // A set that is gone, or was tracked again meanwhile, is handled, too.
     for (again, next) in [(None, None), (Some(NOW + 9000), Some(NOW))] {
         let mut tracking = with(NOW);
-        tracking.visited(&place, Outcome::Unknown, NOW);
+        tracking.visited(&key, Outcome::Unknown, NOW);
         tracking.flush(None);
         again.into_iter().for_each(|due| tracking.track(0, b"k", due));
         tracking.at_cron(NOW + 1000, IDLE);
         assert_eq!(tracking.next_visit(NOW + 1500), None);
         let mut tracking = with(NOW);
-        tracking.visited(&place, Outcome::Unknown, NOW);
+        tracking.visited(&key, Outcome::Unknown, NOW);
         tracking.forget(0, b"k");
         again.into_iter().for_each(|due| tracking.track(0, b"k", due));
         tracking.at_cron(NOW + 1000, IDLE);
@@ -190,28 +190,29 @@ fn however_many_are_unknown_they_are_asked_a_thousand_times_a_second() {
     }
     let mut visits = 0;
     for now in (NOW..NOW + 20_000).step_by(100) {
-        while let Some(place) = tracking.next_visit(now) {
+        while let Some(key) = tracking.next_visit(now) {
             visits += 1;
-            tracking.visited(&place, Outcome::Unknown, now);
+            tracking.visited(&key, Outcome::Unknown, now);
         }
     }
     assert_eq!(tracking.len(), MANY as usize);
     assert!((3 * MANY..6 * MANY).contains(&visits), "{visits}");
 }
 
+/// A dirty set is recognized by its TTL at the time of the change, even while its check is postponed.
 #[test]
-fn a_touched_set_that_cannot_be_mended_is_mended_later() {
-    let mut tracking = with(NEVER);
-    assert!(tracking.touch(0, b"k", Some(5)));
-    let place = tracking.next_touched(None).unwrap();
-    tracking.mend_later(&place, NOW);
-    assert_eq!((tracking.next_touched(None), tracking.is_touched(0, b"k")), (None, true));
-    tracking.at_cron(NOW + 999, REPLICA);
-    assert_eq!(tracking.next_touched(None), None);
-    tracking.at_cron(NOW + 1000, REPLICA);
-    assert_eq!(tracking.next_touched(None), Some(place));
-    tracking.mended(0, b"k", NOW + 5000);
-    assert_eq!((tracking.next_touched(None), tracking.is_touched(0, b"k")), (None, false));
+fn a_dirty_set_that_cannot_be_checked_stays_dirty() {
+    let mut tracking = with(NOW);
+    tracking.note_dirty(0, b"k", 5);
+    let key = tracking.next_dirty(None).unwrap();
+    tracking.visited(&key, Outcome::Unknown, NOW);
+    tracking.visited(&key, Outcome::Unknown, NOW);
+    assert_eq!((tracking.next_dirty(None), tracking.dirty_ttl(0, b"k")), (Some(key.clone()), Some(5)));
+    assert_eq!((tracking.next_dirty(Some(&key)), tracking.next_visit(NOW + 999)), (None, None));
+    assert_eq!(tracking.next_visit(NOW + 1000), Some(key.clone()));
+    tracking.clean(&key);
+    tracking.visited(&key, Outcome::Done(NOW + 5000), NOW + 1000);
+    assert_eq!((tracking.next_dirty(None), tracking.dirty_ttl(0, b"k"), tracking.len()), (None, None, 1));
 }
 
 #[test]
@@ -230,7 +231,7 @@ fn a_command_of_the_module_says_when_its_set_is_due() {
             tracking.track(0, b"k", due);
         }
         tracking.change(0, b"k", soonest, is_new);
-        assert_eq!(tracking.databases[&0].table.first().map_or(NEVER, |(_, known)| known.due), due);
+        assert_eq!(tracking.databases[&0].table.first().map_or(NEVER, |(_, due)| due), due);
     }
 }
 
@@ -250,29 +251,17 @@ fn visits_are_due_when_the_first_member_is() {
     }
 }
 
-/// Dead members of the set would stay for as long as the new one lives. (ZEITSET_SEED=733644211 of the simulation.)
-#[test]
-fn a_set_that_was_set_aside_and_changed_is_looked_at_when_it_is_renamed() {
-    let mut tracking = with(NOW - 5);
-    let place = tracking.next_visit(NOW).expect("it is due");
-    tracking.visited(&place, Outcome::Unknown, NOW);
-    tracking.change(0, b"k", Some(NOW + 3_600_000), false);
-    tracking.leave(0, b"k");
-    let left = tracking.arrive();
-    assert_eq!(tracking.take_along(0, b"new", left), Arrival::Unclear);
-}
-
-/// What is known of a set is more than a walk can see: it may have been touched, or be set aside.
+/// The tracking has more state than a scan can see: a set may be dirty, or its check postponed.
 #[test]
 fn a_walk_finds_what_is_new_and_leaves_the_rest_as_it_is() {
     let mut tracking = with(NOW + HORIZON + 1);
-    tracking.touch(0, b"k", Some(7));
+    tracking.note_dirty(0, b"k", 7);
     let mut finds = Finds::default();
     for (key, due) in [("k", NOW), ("", NOW + 30), ("new", NOW + 20), ("new", NOW + 10)] {
         finds.push(key.as_bytes(), due);
     }
     tracking.find(0, &mut finds);
-    assert!(finds.is_empty() && tracking.len() == 3 && tracking.is_touched(0, b"k"));
+    assert!(finds.is_empty() && tracking.len() == 3 && tracking.dirty_ttl(0, b"k") == Some(7));
     assert_eq!(tracking.after_change(NOW, || IDLE), Alarm::In(20), "as it was found first");
     tracking.find(0, &mut finds);
     tracking.find(1, &mut finds);

@@ -1,4 +1,4 @@
-//! The tables against plain maps; when to look, by hand; and all of it in a simulated server.
+//! Tests of tracking: the tables against plain maps, the timer by hand, and the whole model in a simulated server.
 
 mod by_hand;
 mod simulation;

@@ -1,12 +1,12 @@
-//! A server in small: clients, housekeeping, a timer, two clocks of which one steps, visits that fail. Seed after seed.
+//! A simulated server with clients, a cron job, a timer, a wall clock that steps, and visits that fail.
 //!
-//! `ZEITSET_SEEDS` sets how many (default [`SEEDS`]), `ZEITSET_SEED` the first one; a failure names its seed.
+//! `ZEITSET_SEEDS` sets the number of seeds (default [`SEEDS`]), `ZEITSET_SEED` the first one. A failure prints its seed.
 
 use crate::model::alarm::Alarm;
+use crate::model::db_key::DbKey;
 use crate::model::marker::GRACE;
-use crate::model::place::Place;
 use crate::model::time::{self, Millis};
-use crate::model::tracking::{Arrival, HORIZON, Left, NEVER, Need, Outcome, Tracking};
+use crate::model::tracking::{HORIZON, NEVER, Need, Outcome, Tracking};
 use crate::model::{histories, number};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const SEEDS: u32 = 75;
 
-/// Things that clients and fate do to one server.
+/// The number of random actions per server.
 const DEEDS: usize = 150;
 
 const DAY: Millis = 86_400_000;
@@ -44,20 +44,20 @@ struct Server {
     mono: Millis,
     cron_every: Millis,
     next_cron: Millis,
-    /// On the monotonic clock.
+    /// The time at which the timer fires, by the monotonic clock.
     timer: Option<Millis>,
     tracking: Tracking,
     sets: BTreeMap<Name, Set>,
-    /// Sets that somebody gave another TTL.
+    /// Sets with a user's TTL.
     ordinary: BTreeSet<Name>,
-    /// Visits to these fail.
+    /// Sets whose visits fail.
     failing: BTreeSet<Name>,
     sweeps: bool,
     hurries: u32,
-    /// Since when, on the monotonic clock, each dead member could have been swept.
+    /// When each expired member could first have been swept, by the monotonic clock.
     dead_since: BTreeMap<(Name, u8), Millis>,
     slices: u64,
-    /// Slices that had a reason: something that was done to the server, or that died.
+    /// The number of events that justify a slice: an action, or an expired member.
     reasons: u64,
 }
 
@@ -88,6 +88,14 @@ impl Server {
         Need { sweeps: self.sweeps, hurries: self.hurries > 0 }
     }
 
+    fn nothing_postponed(&self) -> bool {
+        self.tracking.databases.values().all(|database| database.postponed.is_empty())
+    }
+
+    fn is_dirty(&self, name: Name) -> bool {
+        self.tracking.dirty_ttl(name.0, &[name.1]).is_some()
+    }
+
     fn name(&mut self) -> Name {
         (self.random.random_range(0..3), self.random.random_range(0..6))
     }
@@ -98,7 +106,7 @@ impl Server {
         self.random.random_range(1..=most)
     }
 
-    /// What the module does about the timer.
+    /// Follows a timer request.
     fn obey(&mut self, alarm: Alarm) {
         match alarm {
             Alarm::AsItIs => {}
@@ -106,7 +114,7 @@ impl Server {
             Alarm::In(delay) => {
                 assert!((1..=HORIZON).contains(&delay), "a delay of {delay} ms");
                 let due = self.tracking.next_due().is_some_and(|due| due <= self.wall + delay);
-                assert!(due || self.hurries > 0 || !self.tracking.held.is_empty(), "nothing is due within {delay} ms");
+                assert!(due || self.hurries > 0 || !self.nothing_postponed(), "nothing is due within {delay} ms");
                 assert!(self.sweeps || self.hurries > 0, "this server may do nothing");
                 self.timer = Some(self.mono + delay);
             }
@@ -120,7 +128,7 @@ impl Server {
         self.obey(alarm);
     }
 
-    /// Lets time pass; the server does what is due on the way.
+    /// Lets time pass. The server does what is due meanwhile.
     fn pass(&mut self, span: Millis) {
         let until = self.mono + span;
         loop {
@@ -144,14 +152,14 @@ impl Server {
         self.expire_keys();
     }
 
-    /// The server's own expiry. It takes the living along only from a set that clients have changed a moment ago.
+    /// Expires keys as the server does. Only a set that clients changed just before may lose live members.
     fn expire_keys(&mut self) {
         let wall = self.wall;
         let gone: Vec<Name> = self.sets.iter().filter(|(_, set)| set.ttl <= wall).map(|(name, _)| *name).collect();
         for name in gone {
             let set = self.sets.remove(&name).unwrap();
             let lives = set.members.values().any(|&at| at > wall);
-            assert!(!lives || self.tracking.is_touched(name.0, &[name.1]), "the living went with {name:?}");
+            assert!(!lives || self.is_dirty(name), "the living went with {name:?}");
             self.tracking.forget(name.0, &[name.1]);
         }
     }
@@ -162,9 +170,9 @@ impl Server {
         self.slices += 1;
         let mut budget = self.random.random_range(5..40);
         let mut visits = 0;
-        while let Some(place) = self.sweeps.then(|| self.tracking.next_visit(self.wall)).flatten() {
-            let outcome = self.visit((place.database, place.key[0]), &mut budget);
-            self.tracking.visited(&place, outcome, self.wall);
+        while let Some(key) = self.sweeps.then(|| self.tracking.next_visit(self.wall)).flatten() {
+            let outcome = self.visit((key.database, key.name[0]), &mut budget);
+            self.tracking.visited(&key, outcome, self.wall);
             visits += 1;
             assert!(visits < 1000, "a slice visits without end");
             if budget == 0 {
@@ -204,7 +212,7 @@ impl Server {
     fn cron(&mut self) {
         let need = self.need();
         if self.sweeps {
-            self.mend();
+            self.restore_markers();
         }
         let alarm = self.tracking.at_cron(self.wall, need);
         self.obey(alarm);
@@ -213,54 +221,63 @@ impl Server {
         self.check();
     }
 
-    fn mend(&mut self) {
+    fn restore_markers(&mut self) {
         let mut last = None;
-        while let Some(place) = self.tracking.next_touched(last.as_ref()) {
-            let name = (place.database, place.key[0]);
+        while let Some(key) = self.tracking.next_dirty(last.as_ref()) {
+            let name = (key.database, key.name[0]);
             assert!(!self.ordinary.contains(&name), "{name:?} is no expiring set");
-            match self.sets.get_mut(&name) {
-                _ if self.failing.contains(&name) => self.tracking.mend_later(&place, self.wall),
-                None => self.tracking.forget(name.0, &[name.1]),
-                Some(set) if set.marker() <= self.wall => self.tracking.give_up(name.0, &[name.1], set.lowest()),
+            let outcome = match self.sets.get_mut(&name) {
+                _ if self.failing.contains(&name) => Outcome::Unknown,
+                None => Outcome::Gone,
                 Some(set) => {
-                    set.ttl = set.marker();
-                    self.tracking.mended(name.0, &[name.1], set.lowest());
+                    assert_eq!(self.tracking.dirty_ttl(name.0, &[name.1]), Some(set.ttl), "{name:?} is recognized");
+                    // All members expired long ago. The sweeper leaves the TTL as it is.
+                    if set.marker() > self.wall {
+                        set.ttl = set.marker();
+                        self.tracking.clean(&key);
+                    }
+                    Outcome::Done(set.lowest())
                 }
-            }
-            last = Some(place);
+            };
+            self.tracking.visited(&key, outcome, self.wall);
+            last = Some(key);
         }
     }
 
-    /// What must hold at any time; looked at with every run of the housekeeping.
+    /// Checks the invariants, in every run of the cron job.
     fn check(&mut self) {
         let (wall, mono) = (self.wall, self.mono);
         let near = self.tracking.next_due().is_some_and(|due| due <= wall + HORIZON);
-        if !(near || self.hurries > 0 || !self.tracking.held.is_empty()) {
+        if !(near || self.hurries > 0 || !self.nothing_postponed()) {
             assert_eq!(self.timer, None, "a timer is armed for nothing");
         }
         assert_eq!(self.tracking.len(), self.sets.len(), "{:?}", self.sets.keys().collect::<Vec<_>>());
         let mut dead_since = BTreeMap::new();
         for (&name, set) in &self.sets {
             assert!(self.tracking.is_tracked(name.0, &[name.1]), "{name:?} is not tracked");
-            let is_held = self.tracking.held.values().any(|held| *held.key == [name.1]);
+            let is_held = self
+                .tracking
+                .databases
+                .values()
+                .any(|database| database.postponed.values().any(|postponed| *postponed.key == [name.1]));
             for (&member, _) in set.members.iter().filter(|(_, at)| **at <= wall) {
                 let since = match self.dead_since.get(&(name, member)) {
                     Some(&since) if self.sweeps && !self.failing.contains(&name) && !is_held => since,
-                    // It has just died, or could not go yet.
+                    // It has just expired, or could not be deleted yet.
                     _ => mono,
                 };
                 let late = mono - since;
                 assert!(late <= 2500 + self.cron_every, "{name:?} keeps {member} for {late} ms");
                 dead_since.insert((name, member), since);
             }
-            if self.sweeps && !is_held && !self.tracking.is_touched(name.0, &[name.1]) {
+            if self.sweeps && !is_held && !self.is_dirty(name) {
                 assert_eq!(set.ttl, set.marker(), "{name:?} has its marker");
             }
         }
         self.dead_since = dead_since;
     }
 
-    /// One thing that a client or fate does.
+    /// Makes a random action.
     fn deed(&mut self) {
         self.reasons += 2;
         let name = self.name();
@@ -274,7 +291,7 @@ impl Server {
                 self.tracking.forget(name.0, &key);
             }
             50..=53 => {
-                // EXPIRE: somebody's own from now on.
+                // EXPIRE: the set is no longer an expiring set.
                 if self.sets.remove(&name).is_some() {
                     self.tracking.forget(name.0, &key);
                     self.ordinary.insert(name);
@@ -320,7 +337,7 @@ impl Server {
             93..=94 => self.sweeps = false,
             95..=98 => self.sweeps = true,
             _ => {
-                // The server is kept busy by something else.
+                // The server is busy with something else.
                 let span = self.random.random_range(0..10_000);
                 self.go_to(self.mono + span);
                 self.dead_since.clear();
@@ -354,8 +371,8 @@ impl Server {
             set.members.insert(member, expiry);
         }
         self.dead_since.remove(&(name, member));
-        if self.tracking.is_untouched(name.0, &[name.1]) {
-            self.tracking.touch(name.0, &[name.1], Some(set.ttl));
+        if self.tracking.dirty_ttl(name.0, &[name.1]).is_none() {
+            self.tracking.note_dirty(name.0, &[name.1], set.ttl);
         }
         if set.members.is_empty() {
             self.sets.remove(&name);
@@ -363,40 +380,24 @@ impl Server {
         }
     }
 
-    /// RENAME or MOVE if it `leaves`, else COPY.
+    /// Moves a set (RENAME, MOVE) if it `leaves`, or else copies it.
     fn carry(&mut self, from: Name, leaves: bool) {
         let to = self.name();
         if from == to {
             return;
         }
         let Some(set) = self.sets.get(&from).cloned() else { return };
-        let mut left = Left::default();
+        let source = DbKey::new(from.0, &[from.1]);
+        let was_dirty = self.tracking.dirty_with(set.ttl).contains(&source);
         if leaves {
             self.sets.remove(&from);
-            self.tracking.leave(from.0, &[from.1]);
-            left = self.tracking.arrive();
+            self.tracking.forget(from.0, &[from.1]);
         }
-        // RENAME: what is known goes along, where that is enough.
-        if leaves && from.0 == to.0 && self.tracking.take_along(to.0, &[to.1], left) == Arrival::Noted {
-            self.ordinary.remove(&to);
-            self.dead_since.retain(|(name, _), _| *name != to);
-            self.sets.insert(to, set);
-            return;
-        }
-        let is_touched = match leaves {
-            true => self.tracking.left_touched(left, Some(set.ttl)),
-            false => self.tracking.touched_with(set.ttl).contains(&Place::new(from.0, &[from.1])),
-        };
         if set.ttl == set.marker() {
             self.tracking.track(to.0, &[to.1], set.lowest());
-        } else if is_touched {
-            self.tracking.mend(to.0, &[to.1], Some(set.ttl));
         } else {
-            // It was not mended where it was, as nobody could; its TTL is not known any more either.
-            self.tracking.forget(to.0, &[to.1]);
-            self.sets.remove(&to);
-            self.ordinary.insert(to);
-            return;
+            assert!(was_dirty, "{from:?} is recognized");
+            self.tracking.note_dirty(to.0, &[to.1], set.ttl);
         }
         self.ordinary.remove(&to);
         self.dead_since.retain(|(name, _), _| *name != to);
@@ -404,12 +405,12 @@ impl Server {
     }
 }
 
-/// After the last deed: everything dead goes, and then nothing happens any more.
+/// Ends the actions. All expired members are deleted, and then nothing more happens.
 fn calm_down(server: &mut Server) {
     server.failing.clear();
     server.sweeps = true;
     server.pass(70_000);
-    assert!(server.tracking.held.is_empty(), "a set is left alone forever");
+    assert!(server.nothing_postponed(), "a set is left alone forever");
     let before = server.slices;
     let deaths = |server: &Server| -> usize {
         let soon = server.wall + 700_000;
@@ -418,7 +419,7 @@ fn calm_down(server: &mut Server) {
     let (deaths, sets) = (deaths(server) as u64, server.sets.len() as u64);
     server.pass(600_000);
     let slices = server.slices - before;
-    // A set that was due sooner until its member got more time is looked at once although nothing is due.
+    // If a member of a set gets a later expiry, the set may be visited once without need.
     assert!(slices <= 3 * deaths + sets, "{slices} slices for {deaths} deaths in {sets} sets");
 }
 

@@ -14,7 +14,9 @@ impl Queue {
             assert!(with_group == 0 && !self.settings.concern_groups());
             return;
         };
-        assert!(with_group > 0 || !groups.held.is_empty() || self.settings.concern_groups(), "groups that are needed");
+        let is_held = groups.nameless != NIL && groups.table[groups.nameless].held_until > 0;
+        let is_needed = with_group > 0 || !groups.held.is_empty() || is_held || self.settings.concern_groups();
+        assert!(is_needed, "groups that are needed");
         assert_eq!(groups.members.len(), with_group);
         let mut members = 0;
         for root in groups.roots {
@@ -26,7 +28,7 @@ impl Queue {
         assert_eq!(members, with_group);
         let in_turn: Vec<u32> = groups.in_turn().collect();
         assert_eq!(groups.names.len(), groups.table.len());
-        assert!(in_turn.is_sorted_by_key(|&group| groups.table[group].turn));
+        assert!(in_turn.is_sorted_by_key(|&group| groups.table[group].node.seq));
         let nameless = seen.len() - with_group;
         assert_eq!(in_turn.contains(&groups.nameless), nameless > 0);
         let (mut held, mut log_bytes) = (0, 0);
@@ -38,7 +40,8 @@ impl Queue {
             let jobs: u32 = roots[..TREES].iter().map(|&root| tree::size(&self.jobs, root)).sum();
             assert_eq!((it.jobs, in_turn.contains(&group)), (jobs, jobs > 0));
             assert!(jobs > 0 || it.log.back_at().is_some(), "a group costs nothing without jobs");
-            let times = times::of(&self.jobs, self.returns.own(), roots, &self.settings, self.order(), &it.log);
+            assert!(jobs > 0 || it.held_until == 0, "a hold goes with the last job");
+            let times = times::of(&self.jobs, self.returns.own(), roots, &self.settings, self.order(), it);
             assert!(jobs == 0 || (it.ready, it.opens) == times, "a group knows when it opens");
             if let Some(back) = it.log.back_at() {
                 assert_eq!(groups.held.get(&(back, it.name.clone())), Some(&group));
@@ -63,7 +66,7 @@ impl Queue {
     fn check_ring(&self, groups: &Groups, root: u32) {
         if root != NIL {
             let it = &groups.table[root];
-            let children = [it.links.left, it.links.right].into_iter().filter(|&child| child != NIL);
+            let children = [it.node.links.left, it.node.links.right].into_iter().filter(|&child| child != NIL);
             let least = children.fold((it.opens, it.ready), |least, child| {
                 self.check_ring(groups, child);
                 (least.0.min(groups.table[child].least_opens), least.1.min(groups.table[child].least_ready))

@@ -1,4 +1,4 @@
-//! What all limits have said: sums for INFO, and the keys that are denied most, for ZRL.TOP.
+//! Statistics of all limits: totals for INFO, and the most denied keys for ZRL.TOP.
 
 use crate::model::limit::sketch::{Counter, Sketch};
 use crate::model::time::Millis;
@@ -8,6 +8,7 @@ use lazy_static::lazy_static;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 static ALLOWED: AtomicU64 = AtomicU64::new(0);
+static FORCED: AtomicU64 = AtomicU64::new(0);
 static DENIED: AtomicU64 = AtomicU64::new(0);
 static UNITS: AtomicU64 = AtomicU64::new(0);
 
@@ -15,41 +16,43 @@ lazy_static! {
     static ref TOP: Shared<Sketch> = Shared::new(Sketch::new());
 }
 
-pub struct Figures {
+pub struct LimitStats {
+    /// Checks whose units fit.
     pub allowed: u64,
+    /// Checks that took units that did not fit (FORCE).
+    pub forced: u64,
+    /// Checks that took nothing.
     pub denied: u64,
-    /// Units taken.
     pub units: u64,
 }
 
-pub fn figures() -> Figures {
-    let [allowed, denied, units] = [&ALLOWED, &DENIED, &UNITS].map(|figure| figure.load(Ordering::Relaxed));
-    Figures { allowed, denied, units }
+pub fn stats() -> LimitStats {
+    let [allowed, forced, denied, units] =
+        [&ALLOWED, &FORCED, &DENIED, &UNITS].map(|counter| counter.load(Ordering::Relaxed));
+    LimitStats { allowed, forced, denied, units }
 }
 
-/// Counts a check that was allowed.
-pub fn count_allowed() {
-    ALLOWED.fetch_add(1, Ordering::Relaxed);
-}
-
-pub fn count_units(units: u64) {
+/// Counts a check that took units. `fits` is false if they were forced.
+pub fn count_taken(units: u64, fits: bool) {
+    let counter = if fits { &ALLOWED } else { &FORCED };
+    counter.fetch_add(1, Ordering::Relaxed);
     UNITS.fetch_add(units, Ordering::Relaxed);
 }
 
-/// Counts a check that was denied, by these keys.
+/// Counts a check that `keys` denied.
 pub fn count_denied<'a>(ctx: &Context, keys: impl IntoIterator<Item = Str<'a>>, now: Millis) {
     DENIED.fetch_add(1, Ordering::Relaxed);
     let database = ctx.database();
     TOP.with(ctx, |top| keys.into_iter().for_each(|key| top.add(database, key.bytes(), now)));
 }
 
-/// The keys of the database that were denied most.
+/// Returns the most denied keys of the selected database.
 pub fn top(ctx: &Context) -> Vec<Counter> {
     let database = ctx.database();
     TOP.with(ctx, |top| top.top().into_iter().filter(|counter| counter.database == database).cloned().collect())
 }
 
-/// Begins to count again.
+/// Resets the counts of denials.
 pub fn reset_top(ctx: &Context) {
     TOP.with(ctx, Sketch::clear);
 }

@@ -59,24 +59,24 @@ impl Firsts {
 }
 
 /// What the totals contain of one queue.
-pub struct Tally {
+pub struct Contribution {
     number: u64,
     jobs: [u64; STORED_STATES],
     expired: u64,
     first: Arc<First>,
 }
 
-impl Tally {
-    pub fn of(queue: &Queue) -> Tally {
+impl Contribution {
+    pub fn of(queue: &Queue) -> Contribution {
         QUEUES.fetch_add(1, Relaxed);
         let number = NEXT_NUMBER.fetch_add(1, Relaxed);
         let first = Arc::new(First { due: AtomicU64::new(NEVER), entered: AtomicU64::new(NEVER) });
         firsts().enter(number, &first, NEVER);
         // Leases that ended before the queue came here were counted where it came from.
-        let mut tally =
-            Tally { number, jobs: [0; STORED_STATES], expired: queue.totals().counters.expired_leases, first };
-        tally.update(queue, || true);
-        tally
+        let mut contribution =
+            Contribution { number, jobs: [0; STORED_STATES], expired: queue.totals().counters.expired_leases, first };
+        contribution.update(queue, || true);
+        contribution
     }
 
     /// To be called after each change of the queue. Leases whose end was counted elsewhere, where the change was made, are not counted
@@ -102,7 +102,7 @@ impl Tally {
     }
 }
 
-impl Drop for Tally {
+impl Drop for Contribution {
     fn drop(&mut self) {
         QUEUES.fetch_sub(1, Relaxed);
         for (total, counted) in JOBS.iter().zip(self.jobs) {
@@ -115,7 +115,7 @@ impl Drop for Tally {
 }
 
 /// All queues together.
-pub struct Figures {
+pub struct AllQueues {
     pub queues: u64,
     /// By [`Queue::stored_states`].
     pub jobs: [u64; STORED_STATES],
@@ -125,9 +125,9 @@ pub struct Figures {
     pub expired_leases: u64,
 }
 
-pub fn figures(now: Millis) -> Figures {
+pub fn totals(now: Millis) -> AllQueues {
     let earliest = firsts().earliest();
-    Figures {
+    AllQueues {
         queues: QUEUES.load(Relaxed),
         jobs: JOBS.each_ref().map(|jobs| jobs.load(Relaxed)),
         longest_wait: earliest.map_or(0, |due| now.saturating_sub(due)),

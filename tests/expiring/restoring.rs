@@ -2,16 +2,17 @@
 //! and nobody but EXPIRE and PERSIST makes it an ordinary one.
 
 use testkit::{
-    Client, FAR, GRACE_MS, NEVER, PATIENCE, Server, after_patrol, amid_backlog, assert_healed, assert_marked,
+    Client, FAR, GRACE_MS, NEVER, PATIENCE, Server, after_scan, amid_backlog, assert_marked, assert_restored,
     assert_swept, at_full_speed, backlog, eventually, plant,
 };
 
 /// Plain commands on the set of `sample`, each with the expiry of the last member afterwards.
-fn changes() -> [(String, i64); 10] {
+fn changes() -> [(String, i64); 11] {
     [
         (format!("ZADD k {} later", FAR + 9000), FAR + 9000),
         (format!("ZADD k {} a", FAR + 9000), FAR + 9000),
         (format!("ZADD k {} b", FAR - 500_000), FAR),
+        (format!("ZADD k {} b", FAR + 700), FAR + 700),
         ("ZREM k b".into(), FAR),
         ("ZPOPMAX k".into(), FAR),
         ("ZREMRANGEBYRANK k -1 -1".into(), FAR),
@@ -25,7 +26,7 @@ fn changes() -> [(String, i64); 10] {
 /// A server that knows of expiring sets, and so is told what becomes of keys.
 fn start() -> (Server, Client) {
     let (server, mut client) = testkit::start();
-    after_patrol(&mut client);
+    after_scan(&mut client);
     (server, client)
 }
 
@@ -41,23 +42,23 @@ fn the_ttl_follows_whatever_plain_commands_do() {
     for (change, highest) in changes() {
         sample(&mut c);
         c.run(&change);
-        assert_healed(&mut c, "k", highest);
+        assert_restored(&mut c, "k", highest);
         c.script(&[("ZEXP.ADD k 5m more", "1")]);
         assert_marked(&mut c, "k");
     }
 }
 
 #[test]
-fn a_change_within_a_transaction_or_a_script_is_healed_too() {
+fn a_change_within_a_transaction_or_a_script_is_restored_too() {
     let (_server, mut c) = start();
     sample(&mut c);
     let later = FAR + 9000;
     c.script(&[("MULTI", "+OK"), (&format!("ZADD k {later} x"), "+QUEUED"), ("ZREM k a b", "+QUEUED")]);
     c.run("EXEC");
-    assert_healed(&mut c, "k", later);
+    assert_restored(&mut c, "k", later);
     let script = format!("return redis.call('ZADD', KEYS[1], {}, 'y')", later + 1);
     c.call(redis::cmd("EVAL").arg(script).arg(1).arg("k"));
-    assert_healed(&mut c, "k", later + 1);
+    assert_restored(&mut c, "k", later + 1);
 }
 
 #[test]
@@ -66,7 +67,7 @@ fn a_plain_member_dies_at_its_score_and_not_before() {
     let soon = c.now() + 1500;
     c.run(&format!("ZEXP.ADD k AT {}ms first", soon - 1000));
     c.run(&format!("ZADD k {soon} second"));
-    assert_healed(&mut c, "k", soon);
+    assert_restored(&mut c, "k", soon);
     c.wait_until(soon - 400);
     let members = c.reply("ZRANGE k 0 -1");
     assert!(c.now() >= soon || members.contains("'second'"), "{members}");
@@ -98,7 +99,7 @@ fn a_set_left_with_dead_members_only_goes() {
 }
 
 #[test]
-fn reads_of_a_set_not_yet_healed_say_what_is_live() {
+fn reads_of_a_set_not_yet_restored_say_what_is_live() {
     let (_server, mut c) = start();
     sample(&mut c);
     c.script(&[
@@ -108,24 +109,24 @@ fn reads_of_a_set_not_yet_healed_say_what_is_live() {
         ("ZEXP.MEMBERS k".into(), "+QUEUED"),
         ("EXEC".into(), "[2 3 ['a' 'b' 'later']]"),
     ]);
-    assert_healed(&mut c, "k", FAR + 9000);
+    assert_restored(&mut c, "k", FAR + 9000);
 }
 
 /// A TTL that is off must not be forgotten while dead members keep the sweeper busy for longer than a slice.
 #[test]
-fn a_set_with_a_backlog_is_healed() {
+fn a_set_with_a_backlog_is_restored() {
     const DEAD: usize = 20_000;
     let (_server, mut c) = start();
     backlog(&mut c, "k", DEAD);
     c.run(&format!("ZADD k {} later", FAR + 9000));
     amid_backlog(&mut c, "k", DEAD);
     at_full_speed(&mut c);
-    assert_healed(&mut c, "k", FAR + 9000);
+    assert_restored(&mut c, "k", FAR + 9000);
     assert_swept(&mut c, "k", 2);
 }
 
 #[test]
-fn a_change_amid_a_backlog_is_healed() {
+fn a_change_amid_a_backlog_is_restored() {
     const DEAD: usize = 20_000;
     let (_server, mut c) = start();
     backlog(&mut c, "k", DEAD);
@@ -134,7 +135,7 @@ fn a_change_amid_a_backlog_is_healed() {
     let left = c.int("ZCARD k");
     eventually(PATIENCE, "sweeping goes on", || c.int("ZCARD k") < left);
     at_full_speed(&mut c);
-    assert_healed(&mut c, "k", FAR + 9000);
+    assert_restored(&mut c, "k", FAR + 9000);
     assert_swept(&mut c, "k", 2);
 }
 
@@ -145,7 +146,7 @@ fn the_ttl_is_set_right_with_the_sweeper_switched_off_too() {
     c.run("CONFIG SET zeitset.sweep no");
     sample(&mut c);
     c.run(&format!("ZADD k {} later 1000 dead", FAR + 9000));
-    assert_healed(&mut c, "k", FAR + 9000);
+    assert_restored(&mut c, "k", FAR + 9000);
     c.script(&[("ZCARD k", "4")]);
 }
 
@@ -162,14 +163,14 @@ fn a_later_member_of_a_set_left_with_the_long_dead_only_lives() {
         c.wait_until(later);
         c.run(&format!("ZADD k {} later", FAR + 9000));
         c.run(&format!("CONFIG SET zeitset.sweep {sweep}"));
-        assert_healed(&mut c, "k", FAR + 9000);
+        assert_restored(&mut c, "k", FAR + 9000);
         c.script(&[("ZEXP.MEMBERS k", "['later']")]);
     }
 }
 
 /// The set moves on before the change of a moment ago was seen to.
 #[test]
-fn a_set_renamed_or_moved_at_once_is_healed_where_it_is_now() {
+fn a_set_renamed_or_moved_at_once_is_restored_where_it_is_now() {
     for (way, database, key) in [("RENAME k new", 0, "new"), ("RENAMENX k new", 0, "new"), ("MOVE k 5", 5, "k")] {
         let (_server, mut c) = start();
         sample(&mut c);
@@ -178,13 +179,13 @@ fn a_set_renamed_or_moved_at_once_is_healed_where_it_is_now() {
         c.run(way);
         c.run("EXEC");
         c.run(&format!("SELECT {database}"));
-        assert_healed(&mut c, key, FAR + 9000);
+        assert_restored(&mut c, key, FAR + 9000);
     }
 }
 
 /// In a transaction Valkey 9.1 does not tell modules the database of a key that comes from another one.
 #[test]
-fn a_set_changed_in_another_database_of_a_transaction_is_healed_there() {
+fn a_set_changed_in_another_database_of_a_transaction_is_restored_there() {
     let (_server, mut c) = start();
     c.run("MULTI");
     for (database, key) in [(0, "a"), (3, "b"), (7, "c")] {
@@ -197,24 +198,24 @@ fn a_set_changed_in_another_database_of_a_transaction_is_healed_there() {
     c.run("EXEC");
     for (database, key) in [(0, "a"), (3, "b"), (9, "c")] {
         c.run(&format!("SELECT {database}"));
-        assert_healed(&mut c, key, FAR + 9000);
+        assert_restored(&mut c, key, FAR + 9000);
     }
 }
 
 #[test]
-fn a_set_copied_at_once_is_healed_and_so_is_its_copy() {
+fn a_set_copied_at_once_is_restored_and_so_is_its_copy() {
     let (_server, mut c) = start();
     sample(&mut c);
     c.run("MULTI");
     c.run(&format!("ZADD k {} later", FAR + 9000));
     c.run("COPY k new");
     c.run("EXEC");
-    assert_healed(&mut c, "k", FAR + 9000);
-    assert_healed(&mut c, "new", FAR + 9000);
+    assert_restored(&mut c, "k", FAR + 9000);
+    assert_restored(&mut c, "new", FAR + 9000);
 }
 
 #[test]
-fn a_set_that_changes_databases_at_once_by_swapdb_is_healed() {
+fn a_set_that_changes_databases_at_once_by_swapdb_is_restored() {
     let (_server, mut c) = start();
     sample(&mut c);
     c.run("MULTI");
@@ -222,7 +223,7 @@ fn a_set_that_changes_databases_at_once_by_swapdb_is_healed() {
     c.run("SWAPDB 0 7");
     c.run("EXEC");
     c.run("SELECT 7");
-    assert_healed(&mut c, "k", FAR + 9000);
+    assert_restored(&mut c, "k", FAR + 9000);
 }
 
 #[test]
@@ -241,10 +242,10 @@ fn expire_and_persist_make_it_ordinary_forever() {
     let keys: Vec<_> = (0..ways.len()).map(|n| format!("ordinary{n}")).collect();
     let expiries: Vec<_> = keys.iter().map(|key| c.int(&format!("PEXPIRETIME {key}"))).collect();
     c.wait_until(at);
-    after_patrol(&mut c);
+    after_scan(&mut c);
     server.restart();
     let mut c = server.client();
-    after_patrol(&mut c);
+    after_scan(&mut c);
     for (key, expires_at) in keys.iter().zip(expiries) {
         c.script(&[
             (format!("ZRANGE {key} 0 -1"), "['dead' 'live' 'later']".into()),
@@ -266,7 +267,7 @@ fn expire_in_the_breath_of_a_plain_change_is_the_last_word() {
         (format!("ZADD k {} latest", later + 1), "+QUEUED"),
     ]);
     c.run("EXEC");
-    after_patrol(&mut c);
+    after_scan(&mut c);
     c.script(&[("ZCARD k", "5"), ("PEXPIRETIME k", &FAR.to_string())]);
 }
 
@@ -286,7 +287,7 @@ fn what_is_stored_over_an_expiring_set_is_ordinary() {
         sample(&mut c);
         c.run(store);
         let before = c.reply("ZRANGE k 0 -1 WITHSCORES");
-        after_patrol(&mut c);
+        after_scan(&mut c);
         c.script(&[
             ("ZRANGE k 0 -1 WITHSCORES", before.as_str()),
             ("PEXPIRETIME k", "-1"),
@@ -303,7 +304,7 @@ fn what_is_stored_from_an_expiring_set_is_ordinary() {
     c.run("ZUNIONSTORE union 1 k");
     c.run("ZRANGESTORE range k 0 -1");
     assert_swept(&mut c, "k", 1);
-    after_patrol(&mut c);
+    after_scan(&mut c);
     for key in ["union", "range"] {
         c.script(&[
             (format!("ZRANGE {key} 0 -1"), "['dead' 'live']"),
@@ -319,11 +320,11 @@ fn a_ttl_of_another_type_on_the_same_key_is_nobodys_business() {
     sample(&mut c);
     let until = FAR + GRACE_MS;
     c.run(&format!("SET k text PXAT {until}"));
-    after_patrol(&mut c);
+    after_scan(&mut c);
     c.script(&[("GET k", "'text'"), ("PEXPIRETIME k", &until.to_string())]);
     c.run("DEL k");
     c.run("ZADD k 1000 x 2000 y");
     c.run(&format!("PEXPIREAT k {until}"));
-    after_patrol(&mut c);
+    after_scan(&mut c);
     c.script(&[("ZCARD k", "2"), ("PEXPIRETIME k", &until.to_string())]);
 }

@@ -1,22 +1,23 @@
-//! From a member's name to its id: a hash table that never stops to rehash.
+//! A hash table from a name to a number: of a board's member or a queue's job. It never rehashes everything at once. The names are stored
+//! elsewhere.
 //!
-//! Linear hashing (Litwin 1980) over *shards* of about a thousand members: when the shards are full on average, the
-//! next one in turn splits in two, so growth costs a few microseconds at a time instead of one rehash of everything.
-//! A shard is an open-addressing table of 8-byte slots, 32 bits of the hash next to the id. These bits say in which
-//! shard and where in it an entry belongs, so moving entries never reads a name; and a lookup reads a name only when
-//! all of them agree. A shard grows by an eighth, so between 3/4 and 7/8 of the slots are in use: about 10 bytes a
-//! member. The hash is keyed (SipHash, random for each board), so nobody can choose names that collide.
+//! Linear hashing (Litwin 1980) over *shards* of about a thousand entries. When the shards are full on average, the next one in turn splits
+//! in two. So growth costs a few microseconds at a time instead of one rehash of everything. A shard is an open-addressing table of 8-byte
+//! slots: 32 bits of the hash, and the number. These bits determine the shard and the slot, so moving entries reads no names. A lookup
+//! reads a name only if all of the bits are equal. A shard grows by an eighth, so 3/4 to 7/8 of its slots are in use, about 10 bytes per
+//! entry. The hash is keyed (SipHash, random for each table), so no client can choose colliding names. Nothing that is stored, compared or
+//! replicated depends on the key.
 
 use std::hash::{BuildHasher, RandomState};
 
 use crate::model::chunks::NIL;
 use crate::model::relocate::Mover;
 
-/// Members a shard has on average when another is split.
+/// The average number of entries per shard at which a shard is split.
 #[cfg(not(test))]
 const SHARD: usize = 1024;
 #[cfg(test)]
-const SHARD: usize = 8;
+const SHARD: usize = 128;
 
 /// A slot: the hash in the upper half, the id in the lower.
 type Slot = u64;
@@ -41,14 +42,14 @@ struct Shard {
 }
 
 impl Shard {
-    /// Where an entry belongs: the hash, mixed so that the bits its shard has in common do not matter, scaled to
-    /// the number of slots.
+    /// Returns the preferred slot of a hash. The hash is mixed, so that the bits common to a shard do not matter, and scaled to the number
+    /// of slots.
     fn home(&self, hash: u32) -> usize {
         let mixed = hash.wrapping_mul(0x9E37_79B1);
         ((u64::from(mixed) * self.slots.len() as u64) >> 32) as usize
     }
 
-    /// The slot of the entry with that hash which `is` accepts.
+    /// Returns the slot of the entry with this hash that `is` accepts.
     fn find(&self, hash: u32, mut is: impl FnMut(u32) -> bool) -> Option<usize> {
         if self.used == 0 {
             return None;
@@ -57,7 +58,7 @@ impl Shard {
         loop {
             let slot = self.slots[at];
             if slot == VACANT {
-                return None; // there always is one: a shard is at most 7/8 full
+                return None; // a shard is at most 7/8 full
             }
             if hash_of(slot) == hash && is(id_of(slot)) {
                 return Some(at);
@@ -70,7 +71,7 @@ impl Shard {
         if at + 1 == self.slots.len() { 0 } else { at + 1 }
     }
 
-    /// Adds an entry; a vacant slot must be left.
+    /// Adds an entry. At least one slot must be vacant.
     fn put(&mut self, slot: Slot) {
         let mut at = self.home(hash_of(slot));
         while self.slots[at] != VACANT {
@@ -80,7 +81,7 @@ impl Shard {
         self.used += 1;
     }
 
-    /// Removes the entry at `hole` and moves later ones up, so that no mark of it stays behind.
+    /// Removes the entry at `hole` and moves later entries up, so that no gap remains.
     fn take(&mut self, mut hole: usize) {
         let len = self.slots.len();
         let mut at = hole;
@@ -90,7 +91,7 @@ impl Shard {
             if slot == VACANT {
                 break;
             }
-            // It may fill the hole unless that lies before its home, going round.
+            // The entry may fill the hole unless the hole precedes its home, modulo the length.
             let home = self.home(hash_of(slot));
             if (at + len - home) % len >= (at + len - hole) % len {
                 self.slots[hole] = slot;
@@ -101,7 +102,7 @@ impl Shard {
         self.used -= 1;
     }
 
-    /// The slots that `entries` entries should have: an eighth and a little more than they fill at most.
+    /// Returns the number of slots for this many entries, with room for growth.
     fn room_for(entries: usize) -> usize {
         entries + entries / 4 + 4
     }
@@ -117,34 +118,34 @@ impl Shard {
     }
 }
 
-#[derive(Clone, Debug)]
-pub(super) struct Index {
+#[derive(Clone, Debug, Default)]
+pub struct Index {
+    /// Empty while there are no entries.
     shards: Vec<Shard>,
     len: usize,
+    /// The slots of all shards.
+    slots: usize,
     keys: RandomState,
 }
 
 impl Index {
-    /// Steps of [`relocate`](Self::relocate).
-    pub(super) fn relocations(&self) -> usize {
+    /// Returns the number of steps of [`relocate`](Self::relocate).
+    pub fn relocations(&self) -> usize {
         self.shards.len()
     }
 
-    /// Has the memory of a shard moved.
-    pub(super) fn relocate(&mut self, step: usize, mover: &mut impl Mover) {
+    /// Moves the memory of one shard.
+    pub fn relocate(&mut self, step: usize, mover: &mut impl Mover) {
         mover.vec(&mut self.shards[step].slots);
     }
 
-    pub(super) fn new() -> Self {
-        Index { shards: vec![Shard::default()], len: 0, keys: RandomState::new() }
-    }
-
-    /// The hash by which a name is filed here.
-    pub(super) fn hash(&self, name: &[u8]) -> u32 {
+    /// Returns the hash of a name for this table.
+    pub fn hash(&self, name: &[u8]) -> u32 {
         self.keys.hash_one(name) as u32
     }
 
-    /// Linear hashing: with `2^k <= shards < 2^(k+1)`, the low k+1 bits if that shard exists already, else the low k.
+    /// Returns the shard of a hash. Linear hashing: with `2^k <= shards < 2^(k+1)`, the low k+1 bits if that shard exists, else the low k
+    /// bits. There must be a shard.
     fn shard(&self, hash: u32) -> usize {
         let hash = hash as usize;
         let round = 1 << self.shards.len().ilog2();
@@ -152,15 +153,20 @@ impl Index {
         if wide < self.shards.len() { wide } else { hash & (round - 1) }
     }
 
-    /// The id filed under `hash` that `is` recognises. O(1).
-    pub(super) fn find(&self, hash: u32, mut is: impl FnMut(u32) -> bool) -> Option<u32> {
+    /// Returns the entry with this hash that `is` accepts. O(1).
+    pub fn find(&self, hash: u32, mut is: impl FnMut(u32) -> bool) -> Option<u32> {
+        if self.len == 0 {
+            return None;
+        }
         let shard = &self.shards[self.shard(hash)];
         shard.find(hash, &mut is).map(|at| id_of(shard.slots[at]))
     }
 
-    /// Files an id that is not filed yet. O(1) amortised, at worst one shard's rebuild.
-    pub(super) fn insert(&mut self, hash: u32, id: u32) {
-        if self.len >= self.shards.len() * SHARD {
+    /// Adds an entry that is not in the table. O(1) amortized, at worst the rebuild of one shard.
+    pub fn insert(&mut self, hash: u32, id: u32) {
+        if self.shards.is_empty() {
+            self.shards.push(Shard::default());
+        } else if self.len >= self.shards.len() * SHARD {
             self.split();
         }
         let at = self.shard(hash);
@@ -168,27 +174,34 @@ impl Index {
         if (shard.used + 1) * 8 > shard.slots.len() * 7 {
             let slots = shard.slots.len();
             shard.rebuild((slots + slots / 8).max(Shard::room_for(shard.used + 1)));
+            self.slots += shard.slots.len() - slots;
         }
         shard.put(slot_of(hash, id));
         self.len += 1;
     }
 
-    /// Forgets an id.
-    pub(super) fn remove(&mut self, hash: u32, id: u32) {
+    /// Removes an entry.
+    pub fn remove(&mut self, hash: u32, id: u32) {
+        if self.len == 0 {
+            return;
+        }
         let at = self.shard(hash);
         let shard = &mut self.shards[at];
         let Some(slot) = shard.find(hash, |other| other == id) else { return };
         shard.take(slot);
         self.len -= 1;
-        if self.len == 0 {
-            self.shards = vec![Shard::default()];
-        } else if shard.slots.len() > 2 * Shard::room_for(shard.used) {
+        let slots = shard.slots.len();
+        if slots > 2 * Shard::room_for(shard.used) {
             shard.rebuild(Shard::room_for(shard.used));
+            self.slots -= slots - shard.slots.len();
+        }
+        if self.len * 2 <= (self.shards.len() - 1) * SHARD {
+            self.merge();
         }
     }
 
-    /// Files under the id `to` what is filed under `from`. O(1).
-    pub(super) fn renumber(&mut self, hash: u32, from: u32, to: u32) {
+    /// Replaces the number `from` of an entry with `to`. O(1).
+    pub fn renumber(&mut self, hash: u32, from: u32, to: u32) {
         let at = self.shard(hash);
         let shard = &mut self.shards[at];
         if let Some(at) = shard.find(hash, |id| id == from) {
@@ -209,20 +222,37 @@ impl Index {
         for slot in entries() {
             halves[usize::from(goes(&slot))].put(slot);
         }
+        self.slots = self.slots + halves.iter().map(|half| half.slots.len()).sum::<usize>() - old.slots.len();
         let [stays, leaves] = halves;
         self.shards[from] = stays;
         self.shards.push(leaves);
     }
 
-    /// Allocations held.
-    pub(super) fn allocations(&self) -> usize {
+    /// Undoes the last split, or removes the last shard.
+    fn merge(&mut self) {
+        let Some(gone) = self.shards.pop() else { return };
+        let last = self.shards.len();
+        if last > 0 {
+            let into = &mut self.shards[last - (1 << last.ilog2())];
+            let slots = into.slots.len();
+            into.rebuild(Shard::room_for(into.used + gone.used));
+            gone.slots.iter().filter(|slot| **slot != VACANT).for_each(|slot| into.put(*slot));
+            self.slots = self.slots + into.slots.len() - slots;
+        }
+        self.slots -= gone.slots.len();
+        if self.shards.capacity() / 4 >= self.shards.len() {
+            self.shards.shrink_to(2 * self.shards.len());
+        }
+    }
+
+    /// Returns the number of allocations.
+    pub fn allocations(&self) -> usize {
         self.shards.len()
     }
 
-    /// Bytes held. O(number of shards), a thousandth of the members.
-    pub(super) fn bytes(&self) -> usize {
-        self.shards.iter().map(|s| s.slots.capacity() * size_of::<Slot>()).sum::<usize>()
-            + self.shards.capacity() * size_of::<Shard>()
+    /// Returns the allocated bytes. O(1).
+    pub fn bytes(&self) -> usize {
+        self.slots * size_of::<Slot>() + self.shards.capacity() * size_of::<Shard>()
     }
 }
 
@@ -233,12 +263,12 @@ mod tests {
 
     #[test]
     fn finds_exactly_what_was_filed_through_growth_and_removal() {
-        let mut index = Index::new();
+        let mut index = Index::default();
         let mut filed = HashMap::new();
         let mut seed = 1u64;
         for round in 0..20_000u32 {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let hash = ((seed >> 33) as u32) & 0xFFF; // few hashes: long runs and true collisions
+            let hash = ((seed >> 33) as u32) & 0xFFF; // few hashes, for long runs and full collisions
             if seed >> 60 < 9 || filed.is_empty() {
                 index.insert(hash, round);
                 filed.insert(round, hash);
@@ -258,20 +288,22 @@ mod tests {
             index.remove(hash, id);
             assert_eq!(index.find(hash, |i| i == id), None);
         }
-        assert_eq!(index.len, 0);
+        assert_eq!((index.len, index.bytes()), (0, 0));
     }
 
-    /// A shard is what one step moves at the most, when it grows or is split; and its memory follows what it holds.
+    /// One step moves at most a shard, when the shard grows or is split. The memory follows the number of entries.
     #[test]
     fn no_shard_grows_large_and_memory_follows_the_entries() {
         const ENTRIES: u32 = 20_000;
-        let mut index = Index::new();
+        let mut index = Index::default();
         let assert_fits = |index: &Index| {
             for shard in &index.shards {
                 let (slots, used) = (shard.slots.len(), shard.used);
                 assert!(used <= 8 * SHARD, "{used} entries in one shard of {SHARD} on average");
+                assert!(index.shards.len() <= 1 + 2 * index.len.div_ceil(SHARD), "{} entries", index.len);
                 assert!(slots <= 2 * Shard::room_for(used), "{slots} slots for {used}");
             }
+            assert_eq!(index.slots, index.shards.iter().map(|shard| shard.slots.capacity()).sum::<usize>());
         };
         for id in 0..ENTRIES {
             index.insert(spread(id), id);
@@ -289,7 +321,7 @@ mod tests {
         assert_eq!(index.find(spread(ENTRIES - 1), |id| id == ENTRIES - 1), Some(ENTRIES - 1));
     }
 
-    /// Spread evenly, and always the same.
+    /// Returns an evenly distributed hash, always the same for an ID.
     fn spread(id: u32) -> u32 {
         let mixed = (id ^ id >> 16).wrapping_mul(0x45d9_f3b5);
         mixed ^ mixed >> 15

@@ -1,0 +1,187 @@
+//! What a master writes is what its replicas read.
+
+use super::*;
+use crate::model::queue::{Extras, Recurrence, Ttl};
+use crate::queues::wire::EncodedEffects;
+use crate::server::OwnedStr;
+use crate::server::alone::without_a_server;
+use proptest::prelude::*;
+
+/// How many kinds of change there are.
+const KINDS: usize = 22;
+
+/// Without a wildcard: a new kind of change does not compile until it has a number here, and `Stuff::change` makes it.
+fn kind(change: &Change<'_>) -> usize {
+    match change {
+        Change::Push { .. } => 0,
+        Change::Claim { .. } => 1,
+        Change::SettleRate => 2,
+        Change::Ack { .. } => 3,
+        Change::Retry { .. } => 4,
+        Change::Bury { .. } => 5,
+        Change::Extend { .. } => 6,
+        Change::Cancel { .. } => 7,
+        Change::Reschedule { .. } => 8,
+        Change::Clean { .. } => 9,
+        Change::Drop { .. } => 10,
+        Change::Revive { .. } => 11,
+        Change::Redrive { .. } => 12,
+        Change::Configure(_) => 13,
+        Change::RestoreJob(_) => 14,
+        Change::RestoreRate(_) => 15,
+        Change::RestoreUnits { .. } | Change::RestoreTurn { .. } => 16,
+        Change::RestoreTotals(_) => 17,
+        Change::Hold { .. } => 18,
+        Change::Expire { .. } => 19,
+        Change::Follow { .. } => 20,
+        Change::RestoreFollower(_) => 21,
+    }
+}
+
+/// What a change is made of. The wire has integers of 63 bits.
+#[derive(Clone, Debug)]
+struct Stuff {
+    kind: usize,
+    words: [Vec<u8>; 5],
+    numbers: [u64; 20],
+    small: [u32; 3],
+    priority: i32,
+    choices: [bool; 3],
+}
+
+fn stuff() -> impl Strategy<Value = Stuff> {
+    let word = prop_oneof![
+        2 => prop::collection::vec(any::<u8>(), 0..12),
+        // What the queue makes up, and what looks like parts of the wire.
+        1 => prop::sample::select(vec![&b"1795237731925-3"[..], b"-", b"JOB", b"worker", b"free", b"ttl", b"again", b"due", b"1"]).prop_map(<[u8]>::to_vec),
+    ];
+    let number = || prop_oneof![Just(0), Just(1), 0..=i64::MAX.unsigned_abs()];
+    let numbers = prop::array::uniform20(number());
+    let small = prop::array::uniform3(any::<u32>());
+    let parts = (0..KINDS, prop::array::uniform5(word), numbers, small, any::<i32>(), any::<[bool; 3]>());
+    parts.prop_map(|(kind, words, numbers, small, priority, choices)| Stuff {
+        kind,
+        words,
+        numbers,
+        small,
+        priority,
+        choices,
+    })
+}
+
+impl Stuff {
+    fn change(&self) -> Change<'_> {
+        let [id, payload, group, worker, error] = [0, 1, 2, 3, 4].map(|at| self.words[at].as_slice());
+        let [first, second, third, fourth, ..] = self.numbers;
+        let [yes, or, and] = self.choices;
+        let (priority, due) = (self.priority, first);
+        let taken = Taken { back_at: first, units: second };
+        match self.kind {
+            0 => Change::Push { job: self.new_job(), generated: yes, again: or },
+            1 => Change::Claim { id, token: first, deadline: second, worker },
+            2 => Change::SettleRate,
+            3 => Change::Ack { id, again: yes.then_some(first) },
+            4 => {
+                let attempt = [Attempt::Counts, Attempt::Free, Attempt::Last][self.small[0] as usize % 3];
+                Change::Retry { id, due, attempt, error }
+            }
+            5 => Change::Bury { id, is_free: yes, error },
+            6 => Change::Extend { id, deadline: first },
+            7 => Change::Cancel { id },
+            8 => Change::Reschedule { id, due: yes.then_some(due), priority: or.then_some(priority) },
+            9 => Change::Clean { id },
+            10 => Change::Drop { id },
+            11 => Change::Revive { id },
+            12 => Change::Redrive { count: first, group: yes.then_some(group) },
+            13 => Change::Configure(self.settings()),
+            14 => Change::RestoreJob(Record {
+                id,
+                group,
+                payload,
+                state: [State::Ready, State::Delayed, State::Claimed, State::Dead][self.small[0] as usize % 4],
+                time: first,
+                priority,
+                seq: second,
+                token: third,
+                attempts: self.small[1],
+                max_attempts: self.small[2],
+                recurrence: yes.then_some(Recurrence { period: self.numbers[5].max(1), anchor: self.numbers[6] }),
+                created: fourth,
+                ttl: or.then_some(Ttl { ttl: self.numbers[10].max(1), expires: self.numbers[11] }),
+                extras: Extras {
+                    claimed: self.numbers[7],
+                    failed: self.numbers[8],
+                    since: self.numbers[9],
+                    worker,
+                    error,
+                },
+            }),
+            15 => Change::RestoreRate(taken),
+            16 if and => Change::RestoreTurn { group },
+            16 => Change::RestoreUnits { group, taken },
+            17 => Change::RestoreTotals(self.totals()),
+            18 => Change::Hold { group, until: first },
+            19 => Change::Expire { id, again: yes.then_some(first) },
+            20 => Change::Follow { id },
+            _ => Change::RestoreFollower(self.new_job()),
+        }
+    }
+
+    fn new_job(&self) -> NewJob<'_> {
+        NewJob {
+            id: &self.words[0],
+            payload: &self.words[1],
+            group: &self.words[2],
+            due: self.numbers[0],
+            priority: self.priority,
+            max_attempts: self.small[0],
+            every: Some(self.numbers[1]).filter(|&every| every > 0),
+            ttl: self.choices[2].then_some(self.numbers[2]),
+        }
+    }
+
+    fn settings(&self) -> Settings {
+        let mut settings = Settings::default();
+        for (field, value) in Settings::FIELDS.iter().zip(self.numbers).filter(|(_, value)| *value > 0) {
+            (field.set)(&mut settings, value.min(field.most));
+        }
+        settings
+    }
+
+    fn totals(&self) -> Totals {
+        let [last_token, ms, seq, next_seq, counts @ ..] = self.numbers;
+        let mut counters = Counters::default();
+        for (field, value) in Counters::FIELDS.iter().zip(counts) {
+            (field.set)(&mut counters, value.min(field.most));
+        }
+        Totals { last_token, last_id: AutoId { ms, seq }, next_seq, counters }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// What a master writes is what its replicas read.
+    #[test]
+    fn effects_are_read_as_they_were_written(at in 0..=i64::MAX.unsigned_abs(), stuff in prop::collection::vec(stuff(), 1..8)) {
+        without_a_server();
+        let effects: Vec<_> = stuff.iter().map(|stuff| Effect { at, change: stuff.change() }).collect();
+        for (effect, stuff) in effects.iter().zip(&stuff) {
+            prop_assert_eq!(kind(&effect.change), stuff.kind);
+        }
+        let mut words = EncodedEffects::new();
+        effects.iter().for_each(|effect| words.add(effect));
+        prop_assert_eq!(words.effects(), effects.len());
+        let key = OwnedStr::new(b"q");
+        let mut outcome = None;
+        words.send(key.as_str(), |command, arguments| {
+            assert_eq!(command, APPLY);
+            let mut args = Args::new(arguments);
+            assert!(args.string().is_ok_and(|key| key.bytes() == b"q"));
+            let (read_at, read) = read(&mut args).expect("what was written can be read");
+            outcome = Some(read_at == at && read == effects);
+            assert_eq!(read, effects);
+        });
+        prop_assert_eq!(outcome, Some(true));
+    }
+}

@@ -1,0 +1,42 @@
+//! `ZQ.HOLD key group duration`
+//!
+//! Holds a group: no job of it is claimed for that long, whatever was said before; 0 releases it. The jobs pushed without GROUP are the
+//! group whose name is empty. A group without jobs is not there, and is not held.
+
+use super::after;
+use crate::commands::args::Args;
+use crate::error::Error;
+use crate::queues::OpenQueue;
+use crate::server::command::{Access, Arg, Keys, Spec};
+use crate::server::key::Writing;
+use crate::server::{Context, Str};
+
+pub const SPEC: Spec = Spec {
+    name: c"ZQ.HOLD",
+    summary: c"Holds a group of a queue, so that no job of it is claimed for a while.",
+    complexity: c"O(log N) with N the number of groups of the queue",
+    since: c"0.3.0",
+    flags: c"write fast",
+    keys: Keys::First(Access::Update),
+    arguments: &[Arg::key(c"key"), Arg::string(c"group"), Arg::string(c"duration")],
+};
+
+pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    let now = ctx.now();
+    let mut args = Args::new(arguments);
+    let key = args.string()?;
+    let group = args.string()?.bytes();
+    let until = match args.wait()? {
+        0 => 0,
+        duration => after(now, duration)?,
+    };
+    args.finish()?;
+    let mut open = OpenQueue::<Writing>::open(ctx, key)?;
+    let is_held = open.change(|queue, effects| {
+        let held = queue.hold(now, group, until);
+        held.inspect(|effect| effect.iter().for_each(|effect| effects.add(effect))).is_some()
+    });
+    open.commit(now);
+    ctx.reply_bool(is_held);
+    Ok(())
+}

@@ -1,0 +1,8 @@
+//! `CL.THROTTLE key max_burst count period [quantity]`
+//!
+//! ZRL.THROTTLE under redis-cell's name. Exists only with `loadmodule ... cell`.
+
+pub use super::throttle::run;
+use crate::server::command::Spec;
+
+pub const SPEC: Spec = Spec { name: c"CL.THROTTLE", since: c"0.2.0", ..super::throttle::SPEC };

@@ -1,0 +1,227 @@
+//! Checks keys: finds out whether a key is an expiring set, restores its marker and deletes its expired members.
+//!
+//! Everything that may concern an expiring set leads here. An event handler only reads the key ([`look`]), because it must not write. The
+//! cron job opens dirty sets for writing, and a slice of the sweeper opens due sets ([`check`]): this restores the marker, deletes expired
+//! members, and notes the time of the next check. [`marker::is_expiring`] alone decides whether a key is an expiring set.
+//!
+//! A slice checks the due sets, longest overdue first, until its time is up. It reads the clock every few dozen deletions. If sets remain,
+//! the next slice follows after a rest. A backlog makes slices more frequent, up to a share of one core, but not longer. A small set whose
+//! members have all expired is removed in one step.
+//!
+//! A plain command may add a member that expires after the key's TTL. The server would then delete live members with the key. So the marker
+//! is restored, which deletes nothing, even if sweeping is off.
+//!
+//! All this happens only if [`Context::may_change`] allows it. Keyspace events run code of other modules, so they are sent last, when all
+//! is done and noted. Nothing read before is used after them.
+
+use super::scan::Seen;
+use super::timed_set::{CHUNK, TimedSet};
+use super::tracker;
+use crate::config;
+use crate::model::db_key::DbKey;
+use crate::model::marker::{self, Reason};
+use crate::model::time::{self, Millis};
+use crate::model::tracking::{Outcome, Pace, visit_at};
+use crate::server::context;
+use crate::server::events::EventKind;
+use crate::server::key::ReadKey;
+use crate::server::shared::Shared;
+use crate::server::zset::SortedSet;
+use crate::server::{Context, OwnedStr, Str, catch_panic};
+use lazy_static::lazy_static;
+use redis_module::RedisLockIndicator;
+use std::time::{Duration, Instant};
+
+/// The minimum time in ms between two checks of a set that loses members all the time. Deleting several members at once is cheaper than one
+/// by one.
+const REVISIT: Millis = 10;
+
+/// Sets of at most this many members, all expired, are unlinked, and the server's background thread frees them. Larger sets are drained
+/// first: freeing a million members takes that thread a quarter of a second, in which it competes with the server for the memory allocator
+/// and, on few cores, for a core. If members are announced, the limit is that of a normal step.
+const WHOLE: u64 = 1000;
+
+/// The divisor of the duty while a child process saves the dataset, because every page written is then copied.
+const GENTLY: u32 = 4;
+
+lazy_static! {
+    static ref STATE: Shared<Sweeper> = Shared::new(Sweeper::default());
+}
+
+#[derive(Default)]
+struct Sweeper {
+    pace: Pace,
+    ended: Option<Instant>,
+    stats: SweepStats,
+}
+
+/// The sweeper's statistics, for INFO.
+#[derive(Clone, Copy, Default)]
+pub struct SweepStats {
+    pub members_expired: u64,
+    pub sets_expired: u64,
+    pub slices: u64,
+    pub longest_slice: Duration,
+    pub cpu: Duration,
+}
+
+pub fn stats(holder: &impl RedisLockIndicator) -> SweepStats {
+    STATE.with(holder, |sweeper| sweeper.stats)
+}
+
+/// Runs a slice of the sweeper. The tracker's timer calls it.
+pub(super) fn run_slice(ctx: &mut Context) {
+    tracker::with(ctx, |tracking| tracking.fired());
+    let (started, cpu) = (Instant::now(), context::cpu_time());
+    let budget = config::SWEEP_SLICE.get();
+    let is_time_up = || started.elapsed() >= budget;
+    let next = |ctx: &Context| tracker::with(ctx, |tracking| tracking.next_visit(context::now()));
+    if tracker::may_sweep(ctx) {
+        while let Some(key) = next(ctx) {
+            if catch_panic(|| check(ctx, &key, Some(&is_time_up))).is_none() {
+                // A set that cannot be checked must not delay the others.
+                note(ctx, &key, Outcome::Unknown);
+            }
+            if is_time_up() {
+                break;
+            }
+        }
+    }
+    tracker::walk_on(ctx, is_time_up);
+    let busy = started.elapsed();
+    let cpu = context::cpu_time().saturating_sub(cpu);
+    let duty = duty(ctx);
+    let rest = STATE.with(ctx, |Sweeper { pace, ended, stats }| {
+        stats.slices += 1;
+        stats.cpu += cpu;
+        stats.longest_slice = stats.longest_slice.max(busy);
+        let rested = ended.map_or(Duration::MAX, |ended| started.saturating_duration_since(ended));
+        *ended = Some(started + busy);
+        // Time beyond the budget, due to other processes or a suspended machine, does not count as work.
+        pace.rest(rested, cpu.max(busy.min(budget)), duty)
+    });
+    tracker::end_slice(ctx, rest);
+    // With the latency monitor off (threshold 0), the server would accept a sample of 0 ms, too.
+    if busy >= Duration::from_millis(1) {
+        ctx.add_latency(c"zeitset-sweep", u64::try_from(busy.as_millis()).unwrap_or(Millis::MAX));
+    }
+}
+
+/// Returns the maximum share of time for slices, in percent.
+fn duty(ctx: &Context) -> u32 {
+    if ctx.has_child() { config::SWEEP_MAX_DUTY.get().div_ceil(GENTLY) } else { config::SWEEP_MAX_DUTY.get() }
+}
+
+/// Restores the markers of dirty sets, for at most the time of a slice.
+pub(super) fn restore_markers(ctx: &mut Context) {
+    let started = Instant::now();
+    while started.elapsed() < config::SWEEP_SLICE.get() && ctx.may_write_by_itself() {
+        let Some(key) = tracker::next_dirty(ctx) else { return };
+        catch_panic(|| check(ctx, &key, None));
+    }
+}
+
+/// Checks a dirty or due key: restores the marker, deletes expired members if `is_time_up` is given, and notes the time of the next check.
+fn check(ctx: &mut Context, key: &DbKey, is_time_up: Option<&dyn Fn() -> bool>) {
+    let now = ctx.now();
+    let name = OwnedStr::new(&key.name);
+    let name = name.as_str();
+    if !(ctx.select(key.database) && ctx.may_change(name)) {
+        let is_gone = SortedSet::new(ReadKey::open_notouch(ctx, name)).is_none_or(|set| set.is_empty());
+        return note(ctx, key, if is_gone { Outcome::Gone } else { Outcome::Unknown });
+    }
+    let Some((highest, set)) = TimedSet::to_check(ctx, name).ok().and_then(|set| Some((set.highest()?, set))) else {
+        return note(ctx, key, Outcome::Gone);
+    };
+    let members = set.len();
+    let is_all_dead = highest <= time::to_score(now);
+    let whole = if config::ANNOUNCE_MEMBERS.get() { CHUNK } else { WHOLE };
+    if is_time_up.is_some() && is_all_dead && members <= whole {
+        let (ctx, events) = set.unlink();
+        count_expired(ctx, members, 1);
+        note(ctx, key, Outcome::Gone);
+        return events.send(ctx, name);
+    }
+    // If all members have expired, the last ones are left for a later unlink.
+    let spared = match is_time_up {
+        None => u64::MAX,
+        Some(_) if is_all_dead => whole,
+        Some(_) => 0,
+    };
+    let (ctx, swept) = set.sweep(now, spared, is_time_up.unwrap_or(&|| true));
+    count_expired(ctx, swept.gone, u64::from(swept.first.is_none()));
+    let outcome = match swept.first {
+        None => Outcome::Gone,
+        Some(first) if first > time::to_score(now) => Outcome::Done(visit_at(first).max(now + REVISIT)),
+        Some(first) if is_time_up.is_none() => Outcome::Done(visit_at(first)),
+        Some(first) => {
+            // For INFO only. If counting fails, this reports one.
+            let live = ctx.count_above(name, now);
+            let left = live.map_or(1, |live| members.saturating_sub(swept.gone).saturating_sub(live));
+            Outcome::Unfinished { due: visit_at(first), left }
+        }
+    };
+    if swept.is_marked {
+        tracker::with(ctx, |tracking| tracking.clean(key));
+    }
+    note(ctx, key, outcome);
+    swept.events.send(ctx, name);
+}
+
+fn note(ctx: &Context, key: &DbKey, outcome: Outcome) {
+    tracker::with(ctx, |tracking| tracking.visited(key, outcome, context::now()));
+}
+
+fn count_expired(ctx: &Context, members: u64, sets: u64) {
+    STATE.with(ctx, |sweeper| {
+        sweeper.stats.members_expired += members;
+        sweeper.stats.sets_expired += sets;
+    });
+}
+
+/// Reads a key after an event, and notes whether it is an expiring set. Any other key is no longer tracked.
+pub(super) fn look(ctx: &mut Context, name: Str<'_>, kind: EventKind) {
+    let now = ctx.now();
+    let key = ReadKey::open_notouch(ctx, name);
+    // Not the context's database: in a transaction, Valkey 9.1 returns the client's database for a key that MOVE or COPY wrote elsewhere.
+    let database = key.database().unwrap_or(key.ctx().database());
+    let seen = SortedSet::new(key).and_then(|mut set| Seen::of(&mut set));
+    let reason = match kind {
+        EventKind::Restore => Reason::Restored,
+        EventKind::RenameTo | EventKind::MoveTo | EventKind::CopyTo if was_dirty(ctx, database, name, seen) => {
+            Reason::Dirty
+        }
+        _ => Reason::Nothing,
+    };
+    tracker::update(ctx, |tracking| match seen {
+        Some(Seen::Marked(due)) => tracking.track(database, name.bytes(), due),
+        Some(Seen::Unmarked { ttl, highest, .. }) if marker::is_expiring(highest, Some(ttl), reason, now) => {
+            tracking.note_dirty(database, name.bytes(), ttl);
+        }
+        _ => tracking.forget(database, name.bytes()),
+    });
+}
+
+/// Whether the source of a moved or copied key was dirty. The event of COPY does not name the source, and after RENAME another module's
+/// listener may have moved the set on. So the source is taken to be a dirty set of the same TTL that is gone, or that has as many members
+/// up to the same score.
+fn was_dirty(ctx: &mut Context, database: i32, name: Str<'_>, seen: Option<Seen>) -> bool {
+    let Some(Seen::Unmarked { ttl, .. }) = seen else { return false };
+    let here = ctx.database();
+    let is_source = |ctx: &mut Context, key: &DbKey| {
+        let source = OwnedStr::new(&key.name);
+        ctx.select(key.database);
+        let Some(mut set) = SortedSet::new(ReadKey::open_notouch(ctx, source.as_str())) else { return false };
+        let (is_gone, is_same) = (set.is_empty(), Seen::of(&mut set) == seen);
+        drop(set);
+        if is_gone {
+            tracker::forget(ctx, source.as_str());
+        }
+        is_gone || is_same
+    };
+    let mut sources = tracker::with(ctx, |tracking| tracking.dirty_with(ttl));
+    sources.retain(|key| (key.database, &*key.name) != (database, name.bytes()));
+    let is_found = sources.iter().any(|key| is_source(ctx, key));
+    ctx.select(here);
+    is_found
+}

@@ -1,0 +1,134 @@
+//! The keyspace scan. It reads all keys of all databases repeatedly and finds every expiring set, however it was created.
+//!
+//! It has two paces. A first scan runs in slices of the sweeper, as fast as they may follow. It begins when a dataset or the module was
+//! loaded, when a replica became a master, and when the module subscribed to events because the first expiring set appeared. A first scan
+//! also recognizes sets whose marker was not restored yet: at the time of the snapshot, at the failure of the former master, or before the
+//! subscription. Other scans read a few hundred keys in each run of the cron job, and need no timer.
+//!
+//! Nothing is scanned while a dataset is being loaded, though the server sends an event for each key: that would double the loading time (a
+//! million sets: 5.5 s instead of 2.5), in which clients wait. A set that is not found yet costs only memory, because reads ignore expired
+//! members.
+
+use crate::model::marker::{self, Reason};
+use crate::model::time::Millis;
+use crate::model::tracking::{Finds, Tracking, visit_at};
+use crate::server::Context;
+use crate::server::key::Mode;
+use crate::server::scan::ScanCursor;
+use crate::server::zset::{Bound, SortedSet};
+use std::time::{Duration, Instant};
+
+/// The time that a scan takes in each run of the cron job (by default ten per second).
+const AT_CRON: Duration = Duration::from_micros(50);
+
+/// The minimum number of steps in a run of the cron job. On a busy machine, the time may be over at once.
+const LEAST: usize = 64;
+
+/// Steps between two readings of the clock.
+const STEPS: usize = 16;
+
+/// The scan's position and results.
+#[derive(Default)]
+pub struct Scan {
+    database: i32,
+    cursor: Option<ScanCursor>,
+    /// Whether this is a first scan.
+    is_first: bool,
+    completed: u64,
+    /// Sets found in the current steps.
+    finds: Finds,
+}
+
+/// A sorted set that has a TTL.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Seen {
+    /// The TTL is the marker. The set is due at this time.
+    Marked(Millis),
+    Unmarked {
+        ttl: Millis,
+        highest: f64,
+        members: u64,
+    },
+}
+
+impl Seen {
+    /// Reads a sorted set. `None` if it is empty or has no TTL.
+    pub fn of(set: &mut SortedSet<'_, impl Mode>) -> Option<Seen> {
+        let ttl = set.key().expires_at()?;
+        let highest = set.last()?.score;
+        let members = set.len();
+        if !marker::holds(highest, Some(ttl)) {
+            return Some(Seen::Unmarked { ttl, highest, members });
+        }
+        let lowest = if members == 1 { highest } else { set.first(Bound::From(f64::NEG_INFINITY))?.score };
+        Some(Seen::Marked(visit_at(lowest)))
+    }
+}
+
+impl Scan {
+    pub fn begin(&mut self) {
+        *self = Scan { is_first: true, completed: self.completed, ..Scan::default() };
+    }
+
+    /// Whether a first scan is running.
+    pub fn is_first(&self) -> bool {
+        self.is_first
+    }
+
+    /// Returns the number of complete scans of all databases.
+    pub fn completed(&self) -> u64 {
+        self.completed
+    }
+
+    /// Continues a first scan until time is up.
+    pub fn run_on(&mut self, ctx: &Context, tracking: &mut Tracking, is_time_up: impl Fn() -> bool) {
+        while self.is_first && !ctx.is_loading() && !is_time_up() {
+            self.advance(ctx, tracking);
+        }
+    }
+
+    /// Continues a scan for a few steps, at most to the end of the last database. Does nothing during a first scan.
+    pub fn on_cron(&mut self, ctx: &Context, tracking: &mut Tracking) {
+        let (started, completed, mut steps) = (Instant::now(), self.completed, 0);
+        if self.is_first || ctx.is_loading() {
+            return;
+        }
+        while self.completed == completed && (steps < LEAST || started.elapsed() < AT_CRON) {
+            steps += self.advance(ctx, tracking);
+        }
+    }
+
+    /// Takes up to [`STEPS`] steps in one database. Returns how many.
+    fn advance(&mut self, ctx: &Context, tracking: &mut Tracking) -> usize {
+        let database = self.database;
+        if !ctx.select(database) {
+            self.database = 0;
+            self.is_first = false;
+            self.completed += 1;
+            return 0;
+        }
+        let (is_first, now) = (self.is_first, ctx.now());
+        let cursor = self.cursor.get_or_insert_with(ScanCursor::new);
+        let (mut has_more, mut steps) = (true, 0);
+        while has_more && steps < STEPS {
+            steps += 1;
+            has_more = cursor.step(ctx, |name, set| match Seen::of(set) {
+                Some(Seen::Marked(due)) => self.finds.push(name.bytes(), due),
+                Some(Seen::Unmarked { ttl, highest, .. })
+                    if is_first
+                        && marker::is_expiring(highest, Some(ttl), Reason::Loaded, now)
+                        && !tracking.is_tracked(database, name.bytes()) =>
+                {
+                    tracking.note_dirty(database, name.bytes(), ttl);
+                }
+                _ => {}
+            });
+        }
+        tracking.find(database, &mut self.finds);
+        if !has_more {
+            self.cursor = None;
+            self.database += 1;
+        }
+        steps
+    }
+}

@@ -1,0 +1,322 @@
+//! AGAIN by hand: once more after the last push, never twice at a time.
+
+use super::super::{Change, Effect, Nack, NewJob, Push, Queue, State};
+use super::{Pair, assert_sums, decoded, encoded, rebuilt};
+
+fn again(pair: &mut Pair, now: u64, id: &str, payload: &str) {
+    again_with(pair, now, id, payload, |_| {});
+}
+
+fn again_with<'a>(pair: &mut Pair, now: u64, id: &'a str, payload: &'a str, more: impl FnOnce(&mut Push<'a>)) {
+    let mut push =
+        Push { payload: payload.as_bytes(), id: Some(id.as_bytes()), due: now, again: true, ..Push::default() };
+    more(&mut push);
+    assert_eq!(
+        pair.push(now, &push).as_deref(),
+        Some(id.as_bytes()),
+        "the reply is the id, whatever became of the push"
+    );
+    assert_sums(&pair.primary.stats(now));
+}
+
+fn payload(pair: &Pair, id: &str) -> String {
+    text(pair.primary.get(0, id.as_bytes()).expect("a job").payload)
+}
+
+/// What waits behind a job.
+fn behind(pair: &Pair, id: &str) -> Option<String> {
+    pair.primary.get(0, id.as_bytes()).expect("a job").again.map(text)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn take(pair: &mut Pair, now: u64, deadline: u64) -> (String, u64) {
+    let got = pair.claim(now, deadline, 1);
+    assert_eq!(got.len(), 1, "a job is claimable");
+    (text(&got[0].payload), got[0].token)
+}
+
+#[test]
+fn without_a_job_of_the_id_it_is_a_push_like_any_other() {
+    let mut pair = Pair::new();
+    again_with(&mut pair, 5, "a", "one", |p| (p.due, p.priority) = (20, 3));
+    let job = pair.primary.get(5, b"a").unwrap();
+    assert_eq!((job.due, job.priority, job.payload, job.again), (20, 3, &b"one"[..], None));
+}
+
+#[test]
+fn a_waiting_job_gets_the_payload_and_keeps_its_place() {
+    let mut pair = Pair::new();
+    pair.job_with(1, "a", 10, |p| (p.priority, p.group, p.max_attempts) = (-1, b"g", Some(7)));
+    pair.job_with(0, "b", 10, |p| (p.priority, p.group) = (-1, b"g"));
+    again_with(&mut pair, 5, "a", "two", |p| (p.due, p.priority, p.group, p.max_attempts) = (99, 9, b"h", Some(1)));
+    let job = pair.primary.get(5, b"a").unwrap();
+    assert_eq!((job.due, job.priority, job.group, job.max_attempts), (10, -1, &b"g"[..], 7));
+    assert_eq!((job.payload, job.again, job.created), (&b"two"[..], None, Some(1)));
+    assert_eq!(pair.ids(10, State::Ready), ["a", "b"]);
+    assert_eq!(pair.primary.stats(10).totals.pushed, 2, "it is no job more");
+}
+
+#[test]
+fn behind_a_claim_the_last_push_waits_until_the_job_is_done() {
+    let mut pair = Pair::new();
+    again(&mut pair, 0, "a", "one");
+    let (_, token) = take(&mut pair, 1, 100);
+    for (now, payload) in [(2, "two"), (3, "three")] {
+        again(&mut pair, now, "a", payload);
+        assert_eq!(behind(&pair, "a").as_deref(), Some(payload));
+    }
+    assert_eq!((pair.counts(3), pair.claim(3, 9, 1)), ([0, 0, 1, 0], vec![]), "never twice at a time");
+    assert!(pair.ack(50, "a", token));
+    let job = pair.primary.get(50, b"a").unwrap();
+    assert_eq!((job.due, job.attempts, job.created, job.state), (50, 0, Some(50), State::Ready));
+    assert_eq!(take(&mut pair, 50, 60).0, "three");
+    let stats = pair.primary.stats(50);
+    assert_sums(&stats);
+    assert_eq!((stats.totals.pushed, stats.totals.acked), (2, 1));
+    assert!(!pair.ack(51, "a", token), "the token was the first run's");
+}
+
+#[test]
+fn a_push_that_waits_has_its_own_delay_priority_group_and_ttl() {
+    let mut pair = Pair::new();
+    again_with(&mut pair, 0, "a", "one", |p| (p.group, p.ttl) = (b"g", Some(5)));
+    let (_, token) = take(&mut pair, 1, 100);
+    again_with(&mut pair, 2, "a", "two", |p| {
+        (p.due, p.priority, p.group, p.max_attempts, p.every, p.ttl) = (70, 3, b"h", Some(2), Some(1000), Some(9));
+    });
+    assert!(pair.ack(10, "a", token));
+    let job = pair.primary.get(10, b"a").unwrap();
+    assert_eq!((job.due, job.priority, job.group, job.max_attempts), (70, 3, &b"h"[..], 2));
+    assert_eq!((job.recurrence.unwrap().period, job.expires), (1000, Some(79)));
+}
+
+/// Its TTL would be over before anybody could do it.
+#[test]
+fn the_ttl_of_a_push_that_waits_begins_when_it_is_pushed() {
+    let mut pair = Pair::new();
+    again(&mut pair, 0, "a", "one");
+    let (_, token) = take(&mut pair, 1, 100);
+    again_with(&mut pair, 2, "a", "two", |p| p.ttl = Some(5));
+    assert!(pair.ack(50, "a", token));
+    assert_eq!(pair.primary.get(50, b"a").unwrap().expires, Some(55));
+}
+
+#[test]
+fn a_renewed_job_is_worth_doing_as_long_as_the_last_push_says() {
+    let mut pair = Pair::new();
+    again_with(&mut pair, 0, "a", "one", |p| p.ttl = Some(10));
+    again_with(&mut pair, 8, "a", "two", |p| p.ttl = Some(10));
+    assert_eq!(pair.primary.get(8, b"a").unwrap().expires, Some(18));
+    again(&mut pair, 9, "a", "three");
+    assert_eq!(pair.primary.get(9, b"a").unwrap().expires, None);
+    pair.job(9, "later", 500);
+    again_with(&mut pair, 9, "later", "two", |p| p.ttl = Some(10));
+    assert_eq!(pair.primary.get(9, b"later").unwrap().expires, Some(510), "from when it is due");
+}
+
+#[test]
+fn it_waits_through_nacks_and_leases_that_end() {
+    let mut pair = Pair::new();
+    again(&mut pair, 0, "a", "one");
+    let (_, token) = take(&mut pair, 1, 100);
+    again(&mut pair, 2, "a", "two");
+    assert_eq!(pair.nack(3, "a", token, Nack::At(10)), Some(Some(10)));
+    assert_eq!(behind(&pair, "a").as_deref(), Some("two"));
+    take(&mut pair, 10, 20);
+    let (payload, token) = take(&mut pair, 20, 30);
+    assert_eq!((payload.as_str(), behind(&pair, "a").as_deref()), ("one", Some("two")));
+    assert!(pair.ack(25, "a", token));
+    assert_eq!(take(&mut pair, 25, 30).0, "two");
+}
+
+/// The job waits for its retry: the push that waited and the one that comes are one run.
+#[test]
+fn a_job_that_waits_for_its_retry_takes_the_last_push() {
+    let mut pair = Pair::new();
+    again(&mut pair, 0, "a", "one");
+    let (_, token) = take(&mut pair, 1, 100);
+    again(&mut pair, 2, "a", "two");
+    pair.nack(3, "a", token, Nack::At(10));
+    again(&mut pair, 4, "a", "three");
+    assert_eq!((payload(&pair, "a").as_str(), behind(&pair, "a")), ("three", None));
+    let (_, token) = take(&mut pair, 10, 20);
+    assert!(pair.ack(11, "a", token));
+    assert_eq!(pair.primary.len(), 0);
+}
+
+/// Otherwise the worker whose lease has expired would acknowledge the run that the last push asked for.
+#[test]
+fn a_late_ack_does_not_finish_the_run_that_was_asked_for_meanwhile() {
+    let mut pair = Pair::new();
+    again(&mut pair, 0, "a", "one");
+    let (_, token) = take(&mut pair, 1, 10);
+    again(&mut pair, 10, "a", "two");
+    assert!(!pair.ack(11, "a", token));
+    assert_eq!(take(&mut pair, 11, 20).0, "two");
+}
+
+#[test]
+fn it_takes_the_place_of_a_job_that_dies_by_nack() {
+    for nack in [Nack::Dead, Nack::Default] {
+        let mut pair = Pair::new();
+        again_with(&mut pair, 0, "a", "one", |p| p.max_attempts = Some(1));
+        let (_, token) = take(&mut pair, 1, 100);
+        again(&mut pair, 2, "a", "two");
+        assert_eq!(pair.nack(50, "a", token, nack), Some(None));
+        assert_eq!((pair.counts(50), payload(&pair, "a").as_str()), ([1, 0, 0, 0], "two"));
+        assert_sums(&pair.primary.stats(50));
+    }
+}
+
+/// A lease ends without any command: the upkeep does it, at that moment.
+#[test]
+fn it_takes_the_place_of_a_job_that_dies_at_the_end_of_its_lease() {
+    let mut pair = Pair::new();
+    again_with(&mut pair, 0, "a", "one", |p| p.max_attempts = Some(1));
+    let (_, token) = take(&mut pair, 1, 100);
+    assert!(pair.extend(2, "a", token, 60));
+    again(&mut pair, 2, "a", "two");
+    assert_eq!(pair.primary.next_upkeep(50, 500), Some(60));
+    assert_eq!(pair.counts(60), [0, 0, 0, 1]);
+    let Pair { primary, replica } = &mut pair;
+    assert!(primary.has_to_clean_up(60));
+    assert_eq!(primary.clean_up(60, |effect| assert!(replica.apply(effect))), 1);
+    assert_eq!((pair.counts(60), payload(&pair, "a").as_str()), ([1, 0, 0, 0], "two"));
+    let stats = pair.primary.stats(60);
+    assert_sums(&stats);
+    assert_eq!((stats.totals.expired_leases, stats.totals.replaced, stats.totals.expired), (1, 1, 0));
+}
+
+#[test]
+fn it_is_pushed_whatever_takes_the_job_away_but_replace() {
+    let with_follower = |max_attempts| {
+        let mut pair = Pair::new();
+        again_with(&mut pair, 0, "a", "one", |p| p.max_attempts = Some(max_attempts));
+        take(&mut pair, 1, 10);
+        again(&mut pair, 2, "a", "two");
+        pair
+    };
+    let mut pair = with_follower(0);
+    assert!(pair.cancel(5, "a"));
+    assert_eq!((payload(&pair, "a").as_str(), pair.counts(5)), ("two", [1, 0, 0, 0]));
+    assert!(pair.cancel(5, "a"), "and that one can be cancelled as well");
+    assert_eq!(pair.primary.len(), 0);
+
+    let mut pair = with_follower(0);
+    pair.job_with(5, "a", 5, |p| p.replace = true);
+    assert_eq!((payload(&pair, "a").as_str(), behind(&pair, "a")), ("payload", None));
+
+    // Dead, before the upkeep has come.
+    let mut pair = with_follower(1);
+    pair.configure(11, |s| s.deadttl = 1);
+    let Pair { primary, replica } = &mut pair;
+    primary.drop_dead(11, |effect| assert!(replica.apply(effect)));
+    assert_eq!((payload(&pair, "a").as_str(), pair.counts(11)), ("two", [1, 0, 0, 0]));
+
+    let mut pair = with_follower(1);
+    assert!(pair.redrive(11, 1));
+    assert_eq!((payload(&pair, "a").as_str(), behind(&pair, "a").as_deref()), ("one", Some("two")));
+
+    let mut pair = with_follower(1);
+    again(&mut pair, 11, "a", "three");
+    assert_eq!((payload(&pair, "a").as_str(), behind(&pair, "a"), pair.counts(11)), ("three", None, [1, 0, 0, 0]));
+}
+
+#[test]
+fn a_dead_letter_of_the_id_is_replaced() {
+    let mut pair = Pair::configured(|s| s.maxlen = 1);
+    again(&mut pair, 0, "a", "one");
+    let (_, token) = take(&mut pair, 1, 100);
+    pair.nack(2, "a", token, Nack::Dead);
+    again(&mut pair, 3, "a", "two");
+    assert_eq!((pair.counts(3), payload(&pair, "a").as_str()), ([1, 0, 0, 0], "two"));
+}
+
+#[test]
+fn a_push_that_waits_counts_for_maxlen() {
+    let mut pair = Pair::configured(|s| s.maxlen = 2);
+    again(&mut pair, 0, "a", "one");
+    let (_, token) = take(&mut pair, 1, 100);
+    again(&mut pair, 2, "a", "two");
+    let full = |pair: &mut Pair, id: &[u8], again| {
+        pair.primary.push(3, &Push { id: Some(id), due: 3, again, ..Push::default() }).is_err()
+    };
+    assert!(full(&mut pair, b"b", false) && full(&mut pair, b"b", true));
+    again(&mut pair, 3, "a", "three");
+    assert!(pair.ack(4, "a", token));
+    assert_eq!(pair.counts(4), [1, 0, 0, 0], "it waits no more, and is a job");
+    pair.configure(4, |s| s.maxlen = 1);
+    let (_, token) = take(&mut pair, 5, 100);
+    assert!(full(&mut pair, b"a", true), "there is no room to wait");
+    assert!(pair.ack(6, "a", token));
+}
+
+/// A recurring job goes on: its next occurrence is the run after the last push.
+#[test]
+fn the_next_occurrence_of_a_recurring_job_has_the_payload_of_the_last_push() {
+    let mut pair = Pair::new();
+    again_with(&mut pair, 0, "a", "one", |p| (p.every, p.max_attempts) = (Some(100), Some(1)));
+    let (_, token) = take(&mut pair, 1, 50);
+    again_with(&mut pair, 2, "a", "two", |p| p.ttl = Some(30));
+    assert!(pair.ack(3, "a", token));
+    let job = pair.primary.get(3, b"a").unwrap();
+    assert_eq!((job.payload, job.again, job.due, job.expires), (&b"two"[..], None, 100, Some(130)));
+    assert_eq!(job.recurrence.map(|recurrence| recurrence.period), Some(100));
+    // The same when the occurrence fails, by a lease that ends or by a NACK.
+    take(&mut pair, 100, 110);
+    again(&mut pair, 101, "a", "three");
+    let (payload, token) = take(&mut pair, 200, 210);
+    assert_eq!(payload, "three");
+    again(&mut pair, 201, "a", "four");
+    assert_eq!(pair.nack(202, "a", token, Nack::Default), Some(Some(300)));
+    assert_eq!(take(&mut pair, 300, 310).0, "four");
+}
+
+#[test]
+fn a_push_that_waits_for_an_ordered_group_comes_behind_those_pushed_meanwhile() {
+    let mut pair = Pair::configured(|s| s.ordered = true);
+    again_with(&mut pair, 0, "a", "one", |p| p.group = b"g");
+    let token = pair.take(1, 100, "a");
+    again_with(&mut pair, 2, "a", "two", |p| p.group = b"g");
+    pair.job_with(3, "b", 3, |p| p.group = b"g");
+    assert!(pair.ack(4, "a", token));
+    let token = pair.take(4, 100, "b");
+    assert!(pair.ack(5, "b", token));
+    pair.take(5, 100, "a");
+}
+
+#[test]
+fn it_is_saved_and_rebuilt_with_its_queue_and_takes_nothing_when_it_is_gone() {
+    let mut pair = Pair::new();
+    again_with(&mut pair, 0, "a", "one", |p| p.group = b"g");
+    let (_, token) = take(&mut pair, 1, 100);
+    let empty = pair.primary.followers.memory_usage();
+    assert_eq!(empty, 0);
+    again_with(&mut pair, 2, "a", "two", |p| (p.due, p.group, p.ttl, p.every) = (9, b"another", Some(5), Some(50)));
+    assert!(pair.primary.followers.memory_usage() > empty);
+    for mut queue in [decoded(&encoded(&pair.primary)), rebuilt(&pair.primary), pair.primary.clone()] {
+        assert!(queue.ack(5, b"a", token).is_some());
+        let job = queue.get(5, b"a").unwrap();
+        assert_eq!((job.payload, job.group, job.due, job.ttl), (&b"two"[..], &b"another"[..], 9, Some(5)));
+        assert_eq!(queue.followers.memory_usage(), empty);
+    }
+}
+
+#[test]
+fn a_push_cannot_wait_behind_a_job_that_is_not_there_or_dead() {
+    let mut queue = Queue::new();
+    let job =
+        NewJob { id: b"a", payload: b"x", group: b"", due: 5, priority: 0, max_attempts: 1, every: None, ttl: None };
+    let effect = |at, change| Effect { at, change };
+    assert!(!queue.apply(&effect(0, Change::RestoreFollower(job))));
+    assert!(!queue.apply(&effect(0, Change::Push { job: NewJob { id: b"0-0", ..job }, generated: true, again: true })));
+    assert!(queue.apply(&effect(0, Change::Push { job, generated: false, again: true })));
+    assert!(!queue.apply(&effect(0, Change::Follow { id: b"a" })));
+    assert!(queue.apply(&effect(0, Change::RestoreFollower(job))));
+    assert!(!queue.apply(&effect(0, Change::RestoreFollower(job))), "one at a time");
+    assert!(!queue.apply(&effect(0, Change::Follow { id: b"a" })), "the job is not dead");
+    queue.check();
+}

@@ -1,0 +1,171 @@
+//! The invariants of a queue, for tests: panics where one does not hold.
+
+use super::super::job::Job;
+use super::super::node::{Links, RECURRENCES, RETRIES, TREES, TreeId};
+use super::super::rate::MAX_ENTRIES;
+use super::super::returns::{Return, Returns, return_tree};
+use super::super::stretch::ByTime;
+use super::super::tree::{self, ServingOrder, key};
+use super::super::{MAX_NOW, MAX_TIME, NEVER, Queue, State};
+use crate::model::chunks::{Chunks, NIL};
+use std::collections::{BTreeSet, HashSet};
+
+const ALL: [TreeId; TREES] = [
+    TreeId::Ready,
+    TreeId::Delayed,
+    TreeId::Claimed,
+    TreeId::Spent,
+    TreeId::Dead,
+    TreeId::Retrying,
+    TreeId::Recurring,
+    TreeId::Upcoming,
+];
+
+impl Queue {
+    pub(in crate::model::queue) fn check(&self) {
+        let mut seen = Vec::new();
+        for (tree, root) in self.all_roots().flat_map(|roots| ALL.into_iter().zip(*roots)) {
+            let before = seen.len();
+            self.check_tree(root, tree, &mut seen);
+            let in_order =
+                seen[before..].is_sorted_by(|&a, &b| tree::key(&self.jobs[a].node) < tree::key(&self.jobs[b].node));
+            assert!(in_order, "a tree is in order of time");
+        }
+        assert_eq!(seen.len(), self.len(), "every job is in one tree");
+        let numbers: HashSet<u64> = seen.iter().map(|&s| self.jobs[s].node.seq).collect();
+        assert_eq!(numbers.len(), self.len(), "push numbers are distinct");
+        for &slot in &seen {
+            let job = &self.jobs[slot];
+            assert_eq!(self.slot_of(job.id()), Some(slot));
+            self.check_job(job);
+        }
+        self.check_returns(&seen);
+        self.check_groups(&seen);
+        let bodies: usize = seen.iter().map(|&s| self.jobs[s].body.len()).sum();
+        assert_eq!(bodies, self.body_bytes);
+        let recurring = |&&s: &&u32| self.jobs[s].recurrence.is_some();
+        assert_eq!(seen.iter().filter(recurring).count(), self.recurring);
+        self.priorities.check(seen.iter().map(|&slot| self.jobs[slot].node.priority));
+        let noted = |&&s: &&u32| self.jobs[s].is_noted();
+        assert_eq!(seen.iter().filter(noted).count(), self.notes.len());
+        assert!(seen.iter().filter(noted).all(|&s| self.notes.get(self.jobs[s].node.seq).is_some()));
+        self.check_expiries(&seen);
+        self.check_followers(&seen);
+        let log = self.rate_log.entries();
+        assert!(log.len() <= MAX_ENTRIES && log.is_sorted_by(|a, b| a.back_at < b.back_at));
+    }
+
+    fn check_expiries(&self, seen: &[u32]) {
+        let expected = seen.iter().map(|&slot| (self.expiry(slot), slot)).filter(|(expiry, _)| *expiry != NEVER);
+        assert_eq!(expected.collect::<BTreeSet<_>>(), self.expiries);
+        for &(expiry, slot) in &self.expiries {
+            let at = expiry.min(MAX_NOW);
+            let is_dead = self.jobs[slot].state(at, &self.settings) == State::Dead;
+            assert!(
+                expiry > at || is_dead && self.has_follower(slot) || self.is_expired(slot, at),
+                "there is something to do then"
+            );
+        }
+    }
+
+    fn check_followers(&self, seen: &[u32]) {
+        let followers: Vec<_> = seen.iter().filter_map(|&slot| self.followers.of(&self.jobs[slot])).collect();
+        assert_eq!(followers.len(), self.followers.len());
+        let bytes: usize = followers.iter().map(|it| it.job(b"")).map(|it| it.payload.len() + it.group.len()).sum();
+        assert_eq!(bytes, self.followers.bytes());
+        assert!(seen.iter().all(|&slot| self.jobs[slot].node.tree != TreeId::Dead || !self.has_follower(slot)));
+    }
+
+    fn check_job(&self, job: &Job) {
+        assert!(job.node.seq < self.next_seq && job.token <= self.last_token);
+        assert!(job.node.time <= MAX_TIME);
+        match job.node.tree {
+            TreeId::Ready => assert!(!job.exhausted()),
+            TreeId::Delayed | TreeId::Upcoming => {
+                assert!(!job.exhausted());
+                assert_eq!(job.delayed_tree(job.node.time), job.node.tree);
+            }
+            TreeId::Claimed | TreeId::Retrying => {
+                assert!(!job.exhausted() && job.token > 0);
+                assert_eq!(job.claimed_tree(&self.settings), job.node.tree);
+            }
+            TreeId::Spent | TreeId::Recurring => {
+                assert!(job.exhausted() && job.token > 0);
+                assert_eq!(job.claimed_tree(&self.settings), job.node.tree);
+            }
+            TreeId::Dead => assert!(job.token == 0),
+        }
+    }
+
+    fn check_tree(&self, root: u32, tree: TreeId, seen: &mut Vec<u32>) {
+        if root == NIL {
+            return;
+        }
+        let node = &self.jobs[root].node;
+        assert_eq!(node.tree, tree);
+        let Links { left, right, size } = node.links;
+        self.check_tree(left, tree, seen);
+        seen.push(root);
+        self.check_tree(right, tree, seen);
+        let children = [left, right].map(|child| tree::size(&self.jobs, child));
+        assert_eq!(size, children[0] + children[1] + 1);
+        let (light, heavy) = (children[0] + 1, children[1] + 1);
+        assert!(light <= 3 * heavy && heavy <= 3 * light, "balanced");
+        if !tree.is_served() {
+            return;
+        }
+        let children = [left, right].map(|child| tree::best(&self.jobs, child));
+        let best = children.into_iter().fold(root, |a, b| self.order().better(&self.jobs, a, b));
+        assert_eq!(node.best, best);
+    }
+
+    fn check_returns(&self, seen: &[u32]) {
+        let expected: Vec<u32> =
+            seen.iter().copied().filter(|&slot| return_tree(self.jobs[slot].node.tree).is_some()).collect();
+        assert_eq!(self.returns.own.len(), expected.len());
+        let mut found = Vec::new();
+        for roots in self.all_roots() {
+            for tree in [RETRIES, RECURRENCES] {
+                self.check_return_tree(&self.returns.own, roots[tree], self.order(), Some(tree), &mut found);
+            }
+        }
+        found.sort_unstable();
+        let mut sorted = expected.clone();
+        sorted.sort_unstable();
+        assert_eq!(found, sorted);
+        let mut grouped = Vec::new();
+        let Returns { grouped: items, grouped_root, .. } = &self.returns;
+        self.check_return_tree(items, *grouped_root, ServingOrder::default(), None, &mut grouped);
+        grouped.sort_unstable();
+        let with_group = |&slot: &u32| self.jobs[slot].member() != NIL;
+        assert_eq!(grouped, sorted.into_iter().filter(with_group).collect::<Vec<_>>());
+        assert_eq!(items.len(), grouped.len());
+    }
+
+    fn check_return_tree(
+        &self,
+        items: &Chunks<Return>,
+        root: u32,
+        order: ServingOrder,
+        tree: Option<usize>,
+        found: &mut Vec<u32>,
+    ) {
+        let all: Vec<u32> = ByTime::all(items, root).map(|(entry, _)| entry).collect();
+        assert!(all.is_sorted_by_key(|&entry| key(&items[entry].node)));
+        for entry in all {
+            let it = &items[entry];
+            let job = &self.jobs[it.job];
+            let due = job.back_at(&self.settings);
+            assert_eq!(key(&it.node), (due, job.node.priority, job.node.seq));
+            assert_eq!((it.deadline, it.node.tree), (job.node.time, job.node.tree));
+            assert!(tree.is_none_or(|tree| return_tree(it.node.tree) == Some(tree)));
+            let Links { left, right, .. } = it.node.links;
+            let children = || [left, right].into_iter().filter(|&child| child != NIL);
+            let first = children().map(|child| items[child].first_deadline).min();
+            assert_eq!(it.first_deadline, first.unwrap_or(it.deadline).min(it.deadline));
+            let best = children().fold(entry, |best, child| order.better(items, best, tree::best(items, child)));
+            assert_eq!(it.node.best, best);
+            found.push(it.job);
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! The serving order.
+
+use super::*;
+use crate::model::queue::node::TreeId;
+use proptest::prelude::*;
+
+fn any_node() -> impl Strategy<Value = JobNode> {
+    let of = |(time, priority, seq)| JobNode {
+        time,
+        seq,
+        priority,
+        links: Links::ALONE,
+        best: NIL,
+        tree: TreeId::Ready,
+        high: [0; 3],
+    };
+    // Few values, so that many are equal, and those at the ends of their ranges.
+    let time = prop_oneof![0..4_u64, Just(1 << 53), 1_700_000_000_000..1_700_000_000_004_u64];
+    let priority = prop_oneof![-2..3_i32, Just(i32::MIN), Just(i32::MAX)];
+    (time, priority, 0..4_u64).prop_map(of)
+}
+
+proptest! {
+    #[test]
+    fn who_is_served_first_is_who_has_the_lower_rank(
+        a in any_node(),
+        b in any_node(),
+        aging in prop_oneof![Just(0), 1..3_u64, Just(1 << 53)],
+        by_push in any::<bool>(),
+    ) {
+        let order = ServingOrder { aging, by_push };
+        prop_assert_eq!(order.is_before(&a, &b), order.rank(&a) < order.rank(&b));
+    }
+}

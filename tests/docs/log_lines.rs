@@ -1,0 +1,106 @@
+//! docs/operators.md lists every line that the module writes into the server's log, and no other. Compared with the sources; no server needed.
+
+use std::fs;
+use testkit::{Page, root};
+
+/// The pieces of a line that are always the same: between what `{...}` or `…` stands for.
+fn pieces(line: &str) -> Vec<String> {
+    let mut pieces = vec![String::new()];
+    let mut depth = 0;
+    for c in line.chars() {
+        match c {
+            '{' => depth += 1,
+            '}' => {
+                depth -= 1;
+                pieces.push(String::new());
+            }
+            '…' => pieces.push(String::new()),
+            c if depth == 0 => pieces.last_mut().expect("one at least").push(c),
+            _ => {}
+        }
+    }
+    // Of the name of a key that is cut, a source says dots, and the page nothing.
+    pieces.into_iter().filter(|piece| piece.trim().len() > 1).collect()
+}
+
+/// The string literals of a source behind one of these words, without comments and C strings.
+fn literals(file: &str, openings: &[&str]) -> Vec<String> {
+    let text = fs::read_to_string(root().join("src").join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+    let code: String =
+        text.lines().filter(|line| !line.trim_start().starts_with("//")).flat_map(|l| [l, "\n"]).collect();
+    let mut found = Vec::new();
+    for opening in openings {
+        for rest in code.split(opening).skip(1) {
+            let rest = rest.trim_start();
+            if let Some(rest) = rest.strip_prefix('"') {
+                found.push(rest.split_once('"').expect("a literal ends").0.to_owned());
+            }
+        }
+    }
+    found
+}
+
+/// What the module logs, as its sources say it.
+fn logged() -> Vec<String> {
+    let places: [(&str, &[&str]); 8] = [
+        ("lib.rs", &["Err(", "format!(", "|command::Refused(_)|"]),
+        ("server/setting.rs", &["return Err("]),
+        ("server/module.rs", &["Err("]),
+        ("server/io.rs", &["let line = format!("]),
+        ("server/data_type.rs", &["complain(format_args!("]),
+        ("model/stream.rs", &["write_str(", "write!(f, "]),
+        ("queues/open.rs", &["log(c\"warning\", &format!("]),
+        ("boards/open.rs", &["log(c\"warning\", &format!("]),
+    ];
+    let mut lines: Vec<_> = places.iter().flat_map(|(file, openings)| literals(file, openings)).collect();
+    // Its other half is the message of a panic of Rust.
+    lines.push("zeitset: panicked at {}".to_owned());
+    lines.retain(|line| !pieces(line).is_empty());
+    lines
+}
+
+/// The first cells of the two tables.
+fn listed() -> Vec<String> {
+    let page = Page::read(&root().join("docs/operators.md"));
+    let section = page.lines.iter().skip_while(|line| *line != "## What the log says");
+    let section = section.skip(1).take_while(|line| !line.starts_with("## "));
+    let cells = section.filter_map(|line| {
+        line.strip_prefix("| `")?.split_once("` |").or(line.strip_prefix("| `")?.split_once("`` |"))
+    });
+    cells.map(|(cell, _)| cell.trim_matches('`').to_owned()).collect()
+}
+
+#[test]
+fn every_line_of_the_log_is_explained_and_no_other() {
+    let (logged, listed) = (logged(), listed());
+    assert!(logged.len() >= 15, "the sources are read: {logged:?}");
+    let is_in = |line: &str, lines: &[String]| lines.iter().any(|other| pieces(other) == pieces(line));
+    let missing: Vec<_> = logged.iter().filter(|line| !is_in(line, &listed)).collect();
+    assert!(missing.is_empty(), "not in docs/operators.md: {missing:#?}");
+    let gone: Vec<_> = listed.iter().filter(|line| !is_in(line, &logged)).collect();
+    assert!(gone.is_empty(), "no source says: {gone:#?}");
+}
+
+/// Whoever adds a place that logs, adds it above.
+#[test]
+fn lines_are_logged_in_the_places_that_are_read() {
+    let mut places = Vec::new();
+    for file in crate::repository::sources(&root().join("src")) {
+        let text = fs::read_to_string(&file).expect("a source");
+        let calls = [".log(c\"", ".complain(", "RedisModule_Log(", "RedisModule_LogIOError("];
+        if calls.iter().any(|call| text.contains(call)) {
+            places.push(file.strip_prefix(root().join("src")).expect("below src").to_string_lossy().into_owned());
+        }
+    }
+    places.sort();
+    let known = [
+        "boards/open.rs",
+        "queues/open.rs",
+        "server/context.rs",
+        "server/data_type.rs",
+        "server/io.rs",
+        "server/module.rs",
+        "server/panic.rs",
+    ];
+    assert_eq!(places, known);
+}

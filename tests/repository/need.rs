@@ -1,0 +1,99 @@
+//! `scripts/need.sh` and `scripts/run.sh --free` say what is missing before anything is built. With made-up programs in an empty PATH.
+
+use super::package::empty_root;
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// A folder with the tools that the script calls, and programs of those names that print those lines.
+fn path_with(name: &str, programs: &[(&str, &str)]) -> PathBuf {
+    let folder = empty_root(name);
+    for tool in ["sh", "sed", "sort", "head", "id", "dirname", "ls"] {
+        let found =
+            ["/usr/bin", "/bin"].map(|place| Path::new(place).join(tool)).into_iter().find(|path| path.exists());
+        symlink(found.expect("a tool of every system"), folder.join(tool)).expect("the folder can be written");
+    }
+    for (program, line) in programs {
+        let path = folder.join(program);
+        fs::write(&path, format!("#!/bin/sh\necho '{line}'\n")).expect("the folder can be written");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    }
+    folder
+}
+
+/// Whether all is there, and what is said. Nothing is installed.
+fn need(path: &Path, needs: &[&str]) -> (bool, String) {
+    let mut command = Command::new("/bin/sh");
+    command.arg(format!("{ROOT}/scripts/need.sh")).args(needs);
+    command.env_clear().env("PATH", path).env("NEED_INSTALL", "no");
+    let done = command.output().expect("a shell");
+    (done.status.success(), String::from_utf8_lossy(&done.stderr).into_owned())
+}
+
+#[test]
+fn rust_that_is_missing_or_too_old_is_said_first_and_where_to_get_it() {
+    let oldest = env!("CARGO_PKG_RUST_VERSION");
+    let none = path_with("need-none", &[("apt-get", "")]);
+    let (is_there, said) = need(&none, &["rust", "cc"]);
+    assert!(!is_there && said.contains("cargo is missing") && said.contains(oldest), "{said}");
+    assert!(said.contains("cargo-web") && said.contains("rustup.rs") && !said.contains("missing: cc"), "{said}");
+
+    let old = path_with("need-old", &[("cargo", "cargo 1.63.0 (abc 2022-07-09)"), ("dnf", "")]);
+    let (is_there, said) = need(&old, &["rust"]);
+    assert!(!is_there && said.contains("version 1.63.0") && said.contains("dnf install cargo"), "{said}");
+
+    let new = path_with("need-new", &[("cargo", "cargo 1.200.1 (abc 2030-01-01)")]);
+    assert_eq!(need(&new, &["rust"]), (true, String::new()));
+    let same = path_with("need-same", &[("cargo", &format!("cargo {oldest}.0 (abc)"))]);
+    assert_eq!(need(&same, &["rust"]), (true, String::new()));
+}
+
+#[test]
+fn what_a_package_manager_can_install_is_named_as_it_names_it() {
+    let alpine = path_with("need-alpine", &[("apk", "")]);
+    let (is_there, said) = need(&alpine, &["cc", "bash"]);
+    assert!(!is_there && said.contains("apk add gcc musl-dev bash"), "{said}");
+
+    let arch = path_with("need-arch", &[("pacman", "")]);
+    let (is_there, said) = need(&arch, &["cc"]);
+    assert!(!is_there && said.contains("pacman -S --needed --noconfirm gcc"), "{said}");
+}
+
+#[test]
+fn a_port_that_is_taken_is_said_before_the_build() {
+    let script = format!("{ROOT}/scripts/run.sh");
+    let free = |port: u16| {
+        let done = Command::new(&script).args(["--free", &port.to_string()]).output().expect("bash");
+        (done.status.success(), String::from_utf8_lossy(&done.stderr).into_owned())
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    let (is_free, said) = free(port);
+    assert!(!is_free && said.contains(&format!("Port {port} is taken")), "{said}");
+    drop(listener);
+    assert_eq!(free(port), (true, String::new()));
+
+    let plan = Command::new("make").args(["-n", "run", "PORT=6399"]).current_dir(ROOT).output().expect("make");
+    let plan = String::from_utf8_lossy(&plan.stdout).into_owned();
+    let (asked, built) = (plan.find("--free"), plan.find("build --release"));
+    assert!(asked.is_some() && asked < built, "{plan}");
+}
+
+#[test]
+fn installing_what_is_built_needs_no_rust() {
+    let built = empty_root("need-built");
+    for (folder, file) in [("release", "libzeitset.so"), ("companion", "zeitset")] {
+        fs::create_dir_all(built.join(folder)).expect("the folder can be written");
+        fs::write(built.join(folder).join(file), "").expect("the folder can be written");
+    }
+    fs::write(built.join("third-party.txt"), "").expect("the folder can be written");
+    let mut make = Command::new("make");
+    make.args(["-n", "install", "CARGO=no-such-cargo", "DESTDIR=/nowhere"]).current_dir(ROOT);
+    let done = make.arg(format!("CARGO_TARGET_DIR={}", built.display())).output().expect("make");
+    let plan = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(done.status.success() && plan.contains("install -m 755") && !plan.contains("no-such-cargo"), "{plan}");
+}

@@ -1,0 +1,131 @@
+//! AGAIN: once more after the last push, through everything that can happen to the job in front.
+
+use redis::Value;
+use std::time::Duration;
+use testkit::{Client, Clock, PATIENCE, Server, assert_agree, eventually, show, start, start_keeping_aof};
+
+/// The state and the payload of job `a`, and the payload that waits behind it.
+fn job(c: &mut Client, key: &str) -> (String, String, Option<String>) {
+    let Value::Array(fields) = c.run(&format!("ZQ.GET {key} a")) else { panic!("a job") };
+    let field = |name: &str| {
+        let pair = fields.chunks(2).find(|pair| show(&pair[0]) == format!("'{name}'")).expect("a field");
+        redis::from_redis_value_ref::<Option<String>>(&pair[1]).expect("a text")
+    };
+    (field("state").expect("a state"), field("payload").expect("a payload"), field("again_payload"))
+}
+
+fn waits_behind(payload: &str) -> (String, String, Option<String>) {
+    ("claimed".into(), "one".into(), Some(payload.into()))
+}
+
+fn is_ready(payload: &str) -> (String, String, Option<String>) {
+    ("ready".into(), payload.into(), None)
+}
+
+/// A claimed job `a` in `q` with a push behind it: the token of the claim.
+fn claimed(c: &mut Client, options: &str, lease: &str) -> i64 {
+    c.run(&format!("ZQ.PUSH q one ID a {options}"));
+    let token = c.claim(&format!("ZQ.CLAIM 1 q LEASE {lease}"));
+    c.script(&[("ZQ.PUSH q two ID a AGAIN", "'a'")]);
+    token
+}
+
+#[test]
+fn a_push_behind_a_claim_becomes_a_job_when_the_claim_ends() {
+    let (server, mut c) = start_keeping_aof();
+    let replica = Server::builder().replica_of(&server);
+    for end in ["ACK q a {}", "NACK q a {} DEAD", "CANCEL q a"] {
+        c.run("DEL q");
+        let token = claimed(&mut c, "", "1h").to_string();
+        assert_eq!(job(&mut c, "q"), waits_behind("two"));
+        c.script(&[
+            ("ZQ.PUSH q three ID a AGAIN", "'a'"),
+            ("ZQ.CLAIM 1 q LEASE 1h", "[]"),
+            (&format!("ZQ.{}", end.replace("{}", &token)), "1"),
+        ]);
+        assert_eq!(job(&mut c, "q"), is_ready("three"), "{end}");
+        assert_agree(&server, &[&replica]);
+    }
+}
+
+#[test]
+fn a_client_that_waits_gets_the_next_run_at_the_ack() {
+    let (server, mut c) = start();
+    let token = claimed(&mut c, "", "1h");
+    let mut waiting = server.client();
+    waiting.send("ZQ.CLAIM 1 q LEASE 1h BLOCK 0");
+    eventually(PATIENCE, "a client waits", || c.info_number("zeitset", "zeitset_clients_waiting") == 1);
+    c.run(&format!("ZQ.ACK q a {token}"));
+    let reply = waiting.receive();
+    assert!(reply.contains("'a'") && reply.contains("'two'"), "{reply}");
+}
+
+/// No command comes: the lease of the last attempt expires.
+#[test]
+fn a_push_behind_a_job_that_dies_with_its_lease_becomes_a_job() {
+    let clock = Clock::new();
+    let mut server = Server::builder().keeping_aof().config("notify-keyspace-events Ed").clock(&clock).start();
+    let mut c = server.client();
+    let replica = Server::builder().clock(&clock).replica_of(&server);
+    let mut listener = server.resp3();
+    listener.psubscribe("__keyevent@*__:zq.dead");
+    for restarts in [false, true] {
+        c.run("DEL q");
+        claimed(&mut c, "MAXATTEMPTS 1", "1h");
+        replica.wait_for_sync(&server);
+        if restarts {
+            server.restart();
+            c = server.client();
+        }
+        assert_eq!(job(&mut c, "q"), waits_behind("two"));
+        clock.advance(Duration::from_secs(3700));
+        eventually(PATIENCE, "the lease has expired", || job(&mut c, "q") == is_ready("two"));
+        if !restarts {
+            eventually(PATIENCE, "zq.dead", || listener.pushes().iter().any(|message| message.contains("'q'")));
+            assert_agree(&server, &[&replica]);
+        }
+    }
+    assert_agree(&server, &[]);
+}
+
+#[test]
+fn a_push_that_waits_goes_wherever_its_queue_goes() {
+    let (mut server, mut c) = start_keeping_aof();
+    let token = claimed(&mut c, "GROUP g", "1h");
+    c.run("ZQ.PUSH q three ID a PRIORITY 3 GROUP other TTL 1h DELAY 1h AGAIN");
+    let Value::BulkString(payload) = c.run("DUMP q") else { panic!("a payload") };
+    c.call(redis::cmd("RESTORE").arg("restored").arg(0).arg(payload));
+    c.run("COPY q copied");
+    c.run("RENAME q renamed");
+    c.run("CONFIG SET aof-use-rdb-preamble no");
+    c.run("BGREWRITEAOF");
+    eventually(PATIENCE, "the rewrite", || c.info_number("persistence", "aof_rewrite_in_progress") == 0);
+    server.restart();
+    let mut c = server.client();
+    for key in ["restored", "copied", "renamed"] {
+        assert_eq!(job(&mut c, key), waits_behind("three"));
+        c.script(&[(format!("ZQ.ACK {key} a {token}"), "1")]);
+        let get = format!("ZQ.GET {key} a");
+        assert_eq!((c.text_field(&get, "state"), c.text_field(&get, "group")), ("delayed".into(), "other".into()));
+        assert_eq!((c.field(&get, "ttl_ms"), c.field(&get, "priority")), (3_600_000, 3));
+    }
+    assert_agree(&server, &[]);
+}
+
+#[test]
+fn it_counts_for_maxlen_and_needs_an_id() {
+    let (_server, mut c) = start();
+    c.run("ZQ.CONFIG q MAXLEN 2");
+    let token = claimed(&mut c, "", "1h");
+    let full = "!QUEUEFULL queue already holds MAXLEN jobs";
+    c.script(&[
+        ("ZQ.PUSH q x ID b", full),
+        ("ZQ.PUSH q x ID b AGAIN", full),
+        ("ZQ.PUSH q three ID a AGAIN", "'a'"),
+        ("ZQ.PUSH q x AGAIN", "!ERR AGAIN requires a job ID"),
+        ("ZQ.PUSH q x ID a AGAIN REPLACE", "!ERR syntax error"),
+        ("ZQ.PUSH q x ID a AGAIN AGAIN", "!ERR syntax error"),
+    ]);
+    assert_eq!(job(&mut c, "q"), waits_behind("three"));
+    c.script(&[(format!("ZQ.ACK q a {token}"), "1"), ("ZQ.PUSH q x ID b".into(), "'b'")]);
+}

@@ -1,0 +1,136 @@
+//! TTL: a job that is no longer worth doing is never handed out, on no server.
+
+use redis::Value;
+use std::time::Duration;
+use testkit::{Client, Clock, PATIENCE, Server, assert_agree, eventually};
+
+/// Jobs with a TTL of an hour in `q`.
+fn push_jobs(c: &mut Client, jobs: usize) {
+    let mut pushes = redis::pipe();
+    for n in 0..jobs {
+        pushes.cmd("ZQ.PUSH").arg("q").arg("x").arg("ID").arg(n).arg(&["TTL", "1h"]).ignore();
+    }
+    c.pipe(&pushes);
+}
+
+fn expired(c: &mut Client) -> i64 {
+    c.field("ZQ.STATS q", "expired")
+}
+
+#[test]
+fn an_expired_job_is_dropped_announced_and_counted_everywhere() {
+    let clock = Clock::new();
+    let server = Server::builder().keeping_aof().config("notify-keyspace-events Ed").clock(&clock).start();
+    let replica = Server::builder().clock(&clock).replica_of(&server);
+    let mut c = server.client();
+    let mut listener = server.resp3();
+    listener.psubscribe("__keyevent@*__:zq.expired");
+    push_jobs(&mut c, 3);
+    c.run("ZQ.PUSH q y ID stays");
+    let now = c.now();
+    assert_eq!(c.field("ZQ.GET q 0", "ttl_ms"), 3_600_000);
+    assert!((c.field("ZQ.GET q 0", "expires_ms") - 3_600_000 - now).abs() < 60_000);
+    assert!(c.reply("ZQ.GET q stays").contains("'ttl_ms' nil 'expires_ms' nil"));
+    let token = c.claim("ZQ.CLAIM 1 q LEASE 5h");
+    clock.advance(Duration::from_secs(3700));
+    eventually(PATIENCE, "nobody has touched the queue", || expired(&mut c) == 2);
+    eventually(PATIENCE, "zq.expired", || listener.pushes().iter().any(|message| message.contains("'q'")));
+    assert_eq!(c.info_number("zeitset", "zeitset_expired_jobs"), 2);
+    c.script(&[(format!("ZQ.ACK q 0 {token}"), "1"), ("ZQ.GET q 1".into(), "nil")]);
+    replica.wait_for_sync(&server);
+    assert_eq!(expired(&mut replica.client()), 2);
+    assert_eq!(replica.client().info_number("zeitset", "zeitset_expired_jobs"), 0, "the master has counted them");
+    assert_agree(&server, &[&replica]);
+}
+
+/// The job behind a thousand expired ones is what clients get, those that wait and those that ask again. Whether the claims drop them or the
+/// background does.
+#[test]
+fn no_claim_gets_an_expired_job_and_no_waiting_client_gets_nothing() {
+    const EXPIRED: usize = 1000;
+    let clock = Clock::new();
+    let server = Server::builder().keeping_aof().clock(&clock).start();
+    let mut c = server.client();
+    for waits in [true, false] {
+        c.run("DEL q");
+        push_jobs(&mut c, EXPIRED);
+        c.run("ZQ.PUSH q y ID last PRIORITY 1");
+        let mut waiting = server.client();
+        if waits {
+            c.run("ZQ.CONFIG q PAUSED yes");
+            waiting.send("ZQ.CLAIM 1 q LEASE 1h BLOCK 0");
+            eventually(PATIENCE, "a client waits", || c.info_number("zeitset", "zeitset_clients_waiting") == 1);
+            clock.advance(Duration::from_secs(7200));
+            c.run("ZQ.CONFIG q PAUSED no");
+            let reply = waiting.receive();
+            assert!(reply.contains("'last'"), "{reply}");
+        } else {
+            clock.advance(Duration::from_secs(7200));
+            eventually(PATIENCE, "the last job", || match c.run("ZQ.CLAIM 1 q LEASE 1h COUNT 5") {
+                Value::Array(jobs) if jobs.is_empty() => false,
+                jobs => {
+                    let jobs = testkit::show(&jobs);
+                    assert!(jobs.contains("'last'") && !jobs.contains("] ["), "{jobs}");
+                    true
+                }
+            });
+        }
+        eventually(PATIENCE, "all are dropped", || expired(&mut c) == EXPIRED as i64);
+    }
+    assert_agree(&server, &[]);
+}
+
+#[test]
+fn a_push_drops_the_expired_job_of_its_id() {
+    let clock = Clock::new();
+    let server = Server::builder().keeping_aof().clock(&clock).start();
+    let mut c = server.client();
+    push_jobs(&mut c, 1);
+    c.script(&[("ZQ.PUSH q y ID 0", "nil")]);
+    clock.advance(Duration::from_secs(3700));
+    c.script(&[("ZQ.PUSH q y ID 0", "'0'"), ("ZQ.PUSH q z ID 0", "nil")]);
+    assert_eq!((expired(&mut c), c.text_field("ZQ.GET q 0", "payload")), (1, "y".into()));
+    assert_agree(&server, &[]);
+}
+
+/// What has expired while no server was there, and what a replica must not decide.
+#[test]
+fn jobs_that_expired_during_a_restart_or_a_failover_are_dropped_after_it() {
+    let clock = Clock::new();
+    let mut server = Server::builder().keeping_aof().clock(&clock).start();
+    let replica = Server::builder().config("repl-timeout 1000000000").clock(&clock).replica_of(&server);
+    let mut c = server.client();
+    push_jobs(&mut c, 3);
+    c.run("ZQ.PUSH q y ID every EVERY 1d TTL 1h");
+    replica.wait_for_sync(&server);
+    c.run("CLIENT PAUSE 100000000 WRITE");
+    clock.advance(Duration::from_secs(3700));
+    let mut there = replica.client();
+    there.wait_for_cron();
+    assert_eq!(expired(&mut there), 0, "a replica drops nothing by itself");
+    there.run("REPLICAOF NO ONE");
+    eventually(PATIENCE, "the promoted one does", || expired(&mut there) == 4);
+    server.restart();
+    let mut c = server.client();
+    eventually(PATIENCE, "and the restarted one", || expired(&mut c) == 4);
+    for c in [&mut c, &mut there] {
+        c.script(&[("ZQ.PEEK q READY", "[]")]);
+        assert_eq!(c.text_field("ZQ.GET q every", "state"), "delayed", "it has a next occurrence");
+    }
+    assert_agree(&server, &[]);
+}
+
+#[test]
+fn bad_ttls_are_errors_and_change_nothing() {
+    let (_server, mut c) = testkit::start();
+    c.script(&[
+        (
+            "ZQ.PUSH q x TTL 0",
+            "!ERR invalid duration; expected a positive number and an optional unit (ms, s, m, h, d, w)",
+        ),
+        ("ZQ.PUSH q x TTL 9007199254740", "!ERR time is out of range, must be at most 2^53-1 ms"),
+        ("ZQ.PUSH q x AT 9007199254740000 TTL 1h", "!ERR time is out of range, must be at most 2^53-1 ms"),
+        ("ZQ.PUSH q x TTL 1 TTL 2", "!ERR syntax error"),
+        ("EXISTS q", "0"),
+    ]);
+}
