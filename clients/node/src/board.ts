@@ -39,7 +39,7 @@ export class Board<D extends string, V extends wire.Value = number> {
     private readonly options: BoardOptions = {},
   ) {
     this.#redis = connectionOf(client);
-    const read = (options.bigint ? wire.big : integer) as (reply: Reply | undefined) => V;
+    const read = (options.bigint ? wire.big : wire.small) as (reply: Reply | undefined) => V;
     this.#shape = new wire.Shape(dimensions.map((dimension) => wire.dimension<NameOf<D>>(dimension)), read);
   }
 
@@ -68,7 +68,7 @@ export class Board<D extends string, V extends wire.Value = number> {
     const words = Object.entries<wire.Value | undefined>(by).flatMap(([name, value]) =>
       value === undefined ? [] : [name, value.toString()],
     );
-    const [rank, ...values] = list(await this.#send(["ZLB.INCR", this.key, member, ...words, "WITHRANK"]));
+    const [rank, ...values] = list(await this.#send(["ZLB.INCR", this.key, "WITHRANK", member, ...words]));
     return { rank: wire.rank(rank), values: this.#shape.values(values) };
   }
 

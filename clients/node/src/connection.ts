@@ -46,17 +46,29 @@ export type RedisClient = NodeRedisClient | IoRedisClient;
 export interface Connection {
   /** Sends one command; in a cluster, to the node that has `key`. */
   send(key: string, words: readonly Word[], format?: Format): Promise<Reply>;
+  /** Sends a command that must not be carried out twice, at most once, even if the connection is lost before the reply. */
+  sendOnce(key: string, words: readonly Word[]): Promise<Reply>;
+  /** Whether `sendOnce` can keep its promise. */
+  readonly canSendOnce: boolean;
   /** Sends commands together; each fails or succeeds by itself. */
   pipeline(key: string, commands: readonly (readonly Word[])[], format?: Format): Promise<(Reply | Error)[]>;
   /** Sends commands in one MULTI. Fails if the server refused one, so that none was carried out; with the reason of that. */
   transaction(key: string, commands: readonly (readonly Word[])[]): Promise<(Reply | Error)[]>;
   /** Whether there is a server at the other end right now; true where the client does not tell. */
   isReady(): boolean;
+  /** Whether keys have slots, and a command only keys of one. */
+  readonly isCluster: boolean;
   /** Whether all goes over one socket, which is never replaced: then its client id stays what it is. */
   readonly isPinned: boolean;
-  /** A new connection of a worker's own, to the same server, connected. */
-  own(): Promise<Connection>;
-  /** Ends a connection made by `own`. What waits for a reply fails. */
+  /** A new connection of a worker's own, to the same server, which is not open yet. */
+  own(): Own;
+}
+
+/** A worker's own connection. */
+export interface Own extends Connection {
+  /** Fails with the reason why there is no connection, which may be one that does not pass. */
+  open(): Promise<void>;
+  /** Ends the connection, even while it is being opened. What waits for a reply fails. */
   close(): void;
 }
 
@@ -65,6 +77,10 @@ export function connectionOf(client: RedisClient): Connection {
   const any = client as unknown as Record<string, unknown>;
   if (typeof any["call"] === "function" && typeof any["callBuffer"] === "function") {
     const ioredis = client as unknown as IoRedis;
+    const { keyPrefix, redisOptions } = ioredis.options ?? {};
+    if (keyPrefix || redisOptions?.keyPrefix) {
+      throw new TypeError('ioredis would ignore its keyPrefix in most commands: pass redis.duplicate({ keyPrefix: "" }), and whole keys');
+    }
     return ioredis.isCluster === true ? new IoRedisCluster(ioredis) : new IoRedisConnection(ioredis);
   }
   if (typeof any["sendCommand"] === "function" && typeof any["multi"] === "function") {
@@ -106,7 +122,7 @@ const FORMATS: Record<Format, object> = {
   exact: { typeMapping: { [INTEGER]: String } },
 };
 
-class NodeRedisConnection implements Connection {
+class NodeRedisConnection implements Own {
   readonly #client: NodeRedis;
   readonly #kind: NodeRedisKind;
 
@@ -128,6 +144,15 @@ class NodeRedisConnection implements Connection {
       case "cluster":
         return this.#client.sendCommand(key, false, words, options);
     }
+  }
+
+  /** Only the client for Sentinel sends again what may have been carried out. */
+  sendOnce(key: string, words: readonly Word[]): Promise<Reply> {
+    return this.send(key, words);
+  }
+
+  get canSendOnce(): boolean {
+    return this.#kind !== "sentinel";
   }
 
   /** What is sent in one turn of the event loop goes out together. */
@@ -160,19 +185,18 @@ class NodeRedisConnection implements Connection {
     return this.#kind === "client";
   }
 
-  async own(): Promise<Connection> {
+  get isCluster(): boolean {
+    return this.#kind === "cluster";
+  }
+
+  own(): Own {
     const own = this.#client.duplicate?.(this.#overrides());
     if (!own) throw new TypeError("a worker needs a client, a cluster or a Sentinel client; not a pool");
-    // Without a listener an error of a connection would end the process. Whoever waits for a reply hears of it.
-    own.on("error", ignore);
-    const connection = new NodeRedisConnection(own);
-    try {
-      await own.connect();
-    } catch (error) {
-      connection.close();
-      throw error;
-    }
-    return connection;
+    return new NodeRedisConnection(own);
+  }
+
+  open(): Promise<void> {
+    return opened(this.#client);
   }
 
   #overrides(): object {
@@ -195,6 +219,8 @@ class NodeRedisConnection implements Connection {
 
 interface IoRedisCommand {
   keys?: readonly string[];
+  /** What is written to the socket. */
+  toWritable(...args: unknown[]): unknown;
 }
 
 interface IoRedisPipeline {
@@ -215,19 +241,39 @@ interface IoRedis {
   on(event: string, listener: (...args: never[]) => void): unknown;
   readonly isCluster?: boolean;
   readonly status: string;
+  readonly options?: { readonly keyPrefix?: string; readonly redisOptions?: { readonly keyPrefix?: string } };
 }
 
 const method = (format: Format | undefined): "call" | "callBuffer" => (format === "bytes" ? "callBuffer" : "call");
 
-class IoRedisConnection implements Connection {
+class IoRedisConnection implements Own {
   constructor(protected readonly client: IoRedis) {}
 
-  /** Not `client.call`, as `callBuffer` of ioredis forgets the command's name where pipelines are automatic. */
   send(key: string, words: readonly Word[], format?: Format): Promise<Reply> {
-    const sender = {
-      options: {},
-      sendCommand: (command: IoRedisCommand) => this.client.sendCommand(this.routed(command, key)),
-    };
+    return this.#send(words, format, (command) => this.routed(command, key));
+  }
+
+  sendOnce(key: string, words: readonly Word[]): Promise<Reply> {
+    return this.#send(words, "text", (command) => {
+      const first = command.toWritable.bind(command);
+      let isWritten = false;
+      // ioredis writes it again on its next connection.
+      command.toWritable = (...args) => {
+        const bytes = isWritten ? "*1\r\n$4\r\nPING\r\n" : first(...args);
+        isWritten = true;
+        return bytes;
+      };
+      return this.routed(command, key);
+    });
+  }
+
+  get canSendOnce(): boolean {
+    return true;
+  }
+
+  /** Not `client.call`, as `callBuffer` of ioredis forgets the command's name where pipelines are automatic. */
+  #send(words: readonly Word[], format: Format | undefined, prepare: (command: IoRedisCommand) => IoRedisCommand): Promise<Reply> {
+    const sender = { options: {}, sendCommand: (command: IoRedisCommand) => this.client.sendCommand(prepare(command)) };
     return this.client[method(format)].apply(sender as never, words as never);
   }
 
@@ -259,12 +305,20 @@ class IoRedisConnection implements Connection {
     return true;
   }
 
+  get isCluster(): boolean {
+    return false;
+  }
+
   isReady(): boolean {
     return this.client.status === "ready" || this.client.status === "wait";
   }
 
-  async own(): Promise<Connection> {
-    return connected(this.client.duplicate(OWN), (own) => new IoRedisConnection(own));
+  own(): Own {
+    return new IoRedisConnection(this.client.duplicate(OWN));
+  }
+
+  open(): Promise<void> {
+    return opened(this.client);
   }
 
   close(): void {
@@ -290,6 +344,10 @@ class IoRedisCluster extends IoRedisConnection {
     return false;
   }
 
+  override get isCluster(): boolean {
+    return true;
+  }
+
   /** ioredis finds the slot of a command by its keys, and those of a module's commands it does not know: so it is told. */
   protected override routed(command: IoRedisCommand, key: string): IoRedisCommand {
     command.keys = [key];
@@ -309,26 +367,33 @@ class IoRedisCluster extends IoRedisConnection {
     throw reasonOf(errors.at(-1) ?? new Error("the transaction was discarded"), errors);
   }
 
-  override async own(): Promise<Connection> {
+  override own(): Own {
     const { retryStrategy, commandTimeout, socketTimeout, blockingTimeout, maxRetriesPerRequest } = OWN;
-    const redisOptions = { commandTimeout, socketTimeout, blockingTimeout, maxRetriesPerRequest };
+    const node = { commandTimeout, socketTimeout, blockingTimeout, maxRetriesPerRequest };
+    // With the password: ioredis 5 does not merge the options of nodes.
+    const redisOptions = { ...this.client.options?.redisOptions, ...node };
     const overrides = { lazyConnect: true, clusterRetryStrategy: retryStrategy, enableAutoPipelining: false, redisOptions };
-    return connected(this.client.duplicate([], overrides), (own) => new IoRedisCluster(own));
+    return new IoRedisCluster(this.client.duplicate([], overrides));
   }
-}
-
-async function connected(client: IoRedis, wrap: (client: IoRedis) => Connection): Promise<Connection> {
-  client.on("error", ignore);
-  try {
-    await client.connect();
-  } catch (error) {
-    client.disconnect();
-    throw error;
-  }
-  return wrap(client);
 }
 
 // --- both --------------------------------------------------------------------------------------------------------------------
+
+/** Connects. What fails is the reason why: `connect()` may say only that the connection is closed, or that no node can be had. */
+async function opened(client: NodeRedis | IoRedis): Promise<void> {
+  let reason: Error | undefined;
+  const note = (error: Error & { lastNodeError?: Error }): void => {
+    if (!reason || passes(reason)) reason = error.lastNodeError ?? error;
+  };
+  // Without a listener an error of a connection would end the process. Whoever waits for a reply hears of it.
+  client.on("error", note);
+  try {
+    await client.connect();
+  } catch (thrown) {
+    note(asError(thrown));
+    throw reason;
+  }
+}
 
 /** Why a transaction was discarded: EXECABORT says only that it was. What passes by itself comes first. */
 function reasonOf(error: Error, causes: readonly Error[]): Error {

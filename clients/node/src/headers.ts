@@ -1,32 +1,46 @@
-/** Header fields for HTTP: Retry-After, and those of draft-ietf-httpapi-ratelimit-headers. Pure. */
+/** Header fields for HTTP: Retry-After, and those of draft-ietf-httpapi-ratelimit-headers-11. Pure. */
 
 /** One limit as a response tells of it. Without numbers (Redis was away) only its policy is told. */
 export interface Told {
   readonly name: string;
   readonly limit: number;
   readonly windowMs: number;
+  readonly unit?: string | undefined;
   readonly remaining?: number | undefined;
   /** Until it is worth trying again, or until the limit is free. */
   readonly waitMs?: number | undefined;
+  /** The limit denies, and a wait mends that. */
+  readonly isDenied?: boolean;
 }
 
-/** `retryAfterMs`: above 0 if the request is refused and may be repeated then. */
-export function headers(limits: readonly Told[], retryAfterMs: number): Record<string, string> {
-  const fields: Record<string, string> = {
-    "RateLimit-Policy": limits.map(({ name, limit, windowMs }) => `${quoted(name)};q=${limit};w=${seconds(windowMs)}`).join(", "),
-  };
+export function headers(limits: readonly Told[]): Record<string, string> {
+  const policies = limits.map(({ name, limit, windowMs, unit }) => {
+    const quotaUnit = unit === undefined ? "" : `;qu=${quoted(unit)}`;
+    return `${quoted(name)};q=${whole(limit)};w=${seconds(windowMs)}${quotaUnit}`;
+  });
+  const fields: Record<string, string> = { "RateLimit-Policy": policies.join(", ") };
   const known = limits.filter(({ remaining }) => remaining !== undefined);
   if (known.length > 0) {
-    fields["RateLimit"] = known
-      .map(({ name, remaining = 0, waitMs = 0 }) => `${quoted(name)};r=${Math.max(remaining, 0)};t=${seconds(waitMs)}`)
-      .join(", ");
+    fields["RateLimit"] = known.map((told) => `${quoted(told.name)};r=${free(told)};t=${effectiveWindow(told)}`).join(", ");
   }
-  if (retryAfterMs > 0) fields["Retry-After"] = `${seconds(retryAfterMs)}`;
+  const waits = known.filter(({ isDenied }) => isDenied).map(effectiveWindow);
+  if (waits.length > 0) fields["Retry-After"] = `${Math.max(...waits)}`;
   return fields;
 }
 
-/** Whole seconds, rounded up: whoever waits them has waited long enough. */
-const seconds = (ms: number): number => Math.ceil(ms / 1000);
+const free = ({ remaining = 0 }: Told): number => whole(remaining);
 
-/** A string of structured fields (RFC 9651). */
+/** Over this time the rest is used at no higher a rate than the policy's. */
+function effectiveWindow(told: Told): number {
+  const { windowMs, limit, waitMs = 0 } = told;
+  return Math.max(seconds(waitMs), seconds((windowMs * free(told)) / limit));
+}
+
+/** Whole seconds, rounded up: whoever waits them has waited long enough. */
+const seconds = (ms: number): number => whole(Math.ceil(ms / 1000));
+
+/** Integers of structured fields (RFC 9651) have at most 15 digits. */
+const whole = (value: number): number => Math.min(value, 999_999_999_999_999);
+
+/** A string of structured fields. */
 const quoted = (name: string): string => `"${name.replace(/["\\]/g, "\\$&")}"`;

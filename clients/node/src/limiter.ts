@@ -1,8 +1,12 @@
 /** Rate limits. */
 
-import { type Connection, connectionOf, type RedisClient, type Reply } from "./connection.js";
+import { setTimeout as sleep } from "node:timers/promises";
+import { connectionOf, type RedisClient, type Reply } from "./connection.js";
 import { asError, CostTooHigh, passes, TimeoutError } from "./errors.js";
 import { headers, type Told } from "./headers.js";
+import { Ahead } from "./limiter/ahead.js";
+import { Denials } from "./limiter/denials.js";
+import { PatientConnection } from "./limiter/patient.js";
 import { type Duration, integer, milliseconds } from "./values.js";
 import * as wire from "./wire/limits.js";
 
@@ -15,6 +19,17 @@ export interface LimiterOptions {
   readonly onError?: "raise" | "allow" | "deny";
   /** How long to wait for Redis, by default a second. */
   readonly timeout?: Duration;
+  /** What is put before the Redis keys; header fields have the name alone. */
+  readonly prefix?: string;
+  /** What the units are, for RateLimit-Policy: `"requests"`, `"content-bytes"`, `"concurrent-requests"` or your own. */
+  readonly unit?: string;
+  /** Whether calls that the server has denied are denied without asking it until their wait is over; true by default. */
+  readonly remember?: boolean;
+  /**
+   * How many units to take ahead, at most: they are handed out here without asking the server, for at most a hundredth of the window. All who
+   * use the keys must do so. `"sliding"` only. `close()` gives them back.
+   */
+  readonly ahead?: number;
 }
 
 export interface CheckOptions {
@@ -24,28 +39,46 @@ export interface CheckOptions {
   readonly force?: boolean;
 }
 
+export interface WaitOptions {
+  /** How many units to take, by default 1. */
+  readonly cost?: number;
+  /** How long to wait at most; by default as long as it takes. */
+  readonly timeout?: Duration;
+  /** Ends the wait: `wait` throws its reason. */
+  readonly signal?: AbortSignal;
+}
+
+/** Longer timers fire at once. */
+const LONGEST_MS = 2 ** 31 - 1;
+
+/** How long to wait while Redis is away. */
+const AWAY_MS = 100;
+
 /** What a limit answered. Times are in milliseconds. */
 export class Check {
   readonly allowed: boolean;
   readonly limit: number;
-  /** Units that are free after this call. */
+  /** Units that are free after this call, at least 0. */
   readonly remaining: number;
+  /** Units in use beyond the limit, taken by `force`. Later calls wait until they are paid. */
+  readonly debt: number;
   /** The same call succeeds after that long if nobody else takes units; 0 if it was allowed; -1: never, it costs too much. */
   readonly retryAfterMs: number;
   /** Until all units are free. */
   readonly resetAfterMs: number;
-  /** Unix time at which the units of this call come back; 0 if none were taken. */
+  /** Unix time at which the units of this call become available again; 0 if none were taken. */
   readonly chargedUntilMs: number;
 
   constructor(
     fields: wire.Fields,
-    private readonly of: Pick<Limiter, "name" | "limit" | "windowMs">,
+    private readonly of: Pick<Limiter, "name" | "limit" | "windowMs"> & { readonly unit?: string | undefined },
     /** Why Redis was away; then `allowed` is what `onError` says, and the numbers mean nothing. */
     readonly error?: Error,
   ) {
     this.allowed = fields.allowed;
     this.limit = fields.limit;
-    this.remaining = fields.remaining;
+    this.remaining = Math.max(fields.remaining, 0);
+    this.debt = Math.max(-fields.remaining, 0);
     this.retryAfterMs = fields.retryAfterMs;
     this.resetAfterMs = fields.resetAfterMs;
     this.chargedUntilMs = fields.chargedUntilMs;
@@ -53,15 +86,16 @@ export class Check {
 
   /** RateLimit-Policy, RateLimit and, if denied, Retry-After. */
   headers(): Record<string, string> {
-    return headers([this.told()], this.retryAfterMs);
+    return headers([this.told()]);
   }
 
   /** @internal */
   told(): Told {
-    const { name, limit, windowMs } = this.of;
-    if (this.error) return { name, limit, windowMs };
-    const waitMs = this.retryAfterMs > 0 ? this.retryAfterMs : this.resetAfterMs;
-    return { name, limit, windowMs, remaining: this.remaining, waitMs };
+    const { name, limit, windowMs, unit } = this.of;
+    if (this.error) return { name, limit, windowMs, unit };
+    const isDenied = this.retryAfterMs > 0;
+    const waitMs = isDenied ? this.retryAfterMs : this.resetAfterMs;
+    return { name, limit, windowMs, unit, remaining: this.remaining, waitMs, isDenied };
   }
 }
 
@@ -81,7 +115,7 @@ export class Checks {
   }
 
   headers(): Record<string, string> {
-    return headers(this.checks.map((check) => check.told()), this.retryAfterMs);
+    return headers(this.checks.map((check) => check.told()));
   }
 }
 
@@ -89,6 +123,11 @@ export class Checks {
 export class Limiter {
   readonly limit: number;
   readonly windowMs: number;
+  readonly unit: string | undefined;
+  readonly #prefix: string;
+  readonly #ahead: Ahead | undefined;
+  /** @internal */
+  readonly denials: Denials;
   /** @internal */
   readonly policy: wire.Policy;
   /** @internal */
@@ -100,57 +139,135 @@ export class Limiter {
     readonly client: RedisClient,
     readonly name: string,
     rate: string,
-    { algorithm, precision, onError = "raise", timeout = 1000 }: LimiterOptions = {},
+    { algorithm, precision, onError = "raise", timeout = "1s", prefix = "", unit, remember = true, ahead }: LimiterOptions = {},
   ) {
-    if (!/^[ -~]+$/.test(name)) throw new RangeError(`the name goes into header fields: printable ASCII only, not ${name}`);
-    this.policy = wire.policy(rate, algorithm, precision);
-    this.limit = this.policy.limit;
-    this.windowMs = this.policy.windowMs;
-    this.redis = new PatientConnection(connectionOf(client), milliseconds(timeout));
+    for (const text of unit === undefined ? [name] : [name, unit]) {
+      if (!/^[ -~]+$/.test(text)) throw new RangeError(`name and unit go into header fields: printable ASCII only, not ${text}`);
+    }
+    const policy = wire.policy(rate, algorithm, precision);
+    this.limit = policy.limit;
+    this.windowMs = policy.windowMs;
+    const connection = connectionOf(client);
+    this.redis = new PatientConnection(connection, milliseconds(timeout));
+    // A moment of the server's clock lasts 1 ms.
+    const holdMs = ahead === undefined ? 0 : Math.floor(policy.windowMs / 100);
+    this.policy = ahead === undefined ? policy : { ...policy, windowMs: policy.windowMs + holdMs + 1 };
+    if (ahead !== undefined) {
+      if (!Number.isSafeInteger(ahead) || ahead < 1) throw new RangeError(`ahead is 1 unit or more, not ${ahead}`);
+      if (policy.algorithm !== "sliding" || holdMs < 1) {
+        throw new RangeError("units are taken ahead from sliding limits whose window is 100 ms or longer");
+      }
+      if (!remember) throw new RangeError("a limiter that takes units ahead remembers denials");
+      if (!connection.canSendOnce) throw new TypeError("for units ahead use ioredis: node-redis repeats commands where there is a Sentinel");
+      this.#ahead = new Ahead(ahead, this.limit, holdMs, {
+        take: async (key, units, onLate) => this.#send(this.take(key, units), {}, (reply) => onLate(wire.checked(reply))),
+        giveBack: (key, units, chargedUntilMs) => this.refund(key, units, chargedUntilMs),
+        denied: (key, cost, fields) => this.denials.add(key, cost, fields, this.denials.forgotten),
+      });
+    }
     this.onError = onError;
+    this.unit = unit;
+    this.#prefix = prefix;
+    // Others give back what they have taken ahead, which makes waits shorter.
+    this.denials = new Denials(!remember ? 0 : ahead === undefined ? Infinity : holdMs);
   }
 
   /** Takes units if they fit. */
-  async check(key: string, options: CheckOptions = {}): Promise<Check> {
-    return this.#ask(key, options, { force: options.force ?? false });
+  async check(key: string, { cost = 1, force = false }: CheckOptions = {}): Promise<Check> {
+    if (force || cost === 0) return this.#ask(key, cost, { force });
+    this.#fits(cost);
+    const known = this.#ahead?.take(key, cost) ?? this.denials.get(key, cost);
+    if (known) return new Check(known, this);
+    return this.#ahead ? this.#answered(this.redis.within(this.#ahead.ask(key, cost))) : this.#ask(key, cost);
   }
 
-  /** What `check` would answer; takes nothing. */
-  async peek(key: string, { cost }: Pick<CheckOptions, "cost"> = {}): Promise<Check> {
-    return this.#ask(key, cost === undefined ? {} : { cost }, { peek: true });
+  /**
+   * Takes units as soon as they fit. If they cannot fit before `timeout`, a {@link TimeoutError} says so at once, and nothing is taken. Each time
+   * that others were faster, it waits a random while longer.
+   */
+  async wait(key: string, { cost = 1, timeout, signal }: WaitOptions = {}): Promise<Check> {
+    const endMs = timeout === undefined ? Infinity : performance.now() + milliseconds(timeout);
+    for (let denials = 0; ; denials++) {
+      signal?.throwIfAborted();
+      const check = await this.check(key, { cost });
+      if (check.allowed) return check;
+      const waitMs = check.error ? AWAY_MS : check.retryAfterMs;
+      const leftMs = endMs - performance.now();
+      if (waitMs > leftMs) {
+        throw new TimeoutError(`${this.name} does not allow ${cost} units for ${key} in time`, { cause: check.error });
+      }
+      const othersMs = Math.min((denials * this.windowMs) / this.limit, this.windowMs / 10);
+      const pauseMs = Math.min(waitMs + Math.random() * othersMs, leftMs, LONGEST_MS);
+      await sleep(pauseMs, undefined, { ...(signal && { signal }) }).catch(() => signal?.throwIfAborted());
+    }
+  }
+
+  /** What `check` would answer; takes nothing, and asks the server even if it knows of a denial. */
+  async peek(key: string, { cost = 1 }: Pick<CheckOptions, "cost"> = {}): Promise<Check> {
+    this.#fits(cost);
+    const held = this.#ahead?.take(key, cost, true);
+    return held ? new Check(held, this) : this.#ask(key, cost, { peek: true });
   }
 
   /** Gives back units that this check took, and answers how many were still held. */
   async refund(key: string, units: number, check: Pick<Check, "chargedUntilMs"> | number): Promise<number> {
     const chargedUntilMs = typeof check === "number" ? check : check.chargedUntilMs;
     if (chargedUntilMs === 0) return 0;
-    const name = this.key(key);
-    return integer(await this.redis.send(name, wire.refund(name, units, chargedUntilMs)));
+    return this.#mend(key, (name) => this.redis.sendOnce(name, wire.refund(name, units, chargedUntilMs)));
   }
 
   /** Forgets what was taken. */
   async reset(key: string): Promise<boolean> {
-    const name = this.key(key);
-    return integer(await this.redis.send(name, ["DEL", name])) === 1;
+    this.#ahead?.drop(key);
+    return (await this.#mend(key, (name) => this.redis.send(name, ["DEL", name]))) === 1;
   }
 
-  async #ask(key: string, { cost = 1 }: CheckOptions, how: wire.HowToTake): Promise<Check> {
-    const take = this.take(key, cost, how);
+  /** Gives back the units that were taken ahead. Call it before you close the client. */
+  async close(): Promise<void> {
+    await this.#ahead?.close();
+  }
+
+  /** What makes room, perhaps even if it fails. */
+  async #mend(key: string, send: (name: string) => Promise<Reply>): Promise<number> {
     try {
-      return new Check(wire.checked(await this.redis.send(take.key, wire.check(take, how))), this);
+      return integer(await send(this.key(key)));
+    } finally {
+      this.denials.forget(key);
+    }
+  }
+
+  async #ask(key: string, cost: number, how: wire.HowToTake = {}): Promise<Check> {
+    const { forgotten } = this.denials;
+    const fields = this.#send(this.take(key, cost, how), how);
+    if (!how.peek) fields.then((reply) => this.denials.add(key, cost, reply, forgotten), () => undefined);
+    return this.#answered(fields);
+  }
+
+  async #send(take: wire.Take, how: wire.HowToTake, onLate?: (reply: Reply) => void): Promise<wire.Fields> {
+    return wire.checked(await this.redis.send(take.key, wire.check(take, how), onLate));
+  }
+
+  async #answered(fields: Promise<wire.Fields>): Promise<Check> {
+    try {
+      return new Check(await fields, this);
     } catch (thrown) {
       return this.away(asError(thrown), this.onError);
     }
   }
 
+  #fits(cost: number): void {
+    if (cost > this.limit) throw new CostTooHigh(cost, this.limit);
+    if (!Number.isSafeInteger(cost) || cost < 0) throw new RangeError(`cost must be a whole number, not ${cost}`);
+  }
+
   /** @internal The Redis key of that name's limit. */
   key(key: string): string {
-    return `${this.name}:${key}`;
+    return `${this.#prefix}${this.name}:${key}`;
   }
 
   /** @internal A debt may be larger than the limit, a cost may not. */
   take(key: string, cost: number, { force = false }: wire.HowToTake = {}): wire.Take {
-    if (cost > this.limit && !force) throw new CostTooHigh(cost, this.limit);
+    if (!force) this.#fits(cost);
     return { key: this.key(key), policy: this.policy, cost };
   }
 
@@ -175,12 +292,20 @@ export async function checkAll(...asks: readonly Ask[]): Promise<Checks> {
   const [{ client, redis }] = first;
   if (asks.some(([limiter]) => limiter.client !== client)) throw new TypeError("limits of one call need one client");
   const takes = asks.map(([limiter, key, cost = 1]) => limiter.take(key, cost));
+  const call = takes.map(({ key, cost }) => `${cost} ${key}`).join("\n");
+  for (const [{ denials }, key] of asks) {
+    const known = denials.among(key, call);
+    if (known) return new Checks(false, asks.map(([limiter], at) => new Check(known[at] ?? missing(), limiter)));
+  }
+  const sent = asks.map(([{ denials }]) => denials.forgotten);
   try {
     const { allowed, limits } = wire.checkedAll(await redis.send(takes[0]?.key ?? "", wire.checkAll(takes)));
-    return new Checks(
-      allowed,
-      asks.map(([limiter], at) => new Check(limits[at] ?? missing(), limiter)),
-    );
+    const checks = asks.map(([limiter, key, cost = 1], at) => {
+      const fields = limits[at] ?? missing();
+      limiter.denials.add(key, cost, fields, sent[at] ?? 0, { call, limits });
+      return new Check(fields, limiter);
+    });
+    return new Checks(allowed, checks);
   } catch (thrown) {
     const error = asError(thrown);
     const says = asks.map(([limiter]) => limiter.onError);
@@ -195,45 +320,4 @@ export async function checkAll(...asks: readonly Ask[]): Promise<Checks> {
 
 function missing(): never {
   throw new TypeError("the server answered fewer limits than it was asked for");
-}
-
-/**
- * Waits for Redis so long and no longer. The clients would queue commands while there is no connection, and send them
- * afterwards: a service that lets requests through without their limits would pile them up.
- */
-class PatientConnection {
-  constructor(
-    private readonly connection: Connection,
-    private readonly patienceMs: number,
-  ) {}
-
-  async send(key: string, words: readonly (string | Buffer)[]): Promise<Reply> {
-    const end = performance.now() + this.patienceMs;
-    while (!this.connection.isReady()) {
-      const left = end - performance.now();
-      if (left <= 0) throw new TimeoutError(`no connection to Redis for ${this.patienceMs} ms`);
-      await nextLook(Math.min(left, 10));
-    }
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(new TimeoutError(`no reply within ${this.patienceMs} ms`)), end - performance.now());
-    });
-    try {
-      return await Promise.race([this.connection.send(key, words), late]);
-    } finally {
-      clearTimeout(timer);
-    }
-  }
-}
-
-/** One timer for all who look whether the connection is back. */
-let look: Promise<void> | undefined;
-function nextLook(ms: number): Promise<void> {
-  look ??= new Promise((resolve) =>
-    setTimeout(() => {
-      look = undefined;
-      resolve();
-    }, Math.max(1, ms)),
-  );
-  return look;
 }

@@ -1,19 +1,68 @@
-/** Limits in front of web services: Express and Fastify, neither of which is imported. */
+/** Limits in front of web services: Express, Fastify and Hono, none of which is imported. */
 
+import { isIPv6 } from "node:net";
 import { asError } from "./errors.js";
 import { type Check, checkAll, type Checks, type Limiter } from "./limiter.js";
 
 export interface LimitOptions<Request> {
-  /** Whose limit it is, by default the address of the client. Null: this request is not limited. */
+  /** Whose limit it is, by default the network of the client: see {@link clientNetwork}. Null: this request is not limited. */
   readonly key?: (request: Request) => string | null | Promise<string | null>;
   /** How many units the request costs, by default 1. */
   readonly cost?: number | ((request: Request) => number | Promise<number>);
 }
 
-interface Refusal {
-  readonly status: 429 | 503;
-  readonly title: string;
+/**
+ * A key function: the client's IPv4 address, or of IPv6 the first `ipv6` bits, since one customer has 2^72 addresses or more.
+ * `expressLimit(limiter, { key: clientNetwork({ ipv6: 64 }) })`
+ */
+export function clientNetwork({ ipv6 = 56 }: { ipv6?: number } = {}): (request: { ip?: string | undefined }) => string | null {
+  if (!Number.isInteger(ipv6) || ipv6 < 1 || ipv6 > 128) throw new RangeError(`ipv6 must be from 1 to 128 bits, not ${ipv6}`);
+  return ({ ip = "" }) => {
+    const [address = ""] = ip.split("%");
+    if (!isIPv6(address)) return ip || null;
+    const words = wordsOf(canonical(address));
+    // IPv4 as a dual-stack socket shows it: ::ffff:192.0.2.1
+    if (words.slice(0, 5).every((word) => word === 0) && words[5] === 0xffff) {
+      return words.slice(6).flatMap((word) => [word >> 8, word & 255]).join(".");
+    }
+    const kept = words.map((word, at) => word & (0xffff << (16 - Math.min(16, Math.max(0, ipv6 - 16 * at)))) & 0xffff);
+    return `${canonical(kept.map((word) => word.toString(16)).join(":"))}/${ipv6}`;
+  };
 }
+
+/** The one way to write an address (RFC 5952), as the URL standard has it. */
+const canonical = (address: string): string => new URL(`http://[${address}]`).hostname.slice(1, -1);
+
+/** The eight words of a canonical address. */
+function wordsOf(address: string): number[] {
+  const [head = "", tail] = address.split("::");
+  const [before, after] = [head, tail ?? ""].map((part) => (part === "" ? [] : part.split(":").map((word) => parseInt(word, 16))));
+  return [...before!, ...Array<number>(8 - before!.length - after!.length).fill(0), ...after!];
+}
+
+/** A problem document (RFC 9457) of the types that the draft of the header fields defines. */
+interface Refusal {
+  readonly type: string;
+  readonly title: string;
+  readonly status: 429 | 503;
+  readonly "violated-policies": readonly string[];
+}
+
+const TYPES = "https://iana.org/assignments/http-problem-types#";
+
+const exceeded = (policies: readonly string[]): Refusal => ({
+  type: `${TYPES}quota-exceeded`,
+  title: "Request cannot be satisfied as assigned quota has been exceeded",
+  status: 429,
+  "violated-policies": policies,
+});
+
+const reduced = (policies: readonly string[]): Refusal => ({
+  type: `${TYPES}temporary-reduced-capacity`,
+  title: "Request cannot be satisfied due to temporary server capacity constraints",
+  status: 503,
+  "violated-policies": policies,
+});
 
 interface Outcome {
   readonly headers: Record<string, string>;
@@ -21,9 +70,9 @@ interface Outcome {
 }
 
 /** Asks the limits of a request: one, or several at once. */
-async function decide<Request extends { ip?: string | undefined }>(
+async function decide<Request>(
   limits: Limiter | readonly Limiter[],
-  { key = (request) => request.ip ?? null, cost = 1 }: LimitOptions<Request>,
+  { key, cost = 1 }: LimitOptions<Request> & Pick<Required<LimitOptions<Request>>, "key">,
   request: Request,
 ): Promise<Outcome> {
   const who = await key(request);
@@ -38,8 +87,18 @@ async function decide<Request extends { ip?: string | undefined }>(
       : await checkAll(...list.map((limiter) => [limiter, who, units] as const));
   const headers = check.headers();
   if (check.allowed) return { headers };
-  if (check.error) return { headers, refusal: { status: 503, title: "Service unavailable" } };
-  return { headers, refusal: { status: 429, title: "Too many requests" } };
+  if (check.error) return { headers, refusal: reduced(list.map(({ name }) => name)) };
+  const checks = "checks" in check ? check.checks : [check];
+  return { headers, refusal: exceeded(list.filter((_, at) => !checks[at]?.allowed).map(({ name }) => name)) };
+}
+
+/** Behind what an outer limit has said of itself: one list for each field. */
+function joined(fields: Record<string, string>, said: (name: string) => unknown): Record<string, string> {
+  const join = ([name, value]: [string, string]): [string, string] => {
+    const before = said(name);
+    return [name, before === undefined || name === "Retry-After" ? value : `${String(before)}, ${value}`];
+  };
+  return Object.fromEntries(Object.entries(fields).map(join));
 }
 
 const PROBLEM = "application/problem+json";
@@ -49,6 +108,7 @@ export interface ExpressRequest {
   readonly ip?: string | undefined;
 }
 export interface ExpressResponse {
+  get(name: string): unknown;
   set(fields: Record<string, string>): unknown;
   status(code: number): ExpressResponse;
   type(type: string): ExpressResponse;
@@ -60,10 +120,11 @@ export function expressLimit<Request extends ExpressRequest = ExpressRequest>(
   limits: Limiter | readonly Limiter[],
   options: LimitOptions<Request> = {},
 ) {
+  const network = clientNetwork();
   return (request: NoInfer<Request>, response: ExpressResponse, next: (error?: unknown) => void): void => {
-    decide(limits, options, request).then(
+    decide(limits, { key: network, ...options }, request).then(
       ({ headers, refusal }) => {
-        response.set(headers);
+        response.set(joined(headers, (name) => response.get(name)));
         if (!refusal) return next();
         response.status(refusal.status).type(PROBLEM).send(JSON.stringify(refusal));
       },
@@ -77,6 +138,7 @@ export interface FastifyRequest {
   readonly ip: string;
 }
 export interface FastifyReply {
+  getHeader(name: string): unknown;
   headers(fields: Record<string, string>): unknown;
   code(code: number): unknown;
   type(type: string): unknown;
@@ -88,12 +150,48 @@ export function fastifyLimit<Request extends FastifyRequest = FastifyRequest>(
   limits: Limiter | readonly Limiter[],
   options: LimitOptions<Request> = {},
 ) {
+  const network = clientNetwork();
   return async (request: NoInfer<Request>, reply: FastifyReply): Promise<unknown> => {
-    const { headers, refusal } = await decide(limits, options, request);
-    reply.headers(headers);
+    const { headers, refusal } = await decide(limits, { key: network, ...options }, request);
+    reply.headers(joined(headers, (name) => reply.getHeader(name)));
     if (!refusal) return undefined;
     reply.code(refusal.status);
     reply.type(PROBLEM);
     return reply.send(JSON.stringify(refusal));
+  };
+}
+
+/** What is used of Hono. */
+export interface HonoContext {
+  readonly env: unknown;
+  readonly res: { readonly headers: { get(name: string): string | null } };
+  header(name: string, value: string): void;
+}
+
+/** The address of the client, where Hono runs on Node.js. */
+const socketOf = ({ env }: HonoContext): string | undefined =>
+  (env as { incoming?: { socket?: { remoteAddress?: string } } } | undefined)?.incoming?.socket?.remoteAddress;
+
+/**
+ * `app.use(honoLimit(limiter))`, or in front of a route. By default the key is the network of the client that @hono/node-server knows; elsewhere,
+ * and behind a proxy, say the `key`.
+ */
+export function honoLimit<Context extends HonoContext = HonoContext>(
+  limits: Limiter | readonly Limiter[],
+  { key, cost = 1 }: LimitOptions<Context> = {},
+) {
+  const network = clientNetwork();
+  const who = (context: Context): string | null | Promise<string | null> => {
+    if (key) return key(context);
+    const ip = socketOf(context);
+    if (ip === undefined) throw new TypeError("honoLimit knows no address of the client here: say the key");
+    return network({ ip });
+  };
+  return async (context: Context, next: () => Promise<void>): Promise<Response | undefined> => {
+    const { headers, refusal } = await decide(limits, { key: who, cost }, context);
+    const all = joined(headers, (name) => context.res.headers.get(name) ?? undefined);
+    for (const [name, value] of Object.entries(all)) context.header(name, value);
+    if (!refusal) return void (await next());
+    return new Response(JSON.stringify(refusal), { status: refusal.status, headers: { ...all, "Content-Type": PROBLEM } });
   };
 }

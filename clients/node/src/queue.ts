@@ -3,42 +3,55 @@
 import { type Codec, type CodecName, codecOf } from "./codec.js";
 import { type Connection, connectionOf, type RedisClient } from "./connection.js";
 import { type Duration, list, text, whole } from "./values.js";
+import type { Telemetry } from "./telemetry.js";
 import * as wire from "./wire/queues.js";
 
 export interface QueueOptions<T> {
   /** `"json"` (default), `"bytes"`, or one of your own. */
   readonly codec?: CodecName | Codec<T>;
+  /** `OpenTelemetry` of zeitset/otel. */
+  readonly telemetry?: Telemetry | undefined;
 }
 
 /** `new Queue(redis, "mails")`: where jobs are pushed and looked at. */
 export class Queue<T = any> {
   readonly #redis: Connection;
+  readonly #telemetry: Telemetry | undefined;
   /** The same methods, which answer commands instead of sending them: for `job.chain`. */
   readonly calls: wire.QueueCalls<T>;
 
   constructor(
     client: RedisClient,
     readonly key: string,
-    { codec }: QueueOptions<T> = {},
+    { codec, telemetry }: QueueOptions<T> = {},
   ) {
     this.#redis = connectionOf(client);
-    this.calls = new wire.QueueCalls(key, codecOf(codec));
+    this.#telemetry = telemetry;
+    this.calls = new wire.QueueCalls(key, codecOf(codec), telemetry?.propagate ? () => telemetry.traceparent() : undefined);
   }
 
   /** Adds a job; answers its id. Null: you gave an id, and such a job is there. */
   async push(payload: T, options?: wire.PushOptions): Promise<string | null> {
-    return this.#send(this.calls.push(payload, options));
+    const [id] = await this.#pushes(1, async () => [await this.#send(this.calls.push(payload, options))]);
+    return id ?? null;
   }
 
   /** Adds many jobs together: `pushMany([{ payload, id, delay … }, …])`. Answers their ids as `push` does. */
   async pushMany(jobs: Iterable<{ readonly payload: T } & wire.PushOptions>): Promise<(string | null)[]> {
-    const calls = [...jobs].map(({ payload, ...options }) => this.calls.push(payload, options));
-    const replies = await this.#redis.pipeline(this.key, calls.map((call) => call.words), "bytes");
-    return calls.map((call, at) => {
-      const reply = replies[at] ?? null;
-      if (reply instanceof Error) throw reply;
-      return call.read(reply);
+    const all = [...jobs];
+    return this.#pushes(all.length, async () => {
+      const calls = all.map(({ payload, ...options }) => this.calls.push(payload, options));
+      const replies = await this.#redis.pipeline(this.key, calls.map((call) => call.words), "bytes");
+      return calls.map((call, at) => {
+        const reply = replies[at] ?? null;
+        if (reply instanceof Error) throw reply;
+        return call.read(reply);
+      });
     });
+  }
+
+  #pushes(count: number, push: () => Promise<(string | null)[]>): Promise<(string | null)[]> {
+    return this.#telemetry ? this.#telemetry.pushes(this.key, count, push) : push();
   }
 
   /** Removes jobs, in whatever state; answers how many. */
@@ -55,22 +68,23 @@ export class Queue<T = any> {
     return this.#send(this.calls.get(id));
   }
 
-  /** Jobs of a state in serving order; `after` goes on behind that job. */
-  async peek(state?: wire.State, options?: { count?: number; after?: string }): Promise<wire.Listed<T>[]> {
+  /** Jobs of a state in serving order. */
+  async peek(state?: wire.State, options?: wire.PeekOptions): Promise<wire.Listed<T>[]> {
     return this.#send(this.calls.peek(state, options));
   }
 
   /** Dead letters back to ready: those named, or at most `count` (default 1,000). Answers how many. */
-  async redrive(options?: { ids?: readonly string[]; count?: number }): Promise<number> {
+  async redrive(options?: wire.RedriveOptions): Promise<number> {
     return this.#send(this.calls.redrive(options));
   }
 
   /** Removes up to `count` (default 1,000) jobs of a state, oldest first. Answers how many; 0: done. */
-  async clean(state: Exclude<wire.State, "claimed">, options?: { older?: Duration; count?: number }): Promise<number> {
+  async clean(state: Exclude<wire.State, "claimed">, options?: wire.CleanOptions): Promise<number> {
     return this.#send(this.calls.clean(state, options));
   }
 
-  async stats(): Promise<wire.Stats> {
+  /** Figures and settings; null if there is no such queue. */
+  async stats(): Promise<wire.Stats | null> {
     return this.#send(this.calls.stats());
   }
 
@@ -90,6 +104,11 @@ export class Queue<T = any> {
 
   async groups(options?: { count?: number; after?: string }): Promise<wire.GroupInfo[]> {
     return this.#send(this.calls.groups(options));
+  }
+
+  /** No job of this group (`""`: the jobs without one) is claimed for that long; 0 releases it. False: no job is in the group. */
+  async hold(group: string, wait: Duration): Promise<boolean> {
+    return this.#send(this.calls.hold(group, wait));
   }
 
   async #send<R>(call: wire.Call<R>): Promise<R> {

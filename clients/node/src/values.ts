@@ -1,30 +1,47 @@
 /** How durations, instants and replies are written and read. Pure. */
 
+import { inspect } from "node:util";
 import type { Reply } from "./connection.js";
+import { ProtocolError } from "./errors.js";
 
-/** Milliseconds as a number, or text as the commands take it: `"250ms"`, `"1.5h"`, `"7d"`. */
-export type Duration = number | string;
+/** Seconds as a number; text as the commands take it: `"250ms"`, `"1.5h"`, `"7d"`; or an object: `{ seconds: 30 }`, `{ ms: 250 }`. */
+export type Duration = number | string | { readonly [unit in keyof typeof NAMED]?: number };
 
 /** When something is due: a date, or Unix time in milliseconds. */
 export type Instant = Date | number;
 
 const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
+const NAMED = { ms: 1, seconds: 1000, minutes: 60_000, hours: 3_600_000, days: 86_400_000 };
 
-/** A duration as a command takes it. (A bare number would be seconds there.) */
-export function duration(value: Duration): string {
-  if (typeof value === "string") return value;
-  if (!Number.isFinite(value) || value < 0) throw new RangeError(`not a duration in milliseconds: ${value}`);
-  return `${Math.ceil(value)}ms`;
-}
+/** A duration as a command takes it. */
+export const duration = (value: Duration): string => inMs(milliseconds(value));
+
+/** Milliseconds as a command takes them. */
+export const inMs = (ms: number): string => `${Math.ceil(ms)}ms`;
 
 /** A duration in milliseconds: `"1.5h"` is 5,400,000. */
 export function milliseconds(value: Duration): number {
-  if (typeof value === "number") return value;
-  const match = /^(\d+(?:\.\d+)?)(ms|[smhdw])?$/i.exec(value);
-  const unit = UNITS[match?.[2]?.toLowerCase() ?? "s"];
-  if (!match || unit === undefined) throw new RangeError(`not a duration: ${value}`);
-  return Math.ceil(Number(match[1]) * unit);
+  const ms = exact(value);
+  if (ms === undefined || !(ms >= 0 && ms <= Number.MAX_SAFE_INTEGER)) {
+    throw new RangeError(`expected a duration such as 30 (seconds), "250ms", "5m" or { seconds: 30 }, not ${shown(value)}`);
+  }
+  // Not above 1.1 s because of what 1.1 × 1000 is in floating point.
+  return Math.ceil(Number(ms.toFixed(6)));
 }
+
+function exact(value: Duration): number | undefined {
+  if (typeof value === "number") return value * 1000;
+  if (typeof value === "string") {
+    const match = /^(\d+(?:\.\d+)?)(ms|[smhdw])?$/i.exec(value);
+    return match ? Number(match[1]) * (UNITS[match[2]?.toLowerCase() ?? "s"] ?? NaN) : undefined;
+  }
+  const parts = Object.entries(value ?? {}) as [keyof typeof NAMED, number][];
+  if (parts.length === 0) return undefined;
+  // Not a number as soon as one part is none, or is of an unknown unit; negative parts are not made up for by others.
+  return parts.reduce((sum, [unit, count]) => sum + (typeof count === "number" && count >= 0 ? count * NAMED[unit] : NaN), 0);
+}
+
+const shown = (value: unknown): string => inspect(value, { breakLength: Infinity, depth: 1, maxArrayLength: 3, maxStringLength: 80 });
 
 /** An instant as a command takes it after AT. */
 export function instant(value: Instant): string {
@@ -45,7 +62,7 @@ export function whole(value: number | bigint, name: string): string {
  */
 export function integer(reply: Reply | undefined): number {
   const value = typeof reply === "number" ? reply : Number(text(reply));
-  if (!Number.isSafeInteger(value)) throw new RangeError(`expected an integer below 2^53, got ${String(reply)}`);
+  if (!Number.isSafeInteger(value)) throw new ProtocolError(`expected an integer below 2^53, got ${shown(reply)}`);
   return value;
 }
 
@@ -57,7 +74,7 @@ export function text(reply: Reply | undefined): string {
   if (typeof reply === "string") return reply;
   if (reply instanceof Buffer) return reply.toString();
   if (typeof reply === "number" || typeof reply === "bigint") return reply.toString();
-  throw new TypeError(`expected text, got ${String(reply)}`);
+  throw new ProtocolError(`expected text, got ${shown(reply)}`);
 }
 
 export function textOrNull(reply: Reply | undefined): string | null {
@@ -68,7 +85,7 @@ export function textOrNull(reply: Reply | undefined): string | null {
 export function list(reply: Reply | undefined): readonly Reply[] {
   if (Array.isArray(reply)) return reply;
   if (reply instanceof Set) return [...reply];
-  throw new TypeError(`expected an array, got ${String(reply)}`);
+  throw new ProtocolError(`expected an array, got ${shown(reply)}`);
 }
 
 /** A map of a reply by its names: in RESP2 an array of names and values, in RESP3 whatever the client makes of a map. */
@@ -81,10 +98,11 @@ export function fields(reply: Reply): ReadonlyMap<string, Reply> {
   } else if (typeof reply === "object" && reply !== null && !(reply instanceof Buffer)) {
     for (const [name, value] of Object.entries(reply)) map.set(name, value);
   } else {
-    throw new TypeError(`expected a map, got ${String(reply)}`);
+    throw new ProtocolError(`expected a map, got ${shown(reply)}`);
   }
   return map;
 }
 
-/** Fields of a reply as an object in camel case: `max_attempts` becomes `maxAttempts`. */
-export const camelCase = (name: string): string => name.replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
+/** Fields of a reply as an object in camel case: `max_attempts` becomes `maxAttempts`, `groupconcurrency` as in `configure`. */
+export const camelCase = (name: string): string =>
+  name.replace(/^group(?=concurrency|rate)/, "group_").replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase());

@@ -11,21 +11,26 @@ import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Codec, type CodecName, codecOf } from "./codec.js";
 import { connectionOf, type RedisClient, type Reply } from "./connection.js";
-import { asError, passes } from "./errors.js";
-import { type Duration, integer, milliseconds } from "./values.js";
+import { asError, isRefusal, passes } from "./errors.js";
+import { type Duration, fields, milliseconds, text } from "./values.js";
+import type { Telemetry } from "./telemetry.js";
 import * as wire from "./wire/claims.js";
 import { Chores } from "./worker/chores.js";
 import type { Cron } from "./worker/cron.js";
 import { Holding } from "./worker/holding.js";
-import { Job } from "./worker/job.js";
+import type { Job } from "./worker/job.js";
 import { Link } from "./worker/link.js";
 import * as outcomes from "./worker/outcome.js";
+
+export type Handler<T> = (job: Job<T>) => unknown;
 
 export interface WorkerOptions<T> {
   /** How many jobs run at once; 10 by default. */
   readonly concurrency?: number;
   /** For how long a job is held without a heartbeat; 30 s by default. */
   readonly lease?: Duration;
+  /** How long a job may take; it has failed then. By default as long as it likes. */
+  readonly timeout?: Duration | ((job: Job<T>) => Duration | undefined);
   /** How long handlers have to finish when the worker stops; 20 s by default. */
   readonly grace?: Duration;
   /** The wait after a failure by the number of the attempt, where the queue has no BACKOFF. By default 1 s, 2 s, 4 s … at most 1 h. */
@@ -36,6 +41,14 @@ export interface WorkerOptions<T> {
   readonly name?: string;
   /** Whether `run` stops on SIGTERM and SIGINT; true by default. */
   readonly signals?: boolean;
+  /** Runs before the first connection. If it fails, `run` throws that. */
+  readonly onStart?: () => unknown;
+  /** Runs after the last job, before `run` returns or throws. */
+  readonly onStop?: () => unknown;
+  /** `OpenTelemetry` of zeitset/otel. */
+  readonly telemetry?: Telemetry | undefined;
+  /** The calendar of recurring jobs: `Clock` of zeitset/testing. */
+  readonly clock?: { readonly aheadMs: number };
 }
 
 export type WorkerState = "new" | "running" | "reconnecting" | "stopping" | "stopped";
@@ -47,16 +60,21 @@ export interface WorkerEvents<T> {
   failed: [outcomes.JobEvent<T>];
   retried: [outcomes.JobEvent<T>];
   discarded: [outcomes.JobEvent<T>];
+  /** After `failed`, `retried` or `discarded`: that was the last attempt. */
+  dead: [outcomes.JobEvent<T>];
   lost: [outcomes.JobEvent<T>];
   released: [outcomes.JobEvent<T>];
   stale: [outcomes.JobEvent<T>];
   connected: [];
+  /** The connection is lost, or an attempt to connect has failed: the next one follows. */
   disconnected: [{ readonly error: Error }];
+  /** The server refused a command for now (OOM …), which is sent again. */
+  refused: [{ readonly error: Error }];
 }
 
 const SIGNALS = ["SIGTERM", "SIGINT"] as const;
 
-/** Whether leases have ended is looked at that often between two heartbeats. */
+/** Whether leases have expired is looked at that often between two heartbeats. */
 const LOOKS = 4;
 
 const CHORES_MS = 60_000;
@@ -64,21 +82,25 @@ const CHORES_MS = 60_000;
 /** How long a worker that stops tries to tell the server what has come of its jobs. */
 const LAST_WORDS_MS = 5000;
 
-/** `new Worker(redis, "mails", async (job) => { … })`, then `await worker.run()`. */
+/**
+ * `new Worker(redis, "mails", async (job) => { … })`, or one handler for each queue: `new Worker(redis, { mails: f, reports: g })`.
+ * Then `await worker.run()`.
+ */
 export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
+  /** The keys of the queues, the first served first. */
   readonly queues: readonly string[];
   readonly name: string;
+  readonly #options: WorkerOptions<T>;
+  readonly #key: string;
   readonly #concurrency: number;
   readonly #leaseMs: number;
   readonly #graceMs: number;
-  readonly #signals: boolean;
   readonly #link: Link;
   readonly #chores: Chores;
   readonly #holding: Holding<T>;
-  /** The worker's own wait after a failure; undefined where the queue has one. */
-  readonly #backoffMs: (queue: string, attempt: number) => number | undefined;
 
   #phase: "new" | "working" | "stopping" | "stopped" = "new";
+  #isBurst = false;
   #isConnected = false;
   #isTurning = false;
   #isClaiming = false;
@@ -86,8 +108,13 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
   #isDrained = false;
   #isPumpDue = false;
   #isBeating = false;
+  /** The server refused something a moment ago: no claims, and no repetitions. */
+  #isResting = false;
+  /** Which connection it is: what fails on a former one says nothing of this one. */
+  #epoch = 0;
   /** Since the last reply that was none. */
   #troubles = 0;
+  #beatMs = 0;
   /** What is still to be told to the server. */
   #untold: outcomes.Outcome<T>[] = [];
   #fatal: Error | undefined;
@@ -95,38 +122,76 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
   #endGrace: () => void = () => undefined;
   #watchers: (() => void)[] = [];
 
+  constructor(client: RedisClient, handlers: Readonly<Record<string, Handler<T>>>, options?: WorkerOptions<T>);
+  constructor(client: RedisClient, queues: string | readonly string[], handler: Handler<T>, options?: WorkerOptions<T>);
   constructor(
     client: RedisClient,
-    queues: string | readonly string[],
-    handler: (job: Job<T>) => unknown,
-    options: WorkerOptions<T> = {},
+    what: string | readonly string[] | Readonly<Record<string, Handler<T>>>,
+    second?: Handler<T> | WorkerOptions<T>,
+    third?: WorkerOptions<T>,
   ) {
     super();
-    const { concurrency = 10, lease = "30s", grace = "20s", backoff = outcomes.defaultBackoff } = options;
-    this.queues = typeof queues === "string" ? [queues] : [...queues];
+    const [handler, options] = typeof second === "function" ? [second, third ?? {}] : [undefined, second ?? third ?? {}];
+    const isOne = typeof what === "string" || Array.isArray(what);
+    const names = isOne ? ([what].flat() as string[]) : Object.keys(what);
+    const handlers = new Map<string, Handler<T>>();
+    const { concurrency = 10, lease = "30s", grace = "20s", backoff = outcomes.defaultBackoff, timeout } = options;
+    for (const name of names) {
+      const its = isOne ? handler : (what as Readonly<Record<string, Handler<T>>>)[name];
+      if (typeof its !== "function") throw new TypeError(`a worker needs a handler for ${name}`);
+      handlers.set(name, its);
+    }
+    this.queues = [...handlers.keys()];
     const [key] = this.queues;
     if (key === undefined) throw new TypeError("a worker needs a queue");
     if (!Number.isSafeInteger(concurrency) || concurrency < 1) {
       throw new RangeError(`concurrency must be a whole number above 0, not ${concurrency}`);
     }
     const codec = codecOf(options.codec);
+    this.#key = key;
     this.name = options.name ?? `${hostname()}:${process.pid}`;
+    this.#options = options;
     this.#concurrency = concurrency;
     this.#leaseMs = milliseconds(lease);
     this.#graceMs = milliseconds(grace);
-    this.#signals = options.signals ?? true;
-    this.#link = new Link(connectionOf(client), key);
-    this.#chores = new Chores(this.queues, options.cron ?? [], codec as Codec<unknown>);
-    this.#backoffMs = (queue, attempt) => (this.#chores.hasBackoff(queue) ? undefined : milliseconds(backoff(attempt)));
-    this.#holding = new Holding(handler, codec, this.#leaseMs, this.#backoffMs, {
-      claimed: (job) => this.#announce("claimed", { job }),
-      ended: (outcome) => {
-        this.#untold.push(this.#chores.andNext(outcome, this.#leaseMs));
-        this.#pumpSoon();
+    if (this.#leaseMs < 1) throw new RangeError("lease must be at least 1 ms");
+    const timeoutMs = typeof timeout === "function" || timeout === undefined ? undefined : milliseconds(timeout);
+    const connection = connectionOf(client);
+    if (connection.isCluster && this.queues.some((queue) => tagOf(queue) !== tagOf(key))) {
+      throw new RangeError(`in a cluster the queues of a worker need one hash tag, such as {${key}}: ${this.queues.join(" ")}`);
+    }
+    this.#link = new Link(connection, this.#leaseMs);
+    this.#chores = new Chores(this.queues, options.cron ?? [], codec as Codec<unknown>, options.clock ?? { aheadMs: 0 });
+    this.#holding = new Holding(
+      {
+        handler: (job) => {
+          const handler = (): unknown => handlers.get(job.queue)?.(job);
+          return options.telemetry ? options.telemetry.handles(job, handler) : handler();
+        },
+        codec,
+        leaseMs: this.#leaseMs,
+        timeoutMs: (job) => {
+          const own = typeof timeout === "function" ? timeout(job) : undefined;
+          return own === undefined ? timeoutMs : milliseconds(own);
+        },
+        backoffMs: (queue, attempt) => (this.#chores.hasBackoff(queue) ? undefined : waitOf(backoff, attempt)),
       },
-      lost: (event) => this.#announce("lost", event),
-      freed: () => this.#pumpSoon(),
-    });
+      {
+        claimed: (job) => this.#announce("claimed", { job }),
+        ended: (outcome) => {
+          this.#untold.push(this.#chores.andNext(outcome, this.#leaseMs));
+          // There may be more by now: a burst looks again.
+          if (this.#isBurst) this.#isDrained = false;
+          this.#pumpSoon();
+        },
+        lost: (event) => this.#announce("lost", event),
+        unrun: (job, what) => {
+          this.#untold.push(outcomes.released(job, 0));
+          this.#fail(new TypeError(`a handler of ${job.queue} returned ${what}, which nobody runs: write async (job) => { … }`));
+        },
+        freed: () => this.#pumpSoon(),
+      },
+    );
   }
 
   get state(): WorkerState {
@@ -134,49 +199,61 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
     return this.#isConnected ? "running" : "reconnecting";
   }
 
-  /** Works until it is stopped: by `stop`, by SIGTERM or SIGINT, or by an error that does not pass, which it throws. */
-  async run(): Promise<void> {
+  /**
+   * Works until it is stopped: by `stop`, by SIGTERM or SIGINT, or by an error that does not pass, which it throws. With `burst`
+   * also when no job is ready and none runs.
+   */
+  async run({ burst = false }: { burst?: boolean } = {}): Promise<void> {
+    if (this.#phase === "stopped" && this.#stopped) return;
     if (this.#phase !== "new") throw new Error("a worker runs once");
     this.#phase = "working";
+    this.#isBurst = burst;
     const onSignal = (): void => {
       if (this.#stopped) this.#endGrace();
       else void this.stop();
     };
-    if (this.#signals) for (const signal of SIGNALS) process.on(signal, onSignal);
-    const heart = this.#startHeart();
-    const chores = setInterval(() => void this.#doChores(), CHORES_MS);
-    void this.#connect();
+    const signals = (this.#options.signals ?? true) ? SIGNALS : [];
+    for (const signal of signals) process.on(signal, onSignal);
+    let timers: NodeJS.Timeout[] = [];
     try {
+      await this.#options.onStart?.();
+      timers = [this.#startHeart(), setInterval(() => this.#go(this.#doChores()), CHORES_MS)];
+      this.#go(this.#connect());
       await this.#when(() => this.#phase === "stopped");
+      const failed = await result(Promise.resolve().then(this.#options.onStop));
+      if (failed instanceof Error) this.#fatal ??= failed;
     } finally {
-      clearInterval(heart);
-      clearInterval(chores);
-      for (const signal of SIGNALS) process.off(signal, onSignal);
+      this.#phase = "stopped";
+      for (const timer of timers) clearInterval(timer);
+      for (const signal of signals) process.off(signal, onSignal);
     }
     if (this.#fatal) throw this.#fatal;
   }
 
   /** Claims no more, waits for the handlers up to the grace, and gives back what is not ready then. */
-  stop({ grace = this.#graceMs }: { grace?: Duration } = {}): Promise<void> {
-    this.#stopped ??= this.#stop(milliseconds(grace));
+  stop({ grace }: { grace?: Duration } = {}): Promise<void> {
+    this.#stopped ??= this.#stop(grace === undefined ? this.#graceMs : milliseconds(grace));
     return this.#stopped;
   }
 
   async #stop(graceMs: number): Promise<void> {
-    const hasRun = this.#phase !== "new";
-    this.#phase = hasRun ? "stopping" : "stopped";
-    if (!hasRun) return;
-    if (this.#isConnected && this.#isClaiming) this.#link.endWait().catch((error: unknown) => this.#trouble(asError(error)));
+    const isWorking = this.#phase === "working";
+    this.#phase = isWorking ? "stopping" : "stopped";
+    if (!isWorking) return;
+    const epoch = this.#epoch;
+    if (this.#isConnected && this.#isClaiming) {
+      this.#link.endWait(this.#key).catch((error: unknown) => this.#trouble(asError(error), epoch));
+    }
     let isGraceOver = false;
     this.#endGrace = () => {
       isGraceOver = true;
       this.#changed();
     };
-    await this.#when(() => isGraceOver || this.#holding.size === 0, graceMs);
+    await this.#when(() => isGraceOver || this.#holding.running === 0, graceMs);
     this.#holding.release();
     await this.#when(() => this.#untold.length === 0 && !this.#isTurning && !this.#isClaiming, LAST_WORDS_MS);
     this.#phase = "stopped";
-    this.#link.drop();
+    this.#disconnect();
     this.#changed();
   }
 
@@ -195,29 +272,43 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
 
   #pump(): void {
     if (!this.#isConnected || this.#phase === "stopped") return;
-    const free = this.#phase === "working" && !this.#isClaiming ? this.#concurrency - this.#holding.size : 0;
+    const again = this.#untold.filter((outcome) => outcome.isRepeated);
+    // What could not be told yet keeps its slot: no more is held than the worker may hold.
+    const slots = this.#concurrency - this.#holding.running - again.length;
+    const free = this.#phase === "working" && !this.#isClaiming && !this.#isResting ? slots : 0;
     if (!this.#isTurning) {
-      const count = this.#isDrained ? 0 : free;
-      if (this.#untold.length > 0 || count > 0) void this.#turn(this.#untold.splice(0), count);
+      const told = this.#isResting ? this.#untold.filter((outcome) => !outcome.isRepeated) : this.#untold;
+      const count = this.#isDrained ? 0 : Math.max(0, free);
+      this.#untold = this.#isResting ? again : [];
+      if (told.length > 0 || count > 0) this.#go(this.#turn(told, count));
     }
-    if (this.#isDrained && free > 0) void this.#wait(free);
+    if (!this.#isDrained || free <= 0) return;
+    if (!this.#isBurst) this.#go(this.#wait(free));
+    else if (!this.#isTurning && this.#untold.length === 0 && this.#holding.running === 0) void this.stop();
   }
 
   /** One round trip: what has come of jobs, then a claim for `count` more, if any. */
   async #turn(told: outcomes.Outcome<T>[], count: number): Promise<void> {
     this.#isTurning = true;
     this.#isClaiming ||= count > 0;
+    const epoch = this.#epoch;
     const sentMs = performance.now();
     const [single, several] = [told.filter((o) => o.commands.length === 1), told.filter((o) => o.commands.length > 1)];
-    const commands = [...single.flatMap((o) => o.commands), ...(count > 0 ? [this.#claim(count)] : [])];
+    const sent = single.map(({ commands, look }) => (look ? [...commands, look] : commands));
+    const commands = [...sent.flat(), ...(count > 0 ? [this.#claim(count)] : [])];
     // In this order on one connection: a claim sees what the outcomes have changed.
-    const transactions = several.map(async (o) => this.#told(o, await result(this.#link.transaction(o.commands))));
-    const replies = await result(commands.length > 0 ? this.#link.request(commands, "bytes") : Promise.resolve([]));
-    for (const [at, outcome] of single.entries()) this.#told(outcome, replies instanceof Error ? replies : [replies[at] ?? null]);
+    const transactions = several.map(async (o) => {
+      this.#told(o, await result(this.#link.transaction(o.job.queue, o.commands)), epoch);
+    });
+    const replies = await result(commands.length > 0 ? this.#link.request(this.#key, commands, "bytes") : Promise.resolve([]));
+    let at = 0;
+    for (const [n, outcome] of single.entries()) {
+      this.#told(outcome, replies instanceof Error ? replies : replies.slice(at, (at += sent[n]?.length ?? 0)), epoch);
+    }
     await Promise.all(transactions);
     if (count > 0) {
       this.#isClaiming = false;
-      this.#take(replies instanceof Error ? replies : (replies.at(-1) ?? null), count, sentMs);
+      this.#take(replies instanceof Error ? replies : (replies.at(-1) ?? null), count, sentMs, epoch);
     }
     this.#isTurning = false;
     this.#pumpSoon();
@@ -226,10 +317,12 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
   /** Waits for up to `count` jobs. */
   async #wait(count: number): Promise<void> {
     this.#isClaiming = true;
+    const epoch = this.#epoch;
+    const sentMs = performance.now();
     const blockMs = this.#link.longestWaitMs;
-    const reply = await result(this.#link.wait(this.#claim(count, blockMs), blockMs));
+    const reply = await result(this.#link.wait(this.#key, this.#claim(count, blockMs), blockMs));
     this.#isClaiming = false;
-    this.#take(reply, count, performance.now());
+    this.#take(reply, count, sentMs, epoch);
     this.#pumpSoon();
   }
 
@@ -238,106 +331,141 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
     return wire.claim(blockMs === undefined ? claim : { ...claim, blockMs });
   }
 
-  #take(reply: Reply | Error, count: number, sinceMs: number): void {
-    if (reply instanceof Error) return this.#trouble(reply);
+  #take(reply: Reply | Error, count: number, sinceMs: number, epoch: number): void {
+    const jobs = reply instanceof Error ? reply : read(() => (reply === null ? [] : wire.claimed(reply)));
+    if (jobs instanceof Error) return this.#trouble(jobs, epoch);
     this.#troubles = 0;
-    const jobs = reply === null ? [] : wire.claimed(reply);
     this.#isDrained = jobs.length < count;
     for (const claimed of jobs) {
       if (this.#phase === "working") this.#holding.start(claimed, sinceMs);
-      else this.#untold.push(outcomes.released(new Job(claimed, undefined as T), 0));
+      else this.#holding.giveBack(claimed);
     }
   }
 
   /** What the server made of an outcome: the replies to its commands, the first of which ends the claim. */
-  #told(outcome: outcomes.Outcome<T>, replies: readonly (Reply | Error)[] | Error): void {
+  #told(outcome: outcomes.Outcome<T>, replies: readonly (Reply | Error)[] | Error, epoch: number): void {
     const reply = replies instanceof Error ? replies : (replies[0] ?? null);
-    if (reply instanceof Error) return this.#untellable(outcome, reply);
-    const { job, ms, ending, isRepeated } = outcome;
+    const hasEnded = reply instanceof Error ? reply : read(() => wire.ended(reply));
+    if (hasEnded instanceof Error) return this.#untellable(outcome, hasEnded, epoch);
+    const { job, ms, ending, commands, isRepeated } = outcome;
+    const [others, [look]] = splitAt(replies as readonly (Reply | Error)[], commands.length);
     // The claim is ended all the same if a command chained to it has failed.
-    const error = outcome.error ?? (replies as readonly (Reply | Error)[]).find((other) => other instanceof Error);
-    const isStale = integer(reply) === 0 && !isRepeated;
-    this.#announce(isStale ? "stale" : ending, error ? { job, ms, error } : { job, ms });
+    const error = outcome.error ?? others.find((other) => other instanceof Error);
+    const event = error ? { job, ms, error } : { job, ms };
+    const isStale = !hasEnded && !isRepeated;
+    this.#holding.settled(job);
+    this.#announce(isStale ? "stale" : ending, event);
+    if (!isStale && (outcome.isDead || isDead(look))) this.#announce("dead", event);
   }
 
   /** The server did not take it. */
-  #untellable(outcome: outcomes.Outcome<T>, error: Error): void {
+  #untellable(outcome: outcomes.Outcome<T>, error: Error, epoch: number): void {
     const { job, ms, commands } = outcome;
     if (passes(error)) this.#untold.push({ ...outcome, isRepeated: true });
     else if (commands.length > 1) {
       // It refused a chained command, and so all of them.
-      this.#untold.push(outcomes.failed(job, ms, error, this.#backoffMs(job.queue, job.attempt)));
+      const backoffMs = this.#chores.hasBackoff(job.queue) ? undefined : waitOf(this.#options.backoff, job.attempt);
+      this.#untold.push(outcomes.failed(job, ms, error, backoffMs));
       return;
     }
-    this.#trouble(error);
+    this.#trouble(error, epoch);
   }
 
   // --- heartbeats ------------------------------------------------------------------------------------------------------------
 
   #startHeart(): NodeJS.Timeout {
-    let looks = 0;
-    return setInterval(
-      () => {
-        this.#holding.loseEnded();
-        looks += 1;
-        if (looks % LOOKS === 0) void this.#beat();
-      },
-      Math.max(10, this.#leaseMs / (3 * LOOKS)),
-    );
+    const look = (): void => {
+      this.#holding.loseEnded();
+      if (performance.now() - this.#beatMs >= this.#leaseMs / 3 - 1) this.#go(this.#beat());
+    };
+    return setInterval(look, Math.max(10, this.#leaseMs / (3 * LOOKS)));
   }
 
   async #beat(): Promise<void> {
-    if (!this.#isConnected || this.#isBeating || this.#holding.size === 0) return;
+    if (!this.#isConnected || this.#isBeating) return;
     const beats = this.#holding.heartbeats();
-    if (beats.commands.length === 0) return;
+    this.#beatMs = performance.now();
+    if (beats.length === 0) return;
     this.#isBeating = true;
-    const replies = await result(this.#link.request(beats.commands));
+    const epoch = this.#epoch;
+    const replies = await result(this.#link.request(this.#key, beats.map((beat) => beat.command)));
     this.#isBeating = false;
-    if (replies instanceof Error) return this.#trouble(replies);
+    if (replies instanceof Error) return this.#trouble(replies, epoch);
     for (const [at, reply] of replies.entries()) {
-      if (reply instanceof Error) this.#trouble(reply);
-      else beats.answered(at, wire.extended(reply));
+      const error = reply instanceof Error ? reply : read(() => beats[at]?.answered(reply));
+      if (error instanceof Error) this.#trouble(error, epoch);
     }
   }
 
   // --- connections -----------------------------------------------------------------------------------------------------------
 
   async #connect(): Promise<void> {
-    while (this.#phase !== "stopped") {
+    while (this.#phase === "working" || this.#phase === "stopping") {
       if (this.#troubles > 0) await sleep(reconnectMs(this.#troubles));
-      const error = await result(this.#link.open().then(() => this.#chores.run(this.#link)));
-      if (!(error instanceof Error)) break;
-      this.#link.drop();
-      this.#troubles += 1;
-      if (!passes(error)) return this.#fail(error);
+      const error = await result(this.#link.open(this.#key).then(() => this.#chores.run(this.#link)));
+      if (error instanceof Error && isRefusal(error)) this.#refused(error);
+      else if (error instanceof Error) {
+        this.#link.drop();
+        this.#troubles += 1;
+        if (this.state === "stopped") return;
+        if (!passes(error)) return this.#fail(error);
+        this.#announce("disconnected", { error });
+        continue;
+      }
+      break;
     }
     if (this.#phase === "stopped") return this.#link.drop();
     this.#isConnected = true;
     this.#isDrained = false;
     this.#announce("connected");
+    this.#go(this.#beat());
     this.#pumpSoon();
   }
 
   async #doChores(): Promise<void> {
     if (!this.#isConnected) return;
+    const epoch = this.#epoch;
     const error = await result(this.#chores.run(this.#link));
-    if (error instanceof Error) this.#trouble(error);
+    if (error instanceof Error) this.#trouble(error, epoch);
   }
 
   /** One of the commands failed. */
-  #trouble(error: Error): void {
+  #trouble(error: Error, epoch: number): void {
+    if (epoch !== this.#epoch || !this.#isConnected) return;
+    if (isRefusal(error)) return this.#refused(error);
     if (!passes(error)) return this.#fail(error);
-    if (!this.#isConnected) return;
-    this.#isConnected = false;
     this.#troubles += 1;
-    this.#link.drop();
+    this.#disconnect();
     this.#announce("disconnected", { error });
-    void this.#connect();
+    this.#go(this.#connect());
+  }
+
+  /** The connection is good: heartbeats go on. Claims, and what was refused, wait a little. */
+  #refused(error: Error): void {
+    this.#announce("refused", { error });
+    if (this.#isResting) return;
+    this.#isResting = true;
+    this.#troubles += 1;
+    setTimeout(() => {
+      this.#isResting = false;
+      this.#pumpSoon();
+    }, reconnectMs(this.#troubles));
+  }
+
+  #disconnect(): void {
+    this.#isConnected = false;
+    this.#epoch += 1;
+    this.#link.drop();
   }
 
   #fail(error: Error): void {
     this.#fatal ??= error;
     void this.stop();
+  }
+
+  /** Nothing that `run` does not wait for may fail unheard: `run` throws it. */
+  #go(promise: Promise<void>): void {
+    promise.catch((error: unknown) => this.#fail(asError(error)));
   }
 
   /** A listener that throws fails by itself, and not the worker. */
@@ -377,3 +505,31 @@ const reconnectMs = (troubles: number): number => Math.min(3000, 100 * 2 ** Math
 
 /** What a promise comes to, an error included. */
 const result = <R>(promise: Promise<R>): Promise<R | Error> => promise.catch(asError);
+
+/** What decides on a key's slot: its hash tag, or all of it. */
+const tagOf = (key: string): string => /^[^{]*\{([^}]+)\}/.exec(key)?.[1] ?? key;
+
+/** What a reply says, or why it says nothing. */
+function read<R>(parse: () => R): R | Error {
+  try {
+    return parse();
+  } catch (thrown) {
+    return asError(thrown);
+  }
+}
+
+/** Whether ZQ.GET shows a dead letter. It may have failed: then nothing is known. */
+const isDead = (reply: Reply | Error | undefined): boolean =>
+  !!reply && !(reply instanceof Error) && read(() => text(fields(reply).get("state"))) === "dead";
+
+const splitAt = <R>(list: readonly R[], at: number): [R[], R[]] => [list.slice(0, at), list.slice(at)];
+
+/** The wait after a failure. A `backoff` that fails leaves the job its failure. */
+function waitOf(backoff: (attempt: number) => Duration = outcomes.defaultBackoff, attempt: number): number {
+  try {
+    return milliseconds(backoff(attempt));
+  } catch (thrown) {
+    process.emitWarning(`the backoff of a worker failed: ${asError(thrown).message}`);
+    return milliseconds(outcomes.defaultBackoff(attempt));
+  }
+}

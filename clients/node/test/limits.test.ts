@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Check, checkAll, CostTooHigh, Limiter } from "zeitset";
+import { Cluster, Redis } from "ioredis";
+import { Check, checkAll, CostTooHigh, type Duration, Limiter, Queue, Worker } from "zeitset";
 import { until } from "./support/until.js";
 import { withEach } from "./support/clients.js";
 
@@ -38,9 +39,10 @@ withEach("units are given back, peeked at, taken by force, and forgotten", async
   assert.equal((await limiter.peek("ann")).remaining, 600);
   assert.equal((await limiter.peek("ann", { cost: 601 })).allowed, false);
   const forced = await limiter.check("ann", { cost: 5000, force: true });
-  assert.equal(forced.allowed, false, "without force it would not have fitted");
-  assert.ok(forced.chargedUntilMs > 0, "and yet it was taken");
-  assert.equal((await limiter.check("ann")).allowed, false);
+  assert.deepEqual([forced.allowed, forced.remaining, forced.debt, forced.retryAfterMs], [true, 0, 4400, 0]);
+  assert.ok(forced.chargedUntilMs > 0);
+  const denied = await limiter.check("ann");
+  assert.deepEqual([denied.allowed, denied.remaining, denied.debt], [false, 0, 4400]);
   assert.equal(await limiter.reset("ann"), true);
   assert.equal((await limiter.peek("ann")).remaining, 1000);
   assert.equal(await limiter.refund("ann", 1, await limiter.peek("ann")), 0, "a peek has taken nothing");
@@ -81,13 +83,60 @@ withEach("headers tell of one limit and of several", async ({ redis }) => {
   assert.equal(headers["RateLimit-Policy"], '"minute";q=2;w=60, "day";q=10;w=86400');
   const wait = Number(headers["Retry-After"]);
   assert.ok(wait >= 1 && wait <= 60, JSON.stringify(headers));
-  assert.equal(headers["RateLimit"], `"minute";r=0;t=${wait}, "day";r=10;t=0`);
+  assert.equal(headers["RateLimit"], `"minute";r=0;t=${wait}, "day";r=10;t=86400`);
 });
 
-withEach("no wait is told to a forced call above the limit", async ({ redis }) => {
+test("header fields are what the draft asks", () => {
+  const of = { name: "a \"b\"", limit: 10, windowMs: 60_000, unit: "content-bytes" };
+  const fields = { allowed: true, limit: 10, chargedUntilMs: 0, retryAfterMs: 0, resetAfterMs: 1 };
+  const rate = (told: object): string | undefined => new Check({ ...fields, remaining: 5, ...told }, of).headers()["RateLimit"];
+  // What is left is used at no higher a rate than the policy's.
+  assert.equal(rate({}), '"a \\"b\\"";r=5;t=30');
+  assert.equal(rate({ resetAfterMs: 45_001 }), '"a \\"b\\"";r=5;t=46');
+  const denied = new Check({ ...fields, allowed: false, remaining: 5, retryAfterMs: 1 }, of).headers();
+  assert.equal(denied["Retry-After"], "30", "not before the effective window ends");
+  assert.equal(denied["RateLimit-Policy"], '"a \\"b\\"";q=10;w=60;qu="content-bytes"');
+  const huge = new Check({ ...fields, remaining: Number.MAX_SAFE_INTEGER }, { ...of, limit: Number.MAX_SAFE_INTEGER }).headers();
+  assert.match(huge["RateLimit"] ?? "", /;r=999999999999999;/, "integers have at most 15 digits");
+  assert.match(huge["RateLimit-Policy"] ?? "", /;q=999999999999999;/);
+});
+
+withEach("a prefix stands before the key, and not in the headers", async ({ redis, call }) => {
+  const limiter = new Limiter(redis, "search", "5/1m", { prefix: "app:" });
+  const check = await limiter.check("ann");
+  assert.equal(await call("EXISTS", "app:search:ann"), 1);
+  assert.match(check.headers()["RateLimit"] ?? "", /^"search";/);
+  assert.equal(await limiter.reset("ann"), true);
+});
+
+test("durations are seconds, text or objects with a unit, and nothing else", () => {
+  const client = { sendCommand: async () => null, duplicate: () => null, multi: () => null };
+  const lease = (lease: never): unknown => new Worker(client, "jobs", () => undefined, { lease });
+  const words = (delay: Duration): unknown => new Queue(client, "jobs").calls.reschedule("a", { delay }).words.at(-1);
+  const good: [Duration, string][] = [
+    [30, "30000ms"], [0.25, "250ms"], [0, "0ms"], [1.1, "1100ms"], ["1.1", "1100ms"], ["250ms", "250ms"], ["1.5H", "5400000ms"],
+    [{ seconds: 30 }, "30000ms"], [{ ms: 0.2 }, "1ms"], [{ hours: 1, minutes: 30 }, "5400000ms"], [{ days: 7 }, "604800000ms"],
+  ];
+  for (const [value, ms] of good) assert.equal(words(value), ms, JSON.stringify(value));
+  const bad = [NaN, Infinity, -1, 1e300, "", "-5m", "5 m", "1y", "soon", {}, { second: 1 }, { ms: -1, seconds: 5 }, { ms: NaN }, null, true, [5]];
+  for (const value of bad) {
+    assert.throws(() => lease(value as never), RangeError, String(value));
+    assert.throws(() => words(value as never), RangeError, String(value));
+  }
+});
+
+test("a keyPrefix of ioredis, which would be ignored, is refused", () => {
+  const clients = [new Redis({ lazyConnect: true, keyPrefix: "app:" }), new Cluster([], { lazyConnect: true, keyPrefix: "app:" })];
+  for (const client of clients) {
+    assert.throws(() => new Limiter(client, "l", "5/1m"), /keyPrefix/);
+    assert.throws(() => new Worker(client, "jobs", () => undefined), /keyPrefix/);
+  }
+});
+
+withEach("no wait is told to a forced call", async ({ redis }) => {
   const limiter = new Limiter(redis, "tokens", "100/1m");
   const fields = (await limiter.check("ann", { cost: 150, force: true })).headers();
-  assert.equal(fields["Retry-After"], undefined, "no wait makes room for it");
+  assert.equal(fields["Retry-After"], undefined);
   assert.equal(fields["RateLimit"], '"tokens";r=0;t=60', "when the limit is free");
 });
 

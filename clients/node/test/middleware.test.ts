@@ -1,8 +1,11 @@
 import assert from "node:assert/strict";
 import type { AddressInfo } from "node:net";
+import { test } from "node:test";
+import { serve } from "@hono/node-server";
 import express from "express";
 import { fastify } from "fastify";
-import { expressLimit, fastifyLimit, Limiter } from "zeitset";
+import { type Context, Hono } from "hono";
+import { clientNetwork, expressLimit, fastifyLimit, honoLimit, Limiter } from "zeitset";
 import { type Place, withEach } from "./support/clients.js";
 import type { Test } from "./support/server.js";
 
@@ -19,7 +22,7 @@ const service = ({ redis }: Place): Service => ({
   minute: new Limiter(redis, "minute", "2/1m"),
   day: new Limiter(redis, "day", "10/1d"),
   costly: new Limiter(redis, "costly", "5/1m"),
-  shy: new Limiter(redis, "minute", "2/1m", { onError: "deny", timeout: 300 }),
+  shy: new Limiter(redis, "minute", "2/1m", { onError: "deny", timeout: "300ms" }),
 });
 
 async function withExpress(t: Test, { minute, day, costly, shy }: Service): Promise<Ask> {
@@ -30,6 +33,10 @@ async function withExpress(t: Test, { minute, day, costly, shy }: Service): Prom
   app.get("/several", expressLimit<express.Request>([minute, day], { key: name }), hello);
   app.get("/costly/:n", expressLimit<express.Request>(costly, { cost: (request) => Number(request.params["n"]) }), hello);
   app.get("/shy", expressLimit(shy), hello);
+  app.get("/both", expressLimit(day), expressLimit(minute), hello);
+  app.get("/broken", expressLimit(minute), () => {
+    throw Object.assign(new Error("broken"), { status: 500 });
+  });
   const listener = app.listen(0, "127.0.0.1");
   await new Promise((resolve) => listener.once("listening", resolve));
   t.after(() => void listener.close());
@@ -47,6 +54,10 @@ async function withFastify(t: Test, { minute, day, costly, shy }: Service): Prom
   const cost = (request: Request): number => Number((request.params as { n: string }).n);
   app.get("/costly/:n", { onRequest: fastifyLimit<Request>(costly, { cost }) }, hello);
   app.get("/shy", { onRequest: fastifyLimit(shy) }, hello);
+  app.get("/both", { onRequest: [fastifyLimit(day), fastifyLimit(minute)] }, hello);
+  app.get("/broken", { onRequest: fastifyLimit(minute) }, async () => {
+    throw new Error("broken");
+  });
   const url = await app.listen({ port: 0, host: "127.0.0.1" });
   t.after(() => void app.close());
   return (path, headers = {}) => fetch(`${url}${path}`, { headers });
@@ -67,7 +78,12 @@ for (const [framework, start] of [["Express", withExpress], ["Fastify", withFast
     const wait = Number(denied.headers.get("retry-after"));
     assert.ok(wait >= 1 && wait <= 60, `${wait}`);
     assert.match(denied.headers.get("content-type") ?? "", /^application\/problem\+json/);
-    assert.deepEqual(await denied.json(), { status: 429, title: "Too many requests" });
+    assert.deepEqual(await denied.json(), {
+      type: "https://iana.org/assignments/http-problem-types#quota-exceeded",
+      title: "Request cannot be satisfied as assigned quota has been exceeded",
+      status: 429,
+      "violated-policies": ["minute"],
+    });
   });
 
   withEach(`${framework} takes from several limits, by a key of its own`, async (place) => {
@@ -78,6 +94,20 @@ for (const [framework, start] of [["Express", withExpress], ["Fastify", withFast
     await ask("/several", { "x-api-key": "{ann}" });
     assert.equal((await ask("/several", { "x-api-key": "{ann}" })).status, 429);
     assert.equal((await ask("/several", { "x-api-key": "{bob}" })).status, 200);
+  });
+
+  withEach(`${framework} tells of the limits of the application and of the route`, async (place) => {
+    const ask = await start(place.test, service(place));
+    const both = await ask("/both");
+    assert.equal(both.headers.get("ratelimit-policy"), '"day";q=10;w=86400, "minute";q=2;w=60');
+    assert.match(both.headers.get("ratelimit") ?? "", /^"day";r=9;t=\d+, "minute";r=1;t=\d+$/);
+    const broken = await ask("/broken");
+    assert.equal(broken.status, 500);
+    assert.equal(broken.headers.get("ratelimit-policy"), '"minute";q=2;w=60');
+    await ask("/both");
+    const denied = await ask("/both");
+    assert.equal(denied.status, 429);
+    assert.ok(Number(denied.headers.get("retry-after")) <= 60);
   });
 
   withEach(`${framework} answers an error, not 429, to a cost that never fits`, async (place) => {
@@ -95,6 +125,71 @@ for (const [framework, start] of [["Express", withExpress], ["Fastify", withFast
     const away = await ask("/shy");
     assert.equal(away.status, 503);
     assert.equal(away.headers.get("ratelimit-policy"), '"minute";q=2;w=60');
+    const { type, "violated-policies": policies } = (await away.json()) as Record<string, unknown>;
+    assert.equal(type, "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity");
+    assert.deepEqual(policies, ["minute"]);
     assert.equal((await ask("/one")).status, 500);
   });
 }
+
+test("one network is one client", () => {
+  const networks: Record<string, string> = {
+    "192.0.2.1": "192.0.2.1",
+    "::ffff:192.0.2.1": "192.0.2.1",
+    "::FFFF:C000:201": "192.0.2.1",
+    "2001:db8:1:2ff:3::4": "2001:db8:1:200::/56",
+    "2001:DB8:1:0200::": "2001:db8:1:200::/56",
+    "2001:db8:1:3ff::": "2001:db8:1:300::/56",
+    "::1": "::/56",
+    "fe80::1%eth0": "fe80::/56",
+  };
+  for (const [ip, network] of Object.entries(networks)) assert.equal(clientNetwork()({ ip }), network, ip);
+  assert.equal(clientNetwork({ ipv6: 64 })({ ip: "2001:db8:1:2ff:3::4" }), "2001:db8:1:2ff::/64");
+  assert.equal(clientNetwork({ ipv6: 128 })({ ip: "2001:db8::4" }), "2001:db8::4/128");
+  assert.equal(clientNetwork()({}), null);
+  for (const ipv6 of [0, 129, 1.5, NaN]) assert.throws(() => clientNetwork({ ipv6 }), RangeError);
+});
+
+withEach("Hono answers 429 where a limit denies, with headers that hold", async (place) => {
+  const { minute, day, costly, shy } = service(place);
+  const app = new Hono();
+  app.get("/one", honoLimit(minute), (context) => context.text("hello"));
+  const byName = honoLimit<Context>([minute, day], { key: (context) => context.req.header("x-api-key") ?? null });
+  app.get("/several", byName, (context) => context.text("hello"));
+  const cost = (context: Context): number => Number(context.req.param("n"));
+  app.get("/costly/:n", honoLimit<Context>(costly, { cost }), (context) => context.text("hello"));
+  app.get("/shy", honoLimit(shy), (context) => context.text("hello"));
+  app.get("/both", honoLimit(day), honoLimit(minute), (context) => context.text("hello"));
+  app.get("/broken", honoLimit(day), () => {
+    throw new Error("broken");
+  });
+  app.onError((error, context) => context.text(error.message, 500));
+  const server = serve({ fetch: app.fetch, port: 0, hostname: "127.0.0.1" });
+  await new Promise((resolve) => server.once("listening", resolve));
+  place.test.after(() => void server.close());
+  const ask: Ask = (path, headers = {}) => fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}${path}`, { headers });
+
+  const both = await ask("/both");
+  assert.equal(await both.text(), "hello");
+  assert.equal(both.headers.get("ratelimit-policy"), '"day";q=10;w=86400, "minute";q=2;w=60');
+  assert.equal((await ask("/one")).headers.get("ratelimit"), '"minute";r=0;t=60');
+  const denied = await ask("/both");
+  assert.equal(denied.status, 429);
+  assert.equal(denied.headers.get("content-type"), "application/problem+json");
+  assert.ok(Number(denied.headers.get("retry-after")) > 0);
+  assert.equal(denied.headers.get("ratelimit-policy"), '"day";q=10;w=86400, "minute";q=2;w=60');
+  assert.deepEqual(((await denied.json()) as { "violated-policies": string[] })["violated-policies"], ["minute"]);
+  const broken = await ask("/broken");
+  assert.deepEqual([broken.status, broken.headers.get("ratelimit")], [500, '"day";r=7;t=86400']);
+  assert.equal((await ask("/several", { "x-api-key": "{ann}" })).status, 200);
+  assert.equal((await ask("/several")).headers.get("ratelimit"), null, "without a key there is no limit");
+  assert.equal((await ask("/costly/5")).status, 200);
+  assert.equal((await ask("/costly/1")).status, 429);
+  assert.equal((await ask("/costly/6")).status, 500);
+  await place.server.frozen(async () => {
+    const away = await ask("/shy");
+    assert.equal(away.status, 503);
+    assert.match(await away.text(), /temporary-reduced-capacity/);
+  });
+  assert.equal((await app.request("/one")).status, 500, "without a socket the key must be said");
+});

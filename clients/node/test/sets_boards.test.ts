@@ -9,7 +9,7 @@ import { Server } from "./support/server.js";
 withEach("members expire, are refreshed, counted and capped", async ({ redis }) => {
   const codes = new ExpiringSet(redis, "codes");
   assert.equal(await codes.add(["493811", "882015"], { ttl: "5m", cap: 3 }), 2);
-  assert.equal(await codes.add("120374", { ttl: 60_000, cap: 3 }), 1);
+  assert.equal(await codes.add("120374", { ttl: { minutes: 1 }, cap: 3 }), 1);
   assert.equal(await codes.add("700126", { ttl: "5m", cap: 3 }), null);
   assert.equal(await codes.add("120374", { ttl: "5m", only: "new" }), 0);
   assert.equal(await codes.add("120374", { ttl: "30s", when: "later", changed: true }), 0);

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Discard, Queue, Retry, Worker } from "zeitset";
@@ -18,10 +19,11 @@ withEach("jobs are handled, acknowledged, and gone", async (place) => {
   await until("it runs", () => worker.state === "running");
   await queue.push(0);
   await queue.pushMany(Array.from({ length: 99 }, (_, n) => ({ payload: n + 1 })));
-  await queue.push(100, { delay: 200 });
+  await queue.push(100, { delay: "200ms" });
   await until("all are done", () => events.length === 101);
   assert.deepEqual(seen.sort((a, b) => a - b), Array.from({ length: 101 }, (_, n) => n));
   const stats = await queue.stats();
+  assert.ok(stats);
   assert.deepEqual([stats.ready, stats.delayed, stats.claimed, stats.dead, stats["acked"]], [0, 0, 0, 0, 101]);
   await worker.stop();
   assert.equal(worker.state, "stopped");
@@ -40,7 +42,7 @@ withEach("no more jobs are held than run", async (place) => {
     running -= 1;
   }, { concurrency: 3 });
   await until("three run", () => running === 3);
-  assert.equal((await queue.stats()).claimed, 3);
+  assert.equal((await queue.stats())?.claimed, 3);
   gate.resolve();
   await until("all are done", () => events.length === 20);
   assert.equal(most, 3);
@@ -59,7 +61,7 @@ withEach("a failure is given back with its error, after the queue's BACKOFF or t
   const wait = (job?.dueMs ?? 0) - Date.now();
   assert.ok(wait > 2.9 * 3_600_000 && wait < 3.1 * 3_600_000, `${wait}`);
   const other = new Queue<string>(place.redis, "others");
-  await other.configure({ backoff: [50, 100] });
+  await other.configure({ backoff: ["50ms", "100ms"] });
   const others = work<string>(place, "others", (job) => {
     if (job.attempt < 3) throw new Error("not yet");
   }, { backoff: () => "3h" });
@@ -73,12 +75,13 @@ withEach("the last attempt that fails is dead; so is what is discarded, or canno
   const { events } = work<string>(place, "jobs", (job) => {
     throw job.payload === "hopeless" ? new Discard("no such user") : new Error("broken");
   });
-  await queue.push("x", { id: "last", attempts: 1 });
+  await queue.push("x", { id: "last", maxAttempts: 1 });
   await queue.push("hopeless", { id: "discarded" });
   await place.call("ZQ.PUSH", "jobs", "{not json", "ID", "unreadable");
-  await until("all are dead", () => events.length === 3);
-  assert.deepEqual([...events].sort(), ["discarded discarded", "discarded unreadable", "failed last"]);
-  assert.equal((await queue.stats()).dead, 3);
+  await until("all are dead", () => events.length === 6);
+  const dead = ["discarded", "last", "unreadable"].map((id) => `dead ${id}`);
+  assert.deepEqual([...events].sort(), [...dead, "discarded discarded", "discarded unreadable", "failed last"]);
+  assert.equal((await queue.stats())?.dead, 3);
   assert.equal((await queue.get("discarded"))?.error, "Discard: no such user");
   const raw = new Queue<Buffer>(place.redis, "jobs", { codec: "bytes" });
   assert.match((await raw.get("unreadable"))?.error ?? "", /^PayloadError: /);
@@ -89,9 +92,9 @@ withEach("a job asks to be run again, with or without counting the attempt", asy
   const attempts: number[] = [];
   const { events } = work<boolean>(place, "jobs", (job) => {
     attempts.push(job.attempt);
-    if (attempts.length < 3) throw new Retry({ after: 10, free: job.payload, reason: "429" });
+    if (attempts.length < 3) throw new Retry({ after: { ms: 10 }, free: job.payload, reason: "429" });
   });
-  await queue.push(true, { id: "free", attempts: 1 });
+  await queue.push(true, { id: "free", maxAttempts: 1 });
   await until("it is done", () => events.length === 3);
   assert.deepEqual(events, ["retried free", "retried free", "completed free"]);
   assert.deepEqual(attempts, [1, 1, 1], "free attempts do not count");
@@ -99,6 +102,26 @@ withEach("a job asks to be run again, with or without counting the attempt", asy
   await queue.push(false, { id: "counted" });
   await until("it is done", () => events.length === 6);
   assert.deepEqual(attempts, [1, 2, 3]);
+});
+
+withEach("a 429 of one customer rests its other jobs, and nobody else's", async (place) => {
+  const queue = new Queue<string>(place.redis, "jobs");
+  for (const id of ["a1", "a2", "b1", "b2"]) await queue.push(id, { id, group: id.slice(0, 1) });
+  const ran: string[] = [];
+  const { events } = work<string>(
+    place,
+    "jobs",
+    (job) => {
+      ran.push(job.id);
+      if (job.payload === "a1") throw new Retry({ after: "1h", free: true, hold: true, reason: "429" });
+    },
+    { concurrency: 1 },
+  );
+  await until("the others are done", () => events.length === 3);
+  assert.deepEqual(ran, ["a1", "b1", "b2"]);
+  const [held] = await queue.groups();
+  assert.deepEqual([held?.name, held?.ready, held?.delayed, typeof held?.heldUntilMs], ["a", 1, 1, "number"]);
+  assert.throws(() => new Retry({ hold: true }), TypeError);
 });
 
 withEach("several queues: the first that has a job is served", async (place) => {
@@ -113,11 +136,12 @@ withEach("several queues: the first that has a job is served", async (place) => 
 withEach("heartbeats hold a job for longer than its lease", async (place) => {
   const queue = new Queue(place.redis, "jobs");
   const { events } = work(place, "jobs", () => sleep(2500), { lease: "1s" });
-  work(place, "jobs", () => assert.fail("another worker got it"), { lease: "1s" });
   await queue.push(1, { id: "long" });
+  await until("it runs", async () => (await queue.stats())?.claimed === 1);
+  work(place, "jobs", () => assert.fail("another worker got it"), { lease: "1s" });
   await until("it is done", () => events.length > 0);
   assert.deepEqual(events, ["completed long"]);
-  assert.equal((await queue.stats())["expiredLeases"], 0);
+  assert.equal((await queue.stats())?.["expiredLeases"], 0);
 });
 
 withEach("a lease that is lost cancels the handler, and another worker's job is not acknowledged", async (place) => {
@@ -129,13 +153,13 @@ withEach("a lease that is lost cancels the handler, and another worker's job is 
     await goOn.promise;
   }, { lease: "600ms" });
   await queue.push("mine", { id: "a" });
-  await until("it is claimed", async () => (await queue.stats()).claimed === 1);
+  await until("it is claimed", async () => (await queue.stats())?.claimed === 1);
   // The job is replaced under the worker: its token is stale.
   await queue.push("replaced", { id: "a", replace: true, delay: "1h" });
   assert.equal((await cancelled.promise).name, "LeaseLost");
   goOn.resolve();
-  await until("the handler is back", () => late.events.length === 2);
-  assert.deepEqual(late.events, ["lost a", "stale a"]);
+  await late.worker.stop();
+  assert.deepEqual(late.events, ["lost a"]);
   assert.equal((await queue.get("a"))?.payload, "replaced");
 });
 
@@ -143,23 +167,25 @@ withEach("a handler that is cancelled and fails tells the server nothing", async
   const queue = new Queue(place.redis, "jobs");
   const { events } = work(place, "jobs", (job) => sleep(60_000, undefined, { signal: job.signal }), { lease: "600ms" });
   await queue.push(1, { id: "a" });
-  await until("it is claimed", async () => (await queue.stats()).claimed === 1);
+  await until("it is claimed", async () => (await queue.stats())?.claimed === 1);
   await queue.push(1, { id: "a", replace: true, delay: "1h" });
   await until("it is lost", () => events.length === 1);
   assert.deepEqual(events, ["lost a"]);
-  assert.equal((await queue.stats())["nacked"], 0);
+  assert.equal((await queue.stats())?.["nacked"], 0);
 });
 
 withEach("a worker that stops waits for its handlers, and gives the others back free", async (place) => {
   const queue = new Queue<string>(place.redis, "jobs");
   const ready = deferred();
-  const { worker, events, run } = work<string>(place, "jobs", (job) =>
-    job.payload === "short" ? ready.promise : sleep(60_000, undefined, { signal: job.signal }),
-  );
+  let begun = 0;
+  const { worker, events, run } = work<string>(place, "jobs", (job) => {
+    begun += 1;
+    return job.payload === "short" ? ready.promise : sleep(60_000, undefined, { signal: job.signal });
+  });
   await queue.push("short", { id: "short" });
   await queue.push("long", { id: "long" });
-  await until("both run", async () => (await queue.stats()).claimed === 2);
-  const stopped = worker.stop({ grace: 500 });
+  await until("both run", () => begun === 2);
+  const stopped = worker.stop({ grace: "500ms" });
   assert.equal(worker.state, "stopping");
   await queue.push("late", { id: "late" });
   ready.resolve();
@@ -169,6 +195,21 @@ withEach("a worker that stops waits for its handlers, and gives the others back 
   assert.deepEqual(events.filter((event) => !event.endsWith("late")), ["completed short", "released long"]);
   assert.deepEqual((await queue.peek("ready")).map((job) => job.id).sort(), ["late", "long"]);
   assert.equal((await queue.get("long"))?.attempts, 0, "the attempt did not count");
+});
+
+withEach("a worker that stops acknowledges what is done", async (place) => {
+  const queue = new Queue(place.redis, "jobs");
+  let begun = 0;
+  const { worker, events } = work(place, "jobs", async (job) => {
+    begun += 1;
+    job.done();
+    await sleep(60_000, undefined, { signal: job.signal });
+  });
+  await queue.push(1, { id: "a" });
+  await until("it runs", () => begun === 1);
+  await worker.stop({ grace: 0 });
+  assert.deepEqual(events, ["completed a"]);
+  assert.equal((await queue.stats())?.["acked"], 1);
 });
 
 withEach("an idle worker stops at once, although it waits for a job", async (place) => {
@@ -197,7 +238,7 @@ withEach("a chained command that the server refuses is a failure of the job; one
   await place.call("SET", "text", "x");
   const { events, worker } = work<string>(place, "jobs", (job) => {
     if (job.attempt === 1) job.chain({ key: "jobs", words: job.payload === "refused" ? ["INCR"] : ["LPUSH", "text", "1"] });
-  }, { backoff: () => 1 });
+  }, { backoff: () => "1ms" });
   const errors: string[] = [];
   worker.on("completed", ({ job, error }) => error && errors.push(`${job.id}: ${error.message}`));
   await queue.push("refused", { id: "r" });
@@ -206,7 +247,7 @@ withEach("a chained command that the server refuses is a failure of the job; one
   await queue.push("fails", { id: "f" });
   await until("it is done", () => events.length === 3);
   assert.deepEqual(errors, ["f: WRONGTYPE Operation against a key holding the wrong kind of value"]);
-  assert.equal((await queue.stats()).claimed, 0);
+  assert.equal((await queue.stats())?.claimed, 0);
 });
 
 withEach("an error that does not pass stops the worker, which throws it", async (place) => {
@@ -221,4 +262,136 @@ test("what makes no worker is refused", () => {
   assert.throws(() => new Worker(client, [], () => undefined), TypeError);
   assert.throws(() => new Worker(client, "jobs", () => undefined, { concurrency: 0 }), RangeError);
   assert.throws(() => new Worker({} as never, "jobs", () => undefined), TypeError);
+});
+
+const UNRUN: Record<string, () => unknown> = {
+  "a Generator": function* () {
+    yield 1;
+  },
+  "an AsyncGenerator": async function* () {
+    yield 1;
+  },
+  "a function": () => async () => undefined,
+};
+
+withEach("a handler that returns what nobody runs is refused, and its job is given back", async (place) => {
+  const queue = new Queue(place.redis, "jobs");
+  await queue.push(1, { id: "a", maxAttempts: 1 });
+  for (const [what, handler] of Object.entries(UNRUN)) {
+    const { run, events } = work(place, "jobs", handler);
+    await assert.rejects(run, { name: "TypeError", message: new RegExp(`returned ${what}, .* async \\(job\\) =>`) });
+    assert.deepEqual(events, ["released a"]);
+  }
+  assert.equal((await queue.get("a"))?.attempts, 0);
+});
+
+withEach("whatever a handler throws is a failure of the job", async (place) => {
+  const queue = new Queue<number>(place.redis, "jobs");
+  const thrown = [undefined, null, "text", Object.create(null), Object.assign(new Error("x"), { name: Symbol("odd") }), Object.create(Error.prototype, { message: { get: () => assert.fail("never") } })];
+  const { events } = work<number>(place, "jobs", (job) => {
+    throw thrown[job.payload];
+  }, { backoff: () => "1h" });
+  await queue.pushMany(thrown.map((_, payload) => ({ payload, id: `${payload}` })));
+  await until("all have failed", () => events.length === thrown.length);
+  assert.deepEqual([...events].sort(), thrown.map((_, payload) => `failed ${payload}`));
+  assert.equal((await queue.get("2"))?.error, "Error: text");
+});
+
+withEach("a backoff that fails leaves the job its failure", async (place) => {
+  const queue = new Queue(place.redis, "jobs");
+  const warned = once(process, "warning") as Promise<[Error]>;
+  const { events } = work(place, "jobs", () => assert.fail("no"), { backoff: () => NaN });
+  await queue.push(1, { id: "a" });
+  await until("it has failed", () => events.length === 1);
+  assert.match((await warned)[0].message, /backoff/);
+  assert.deepEqual(events, ["failed a"]);
+});
+
+withEach("the last attempt that fails says so", async (place) => {
+  const queue = new Queue<number>(place.redis, "jobs");
+  const { events } = work<number>(place, "jobs", (job) => {
+    throw job.payload === 3 ? new Discard("never") : new Error("no");
+  }, { backoff: () => "1ms" });
+  await queue.push(1, { id: "a", maxAttempts: 1 });
+  await until("it is dead", () => events.length === 2);
+  await queue.push(2, { id: "b", maxAttempts: 2 });
+  await until("it is dead", () => events.length === 5);
+  await queue.push(3, { id: "c" });
+  await until("it is dead", () => events.length === 7);
+  assert.deepEqual(events, ["failed a", "dead a", "failed b", "failed b", "dead b", "discarded c", "dead c"]);
+});
+
+withEach("a job that runs longer than its timeout has failed", async (place) => {
+  const queue = new Queue<string>(place.redis, "jobs");
+  const reasons: string[] = [];
+  const { events } = work<string>(place, "jobs", async (job) => {
+    if (job.attempt > 1) return;
+    job.signal.addEventListener("abort", () => reasons.push((job.signal.reason as Error).name));
+    await sleep(60_000, undefined, { signal: job.signal });
+  }, { timeout: (job) => (job.payload === "short" ? "100ms" : "1h"), backoff: () => "1ms" });
+  await queue.push("short", { id: "a" });
+  await queue.push("long", { id: "b" });
+  await until("it is done", () => events.includes("completed a"));
+  assert.deepEqual(events, ["failed a", "completed a"]);
+  assert.deepEqual(reasons, ["TimeoutError"]);
+  const other = work<string>(place, "others", () => new Promise(() => undefined), { timeout: "100ms", backoff: () => "1h" });
+  await new Queue(place.redis, "others").push(1, { id: "c" });
+  await until("it has failed, though its handler never returns", () => other.events.length === 1);
+  assert.equal((await new Queue(place.redis, "others").get("c"))?.error, "TimeoutError: ran longer than 100ms");
+});
+
+withEach("a handler for each queue", async (place) => {
+  const seen: string[] = [];
+  const take = (name: string) => (job: { id: string }) => void seen.push(`${name} ${job.id}`);
+  const worker = new Worker(place.redis, { mails: take("f"), reports: take("g") }, { signals: false });
+  await new Queue(place.redis, "reports").push(1, { id: "r" });
+  await new Queue(place.redis, "mails").push(1, { id: "m" });
+  await worker.run({ burst: true });
+  assert.deepEqual(seen, ["f m", "g r"]);
+});
+
+withEach("a burst ends when nothing is ready, with all that came meanwhile", async (place) => {
+  const queue = new Queue<number>(place.redis, "jobs");
+  await queue.pushMany(Array.from({ length: 30 }, (_, payload) => ({ payload })));
+  await queue.push(99, { delay: "1h" });
+  let runs = 0;
+  const hooks: string[] = [];
+  const worker = new Worker<number>(place.redis, "jobs", async (job) => {
+    runs += 1;
+    await sleep(5);
+    if (job.payload === 7) await queue.push(100);
+  }, { concurrency: 3, onStart: async () => void hooks.push(`start ${runs}`), onStop: () => void hooks.push(`stop ${runs}`) });
+  await worker.run({ burst: true });
+  assert.equal(runs, 31);
+  assert.deepEqual(hooks, ["start 0", "stop 31"]);
+  const stats = await queue.stats();
+  assert.ok(stats);
+  assert.deepEqual([stats.ready, stats.claimed, stats.delayed], [0, 0, 1]);
+});
+
+withEach("a start that fails is thrown, and nothing is claimed", async (place) => {
+  const queue = new Queue(place.redis, "jobs");
+  await queue.push(1);
+  const worker = new Worker(place.redis, "jobs", () => undefined, {
+    onStart: () => {
+      throw new Error("no database");
+    },
+    onStop: () => assert.fail("it has not started"),
+  });
+  await assert.rejects(worker.run(), /no database/);
+  await worker.stop();
+  assert.equal(worker.state, "stopped");
+  assert.equal((await queue.stats())?.ready, 1);
+});
+
+withEach("stop before run and after the end does nothing", async (place) => {
+  await new Queue(place.redis, "jobs").push(1);
+  const worker = new Worker(place.redis, "jobs", () => assert.fail("it was stopped"), { signals: false });
+  await worker.stop();
+  await worker.run();
+  await worker.stop();
+  const other = new Worker(place.redis, "others", () => undefined, { signals: false });
+  await other.run({ burst: true });
+  await other.stop();
+  assert.equal(other.state, "stopped");
 });

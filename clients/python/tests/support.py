@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event as Event_
 from threading import Thread
 from typing import Any
 
@@ -141,3 +142,84 @@ def working(client: Any, queues: str | list[str], handler: Callable[..., Any], *
         yield watched
     finally:
         watched.stop()
+
+
+class Proxy:
+    """Between a client and a server: holds replies back, gives garbage instead, or cuts connections."""
+
+    def __init__(self, server_port: int) -> None:
+        self._target = ("127.0.0.1", server_port)
+        self._flowing = Event_()
+        self._flowing.set()
+        self._held_by = b""
+        self.garbage: dict[bytes, bytes] = {}
+        """What to answer to the next chunk that contains these bytes, once."""
+        self._sockets: list[socket.socket] = []
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        Thread(target=self._accept, daemon=True).start()
+
+    def __enter__(self) -> Proxy:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listener.close()
+        self._flowing.set()
+        self.cut()
+
+    def client(self, **options: Any) -> Any:
+        return redis.Redis(port=self.port, **options)
+
+    def hold(self, command: bytes = b"") -> None:
+        """Commands go through, replies do not: from the next such command on."""
+        self._held_by = command
+        if not command:
+            self._flowing.clear()
+
+    @property
+    def holds(self) -> bool:
+        return not self._flowing.is_set()
+
+    def let_go(self) -> None:
+        self._held_by = b""
+        self._flowing.set()
+
+    def cut(self) -> None:
+        """Drops all connections, with the replies that are held back."""
+        sockets, self._sockets = self._sockets, []
+        for each in sockets:
+            try:
+                each.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                near, _ = self._listener.accept()
+                far = socket.create_connection(self._target)
+            except OSError:
+                return
+            self._sockets += (near, far)
+            Thread(target=self._pump, args=(near, far, True), daemon=True).start()
+            Thread(target=self._pump, args=(far, near, False), daemon=True).start()
+
+    def _pump(self, source: socket.socket, sink: socket.socket, is_command: bool) -> None:
+        try:
+            while chunk := source.recv(65536):
+                if not is_command:
+                    self._flowing.wait()
+                elif self._held_by and self._held_by in chunk:
+                    self._flowing.clear()
+                found = next((each for each in list(self.garbage) if is_command and each in chunk), None)
+                if found is not None:
+                    source.sendall(self.garbage.pop(found))
+                else:
+                    sink.sendall(chunk)
+        except OSError:
+            pass
+        for each in (source, sink):
+            try:
+                each.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass

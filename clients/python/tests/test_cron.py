@@ -5,11 +5,9 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("croniter")
+from zeitset import Cron, Job, Queue
 
-from zeitset import Cron, Job, Queue  # noqa: E402
-
-from .support import until, working  # noqa: E402
+from .support import until, working
 
 
 def utc(text: str) -> int:
@@ -64,7 +62,7 @@ def test_a_run_that_fails_is_given_up_and_the_next_one_comes(one: Any) -> None:
     def handler(job: Job) -> None:
         raise RuntimeError("no")
 
-    with working(one, "q", handler, cron=[Cron("report", "0 3 1 1 *", attempts=3)]) as watched:
+    with working(one, "q", handler, cron=[Cron("report", "0 3 1 1 *", max_attempts=3)]) as watched:
         until(lambda: queue.get("report"))
         queue.reschedule("report", delay=0)
         until(lambda: watched.kinds() == ["failed"] * 3)

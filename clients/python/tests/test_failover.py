@@ -14,6 +14,7 @@ import redis.asyncio
 from redis.sentinel import Sentinel
 
 from zeitset import Limiter, Queue, check_all
+from zeitset.asyncio import Queue as AsyncQueue
 
 from .support import REDIS_SERVER, Server, free_port, until, working
 
@@ -67,12 +68,23 @@ def test_a_worker_follows_a_failover(pair: tuple[Server, Server, int], kind: str
         until(lambda: len(done) == 10)
         client.wait(1, 5000)
         primary.kill()
-        with replica.client() as promoted:
+        with replica.client(retry_on_error=[redis.ConnectionError]) as promoted:  # it drops its clients when it is promoted
             until(lambda: promoted.role()[0] == b"master")
             for number in range(10, 20):
                 Queue(promoted, "q").push(number, id=str(number))
         until(lambda: sorted(done) == list(range(20)))
         assert watched.worker.state == "running"
+
+
+def test_a_limiter_asks_the_primary_that_sentinel_names(pair: tuple[Server, Server, int]) -> None:
+    primary, replica, port = pair
+    client = Sentinel([("127.0.0.1", port)], socket_timeout=1).master_for("zeit")
+    limiter = Limiter(client, "a", "9/m", on_error="deny")
+    assert limiter.check("x").remaining == 8
+    primary.kill()
+    until(lambda: limiter.check("x").allowed)
+    with replica.client(retry_on_error=[redis.ConnectionError]) as promoted:
+        assert Limiter(promoted, "a", "9/m").peek("x").remaining < 9
 
 
 @pytest.fixture
@@ -109,11 +121,18 @@ def test_a_worker_finds_its_queue_in_a_cluster(nodes: list[Server], kind: str, n
         client = redis.asyncio.RedisCluster(port=nodes[0].port, host="127.0.0.1")
     queue = Queue(cluster, name)
     with working(client, name, lambda job: done.append(job.payload)) as watched:
-        for number in range(10):
-            queue.push(number)
+        assert len(set(queue.push_many([{"payload": number} for number in range(10)]))) == 10
         until(lambda: len(done) == 10)
         until(lambda: watched.kinds() == ["completed"] * 10)
     assert queue.stats()["acked"] == 10
+
+
+def test_many_jobs_are_pushed_in_a_cluster_with_asyncio(nodes: list[Server]) -> None:
+    async def main() -> list[str | None]:
+        async with redis.asyncio.RedisCluster(port=nodes[0].port, host="127.0.0.1") as r:
+            return await AsyncQueue(r, "b").push_many([{"payload": 1, "id": "x"}, {"payload": 1, "id": "x"}])
+
+    assert asyncio.run(main()) == ["x", None]
 
 
 def test_a_worker_follows_a_slot_that_moves(nodes: list[Server]) -> None:

@@ -124,7 +124,7 @@ def test_sigterm_gives_unfinished_jobs_back(server: Server, kind: str) -> None:
     with server.client() as r:
         queue = Queue(r, "q")
         for number in range(5):
-            queue.push(number, id=str(number), attempts=1)
+            queue.push(number, id=str(number), max_attempts=1)
         script = Script(server, f"{kind} handler(job): {sleep}", "grace='200ms', lease=600, concurrency=3, block=60")
         until(lambda: queue.stats()["claimed"] == 3)
         assert script.end(signal.SIGTERM) == 0
@@ -183,7 +183,8 @@ def test_a_lease_that_was_lost_is_told_to_the_thread(one: Any) -> None:
     with working(one, "q", handler, lease="3s") as watched:
         until(lambda: queue.stats()["claimed"] == 1)
         queue.push("y", id="a", replace=True, delay="1h")
-        until(lambda: watched.kinds() == ["lost", "stale"])
+        until(lambda: watched.kinds() == ["lost"])
+        until(lambda: watched.worker.running == 0)
     assert queue.stats()["acked"] == 0
 
 

@@ -1,14 +1,19 @@
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
 import time
 from typing import Any, Literal
 
 import pytest
 import redis
+import redis.asyncio
 
 from zeitset import Check, Checks, CostTooHigh, Limiter, Policy, check_all
+from zeitset.asyncio import Limiter as AsyncLimiter
 
-from .support import NO_RETRY, Server, free_port
+from .support import NO_RETRY, Server, free_port, until
 
 
 def test_a_limit_denies_and_says_how_long_to_wait(r: Any) -> None:
@@ -53,15 +58,18 @@ def test_a_cost_above_the_limit_is_an_error_and_nothing_is_sent(one: Any) -> Non
 
 def test_force_goes_into_debt(one: Any) -> None:
     limiter = Limiter(one, "tokens", "100/1m")
-    assert limiter.check("ann", 150, force=True).remaining == 0
-    assert not limiter.check("ann").allowed
+    assert limiter.check("ann", 30, force=True).debt == 0
+    forced = limiter.check("ann", 150, force=True)
+    assert (forced.allowed, forced.remaining, forced.debt, forced.retry_after_ms) == (True, 0, 80, 0)
+    denied = limiter.check("ann")
+    assert (denied.allowed, denied.remaining, denied.debt) == (False, 0, 80)
 
 
-def test_no_wait_is_told_to_a_forced_call_above_the_limit(one: Any) -> None:
+def test_no_wait_is_told_to_a_forced_call(one: Any) -> None:
     limiter = Limiter(one, "tokens", "100/1m")
     for check in (limiter.check("ann", 150, force=True), check_all((limiter, "bob", 150), force=True)):
         fields = check.headers()
-        assert "Retry-After" not in fields, "no wait makes room for it"
+        assert check.allowed and "Retry-After" not in fields
         assert fields["RateLimit"] == '"tokens";r=0;t=60', "when the limit is free"
 
 
@@ -81,7 +89,8 @@ def test_several_limits_take_all_or_nothing(r: Any) -> None:
     assert requests.peek("ann").remaining == 1
     policy = '"requests";q=2;w=60, "tokens";q=1000;w=3600'
     assert refused.headers()["RateLimit-Policy"] == policy
-    assert int(refused.headers()["Retry-After"]) == -(-refused.checks[1].retry_after_ms // 1000)
+    # 150 of 1,000 remain, which are worth 540 s of an hour: by the draft, t and Retry-After are no less, also at the end of an hour.
+    assert int(refused.headers()["Retry-After"]) == max(540, -(-refused.checks[1].retry_after_ms // 1000))
 
 
 def test_header_fields() -> None:
@@ -95,8 +104,84 @@ def test_header_fields() -> None:
     assert (never.retry_after, never.headers()) == (-1, {**allowed.headers(), "RateLimit": '"a \\"b\\"";r=0;t=2'})
     both = Checks(False, (denied, never))
     assert (both.retry_after_ms, both.retry_after, "Retry-After" in both.headers()) == (-1, -1, False)
-    in_debt = Check(policy, True, -20, 0, 1001, 7)
+    in_debt = Check(policy, True, 0, 0, 1001, 7, debt=20)
     assert in_debt.headers() == never.headers(), "the field has no negative numbers"
+
+
+def test_fields_promise_no_more_than_the_limit() -> None:
+    """r units in t seconds are no faster than q in w; Retry-After is not before the t of what denies; 15 digits."""
+    leaky = Check(Policy("a", 5, 60_000), True, 4, 0, 12_000, 7)
+    assert leaky.headers()["RateLimit"] == '"a";r=4;t=48'
+    denied = Check(Policy("a", 10, 60_000), False, 8, 2_000, 12_000, 0)
+    assert denied.headers()["RateLimit"] == '"a";r=8;t=48' and denied.headers()["Retry-After"] == "48"
+    other = Check(Policy("b", 2, 86_400_000), True, 1, 0, 86_400_000, 0)
+    assert Checks(False, (other, denied)).headers()["Retry-After"] == "48", "the other one does not deny"
+    large = Check(Policy("a", 2**53 - 1, 1_000), True, 2**53 - 2, 0, 1_000, 0).headers()
+    assert large == {"RateLimit-Policy": '"a";q=999999999999999;w=1', "RateLimit": '"a";r=999999999999999;t=1'}
+
+
+def test_units_stand_in_the_policy(one: Any) -> None:
+    check = Limiter(one, "llm", "5/m", unit='to"kens').check("ann")
+    assert check.headers()["RateLimit-Policy"] == '"llm";q=5;w=60;qu="to\\"kens"'
+    with pytest.raises(ValueError):
+        Limiter(one, "llm", "5/m", unit="\n")
+
+
+def test_a_prefix_stands_before_the_name(one: Any) -> None:
+    check = Limiter(one, "search", "5/m", prefix="shop:").check("ann")
+    assert one.keys() == [b"shop:search:ann"] and '"search"' in check.headers()["RateLimit"]
+
+
+@pytest.mark.parametrize("kind", ["waiting", "asyncio", "cluster", "asyncio cluster"])
+def test_a_server_that_hangs_holds_no_check_up(tmp_path: Any, kind: str) -> None:
+    options = ("--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1") if "cluster" in kind else ()
+    server = Server(tmp_path, *options)
+    try:
+        if options:
+            with server.client() as admin:
+                admin.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+                until(lambda: b"cluster_state:ok" in admin.execute_command("CLUSTER", "INFO", NEVER_DECODE=True))
+        place: Any = {"host": "127.0.0.1", "port": server.port}
+        if "asyncio" in kind:
+            errors = asyncio.run(hanging(server, place, (redis.asyncio.RedisCluster if options else redis.asyncio.Redis)))
+        else:
+            limiter = Limiter((redis.RedisCluster if options else redis.Redis)(**place), "a", "9/m", on_error="allow", timeout="100ms")
+            assert limiter.check("x").error is None
+            os.kill(server._process.pid, signal.SIGSTOP)
+            errors = [limiter.check("x") for _ in range(3)]
+            os.kill(server._process.pid, signal.SIGCONT)
+            until(lambda: limiter.check("x").error is None)
+        assert all(check.allowed and isinstance(check.error, redis.TimeoutError) for check in errors), errors
+    finally:
+        os.kill(server._process.pid, signal.SIGCONT)
+        server.kill()
+
+
+async def hanging(server: Server, place: Any, client: Any) -> list[Check]:
+    async with client(**place) as r:
+        limiter = AsyncLimiter(r, "a", "9/m", on_error="allow", timeout="100ms")
+        assert (await limiter.check("x")).error is None
+        os.kill(server._process.pid, signal.SIGSTOP)
+        found = [await limiter.check("x") for _ in range(3)]
+        os.kill(server._process.pid, signal.SIGCONT)
+        while (await limiter.check("x")).error is not None:
+            await asyncio.sleep(0.01)
+        return found
+
+
+def test_a_check_of_its_own_time_limit_speaks_as_the_client_does(tmp_path: Any) -> None:
+    socket = str(tmp_path / "socket")
+    server = Server(tmp_path, "--unixsocket", socket)
+    try:
+        with server.client() as admin:
+            admin.execute_command("ACL", "SETUSER", "ann", "on", ">secret", "~*", "+@all")
+        client = redis.Redis(unix_socket_path=socket, username="ann", password="secret", db=3, decode_responses=True)
+        first, second = Limiter(client, "a", "5/m"), Limiter(client, "b", "5/m")
+        assert first.check("x").allowed and second.check("x").allowed
+        assert sorted(client.keys()) == ["a:x", "b:x"]
+        assert len([each for each in client.client_list() if each["cmd"] == "ZRL.CHECK"]) <= 1, "one connection for both"
+    finally:
+        server.kill()
 
 
 def test_redis_away_is_the_callers_choice() -> None:

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
+from typing import Any
 
 import pytest
+import redis
 
+from zeitset import Retry, Worker
 from zeitset._time import duration, instant, rate
 
 
@@ -28,10 +31,20 @@ def test_durations_are_rounded_up_to_milliseconds(value: object, expected: str) 
     assert duration(value) == expected  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("value", [-1, True, float("nan"), float("inf"), "soon", "-5s", "5 s", "", timedelta(seconds=-1)])
+@pytest.mark.parametrize("value", [-1, True, float("nan"), float("inf"), "soon", "-5s", "5 s", "", timedelta(seconds=-1), None])
 def test_what_is_no_duration_is_refused(value: object) -> None:
     with pytest.raises((ValueError, OverflowError)):
         duration(value)  # type: ignore[arg-type]
+
+
+def test_negative_durations_are_refused_everywhere() -> None:
+    with pytest.raises(ValueError):
+        Retry(after=timedelta(seconds=-1))
+    for option in ("lease", "grace", "block"):
+        for value in (-1, timedelta(seconds=-1), float("nan")):
+            options: Any = {option: value}
+            with pytest.raises(ValueError):
+                Worker(redis.Redis(), "q", lambda job: None, **options)
 
 
 def test_instants_need_a_zone() -> None:

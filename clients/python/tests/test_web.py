@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
 import redis.asyncio
 
 from zeitset import CostTooHigh
-from zeitset.asgi import RateLimit
+from zeitset.asgi import RateLimit, RateLimitHeaders, client_network
 from zeitset.asyncio import Limiter
 
 from .support import NO_RETRY, Server, free_port
@@ -32,6 +33,16 @@ async def get(app: Any, client: str = "10.0.0.1", kind: str = "http") -> tuple[i
     return sent[0]["status"], fields, sent[1]["body"]
 
 
+def problem(kind: str, violated: list[str]) -> dict[str, Any]:
+    titles = {
+        "quota-exceeded": (429, "Request cannot be satisfied as assigned quota has been exceeded"),
+        "temporary-reduced-capacity": (503, "Request cannot be satisfied due to temporary server capacity constraints"),
+    }
+    status, title = titles[kind]
+    uri = f"https://iana.org/assignments/http-problem-types#{kind}"
+    return {"type": uri, "title": title, "status": status, "violated-policies": violated}
+
+
 def test_the_middleware_answers_429(shared: Server, one: Any) -> None:
     async def main() -> None:
         async with redis.asyncio.Redis(port=shared.port) as r:
@@ -41,7 +52,7 @@ def test_the_middleware_answers_429(shared: Server, one: Any) -> None:
             assert fields["ratelimit-policy"] == '"web";q=2;w=60' and fields["ratelimit"] == '"web";r=1;t=60'
             assert (await get(app))[0] == 200
             status, fields, body = await get(app)
-            assert status == 429 and b"Too many requests" in body
+            assert status == 429 and json.loads(body) == problem("quota-exceeded", ["web"])
             assert 59 <= int(fields["retry-after"]) <= 60 and fields["content-type"] == "application/problem+json"
             assert (await get(app, "10.0.0.2"))[0] == 200
             assert (await get(app, kind="websocket"))[0] == 200
@@ -67,8 +78,9 @@ def test_the_middleware_asks_several_limits(shared: Server, one: Any) -> None:
 def test_a_limit_that_could_not_be_asked_is_503() -> None:
     async def main() -> None:
         away = redis.asyncio.Redis(port=free_port(), retry=NO_RETRY)
-        status, fields, _ = await get(RateLimit(application, Limiter(away, "web", "2/1m", on_error="deny")))
+        status, fields, body = await get(RateLimit(application, Limiter(away, "web", "2/1m", on_error="deny")))
         assert status == 503 and "ratelimit" not in fields
+        assert json.loads(body) == problem("temporary-reduced-capacity", ["web"])
         assert (await get(RateLimit(application, Limiter(away, "web", "2/1m", on_error="allow"))))[0] == 200
 
     asyncio.run(main())
@@ -93,3 +105,110 @@ def test_the_dependency_of_fastapi(shared: Server, one: Any) -> None:
         refused = client.get("/", headers={"x-api-key": "ann"})
         assert refused.status_code == 429 and int(refused.headers["retry-after"]) > 0
         assert client.get("/").status_code == 200, "no key, no limit"
+
+
+@pytest.mark.parametrize(
+    "host, key",
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("2001:db8:1:2ff:a:b:c:d", "2001:db8:1:200::/56"),
+        ("2001:db8:1:200::1", "2001:db8:1:200::/56"),
+        ("2001:db8:1:300::1", "2001:db8:1:300::/56"),
+        ("fe80::1%eth0", "fe80::/56"),
+        ("/run/socket", "/run/socket"),
+    ],
+)
+def test_the_addresses_of_one_network_are_one_client(host: str, key: str) -> None:
+    assert client_network()({"client": (host, 1)}) == key
+
+
+def test_other_networks_and_no_address() -> None:
+    assert client_network(ipv6=64)({"client": ("2001:db8:1:2ff::1", 1)}) == "2001:db8:1:2ff::/64"
+    assert client_network()({"client": None}) == "unknown"
+
+
+def test_one_network_passes_the_middleware_as_one_client(shared: Server, one: Any) -> None:
+    async def main() -> list[int]:
+        async with redis.asyncio.Redis(port=shared.port) as r:
+            app = RateLimit(application, Limiter(r, "web", "2/1m"))
+            return [(await get(app, f"2001:db8::{number}"))[0] for number in range(1, 5)]
+
+    assert asyncio.run(main()) == [200, 200, 429, 429]
+
+
+def test_a_key_may_be_awaited_and_must_be_text(shared: Server, one: Any) -> None:
+    async def user(scope: Any) -> str:
+        await asyncio.sleep(0)
+        return "ann"
+
+    async def main() -> None:
+        async with redis.asyncio.Redis(port=shared.port) as r:
+            app = RateLimit(application, Limiter(r, "web", "1/1m"), key=user)
+            assert [(await get(app))[0] for _ in range(2)] == [200, 429]
+            number: Any = lambda scope: 7
+            with pytest.raises(TypeError, match="key"):
+                await get(RateLimit(application, Limiter(r, "web", "1/1m"), key=number))
+
+    asyncio.run(main())
+    assert one.keys() == [b"web:ann"]
+
+
+def test_two_middlewares_tell_both_limits(shared: Server, one: Any) -> None:
+    async def main() -> None:
+        async with redis.asyncio.Redis(port=shared.port) as r:
+            app = RateLimit(RateLimit(application, Limiter(r, "inner", "1/1m")), Limiter(r, "outer", "9/1h"))
+            _, fields, _ = await get(app)
+            assert fields["ratelimit"] == '"outer";r=8;t=3600, "inner";r=0;t=60' and fields["x-app"] == "1"
+            status, fields, body = await get(app)
+            assert status == 429 and json.loads(body)["violated-policies"] == ["inner"]
+            assert fields["ratelimit-policy"] == '"outer";q=9;w=3600, "inner";q=1;w=60' and int(fields["retry-after"]) <= 60
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("outside", [RateLimitHeaders, None])
+def test_the_fields_of_dependencies(shared: Server, one: Any, outside: Any) -> None:
+    fastapi = pytest.importorskip("fastapi")
+    testclient = pytest.importorskip("fastapi.testclient")
+    from fastapi.responses import PlainTextResponse
+
+    from zeitset.fastapi import rate_limit
+
+    async def user(request: Any) -> str:
+        return "ann"
+
+    r = redis.asyncio.Redis(port=shared.port)
+    app = fastapi.FastAPI()
+    if outside is not None:
+        app.add_middleware(outside)
+    two = [fastapi.Depends(rate_limit(Limiter(r, name, "9/1m"), key=user)) for name in ("a", "b")]
+    tight = fastapi.Depends(rate_limit(Limiter(r, "c", "1/1m"), key=user))
+
+    @app.get("/", dependencies=two)  # type: ignore[untyped-decorator, unused-ignore]
+    def root() -> str:
+        return "hello"
+
+    @app.get("/own", dependencies=two)  # type: ignore[untyped-decorator, unused-ignore]
+    def own() -> Any:
+        return PlainTextResponse("hello", headers={"x-own": "1"})
+
+    @app.get("/error", dependencies=two)  # type: ignore[untyped-decorator, unused-ignore]
+    def error() -> str:
+        raise fastapi.HTTPException(404)
+
+    @app.get("/tight", dependencies=[*two, tight])  # type: ignore[untyped-decorator, unused-ignore]
+    def tightly() -> str:
+        return "hello"
+
+    with testclient.TestClient(app) as client:
+        assert client.get("/").headers["ratelimit"] == '"a";r=8;t=60, "b";r=8;t=60'
+        if outside is not None:
+            answer = client.get("/own")
+            assert answer.headers["ratelimit"] == '"a";r=7;t=60, "b";r=7;t=60' and answer.headers["x-own"] == "1"
+            answer = client.get("/error")
+            assert (answer.status_code, answer.headers["ratelimit-policy"]) == (404, '"a";q=9;w=60, "b";q=9;w=60')
+        assert client.get("/tight").status_code == 200
+        refused = client.get("/tight")
+        assert refused.status_code == 429 and refused.headers["ratelimit"].count(";r=") == 3
+        assert refused.json()["detail"] == problem("quota-exceeded", ["c"])

@@ -76,7 +76,7 @@ def test_what_became_of_a_job_is_told_before_the_next_one_comes(one: Any) -> Non
 
 def test_a_failure_is_given_back_with_its_error(one: Any) -> None:
     queue = Queue(one, "q")
-    queue.configure(attempts=2, backoff=("1ms", "1ms"))
+    queue.configure(max_attempts=2, backoff=("1ms", "1ms"))
     queue.push("x", id="a")
 
     def handler(job: Job) -> None:
@@ -84,7 +84,7 @@ def test_a_failure_is_given_back_with_its_error(one: Any) -> None:
 
     with working(one, "q", handler) as watched:
         until(lambda: queue.stats()["dead"] == 1)
-        until(lambda: watched.kinds() == ["failed", "failed"])
+        until(lambda: watched.kinds() == ["failed", "failed", "dead"])
     job = queue.get("a")
     assert job and job.state == "dead" and job.error == "KeyError: 'no such customer'"
     assert [event.job.attempt for event in watched.events if event.kind == "failed" and event.job] == [1, 2]
@@ -107,7 +107,7 @@ def test_without_a_backoff_of_the_queue_the_worker_has_its_own(one: Any) -> None
 
 def test_retry_says_when(one: Any) -> None:
     queue = Queue(one, "q")
-    queue.push("x", id="a", attempts=2)
+    queue.push("x", id="a", max_attempts=2)
     attempts: list[int] = []
 
     def handler(job: Job) -> None:
@@ -123,15 +123,47 @@ def test_retry_says_when(one: Any) -> None:
     assert attempts == [1, 1, 1, 1], "what is given back free does not count"
 
 
+def test_a_429_of_one_customer_rests_its_other_jobs_and_nobody_elses(one: Any) -> None:
+    queue = Queue(one, "q")
+    queue.push_many([{"payload": id, "id": id, "group": id[0]} for id in ("a1", "a2", "b1", "b2")])
+    ran: list[str] = []
+
+    def handler(job: Job) -> None:
+        ran.append(job.id)
+        if job.payload == "a1":
+            raise Retry("429", after="1h", free=True, hold=True)
+
+    with working(one, "q", handler, concurrency=1) as watched:
+        until(lambda: len(watched.kinds()) == 3)
+    assert ran == ["a1", "b1", "b2"]
+    held, stays = queue.groups()[0], queue.get("a2")
+    assert (held.name, held.ready, held.delayed) == ("a", 1, 1) and held.held_until_ms
+    assert stays and stays.state == "ready", "a job of a held group does not run"
+    with pytest.raises(TypeError):
+        Retry("429", hold=True)
+
+
+def test_a_429_that_says_at_once_holds_nobody(one: Any) -> None:
+    queue = Queue(one, "q")
+    queue.push("x", id="a", group="a")
+
+    def handler(job: Job) -> None:
+        if one.incr("tries") == 1:
+            raise Retry("429", after=0, hold=True)
+
+    with working(one, "q", handler) as watched:
+        until(lambda: watched.kinds() == ["retried", "completed"])
+
+
 def test_discard_goes_to_the_dead_letters(one: Any) -> None:
     queue = Queue(one, "q")
-    queue.push("x", id="a", attempts=10)
+    queue.push("x", id="a", max_attempts=10)
 
     def handler(job: Job) -> None:
         raise Discard("no such address")
 
     with working(one, "q", handler) as watched:
-        until(lambda: watched.kinds() == ["discarded"])
+        until(lambda: watched.kinds() == ["discarded", "dead"])
     job = queue.get("a")
     assert job and (job.state, job.error) == ("dead", "Discard: no such address")
 
@@ -139,7 +171,7 @@ def test_discard_goes_to_the_dead_letters(one: Any) -> None:
 def test_a_payload_that_cannot_be_decoded_is_discarded(one: Any) -> None:
     one.execute_command("ZQ.PUSH", "q", b"\xff{", "ID", "a")
     with working(one, "q", lambda job: pytest.fail("it must not run")) as watched:
-        until(lambda: watched.kinds() == ["discarded"])
+        until(lambda: watched.kinds() == ["discarded", "dead"])
     assert one.execute_command("ZQ.STATS", "q")  # the queue is as good as before
     assert Queue(one, "q").stats()["dead"] == 1
 

@@ -102,6 +102,13 @@ export const withRank = (how: Ranking): string[] => ["WITHRANK", ...ranking(how)
 
 export const rank = (reply: Reply | undefined): number | null => integerOrNull(reply);
 
+/** An integer that a number holds exactly. */
+export function small(reply: Reply | undefined): number {
+  const value = typeof reply === "number" ? reply : Number(text(reply));
+  if (!Number.isSafeInteger(value)) throw new RangeError(`${value} is beyond 2^53: make the board with { bigint: true }`);
+  return value;
+}
+
 /** An integer of any size: text, or a number that the client did not have to round. */
 export function big(reply: Reply | undefined): bigint {
   if (typeof reply === "number" && !Number.isSafeInteger(reply)) {

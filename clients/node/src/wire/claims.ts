@@ -1,7 +1,8 @@
 /** What workers send: ZQ.CLAIM, ACK, NACK, EXTEND. Pure. */
 
 import type { Reply, Word } from "../connection.js";
-import { duration, integer, integerOrNull, list, text } from "../values.js";
+import { ProtocolError } from "../errors.js";
+import { inMs, integer, integerOrNull, list, text } from "../values.js";
 import { bytes } from "./queues.js";
 
 /** A job as ZQ.CLAIM answers it. The token has 51 bits: the time in microseconds. */
@@ -24,8 +25,8 @@ export interface Claim {
 }
 
 export function claim({ queues, leaseMs, count, blockMs, worker }: Claim): Word[] {
-  const words = ["ZQ.CLAIM", `${queues.length}`, ...queues, "LEASE", duration(leaseMs), "COUNT", `${count}`, "AS", worker];
-  if (blockMs !== undefined) words.push("BLOCK", duration(blockMs));
+  const words = ["ZQ.CLAIM", `${queues.length}`, ...queues, "LEASE", inMs(leaseMs), "COUNT", `${count}`, "AS", worker];
+  if (blockMs !== undefined) words.push("BLOCK", inMs(blockMs));
   return words;
 }
 
@@ -54,19 +55,40 @@ export interface Nack {
   readonly dead?: boolean;
   /** This attempt does not count. */
   readonly free?: boolean;
+  /** No job of its group is claimed for that long; nothing by default. */
+  readonly holdMs?: number | undefined;
   readonly error?: string | undefined;
 }
 
-export function nack({ queue, id, token }: Held, { delayMs, dead, free, error }: Nack): Word[] {
+export function nack({ queue, id, token }: Held, { delayMs, dead, free, holdMs, error }: Nack): Word[] {
   const words: Word[] = ["ZQ.NACK", queue, id, `${token}`];
   if (dead) words.push("DEAD");
-  else if (delayMs !== undefined) words.push("DELAY", duration(delayMs));
+  else if (delayMs !== undefined) words.push("DELAY", inMs(delayMs));
   if (free) words.push("FREE");
+  if (holdMs) words.push("HOLD", inMs(holdMs));
   if (error !== undefined) words.push("ERROR", error);
   return words;
 }
 
-export const extend = ({ queue, id, token }: Held, leaseMs: number): Word[] => ["ZQ.EXTEND", queue, id, `${token}`, duration(leaseMs)];
+/** One heartbeat for jobs of a queue. */
+export const extend = (queue: string, jobs: readonly Pick<Claimed, "id" | "token">[], leaseMs: number): Word[] => [
+  "ZQ.EXTEND",
+  queue,
+  inMs(leaseMs),
+  ...jobs.flatMap(({ id, token }) => [id, `${token}`]),
+];
 
-/** The new deadline; null: the lease is lost. */
-export const extended = (reply: Reply): number | null => integerOrNull(reply);
+/** The new deadline of each of `count` jobs; null: the lease is lost. */
+export function extended(reply: Reply, count: number): (number | null)[] {
+  const deadlines = list(reply).map(integerOrNull);
+  const isGood = (deadlineMs: number | null): boolean => deadlineMs === null || deadlineMs >= 1e12;
+  if (deadlines.length !== count || !deadlines.every(isGood)) throw new ProtocolError(`expected ${count} deadlines, got ${deadlines}`);
+  return deadlines;
+}
+
+/** Whether ZQ.ACK or ZQ.NACK of one job ended the claim; false: the token is stale. */
+export function ended(reply: Reply): boolean {
+  const count = integer(reply);
+  if (count !== 0 && count !== 1) throw new ProtocolError(`expected 0 or 1, got ${count}`);
+  return count === 1;
+}

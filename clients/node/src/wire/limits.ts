@@ -1,7 +1,7 @@
 /** ZRL: commands as words, replies as objects. Pure. */
 
 import type { Reply, Word } from "../connection.js";
-import { type Duration, duration, integer, list, milliseconds, whole } from "../values.js";
+import { type Duration, duration, inMs, integer, list, milliseconds, whole } from "../values.js";
 
 export type Algorithm = "sliding" | "fixed" | "leaky";
 
@@ -18,6 +18,7 @@ export interface Policy {
 export interface Fields {
   readonly allowed: boolean;
   readonly limit: number;
+  /** Below 0: in debt. */
   readonly remaining: number;
   readonly retryAfterMs: number;
   readonly resetAfterMs: number;
@@ -63,7 +64,7 @@ export interface HowToTake {
 }
 
 export function check({ key, policy, cost }: Take, { peek = false, force = false }: HowToTake = {}): Word[] {
-  const words = [peek ? "ZRL.PEEK" : "ZRL.CHECK", key, whole(policy.limit, "the limit"), duration(policy.windowMs)];
+  const words = [peek ? "ZRL.PEEK" : "ZRL.CHECK", key, whole(policy.limit, "the limit"), inMs(policy.windowMs)];
   if (cost !== 1) words.push("COST", whole(cost, "cost"));
   if (policy.algorithm !== "sliding") words.push(policy.algorithm.toUpperCase());
   words.push(...precision(policy));
@@ -73,7 +74,7 @@ export function check({ key, policy, cost }: Take, { peek = false, force = false
 
 export function checkAll(takes: readonly Take[], { force = false }: HowToTake = {}): Word[] {
   const words = ["ZRL.MCHECK", `${takes.length}`, ...takes.map((take) => take.key)];
-  for (const { policy } of takes) words.push(whole(policy.limit, "the limit"), duration(policy.windowMs));
+  for (const { policy } of takes) words.push(whole(policy.limit, "the limit"), inMs(policy.windowMs));
   words.push("COST", ...takes.map((take) => whole(take.cost, "cost")));
   words.push(...takes.map((take) => take.policy.algorithm.toUpperCase()));
   const finest = takes.map((take) => precision(take.policy)).find((words) => words.length > 0);

@@ -1,7 +1,7 @@
 /** ZQ: commands as words, replies as objects. Pure. */
 
 import { randomBytes } from "node:crypto";
-import { type Codec, decode } from "../codec.js";
+import { type Codec, decodeOrNot, traced, type Undecodable } from "../codec.js";
 import type { Reply, Word } from "../connection.js";
 import {
   camelCase,
@@ -11,6 +11,7 @@ import {
   type Instant,
   instant,
   integer,
+  integerOrNull,
   list,
   text,
   textOrNull,
@@ -38,16 +39,25 @@ export interface PushOptions extends Due {
   /** Lower is served first; 0 by default. */
   readonly priority?: number;
   /** Deliveries before the job is dead, 0: unlimited; the queue's by default. */
-  readonly attempts?: number;
+  readonly maxAttempts?: number;
   /** Again and again, with this period. */
   readonly every?: Duration;
   readonly group?: string;
+  /** Travels with the job, not in its payload (JSON only), and is `job.traceparent` of the handler. */
+  readonly traceparent?: string | undefined;
+  /** How long after its due time the job is worth doing. After that no worker gets it. */
+  readonly ttl?: Duration;
   /** Replace a job of this id, whatever its state. */
   readonly replace?: boolean;
+  /**
+   * Do the job of this id once more after the last push, never twice at a time. A waiting job gets the payload and the TTL. If a worker holds the
+   * job, this push waits until it is done, dead or cancelled, and a later one replaces it.
+   */
+  readonly again?: boolean;
 }
 
 export interface Settings {
-  readonly attempts?: number;
+  readonly maxAttempts?: number;
   /** The wait after a failure: `[base, max]`, doubled each time. */
   readonly backoff?: readonly [Duration, Duration];
   /** Up to that many percent more, at random. */
@@ -69,7 +79,7 @@ export interface Settings {
 export interface JobInfo<T> {
   readonly id: string;
   readonly state: State;
-  readonly payload: T;
+  readonly payload: T | Undecodable;
   readonly priority: number;
   readonly attempts: number;
   /** Unix time; of a claimed job the end of its lease, of a dead one when it died. */
@@ -77,6 +87,8 @@ export interface JobInfo<T> {
   readonly error: string | null;
   readonly worker: string | null;
   readonly group: string | null;
+  /** The payload of the push that waits behind the claim (`again`); null: no push waits. */
+  readonly again: T | Undecodable | null;
   /** Everything else by the names of ZQ.GET in camel case. */
   readonly fields: Readonly<Record<string, string | number | null>>;
 }
@@ -87,15 +99,53 @@ export interface Listed<T> {
   readonly dueMs: number;
   readonly priority: number;
   readonly attempts: number;
-  readonly payload: T;
+  readonly payload: T | Undecodable;
+  /** If `peek` was asked for it. */
+  readonly lease?: Lease;
+}
+
+/** The claim of a job: the name of the worker, if it gave one, and the token. */
+export interface Lease {
+  readonly worker: string | null;
+  readonly token: number;
+  readonly deadlineMs: number;
+}
+
+export interface PeekOptions {
+  /** 10 by default. */
+  readonly count?: number;
+  /** Goes on behind the job of this id. */
+  readonly after?: string;
+  /** Only its jobs; `""`: those without a group. */
+  readonly group?: string;
+  /** Of claimed jobs: who holds them. */
+  readonly lease?: boolean;
+}
+
+export interface RedriveOptions {
+  readonly ids?: readonly string[];
+  /** 1,000 by default. */
+  readonly count?: number;
+  /** Only its jobs; `""`: those without a group. */
+  readonly group?: string;
+}
+
+export interface CleanOptions {
+  readonly older?: Duration;
+  /** 1,000 by default. */
+  readonly count?: number;
+  /** Only its jobs; `""`: those without a group. */
+  readonly group?: string;
 }
 
 export interface GroupInfo {
-  /** Null: the jobs that were pushed without a group. */
-  readonly name: string | null;
+  /** Empty: the jobs that were pushed without a group. */
+  readonly name: string;
   readonly ready: number;
   readonly delayed: number;
   readonly claimed: number;
+  /** Until when none of its jobs is claimed (`hold`); null: it is not held. */
+  readonly heldUntilMs: number | null;
 }
 
 /** Figures and settings by the names of ZQ.STATS in camel case. */
@@ -124,16 +174,21 @@ export class QueueCalls<T> {
   constructor(
     readonly key: string,
     private readonly codec: Codec<T>,
+    /** The `traceparent` for jobs that are pushed without one. */
+    private readonly traceparent: () => string | undefined = () => undefined,
   ) {}
 
   push(payload: T, options: PushOptions = {}): Call<string | null> {
-    const { id, priority, attempts, every, group, replace } = options;
+    const { id, priority, maxAttempts, every, group, ttl, replace, again } = options;
+    if (again && id === undefined) throw new TypeError("again needs an id");
+    if (again && replace) throw new TypeError("either replace or again");
     // A random id: a push that is repeated after a lost reply is the same job.
     const name = id ?? randomBytes(12).toString("base64url");
-    const words: Word[] = ["ZQ.PUSH", this.key, this.codec.encode(payload), "ID", name, ...due(options)];
+    const words: Word[] = ["ZQ.PUSH", this.key, this.#body(payload, options.traceparent ?? this.traceparent()), "ID", name, ...due(options)];
     if (priority) words.push("PRIORITY", whole(priority, "priority"));
-    words.push(...number("ATTEMPTS", attempts), ...time("EVERY", every), ...option("GROUP", group));
+    words.push(...number("MAXATTEMPTS", maxAttempts), ...time("EVERY", every), ...option("GROUP", group), ...time("TTL", ttl));
     if (replace) words.push("REPLACE");
+    if (again) words.push("AGAIN");
     return this.#call(words, (reply) => (id === undefined ? name : textOrNull(reply)));
   }
 
@@ -150,6 +205,7 @@ export class QueueCalls<T> {
     return this.#call(["ZQ.GET", this.key, id], (reply) => {
       if (reply === null) return null;
       const found = fields(reply);
+      const again = found.get("again_payload") ?? null;
       return {
         id,
         state: text(found.get("state")) as State,
@@ -160,38 +216,47 @@ export class QueueCalls<T> {
         error: textOrNull(found.get("error")),
         worker: textOrNull(found.get("worker")),
         group: textOrNull(found.get("group")),
-        fields: plain(found, new Set(["payload"])),
+        again: again === null ? null : this.payload(again),
+        fields: plain(found, new Set(["payload", "again_payload"])),
       };
     });
   }
 
-  peek(state: State = "ready", { count = 10, after }: { count?: number; after?: string } = {}): Call<Listed<T>[]> {
-    const words = ["ZQ.PEEK", this.key, state.toUpperCase(), "COUNT", whole(count, "count"), ...option("AFTER", after)];
+  peek(state: State = "ready", { count = 10, after, group, lease = false }: PeekOptions = {}): Call<Listed<T>[]> {
+    const words = ["ZQ.PEEK", this.key, state.toUpperCase(), "COUNT", whole(count, "count")];
+    words.push(...option("AFTER", after), ...option("GROUP", group), ...(lease ? ["WITHLEASE"] : []));
     return this.#call(words, (reply) =>
       list(reply).map((row) => {
-        const [id, dueMs, priority, attempts, payload] = list(row);
+        const [id, dueMs, priority, attempts, payload, worker, token, deadlineMs] = list(row);
         return {
           id: text(id),
           dueMs: integer(dueMs),
           priority: integer(priority),
           attempts: integer(attempts),
           payload: this.payload(payload),
+          ...(lease ? { lease: { worker: textOrNull(worker), token: integer(token), deadlineMs: integer(deadlineMs) } } : {}),
         };
       }),
     );
   }
 
-  redrive({ ids, count }: { ids?: readonly string[]; count?: number } = {}): Call<number> {
-    return this.#call(["ZQ.REDRIVE", this.key, ...(ids ? ["ID", ...ids] : []), ...number("COUNT", count)], integer);
-  }
-
-  clean(state: Exclude<State, "claimed">, { older, count }: { older?: Duration; count?: number } = {}): Call<number> {
-    const words = ["ZQ.CLEAN", this.key, state.toUpperCase(), ...time("OLDER", older), ...number("COUNT", count)];
+  redrive({ ids, count, group }: RedriveOptions = {}): Call<number> {
+    const words = ["ZQ.REDRIVE", this.key, ...option("GROUP", group), ...(ids ? ["ID", ...ids] : []), ...number("COUNT", count)];
     return this.#call(words, integer);
   }
 
-  stats(): Call<Stats> {
-    return this.#call(["ZQ.STATS", this.key], (reply) => plain(fields(reply), new Set()) as Stats);
+  clean(state: Exclude<State, "claimed">, { older, count, group }: CleanOptions = {}): Call<number> {
+    const words = ["ZQ.CLEAN", this.key, state.toUpperCase(), ...time("OLDER", older), ...option("GROUP", group), ...number("COUNT", count)];
+    return this.#call(words, integer);
+  }
+
+  hold(group: string, wait: Duration): Call<boolean> {
+    return this.#call(["ZQ.HOLD", this.key, group, duration(wait)], (reply) => integer(reply) === 1);
+  }
+
+  stats(): Call<Stats | null> {
+    const read = (reply: Reply) => (reply === null ? null : (plain(fields(reply), new Set()) as Stats));
+    return this.#call(["ZQ.STATS", this.key], read);
   }
 
   configure(settings: Settings): Call<void> {
@@ -201,7 +266,7 @@ export class QueueCalls<T> {
       value ? [name, whole(value[0], name), duration(value[1])] : [];
     const flag = (name: string, value: boolean | undefined): string[] => (value === undefined ? [] : [name, value ? "yes" : "no"]);
     const words = [
-      ...number("ATTEMPTS", settings.attempts),
+      ...number("MAXATTEMPTS", settings.maxAttempts),
       ...pair("BACKOFF", settings.backoff),
       ...number("JITTER", settings.jitter),
       ...time("AGING", settings.aging),
@@ -222,14 +287,25 @@ export class QueueCalls<T> {
   groups({ count, after }: { count?: number; after?: string } = {}): Call<GroupInfo[]> {
     return this.#call(["ZQ.GROUPS", this.key, ...option("AFTER", after), ...number("COUNT", count)], (reply) =>
       list(reply).map((row) => {
-        const [name, ready, delayed, claimed] = list(row);
-        return { name: textOrNull(name), ready: integer(ready), delayed: integer(delayed), claimed: integer(claimed) };
+        const [name, ready, delayed, claimed, heldUntilMs] = list(row);
+        return {
+          name: text(name),
+          ready: integer(ready),
+          delayed: integer(delayed),
+          claimed: integer(claimed),
+          heldUntilMs: integerOrNull(heldUntilMs),
+        };
       }),
     );
   }
 
-  private payload(reply: Reply | undefined): T {
-    return decode(this.codec, bytes(reply));
+  #body(payload: T, traceparent: string | undefined): Buffer | string {
+    const body = this.codec.encode(payload);
+    return traceparent === undefined ? body : traced(this.codec, body, traceparent);
+  }
+
+  private payload(reply: Reply | undefined): T | Undecodable {
+    return decodeOrNot(this.codec, bytes(reply));
   }
 
   #call<R>(words: readonly Word[], read: (reply: Reply) => R): Call<R> {

@@ -58,7 +58,7 @@ export function members(key: string, options: MembersOptions, withTtl: boolean):
   if (options.offset !== undefined || options.count !== undefined) {
     words.push("LIMIT", whole(options.offset ?? 0, "offset"), whole(options.count ?? -1, "count"));
   }
-  if (withTtl) words.push("WITHTTL");
+  if (withTtl) words.push("WITHPTTL");
   return words;
 }
 

@@ -19,6 +19,8 @@ export class Chores {
     private readonly queues: readonly string[],
     crons: readonly Cron[],
     private readonly codec: Codec<unknown>,
+    /** How far the calendar is ahead of the server's clock: a test's doing. */
+    private readonly clock: { readonly aheadMs: number },
   ) {
     for (const queue of queues) this.#crons.set(queue, new Map());
     for (const cron of crons) {
@@ -30,11 +32,14 @@ export class Chores {
   }
 
   async run(link: Link): Promise<void> {
-    const replies = await ask(link, [["TIME"], ...this.queues.map((queue) => ["ZQ.STATS", queue])]);
-    const [seconds, micros] = list(replies[0]);
+    // Each by its own key: whether the queues share a slot is for ZQ.CLAIM to say.
+    const looks = this.queues.map((queue) => ask(link, queue, [["ZQ.STATS", queue]]));
+    const [[time], ...stats] = await Promise.all([ask(link, this.queues[0] ?? "", [["TIME"]]), ...looks]);
+    const [seconds, micros] = list(time);
     this.#aheadMs = integer(seconds) * 1000 + integer(micros) / 1000 - Date.now();
     for (const [at, queue] of this.queues.entries()) {
-      const hasBackoff = integer(fields(replies[at + 1] ?? null).get("backoff_base_ms")) > 0;
+      const found = stats[at]?.[0] ?? null;
+      const hasBackoff = found !== null && integer(fields(found).get("backoff_base_ms")) > 0;
       if (hasBackoff) this.#queuesWithBackoff.add(queue);
       else this.#queuesWithBackoff.delete(queue);
     }
@@ -47,17 +52,17 @@ export class Chores {
     const now = this.#now();
     const pushes = crons.map((cron) => this.#pushNext(queue, cron, now)).filter((words) => words !== undefined);
     const looks = crons.map((cron) => ["ZQ.GET", queue, cron.name]);
-    const replies = (await ask(link, [...pushes, ...looks])).slice(pushes.length);
+    const replies = (await ask(link, queue, [...pushes, ...looks])).slice(pushes.length);
     const moves = crons.flatMap((cron, at) => {
       const reply = replies[at] ?? null;
       const next = cron.next(now);
       if (reply === null || next === null) return [];
       const found = fields(reply);
       const [attempts, dueMs] = [integer(found.get("attempts")), integer(found.get("due_ms"))];
-      const run = { state: text(found.get("state")), attempts, dueMs };
-      return isMisplaced(cron, run, now) ? [["ZQ.RESCHEDULE", queue, cron.name, "AT", `${next}ms`]] : [];
+      const run = { state: text(found.get("state")), attempts, dueMs: dueMs + this.clock.aheadMs };
+      return isMisplaced(cron, run, now) ? [["ZQ.RESCHEDULE", queue, cron.name, "AT", `${next - this.clock.aheadMs}ms`]] : [];
     });
-    if (moves.length > 0) await ask(link, moves);
+    if (moves.length > 0) await ask(link, queue, moves);
   }
 
   hasBackoff(queue: string): boolean {
@@ -70,13 +75,15 @@ export class Chores {
     const cron = this.#crons.get(job.queue)?.get(job.id);
     if (!cron) return outcome;
     const isOver = ending === "completed" || ending === "discarded";
-    const isGivenUp = (ending === "failed" || ending === "retried") && !outcome.isFree && job.attempt >= cron.attempts;
+    const isGivenUp = (ending === "failed" || ending === "retried") && !outcome.isFree && job.attempt >= cron.maxAttempts;
     if (!isOver && !isGivenUp) return outcome;
     // Behind the moment of the claim as well, so that a clock behind the server's does not bring the same run again.
-    const next = this.#pushNext(job.queue, cron, Math.max(this.#now(), job.deadlineMs - leaseMs));
+    const next = this.#pushNext(job.queue, cron, Math.max(this.#now(), job.deadlineMs - leaseMs + this.clock.aheadMs));
     const commands = ending === "completed" ? outcome.commands : [wire.ack(job)];
+    const { look: _, ...rest } = outcome;
     return {
-      ...outcome,
+      ...rest,
+      isDead: false,
       ending: isOver ? ending : "discarded",
       commands: next ? [...commands, next] : commands,
     };
@@ -84,17 +91,17 @@ export class Chores {
 
   #pushNext(queue: string, cron: Cron, afterMs: number): Word[] | undefined {
     const next = cron.next(afterMs);
-    return next === null ? undefined : cron.push(queue, this.codec.encode(cron.payload), next);
+    return next === null ? undefined : cron.push(queue, this.codec.encode(cron.payload), next - this.clock.aheadMs);
   }
 
   #now(): number {
-    return Date.now() + this.#aheadMs;
+    return Date.now() + this.#aheadMs + this.clock.aheadMs;
   }
 }
 
 /** Replies, none of which is an error. */
-async function ask(link: Link, commands: readonly (readonly Word[])[]): Promise<Reply[]> {
-  const replies = await link.request(commands);
+async function ask(link: Link, key: string, commands: readonly (readonly Word[])[]): Promise<Reply[]> {
+  const replies = await link.request(key, commands);
   return replies.map((reply) => {
     if (reply instanceof Error) throw reply;
     return reply;

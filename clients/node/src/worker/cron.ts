@@ -1,8 +1,8 @@
 /** Recurring jobs with a calendar: the schedule is in the code of the workers. */
 
-import { Cron as Pattern } from "croner";
 import type { Word } from "../connection.js";
 import { whole } from "../values.js";
+import { Calendar } from "./calendar.js";
 
 export interface CronOptions {
   /** An IANA time zone such as `"Europe/Berlin"`; UTC by default. */
@@ -11,7 +11,7 @@ export interface CronOptions {
   /** Which of the worker's queues, the first by default. */
   readonly queue?: string;
   /** A run that has failed so often is given up, and the next one is pushed; 5 by default. */
-  readonly attempts?: number;
+  readonly maxAttempts?: number;
   readonly priority?: number;
   readonly group?: string;
 }
@@ -20,35 +20,35 @@ export interface CronOptions {
 export class Cron {
   readonly payload: unknown;
   readonly queue: string | undefined;
-  readonly attempts: number;
+  readonly maxAttempts: number;
   readonly #options: readonly Word[];
-  readonly #pattern: Pattern;
+  readonly #calendar: Calendar;
 
   constructor(
     readonly name: string,
     readonly expression: string,
-    { tz = "UTC", payload = null, queue, attempts = 5, priority, group }: CronOptions = {},
+    { tz = "UTC", payload = null, queue, maxAttempts = 5, priority, group }: CronOptions = {},
   ) {
-    // Made without a function, it schedules nothing.
-    this.#pattern = new Pattern(expression, { timezone: tz });
+    this.#calendar = new Calendar(expression, tz);
     this.payload = payload;
     this.queue = queue;
-    if (!Number.isSafeInteger(attempts) || attempts < 1) throw new RangeError(`attempts must be 1 or more, not ${attempts}`);
-    this.attempts = attempts;
+    if (!Number.isSafeInteger(maxAttempts) || maxAttempts < 1) {
+      throw new RangeError(`maxAttempts must be 1 or more, not ${maxAttempts}`);
+    }
+    this.maxAttempts = maxAttempts;
     const priorities = priority ? ["PRIORITY", whole(priority, "priority")] : [];
     this.#options = [...priorities, ...(group === undefined ? [] : ["GROUP", group])];
-    // An unknown zone shows only when it is used.
     if (this.next(Date.now()) === null) throw new RangeError(`${expression} never comes`);
   }
 
   /** The first run after that time, in Unix ms; null if there is none. */
   next(afterMs: number): number | null {
-    return this.#pattern.nextRun(new Date(afterMs))?.getTime() ?? null;
+    return this.#calendar.next(afterMs);
   }
 
   /** Pushes the run at that time, unless there is one in the queue. It cannot die: the worker counts its attempts. */
   push(queue: string, payload: string | Buffer, atMs: number): Word[] {
-    return ["ZQ.PUSH", queue, payload, "ID", this.name, "AT", `${atMs}ms`, "ATTEMPTS", "0", ...this.#options];
+    return ["ZQ.PUSH", queue, payload, "ID", this.name, "AT", `${atMs}ms`, "MAXATTEMPTS", "0", ...this.#options];
   }
 }
 

@@ -1,8 +1,8 @@
-/** The jobs that a worker holds: runs the handler on each, and cancels those whose lease is lost. */
+/** The jobs that a worker holds: runs the handler on each, extends their leases, and cancels what is lost. */
 
-import { type Codec, decode } from "../codec.js";
-import type { Word } from "../connection.js";
-import { asError, LeaseLost, Stopped } from "../errors.js";
+import { type Codec, decode, traceparentOf } from "../codec.js";
+import type { Reply, Word } from "../connection.js";
+import { asError, LeaseLost, Stopped, TimeoutError } from "../errors.js";
 import * as wire from "../wire/claims.js";
 import { Job } from "./job.js";
 import * as outcomes from "./outcome.js";
@@ -10,101 +10,141 @@ import * as outcomes from "./outcome.js";
 interface Held<T> {
   readonly job: Job<T>;
   readonly startedMs: number;
-  /** When the lease ends by this process's own clock, unless it is extended. */
+  /** When the lease expires by this process's own clock, unless it is extended. */
   leaseEndsMs: number;
-  /** The server was told, or is not to be told, what came of it. */
-  isGivenUp: "lost" | "released" | undefined;
+  isRunning: boolean;
+  /** The handler was cancelled: nothing that it does counts, but for `job.done()` where the lease was lost. */
+  isGivenUp: "lost" | "released" | "timed out" | undefined;
+  timer?: NodeJS.Timeout;
+}
+
+export interface Options<T> {
+  handler(job: Job<T>): unknown;
+  readonly codec: Codec<T>;
+  readonly leaseMs: number;
+  /** How long a handler may take; undefined: as long as it likes. */
+  timeoutMs(job: Job<T>): number | undefined;
+  /** The worker's own wait after a failure; undefined where the queue has one. */
+  backoffMs(queue: string, attempt: number): number | undefined;
 }
 
 export interface Told<T> {
   claimed(job: Job<T>): void;
   ended(outcome: outcomes.Outcome<T>): void;
   lost(event: outcomes.JobEvent<T>): void;
+  /** The handler returned something that would have to be run: it has done nothing. */
+  unrun(job: Job<T>, what: string): void;
   /** A handler has returned: its slot is free. */
   freed(): void;
 }
 
 export class Holding<T> {
-  readonly #jobs = new Set<Held<T>>();
+  /** Those that run, and those that have ended while the server was not told yet. */
+  readonly #held = new Map<Job<T>, Held<T>>();
+  #running = 0;
 
   constructor(
-    private readonly handler: (job: Job<T>) => unknown,
-    private readonly codec: Codec<T>,
-    private readonly leaseMs: number,
-    /** The worker's own wait after a failure; undefined where the queue has one. */
-    private readonly backoffMs: (queue: string, attempt: number) => number | undefined,
+    private readonly options: Options<T>,
     private readonly tell: Told<T>,
   ) {}
 
-  /** Slots in use. */
-  get size(): number {
-    return this.#jobs.size;
+  /** Returns how many handlers run. */
+  get running(): number {
+    return this.#running;
   }
 
-  /** Runs the handler. `sinceMs`: when the lease began at the earliest. */
+  /** Runs the handler. `sinceMs`: when the lease began at the earliest. If half of it is over, the job is given back. */
   start(claimed: wire.Claimed, sinceMs: number): void {
-    let payload: T;
+    const nowMs = performance.now();
+    if (nowMs - sinceMs > this.options.leaseMs / 2) return this.giveBack(claimed);
+    let job: Job<T>;
     try {
-      payload = decode(this.codec, claimed.raw);
+      job = new Job(claimed, decode(this.options.codec, claimed.raw), traceparentOf(this.options.codec, claimed.raw));
     } catch (thrown) {
       this.tell.ended(outcomes.discarded(new Job(claimed, undefined as T), 0, asError(thrown)));
       return;
     }
-    const job = new Job(claimed, payload);
-    const held: Held<T> = { job, startedMs: performance.now(), leaseEndsMs: sinceMs + this.leaseMs, isGivenUp: undefined };
-    this.#jobs.add(held);
+    const leaseEndsMs = sinceMs + this.options.leaseMs;
+    const held: Held<T> = { job, startedMs: nowMs, leaseEndsMs, isRunning: true, isGivenUp: undefined };
+    this.#held.set(job, held);
+    this.#running += 1;
     this.tell.claimed(job);
     void this.#run(held);
+  }
+
+  /** Lets another worker run a job that has not begun. */
+  giveBack(claimed: wire.Claimed): void {
+    this.tell.ended(outcomes.released(new Job(claimed, undefined as T), 0));
   }
 
   async #run(held: Held<T>): Promise<void> {
     const { job } = held;
     let error: Error | undefined;
+    let unrun: string | undefined;
     try {
-      await this.handler(job);
+      const timeoutMs = this.options.timeoutMs(job);
+      if (timeoutMs !== undefined) held.timer = setTimeout(() => this.#timeOut(held, timeoutMs), timeoutMs);
+      unrun = unrunOf(await this.options.handler(job));
     } catch (thrown) {
       error = asError(thrown);
     }
-    this.#jobs.delete(held);
-    // A late success counts unless somebody else has claimed the job; a late failure is the end of the lease.
-    const isTold = held.isGivenUp === "released" || (held.isGivenUp === "lost" && error !== undefined);
-    if (!isTold) {
-      const ms = performance.now() - held.startedMs;
-      this.tell.ended(
-        error ? outcomes.failed(job, ms, error, this.backoffMs(job.queue, job.attempt)) : outcomes.completed(job, ms),
-      );
-    }
+    clearTimeout(held.timer);
+    held.isRunning = false;
+    this.#running -= 1;
+    if (job.isDone) error = unrun = undefined;
+    const counts = !held.isGivenUp || (held.isGivenUp === "lost" && job.isDone);
+    if (!counts) this.settled(job);
+    else if (unrun !== undefined) this.tell.unrun(job, unrun);
+    else this.tell.ended(error ? this.#failed(held, error) : outcomes.completed(job, since(held)));
     this.tell.freed();
   }
 
-  /** Cancels the handlers whose lease has ended without a heartbeat getting through. */
-  loseEnded(): void {
-    const now = performance.now();
-    for (const held of this.#jobs) if (now >= held.leaseEndsMs) this.#lose(held);
+  #failed(held: Held<T>, error: Error): outcomes.Outcome<T> {
+    const { job } = held;
+    return outcomes.failed(job, since(held), error, this.options.backoffMs(job.queue, job.attempt));
   }
 
-  /** Heartbeats for all jobs held, and what to do with the replies. */
-  heartbeats(): { readonly commands: Word[][]; answered(at: number, deadlineMs: number | null): void } {
+  /** Forgets a job: the server knows what came of it, or is not to be told. */
+  settled(job: Job<T>): void {
+    if (!this.#held.get(job)?.isRunning) this.#held.delete(job);
+  }
+
+  /** Cancels the handlers whose lease has expired without a heartbeat getting through. */
+  loseEnded(): void {
+    const now = performance.now();
+    for (const held of this.#held.values()) if (held.isRunning && now >= held.leaseEndsMs) this.#lose(held);
+  }
+
+  /** A heartbeat for the jobs held of each queue, and what to do with the reply to it. */
+  heartbeats(): { readonly command: Word[]; answered(reply: Reply): void }[] {
     const sentMs = performance.now();
-    const alive = [...this.#jobs].filter((held) => held.isGivenUp === undefined);
-    return {
-      commands: alive.map((held) => wire.extend(held.job, this.leaseMs)),
-      answered: (at, deadlineMs) => {
-        const held = alive[at];
-        // What has ended meanwhile is no longer ours to extend.
-        if (!held || !this.#jobs.has(held)) return;
-        if (deadlineMs === null) this.#lose(held);
-        else held.leaseEndsMs = sentMs + this.leaseMs;
+    const queues = new Map<string, Held<T>[]>();
+    for (const held of this.#held.values()) {
+      if (held.isGivenUp) continue;
+      const alive = queues.get(held.job.queue);
+      if (alive) alive.push(held);
+      else queues.set(held.job.queue, [held]);
+    }
+    return [...queues].map(([queue, alive]) => ({
+      command: wire.extend(queue, alive.map((held) => held.job), this.options.leaseMs),
+      answered: (reply) => {
+        for (const [at, deadlineMs] of wire.extended(reply, alive.length).entries()) {
+          const held = alive[at];
+          // What has ended meanwhile is no longer ours to extend; what came of it is told, be it late.
+          if (!held?.isRunning) continue;
+          if (deadlineMs === null) this.#lose(held);
+          else held.leaseEndsMs = sentMs + this.options.leaseMs;
+        }
       },
-    };
+    }));
   }
 
   /** Gives all jobs back that are still running, and cancels their handlers. */
   release(): void {
-    for (const held of this.#jobs) {
-      if (held.isGivenUp) continue;
+    for (const held of this.#held.values()) {
+      if (!held.isRunning || held.isGivenUp) continue;
       held.isGivenUp = "released";
-      this.tell.ended(outcomes.released(held.job, performance.now() - held.startedMs));
+      this.tell.ended((held.job.isDone ? outcomes.completed : outcomes.released)(held.job, since(held)));
       held.job.cancel(new Stopped("the worker stops"));
     }
   }
@@ -113,7 +153,28 @@ export class Holding<T> {
     if (held.isGivenUp) return;
     held.isGivenUp = "lost";
     const error = new LeaseLost(`the lease of ${held.job.id} is lost`);
-    this.tell.lost({ job: held.job, ms: performance.now() - held.startedMs, error });
+    this.tell.lost({ job: held.job, ms: since(held), error });
     held.job.cancel(error);
   }
+
+  /** The handler may never return: the job has failed now. */
+  #timeOut(held: Held<T>, timeoutMs: number): void {
+    if (held.isGivenUp || held.job.isDone) return;
+    held.isGivenUp = "timed out";
+    const error = new TimeoutError(`ran longer than ${shortly(timeoutMs)}`);
+    this.tell.ended(this.#failed(held, error));
+    held.job.cancel(error);
+  }
+}
+
+const since = ({ startedMs }: Held<unknown>): number => performance.now() - startedMs;
+
+/** `30s`, or `1500ms`. */
+const shortly = (ms: number): string => (ms % 1000 === 0 ? `${ms / 1000}s` : `${ms}ms`);
+
+/** What a handler returned, if that has yet to be run: with it the job would be acknowledged undone. */
+function unrunOf(result: unknown): string | undefined {
+  if (typeof result === "function") return "a function";
+  const [, kind] = /^\[object (Generator|AsyncGenerator)\]$/.exec(Object.prototype.toString.call(result)) ?? [];
+  return kind && `${kind === "Generator" ? "a" : "an"} ${kind}`;
 }

@@ -11,26 +11,32 @@ export class Retry extends Error {
   readonly afterMs: number | undefined;
   /** @internal */
   readonly free: boolean;
+  /** @internal */
+  readonly hold: boolean;
 
   /**
    * `after`: how long to wait, the backoff by default. `free`: this attempt does not count, as for a service that answered 429.
+   * `hold`: no other job of its group runs `after` that long either; everybody else's jobs go on.
    * `new Retry({ after: "5m" })`
    */
-  constructor({ after, free = false, reason = "retry", cause }: RetryOptions = {}) {
+  constructor({ after, free = false, hold = false, reason = "retry", cause }: RetryOptions = {}) {
     super(reason, cause === undefined ? undefined : { cause });
+    if (hold && after === undefined) throw new TypeError("hold needs after: for how long the group rests");
     this.afterMs = after === undefined ? undefined : milliseconds(after);
     this.free = free;
+    this.hold = hold;
   }
 }
 
 export interface RetryOptions {
   readonly after?: Duration;
   readonly free?: boolean;
+  readonly hold?: boolean;
   readonly reason?: string;
   readonly cause?: unknown;
 }
 
-/** Thrown by a handler: no further attempt; the job goes to the dead letters. */
+/** Thrown by a handler: no further attempt; the job becomes a dead letter. */
 export class Discard extends Error {
   override readonly name = "Discard";
 }
@@ -51,11 +57,14 @@ export class Job<T> {
   /** The end of the lease as the claim answered it; heartbeats move it. */
   readonly deadlineMs: number;
   readonly #abort = new AbortController();
+  #isDone = false;
   readonly #chained: Chained[] = [];
 
   constructor(
     claimed: Claimed,
     readonly payload: T,
+    /** Of whoever pushed the job, if it came with one. */
+    readonly traceparent?: string | undefined,
   ) {
     this.queue = claimed.queue;
     this.id = claimed.id;
@@ -64,9 +73,27 @@ export class Job<T> {
     this.deadlineMs = claimed.deadlineMs;
   }
 
-  /** Aborted when the lease is lost, and when the worker stops and gives the job back. Its `reason` says which. */
+  /**
+   * Aborted when the lease is lost, when the worker stops and gives the job back, and when the job takes longer than `timeout`.
+   * Its `reason` says which. A handler that returns then has not done the job: see `done`.
+   */
   get signal(): AbortSignal {
     return this.#abort.signal;
+  }
+
+  /** Throws if the job is no longer this worker's: `LeaseLost`, `Stopped` or `TimeoutError`. */
+  check(): void {
+    this.signal.throwIfAborted();
+  }
+
+  /** Says that the work is done: the job is acknowledged when the handler ends, in whatever way, even if the lease is lost by then. */
+  done(): void {
+    this.#isDone = true;
+  }
+
+  /** @internal */
+  get isDone(): boolean {
+    return this.#isDone;
   }
 
   /**

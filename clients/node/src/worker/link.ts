@@ -1,96 +1,89 @@
 /** A worker's two connections, opened when they are needed and both dropped when one fails. */
 
-import type { Connection, Format, Reply, Word } from "../connection.js";
-import { asError, codeOf, TimeoutError } from "../errors.js";
+import type { Connection, Format, Own, Reply, Word } from "../connection.js";
+import { asError, codeOf } from "../errors.js";
+import { late } from "../late.js";
 import { integer } from "../values.js";
-
-/** How long a server may take to answer a command that does not wait. */
-const PATIENCE_MS = 10_000;
 
 interface Opened {
   /** Waits for jobs. */
-  readonly claims: Connection;
+  readonly claims: Own;
   /** The client id of `claims`, by which its wait can be ended; undefined where it may change, or is not ours to know. */
   readonly claimsId: number | undefined;
   /** Everything else. */
-  readonly control: Connection;
+  readonly control: Own;
 }
 
 export class Link {
   #opened: Opened | undefined;
-  #opening: Promise<Opened> | undefined;
+  /** What waits for replies, by how it is told that none will come. */
+  readonly #pending = new Set<(error: Error) => void>();
+  /** How long a server may take to answer a command that does not wait: leaves time to reconnect before leases expire. */
+  readonly #patienceMs: number;
 
   constructor(
     private readonly client: Connection,
-    /** All keys of a worker share a slot. */
-    private readonly key: string,
-  ) {}
-
-  async open(): Promise<void> {
-    await this.#open();
+    private readonly leaseMs: number,
+  ) {
+    this.#patienceMs = Math.min(10_000, Math.max(1000, leaseMs / 3));
   }
 
-  /** Sends commands together. Fails if the connection does, or takes too long; an error reply is one of the replies. */
-  async request(commands: readonly (readonly Word[])[], format?: Format): Promise<(Reply | Error)[]> {
-    const { control } = await this.#open();
-    return late(PATIENCE_MS, control.pipeline(this.key, commands, format));
+  async open(key: string): Promise<void> {
+    const [claims, control] = [this.client.own(), this.client.own()];
+    try {
+      await this.#late(Promise.all([claims.open(), control.open()]));
+      const claimsId = claims.isPinned ? await this.#late(idOf(claims, key)) : undefined;
+      this.#opened = { claims, control, claimsId };
+    } catch (error) {
+      claims.close();
+      control.close();
+      throw error;
+    }
   }
 
-  async transaction(commands: readonly (readonly Word[])[]): Promise<(Reply | Error)[]> {
-    const { control } = await this.#open();
-    return late(PATIENCE_MS, control.transaction(this.key, commands));
+  /** Sends commands on a key together. Fails if the connection does, or takes too long; an error reply is one of the replies. */
+  async request(key: string, commands: readonly (readonly Word[])[], format?: Format): Promise<(Reply | Error)[]> {
+    return this.#late(this.#open().control.pipeline(key, commands, format));
+  }
+
+  async transaction(key: string, commands: readonly (readonly Word[])[]): Promise<(Reply | Error)[]> {
+    return this.#late(this.#open().control.transaction(key, commands));
   }
 
   /** Sends a command that waits for as long as `blockMs`. */
-  async wait(command: readonly Word[], blockMs: number): Promise<Reply> {
-    const { claims } = await this.#open();
-    return late(blockMs + PATIENCE_MS, claims.send(this.key, command, "bytes"));
+  async wait(key: string, command: readonly Word[], blockMs: number): Promise<Reply> {
+    return this.#late(this.#open().claims.send(key, command, "bytes"), blockMs);
   }
 
-  /** How long a wait may be: where it cannot be ended, somebody who stops the worker waits for its end. */
+  /**
+   * How long a wait may be: where it cannot be ended, somebody who stops the worker waits for its end. A third of a lease, since
+   * the lease of what it brings may have begun when it was sent.
+   */
   get longestWaitMs(): number {
-    return this.#opened?.claimsId === undefined ? 1000 : 5000;
+    return Math.min(this.#opened?.claimsId === undefined ? 1000 : 5000, this.leaseMs / 3);
   }
 
   /** Ends a wait, so that it answers at once. */
-  async endWait(): Promise<void> {
+  async endWait(key: string): Promise<void> {
     const id = this.#opened?.claimsId;
-    if (id !== undefined) await this.request([["CLIENT", "UNBLOCK", `${id}`]]);
+    if (id !== undefined) await this.request(key, [["CLIENT", "UNBLOCK", `${id}`]]);
   }
 
+  /** Ends the connections, on which a later reply could be taken for another command's, and all that waits for replies. */
   drop(): void {
     this.#opened?.claims.close();
     this.#opened?.control.close();
     this.#opened = undefined;
+    for (const abandon of this.#pending) abandon(new Error("the connection was dropped"));
   }
 
-  async #open(): Promise<Opened> {
-    if (this.#opened) return this.#opened;
-    this.#opening ??= this.#connect().finally(() => {
-      this.#opening = undefined;
-    });
-    return this.#opening;
+  #open(): Opened {
+    if (!this.#opened) throw new Error("there is no connection");
+    return this.#opened;
   }
 
-  async #connect(): Promise<Opened> {
-    const own: Connection[] = [];
-    let isAbandoned = false;
-    const connect = async (): Promise<Connection> => {
-      const connection = await this.client.own();
-      own.push(connection);
-      if (isAbandoned) connection.close();
-      return connection;
-    };
-    try {
-      const [claims, control] = await late(PATIENCE_MS, Promise.all([connect(), connect()]));
-      const claimsId = claims.isPinned ? await late(PATIENCE_MS, idOf(claims, this.key)) : undefined;
-      this.#opened = { claims, control, claimsId };
-      return this.#opened;
-    } catch (error) {
-      isAbandoned = true;
-      for (const connection of own) connection.close();
-      throw error;
-    }
+  #late<T>(promise: Promise<T>, blockMs = 0): Promise<T> {
+    return late(promise, blockMs + this.#patienceMs, this.#pending);
   }
 }
 
@@ -101,18 +94,5 @@ async function idOf(connection: Connection, key: string): Promise<number | undef
     // This user may not ask.
     if (codeOf(asError(thrown)) === "NOPERM") return undefined;
     throw thrown;
-  }
-}
-
-/** Fails if it takes longer than that. */
-async function late<T>(ms: number, promise: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const end = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new TimeoutError(`no reply within ${ms} ms`)), ms);
-  });
-  try {
-    return await Promise.race([promise, end]);
-  } finally {
-    clearTimeout(timer);
   }
 }

@@ -2,6 +2,7 @@
 
 import type { Word } from "../connection.js";
 import { describe } from "../errors.js";
+import type { Duration } from "../values.js";
 import * as wire from "../wire/claims.js";
 import { Discard, type Job, Retry } from "./job.js";
 
@@ -19,14 +20,18 @@ export interface Outcome<T> extends JobEvent<T> {
   readonly ending: Ending;
   /** The commands: more than one go into a MULTI. */
   readonly commands: readonly (readonly Word[])[];
+  /** The job is a dead letter by this. */
+  readonly isDead?: boolean;
+  /** Asks what has become of a job that has failed: it may have been its last attempt. */
+  readonly look?: readonly Word[];
   /** The attempt does not count. */
   readonly isFree?: boolean;
-  /** It was sent before, and the reply got lost: a stale token may be our own doing. */
+  /** It was sent before, and was refused or its reply got lost: a stale token may be our own doing. */
   readonly isRepeated?: boolean;
 }
 
 /** The wait after a failure: 1 s, 2 s, 4 s … at most an hour, by the number of the attempt. */
-export const defaultBackoff = (attempt: number): number => Math.min(3_600_000, 1000 * 2 ** Math.min(attempt - 1, 30));
+export const defaultBackoff = (attempt: number): Duration => Math.min(3600, 2 ** Math.min(attempt - 1, 30));
 
 /** What is kept of an error is cut by bytes, at the end of a character. */
 function kept(error: Error): string {
@@ -46,13 +51,16 @@ export function released<T>(job: Job<T>, ms: number): Outcome<T> {
 export function failed<T>(job: Job<T>, ms: number, error: Error, backoffMs: number | undefined): Outcome<T> {
   if (error instanceof Discard) return discarded(job, ms, error);
   const text = kept(error);
+  const look = ["ZQ.GET", job.queue, job.id];
   if (error instanceof Retry) {
-    const words = wire.nack(job, { delayMs: error.afterMs ?? backoffMs, free: error.free, error: text });
-    return { job, ms, error, ending: "retried", isFree: error.free, commands: [words] };
+    const holdMs = error.hold ? error.afterMs : undefined;
+    const words = wire.nack(job, { delayMs: error.afterMs ?? backoffMs, free: error.free, holdMs, error: text });
+    return { job, ms, error, ending: "retried", isFree: error.free, commands: [words], look };
   }
-  return { job, ms, error, ending: "failed", commands: [wire.nack(job, { delayMs: backoffMs, error: text })] };
+  return { job, ms, error, ending: "failed", commands: [wire.nack(job, { delayMs: backoffMs, error: text })], look };
 }
 
 export function discarded<T>(job: Job<T>, ms: number, error: Error): Outcome<T> {
-  return { job, ms, error, ending: "discarded", commands: [wire.nack(job, { dead: true, error: kept(error) })] };
+  const words = wire.nack(job, { dead: true, error: kept(error) });
+  return { job, ms, error, ending: "discarded", isDead: true, commands: [words] };
 }

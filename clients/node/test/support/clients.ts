@@ -64,3 +64,15 @@ export function withEach(name: string, body: (place: Place) => Promise<void>, se
     });
   }
 }
+
+/** How often the server was called with one of these commands since the last time. */
+export function asked({ call }: Pick<Place, "call">): (...commands: string[]) => Promise<number> {
+  let before = 0;
+  return async (...commands) => {
+    const stats = String(await call("INFO", "commandstats")).toLowerCase();
+    const all = commands.reduce((sum, name) => sum + Number(new RegExp(`cmdstat_${name}:calls=(\\d+)`).exec(stats)?.[1] ?? 0), 0);
+    const since = all - before;
+    before = all;
+    return since;
+  };
+}

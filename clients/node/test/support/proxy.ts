@@ -1,4 +1,4 @@
-/** Stands between a client and a server, and breaks connections at a chosen moment. */
+/** Stands between a client and a server, and breaks connections or replies at a chosen moment. */
 
 import { connect, createServer, type Server as Listener, type Socket } from "node:net";
 import type { Test } from "./server.js";
@@ -8,6 +8,10 @@ export class Proxy {
   loseReplyTo: string | undefined;
   /** How many replies were lost. */
   lost = 0;
+  /** The next command that contains the first text is answered with the second, and does not reach the server. */
+  answer: readonly [to: string, reply: string] | undefined;
+  /** Nothing passes in either direction, and no connection ends. */
+  isPartitioned = false;
   readonly url: string;
 
   private constructor(port: number) {
@@ -30,6 +34,12 @@ export class Proxy {
       }
       let isDoomed = false;
       client.on("data", (data) => {
+        if (proxy?.isPartitioned) return;
+        const { answer } = proxy ?? {};
+        if (proxy && answer && data.toString("latin1").toUpperCase().includes(answer[0])) {
+          proxy.answer = undefined;
+          return void client.write(answer[1]);
+        }
         const word = proxy?.loseReplyTo;
         if (proxy && word !== undefined && data.includes(word)) {
           proxy.loseReplyTo = undefined;
@@ -38,6 +48,7 @@ export class Proxy {
         server.write(data);
       });
       server.on("data", (data) => {
+        if (proxy?.isPartitioned) return;
         if (!isDoomed) return void client.write(data);
         if (proxy) proxy.lost += 1;
         client.destroy();

@@ -49,11 +49,14 @@ export interface Test {
 export interface Settings {
   readonly port?: number;
   readonly arguments?: readonly string[];
+  /** That of the default user, if it has one. */
+  readonly password?: string;
 }
 
 export class Server {
   readonly url: string;
   #process: ChildProcess | undefined;
+  #password: string | undefined;
 
   private constructor(
     readonly port: number,
@@ -63,18 +66,19 @@ export class Server {
     this.url = `redis://127.0.0.1:${port}`;
   }
 
-  static async start(test: Test, { port, arguments: extra = [] }: Settings = {}): Promise<Server> {
+  static async start(test: Test, { port, arguments: extra = [], password }: Settings = {}): Promise<Server> {
     const durable = ["--save", "", "--appendonly", "yes", "--appendfsync", "always", "--repl-diskless-sync-delay", "0"];
-    return Server.#begin(test, port, (port, folder) => {
+    return Server.#begin(test, port, password, (port, folder) => {
       const place = ["--port", `${port}`, "--bind", "127.0.0.1", "--dir", folder, "--logfile", join(folder, "log")];
-      return [PROGRAM, ...place, ...durable, "--loadmodule", module(), ...extra];
+      const login = password === undefined ? [] : ["--requirepass", password];
+      return [PROGRAM, ...place, ...durable, ...login, "--loadmodule", module(), ...extra];
     });
   }
 
   /** A Sentinel, which keeps its own notes in the file it is started with. */
   static async sentinel(test: Test, lines: readonly string[]): Promise<Server> {
     const { writeFileSync } = await import("node:fs");
-    return Server.#begin(test, undefined, (port, folder) => {
+    return Server.#begin(test, undefined, undefined, (port, folder) => {
       const file = join(folder, "sentinel.conf");
       const place = [`port ${port}`, "bind 127.0.0.1", `dir ${folder}`, `logfile ${join(folder, "log")}`];
       writeFileSync(file, [...place, ...lines, ""].join("\n"));
@@ -82,10 +86,16 @@ export class Server {
     });
   }
 
-  static async #begin(test: Test, wanted: number | undefined, words: (port: number, folder: string) => string[]): Promise<Server> {
+  static async #begin(
+    test: Test,
+    wanted: number | undefined,
+    password: string | undefined,
+    words: (port: number, folder: string) => string[],
+  ): Promise<Server> {
     const port = wanted ?? (await freePort());
     const folder = mkdtempSync(join(tmpdir(), "zeitset-node-"));
     const server = new Server(port, folder, words(port, folder));
+    server.#password = password;
     test.after(async () => {
       await server.kill();
       rmSync(folder, { recursive: true, force: true });
@@ -151,8 +161,15 @@ export class Server {
       };
       socket.setTimeout(2000, () => done(""));
       socket.on("error", () => done(""));
-      socket.on("data", (data) => done(data.toString()));
-      socket.connect(this.port, "127.0.0.1", () => socket.write(`${command}\r\n`));
+      const login = this.#password === undefined ? "" : `AUTH ${this.#password}\r\n`;
+      let answer = "";
+      socket.on("data", (data) => {
+        answer += data.toString();
+        if (login === "") return done(answer);
+        const [, reply] = /^\+OK\r\n([^]+)$/.exec(answer) ?? [];
+        if (reply !== undefined) done(reply);
+      });
+      socket.connect(this.port, "127.0.0.1", () => socket.write(`${login}${command}\r\n`));
     });
   }
 }

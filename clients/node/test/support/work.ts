@@ -18,7 +18,7 @@ export function work<T>(
 ): Work<T> {
   const worker = new Worker<T>(redis, queues, handler, { signals: false, ...options });
   const events: string[] = [];
-  for (const name of ["completed", "failed", "retried", "discarded", "lost", "released", "stale"] as const) {
+  for (const name of ["completed", "failed", "retried", "discarded", "dead", "lost", "released", "stale"] as const) {
     worker.on(name, ({ job }) => events.push(`${name} ${job.id}`));
   }
   const disconnected: Error[] = [];

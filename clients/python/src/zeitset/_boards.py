@@ -74,10 +74,9 @@ class BoardCalls:
 
     def incr(self, member: Member, by: Mapping[str, Number]) -> Call[Entry]:
         """`incr("China", {"gold": 1})`. A member that is not there starts at zeros. With KEEP, rank -1 says that it is off the board."""
-        args: list[Word] = ["ZLB.INCR", self.key, encoded(member)]
+        args: list[Word] = ["ZLB.INCR", self.key, "WITHRANK", encoded(member)]
         for name, amount in by.items():
             args += (name, amount)
-        args.append("WITHRANK")
 
         def read(reply: Any) -> Entry:
             rank = -1 if reply[0] is None else int(reply[0])

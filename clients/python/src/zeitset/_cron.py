@@ -1,22 +1,89 @@
-"""Recurring jobs at times of the wall clock."""
+"""Recurring jobs at times of the wall clock. `clients/cron-cases.json` says what expressions mean, here and in Node."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import datetime, timedelta, timezone
+from collections.abc import Iterable, Iterator
+from datetime import date, datetime, timedelta, timezone
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from ._call import Word
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_HOURS = 3 * 3_600_000  # longer than any clock is set forward or back
+_CHANGE = timedelta(hours=3)  # longer than any clock is set forward or back
+_MS = timedelta(milliseconds=1)
+_YEARS = 41  # 29 February is a given day of the week that seldom, at the latest
+_MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
+_DAYS = "sun mon tue wed thu fri sat".split()
+_NAMED = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
+
+
+class Schedule:
+    """Five fields: minute, hour, day of the month, month, day of the week (0 and 7: Sunday).
+
+    A field is a list of `*`, numbers or names, ranges, and steps of `*` or of a range. If both days are given (none begins with
+    `*`), either suffices.
+    """
+
+    def __init__(self, expression: str) -> None:
+        fields = _NAMED.get(expression.strip().lower(), expression).split()
+        if len(fields) != 5:
+            raise ValueError("expected five fields: minute, hour, day of the month, month, day of the week")
+        minute, hour, day, month, weekday = fields
+        self.minutes = _numbers(minute, 0, 59)
+        self.hours = _numbers(hour, 0, 23)
+        self.every_hour = hour.startswith("*")
+        self._days = set(_numbers(day, 1, 31))
+        self._months = set(_numbers(month, 1, 12, _MONTHS))
+        self._weekdays = {number % 7 for number in _numbers(weekday, 0, 7, _DAYS)}
+        self._either = not day.startswith("*") and not weekday.startswith("*")
+
+    def days(self, first: date) -> Iterator[date]:
+        day, last = first, first + timedelta(days=366 * _YEARS)
+        while day < last:
+            if day.month not in self._months:
+                day = (day.replace(day=1) + timedelta(days=32)).replace(day=1)
+                continue
+            in_month, in_week = day.day in self._days, day.isoweekday() % 7 in self._weekdays
+            if (in_month or in_week) if self._either else (in_month and in_week):
+                yield day
+            day += timedelta(days=1)
+
+
+def _numbers(field: str, low: int, high: int, names: list[str] = []) -> list[int]:
+    def number(word: str) -> int:
+        if word.lower() in names:
+            return low + names.index(word.lower())
+        if not (word.isascii() and word.isdigit() and low <= int(word) <= high):
+            raise ValueError(f"{word!r} is not a number from {low} to {high}")
+        return int(word)
+
+    found: set[int] = set()
+    for part in field.split(","):
+        span, slash, step = part.partition("/")
+        first, dash, last = span.partition("-")
+        if slash and not (step.isascii() and step.isdigit() and int(step) > 0 and (dash or span == "*")):
+            raise ValueError(f"{part!r} is not a step of * or of a range")
+        begin = low if span == "*" else number(first)
+        end = high if span == "*" else number(last) if dash else begin
+        if end < begin:
+            raise ValueError(f"{span!r} is a range that ends before it begins")
+        found.update(range(begin, end + 1, int(step) if slash else 1))
+    return sorted(found)
 
 
 class Cron:
     """A job that recurs: `Cron("report", "0 3 * * *", tz="Europe/Berlin")`. Its name is the job's id.
 
-    A run that failed `attempts` times is given up; the next one comes at its time all the same. Needs `zeitset[cron]`.
+    A run that failed `max_attempts` times is given up; the next one comes at its time all the same.
     """
 
     def __init__(
@@ -27,26 +94,25 @@ class Cron:
         tz: str = "UTC",
         payload: Any = None,
         queue: str | None = None,
-        attempts: int = 5,
+        max_attempts: int = 5,
         priority: int = 0,
         group: str | None = None,
     ) -> None:
-        try:
-            from croniter import croniter
-        except ImportError as error:
-            raise ImportError("Cron needs croniter: pip install 'zeitset[cron]'") from error
-        self._iterate = croniter
         self._zone = ZoneInfo(tz)
-        if not croniter.is_valid(expression):
-            raise ValueError(f"not a cron expression: {expression!r}")
-        if attempts < 1:
-            raise ValueError("attempts is 1 or more")
-        self._every_hour = len(expression.split()) >= 2 and expression.split()[1].startswith("*")
+        try:
+            self._schedule = Schedule(expression)
+            next(self._schedule.days(date(2024, 1, 1)))
+        except ValueError as error:
+            raise ValueError(f"not a cron expression: {expression!r}: {error}") from None
+        except StopIteration:
+            raise ValueError(f"this cron expression never comes: {expression!r}") from None
+        if max_attempts < 1:
+            raise ValueError("max_attempts must be 1 or more")
         self.name = name
         self.expression = expression
         self.payload = payload
         self.queue = queue
-        self.attempts = attempts
+        self.max_attempts = max_attempts
         self.priority = priority
         self.group = group
 
@@ -54,33 +120,45 @@ class Cron:
         """The first time after that moment, in Unix ms.
 
         The expression is read on the wall clock. A time that a change of the clock skips comes as much later as the clock was set
-        forward. A time that comes twice counts once, or twice if the hour is `*` (as in Vixie cron).
+        forward. A time that comes twice counts once, or twice if the hour begins with `*` (as in Vixie cron).
         """
-        after = self._at(after_ms)
-        near_change = self._at(after_ms - _HOURS).utcoffset() != self._at(after_ms + _HOURS).utcoffset()
-        start = after.replace(tzinfo=None, fold=0) - (timedelta(milliseconds=_HOURS) if near_change else timedelta())
-        times = self._iterate(self.expression, start)
-        second: int | None = None
-        while True:
-            wall: datetime = times.get_next(datetime)
-            ms = self._unix_ms(wall)
-            if self._every_hour:
-                again = self._unix_ms(wall.replace(fold=1))
-                if ms <= after_ms < again and second is None:
-                    second = again
-            if ms > after_ms:
-                return ms if second is None else min(ms, second)
+        start = self._at(after_ms).replace(tzinfo=None, fold=0)
+        best: int | None = None
+        for wall in self._walls(start if self._is_steady(after_ms) else start - _CHANGE):
+            if best is not None and self._unix_ms(wall - _CHANGE) > best:
+                return best
+            once, again = self._unix_ms(wall), self._unix_ms(wall.replace(fold=1))
+            # Where it is skipped, `again` is before `once`.
+            moments = (once, again) if self._schedule.every_hour and again > once else (once,)
+            later = [ms for ms in moments if ms > after_ms]
+            best = min(later if best is None else [best, *later], default=None)
+            # Where a clock is set forward, a time may come after one that stands behind it.
+            if best is not None and self._is_steady(best):
+                return best
+        raise ValueError(f"this cron expression never comes: {self.expression!r}")
 
     def _at(self, ms: int) -> datetime:
-        return (_EPOCH + timedelta(milliseconds=ms)).astimezone(self._zone)
+        return (_EPOCH + ms * _MS).astimezone(self._zone)
+
+    def _is_steady(self, ms: int) -> bool:
+        """Whether no clock is set near that moment."""
+        at = _EPOCH + ms * _MS
+        return (at - _CHANGE).astimezone(self._zone).utcoffset() == (at + _CHANGE).astimezone(self._zone).utcoffset()
+
+    def _walls(self, start: datetime) -> Iterator[datetime]:
+        for day in self._schedule.days(start.date()):
+            for hour in self._schedule.hours:
+                for minute in self._schedule.minutes:
+                    wall = datetime(day.year, day.month, day.day, hour, minute)
+                    if wall >= start:
+                        yield wall
 
     def _unix_ms(self, wall: datetime) -> int:
-        moment = wall.replace(tzinfo=self._zone).astimezone(timezone.utc)
-        return (moment - _EPOCH) // timedelta(milliseconds=1)
+        return (wall.replace(tzinfo=self._zone).astimezone(timezone.utc) - _EPOCH) // _MS
 
     def push(self, queue: str, payload: bytes, at_ms: int) -> tuple[Word, ...]:
         """Does nothing if the job is there. It cannot die: attempts are counted by the worker."""
-        args: tuple[Word, ...] = ("ZQ.PUSH", queue, payload, "ID", self.name, "AT", f"{at_ms}ms", "ATTEMPTS", 0)
+        args: tuple[Word, ...] = ("ZQ.PUSH", queue, payload, "ID", self.name, "AT", f"{at_ms}ms", "MAXATTEMPTS", 0)
         if self.priority:
             args += ("PRIORITY", self.priority)
         return args if self.group is None else (*args, "GROUP", self.group)

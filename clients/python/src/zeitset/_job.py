@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ._call import Call, Word
+from .errors import LeaseLost
 
 EventKind = Literal[
-    "claimed", "completed", "failed", "retried", "discarded", "lost", "released", "stale", "error", "connected", "disconnected"
-]
+    "claimed", "completed", "failed", "retried", "discarded", "dead", "lost", "released", "stale",
+    "error", "connected", "disconnected", "refused",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -28,8 +30,8 @@ class Job:
     """What a handler gets."""
 
     __slots__ = (
-        "queue", "id", "token", "attempt", "deadline_ms", "raw", "payload", "lost", "stopping",
-        "_chained", "_expires", "_task", "_started",
+        "queue", "id", "token", "attempt", "deadline_ms", "raw", "payload", "traceparent", "lost", "stopping",
+        "_cancellable", "_chained", "_done", "_expires", "_reported", "_started", "_task", "_timer",
     )  # fmt: skip
 
     def __init__(self, queue: str, id: str, token: int, attempt: int, deadline_ms: int, raw: bytes) -> None:
@@ -44,14 +46,30 @@ class Job:
         self.raw = raw
         """The payload as it was pushed."""
         self.payload: Any = None
+        self.traceparent: str | None = None
+        """That of the push, if it came with the job."""
         self.lost = False
-        """True: the lease has ended; another worker may run this job. Handlers in threads look at it."""
+        """True: the lease has expired, or the job ran longer than its `timeout`; another worker may run it."""
         self.stopping = False
-        """True: the worker's grace is over, and the job was released. Handlers in threads look at it."""
+        """True: the worker's grace is over, and it releases the job."""
         self._chained: list[Call[Any]] = []
+        self._done = False
         self._expires = 0.0
+        self._reported = False
         self._started = 0.0
         self._task: asyncio.Task[None] | None = None
+        self._cancellable = False
+        """Whether the handler runs in the event loop."""
+        self._timer: asyncio.TimerHandle | None = None
+
+    def check(self) -> None:
+        """Raises LeaseLost if the job is not this worker's any more. Handlers in threads call it now and then."""
+        if self.lost or self.stopping:
+            raise LeaseLost("the worker stops" if self.stopping else "the lease has expired, or the job took too long")
+
+    def done(self) -> None:
+        """Says that the work is done. Without it, a job whose lease was lost is not acknowledged, though its handler returns."""
+        self._done = True
 
     def chain(self, call: Call[Any]) -> None:
         """Sends `call` in the same MULTI as the ACK of this job: `job.chain(mails.calls.push("done", id=f"{job.id}:mail"))`.
@@ -73,6 +91,13 @@ class Outcome:
     nack: tuple[Word, ...] | None = None
     """The options of ZQ.NACK; None: ZQ.ACK."""
     chained: tuple[tuple[Word, ...], ...] = ()
+    repeated: bool = False
+    """Whether it was sent before, and the reply got lost."""
+
+    @property
+    def may_be_last(self) -> bool:
+        """Whether the job may have become a dead letter by this."""
+        return self.nack is not None and "FREE" not in self.nack and "DEAD" not in self.nack
 
 
 def error_text(error: BaseException) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, Union
 
@@ -21,10 +22,13 @@ class Policy:
     name: str
     limit: int
     window_ms: int
+    unit: str | None = None
+    """What the units are, if not requests, such as `"tokens"`."""
 
     @property
     def header(self) -> str:
-        return f"{quoted(self.name)};q={self.limit};w={seconds_up(self.window_ms)}"
+        unit = "" if self.unit is None else f";qu={quoted(self.unit)}"
+        return f"{quoted(self.name)};q={integer(self.limit)};w={seconds_up(self.window_ms)}{unit}"
 
 
 @dataclass(frozen=True)
@@ -34,13 +38,16 @@ class Check:
     policy: Policy
     allowed: bool
     remaining: int
+    """Units that are free after this call, at least 0."""
     retry_after_ms: int
     """Wait this long, and the same call succeeds if nobody else takes units. 0: allowed; -1: never, it costs too much."""
     reset_after_ms: int
     """Until all units are free."""
     charged_until_ms: int
-    """Unix ms at which the units of this call come back. 0: it took none."""
+    """Unix ms at which the units of this call become available again. 0: it took none."""
     error: BaseException | None = field(default=None, repr=False)
+    debt: int = 0
+    """Units in use beyond the limit, taken by `force`. Later calls wait until they are paid."""
 
     @property
     def limit(self) -> int:
@@ -87,25 +94,28 @@ class Checks:
         return headers(self.checks)
 
 
-def headers(checks: tuple[Check, ...]) -> dict[str, str]:
+def headers(checks: Iterable[Check]) -> dict[str, str]:
+    """The fields of all these checks; what could not be asked has a policy only."""
+    checks = tuple(checks)
     fields = {"RateLimit-Policy": ", ".join(check.policy.header for check in checks)}
-    if any(check.error for check in checks):
-        return fields
-    fields["RateLimit"] = ", ".join(
-        f"{quoted(check.policy.name)};r={max(check.remaining, 0)};t={seconds_up(told_wait(check))}" for check in checks
-    )
-    wait = longest_wait(checks)
-    if wait > 0:
-        fields["Retry-After"] = str(seconds_up(wait))
+    asked = [check for check in checks if not check.error]
+    if asked:
+        fields["RateLimit"] = ", ".join(
+            f"{quoted(check.policy.name)};r={integer(check.remaining)};t={told_wait(check)}" for check in asked
+        )
+    if longest_wait(checks) > 0:
+        fields["Retry-After"] = str(max(told_wait(check) for check in asked if not check.allowed))
     return fields
 
 
 def told_wait(check: Check) -> int:
-    """Until it is worth trying again, or until the limit is free."""
-    return check.retry_after_ms if check.retry_after_ms > 0 else check.reset_after_ms
+    """Seconds until it is worth trying again, or until the limit is free; never so few that `remaining` in it exceeds the rate."""
+    wait = check.retry_after_ms if check.retry_after_ms > 0 else check.reset_after_ms
+    least = -(-seconds_up(check.policy.window_ms) * check.remaining // check.limit)
+    return max(seconds_up(wait), integer(least))
 
 
-def longest_wait(checks: tuple[Check, ...]) -> int:
+def longest_wait(checks: Iterable[Check]) -> int:
     waits = [check.retry_after_ms for check in checks if not check.allowed]
     return NEVER if NEVER in waits else max(waits, default=0)
 
@@ -115,7 +125,12 @@ def seconds(ms: int) -> float:
 
 
 def seconds_up(ms: int) -> int:
-    return -(-ms // 1000)
+    return integer(-(-ms // 1000))
+
+
+def integer(value: int) -> int:
+    """An integer of RFC 9651 has 15 digits."""
+    return min(value, 10**15 - 1)
 
 
 def quoted(name: str) -> str:
@@ -133,14 +148,30 @@ class LimiterCalls:
         precision: Duration | None = None,
         exact: bool = False,
         on_error: OnError = "raise",
+        prefix: str = "",
+        unit: str | None = None,
+        ahead: int | None = None,
     ) -> None:
-        if not name or not all(" " <= letter <= "~" for letter in name):
-            raise ValueError(f"the name goes into header fields: printable ASCII only, not {name!r}")
+        for word in (name, "." if unit is None else unit):
+            if not word or not all(" " <= letter <= "~" for letter in word):
+                raise ValueError(f"names and units go into header fields: printable ASCII only, not {word!r}")
         if algorithm not in ("sliding", "fixed", "leaky"):
             raise ValueError(f"no such algorithm: {algorithm!r}")
         if on_error not in ("raise", "allow", "deny"):
             raise ValueError(f"on_error is 'raise', 'allow' or 'deny', not {on_error!r}")
-        self.policy = Policy(name, *rate(rate_))
+        self.policy = Policy(name, *rate(rate_), unit)
+        self.ahead = ahead
+        self.hold_ms = 0
+        """For how long units that were taken ahead may be held, and 1 ms, for a moment of the server's clock lasts that long."""
+        if ahead is not None:
+            self.hold_ms = self.policy.window_ms // 100 + 1
+            if ahead < 1:
+                raise ValueError(f"ahead is 1 unit or more, not {ahead!r}")
+            if algorithm != "sliding" or self.hold_ms < 2:
+                raise ValueError("units are taken ahead from sliding limits whose window is 100 ms or longer")
+        self.window_ms = self.policy.window_ms + self.hold_ms
+        """The window that the server is asked for."""
+        self._prefix = prefix
         self.algorithm = algorithm
         self.on_error = on_error
         self.options: tuple[Word, ...] = ()
@@ -150,7 +181,7 @@ class LimiterCalls:
             self.options += ("PRECISION", duration(precision))
 
     def key(self, key: str) -> str:
-        return f"{self.policy.name}:{key}"
+        return f"{self._prefix}{self.policy.name}:{key}"
 
     def check(self, key: str, cost: int = 1, *, force: bool = False) -> Call[Check]:
         """Takes `cost` units if they fit; with `force`, in any case (the limit goes into debt)."""
@@ -172,8 +203,7 @@ class LimiterCalls:
     def _ask(self, command: str, key: str, cost: int, force: bool) -> Call[Check]:
         if not force:
             self.fits(cost)
-        policy = self.policy
-        args: tuple[Word, ...] = (command, self.key(key), policy.limit, f"{policy.window_ms}ms")
+        args: tuple[Word, ...] = (command, self.key(key), self.policy.limit, f"{self.window_ms}ms")
         if cost != 1:
             args += ("COST", cost)
         if self.algorithm != "sliding":
@@ -188,8 +218,8 @@ class LimiterCalls:
             raise CostTooHigh(f"{cost} units can never fit into the limit {self.policy.name!r} of {self.policy.limit}")
 
     def read(self, reply: Any) -> Check:
-        allowed, _limit, remaining, retry, reset, charged = reply
-        return Check(self.policy, allowed == 1, remaining, retry, reset, charged)
+        allowed, _limit, left, retry, reset, charged = reply
+        return Check(self.policy, allowed == 1, max(left, 0), retry, reset, charged, debt=max(-left, 0))
 
     def away(self, error: BaseException) -> Check:
         return Check(self.policy, self.on_error == "allow", 0, 0, 0, 0, error)
@@ -209,7 +239,7 @@ def check_all(parts: list[Part], *, force: bool = False) -> Call[Checks]:
     args: list[Word] = ["ZRL.MCHECK", len(parts)]
     args += [part[0].key(part[1]) for part in parts]
     for limiter in limiters:
-        args += (limiter.policy.limit, f"{limiter.policy.window_ms}ms")
+        args += (limiter.policy.limit, f"{limiter.window_ms}ms")
     if any(cost != 1 for cost in costs):
         args += ("COST", *(costs[:1] if len(set(costs)) == 1 else costs))
     algorithms = [limiter.algorithm.upper() for limiter in limiters]

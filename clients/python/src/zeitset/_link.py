@@ -2,6 +2,9 @@
 
 redis-py's clients hide what a worker has to see (a connection that breaks, another primary), and repeat commands by
 themselves. So a worker takes the settings of the client that it is given, and uses a bare connection.
+
+A connection on which a reply was not awaited to its end is closed: the next reply would belong to an earlier command.
+That is why the time limits are here, and not redis-py's: its `read_response(timeout=…)` leaves the connection open.
 """
 
 from __future__ import annotations
@@ -9,102 +12,156 @@ from __future__ import annotations
 import asyncio
 import inspect
 import random
-from collections.abc import Callable
+import sys
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import redis.asyncio as aredis
 from redis import Connection, SSLConnection, UnixDomainSocketConnection
 from redis.crc import key_slot
-from redis.exceptions import ConnectionError, RedisError, ResponseError
+from redis.exceptions import ConnectionError, InvalidResponse, RedisError, ResponseError, TimeoutError
 
 from ._call import Word
+from .errors import is_away, unexpected
 
-Address = tuple[str, int] | None
-"""None: the settings name a Unix socket."""
+if sys.version_info >= (3, 11):
+    from asyncio import timeout as _timeout
+else:
+    from async_timeout import timeout as _timeout  # redis-py needs it there, too
 
 _KEPT = ("db", "username", "password", "credential_provider", "host", "port", "path", "socket_connect_timeout")
+_ASKING = 5.0
+"""Seconds for a Sentinel or a node of a cluster to say where the primary is."""
 
 
-class Place:
-    """Where the primary is that has the worker's queues."""
+@asynccontextmanager
+async def within(seconds: float | None) -> AsyncIterator[None]:
+    try:
+        async with _timeout(seconds):
+            yield
+    except asyncio.TimeoutError:
+        raise TimeoutError(f"no reply within {seconds:g} s") from None
 
-    def __init__(self, client: Any, key: str) -> None:
-        manager = getattr(client, "nodes_manager", None)
-        pool = getattr(client, "connection_pool", None)
-        self._find: Callable[[], Any]
-        if manager is not None:
-            settings = {**getattr(client, "connection_kwargs", {}), **getattr(manager, "connection_kwargs", {})}
-            kind = settings.get("connection_class", SSLConnection if settings.get("ssl") else Connection)
-            self._nodes = [(node.host, node.port) for node in manager.startup_nodes.values()]
-            self._slot = key_slot(key.encode())
-            self._find = self._in_cluster
-        elif pool is None:
-            raise TypeError(f"a worker needs a Redis or RedisCluster of redis-py, not {type(client).__name__}")
-        elif hasattr(pool, "sentinel_manager"):
-            settings, kind = dict(pool.connection_kwargs), pool.connection_class
-            self._find = lambda: pool.sentinel_manager.discover_master(pool.service_name)
-        else:
-            settings, kind = dict(pool.connection_kwargs), pool.connection_class
-            self._find = lambda: None if "path" in settings else (settings["host"], settings["port"])
+
+def kept(kind: type, settings: dict[str, Any]) -> dict[str, Any]:
+    """What says where the server is, and who asks."""
+    known = set(inspect.signature(kind.__init__).parameters)  # type: ignore[misc]
+    return {
+        name: value
+        for name, value in settings.items()
+        if value is not None and (name in _KEPT or (name.startswith("ssl_") and name in known))
+    }
+
+
+class Node:
+    """How to connect to a server: the settings of a redis-py connection, without its time limits."""
+
+    def __init__(self, kind: type, settings: dict[str, Any]) -> None:
         tls = issubclass(kind, (SSLConnection, aredis.SSLConnection))
         unix = issubclass(kind, (UnixDomainSocketConnection, aredis.UnixDomainSocketConnection))
         self._class: Any = (
             aredis.SSLConnection if tls else aredis.UnixDomainSocketConnection if unix else aredis.Connection
         )
-        known = set(inspect.signature(self._class.__init__).parameters)
-        self._settings = {
-            name: value
-            for name, value in settings.items()
-            if value is not None and (name in _KEPT or (name.startswith("ssl_") and name in known))
-        }
+        self.settings = kept(self._class, settings)
         if not unix:
-            self._settings["socket_keepalive"] = True
+            self.settings["socket_keepalive"] = True
 
-    async def connect(self, timeout: float) -> Any:
-        address = await self._address()
-        return await self._open(address, timeout)
+    def at(self, host: Any, port: int) -> Node:
+        node = object.__new__(Node)
+        node._class, node.settings = self._class, {**self.settings, "host": _text(host), "port": port}
+        return node
 
-    async def _address(self) -> Address:
-        # A blocking client's Sentinel would hold up the event loop.
-        found = self._find() if self._find == self._in_cluster else await asyncio.to_thread(self._find)
-        address: Address = await found if inspect.isawaitable(found) else found
-        return address
-
-    async def _in_cluster(self) -> Address:
-        """Asks one node after the other who serves the slot, and remembers all nodes it hears of."""
-        problem: Exception | None = None
-        for node in list(self._nodes):
-            try:
-                connection = await self._open(node, 5.0)
-                try:
-                    await connection.send_command("CLUSTER", "SLOTS")
-                    ranges = await connection.read_response()
-                finally:
-                    await connection.disconnect(nowait=True)
-            except (RedisError, OSError, asyncio.TimeoutError) as error:
-                problem = error
-                continue
-            addresses = [((each[0] or b"").decode() or node[0], each[1]) for row in ranges for each in row[2:]]
-            self._nodes = [*dict.fromkeys((*addresses, *self._nodes))]
-            for first, last, primary, *_ in ranges:
-                if first <= self._slot <= last:
-                    return (primary[0] or b"").decode() or node[0], primary[1]
-            problem = ConnectionError("no node serves the queue's slot")
-        raise problem or ConnectionError("no nodes")
-
-    async def _open(self, address: Address, timeout: float) -> Any:
-        settings = dict(self._settings)
-        if address is not None:
-            settings["host"], settings["port"] = address
-        settings.setdefault("socket_connect_timeout", timeout)
+    async def open(self, timeout: float) -> Any:
         # protocol 2: replies are the same, and no message comes that was not asked for.
-        connection = self._class(**settings, socket_timeout=timeout, protocol=2, decode_responses=False)
+        connection = self._class(**self.settings, socket_timeout=None, protocol=2, decode_responses=False)
         try:
-            await connection.connect()
+            async with within(timeout):
+                await connection.connect()
         except BaseException:
             await connection.disconnect(nowait=True)
             raise
         return connection
+
+    async def ask(self, *words: Word) -> Any:
+        connection = await self.open(_ASKING)
+        try:
+            async with within(_ASKING):
+                await connection.send_command(*words)
+                (reply,) = await _replies(connection, 1)
+        finally:
+            await connection.disconnect(nowait=True)
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+
+class Place:
+    """Where the primary is that has the worker's queues."""
+
+    def __init__(self, client: Any, keys: list[str]) -> None:
+        manager = getattr(client, "nodes_manager", None)
+        pool = getattr(client, "connection_pool", None)
+        self._primary: Callable[[Node], Any] | None = None
+        """Asks a Sentinel or a node of a cluster."""
+        if manager is not None:
+            settings = {**getattr(client, "connection_kwargs", {}), **getattr(manager, "connection_kwargs", {})}
+            kind = settings.get("connection_class", SSLConnection if settings.get("ssl") else Connection)
+            self._node = Node(kind, settings)
+            self._nodes = [self._node.at(node.host, node.port) for node in manager.startup_nodes.values()]
+            slots = {key_slot(key.encode()) for key in keys}
+            if len(slots) > 1:
+                raise ValueError(f"in a cluster, the queues of a worker must share a slot ({{…}} in their names): {keys}")
+            self._slot = slots.pop()
+            self._primary = self._of_slot
+        elif pool is None:
+            raise TypeError(f"a worker needs a Redis or RedisCluster of redis-py, not {type(client).__name__}")
+        else:
+            self._node = Node(pool.connection_class, pool.connection_kwargs)
+            if hasattr(pool, "sentinel_manager"):
+                pools = [sentinel.connection_pool for sentinel in pool.sentinel_manager.sentinels]
+                self._nodes = [Node(each.connection_class, each.connection_kwargs) for each in pools]
+                self._service = pool.service_name
+                self._primary = self._of_service
+
+    async def connect(self, timeout: float) -> Any:
+        return await (await self._find()).open(timeout)
+
+    async def _find(self) -> Node:
+        """Asks one node after the other."""
+        if self._primary is None:
+            return self._node
+        problem: Exception | None = None
+        for node in list(self._nodes):
+            try:
+                found: Node | None = await self._primary(node)
+            except Exception as error:
+                if not is_away(error):
+                    raise
+                problem = error
+            else:
+                if found is not None:
+                    return found
+                problem = problem or ConnectionError("no primary is known")
+        raise problem or ConnectionError("no nodes")
+
+    async def _of_service(self, sentinel: Node) -> Node | None:
+        found = await sentinel.ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._service)
+        with unexpected("an address", found):
+            return None if found is None else self._node.at(found[0], int(found[1]))
+
+    async def _of_slot(self, node: Node) -> Node | None:
+        """Remembers all nodes that it hears of."""
+        ranges = await node.ask("CLUSTER", "SLOTS")
+        with unexpected("slots", ranges):
+            # A node that does not know its own name answers an empty one.
+            addresses = [(_text(each[0]) or node.settings["host"], each[1]) for row in ranges for each in row[2:]]
+            known = [(other.settings["host"], other.settings["port"]) for other in self._nodes]
+            self._nodes = [self._node.at(*address) for address in dict.fromkeys((*addresses, *known))]
+            for first, last, primary, *_ in ranges:
+                if first <= self._slot <= last:
+                    return self._node.at(_text(primary[0]) or node.settings["host"], primary[1])
+        return None
 
 
 class Link:
@@ -124,10 +181,12 @@ class Link:
                 return False
             connection = await self._place.connect(self._timeout)
             try:
-                await connection.send_command("CLIENT", "ID")
-                self.client_id = int(await connection.read_response())
-            except ResponseError:  # this user may not ask
-                self.client_id = None
+                async with within(self._timeout):
+                    await connection.send_command("CLIENT", "ID")
+                    (reply,) = await _replies(connection, 1)
+                refused = isinstance(reply, ResponseError)  # this user may not ask
+                with unexpected("CLIENT ID", reply):
+                    self.client_id = None if refused else int(reply)
             except BaseException:
                 await connection.disconnect(nowait=True)
                 raise
@@ -136,7 +195,7 @@ class Link:
 
     async def request(
         self,
-        commands: list[tuple[Word, ...]],
+        commands: Iterable[tuple[Word, ...]],
         patience: float | None = None,
         early: Callable[[list[Any]], None] | None = None,
     ) -> list[Any]:
@@ -144,22 +203,22 @@ class Link:
 
         The last command may wait, for `patience`; `early` gets the replies to the others before that.
         """
+        commands = list(commands)
         await self.open()
         async with self._lock:
             connection = self._connection
             if connection is None:
                 raise ConnectionError("closed by an earlier request")
             try:
-                await connection.send_packed_command(connection.pack_commands(commands), check_health=False)
-                replies: list[Any] = []
-                for left in range(len(commands), 0, -1):
-                    if left == 1 and early is not None:
-                        early(list(replies))
-                    try:
-                        wait = patience if left == 1 and patience else self._timeout
-                        replies.append(await connection.read_response(timeout=wait))
-                    except ResponseError as error:
-                        replies.append(error)
+                soon = len(commands) if patience is None else len(commands) - 1
+                async with within(self._timeout):
+                    await connection.send_packed_command(connection.pack_commands(commands), check_health=False)
+                    replies = await _replies(connection, soon)
+                if early is not None:
+                    early(list(replies))
+                if patience is not None:
+                    async with within(patience):
+                        replies += await _replies(connection, 1)
                 return replies
             except BaseException:
                 await self._drop()
@@ -188,3 +247,23 @@ class Backoff:
     def next(self) -> float:
         wait, self._next = self._next, min(3.0, self._next * 2)
         return wait * random.uniform(0.67, 1.0)
+
+
+async def _replies(connection: Any, count: int) -> list[Any]:
+    replies: list[Any] = []
+    for _ in range(count):
+        try:
+            replies.append(await connection.read_response())
+        except ResponseError as error:
+            replies.append(error)
+        except InvalidResponse as error:
+            raise ConnectionError(f"not a reply of Redis: {error}") from error
+        except (RedisError, OSError, asyncio.TimeoutError):
+            raise
+        except Exception as error:  # such as a length that is no number
+            raise ConnectionError(f"not a reply of Redis: {error!r}") from error
+    return replies
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else value or ""

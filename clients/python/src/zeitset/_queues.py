@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from secrets import token_urlsafe
 from typing import Any, Literal
 
 from ._call import Call, Word, encoded, flag, mapping, nothing, optional_text, text, texts
-from ._codec import CodecName, codec
+from ._codec import CodecName, codec, decoded, traced
 from ._time import Duration, Instant, duration, instant
 
 State = Literal["ready", "delayed", "claimed", "dead"]
@@ -27,6 +28,17 @@ class JobInfo:
     worker: str | None
     group: str | None
     fields: dict[str, Any]
+    again: Any = None
+    """The payload of the push that waits behind the claim (`push` with `again`); None: no push waits."""
+
+
+@dataclass(frozen=True)
+class Lease:
+    """Who holds a claimed job: the name of the worker, if it gave one, and the token of its claim."""
+
+    worker: str | None
+    token: int
+    deadline_ms: int
 
 
 @dataclass(frozen=True)
@@ -38,22 +50,29 @@ class Listed:
     priority: int
     attempts: int
     payload: Any
+    lease: Lease | None = None
+    """If `peek` was asked for it."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """A group of a queue; None is the group without a name."""
+    """A group of a queue. The jobs without one are the group whose name is empty."""
 
-    name: str | None
+    name: str
     ready: int
     delayed: int
     claimed: int
+    held_until_ms: int | None
+    """Until when none of its jobs is claimed (`hold`); None: it is not held."""
 
 
 class QueueCalls:
-    def __init__(self, key: str, *, codec: CodecName = "json") -> None:
+    def __init__(
+        self, key: str, *, codec: CodecName = "json", traceparent: Callable[[], str | None] = lambda: None
+    ) -> None:
         self.key = key
         self._codec = _codec_of(codec)
+        self._traceparent = traceparent
 
     def push(
         self,
@@ -63,29 +82,49 @@ class QueueCalls:
         delay: Duration | None = None,
         at: Instant | None = None,
         priority: int = 0,
-        attempts: int | None = None,
+        max_attempts: int | None = None,
         every: Duration | None = None,
         group: str | None = None,
+        ttl: Duration | None = None,
         replace: bool = False,
+        again: bool = False,
+        traceparent: str | None = None,
     ) -> Call[str | None]:
-        """Adds a job, and replies its id; None if a job of this id is there, and `replace` is not set.
+        """Adds a job, and replies its id; None if a job of this id is there, and neither `replace` nor `again` is set.
 
-        Lower priorities are served first. `attempts`: deliveries before the job is dead, 0: unlimited; default: the queue's.
+        `ttl`: how long after its due time the job is worth doing. After that no worker gets it.
+
+        `again`: do the job once more after the last push, never twice at a time. A waiting job of this id gets the payload and the TTL.
+        If a worker holds the job, this push waits until it is done, dead or cancelled, and a later one replaces it.
+
+        Lower priorities are served first. `max_attempts`: deliveries before the job is dead, 0: unlimited; default: the queue's.
+        `traceparent` travels with the job, not in its payload (JSON only), and is `job.traceparent` of the handler.
         """
+        if again and id is None:
+            raise TypeError("again needs an id")
+        if again and replace:
+            raise TypeError("either replace or again")
         # A random id: a push that is repeated after a lost reply is the same job.
         name = token_urlsafe(12) if id is None else id
-        args: list[Word] = ["ZQ.PUSH", self.key, self._codec.dumps(payload), "ID", encoded(name)]
+        body = self._codec.dumps(payload)
+        if parent := traceparent or self._traceparent():
+            body = traced(self._codec, body, parent)
+        args: list[Word] = ["ZQ.PUSH", self.key, body, "ID", encoded(name)]
         args += _due(delay, at)
         if priority:
             args += ("PRIORITY", priority)
-        if attempts is not None:
-            args += ("ATTEMPTS", attempts)
+        if max_attempts is not None:
+            args += ("MAXATTEMPTS", max_attempts)
         if every is not None:
             args += ("EVERY", duration(every))
         if group is not None:
             args += ("GROUP", encoded(group))
+        if ttl is not None:
+            args += ("TTL", duration(ttl))
         if replace:
             args.append("REPLACE")
+        if again:
+            args.append("AGAIN")
         return Call(tuple(args), optional_text if id is not None else lambda _: name)
 
     def cancel(self, *ids: str) -> Call[int]:
@@ -104,10 +143,11 @@ class QueueCalls:
             if reply is None:
                 return None
             fields = {name: _plain(name, value) for name, value in mapping(reply).items()}
+            again = fields.get("again_payload")
             return JobInfo(
                 id=id,
                 state=fields["state"],
-                payload=self._codec.loads(fields["payload"]),
+                payload=decoded(self._codec, fields["payload"]),
                 priority=fields["priority"],
                 attempts=fields["attempts"],
                 due_ms=fields["due_ms"],
@@ -115,43 +155,77 @@ class QueueCalls:
                 worker=fields.get("worker"),
                 group=fields.get("group"),
                 fields=fields,
+                again=None if again is None else decoded(self._codec, again),
             )
 
         return Call(("ZQ.GET", self.key, encoded(id)), read)
 
-    def peek(self, state: State = "ready", *, count: int = 10, after: str | None = None) -> Call[list[Listed]]:
-        """Jobs in serving order; `after` goes on behind that job."""
-        args: tuple[Word, ...] = ("ZQ.PEEK", self.key, state.upper(), "COUNT", count)
+    def peek(
+        self,
+        state: State = "ready",
+        *,
+        count: int = 10,
+        after: str | None = None,
+        group: str | None = None,
+        lease: bool = False,
+    ) -> Call[list[Listed]]:
+        """Jobs in serving order; `after` goes on behind that job. `group`: only its jobs; "": those without one. `lease`: of claimed
+        jobs, who holds them."""
+        args: list[Word] = ["ZQ.PEEK", self.key, state.upper(), "COUNT", count]
+        if after is not None:
+            args += ("AFTER", encoded(after))
+        args += _of(group)
+        if lease:
+            args.append("WITHLEASE")
 
         def read(reply: Any) -> list[Listed]:
-            return [Listed(text(id), due, priority, attempts, self._codec.loads(raw)) for id, due, priority, attempts, raw in reply]
+            return [
+                Listed(
+                    text(id),
+                    due,
+                    priority,
+                    attempts,
+                    decoded(self._codec, raw),
+                    Lease(optional_text(held[0]), *held[1:]) if held else None,
+                )
+                for id, due, priority, attempts, raw, *held in reply
+            ]
 
-        return Call(args if after is None else (*args, "AFTER", encoded(after)), read)
+        return Call(tuple(args), read)
 
-    def redrive(self, *ids: str, count: int | None = None) -> Call[int]:
+    def redrive(self, *ids: str, count: int | None = None, group: str | None = None) -> Call[int]:
         """Dead letters back to ready, attempts at 0: those named, or at most `count` (default 1,000). Replies how many."""
-        args: tuple[Word, ...] = ("ZQ.REDRIVE", self.key)
+        args: tuple[Word, ...] = ("ZQ.REDRIVE", self.key, *_of(group))
         if ids:
             args += ("ID", *map(encoded, ids))
         return Call(args if count is None else (*args, "COUNT", count), int)
 
     def clean(
-        self, state: Literal["ready", "delayed", "dead"], *, older: Duration | None = None, count: int | None = None
+        self,
+        state: Literal["ready", "delayed", "dead"],
+        *,
+        older: Duration | None = None,
+        count: int | None = None,
+        group: str | None = None,
     ) -> Call[int]:
         """Removes up to `count` (default 1,000) jobs of a state, oldest first. Replies how many; 0: done."""
-        args: tuple[Word, ...] = ("ZQ.CLEAN", self.key, state.upper())
+        args: tuple[Word, ...] = ("ZQ.CLEAN", self.key, state.upper(), *_of(group))
         if older is not None:
             args += ("OLDER", duration(older))
         return Call(args if count is None else (*args, "COUNT", count), int)
 
-    def stats(self) -> Call[dict[str, Any]]:
-        """Figures and settings, by the names of ZQ.STATS."""
+    def hold(self, group: str, wait: Duration) -> Call[bool]:
+        """No job of this group is claimed for that long; 0 releases it. False: no job is in the group. "": the jobs without a group."""
+        return Call(("ZQ.HOLD", self.key, encoded(group), duration(wait)), flag)
+
+    def stats(self) -> Call[dict[str, Any] | None]:
+        """Figures and settings, by the names of ZQ.STATS; None if there is no such queue."""
         return Call(("ZQ.STATS", self.key), _figures)
 
     def configure(
         self,
         *,
-        attempts: int | None = None,
+        max_attempts: int | None = None,
         backoff: tuple[Duration, Duration] | None = None,
         jitter: int | None = None,
         aging: Duration | None = None,
@@ -168,7 +242,7 @@ class QueueCalls:
         """ZQ.CONFIG. Settings that are not given stay as they are; 0 switches one off."""
         args: list[Word] = ["ZQ.CONFIG", self.key]
         for name, number in (
-            ("ATTEMPTS", attempts),
+            ("MAXATTEMPTS", max_attempts),
             ("JITTER", jitter),
             ("MAXLEN", maxlen),
             ("DEADLEN", deadlen),
@@ -203,7 +277,7 @@ class QueueCalls:
             args += ("AFTER", encoded(after))
         if count is not None:
             args += ("COUNT", count)
-        return Call(args, lambda reply: [Group(optional_text(row[0]), *row[1:4]) for row in reply])
+        return Call(args, lambda reply: [Group(text(row[0]), *row[1:5]) for row in reply])
 
 
 def queues(*, count: int | None = None, after: str | None = None) -> Call[list[str]]:
@@ -217,6 +291,10 @@ def queues(*, count: int | None = None, after: str | None = None) -> Call[list[s
 _codec_of = codec
 
 
+def _of(group: str | None) -> tuple[Word, ...]:
+    return () if group is None else ("GROUP", encoded(group))
+
+
 def _due(delay: Duration | None, at: Instant | None) -> tuple[Word, ...]:
     if delay is not None and at is not None:
         raise TypeError("either delay or at")
@@ -226,8 +304,8 @@ def _due(delay: Duration | None, at: Instant | None) -> tuple[Word, ...]:
 
 
 def _plain(name: str, value: Any) -> Any:
-    return text(value) if isinstance(value, bytes) and name != "payload" else value
+    return text(value) if isinstance(value, bytes) and name not in ("payload", "again_payload") else value
 
 
-def _figures(reply: Any) -> dict[str, Any]:
-    return {name: _plain(name, value) for name, value in mapping(reply).items()}
+def _figures(reply: Any) -> dict[str, Any] | None:
+    return None if reply is None else {name: _plain(name, value) for name, value in mapping(reply).items()}

@@ -2,16 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from redis.exceptions import ResponseError
 
-from ._call import Word, encoded
+from ._call import Word, encoded, mapping
 from ._job import Event, Job, Outcome, error_text
-from .errors import is_away
+from ._link import Link
+from .errors import is_away, unexpected
 
 Commands = list[tuple[Word, ...]]
+Delay = Callable[[Job], tuple[Word, ...]]
+
+
+class Outbox:
+    """Outcomes that the server has not confirmed."""
+
+    def __init__(self, delay: Delay, emit: Callable[[Event], None]) -> None:
+        self._delay = delay
+        self._emit = emit
+        self._waiting: list[Outcome] = []
+        self._unconfirmed: dict[Job, None] = {}
+        self._delivering = asyncio.Lock()
+        self.reported = asyncio.Event()
+
+    def __bool__(self) -> bool:
+        return bool(self._unconfirmed)
+
+    @property
+    def jobs(self) -> Iterable[Job]:
+        """Those waiting, and those that are being told at the moment."""
+        return list(self._unconfirmed)
+
+    def add(self, outcome: Outcome) -> None:
+        self._waiting.append(outcome)
+        self._unconfirmed[outcome.job] = None
+        self.reported.set()
+
+    def take(self) -> list[Outcome]:
+        """What is to be sent. Give it to `settle` with the replies, or to `put_back`."""
+        taken, self._waiting = self._waiting, []
+        return taken
+
+    def put_back(self, outcomes: list[Outcome]) -> None:
+        """They were sent, and the replies got lost. Nothing of what is settled."""
+        self._waiting[:0] = [replace(outcome, repeated=True) for outcome in outcomes]
+        if outcomes:
+            self.reported.set()
+
+    def settle(self, outcomes: list[Outcome], replies: list[Any]) -> None:
+        """Empties `outcomes`. Raises the error that stands in the way of those that have to be sent again."""
+        with unexpected("ZQ.ACK", replies):
+            again, events, problem = read_replies(outcomes, replies, self._delay)
+        for outcome in outcomes:
+            self._unconfirmed.pop(outcome.job, None)
+        outcomes.clear()
+        for outcome in again:
+            self.add(outcome)
+        for event in events:
+            self._emit(event)
+        if problem is not None:
+            raise problem
+
+    async def deliver(self, link: Link) -> None:
+        async with self._delivering:
+            if not self._waiting:
+                return
+            await link.open()
+            outcomes = self.take()
+            try:
+                self.settle(outcomes, await link.request(commands_of(outcomes)))
+            except BaseException:
+                self.put_back(outcomes)
+                raise
 
 
 def steps(outcomes: list[Outcome]) -> Iterator[tuple[list[Outcome], Commands]]:
@@ -20,7 +86,8 @@ def steps(outcomes: list[Outcome]) -> Iterator[tuple[list[Outcome], Commands]]:
     for outcome in outcomes:
         job = outcome.job
         if outcome.nack is not None:
-            yield [outcome], [("ZQ.NACK", job.queue, encoded(job.id), job.token, *outcome.nack)]
+            asked: Commands = [("ZQ.GET", job.queue, encoded(job.id))] if outcome.may_be_last else []
+            yield [outcome], [("ZQ.NACK", job.queue, encoded(job.id), job.token, *outcome.nack), *asked]
         elif outcome.chained:
             ack: tuple[Word, ...] = ("ZQ.ACK", job.queue, encoded(job.id), job.token)
             yield [outcome], [("MULTI",), ack, *outcome.chained, ("EXEC",)]
@@ -38,7 +105,7 @@ def commands_of(outcomes: list[Outcome]) -> Commands:
 
 
 def read_replies(
-    outcomes: list[Outcome], replies: list[Any], delay: Callable[[Job], tuple[Word, ...]]
+    outcomes: list[Outcome], replies: list[Any], delay: Delay
 ) -> tuple[list[Outcome], list[Event], BaseException | None]:
     """What has to be sent again, what happened, and the error that stands in the way."""
     again: list[Outcome] = []
@@ -47,39 +114,60 @@ def read_replies(
     rest = iter(replies)
     for group, commands in steps(outcomes):
         own = [next(rest) for _ in commands]
+        outcome = group[0]
         # In a MULTI, the reply to the ACK tells whether the server takes commands at all.
-        first = own[1] if len(own) > 1 else own[0]
+        first = own[1] if outcome.chained else own[0]
         if isinstance(first, Exception):
             problem = first
             if is_away(first):
                 again += group
             else:
-                events += [Event("error", outcome.job, error=first) for outcome in group]
-        elif len(own) == 1:
-            missed = len(group) - int(first)
-            if missed and len(group) == 1:
-                events.append(Event("stale", group[0].job))
-            else:
-                # Which of several came too late is not known.
-                events += [outcome.event for outcome in group] + [Event("stale")] * missed
-        else:
-            more, told = _transaction(group[0], own, delay)
+                events += [Event("error", each.job, error=first) for each in group]
+        elif outcome.chained:
+            more, told, refused = _transaction(outcome, own, delay)
             again += more
             events += told
+            problem = refused or problem
+        else:
+            # Sent twice: the first one counted, as far as anyone can tell.
+            missed = max(0, len(group) - _integer(first) - sum(each.repeated for each in group))
+            if missed and len(group) == 1:
+                events.append(Event("stale", outcome.job))
+            else:
+                # Which of several came too late is not known.
+                events += [each.event for each in group] + [Event("stale")] * missed
+                if outcome.nack is not None and _is_dead(outcome, own[1:]):
+                    events.append(replace(outcome.event, kind="dead"))
     return again, events, problem
 
 
 def _transaction(
-    outcome: Outcome, replies: list[Any], delay: Callable[[Job], tuple[Word, ...]]
-) -> tuple[list[Outcome], list[Event]]:
+    outcome: Outcome, replies: list[Any], delay: Delay
+) -> tuple[list[Outcome], list[Event], BaseException | None]:
     executed = replies[-1]
     if isinstance(executed, Exception):
         # The server has refused a chained command, and so the ACK.
         cause = next((reply for reply in replies if isinstance(reply, Exception)), executed)
+        if is_away(cause):
+            return [outcome], [], cause
         event = Event("failed", outcome.job, outcome.event.seconds, cause)
-        return [Outcome(outcome.job, event, (*delay(outcome.job), "ERROR", error_text(cause)))], []
+        return [Outcome(outcome.job, event, (*delay(outcome.job), "ERROR", error_text(cause)))], [], None
     if executed is None:
-        return [outcome], []
-    events = [outcome.event if executed[0] == 1 else Event("stale", outcome.job)]
+        return [outcome], [], None
+    counted = _integer(executed[0]) == 1 or outcome.repeated
+    events = [outcome.event if counted else Event("stale", outcome.job)]
     events += [Event("error", outcome.job, error=reply) for reply in executed if isinstance(reply, ResponseError)]
-    return [], events
+    return [], events, None
+
+
+def _is_dead(outcome: Outcome, asked: list[Any]) -> bool:
+    if not asked:
+        return outcome.nack is not None and "DEAD" in outcome.nack
+    (job,) = asked
+    return job is not None and not isinstance(job, Exception) and mapping(job)["state"] == b"dead"
+
+
+def _integer(reply: Any) -> int:
+    if not isinstance(reply, int):
+        raise TypeError("not an integer")
+    return reply

@@ -6,13 +6,18 @@ that sends it, with the same parameters and the same documentation.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from functools import wraps
+from threading import Event
+from time import sleep
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
-from redis.exceptions import RedisError
+from redis.exceptions import TimeoutError as NoReply
 
 from ._call import Call
+from ._deciding import Step, Steps
+from ._link import within
 from .errors import is_away
 
 C = TypeVar("C")
@@ -38,7 +43,7 @@ class Bound(Generic[C]):
 def run(client: Client, call: Call[T]) -> T:
     try:
         return call.parse(client.execute_command(*call.args, NEVER_DECODE=True))
-    except (RedisError, OSError) as error:
+    except Exception as error:
         if call.recover is None or not is_away(error):
             raise
         return call.recover(error)
@@ -47,10 +52,87 @@ def run(client: Client, call: Call[T]) -> T:
 async def arun(client: Client, call: Call[T]) -> T:
     try:
         return call.parse(await client.execute_command(*call.args, NEVER_DECODE=True))
-    except (RedisError, OSError) as error:
+    except Exception as error:
         if call.recover is None or not is_away(error):
             raise
         return call.recover(error)
+
+
+def drive(client: Client, steps: Steps[T]) -> T:
+    """Takes the steps of a limiter: sends commands, waits, sleeps."""
+
+    def take(step: Step) -> Any:
+        if isinstance(step, Call):
+            return run(client, step)
+        if isinstance(step, float):
+            return sleep(step)
+        landed = Event()
+        if step.ahead.join(step.flight, landed.set) and not landed.wait(step.seconds):
+            raise NoReply(f"no reply within {step.seconds:g} s")
+
+    try:
+        step = next(steps)
+        while True:
+            try:
+                found = take(step)
+            except BaseException as error:
+                step = steps.throw(error)
+            else:
+                step = steps.send(found)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+async def adrive(client: Client, steps: Steps[T]) -> T:
+    async def take(step: Step) -> Any:
+        if isinstance(step, Call):
+            return await arun(client, step)
+        if isinstance(step, float):
+            return await asyncio.sleep(step)
+        landed = asyncio.Event()
+        if step.ahead.join(step.flight, landed.set):
+            async with within(step.seconds):
+                await landed.wait()
+
+    try:
+        step = next(steps)
+        while True:
+            try:
+                found = await take(step)
+            except BaseException as error:
+                step = steps.throw(error)
+            else:
+                step = steps.send(found)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+def run_all(client: Any, calls: list[Call[T]]) -> list[T]:
+    """In one pipeline. Raises the first error after all were sent."""
+    with client.pipeline(**_plain(client)) as pipe:
+        for call in calls:
+            pipe.execute_command(*call.args, NEVER_DECODE=True)
+        return _read(calls, pipe.execute(raise_on_error=False) if calls else [])
+
+
+async def arun_all(client: Any, calls: list[Call[T]]) -> list[T]:
+    async with client.pipeline(**_plain(client)) as pipe:
+        for call in calls:
+            pipe.execute_command(*call.args, NEVER_DECODE=True)
+        return _read(calls, await pipe.execute(raise_on_error=False) if calls else [])
+
+
+def _plain(client: Any) -> dict[str, bool]:
+    return {} if hasattr(client, "nodes_manager") else {"transaction": False}
+
+
+def _read(calls: list[Call[T]], replies: list[Any]) -> list[T]:
+    for reply in replies:
+        if isinstance(reply, Exception):
+            raise reply
+    return [call.parse(reply) for call, reply in zip(calls, replies)]
 
 
 def blocking(build: Callable[Concatenate[C, P], Call[T]]) -> Callable[Concatenate[Bound[C], P], T]:

@@ -92,7 +92,7 @@ class ExpiringSetCalls:
         self, *, within: Duration | None = None, offset: int = 0, count: int = -1
     ) -> Call[list[tuple[str, float]]]:
         """As `members`, each with the seconds it has to live; infinity without an expiry."""
-        return Call((*self._members(within, offset, count), "WITHTTL"), members_with_ttl)
+        return Call((*self._members(within, offset, count), "WITHPTTL"), members_with_ttl)
 
     def random(self, count: int = 1) -> Call[list[str]]:
         """As SRANDMEMBER: up to `count` different ones; negative: with repetitions."""

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from time import time
-from typing import Any
+from typing import Any, Protocol
 
 from ._call import Word, mapping
 from ._codec import Codec
 from ._cron import Cron
 from ._job import Job
 from ._link import Link
+from .errors import unexpected
+
+
+class Clock(Protocol):
+    """`zeitset.testing.Clock`"""
+
+    ahead_ms: int
 
 
 class Upkeep:
-    def __init__(self, queues: list[str], crons: dict[tuple[str, str], Cron], codec: Codec) -> None:
+    def __init__(self, queues: list[str], crons: dict[tuple[str, str], Cron], codec: Codec, clock: Clock | None) -> None:
         self._queues = queues
         self._crons = crons
         self._codec = codec
+        self._clock = clock
         self._backoffs: set[str] = set()
         self._clock_offset_ms = 0
 
@@ -33,14 +41,17 @@ class Upkeep:
 
     async def refresh(self, link: Link) -> None:
         stats = await _all(link, [("ZQ.STATS", queue) for queue in self._queues])
-        self._backoffs = {
-            queue
-            for queue, reply in zip(self._queues, stats)
-            if int(mapping(reply).get("backoff_base_ms") or 0) > 0
-        }
+        with unexpected("ZQ.STATS", stats):
+            self._backoffs = {
+                queue
+                for queue, reply in zip(self._queues, stats)
+                if int(mapping(reply or ()).get("backoff_base_ms") or 0) > 0
+            }
         if self._crons:
             (now,) = await _all(link, [("TIME",)])
-            await self._push_all(link, int(now[0]) * 1000 + int(now[1]) // 1000)
+            with unexpected("TIME", now):
+                now_ms = int(now[0]) * 1000 + int(now[1]) // 1000
+            await self._push_all(link, now_ms)
 
     async def _push_all(self, link: Link, now_ms: int) -> None:
         self._clock_offset_ms = now_ms - int(time() * 1000)
@@ -50,15 +61,22 @@ class Upkeep:
         moves: list[tuple[Word, ...]] = []
         for ((queue, name), cron), reply in zip(crons, jobs):
             # One that is due now is left alone; one that has failed waits for its next attempt.
-            job = mapping(reply or [])
-            due = cron.next_ms(now_ms)
-            if job and job["state"] == b"delayed" and job["attempts"] == 0 and job["due_ms"] != due:
-                moves.append(("ZQ.RESCHEDULE", queue, name, "AT", f"{due}ms"))
+            due = self._next_ms(cron, now_ms)
+            with unexpected("ZQ.GET", reply):
+                job = mapping(reply or ())
+                is_waiting = bool(job) and job["state"] == b"delayed" and job["attempts"] == 0
+                if is_waiting and job["due_ms"] != due:
+                    moves.append(("ZQ.RESCHEDULE", queue, name, "AT", f"{due}ms"))
         if moves:
             await _all(link, moves)
 
     def _push(self, queue: str, cron: Cron, now_ms: int) -> tuple[Word, ...]:
-        return cron.push(queue, self._codec.dumps(cron.payload), cron.next_ms(now_ms))
+        return cron.push(queue, self._codec.dumps(cron.payload), self._next_ms(cron, now_ms))
+
+    def _next_ms(self, cron: Cron, now_ms: int) -> int:
+        """By the server's clock."""
+        ahead_ms = 0 if self._clock is None else self._clock.ahead_ms
+        return cron.next_ms(now_ms + ahead_ms) - ahead_ms
 
 
 async def _all(link: Link, commands: list[tuple[Word, ...]]) -> list[Any]:

@@ -1,8 +1,7 @@
 """The worker: claims jobs, runs the handler, tells the server what came of them.
 
 Four loops share one event loop. `_claim` sends what is finished together with the next claim. `_flush` sends what is
-finished while a claim waits. `_beat` extends leases, `_watch` ends the jobs whose lease is over. Handlers are tasks, or
-run in threads.
+finished while a claim waits. `Leases.beat` extends leases, `Leases.watch` ends the jobs whose lease is over.
 """
 
 from __future__ import annotations
@@ -11,27 +10,31 @@ import asyncio
 import inspect
 import logging
 import os
-import random
-import signal
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext, suppress
 from time import monotonic
 from typing import Any, Literal
 
 from ._call import Word, encoded, text
-from ._codec import CodecName, codec as codec_of
+from ._codec import CodecName, codec as codec_of, traceparent_of
 from ._cron import Cron, by_queue
-from ._job import Event, EventKind, Job, Outcome, error_text
+from ._endings import Endings
+from ._handlers import Handler, Handlers, NotRun, checked
+from ._job import Event, Job
+from ._leases import Leases
 from ._link import Backoff, Link, Place
-from ._report import commands_of, read_replies
-from ._threads import Threads
+from ._report import commands_of
+from ._signals import on_signals
+from ._telemetry import Telemetry
 from ._time import Duration, milliseconds
-from ._upkeep import Upkeep
-from .errors import Discard, Retry, is_away
+from ._upkeep import Clock, Upkeep
+from .errors import Discard, is_away, is_refused, unexpected
 
 log = logging.getLogger("zeitset")
 
 State = Literal["new", "running", "reconnecting", "stopping", "stopped"]
+Hook = Callable[[], Any]
 _PATIENCE = 5.0  # seconds for a reply that need not wait
 _MINUTE = 60.0
 
@@ -39,52 +42,65 @@ _MINUTE = 60.0
 class Worker:
     """Runs `handler(job)` for each job of the queues: a coroutine function as tasks, any other function in threads.
 
-    The first queue that has a job is served first. `lease`: a worker that dies is noticed after that long. `grace`: how long
-    handlers may go on once the worker is told to stop. `backoff`: the first and the longest wait after a failure, for queues that
-    have no BACKOFF.
+    `queues` may be a dictionary of queues and their handlers: `Worker(r, {"mails": send, "reports": make})`. The first queue that
+    has a job is served first. `lease`: a worker that dies is noticed after that long. `grace`: how long handlers may go on once the
+    worker is told to stop. `timeout`: how long a handler may run before its job fails, also as a function of the job. `backoff`:
+    the first and the longest wait after a failure, for queues that have no BACKOFF. `on_start` and `on_stop` are
+    called (and awaited) before the first claim and at the end. `clock`: of `zeitset.testing`.
+    `telemetry`: of `zeitset.otel`.
     """
 
     def __init__(
         self,
         client: Any,
-        queues: str | Iterable[str],
-        handler: Callable[[Job], Any],
+        queues: str | Iterable[str] | Mapping[str, Handler],
+        handler: Handler | None = None,
         *,
         concurrency: int = 10,
         lease: Duration = 30,
         grace: Duration = 20,
+        timeout: Duration | Callable[[Job], Duration | None] | None = None,
         backoff: tuple[Duration, Duration] = (1, 3600),
         block: Duration = 5,
         codec: CodecName = "json",
         cron: Iterable[Cron] = (),
         name: str | None = None,
         on_event: Callable[[Event], None] | None = None,
+        on_start: Hook | None = None,
+        on_stop: Hook | None = None,
+        clock: Clock | None = None,
+        telemetry: Telemetry | None = None,
     ) -> None:
         self.queues = [queues] if isinstance(queues, str) else list(queues)
         if not self.queues or concurrency < 1:
             raise ValueError("a worker needs at least one queue and one slot")
+        if isinstance(queues, Mapping) != (handler is None):
+            raise TypeError("a worker needs queues and a handler, or a dictionary of queues and their handlers")
+        of: Mapping[str, Any] = queues if isinstance(queues, Mapping) else dict.fromkeys(self.queues, handler)
+        self._handlers_of = {queue: checked(of[queue]) for queue in self.queues}
         self.concurrency = concurrency
         self.name = name or f"{socket.gethostname()}:{os.getpid()}"
-        self._client = client
-        self._handler = handler
-        self._is_async = inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(
-            getattr(handler, "__call__", None)
-        )
+        self._place = Place(client, self.queues)
         self._lease_ms = milliseconds(lease)
         self._lease = self._lease_ms / 1000
         self._grace = milliseconds(grace) / 1000
+        self._timeout_of = timeout if callable(timeout) else lambda job: timeout
         self._backoff_ms = milliseconds(backoff[0]), milliseconds(backoff[1])
-        self._block_ms = max(1, milliseconds(block))
         if self._lease_ms < 1:
             raise ValueError("a lease is longer than that")
+        # A lease counts from the moment the claim was sent, so a claim must not wait for long.
+        self._block_ms = max(1, min(milliseconds(block), self._lease_ms // 3))
+        self._burst = False
         self._codec = codec_of(codec)
-        self._upkeep = Upkeep(self.queues, by_queue(cron, self.queues), self._codec)
+        self._upkeep = Upkeep(self.queues, by_queue(cron, self.queues), self._codec, clock)
         self._on_event = on_event
+        self._telemetry = telemetry
+        self._on_start, self._on_stop = on_start, on_stop
         self._state: State = "new"
         self._held: dict[Job, None] = {}
-        self._outbox: list[Outcome] = []
-        self._claim_words: tuple[Word, ...] = ("BLOCK", f"{self._block_ms}ms", "AS", encoded(self.name)[:255])
+        """Their handlers run."""
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop_asked = False
 
     @property
     def state(self) -> State:
@@ -95,49 +111,83 @@ class Worker:
         """Jobs that the worker holds."""
         return len(self._held)
 
-    def run(self) -> None:
-        """Works until SIGTERM, SIGINT or `stop()`. Raises what does not pass by itself, such as a missing module."""
-        asyncio.run(self.serve(signals=True))
+    def run(self, *, burst: bool = False) -> None:
+        """Works until SIGTERM, SIGINT or `stop()`; with `burst`, also until no job is due and none runs.
+
+        Raises what does not pass by itself, such as a missing module.
+        """
+        asyncio.run(self.serve(signals=True, burst=burst))
 
     def stop(self) -> None:
-        """Stops gracefully; the second call ends the grace. May be called from any thread."""
+        """Stops gracefully; the second call ends the grace. May be called from any thread, and before `run`, which then ends at once."""
+        if self._state == "stopped":
+            return
+        self._stop_asked = True
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._stop_now)
+            try:
+                self._loop.call_soon_threadsafe(self._stop_now)
+            except RuntimeError:  # the loop is closed
+                pass
 
-    async def serve(self, *, signals: bool = False) -> None:
-        """As `run`, in the running event loop."""
+    async def serve(self, *, signals: bool = False, burst: bool = False) -> None:
+        """As `run`, in the running event loop; with `signals`, ends at SIGTERM and SIGINT, too.
+
+        When it is cancelled, it releases the jobs that it holds.
+        """
         if self._state not in ("new", "stopped"):
             raise RuntimeError("the worker runs already")
-        self._loop = asyncio.get_running_loop()
-        self._stop, self._hurry = asyncio.Event(), asyncio.Event()
-        self._slot, self._reported = asyncio.Event(), asyncio.Event()
-        self._idle, self._delivering = asyncio.Event(), asyncio.Lock()
-        self._fatal: BaseException | None = None
-        self._threads = None if self._is_async else Threads(self._handler, self.concurrency)
-        place = Place(self._client, self.queues[0])
-        self._claims, self._control = Link(place, _PATIENCE), Link(place, min(_PATIENCE, self._lease / 3))
-        undo = self._catch_signals() if signals else lambda: None
         self._state = "reconnecting"
-        claiming = asyncio.create_task(self._guarded(self._claim()))
-        others = [
-            asyncio.create_task(self._guarded(loop())) for loop in (self._flush, self._beat, self._watch, self._look_after)
-        ]
+        self._burst = burst
+        self._fatal: BaseException | None = None
         try:
-            await self._stop.wait()
-            await self._wind_down(claiming)
+            if not self._stop_asked:
+                with on_signals(self._stop_now) if signals else nullcontext():
+                    await self._serve()
         finally:
-            tasks = [claiming, *others, *(job._task for job in self._held if job._task is not None)]
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks, timeout=2.0)
-            await self._claims.close()
-            await self._control.close()
-            if self._threads is not None:
-                self._threads.close()
-            undo()
-            self._state = "stopped"
+            self._state, self._loop, self._stop_asked = "stopped", None, False
         if self._fatal is not None:
             raise self._fatal
+
+    async def _serve(self) -> None:
+        self._stop, self._hurry = asyncio.Event(), asyncio.Event()
+        self._slot, self._idle = asyncio.Event(), asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        if self._stop_asked:  # by another thread, a moment ago
+            return
+        self._endings = Endings(self._upkeep, self._backoff_ms, self._lease_ms, self._emit)
+        self._outbox = self._endings.outbox
+        self._claims = Link(self._place, _PATIENCE)
+        self._control = Link(self._place, min(_PATIENCE, self._lease / 3))
+        await _call(self._on_start)
+        self._handlers = Handlers(self._handlers_of, self.concurrency)
+        leases = Leases(self._lease_ms, self._held, self._outbox, self._control, self._lose, self._interrupted)
+        claiming = asyncio.create_task(self._guarded(self._claim()))
+        others = [
+            asyncio.create_task(self._guarded(loop()))
+            for loop in (self._flush, leases.beat, leases.watch, self._look_after)
+        ]
+        ending = asyncio.create_task(self._wind_down(claiming))
+        cancelled: BaseException | None = None
+        while not ending.done():
+            try:
+                await asyncio.wait((ending,))
+            except asyncio.CancelledError as error:
+                cancelled = error
+                self._stop.set()
+                self._hurry.set()
+            if ending.cancelled():  # asyncio.run cancels all tasks, this one too
+                ending = asyncio.create_task(self._wind_down(claiming))
+        tasks = [claiming, *others, *(job._task for job in self._held if job._task is not None)]
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks, timeout=2.0)
+        await self._claims.close()
+        await self._control.close()
+        self._handlers.close()
+        await _call(self._on_stop)
+        if cancelled is not None:
+            raise cancelled
+        await ending
 
     # Claims
 
@@ -146,9 +196,9 @@ class Worker:
         while not self._stop.is_set():
             free = self.concurrency - len(self._held)
             if free < 1:
-                self._slot.clear()
-                await self._slot.wait()
+                await self._slot_is_free()
                 continue
+            was_idle = not self._held
             try:
                 if await self._claims.open():
                     await self._connected()
@@ -156,58 +206,68 @@ class Worker:
             except Exception as error:
                 if not is_away(error):
                     raise
-                await self._claims.close()
+                await self._interrupted(self._claims, error)
                 if self._stop.is_set():
                     return
-                self._disconnected(error)
                 await self._pause(backoff.next())
                 continue
             backoff.reset()
-            for row in claimed:
-                self._start(row)
             if claimed:
                 # Short handlers are done before the next claim, which takes their ACKs along.
                 await asyncio.sleep(0)
+            elif self._burst and not self._outbox:
+                if was_idle:
+                    self._stop.set()
+                elif self._held:
+                    await self._slot_is_free()
 
-    async def _claim_once(self, free: int) -> list[Any]:
-        outcomes = self._take_outbox()
-        commands = commands_of(outcomes)
+    async def _slot_is_free(self) -> None:
+        self._slot.clear()
+        await self._slot.wait()
+
+    async def _claim_once(self, free: int) -> int:
+        outcomes = self._outbox.take()
+        block_ms = 0 if self._burst else self._block_ms
+        waits: tuple[Word, ...] = ("BLOCK", f"{block_ms}ms") if block_ms else ()
         lease: tuple[Word, ...] = ("LEASE", f"{self._lease_ms}ms", "COUNT", free)
-        commands.append(("ZQ.CLAIM", len(self.queues), *self.queues, *lease, *self._claim_words))
-        settled = False
-
-        def settle(replies: list[Any]) -> None:
-            nonlocal settled
-            settled = True
-            self._settle(outcomes, replies)
-
+        claim: tuple[Word, ...] = ("ZQ.CLAIM", len(self.queues), *self.queues, *lease, *waits, "AS", encoded(self.name)[:255])
+        asked = monotonic()
         try:
-            claimed = (await self._claims.request(commands, self._block_ms / 1000 + _PATIENCE, settle))[-1]
+            *_, claimed = await self._claims.request(
+                [*commands_of(outcomes), claim],
+                block_ms / 1000 + _PATIENCE,
+                lambda replies: self._outbox.settle(outcomes, replies),
+            )
         except BaseException:
-            if not settled:
-                self._outbox[:0] = outcomes
+            self._outbox.put_back(outcomes)
             raise
         if isinstance(claimed, Exception):
             raise claimed
-        return list(claimed)
+        with unexpected("ZQ.CLAIM", claimed):
+            jobs = [
+                Job(text(key), text(id), int(token), int(attempt), int(deadline), raw)
+                for key, id, token, attempt, deadline, raw in claimed
+            ]
+        for job in jobs:
+            self._start(job, asked)
+        return len(jobs)
 
-    def _start(self, row: list[Any]) -> None:
-        key, id, token, attempt, deadline, raw = row
-        job = Job(text(key), text(id), token, attempt, deadline, raw)
+    def _start(self, job: Job, asked: float) -> None:
         job._started = monotonic()
-        # The lease began when the reply left the server, which was before now: by less than a beat, or the link is broken.
-        job._expires = job._started + self._lease
-        if self._stop.is_set():
-            self._report(job, "released", nack=("DELAY", 0, "FREE"))
+        job._expires = asked + self._lease
+        # Half of the lease has passed: this process or the server stood still.
+        if self._stop.is_set() or job._started - asked > self._lease / 2:
+            self._endings.release(job)
             return
         cron = self._upkeep.cron(job)
-        if cron is not None and job.attempt > cron.attempts:
-            self._finish(job, "failed", RuntimeError("given up: earlier attempts left no result"))
+        if cron is not None and job.attempt > cron.max_attempts:
+            self._endings.finish(job, "failed", RuntimeError("given up: earlier attempts left no result"))
             return
         try:
-            job.payload = self._codec.loads(raw)
+            job.payload = self._codec.loads(job.raw)
+            job.traceparent = traceparent_of(self._codec, job.raw)
         except Exception as error:
-            self._finish(job, "discarded", Discard(f"the payload cannot be decoded: {error}"))
+            self._endings.finish(job, "discarded", Discard(f"the payload cannot be decoded: {error}"))
             return
         self._held[job] = None
         self._emit(Event("claimed", job))
@@ -216,156 +276,75 @@ class Worker:
     # Handlers
 
     async def _run(self, job: Job) -> None:
+        error: BaseException | None = None
         try:
-            await (self._handler(job) if self._threads is None else self._threads.run(job))
-        except asyncio.CancelledError as error:
-            if job.stopping:
-                self._report(job, "released", nack=("DELAY", 0, "FREE"))
-            elif job.lost and self._threads is None:
-                self._emit(Event("lost", job, monotonic() - job._started))
-            else:
-                self._finish(job, "failed", error)
-        except Discard as error:
-            self._finish(job, "discarded", error)
-        except Retry as error:
-            free = ("FREE",) if error.free else ()
-            delay = self._delay(job) if error.after_ms is None else ("DELAY", f"{error.after_ms}ms")
-            self._report(job, "retried", error, (*delay, *free, "ERROR", error_text(error)))
-        except (Exception, SystemExit) as error:
-            self._finish(job, "failed", error)
-        else:
-            self._finish(job, "completed", None)
-        finally:
-            self._held.pop(job, None)
-            self._slot.set()
-            if not self._held:
-                self._idle.set()
+            self._set_timer(job)
+            with nullcontext() if self._telemetry is None else self._telemetry.handles(job):
+                await self._handlers.run(job)
+        except asyncio.CancelledError as raised:
+            error = raised
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(0)  # if everything is cancelled, `serve` knows it then
+        except BaseException as raised:
+            error = raised
+        if job._timer is not None:
+            job._timer.cancel()
+        self._held.pop(job, None)
+        self._slot.set()
+        if not self._held:
+            self._idle.set()
+        if not job._reported:
+            self._endings.conclude(job, error, self._hurry.is_set())
+        if isinstance(error, NotRun):
+            self._fail(error)
+        if isinstance(error, KeyboardInterrupt):
+            self._stop_now()
 
-    def _finish(self, job: Job, kind: EventKind, error: BaseException | None) -> None:
-        cron = self._upkeep.cron(job)
-        if error is None or (cron is not None and (kind == "discarded" or job.attempt >= cron.attempts)):
-            chained = tuple(call.args for call in job._chained) if error is None else ()
-            if cron is not None:
-                chained += (self._upkeep.next_run(job, cron, self._lease_ms),)
-            self._report(job, kind, error, chained=chained)
-        elif kind == "discarded":
-            self._report(job, kind, error, ("DEAD", "ERROR", error_text(error)))
-        else:
-            self._report(job, kind, error, (*self._delay(job), "ERROR", error_text(error)))
+    def _set_timer(self, job: Job) -> None:
+        limit = self._timeout_of(job)
+        if limit is not None and self._loop is not None:
+            seconds = milliseconds(limit) / 1000
+            job._timer = self._loop.call_later(seconds, self._time_out, job, seconds)
 
-    def _delay(self, job: Job) -> tuple[Word, ...]:
-        """Nothing where the queue has a BACKOFF; a job that fails again and again must not keep the worker busy."""
-        if self._upkeep.has_backoff(job.queue):
-            return ()
-        first, longest = self._backoff_ms
-        wait = min(longest, first * 2 ** min(job.attempt - 1, 40))
-        return ("DELAY", f"{int(wait * random.uniform(1.0, 1.25))}ms")
-
-    # Reports
-
-    def _report(
-        self,
-        job: Job,
-        kind: EventKind,
-        error: BaseException | None = None,
-        nack: tuple[Word, ...] | None = None,
-        chained: tuple[tuple[Word, ...], ...] = (),
-    ) -> None:
-        self._outbox.append(Outcome(job, Event(kind, job, monotonic() - job._started, error), nack, chained))
-        self._reported.set()
-
-    def _take_outbox(self) -> list[Outcome]:
-        taken, self._outbox = self._outbox, []
-        return taken
-
-    def _settle(self, outcomes: list[Outcome], replies: list[Any]) -> None:
-        again, events, problem = read_replies(outcomes, replies, self._delay)
-        if again:
-            self._outbox[:0] = again
-            self._reported.set()
-        for event in events:
-            self._emit(event)
-        if problem is not None:
-            raise problem
-
-    async def _deliver(self) -> None:
-        async with self._delivering:
-            outcomes = self._take_outbox()
-            if not outcomes:
-                return
-            try:
-                replies = await self._control.request(commands_of(outcomes))
-            except BaseException:
-                self._outbox[:0] = outcomes
-                raise
-            self._settle(outcomes, replies)
-
-    async def _flush(self) -> None:
-        backoff = Backoff()
-        while True:
-            await self._reported.wait()
-            self._reported.clear()
-            await asyncio.sleep(0.001)  # the next claim may take it along
-            while self._outbox:
-                try:
-                    await self._deliver()
-                except Exception as error:
-                    if not is_away(error):
-                        raise
-                    await self._control.close()
-                    await asyncio.sleep(backoff.next())
-                else:
-                    backoff.reset()
-
-    # Leases
-
-    async def _beat(self) -> None:
-        backoff = Backoff()
-        wait = self._lease / 3
-        while True:
-            await asyncio.sleep(wait)
-            wait = self._lease / 3
-            held = [job for job in self._held if not job.lost]
-            if not held:
-                continue
-            asked = monotonic()
-            try:
-                replies = await self._control.request(
-                    [("ZQ.EXTEND", job.queue, encoded(job.id), job.token, f"{self._lease_ms}ms") for job in held]
-                )
-                away = next((reply for reply in replies if isinstance(reply, Exception)), None)
-                if away is not None:
-                    raise away
-            except Exception as error:
-                if not is_away(error):
-                    raise
-                await self._control.close()
-                wait = min(wait, backoff.next())
-                continue
-            backoff.reset()
-            for job, deadline in zip(held, replies):
-                if deadline is None:
-                    self._lose(job)
-                else:
-                    job.deadline_ms, job._expires = deadline, asked + self._lease
-
-    async def _watch(self) -> None:
-        tick = min(1.0, self._lease / 20)
-        while True:
-            await asyncio.sleep(tick)
-            soon = monotonic() + tick
-            for job in list(self._held):
-                if job._expires <= soon:
-                    self._lose(job)
+    def _time_out(self, job: Job, seconds: float) -> None:
+        if job.lost or job.stopping or job not in self._held:
+            return
+        job.lost = True
+        if not job._done:
+            job._reported = True
+            self._endings.finish(job, "failed", TimeoutError(f"ran longer than {seconds:g} s"))
+        self._cancel(job)
 
     def _lose(self, job: Job) -> None:
         if job.lost or job not in self._held:
             return
         job.lost = True
-        if self._threads is not None:
-            self._emit(Event("lost", job, monotonic() - job._started))
-        elif job._task is not None:
+        self._emit(Event("lost", job, monotonic() - job._started))
+        self._cancel(job)
+
+    def _cancel(self, job: Job) -> None:
+        """Threads cannot be cancelled. They keep their slot, and see `job.lost`."""
+        if job._cancellable and job._task is not None:
             job._task.cancel()
+
+    # Reports
+
+    async def _flush(self) -> None:
+        backoff = Backoff()
+        while True:
+            await self._outbox.reported.wait()
+            self._outbox.reported.clear()
+            await asyncio.sleep(0.001)  # the next claim may take it along
+            try:
+                await self._outbox.deliver(self._control)
+            except Exception as error:
+                if not is_away(error):
+                    raise
+                await self._interrupted(self._control, error)
+                self._outbox.reported.set()
+                await asyncio.sleep(backoff.next())
+            else:
+                backoff.reset()
 
     # Upkeep
 
@@ -382,11 +361,12 @@ class Worker:
             except Exception as error:
                 if not is_away(error):
                     raise
-                await self._control.close()
+                await self._interrupted(self._control, error)
 
     # The end
 
     async def _wind_down(self, claiming: asyncio.Task[None]) -> None:
+        await self._stop.wait()
         self._state = "stopping"
         await self._unblock(claiming)
         ready = asyncio.create_task(self._all_ready())
@@ -396,32 +376,31 @@ class Worker:
         hurry.cancel()
         tasks = []
         for job in list(self._held):
-            if not job.lost:
-                job.stopping = True
+            job.stopping = not job.lost
             if job._task is not None:
                 tasks.append(job._task)
                 job._task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=2.0)
         for job in self._held:  # handlers that caught their cancellation and went on
-            self._report(job, "released", nack=("DELAY", 0, "FREE"))
+            if not job._reported:
+                self._endings.conclude(job, None)
+                job._reported = True
         deadline = monotonic() + _PATIENCE
-        while monotonic() < deadline:
+        while self._outbox and monotonic() < deadline:
             try:
-                await self._deliver()
-                if not self._outbox:
-                    return
+                await self._outbox.deliver(self._control)
             except Exception as error:
                 if not is_away(error):
                     self._fatal = self._fatal or error
                     return
                 await self._control.close()
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.01)
 
     async def _unblock(self, claiming: asyncio.Task[None]) -> None:
         """Ends a waiting claim by CLIENT UNBLOCK: a connection that is closed might take jobs along."""
-        end = monotonic() + min(self._block_ms / 1000, self._grace) + 0.1
-        while not claiming.done() and monotonic() < end and not self._hurry.is_set():
+        end = monotonic() + min(self._block_ms / 1000, max(self._grace, 1.0)) + 0.1
+        while not claiming.done() and monotonic() < end:
             self._slot.set()
             if (client_id := self._claims.client_id) is not None:
                 try:
@@ -442,30 +421,18 @@ class Worker:
             self._hurry.set()
         self._stop.set()
 
-    def _catch_signals(self) -> Callable[[], None]:
-        assert self._loop is not None
-        loop, caught = self._loop, (signal.SIGTERM, signal.SIGINT)
-        try:
-            for number in caught:
-                loop.add_signal_handler(number, self._stop_now)
-        except (NotImplementedError, RuntimeError, ValueError):  # Windows, or not the main thread
-            return lambda: None
-
-        def undo() -> None:
-            for number in caught:
-                loop.remove_signal_handler(number)
-
-        return undo
-
     async def _guarded(self, loop: Any) -> None:
         try:
             await loop
         except Exception as error:
-            # Does not pass by itself.
-            self._fatal = self._fatal or error
-            log.error("the worker stops: %s", error)
-            self._emit(Event("error", error=error))
-            self._stop.set()
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        """It does not pass by itself."""
+        self._fatal = self._fatal or error
+        log.error("the worker stops: %s", error)
+        self._emit(Event("error", error=error))
+        self._stop.set()
 
     async def _pause(self, seconds: float) -> None:
         try:
@@ -473,8 +440,14 @@ class Worker:
         except asyncio.TimeoutError:
             pass
 
-    def _disconnected(self, error: BaseException) -> None:
-        if self._state != "stopping":
+    async def _interrupted(self, link: Link, error: Exception) -> None:
+        """It passes by itself."""
+        if is_refused(error):
+            log.warning("Redis takes no commands: %s", error)
+            self._emit(Event("refused", error=error))
+            return
+        await link.close()
+        if link is self._claims and self._state != "stopping":
             self._state = "reconnecting"
         log.warning("Redis is away: %s", error)
         self._emit(Event("disconnected", error=error))
@@ -488,3 +461,8 @@ class Worker:
             except Exception:
                 log.exception("on_event failed")
 
+
+async def _call(hook: Hook | None) -> None:
+    result = None if hook is None else hook()
+    if inspect.isawaitable(result):
+        await result

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import json
+import inspect
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from typing import Any
+from typing import Any, Union
 
+from . import _web
+from ._limits import headers
+from ._web import CHECKS, PROBLEM, all_of, body_of, key_of, network_of, refusal
 from .asyncio import Check, Checks, Limiter, check_all
 
 Scope = MutableMapping[str, Any]
@@ -13,15 +16,49 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
+Who = Union[str, None, Awaitable[Union[str, None]]]
 
 
-def client_address(scope: Scope) -> str | None:
-    """Of the connection. Behind a proxy, let the server set it from a header that only your proxy can set."""
-    client = scope.get("client")
-    return client[0] if client else "unknown"
+def client_network(ipv6: int = 56) -> Callable[[Scope], str]:
+    """A key: the client's IPv4 address, or the network that has its IPv6 address, for one client may have all addresses of it.
+
+    Behind a proxy, let the server set the address from a header that only your proxy can set.
+    """
+
+    def key(scope: Scope) -> str:
+        host: str = (scope.get("client") or ("unknown", 0))[0]
+        return network_of(host, ipv6)
+
+    return key
 
 
-class RateLimit:
+class RateLimitHeaders:
+    """Writes the RateLimit fields of all limits that are asked inside of it, such as by the dependency for FastAPI."""
+
+    def __init__(self, app: App) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or CHECKS in scope:
+            return await self.inside(scope, receive, send)
+        checks: list[Check] = []
+        scope[CHECKS] = checks
+
+        async def send_with_fields(message: Message) -> None:
+            if message["type"] == "http.response.start" and checks:
+                fields = [(name.lower().encode(), value.encode()) for name, value in headers(checks).items()]
+                names = {name for name, _ in fields}
+                others = [(name, value) for name, value in message.get("headers", ()) if name.lower() not in names]
+                message = {**message, "headers": [*others, *fields]}
+            await send(message)
+
+        await self.inside(scope, receive, send_with_fields)
+
+    async def inside(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.app(scope, receive, send)
+
+
+class RateLimit(RateLimitHeaders):
     """Asks the limiters before each request, all or nothing; answers 429 where they deny.
 
     `key(scope)` says who asks, and None that the request is not limited. Responses carry RateLimit header fields.
@@ -31,51 +68,48 @@ class RateLimit:
         self,
         app: App,
         limiters: Limiter | Iterable[Limiter],
-        key: Callable[[Scope], str | None] = client_address,
+        key: Callable[[Scope], Who] = client_network(),
         cost: int = 1,
     ) -> None:
-        self.app = app
-        self.limiters = as_list(limiters)
+        super().__init__(app)
+        self.limiters = as_list(limiters, cost)
         self.key = key
         self.cost = cost
-        for limiter in self.limiters:
-            limiter.calls.fits(cost)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        key = self.key(scope) if scope["type"] == "http" else None
+    async def inside(self, scope: Scope, receive: Receive, send: Send) -> None:
+        key = await name_of(self.key(scope)) if scope["type"] == "http" else None
         if key is None:
             return await self.app(scope, receive, send)
-        check = await ask(self.limiters, key, self.cost)
-        fields = [(name.lower().encode(), value.encode()) for name, value in check.headers().items()]
-
-        async def send_with_fields(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message = {**message, "headers": [*message.get("headers", ()), *fields]}
-            await send(message)
-
+        check = await ask(self.limiters, key, self.cost, scope)
         if check.allowed:
-            return await self.app(scope, receive, send_with_fields)
-        status, title = refusal(check)
-        body = json.dumps({"title": title, "status": status}).encode()
+            return await self.app(scope, receive, send)
+        problem = refusal(check)
+        body = body_of(problem)
         length = (b"content-length", str(len(body)).encode())
-        headers = [(b"content-type", b"application/problem+json"), length]
-        await send_with_fields({"type": "http.response.start", "status": status, "headers": headers})
+        fields = [(b"content-type", PROBLEM.encode()), length]
+        await send({"type": "http.response.start", "status": problem["status"], "headers": fields})
         await send({"type": "http.response.body", "body": body})
 
 
-def as_list(limiters: Limiter | Iterable[Limiter]) -> list[Limiter]:
-    found = [limiters] if isinstance(limiters, Limiter) else list(limiters)
-    if not found:
-        raise ValueError("no limiters")
-    return found
+def as_list(limiters: Limiter | Iterable[Limiter], cost: int) -> list[Limiter]:
+    return _web.as_list(Limiter, limiters, lambda limiter: limiter.calls.fits(cost))
 
 
-async def ask(limiters: list[Limiter], key: str, cost: int) -> Check | Checks:
+async def name_of(key: Who) -> str | None:
+    return key_of(await key if inspect.isawaitable(key) else key)
+
+
+async def ask(limiters: list[Limiter], key: str, cost: int, scope: Scope) -> Check | Checks:
+    """Notes the checks for the header fields, too."""
+    check: Check | Checks
     if len(limiters) == 1:
-        return await limiters[0].check(key, cost)
-    return await check_all(*((limiter, key, cost) for limiter in limiters))
+        check = await limiters[0].check(key, cost)
+    else:
+        check = await check_all(*((limiter, key, cost) for limiter in limiters))
+    scope.setdefault(CHECKS, []).extend(all_of(check))
+    return check
 
 
-def refusal(check: Check | Checks) -> tuple[int, str]:
-    """A limit that could not be asked is not a client's fault."""
-    return (503, "Rate limits are not available") if check.error else (429, "Too many requests")
+def fields_of(scope: Scope) -> dict[str, str]:
+    """Of all limits that this request has asked."""
+    return headers(scope[CHECKS])

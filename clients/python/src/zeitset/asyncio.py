@@ -1,19 +1,29 @@
 """The classes of `zeitset` for `redis.asyncio`: the same names and parameters, and their methods are awaited."""
 
+from __future__ import annotations
+
+from asyncio import Task, create_task
+from asyncio import wait as asyncio_wait
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
 from ._boards import BoardCalls, Entry
 from ._call import Call
-from ._codec import CodecName
+from ._codec import CodecName, Undecodable
 from ._cron import Cron
+from ._deciding import Decider, Steps
+from ._deciding import check_all as _check_all
 from ._job import Event, Job
 from ._limits import Algorithm, Check, Checks, LimiterCalls, OnError, Policy
-from ._limits import check_all as _check_all
-from ._queues import Group, JobInfo, Listed, QueueCalls
+from ._patience import once, patient
+from ._queues import Group, JobInfo, Lease, Listed, QueueCalls
 from ._queues import queues as _queues
-from ._run import Bound, Client, arun, awaiting
+from ._run import Bound, Client, adrive, arun, arun_all, awaiting
 from ._sets import ExpiringSetCalls
-from ._time import Duration, Instant
+from ._telemetry import Telemetry, apushing, silent
+from ._time import Duration, Instant, milliseconds
 from ._worker import Worker
-from .errors import CostTooHigh, Discard, Retry
+from .errors import CostTooHigh, Discard, LeaseLost, Retry
 
 __all__ = [
     "Board",
@@ -31,19 +41,32 @@ __all__ = [
     "Instant",
     "Job",
     "JobInfo",
+    "Lease",
+    "LeaseLost",
     "Limiter",
     "Listed",
     "Policy",
     "Queue",
     "Retry",
+    "Undecodable",
     "Worker",
     "check_all",
     "queues",
 ]
 
 
+T = TypeVar("T")
+_RETURNING = 1.0
+"""Seconds to give units back, for a limiter without a timeout."""
+
+
 class Limiter(Bound[LimiterCalls]):
-    """A rate limit for each key: `await Limiter(r, "search", "5/1m").check("ann")`."""
+    """A rate limit for each key: `await Limiter(r, "search", "5/1m").check("ann")`.
+
+    `timeout`: how long a call may take, whatever the client's settings are. The Redis key is `prefix`, name, ":", key. `unit`: what
+    the units are, for header fields, if not requests. `remember`: a key that was denied is denied without asking, until the wait is
+    over that the reply told. `ahead`: takes up to that number of units in one call, and hands them out without asking.
+    """
 
     def __init__(
         self,
@@ -55,24 +78,86 @@ class Limiter(Bound[LimiterCalls]):
         precision: Duration | None = None,
         exact: bool = False,
         on_error: OnError = "raise",
+        timeout: Duration | None = 1,
+        prefix: str = "",
+        unit: str | None = None,
+        remember: bool = True,
+        ahead: int | None = None,
     ) -> None:
-        calls = LimiterCalls(name, rate, algorithm=algorithm, precision=precision, exact=exact, on_error=on_error)
-        super().__init__(client, calls)
+        calls = LimiterCalls(
+            name,
+            rate,
+            algorithm=algorithm,
+            precision=precision,
+            exact=exact,
+            on_error=on_error,
+            prefix=prefix,
+            unit=unit,
+            ahead=ahead,
+        )
+        seconds = None if timeout is None else milliseconds(timeout) / 1000
+        super().__init__(client if seconds is None else patient(client, seconds), calls)
+        self._decider = Decider(calls, seconds, remember)
+        self._once: Any = once(client, seconds or _RETURNING) if ahead else client
+        self._sweep: Task[None] | None = None
 
     @property
     def policy(self) -> Policy:
         return self.calls.policy
 
-    check = awaiting(LimiterCalls.check)
-    peek = awaiting(LimiterCalls.peek)
-    refund = awaiting(LimiterCalls.refund)
-    reset = awaiting(LimiterCalls.reset)
+    async def check(self, key: str, cost: int = 1, *, force: bool = False) -> Check:
+        """Takes `cost` units if they fit; with `force`, in any case (the limit goes into debt)."""
+        known = None if force else self._decider.known(key, cost)
+        return known if known is not None else await self._drive(self._decider.check(key, cost, force))
+
+    async def peek(self, key: str, cost: int = 1) -> Check:
+        """What `check` would say. Takes nothing."""
+        return await self._drive(self._decider.peek(key, cost))
+
+    async def wait(self, key: str, cost: int = 1, timeout: Duration | None = None) -> Check:
+        """Sleeps until `check` allows. Raises TimeoutError, and takes nothing, if that is not before `timeout`."""
+        return await self._drive(self._decider.wait(key, cost, timeout))
+
+    async def refund(self, key: str, units: int, check: Check | int) -> int:
+        """Gives back units that `check` took: a request that failed, a reservation that was too large. Replies how many."""
+        return await self._drive(self._decider.refund(key, units, check))
+
+    async def reset(self, key: str) -> bool:
+        """Forgets what was taken."""
+        return await self._drive(self._decider.reset(key))
+
+    async def close(self) -> None:
+        """Gives back the units that it has taken ahead, as the end of the event loop does if it cancels its tasks."""
+        if self._sweep is not None and not self._sweep.done():
+            self._sweep.cancel()
+            await asyncio_wait([self._sweep])
+        await self._return_all()
+
+    async def _drive(self, steps: Steps[T]) -> T:
+        try:
+            return await adrive(self._client, steps)
+        finally:
+            ahead = self._decider.ahead
+            if ahead is not None and ahead.start():
+                self._sweep = create_task(self._give_back())
+
+    async def _give_back(self) -> None:
+        try:
+            await adrive(self._once, self._decider.sweep())
+        finally:
+            await self._return_all()
+
+    async def _return_all(self) -> None:
+        if (ahead := self._decider.ahead) is not None:
+            ahead.stop()
+            await adrive(self._once, self._decider.close())
+            await self._once.close()
 
 
 async def check_all(*parts: tuple[Limiter, str] | tuple[Limiter, str, int], force: bool = False) -> Checks:
     """Several limits, all or nothing: `await check_all((user, "ann"), (tokens, "ann", 850))`."""
-    call = _check_all([(part[0].calls, *part[1:]) for part in parts], force=force)
-    return await arun(parts[0][0]._client, call)
+    found = _check_all([(part[0]._decider, *part[1:]) for part in parts], force=force)
+    return await adrive(parts[0][0]._client, found)
 
 
 class ExpiringSet(Bound[ExpiringSetCalls]):
@@ -118,12 +203,16 @@ class Board(Bound[BoardCalls]):
 
 
 class Queue(Bound[QueueCalls]):
-    """Where jobs are pushed and looked at. `Worker` takes them."""
+    """Where jobs are pushed and looked at. `Worker` takes them. `telemetry`: of `zeitset.otel`."""
 
-    def __init__(self, client: Client, key: str, *, codec: CodecName = "json") -> None:
-        super().__init__(client, QueueCalls(key, codec=codec))
+    def __init__(
+        self, client: Client, key: str, *, codec: CodecName = "json", telemetry: Telemetry | None = None
+    ) -> None:
+        traceparent = telemetry.traceparent if telemetry is not None and telemetry.propagate else lambda: None
+        super().__init__(client, QueueCalls(key, codec=codec, traceparent=traceparent))
+        self._telemetry = telemetry
 
-    push = awaiting(QueueCalls.push)
+    push = apushing(awaiting(QueueCalls.push))
     cancel = awaiting(QueueCalls.cancel)
     reschedule = awaiting(QueueCalls.reschedule)
     get = awaiting(QueueCalls.get)
@@ -135,6 +224,15 @@ class Queue(Bound[QueueCalls]):
     pause = awaiting(QueueCalls.pause)
     resume = awaiting(QueueCalls.resume)
     groups = awaiting(QueueCalls.groups)
+    hold = awaiting(QueueCalls.hold)
+
+    async def push_many(self, jobs: Iterable[Mapping[str, Any]]) -> list[str | None]:
+        """In one pipeline; each job has the parameters of `push`: `[{"payload": "ann", "id": "1"}, …]`. Replies as `push` does."""
+        many = list(jobs)
+        with silent() if self._telemetry is None else self._telemetry.pushes(self.calls.key, len(many)) as added:
+            ids = await arun_all(self._client, [self.calls.push(**job) for job in many])
+            added(ids)
+            return ids
 
 
 async def queues(client: Client, *, count: int | None = None, after: str | None = None) -> list[str]:

@@ -6,36 +6,37 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from fastapi import HTTPException, Request, Response
 
-from .asgi import as_list, ask, client_address, refusal
+from ._web import refusal
+from .asgi import Who, as_list, ask, client_network, fields_of, name_of
 from .asyncio import Check, Checks, Limiter
 
 
-def address(request: Request) -> str | None:
-    return client_address(request.scope)
+def network(request: Request) -> str:
+    return client_network()(request.scope)
 
 
 def rate_limit(
     limiters: Limiter | Iterable[Limiter],
-    key: Callable[[Request], str | None] = address,
+    key: Callable[[Request], Who] = network,
     cost: int = 1,
 ) -> Callable[[Request, Response], Awaitable[Check | Checks | None]]:
     """A dependency that raises 429 where the limiters deny. `key(request)` says who asks, None: not limited.
 
-    Its value is the check, such as for a refund.
+    Its value is the check, such as for a refund. A route that returns a Response of its own or raises loses the header fields, unless
+    the application has a middleware of `zeitset.asgi`: `app.add_middleware(RateLimitHeaders)`.
     """
-    asked = as_list(limiters)
-    for limiter in asked:
-        limiter.calls.fits(cost)
+    asked = as_list(limiters, cost)
 
     async def depend(request: Request, response: Response) -> Check | Checks | None:
-        who = key(request)
+        who = await name_of(key(request))
         if who is None:
             return None
-        check = await ask(asked, who, cost)
+        check = await ask(asked, who, cost, request.scope)
+        fields = fields_of(request.scope)
         if not check.allowed:
-            status, title = refusal(check)
-            raise HTTPException(status, title, headers=check.headers())
-        response.headers.update(check.headers())
+            problem = refusal(check)
+            raise HTTPException(problem["status"], problem, headers=fields)
+        response.headers.update(fields)
         return check
 
     # FastAPI reads the annotations, which are strings here.

@@ -1,0 +1,23 @@
+/** Bounds how long a promise is waited for. */
+
+import { TimeoutError } from "./errors.js";
+
+/**
+ * Rejects with a {@link TimeoutError} if the promise takes longer than `ms`. A process that stood still reads what has arrived
+ * meanwhile before it decides that nothing has. While this waits, `pending` has a function that ends the wait with an error.
+ */
+export async function late<T>(promise: Promise<T>, ms: number, pending = new Set<(error: Error) => void>()): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  let abandon: (error: Error) => void = () => undefined;
+  const end = new Promise<never>((_, reject) => {
+    abandon = reject;
+    timer = setTimeout(() => setImmediate(() => reject(new TimeoutError(`no reply within ${Math.round(ms)} ms`))), ms);
+  });
+  pending.add(abandon);
+  try {
+    return await Promise.race([promise, end]);
+  } finally {
+    clearTimeout(timer);
+    pending.delete(abandon);
+  }
+}

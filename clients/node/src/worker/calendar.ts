@@ -1,0 +1,134 @@
+/**
+ * Cron expressions on the wall clock of a zone. clients/cron-cases.json says what they mean, here and in Python alike. Pure.
+ *
+ * Five fields: minute, hour, day of the month, month, day of the week. If both days are limited (neither field begins with `*`),
+ * either suffices. A time that a change of the clock skips comes as much later as the clock was set forward. A time that comes
+ * twice counts once, or twice if the hour field begins with `*`.
+ */
+
+const NICKNAMES: Readonly<Record<string, string>> = {
+  "@hourly": "0 * * * *",
+  "@daily": "0 0 * * *",
+  "@midnight": "0 0 * * *",
+  "@weekly": "0 0 * * 0",
+  "@monthly": "0 0 1 * *",
+  "@yearly": "0 0 1 1 *",
+  "@annually": "0 0 1 1 *",
+};
+
+const MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split(" ");
+const WEEKDAYS = "sun mon tue wed thu fri sat".split(" ");
+
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+
+/** No offset is larger: what is so long before or after a wall time, read as UTC, is before or after its day in any zone. */
+const FAR = 15 * HOUR;
+
+/** 29 February on a certain weekday may take that long to come. */
+const LONGEST_DAYS = 366 * 45;
+
+export class Calendar {
+  readonly #minutes: ReadonlySet<number>;
+  readonly #hours: ReadonlySet<number>;
+  readonly #days: ReadonlySet<number>;
+  readonly #months: ReadonlySet<number>;
+  readonly #weekdays: ReadonlySet<number>;
+  readonly #isEitherDay: boolean;
+  readonly #isEveryHour: boolean;
+  readonly #format: Intl.DateTimeFormat;
+
+  constructor(expression: string, zone: string) {
+    const words = (NICKNAMES[expression.trim().toLowerCase()] ?? expression).trim().split(/[ \t]+/);
+    const [minute, hour, day, month, weekday] = words;
+    if (minute === undefined || hour === undefined || day === undefined || month === undefined || weekday === undefined || words.length > 5) {
+      throw new RangeError(`expected five fields such as "0 3 * * 1-5", not "${expression}"`);
+    }
+    this.#minutes = field(minute, 0, 59);
+    this.#hours = field(hour, 0, 23);
+    this.#days = field(day, 1, 31);
+    this.#months = field(month, 1, 12, MONTHS);
+    // 7 is Sunday, too.
+    this.#weekdays = new Set([...field(weekday, 0, 7, WEEKDAYS)].map((number) => number % 7));
+    this.#isEitherDay = !day.startsWith("*") && !weekday.startsWith("*");
+    this.#isEveryHour = hour.startsWith("*");
+    const parts = { year: "numeric", month: "numeric", day: "numeric", hour: "numeric", minute: "numeric", second: "numeric" } as const;
+    this.#format = new Intl.DateTimeFormat("en-US", { timeZone: zone, calendar: "iso8601", hourCycle: "h23", ...parts });
+  }
+
+  /** Returns the first moment after that one, in Unix ms; null if none ever comes. */
+  next(afterMs: number): number | null {
+    // A time of the day before may come today, where the clock was set forward.
+    const first = Math.floor((afterMs + this.#offset(afterMs)) / DAY) - 1;
+    for (let day = first; day < first + LONGEST_DAYS; day += 1) {
+      if (!this.#hasDay(day * DAY)) continue;
+      const moments = this.#moments(day * DAY, afterMs);
+      if (moments.length === 0) continue;
+      const later = this.#hasDay((day + 1) * DAY) ? this.#moments((day + 1) * DAY, afterMs) : [];
+      return [...moments, ...later].reduce((a, b) => Math.min(a, b));
+    }
+    return null;
+  }
+
+  /** `dayMs`: the midnight of a wall day, as if it were UTC; so are all wall times here. */
+  #hasDay(dayMs: number): boolean {
+    const date = new Date(dayMs);
+    if (!this.#months.has(date.getUTCMonth() + 1)) return false;
+    const [day, weekday] = [this.#days.has(date.getUTCDate()), this.#weekdays.has(date.getUTCDay())];
+    return this.#isEitherDay ? day || weekday : day && weekday;
+  }
+
+  /** Returns when the times of a day come, as far as that is after `afterMs`. */
+  #moments(dayMs: number, afterMs: number): number[] {
+    const before = this.#offset(dayMs - FAR);
+    const after = this.#offset(dayMs + DAY + FAR);
+    const moments: number[] = [];
+    for (const hour of this.#hours) {
+      for (const minute of this.#minutes) {
+        const wallMs = dayMs + hour * HOUR + minute * MINUTE;
+        moments.push(...(before === after ? [wallMs - before] : this.#atChange(wallMs, before, after)));
+      }
+    }
+    return moments.filter((moment) => moment > afterMs);
+  }
+
+  /** Returns when a wall time comes that may be near a change of the clock. */
+  #atChange(wallMs: number, before: number, after: number): number[] {
+    const moments = [wallMs - before, wallMs - after];
+    const [first, second] = moments.filter((moment) => this.#offset(moment) === wallMs - moment) as [number?, number?];
+    // It is skipped: by the clock as it was before, it comes later by the new one.
+    if (first === undefined) return [wallMs - before];
+    return second === undefined || !this.#isEveryHour ? [first] : [first, second];
+  }
+
+  /** Returns how far the wall clock is ahead of UTC. */
+  #offset(ms: number): number {
+    const parts = Object.fromEntries(this.#format.formatToParts(ms).map(({ type, value }) => [type, Number(value)]));
+    const { year = 0, month = 1, day = 1, hour = 0, minute = 0, second = 0 } = parts;
+    return Date.UTC(year, month - 1, day, hour, minute, second) - Math.floor(ms / 1000) * 1000;
+  }
+}
+
+/** Reads `*`, numbers, ranges, steps of both, and lists of these. */
+function field(text: string, low: number, high: number, names: readonly string[] = []): ReadonlySet<number> {
+  const number = (word: string): number => {
+    const name = names.indexOf(word.toLowerCase());
+    const value = name >= 0 ? name + low : /^\d+$/.test(word) ? Number(word) : NaN;
+    if (!(value >= low && value <= high)) throw new RangeError(`expected ${low} to ${high} in a cron expression, not "${word}" in "${text}"`);
+    return value;
+  };
+  const found = new Set<number>();
+  for (const item of text.split(",")) {
+    const [, range = "", step] = /^([^/]*)(?:\/(\d+))?$/.exec(item) ?? [];
+    const [first = "", last, ...more] = range.split("-");
+    const isAll = range === "*";
+    const [from, to] = isAll ? [low, high] : [number(first), number(last ?? first)];
+    const by = Number(step ?? 1);
+    if (more.length > 0 || to < from || by < 1 || (step !== undefined && !isAll && last === undefined)) {
+      throw new RangeError(`expected numbers, ranges and steps such as "1,5-9/2" or "*/15" in a cron expression, not "${item}"`);
+    }
+    for (let value = from; value <= to; value += by) found.add(value);
+  }
+  return found;
+}

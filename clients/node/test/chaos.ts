@@ -1,0 +1,192 @@
+/**
+ * Workers amid faults, and a ledger: `npm run chaos -- [seconds] [seed]`. No job may be lost, gone undone, or run again after its ACK was
+ * accepted, and no worker may end by itself. Servers and workers stand still for 1 to 40 s, are killed and restarted; the network
+ * loses replies, says nothing, or answers garbage; memory is full.
+ */
+
+import assert from "node:assert/strict";
+import { type ChildProcess, fork } from "node:child_process";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { Redis } from "ioredis";
+import { Queue } from "zeitset";
+import type { Payload, Told } from "./support/chaos_worker.js";
+import { Proxy } from "./support/proxy.js";
+import { Server } from "./support/server.js";
+import { until } from "./support/until.js";
+
+const [seconds = 60, seed = 1] = process.argv.slice(2).map(Number);
+
+/** Numbers from 0 to 1 that follow from the seed (mulberry32). */
+let state = seed;
+function random(): number {
+  state = (state + 0x6d2b79f5) | 0;
+  let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+  mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+  return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+}
+const pick = <T>(list: readonly T[]): T => list[Math.floor(random() * list.length)]!;
+
+const cleanups: (() => void | Promise<void>)[] = [];
+const here = { after: (fn: () => void | Promise<void>) => void cleanups.unshift(fn) };
+
+const server = await Server.start(here);
+const direct = new Redis(server.url);
+direct.on("error", () => undefined);
+cleanups.unshift(() => direct.disconnect());
+const queue = new Queue<Payload>(direct, "chaos");
+
+interface Member {
+  readonly library: string;
+  readonly proxy: Proxy;
+  process: ChildProcess;
+  /** It was killed, or told to stop. */
+  isEnding: boolean;
+}
+
+const ledger = { begun: new Map<string, Told[]>(), done: new Set<string>(), completed: new Map<string, Told>(), stale: 0, troubles: 0 };
+const endedByThemselves: string[] = [];
+
+function start(library: string, proxy: Proxy): Member {
+  const process = fork(fileURLToPath(new URL("support/chaos_worker.js", import.meta.url)), [library, proxy.url]);
+  const member: Member = { library, proxy, process, isEnding: false };
+  process.on("message", (told: Told) => {
+    if (told.what === "begun") ledger.begun.set(told.id, [...(ledger.begun.get(told.id) ?? []), told]);
+    else if (told.what === "done") ledger.done.add(told.id);
+    else if (told.what === "completed") ledger.completed.set(told.id, told);
+    else if (told.what === "stale") ledger.stale += 1;
+    else if (told.what === "trouble") ledger.troubles += 1;
+    else if (!member.isEnding) endedByThemselves.push(`${library}: ${told.error ?? "run() returned"}`);
+  });
+  process.on("exit", (code, signal) => {
+    if (member.isEnding) return;
+    endedByThemselves.push(`${library}: exit ${code} ${signal}`);
+    replace(member);
+  });
+  return member;
+}
+
+const members: Member[] = [];
+for (const library of ["node-redis", "ioredis", "node-redis", "ioredis"]) members.push(start(library, await Proxy.start(here, server.port)));
+cleanups.unshift(() => members.forEach(({ process }) => process.kill("SIGKILL")));
+
+const stands = (): number => 1000 + Math.min(39_000, 300 * seconds) * random() ** 3;
+const COMMANDS = ["ZQ.CLAIM", "ZQ.ACK", "ZQ.EXTEND", "ZQ.NACK", "EXEC"];
+const GARBAGE = ["HTTP/1.1 502 Bad Gateway\r\n\r\n", ":abc\r\n", "-ERR proxy: no backend\r\n", "+OK\r\n", ":7\r\n", "$5\r\nhello\r\n"];
+
+const replace = (member: Member): void => {
+  members[members.indexOf(member)] = start(member.library, member.proxy);
+};
+
+async function partition(proxies: readonly Proxy[]): Promise<void> {
+  for (const proxy of proxies) proxy.isPartitioned = true;
+  await sleep(stands());
+  for (const proxy of proxies) proxy.isPartitioned = false;
+}
+
+const FAULTS: Record<string, () => Promise<void>> = {
+  "the server stands still": () => server.frozen(() => sleep(stands())),
+  "a worker stands still": async () => {
+    const { process } = pick(members);
+    process.kill("SIGSTOP");
+    await sleep(stands());
+    process.kill("SIGCONT");
+  },
+  "a partition": () => partition([pick(members).proxy]),
+  // Leases expire, and nobody else claims these jobs: a late ACK would count.
+  "a partition of all": () => partition(members.map(({ proxy }) => proxy)),
+  garbage: async () => {
+    pick(members).proxy.answer = [pick(COMMANDS), pick(GARBAGE)];
+    await sleep(500 * random());
+  },
+  "a lost reply": async () => {
+    pick(members).proxy.loseReplyTo = pick(COMMANDS);
+    await sleep(500 * random());
+  },
+  "no memory": async () => {
+    await direct.call("CONFIG", "SET", "maxmemory", "1").catch(() => undefined);
+    await sleep(5000 * random());
+    await until("memory again", () => direct.call("CONFIG", "SET", "maxmemory", "0").then(() => true, () => false));
+  },
+  "kill -9 of a worker": async () => {
+    const member = pick(members);
+    member.isEnding = true;
+    member.process.kill("SIGKILL");
+    replace(member);
+    await sleep(2000 * random());
+  },
+  "SIGTERM of a worker": async () => {
+    const member = pick(members);
+    member.isEnding = true;
+    const ended = new Promise((resolve) => member.process.once("exit", resolve));
+    member.process.kill("SIGTERM");
+    replace(member);
+    await ended;
+  },
+  "kill -9 of the server": async () => {
+    await server.kill();
+    await sleep(2000 * random());
+    await server.run();
+  },
+};
+
+const end = Date.now() + 1000 * seconds;
+const counts = new Map<string, number>();
+
+/** Faults one after the other; two of these run side by side. Those of the server happen in one of them only. */
+async function trouble(names: readonly string[]): Promise<void> {
+  while (Date.now() < end) {
+    const name = pick(names);
+    counts.set(name, (counts.get(name) ?? 0) + 1);
+    await FAULTS[name]!();
+    await sleep(1500 * random());
+  }
+}
+
+const pushed: string[] = [];
+let unsure = 0;
+async function push(): Promise<void> {
+  for (let n = 0; Date.now() < end; n += 1) {
+    const cancelled = pick(["returns", "throws", "goes on"] as const);
+    // Some take longer than a lease, so that a lease is lost while they run.
+    const payload = { ms: 10_000 * random() ** 8, cancelled, fails: random() < 0.1, chains: random() < 0.2 };
+    const id = `job:${n}`;
+    const isIn = await queue.push(payload, { id, maxAttempts: 0 }).then(() => true, () => false);
+    // Without a reply nobody knows: such a job counts for nothing.
+    if (isIn) pushed.push(id, ...(payload.chains ? [`${id}:next`] : []));
+    else unsure += 1;
+    await sleep(40);
+  }
+}
+
+const names = Object.keys(FAULTS);
+await Promise.all([push(), trouble(names), trouble(names.filter((name) => !/server|memory/.test(name)))]);
+for (const { process, proxy } of members) {
+  process.kill("SIGCONT");
+  proxy.isPartitioned = false;
+}
+try {
+  await until("the queue is empty", async () => {
+    const { ready, delayed, claimed } = (await queue.stats().catch(() => null)) ?? { ready: 1, delayed: 0, claimed: 0 };
+    return ready + delayed + claimed === 0;
+  }, 120_000);
+  await sleep(1000);
+} finally {
+  const stats = await queue.stats();
+  assert.ok(stats);
+  const undone = pushed.filter((id) => !ledger.done.has(id));
+  // A token is the time of its claim in microseconds.
+  const isAgain = (id: string): boolean => ledger.begun.get(id)!.some(({ token }) => token / 1000 > ledger.completed.get(id)!.atMs + 1);
+  const again = [...ledger.completed.keys()].filter((id) => ledger.begun.has(id) && isAgain(id));
+  const runs = [...ledger.begun.values()].reduce((sum, { length }) => sum + length, 0);
+  const faults = [...counts.values()].reduce((sum, count) => sum + count, 0);
+  console.log(Object.fromEntries(counts));
+  console.log({
+    seconds, seed, faults, pushed: pushed.length, unsure, runs, troubles: ledger.troubles, stale: ledger.stale, acked: stats["acked"],
+    left: stats.ready + stats.delayed + stats.claimed, dead: stats.dead, undone, again, endedByThemselves,
+  });
+  for (const member of members) member.isEnding = true;
+  for (const clean of cleanups) await clean();
+  assert.deepEqual({ dead: stats.dead, undone, again, endedByThemselves }, { dead: 0, undone: [], again: [], endedByThemselves: [] });
+}
+process.exit();

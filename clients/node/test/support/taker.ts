@@ -1,0 +1,39 @@
+/**
+ * Takes units from limits as fast as it can: node taker.js <library> <url> <rate> <ahead> <file> <key> ... It writes each unit
+ * that it was given to the file, with the moments before and after, by a clock that all processes of the machine share.
+ */
+
+import { openSync, writeSync } from "node:fs";
+import { Redis } from "ioredis";
+import { createClient } from "redis";
+import { Limiter } from "zeitset";
+
+/** Bytes of a record: the number of the key, then the two moments in nanoseconds. */
+export const RECORD = 24;
+
+if (process.send) {
+  const [library, url = "", rate = "", ahead = "", file = "", ...keys] = process.argv.slice(2);
+  const redis = library === "ioredis" ? new Redis(url) : await createClient({ url }).connect();
+  // Exact, since units that come back a little late would hide those handed out a little late.
+  const limiter = new Limiter(redis, "hot", rate, { ahead: Number(ahead), precision: "exact" });
+  const records = openSync(file, "a");
+  let isStopping = false;
+  process.on("message", () => (isStopping = true));
+
+  const takes = async (at: number): Promise<void> => {
+    const record = Buffer.alloc(RECORD);
+    record.writeBigUInt64LE(BigInt(at), 0);
+    for (let n = 0; !isStopping; n++) {
+      record.writeBigUInt64LE(process.hrtime.bigint(), 8);
+      const { allowed } = await limiter.check(keys[at] ?? "");
+      record.writeBigUInt64LE(process.hrtime.bigint(), 16);
+      // What is written stays, however the process ends.
+      if (allowed) writeSync(records, record);
+      // Others have their turn, and some units are left over.
+      if (!allowed || n % 50 === 0) await new Promise((resolve) => setTimeout(resolve, Math.random() * 20));
+    }
+  };
+  await Promise.all(keys.flatMap((_, at) => [takes(at), takes(at), takes(at)]));
+  await limiter.close();
+  process.exit();
+}

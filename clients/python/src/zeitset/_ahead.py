@@ -1,0 +1,212 @@
+"""Units ahead: a limiter takes many units in one call, and hands them out without asking the server.
+
+The server is asked for the window and the hold. Units are handed out only during the hold, which counts from before the call was
+sent. So the server has taken each unit that is handed out in any window within that window and the hold before it, and it allows
+no more than the limit in that time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Lock
+from typing import NamedTuple
+
+from ._limits import Check, LimiterCalls
+from ._time import now
+
+_new = object.__new__
+_KEYS = 10_000
+"""Keys of a limiter whose units are held at a time."""
+
+
+class Return(NamedTuple):
+    """Units to give back."""
+
+    key: str
+    units: int
+    charged_until_ms: int
+
+
+class Flight:
+    """A call that takes units ahead. Other callers for its key wait for it."""
+
+    def __init__(self, cost: int, units: int) -> None:
+        self.cost = cost
+        self.units = units
+        self.sent = now()
+        self.wanted = 0
+        """Units that those who wait ask for."""
+        self.error: BaseException | None = None
+        self.landed = False
+        self.waiting: list[Callable[[], object]] = []
+
+
+class _Stock:
+    """What is held of a key."""
+
+    __slots__ = ("check", "deadline", "ends", "flight", "left", "told", "used", "want")
+
+    def __init__(self) -> None:
+        self.want = 1
+        """Units to take by the next call."""
+        self.left = 0
+        self.used = 0
+        """Units handed out since the last call."""
+        self.check: Check | None = None
+        """The reply to that call."""
+        self.told = self.deadline = self.ends = 0.0
+        """When it came; until when units may be handed out; when the sweep looks at the stock."""
+        self.flight: Flight | None = None
+
+
+class Ahead:
+    """The units that a limiter holds. Any thread may call the methods."""
+
+    def __init__(self, calls: LimiterCalls) -> None:
+        self._most = min(calls.ahead or 1, calls.policy.limit)
+        self._hold = (calls.hold_ms - 1) / 1000
+        self._stocks: dict[str, _Stock] = {}
+        """By `ends`, soonest first."""
+        self._returns: list[Return] = []
+        self.clear()
+
+    def clear(self) -> None:
+        """Forgets all units. Makes a new lock: after a fork, another thread may have held the old one."""
+        self._lock = Lock()
+        self._stocks.clear()
+        self._returns.clear()
+        self._sweeping = False
+
+    def take(self, key: str, cost: int, *, looking: bool = False) -> Check | None:
+        """Hands out units that are held, unless it is only `looking`."""
+        with self._lock:
+            stock = self._stocks.get(key)
+            if stock is None or stock.left < cost:
+                return None
+            time = now()
+            check = stock.check
+            if time >= stock.deadline or check is None:
+                return None
+            if not looking:
+                stock.left -= cost
+                stock.used += cost
+            # A copy: to make a frozen dataclass takes four times as long, which is a third of a decision.
+            found = _new(Check)
+            fields = found.__dict__
+            fields.update(check.__dict__)
+            fields["remaining"] += stock.left
+            fields["reset_after_ms"] -= int((time - stock.told) * 1000)
+            if looking:
+                fields["charged_until_ms"] = 0
+            return found
+
+    def begin(self, key: str, cost: int) -> tuple[Flight, bool]:
+        """The call that is on its way, or a new one, and whether the caller has to send it."""
+        with self._lock:
+            stock = self._stocks.setdefault(key, _Stock())
+            if stock.flight is not None:
+                stock.flight.wanted += cost
+                return stock.flight, False
+            if now() >= stock.deadline:
+                self._expire(key, stock)
+            else:
+                stock.want *= 2  # they were used up in time
+            stock.want = min(stock.want, self._most)
+            stock.flight = Flight(cost, max(cost, stock.want))
+            self._keep(key, stock, stock.flight.sent + self._hold)
+            return stock.flight, True
+
+    def join(self, flight: Flight, call: Callable[[], object]) -> bool:
+        """Calls `call` when the flight has landed. False: it has landed."""
+        with self._lock:
+            if not flight.landed:
+                flight.waiting.append(call)
+            return not flight.landed
+
+    def land(self, key: str, flight: Flight, check: Check | None, error: BaseException | None = None) -> None:
+        """Keeps the units that the call has taken, and wakes up those who wait."""
+        with self._lock:
+            flight.landed, flight.error = True, error
+            stock = self._stocks.get(key) or _Stock()
+            if stock.flight is flight:
+                stock.flight = None
+            if check is not None and check.error is None:
+                if check.allowed:
+                    self._expire(key, stock)
+                    stock.want = max(flight.units, min(flight.wanted, self._most))
+                    stock.left, stock.used = flight.units - flight.cost, flight.cost
+                    stock.check, stock.told, stock.deadline = check, now(), flight.sent + self._hold
+                    self._keep(key, stock, stock.deadline)
+                else:
+                    stock.want = max(flight.units // 2, 1)
+        for call in flight.waiting:
+            call()
+
+    def drop(self, key: str) -> None:
+        """Forgets the units of a limit that was reset."""
+        with self._lock:
+            if key in self._stocks:
+                self._stocks[key].left = 0
+
+    def start(self) -> bool:
+        """Whether a sweep has to be started."""
+        with self._lock:
+            starts = not self._sweeping
+            self._sweeping = True
+            return starts
+
+    def stop(self) -> None:
+        """The sweep has ended."""
+        with self._lock:
+            self._sweeping = False
+
+    def pause(self) -> float | None:
+        """How long the sweep sleeps; None: it has ended, for nothing is held."""
+        with self._lock:
+            first = next(iter(self._stocks.values()), None)
+            if first is None and not self._returns:
+                self._sweeping = False
+                return None
+            return 0.0 if first is None else max(first.ends - now(), 0.001)
+
+    def due(self) -> list[Return]:
+        """Units that were not used during the hold."""
+        with self._lock:
+            time = now()
+            while self._stocks:
+                key, stock = next(iter(self._stocks.items()))
+                if stock.ends > time:
+                    break
+                if self._expire(key, stock) or stock.flight is not None:
+                    self._keep(key, stock, time + self._hold)
+                else:
+                    del self._stocks[key]
+            returns, self._returns = self._returns, []
+            return returns
+
+    def drain(self) -> list[Return]:
+        """All units."""
+        with self._lock:
+            for key, stock in self._stocks.items():
+                self._expire(key, stock)
+            self._stocks.clear()
+            returns, self._returns = self._returns, []
+            return returns
+
+    def _expire(self, key: str, stock: _Stock) -> bool:
+        """Ends the hold of what is left. Whether any units were used."""
+        if stock.left and stock.check is not None:
+            self._returns.append(Return(key, stock.left, stock.check.charged_until_ms))
+        was_used = stock.used > 0
+        if was_used:
+            stock.want = stock.used
+        stock.left = stock.used = 0
+        return was_used
+
+    def _keep(self, key: str, stock: _Stock, ends: float) -> None:
+        stock.ends = ends
+        self._stocks.pop(key, None)
+        self._stocks[key] = stock
+        if len(self._stocks) > _KEYS:
+            oldest = next(iter(self._stocks))
+            self._expire(oldest, self._stocks.pop(oldest))

@@ -1,0 +1,198 @@
+"""How a limiter decides: by what it knows, or by asking the server. No I/O: `drive` and `adrive` of `_run` take the steps."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+from math import inf
+from typing import Any, TypeVar, Union
+from weakref import WeakSet
+
+from ._ahead import Ahead, Flight, Return
+from ._call import Call
+from ._denials import Denials
+from ._limits import Check, Checks, LimiterCalls
+from ._limits import check_all as all_of
+from ._time import Duration, milliseconds, now
+from .errors import is_away
+
+T = TypeVar("T")
+log = logging.getLogger("zeitset")
+
+
+class Landing:
+    """The end of another caller's flight, for which the driver waits at most `seconds`."""
+
+    def __init__(self, ahead: Ahead, flight: Flight, seconds: float | None) -> None:
+        self.ahead = ahead
+        self.flight = flight
+        self.seconds = seconds
+
+
+Step = Union[Call[Any], Landing, float]
+"""A command to send, a flight to wait for, seconds to sleep."""
+Steps = Generator[Step, Any, T]
+Part = Union[tuple["Decider", str], tuple["Decider", str, int]]
+
+_deciders: WeakSet[Decider] = WeakSet()
+
+
+class Decider:
+    """The calls of a limiter, the denials that it remembers, and the units that it holds."""
+
+    def __init__(self, calls: LimiterCalls, timeout: float | None, remember: bool) -> None:
+        if calls.ahead is not None and not remember:
+            raise ValueError("a limiter that takes units ahead remembers denials")
+        self.calls = calls
+        self.timeout = timeout
+        # Other limiters give units back when their hold is over.
+        self.denials = Denials(calls.hold_ms / 1000 if calls.ahead else inf) if remember else None
+        self.ahead = None if calls.ahead is None else Ahead(calls)
+        _deciders.add(self)
+
+    def known(self, key: str, cost: int) -> Check | None:
+        """A decision that needs no server."""
+        if cost > self.calls.policy.limit:
+            self.calls.fits(cost)
+        if self.ahead is not None and (check := self.ahead.take(key, cost)):
+            return check
+        return None if self.denials is None else self.denials.known(key, cost)
+
+    def check(self, key: str, cost: int, force: bool) -> Steps[Check]:
+        if force:
+            forced: Check = yield self.calls.check(key, cost, force=True)
+            return forced
+        ahead = self.ahead
+        end = None if self.timeout is None else now() + self.timeout
+        while (known := self.known(key, cost)) is None:
+            if ahead is None:
+                return (yield from self._ask(key, cost, cost))
+            flight, is_ours = ahead.begin(key, cost)
+            if is_ours:
+                return (yield from self._fly(ahead, key, flight))
+            try:
+                yield Landing(ahead, flight, None if end is None else max(end - now(), 0))
+                if flight.error is not None:
+                    raise flight.error
+            except Exception as error:
+                if self.calls.on_error == "raise" or not is_away(error):
+                    raise
+                return self.calls.away(error)
+        return known
+
+    def peek(self, key: str, cost: int) -> Steps[Check]:
+        self.calls.fits(cost)
+        held = None if self.ahead is None else self.ahead.take(key, cost, looking=True)
+        return held or (yield self.calls.peek(key, cost))
+
+    def refund(self, key: str, units: int, check: Check | int) -> Steps[int]:
+        given: int = yield self.calls.refund(key, units, check)
+        if self.denials is not None:
+            self.denials.forget(key)
+        return given
+
+    def reset(self, key: str) -> Steps[bool]:
+        was_there: bool = yield self.calls.reset(key)
+        if self.denials is not None:
+            self.denials.forget(key)
+        if self.ahead is not None:
+            self.ahead.drop(key)
+        return was_there
+
+    def wait(self, key: str, cost: int, timeout: Duration | None) -> Steps[Check]:
+        """Asks again when the limit says so, and somewhat later each time that others were faster."""
+        end = None if timeout is None else now() + milliseconds(timeout) / 1000
+        policy = self.calls.policy
+        denials = 0
+        while True:
+            check: Check = yield from self.check(key, cost, False)
+            if check.allowed:
+                return check
+            # When Redis is away, the wait is not known.
+            pause = 0.1 if check.error else check.retry_after_ms / 1000
+            if end is not None and now() + pause > end:
+                raise TimeoutError(f"{policy.name!r} does not allow {cost} units for {key!r} in time") from check.error
+            others = min(denials * policy.window_ms / policy.limit, policy.window_ms / 10) / 1000
+            pause += random.uniform(0, others)
+            yield pause if end is None else min(pause, max(end - now(), 0))
+            denials += 1
+
+    def sweep(self) -> Steps[None]:
+        """Gives back units whose hold has passed, until none are held."""
+        ahead = self.ahead
+        while ahead is not None and (pause := ahead.pause()) is not None:
+            yield pause
+            yield from self._give_back(ahead.due())
+
+    def close(self) -> Steps[None]:
+        """Gives back all units."""
+        if self.ahead is not None:
+            yield from self._give_back(self.ahead.drain())
+
+    def after_fork(self) -> None:
+        """The other process has the units."""
+        if self.denials is not None:
+            self.denials.clear()
+        if self.ahead is not None:
+            self.ahead.clear()
+
+    def _ask(self, key: str, cost: int, units: int) -> Steps[Check]:
+        forgotten = 0 if self.denials is None else self.denials.forgotten
+        check: Check = yield self.calls.check(key, units)
+        if self.denials is not None and units == cost:
+            self.denials.note(key, cost, check, forgotten)
+        return check
+
+    def _fly(self, ahead: Ahead, key: str, flight: Flight) -> Steps[Check]:
+        try:
+            check = yield from self._ask(key, flight.cost, flight.units)
+            if flight.units > flight.cost and not check.allowed and check.error is None:
+                flight.units = flight.cost
+                check = yield from self._ask(key, flight.cost, flight.cost)
+        except BaseException as error:
+            ahead.land(key, flight, None, error if isinstance(error, Exception) else None)
+            raise
+        ahead.land(key, flight, check, check.error)
+        return replace(check, remaining=check.remaining + flight.units - flight.cost) if check.allowed else check
+
+    def _give_back(self, returns: list[Return]) -> Steps[None]:
+        """Units that cannot be given back become available again when their window ends."""
+        for key, units, charged_until_ms in returns:
+            try:
+                yield self.calls.refund(key, units, charged_until_ms)
+            except Exception as error:
+                log.debug("%d units of %r were not given back: %r", units, key, error)
+            else:
+                if self.denials is not None:
+                    self.denials.forget(key)
+
+
+def check_all(parts: Sequence[Part], force: bool) -> Steps[Checks]:
+    """Several limits, all or nothing. Asks the server also for limits whose units are held."""
+    call = all_of([(part[0].calls, *part[1:]) for part in parts], force=force)
+    asked = tuple((part[0].calls.key(part[1]), part[2] if len(part) == 3 else 1) for part in parts)
+    remembering = [] if force else [(part[0].denials, part[1], cost) for part, (_, cost) in zip(parts, asked) if part[0].denials]
+    if len(remembering) < len(parts):
+        asked_all: Checks = yield call
+        return asked_all
+    for denials, key, _ in remembering:
+        if known := denials.known_of_all(key, asked):
+            return known
+    forgotten = [denials.forgotten for denials, _, _ in remembering]
+    checks: Checks = yield call
+    if not checks.allowed:
+        for (denials, key, cost), number, check in zip(remembering, forgotten, checks.checks):
+            denials.note(key, cost, check, number, asked, checks)
+    return checks
+
+
+def _after_fork() -> None:
+    for decider in _deciders:
+        decider.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,93 @@
+"""Remembers denials: a reply says how long a key stays denied, so until then the limiter need not ask the server."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+from threading import Lock
+from typing import NamedTuple
+
+from ._limits import Check, Checks
+from ._time import now
+
+_REMEMBERED = 10_000
+"""Keys of a limiter. The one that was asked for least recently is forgotten first."""
+
+Signature = tuple[tuple[str, int], ...]
+"""The keys and costs of a call for several limits."""
+
+
+class _Denial(NamedTuple):
+    cost: int
+    told: float
+    until: float
+    check: Check
+    call: Signature | None
+    """The call for several limits that was denied."""
+    checks: Checks | None
+
+
+class Denials:
+    """The denials that a limiter remembers. Any thread may call the methods."""
+
+    def __init__(self, most: float = inf) -> None:
+        """No denial is remembered for more than `most` seconds."""
+        self._most = most
+        self._denials: dict[str, _Denial] = {}
+        self.clear()
+
+    def clear(self) -> None:
+        """Forgets all. Makes a new lock: after a fork, another thread may have held the old one."""
+        self._lock = Lock()
+        self._denials.clear()
+        self.forgotten = 0
+        """How often a denial was forgotten. A reply that was on its way at that time is not remembered."""
+
+    def known(self, key: str, cost: int) -> Check | None:
+        """The denial, if a call that costs no more is still denied."""
+        denial = self._find(key)
+        return _later(denial.check, denial.told) if denial is not None and cost >= denial.cost else None
+
+    def known_of_all(self, key: str, call: Signature) -> Checks | None:
+        """The denial of this call for several limits, if it was denied by the limit of `key`."""
+        denial = self._find(key)
+        if denial is None or denial.checks is None or denial.call != call:
+            return None
+        checks = tuple(_later(check, denial.told) for check in denial.checks.checks)
+        # If the wait of one limit is over, what the others say is no longer known.
+        return Checks(False, checks) if all(check.allowed or check.retry_after_ms > 0 for check in checks) else None
+
+    def note(
+        self, key: str, cost: int, check: Check, forgotten: int, call: Signature | None = None, checks: Checks | None = None
+    ) -> None:
+        """Remembers a reply that denies. `forgotten` is the number from before the call was sent."""
+        if check.allowed or check.error or check.retry_after_ms <= 0:
+            return
+        told = now()
+        with self._lock:
+            if forgotten == self.forgotten:
+                self._denials.pop(key, None)
+                self._denials[key] = _Denial(cost, told, told + min(check.retry_after_ms / 1000, self._most), check, call, checks)
+                if len(self._denials) > _REMEMBERED:
+                    del self._denials[next(iter(self._denials))]
+
+    def forget(self, key: str) -> None:
+        with self._lock:
+            self.forgotten += 1
+            self._denials.pop(key, None)
+
+    def _find(self, key: str) -> _Denial | None:
+        if key not in self._denials:
+            return None
+        with self._lock:
+            denial = self._denials.pop(key, None)
+            if denial is None or denial.until <= now():
+                return None
+            self._denials[key] = denial
+            return denial
+
+
+def _later(check: Check, told: float) -> Check:
+    passed = int((now() - told) * 1000)
+    retry = max(check.retry_after_ms - passed, 0)
+    return replace(check, retry_after_ms=retry, reset_after_ms=max(check.reset_after_ms - passed, retry))

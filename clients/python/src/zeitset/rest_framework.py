@@ -1,0 +1,69 @@
+"""Throttles for Django REST framework, in place of its own: they are exact, and their counts are in Redis, not in Django's cache.
+
+`REST_FRAMEWORK = {"DEFAULT_THROTTLE_CLASSES": ["zeitset.rest_framework.UserRateThrottle"], "DEFAULT_THROTTLE_RATES": {"user": "100/day"}}`
+and `ZEITSET_URL = "redis://localhost:6379"`.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import redis
+from django.conf import settings
+from rest_framework import throttling
+
+from . import Check, Limiter
+from ._limits import OnError
+from ._web import CHECKS
+
+__all__ = ["AnonRateThrottle", "RateThrottle", "ScopedRateThrottle", "UserRateThrottle"]
+
+
+@lru_cache
+def _client(url: str) -> Any:
+    return redis.Redis.from_url(url)
+
+
+@lru_cache
+def _limiter(client: Any, scope: str, limit: int, seconds: int, on_error: OnError) -> Limiter:
+    return Limiter(client, scope, f"{limit}/{seconds}s", on_error=on_error, prefix="throttle:")
+
+
+class RateThrottle(throttling.SimpleRateThrottle):
+    """What SimpleRateThrottle is: give it a `scope`, and a `get_cache_key(request, view)` that says who asks.
+
+    A denied request counts for nothing. `client`: a Redis of redis-py instead of the one of `settings.ZEITSET_URL`. `on_error`: what to do
+    when Redis is away.
+    """
+
+    client: Any = None
+    on_error: OnError = "raise"
+
+    def allow_request(self, request: Any, view: Any) -> bool:
+        if self.rate is None:
+            return True
+        key = self.get_cache_key(request, view)
+        if key is None:
+            return True
+        client = _client(settings.ZEITSET_URL) if self.client is None else self.client
+        self.checked: Check = _limiter(client, self.scope or type(self).__name__, self.num_requests, self.duration, self.on_error).check(key)
+        # For the header fields of zeitset.wsgi.RateLimitHeaders, if it is there.
+        request.META.setdefault(CHECKS, []).append(self.checked)
+        return self.checked.allowed
+
+    def wait(self) -> float | None:
+        """For Retry-After."""
+        return None if self.checked.error else self.checked.retry_after
+
+
+class AnonRateThrottle(RateThrottle, throttling.AnonRateThrottle):
+    """Clients without a user, by their address."""
+
+
+class UserRateThrottle(RateThrottle, throttling.UserRateThrottle):
+    """Each user, or each address without one."""
+
+
+class ScopedRateThrottle(throttling.ScopedRateThrottle, RateThrottle):
+    """Views with a `throttle_scope`."""

@@ -1,0 +1,95 @@
+"""Rate limits for WSGI applications, such as Flask's and Django's: `application = RateLimit(application, limiter)`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from http import HTTPStatus
+from typing import Any
+
+from . import Check, Checks, Limiter, _web, check_all
+from ._limits import headers
+from ._web import CHECKS, PROBLEM, all_of, body_of, key_of, network_of, refusal
+
+Environ = dict[str, Any]
+StartResponse = Callable[..., Any]
+App = Callable[[Environ, StartResponse], Iterable[bytes]]
+
+
+def client_network(ipv6: int = 56) -> Callable[[Environ], str]:
+    """A key: the client's IPv4 address, or the network that has its IPv6 address, for one client may have all addresses of it.
+
+    Behind a proxy, let the server set REMOTE_ADDR from a header that only your proxy can set.
+    """
+    return lambda environ: network_of(environ.get("REMOTE_ADDR") or "unknown", ipv6)
+
+
+class RateLimitHeaders:
+    """Writes the RateLimit fields of all limits that are asked inside of it, such as by throttles and decorators."""
+
+    def __init__(self, app: App) -> None:
+        self.app = app
+
+    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        if CHECKS in environ:
+            return self.inside(environ, start_response)
+        checks: list[Check] = []
+        environ[CHECKS] = checks
+
+        def start(status: str, fields: list[tuple[str, str]], *more: Any) -> Any:
+            if checks:
+                written = headers(checks)
+                names = {name.lower() for name in written}
+                fields = [*(field for field in fields if field[0].lower() not in names), *written.items()]
+            return start_response(status, fields, *more)
+
+        return self.inside(environ, start)
+
+    def inside(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        return self.app(environ, start_response)
+
+
+class RateLimit(RateLimitHeaders):
+    """Asks the limiters before each request, all or nothing; answers 429 where they deny.
+
+    `key(environ)` says who asks, and None that the request is not limited. Responses carry RateLimit header fields.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        limiters: Limiter | Iterable[Limiter],
+        key: Callable[[Environ], str | None] = client_network(),
+        cost: int = 1,
+    ) -> None:
+        super().__init__(app)
+        self.limiters = as_list(limiters, cost)
+        self.key = key
+        self.cost = cost
+
+    def inside(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        key = key_of(self.key(environ))
+        if key is None:
+            return self.app(environ, start_response)
+        check = ask(self.limiters, key, self.cost, environ)
+        if check.allowed:
+            return self.app(environ, start_response)
+        problem = refusal(check)
+        body = body_of(problem)
+        status = HTTPStatus(problem["status"])
+        start_response(f"{status.value} {status.phrase}", [("Content-Type", PROBLEM), ("Content-Length", str(len(body)))])
+        return [body]
+
+
+def as_list(limiters: Limiter | Iterable[Limiter], cost: int) -> list[Limiter]:
+    return _web.as_list(Limiter, limiters, lambda limiter: limiter.calls.fits(cost))
+
+
+def ask(limiters: list[Limiter], key: str, cost: int, environ: Environ) -> Check | Checks:
+    """Notes the checks for the header fields, too."""
+    check: Check | Checks
+    if len(limiters) == 1:
+        check = limiters[0].check(key, cost)
+    else:
+        check = check_all(*((limiter, key, cost) for limiter in limiters))
+    environ.setdefault(CHECKS, []).extend(all_of(check))
+    return check

@@ -1,0 +1,151 @@
+"""The storage for `limits`: its own tests, slowapi, flask-limiter."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+import redis.asyncio
+
+from .support import NO_RETRY, Server, free_port
+
+limits = pytest.importorskip("limits")
+
+from limits import parse  # noqa: E402
+from limits.aio.storage import MovingWindowSupport as AsyncMovingWindowSupport  # noqa: E402
+from limits.errors import StorageError  # noqa: E402
+from limits.storage import storage_from_string  # noqa: E402
+from limits.strategies import FixedWindowRateLimiter, MovingWindowRateLimiter  # noqa: E402
+
+from zeitset.limits import AsyncZeitsetStorage, ZeitsetStorage  # noqa: E402
+
+SDIST = os.environ.get("LIMITS_SDIST")
+"""The unpacked source distribution of `limits`."""
+
+
+def test_both_strategies_and_what_they_leave_in_redis(r: Any) -> None:
+    storage = ZeitsetStorage(client=r)
+    item = parse("3/minute")
+    moving, fixed = MovingWindowRateLimiter(storage), FixedWindowRateLimiter(storage)
+    assert [moving.hit(item, "ann") for _ in range(4)] == [True, True, True, False]
+    assert not moving.test(item, "ann") and not moving.hit(item, "bob", cost=4) and moving.test(item, "bob", cost=3)
+    stats = moving.get_window_stats(item, "ann")
+    assert stats.remaining == 0 and 55 < stats.reset_time - time.time() <= 60
+    assert [fixed.hit(item, "kim") for _ in range(4)] == [True, True, True, False]
+    assert storage.get(item.key_for("kim")) == 4, "counts past the limit"
+    assert 55 < storage.get_expiry(item.key_for("kim")) - time.time() <= 60
+    assert r.type("LIMITS:LIMITER/ann/3/1/minute") in (b"string", "string")
+    moving.clear(item, "ann")
+    assert moving.hit(item, "ann")
+    r.set("other", 1)
+    assert storage.reset() == 2 and r.dbsize() == 1 and storage.check()
+
+
+def test_a_counter_without_an_expiry_gets_one(one: Any) -> None:
+    one.incr("LIMITS:key")
+    assert ZeitsetStorage(client=one).incr("key", 60) == 2 and one.ttl("LIMITS:key") > 50
+
+
+def test_uris_and_errors(shared: Server, one: Any) -> None:
+    storage = storage_from_string(shared.url.replace("redis://", "zeitset://"), key_prefix="shop")
+    assert isinstance(storage, ZeitsetStorage) and storage.acquire_entry("ann", 1, 60)
+    assert one.keys() == [b"shop:ann"]
+    for uri, kind in (("zeitsets://a:1", redis.SSLConnection), ("zeitset+unix:///tmp/s", redis.UnixDomainSocketConnection)):
+        found: Any = storage_from_string(uri)
+        assert found.storage.connection_pool.connection_class is kind
+    assert isinstance(storage_from_string("async+zeitset://a:1"), AsyncMovingWindowSupport)
+    away = redis.Redis(port=free_port(), retry=NO_RETRY)
+    assert not ZeitsetStorage(client=away).check()
+    with pytest.raises(StorageError):
+        ZeitsetStorage(client=away, wrap_exceptions=True).acquire_entry("ann", 1, 60)
+    with pytest.raises(redis.ConnectionError):
+        ZeitsetStorage(client=away).incr("ann", 60)
+
+
+def test_asyncio(shared: Server, one: Any) -> None:
+    async def main() -> None:
+        async with redis.asyncio.Redis(port=shared.port) as client:
+            storage = AsyncZeitsetStorage(client=client)
+            assert [await storage.acquire_entry("ann", 2, 60) for _ in range(3)] == [True, True, False]
+            start, used = await storage.get_moving_window("ann", 2, 60)
+            assert used == 2 and abs(start - time.time()) < 5 and (await storage.get_moving_window("bob", 2, 60))[1] == 0
+            assert [await storage.incr("kim", 60, 5), await storage.get("kim")] == [5, 5]
+            assert await storage.get_expiry("kim") > time.time() + 50
+            await storage.clear("kim")
+            assert await storage.get("kim") == 0 and await storage.reset() == 1 and await storage.check()
+
+    asyncio.run(main())
+
+
+def test_slowapi(shared: Server, one: Any) -> None:
+    slowapi = pytest.importorskip("slowapi")
+    fastapi = pytest.importorskip("fastapi")
+    testclient = pytest.importorskip("fastapi.testclient")
+    from slowapi.errors import RateLimitExceeded
+    from slowapi.util import get_remote_address
+
+    uri = shared.url.replace("redis://", "zeitset://")
+    limiter = slowapi.Limiter(get_remote_address, storage_uri=uri, strategy="moving-window", headers_enabled=True)
+    app = fastapi.FastAPI()
+    app.state.limiter = limiter
+    app.add_exception_handler(RateLimitExceeded, slowapi._rate_limit_exceeded_handler)
+
+    def root(request: Any, response: Any) -> str:
+        return "hello"
+
+    root.__annotations__ = {"request": fastapi.Request, "response": fastapi.Response}
+    app.get("/")(limiter.limit("2/minute")(root))
+    with testclient.TestClient(app) as client:
+        answers = [client.get("/") for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [200, 200, 429]
+    assert [answer.headers["x-ratelimit-remaining"] for answer in answers] == ["1", "0", "0"]
+    assert 55 <= int(answers[2].headers["retry-after"]) <= 61
+
+
+def test_flask_limiter(shared: Server, one: Any) -> None:
+    flask = pytest.importorskip("flask")
+    flask_limiter = pytest.importorskip("flask_limiter")
+
+    uri = shared.url.replace("redis://", "zeitset://")
+    for strategy in ("moving-window", "fixed-window"):
+        app = flask.Flask(__name__)
+        limiter = flask_limiter.Limiter(
+            lambda: "ann", app=app, storage_uri=uri, strategy=strategy, headers_enabled=True, key_prefix=strategy
+        )
+        app.add_url_rule(f"/{strategy}", strategy, limiter.limit("2/minute")(lambda: "hello"))
+        answers = [app.test_client().get(f"/{strategy}") for _ in range(3)]
+        assert [answer.status_code for answer in answers] == [200, 200, 429]
+
+
+@pytest.mark.skipif(SDIST is None, reason="LIMITS_SDIST names no source of limits")
+def test_the_tests_of_limits_itself(shared: Server, one: Any, tmp_path: Path) -> None:
+    """With this storage instead of all others; the sliding-window-counter, an approximation of moving-window, is not supported."""
+    assert SDIST is not None
+    for name in ("__init__.py", "utils.py", "test_strategy.py", "aio/__init__.py", "aio/test_strategy.py"):
+        (tmp_path / "tests" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(Path(SDIST) / "tests" / name, tmp_path / "tests" / name)
+    utils = tmp_path / "tests" / "utils.py"
+    place = shared.url.removeprefix("redis://")
+    ours = "".join(
+        f'ALL_STORAGES{suffix} = {{"zeitset": pytest.param("{prefix}zeitset://{place}", {{"exact": True}}, lf("empty"), id="zeitset")}}\n'
+        for suffix, prefix in (("", ""), ("_ASYNC", "async+"))
+    )
+    head, marker, tail = utils.read_text().partition("all_storage = ")
+    assert marker
+    utils.write_text(f"{head}{ours}\n{marker}{tail}")
+    conftest = f"import pytest, redis, zeitset.limits\n\n@pytest.fixture\ndef empty():\n    redis.Redis(port={shared.port}).flushall()\n"
+    (tmp_path / "conftest.py").write_text(conftest)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\n")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "-k", "not sliding_window and not memory", "tests"]
+    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert " passed" in found.stdout and "skipped" not in found.stdout
+    print(found.stdout.splitlines()[-1])
