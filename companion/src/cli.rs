@@ -26,7 +26,7 @@ enum View {
 
 #[derive(Args)]
 struct Target {
-    // Brackets for what is optional are no links.
+    // The brackets mark optional parts and are not links.
     #[allow(rustdoc::broken_intra_doc_links)]
     /// The server: redis://[user:password@]host[:port][/db], rediss://… for TLS, or redis+unix:///path/to/socket
     #[arg(
@@ -37,13 +37,13 @@ struct Target {
         value_name = "URL"
     )]
     redis: String,
-    /// The certificates (PEM) that may vouch for a rediss:// server, in place of the system's
+    /// The CA certificates (PEM) for a rediss:// server, instead of the system's
     #[arg(long, value_name = "FILE")]
     cacert: Option<PathBuf>,
-    /// The certificate (PEM) that a rediss:// server wants to see
+    /// The client certificate (PEM) for a rediss:// server
     #[arg(long, value_name = "FILE", requires = "key")]
     cert: Option<PathBuf>,
-    /// Its private key (PEM)
+    /// The private key (PEM) of the client certificate
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
 }
@@ -58,7 +58,7 @@ impl Target {
             let Some(file) = file else { return Ok(None) };
             let read = std::fs::read(file).map_err(|error| format!("{}: {error}", file.display()));
             let is_pem = |text: &Vec<u8>| text.windows(10).any(|ten| ten == b"-----BEGIN");
-            // A file without any certificate in it would vouch for nobody.
+            // A file without a certificate would trust no server.
             Ok(Some(read.and_then(|text| {
                 if is_pem(&text) { Ok(text) } else { Err(format!("{} is no PEM file", file.display())) }
             })?))
@@ -74,22 +74,22 @@ impl Target {
 struct Ui {
     #[command(flatten)]
     target: Target,
-    /// Where to listen. Beyond this machine a password is needed (--password-file, or ZEITSET_PASSWORD)
+    /// The address to listen on. Other than on this machine, a password is required (--password-file, or ZEITSET_PASSWORD)
     #[arg(long, default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
-    /// Show buttons that change queues; without this, the page only reads
+    /// Show buttons that change queues. Without it, the page only reads
     #[arg(long)]
     write: bool,
-    /// A file whose first line is the password; the user name is not looked at
+    /// A file whose first line is the password. Any user name is accepted
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
-    /// A further name by which browsers reach the page, behind a proxy for example; needs a password, too. May be repeated
+    /// Another name by which browsers reach the page, such as behind a proxy. Requires a password. May be repeated
     #[arg(long = "host", value_name = "NAME")]
     hosts: Vec<String>,
-    /// Time between two samples; 720 of them are kept
+    /// Time between two samples. 720 samples are kept
     #[arg(long, default_value = "5s", value_parser = interval)]
     interval: Duration,
-    /// How many queues /metrics shows one by one
+    /// The number of queues that /metrics shows individually
     #[arg(long, default_value_t = metrics::QUEUES)]
     queues: usize,
 }
@@ -100,17 +100,17 @@ struct Metrics {
     target: Target,
     #[arg(long, default_value = "127.0.0.1:9469")]
     listen: SocketAddr,
-    /// How many queues are shown one by one: the first ones by name
+    /// The number of queues that are shown individually, by name
     #[arg(long, default_value_t = metrics::QUEUES)]
     queues: usize,
-    /// Print them and end, for the text file collector of the node exporter
+    /// Print the metrics and exit, for the text file collector of the node exporter
     #[arg(long)]
     once: bool,
 }
 
 #[derive(Args)]
 struct Top {
-    /// The server, as --redis
+    /// The server, as for --redis
     #[arg(value_name = "URL", conflicts_with = "redis")]
     url: Option<String>,
     #[command(flatten)]
@@ -118,12 +118,12 @@ struct Top {
     /// Time between two samples
     #[arg(long, default_value = "1s", value_parser = interval)]
     interval: Duration,
-    /// Print one picture as text and end (so does not, but prints picture after picture, a view whose output is no terminal)
+    /// Print one snapshot and exit. Without it, output that is no terminal gets one snapshot per interval
     #[arg(long)]
     once: bool,
 }
 
-/// `5s`, `500ms`, `1m`, or a number of seconds.
+/// Parses `5s`, `500ms`, `1m`, or a number of seconds.
 fn interval(text: &str) -> Result<Duration, String> {
     let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
@@ -144,7 +144,7 @@ fn interval(text: &str) -> Result<Duration, String> {
 pub fn run() -> Result<(), Failure> {
     let cli = Cli::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    runtime.block_on(async {
+    let outcome = runtime.block_on(async {
         match cli.view {
             View::Ui(ui) => web::serve(ui.target.open()?, settings(ui)?).await,
             View::Metrics(it) if it.once => metrics::print(&it.target.open()?, it.queues).await,
@@ -155,7 +155,10 @@ pub fn run() -> Result<(), Failure> {
                 top::run(target.open()?, it.interval, it.once).await
             }
         }
-    })
+    });
+    // Ends the requests that are still running.
+    runtime.shutdown_background();
+    outcome
 }
 
 fn settings(ui: Ui) -> Result<web::Settings, Failure> {

@@ -1,67 +1,214 @@
-//! The last hour of a server: one point for each sample, the oldest forgotten first.
+//! The last hour of the server and of queues, in memory: one point per sample. The oldest point is dropped first.
 
-use crate::server::Queue;
-use crate::watch::Watch;
-use std::collections::VecDeque;
+use crate::server::{Key, Queue};
+use crate::watch::{Watch, Watched};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
-/// Points that are kept: an hour, at one sample every five seconds.
+/// The maximum number of points: an hour, at one sample every five seconds.
 const POINTS: usize = 720;
 
-/// What is kept of a sample, in the order of [`NAMES`]. NaN: not known.
-#[derive(Clone)]
-pub struct Point {
-    pub at_ms: u64,
-    values: [f32; NAMES.len()],
-}
+/// The maximum number of queues with a history, of up to 29 KB each. If there are more queues, active ones are kept.
+pub const QUEUES: usize = 1_000;
 
-/// The figures, by the names that charts use.
-pub const NAMES: [&str; 17] = [
-    "lag", "overdue", "expired", "allowed", "denied", "claims", "lost", "waiting", "ready", "delayed", "claimed",
-    "dead", "wait", "memory", "commands", "clients", "sweep",
+/// The idle time after which a queue's history is dropped to make room for others.
+const QUIET_MS: u64 = 3_600_000;
+
+/// The names of the server's values in charts.
+const OF_SERVER: [&str; 18] = [
+    "lag", "overdue", "expired", "allowed", "denied", "forced", "claims", "lost", "waiting", "ready", "delayed",
+    "claimed", "dead", "wait", "memory", "commands", "clients", "sweep",
 ];
 
-#[derive(Default)]
-pub struct History {
-    pub points: VecDeque<Point>,
+/// The names of a queue's values in charts.
+const OF_QUEUE: [&str; 8] = ["ready", "delayed", "claimed", "dead", "wait", "pushed", "acked", "nacked"];
+
+/// Values over time, by name.
+pub struct History<const FIGURES: usize> {
+    names: [&'static str; FIGURES],
+    /// Unix ms, and the values in the order of their names. NaN if unknown.
+    points: VecDeque<(u64, [f32; FIGURES])>,
 }
 
-impl History {
+/// The histories of the server and its queues.
+pub struct Histories {
+    pub server: History<{ OF_SERVER.len() }>,
+    queues: BTreeMap<Key, OfQueue>,
+}
+
+struct OfQueue {
+    history: History<{ OF_QUEUE.len() }>,
+    /// When a counter was last seen to grow.
+    busy_ms: u64,
+}
+
+impl Default for Histories {
+    fn default() -> Histories {
+        Histories { server: History::new(OF_SERVER), queues: BTreeMap::new() }
+    }
+}
+
+impl Histories {
     pub fn add(&mut self, watch: &Watch) {
-        let info = &watch.now.info;
-        let field = |name: &str| info.number(name).map_or(f32::NAN, |number| number as f32);
-        let rate = |name: &str| watch.rate(name).map_or(f32::NAN, |rate| rate as f32);
-        // By the clock, as the queues themselves tell; INFO counts jobs by their places.
-        let total = |state: fn(&Queue) -> u64| watch.total(state) as f32;
-        let value = |name: &str| match name {
-            "lag" => field("zeitset_sweep_lag_ms"),
-            "overdue" => field("zeitset_sweep_backlog_members"),
-            "expired" => rate("zeitset_members_expired"),
-            "allowed" => rate("zeitset_checks_allowed"),
-            "denied" => rate("zeitset_checks_denied"),
-            "claims" => rate("zeitset_jobs_claimed"),
-            "lost" => rate("zeitset_leases_expired"),
-            "waiting" => field("zeitset_clients_waiting"),
-            "ready" => total(|queue| queue.ready),
-            "delayed" => total(|queue| queue.delayed),
-            "claimed" => total(|queue| queue.claimed),
-            "dead" => total(|queue| queue.dead),
-            "wait" => watch.longest_wait_ms() as f32,
-            "memory" => field("used_memory"),
-            "commands" => rate("total_commands_processed"),
-            "clients" => field("connected_clients"),
-            "sweep" => rate("zeitset_sweep_cpu_us") / 10_000.0,
-            _ => f32::NAN,
-        };
+        self.server.push(watch.now_ms(), |name| of_server(watch, name));
+        let all_fit = watch.queues.len() <= QUEUES;
+        self.queues.retain(|name, kept| {
+            watch.queues.contains_key(name) && (all_fit || watch.now_ms() < kept.busy_ms + QUIET_MS)
+        });
+        for (name, watched) in &watch.queues {
+            let at_ms = watched.at_us / 1000;
+            let is_busy = watched.before.is_some_and(|(_, before)| before != watched.queue.counters);
+            if !self.queues.contains_key(name) {
+                if self.queues.len() >= QUEUES || !all_fit && !is_busy {
+                    continue;
+                }
+                self.queues.insert(name.clone(), OfQueue { history: History::new(OF_QUEUE), busy_ms: 0 });
+            }
+            let kept = self.queues.get_mut(name).expect("just inserted");
+            if is_busy {
+                kept.busy_ms = at_ms;
+            }
+            // If there are many queues, a sample reads only some.
+            if kept.history.last_ms().is_none_or(|last| last < at_ms) {
+                kept.history.push(at_ms, |name| of_queue(watched, name));
+            }
+        }
+    }
+
+    /// Returns a queue's history. `None` if it has none.
+    pub fn of_queue(&self, name: &[u8]) -> Option<&History<{ OF_QUEUE.len() }>> {
+        Some(&self.queues.get(name)?.history)
+    }
+
+    /// Adds a gap to all histories, `later` than their last points, because the server did not answer.
+    pub fn miss(&mut self, later: Duration) {
+        self.server.miss(later);
+        self.queues.values_mut().for_each(|kept| kept.history.miss(later));
+    }
+}
+
+fn of_server(watch: &Watch, name: &str) -> f32 {
+    let info = &watch.now.info;
+    let field = |name: &str| info.number(name).map_or(f32::NAN, |number| number as f32);
+    let rate = |name: &str| watch.rate(name).map_or(f32::NAN, |rate| rate as f32);
+    // The queues' own totals depend on the current time. INFO counts jobs by the state that they were last moved to.
+    let total = |state: fn(&Queue) -> u64| watch.total(state) as f32;
+    match name {
+        "lag" => field("zeitset_sweep_lag_ms"),
+        "overdue" => field("zeitset_sweep_backlog_members"),
+        "expired" => rate("zeitset_members_expired"),
+        "allowed" => rate("zeitset_checks_allowed"),
+        "denied" => rate("zeitset_checks_denied"),
+        "forced" => rate("zeitset_checks_forced"),
+        "claims" => rate("zeitset_claims"),
+        "lost" => rate("zeitset_expired_leases"),
+        "waiting" => field("zeitset_clients_waiting"),
+        "ready" => total(|queue| queue.ready),
+        "delayed" => total(|queue| queue.delayed),
+        "claimed" => total(|queue| queue.claimed),
+        "dead" => total(|queue| queue.dead),
+        "wait" => watch.longest_wait_ms() as f32,
+        "memory" => field("used_memory"),
+        "commands" => rate("total_commands_processed"),
+        "clients" => field("connected_clients"),
+        "sweep" => rate("zeitset_sweep_cpu_us") / 10_000.0,
+        _ => f32::NAN,
+    }
+}
+
+fn of_queue(watched: &Watched, name: &str) -> f32 {
+    let queue = &watched.queue;
+    match name {
+        "ready" => queue.ready as f32,
+        "delayed" => queue.delayed as f32,
+        "claimed" => queue.claimed as f32,
+        "dead" => queue.dead as f32,
+        "wait" => queue.wait_ms(watched.at_us / 1000).unwrap_or_default() as f32,
+        counter => watched.rate(counter).map_or(f32::NAN, |rate| rate as f32),
+    }
+}
+
+impl<const FIGURES: usize> History<FIGURES> {
+    fn new(names: [&'static str; FIGURES]) -> Self {
+        History { names, points: VecDeque::new() }
+    }
+
+    fn push(&mut self, at_ms: u64, figure: impl FnMut(&'static str) -> f32) {
         if self.points.len() == POINTS {
             self.points.pop_front();
         }
-        self.points.push_back(Point { at_ms: watch.now_ms(), values: NAMES.map(value) });
+        self.points.push_back((at_ms, self.names.map(figure)));
     }
 
-    /// One figure over time: Unix ms and value, without the points at which it was not known.
+    fn last_ms(&self) -> Option<u64> {
+        self.points.back().map(|(at_ms, _)| *at_ms)
+    }
+
+    /// Adds a gap. One point marks a gap of any length.
+    fn miss(&mut self, later: Duration) {
+        if let Some((at_ms, values)) = self.points.back()
+            && !values.iter().all(|value| value.is_nan())
+        {
+            self.push(at_ms + later.as_millis() as u64, |_| f32::NAN);
+        }
+    }
+
+    /// Returns one value over time, with its Unix ms. NaN if unknown.
     pub fn series(&self, name: &str) -> Vec<(u64, f64)> {
-        let Some(place) = NAMES.iter().position(|known| *known == name) else { return Vec::new() };
-        let points = self.points.iter().map(|point| (point.at_ms, f64::from(point.values[place])));
-        points.filter(|(_, value)| value.is_finite()).collect()
+        let Some(place) = self.names.iter().position(|known| *known == name) else { return Vec::new() };
+        self.points.iter().map(|(at_ms, values)| (*at_ms, f64::from(values[place]))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn watched(at_ms: u64, ready: u64) -> Watched {
+        Watched { at_us: at_ms * 1000, queue: Queue { ready, ..Queue::default() }, before: None }
+    }
+
+    /// Returns counters that differ from an unused queue's.
+    fn pushed(count: i64) -> crate::server::Counts {
+        use redis::Value::{Array, Int, SimpleString};
+        Queue::read(&Array(vec![SimpleString("pushed".into()), Int(count)])).counters
+    }
+
+    #[test]
+    fn of_many_queues_those_are_kept_in_which_something_happens() {
+        let (mut histories, mut watch) = (Histories::default(), Watch::default());
+        let name = |n: usize| format!("queue{n:05}").into_bytes();
+        let busy = |at_ms: u64, ready: u64| Watched { before: Some((0, pushed(1))), ..watched(at_ms, ready) };
+        watch.queues = (0..QUEUES).map(|n| (name(n), watched(1, 7))).collect();
+        histories.add(&watch);
+        assert_eq!(histories.queues.len(), QUEUES, "all fit");
+        watch.queues.extend((QUEUES..2 * QUEUES).map(|n| (name(n), watched(2, 7))));
+        watch.queues.insert(name(QUEUES + 5), busy(2, 8));
+        watch.now.at_us = QUIET_MS * 1000;
+        histories.add(&watch);
+        assert_eq!(histories.queues.keys().collect::<Vec<_>>(), [&name(QUEUES + 5)]);
+        histories.add(&watch);
+        let series = |n: usize| histories.of_queue(&name(n)).map(|history| history.series("ready"));
+        assert_eq!(series(QUEUES + 5), Some(vec![(2, 8.0)]), "without a new look there is no new point");
+        assert_eq!(series(1), None);
+        watch.queues.clear();
+        histories.add(&watch);
+        assert!(histories.queues.is_empty(), "those that are gone take no memory");
+        watch.queues = (0..3 * QUEUES).map(|n| (name(n), busy(3, 7))).collect();
+        histories.add(&watch);
+        assert_eq!(histories.queues.len(), QUEUES);
+    }
+
+    #[test]
+    fn a_server_that_was_away_leaves_one_gap() {
+        let mut histories = Histories::default();
+        let mut watch = Watch::default();
+        watch.queues.insert(b"mails".to_vec(), watched(10, 1));
+        histories.add(&watch);
+        for _ in 0..3 {
+            histories.miss(Duration::from_millis(5));
+        }
+        let series = histories.of_queue(b"mails").expect("it is kept").series("ready");
+        assert!(matches!(series.as_slice(), [(10, 1.0), (15, gap)] if gap.is_nan()), "{series:?}");
     }
 }

@@ -1,14 +1,15 @@
-//! `zeitset`: what a server with the Zeitset module is doing, as a web page, as metrics for Prometheus, and in a terminal.
+//! `zeitset`: a web page, Prometheus metrics and a terminal view of a server with the Zeitset module.
 //!
-//! - `server`: all that is asked of the Redis server; every question has a bounded cost, however much the server holds.
-//! - `watch`: the sampler that the page and the terminal view share: queues looked at in turns, rates between two looks.
+//! - `server`: all requests to the Redis server. Each has a bounded cost, however large the dataset is.
+//! - `watch`: the sampler of the page and the terminal view. It reads the queues in turns and computes rates between two samples.
 //! - `history`: the last hour of a server, in memory.
 //! - `metrics`, `top`, `web`: the three views.
-//! - `text`: numbers, spans and foreign bytes as text.
+//! - `text`: formatting of numbers, durations and arbitrary bytes. `json`: payloads with line breaks.
 
 mod cli;
 mod ended;
 mod history;
+mod json;
 mod metrics;
 mod server;
 mod text;
@@ -16,7 +17,7 @@ mod top;
 mod watch;
 mod web;
 
-/// What ends the program: a sentence for the operator.
+/// The error that ends the program, for the operator.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 fn main() -> std::process::ExitCode {

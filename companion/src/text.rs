@@ -1,17 +1,17 @@
-//! Numbers, time spans and foreign bytes as text.
+//! Formatting of numbers, durations and arbitrary bytes.
 
-/// Any bytes as text that shows nothing but itself: invalid UTF-8 as `\xff`; characters that move the cursor, change the
-/// direction of writing or cannot be seen as `\u{202e}`.
+/// Formats any bytes safely: invalid UTF-8 as `\xff`, and characters that move the cursor, change the writing direction or are invisible as
+/// `\u{202e}`.
 pub fn printable(bytes: &[u8]) -> String {
     shown(bytes, is_unfit)
 }
 
-/// As [`printable`], but with line breaks and tabs.
+/// As [`printable`], but keeps line breaks and tabs.
 pub fn readable(bytes: &[u8]) -> String {
     shown(bytes, |c| !matches!(c, '\n' | '\t') && is_unfit(c))
 }
 
-/// As [`printable`], and never the same for two different keys.
+/// As [`printable`], but different keys have different texts.
 pub fn distinct(bytes: &[u8]) -> String {
     shown(bytes, |c| c == '\\' || is_unfit(c))
 }
@@ -43,7 +43,7 @@ fn is_unfit(c: char) -> bool {
             | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// The first characters of a text, with an ellipsis if there are more.
+/// Truncates a text, with an ellipsis.
 pub fn shortened(text: &str, width: usize) -> String {
     match text.char_indices().nth(width) {
         None => text.to_owned(),
@@ -51,7 +51,7 @@ pub fn shortened(text: &str, width: usize) -> String {
     }
 }
 
-/// `1,234,567`.
+/// Formats a number as `1,234,567`.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -64,7 +64,7 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
-/// At most five characters: `12345`, `123k`, `1.2M`.
+/// Formats a number in at most five characters: `12345`, `123k`, `1.2M`.
 pub fn short(number: u64) -> String {
     let scaled = |scale: u64, unit: char| {
         let tenths = u128::from(number) * 10 / u128::from(scale);
@@ -79,7 +79,7 @@ pub fn short(number: u64) -> String {
     }
 }
 
-/// A rate; one decimal below ten.
+/// Formats a rate, with one decimal below ten.
 pub fn rate(per_second: f64) -> String {
     if per_second < 0.05 {
         "0".into()
@@ -90,7 +90,7 @@ pub fn rate(per_second: f64) -> String {
     }
 }
 
-/// Bytes in binary units: `1.5 MB`.
+/// Formats bytes in binary units: `1.5 MB`.
 pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["KB", "MB", "GB", "TB", "PB"];
     if count < 1024 {
@@ -105,7 +105,7 @@ pub fn bytes(count: u64) -> String {
     if value < 10.0 { format!("{value:.1} {}", UNITS[unit]) } else { format!("{value:.0} {}", UNITS[unit]) }
 }
 
-/// A time span with one or two units.
+/// Formats a duration with one or two units.
 pub fn span(ms: u64) -> String {
     let seconds = ms / 1000;
     match seconds {
@@ -118,10 +118,10 @@ pub fn span(ms: u64) -> String {
     }
 }
 
-/// Unix ms as `2026-11-21 23:59:59.123` (UTC).
+/// Formats Unix ms as `2026-11-21 23:59:59.123` (UTC).
 pub fn instant(ms: u64) -> String {
     let (days, rest) = (ms / 86_400_000, ms % 86_400_000);
-    // Days to a date of the Gregorian calendar: Howard Hinnant, "chrono-compatible low-level date algorithms".
+    // The conversion to the Gregorian calendar follows Howard Hinnant, "chrono-compatible low-level date algorithms".
     let z = days + 719_468;
     let (era, day_of_era) = (z / 146_097, z % 146_097);
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;

@@ -1,36 +1,36 @@
-//! Samples of a server. One look asks INFO once and the figures of a bounded number of queues, in turns, by name; so rates are
-//! what was counted between two looks at the same queue.
+//! Samples of a server. Each sample reads INFO once and the stats of a bounded number of queues, in turns by name. So rates are computed
+//! between two reads of the same queue.
 
 use crate::server::{Counts, Info, Key, Queue, Server, reply};
 use redis::{RedisError, RedisResult, Value, pipe};
 use std::collections::BTreeMap;
 
-/// Queues whose figures one look refreshes, in pipelines of [`PAGE`].
+/// Queues that one sample reads, in pipelines of [`PAGE`].
 const QUEUES_PER_LOOK: usize = 2_000;
 const PAGE: usize = 500;
 
-/// Queues that are remembered: the first ones by name.
+/// The maximum number of queues that are kept: the first ones by name.
 pub const MOST_QUEUES: usize = 20_000;
 
-/// The server at one moment.
+/// A sample of a server.
 #[derive(Clone, Default)]
 pub struct Sample {
-    /// The server's clock, µs.
+    /// The server's time, µs.
     pub at_us: u64,
     pub info: Info,
 }
 
-/// A queue as it was looked at last.
+/// The last read stats of a queue.
 #[derive(Clone, Default)]
 pub struct Watched {
     pub at_us: u64,
     pub queue: Queue,
-    /// The look before that: when, and the counters of then.
+    /// The time and counters of the previous read.
     pub before: Option<(u64, Counts)>,
 }
 
 impl Watched {
-    /// What was counted a second between the last two looks; `None` while there is only one.
+    /// Returns a counter's growth per second between the last two reads. `None` after the first read.
     pub fn rate(&self, counter: &str) -> Option<f64> {
         let (at_us, before) = self.before.as_ref()?;
         let grown = self.queue.counters.get(counter)?.checked_sub(before.get(counter)?)?;
@@ -44,13 +44,15 @@ pub struct Watch {
     pub before: Option<Sample>,
     pub now: Sample,
     pub queues: BTreeMap<Key, Watched>,
-    /// The last queue looked at; the next look goes on behind it.
+    /// The last queue read. The next sample continues after it.
     cursor: Key,
-    /// All queues have been looked at once.
+    /// The number of queues up to the cursor.
+    passed: usize,
+    /// Whether all queues have been read once.
     pub is_complete: bool,
-    /// There are more than [`MOST_QUEUES`].
+    /// Whether there are more than [`MOST_QUEUES`].
     pub has_more: bool,
-    /// Why queues cannot be listed: there is no module, it was loaded with `plain`, or the user may not.
+    /// Why queues cannot be listed: the module is missing, was loaded with `plain`, or the user has no permission.
     pub refusal: Option<String>,
 }
 
@@ -82,9 +84,13 @@ impl Watch {
             self.forget_between(&names);
             refresh(server, &mut self.queues, &names).await?;
             let is_last = names.len() < PAGE;
-            self.has_more = !is_last && self.queues.len() >= MOST_QUEUES;
-            if is_last || self.has_more {
+            self.passed += names.len();
+            if is_last || self.passed >= MOST_QUEUES {
+                self.has_more = !is_last;
+                // The others are no longer among the first queues.
+                self.queues.retain(|name, _| Some(name) <= names.last() || is_last);
                 self.cursor.clear();
+                self.passed = 0;
                 self.is_complete = true;
                 return Ok(());
             }
@@ -93,7 +99,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Forgets the queues that should be on this page, and are not: they are gone.
+    /// Removes the queues that are missing on this page, because they no longer exist.
     fn forget_between(&mut self, names: &[Key]) {
         let until = if names.len() < PAGE { None } else { names.last() };
         let cursor = &self.cursor;
@@ -103,7 +109,7 @@ impl Watch {
         });
     }
 
-    /// Growth of a field of INFO a second; `None` while there is only one sample, or the server was restarted in between.
+    /// Returns the growth of a field of INFO per second. `None` after the first sample or a restart of the server.
     pub fn rate(&self, field: &str) -> Option<f64> {
         let before = self.before.as_ref()?;
         let grown = self.now.info.number(field)?.checked_sub(before.info.number(field)?)?;
@@ -115,19 +121,19 @@ impl Watch {
         self.now.at_us / 1000
     }
 
-    /// The longest wait of a ready job: what INFO tells, else what was seen.
+    /// Returns the longest wait of a ready job, from INFO or else from the queues read.
     pub fn longest_wait_ms(&self) -> u64 {
         let seen = || self.queues.values().filter_map(|watched| watched.queue.wait_ms(watched.at_us / 1000)).max();
         self.now.info.number("zeitset_jobs_longest_wait_ms").or_else(seen).unwrap_or_default()
     }
 
-    /// Jobs of the queues seen.
+    /// Returns the number of jobs in the queues read.
     pub fn total(&self, state: fn(&Queue) -> u64) -> u64 {
         self.queues.values().map(|watched| state(&watched.queue)).sum()
     }
 }
 
-/// Asks for the figures of these queues now.
+/// Reads the stats of these queues.
 pub async fn refresh(server: &Server, queues: &mut BTreeMap<Key, Watched>, names: &[Key]) -> RedisResult<()> {
     let mut pipe = pipe();
     pipe.cmd("TIME");
@@ -137,13 +143,13 @@ pub async fn refresh(server: &Server, queues: &mut BTreeMap<Key, Watched>, names
     let mut replies = server.ask(pipe).await?.into_iter();
     let at_us = micros(&replies.next().ok_or_else(|| odd("TIME"))??);
     for (name, stats) in names.iter().zip(replies) {
-        // A key that has meanwhile become something else answers an error.
+        // A key may hold another type by now, which is an error.
         let Ok(stats) = stats else {
             queues.remove(name);
             continue;
         };
         let mut queue = Queue::read(&stats);
-        // Of twenty thousand queues, the settings are not kept.
+        // The settings would take much memory for twenty thousand queues.
         queue.others = Vec::new();
         let before = queues.get(name).map(|earlier| (earlier.at_us, earlier.queue.counters));
         queues.insert(name.clone(), Watched { at_us, queue, before });
@@ -151,7 +157,7 @@ pub async fn refresh(server: &Server, queues: &mut BTreeMap<Key, Watched>, names
     Ok(())
 }
 
-/// The reply of TIME.
+/// Parses the reply of TIME.
 pub fn micros(time: &Value) -> u64 {
     let parts: Vec<u64> = reply::array(time).iter().filter_map(reply::count).collect();
     parts.first().copied().unwrap_or_default() * 1_000_000 + parts.get(1).copied().unwrap_or_default()

@@ -36,7 +36,7 @@ fn fill(c: &mut Client) {
     for n in 0..40 {
         let payload =
             format!("{{\"order\":{},\"customer\":\"ann\",\"lines\":[{{\"sku\":\"A-{n}\",\"count\":2}}]}}", 4700 + n);
-        cmd!(c, "ZQ.PUSH", "orders", payload, "ID", format!("order:{}", 4700 + n), "ATTEMPTS", 5);
+        cmd!(c, "ZQ.PUSH", "orders", payload, "ID", format!("order:{}", 4700 + n), "MAXATTEMPTS", 5);
     }
     for n in 0..6 {
         c.run(&format!("ZQ.PUSH orders reminder ID reminder:{n} DELAY {}m", 10 + n));
@@ -56,6 +56,15 @@ fn fill(c: &mut Client) {
     for _ in 0..3 {
         c.run("ZQ.CLAIM 1 orders LEASE 1h AS worker-7");
     }
+    for (n, error) in ["warehouse does not answer", "no such address"].iter().cycle().take(9).enumerate() {
+        cmd!(c, "ZQ.PUSH", "shipping", format!("{{\"parcel\":{n}}}"), "ID", format!("parcel:{n}"));
+        let token = c.claim("ZQ.CLAIM 1 shipping LEASE 1h");
+        cmd!(c, "ZQ.NACK", "shipping", format!("parcel:{n}"), token, "DEAD", "ERROR", error);
+    }
+    for (n, worker) in ["van-1", "van-2", "van-2"].into_iter().enumerate() {
+        cmd!(c, "ZQ.PUSH", "shipping", "{}", "ID", format!("letter:{n}"));
+        cmd!(c, "ZQ.CLAIM", 1, "shipping", "LEASE", "1h", "AS", worker);
+    }
     cmd!(c, "ZQ.PUSH", EVIL, EVIL, "ID", EVIL, "GROUP", EVIL);
     // More groups than a page has, one of them with jobs in three states.
     for n in 0..30 {
@@ -64,6 +73,7 @@ fn fill(c: &mut Client) {
     c.run("ZQ.PUSH imports row GROUP customer:00");
     c.run("ZQ.PUSH imports row GROUP customer:00 DELAY 1h");
     c.run("ZQ.CLAIM 1 imports LEASE 1h");
+    c.run("ZQ.HOLD imports customer:01 1h");
     c.run("ZQ.PUSH imports row");
     for n in 0..12 {
         c.run(&format!("ZEXP.ADD sessions {}m visitor:{n}", 5 + n));
@@ -125,16 +135,73 @@ fn click_through(browser: &Browser, server: &Server, c: &mut Client) {
     let commands = || browser.script("return [...document.querySelectorAll('.chart b')].map(b => b.innerText).join()");
     let before = commands();
     eventually("the charts move", || commands() != before);
-    eventually("the sampler has seen all queues", || ui.get("/queues").1.contains("10,005"));
+    eventually("the sampler has seen all queues", || ui.get("/queues").1.contains("10,006"));
     browser.sees("orders");
 
     queues(browser, &at);
     one_queue(browser, &at, c);
     dead_letters(browser, &at, c);
+    errors(browser, &at, c);
+    workers_and_charts(browser, &at);
+    copying(browser, &at);
     groups(browser, &at);
     other_pages(browser, &at);
     hostile(browser, &at);
     pictures(browser, &at);
+}
+
+/// What the visitor is doing outlives a refresh; what is out of date says so.
+#[test]
+fn a_refresh_takes_nothing_from_the_visitor_and_old_figures_say_so() {
+    let Some(browser) = Browser::open() else { return };
+    let mut server = Server::start();
+    let mut c = server.client();
+    for n in 0..5 {
+        c.run(&format!("ZQ.PUSH mails {} ID job{n}", "x".repeat(300)));
+    }
+    let ui = Running::start(companion(&["ui", "--redis", &server.url(), "--interval", "100ms", "--write"]));
+    browser.size(500, 900);
+    browser.go(&format!("http://{}/queue?key=mails", ui.address));
+    browser.sees("job0");
+    browser.script(
+        "const row = document.querySelectorAll('#jobs tbody tr')[1];
+         row.querySelector('input').checked = true;
+         row.querySelector('input').focus();
+         document.querySelector('#jobs .scroll').scrollLeft = 100;
+         getSelection().selectAllChildren(row.querySelector('a'));",
+    );
+    let kept = || {
+        let script = "return [document.activeElement.ariaLabel, document.querySelector('#jobs .scroll').scrollLeft,
+             getSelection().toString(), [...document.querySelectorAll('#jobs input:checked')].map(box => box.ariaLabel)].join()";
+        browser.script(script).as_str().unwrap_or_default().to_owned()
+    };
+    let before = kept();
+    assert_eq!(before, "Select job1,100,job1,Select job1");
+    // Rows come and go around it.
+    c.run("ZQ.CLAIM 1 mails LEASE 1h");
+    c.run("ZQ.PUSH mails payload ID later");
+    browser.sees("later");
+    assert!(!browser.text().contains("job0"), "{}", browser.text());
+    assert_eq!(kept(), before);
+
+    // Paused, nothing changes; then it goes on.
+    browser.click("#pause");
+    c.run("ZQ.PUSH mails payload ID paused-meanwhile");
+    browser.click("#pause");
+    browser.sees("paused-meanwhile");
+
+    // A job's page is that of its state.
+    browser.go(&format!("http://{}/job?key=mails&id=job1", ui.address));
+    browser.sees("ready");
+    let token = c.claim("ZQ.CLAIM 1 mails LEASE 1h");
+    c.run(&format!("ZQ.NACK mails job1 {token} DEAD ERROR broken"));
+    eventually("the page says that the job is dead", || {
+        browser.script("return document.querySelector('h1').innerText").as_str().is_some_and(|it| it.contains("dead"))
+    });
+    browser.sees("broken");
+
+    server.kill();
+    browser.sees("No answer since");
 }
 
 fn queues(browser: &Browser, at: &dyn Fn(&str) -> String) {
@@ -159,10 +226,10 @@ fn one_queue(browser: &Browser, at: &dyn Fn(&str) -> String, c: &mut Client) {
     browser.sees("order:4700");
     browser.follow("order:4700");
     browser.sees("SMTP 550 mailbox unavailable");
-    browser.sees("\"customer\":\"ann\"");
+    browser.sees("\"customer\": \"ann\"");
 
     browser.go(&at("/queue?key=orders&tab=delayed"));
-    browser.click("input[name=id]");
+    browser.click("#jobs input[name=id]");
     browser.click("button[value=promote]");
     browser.sees("1 job due now.");
     assert_eq!(c.field("ZQ.STATS orders", "delayed"), 5);
@@ -176,7 +243,7 @@ fn one_queue(browser: &Browser, at: &dyn Fn(&str) -> String, c: &mut Client) {
     assert_eq!(c.field("ZQ.GET orders reminder:3", "priority"), -2);
 
     browser.click("button[value=delete]");
-    browser.confirm();
+    browser.click("button[name=sure]");
     browser.sees("1 job deleted.");
     assert_eq!(c.field("ZQ.STATS orders", "cancelled"), 1);
 
@@ -196,7 +263,7 @@ fn one_queue(browser: &Browser, at: &dyn Fn(&str) -> String, c: &mut Client) {
     browser.go(&at("/queue?key=orders&tab=ready"));
     browser.click("[data-all]");
     browser.click("button[value=delete]");
-    browser.confirm();
+    browser.click("button[name=sure]");
     browser.sees("25 jobs deleted.");
 }
 
@@ -224,12 +291,14 @@ fn dead_letters(browser: &Browser, at: &dyn Fn(&str) -> String, c: &mut Client) 
     browser.click("details summary");
     browser.fill("input[name=older]", "1h");
     browser.click("button[value=clean]");
-    browser.confirm();
+    browser.click("button[name=sure]");
     browser.sees("0 jobs removed.");
     assert_eq!(c.field("ZQ.STATS orders", "dead"), 2);
     browser.click("details summary");
+    browser.fill("input[name=older]", "all");
     browser.click("button[value=clean]");
-    browser.confirm();
+    browser.sees("Remove all 2 dead jobs of orders?");
+    browser.click("button[name=sure]");
     browser.sees("2 jobs removed.");
     browser.sees("No dead job.");
     assert_eq!((c.field("ZQ.STATS orders", "dead"), c.field("ZQ.STATS orders", "cleaned")), (0, 2));
@@ -239,27 +308,80 @@ fn dead_letters(browser: &Browser, at: &dyn Fn(&str) -> String, c: &mut Client) 
     browser.click("details summary");
     browser.fill("input[name=older]", "a week");
     browser.click("button[value=clean]");
-    browser.confirm();
+    browser.click("button[name=sure]");
     browser.sees("The server refuses: ERR invalid duration");
 }
 
+fn errors(browser: &Browser, at: &dyn Fn(&str) -> String, c: &mut Client) {
+    browser.go(&at("/queue?key=shipping"));
+    browser.follow("Errors");
+    browser.sees("warehouse does not answer");
+    browser.picture("errors");
+    // The first row's buttons: that of the most frequent error.
+    browser.click("#errors tbody tr:first-child button[value=retry]");
+    browser.sees("5 jobs ready again.");
+    assert_eq!((c.field("ZQ.STATS shipping", "dead"), c.field("ZQ.STATS shipping", "ready")), (4, 5));
+    browser.click("#errors tbody tr:first-child button[value=delete]");
+    browser.sees("Delete 4 jobs of shipping that died of “no such address”?");
+    browser.click("button[name=sure]");
+    browser.sees("4 jobs deleted.");
+    browser.sees("No dead job.");
+}
+
+fn workers_and_charts(browser: &Browser, at: &dyn Fn(&str) -> String) {
+    browser.follow("Workers");
+    browser.sees("van-2");
+    browser.picture("workers");
+    browser.follow("van-2");
+    browser.sees("letter:2");
+    browser.go(&at("/queue?key=thumbnails"));
+    browser.follow("Charts");
+    let points =
+        || browser.script("return document.querySelectorAll('#charts polyline')[2].getAttribute('points').length");
+    let before = points();
+    eventually("the chart grows", || points().as_i64() > before.as_i64());
+}
+
+fn copying(browser: &Browser, at: &dyn Fn(&str) -> String) {
+    browser.go(&at("/job?key=newsletter&id=letter%3A7"));
+    browser.click("[data-copy]");
+    browser.sees("Copied");
+    let selected = browser.script("return getSelection().toString()");
+    assert_eq!(selected, "{\n  \"to\": \"user7@example.org\",\n  \"template\": \"newsletter\"\n}");
+    // A page that asks stays as it is.
+    browser.go(&at("/queue?key=newsletter"));
+    browser.click("#jobs input[name=id]");
+    browser.click("form.selection button[value=delete]");
+    browser.sees("Delete 1 job of newsletter?");
+    assert!(browser.script("return document.body.dataset.refresh ?? null").is_null());
+    browser.follow("Cancel");
+    browser.sees("letter:7");
+}
+
 fn groups(browser: &Browser, at: &dyn Fn(&str) -> String) {
-    // Cells of the table, row by row.
+    // Cells of the table, row by row, without the buttons.
     let rows = || {
         let script = "return [...document.querySelectorAll('#groups tbody tr')]\
-             .map(row => [...row.cells].map(cell => cell.innerText).join(' ')).join('\\n')";
+             .map(row => [...row.cells].slice(0, 5).map(cell => cell.innerText).join(' ')).join('\\n')";
         browser.script(script).as_str().unwrap_or_default().to_owned()
     };
     browser.go(&at("/queue?key=imports"));
     browser.follow("Groups");
     browser.sees("customer:00");
     let first = rows();
-    assert!(first.starts_with("without a name 1 0 0\ncustomer:00 1 1 1\ncustomer:01 1 0 0\n"), "{first}");
+    let lines: Vec<_> = first.lines().map(str::trim).collect();
+    assert_eq!(lines[..2], ["without a name 1 0 0", "customer:00 1 1 1"], "{first}");
+    assert!(lines[2].starts_with("customer:01 1 0 0 in ") && lines[3] == "customer:02 1 0 0", "{first}");
     assert_eq!(first.lines().count(), 25, "{first}");
+    browser.fill("#groups tbody tr:nth-child(4) input[name=duration]", "2h");
+    browser.click("#groups tbody tr:nth-child(4) button[value=hold]");
+    browser.sees("The group is held");
+    browser.click("#groups tbody tr:nth-child(4) button[value=release]");
+    browser.sees("The group is released.");
     browser.click("#next");
     browser.sees("customer:29");
     let second = rows();
-    assert!(second.starts_with("customer:24 1 0 0\n") && second.lines().count() == 6, "{second}");
+    assert!(second.starts_with("customer:24 1 0 0") && second.lines().count() == 6, "{second}");
     browser.go(&at("/queue?key=newsletter&tab=groups"));
     browser.sees("without a name");
 }
@@ -316,7 +438,8 @@ fn pictures(browser: &Browser, at: &dyn Fn(&str) -> String) {
         ("groups", "/queue?key=imports&tab=groups"),
         ("settings", "/queue?key=orders&tab=settings"),
         ("job", "/job?key=newsletter&id=letter%3A7"),
-        ("limits", "/limits"),
+        ("charts", "/queue?key=thumbnails&tab=charts"),
+        ("limits", "/limits?key=api%3Aann"),
         ("sets", "/sets?key=sessions"),
         ("boards", "/boards?key=scores"),
     ];
@@ -331,7 +454,7 @@ fn pictures(browser: &Browser, at: &dyn Fn(&str) -> String) {
     // On a phone nothing is wider than the screen; tables scroll by themselves.
     browser.dark(false);
     browser.size(500, 900);
-    for (_, path) in pages {
+    for path in pages.map(|(_, path)| path).into_iter().chain(["/workers", "/queue?key=orders&tab=errors"]) {
         browser.go(&at(path));
         let excess = browser.script("return document.documentElement.scrollWidth - window.innerWidth");
         assert!(excess.as_i64().is_some_and(|excess| excess <= 0), "{path} is {excess} px too wide");

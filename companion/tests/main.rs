@@ -3,8 +3,12 @@
 mod support;
 
 mod browser;
+mod demo;
 mod metrics;
 mod packaging;
+mod proxy;
+mod slow;
 mod tls;
 mod top;
+mod views;
 mod web;

@@ -2,6 +2,8 @@
 
 use crate::support::{Running, companion, printed};
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
 use testkit::{Server, cmd};
 
 fn once(server: &Server, words: &[&str]) -> String {
@@ -126,4 +128,20 @@ fn a_server_without_the_module_is_not_up() {
     let running = Running::start(companion(&["metrics", "--redis", &server.url()]));
     let (_, page) = running.get("/metrics");
     assert!(page.contains("\nzeitset_up 0\n") && page.contains("zeitset_server_memory_used_bytes"), "{page}");
+}
+
+#[test]
+fn metrics_for_other_machines_are_served_with_a_warning() {
+    let server = Server::start();
+    let url = server.url();
+    for (listen, warns) in [("0.0.0.0:0", true), ("127.0.0.1:0", false)] {
+        let mut command = companion(&["metrics", "--redis", &url, "--listen", listen]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
+        child.kill().expect("it runs");
+        let said = child.wait_with_output().expect("it ends").stderr;
+        assert!(line.starts_with("Metrics of "), "{line}");
+        assert_eq!(String::from_utf8_lossy(&said).contains("there is no password"), warns, "{listen}");
+    }
 }

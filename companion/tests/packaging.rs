@@ -62,10 +62,17 @@ fn every_alarm_is_explained_and_no_other() {
     let explained = page.lines().filter_map(|line| line.strip_prefix("| `Zeitset")?.split('`').next());
     let explained: BTreeSet<String> = explained.map(|name| format!("Zeitset{name}")).collect();
     assert_eq!(explained.iter().map(String::as_str).collect::<BTreeSet<_>>(), alarms);
+    let tests = read("packaging/prometheus/zeitset.test.yml");
+    for alarm in alarms {
+        assert!(
+            tests.contains(&format!("alertname=\"{alarm}\"")) || tests.contains(&format!("alertname: {alarm}")),
+            "{alarm} has no test"
+        );
+    }
 }
 
 #[test]
-fn prometheus_itself_accepts_rules_and_metrics() {
+fn prometheus_itself_accepts_rules_and_metrics_and_each_alarm_fires_when_it_should() {
     let Ok(status) =
         Command::new("promtool").args(["check", "rules"]).arg(path("packaging/prometheus/zeitset.rules.yml")).status()
     else {
@@ -73,6 +80,9 @@ fn prometheus_itself_accepts_rules_and_metrics() {
         return;
     };
     assert!(status.success());
+    let tests = "packaging/prometheus/zeitset.test.yml";
+    let status = Command::new("promtool").args(["test", "rules"]).arg(path(tests)).status();
+    assert!(status.is_ok_and(|status| status.success()), "{tests}");
     let page = all_served();
     // The pages of two servers: a metric may be declared once only.
     let page = page.split_inclusive("# HELP zeitset_up").take(2).collect::<String>();
@@ -121,6 +131,8 @@ fn the_acl_lines_allow_what_they_should_and_no_more() {
         ("viewer", "GET jobs:a", false),
         ("operator", "ZQ.CONFIG jobs:a PAUSED yes", true),
         ("operator", "ZQ.CANCEL jobs:a x", true),
+        ("operator", "ZQ.HOLD jobs:a ann 1s", true),
+        ("viewer", "ZQ.HOLD jobs:a ann 1s", false),
         ("operator", "ZQ.CLAIM 1 jobs:a LEASE 1s", false),
         ("operator", "FLUSHALL", false),
     ] {
@@ -156,8 +168,145 @@ fn the_files_for_containers_and_services_are_well_formed() {
         }
     }
     let docker = read("packaging/docker/Dockerfile");
-    let instructions = ["FROM", "RUN", "WORKDIR", "COPY", "VOLUME", "USER", "EXPOSE", "CMD"];
+    let instructions = ["ARG", "FROM", "RUN", "WORKDIR", "COPY", "VOLUME", "USER", "EXPOSE", "HEALTHCHECK", "CMD"];
     for line in docker.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
         assert!(instructions.contains(&line.split(' ').next().unwrap_or_default()), "{line}");
     }
+}
+
+#[test]
+fn the_image_of_a_release_is_built_from_a_file_that_is_there() {
+    let release = read(".github/workflows/release.yml");
+    let build = release.split("docker/build-push-action").nth(1).expect("the image is built");
+    let file = build.lines().find_map(|line| line.trim().strip_prefix("file: "));
+    assert!(read(file.expect("no Dockerfile lies in the root")).contains("FROM "));
+}
+
+#[test]
+fn what_compose_and_kubernetes_name_is_there() {
+    let compose = read("packaging/docker/compose.yaml");
+    let mounts = compose.lines().filter_map(|line| line.trim().strip_prefix("- .")?.split(':').next());
+    let mounts: Vec<String> = mounts.map(|file| format!("packaging/docker/.{file}")).collect();
+    assert_eq!(mounts.len(), 2, "{mounts:?}");
+    assert!(mounts.iter().all(|file| path(file).is_file()), "{mounts:?}");
+    let prometheus = read("packaging/docker/prometheus.yml");
+    assert!(compose.contains("/etc/prometheus/zeitset.rules.yml") && prometheus.contains("- zeitset.rules.yml"));
+    assert!(compose.contains("  metrics:\n") && prometheus.contains("\"metrics:9469\""));
+    let promtool = Command::new("promtool")
+        .args(["check", "config", "--syntax-only"])
+        .arg(path("packaging/docker/prometheus.yml"))
+        .status();
+    assert!(promtool.is_err() || promtool.is_ok_and(|status| status.success()));
+
+    // The module goes from where the image has it to where the server looks for it.
+    let kubernetes = read("packaging/kubernetes/zeitset.yaml");
+    assert!(read("packaging/docker/Dockerfile").contains(" /usr/lib/redis/modules/zeitset.so\n"));
+    assert!(kubernetes.contains(r#""/usr/lib/redis/modules/zeitset.so", "/modules/zeitset.so"]"#));
+    assert!(kubernetes.contains("loadmodule /modules/zeitset.so\n"));
+    let folder = std::env::temp_dir().join(format!("zeitset-kubernetes-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::write(folder.join("zeitset.yaml"), kubernetes).expect("a file");
+    std::fs::write(folder.join("kustomization.yaml"), "resources: [zeitset.yaml]\n").expect("a file");
+    match Command::new("kubectl").arg("kustomize").arg(&folder).output() {
+        Err(_) => eprintln!("skipped: kubectl is not installed"),
+        Ok(output) => assert_eq!(printed(output).matches("\nkind: ").count(), 3),
+    }
+    std::fs::remove_dir_all(&folder).expect("it can be removed");
+}
+
+/// The files that a page links to, as it names them.
+fn links(page: &str) -> impl Iterator<Item = &str> {
+    // Every other part is an example.
+    let prose = page.split("```").step_by(2);
+    let targets = prose.flat_map(|text| text.split("](").skip(1)).filter_map(|rest| rest.split([')', '#', ' ']).next());
+    targets.filter(|target| !target.is_empty() && !target.contains(':'))
+}
+
+#[test]
+fn what_an_installed_page_links_to_is_installed() {
+    let root = std::env::temp_dir().join(format!("zeitset-install-{}", std::process::id()));
+    let mut make = Command::new("make");
+    // The pages are what counts: any program will do.
+    make.current_dir(testkit::root()).args([
+        "--silent",
+        "install",
+        "MODULE=/bin/true",
+        "COMPANION=/bin/true",
+        "PREFIX=/usr",
+    ]);
+    printed(make.arg(format!("DESTDIR={}", root.display())).output().expect("make"));
+    let mut folders = vec![root.join("usr/share/doc/zeitset")];
+    let (mut pages, mut broken) = (0, Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a folder").flatten().map(|entry| entry.path()) {
+            if entry.is_dir() {
+                folders.push(entry);
+            } else if entry.extension().is_some_and(|extension| extension == "md") {
+                let page = std::fs::read_to_string(&entry).expect("a page");
+                let missing = links(&page).filter(|target| !folder.join(target).exists());
+                broken.extend(missing.map(|target| format!("{}: {target}", entry.display())));
+                pages += 1;
+            }
+        }
+    }
+    assert!(pages > 60, "{pages}");
+    assert!(broken.is_empty(), "{broken:#?}");
+    let file = "usr/share/doc/zeitset/docs/operations.md";
+    assert!(
+        read("packaging/systemd/zeitset-ui.service").contains(&format!("file:///{file}\n")) && root.join(file).exists()
+    );
+    std::fs::remove_dir_all(&root).expect("it can be removed");
+}
+
+/// What a maintainer's script calls systemctl with, below a root that is thrown away.
+fn called(script: &str, arguments: &[&str]) -> String {
+    let root = std::env::temp_dir().join(format!("zeitset-{script}-{}", std::process::id()));
+    for folder in ["bin", "run/systemd/system"] {
+        std::fs::create_dir_all(root.join(folder)).expect("a folder");
+    }
+    std::fs::write(root.join("called"), "").expect("a file");
+    std::fs::write(root.join("bin/systemctl"), "#!/bin/sh\necho \"$@\" >>\"$DPKG_ROOT/called\"\n").expect("a file");
+    let start = "chmod +x \"$DPKG_ROOT/bin/systemctl\"; . \"$0\"";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", start]).arg(path("packaging/debian").join(script)).args(arguments).env("DPKG_ROOT", &root);
+    shell.env("PATH", format!("{}/bin:{}", root.display(), std::env::var("PATH").unwrap_or_default()));
+    printed(shell.output().expect("sh"));
+    let called = std::fs::read_to_string(root.join("called")).expect("what was called");
+    std::fs::remove_dir_all(&root).expect("it can be removed");
+    called
+}
+
+#[test]
+fn an_upgrade_of_the_package_restarts_the_web_page_if_it_runs() {
+    assert_eq!(called("postinst", &["configure", ""]), "", "a first installation starts nothing");
+    let called = called("postinst", &["configure", "0.2.0-1"]);
+    assert!(called.contains("daemon-reload") && called.contains("try-restart zeitset-ui.service"), "{called}");
+}
+
+#[test]
+fn removing_the_package_stops_and_disables_the_web_page() {
+    let root = std::env::temp_dir().join(format!("zeitset-prerm-{}", std::process::id()));
+    let (bin, wants) = (root.join("bin"), root.join("etc/systemd/system/multi-user.target.wants"));
+    for folder in [&bin, &wants, &root.join("run/systemd/system")] {
+        std::fs::create_dir_all(folder).expect("a folder");
+    }
+    std::fs::write(wants.join("zeitset-ui.service"), "").expect("a file");
+    std::fs::write(wants.join("other.service"), "").expect("a file");
+    // It takes down how it is called.
+    std::fs::write(bin.join("systemctl"), "#!/bin/sh\necho \"$@\" >\"$DPKG_ROOT/called\"\n").expect("a file");
+    let prerm = |word: &str| {
+        let script = format!("chmod +x \"$DPKG_ROOT/bin/systemctl\"; . '{}'", path("packaging/debian/prerm").display());
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script, "prerm"]).env("DPKG_ROOT", &root);
+        shell.env("PATH", format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default()));
+        shell.args([word]);
+        assert!(shell.status().is_ok_and(|status| status.success()), "{word}");
+    };
+    prerm("upgrade");
+    assert!(wants.join("zeitset-ui.service").exists(), "an upgrade leaves it");
+    prerm("remove");
+    let called = std::fs::read_to_string(root.join("called")).expect("systemctl was called");
+    assert!(called.contains("disable --now zeitset-ui.service"), "{called}");
+    assert!(!wants.join("zeitset-ui.service").exists() && wants.join("other.service").exists());
+    std::fs::remove_dir_all(&root).expect("it can be removed");
 }

@@ -1,8 +1,11 @@
 //! `zeitset top` shows what is there, and does not burden the server with finding it out.
 
 use crate::support::{PATIENCE, companion, eventually, printed};
+use std::io::{Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use testkit::{Server, cmd};
 
 /// One picture as text.
@@ -141,4 +144,71 @@ fn a_server_that_is_not_there_is_an_error_without_the_password() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && said.starts_with("zeitset: "), "{said}");
     assert!(!said.contains("s3cret"), "{said}");
+}
+
+#[test]
+fn a_reader_that_has_read_enough_ends_the_program_quietly() {
+    let server = Server::start();
+    let url = server.url();
+    for words in [&["top", &url, "--once", "--interval", "50ms"][..], &["metrics", "--once", "--redis", &url]] {
+        let mut command = companion(words);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        drop(child.stdout.take());
+        let output = child.wait_with_output().expect("it ends");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() && said.is_empty(), "{words:?}: {} {said}", output.status);
+    }
+}
+
+/// A program that ends with the test.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn keys_are_heard_while_the_server_hangs() {
+    let server = Server::start();
+    let program = companion(&[]).get_program().to_string_lossy().into_owned();
+    // `script` gives it a terminal.
+    let top = format!("stty rows 30 cols 100; exec {program} top {} --interval 100ms", server.url());
+    let started = Command::new("script")
+        .args(["-qec", &top, "/dev/null"])
+        .env("TERM", "xterm")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    let Ok(child) = started else {
+        eprintln!("skipped: script is not installed (on Debian: apt-get install bsdutils)");
+        return;
+    };
+    let mut child = Ended(child);
+    let Ended(script) = &mut child;
+    let (mut keys, mut screen) = (script.stdin.take().expect("a pipe"), script.stdout.take().expect("a pipe"));
+    let seen = Mutex::new(String::new());
+    let shows = |text: &str| seen.lock().expect("no panic").contains(text);
+    std::thread::scope(|scope| {
+        // Ends before the thread that reads, also if the test fails.
+        let mut child = child;
+        scope.spawn(|| {
+            let mut buffer = [0; 4096];
+            while let Ok(read @ 1..) = screen.read(&mut buffer) {
+                seen.lock().expect("no panic").push_str(&String::from_utf8_lossy(&buffer[..read]));
+            }
+        });
+        eventually("the view is there", || shows("calls/s"));
+        // Every command waits, also those of the view, which gives up after some seconds and says so.
+        server.client().run("CLIENT PAUSE 600000 ALL");
+        std::thread::sleep(Duration::from_millis(300));
+        keys.write_all(b"h").expect("it reads");
+        // What stands on the screen already, blanks for example, is not written again.
+        eventually("the help is shown", || shows("column"));
+        assert!(!shows("no answer"), "the key was heard before");
+        keys.write_all(b"hq").expect("it reads");
+        assert!(child.0.wait().expect("it ends").success());
+    });
 }

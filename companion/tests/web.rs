@@ -1,6 +1,7 @@
 //! `zeitset ui` over HTTP: what is shown, what is escaped, and who may change anything. (tests/browser.rs clicks.)
 
 use crate::support::{Running, companion, eventually, fetch};
+use std::io::Write;
 use testkit::{Server, cmd};
 
 fn ui(server: &Server, words: &[&str]) -> Running {
@@ -15,15 +16,21 @@ fn token(ui: &Running) -> String {
     token.expect("a form").to_owned()
 }
 
-const PAGES: [&str; 11] = [
+const PAGES: [&str; 17] = [
     "/",
     "/queues",
     "/queues?sort=dead",
     "/queue?key=mails",
     "/queue?key=mails&tab=delayed",
     "/queue?key=mails&tab=dead",
+    "/queue?key=mails&tab=errors",
+    "/queue?key=mails&tab=groups",
+    "/queue?key=mails&tab=charts",
     "/queue?key=mails&tab=settings",
     "/job?key=mails&id=a",
+    "/workers",
+    "/workers?worker=",
+    "/too-long",
     "/limits?key=limit",
     "/sets?key=set",
     "/boards?key=board",
@@ -51,7 +58,9 @@ fn every_page_is_served_with_headers_that_forbid_foreign_code() {
     let ui = ui(&server, &[]);
     for path in PAGES {
         let (status, page) = ui.get(path);
-        assert_eq!(status, 200, "{path}: {page}");
+        assert_eq!(status, if path == "/too-long" { 414 } else { 200 }, "{path}: {page}");
+        let absolute = page.split(['"', '\'']).find(|word| word.starts_with('/'));
+        assert_eq!(absolute, None, "{path}: below another path it would lead elsewhere");
         let head = page.split("\r\n\r\n").next().expect("headers").to_lowercase();
         assert!(head.contains("content-security-policy: default-src 'none'"), "{path}: {head}");
         assert!(head.contains("x-content-type-options: nosniff") && head.contains("cache-control: no-store"), "{head}");
@@ -108,6 +117,14 @@ fn what_users_wrote_is_text_wherever_it_is_shown() {
     const EVIL: &[u8] = b"\"><script>alert(1)</script><img src=x onerror=alert(2)>'&\xff\x1b[2J\xe2\x80\xae";
     let server = Server::start();
     let mut c = server.client();
+    cmd!(c, "ZQ.PUSH", EVIL, EVIL, "ID", "dead");
+    let claimed = cmd!(c, "ZQ.CLAIM", 1, EVIL, "LEASE", "1h", "AS", EVIL);
+    let redis::Value::Array(claimed) = claimed else { panic!("{claimed:?}") };
+    let [redis::Value::Array(claimed)] = claimed.as_slice() else { panic!("{claimed:?}") };
+    let redis::Value::Int(token) = claimed[2] else { panic!("{claimed:?}") };
+    cmd!(c, "ZQ.NACK", EVIL, "dead", token, "DEAD", "ERROR", EVIL);
+    cmd!(c, "ZQ.PUSH", EVIL, EVIL, "ID", "claimed");
+    cmd!(c, "ZQ.CLAIM", 1, EVIL, "LEASE", "1h", "AS", EVIL);
     cmd!(c, "ZQ.PUSH", EVIL, EVIL, "ID", EVIL);
     let limit = [b"limit:", EVIL].concat();
     cmd!(c, "ZRL.CHECK", &limit, 1, "1h");
@@ -117,13 +134,18 @@ fn what_users_wrote_is_text_wherever_it_is_shown() {
     cmd!(c, "ZLB.SET", "board", EVIL, 3);
     let ui = ui(&server, &["--write"]);
     let evil: String = EVIL.iter().map(|byte| format!("%{byte:02x}")).collect();
-    eventually("the sampler has seen the queue", || ui.get("/queues?sort=ready").1.contains("alert(1)"));
+    eventually("the sampler has seen the queue", || ui.get("/workers").1.contains("alert(1)"));
     for path in [
         "/queues".to_owned(),
         "/queues?sort=ready".to_owned(),
         format!("/queues?filter={evil}"),
         format!("/queue?key={evil}"),
+        format!("/queue?key={evil}&tab=dead"),
+        format!("/queue?key={evil}&tab=errors"),
+        format!("/queue?key={evil}&tab=charts"),
         format!("/queue?key={evil}&tab=settings"),
+        "/workers".to_owned(),
+        format!("/workers?worker={evil}"),
         format!("/job?key={evil}&id={evil}"),
         "/limits".to_owned(),
         format!("/limits?key=limit:{evil}"),
@@ -149,7 +171,7 @@ fn what_users_wrote_is_text_wherever_it_is_shown() {
 fn nothing_is_changed_without_write_token_and_origin() {
     let server = Server::start();
     fill(&server);
-    let form = |token: &str| format!("token={token}&key=mails&id=a&do=delete");
+    let form = |token: &str| format!("token={token}&key=mails&id=a&do=delete&sure=yes");
     let post = |ui: &Running, headers: &[(&str, &str)], body: &str| fetch(&ui.address, "POST", "/act", headers, body).0;
 
     let reader = ui(&server, &[]);
@@ -161,6 +183,11 @@ fn nothing_is_changed_without_write_token_and_origin() {
     assert_eq!(post(&writer, &[("Origin", "http://evil.example")], &form(&token)), 403, "another page");
     assert_eq!(post(&writer, &[("Origin", "null")], &form(&token)), 403, "a sandboxed page");
     assert_eq!(post(&writer, &[("Host", "evil.example")], &form(&token)), 421, "a foreign name for this machine");
+    let by_error = |token: &str| format!("token={token}&key=mails&error=&tab=errors&do=delete&told=9&sure=yes");
+    assert_eq!(post(&writer, &[], &by_error("")), 403, "nor the jobs of an error");
+    let held = "token=&key=mails&group=&do=hold&duration=1h";
+    assert_eq!(post(&writer, &[], held), 403, "nor is a group held");
+    assert_eq!(post(&writer, &[("Origin", "http://evil.example")], &by_error(&token)), 403);
     assert_eq!(fetch(&writer.address, "GET", "/", &[("Host", "evil.example")], "").0, 421, "nor is anything shown");
     assert_eq!(server.client().int("EXISTS mails"), 1);
     let origin = format!("http://{}", writer.address);
@@ -190,6 +217,23 @@ fn beyond_this_machine_a_password_is_needed() {
     assert_eq!(get(&[right]).0, 200);
     assert_eq!(get(&[right, ("Host", "ui.example")]).0, 200);
     assert_eq!(get(&[right, ("Host", "other.example")]).0, 421);
+    // A proxy may ask by another name than the browser: what counts is where the form was.
+    let (_, page) = fetch(&ui.address, "GET", "/queue?key=mails", &[right], "");
+    let token = page.split("name=\"token\" value=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("a form");
+    let post = |origin: &str| {
+        let form = format!("token={token}&key=mails&do=pause");
+        fetch(&ui.address, "POST", "/act", &[right, ("Origin", origin)], &form).0
+    };
+    for (origin, status) in [
+        ("https://ui.example", 303),
+        ("https://ui.example:8443", 403),
+        ("https://ui.example.evil", 403),
+        ("https://evil.ui.example", 403),
+        ("null", 403),
+        ("", 403),
+    ] {
+        assert_eq!(post(origin), status, "{origin}");
+    }
 }
 
 #[test]
@@ -207,23 +251,38 @@ fn actions_do_what_they_say() {
         (status, answer.lines().find_map(|line| line.strip_prefix("location: ")).unwrap_or_default().to_owned())
     };
     let (status, to) = act("do=promote&id=d0&id=d1&tab=delayed");
-    assert_eq!((status, to.as_str()), (303, "/queue?key=mails&tab=delayed&done=promoted&n=2"));
-    assert!(ui.get(&to).1.contains("2 jobs due now."), "the page says so");
+    assert_eq!((status, to.as_str()), (303, "queue?key=mails&tab=delayed&done=promoted&n=2"));
+    assert!(ui.get(&format!("/{to}")).1.contains("2 jobs due now."), "the page says so");
     assert_eq!(c.field("ZQ.STATS mails", "ready"), 7);
-    assert_eq!(act("do=change&id=d2&delay=2h&priority=-5").1, "/job?key=mails&id=d2&done=changed&n=1");
+    assert_eq!(act("do=change&id=d2&delay=2h&priority=-5").1, "job?key=mails&id=d2&done=changed&n=1");
     assert_eq!(c.field("ZQ.GET mails d2", "priority"), -5);
     assert_eq!(act("do=change&id=d2&delay=soon").0, 409, "the server's own words");
     act("do=pause");
     assert!(ui.get("/queue?key=mails").1.contains("paused"));
     assert_eq!(c.int("EXISTS mails"), 1);
     act("do=resume");
-    let (_, to) = act("do=configure&ATTEMPTS=4&was-ATTEMPTS=0&RATE=5+1m&was-RATE=0+0");
+    let (_, to) = act("do=configure&MAXATTEMPTS=4&was-MAXATTEMPTS=0&RATE=5+1m&was-RATE=0+0");
     assert!(to.ends_with("tab=settings&done=configured&n=0"), "{to}");
     assert_eq!(c.field("ZQ.CONFIG mails", "rate_window_ms"), 60_000);
-    assert_eq!(c.field("ZQ.CONFIG mails", "attempts"), 4);
-    assert_eq!(act("do=delete").1, "/queue?key=mails&done=unchanged&n=0", "no job was chosen");
-    assert!(act("do=delete&id=r0&id=r1&tab=ready").1.ends_with("done=deleted&n=2"));
+    assert_eq!(c.field("ZQ.CONFIG mails", "max_attempts"), 4);
+    assert_eq!(act("do=delete").1, "queue?key=mails&done=unchanged&n=0", "no job was chosen");
+    assert!(act("do=delete&id=r0&id=r1&tab=ready&sure=yes").1.ends_with("done=deleted&n=2"));
     assert_eq!(c.field("ZQ.STATS mails", "cancelled"), 2);
+    cmd!(c, "ZQ.PUSH", "mails", "payload", "ID", "of a group", "GROUP", "<b>&");
+    let held = |ui: &Running| ui.get("/queue?key=mails&tab=groups").1.contains("name=\"do\" value=\"release\"");
+    assert!(!held(&ui));
+    let (_, to) = act("do=hold&group=%253Cb%253E%2526&duration=10m&tab=groups");
+    assert_eq!(to, "queue?key=mails&tab=groups&done=held&n=1");
+    assert!(held(&ui));
+    assert!(act("do=release&group=%253Cb%253E%2526&tab=groups").1.ends_with("done=released&n=1"));
+    assert!(!held(&ui));
+    assert!(act("do=hold&group=nobody&duration=10m&tab=groups").1.ends_with("done=held&n=0"));
+    assert_eq!(
+        (act("do=hold&group=&tab=groups").0, act("do=hold&duration=1m").0),
+        (400, 400),
+        "which, and for how long"
+    );
+    assert_eq!(act("do=hold&group=&duration=soon").0, 409);
     assert_eq!(act("do=nonsense").0, 400);
 }
 
@@ -247,4 +306,97 @@ fn a_server_that_is_away_is_said_to_be_away() {
     server.kill();
     eventually("the overview says so", || ui.get("/").1.contains("The server does not answer"));
     assert_eq!(ui.get("/queues").0, 502);
+}
+
+#[test]
+fn nothing_is_removed_for_good_before_the_number_was_told_and_confirmed() {
+    let server = Server::start();
+    let mut c = server.client();
+    for n in 0..7 {
+        c.run(&format!("ZQ.PUSH mails payload ID r{n}"));
+    }
+    let ui = ui(&server, &["--write"]);
+    let token = token(&ui);
+    let act = |fields: &str| fetch(&ui.address, "POST", "/act", &[], &format!("token={token}&key=mails&{fields}"));
+    for (fields, question) in [
+        ("do=delete&id=r0&id=r1&tab=ready", "Delete 2 jobs of mails?"),
+        ("do=clean&state=ready&older=all", "Remove all 7 ready jobs of mails?"),
+        ("do=clean&state=ready&older=7d", "Of the 7 ready jobs of mails, remove those ready for longer than 7d?"),
+    ] {
+        let (status, page) = act(fields);
+        assert!(status == 200 && page.contains(question), "{fields}: {page}");
+        assert_eq!(c.field("ZQ.STATS mails", "ready"), 7, "{fields}");
+    }
+    assert_eq!(act("do=clean&state=ready").0, 400, "no age is not every age");
+    assert_eq!(act("do=clean&state=ready&older=&sure=yes").0, 400);
+    assert_eq!(act("do=clean&state=ready&older=all&sure=yes").0, 303);
+    assert_eq!(c.field("ZQ.STATS mails", "ready"), 0);
+}
+
+#[test]
+fn a_page_behind_a_job_that_is_gone_is_the_first_one() {
+    let server = Server::start();
+    let mut c = server.client();
+    for n in 0..60 {
+        c.run(&format!("ZQ.PUSH mails payload ID job{n:02}"));
+    }
+    let ui = ui(&server, &[]);
+    assert!(ui.get("/queue?key=mails&after=job24").1.contains("job25"));
+    c.run("ZQ.CLAIM 1 mails LEASE 1h COUNT 30");
+    let (status, page) = ui.get("/queue?key=mails&after=job24");
+    assert_eq!(status, 200);
+    assert!(page.contains("The last job of the page before is gone") && page.contains("job30"), "{page}");
+}
+
+#[test]
+fn a_list_fetches_no_more_than_one_large_payload() {
+    let server = Server::start();
+    let mut c = server.client();
+    for n in 0..30 {
+        cmd!(c, "ZQ.PUSH", "mails", "x".repeat(1_000_000), "ID", n);
+    }
+    for n in 0..3_000 {
+        c.run(&format!("ZQ.PUSH mails small ID small{n}"));
+    }
+    let ui = ui(&server, &[]);
+    let sent = |c: &mut testkit::Client| c.info_number("stats", "total_net_output_bytes");
+    let before = sent(&mut c);
+    let (_, page) = ui.get("/queue?key=mails");
+    assert!(page.contains("large: open the job"), "{page}");
+    let fetched = sent(&mut c) - before;
+    assert!(fetched < 2_000_000, "{fetched} bytes");
+}
+
+#[test]
+fn a_request_that_is_never_complete_does_not_keep_the_program_from_ending() {
+    let server = Server::start();
+    let mut ui = ui(&server, &[]);
+    let mut half = std::net::TcpStream::connect(&ui.address).expect("it listens");
+    half.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n").expect("it reads");
+    // It has been accepted when a later one has been answered.
+    assert_eq!(ui.get("/").0, 200);
+    ui.terminate();
+}
+
+#[test]
+fn a_queue_that_is_gone_is_forgotten_however_many_there_are() {
+    let server = Server::start();
+    let mut c = server.client();
+    let name = |n: usize| format!("queue{n:05}");
+    for first in (0..21_000).step_by(1_000) {
+        let mut pipe = redis::pipe();
+        for n in first..first + 1_000 {
+            pipe.cmd("ZQ.PUSH").arg(name(n)).arg("payload").ignore();
+        }
+        c.pipe(&pipe);
+    }
+    let url = server.url();
+    let ui = Running::start(companion(&["ui", "--redis", &url, "--interval", "50ms"]));
+    eventually("all have been looked at", || ui.get("/queues").1.contains("over 20,000"));
+    let shows = |n: usize| ui.get(&format!("/queues?filter={}", name(n))).1.contains(&format!("key={}\"", name(n)));
+    assert!(shows(15_000) && !shows(20_500));
+    c.run(&format!("DEL {}", name(15_000)));
+    eventually("it is forgotten", || !shows(15_000));
+    // The next one by name takes its place.
+    eventually("another one is noted", || shows(20_000));
 }

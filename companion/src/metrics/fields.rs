@@ -1,13 +1,13 @@
-//! What the fields of INFO are: counters, which only grow while the server runs, or gauges.
+//! The fields of INFO: counters, which only grow while the server runs, and gauges.
 //!
-//! A metric has the name of its field, in Prometheus' own style: seconds instead of `_ms` and `_us`, and `_total` after a
-//! counter. The module's own fields are explained by docs/observability.md alone, which its tests compare with a server.
+//! A metric has the name of its field in Prometheus' style: seconds instead of `_ms` and `_us`, and `_total` after a counter.
+//! docs/observability.md is the only description of the module's own fields. Its tests compare it with a server.
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Counter,
     Gauge,
-    /// Not in the table: a newer module tells it.
+    /// Not in the table, because the module is newer.
     Untyped,
 }
 use Kind::{Counter, Gauge};
@@ -22,10 +22,10 @@ impl Kind {
     }
 }
 
-/// Explains the fields of the module's own section: `field | kind | help. More than the help`.
+/// The description of the module's own fields: `field | kind | help. More than the help`.
 const OBSERVABILITY: &str = include_str!("../../../docs/observability.md");
 
-/// What a field of the module's own section is, and what it tells.
+/// Returns the kind and help of a field of the module's own section.
 pub fn module(field: &str) -> Option<(Kind, &'static str)> {
     OBSERVABILITY.lines().filter_map(row).find(|(name, ..)| *name == field).map(|(_, kind, help)| (kind, help))
 }
@@ -41,7 +41,7 @@ fn row(line: &'static str) -> Option<(&'static str, Kind, &'static str)> {
     Some((name, kind, meaning.split(". ").next().unwrap_or(meaning)))
 }
 
-/// Fields of the server's own sections that alerts and dashboards need, and the metric's name.
+/// Fields of the server's own sections for alerts and dashboards, with the names of their metrics.
 pub const SERVER: &[(&str, &str, Kind, &str)] = &[
     ("uptime_in_seconds", "zeitset_server_uptime_seconds", Gauge, "Since the server was started"),
     ("connected_clients", "zeitset_server_clients", Gauge, "Connected clients"),
@@ -59,7 +59,7 @@ pub const SERVER: &[(&str, &str, Kind, &str)] = &[
     ("loading", "zeitset_server_loading", Gauge, "1 while the server reads its files"),
 ];
 
-/// Fields whose value is a word, the metric's name, and the word for which it is 1.
+/// Fields with a word as value, the names of their metrics, and the word that becomes 1.
 pub const WORDS: &[(&str, &str, &str, &str)] = &[
     ("role", "zeitset_server_is_master", "master", "1 on a master, 0 on a replica"),
     (
@@ -77,7 +77,7 @@ pub const WORDS: &[(&str, &str, &str, &str)] = &[
     ),
 ];
 
-/// The metric of a field: its name, and what its value is to be multiplied with.
+/// Returns a field's metric: its name, and the factor for its value.
 pub fn metric(field: &str, kind: Kind) -> (String, f64) {
     let (name, scale) = match (field.strip_suffix("_ms"), field.strip_suffix("_us")) {
         (Some(stem), _) => (format!("{stem}_seconds"), 1e-3),

@@ -1,7 +1,6 @@
 //! Metrics in the text format of Prometheus.
 //!
-//! Each scrape asks the server for INFO, for a page of queue names and for the figures of those queues: nothing is kept from one
-//! scrape to the next.
+//! Each scrape reads INFO, a page of queue names, and the stats of those queues. Nothing is kept between scrapes.
 
 mod fields;
 mod page;
@@ -14,21 +13,26 @@ use axum::{Router, extract::State, http::header, response::IntoResponse, routing
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Queues that are shown one by one, unless an option says otherwise.
+/// The default number of queues that are shown individually.
 pub const QUEUES: usize = 200;
 
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// `zeitset metrics --once`.
+/// Runs `zeitset metrics --once`.
 pub async fn print(server: &Server, queues: usize) -> Result<(), Failure> {
     let page = page(server, queues).await;
-    print!("{page}");
+    crate::ended::print(&page)?;
     if page.contains("\nzeitset_up 1\n") { Ok(()) } else { Err("the server cannot be asked".into()) }
 }
 
-/// `zeitset metrics`: until the program is ended.
+/// Runs `zeitset metrics` until the program ends.
 pub async fn serve(server: Server, listen: SocketAddr, queues: usize) -> Result<(), Failure> {
     let listener = tokio::net::TcpListener::bind(listen).await.map_err(|error| format!("{listen}: {error}"))?;
+    if !listen.ip().is_loopback() {
+        eprintln!(
+            "zeitset: warning: metrics, with the names of queues, are served to whoever reaches {listen}: there is no password"
+        );
+    }
     println!("Metrics of {} at http://{}/metrics", server.address, listener.local_addr()?);
     let scrape = |State(target): State<Arc<(Server, usize)>>| async move {
         ([(header::CONTENT_TYPE, CONTENT_TYPE)], page(&target.0, target.1).await).into_response()
@@ -37,6 +41,5 @@ pub async fn serve(server: Server, listen: SocketAddr, queues: usize) -> Result<
         .route("/metrics", get(scrape))
         .route("/", get(|| async { "Metrics are at /metrics\n" }))
         .with_state(Arc::new((server, queues)));
-    axum::serve(listener, router).with_graceful_shutdown(crate::ended::until_ended()).await?;
-    Ok(())
+    crate::ended::serve(listener, router).await
 }

@@ -1,4 +1,4 @@
-//! The page that is scraped.
+//! The metrics page.
 
 use super::fields::{self, Kind, metric};
 use crate::server::{COUNTERS, Info, Queue, Server};
@@ -7,10 +7,10 @@ use crate::watch::{Watch, refresh, reply_text};
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write;
 
-/// A number of a queue.
+/// Returns a number of a queue.
 type Count = fn(&Queue) -> u64;
 
-/// All metrics. A server that does not answer is `zeitset_up 0`.
+/// Returns all metrics. If the server does not answer, `zeitset_up` is 0.
 pub async fn page(server: &Server, queues: usize) -> String {
     let mut page = Page::default();
     let info = match server.one(&sections()).await {
@@ -112,7 +112,7 @@ impl Page {
     }
 
     async fn queues(&mut self, server: &Server, most: usize) {
-        // One more than is shown tells whether there are more.
+        // One more than is shown, to find out whether there are more.
         let names = match server.queues_after(b"", most + 1).await {
             Ok(names) => names,
             Err(_) => return,
@@ -159,12 +159,12 @@ impl Page {
     }
 }
 
-/// A number of ms or µs in seconds: `1234 * 1e-3` would be 1.2340000000000002.
+/// Converts ms or µs to seconds. (`1234 * 1e-3` would be 1.2340000000000002.)
 fn scaled(value: f64, scale: f64) -> f64 {
     value / (1.0 / scale).round()
 }
 
-/// As the format wants the value of a label.
+/// Escapes the value of a label.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

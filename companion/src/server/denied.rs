@@ -1,22 +1,26 @@
-//! The keys that are denied most (ZRL.TOP), and the slow commands (SLOWLOG).
+//! The most denied keys (ZRL.TOP) and the slow commands (SLOWLOG).
 
 use super::{Key, info::is_ours, reply};
 use redis::Value;
 
+#[derive(Clone)]
 pub struct Denied {
     pub key: Key,
+    /// The number of denials: at most `count`, and at least `count - error`.
     pub count: u64,
-    /// Counted since then, Unix ms.
+    pub error: u64,
+    /// The start of counting, Unix ms.
     pub since_ms: u64,
 }
 
 impl Denied {
-    /// The reply of ZRL.TOP.
+    /// Parses the reply of ZRL.TOP.
     pub fn read(value: &Value) -> Vec<Denied> {
         let entry = |entry: &Value| match reply::array(entry) {
-            [key, count, since] => Some(Denied {
+            [key, count, since, error] => Some(Denied {
                 key: reply::bytes(key)?.to_vec(),
                 count: reply::count(count)?,
+                error: reply::count(error)?,
                 since_ms: reply::count(since)?,
             }),
             _ => None,
@@ -25,17 +29,18 @@ impl Denied {
     }
 }
 
-/// A command that took long.
+/// A slow command.
+#[derive(Clone)]
 pub struct Slow {
     /// Unix seconds.
     pub at: u64,
     pub micros: u64,
-    /// The first words of it.
+    /// The command's first arguments.
     pub words: Vec<Vec<u8>>,
 }
 
 impl Slow {
-    /// The module's commands in the reply of SLOWLOG GET, newest first.
+    /// Parses the reply of SLOWLOG GET. Returns the module's commands, newest first.
     pub fn read(value: &Value) -> Vec<Slow> {
         let entry = |entry: &Value| match reply::array(entry) {
             [_, at, micros, words, ..] => {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// What is asked: all that the views show of the server itself, and the module's own section.
+/// The sections for the views: those of the server, and the module's own.
 pub const SECTIONS: &[&str] = &[
     "server",
     "clients",
@@ -18,23 +18,23 @@ pub const SECTIONS: &[&str] = &[
 
 #[derive(Clone, Default)]
 pub struct Info {
-    /// By name; the module's own begin with `zeitset_`.
+    /// Values by field name. The module's own fields begin with `zeitset_`.
     pub fields: BTreeMap<String, String>,
 }
 
-/// How often a command of the module was called, and how long it took.
+/// The calls of a command of the module, and their duration.
 pub struct Command<'a> {
     pub name: &'a str,
     pub calls: u64,
     pub micros: u64,
     pub rejected: u64,
     pub failed: u64,
-    /// 99 of 100 calls took no longer, µs.
+    /// The 99th percentile of the duration, µs.
     pub p99: Option<f64>,
 }
 
 impl Info {
-    /// Asks for what [`Info::read`] reads.
+    /// Adds the request that [`Info::read`] parses.
     pub fn ask(pipe: &mut redis::Pipeline) {
         pipe.cmd("INFO").arg(SECTIONS);
     }
@@ -52,17 +52,17 @@ impl Info {
         self.fields.get(name)?.parse().ok()
     }
 
-    /// A number, 0 if the server does not tell it.
+    /// Returns a number, or 0 if the field is missing.
     pub fn count(&self, name: &str) -> u64 {
         self.number(name).unwrap_or_default()
     }
 
-    /// The module is loaded.
+    /// Whether the module is loaded.
     pub fn has_module(&self) -> bool {
         self.fields.contains_key("zeitset_version")
     }
 
-    /// `Redis 7.0.15` or `Valkey 8.1.0`.
+    /// Returns `Redis 7.0.15` or `Valkey 8.1.0`.
     pub fn server(&self) -> String {
         match self.text("server_name") {
             "valkey" => format!("Valkey {}", self.text("valkey_version")),
@@ -70,14 +70,14 @@ impl Info {
         }
     }
 
-    /// Keys of all databases.
+    /// Returns the number of keys in all databases.
     pub fn keys(&self) -> u64 {
         let is_database = |name: &str| name.strip_prefix("db").is_some_and(|number| number.parse::<u32>().is_ok());
         let databases = self.fields.iter().filter(|(name, _)| is_database(name));
         databases.filter_map(|(_, value)| part(value, "keys")?.parse::<u64>().ok()).sum()
     }
 
-    /// The module's commands that were called.
+    /// Returns the module's commands that were called.
     pub fn commands(&self) -> Vec<Command<'_>> {
         let called = self.fields.iter().filter_map(|(name, value)| Some((name.strip_prefix("cmdstat_")?, value)));
         let ours = called.filter(|(name, _)| is_ours(name));
@@ -97,13 +97,13 @@ impl Info {
     }
 }
 
-/// Whether a command is one of the module's.
+/// Whether a command is the module's.
 pub fn is_ours(command: &str) -> bool {
     let family = command.split('.').next().unwrap_or_default();
     command.contains('.') && ["zexp", "zrl", "zq", "zlb"].iter().any(|name| family.eq_ignore_ascii_case(name))
 }
 
-/// `name` in `a=1,b=2`.
+/// Returns the value of `name` in `a=1,b=2`.
 fn part<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let mut pairs = text.split(',').filter_map(|pair| pair.split_once('='));
     pairs.find(|(key, _)| *key == name).map(|(_, value)| value)

@@ -28,7 +28,7 @@ impl State {
     }
 }
 
-/// What is known of a job; of one that was listed without its payload, less.
+/// A job. Jobs from a list have fewer fields.
 #[derive(Clone, Debug, Default)]
 pub struct Job {
     pub id: Key,
@@ -38,16 +38,21 @@ pub struct Job {
     pub attempts: u64,
     pub max_attempts: u64,
     pub payload: Option<Vec<u8>>,
+    /// Of a push that waits behind the claim (AGAIN).
+    pub again: Option<Vec<u8>>,
     pub worker: Option<Vec<u8>>,
+    pub claimed_ms: Option<u64>,
     pub error: Option<Vec<u8>>,
-    /// All else that ZQ.GET tells.
+    /// All other fields of ZQ.GET.
     pub others: Vec<(String, String)>,
 }
 
 impl Job {
-    /// `[id, due_ms, priority, attempts, payload]`.
+    /// Parses `[id, due_ms, priority, attempts, payload]`, with WITHLEASE followed by `worker, token, deadline_ms`.
     pub fn listed(state: State, value: &Value) -> Option<Job> {
-        let [id, due, priority, attempts, payload, ..] = reply::array(value) else { return None };
+        let [id, due, priority, attempts, payload, lease @ ..] = reply::array(value) else { return None };
+        // A token is at least the time of its claim, in µs, and hardly more.
+        let claimed_us = lease.get(1).and_then(reply::count);
         Some(Job {
             id: reply::bytes(id)?.to_vec(),
             state: state.name().into(),
@@ -55,11 +60,13 @@ impl Job {
             priority: reply::number(priority).unwrap_or_default(),
             attempts: reply::count(attempts).unwrap_or_default(),
             payload: reply::bytes(payload).map(<[u8]>::to_vec),
+            worker: lease.first().and_then(reply::bytes).map(<[u8]>::to_vec),
+            claimed_ms: claimed_us.map(|us| us / 1000),
             ..Job::default()
         })
     }
 
-    /// The map of ZQ.GET; `None`: there is no such job.
+    /// Parses the map of ZQ.GET. `None` if there is no such job.
     pub fn read(id: &[u8], value: &Value) -> Option<Job> {
         let pairs = reply::pairs(value);
         if pairs.is_empty() {
@@ -71,11 +78,13 @@ impl Job {
             match name.as_str() {
                 "state" => job.state = reply::text(value),
                 "payload" => job.payload = reply::bytes(value).map(<[u8]>::to_vec),
+                "again_payload" => job.again = reply::bytes(value).map(<[u8]>::to_vec),
                 "priority" => job.priority = reply::number(value).unwrap_or_default(),
                 "attempts" => job.attempts = reply::count(value).unwrap_or_default(),
                 "max_attempts" => job.max_attempts = reply::count(value).unwrap_or_default(),
                 "due_ms" => job.due_ms = reply::count(value).unwrap_or_default(),
                 "worker" => job.worker = owned(),
+                "claimed_ms" => job.claimed_ms = reply::count(value),
                 "error" => job.error = owned(),
                 _ => job.others.push((name, reply::text(value))),
             }

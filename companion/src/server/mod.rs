@@ -1,7 +1,7 @@
-//! What is asked of the Redis server, and how its replies are read.
+//! Requests to the Redis server, and parsing of the replies.
 //!
-//! Every question has a bounded cost for the server: INFO, pages of ZQ.LIST and ZQ.PEEK, figures of single keys. Nothing here
-//! walks through a keyspace or a queue at once.
+//! Every request has a bounded cost for the server: INFO, pages of ZQ.LIST and ZQ.PEEK, stats of single keys. Nothing reads a whole
+//! keyspace or queue at once.
 
 mod denied;
 mod info;
@@ -24,24 +24,24 @@ use redis::{RedisError, RedisResult, TlsCertificates, Value};
 use std::time::Duration;
 use tokio::sync::Mutex;
 
-/// A key of the server: any bytes.
+/// A key, which may have any bytes.
 pub type Key = Vec<u8>;
 
-/// Longer than any answer takes that is expected here; a page that waits longer says so.
+/// The timeout of a request, longer than any expected answer. A page reports a timeout.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// One server. Its connection is opened when it is needed, and again after it broke.
+/// A server. The connection is opened when needed, and again after an error.
 pub struct Server {
     client: Client,
     connection: Mutex<Option<MultiplexedConnection>>,
-    /// For people: without user name and password.
+    /// The address for display, without user name and password.
     pub address: String,
 }
 
 impl Server {
-    /// `certificates`, if any, are for a `rediss://` address.
+    /// Creates the client. `certificates` apply to a `rediss://` address.
     pub fn open(url: &str, certificates: Option<TlsCertificates>) -> Result<Server, Failure> {
-        // The client's own message may quote the URL, and the URL may hold a password.
+        // The client's own message may contain the URL and its password.
         let info = url.into_connection_info();
         let info = info.map_err(|_| "the address of the server is not understood: redis://host:port")?;
         let client = match certificates {
@@ -55,22 +55,22 @@ impl Server {
         Ok(Server { client, connection: Mutex::new(None), address })
     }
 
-    /// The replies in the order of the commands, errors among them. `Err`: the server could not be asked.
+    /// Returns the replies in the order of the commands, including errors. `Err` if the server did not answer.
     pub async fn ask(&self, mut pipe: Pipeline) -> RedisResult<Vec<RedisResult<Value>>> {
-        // The client refuses to send nothing.
+        // The client refuses an empty pipeline.
         if pipe.is_empty() {
             return Ok(Vec::new());
         }
         let mut connection = self.connect().await?;
         let replies = pipe.ignore_errors().query_async(&mut connection).await;
         if replies.is_err() {
-            // Whatever broke: the next question begins with a new connection.
+            // After any error, the next request opens a new connection.
             *self.connection.lock().await = None;
         }
         replies
     }
 
-    /// The reply to one command; its error is an `Err`, too.
+    /// Returns the reply to one command. An error reply is an `Err`, too.
     pub async fn one(&self, words: &[&[u8]]) -> RedisResult<Value> {
         let mut pipe = redis::pipe();
         let (name, rest) = words.split_first().expect("a command has a name");
@@ -90,7 +90,7 @@ impl Server {
     }
 }
 
-/// What the server said, for people: without the client's own words around it.
+/// Returns the server's error message, without the client's additions.
 pub fn message(error: &RedisError) -> String {
     match (error.code(), error.detail()) {
         (Some(code), Some(detail)) => format!("{code} {detail}"),

@@ -1,12 +1,12 @@
-//! The queues of the database by name, page by page: ZQ.LIST.
+//! The queues of the database by name, in pages: ZQ.LIST.
 
 use super::{Key, Server, reply};
 use redis::{RedisError, RedisResult};
 
-/// Why queues cannot be listed, for people.
+/// Returns why queues cannot be listed, for display.
 pub fn unlisted(error: &RedisError) -> String {
     match super::message(error) {
-        // The server's own words quote the whole command.
+        // The server's own message contains the whole command.
         text if text.contains("unknown command") => {
             "the server has no queue commands: the module is not loaded, or was loaded with the word plain".into()
         }
@@ -15,7 +15,7 @@ pub fn unlisted(error: &RedisError) -> String {
 }
 
 impl Server {
-    /// At most `count` names of queues that come after `after` in byte order.
+    /// Returns at most `count` names of queues after `after` in byte order.
     pub async fn queues_after(&self, after: &[u8], count: usize) -> RedisResult<Vec<Key>> {
         let count = count.to_string();
         let mut words: Vec<&[u8]> = vec![b"ZQ.LIST"];

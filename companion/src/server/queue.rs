@@ -1,32 +1,33 @@
-//! The figures of one queue: ZQ.STATS.
+//! The stats of a queue: ZQ.STATS.
 
-use super::reply;
+use super::{State, reply};
 use redis::Value;
 
-/// Counters: their names in ZQ.STATS, and what they count.
-pub const COUNTERS: [(&str, &str); 14] = [
+/// Counters: their names in ZQ.STATS and their labels.
+pub const COUNTERS: [(&str, &str); 15] = [
     ("pushed", "Jobs pushed"),
     ("claimed_total", "Jobs claimed"),
     ("acked", "Jobs finished"),
     ("nacked", "Jobs given back"),
     ("cancelled", "Jobs cancelled"),
     ("redriven", "Dead letters made ready again"),
-    ("expired_leases", "Leases that ended without ACK or NACK"),
+    ("expired_leases", "Leases that expired without ACK or NACK"),
     ("replaced", "Pushes that took the place of a job"),
-    ("recurred", "Jobs scheduled again after ACK (EVERY)"),
+    ("recurred", "Recurring jobs that wait for their next occurrence again"),
     ("missed", "Occurrences of recurring jobs that ran out of attempts"),
     ("cleaned", "Jobs removed by ZQ.CLEAN"),
     ("dropped", "Dead letters removed because of DEADLEN or DEADTTL"),
     ("revoked", "Claims that ended because the job was replaced or cancelled"),
-    ("late", "ACKs and NACKs that were good, after the lease had ended"),
+    ("expired", "Jobs dropped because their TTL had ended"),
+    ("late", "ACKs and NACKs that were good, after the lease had expired"),
 ];
 
-/// Values of [`COUNTERS`], in their order.
+/// Values of [`COUNTERS`] in the same order.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counts([u64; COUNTERS.len()]);
 
 impl Counts {
-    /// `None`: no counter has that name.
+    /// Returns a counter's value. `None` if there is no such counter.
     pub fn get(&self, counter: &str) -> Option<u64> {
         Some(self.0[place(counter)?])
     }
@@ -43,10 +44,10 @@ pub struct Queue {
     pub claimed: u64,
     pub dead: u64,
     pub counters: Counts,
-    /// The due time of the job that has been ready the longest, Unix ms.
+    /// The due time of the job that has been ready longest, Unix ms.
     pub oldest_ready_ms: Option<u64>,
     pub is_paused: bool,
-    /// All else: the settings, and what newer modules tell.
+    /// All other fields: the settings, and those of newer modules.
     pub others: Vec<(String, String)>,
 }
 
@@ -75,6 +76,16 @@ impl Queue {
         queue
     }
 
+    /// Returns the number of jobs in a state.
+    pub fn count(&self, state: State) -> u64 {
+        match state {
+            State::Ready => self.ready,
+            State::Delayed => self.delayed,
+            State::Claimed => self.claimed,
+            State::Dead => self.dead,
+        }
+    }
+
     pub fn jobs(&self) -> u64 {
         self.ready + self.delayed + self.claimed + self.dead
     }
@@ -83,12 +94,12 @@ impl Queue {
         self.counters.get(name).unwrap_or_default()
     }
 
-    /// A setting, or another field that has no place of its own here.
+    /// Returns a setting or another field.
     pub fn other(&self, name: &str) -> Option<&str> {
         self.others.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }
 
-    /// For how long the job that waits longest has been ready.
+    /// Returns how long the longest waiting job has been ready.
     pub fn wait_ms(&self, now_ms: u64) -> Option<u64> {
         self.oldest_ready_ms.map(|due| now_ms.saturating_sub(due))
     }

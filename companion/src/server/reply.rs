@@ -1,4 +1,4 @@
-//! Replies as numbers, bytes and maps, in RESP2 and RESP3 alike.
+//! Replies as numbers, bytes and maps, for RESP2 and RESP3.
 
 use redis::Value;
 
@@ -10,7 +10,7 @@ pub fn number(value: &Value) -> Option<i64> {
     }
 }
 
-/// A number that is never negative.
+/// Returns a number that cannot be negative.
 pub fn count(value: &Value) -> Option<u64> {
     number(value).and_then(|number| u64::try_from(number).ok())
 }
@@ -23,7 +23,7 @@ pub fn bytes(value: &Value) -> Option<&[u8]> {
     }
 }
 
-/// The elements of an array; none of anything else.
+/// Returns the elements of an array, or none for another type.
 pub fn array(value: &Value) -> &[Value] {
     match value {
         Value::Array(values) => values,
@@ -31,7 +31,7 @@ pub fn array(value: &Value) -> &[Value] {
     }
 }
 
-/// The pairs of a map, which is a flat array in RESP2.
+/// Returns the pairs of a map, which is a flat array in RESP2.
 pub fn pairs(value: &Value) -> Vec<(String, &Value)> {
     let name = |value: &Value| String::from_utf8_lossy(bytes(value).unwrap_or_default()).into_owned();
     match value {
@@ -41,7 +41,7 @@ pub fn pairs(value: &Value) -> Vec<(String, &Value)> {
     }
 }
 
-/// A plain value as text.
+/// Formats a scalar value.
 pub fn text(value: &Value) -> String {
     match value {
         Value::Nil => "none".into(),

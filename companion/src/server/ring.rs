@@ -1,4 +1,4 @@
-//! The moments of a SLIDING limit, read from its string (docs/formats.md), never more than a few kilobytes of it.
+//! The times of a SLIDING limit, from its string (docs/formats.md). Reads at most a few kilobytes of it.
 
 use super::{Server, reply};
 use redis::{Pipeline, RedisResult, Value, pipe};
@@ -6,7 +6,7 @@ use redis::{Pipeline, RedisResult, Value, pipe};
 const TAG: u64 = 8;
 const SLOT: u64 = 16;
 
-/// Strings of at most that many slots are read at once. In longer ones the newest slot is searched for.
+/// Strings of at most this many slots are read at once. In longer ones, a binary search finds the newest slot.
 const AT_ONCE: u64 = 512;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,14 +15,14 @@ struct Slot {
     taken: u64,
 }
 
-/// Units that become available again at one moment.
+/// Units that become available again at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
     pub at_ms: u64,
     pub units: u64,
 }
 
-/// Returns the last `most` moments of a limit that are still to come, the latest last.
+/// Returns the last `most` future times of a limit, the latest last.
 pub async fn moments(server: &Server, key: &[u8], now_ms: u64, most: u64) -> RedisResult<Vec<Moment>> {
     let len = server.one(&[b"STRLEN", key]).await?;
     let slots = reply::count(&len).unwrap_or_default().saturating_sub(TAG) / SLOT;
@@ -30,7 +30,7 @@ pub async fn moments(server: &Server, key: &[u8], now_ms: u64, most: u64) -> Red
         return Ok(coming(&in_order(&read(server, ask(key, 0, slots)).await?), now_ms, most));
     }
     let Some(&first) = read(server, ask(key, 0, 1)).await?.first() else { return Ok(Vec::new()) };
-    // The oldest slot is the first one of a smaller moment than that of slot 0; slot 0 if there is none.
+    // The oldest slot is the first with a smaller time than slot 0, or slot 0 if there is none.
     let (mut low, mut high) = (1, slots);
     while low < high {
         let middle = low + (high - low) / 2;
@@ -39,7 +39,7 @@ pub async fn moments(server: &Server, key: &[u8], now_ms: u64, most: u64) -> Red
             _ => high = middle,
         }
     }
-    // The units of a slot follow from the one before it.
+    // The units of a slot depend on the slot before it.
     let wanted = (most + 1).min(slots);
     let mut pipe = ask(key, low.saturating_sub(wanted), wanted.min(low));
     if low < wanted {
@@ -71,7 +71,7 @@ fn decode(bytes: &[u8]) -> Vec<Slot> {
     slots.iter().map(|slot| Slot { at_ms: number(&slot[..8]), taken: number(&slot[8..]) }).collect()
 }
 
-/// The slots of a whole string, the oldest first.
+/// Returns the slots of a whole string, oldest first.
 fn in_order(slots: &[Slot]) -> Vec<Slot> {
     let Some(first) = slots.first() else { return Vec::new() };
     let seam = slots.iter().position(|slot| slot.at_ms < first.at_ms).unwrap_or(0);
@@ -81,7 +81,7 @@ fn in_order(slots: &[Slot]) -> Vec<Slot> {
 fn coming(slots: &[Slot], now_ms: u64, most: u64) -> Vec<Moment> {
     let moments = slots.windows(2).filter_map(|pair| {
         let units = pair[1].taken.wrapping_sub(pair[0].taken);
-        // The limit may have been written to between two reads.
+        // A client may have changed the limit between two reads.
         let is_slot = pair[0].at_ms < pair[1].at_ms && (1..1 << 53).contains(&units);
         (is_slot && pair[1].at_ms > now_ms).then_some(Moment { at_ms: pair[1].at_ms, units })
     });

@@ -1,4 +1,4 @@
-//! What the operator has chosen: view, order, filter, place.
+//! The operator's choices: view, order, filter, scroll position.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -23,7 +23,7 @@ impl View {
     }
 }
 
-/// By which column queues are sorted.
+/// The column by which queues are sorted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
     Name,
@@ -60,9 +60,9 @@ impl Order {
 pub struct Choice {
     pub view: View,
     pub order: Order,
-    /// Smallest first.
+    /// Whether the smallest value comes first.
     pub is_reversed: bool,
-    /// Only names that contain this.
+    /// The text that shown names contain.
     pub filter: String,
     pub is_typing: bool,
     pub is_paused: bool,
@@ -86,7 +86,7 @@ impl Default for Choice {
 }
 
 impl Choice {
-    /// Takes a key; `true`: the operator wants to leave.
+    /// Handles a key. Returns whether the operator wants to exit.
     pub fn press(&mut self, key: KeyEvent, page: usize) -> bool {
         let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
         if is_control && key.code == KeyCode::Char('c') {
@@ -101,6 +101,10 @@ impl Choice {
             return false;
         }
         match key.code {
+            KeyCode::Esc if !self.filter.is_empty() => {
+                self.filter.clear();
+                self.first_row = 0;
+            }
             KeyCode::Char('q') | KeyCode::Esc => return true,
             KeyCode::Char(digit @ '1'..='4') => self.look_at(View::ALL[digit as usize - '1' as usize]),
             KeyCode::Tab => {
@@ -180,6 +184,9 @@ mod tests {
         assert_eq!(leaves, [false; 3], "q is a letter here");
         press(&mut choice, &[KeyCode::Backspace, KeyCode::Enter]);
         assert_eq!((choice.filter.as_str(), choice.is_typing), ("q", false));
+        assert_eq!(press(&mut choice, &[KeyCode::Esc]), [false], "Esc takes the filter away first");
+        assert_eq!(choice.filter, "");
+        assert_eq!(press(&mut choice.clone(), &[KeyCode::Esc]), [true]);
         press(&mut choice, &[KeyCode::Char('/'), KeyCode::Char('m'), KeyCode::Esc]);
         assert_eq!((choice.filter.as_str(), choice.is_typing), ("", false));
         assert!(choice.press(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL), 1));

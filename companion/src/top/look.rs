@@ -1,16 +1,16 @@
-//! What one picture shows.
+//! The data of a terminal view.
 
 use crate::server::{Denied, Server, Slow};
 use crate::watch::Watch;
 use redis::{RedisResult, pipe};
 use std::collections::BTreeMap;
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Look {
     pub watch: Watch,
     pub denied: Vec<Denied>,
     pub slow: Vec<Slow>,
-    /// Calls of the module's commands at the look before.
+    /// Calls of the module's commands in the previous sample.
     calls: BTreeMap<String, u64>,
 }
 
@@ -23,7 +23,7 @@ impl Look {
         pipe.cmd("ZRL.TOP").arg("COUNT").arg(50);
         pipe.cmd("SLOWLOG").arg("GET").arg(64);
         let replies = server.ask(pipe).await?;
-        // A user who may not call one of these does not see it.
+        // If the user may not call one of these commands, its table is empty.
         if let [denied, slow] = replies.as_slice() {
             self.denied = denied.as_ref().map(Denied::read).unwrap_or_default();
             self.slow = slow.as_ref().map(Slow::read).unwrap_or_default();
@@ -31,7 +31,7 @@ impl Look {
         Ok(())
     }
 
-    /// Calls a second of a command; `None` while there is only one look.
+    /// Returns a command's calls per second. `None` after the first sample.
     pub fn calls_per_second(&self, command: &str, calls: u64) -> Option<f64> {
         let before = self.watch.before.as_ref()?;
         let span = self.watch.now.at_us.checked_sub(before.at_us).filter(|span| *span > 0)?;

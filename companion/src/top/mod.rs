@@ -1,6 +1,6 @@
 //! The terminal view.
 //!
-//! `look` is what one picture shows, `picture` makes lines of it, `keys` is what the operator has chosen, `screen` the terminal.
+//! `look` has the data of a view, `picture` formats it, `keys` has the operator's choices, and `screen` is the terminal.
 
 mod keys;
 mod look;
@@ -14,7 +14,7 @@ use look::Look;
 use std::io::IsTerminal;
 use std::time::Duration;
 
-/// Lines of a table in a picture that is printed.
+/// Rows per table in printed output.
 const ROWS: usize = 50;
 
 pub async fn run(server: Server, interval: Duration, once: bool) -> Result<(), Failure> {
@@ -26,15 +26,15 @@ pub async fn run(server: Server, interval: Duration, once: bool) -> Result<(), F
     loop {
         tokio::time::sleep(interval).await;
         look.again(&server).await.map_err(|error| crate::server::message(&error))?;
-        print(&look, &server.address);
+        print(&look, &server.address)?;
         if once {
             return Ok(());
         }
     }
 }
 
-/// All views as text, one below the other.
-fn print(look: &Look, address: &str) {
+/// Prints all views as text, one below the other.
+fn print(look: &Look, address: &str) -> Result<(), Failure> {
     const WIDTH: usize = 100;
     let mut lines = picture::head(look, address, WIDTH);
     for view in View::ALL {
@@ -50,7 +50,6 @@ fn print(look: &Look, address: &str) {
             }
         }
     }
-    for line in lines {
-        println!("{}", line.to_string().trim_end());
-    }
+    let lines: String = lines.iter().map(|line| format!("{}\n", line.to_string().trim_end())).collect();
+    crate::ended::print(&lines)
 }

@@ -1,4 +1,4 @@
-//! The whole picture: head, tabs, table, keys.
+//! The layout of the terminal view: head, tabs, table, keys.
 
 use super::keys::{Choice, View};
 use super::look::Look;
@@ -9,10 +9,10 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style, Stylize};
 use ratatui::text::{Line, Span};
 
-/// A lag beyond this is worth a look (docs/operations.md).
+/// The lag in ms above which it is highlighted (docs/operations.md).
 const WORRYING_LAG_MS: u64 = 5_000;
 
-/// What is known of the server, in five lines of at most 80 columns.
+/// Returns a summary of the server in five lines of at most 80 columns.
 pub fn head(look: &Look, address: &str, width: usize) -> Vec<Line<'static>> {
     let (watch, info) = (&look.watch, &look.watch.now.info);
     let per_second = |field: &str| watch.rate(field).map_or("-".into(), rate);
@@ -29,7 +29,7 @@ pub fn head(look: &Look, address: &str, width: usize) -> Vec<Line<'static>> {
         0 => bytes(info.count("used_memory")),
         most => format!("{}/{}", bytes(info.count("used_memory")), bytes(most)),
     };
-    let checks = info.count("zeitset_checks_allowed") + info.count("zeitset_checks_denied");
+    let checks = ["allowed", "forced", "denied"].map(|kind| info.count(&format!("zeitset_checks_{kind}"))).iter().sum();
     let lag = info.count("zeitset_sweep_lag_ms");
     let lag_style = if lag > WORRYING_LAG_MS { Style::new().fg(Color::Red).bold() } else { Style::new() };
     let busy = watch.rate("zeitset_sweep_cpu_us").map_or("-".into(), |micros| format!("{:.1}", micros / 10_000.0));
@@ -72,9 +72,9 @@ pub fn head(look: &Look, address: &str, width: usize) -> Vec<Line<'static>> {
             label("queues"),
             Span::raw(format!(
                 "{} claims/s  {} clients wait  {} claims in all  oldest {}",
-                per_second("zeitset_jobs_claimed"),
+                per_second("zeitset_claims"),
                 number("zeitset_clients_waiting"),
-                number("zeitset_jobs_claimed"),
+                number("zeitset_claims"),
                 span(watch.longest_wait_ms()),
             )),
         ]),
@@ -109,10 +109,10 @@ const HELP: &[(&str, &str)] = &[
     ("/", "show only queues whose name contains a text (Esc: all)"),
     ("↑ ↓ PgUp PgDn Home", "scroll"),
     ("space", "pause, go on"),
-    ("q, Esc", "quit"),
+    ("q, Esc", "quit; Esc takes a filter away first"),
 ];
 
-/// Draws everything; returns the lines that the table has.
+/// Draws the view. Returns the number of table rows.
 pub fn draw(frame: &mut Frame, look: &Look, choice: &mut Choice, address: &str, problem: Option<&str>) -> usize {
     let area = frame.area();
     let width = usize::from(area.width);
@@ -158,7 +158,7 @@ mod tests {
                  total_commands_processed:{count}\nzeitset_version:10.10.10\nzeitset_checks_allowed:{count}\n\
                  zeitset_checks_denied:{count}\nzeitset_units_taken:{count}\nzeitset_sets_tracked:{count}\n\
                  zeitset_members_expired:{count}\nzeitset_sweep_backlog_members:{count}\nzeitset_sweep_lag_ms:99999999\n\
-                 zeitset_sweep_cpu_us:{}\nzeitset_jobs_claimed:{count}\nzeitset_clients_waiting:99999\n\
+                 zeitset_sweep_cpu_us:{}\nzeitset_claims:{count}\nzeitset_clients_waiting:99999\n\
                  db0:keys={count},expires=0\n\
                  cmdstat_zq.push:calls={count},usec={count},rejected_calls=1,failed_calls=0\n",
                 count.min(1_000_000)

@@ -1,15 +1,16 @@
-//! The terminal itself: keys in, pictures out.
+//! The terminal: input and output.
 
 use super::keys::Choice;
 use super::look::Look;
 use super::picture;
 use crate::{Failure, server};
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval as ticker};
 
-/// Draws a picture at every interval and after every key, until the operator leaves.
+/// Draws the view at every interval and after every key, until the operator exits.
 pub async fn live(server: server::Server, mut look: Look, interval: Duration) -> Result<(), Failure> {
     let mut terminal = ratatui::try_init()?;
     let _screen = Screen;
@@ -20,11 +21,25 @@ pub async fn live(server: server::Server, mut look: Look, interval: Duration) ->
     let mut ticks = ticker(interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks.tick().await;
+    // The sampler runs in its own task, so that a hanging server does not block keys. A sample is shown when it is complete.
+    let server = Arc::new(server);
+    let (sender, mut looks) = mpsc::channel(1);
+    let mut is_looking = false;
     loop {
         terminal.draw(|frame| page = picture::draw(frame, &look, &mut choice, &server.address, problem.as_deref()))?;
         tokio::select! {
-            _ = ticks.tick() => if !choice.is_paused {
-                problem = look.again(&server).await.err().map(|error| server::message(&error));
+            _ = ticks.tick(), if !choice.is_paused && !is_looking => {
+                is_looking = true;
+                let (mut next, server, sender) = (look.clone(), server.clone(), sender.clone());
+                tokio::spawn(async move {
+                    let outcome = next.again(&server).await;
+                    let _ = sender.send((next, outcome)).await;
+                });
+            },
+            Some((next, outcome)) = looks.recv() => {
+                is_looking = false;
+                look = next;
+                problem = outcome.err().map(|error| server::message(&error));
             },
             event = keys.recv() => match event {
                 Some(Event::Key(key)) if key.kind != KeyEventKind::Release => if choice.press(key, page) {
@@ -37,7 +52,7 @@ pub async fn live(server: server::Server, mut look: Look, interval: Duration) ->
     }
 }
 
-/// The terminal's first screen comes back when this is dropped.
+/// Restores the terminal's first screen when dropped.
 struct Screen;
 
 impl Drop for Screen {
@@ -46,7 +61,7 @@ impl Drop for Screen {
     }
 }
 
-/// Keys and changes of size; reading them blocks, so a thread does. It ends with the program.
+/// Returns keys and changes of size. Reading them blocks, so a thread does it, which ends with the program.
 fn keys() -> mpsc::Receiver<Event> {
     let (sender, receiver) = mpsc::channel(16);
     std::thread::spawn(move || {

@@ -23,7 +23,7 @@ pub fn of(look: &Look, choice: &Choice, width: usize) -> Table {
     }
 }
 
-/// A text of exactly `width` columns. Characters of East Asia take two.
+/// Pads or truncates a text to exactly `width` columns. East Asian characters take two.
 pub fn fit(text: &str, width: usize) -> String {
     let columns = |c: char| Span::raw(c.to_string()).width();
     let total: usize = text.chars().map(columns).sum();
@@ -56,7 +56,7 @@ const fn column(title: &'static str, width: usize, order: Order) -> Column {
     Column { title, width, order }
 }
 
-/// With the blank before each; at 80 columns 29 are left for the name.
+/// Widths include the blank before each column. With 80 columns, 29 are left for the name.
 const COLUMNS: [Column; 7] = [
     column("READY", 7, Order::Ready),
     column("DELAYED", 8, Order::Delayed),
@@ -133,7 +133,7 @@ fn wait(watched: &Watched) -> Option<u64> {
     watched.queue.wait_ms(watched.at_us / 1000)
 }
 
-/// The larger one first.
+/// Orders the larger one first.
 fn compare(order: Order, one: &Watched, other: &Watched) -> Ordering {
     let by = |figure: fn(&Queue) -> u64| figure(&other.queue).cmp(&figure(&one.queue));
     let by_rate = |counter| other.rate(counter).unwrap_or(-1.0).total_cmp(&one.rate(counter).unwrap_or(-1.0));
@@ -181,7 +181,8 @@ fn denied(look: &Look, width: usize) -> Table {
     let head = fit("LIMITS THAT DENIED MOST", name_width) + &format!("{:>10}{:>14}", "DENIED", "COUNTED FOR");
     let rows = look.denied.iter().map(|denied| {
         let counted = span(look.watch.now_ms().saturating_sub(denied.since_ms));
-        Line::raw(fit(&printable(&denied.key), name_width) + &format!("{:>10}{counted:>14}", short(denied.count)))
+        let count = if denied.error > 0 { "≤" } else { "" }.to_owned() + &short(denied.count);
+        Line::raw(fit(&printable(&denied.key), name_width) + &format!("{count:>10}{counted:>14}"))
     });
     Table { head: Line::styled(head, HEAD), rows: rows.collect() }
 }

@@ -1,20 +1,22 @@
-//! What `--write` allows. Each action is one form, sent by POST; afterwards the browser is sent back to a page that says what was
-//! done, so that to load it again repeats nothing. (guard.rs has checked where the request comes from.)
+//! The actions that `--write` allows. Each is a form sent by POST, after which the browser is redirected to a page that reports the result.
+//! So reloading the page does not repeat the action. (guard.rs has checked the origin of the request.)
 
 use super::query::{Query, decoded, link};
-use super::{App, Problem, Shared, guard, settings};
-use crate::server::{State as JobState, reply};
+use super::{App, Problem, Shared, errors, guard, layout, settings};
+use crate::server::{Key, Queue, State as JobState, reply};
+use crate::text::{grouped, printable, shortened};
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use maud::{Markup, html};
 use redis::pipe;
 
-/// Jobs that one ZQ.CLEAN removes, and calls that one press of the button makes.
+/// The jobs that one ZQ.CLEAN removes, and the number of calls per action.
 const CLEANED_AT_ONCE: u64 = 1_000;
 const CLEANINGS: u64 = 100;
 
-/// IDs of one form: more than a page has.
+/// The maximum number of jobs in a form: more than a page has.
 const MOST_IDS: usize = 1_000;
 
 pub async fn act(State(app): Shared, body: Bytes) -> Result<Response, Problem> {
@@ -24,11 +26,16 @@ pub async fn act(State(app): Shared, body: Bytes) -> Result<Response, Problem> {
         return Err(Problem::new(StatusCode::FORBIDDEN, why));
     }
     let key = decoded(query.get("key").ok_or_else(|| bad("Which queue?"))?);
-    let ids: Vec<Vec<u8>> = query.all("id").filter(|id| !id.is_empty()).take(MOST_IDS).map(decoded).collect();
+    let ids = named(&app, &query, &key).await?;
+    if query.get("sure").is_none()
+        && let Some(question) = question(&app, &query, &key, ids.len()).await?
+    {
+        return Ok(ask(&app, &query, &key, &question, ids.len()).await.into_response());
+    }
     let (done, n) = perform(&app, &query, &key, &ids).await?;
     let count = n.to_string();
     let outcome = [("done", done.as_bytes()), ("n", count.as_bytes())];
-    // A job that is still there is shown again; otherwise its queue.
+    // Redirects to the job if it still exists, or else to its queue.
     let from_job = query.get("tab").is_none() && ids.len() == 1 && done != "deleted";
     let tab = query.get("tab").or(query.get("state")).unwrap_or(match query.text("do").as_str() {
         "configure" => b"settings",
@@ -36,18 +43,81 @@ pub async fn act(State(app): Shared, body: Bytes) -> Result<Response, Problem> {
         _ => b"",
     });
     let to = if from_job {
-        link("/job", &[&[("key", key.as_slice()), ("id", &ids[0])], &outcome[..]].concat())
+        link("job", &[&[("key", key.as_slice()), ("id", &ids[0])], &outcome[..]].concat())
     } else {
-        link("/queue", &[&[("key", key.as_slice()), ("tab", tab)], &outcome[..]].concat())
+        link("queue", &[&[("key", key.as_slice()), ("tab", tab)], &outcome[..]].concat())
     };
     Ok((StatusCode::SEE_OTHER, [(header::LOCATION, to)]).into_response())
+}
+
+/// Returns the jobs of a form, given by IDs or by the error of dead letters. At most the number that the question named.
+async fn named(app: &App, query: &Query, key: &[u8]) -> Result<Vec<Key>, Problem> {
+    let mut ids: Vec<Key> = query.all("id").filter(|id| !id.is_empty()).map(decoded).collect();
+    if let Some(error) = query.all("error").next() {
+        ids = errors::ids(&app.server, key, &decoded(error)).await?;
+    }
+    ids.truncate(query.number("told").map_or(MOST_IDS, |told| MOST_IDS.min(told as usize)));
+    Ok(ids)
+}
+
+/// Returns the question before jobs are removed permanently. `None` if no job is lost.
+async fn question(app: &App, query: &Query, key: &[u8], selected: usize) -> Result<Option<String>, Problem> {
+    let queue = printable(key);
+    match query.text("do").as_str() {
+        "delete" if selected > 0 => {
+            let jobs =
+                format!("{} {} of {queue}", grouped(selected as u64), if selected == 1 { "job" } else { "jobs" });
+            Ok(Some(match query.all("error").next().map(decoded) {
+                None => format!("Delete {jobs}?"),
+                Some(error) if error.is_empty() => format!("Delete {jobs} that died without an error?"),
+                Some(error) => format!("Delete {jobs} that died of “{}”?", shortened(&printable(&error), 200)),
+            }))
+        }
+        "clean" => {
+            let (state, older) = cleaning(query)?;
+            let stats = Queue::read(&app.server.one(&[b"ZQ.STATS", key]).await?);
+            let jobs = format!("{} {} jobs of {queue}", grouped(stats.count(state)), state.name());
+            Ok(Some(match older {
+                Some(older) => format!("Of the {jobs}, remove those {} for longer than {older}?", state.name()),
+                None => format!("Remove all {jobs}?"),
+            }))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Returns a page with a question. Its form repeats the sent one and adds the answer.
+async fn ask(app: &App, query: &Query, key: &[u8], question: &str, told: usize) -> Markup {
+    let body = html! {
+        h1 { (question) }
+        p { "They cannot be brought back." }
+        form.acts method="post" action="act" {
+            @for (name, value) in query.pairs() {
+                input type="hidden" name=(name) value=(String::from_utf8_lossy(value));
+            }
+            @if told > 0 { input type="hidden" name="told" value=(told); }
+            button.danger name="sure" value="yes" { "Remove for good" }
+            a href=(link("queue", &[("key", key), ("tab", query.get("tab").or(query.get("state")).unwrap_or_default())])) { "Cancel" }
+        }
+    };
+    layout::still(app, "queues", "Sure?", body).await
+}
+
+/// Returns the state and age of the jobs to remove. The age is `None` for all jobs. An empty field is an error.
+fn cleaning(query: &Query) -> Result<(JobState, Option<String>), Problem> {
+    let state = JobState::parse(query.text("state").as_bytes()).ok_or_else(|| bad("Which state?"))?;
+    match query.text("older").as_str() {
+        "" => Err(bad("For how long? Expected a duration as 7d, or the word all.")),
+        "all" => Ok((state, None)),
+        older => Ok((state, Some(older.to_owned()))),
+    }
 }
 
 fn bad(why: &str) -> Problem {
     Problem::new(StatusCode::BAD_REQUEST, why)
 }
 
-/// What was done, and to how many jobs.
+/// Performs an action. Returns the action's name and the number of its jobs.
 async fn perform(app: &App, query: &Query, key: &[u8], ids: &[Vec<u8>]) -> Result<(&'static str, u64), Problem> {
     let action = query.text("do");
     let of_ids = matches!(action.as_str(), "retry" | "promote" | "delete" | "change");
@@ -82,8 +152,19 @@ async fn perform(app: &App, query: &Query, key: &[u8], ids: &[Vec<u8>]) -> Resul
         }
         "redrive" => Ok(("retried", call(vec![b"ZQ.REDRIVE", key, b"COUNT", query.text("count").as_bytes()]).await?)),
         "clean" => {
-            let state = JobState::parse(query.text("state").as_bytes()).ok_or_else(|| bad("Which state?"))?;
-            clean(app, key, state, &query.text("older")).await
+            let (state, older) = cleaning(query)?;
+            clean(app, key, state, older.as_deref()).await
+        }
+        "hold" | "release" => {
+            let group = decoded(query.all("group").next().ok_or_else(|| bad("Which group?"))?);
+            let (duration, done) = match (action.as_str(), query.text("duration")) {
+                ("hold", duration) if duration.is_empty() => {
+                    return Err(bad("For how long? Expected a duration as 10m."));
+                }
+                ("hold", duration) => (duration, "held"),
+                _ => ("0".into(), "released"),
+            };
+            Ok((done, call(vec![b"ZQ.HOLD", key, &group, duration.as_bytes()]).await?))
         }
         "pause" => call(vec![b"ZQ.CONFIG", key, b"PAUSED", b"yes"]).await.map(|_| ("paused", 0)),
         "resume" => call(vec![b"ZQ.CONFIG", key, b"PAUSED", b"no"]).await.map(|_| ("resumed", 0)),
@@ -99,7 +180,7 @@ async fn perform(app: &App, query: &Query, key: &[u8], ids: &[Vec<u8>]) -> Resul
     }
 }
 
-/// The server said no: to what the form says, mostly.
+/// Converts an error reply. Usually the form has an invalid value.
 fn refused(error: redis::RedisError) -> Problem {
     if error.is_io_error() || error.is_timeout() {
         return error.into();
@@ -119,11 +200,11 @@ async fn reschedule(app: &App, key: &[u8], ids: &[Vec<u8>], words: &[&str]) -> R
     Ok(changed)
 }
 
-/// Some at a time, so that nobody waits; stops after a while and says so.
-async fn clean(app: &App, key: &[u8], state: JobState, older: &str) -> Result<(&'static str, u64), Problem> {
+/// Removes jobs in small batches, so that no client waits. Stops after a number of batches and reports that.
+async fn clean(app: &App, key: &[u8], state: JobState, older: Option<&str>) -> Result<(&'static str, u64), Problem> {
     let (count, mut removed) = (CLEANED_AT_ONCE.to_string(), 0);
     let mut words: Vec<&[u8]> = vec![b"ZQ.CLEAN", key, state.name().as_bytes()];
-    if !older.is_empty() {
+    if let Some(older) = older {
         words.extend([b"OLDER", older.as_bytes()]);
     }
     words.extend([b"COUNT", count.as_bytes()]);

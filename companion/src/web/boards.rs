@@ -1,4 +1,4 @@
-//! Leaderboards: which there are, the top of one, and a member among its neighbours.
+//! Leaderboards: a list, the top of a board, and a member with its neighbours.
 
 use super::parts::{field, look, name, outcome};
 use super::query::{Query, link};
@@ -9,11 +9,11 @@ use axum::extract::{RawQuery, State};
 use maud::{Markup, html};
 use redis::{Value, pipe};
 
-/// Members on a page; neighbours on either side.
+/// Members per page, and neighbours on either side.
 const ROWS: u64 = 25;
 const RADIUS: u64 = 10;
 
-/// How far one look at the list walks through the keys.
+/// The number of SCAN calls per page of the list, and the keys per call.
 const SCANS: usize = 10;
 const KEYS_PER_SCAN: usize = 500;
 
@@ -26,14 +26,14 @@ pub async fn page(State(app): Shared, RawQuery(query): RawQuery) -> Page {
         board(&app.server, key, &query).await?
     };
     let body = html! {
-        @if !key.is_empty() { p.path { a href="/boards" { "Boards" } } }
+        @if !key.is_empty() { p.path { a href="boards" { "Boards" } } }
         h1 { @if key.is_empty() { "Boards" } @else { (name(key)) } }
         (body)
     };
-    Ok(layout::page(&app, "/boards", "Boards", body).await)
+    Ok(layout::page(&app, "boards", "Boards", body).await)
 }
 
-/// The boards among the next few thousand keys.
+/// Returns the boards among the next few thousand keys.
 async fn list(server: &Server, mut cursor: u64) -> Result<Markup, Problem> {
     let mut found: Vec<Key> = Vec::new();
     for _ in 0..SCANS {
@@ -50,12 +50,12 @@ async fn list(server: &Server, mut cursor: u64) -> Result<Markup, Problem> {
     found.sort();
     found.dedup();
     Ok(html! {
-        (look("/boards", "Key", b"", html! {}))
+        (look("boards", "Key", b"", html! {}))
         @if found.is_empty() { p.quiet { "No board" @if cursor != 0 { " among these keys" } "." } } @else {
-            ul.keys { @for key in &found { li { a href=(link("/boards", &[("key", key)])) { (name(key)) } } } }
+            ul.keys { @for key in &found { li { a href=(link("boards", &[("key", key)])) { (name(key)) } } } }
         }
         nav.pages aria-label="Further keys" {
-            @if cursor != 0 { a #next href=(link("/boards", &[("cursor", cursor.to_string().as_bytes())])) { "Look further" } }
+            @if cursor != 0 { a #next href=(link("boards", &[("cursor", cursor.to_string().as_bytes())])) { "Look further" } }
         }
     })
 }
@@ -92,7 +92,7 @@ async fn board(server: &Server, key: &[u8], query: &Query) -> Result<Markup, Pro
                 @if field(&info, "keep") != "none" { span { "keeps the best " (field(&info, "keep")) } }
             }
         }
-        (look("/boards", "Key", key, html! {
+        (look("boards", "Key", key, html! {
             label { span { "Around member" } input name="member" value=(std::str::from_utf8(member).unwrap_or_default()) autocomplete="off" spellcheck="false"; }
         }))
         div #rows data-live {
@@ -101,9 +101,9 @@ async fn board(server: &Server, key: &[u8], query: &Query) -> Result<Markup, Pro
             @else { (table(key, &rows, &dimensions, member)) }
         }
         nav.pages aria-label="Pages of the board" {
-            @if start > 0 || !member.is_empty() { a href=(link("/boards", &[("key", key)])) { "Top" } }
+            @if start > 0 || !member.is_empty() { a href=(link("boards", &[("key", key)])) { "Top" } }
             @if member.is_empty() && start + ROWS < size {
-                a #next href=(link("/boards", &[("key", key), ("start", (start + ROWS).to_string().as_bytes())])) { "Next page" }
+                a #next href=(link("boards", &[("key", key), ("start", (start + ROWS).to_string().as_bytes())])) { "Next page" }
             }
         }
     })
@@ -120,7 +120,7 @@ fn table(key: &[u8], rows: &Value, dimensions: &[(String, String)], marked: &[u8
                 @let member = reply::bytes(member).unwrap_or_default();
                 tr.marked[!marked.is_empty() && member == marked] {
                     td.number { (grouped(reply::count(rank).unwrap_or_default() + 1)) }
-                    td { a href=(link("/boards", &[("key", key), ("member", member)])) title=(printable(member)) { (name(member)) } }
+                    td { a href=(link("boards", &[("key", key), ("member", member)])) title=(printable(member)) { (name(member)) } }
                     @for value in values { td.number { (reply::text(value)) } }
                 }
             }

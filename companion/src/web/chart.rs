@@ -1,4 +1,4 @@
-//! Charts: a few lines over time, as SVG that scales to its frame.
+//! Charts: lines over time, as SVG that scales to its frame.
 
 use crate::history::History;
 use crate::text;
@@ -35,65 +35,91 @@ impl Unit {
     }
 }
 
-/// A chart: its title, and for each line its name and the figure of the history.
+/// A chart: its title, and for each line its label and the name of its values in the history.
 pub struct Chart {
     pub title: &'static str,
     pub unit: Unit,
     pub lines: &'static [(&'static str, &'static str)],
 }
 
-/// The picture's width and height, in units of its own; CSS stretches it.
+/// The size of the SVG in its own units. CSS scales it.
 const WIDTH: f64 = 300.0;
 const HEIGHT: f64 = 100.0;
 
-/// Points that are drawn; of those that fall together the highest is.
-const COLUMNS: usize = 150;
+/// The maximum number of drawn points. A column shows its highest value.
+pub const COLUMNS: usize = 150;
 
-pub fn draw(chart: &Chart, history: &History) -> Markup {
-    let series: Vec<_> = chart.lines.iter().map(|(name, figure)| (*name, history.series(figure))).collect();
-    let times = || history.points.iter().map(|point| point.at_ms);
-    let (first, last) = (times().next().unwrap_or_default(), times().next_back().unwrap_or_default());
-    let highest = series.iter().flat_map(|(_, points)| points).map(|(_, value)| *value).fold(0.0, f64::max);
-    let top = round_up(highest, chart.unit);
+/// Draws a chart of a history.
+pub fn draw<const FIGURES: usize>(chart: &Chart, history: &History<FIGURES>) -> Markup {
+    let line = |(name, figure): &(&'static str, &str)| {
+        let points = history.series(figure);
+        Line { name, now: points.last().map_or(f64::NAN, |(_, value)| *value), points }
+    };
+    let lines: Vec<Line> = chart.lines.iter().map(line).collect();
+    let (first, last) = ends(&lines);
+    let from = if last > first { format!("{} ago", text::span(last - first)) } else { String::new() };
+    plot(chart.title, chart.unit, &lines, [&from, "now"])
+}
+
+pub struct Line {
+    pub name: &'static str,
+    /// The value next to the name. NaN if unknown.
+    pub now: f64,
+    /// Unix ms and value.
+    pub points: Vec<(u64, f64)>,
+}
+
+/// Returns the first and the last time.
+fn ends(lines: &[Line]) -> (u64, u64) {
+    let times = || lines.iter().flat_map(|line| &line.points).map(|(at_ms, _)| *at_ms);
+    (times().min().unwrap_or_default(), times().max().unwrap_or_default())
+}
+
+/// Draws lines from the first to the last time. `names` labels these times.
+pub fn plot(title: &str, unit: Unit, lines: &[Line], names: [&str; 2]) -> Markup {
+    let (first, last) = ends(lines);
+    // `max` ignores NaN.
+    let highest = lines.iter().flat_map(|line| &line.points).map(|(_, value)| *value).fold(0.0, f64::max);
+    let top = round_up(highest, unit);
     html! {
         figure.chart {
             figcaption {
-                span.title { (chart.title) }
+                span.title { (title) }
                 span.legend {
-                    @for (place, (name, points)) in series.iter().enumerate() {
+                    @for (place, line) in lines.iter().enumerate() {
                         span class={ "s" (place + 1) } {
                             i aria-hidden="true" {}
-                            @if !name.is_empty() { (name) " " }
-                            b { (points.last().map_or("–".into(), |(_, value)| chart.unit.show(*value))) }
+                            @if !line.name.is_empty() { (line.name) " " }
+                            b { @if line.now.is_finite() { (unit.show(line.now)) } @else { "–" } }
                         }
                     }
                 }
             }
-            div.plot data-unit=(chart.unit.name()) data-top=(top) data-first=(first) data-last=(last) {
-                span.top { (chart.unit.show(top)) }
-                svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } preserveAspectRatio="none" role="img" aria-label=(chart.title) {
+            div.plot data-unit=(unit.name()) data-top=(top) data-first=(first) data-last=(last) {
+                span.top { (unit.show(top)) }
+                svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } preserveAspectRatio="none" role="img" aria-label=(title) {
                     @for part in 0..=2 {
                         @let y = HEIGHT * f64::from(part) / 2.0;
                         line.grid x1="0" x2=(WIDTH) y1=(y) y2=(y) {}
                     }
-                    @for (place, (_, points)) in series.iter().enumerate() {
-                        @let columns = columns(points, first, last);
-                        @if place == 0 && series.len() == 1 && !columns.is_empty() {
-                            polygon.area points=(area(&columns, top)) {}
-                        }
-                        polyline class={ "s" (place + 1) } points=(coordinates(&columns, top)) {}
+                    @for (place, line) in lines.iter().enumerate() {
+                        // Unknown values are gaps.
+                        g { @for stretch in line.points.split(|(_, value)| !value.is_finite()).filter(|stretch| !stretch.is_empty()) {
+                            @let columns = columns(stretch, first, last);
+                            @if lines.len() == 1 {
+                                polygon.area points=(area(&columns, top)) {}
+                            }
+                            polyline class={ "s" (place + 1) } points=(coordinates(&columns, top)) {}
+                        } }
                     }
                 }
             }
-            div.span {
-                span { @if last > first { (text::span(last - first)) " ago" } }
-                span { "now" }
-            }
+            div.span { @for name in names { span { (name) } } }
         }
     }
 }
 
-/// The highest value of each column, and where the column is, 0 to 1.
+/// Returns the highest value of each column with the column's position, 0 to 1.
 fn columns(points: &[(u64, f64)], first: u64, last: u64) -> Vec<(f64, f64)> {
     let span = (last - first).max(1) as f64;
     let mut columns: Vec<(usize, f64, f64)> = Vec::new();
@@ -118,7 +144,7 @@ fn area(columns: &[(f64, f64)], top: f64) -> String {
     format!("{from:.1},{HEIGHT} {} {to:.1},{HEIGHT}", coordinates(columns, top))
 }
 
-/// The upper end of the scale: 1, 2 or 5 times a power of ten (of bytes, of two).
+/// Returns the upper end of the scale: 1, 2 or 5 times a power of ten, or a power of two for bytes.
 fn round_up(highest: f64, unit: Unit) -> f64 {
     if highest <= 0.0 || !highest.is_finite() {
         return match unit {

@@ -1,9 +1,10 @@
-//! Which requests are served.
+//! Checks of requests.
 //!
-//! A page of somebody else, open in the same browser, must neither read this one nor press its buttons:
-//! - The `Host` header must be a name of this program's own; a foreign name that was made to point to 127.0.0.1 is refused.
-//! - What changes something is a POST that carries the token of the forms, and an `Origin`, if any, of this page.
-//! - `Content-Security-Policy` allows nothing from elsewhere and no script in the page, if escaping should ever fail.
+//! Another site that is open in the same browser must neither read this page nor press its buttons:
+//! - The `Host` header must be one of this program's names. A foreign name that resolves to 127.0.0.1 is refused.
+//! - A change is a POST with the forms' token. Its `Origin`, if any, must be this page, under the
+//!   requested name or one of `--host`.
+//! - `Content-Security-Policy` allows nothing from elsewhere and no inline scripts, in case escaping fails.
 
 use super::{App, Problem};
 use axum::extract::{Request, State};
@@ -42,7 +43,7 @@ async fn refusal(app: &App, method: Method, headers: HeaderMap) -> Option<Respon
         return Some(Problem::new(StatusCode::MISDIRECTED_REQUEST, why).into_response());
     };
     if !has_password(app, headers) {
-        // Guessing takes its time.
+        // Slows down guessing.
         if headers.contains_key(header::AUTHORIZATION) {
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
@@ -57,7 +58,9 @@ async fn refusal(app: &App, method: Method, headers: HeaderMap) -> Option<Respon
         let why = "This page only reads. Start it with --write to allow actions.";
         return Some(Problem::new(StatusCode::FORBIDDEN, why).into_response());
     }
-    let is_foreign = |origin: &str| origin.split_once("://").is_none_or(|(_, name)| name != host);
+    // A proxy may use another host name than the browser. The browser's is then one of `--host`.
+    let is_own = |name: &str| name == host || app.settings.hosts.iter().any(|known| known.eq_ignore_ascii_case(name));
+    let is_foreign = |origin: &str| !origin.split_once("://").is_some_and(|(_, name)| is_own(name));
     if text(headers, header::ORIGIN).is_some_and(is_foreign) {
         return Some(Problem::new(StatusCode::FORBIDDEN, "The request comes from another page.").into_response());
     }
@@ -68,7 +71,7 @@ fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// The address, `localhost` on it, or a name of `--host`.
+/// Whether a host is the listening address, `localhost` on it, or a name of `--host`.
 fn is_known(app: &App, host: &str) -> bool {
     let (name, port) = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => (name, Some(port)),
@@ -81,7 +84,7 @@ fn is_known(app: &App, host: &str) -> bool {
     let is_our_port = port.is_none_or(|port| port.parse() == Ok(app.port));
     let ip = settings.listen.ip();
     let is_address = name.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok_and(|named| {
-        // One that listens everywhere is asked by any of its addresses. A name would be another matter.
+        // If the program listens on all addresses, any IP address is valid. A name is not.
         ip.is_unspecified() || named == ip || named.is_loopback() && ip.is_loopback()
     });
     is_our_port && (is_address || name.eq_ignore_ascii_case("localhost") && (ip.is_loopback() || ip.is_unspecified()))
@@ -98,7 +101,7 @@ fn has_password(app: &App, headers: &HeaderMap) -> bool {
     given.is_some_and(|given| is_same(&given, password.as_bytes()))
 }
 
-/// Compares in a time that does not tell how much of it is right.
+/// Compares in constant time.
 pub fn is_same(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b)) == 0
 }

@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use redis::pipe;
 
-/// Of a payload so much is shown; the rest can be downloaded.
+/// The maximum size of a shown payload. The whole payload can be downloaded.
 const SHOWN: usize = 64 * 1024;
 
 type Asked = (Vec<u8>, Vec<u8>, Query);
@@ -37,46 +37,53 @@ pub async fn page(State(app): Shared, RawQuery(query): RawQuery) -> Page {
     let (key, id, query) = asked(query)?;
     let (now_ms, job) = find(&app, &key, &id).await?;
     let path = html! {
-        p.path { a href="/queues" { "Queues" } " / " a href=(link("/queue", &[("key", &key)])) { (name(&key)) } }
+        p.path { a href="queues" { "Queues" } " / " a href=(link("queue", &[("key", &key)])) { (name(&key)) } }
         (done(&query))
     };
     let title = shortened(&printable(&id), 60);
     let Some(job) = job else {
         let body = html! { (path) h1 { (name(&id)) } p.notice #gone { "There is no such job: it is finished, deleted, or never was." } };
-        return Ok(layout::page(&app, "/queues", &title, body).await);
+        return Ok(layout::page(&app, "queues", &title, body).await);
     };
     let body = html! {
         (path)
-        div.heading {
-            h1 { (name(&id)) " " span.badge.(job.state) { (job.state) } }
+        // The possible actions depend on the state.
+        div #state data-live {
+            div.heading {
+                h1 { (name(&id)) " " span.badge.(job.state) { (job.state) } }
+            }
+            @if app.settings.write { (actions(&app, &key, &job)) }
+            @if let Some(error) = &job.error { section { h2 { "Error" } pre.error { (readable(error)) } } }
         }
-        @if app.settings.write { (actions(&app, &key, &job)) }
-        @if let Some(error) = &job.error { section { h2 { "Error" } pre.error { (readable(error)) } } }
-        div #job data-live { dl.settings { (facts(&job, now_ms)) } }
+        div #job data-live {
+            dl.settings { (facts(&job, now_ms)) }
+            h2 { "History" }
+            (history(&job, now_ms))
+        }
         section {
             h2 { "Payload" }
-            (payload_of(&key, &job))
+            (payload_of("payload", job.payload.as_deref().unwrap_or_default()))
+            p.quiet { a href=(link("payload", &[("key", &key), ("id", &job.id)])) { "Download" } }
+        }
+        @if let Some(again) = &job.again {
+            section {
+                h2 { "Once more after this claim, with the payload" }
+                (payload_of("again", again))
+            }
         }
     };
-    Ok(layout::page(&app, "/queues", &title, body).await)
+    Ok(layout::page(&app, "queues", &title, body).await)
 }
 
 fn facts(job: &Job, now_ms: u64) -> Markup {
-    let when = match job.state.as_str() {
-        "claimed" => "Lease ends",
-        "dead" => "Died",
-        "delayed" => "Due",
-        _ => "Ready since",
-    };
     html! {
-        div { dt { (when) } dd { (moment(job.due_ms, now_ms)) small { (instant(job.due_ms)) " UTC" } } }
         div { dt { "Priority" } dd { (job.priority) } }
         div { dt { "Attempts" } dd { (job.attempts) @if job.max_attempts > 0 { " of " (job.max_attempts) } } }
         @if let Some(worker) = &job.worker { div { dt { "Worker" } dd { (name(worker)) } } }
-        @for (field, value) in job.others.iter().filter(|(_, value)| value != "none" && !value.is_empty()) {
+        @for (field, value) in job.others.iter().filter(|(field, value)| value != "none" && !value.is_empty() && !is_past(field)) {
             div { dt { (field.trim_end_matches("_ms").replace('_', " ")) } dd {
                 @match (field.ends_with("_ms"), value.parse::<u64>()) {
-                    // Moments are after 1973, spans are not that long.
+                    // A time is after 1973. Durations are shorter.
                     (true, Ok(ms)) if ms > 100_000_000_000 => { (moment(ms, now_ms)) small { (instant(ms)) " UTC" } },
                     (true, Ok(0)) => "–",
                     (true, Ok(ms)) => (crate::text::span(ms)),
@@ -87,15 +94,54 @@ fn facts(job: &Job, now_ms: u64) -> Markup {
     }
 }
 
-fn payload_of(key: &[u8], job: &Job) -> Markup {
-    let payload = job.payload.as_deref().unwrap_or_default();
-    let shown = &payload[..payload.len().min(SHOWN)];
+/// Whether [`history`] shows a field.
+fn is_past(field: &str) -> bool {
+    matches!(field, "created_ms" | "failed_ms")
+}
+
+/// Shows a job's past and its next event.
+fn history(job: &Job, now_ms: u64) -> Markup {
+    let past = |field: &str| job.others.iter().find(|(other, _)| other == field)?.1.parse::<u64>().ok();
+    let next = match job.state.as_str() {
+        "claimed" => "Lease expires",
+        "dead" => "Became a dead letter",
+        _ => "Due",
+    };
+    let mut events: Vec<(u64, &str)> = [
+        (past("created_ms"), "Pushed"),
+        (job.claimed_ms, "Last claimed"),
+        (past("failed_ms"), "Last failed"),
+        (Some(job.due_ms), next),
+    ]
+    .into_iter()
+    .filter_map(|(ms, what)| Some((ms?, what)))
+    .collect();
+    events.sort_by_key(|(ms, _)| *ms);
     html! {
-        @if payload.is_empty() { p.quiet { "Empty." } } @else { pre #payload { (readable(shown)) } }
-        p.quiet {
-            (crate::text::bytes(payload.len() as u64))
-            @if shown.len() < payload.len() { ", of which the first " (crate::text::bytes(SHOWN as u64)) " are shown" }
-            " · " a href=(link("/payload", &[("key", key), ("id", &job.id)])) { "Download" }
+        div.scroll { table {
+            thead { tr { th { "What" } th { "When" } th { "UTC" } } }
+            tbody { @for (ms, what) in events { tr {
+                td { (what) @if let ("Last claimed", Some(worker)) = (what, &job.worker) { " by " (name(worker)) } }
+                td { (moment(ms, now_ms)) }
+                td { (instant(ms)) }
+            } } }
+        } }
+        @if job.attempts > 1 { p.quiet { "Of earlier attempts, the server keeps the number." } }
+    }
+}
+
+fn payload_of(id: &str, payload: &[u8]) -> Markup {
+    let shown = &payload[..payload.len().min(SHOWN)];
+    let json = if shown.len() == payload.len() { crate::json::indented(payload) } else { None };
+    html! {
+        @if payload.is_empty() { p.quiet { "Empty." } } @else {
+            pre id=(id) { @if let Some(json) = &json { (readable(json.as_bytes())) } @else { (readable(shown)) } }
+            p.quiet {
+                button type="button" data-copy=(id) hidden { "Copy" } " "
+                (crate::text::bytes(payload.len() as u64))
+                @if json.is_some() { " of JSON, indented" }
+                @if shown.len() < payload.len() { ", of which the first " (crate::text::bytes(SHOWN as u64)) " are shown" }
+            }
         }
     }
 }
@@ -109,7 +155,7 @@ fn actions(app: &App, key: &[u8], job: &Job) -> Markup {
                 "delayed" => (form(app, key, "inline", html! { (id) button.main name="do" value="promote" { "Run now" } })),
                 _ => {},
             }
-            (form(app, key, "inline", html! { (id) button.danger name="do" value="delete" data-confirm="Delete this job?" { "Delete" } }))
+            (form(app, key, "inline", html! { (id) button.danger name="do" value="delete" { "Delete" } }))
         }
         @if matches!(job.state.as_str(), "ready" | "delayed") {
             details.bulk {
@@ -125,7 +171,7 @@ fn actions(app: &App, key: &[u8], job: &Job) -> Markup {
     }
 }
 
-/// The payload as it is, as a file: never as something that a browser would show.
+/// Returns the payload as a file download, which a browser does not display.
 pub async fn payload(State(app): Shared, RawQuery(query): RawQuery) -> Result<Response, Problem> {
     let (key, id, _) = asked(query)?;
     let (_, job) = find(&app, &key, &id).await?;

@@ -1,35 +1,52 @@
-//! What all pages have around them.
+//! The frame of all pages.
 
 use super::App;
 use axum::http::StatusCode;
 use maud::{DOCTYPE, Markup, html};
 
-/// Between two looks of the script.
+/// The interval at which the script reloads the page.
 const REFRESH_MS: u32 = 2_000;
 
-const PLACES: [(&str, &str); 5] =
-    [("/", "Overview"), ("/queues", "Queues"), ("/limits", "Limits"), ("/sets", "Sets"), ("/boards", "Boards")];
+const PLACES: [(&str, &str); 6] = [
+    ("./", "Overview"),
+    ("queues", "Queues"),
+    ("workers", "Workers"),
+    ("limits", "Limits"),
+    ("sets", "Sets"),
+    ("boards", "Boards"),
+];
 
-/// A whole page. `place` is the entry of the navigation that it belongs to.
+/// Returns a whole page, which the script keeps up to date. `place` is its entry in the navigation.
 pub async fn page(app: &App, place: &str, title: &str, body: Markup) -> Markup {
+    whole(app, place, title, body, Some(REFRESH_MS)).await
+}
+
+/// Returns a page that the script does not reload, because the response to a form cannot be requested again.
+pub async fn still(app: &App, place: &str, title: &str, body: Markup) -> Markup {
+    whole(app, place, title, body, None).await
+}
+
+async fn whole(app: &App, place: &str, title: &str, body: Markup, refresh_ms: Option<u32>) -> Markup {
     let problem = app.seen.read().await.problem.clone();
     html! {
         (head(title))
-        body data-refresh=(REFRESH_MS) {
+        body data-refresh=[refresh_ms] {
             header.bar {
-                a.brand href="/" { span.mark aria-hidden="true" {} "Zeitset" }
+                a.brand href="./" { span.mark aria-hidden="true" {} "Zeitset" }
                 nav aria-label="Pages" {
                     @for (path, name) in PLACES {
                         a href=(path) aria-current=[(path == place).then_some("page")] { (name) }
                     }
                 }
                 span.target {
+                    button #pause type="button" hidden { "Pause" }
                     span #pulse .pulse title="live" {}
                     (app.server.address)
                     @if app.settings.write { span.badge.warn { "write" } } @else { span.badge { "read-only" } }
                 }
             }
             main {
+                p #stale .notice.bad role="alert" hidden {}
                 div #problem data-live {
                     @if let Some(problem) = &problem {
                         p.notice.bad role="alert" { "The server does not answer: " (problem) }
@@ -41,16 +58,16 @@ pub async fn page(app: &App, place: &str, title: &str, body: Markup) -> Markup {
     }
 }
 
-/// A page that says why there is no page.
+/// Returns an error page.
 pub fn problem(status: StatusCode, text: &str) -> Markup {
     html! {
         (head("Problem"))
         body {
-            header.bar { a.brand href="/" { span.mark aria-hidden="true" {} "Zeitset" } }
+            header.bar { a.brand href="./" { span.mark aria-hidden="true" {} "Zeitset" } }
             main {
                 h1 { (status.as_u16()) " " (status.canonical_reason().unwrap_or_default()) }
                 p.notice.bad role="alert" { (text) }
-                p { a href="/" { "To the overview" } }
+                p { a href="./" { "To the overview" } }
             }
         }
     }
@@ -65,9 +82,9 @@ fn head(title: &str) -> Markup {
             meta name="viewport" content="width=device-width, initial-scale=1";
             meta name="color-scheme" content="light dark";
             title { (title) " · Zeitset" }
-            link rel="icon" type="image/svg+xml" href="/assets/icon.svg";
-            link rel="stylesheet" href="/assets/style.css";
-            script src="/assets/live.js" defer {}
+            link rel="icon" type="image/svg+xml" href="assets/icon.svg";
+            link rel="stylesheet" href="assets/style.css";
+            script src="assets/live.js" defer {}
         }
     }
 }

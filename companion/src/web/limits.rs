@@ -1,26 +1,26 @@
-//! Rate limits: which keys are denied most, and what of one is in use, moment by moment.
+//! Rate limits: the most denied keys, and the usage of a limit.
 
 use super::parts::{count, field, look, moment, name, outcome, tile, tiles};
 use super::query::{Query, link};
 use super::{Page, Shared, chart, layout};
 use crate::server::ring::{self, Moment};
 use crate::server::{Denied, reply};
-use crate::text::{grouped, rate};
+use crate::text::{grouped, rate, span};
 use crate::watch::micros;
 use axum::extract::{RawQuery, State};
 use maud::{Markup, html};
 use redis::{Value, pipe};
 
-/// Keys in the list.
+/// Rows of the list of keys.
 const ROWS: usize = 50;
 
-/// Moments of a limit in the list.
+/// Rows of the list of times.
 const MOMENTS: usize = 100;
 
 const CHARTS: &[chart::Chart] = &[chart::Chart {
     title: "Checks",
     unit: chart::Unit::PerSecond,
-    lines: &[("allowed", "allowed"), ("denied", "denied")],
+    lines: &[("allowed", "allowed"), ("denied", "denied"), ("forced", "forced")],
 }];
 
 pub async fn page(State(app): Shared, RawQuery(query): RawQuery) -> Page {
@@ -48,6 +48,7 @@ pub async fn page(State(app): Shared, RawQuery(query): RawQuery) -> Page {
     let figures = [
         tile("Allowed", per_second("zeitset_checks_allowed")),
         tile("Denied", per_second("zeitset_checks_denied")),
+        tile("Forced", per_second("zeitset_checks_forced")),
         tile("Units taken", per_second("zeitset_units_taken")),
         tile("Allowed in all", grouped(watch.now.info.count("zeitset_checks_allowed"))),
         tile("Denied in all", grouped(watch.now.info.count("zeitset_checks_denied"))),
@@ -55,17 +56,21 @@ pub async fn page(State(app): Shared, RawQuery(query): RawQuery) -> Page {
     let body = html! {
         h1 { "Limits" }
         div #figures data-live { (tiles(&figures)) }
-        div #charts .charts.one data-live { @for one in CHARTS { (chart::draw(one, &seen.history)) } }
+        div #charts .charts.one data-live { @for one in CHARTS { (chart::draw(one, &seen.history.server)) } }
         section {
             h2 { "Look at one limit" }
-            (look("/limits", "Key", key, html! {}))
+            (look("limits", "Key", key, html! {}))
             @if let Some(info) = &info { div #limit data-live {
-                @match info { Ok(info) => (limit(key, info, now_ms)), Err(why) => (why) }
-                @match (info, &moments) {
-                    (Ok(info), Some(Ok(moments))) => (table_of_moments(info, moments, now_ms)),
-                    (_, Some(Err(error))) => p.quiet { "Its moments: " (crate::server::message(error)) },
-                    _ => {},
+                @match info {
+                    Err(why) => (why),
+                    Ok(info) => {
+                        @let known = moments.as_ref().and_then(|moments| moments.as_ref().ok()).map_or(&[][..], Vec::as_slice);
+                        (limit(key, info, now_ms))
+                        (in_use(info, known, now_ms))
+                        (table_of_moments(info, known, now_ms))
+                    }
                 }
+                @if let Some(Err(error)) = &moments { p.quiet { "Its moments: " (crate::server::message(error)) } }
             } }
         }
         section {
@@ -80,23 +85,47 @@ pub async fn page(State(app): Shared, RawQuery(query): RawQuery) -> Page {
         }
     };
     drop(seen);
-    Ok(layout::page(&app, "/limits", "Limits", body).await)
+    Ok(layout::page(&app, "limits", "Limits", body).await)
 }
 
 fn table(top: &[Denied], now_ms: u64) -> Markup {
     html! { div.scroll { table {
         thead { tr { th { "Key" } th.number { "Denied" } th { "Counted since" } } }
         tbody { @for denied in top { tr {
-            td { a href=(link("/limits", &[("key", &denied.key)])) { (name(&denied.key)) } }
-            td.number { (count(denied.count)) }
+            td { a href=(link("limits", &[("key", &denied.key)])) { (name(&denied.key)) } }
+            td.number { @if denied.error > 0 { (count(denied.count - denied.error)) "–" } (count(denied.count)) }
             td { (moment(denied.since_ms, now_ms)) }
         } } }
     } } }
 }
 
+/// Returns a numeric field of ZRL.INFO.
+fn number(info: &Value, field: &str) -> Option<u64> {
+    reply::pairs(info).iter().find(|(name, _)| name == field).and_then(|(_, value)| reply::count(value))
+}
+
+/// Draws the units in use over the time until they become available again, if no call takes more.
+fn in_use(info: &Value, moments: &[Moment], now_ms: u64) -> Markup {
+    let Some(end_ms) = number(info, "all_available_ms").filter(|end_ms| *end_ms > now_ms) else { return html! {} };
+    let units = number(info, "units").unwrap_or_default() as f64;
+    let at_once = [Moment { at_ms: end_ms, units: units as u64 }];
+    let moments = if field(info, "algorithm") == "fixed" { &at_once } else { moments };
+    // The units of a LEAKY limit become available gradually. The chart assumes the same of slots that were not read.
+    let rest = (units - moments.iter().map(|moment| moment.units as f64).sum::<f64>()).max(0.0);
+    let until_ms = moments.first().map_or(end_ms, |first| first.at_ms);
+    let level = |at_ms: u64| {
+        let coming = moments.iter().filter(|moment| moment.at_ms > at_ms).map(|moment| moment.units as f64);
+        coming.sum::<f64>()
+            + rest * until_ms.saturating_sub(at_ms) as f64 / until_ms.saturating_sub(now_ms).max(1) as f64
+    };
+    let steps = chart::COLUMNS as u64;
+    let points = (0..=steps).map(|step| now_ms + (end_ms - now_ms) * step / steps).map(|at_ms| (at_ms, level(at_ms)));
+    let line = chart::Line { name: "", now: units, points: points.collect() };
+    let end = format!("in {}", span(end_ms - now_ms));
+    html! { div.charts { (chart::plot("Units in use, if no more are taken", chart::Unit::Number, &[line], ["now", &end])) } }
+}
+
 fn limit(key: &[u8], info: &Value, now_ms: u64) -> Markup {
-    let pairs = reply::pairs(info);
-    let back = |field: &str| pairs.iter().find(|(name, _)| name == field).and_then(|(_, value)| reply::count(value));
     html! {
         h3 { (name(key)) }
         dl.settings {
@@ -104,13 +133,13 @@ fn limit(key: &[u8], info: &Value, now_ms: u64) -> Markup {
             div { dt { "Units in use" } dd { (field(info, "units")) } }
             div { dt { "Slots" } dd { (field(info, "slots")) } }
             @for (field, title) in [("next_available_ms", "Next unit available"), ("all_available_ms", "All units available")] {
-                div { dt { (title) } dd { @if let Some(ms) = back(field) { (moment(ms, now_ms)) } @else { "–" } } }
+                div { dt { (title) } dd { @if let Some(ms) = number(info, field) { (moment(ms, now_ms)) } @else { "–" } } }
             }
         }
     }
 }
 
-/// When units become available again, the latest last.
+/// Shows when units become available again, the latest last.
 fn table_of_moments(info: &Value, moments: &[Moment], now_ms: u64) -> Markup {
     let slots = field(info, "slots").parse().unwrap_or(moments.len());
     html! {

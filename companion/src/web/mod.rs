@@ -1,17 +1,20 @@
 //! The web page.
 //!
-//! - `guard`: who may ask what; headers that keep browsers from doing what a page should not.
+//! - `guard`: checks of requests, and response headers.
 //! - `query`: parameters as bytes, since keys are bytes.
-//! - `layout`, `chart`, `parts`: what pages are made of.
-//! - `overview`, `queues`, `queue` with `settings`, `job`, `limits`, `sets`, `boards`: the pages.
-//! - `actions`: what `--write` allows.
+//! - `layout`, `chart`, `parts`: the parts of pages.
+//! - `overview`, `queues`, `queue` with `errors`, `groups` and `settings`, `job`, `workers`, `limits`, `sets`, `boards`: the pages.
+//! - `actions`: the actions that `--write` allows.
 //!
-//! Pages are whole without any script. A script of some lines asks for the page again every few seconds, and exchanges the parts
-//! that have changed.
+//! Links are relative and all pages are in one folder, so a proxy may serve them below any path.
+//!
+//! Pages are complete without a script. A short script reloads the page every few seconds and replaces the parts that have changed.
 
 mod actions;
 mod boards;
 mod chart;
+mod errors;
+mod groups;
 mod guard;
 mod job;
 mod layout;
@@ -23,9 +26,10 @@ mod queue;
 mod queues;
 mod sets;
 mod settings;
+mod workers;
 
 use crate::server::Server;
-use crate::{Failure, history::History, metrics, watch::Watch};
+use crate::{Failure, history::Histories, metrics, watch::Watch};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -38,14 +42,14 @@ use tokio::sync::RwLock;
 
 pub struct Settings {
     pub listen: SocketAddr,
-    /// Actions are allowed.
+    /// Whether actions are allowed.
     pub write: bool,
     pub password: Option<String>,
-    /// Names besides that of the address, by which browsers may ask.
+    /// Additional host names that browsers may use.
     pub hosts: Vec<String>,
-    /// Between two samples.
+    /// The time between two samples.
     pub interval: Duration,
-    /// How many queues /metrics shows.
+    /// The number of queues that /metrics shows individually.
     pub queues: usize,
 }
 
@@ -53,24 +57,24 @@ pub struct App {
     server: Server,
     settings: Settings,
     seen: RwLock<Seen>,
-    /// In every form; a page of somebody else does not know it.
+    /// The token in every form. Another site does not know it.
     token: String,
-    /// The port that was bound.
+    /// The port that the program listens on.
     port: u16,
 }
 
-/// What the sampler has seen.
+/// The sampler's data.
 #[derive(Default)]
 pub struct Seen {
     pub watch: Watch,
-    pub history: History,
+    pub history: Histories,
     /// Why the last sample failed.
     pub problem: Option<String>,
 }
 
 type Shared = State<Arc<App>>;
 
-/// A page, or why there is none.
+/// A page or an error page.
 type Page = Result<Markup, Problem>;
 
 pub struct Problem {
@@ -107,9 +111,11 @@ pub async fn serve(server: Server, settings: Settings) -> Result<(), Failure> {
     println!("{} at http://{address}/ ({mode})", server.address);
     let app = Arc::new(App { server, settings, seen: RwLock::default(), token, port: address.port() });
     tokio::spawn(sample(app.clone()));
-    axum::serve(listener, router(app)).with_graceful_shutdown(crate::ended::until_ended()).await?;
-    Ok(())
+    crate::ended::serve(listener, router(app)).await
 }
+
+const TOO_LONG: &str =
+    "This name is longer than the address of a page can be (about 20,000 bytes). Look at it with redis-cli.";
 
 fn router(app: Arc<App>) -> Router {
     Router::new()
@@ -118,6 +124,7 @@ fn router(app: Arc<App>) -> Router {
         .route("/queue", get(queue::page))
         .route("/job", get(job::page))
         .route("/payload", get(job::payload))
+        .route("/workers", get(workers::page))
         .route("/limits", get(limits::page))
         .route("/sets", get(sets::page))
         .route("/boards", get(boards::page))
@@ -126,6 +133,7 @@ fn router(app: Arc<App>) -> Router {
         .route("/assets/style.css", get(|| asset("text/css; charset=utf-8", include_str!("assets/style.css"))))
         .route("/assets/live.js", get(|| asset("text/javascript; charset=utf-8", include_str!("assets/live.js"))))
         .route("/assets/icon.svg", get(|| asset("image/svg+xml", include_str!("assets/icon.svg"))))
+        .route("/too-long", get(|| async { Problem::new(StatusCode::URI_TOO_LONG, TOO_LONG) }))
         .fallback(|| async { Problem::new(StatusCode::NOT_FOUND, "There is no such page.") })
         .layer(middleware::from_fn_with_state(app.clone(), guard::check))
         .with_state(app)
@@ -140,11 +148,11 @@ async fn scrape(State(app): Shared) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics::page(&app.server, app.settings.queues).await)
 }
 
-/// Looks at the server at every interval, for as long as the program runs.
+/// Samples the server at every interval, until the program ends.
 async fn sample(app: Arc<App>) {
     let mut ticks = tokio::time::interval(app.settings.interval);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    // Asked without holding the lock, so that no page waits for the server twice.
+    // Sampled without the lock, so that pages do not wait for the server.
     let mut watch = Watch::default();
     loop {
         ticks.tick().await;
@@ -154,6 +162,8 @@ async fn sample(app: Arc<App>) {
         if outcome.is_ok() {
             seen.history.add(&watch);
             seen.watch.clone_from(&watch);
+        } else {
+            seen.history.miss(app.settings.interval);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The first page: is all well, and since when is it not?
+//! The overview page: the state of the server, and the last hour.
 
 use super::chart::{self, Chart, Unit};
 use super::parts::{moment, name, tile, tiles};
@@ -28,12 +28,12 @@ pub const CHARTS: &[Chart] = &[
     Chart { title: "Clients", unit: Unit::Number, lines: &[("connected", "clients"), ("waiting", "waiting")] },
 ];
 
-/// A ready job that has waited longer than this is worth a look.
+/// A longer wait of a ready job is highlighted.
 pub const WORRYING_WAIT_MS: u64 = 60_000;
-/// So is an expired member that is still there after this.
+/// A longer lag of the sweeper is highlighted.
 pub const WORRYING_LAG_MS: u64 = 5_000;
 
-/// Queues in the list of those worth a look.
+/// The maximum number of highlighted queues.
 const LISTED: usize = 8;
 
 pub async fn page(State(app): Shared) -> Page {
@@ -73,14 +73,14 @@ pub async fn page(State(app): Shared) -> Page {
         section #worries data-live { (worries(watch)) }
         section {
             h2 { "Over time" }
-            div #charts .charts data-live { @for chart in CHARTS { (chart::draw(chart, &seen.history)) } }
+            div #charts .charts data-live { @for chart in CHARTS { (chart::draw(chart, &seen.history.server)) } }
         }
     };
     drop(seen);
-    Ok(layout::page(&app, "/", "Overview", body).await)
+    Ok(layout::page(&app, "./", "Overview", body).await)
 }
 
-/// Queues that somebody should look at.
+/// Returns the queues with problems.
 fn worries(watch: &Watch) -> Markup {
     let now_ms = watch.now_ms();
     let wait = |watched: &Watched| watched.queue.wait_ms(now_ms).unwrap_or_default();
@@ -98,7 +98,7 @@ fn worries(watch: &Watch) -> Markup {
                 tbody {
                     @for (key, watched) in found.iter().take(LISTED) {
                         tr {
-                            td { a href=(link("/queue", &[("key", key)])) { (name(key)) } }
+                            td { a href=(link("queue", &[("key", key)])) { (name(key)) } }
                             td.number.bad[watched.queue.dead > 0] { (grouped(watched.queue.dead)) }
                             td.number { (grouped(watched.queue.ready)) }
                             td {
@@ -110,7 +110,7 @@ fn worries(watch: &Watch) -> Markup {
                 }
             } }
             @if found.len() > LISTED {
-                p.quiet { a href="/queues?sort=dead" { "and " (grouped((found.len() - LISTED) as u64)) " more" } }
+                p.quiet { a href="queues?sort=dead" { "and " (grouped((found.len() - LISTED) as u64)) " more" } }
             }
         }
     }

@@ -6,11 +6,11 @@ use crate::server::reply;
 use crate::text::{grouped, instant, printable, shortened, span};
 use maud::{Markup, html};
 
-/// A figure with its name.
+/// A value with its label.
 pub struct Tile {
     pub name: &'static str,
     pub value: String,
-    /// What is worth a look is marked.
+    /// Whether the value is highlighted.
     pub is_worrying: bool,
 }
 
@@ -34,13 +34,13 @@ pub fn tiles(tiles: &[Tile]) -> Markup {
     }
 }
 
-/// A key or another foreign name, not longer than a line; the whole of it as a title.
+/// Shows a key or another name, truncated to a line, with the full text as title.
 pub fn name(bytes: &[u8]) -> Markup {
     let text = printable(bytes);
     html! { span.key title=(text) { (shortened(&text, 80)) } }
 }
 
-/// A moment as the time from it or to it.
+/// Shows a time relative to now.
 pub fn moment(ms: u64, now_ms: u64) -> Markup {
     let words = if ms <= now_ms { format!("{} ago", span(now_ms - ms)) } else { format!("in {}", span(ms - now_ms)) };
     html! { time title={ (instant(ms)) " UTC" } { (words) } }
@@ -50,7 +50,7 @@ pub fn count(number: u64) -> Markup {
     html! { (grouped(number)) }
 }
 
-/// What an action has done.
+/// Shows the result of an action.
 pub fn done(query: &Query) -> Markup {
     let n = query.number("n").unwrap_or_default();
     let jobs = |verb: &str| format!("{} {} {verb}.", grouped(n), if n == 1 { "job" } else { "jobs" });
@@ -61,6 +61,9 @@ pub fn done(query: &Query) -> Markup {
         "deleted" => jobs("deleted"),
         "cleaned" => jobs("removed"),
         "cleaning" => format!("{} There are more: run it again.", jobs("removed")),
+        "held" if n > 0 => "The group is held: none of its jobs is claimed until then.".into(),
+        "released" if n > 0 => "The group is released.".into(),
+        "held" | "released" => "No job is in this group any more.".into(),
         "paused" => "The queue is paused: claims get nothing.".into(),
         "resumed" => "The queue goes on.".into(),
         "configured" => "The settings are changed.".into(),
@@ -70,10 +73,10 @@ pub fn done(query: &Query) -> Markup {
     html! { p.notice.good role="status" { (text) } }
 }
 
-/// A form that acts on a queue. `fields` are its inputs and buttons.
+/// Shows a form that acts on a queue. `fields` are its inputs and buttons.
 pub fn form(app: &App, key: &[u8], class: &str, fields: Markup) -> Markup {
     html! {
-        form.(class) method="post" action="/act" autocomplete="off" {
+        form.(class) method="post" action="act" autocomplete="off" {
             input type="hidden" name="token" value=(app.token);
             input type="hidden" name="key" value=(encoded(key));
             (fields)
@@ -81,9 +84,9 @@ pub fn form(app: &App, key: &[u8], class: &str, fields: Markup) -> Markup {
     }
 }
 
-/// A form that looks at a key.
+/// Shows a form that opens a key.
 pub fn look(path: &str, label: &str, key: &[u8], more: Markup) -> Markup {
-    // A browser sends text: a key that is none can be reached by a link only.
+    // A browser sends only text: other keys are reachable only by links.
     let value = std::str::from_utf8(key).unwrap_or_default();
     html! {
         form.look method="get" action=(path) role="search" {
@@ -94,14 +97,14 @@ pub fn look(path: &str, label: &str, key: &[u8], more: Markup) -> Markup {
     }
 }
 
-/// An error of a command is part of the page on which somebody looked at a key.
+/// Converts an error reply or a null to a notice on the page.
 pub fn outcome(result: redis::RedisResult<redis::Value>) -> Result<redis::Value, Markup> {
     result.map_err(|error| html! { p.notice.bad role="alert" { (crate::server::message(&error)) } }).and_then(|value| {
         if matches!(value, redis::Value::Nil) { Err(html! { p.notice { "There is no such key." } }) } else { Ok(value) }
     })
 }
 
-/// A field of a map as text.
+/// Returns a field of a map as text.
 pub fn field(value: &redis::Value, name: &str) -> String {
     let pairs = reply::pairs(value);
     pairs.iter().find(|(other, _)| other == name).map_or_else(String::new, |(_, value)| reply::text(value))

@@ -6,7 +6,7 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_decode, percent_encode};
 pub struct Query(Vec<(String, Vec<u8>)>);
 
 impl Query {
-    /// Reads `application/x-www-form-urlencoded`.
+    /// Parses `application/x-www-form-urlencoded`.
     pub fn parse(text: &[u8]) -> Query {
         let decoded = |part: &[u8]| {
             let part: Vec<u8> = part.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
@@ -20,13 +20,17 @@ impl Query {
         Query(pairs.collect())
     }
 
-    /// The first value of this name that is not empty.
+    /// Returns the first value of this name that is not empty.
     pub fn get(&self, name: &str) -> Option<&[u8]> {
         self.all(name).find(|value| !value.is_empty())
     }
 
     pub fn all<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a [u8]> {
         self.0.iter().filter(move |(other, _)| other == name).map(|(_, value)| value.as_slice())
+    }
+
+    pub fn pairs(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_slice()))
     }
 
     pub fn text(&self, name: &str) -> String {
@@ -38,17 +42,21 @@ impl Query {
     }
 }
 
-/// Bytes as a parameter's value; forms carry keys in this form, too, as a browser would send only valid text back.
+/// Encodes bytes as a parameter. Forms use it for keys, too, because a browser would change invalid text.
 pub fn encoded(bytes: &[u8]) -> String {
     percent_encode(bytes, NON_ALPHANUMERIC).to_string()
 }
 
-/// What [`encoded`] has written.
+/// Decodes the output of [`encoded`].
 pub fn decoded(text: &[u8]) -> Vec<u8> {
     percent_decode(text).collect()
 }
 
-/// `path?name=value&…`; empty values are left out.
+/// The maximum length of a link. Longer requests are refused.
+const LONGEST: usize = 60_000;
+
+/// Returns `path?name=value&…` without empty values. Links do not begin with `/`, because the page may be served below any path. If
+/// the names are too long for a link, it leads to a page that reports this.
 pub fn link(path: &str, parameters: &[(&str, &[u8])]) -> String {
     let mut link = path.to_owned();
     for (name, value) in parameters.iter().filter(|(_, value)| !value.is_empty()) {
@@ -57,7 +65,7 @@ pub fn link(path: &str, parameters: &[(&str, &[u8])]) -> String {
         link.push('=');
         link.push_str(&encoded(value));
     }
-    link
+    if link.len() > LONGEST { "too-long".into() } else { link }
 }
 
 #[cfg(test)]
@@ -67,12 +75,18 @@ mod tests {
     #[test]
     fn any_bytes_survive_a_link() {
         let all: Vec<u8> = (0..=255).collect();
-        let link = link("/queue", &[("key", &all), ("state", b""), ("after", b"a b+c&d=e")]);
+        let link = link("queue", &[("key", &all), ("state", b""), ("after", b"a b+c&d=e")]);
         assert!(link.bytes().all(|byte| byte.is_ascii_graphic()) && !link.contains(['<', '>', '"', '\'']), "{link}");
-        let query = Query::parse(link.strip_prefix("/queue?").expect("parameters").as_bytes());
+        let query = Query::parse(link.strip_prefix("queue?").expect("parameters").as_bytes());
         assert_eq!(query.get("key"), Some(all.as_slice()));
         assert_eq!((query.get("state"), query.get("after")), (None, Some(&b"a b+c&d=e"[..])));
         assert_eq!(decoded(encoded(&all).as_bytes()), all);
+    }
+
+    #[test]
+    fn a_name_that_no_address_can_hold_leads_to_a_page_that_says_so() {
+        assert_eq!(link("queue", &[("key", &b":".repeat(21 * 1024))]), "too-long");
+        assert_eq!(link("queue", &[("key", &b"x".repeat(50_000))]).len(), 50_010);
     }
 
     #[test]

@@ -1,8 +1,10 @@
-//! One queue: its figures, its jobs by state, page by page, its groups and settings.
+//! One queue: its stats, its jobs by state in pages, and its charts.
 
+use super::chart::{self, Chart, Unit};
 use super::parts::{done, form, moment, name, tile, tiles};
 use super::query::{Query, encoded, link};
-use super::{App, Page, Problem, Shared, layout, settings};
+use super::{App, Page, Problem, Shared, errors, groups, layout, settings};
+use crate::history::QUEUES;
 use crate::server::{Job, Queue, Server, State as JobState, reply};
 use crate::text::{grouped, printable, rate, shortened, span};
 use crate::watch::micros;
@@ -11,34 +13,40 @@ use axum::http::StatusCode;
 use maud::{Markup, html};
 use redis::{RedisResult, Value, pipe};
 
-/// Jobs on a page, and groups.
-const ROWS: usize = 25;
+/// Jobs or groups per page.
+pub const ROWS: usize = 25;
 
-/// Up to this average size of a job, lists show the beginnings of payloads. Larger ones are not asked for.
-const LARGEST_IN_LISTS: u64 = 16 * 1024;
+/// The maximum size of payloads that a list fetches. Later jobs are shown without.
+const MOST_FETCHED: usize = 256 * 1024;
 
-/// What of a queue is looked at.
+/// The part of a queue that is shown.
 #[derive(Clone, Copy, PartialEq)]
 enum Tab {
     Jobs(JobState),
+    Errors,
     Groups,
+    Charts,
     Settings,
 }
 
 impl Tab {
-    const ALL: [Tab; 6] = [
+    const ALL: [Tab; 8] = [
         Tab::Jobs(JobState::Ready),
         Tab::Jobs(JobState::Delayed),
         Tab::Jobs(JobState::Claimed),
         Tab::Jobs(JobState::Dead),
+        Tab::Errors,
         Tab::Groups,
+        Tab::Charts,
         Tab::Settings,
     ];
 
     fn name(self) -> &'static str {
         match self {
             Tab::Jobs(state) => state.name(),
+            Tab::Errors => "errors",
             Tab::Groups => "groups",
+            Tab::Charts => "charts",
             Tab::Settings => "settings",
         }
     }
@@ -53,11 +61,17 @@ pub async fn page(State(app): Shared, RawQuery(query): RawQuery) -> Page {
     let after = query.get("after").unwrap_or_default();
     let content = match tab {
         Tab::Jobs(state) => {
-            let with_payload = memory / queue.jobs().max(1) <= LARGEST_IN_LISTS;
-            let jobs = jobs(&app.server, key, state, after, with_payload).await?;
-            jobs_of(&app, key, state, &jobs, now_ms)
+            let (jobs, is_first) = jobs(&app.server, key, state, after).await?;
+            html! {
+                @if !after.is_empty() && is_first {
+                    p.notice role="status" { "The last job of the page before is gone, so this is the first page." }
+                }
+                (jobs_of(&app, key, state, &jobs, now_ms))
+            }
         }
-        Tab::Groups => groups(&app.server, key, after).await?,
+        Tab::Errors => errors::show(&app, key, queue.dead, now_ms).await?,
+        Tab::Groups => groups::show(&app, key, after, now_ms).await?,
+        Tab::Charts => charts(&app, key).await,
         Tab::Settings => settings::show(&app, key, &queue),
     };
     let rates = app.seen.read().await.watch.queues.get(key).cloned();
@@ -73,18 +87,16 @@ pub async fn page(State(app): Shared, RawQuery(query): RawQuery) -> Page {
         tile("Pushed in all", total("pushed")),
         tile("Finished in all", total("acked")),
         tile("Given back", total("nacked")),
-        tile("Leases ended", total("expired_leases")),
+        tile("Leases expired", total("expired_leases")),
+        tile("Jobs expired", total("expired")),
         tile("Memory", crate::text::bytes(memory)),
     ];
     let count = |tab| match tab {
-        Tab::Jobs(JobState::Ready) => Some(queue.ready),
-        Tab::Jobs(JobState::Delayed) => Some(queue.delayed),
-        Tab::Jobs(JobState::Claimed) => Some(queue.claimed),
-        Tab::Jobs(JobState::Dead) => Some(queue.dead),
+        Tab::Jobs(state) => Some(queue.count(state)),
         _ => None,
     };
     let body = html! {
-        p.path { a href="/queues" { "Queues" } }
+        p.path { a href="queues" { "Queues" } }
         (done(&query))
         div.heading {
             h1 { (name(key)) @if queue.is_paused { " " span.badge.warn { "paused" } } }
@@ -94,59 +106,102 @@ pub async fn page(State(app): Shared, RawQuery(query): RawQuery) -> Page {
         div #figures data-live { (tiles(&figures)) }
         nav #tabs .tabs data-live aria-label="Parts of the queue" {
             @for other in Tab::ALL {
-                a href=(link("/queue", &[("key", key), ("tab", other.name().as_bytes())])) aria-current=[(tab == other).then_some("page")] {
+                a href=(link("queue", &[("key", key), ("tab", other.name().as_bytes())])) aria-current=[(tab == other).then_some("page")] {
                     (other.name())
                     @if let Some(count) = count(other) { " " b.bad[other == Tab::Jobs(JobState::Dead) && count > 0] { (grouped(count)) } }
                 }
             }
         }
+        // A browser sends only text: a queue with another name has no search.
+        @if let Ok(key) = std::str::from_utf8(key) {
+            form.look #find method="get" action="job" role="search" {
+                input type="hidden" name="key" value=(key);
+                label { span { "Job by ID" } input name="id" required autocomplete="off" spellcheck="false"; }
+                button { "Find" }
+            }
+        }
         (content)
     };
     let title = shortened(&printable(key), 60);
-    Ok(layout::page(&app, "/queues", &title, body).await)
+    Ok(layout::page(&app, "queues", &title, body).await)
 }
 
-/// The server's clock, whether the key exists, its figures, and the memory it takes.
+/// Returns the server's time, whether the key exists, its stats, and its memory usage.
 async fn figures(server: &Server, key: &[u8]) -> Result<(u64, bool, Queue, u64), Problem> {
     let mut pipe = pipe();
     pipe.cmd("TIME").cmd("EXISTS").arg(key).cmd("ZQ.STATS").arg(key).cmd("MEMORY").arg("USAGE").arg(key);
     let replies = server.ask(pipe).await?;
     let [time, exists, stats, memory] = <[RedisResult<Value>; 4]>::try_from(replies).expect("four replies");
-    // A user who may not ask for the memory sees all else.
+    // A user who may not call MEMORY sees the rest.
     let memory = memory.ok().and_then(|memory| reply::count(&memory)).unwrap_or_default();
     Ok((micros(&time?) / 1000, reply::count(&exists?) == Some(1), Queue::read(&stats?), memory))
 }
 
-/// A page of jobs; where there is room for payloads, with all that is known of each.
-async fn jobs(
-    server: &Server,
-    key: &[u8],
-    state: JobState,
-    after: &[u8],
-    with_payload: bool,
-) -> Result<Vec<Job>, Problem> {
-    let count = (ROWS + 1).to_string();
-    let mut words: Vec<&[u8]> = vec![b"ZQ.PEEK", key, state.name().as_bytes(), b"COUNT", count.as_bytes()];
+/// Returns jobs in a state without their payloads, in serving order. They follow the job `after`, if it is not empty.
+pub async fn peek(server: &Server, key: &[u8], state: JobState, most: usize, after: &[u8]) -> RedisResult<Vec<Job>> {
+    let count = most.to_string();
+    let mut words: Vec<&[u8]> =
+        vec![b"ZQ.PEEK", key, state.name().as_bytes(), b"COUNT", count.as_bytes(), b"NOPAYLOAD"];
     if !after.is_empty() {
         words.extend([b"AFTER", after]);
     }
-    words.push(b"NOPAYLOAD");
     let listed = server.one(&words).await?;
-    let listed: Vec<Job> = reply::array(&listed).iter().filter_map(|job| Job::listed(state, job)).collect();
-    if !with_payload {
-        return Ok(listed);
-    }
-    let mut pipe = pipe();
-    for job in &listed {
-        pipe.cmd("ZQ.GET").arg(key).arg(&job.id);
-    }
-    let known = server.ask(pipe).await?;
-    // A job that is gone, or has meanwhile another state, is shown as it was listed.
-    let of = |(job, reply): (Job, RedisResult<Value>)| {
-        let known = reply.ok().and_then(|reply| Job::read(&job.id, &reply));
-        known.filter(|known| known.state == state.name()).unwrap_or(job)
+    Ok(reply::array(&listed).iter().filter_map(|job| Job::listed(state, job)).collect())
+}
+
+/// Returns a page of jobs, and whether it is the first. If the job of `after` is gone, this returns the first page, because most jobs
+/// before it are gone, too.
+async fn jobs(server: &Server, key: &[u8], state: JobState, after: &[u8]) -> Result<(Vec<Job>, bool), Problem> {
+    let (listed, is_first) = match peek(server, key, state, ROWS + 1, after).await {
+        Err(error) if !after.is_empty() && crate::server::message(&error).contains("no such job in this state") => {
+            (peek(server, key, state, ROWS + 1, b"").await?, true)
+        }
+        listed => (listed?, after.is_empty()),
     };
-    Ok(listed.into_iter().zip(known).map(of).collect())
+    let mut known = get(server, key, &listed, MOST_FETCHED).await?.into_iter();
+    // A job that is gone or has changed its state is shown as it was listed.
+    let is_same = |job: &Job| job.state == state.name();
+    let jobs = listed.into_iter().map(|job| known.next().flatten().filter(is_same).unwrap_or(job));
+    Ok((jobs.collect(), is_first))
+}
+
+/// Returns all fields of these jobs. Reads them one by one and stops after payloads of more than `most` bytes: ZQ.GET returns whole
+/// payloads, so at most one too many is fetched.
+pub async fn get(server: &Server, key: &[u8], jobs: &[Job], most: usize) -> RedisResult<Vec<Option<Job>>> {
+    let (mut known, mut fetched) = (Vec::new(), 0);
+    for job in jobs {
+        if fetched > most {
+            break;
+        }
+        let job = Job::read(&job.id, &server.one(&[b"ZQ.GET", key, &job.id]).await?);
+        fetched += job.iter().flat_map(|job| [&job.payload, &job.again]).flatten().map(Vec::len).sum::<usize>();
+        known.push(job);
+    }
+    Ok(known)
+}
+
+const CHARTS: &[Chart] = &[
+    Chart { title: "Jobs ready", unit: Unit::Number, lines: &[("", "ready")] },
+    Chart { title: "Longest wait", unit: Unit::Ms, lines: &[("", "wait")] },
+    Chart { title: "Jobs", unit: Unit::PerSecond, lines: &[("pushed", "pushed"), ("finished", "acked")] },
+    Chart { title: "Jobs given back", unit: Unit::PerSecond, lines: &[("", "nacked")] },
+    Chart {
+        title: "Jobs delayed and claimed",
+        unit: Unit::Number,
+        lines: &[("delayed", "delayed"), ("claimed", "claimed")],
+    },
+    Chart { title: "Dead letters", unit: Unit::Number, lines: &[("", "dead")] },
+];
+
+async fn charts(app: &App, key: &[u8]) -> Markup {
+    let seen = app.seen.read().await;
+    html! { div #charts data-live {
+        @if let Some(history) = seen.history.of_queue(key) {
+            div.charts { @for chart in CHARTS { (chart::draw(chart, history)) } }
+        } @else if seen.watch.queues.len() > QUEUES {
+            p.quiet { "There are more than " (grouped(QUEUES as u64)) " queues: those have charts in which something happens." }
+        } @else { p.quiet { "Not seen yet." } }
+    } }
 }
 
 fn pause(app: &App, key: &[u8], is_paused: bool) -> Markup {
@@ -172,7 +227,7 @@ fn jobs_of(app: &App, key: &[u8], state: JobState, jobs: &[Job], now_ms: u64) ->
                     JobState::Delayed => button.main name="do" value="promote" { "Run now" },
                     _ => {},
                 }
-                button.danger name="do" value="delete" data-confirm="Delete the selected jobs?" { "Delete" }
+                button.danger name="do" value="delete" { "Delete" }
             }
         }
         div #jobs data-live { (table(write, key, state, shown, now_ms)) }
@@ -183,10 +238,10 @@ fn jobs_of(app: &App, key: &[u8], state: JobState, jobs: &[Job], now_ms: u64) ->
             (form(app, key, "selection", html! { input type="hidden" name="tab" value=(state.name()); (selection) }))
         } @else { (selection) }
         nav.pages aria-label="Pages of jobs" {
-            @if more || !shown.is_empty() { a href=(link("/queue", &[("key", key), ("tab", state.name().as_bytes())])) { "First page" } }
+            @if more || !shown.is_empty() { a href=(link("queue", &[("key", key), ("tab", state.name().as_bytes())])) { "First page" } }
             @if more {
                 @let last = &shown[shown.len() - 1].id;
-                a #next href=(link("/queue", &[("key", key), ("tab", state.name().as_bytes()), ("after", last)])) { "Next page" }
+                a #next href=(link("queue", &[("key", key), ("tab", state.name().as_bytes()), ("after", last)])) { "Next page" }
             }
         }
     }
@@ -196,7 +251,7 @@ fn table(write: bool, key: &[u8], state: JobState, jobs: &[Job], now_ms: u64) ->
     let when = match state {
         JobState::Ready => "Ready since",
         JobState::Delayed => "Due",
-        JobState::Claimed => "Lease ends",
+        JobState::Claimed => "Lease expires",
         JobState::Dead => "Died",
     };
     let last = match state {
@@ -216,7 +271,7 @@ fn table(write: bool, key: &[u8], state: JobState, jobs: &[Job], now_ms: u64) ->
                 tbody { @for job in jobs {
                     tr {
                         @if write { td { input type="checkbox" name="id" value=(encoded(&job.id)) aria-label={ "Select " (printable(&job.id)) }; } }
-                        td { a href=(link("/job", &[("key", key), ("id", &job.id)])) { (name(&job.id)) } }
+                        td { a href=(link("job", &[("key", key), ("id", &job.id)])) { (name(&job.id)) } }
                         td { (moment(job.due_ms, now_ms)) }
                         td.number { (job.attempts) @if job.max_attempts > 0 { " of " (job.max_attempts) } }
                         td.number { (job.priority) }
@@ -233,12 +288,12 @@ fn table(write: bool, key: &[u8], state: JobState, jobs: &[Job], now_ms: u64) ->
     }
 }
 
-/// The first characters of a payload.
+/// Returns the first characters of a payload.
 fn beginning(payload: &[u8]) -> String {
     shortened(&printable(&payload[..payload.len().min(400)]), 60)
 }
 
-/// What is done to many jobs at once.
+/// Shows the actions on many jobs.
 fn bulk(app: &App, key: &[u8], state: JobState) -> Markup {
     html! {
         details.bulk {
@@ -251,51 +306,10 @@ fn bulk(app: &App, key: &[u8], state: JobState) -> Markup {
             }
             (form(app, key, "inline", html! {
                 input type="hidden" name="state" value=(state.name());
-                label { span { "Remove those " (state.name()) " for longer than" } input name="older" placeholder="7d" size="8"; }
-                button.danger name="do" value="clean" data-confirm={ "Remove " (state.name()) " jobs for good?" } { "Remove" }
+                label { span { "Remove those " (state.name()) " for longer than" } input name="older" required size="8"; }
+                button.danger name="do" value="clean" { "Remove" }
             }))
-            p.quiet { "Without a duration: all of them. At most 100,000 at once." }
+            p.quiet { "A duration as 7d, or the word all. At most 100,000 at once; you are asked before." }
         }
     }
-}
-
-async fn groups(server: &Server, key: &[u8], after: &[u8]) -> Result<Markup, Problem> {
-    let count = (ROWS + 1).to_string();
-    let mut words: Vec<&[u8]> = vec![b"ZQ.GROUPS", key];
-    if !after.is_empty() {
-        words.extend([b"AFTER", after]);
-    }
-    words.extend([b"COUNT", count.as_bytes()]);
-    let groups = server.one(&words).await?;
-    let rows: Vec<(&[u8], [u64; 3])> = reply::array(&groups)
-        .iter()
-        .filter_map(|group| match reply::array(group) {
-            [name, ready, delayed, claimed, ..] => {
-                let counts = [ready, delayed, claimed].map(|count| reply::count(count).unwrap_or_default());
-                Some((reply::bytes(name)?, counts))
-            }
-            _ => None,
-        })
-        .collect();
-    let more = rows.len() > ROWS;
-    let shown = &rows[..rows.len().min(ROWS)];
-    Ok(html! {
-        div #groups data-live {
-            @if shown.is_empty() { p.quiet { "No group has a job." } } @else {
-                div.scroll { table {
-                    thead { tr { th { "Group" } th.number { "Ready" } th.number { "Delayed" } th.number { "Claimed" } } }
-                    tbody { @for (group, counts) in shown { tr {
-                        td { @if group.is_empty() { span.quiet { "without a name" } } @else { (name(group)) } }
-                        @for count in counts { td.number { (grouped(*count)) } }
-                    } } }
-                } }
-            }
-        }
-        nav.pages aria-label="Pages of groups" {
-            @if more {
-                @let last = shown[shown.len() - 1].0;
-                a #next href=(link("/queue", &[("key", key), ("tab", b"groups"), ("after", last)])) { "Next page" }
-            }
-        }
-    })
 }

@@ -1,4 +1,4 @@
-//! All queues: by name as far as there are any, or the first of those that the sampler has seen in another order.
+//! All queues: by name in pages, or sorted by another column among those that the sampler has read.
 
 use super::parts::{name, tile, tiles};
 use super::query::{Query, link};
@@ -12,7 +12,7 @@ use redis::RedisResult;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Queues on a page.
+/// Queues per page.
 const ROWS: usize = 50;
 
 const ORDERS: [(&str, &str); 6] = [
@@ -26,7 +26,7 @@ const ORDERS: [(&str, &str); 6] = [
 
 pub async fn page(State(app): Shared, RawQuery(query): RawQuery) -> Page {
     let query = Query::parse(query.unwrap_or_default().as_bytes());
-    // Names are compared as they are shown.
+    // The filter matches names as they are shown.
     let (sort, filter) = (query.text("sort"), printable(query.get("filter").unwrap_or_default().trim_ascii()));
     let sort = ORDERS.iter().map(|(order, _)| *order).find(|order| *order == sort).unwrap_or("name");
     let seen = app.seen.read().await;
@@ -57,7 +57,7 @@ pub async fn page(State(app): Shared, RawQuery(query): RawQuery) -> Page {
         let next = next.map(|start| parameters(sort, &filter, &[("start", start.as_bytes())]));
         (names.into_iter().skip(start).take(ROWS).collect(), next)
     };
-    // Shown as they are now; rates need a look back, which the sampler has.
+    // Reads the current stats. Rates need the sampler's previous read.
     let mut queues: BTreeMap<Key, Watched> = {
         let seen = app.seen.read().await;
         names.iter().filter_map(|name| Some((name.clone(), seen.watch.queues.get(name)?.clone()))).collect()
@@ -69,7 +69,7 @@ pub async fn page(State(app): Shared, RawQuery(query): RawQuery) -> Page {
         div #totals data-live { (tiles(&totals)) }
         @if let Some(refusal) = &refusal { p.notice.bad role="alert" { "Queues cannot be listed: " (refusal) } }
         div.tools {
-            form.look method="get" action="/queues" role="search" {
+            form.look method="get" action="queues" role="search" {
                 label { span { "Name contains" } input name="filter" value=(filter) autocomplete="off" spellcheck="false"; }
                 label { span { "Sort by" } select name="sort" {
                     @for (order, title) in ORDERS { option value=(order) selected[order == sort] { (title) } }
@@ -85,26 +85,26 @@ pub async fn page(State(app): Shared, RawQuery(query): RawQuery) -> Page {
             @if names.is_empty() { p.quiet { "No queue." } } @else { (table(&names, &queues, &rates)) }
         }
         nav.pages aria-label="Pages of queues" {
-            @if start > 0 || query.get("after").is_some() { a href=(link("/queues", &[("sort", sort.as_bytes()), ("filter", filter.as_bytes())])) { "First page" } }
+            @if start > 0 || query.get("after").is_some() { a href=(link("queues", &[("sort", sort.as_bytes()), ("filter", filter.as_bytes())])) { "First page" } }
             @if let Some(next) = next { a #next href=(next) { "Next page" } }
         }
     };
-    Ok(layout::page(&app, "/queues", "Queues", body).await)
+    Ok(layout::page(&app, "queues", "Queues", body).await)
 }
 
 fn parameters(sort: &str, filter: &str, more: &[(&str, &[u8])]) -> String {
-    link("/queues", &[&[("sort", sort.as_bytes()), ("filter", filter.as_bytes())], more].concat())
+    link("queues", &[&[("sort", sort.as_bytes()), ("filter", filter.as_bytes())], more].concat())
 }
 
-/// A page of names, and the link to the next one.
+/// Returns a page of names, and the link to the next page.
 async fn by_name(app: &App, after: &[u8]) -> RedisResult<(Vec<Key>, Option<String>)> {
     let mut names = app.server.queues_after(after, ROWS + 1).await?;
-    let next = (names.len() > ROWS).then(|| link("/queues", &[("after", &names[ROWS - 1])]));
+    let next = (names.len() > ROWS).then(|| link("queues", &[("after", &names[ROWS - 1])]));
     names.truncate(ROWS);
     Ok((names, next))
 }
 
-/// Names in the order of a figure, the largest first.
+/// Returns names ordered by a value, largest first.
 fn by_figure(queues: &BTreeMap<Key, Watched>, sort: &str, filter: &str) -> Vec<Key> {
     let is_wanted = |name: &Key| filter.is_empty() || printable(name).contains(filter);
     let mut found: Vec<(&Key, &Watched)> = queues.iter().filter(|(name, _)| is_wanted(name)).collect();
@@ -133,7 +133,7 @@ fn table(names: &[Key], queues: &BTreeMap<Key, Watched>, rates: &BTreeMap<Key, W
                     @let queue = &watched.queue;
                     tr {
                         td {
-                            a href=(link("/queue", &[("key", name_of)])) { (name(name_of)) }
+                            a href=(link("queue", &[("key", name_of)])) { (name(name_of)) }
                             @if queue.is_paused { " " span.badge.warn { "paused" } }
                         }
                         td.number { (grouped(queue.ready)) }

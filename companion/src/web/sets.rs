@@ -1,4 +1,4 @@
-//! Expiring sets: how the sweeper keeps up, and the members of one set that expire soonest.
+//! Expiring sets: the sweeper's lag, and the members of a set that expire soonest.
 
 use super::parts::{look, name, outcome, tile, tiles};
 use super::query::Query;
@@ -9,7 +9,6 @@ use axum::extract::{RawQuery, State};
 use maud::{Markup, html};
 use redis::{Value, pipe};
 
-/// Members in the list.
 const ROWS: usize = 25;
 
 const CHARTS: &[chart::Chart] = &[
@@ -23,7 +22,7 @@ pub async fn page(State(app): Shared, RawQuery(query): RawQuery) -> Page {
     let mut pipe = pipe();
     if !key.is_empty() {
         pipe.cmd("ZEXP.CARD").arg(key);
-        pipe.cmd("ZEXP.MEMBERS").arg(key).arg("LIMIT").arg(0).arg(ROWS).arg("WITHTTL");
+        pipe.cmd("ZEXP.MEMBERS").arg(key).arg("LIMIT").arg(0).arg(ROWS).arg("WITHPTTL");
     }
     let replies: Vec<_> = app.server.ask(pipe).await?.into_iter().map(outcome).collect();
     let seen = app.seen.read().await;
@@ -43,10 +42,10 @@ pub async fn page(State(app): Shared, RawQuery(query): RawQuery) -> Page {
     let body = html! {
         h1 { "Sets" }
         div #figures data-live { (tiles(&figures)) }
-        div #charts .charts data-live { @for one in CHARTS { (chart::draw(one, &seen.history)) } }
+        div #charts .charts data-live { @for one in CHARTS { (chart::draw(one, &seen.history.server)) } }
         section {
             h2 { "Look at one set" }
-            (look("/sets", "Key", key, html! {}))
+            (look("sets", "Key", key, html! {}))
             @if let [card, members] = replies.as_slice() { div #set data-live {
                 @match (card, members) {
                     (Ok(card), Ok(members)) => (set(key, card, members)),
@@ -56,7 +55,7 @@ pub async fn page(State(app): Shared, RawQuery(query): RawQuery) -> Page {
         }
     };
     drop(seen);
-    Ok(layout::page(&app, "/sets", "Sets", body).await)
+    Ok(layout::page(&app, "sets", "Sets", body).await)
 }
 
 fn set(key: &[u8], card: &Value, members: &Value) -> Markup {

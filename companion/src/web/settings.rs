@@ -6,7 +6,7 @@ use super::query::Query;
 use crate::server::Queue;
 use maud::{Markup, html};
 
-/// A setting: its keyword in ZQ.CONFIG, the fields of ZQ.STATS that show it, its name, and what it does.
+/// A setting: its keyword in ZQ.CONFIG, its fields in ZQ.STATS, its name, and its description.
 struct Setting {
     keyword: &'static str,
     fields: &'static [&'static str],
@@ -24,7 +24,7 @@ const fn setting(
 }
 
 const SETTINGS: &[Setting] = &[
-    setting("ATTEMPTS", &["attempts"], "Attempts", "deliveries before a job is dead; 0: no limit"),
+    setting("MAXATTEMPTS", &["max_attempts"], "Attempts", "deliveries before a job is dead; 0: no limit"),
     setting("BACKOFF", &["backoff_base_ms", "backoff_max_ms"], "Backoff", "first and longest pause after a failure"),
     setting("JITTER", &["jitter"], "Jitter", "percent of the pause added at random"),
     setting("AGING", &["aging_ms"], "Aging", "waiting that is worth one step of priority; 0: none"),
@@ -33,17 +33,17 @@ const SETTINGS: &[Setting] = &[
     setting("DEADTTL", &["deadttl_ms"], "Dead letters live", "0: without end"),
     setting("CONCURRENCY", &["concurrency"], "Claimed at once", "0: no limit"),
     setting("RATE", &["rate_limit", "rate_window_ms"], "Claims per window", "number and duration; 0 0: no limit"),
-    setting("GROUPCONCURRENCY", &["group_concurrency"], "Claimed at once, of a group", "0: no limit"),
+    setting("GROUPCONCURRENCY", &["groupconcurrency"], "Claimed at once, of a group", "0: no limit"),
     setting(
         "GROUPRATE",
-        &["group_rate_limit", "group_rate_window_ms"],
+        &["grouprate_limit", "grouprate_window_ms"],
         "Claims per window, of a group",
         "number and duration; 0 0: no limit",
     ),
     setting("ORDERED", &["ordered"], "Groups in order", "yes: one job of a group at a time, in the order of pushes"),
 ];
 
-/// A setting as ZQ.CONFIG takes it: `10s 1h`. `None`: this module does not know it.
+/// Formats a setting for ZQ.CONFIG: `10s 1h`. `None` if the module does not have it.
 fn value(setting: &Setting, queue: &Queue) -> Option<String> {
     let words = setting.fields.iter().map(|field| {
         let value = queue.other(field)?;
@@ -52,7 +52,7 @@ fn value(setting: &Setting, queue: &Queue) -> Option<String> {
     Some(words.collect::<Option<Vec<_>>>()?.join(" "))
 }
 
-/// Milliseconds in the largest unit that is exact.
+/// Formats ms in the largest unit that is exact.
 fn duration(ms: u64) -> String {
     const UNITS: [(u64, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s")];
     match UNITS.iter().find(|(scale, _)| ms >= *scale && ms.is_multiple_of(*scale)) {
@@ -80,7 +80,7 @@ pub fn show(app: &App, key: &[u8], queue: &Queue) -> Markup {
                 label {
                     span { (setting.name) }
                     input name=(setting.keyword) value=(value) spellcheck="false";
-                    // What was there when the page was made: only changes are sent.
+                    // The value when the page was created, so that only changes are sent.
                     input type="hidden" name={ "was-" (setting.keyword) } value=(value);
                     small { (setting.what) }
                 }
@@ -90,7 +90,7 @@ pub fn show(app: &App, key: &[u8], queue: &Queue) -> Markup {
     )
 }
 
-/// The words of ZQ.CONFIG for what was changed in the form.
+/// Returns the arguments of ZQ.CONFIG for the changed fields.
 pub fn changes(query: &Query) -> Vec<String> {
     let mut words = Vec::new();
     for setting in SETTINGS {
@@ -110,8 +110,8 @@ mod tests {
     #[test]
     fn only_what_was_changed_is_sent() {
         let form =
-            b"ATTEMPTS=5&was-ATTEMPTS=3&BACKOFF=10s+1h&was-BACKOFF=10s+1h&RATE=5+1m&was-RATE=0+0&MAXLEN=&was-MAXLEN=7";
-        assert_eq!(changes(&Query::parse(form)), ["ATTEMPTS", "5", "RATE", "5", "1m"]);
+            b"MAXATTEMPTS=5&was-MAXATTEMPTS=3&BACKOFF=10s+1h&was-BACKOFF=10s+1h&RATE=5+1m&was-RATE=0+0&MAXLEN=&was-MAXLEN=7";
+        assert_eq!(changes(&Query::parse(form)), ["MAXATTEMPTS", "5", "RATE", "5", "1m"]);
     }
 
     #[test]

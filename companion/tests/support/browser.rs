@@ -148,12 +148,6 @@ impl Browser {
         self.must(&format!("/element/{id}/value"), &json!({"text": text}));
     }
 
-    /// Says yes to the question of a button.
-    #[track_caller]
-    pub fn confirm(&self) {
-        found("the button asks", || self.call("/alert/accept", &json!({})).is_null().then_some(()));
-    }
-
     /// Waits until the page shows a text.
     #[track_caller]
     pub fn sees(&self, text: &str) {

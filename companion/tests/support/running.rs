@@ -30,6 +30,14 @@ impl Running {
         Running { child, address }
     }
 
+    /// Asks it to end, and waits until it has.
+    #[track_caller]
+    pub fn terminate(&mut self) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().is_ok_and(|status| status.success()));
+        super::eventually("it ends", || self.child.try_wait().is_ok_and(|status| status.is_some()));
+    }
+
     pub fn get(&self, path: &str) -> (u16, String) {
         fetch(&self.address, "GET", path, &[], "")
     }

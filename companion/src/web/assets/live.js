@@ -1,48 +1,113 @@
-// Keeps a page up to date: asks for it again, and exchanges the parts marked `data-live` that have changed.
+// Keeps a page up to date: asks for it again, and changes what has changed in the parts marked `data-live`. What is the same stays: scroll
+// positions, focus, selected text and checked boxes with it.
 "use strict";
 
 const every = Number(document.body.dataset.refresh || 0);
 const pulse = document.getElementById("pulse");
+const stale = document.getElementById("stale");
+const pause = document.getElementById("pause");
+let answered = new Date();
+let isPaused = false;
 
-// A part is left alone while somebody is at work in it.
-function isBusy(part) {
-  return part.contains(document.activeElement) && document.activeElement.matches("input, select, textarea")
-    || part.querySelector("input[type=checkbox]:checked") !== null;
+// What makes a row the same row: its ID, or the first link in it.
+function keyOf(node) {
+  if (node.nodeType !== Node.ELEMENT_NODE) return "";
+  return node.id || (node.tagName === "TR" && node.querySelector("a")?.getAttribute("href")) || "";
+}
+
+function isAlike(one, other) {
+  return one.nodeType === other.nodeType && one.nodeName === other.nodeName && keyOf(one) === keyOf(other);
+}
+
+// Makes `old` what `fresh` is.
+function update(old, fresh) {
+  if (old.nodeType !== Node.ELEMENT_NODE) {
+    if (old.data !== fresh.data) old.data = fresh.data;
+    return;
+  }
+  if (old.outerHTML === fresh.outerHTML) return;
+  for (const { name } of [...old.attributes]) {
+    // The visitor opens and closes these.
+    if (!fresh.hasAttribute(name) && name !== "open") old.removeAttribute(name);
+  }
+  for (const { name, value } of fresh.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+  let place = old.firstChild;
+  for (const wanted of [...fresh.childNodes]) {
+    let same = place;
+    while (same && !isAlike(same, wanted)) same = same.nextSibling;
+    if (!same) {
+      old.insertBefore(wanted, place);
+      continue;
+    }
+    while (place !== same) {
+      const next = place.nextSibling;
+      place.remove();
+      place = next;
+    }
+    update(same, wanted);
+    place = same.nextSibling;
+  }
+  while (place) {
+    const next = place.nextSibling;
+    place.remove();
+    place = next;
+  }
 }
 
 async function refresh() {
-  if (document.hidden) return;
-  const answer = await fetch(location.href, { credentials: "same-origin" });
+  const answer = await fetch(location.href, { credentials: "same-origin", signal: AbortSignal.timeout(15000) });
   if (!answer.ok) throw new Error(answer.statusText);
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  if (isPaused) return;
   for (const part of document.querySelectorAll("[data-live]")) {
     const fresh = page.getElementById(part.id);
-    if (fresh && fresh.outerHTML !== part.outerHTML && !isBusy(part)) part.replaceWith(fresh);
+    if (fresh) update(part, fresh);
   }
+}
+
+function show(isLost) {
+  pulse.classList.toggle("lost", isLost);
+  pulse.title = isLost ? "no answer" : isPaused ? "paused" : "live";
+  stale.hidden = !isLost;
+  stale.textContent = isLost ? `No answer since ${answered.toISOString().slice(11, 19)} UTC: the figures are old.` : "";
 }
 
 async function live() {
   try {
-    await refresh();
-    pulse?.classList.remove("lost");
-    if (pulse) pulse.title = "live";
+    if (!document.hidden && !isPaused) {
+      await refresh();
+      answered = new Date();
+      show(false);
+    }
   } catch {
-    pulse?.classList.add("lost");
-    if (pulse) pulse.title = "not up to date: the page cannot be reached";
+    show(true);
   }
   setTimeout(live, every);
 }
-if (every) setTimeout(live, every);
+if (every) {
+  setTimeout(live, every);
+  pause.hidden = false;
+  pause.addEventListener("click", () => {
+    isPaused = !isPaused;
+    pause.textContent = isPaused ? "Go on" : "Pause";
+    show(false);
+  });
+}
 
-// Buttons that ask before they act, and the box that selects all.
-document.addEventListener("click", (event) => {
-  const button = event.target.closest("[data-confirm]");
-  if (button && !confirm(button.dataset.confirm)) event.preventDefault();
-});
+// The box that selects all.
 document.addEventListener("change", (event) => {
   if (!event.target.matches("[data-all]")) return;
   for (const box of event.target.form.querySelectorAll("input[name=id]")) box.checked = event.target.checked;
 });
+
+// Copies a part of the page. Not by navigator.clipboard, which a page has over HTTPS only.
+for (const button of document.querySelectorAll("[data-copy]")) {
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    getSelection().selectAllChildren(document.getElementById(button.dataset.copy));
+    button.textContent = document.execCommand("copy") ? "Copied" : "Press Ctrl-C";
+  });
+}
 
 // What a chart says under the pointer.
 const shows = {
@@ -58,12 +123,13 @@ document.addEventListener("pointermove", (event) => {
   if (!plot) return;
   const frame = plot.getBoundingClientRect();
   const x = (event.clientX - frame.left) / frame.width;
-  const values = [...plot.querySelectorAll("polyline")].map((line) => {
-    const points = line.getAttribute("points").split(" ").filter(Boolean).map((point) => point.split(",").map(Number));
+  const values = [...plot.querySelectorAll("g")].map((group) => {
+    const lines = [...group.querySelectorAll("polyline")].map((line) => line.getAttribute("points"));
+    const points = lines.join(" ").split(" ").filter(Boolean).map((point) => point.split(",").map(Number));
     const nearest = points.reduce((best, point) => Math.abs(point[0] / 300 - x) < Math.abs(best[0] / 300 - x) ? point : best, points[0] || [0, 100]);
     return shows[plot.dataset.unit]((100 - nearest[1]) / 100 * Number(plot.dataset.top));
   });
   const at = new Date(Number(plot.dataset.first) + x * (plot.dataset.last - plot.dataset.first));
   const reading = plot.querySelector(".reading") || plot.appendChild(Object.assign(document.createElement("span"), { className: "reading" }));
-  reading.textContent = `${at.toLocaleTimeString()}  ${values.join("  ")}`;
+  reading.textContent = `${at.toISOString().slice(11, 19)} UTC  ${values.join("  ")}`;
 });

@@ -1,0 +1,80 @@
+//! The groups of a queue, which may be held: then none of its jobs is claimed for a while.
+
+use super::parts::{form, moment, name};
+use super::query::{encoded, link};
+use super::{App, queue::ROWS};
+use crate::server::reply;
+use crate::text::grouped;
+use maud::{Markup, html};
+use redis::{RedisResult, Value};
+
+struct Group<'a> {
+    name: &'a [u8],
+    /// Ready, delayed, claimed.
+    counts: [u64; 3],
+    held_until_ms: Option<u64>,
+}
+
+impl Group<'_> {
+    /// `[name, ready, delayed, claimed, held_until_ms]`; the last from 0.3 on.
+    fn read(value: &Value) -> Option<Group<'_>> {
+        let [name, ready, delayed, claimed, rest @ ..] = reply::array(value) else { return None };
+        Some(Group {
+            name: reply::bytes(name)?,
+            counts: [ready, delayed, claimed].map(|count| reply::count(count).unwrap_or_default()),
+            held_until_ms: rest.first().and_then(reply::count),
+        })
+    }
+}
+
+pub async fn show(app: &App, key: &[u8], after: &[u8], now_ms: u64) -> RedisResult<Markup> {
+    let count = (ROWS + 1).to_string();
+    let mut words: Vec<&[u8]> = vec![b"ZQ.GROUPS", key];
+    if !after.is_empty() {
+        words.extend([b"AFTER", after]);
+    }
+    words.extend([b"COUNT", count.as_bytes()]);
+    let groups = app.server.one(&words).await?;
+    let groups: Vec<Group> = reply::array(&groups).iter().filter_map(Group::read).collect();
+    let shown = &groups[..groups.len().min(ROWS)];
+    Ok(html! {
+        div #groups data-live {
+            @if shown.is_empty() { p.quiet { "No group has a job." } } @else {
+                div.scroll { table {
+                    thead { tr {
+                        th { "Group" } th.number { "Ready" } th.number { "Delayed" } th.number { "Claimed" } th { "Held until" }
+                        @if app.settings.write { th { span.hidden { "Actions" } } }
+                    } }
+                    tbody { @for group in shown { tr {
+                        td { @if group.name.is_empty() { span.quiet { "without a name" } } @else { (name(group.name)) } }
+                        @for count in group.counts { td.number { (grouped(count)) } }
+                        td { @if let Some(ms) = group.held_until_ms { (moment(ms, now_ms)) } }
+                        @if app.settings.write { td { (hold(app, key, group)) } }
+                    } } }
+                } }
+            }
+        }
+        nav.pages aria-label="Pages of groups" {
+            @if groups.len() > ROWS {
+                @let last = shown[shown.len() - 1].name;
+                a #next href=(link("queue", &[("key", key), ("tab", b"groups"), ("after", last)])) { "Next page" }
+            }
+        }
+    })
+}
+
+/// Sets a hold, in place of the one there is, or ends it.
+fn hold(app: &App, key: &[u8], group: &Group) -> Markup {
+    form(
+        app,
+        key,
+        "acts",
+        html! {
+            input type="hidden" name="tab" value="groups";
+            input type="hidden" name="group" value=(encoded(group.name));
+            input name="duration" placeholder="10m" size="5" aria-label="Hold for";
+            button name="do" value="hold" { "Hold" }
+            @if group.held_until_ms.is_some() { button name="do" value="release" { "Release" } }
+        },
+    )
+}
