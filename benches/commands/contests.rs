@@ -100,6 +100,7 @@ impl Subject {
 pub struct Abilities {
     pub has_cell: bool,
     pub has_field_ttls: bool,
+    pub has_increx: bool,
 }
 
 /// Units allowed, and the window in seconds.
@@ -185,7 +186,7 @@ pub fn all(scripts: &Scripts, abilities: &Abilities) -> Vec<Contest> {
         allowed(scripts, abilities),
         denied(scripts, abilities),
         additions(scripts, abilities),
-        counts(scripts),
+        counts(scripts, abilities),
         memberships(scripts),
     ];
     contests.extend(filled(scripts, abilities));
@@ -238,9 +239,13 @@ pub fn limits(scripts: &Scripts, abilities: &Abilities) -> Vec<Subject> {
         lua_log(scripts, "log", ALLOWED),
         multi_log("multi", ALLOWED),
         lua_gcra(scripts, "gcra", ALLOWED),
+        incr_expire("counter", ALLOWED),
     ];
     if abilities.has_cell {
         subjects.push(redis_cell("cell", ALLOWED));
+    }
+    if abilities.has_increx {
+        subjects.push(increx("bounded", ALLOWED));
     }
     subjects
 }
@@ -285,9 +290,13 @@ fn denied(scripts: &Scripts, abilities: &Abilities) -> Contest {
         mcheck("full:both", DENIED),
         lua_log(scripts, "full:log", DENIED),
         lua_gcra(scripts, "full:gcra", DENIED),
+        incr_expire("full:counter", DENIED),
     ];
     if abilities.has_cell {
         subjects.push(redis_cell("full:cell", DENIED));
+    }
+    if abilities.has_increx {
+        subjects.push(increx("full:bounded", DENIED));
     }
     Contest {
         slug: "denied",
@@ -364,12 +373,16 @@ fn additions(scripts: &Scripts, abilities: &Abilities) -> Contest {
     }
 }
 
-fn counts(scripts: &Scripts) -> Contest {
+fn counts(scripts: &Scripts, abilities: &Abilities) -> Contest {
+    let mut subjects = vec![zcard("plain"), zexp_card("zexp"), lua_count(scripts, "trim")];
+    if abilities.has_field_ttls {
+        subjects.push(hlen("hash"));
+    }
     Contest {
         slug: "counts",
         title: "How many members are live",
         setting: "the keys of the contest before",
-        subjects: vec![zcard("plain"), zexp_card("zexp"), lua_count(scripts, "trim")],
+        subjects,
         primings: 0,
         is_refilled: false,
     }
@@ -504,6 +517,29 @@ fn hsetex(prefix: &'static str) -> Subject {
     Subject::new(Role::Rival, "HSETEX (hash field TTL)", prefix, |call| {
         let mut cmd = call.on("HSETEX");
         cmd.arg("EX").arg(WINDOW).arg(&["FIELDS", "1"]).arg(call.member()).arg("1");
+        cmd
+    })
+}
+
+/// Counts expired fields, too.
+fn hlen(prefix: &'static str) -> Subject {
+    Subject::new(Role::Rival, "HLEN (hash field TTL)", prefix, |call| call.on("HLEN"))
+}
+
+/// The commonest limiter: a counter that ends with its window. The client compares the count with the limit.
+fn incr_expire(prefix: &'static str, Quota(_, window): Quota) -> Subject {
+    let commands = move |call: Call| {
+        let mut expire = call.on("EXPIRE");
+        expire.arg(window).arg("NX");
+        vec![call.on("INCR"), expire]
+    };
+    Subject { name: "INCR + EXPIRE NX", role: Role::Rival, prefix, commands: Box::new(commands) }
+}
+
+fn increx(prefix: &'static str, Quota(units, window): Quota) -> Subject {
+    Subject::new(Role::Rival, "INCREX UBOUND", prefix, move |call| {
+        let mut cmd = call.on("INCREX");
+        cmd.arg("UBOUND").arg(units).arg("EX").arg(window).arg("ENX");
         cmd
     })
 }

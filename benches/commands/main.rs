@@ -91,16 +91,26 @@ pub struct Round {
 fn main() {
     let size = Size::from_environment();
     let cell = std::env::var("CELL").ok();
-    let server = match &cell {
-        Some(path) => Server::builder().config(&format!("loadmodule {path}")).start(),
-        None => Server::start(),
-    };
+    let instructions = std::env::var_os("INSTRUCTIONS").map(PathBuf::from);
+    let mut config = cell.iter().map(|path| format!("loadmodule {path}\n")).collect::<String>();
+    if instructions.is_some() {
+        // What the server does by the clock is no part of a request: the slower the machine, the more of it would be counted.
+        config.push_str("hz 1\ndynamic-hz no\n");
+    }
+    let server = Server::builder().config(&config).start();
     let mut bench = Bench::new(&server);
-    let abilities = Abilities { has_cell: cell.is_some(), has_field_ttls: bench.knows("HSETEX") };
+    // A server may have an INCREX without UBOUND: only an answer tells.
+    let mut increx = redis::cmd("INCREX");
+    increx.arg("ability").arg(&["UBOUND", "1", "EX", "1", "ENX"]);
+    let abilities = Abilities {
+        has_cell: cell.is_some(),
+        has_field_ttls: bench.knows("HSETEX"),
+        has_increx: increx.query::<redis::Value>(&mut bench.con).is_ok(),
+    };
     let scripts = Scripts::load(&mut bench.con);
     let contests = contests::all(&scripts, &abilities);
 
-    if let Some(folder) = std::env::var_os("INSTRUCTIONS").map(PathBuf::from) {
+    if let Some(folder) = instructions {
         print!("{}", instructions::measure(&mut bench, &contests, &folder));
         return;
     }

@@ -1,4 +1,4 @@
-//! The processor time of the server's main thread, as the kernel counts it: on a busy machine the clock on the wall counts others, too.
+//! The processor time of the server's main thread, as the kernel counts it: on a busy machine the wall clock counts others, too.
 
 use redis::{Cmd, Connection};
 use std::fs;

@@ -86,7 +86,7 @@ pub fn all(served: &mut Served, scale: u64) -> u64 {
 /// Jobs whose only attempt is over.
 fn dead(served: &mut Served, count: u64) {
     each(served, count, |pipe, n| {
-        pipe.cmd("ZQ.PUSH").arg("dead").arg("x").arg("ID").arg(n).arg("ATTEMPTS").arg(1).ignore();
+        pipe.cmd("ZQ.PUSH").arg("dead").arg("x").arg("ID").arg(n).arg("MAXATTEMPTS").arg(1).ignore();
     });
     each(served, count / 1000 + 1, |pipe, _| {
         pipe.add_command(words("ZQ.CLAIM 1 dead LEASE 1ms COUNT 1000")).ignore();

@@ -36,7 +36,7 @@ pub fn run(scale: u64) {
     println!("\n## Single calls at scale: {scale}\n");
     println!(
         "µs of the server for one call with {scale} keys, members or jobs (an EXACT limit: {} slots), beyond what PING costs; median and \
-         worst of up to {CALLS}. The server holds {:.1} GB.",
+         worst of up to {CALLS}. 0 means that the call cost no more than PING, not that it is free: single calls differ by some ten µs. The server holds {:.1} GB.",
         scale.min(300_000),
         table.served.info("memory", "used_memory") / 1e9
     );
