@@ -17,8 +17,9 @@ command -v npm >/dev/null || skip "npm"
 # What is not this library's fault: a machine without access to packages.
 npm view redis version >/dev/null 2>&1 || skip "packages (npm cannot get redis)"
 
-mkdir -p "$OUT/source" "$OUT/empty"
-cp -r .npmrc README.md package.json package-lock.json tsconfig.json src test "$OUT/source" # a build leaves files behind
+mkdir -p "$OUT/source" "$OUT/empty" "$OUT/checkout" "$OUT/linked"
+cp -r .npmrc LICENSE README.md package.json package-lock.json tsconfig.json src test "$OUT/source" # a build leaves files behind
+cp -r "$OUT/source" "$OUT/checkout/node"
 cd "$OUT/source"
 npm ci --silent --no-audit --no-fund
 npm run --silent check
@@ -28,10 +29,17 @@ echo "clients: $(basename "$tarball")"
 
 cd "$OUT/empty"
 npm init --yes >/dev/null
-npm install --silent --no-audit --no-fund "$tarball" redis ioredis
+npm install --silent --no-audit --no-fund "$tarball" redis ioredis @opentelemetry/api
+# As a checkout is installed, and from CommonJS.
+cd "$OUT/linked"
+npm init --yes >/dev/null
+npm install --silent --no-audit --no-fund ../checkout/node
+node -e 'new (require("zeitset").Retry)(); require("zeitset/testing").startServer.call'
+
 cd "$OUT/source"
 rm -rf build && npx tsc -p test
 README_FOLDER="$OUT/empty" node --test build/test/readme.test.js
 # The README has been run.
 rm build/test/readme.test.js
 node --test --test-concurrency=2 "build/test/${CLIENT_TESTS:-}"*.test.js
+[ -n "${CLIENT_TESTS:-}" ] || node build/test/chaos.js 15

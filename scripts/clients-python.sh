@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # clients/python: builds the wheel, installs it into an empty environment, checks types, and runs tests and README there.
 #
-# usage: clients-python.sh MODULE OUT; exits with 77 where the machine has not got what it takes
+# usage: clients-python.sh MODULE OUT, with NOTICES in the environment (scripts/notices.sh); exits with 77 where the machine has not got what it takes
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../clients/python"
 export ZEITSET_MODULE=$1 PYTHONDONTWRITEBYTECODE=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
@@ -25,6 +25,29 @@ wheel=$(echo "$OUT"/zeitset-*.whl)
 echo "clients: $(basename "$wheel")"
 "$python" -m pip install -q "$wheel"
 (cd "$OUT" && "$python" -c 'import zeitset, zeitset.asyncio, zeitset.asgi')
-"$python" -m pip install -q "$wheel[cron,fastapi]" 'pytest>=8' 'mypy>=1.8' 'httpx>=0.27'
+# The wheel that carries the module, in an environment that has nothing else.
+if [ "$(uname -s)" = Linux ] && getconf GNU_LIBC_VERSION >/dev/null 2>&1 && command -v objdump >/dev/null; then
+    server=$("$python" ../../scripts/wheel.py "$ZEITSET_MODULE" "$NOTICES" "$OUT")
+    echo "clients: $(basename "$server")"
+    python3 -m venv "$OUT/server"
+    "$OUT/server/bin/python" -m pip install -q --no-index "$server"
+    installed=$(cd "$OUT" && "$OUT/server/bin/python" -m zeitset_server)
+    cmp "$installed" "$ZEITSET_MODULE"
+    "$python" -m pip install -q --no-index "$server"
+    (cd "$OUT" && env -u ZEITSET_MODULE "$python" -c 'from zeitset.testing import start_server; start_server().stop()')
+else
+    echo "skipped: the wheel zeitset-server needs Linux with glibc, and objdump"
+fi
+
+"$python" -m pip install -q "$wheel[fastapi,flask,rest-framework,limits,dramatiq,taskiq,otel]" 'pytest>=8' 'mypy>=1.8' 'httpx>=0.27' opentelemetry-sdk slowapi flask-limiter pytest-asyncio pytest-lazy-fixtures
+# Their own tests are in their source distributions. Without those, they are skipped.
+for package in limits dramatiq; do
+    version=$("$python" -c "from importlib.metadata import version; print(version('$package'))")
+    if "$python" -m pip download -q --no-deps --no-binary "$package" -d "$OUT" "$package==$version"; then
+        mkdir -p "$OUT/$package"
+        tar -xzf "$OUT/$package-$version.tar.gz" -C "$OUT/$package" --strip-components=1
+        export "${package^^}_SDIST=$OUT/$package"
+    fi
+done
 "$python" -m mypy --cache-dir "$OUT/mypy" src
 "$python" -m pytest -p no:cacheprovider --basetemp "$OUT/servers" "${CLIENT_TESTS:-tests}"

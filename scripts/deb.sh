@@ -32,10 +32,12 @@ doc=$root/usr/share/doc/zeitset
     sed -n '/^Permission/,$p' LICENSE | sed 's/^$/./; s/^/ /'
 } >"$doc/copyright"
 rm "$doc/LICENSE"
+# What a release keeps apart (scripts/symbols.sh).
+strip --strip-unneeded "$root/usr/lib/redis/modules/zeitset.so" "$root/usr/bin/zeitset"
 install -m 644 packaging/debian/README.Debian "$doc/"
 install -d "$root/usr/lib/systemd/system"
 mv "$doc/examples/zeitset-ui.service" "$root/usr/lib/systemd/system/"
-gzip -9n "$doc/CHANGELOG.md" && mv "$doc/CHANGELOG.md.gz" "$doc/changelog.gz"
+gzip -9nc CHANGELOG.md >"$doc/changelog.gz"
 gzip -9n >"$doc/changelog.Debian.gz" <<CHANGES
 zeitset ($version) unstable; urgency=medium
 

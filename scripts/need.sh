@@ -1,12 +1,16 @@
 #!/bin/sh
-# Makes sure of what building and testing need beyond Rust, a C compiler and make:
+# Makes sure of what building and testing need:
 #
-#     scripts/need.sh redis       a Redis (or Valkey) server, new enough to load the module
+#     scripts/need.sh rust        cargo, and a Rust that Cargo.toml accepts
+#     scripts/need.sh cc          a C compiler, which links
 #     scripts/need.sh libclang    libclang and clang's own headers, which bindgen reads C with
+#     scripts/need.sh redis       a Redis (or Valkey) server, new enough to load the module
+#     scripts/need.sh bash        bash, which the larger scripts are written in
 #
 # What is missing is installed through the system's package manager where that may be done without asking
 # anybody (as root, or by a sudo that wants no password). Where it may not, the script says what to install
-# and fails. It does nothing when all is there. Change nothing, only look: NEED_INSTALL=no scripts/need.sh ...
+# and fails. Rust is never installed: there are several ways to get it. The script does nothing when all is there.
+# Change nothing, only look: NEED_INSTALL=no scripts/need.sh ...
 set -eu
 
 # RedisModule_SetAbsExpire, by which a key gets its TTL as an absolute time, came with this version.
@@ -34,6 +38,41 @@ version_at_least() {
     lower=$(printf '%s\n%s\n' "$1" "$2" | sort -t. -k1,1n -k2,2n -k3,3n | head -n 1)
     [ "$lower" = "$2" ]
 }
+
+# --- rust --------------------------------------------------------------------------------------------------
+
+# The oldest Rust that builds the module. `cargo` says itself which other version a dependency needs.
+oldest_rust=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$(dirname "$0")/../Cargo.toml" | head -n 1)
+
+# "cargo 1.96.0 (3a2b..." -> 1.96.0; nothing if there is no cargo, or rustup has no toolchain
+rust_version() { "${CARGO:-cargo}" --version 2>/dev/null | sed -n 's/^cargo \([0-9.]*\).*/\1/p'; }
+
+# Says how to get Rust here, and fails, unless it is there.
+need_rust() {
+    version=$(rust_version)
+    if [ -n "$version" ]; then
+        ! version_at_least "$version" "$oldest_rust" || return 0
+        say "cargo is version $version; Zeitset needs Rust $oldest_rust or later."
+    else
+        say "cargo is missing; Zeitset needs Rust $oldest_rust or later. (As root, build as a user first: make; then: make install)"
+    fi
+    find_manager
+    case $manager in
+        apt-get) say "Debian 12 and 13: apt-get install cargo-web. Ubuntu 24.04: apt-get install rustup, then rustup default stable" ;;
+        dnf) say "Fedora: dnf install cargo" ;;
+        apk) say "Alpine 3.23: apk add cargo" ;;
+        pacman) say "Arch: pacman -S rust" ;;
+        brew) say "macOS: brew install rust" ;;
+    esac
+    say "Everywhere: https://rustup.rs"
+    exit 1
+}
+
+# --- cc, bash --------------------------------------------------------------------------------------------
+
+have_cc() { command -v "${CC:-cc}" >/dev/null 2>&1; }
+
+have_bash() { command -v bash >/dev/null 2>&1; }
 
 # --- libclang --------------------------------------------------------------------------------------------
 
@@ -104,6 +143,12 @@ find_manager() {
 # package_for <need>: what it is called by this system's package manager.
 package_for() {
     case "$1:$manager" in
+        bash:*) echo bash ;;
+        cc:apt-get) echo "gcc libc6-dev" ;;
+        cc:apk) echo "gcc musl-dev" ;;
+        cc:brew) echo "gcc" ;;
+        cc:none) echo "a C compiler" ;;
+        cc:*) echo gcc ;;
         redis:apt-get) echo redis-server ;;
         redis:pacman) echo valkey ;;
         redis:*) echo redis ;;
@@ -121,7 +166,7 @@ install_command() {
         apt-get) echo "apt-get update && apt-get install -y --no-install-recommends $*" ;;
         dnf) echo "dnf install -y $*" ;;
         apk) echo "apk add $*" ;;
-        pacman) echo "pacman -Sy --needed --noconfirm $*" ;;
+        pacman) echo "pacman -S --needed --noconfirm $*" ;;
         brew) echo "brew install $*" ;;
     esac
 }
@@ -135,7 +180,8 @@ install() {
             ;;
         dnf) as_root dnf install -y "$@" ;;
         apk) as_root apk add "$@" ;;
-        pacman) as_root pacman -Sy --needed --noconfirm "$@" ;;
+        # Not -Sy: new package lists without an upgrade (-Syu) may break what is installed.
+        pacman) as_root pacman -S --needed --noconfirm "$@" ;;
         brew) brew install "$@" ;;
     esac </dev/null >&2
 }
@@ -158,10 +204,10 @@ stop_installed_service() {
 missing=
 for need in "$@"; do
     case $need in
-        redis) have_redis || missing="$missing redis" ;;
-        libclang) have_libclang || missing="$missing libclang" ;;
+        rust) need_rust ;;
+        cc | libclang | redis | bash) "have_$need" || missing="$missing $need" ;;
         *)
-            say "unknown: $need (known: redis, libclang)"
+            say "unknown: $need (known: rust, cc, libclang, redis, bash)"
             exit 2
             ;;
     esac

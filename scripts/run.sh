@@ -2,16 +2,14 @@
 # Starts a server with the module in the foreground, to try things out: what `make run` does after building.
 #
 #     scripts/run.sh <module> <port> <folder>
+#     scripts/run.sh --free <port>            only says whether the port is free, as `make run` asks before it builds
 #
 # The configuration is redis.conf.example with three settings replaced (module, port, folder). The server gets a
 # copy of it: CONFIG REWRITE must not write into the repository, and neither must its data (<folder>/<port>, emptied
 # at every start).
 set -euo pipefail
 
-module=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 port=$2
-folder=$3/$port
-server=${REDIS_SERVER:-$(command -v redis-server || command -v valkey-server)}
 
 # A connection that somebody accepts means the port is taken. bash does the asking itself: no nc, no redis-cli.
 if (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then
@@ -19,6 +17,11 @@ if (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then
     echo "    make run PORT=$((port == 6379 ? 6380 : port + 1))" >&2
     exit 1
 fi
+[ "$1" != --free ] || exit 0
+
+module=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
+folder=$3/$port
+server=${REDIS_SERVER:-$(command -v redis-server || command -v valkey-server)}
 
 rm -rf "$folder"
 mkdir -p "$folder"

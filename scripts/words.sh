@@ -6,7 +6,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-# What is refused | what to write
+# What is refused | what to write | pages: only where users read, in .md files (the changelog of old versions excepted)
 REFUSED='
 for ever            | forever
 anew                | again
@@ -39,11 +39,37 @@ thrice              | three times
 whereof             | of which
 thereof             | of it
 albeit              | although
+of its own accord   | by itself
+the like of         | name the things
+patrol              | keyspace scan
+misfit              | rejected effect
+tally               | stats, totals
+mended              | fixed; restored (a marker)
+whoever             | the client that ..., the worker that ...      | pages
+anybody             | any client, or the actor'"'"'s name           | pages
+everybody           | all clients, or the actors'"'"' name           | pages
+dead member         | expired member                                | pages
+dead members        | expired members                               | pages
+swept               | deleted by the sweeper                        | pages
+clock on the wall   | wall clock                                    | pages
+lease ends          | lease expires                                 | pages
+leases end          | leases expire                                 | pages
+lease ended         | lease expired                                 | pages
+falls due           | is due                                        | pages
+fall due            | are due                                       | pages
+fell due            | was due                                       | pages
+let in              | allowed, admitted                             | pages
+lets in             | allows, admits                                | pages
+unless it is given  | default ...                                   | pages
+at the most         | at most                                       | pages
+amid                | during                                        | pages
 '
 
 # path | words that may stand there
 ALLOWED='
 scripts/words.sh    | *
+CHANGELOG.md        | misfit
+docs/upgrading.md   | misfit
 '
 
 git rev-parse --git-dir >/dev/null 2>&1 || { echo "words: skipped, as this is no git checkout"; exit 0; }
@@ -63,13 +89,17 @@ function plain(text) {
 
 function report(what, instead) {
     if ((FILENAME, what) in may || (FILENAME, "*") in may) return
+    if (what in in_pages && (FILENAME !~ /\.md$/ || FILENAME == "CHANGELOG.md")) return
     printf "%s:%d: \"%s\": write %s\n", FILENAME, FNR, what, instead
     hits++
 }
 
 BEGIN {
     n = split(refused, lines, "\n")
-    for (i = 1; i <= n; i++) if (split(lines[i], cell, "|") == 2) instead[trim(cell[1])] = trim(cell[2])
+    for (i = 1; i <= n; i++) if ((cells = split(lines[i], cell, "|")) > 1) {
+        instead[trim(cell[1])] = trim(cell[2])
+        if (cells > 2) in_pages[trim(cell[1])]
+    }
     n = split(allowed, lines, "\n")
     for (i = 1; i <= n; i++) if (split(lines[i], cell, "|") == 2) may[trim(cell[1]), trim(cell[2])] = 1
 }

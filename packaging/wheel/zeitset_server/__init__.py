@@ -1,0 +1,12 @@
+"""The Zeitset module for Redis and Valkey, as a file of this package. For tests and development: a redis-server is not part of it."""
+
+from __future__ import annotations
+
+import os
+
+__all__ = ["module_path"]
+
+
+def module_path() -> str:
+    """The path to load: `redis-server --loadmodule PATH`."""
+    return os.path.join(os.path.dirname(os.path.abspath(__file__)), "zeitset.so")

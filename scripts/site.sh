@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# The documentation as a site with search, by mdBook (cargo install mdbook): what `make site` does.
+#
+#     scripts/site.sh <folder> [mdbook]       writes <folder>/html
+#
+# The pages stay where they are: links between them work in the repository, too. The script copies what git tracks, makes the table of
+# contents from the pages' titles, and at the end looks for links that lead nowhere.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+mdbook=${2:-mdbook}
+command -v "$mdbook" >/dev/null || { echo "skipped: the site needs mdBook (cargo install mdbook)"; exit 0; }
+
+mkdir -p "$1"
+folder=$(cd "$1" && pwd)
+source=$folder/source
+rm -rf "$source" "$folder/html"
+mkdir -p "$source"
+
+# mdBook calls the page of a folder index.
+as_index() { sed 's#\(^\|/\)README\.md$#\1index.md#'; }
+git ls-files -- '*.md' ':!packaging' >"$folder/pages"
+while read -r page; do
+    copy=$source/$(as_index <<<"$page")
+    mkdir -p "$(dirname "$copy")"
+    sed 's#](\(\([^)]*/\)\{0,1\}\)README\.md#](\1index.md#g' "$page" >"$copy"
+done <"$folder/pages"
+# What pages show or link to: pictures, tables, examples of configuration, scripts.
+git ls-files -- '*.svg' '*.png' 'docs/**.txt' LICENSE redis.conf.example clients/cron-cases.json examples packaging ':!*.md' |
+    while read -r file; do
+        mkdir -p "$source/$(dirname "$file")"
+        cp "$file" "$source/$file"
+    done
+
+# entry <indent> <page>
+entry() {
+    local title
+    title=$(sed -n 's/^# //p' "$2" | head -n 1)
+    echo "$1- [${title//[\[\]]/}]($(as_index <<<"$2"))"
+}
+{
+    echo "# Contents"
+    entry "" README.md
+    for page in docs/tour.md docs/algorithms.md; do entry "" "$page"; done
+    for part in docs/recipes docs/commands clients examples docs/benchmarks; do
+        entry "" "$part/README.md"
+        grep "^$part/" "$folder/pages" | grep -v "^$part/README.md$" | while read -r page; do entry "    " "$page"; done
+    done
+    for page in docs/operations.md docs/operators.md docs/observability.md docs/upgrading.md docs/robustness.md docs/ARCHITECTURE.md docs/formats.md \
+        docs/README.md CONTRIBUTING.md RELEASING.md SECURITY.md CHANGELOG.md; do
+        entry "" "$page"
+    done
+} >"$source/SUMMARY.md"
+while read -r page; do
+    grep -qF "]($(as_index <<<"$page"))" "$source/SUMMARY.md" || { echo "site: $page is in no part of the contents" >&2; exit 1; }
+done <"$folder/pages"
+
+cat >"$folder/book.toml" <<TOML
+[book]
+title = "Zeitset"
+src = "source"
+[build]
+build-dir = "html"
+[output.html]
+smart-punctuation = false
+no-section-label = true
+TOML
+"$mdbook" build "$folder"
+
+# A link leads to a file, or to a folder with a page.
+dead=0
+while IFS= read -r page; do
+    while IFS= read -r link; do
+        target=$(dirname "$page")/${link%%#*}
+        target=${target//%20/ }
+        if [ -n "${link%%#*}" ] && [ ! -f "$target" ] && [ ! -f "$target/index.html" ]; then
+            echo "site: ${page#"$folder/html/"} links to $link" >&2
+            dead=1
+        fi
+    done < <(grep -oE '(href|src)="[^"]+"' "$page" | sed 's/^[a-z]*="//; s/"$//' | grep -Ev '^(https?|mailto|data|javascript):' | sort -u)
+done < <(find "$folder/html" -name '*.html' ! -name print.html ! -name 404.html)
+[ "$dead" -eq 0 ] || exit 1
+echo "$folder/html/index.html"
