@@ -14,10 +14,10 @@ import (
 type Limit struct {
 	Allowed    bool
 	Limit      int64
-	Remaining  int64
+	Remaining  int64 // below 0: in debt (FORCE)
 	RetryAfter time.Duration // wait this long and the same call succeeds; 0: allowed, negative: it never will
 	ResetAfter time.Duration // until all units are free
-	// Unix time in milliseconds at which the units of this call come back: what ZRL.REFUND asks for.
+	// Unix time in milliseconds at which the units of this call become available again: what ZRL.REFUND asks for.
 	ChargedUntilMs int64
 }
 
@@ -30,9 +30,13 @@ func (l Limit) Headers(policy string, window time.Duration) []Header {
 	if l.RetryAfter > 0 {
 		t = l.RetryAfter
 	}
+	free := l.Remaining
+	if free < 0 {
+		free = 0
+	}
 	headers := []Header{
 		{"RateLimit-Policy", fmt.Sprintf("%q;q=%d;w=%d", policy, l.Limit, seconds(window))},
-		{"RateLimit", fmt.Sprintf("%q;r=%d;t=%d", policy, l.Remaining, seconds(t))},
+		{"RateLimit", fmt.Sprintf("%q;r=%d;t=%d", policy, free, seconds(t))},
 	}
 	if l.RetryAfter > 0 {
 		headers = append(headers, Header{"Retry-After", fmt.Sprint(seconds(l.RetryAfter))})

@@ -49,7 +49,7 @@ async function queue() {
   console.log("Queue: by priority, delayed, one failure");
   const mails = new Queue(redis, "tour:mails");
   await mails.push("welcome-ann", { id: "mail:1" });
-  await mails.push("reminder-bob", { id: "mail:2", delay: 500, priority: 10 });
+  await mails.push("reminder-bob", { id: "mail:2", delay: "500ms", priority: 10 });
   await mails.push("password-eve", { id: "mail:3", priority: -10 });
   const handler = ({ payload, attempt }) => {
     if (payload === "welcome-ann" && attempt === 1) throw new Retry({ after: 0 });

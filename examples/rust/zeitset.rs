@@ -8,11 +8,12 @@ use std::time::Duration;
 pub struct Limit {
     pub allowed: bool,
     pub limit: u64,
-    pub remaining: u64,
+    /// Below 0: in debt (FORCE).
+    pub remaining: i64,
     pub retry_after: Retry,
     /// Until all units are free.
     pub reset_after: Duration,
-    /// Unix time in milliseconds at which the units of this call come back: what ZRL.REFUND asks for.
+    /// Unix time in milliseconds at which the units of this call become available again: what ZRL.REFUND asks for.
     pub charged_until_ms: u64,
 }
 
@@ -50,7 +51,7 @@ impl Limit {
         let t = retry.unwrap_or(seconds(self.reset_after));
         let mut fields = vec![
             ("RateLimit-Policy", format!("\"{policy}\";q={};w={window}", self.limit)),
-            ("RateLimit", format!("\"{policy}\";r={};t={t}", self.remaining)),
+            ("RateLimit", format!("\"{policy}\";r={};t={t}", self.remaining.max(0))),
         ];
         fields.extend(retry.map(|wait| ("Retry-After", wait.to_string())));
         fields
