@@ -17,8 +17,9 @@ from zeitset._call import Call
 from zeitset._deciding import Decider, Landing, Steps
 from zeitset._limits import Check, LimiterCalls
 
-LIMIT, WINDOW_MS = 60, 200
-SEEDS = int(os.environ.get("ZEITSET_SEEDS", "60"))
+LIMIT, WINDOW_MS, CHECKS = 60, 200, 1500
+# A history takes a quarter of a second here, and some milliseconds in the module's models: hence a tenth of theirs.
+SEEDS = max(60, int(os.environ.get("ZEITSET_SEEDS", "0")) // 10)
 
 
 class Model:
@@ -140,26 +141,29 @@ def most_in_a_window(handed_out: list[tuple[float, int]], seconds: float) -> int
     return most
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
-def test_no_window_has_more_than_the_limit(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World(seed, monkeypatch)
-    processes = [Process(world, world.random.choice((1, 2, 7, 20, 500))) for _ in range(world.random.randint(1, 5))]
-    pace = world.random.choice((0.0001, 0.0005, 0.004))
-    kills = world.random.choice((0, 0.002))
-    costs = world.random.choice(((1,), (1, 1, 2, 5)))
-    at = 0.0
-    for _ in range(1500):
-        at += world.random.expovariate(1 / pace)
-        process, cost, dies = world.random.choice(processes), world.random.choice(costs), world.random.random() < kills
-        world.later(at, process.restart if dies else lambda process=process, cost=cost: process.check(cost))  # type: ignore[misc]
-        if world.random.random() < 0.2:
-            world.later(at, process.sweep)
-    world.run()
-    most = most_in_a_window(world.handed_out, WINDOW_MS / 1000)
-    assert most <= LIMIT
-    if pace == 0.0001 and not kills:
-        assert most > LIMIT * 0.4, "the limit is used"
-        assert world.calls < 1500
+def test_no_window_has_more_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    busy: list[tuple[int, int]] = []
+    for seed in range(SEEDS):
+        world = World(seed, monkeypatch)
+        processes = [Process(world, world.random.choice((1, 2, 7, 20, 500))) for _ in range(world.random.randint(1, 5))]
+        pace = world.random.choice((0.0001, 0.0005, 0.004))
+        kills = world.random.choice((0, 0.002))
+        costs = world.random.choice(((1,), (1, 1, 2, 5)))
+        at = 0.0
+        for _ in range(CHECKS):
+            at += world.random.expovariate(1 / pace)
+            process, cost, dies = world.random.choice(processes), world.random.choice(costs), world.random.random() < kills
+            world.later(at, process.restart if dies else lambda process=process, cost=cost: process.check(cost))  # type: ignore[misc]
+            if world.random.random() < 0.2:
+                world.later(at, process.sweep)
+        world.run()
+        most = most_in_a_window(world.handed_out, WINDOW_MS / 1000)
+        assert most <= LIMIT, f"seed {seed}"
+        if pace == 0.0001 and not kills:
+            busy.append((most, world.calls))
+    # A single history may do badly: what is held by one process goes back and forth, and the other one's replies take long.
+    assert max(most for most, _ in busy) > LIMIT * 0.9, "the limit is used"
+    assert sum(calls for _, calls in busy) < len(busy) * CHECKS / 3, "the server is asked for few of the checks"
 
 
 def test_units_that_are_held_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
