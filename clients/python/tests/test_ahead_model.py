@@ -18,7 +18,7 @@ from zeitset._deciding import Decider, Landing, Steps
 from zeitset._limits import Check, LimiterCalls
 
 LIMIT, WINDOW_MS, CHECKS = 60, 200, 1500
-# A history takes a quarter of a second here, and some milliseconds in the module's models: hence a tenth of theirs.
+# One history takes a quarter of a second here, in the Rust models some milliseconds. So this test runs a tenth as many.
 SEEDS = max(60, int(os.environ.get("ZEITSET_SEEDS", "0")) // 10)
 
 
