@@ -25,7 +25,7 @@ while read -r page; do
     sed 's#](\(\([^)]*/\)\{0,1\}\)README\.md#](\1index.md#g' "$page" >"$copy"
 done <"$folder/pages"
 # What pages show or link to: pictures, tables, examples of configuration, scripts.
-git ls-files -- '*.svg' '*.png' 'docs/**.txt' LICENSE redis.conf.example clients/cron-cases.json examples packaging ':!*.md' |
+git ls-files -- '*.svg' '*.png' 'docs/**.txt' LICENSE redis.conf.example clients/cron-cases.json clients/shard-cases.json examples packaging ':!*.md' |
     while read -r file; do
         mkdir -p "$source/$(dirname "$file")"
         cp "$file" "$source/$file"
