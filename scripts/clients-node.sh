@@ -6,6 +6,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../clients/node"
 export ZEITSET_MODULE=$1 DOCS=$PWD/../../docs
 OUT=$2
+# That of clients-python.sh, if it has run before.
+[ ! -x "$OUT/../python/venv/bin/python" ] || export ZEITSET_PYTHON=$OUT/../python/venv/bin/python
 
 skip() {
     echo "skipped: make clients for Node.js needs $1"

@@ -1,6 +1,7 @@
 /** Payloads: JSON, or bytes as they are. */
 
 import { asError, PayloadError } from "./errors.js";
+import { type Duration, inMs, milliseconds } from "./values.js";
 
 /** How payloads are written and read. Another one than these two is an object with both functions. */
 export interface Codec<T> {
@@ -16,25 +17,51 @@ const JSON_CODEC: Codec<unknown> = {
     if (text === undefined) throw new TypeError(`not a JSON value: ${typeof payload}`);
     return text;
   },
-  decode: (raw) => JSON.parse(UTF8.decode(traceparentOf(JSON_CODEC, raw) ? raw.subarray(TRACE_BYTES + 1) : raw)),
+  decode: (raw) => JSON.parse(UTF8.decode(raw.subarray(linesOf(raw).length))),
 };
 
-/** A `traceparent` of W3C Trace Context, which stands in a line before the JSON. No JSON begins like that. */
-const TRACE = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
-const TRACE_BYTES = 55;
-
-/** A payload with the `traceparent` of whoever pushes it. */
-export function traced<T>(codec: Codec<T>, body: Buffer | string, traceparent: string): string {
-  if ((codec as unknown) !== JSON_CODEC) throw new TypeError("a traceparent travels with JSON payloads only");
-  if (!TRACE.test(traceparent)) throw new RangeError(`not a traceparent: ${traceparent}`);
-  return `${traceparent}\n${body.toString()}`;
+/** What travels with a job before its payload. */
+export interface Header {
+  readonly traceparent?: string | undefined;
+  readonly timeoutMs?: number | undefined;
 }
 
-export function traceparentOf<T>(codec: Codec<T>, raw: Buffer): string | undefined {
-  if ((codec as unknown) !== JSON_CODEC || raw[TRACE_BYTES] !== "\n".charCodeAt(0)) return undefined;
-  const line = raw.toString("latin1", 0, TRACE_BYTES);
-  return TRACE.test(line) ? line : undefined;
+/** Lines of a name and a value. No JSON begins like that. */
+const HEADER = /^(?:[a-z][a-z-]*: [^\n]*\n)+/;
+/** The span that pushed the job (W3C Trace Context). */
+const TRACEPARENT = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
+
+/** Puts a header before a payload, if there is anything to put into it. */
+export function headed<T>(codec: Codec<T>, body: Buffer | string, traceparent?: string, timeout?: Duration): Buffer | string {
+  let lines = "";
+  if (traceparent !== undefined) {
+    if (!TRACEPARENT.test(traceparent)) throw new RangeError(`not a traceparent: ${traceparent}`);
+    lines += `traceparent: ${traceparent}\n`;
+  }
+  if (timeout !== undefined) {
+    const ms = milliseconds(timeout);
+    if (ms < 1) throw new RangeError("timeout must be at least 1 ms");
+    lines += `timeout: ${inMs(ms)}\n`;
+  }
+  if (lines === "") return body;
+  if ((codec as unknown) !== JSON_CODEC) throw new TypeError("a traceparent and a timeout travel with JSON payloads only");
+  return lines + body.toString();
 }
+
+/** Ignores lines of other names. Throws a RangeError if the timeout is not a duration. */
+export function headerOf<T>(codec: Codec<T>, raw: Buffer): Header {
+  const lines = (codec as unknown) === JSON_CODEC ? linesOf(raw) : "";
+  if (lines === "") return {};
+  const found = new Map(Array.from(lines.matchAll(/([a-z-]+): ([^\n]*)\n/g), ([, name, value]) => [name, value]));
+  const [traceparent, timeout] = [found.get("traceparent"), found.get("timeout")];
+  return {
+    traceparent: traceparent !== undefined && TRACEPARENT.test(traceparent) ? traceparent : undefined,
+    timeoutMs: timeout === undefined ? undefined : milliseconds(timeout),
+  };
+}
+
+/** The header as it is, each byte a character; empty if there is none. Payloads without one are not copied. */
+const linesOf = (raw: Buffer): string => (/[a-z]/.test(raw.toString("latin1", 0, 1)) ? (HEADER.exec(raw.toString("latin1"))?.[0] ?? "") : "");
 
 /** JSON.stringify would make null of NaN. */
 function finite(_: string, value: unknown): unknown {

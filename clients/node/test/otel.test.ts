@@ -70,7 +70,7 @@ withEach("the span of a handler is linked with that of the push, through the job
   assert.equal(inner.parentSpanContext?.spanId, handled.spanContext().spanId, "what a handler does is within its span");
   const { traceId, spanId } = handled.spanContext();
   const raw = String(await place.call("ZQ.CLAIM", "1", "next", "LEASE", "1m"));
-  assert.ok(raw.endsWith(`00-${traceId}-${spanId}-01\n"done"`), raw);
+  assert.ok(raw.endsWith(`traceparent: 00-${traceId}-${spanId}-01\n"done"`), raw);
 });
 
 withEach("a traceparent travels with the job, and only where it is asked for", async (place) => {

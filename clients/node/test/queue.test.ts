@@ -54,6 +54,38 @@ withEach("a job is worth doing until its TTL is over", async ({ redis }) => {
   assert.deepEqual(await prices.peek(), []);
 });
 
+withEach("a header before the payload is no part of it", async ({ redis, call }) => {
+  const mails = new Queue<unknown>(redis, "mails");
+  const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+  await mails.push({ to: "ann" }, { traceparent, timeout: "1.5s" });
+  await mails.push(null, { timeout: { minutes: 1 } });
+  const rows = (await call("ZQ.PEEK", "mails")) as string[][];
+  assert.deepEqual(rows.map((row) => row[4]), [`traceparent: ${traceparent}\ntimeout: 1500ms\n{"to":"ann"}`, "timeout: 60000ms\nnull"]);
+  assert.deepEqual((await mails.peek()).map(({ payload }) => payload), [{ to: "ann" }, null]);
+  // A later version may know more names.
+  const later = Buffer.from('for: ann \u00e9\ntimeout: 5m\n"x"', "latin1");
+  await new Queue<Buffer>(redis, "mails", { codec: "bytes" }).push(later, { id: "a" });
+  assert.equal((await mails.get("a"))?.payload, "x");
+});
+
+withEach("other codecs have no header", async ({ redis }) => {
+  const own = { encode: (payload: Buffer) => payload, decode: (raw: Buffer) => raw };
+  for (const codec of ["bytes", own] as const) {
+    const queue = new Queue<Buffer>(redis, "jobs", { codec });
+    for (const option of [{ timeout: 1 }, { traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01" }]) {
+      await assert.rejects(queue.push(Buffer.from("x"), option), /^TypeError: a traceparent and a timeout travel with JSON payloads only/);
+    }
+    await queue.push(Buffer.from("timeout: 5s\nx"), { id: "a" });
+    assert.equal((await queue.get("a"))?.payload.toString(), "timeout: 5s\nx");
+  }
+});
+
+withEach("an invalid timeout is not pushed", async ({ redis }) => {
+  const queue = new Queue(redis, "jobs");
+  for (const timeout of [0, -1, "soon", NaN]) await assert.rejects(queue.push("x", { timeout }), RangeError);
+  assert.equal(await queue.stats(), null);
+});
+
 withEach("many jobs are pushed together", async ({ redis }) => {
   const mails = new Queue<number>(redis, "mails");
   const ids = await mails.pushMany([{ payload: 1, id: "one" }, { payload: 2 }, { payload: 3, id: "one" }]);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Discard, Queue, Retry, Worker } from "zeitset";
+import { Discard, type Job, Queue, Retry, Worker } from "zeitset";
 import { withEach } from "./support/clients.js";
 import { deferred, until } from "./support/until.js";
 import { work } from "./support/work.js";
@@ -338,6 +338,35 @@ withEach("a job that runs longer than its timeout has failed", async (place) => 
   await new Queue(place.redis, "others").push(1, { id: "c" });
   await until("it has failed, though its handler never returns", () => other.events.length === 1);
   assert.equal((await new Queue(place.redis, "others").get("c"))?.error, "TimeoutError: ran longer than 100ms");
+});
+
+withEach("the timeout of a push comes before that of the worker", async (place) => {
+  const queue = new Queue<string>(place.redis, "jobs");
+  const seen: unknown[] = [];
+  const handler = async (job: Job<string>): Promise<void> => {
+    seen.push([job.id, job.timeoutMs]);
+    await sleep(job.id === "short" ? 60_000 : 300, undefined, { signal: job.signal });
+  };
+  await queue.push("x", { id: "short", timeout: "20ms", maxAttempts: 1 });
+  const { events, worker } = work<string>(place, "jobs", handler, { timeout: "1h" });
+  await until("it is dead", () => events.length === 2);
+  await worker.stop();
+  await queue.push("x", { id: "long", timeout: "1h" });
+  await queue.push("x", { id: "longest", timeout: "60d" });
+  await queue.push("x", { id: "worker's", maxAttempts: 1 });
+  const other = work<string>(place, "jobs", handler, { timeout: "20ms", concurrency: 1 });
+  await until("all have ended", () => other.events.length === 4);
+  assert.deepEqual(events, ["failed short", "dead short"]);
+  assert.deepEqual(other.events, ["completed long", "completed longest", "failed worker's", "dead worker's"]);
+  assert.deepEqual(seen, [["short", 20], ["long", 3_600_000], ["longest", 5_184_000_000], ["worker's", undefined]]);
+});
+
+withEach("a job whose timeout cannot be read is a dead letter", async (place) => {
+  await place.call("ZQ.PUSH", "jobs", 'timeout: soon\n"x"', "ID", "a");
+  const { events } = work(place, "jobs", () => assert.fail("it cannot be read"));
+  await until("it is dead", () => events.length === 2);
+  assert.deepEqual(events, ["discarded a", "dead a"]);
+  assert.match((await new Queue(place.redis, "jobs").get("a"))?.error ?? "", /expected a duration .* not 'soon'/);
 });
 
 withEach("a handler for each queue", async (place) => {

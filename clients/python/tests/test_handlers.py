@@ -160,8 +160,8 @@ def test_check_says_that_the_worker_stops(one: Any) -> None:
         raised.append(job.id)
 
     queue.push("x", id="a")
-    with working(one, "q", handler, grace=0):
-        until(lambda: queue.stats()["claimed"] == 1)
+    with working(one, "q", handler, grace=0) as watched:
+        until(lambda: watched.worker.running == 1)
     until(lambda: raised == ["a"])
     assert queue.stats()["ready"] == 1
 
@@ -237,6 +237,34 @@ def test_the_time_a_job_may_take_can_depend_on_it(one: Any) -> None:
         until(lambda: watched.kinds() == ["failed", "dead"])
         gate.set()
         until(lambda: watched.kinds() == ["failed", "dead", "completed"])
+
+
+def test_the_timeout_of_a_push_comes_before_that_of_the_worker(one: Any) -> None:
+    queue, gate = Queue(one, "q"), threading.Event()
+    seen: dict[str, int | None] = {}
+
+    def handle(job: Job) -> None:
+        seen[job.id] = job.timeout_ms
+        gate.wait(20)
+
+    queue.push("x", id="short", timeout="20ms", max_attempts=1)
+    with working(one, "q", handle, timeout="1h") as watched:
+        until(lambda: watched.kinds() == ["failed", "dead"])
+    queue.push("x", id="long", timeout="1h")
+    queue.push("x", id="worker's", max_attempts=1)
+    with working(one, "q", handle, timeout="20ms") as watched:
+        until(lambda: watched.kinds() == ["failed", "dead"])
+        gate.set()
+        until(lambda: watched.kinds() == ["failed", "dead", "completed"])
+    assert seen == {"short": 20, "long": 3_600_000, "worker's": None}
+
+
+def test_a_job_whose_timeout_cannot_be_read_is_a_dead_letter(one: Any) -> None:
+    one.execute_command("ZQ.PUSH", "q", 'timeout: soon\n"x"', "ID", "a")
+    with working(one, "q", lambda job: None) as watched:
+        until(lambda: watched.kinds() == ["discarded", "dead"])
+    job = Queue(one, "q").get("a")
+    assert job and job.error and "not a duration: 'soon'" in job.error
 
 
 def test_queues_have_handlers_of_their_own(one: Any) -> None:

@@ -82,7 +82,7 @@ def test_the_span_of_a_handler_is_linked_with_that_of_the_push(one: Any, watch: 
     assert dict(handled.attributes or {}) == {**about, **doing}
     assert inner.parent and inner.parent.span_id == handled.context.span_id, "what a handler does is within its span"
     raw = one.execute_command("ZQ.CLAIM", 1, "next", "LEASE", "1m", NEVER_DECODE=True)[0][5].decode()
-    assert raw == f'00-{handled.context.trace_id:032x}-{handled.context.span_id:016x}-{handled.context.trace_flags:02x}\n"done"'
+    assert raw == f'traceparent: 00-{handled.context.trace_id:032x}-{handled.context.span_id:016x}-{handled.context.trace_flags:02x}\n"done"'
 
 
 def test_a_traceparent_travels_with_the_payload_where_it_is_asked_for(one: Any) -> None:

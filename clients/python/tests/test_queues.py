@@ -116,11 +116,35 @@ def test_a_payload_that_cannot_be_decoded_hides_no_other(r: Any) -> None:
     assert job and isinstance(job.payload, Undecodable) and job.state == "ready"
 
 
-def test_a_traceparent_before_the_payload_is_no_part_of_it(r: Any) -> None:
-    line = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\n"
-    r.execute_command("ZQ.PUSH", "mails", line + b'{"to":"ann"}', "ID", "a")
-    job = Queue(r, "mails").get("a")
-    assert job and job.payload == {"to": "ann"}
+def test_a_header_before_the_payload_is_no_part_of_it(r: Any) -> None:
+    mails, parent = Queue(r, "mails"), "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    mails.push({"to": "ann"}, traceparent=parent, timeout="1.5s")
+    mails.push(None, timeout=timedelta(minutes=1))
+    raw = [row[4] for row in r.execute_command("ZQ.PEEK", "mails", NEVER_DECODE=True)]
+    assert raw == [f'traceparent: {parent}\ntimeout: 1500ms\n{{"to":"ann"}}'.encode(), b"timeout: 60000ms\nnull"]
+    assert [job.payload for job in mails.peek()] == [{"to": "ann"}, None]
+    # A later version may know more names.
+    r.execute_command("ZQ.PUSH", "mails", 'for: ann \u00e9\ntimeout: 5m\n"x"'.encode("latin1"), "ID", "a")
+    job = mails.get("a")
+    assert job and job.payload == "x"
+
+
+@pytest.mark.parametrize("codec", ["bytes", type("Raw", (), {"dumps": bytes, "loads": bytes})])
+def test_other_codecs_have_no_header(one: Any, codec: Any) -> None:
+    queue = Queue(one, "q", codec=codec)
+    for option in ({"timeout": 1}, {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}):
+        with pytest.raises(TypeError, match="a traceparent and a timeout travel with JSON payloads only"):
+            queue.push(b"x", **option)
+    queue.push(b"timeout: 5s\nx", id="a")
+    job = queue.get("a")
+    assert job and job.payload == b"timeout: 5s\nx"
+
+
+@pytest.mark.parametrize("timeout", [0, -1, "soon", float("nan")])
+def test_an_invalid_timeout_is_not_pushed(one: Any, timeout: Any) -> None:
+    with pytest.raises(ValueError):
+        Queue(one, "q").push("x", timeout=timeout)
+    assert Queue(one, "q").stats() is None
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])

@@ -1,7 +1,7 @@
 /** ZQ: commands as words, replies as objects. Pure. */
 
 import { randomBytes } from "node:crypto";
-import { type Codec, decodeOrNot, traced, type Undecodable } from "../codec.js";
+import { type Codec, decodeOrNot, headed, type Undecodable } from "../codec.js";
 import type { Reply, Word } from "../connection.js";
 import {
   camelCase,
@@ -45,6 +45,8 @@ export interface PushOptions extends Due {
   readonly group?: string;
   /** Travels with the job, not in its payload (JSON only), and is `job.traceparent` of the handler. */
   readonly traceparent?: string | undefined;
+  /** How long the handler may run, whatever `timeout` the worker has. It travels like the `traceparent`. */
+  readonly timeout?: Duration;
   /** How long after its due time the job is worth doing. After that no worker gets it. */
   readonly ttl?: Duration;
   /** Replace a job of this id, whatever its state. */
@@ -184,7 +186,8 @@ export class QueueCalls<T> {
     if (again && replace) throw new TypeError("either replace or again");
     // A random id: a push that is repeated after a lost reply is the same job.
     const name = id ?? randomBytes(12).toString("base64url");
-    const words: Word[] = ["ZQ.PUSH", this.key, this.#body(payload, options.traceparent ?? this.traceparent()), "ID", name, ...due(options)];
+    const body = headed(this.codec, this.codec.encode(payload), options.traceparent ?? this.traceparent(), options.timeout);
+    const words: Word[] = ["ZQ.PUSH", this.key, body, "ID", name, ...due(options)];
     if (priority) words.push("PRIORITY", whole(priority, "priority"));
     words.push(...number("MAXATTEMPTS", maxAttempts), ...time("EVERY", every), ...option("GROUP", group), ...time("TTL", ttl));
     if (replace) words.push("REPLACE");
@@ -297,11 +300,6 @@ export class QueueCalls<T> {
         };
       }),
     );
-  }
-
-  #body(payload: T, traceparent: string | undefined): Buffer | string {
-    const body = this.codec.encode(payload);
-    return traceparent === undefined ? body : traced(this.codec, body, traceparent);
   }
 
   private payload(reply: Reply | undefined): T | Undecodable {

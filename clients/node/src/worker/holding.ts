@@ -1,6 +1,6 @@
 /** The jobs that a worker holds: runs the handler on each, extends their leases, and cancels what is lost. */
 
-import { type Codec, decode, traceparentOf } from "../codec.js";
+import { type Codec, decode, headerOf } from "../codec.js";
 import type { Reply, Word } from "../connection.js";
 import { asError, LeaseLost, Stopped, TimeoutError } from "../errors.js";
 import * as wire from "../wire/claims.js";
@@ -59,7 +59,7 @@ export class Holding<T> {
     if (nowMs - sinceMs > this.options.leaseMs / 2) return this.giveBack(claimed);
     let job: Job<T>;
     try {
-      job = new Job(claimed, decode(this.options.codec, claimed.raw), traceparentOf(this.options.codec, claimed.raw));
+      job = new Job(claimed, decode(this.options.codec, claimed.raw), headerOf(this.options.codec, claimed.raw));
     } catch (thrown) {
       this.tell.ended(outcomes.discarded(new Job(claimed, undefined as T), 0, asError(thrown)));
       return;
@@ -82,8 +82,9 @@ export class Holding<T> {
     let error: Error | undefined;
     let unrun: string | undefined;
     try {
-      const timeoutMs = this.options.timeoutMs(job);
-      if (timeoutMs !== undefined) held.timer = setTimeout(() => this.#timeOut(held, timeoutMs), timeoutMs);
+      const timeoutMs = job.timeoutMs ?? this.options.timeoutMs(job);
+      // A timer of Node.js would fire at once.
+      if (timeoutMs !== undefined && timeoutMs < 2 ** 31) held.timer = setTimeout(() => this.#timeOut(held, timeoutMs), timeoutMs);
       unrun = unrunOf(await this.options.handler(job));
     } catch (thrown) {
       error = asError(thrown);

@@ -1,5 +1,6 @@
 /** What a handler gets, and what it may throw. */
 
+import type { Header } from "../codec.js";
 import type { Word } from "../connection.js";
 import { type Duration, milliseconds } from "../values.js";
 import type { Claimed } from "../wire/claims.js";
@@ -56,6 +57,10 @@ export class Job<T> {
   readonly attempt: number;
   /** The end of the lease as the claim answered it; heartbeats move it. */
   readonly deadlineMs: number;
+  /** Of whoever pushed the job, if it came with one. */
+  readonly traceparent: string | undefined;
+  /** How long the handler may run, if the push said so; then the worker's `timeout` does not apply. */
+  readonly timeoutMs: number | undefined;
   readonly #abort = new AbortController();
   #isDone = false;
   readonly #chained: Chained[] = [];
@@ -63,14 +68,15 @@ export class Job<T> {
   constructor(
     claimed: Claimed,
     readonly payload: T,
-    /** Of whoever pushed the job, if it came with one. */
-    readonly traceparent?: string | undefined,
+    { traceparent, timeoutMs }: Header = {},
   ) {
     this.queue = claimed.queue;
     this.id = claimed.id;
     this.token = claimed.token;
     this.attempt = claimed.attempt;
     this.deadlineMs = claimed.deadlineMs;
+    this.traceparent = traceparent;
+    this.timeoutMs = timeoutMs;
   }
 
   /**

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, Union
+from typing import Any, Literal, NamedTuple, Protocol, Union
+
+from ._time import Duration, duration, milliseconds
 
 
 class Codec(Protocol):
@@ -31,19 +33,38 @@ def decoded(codec: Codec, raw: bytes) -> Any:
         return Undecodable(raw, error)
 
 
-def traced(codec: Codec, body: bytes, traceparent: str) -> bytes:
-    """A payload with the `traceparent` of what pushes it."""
-    if not isinstance(codec, Json):
-        raise TypeError("a traceparent travels with JSON payloads only")
-    line = traceparent.encode() + b"\n"
-    if not _TRACEPARENT.fullmatch(line):
-        raise ValueError(f"not a traceparent: {traceparent!r}")
-    return line + body
+class Header(NamedTuple):
+    """What travels with a job before its payload."""
+
+    traceparent: str | None = None
+    timeout_ms: int | None = None
 
 
-def traceparent_of(codec: Codec, raw: bytes) -> str | None:
-    line = _TRACEPARENT.match(raw) if isinstance(codec, Json) else None
-    return line[0][:-1].decode() if line else None
+def headed(codec: Codec, body: bytes, traceparent: str | None, timeout: Duration | None) -> bytes:
+    """Puts a header before a payload, if there is anything to put into it."""
+    lines = ""
+    if traceparent is not None:
+        if not _TRACEPARENT.fullmatch(traceparent):
+            raise ValueError(f"not a traceparent: {traceparent!r}")
+        lines += f"traceparent: {traceparent}\n"
+    if timeout is not None:
+        if milliseconds(timeout) < 1:
+            raise ValueError("timeout must be at least 1 ms")
+        lines += f"timeout: {duration(timeout)}\n"
+    if lines and not isinstance(codec, Json):
+        raise TypeError("a traceparent and a timeout travel with JSON payloads only")
+    return lines.encode() + body
+
+
+def header_of(codec: Codec, raw: bytes) -> Header:
+    """Ignores lines of other names. Raises ValueError if the timeout is not a duration."""
+    found = _HEADER.match(raw) if isinstance(codec, Json) else None
+    if found is None:
+        return Header()
+    lines = dict(line.split(": ", 1) for line in found[0].decode("latin1").split("\n")[:-1])
+    traceparent, timeout = lines.get("traceparent"), lines.get("timeout")
+    is_good = traceparent is not None and _TRACEPARENT.fullmatch(traceparent)
+    return Header(traceparent if is_good else None, None if timeout is None else milliseconds(timeout))
 
 
 def _refuse(number: str) -> Any:
@@ -54,8 +75,10 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=
 _decode = json.JSONDecoder(parse_constant=_refuse).decode
 
 
-_TRACEPARENT = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}\n")
-"""A line that tells who pushed the job (W3C Trace Context). No JSON begins like that."""
+_HEADER = re.compile(rb"(?:[a-z][a-z-]*: [^\n]*\n)+")
+"""Lines of a name and a value. No JSON begins like that."""
+_TRACEPARENT = re.compile("[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+"""The span that pushed the job (W3C Trace Context)."""
 
 
 class Json:
@@ -63,8 +86,8 @@ class Json:
         return _encode(payload).encode()
 
     def loads(self, raw: bytes) -> Any:
-        line = _TRACEPARENT.match(raw)
-        return _decode(raw[line.end() if line else 0 :].decode())
+        header = _HEADER.match(raw)
+        return _decode(raw[header.end() if header else 0 :].decode())
 
 
 class Bytes:

@@ -30,7 +30,7 @@ class Job:
     """What a handler gets."""
 
     __slots__ = (
-        "queue", "id", "token", "attempt", "deadline_ms", "raw", "payload", "traceparent", "lost", "stopping",
+        "queue", "id", "token", "attempt", "deadline_ms", "raw", "payload", "traceparent", "timeout_ms", "lost", "stopping",
         "_cancellable", "_chained", "_done", "_expires", "_reported", "_started", "_task", "_timer",
     )  # fmt: skip
 
@@ -48,6 +48,8 @@ class Job:
         self.payload: Any = None
         self.traceparent: str | None = None
         """That of the push, if it came with the job."""
+        self.timeout_ms: int | None = None
+        """How long the handler may run, if the push said so; then the worker's `timeout` does not apply."""
         self.lost = False
         """True: the lease has expired, or the job ran longer than its `timeout`; another worker may run it."""
         self.stopping = False

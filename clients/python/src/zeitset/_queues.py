@@ -8,7 +8,7 @@ from secrets import token_urlsafe
 from typing import Any, Literal
 
 from ._call import Call, Word, encoded, flag, mapping, nothing, optional_text, text, texts
-from ._codec import CodecName, codec, decoded, traced
+from ._codec import CodecName, codec, decoded, headed
 from ._time import Duration, Instant, duration, instant
 
 State = Literal["ready", "delayed", "claimed", "dead"]
@@ -89,6 +89,7 @@ class QueueCalls:
         replace: bool = False,
         again: bool = False,
         traceparent: str | None = None,
+        timeout: Duration | None = None,
     ) -> Call[str | None]:
         """Adds a job, and replies its id; None if a job of this id is there, and neither `replace` nor `again` is set.
 
@@ -99,6 +100,7 @@ class QueueCalls:
 
         Lower priorities are served first. `max_attempts`: deliveries before the job is dead, 0: unlimited; default: the queue's.
         `traceparent` travels with the job, not in its payload (JSON only), and is `job.traceparent` of the handler.
+        `timeout`: how long the handler may run, whatever `timeout` the worker has. It travels like the `traceparent`.
         """
         if again and id is None:
             raise TypeError("again needs an id")
@@ -106,9 +108,7 @@ class QueueCalls:
             raise TypeError("either replace or again")
         # A random id: a push that is repeated after a lost reply is the same job.
         name = token_urlsafe(12) if id is None else id
-        body = self._codec.dumps(payload)
-        if parent := traceparent or self._traceparent():
-            body = traced(self._codec, body, parent)
+        body = headed(self._codec, self._codec.dumps(payload), traceparent or self._traceparent(), timeout)
         args: list[Word] = ["ZQ.PUSH", self.key, body, "ID", encoded(name)]
         args += _due(delay, at)
         if priority:

@@ -17,7 +17,7 @@ from time import monotonic
 from typing import Any, Literal
 
 from ._call import Word, encoded, text
-from ._codec import CodecName, codec as codec_of, traceparent_of
+from ._codec import CodecName, codec as codec_of, header_of
 from ._cron import Cron, by_queue
 from ._endings import Endings
 from ._handlers import Handler, Handlers, NotRun, checked
@@ -265,7 +265,7 @@ class Worker:
             return
         try:
             job.payload = self._codec.loads(job.raw)
-            job.traceparent = traceparent_of(self._codec, job.raw)
+            job.traceparent, job.timeout_ms = header_of(self._codec, job.raw)
         except Exception as error:
             self._endings.finish(job, "discarded", Discard(f"the payload cannot be decoded: {error}"))
             return
@@ -301,7 +301,7 @@ class Worker:
             self._stop_now()
 
     def _set_timer(self, job: Job) -> None:
-        limit = self._timeout_of(job)
+        limit = f"{job.timeout_ms}ms" if job.timeout_ms is not None else self._timeout_of(job)
         if limit is not None and self._loop is not None:
             seconds = milliseconds(limit) / 1000
             job._timer = self._loop.call_later(seconds, self._time_out, job, seconds)
