@@ -112,7 +112,7 @@ mutants: need-build
 examples: need-build need-redis
 	$(CARGO) test --locked --test integration -- --include-ignored --nocapture examples::tour examples::web
 
-## make clients    the libraries of clients/: built, installed into empty environments, tested; CLIENTS="python node" may skip neither
+## make clients    the libraries of clients/: built, installed into empty environments, tested; CLIENTS="python node" may skip neither; CHAOS_SECONDS=600: only the chaos test, for that long
 clients: build notices need-redis
 	NOTICES="$(abspath $(NOTICES))" scripts/clients.sh "$(MODULE)" "$(TARGET_DIR)/clients"
 

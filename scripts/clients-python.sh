@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # clients/python: builds the wheel, installs it into an empty environment, checks types, and runs tests and README there.
 #
-# usage: clients-python.sh MODULE OUT, with NOTICES in the environment (scripts/notices.sh); exits with 77 where the machine has not got what it takes
+# usage: clients-python.sh MODULE OUT, with NOTICES in the environment (scripts/notices.sh). With CHAOS_SECONDS, the only test is chaos, for that long; exits with 77 where the machine has not got what it takes
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../clients/python"
 export ZEITSET_MODULE=$1 PYTHONDONTWRITEBYTECODE=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
@@ -50,4 +50,7 @@ for package in limits dramatiq; do
     fi
 done
 "$python" -m mypy --cache-dir "$OUT/mypy" src
-"$python" -m pytest -p no:cacheprovider --basetemp "$OUT/servers" "${CLIENT_TESTS:-tests}"
+if [ -n "${CHAOS_SECONDS:-}" ]; then
+    CLIENT_TESTS=tests/test_chaos.py
+fi
+"$python" -m pytest -p no:cacheprovider --basetemp "$OUT/servers" ${CHAOS_SECONDS:+-s} "${CLIENT_TESTS:-tests}"

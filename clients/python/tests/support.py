@@ -73,13 +73,13 @@ class Server:
     def url(self) -> str:
         return f"redis://127.0.0.1:{self.port}/0"
 
-    def start(self) -> None:
+    def start(self, *more: str) -> None:
         loaded = ["--loadmodule", str(MODULE)] if self._module else []
         durable = ["--appendonly", "yes", "--appendfsync", "always", "--save", ""] if self._module else []
         place = ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self._folder)]
         with open(self._folder / "log", "ab") as log:
             self._process = subprocess.Popen(
-                [REDIS_SERVER, *place, *durable, *loaded, *self._options],
+                [REDIS_SERVER, *place, *durable, *loaded, *self._options, *more],
                 stdout=log,
                 stderr=log,
             )
@@ -148,7 +148,8 @@ class Proxy:
     """Between a client and a server: holds replies back, gives garbage instead, or cuts connections."""
 
     def __init__(self, server_port: int) -> None:
-        self._target = ("127.0.0.1", server_port)
+        self.target = server_port
+        """Where new connections go."""
         self._flowing = Event_()
         self._flowing.set()
         self._held_by = b""
@@ -197,9 +198,13 @@ class Proxy:
         while True:
             try:
                 near, _ = self._listener.accept()
-                far = socket.create_connection(self._target)
             except OSError:
                 return
+            try:
+                far = socket.create_connection(("127.0.0.1", self.target))
+            except OSError:  # the server is away
+                near.close()
+                continue
             self._sockets += (near, far)
             Thread(target=self._pump, args=(near, far, True), daemon=True).start()
             Thread(target=self._pump, args=(far, near, False), daemon=True).start()

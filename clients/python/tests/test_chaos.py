@@ -1,6 +1,11 @@
 """Workers in processes of their own, everything that goes wrong between them and the server, and a ledger of all jobs.
 
-CHAOS_SECONDS says for how long (15), CHAOS_SEED repeats a run: `CHAOS_SECONDS=300 pytest -s tests/test_chaos.py`.
+CHAOS_SECONDS says for how long (15), CHAOS_SEED repeats a run: `CHAOS_SECONDS=600 pytest -s tests/test_chaos.py`.
+
+Replication is asynchronous: a failover may lose what the primary has just accepted, whatever the library does. The ledger counts as accepted
+what a replica has: `Pair` sends a PUBLISH and WAIT again and again. If that succeeds, the replica has everything that the primary did before
+the PUBLISH was sent. What may have been done after the last success and before the primary was killed is in doubt: such a push need not be
+done, and a job whose ACK or claim is in doubt may run again.
 """
 
 from __future__ import annotations
@@ -20,7 +25,7 @@ import redis
 
 from zeitset import Queue
 
-from .support import Proxy, Server, until
+from .support import NO_RETRY, Proxy, Server, until
 
 SECONDS = float(os.environ.get("CHAOS_SECONDS", "15"))
 LONGEST = min(40.0, SECONDS / 4)
@@ -38,7 +43,7 @@ kind, port, path, seed = sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.arg
 ledger, chance = os.open(path, os.O_APPEND | os.O_WRONLY | os.O_CREAT), random.Random(seed)
 
 def note(what, job):
-    os.write(ledger, f"{time.monotonic()} {what} {job.id} {job.token}\\n".encode())
+    os.write(ledger, f"{time.time()} {what} {job.id} {job.token}\\n".encode())
 
 def plan():
     if chance.random() < 0.03:
@@ -77,18 +82,82 @@ Worker(redis.Redis(port=port), "q", handler, lease=5, grace=2, backoff=("100ms",
 """
 
 
+class Pair:
+    """A primary and its replica. `proxies` lead to the primary, as a virtual address does."""
+
+    def __init__(self, folder: Path, proxies: int) -> None:
+        self.primary, self.replica = (Server(folder, "--repl-diskless-sync-delay", "0") for _ in range(2))
+        self.proxies = [Proxy(self.primary.port) for _ in range(proxies)]
+        self.doubts: list[tuple[float, float]] = []
+        """From the last moment whose writes the replica has for sure, until the primary was killed."""
+        self._replicated = time.time()
+        self._link = Proxy(self.primary.port)
+        with self.replica.client() as r:
+            r.replicaof("127.0.0.1", self._link.port)
+        until(self.is_in_sync)
+        self._over = Event()
+        Thread(target=self._confirm, daemon=True).start()
+
+    def close(self) -> None:
+        self._over.set()
+        for proxy in (*self.proxies, self._link):
+            proxy.__exit__()
+        self.primary.kill()
+        self.replica.kill()
+
+    def is_in_sync(self) -> bool:
+        try:
+            with self.replica.client(socket_timeout=1, retry=NO_RETRY) as r:
+                return bool(r.info("replication").get("master_link_status") == "up")
+        except redis.RedisError:
+            return False
+
+    def fail_over(self, behind: float, late: float) -> None:
+        """`behind`: for that long the replica gets nothing. `late`: for that long clients reach the replica before it is promoted."""
+        if behind:
+            self._link.hold()
+            time.sleep(behind)
+        self.primary.kill()
+        self.doubts.append((self._replicated, time.time()))
+        self._link.cut()
+        self._link.let_go()
+        self.primary, self.replica = self.replica, self.primary
+        for proxy in (*self.proxies, self._link):
+            proxy.target = self.primary.port
+        time.sleep(late)
+        with self.primary.client() as r:
+            r.replicaof("NO", "ONE")
+        self.replica.start("--replicaof", "127.0.0.1", str(self._link.port))
+
+    def _confirm(self) -> None:
+        while not self._over.wait(0.02):
+            primary = self.primary
+            try:
+                with primary.client(socket_timeout=2, retry=NO_RETRY) as r:
+                    asked = time.time()
+                    r.publish("ledger", "")  # that is replicated, and no memory is needed for it
+                    if r.wait(1, 1000) == 1 and primary is self.primary:
+                        self._replicated = asked
+            except redis.RedisError:
+                pass
+
+
 class Chaos:
-    def __init__(self, server: Server, proxies: list[Proxy], workers: list[subprocess.Popen[bytes]], seed: int) -> None:
-        self._server = server
-        self._proxies = proxies
+    def __init__(self, pair: Pair, workers: list[subprocess.Popen[bytes]], seed: int) -> None:
+        self._pair = pair
+        self._proxies = pair.proxies[1:]
         self._workers = workers
         self._random = random.Random(seed)
         self.over = Event()
         self.done: Counter[str] = Counter()
         self._undo: list[tuple[float, Any]] = []
+        # Each kind once, and so on. Even the shortest run has a failover while jobs run.
+        self._next = ["fail over", "cut"]
 
     def run(self) -> None:
         """Until it is told to end."""
+        with self._pair.primary.client() as r:
+            until(lambda: (Queue(r, "q").stats() or {}).get("acked"))
         next_fault = 0.0
         while not self.over.wait(0.02):
             self.end()
@@ -98,14 +167,17 @@ class Chaos:
         self.end(everything=True)
 
     def step(self) -> None:
-        """Begins a fault, and ends those whose time has come."""
-        kind = self._random.choice(["freeze server", "freeze worker", "hold replies", "cut", "garbage", "no memory"])
+        """Begins a fault."""
+        if not self._next:
+            self._next = ["freeze server", "freeze worker", "hold replies", "cut", "garbage", "no memory", "fail over"]
+            self._random.shuffle(self._next)
+        kind = self._next.pop()
         seconds = self._random.uniform(1, max(1.5, LONGEST)) if self._random.random() < 0.5 else self._random.uniform(0.1, 3)
         proxy, worker = self._random.choice(self._proxies), self._random.choice(self._workers)
         if kind == "freeze server":
-            self._stop(self._server._process.pid, seconds)
+            self._stop(self._pair.primary._process, seconds)
         elif kind == "freeze worker":
-            self._stop(worker.pid, seconds)
+            self._stop(worker, seconds)
         elif kind == "hold replies":
             proxy.hold(self._random.choice([b"", b"ZQ.ACK", b"ZQ.EXTEND", b"ZQ.CLAIM"]))
             if self._random.random() < 0.5:
@@ -115,12 +187,17 @@ class Chaos:
             proxy.cut()
         elif kind == "garbage":
             proxy.garbage[self._random.choice(COMMANDS)] = self._random.choice(GARBAGE)
-        else:
+        elif kind == "no memory":
             self._memory("1")
             self._undo.append((time.monotonic() + min(seconds, 5), lambda: self._memory("0")))
+        elif self._pair.is_in_sync():
+            self._pair.fail_over(self._random.choice([0.0, 0.0, 0.3, 1.0]), self._random.uniform(0, 1))
+        else:  # it has not yet got over the last one
+            return
         self.done[kind] += 1
 
     def end(self, everything: bool = False) -> None:
+        """Ends the faults whose time has come."""
         due = [each for each in self._undo if everything or each[0] <= time.monotonic()]
         self._undo = [each for each in self._undo if each not in due]
         for _, undo in due:
@@ -131,47 +208,52 @@ class Chaos:
                 proxy.let_go()
             self._memory("0")
 
-    def _stop(self, pid: int, seconds: float) -> None:
-        os.kill(pid, signal.SIGSTOP)
-        self._undo.append((time.monotonic() + seconds, lambda: os.kill(pid, signal.SIGCONT)))
+    def _stop(self, process: subprocess.Popen[bytes], seconds: float) -> None:
+        process.send_signal(signal.SIGSTOP)
+        self._undo.append((time.monotonic() + seconds, lambda: process.send_signal(signal.SIGCONT)))
 
     def _memory(self, limit: str) -> None:
         try:
-            with self._server.client(socket_timeout=0.2) as r:
+            with self._pair.primary.client(socket_timeout=0.2) as r:
                 r.config_set("maxmemory", limit)
         except Exception:  # frozen: then there is no such fault, or its end comes later
             if limit == "0":
                 self._undo.append((time.monotonic() + 0.5, lambda: self._memory("0")))
 
 
-def test_chaos_loses_nothing(server: Server, tmp_path: Path) -> None:
+def test_chaos_loses_nothing(tmp_path: Path) -> None:
     seed = int(os.environ.get("CHAOS_SEED", random.randrange(1 << 32)))
     ledger = tmp_path / "ledger"
-    proxies = [Proxy(server.port) for _ in range(3)]
+    pair = Pair(tmp_path, 4)
     workers = [
         subprocess.Popen([sys.executable, "-c", WORKER, kind, str(proxy.port), str(ledger), str(seed + number)], stderr=subprocess.DEVNULL)
-        for number, (kind, proxy) in enumerate(zip(("task", "thread", "lambda"), proxies))
+        for number, (kind, proxy) in enumerate(zip(("task", "thread", "lambda"), pair.proxies[1:]))
     ]
-    chaos, pushed = Chaos(server, proxies, workers, seed), 0
+    chaos = Chaos(pair, workers, seed)
+    pushes: list[tuple[str, float, float]] = []
+    tried = 0
     faults = Thread(target=chaos.run)
     try:
-        # No time limit: a push that is repeated after its job is done adds the job again.
-        with server.client(socket_timeout=None) as r:
+        # No time limit, and no second try: a push that is repeated after its job is done adds the job again.
+        with pair.proxies[0].client(socket_timeout=None, retry=NO_RETRY) as r:
             queue = Queue(r, "q")
             began = time.monotonic()
             faults.start()
             while time.monotonic() < began + SECONDS:
+                asked = time.time()
                 try:
-                    queue.push(pushed, id=str(pushed), max_attempts=0)
-                    pushed += 1
-                except redis.OutOfMemoryError:
+                    queue.push(tried, id=str(tried), max_attempts=0)
+                    pushes.append((str(tried), asked, time.time()))
+                except redis.RedisError:
                     pass
+                tried += 1
                 time.sleep(0.03)
             chaos.over.set()
             faults.join()
-            ended = [worker.args for worker in workers if worker.poll() is not None]
-            until(lambda: all(queue.stats()[state] == 0 for state in ("ready", "delayed", "claimed")), 90 + SECONDS / 4)
-            stats = queue.stats()
+            deadline = time.monotonic() + 90 + SECONDS / 4
+            while left(stats := queue.stats()) and time.monotonic() < deadline:
+                time.sleep(0.05)
+        ended = [worker.args for worker in workers if worker.poll() is not None]
         codes = []
         for worker in workers:
             worker.terminate()
@@ -182,42 +264,66 @@ def test_chaos_loses_nothing(server: Server, tmp_path: Path) -> None:
         for worker in workers:
             worker.kill()
             worker.wait()
-        for proxy in proxies:
-            proxy.__exit__()
-    figures = read(ledger.read_text(), pushed)
-    figures |= {"ended by themselves": len(ended), "acknowledged twice": stats["acked"] - pushed}
-    print(f"\nCHAOS_SEED={seed}: {SECONDS:g} s, {pushed} jobs, {sum(chaos.done.values())} faults {dict(chaos.done)}: {figures}")
-    assert pushed and not stats["dead"] and codes == [0, 0, 0]
-    for name in ("lost", "undone", "run after an accepted ACK", "ended by themselves", "acknowledged twice"):
+        pair.close()
+    figures = read(ledger.read_text(), pushes, pair.doubts)
+    figures |= {"left": left(stats), "ended by themselves": len(ended), "acknowledged twice": max(0, stats["acked"] - tried)}
+    faulty = f"{sum(chaos.done.values())} faults {dict(chaos.done)}"
+    print(f"\nCHAOS_SEED={seed}: {SECONDS:g} s, {tried} pushes, {faulty}: {figures}")
+    assert figures["accepted"] and not stats["dead"] and codes == [0, 0, 0]
+    for name in ("left", "lost", "undone", "run after an accepted ACK", "ended by themselves", "acknowledged twice"):
         assert figures[name] == 0, name
 
 
-def read(ledger: str, pushed: int) -> dict[str, int]:
+def left(stats: Any) -> int:
+    return sum(stats[state] for state in ("ready", "delayed", "claimed"))
+
+
+def read(ledger: str, pushes: list[tuple[str, float, float]], doubts: list[tuple[float, float]]) -> dict[str, int]:
+    def in_doubt(earliest: float, latest: float) -> bool:
+        """Whether the replica may lack what the server did between these moments."""
+        return any(earliest <= killed and latest >= replicated for replicated, killed in doubts)
+
     started: dict[str, list[tuple[int, float]]] = {}
-    finished: set[str] = set()
+    ended: dict[tuple[str, int], float] = {}
     completed: dict[str, list[tuple[int, float]]] = {}
     events: Counter[str] = Counter()
     for line in ledger.splitlines():
-        at, what, id, token = line.split()
+        words = line.split()
+        what, id, token, at = words[1], words[2], int(words[3]), float(words[0])
         events[what] += 1
         if what == "start":
-            started.setdefault(id, []).append((int(token), float(at)))
+            started.setdefault(id, []).append((token, at))
         elif what == "end":
-            finished.add(id)
+            ended[id, token] = at
         elif what == "completed":
-            completed.setdefault(id, []).append((int(token), float(at)))
-    # A later token than that of an accepted ACK cannot be: then the server would count two.
+            completed.setdefault(id, []).append((token, at))
+    finished = {id for id, _ in ended}
+    accepted = {id for id, asked, replied in pushes if not in_doubt(asked, replied)}
+    # A token is the time of its claim in microseconds. The ACK was sent after the end of the handler.
+    final = {
+        id: [
+            (token, at)
+            for token, at in acks
+            if not in_doubt(token / 1e6, token / 1e6) and not in_doubt(ended.get((id, token), token / 1e6), at)
+        ]
+        for id, acks in completed.items()
+    }
+    # Neither a claim after that, nor a handler that begins after that with an earlier claim.
     late = [
         id
         for id, starts in started.items()
         for token, at in starts
-        if any(token < by and at > when for by, when in completed.get(id, ()))
+        if any((at if token < by else token / 1e6) > when for by, when in final.get(id, ()) if by != token)
     ]
-    ids = {str(number) for number in range(pushed)}
+    replied = {id for id, *_ in pushes}
     return {
-        "lost": len(ids - started.keys()),
-        "undone": len((ids & started.keys()) - finished),
+        "accepted": len(accepted),
+        "lost": len(accepted - started.keys()),
+        "undone": len((accepted & started.keys()) - finished),
         "run after an accepted ACK": len(late),
+        "in doubt: pushes": len(replied - accepted),
+        "of these lost": len((replied - accepted) - started.keys()),
+        "in doubt: ACKs": sum(map(len, completed.values())) - sum(map(len, final.values())),
         "runs": events["start"],
         "leases lost": events["lost"],
         **{kind: events[kind] for kind in ("completed", "failed", "released", "stale")},

@@ -14,7 +14,11 @@ export class Proxy {
   isPartitioned = false;
   readonly url: string;
 
-  private constructor(port: number) {
+  private constructor(
+    readonly port: number,
+    /** Where new connections go. */
+    public target: number,
+  ) {
     this.url = `redis://127.0.0.1:${port}`;
   }
 
@@ -22,7 +26,7 @@ export class Proxy {
     const sockets = new Set<Socket>();
     let proxy: Proxy | undefined;
     const listener: Listener = createServer((client) => {
-      const server = connect(target, "127.0.0.1");
+      const server = connect(proxy?.target ?? target, "127.0.0.1");
       for (const socket of [client, server]) {
         sockets.add(socket);
         socket.on("error", () => undefined);
@@ -61,7 +65,7 @@ export class Proxy {
     });
     const address = listener.address();
     if (!address || typeof address === "string") throw new Error("no port");
-    proxy = new Proxy(address.port);
+    proxy = new Proxy(address.port, target);
     return proxy;
   }
 }

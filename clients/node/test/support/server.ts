@@ -105,9 +105,9 @@ export class Server {
   }
 
   /** Starts it, again if it has been ended: on its former port, with its former data. */
-  async run(): Promise<void> {
+  async run(...more: string[]): Promise<void> {
     const [program = "", ...words] = this.program;
-    const child = spawn(program, words, { stdio: "ignore" });
+    const child = spawn(program, [...words, ...more], { stdio: "ignore" });
     this.#process = child;
     await until(`a server on port ${this.port}`, async () => {
       if (child.exitCode !== null) throw new Error(`the server has ended:\n${this.log()}`);

@@ -1,0 +1,82 @@
+/**
+ * A primary and its replica, and what the replica has for sure.
+ *
+ * Replication is asynchronous: a failover may lose what the primary has just accepted, whatever the library does. So a PUBLISH and WAIT are sent
+ * again and again. If WAIT succeeds, the replica has everything that the primary did before the PUBLISH was sent. What the primary may have done
+ * after the last success and before it was killed is in doubt.
+ */
+
+import { setTimeout as sleep } from "node:timers/promises";
+import { Redis } from "ioredis";
+import { Proxy } from "./proxy.js";
+import { Server, type Test } from "./server.js";
+
+export class Pair {
+  readonly #doubts: (readonly [replicatedMs: number, killedMs: number])[] = [];
+  #replicatedMs = Date.now();
+  #isOver = false;
+
+  private constructor(
+    public primary: Server,
+    public replica: Server,
+    /** The replica reaches its primary through this. */
+    private readonly link: Proxy,
+    /** These lead to the primary, as a virtual address does. */
+    readonly proxies: readonly Proxy[],
+  ) {}
+
+  static async start(test: Test, count: number): Promise<Pair> {
+    const [primary, replica] = [await Server.start(test), await Server.start(test)];
+    const [link, ...proxies] = await Promise.all(Array.from({ length: count + 1 }, () => Proxy.start(test, primary.port)));
+    const pair = new Pair(primary, replica, link!, proxies);
+    await replica.ask(`REPLICAOF 127.0.0.1 ${link!.port}`);
+    while (!(await pair.isInSync())) await sleep(50);
+    test.after(() => void (pair.#isOver = true));
+    void pair.#confirm();
+    return pair;
+  }
+
+  async isInSync(): Promise<boolean> {
+    return (await this.replica.ask("INFO replication")).includes("master_link_status:up");
+  }
+
+  /** Kills the primary. `behindMs`: for that long the replica gets nothing. `lateMs`: for that long clients reach it before it is promoted. */
+  async failOver(behindMs: number, lateMs: number): Promise<void> {
+    this.link.isPartitioned = true;
+    await sleep(behindMs);
+    await this.primary.kill();
+    this.#doubts.push([this.#replicatedMs, Date.now()]);
+    [this.primary, this.replica] = [this.replica, this.primary];
+    for (const proxy of [this.link, ...this.proxies]) proxy.target = this.primary.port;
+    this.link.isPartitioned = false;
+    await sleep(lateMs);
+    while (!(await this.primary.ask("REPLICAOF NO ONE")).startsWith("+OK")) await sleep(50);
+    await this.replica.run("--replicaof", "127.0.0.1", `${this.link.port}`);
+  }
+
+  /** Whether the replica may lack what the server did between these moments. */
+  isInDoubt(earliestMs: number, latestMs: number): boolean {
+    return this.#doubts.some(([replicatedMs, killedMs]) => earliestMs <= killedMs && latestMs >= replicatedMs);
+  }
+
+  async #confirm(): Promise<void> {
+    while (!this.#isOver) {
+      const { primary } = this;
+      const redis = new Redis(primary.url, { lazyConnect: true, retryStrategy: () => null, commandTimeout: 2000 });
+      redis.on("error", () => undefined);
+      try {
+        await redis.connect();
+        while (primary === this.primary && !this.#isOver) {
+          const askedMs = Date.now();
+          // That is replicated, and no memory is needed for it.
+          await redis.publish("ledger", "");
+          if ((await redis.wait(1, 1000)) === 1 && primary === this.primary) this.#replicatedMs = askedMs;
+          await sleep(20);
+        }
+      } catch {
+        await sleep(20);
+      }
+      redis.disconnect();
+    }
+  }
+}
