@@ -58,10 +58,38 @@ export interface Connection {
   isReady(): boolean;
   /** Whether keys have slots, and a command only keys of one. */
   readonly isCluster: boolean;
+  /** Of a cluster: a new connection that finds the nodes. */
+  scout(): Scout;
   /** Whether all goes over one socket, which is never replaced: then its client id stays what it is. */
   readonly isPinned: boolean;
-  /** A new connection of a worker's own, to the same server, which is not open yet. */
+  /** A new connection of a worker's own, to the same server, which is not open yet. Not to a cluster, but to one of its nodes: {@link Nodes.own}. */
   own(): Own;
+}
+
+/** Where a server is. */
+export interface Address {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** What connects to nodes of a cluster, each by its address as the cluster says it. */
+export interface Nodes {
+  /** Those that the client knows. */
+  readonly addresses: readonly Address[];
+  own(address: Address): Own;
+}
+
+export interface Scout {
+  open(): Promise<Nodes>;
+  close(): void;
+}
+
+/** Addresses by which a client reaches nodes that call themselves `host:port`. */
+type AddressMap = Readonly<Record<string, Address>> | ((address: string) => Address | null | undefined);
+
+function mapped(address: Address, map: AddressMap | undefined): Address {
+  const name = `${address.host}:${address.port}`;
+  return (typeof map === "function" ? map(name) : map?.[name]) ?? address;
 }
 
 /** A worker's own connection. */
@@ -109,6 +137,12 @@ interface NodeRedis {
   destroy(): unknown;
   readonly isReady?: boolean;
   readonly options?: { readonly socket?: object };
+}
+
+interface NodeRedisCluster extends NodeRedis {
+  readonly masters: readonly (Address & object)[];
+  nodeClient(node: object): Promise<NodeRedis>;
+  readonly _options?: { readonly nodeAddressMap?: AddressMap };
 }
 
 /** The first bytes of a reply by which node-redis calls their types. */
@@ -189,8 +223,21 @@ class NodeRedisConnection implements Own {
     return this.#kind === "cluster";
   }
 
-  own(): Own {
-    const own = this.#client.duplicate?.(this.#overrides());
+  scout(): Scout {
+    const scout = this.#client.duplicate?.({ minimizeConnections: true }) as NodeRedisCluster;
+    const open = async (): Promise<Nodes> => {
+      await opened(scout);
+      const { masters: addresses, _options: options } = scout;
+      // Whichever answers first: its options are those of all.
+      const node = await Promise.any(addresses.map((master) => scout.nodeClient(master)));
+      const own = (address: Address): Own => new NodeRedisConnection(node).own(mapped(address, options?.nodeAddressMap));
+      return { addresses, own };
+    };
+    return { open, close: () => closed(scout) };
+  }
+
+  own(address?: Address): Own {
+    const own = this.#client.duplicate?.(this.#overrides(address));
     if (!own) throw new TypeError("a worker needs a client, a cluster or a Sentinel client; not a pool");
     return new NodeRedisConnection(own);
   }
@@ -199,19 +246,23 @@ class NodeRedisConnection implements Own {
     return opened(this.#client);
   }
 
-  #overrides(): object {
+  #overrides(address: Address | undefined): object {
     const commandOptions = { timeout: undefined };
     if (this.#kind !== "client") return { commandOptions };
-    const socket = { ...this.#client.options?.socket, socketTimeout: undefined, reconnectStrategy: false };
+    const socket = { ...this.#client.options?.socket, ...address, socketTimeout: undefined, reconnectStrategy: false };
     return { socket, commandOptions, pingInterval: undefined, commandsQueueMaxLength: undefined, disableOfflineQueue: false };
   }
 
   close(): void {
-    try {
-      Promise.resolve(this.#client.destroy()).catch(ignore);
-    } catch {
-      // It was closed already.
-    }
+    closed(this.#client);
+  }
+}
+
+function closed(client: NodeRedis): void {
+  try {
+    Promise.resolve(client.destroy()).catch(ignore);
+  } catch {
+    // It was closed already.
   }
 }
 
@@ -241,7 +292,12 @@ interface IoRedis {
   on(event: string, listener: (...args: never[]) => void): unknown;
   readonly isCluster?: boolean;
   readonly status: string;
-  readonly options?: { readonly keyPrefix?: string; readonly redisOptions?: { readonly keyPrefix?: string } };
+  readonly options?: Partial<Address> & {
+    readonly keyPrefix?: string;
+    readonly redisOptions?: { readonly keyPrefix?: string };
+    readonly natMap?: AddressMap;
+  };
+  nodes?(): IoRedis[];
 }
 
 const method = (format: Format | undefined): "call" | "callBuffer" => (format === "bytes" ? "callBuffer" : "call");
@@ -309,12 +365,16 @@ class IoRedisConnection implements Own {
     return false;
   }
 
+  scout(): Scout {
+    throw new TypeError("not a cluster");
+  }
+
   isReady(): boolean {
     return this.client.status === "ready" || this.client.status === "wait";
   }
 
-  own(): Own {
-    return new IoRedisConnection(this.client.duplicate(OWN));
+  own(address?: Address): Own {
+    return new IoRedisConnection(this.client.duplicate({ ...OWN, ...address }));
   }
 
   open(): Promise<void> {
@@ -337,6 +397,7 @@ const OWN = {
   enableAutoPipelining: false,
   enableOfflineQueue: true,
   maxRetriesPerRequest: null,
+  readOnly: false,
 };
 
 class IoRedisCluster extends IoRedisConnection {
@@ -367,13 +428,18 @@ class IoRedisCluster extends IoRedisConnection {
     throw reasonOf(errors.at(-1) ?? new Error("the transaction was discarded"), errors);
   }
 
-  override own(): Own {
-    const { retryStrategy, commandTimeout, socketTimeout, blockingTimeout, maxRetriesPerRequest } = OWN;
-    const node = { commandTimeout, socketTimeout, blockingTimeout, maxRetriesPerRequest };
-    // With the password: ioredis 5 does not merge the options of nodes.
-    const redisOptions = { ...this.client.options?.redisOptions, ...node };
-    const overrides = { lazyConnect: true, clusterRetryStrategy: retryStrategy, enableAutoPipelining: false, redisOptions };
-    return new IoRedisCluster(this.client.duplicate([], overrides));
+  override scout(): Scout {
+    const scout = this.client.duplicate([], { lazyConnect: true, enableReadyCheck: false, clusterRetryStrategy: () => null });
+    const open = async (): Promise<Nodes> => {
+      await opened(scout);
+      const nodes = scout.nodes?.() ?? [];
+      const [node] = nodes;
+      if (!node) throw new Error("no node is known");
+      const addresses = nodes.flatMap(({ options }) => (options?.host && options.port ? [{ host: options.host, port: options.port }] : []));
+      const own = (address: Address): Own => new IoRedisConnection(node).own(mapped(address, this.client.options?.natMap));
+      return { addresses, own };
+    };
+    return { open, close: () => scout.disconnect() };
   }
 }
 

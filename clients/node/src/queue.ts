@@ -1,7 +1,8 @@
 /** Queues, but for what workers do. */
 
 import { type Codec, type CodecName, codecOf } from "./codec.js";
-import { type Connection, connectionOf, type RedisClient } from "./connection.js";
+import { type Connection, connectionOf, type RedisClient, type Reply } from "./connection.js";
+import { keysOf, shardOf } from "./shards.js";
 import { type Duration, list, text, whole } from "./values.js";
 import type { Telemetry } from "./telemetry.js";
 import * as wire from "./wire/queues.js";
@@ -11,23 +12,54 @@ export interface QueueOptions<T> {
   readonly codec?: CodecName | Codec<T>;
   /** `OpenTelemetry` of zeitset/otel. */
   readonly telemetry?: Telemetry | undefined;
+  /**
+   * For a cluster: the jobs are in that many keys, from 1 to 1,024, which the cluster spreads over its nodes: `{mails:0}`, `{mails:1}` … A job is in the
+   * shard of its group, or else of its id. All clients need the same number.
+   */
+  readonly shards?: number | undefined;
 }
+
+/** What ZQ.STATS counts; all other fields are settings. */
+const FIGURES = new Set([
+  ...["ready", "delayed", "claimed", "dead", "groups", "pushed", "claimedTotal", "acked", "nacked", "cancelled", "redriven"],
+  ...["expiredLeases", "replaced", "recurred", "missed", "cleaned", "dropped", "revoked", "late", "expired"],
+]);
+
+/** How many jobs ZQ.REDRIVE and ZQ.CLEAN take by default. */
+const COUNT = 1000;
+
+/** How many groups ZQ.GROUPS shows by default. */
+const GROUPS = 10;
 
 /** `new Queue(redis, "mails")`: where jobs are pushed and looked at. */
 export class Queue<T = any> {
   readonly #redis: Connection;
   readonly #telemetry: Telemetry | undefined;
+  /** The commands of each shard; of a queue without shards, its own. */
+  readonly #shards: readonly wire.QueueCalls<T>[];
+  /** The queue of each shard. */
+  readonly #queueOf: (shard: number) => Queue<T>;
   /** The same methods, which answer commands instead of sending them: for `job.chain`. */
   readonly calls: wire.QueueCalls<T>;
 
   constructor(
     client: RedisClient,
+    /** With shards: the name, which their keys contain. */
     readonly key: string,
-    { codec, telemetry }: QueueOptions<T> = {},
+    { codec, telemetry, shards }: QueueOptions<T> = {},
   ) {
     this.#redis = connectionOf(client);
     this.#telemetry = telemetry;
-    this.calls = new wire.QueueCalls(key, codecOf(codec), telemetry?.propagate ? () => telemetry.traceparent() : undefined);
+    const keys = keysOf(key, shards);
+    const callsOf = (...of: string[]): wire.QueueCalls<T> =>
+      new wire.QueueCalls(of, codecOf(codec), telemetry?.propagate ? () => telemetry.traceparent() : undefined);
+    this.calls = callsOf(...keys);
+    this.#shards = keys.length === 1 ? [this.calls] : keys.map((each) => callsOf(each));
+    this.#queueOf = (shard) => {
+      const its = keys[shard];
+      if (its === undefined) throw new RangeError(`no shard ${shard}: the queue ${key} has ${keys.length}`);
+      return new Queue(client, its, { ...(codec && { codec }), telemetry });
+    };
   }
 
   /** Adds a job; answers its id. Null: you gave an id, and such a job is there. */
@@ -41,9 +73,16 @@ export class Queue<T = any> {
     const all = [...jobs];
     return this.#pushes(all.length, async () => {
       const calls = all.map(({ payload, ...options }) => this.calls.push(payload, options));
-      const replies = await this.#redis.pipeline(this.key, calls.map((call) => call.words), "bytes");
-      return calls.map((call, at) => {
-        const reply = replies[at] ?? null;
+      const replies = new Map<wire.Call<unknown>, Reply | Error>();
+      const keys = [...new Set(calls.map((call) => call.key))];
+      const parts = keys.map((key) => calls.filter((call) => call.key === key));
+      const send = async (part: typeof calls, key: string): Promise<void> => {
+        const received = await this.#redis.pipeline(key, part.map((call) => call.words), "bytes");
+        for (const [at, call] of part.entries()) replies.set(call, received[at] ?? null);
+      };
+      await Promise.all(parts.map((part, at) => send(part, keys[at] ?? "")));
+      return calls.map((call) => {
+        const reply = replies.get(call) ?? null;
         if (reply instanceof Error) throw reply;
         return call.read(reply);
       });
@@ -55,42 +94,65 @@ export class Queue<T = any> {
   }
 
   /** Removes jobs, in whatever state; answers how many. */
-  async cancel(...ids: string[]): Promise<number> {
-    return this.#send(this.calls.cancel(...ids));
+  async cancel(...ids: string[]): Promise<number>;
+  async cancel(ids: readonly string[], options?: wire.OfGroup): Promise<number>;
+  async cancel(first?: string | readonly string[], second?: string | wire.OfGroup, ...rest: string[]): Promise<number> {
+    const [ids, { group = undefined } = {}] =
+      typeof first === "object" ? [first, second as wire.OfGroup | undefined] : [[first, second, ...rest].filter((id) => typeof id === "string")];
+    if (group || this.#shards.length === 1) return this.#send(this.#shard(group).cancel(...ids));
+    return sum(await Promise.all(ids.map((id) => this.#find(id, undefined, (shard) => shard.cancel(id)))));
   }
 
   /** Another due time or priority for a job that waits; false if there is none, or it is claimed or dead. */
-  async reschedule(id: string, options: wire.Due & { readonly priority?: number }): Promise<boolean> {
-    return this.#send(this.calls.reschedule(id, options));
+  async reschedule(id: string, options: wire.RescheduleOptions): Promise<boolean> {
+    return this.#find(id, options.group, (shard) => shard.reschedule(id, options));
   }
 
-  async get(id: string): Promise<wire.JobInfo<T> | null> {
-    return this.#send(this.calls.get(id));
+  async get(id: string, { group }: wire.OfGroup = {}): Promise<wire.JobInfo<T> | null> {
+    return this.#find(id, group, (shard) => shard.get(id));
   }
 
   /** Jobs of a state in serving order. */
-  async peek(state?: wire.State, options?: wire.PeekOptions): Promise<wire.Listed<T>[]> {
-    return this.#send(this.calls.peek(state, options));
+  async peek(state: wire.State = "ready", options: wire.PeekOptions = {}): Promise<wire.Listed<T>[]> {
+    const { group, after, count = 10 } = options;
+    if (group || this.#shards.length === 1) return this.#send(this.#shard(group).peek(state, options));
+    if (after !== undefined) throw new TypeError("after needs one shard: name a group, or use queue.shard(i).peek");
+    const pages = await this.#all((shard) => shard.peek(state, options));
+    const isBefore = (a: wire.Listed<T>, b: wire.Listed<T>): boolean =>
+      state === "ready" && a.priority !== b.priority ? a.priority < b.priority : a.dueMs < b.dueMs;
+    return merged(pages, count, isBefore);
   }
 
   /** Dead letters back to ready: those named, or at most `count` (default 1,000). Answers how many. */
-  async redrive(options?: wire.RedriveOptions): Promise<number> {
-    return this.#send(this.calls.redrive(options));
+  async redrive(options: wire.RedriveOptions = {}): Promise<number> {
+    const { ids, group, count } = options;
+    if (ids && !group && this.#shards.length > 1) {
+      return sum(await Promise.all(ids.map((id) => this.#find(id, undefined, (shard) => shard.redrive({ ...options, ids: [id] })))));
+    }
+    return this.#share(group, count, (shard, share) => shard.redrive({ ...options, ...share }));
   }
 
   /** Removes up to `count` (default 1,000) jobs of a state, oldest first. Answers how many; 0: done. */
-  async clean(state: Exclude<wire.State, "claimed">, options?: wire.CleanOptions): Promise<number> {
-    return this.#send(this.calls.clean(state, options));
+  async clean(state: Exclude<wire.State, "claimed">, options: wire.CleanOptions = {}): Promise<number> {
+    return this.#share(options.group, options.count, (shard, share) => shard.clean(state, { ...options, ...share }));
   }
 
-  /** Figures and settings; null if there is no such queue. */
+  /** Figures and settings; null if there is no such queue. With shards: the sum of the figures, and the settings of the first one. */
   async stats(): Promise<wire.Stats | null> {
-    return this.#send(this.calls.stats());
+    const [first, ...others] = (await this.#all((shard) => shard.stats())).filter((stats) => stats !== null);
+    if (!first) return null;
+    const total: Record<string, string | number | null> = { ...first };
+    for (const stats of others) {
+      for (const name of FIGURES) if (name in total) total[name] = Number(total[name]) + Number(stats[name]);
+      const oldest = [total["oldestReadyMs"], stats["oldestReadyMs"]].filter((ms) => typeof ms === "number");
+      total["oldestReadyMs"] = oldest.length > 0 ? Math.min(...oldest) : null;
+    }
+    return total as wire.Stats;
   }
 
-  /** Settings that are not given stay as they are; 0 switches one off. */
+  /** Settings that are not given stay as they are; 0 switches one off. Each shard gets them. */
   async configure(settings: wire.Settings): Promise<void> {
-    return this.#send(this.calls.configure(settings));
+    await this.#all((shard) => shard.configure(settings));
   }
 
   /** No claims until `resume`. */
@@ -102,18 +164,85 @@ export class Queue<T = any> {
     return this.configure({ paused: false });
   }
 
-  async groups(options?: { count?: number; after?: string }): Promise<wire.GroupInfo[]> {
-    return this.#send(this.calls.groups(options));
+  /** By name. With shards, the jobs without a group are counted together. */
+  async groups(options: { count?: number; after?: string } = {}): Promise<wire.GroupInfo[]> {
+    const pages = await this.#all((shard) => shard.groups(options));
+    if (pages.length === 1) return pages.flat();
+    const [nameless, named] = [pages.flat().filter(({ name }) => !name), pages.flat().filter(({ name }) => name)];
+    const count = (state: "ready" | "delayed" | "claimed"): number => sum(nameless.map((group) => group[state]));
+    const heldUntilMs = Math.max(...nameless.map((group) => group.heldUntilMs ?? 0)) || null;
+    const all = { name: "", ready: count("ready"), delayed: count("delayed"), claimed: count("claimed"), heldUntilMs };
+    named.sort((a, b) => Buffer.compare(Buffer.from(a.name), Buffer.from(b.name)));
+    return [...(nameless.length > 0 ? [all] : []), ...named].slice(0, options.count ?? GROUPS);
   }
 
   /** No job of this group (`""`: the jobs without one) is claimed for that long; 0 releases it. False: no job is in the group. */
   async hold(group: string, wait: Duration): Promise<boolean> {
-    return this.#send(this.calls.hold(group, wait));
+    if (group) return this.#send(this.#shard(group).hold(group, wait));
+    return (await this.#all((shard) => shard.hold(group, wait))).includes(true);
+  }
+
+  /** The queue of one shard, by its number from 0: a plain queue. */
+  shard(index: number): Queue<T> {
+    return this.#queueOf(index);
+  }
+
+  /** The shard of this group, or of the jobs of this id that have no group. */
+  #shard(name = ""): wire.QueueCalls<T> {
+    return this.#shards[shardOf(name, this.#shards.length)] as wire.QueueCalls<T>;
+  }
+
+  /** The same for each shard. */
+  async #all<R>(call: (shard: wire.QueueCalls<T>) => wire.Call<R>): Promise<R[]> {
+    return Promise.all(this.#shards.map((shard) => this.#send(call(shard))));
+  }
+
+  /** A command for one job: in the shard of the group, or of the id, or if it finds nothing there, in the first that has the job. */
+  async #find<R>(id: string, group: string | undefined, call: (shard: wire.QueueCalls<T>) => wire.Call<R>): Promise<R> {
+    const home = this.#shard(group || id);
+    const reply = await this.#send(call(home));
+    if (reply || group || this.#shards.length === 1) return reply;
+    const others = this.#shards.filter((shard) => shard !== home);
+    const jobs = await Promise.all(others.map((shard) => this.#send(shard.get(id))));
+    const found = others.find((_, at) => jobs[at]);
+    return found ? this.#send(call(found)) : reply;
+  }
+
+  /** A command for up to `count` jobs: of the group, or of one shard after the other. */
+  async #share(
+    group: string | undefined,
+    count: number | undefined,
+    call: (shard: wire.QueueCalls<T>, share: { count?: number }) => wire.Call<number>,
+  ): Promise<number> {
+    const share = count === undefined ? {} : { count };
+    if (group || this.#shards.length === 1) return this.#send(call(this.#shard(group), share));
+    let left = count ?? COUNT;
+    for (const shard of this.#shards) if (left > 0) left -= await this.#send(call(shard, { count: left }));
+    return (count ?? COUNT) - left;
   }
 
   async #send<R>(call: wire.Call<R>): Promise<R> {
     return call.read(await this.#redis.send(call.key, call.words, "bytes"));
   }
+}
+
+const sum = (numbers: readonly number[]): number => numbers.reduce((total, each) => total + each, 0);
+
+/** The first `count` of pages that are each in order. */
+function merged<R>(pages: readonly (readonly R[])[], count: number, isBefore: (a: R, b: R) => boolean): R[] {
+  const heads = pages.map(() => 0);
+  const found: R[] = [];
+  while (found.length < count) {
+    let first: { readonly page: number; readonly row: R } | undefined;
+    for (const [page, rows] of pages.entries()) {
+      const row = rows[heads[page] ?? 0];
+      if (row !== undefined && (!first || isBefore(row, first.row))) first = { page, row };
+    }
+    if (!first) break;
+    found.push(first.row);
+    heads[first.page] = (heads[first.page] ?? 0) + 1;
+  }
+  return found;
 }
 
 /** The names of the queues of this database. */

@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { RedisClient } from "./connection.js";
 import { Queue } from "./queue.js";
+import { keysOf } from "./shards.js";
 import { type Duration, milliseconds } from "./values.js";
 
 export interface ServerOptions {
@@ -87,6 +88,8 @@ export class Clock {
   constructor(
     private readonly client: RedisClient,
     private readonly queues: string | readonly string[],
+    /** As of the queues. */
+    private readonly options: { readonly shards?: number | undefined } = {},
   ) {}
 
   /** How far the calendar of recurring jobs is ahead of the server's clock. */
@@ -98,7 +101,7 @@ export class Clock {
   async advance(duration: Duration): Promise<void> {
     const ms = milliseconds(duration);
     this.#aheadMs += ms;
-    for (const key of [this.queues].flat()) {
+    for (const key of [this.queues].flat().flatMap((name) => keysOf(name, this.options.shards))) {
       const queue = new Queue<Buffer>(this.client, key, { codec: "bytes" });
       const jobs = [];
       for (let page = await queue.peek("delayed", { count: 1000 }); page.length > 0; ) {

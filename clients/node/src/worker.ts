@@ -1,26 +1,25 @@
 /**
  * Takes jobs and runs a handler.
  *
- * One pump decides what to send next. While jobs are there, each turn is one round trip: what has come of jobs, and a claim for
- * the slots that are free. When a claim brings less than was asked for, the queue is empty, and the next claim waits for a job
- * on a connection of its own.
+ * A pump claims and tells what has come of jobs. In a cluster there is one for each slot that has queues of the worker, since a command takes only keys of
+ * one slot; otherwise there is one. The worker shares its slots for jobs among them.
  */
 
 import { EventEmitter } from "node:events";
 import { hostname } from "node:os";
-import { setTimeout as sleep } from "node:timers/promises";
 import { type Codec, type CodecName, codecOf } from "./codec.js";
-import { connectionOf, type RedisClient, type Reply } from "./connection.js";
-import { asError, isRefusal, passes } from "./errors.js";
-import { type Duration, fields, milliseconds, text } from "./values.js";
+import { connectionOf, type RedisClient } from "./connection.js";
+import { asError } from "./errors.js";
+import { keysOf, shardOf, slotOf } from "./shards.js";
+import { type Duration, milliseconds } from "./values.js";
 import type { Telemetry } from "./telemetry.js";
-import * as wire from "./wire/claims.js";
 import { Chores } from "./worker/chores.js";
 import type { Cron } from "./worker/cron.js";
 import { Holding } from "./worker/holding.js";
 import type { Job } from "./worker/job.js";
-import { Link } from "./worker/link.js";
 import * as outcomes from "./worker/outcome.js";
+import { Place } from "./worker/place.js";
+import { Pump, type Shared } from "./worker/pump.js";
 
 export type Handler<T> = (job: Job<T>) => unknown;
 
@@ -36,6 +35,8 @@ export interface WorkerOptions<T> {
   /** The wait after a failure by the number of the attempt, where the queue has no BACKOFF. By default 1 s, 2 s, 4 s … at most 1 h. */
   readonly backoff?: (attempt: number) => Duration;
   readonly codec?: CodecName | Codec<T>;
+  /** How many shards each of the queues has, as `shards` of `Queue` says; none by default. */
+  readonly shards?: number | undefined;
   readonly cron?: readonly Cron[];
   /** What ZQ.GET shows of whoever holds a job; by default the host and the process. */
   readonly name?: string;
@@ -79,6 +80,9 @@ const LOOKS = 4;
 
 const CHORES_MS = 60_000;
 
+/** How often a pump whose queues were empty asks for a slot that others could use. */
+const ASK_AGAIN_MS = 50;
+
 /** How long a worker that stops tries to tell the server what has come of its jobs. */
 const LAST_WORDS_MS = 5000;
 
@@ -87,36 +91,20 @@ const LAST_WORDS_MS = 5000;
  * Then `await worker.run()`.
  */
 export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
-  /** The keys of the queues, the first served first. */
+  /** The names of the queues, the first served first. */
   readonly queues: readonly string[];
   readonly name: string;
   readonly #options: WorkerOptions<T>;
-  readonly #key: string;
   readonly #concurrency: number;
   readonly #leaseMs: number;
   readonly #graceMs: number;
-  readonly #link: Link;
-  readonly #chores: Chores;
   readonly #holding: Holding<T>;
+  /** The one first that has not had slots for the longest. */
+  #pumps: readonly Pump<T>[];
 
   #phase: "new" | "working" | "stopping" | "stopped" = "new";
   #isBurst = false;
-  #isConnected = false;
-  #isTurning = false;
-  #isClaiming = false;
-  /** The last claim brought less than was asked for. */
-  #isDrained = false;
-  #isPumpDue = false;
-  #isBeating = false;
-  /** The server refused something a moment ago: no claims, and no repetitions. */
-  #isResting = false;
-  /** Which connection it is: what fails on a former one says nothing of this one. */
-  #epoch = 0;
-  /** Since the last reply that was none. */
-  #troubles = 0;
-  #beatMs = 0;
-  /** What is still to be told to the server. */
-  #untold: outcomes.Outcome<T>[] = [];
+  #isShareDue = false;
   #fatal: Error | undefined;
   #stopped: Promise<void> | undefined;
   #endGrace: () => void = () => undefined;
@@ -142,13 +130,11 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
       handlers.set(name, its);
     }
     this.queues = [...handlers.keys()];
-    const [key] = this.queues;
-    if (key === undefined) throw new TypeError("a worker needs a queue");
+    if (this.queues.length === 0) throw new TypeError("a worker needs a queue");
     if (!Number.isSafeInteger(concurrency) || concurrency < 1) {
       throw new RangeError(`concurrency must be a whole number above 0, not ${concurrency}`);
     }
     const codec = codecOf(options.codec);
-    this.#key = key;
     this.name = options.name ?? `${hostname()}:${process.pid}`;
     this.#options = options;
     this.#concurrency = concurrency;
@@ -157,13 +143,14 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
     if (this.#leaseMs < 1) throw new RangeError("lease must be at least 1 ms");
     const timeoutMs = typeof timeout === "function" || timeout === undefined ? undefined : milliseconds(timeout);
     const connection = connectionOf(client);
-    if (connection.isCluster && this.queues.some((queue) => tagOf(queue) !== tagOf(key))) {
-      throw new RangeError(`in a cluster the queues of a worker need one hash tag, such as {${key}}: ${this.queues.join(" ")}`);
-    }
-    this.#link = new Link(connection, this.#leaseMs);
-    this.#chores = new Chores(this.queues, options.cron ?? [], codec as Codec<unknown>, options.clock ?? { aheadMs: 0 });
+    const keys = new Map(this.queues.map((queue) => [queue, keysOf(queue, options.shards)]));
+    const nameOf = new Map([...keys].flatMap(([queue, its]) => its.map((key) => [key, queue])));
+    const pumpOf = new Map<string, Pump<T>>();
+    const backoffMs = (job: Job<T>): number | undefined => (pumpOf.get(job.key)?.hasBackoff(job.key) ? undefined : waitOf(backoff, job.attempt));
     this.#holding = new Holding(
       {
+        nameOf: (key) => nameOf.get(key) ?? key,
+        isCluster: connection.isCluster,
         handler: (job) => {
           const handler = (): unknown => handlers.get(job.queue)?.(job);
           return options.telemetry ? options.telemetry.handles(job, handler) : handler();
@@ -174,29 +161,60 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
           const own = typeof timeout === "function" ? timeout(job) : undefined;
           return own === undefined ? timeoutMs : milliseconds(own);
         },
-        backoffMs: (queue, attempt) => (this.#chores.hasBackoff(queue) ? undefined : waitOf(backoff, attempt)),
+        backoffMs,
       },
       {
         claimed: (job) => this.#announce("claimed", { job }),
         ended: (outcome) => {
-          this.#untold.push(this.#chores.andNext(outcome, this.#leaseMs));
+          pumpOf.get(outcome.job.key)?.ended(outcome);
           // There may be more by now: a burst looks again.
-          if (this.#isBurst) this.#isDrained = false;
-          this.#pumpSoon();
+          if (this.#isBurst) for (const pump of this.#pumps) pump.isDrained = false;
+          this.#shareSoon();
         },
         lost: (event) => this.#announce("lost", event),
         unrun: (job, what) => {
-          this.#untold.push(outcomes.released(job, 0));
+          pumpOf.get(job.key)?.ended(outcomes.released(job, 0));
           this.#fail(new TypeError(`a handler of ${job.queue} returned ${what}, which nobody runs: write async (job) => { … }`));
         },
-        freed: () => this.#pumpSoon(),
+        freed: () => this.#shareSoon(),
       },
     );
+    const shared: Shared<T> = {
+      place: new Place(connection, Math.min(10_000, Math.max(1000, this.#leaseMs / 3))),
+      holding: this.#holding,
+      name: this.name,
+      leaseMs: this.#leaseMs,
+      phase: () => (this.#phase === "new" ? "working" : this.#phase),
+      room: () => this.#concurrency - this.#holding.running,
+      backoffMs,
+      announce: (name: keyof WorkerEvents<T>, event: never) => this.#announce(name, event),
+      connected: () => this.#announce("connected"),
+      changed: () => this.#shareSoon(),
+      fail: (error) => this.#fail(error),
+      go: (promise) => this.#go(promise),
+    };
+    const crons = (options.cron ?? []).map((cron) => {
+      const its = keys.get(cron.queue ?? this.queues[0] ?? "");
+      if (!its) throw new RangeError(`${cron.name} is of the queue ${cron.queue}, which is none of this worker's`);
+      return [its[shardOf(cron.group || cron.name, its.length)] ?? "", cron] as const;
+    });
+    const slots = new Map<number, string[][]>();
+    for (const its of keys.values()) {
+      for (const [slot, some] of connection.isCluster ? bySlot(its) : [[0, its] as const]) slots.set(slot, [...(slots.get(slot) ?? []), some]);
+    }
+    this.#pumps = [...slots.values()].map((queues) => {
+      const own = new Set(queues.flat());
+      const recurring = crons.filter(([key]) => own.has(key));
+      const chores = new Chores([...own], recurring, codec as Codec<unknown>, options.clock ?? { aheadMs: 0 });
+      const pump = new Pump<T>(queues, chores, shared);
+      for (const key of own) pumpOf.set(key, pump);
+      return pump;
+    });
   }
 
   get state(): WorkerState {
     if (this.#phase !== "working") return this.#phase;
-    return this.#isConnected ? "running" : "reconnecting";
+    return this.#pumps.some((pump) => pump.isConnected) ? "running" : "reconnecting";
   }
 
   /**
@@ -217,8 +235,8 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
     let timers: NodeJS.Timeout[] = [];
     try {
       await this.#options.onStart?.();
-      timers = [this.#startHeart(), setInterval(() => this.#go(this.#doChores()), CHORES_MS)];
-      this.#go(this.#connect());
+      timers = [this.#startHeart(), setInterval(() => this.#each((pump) => this.#go(pump.doChores())), CHORES_MS)];
+      this.#each((pump) => this.#go(pump.connect()));
       await this.#when(() => this.#phase === "stopped");
       const failed = await result(Promise.resolve().then(this.#options.onStop));
       if (failed instanceof Error) this.#fatal ??= failed;
@@ -240,10 +258,7 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
     const isWorking = this.#phase === "working";
     this.#phase = isWorking ? "stopping" : "stopped";
     if (!isWorking) return;
-    const epoch = this.#epoch;
-    if (this.#isConnected && this.#isClaiming) {
-      this.#link.endWait(this.#key).catch((error: unknown) => this.#trouble(asError(error), epoch));
-    }
+    this.#each((pump) => pump.endWait());
     let isGraceOver = false;
     this.#endGrace = () => {
       isGraceOver = true;
@@ -251,211 +266,68 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
     };
     await this.#when(() => isGraceOver || this.#holding.running === 0, graceMs);
     this.#holding.release();
-    await this.#when(() => this.#untold.length === 0 && !this.#isTurning && !this.#isClaiming, LAST_WORDS_MS);
+    await this.#when(() => this.#pumps.every((pump) => pump.isIdle), LAST_WORDS_MS);
     this.#phase = "stopped";
-    this.#disconnect();
+    this.#each((pump) => pump.disconnect());
     this.#changed();
   }
 
-  // --- what to send next -----------------------------------------------------------------------------------------------------
+  // --- who claims next -------------------------------------------------------------------------------------------------------
 
   /** Once for all that happens in this turn of the event loop. */
-  #pumpSoon(): void {
-    if (this.#isPumpDue) return;
-    this.#isPumpDue = true;
+  #shareSoon(): void {
+    if (this.#isShareDue) return;
+    this.#isShareDue = true;
     setImmediate(() => {
-      this.#isPumpDue = false;
-      this.#pump();
+      this.#isShareDue = false;
+      if (this.#phase !== "stopped") this.#share();
       this.#changed();
     });
   }
 
-  #pump(): void {
-    if (!this.#isConnected || this.#phase === "stopped") return;
-    const again = this.#untold.filter((outcome) => outcome.isRepeated);
-    // What could not be told yet keeps its slot: no more is held than the worker may hold.
-    const slots = this.#concurrency - this.#holding.running - again.length;
-    const free = this.#phase === "working" && !this.#isClaiming && !this.#isResting ? slots : 0;
-    if (!this.#isTurning) {
-      const told = this.#isResting ? this.#untold.filter((outcome) => !outcome.isRepeated) : this.#untold;
-      const count = this.#isDrained ? 0 : Math.max(0, free);
-      this.#untold = this.#isResting ? again : [];
-      if (told.length > 0 || count > 0) this.#go(this.#turn(told, count));
+  /**
+   * Gives the free slots to the pumps in turn. Those come first that expect jobs. Where some do, so do those that were found empty and could not wait
+   * since. If slots are left, the others wait, for so few jobs each that all together do not bring more than may run, if the slots are enough for all.
+   */
+  #share(): void {
+    const isWorking = this.#phase === "working";
+    let free = isWorking ? this.#concurrency - this.#holding.running - sum(this.#pumps.map((pump) => pump.reserved)) : 0;
+    const share = (pump: Pump<T>, count: number): number => Math.min(count, this.#concurrency - this.#holding.running - pump.repeated);
+    const isBusy = this.#pumps.some((pump) => pump.isConnected && !pump.isDrained);
+    const expects = (pump: Pump<T>): boolean => !pump.isDrained || (isBusy && pump.isDrainedSince(ASK_AGAIN_MS));
+    const eager = this.#pumps.filter((pump) => pump.mayClaim && !pump.isTurning && expects(pump));
+    const served = new Set<Pump<T>>();
+    for (const [at, pump] of eager.entries()) {
+      const count = share(pump, Math.ceil(free / (eager.length - at)));
+      if (count <= 0) continue;
+      free -= count;
+      served.add(pump);
+      pump.turn(count);
     }
-    if (!this.#isDrained || free <= 0) return;
-    if (!this.#isBurst) this.#go(this.#wait(free));
-    else if (!this.#isTurning && this.#untold.length === 0 && this.#holding.running === 0) void this.stop();
-  }
-
-  /** One round trip: what has come of jobs, then a claim for `count` more, if any. */
-  async #turn(told: outcomes.Outcome<T>[], count: number): Promise<void> {
-    this.#isTurning = true;
-    this.#isClaiming ||= count > 0;
-    const epoch = this.#epoch;
-    const sentMs = performance.now();
-    const [single, several] = [told.filter((o) => o.commands.length === 1), told.filter((o) => o.commands.length > 1)];
-    const sent = single.map(({ commands, look }) => (look ? [...commands, look] : commands));
-    const commands = [...sent.flat(), ...(count > 0 ? [this.#claim(count)] : [])];
-    // In this order on one connection: a claim sees what the outcomes have changed.
-    const transactions = several.map(async (o) => {
-      this.#told(o, await result(this.#link.transaction(o.job.queue, o.commands)), epoch);
-    });
-    const replies = await result(commands.length > 0 ? this.#link.request(this.#key, commands, "bytes") : Promise.resolve([]));
-    let at = 0;
-    for (const [n, outcome] of single.entries()) {
-      this.#told(outcome, replies instanceof Error ? replies : replies.slice(at, (at += sent[n]?.length ?? 0)), epoch);
+    this.#each((pump) => pump.turn(0));
+    if (this.#isBurst) {
+      const isOver = this.#pumps.every((pump) => pump.mayClaim && pump.isDrained && pump.isIdle);
+      if (isWorking && isOver && this.#holding.running === 0) void this.stop();
+    } else if (free > 0) {
+      for (const pump of this.#pumps) {
+        const count = share(pump, Math.max(1, Math.floor(free / this.#pumps.length)));
+        if (pump.mayClaim && pump.isDrained && count > 0) pump.wait(count);
+      }
     }
-    await Promise.all(transactions);
-    if (count > 0) {
-      this.#isClaiming = false;
-      this.#take(replies instanceof Error ? replies : (replies.at(-1) ?? null), count, sentMs, epoch);
-    }
-    this.#isTurning = false;
-    this.#pumpSoon();
+    if (isWorking && this.#holding.running >= this.#concurrency) this.#each((pump) => pump.endWait());
+    if (served.size > 0) this.#pumps = [...this.#pumps.filter((pump) => !served.has(pump)), ...served];
   }
 
-  /** Waits for up to `count` jobs. */
-  async #wait(count: number): Promise<void> {
-    this.#isClaiming = true;
-    const epoch = this.#epoch;
-    const sentMs = performance.now();
-    const blockMs = this.#link.longestWaitMs;
-    const reply = await result(this.#link.wait(this.#key, this.#claim(count, blockMs), blockMs));
-    this.#isClaiming = false;
-    this.#take(reply, count, sentMs, epoch);
-    this.#pumpSoon();
+  #each(body: (pump: Pump<T>) => void): void {
+    for (const pump of this.#pumps) body(pump);
   }
-
-  #claim(count: number, blockMs?: number): ReturnType<typeof wire.claim> {
-    const claim = { queues: this.queues, leaseMs: this.#leaseMs, count, worker: this.name };
-    return wire.claim(blockMs === undefined ? claim : { ...claim, blockMs });
-  }
-
-  #take(reply: Reply | Error, count: number, sinceMs: number, epoch: number): void {
-    const jobs = reply instanceof Error ? reply : read(() => (reply === null ? [] : wire.claimed(reply)));
-    if (jobs instanceof Error) return this.#trouble(jobs, epoch);
-    this.#troubles = 0;
-    this.#isDrained = jobs.length < count;
-    for (const claimed of jobs) {
-      if (this.#phase === "working") this.#holding.start(claimed, sinceMs);
-      else this.#holding.giveBack(claimed);
-    }
-  }
-
-  /** What the server made of an outcome: the replies to its commands, the first of which ends the claim. */
-  #told(outcome: outcomes.Outcome<T>, replies: readonly (Reply | Error)[] | Error, epoch: number): void {
-    const reply = replies instanceof Error ? replies : (replies[0] ?? null);
-    const hasEnded = reply instanceof Error ? reply : read(() => wire.ended(reply));
-    if (hasEnded instanceof Error) return this.#untellable(outcome, hasEnded, epoch);
-    const { job, ms, ending, commands, isRepeated } = outcome;
-    const [others, [look]] = splitAt(replies as readonly (Reply | Error)[], commands.length);
-    // The claim is ended all the same if a command chained to it has failed.
-    const error = outcome.error ?? others.find((other) => other instanceof Error);
-    const event = error ? { job, ms, error } : { job, ms };
-    const isStale = !hasEnded && !isRepeated;
-    this.#holding.settled(job);
-    this.#announce(isStale ? "stale" : ending, event);
-    if (!isStale && (outcome.isDead || isDead(look))) this.#announce("dead", event);
-  }
-
-  /** The server did not take it. */
-  #untellable(outcome: outcomes.Outcome<T>, error: Error, epoch: number): void {
-    const { job, ms, commands } = outcome;
-    if (passes(error)) this.#untold.push({ ...outcome, isRepeated: true });
-    else if (commands.length > 1) {
-      // It refused a chained command, and so all of them.
-      const backoffMs = this.#chores.hasBackoff(job.queue) ? undefined : waitOf(this.#options.backoff, job.attempt);
-      this.#untold.push(outcomes.failed(job, ms, error, backoffMs));
-      return;
-    }
-    this.#trouble(error, epoch);
-  }
-
-  // --- heartbeats ------------------------------------------------------------------------------------------------------------
 
   #startHeart(): NodeJS.Timeout {
     const look = (): void => {
       this.#holding.loseEnded();
-      if (performance.now() - this.#beatMs >= this.#leaseMs / 3 - 1) this.#go(this.#beat());
+      this.#each((pump) => pump.beatIfDue());
     };
     return setInterval(look, Math.max(10, this.#leaseMs / (3 * LOOKS)));
-  }
-
-  async #beat(): Promise<void> {
-    if (!this.#isConnected || this.#isBeating) return;
-    const beats = this.#holding.heartbeats();
-    this.#beatMs = performance.now();
-    if (beats.length === 0) return;
-    this.#isBeating = true;
-    const epoch = this.#epoch;
-    const replies = await result(this.#link.request(this.#key, beats.map((beat) => beat.command)));
-    this.#isBeating = false;
-    if (replies instanceof Error) return this.#trouble(replies, epoch);
-    for (const [at, reply] of replies.entries()) {
-      const error = reply instanceof Error ? reply : read(() => beats[at]?.answered(reply));
-      if (error instanceof Error) this.#trouble(error, epoch);
-    }
-  }
-
-  // --- connections -----------------------------------------------------------------------------------------------------------
-
-  async #connect(): Promise<void> {
-    while (this.#phase === "working" || this.#phase === "stopping") {
-      if (this.#troubles > 0) await sleep(reconnectMs(this.#troubles));
-      const error = await result(this.#link.open(this.#key).then(() => this.#chores.run(this.#link)));
-      if (error instanceof Error && isRefusal(error)) this.#refused(error);
-      else if (error instanceof Error) {
-        this.#link.drop();
-        this.#troubles += 1;
-        if (this.state === "stopped") return;
-        if (!passes(error)) return this.#fail(error);
-        this.#announce("disconnected", { error });
-        continue;
-      }
-      break;
-    }
-    if (this.#phase === "stopped") return this.#link.drop();
-    this.#isConnected = true;
-    this.#isDrained = false;
-    this.#announce("connected");
-    this.#go(this.#beat());
-    this.#pumpSoon();
-  }
-
-  async #doChores(): Promise<void> {
-    if (!this.#isConnected) return;
-    const epoch = this.#epoch;
-    const error = await result(this.#chores.run(this.#link));
-    if (error instanceof Error) this.#trouble(error, epoch);
-  }
-
-  /** One of the commands failed. */
-  #trouble(error: Error, epoch: number): void {
-    if (epoch !== this.#epoch || !this.#isConnected) return;
-    if (isRefusal(error)) return this.#refused(error);
-    if (!passes(error)) return this.#fail(error);
-    this.#troubles += 1;
-    this.#disconnect();
-    this.#announce("disconnected", { error });
-    this.#go(this.#connect());
-  }
-
-  /** The connection is good: heartbeats go on. Claims, and what was refused, wait a little. */
-  #refused(error: Error): void {
-    this.#announce("refused", { error });
-    if (this.#isResting) return;
-    this.#isResting = true;
-    this.#troubles += 1;
-    setTimeout(() => {
-      this.#isResting = false;
-      this.#pumpSoon();
-    }, reconnectMs(this.#troubles));
-  }
-
-  #disconnect(): void {
-    this.#isConnected = false;
-    this.#epoch += 1;
-    this.#link.drop();
   }
 
   #fail(error: Error): void {
@@ -500,29 +372,17 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
   }
 }
 
-/** 0.1 s, 0.2 s … at most 3 s, less up to a third at random: workers do not come back all at once. */
-const reconnectMs = (troubles: number): number => Math.min(3000, 100 * 2 ** Math.min(troubles - 1, 10)) * (1 - Math.random() / 3);
-
 /** What a promise comes to, an error included. */
 const result = <R>(promise: Promise<R>): Promise<R | Error> => promise.catch(asError);
 
-/** What decides on a key's slot: its hash tag, or all of it. */
-const tagOf = (key: string): string => /^[^{]*\{([^}]+)\}/.exec(key)?.[1] ?? key;
+const sum = (numbers: readonly number[]): number => numbers.reduce((total, each) => total + each, 0);
 
-/** What a reply says, or why it says nothing. */
-function read<R>(parse: () => R): R | Error {
-  try {
-    return parse();
-  } catch (thrown) {
-    return asError(thrown);
-  }
+/** Keys by their slot. */
+function bySlot(keys: readonly string[]): Map<number, string[]> {
+  const slots = new Map<number, string[]>();
+  for (const key of keys) slots.set(slotOf(key), [...(slots.get(slotOf(key)) ?? []), key]);
+  return slots;
 }
-
-/** Whether ZQ.GET shows a dead letter. It may have failed: then nothing is known. */
-const isDead = (reply: Reply | Error | undefined): boolean =>
-  !!reply && !(reply instanceof Error) && read(() => text(fields(reply).get("state"))) === "dead";
-
-const splitAt = <R>(list: readonly R[], at: number): [R[], R[]] => [list.slice(0, at), list.slice(at)];
 
 /** The wait after a failure. A `backoff` that fails leaves the job its failure. */
 function waitOf(backoff: (attempt: number) => Duration = outcomes.defaultBackoff, attempt: number): number {

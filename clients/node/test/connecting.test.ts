@@ -6,7 +6,7 @@ import { Cluster, Redis } from "ioredis";
 import { Cluster as Cluster5, Redis as Redis5 } from "ioredis5";
 import { createClient, createCluster } from "redis";
 import { createCluster as createCluster5 } from "redis5";
-import { Queue, type RedisClient, Worker } from "zeitset";
+import { Queue, type RedisClient } from "zeitset";
 import { withEach } from "./support/clients.js";
 import { Server, type Test } from "./support/server.js";
 import { until } from "./support/until.js";
@@ -90,11 +90,5 @@ for (const [library, start] of Object.entries(CLUSTERS)) {
     await server.ask("ZQ.PUSH jobs 1 ID a");
     await until("it works", () => events.includes("completed a"));
     await assert.rejects(work({ redis: start(t, server.port, "wrong"), test: t }, "jobs", ignore).run, /WRONGPASS|NOAUTH/);
-  });
-
-  test(`queues of two slots make no worker (${library})`, { timeout: 60_000 }, async (t) => {
-    const redis = start(t, 1, "any");
-    assert.throws(() => new Worker(redis, ["{a}:x", "{b}:x"], ignore), /hash tag/);
-    assert.ok(new Worker(redis, ["{a}:x", "{a}:y"], ignore));
   });
 }

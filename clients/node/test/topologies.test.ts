@@ -3,11 +3,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Cluster, Redis } from "ioredis";
+import { Redis } from "ioredis";
 import { Redis as Redis5 } from "ioredis5";
-import { createClient, createClientPool, createCluster, createSentinel } from "redis";
+import { createClient, createClientPool, createSentinel } from "redis";
 import { createClient as createClient5 } from "redis5";
 import { checkAll, Cron, ExpiringSet, Limiter, NestStorage, type PushOptions, Queue, type RedisClient } from "zeitset";
+import { Cluster, CLUSTER_CLIENTS } from "./support/cluster.js";
 import { Server, type Test } from "./support/server.js";
 import { until } from "./support/until.js";
 import { work } from "./support/work.js";
@@ -73,42 +74,9 @@ for (const [library, connect] of Object.entries(SENTINELS)) {
   });
 }
 
-async function cluster(t: Test): Promise<Server[]> {
-  const nodes: Server[] = [];
-  for (const _ of [0, 1, 2]) nodes.push(await Server.start(t, { arguments: ["--cluster-enabled", "yes"] }));
-  const [first] = nodes;
-  const ranges = ["0 5460", "5461 10922", "10923 16383"];
-  for (const [at, node] of nodes.entries()) {
-    await node.ask(`CLUSTER ADDSLOTSRANGE ${ranges[at]}`);
-    await node.ask(`CLUSTER MEET 127.0.0.1 ${first?.port}`);
-  }
-  await until("the cluster is up", async () => {
-    const infos = await Promise.all(nodes.map((node) => node.ask("CLUSTER INFO")));
-    return infos.every((info) => info.includes("cluster_state:ok") && info.includes("cluster_known_nodes:3"));
-  });
-  return nodes;
-}
-
-const CLUSTERS: Record<string, (t: Test, nodes: Server[]) => Promise<RedisClient>> = {
-  "node-redis": async (t, nodes) => {
-    const client = createCluster({ rootNodes: nodes.map(({ url }) => ({ url })) });
-    client.on("error", ignore);
-    await client.connect();
-    t.after(() => void client.destroy());
-    return client;
-  },
-  ioredis: async (t, nodes) => {
-    const client = new Cluster(nodes.map(({ port }) => ({ host: "127.0.0.1", port })));
-    client.on("error", ignore);
-    t.after(() => client.disconnect());
-    await until("it is ready", () => client.status === "ready");
-    return client;
-  },
-};
-
-for (const [library, connect] of Object.entries(CLUSTERS)) {
+for (const [library, connect] of Object.entries(CLUSTER_CLIENTS)) {
   test(`a cluster: each command goes to its node at once (${library})`, { timeout: 180_000 }, async (t) => {
-    const nodes = await cluster(t);
+    const { masters: nodes } = await Cluster.start(t);
     const redis = await connect(t, nodes);
     const names = Array.from({ length: 12 }, (_, n) => `name${n}`);
     for (const name of names) {

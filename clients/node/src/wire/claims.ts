@@ -7,7 +7,8 @@ import { bytes } from "./queues.js";
 
 /** A job as ZQ.CLAIM answers it. The token has 51 bits: the time in microseconds. */
 export interface Claimed {
-  readonly queue: string;
+  /** Of the queue, or of its shard. */
+  readonly key: string;
   readonly id: string;
   readonly token: number;
   readonly attempt: number;
@@ -16,7 +17,7 @@ export interface Claimed {
 }
 
 export interface Claim {
-  readonly queues: readonly string[];
+  readonly keys: readonly string[];
   readonly leaseMs: number;
   readonly count: number;
   /** How long to wait for a job; not at all by default. */
@@ -24,17 +25,17 @@ export interface Claim {
   readonly worker: string;
 }
 
-export function claim({ queues, leaseMs, count, blockMs, worker }: Claim): Word[] {
-  const words = ["ZQ.CLAIM", `${queues.length}`, ...queues, "LEASE", inMs(leaseMs), "COUNT", `${count}`, "AS", worker];
+export function claim({ keys, leaseMs, count, blockMs, worker }: Claim): Word[] {
+  const words = ["ZQ.CLAIM", `${keys.length}`, ...keys, "LEASE", inMs(leaseMs), "COUNT", `${count}`, "AS", worker];
   if (blockMs !== undefined) words.push("BLOCK", inMs(blockMs));
   return words;
 }
 
 export function claimed(reply: Reply): Claimed[] {
   return list(reply).map((row) => {
-    const [queue, id, token, attempt, deadlineMs, payload] = list(row);
+    const [key, id, token, attempt, deadlineMs, payload] = list(row);
     return {
-      queue: text(queue),
+      key: text(key),
       id: text(id),
       token: integer(token),
       attempt: integer(attempt),
@@ -45,9 +46,9 @@ export function claimed(reply: Reply): Claimed[] {
 }
 
 /** What names a claim. */
-export type Held = Pick<Claimed, "queue" | "id" | "token">;
+export type Held = Pick<Claimed, "key" | "id" | "token">;
 
-export const ack = ({ queue, id, token }: Held): Word[] => ["ZQ.ACK", queue, id, `${token}`];
+export const ack = ({ key, id, token }: Held): Word[] => ["ZQ.ACK", key, id, `${token}`];
 
 export interface Nack {
   /** When it is due again; the queue's BACKOFF by default. */
@@ -60,8 +61,8 @@ export interface Nack {
   readonly error?: string | undefined;
 }
 
-export function nack({ queue, id, token }: Held, { delayMs, dead, free, holdMs, error }: Nack): Word[] {
-  const words: Word[] = ["ZQ.NACK", queue, id, `${token}`];
+export function nack({ key, id, token }: Held, { delayMs, dead, free, holdMs, error }: Nack): Word[] {
+  const words: Word[] = ["ZQ.NACK", key, id, `${token}`];
   if (dead) words.push("DEAD");
   else if (delayMs !== undefined) words.push("DELAY", inMs(delayMs));
   if (free) words.push("FREE");
@@ -70,10 +71,10 @@ export function nack({ queue, id, token }: Held, { delayMs, dead, free, holdMs, 
   return words;
 }
 
-/** One heartbeat for jobs of a queue. */
-export const extend = (queue: string, jobs: readonly Pick<Claimed, "id" | "token">[], leaseMs: number): Word[] => [
+/** One heartbeat for jobs of a key. */
+export const extend = (key: string, jobs: readonly Pick<Claimed, "id" | "token">[], leaseMs: number): Word[] => [
   "ZQ.EXTEND",
-  queue,
+  key,
   inMs(leaseMs),
   ...jobs.flatMap(({ id, token }) => [id, `${token}`]),
 ];

@@ -3,6 +3,7 @@
 import { randomBytes } from "node:crypto";
 import { type Codec, decodeOrNot, headed, type Undecodable } from "../codec.js";
 import type { Reply, Word } from "../connection.js";
+import { shardOf } from "../shards.js";
 import {
   camelCase,
   type Duration,
@@ -113,6 +114,15 @@ export interface Lease {
   readonly deadlineMs: number;
 }
 
+/** With shards: where the job is that has this group. */
+export interface OfGroup {
+  readonly group?: string;
+}
+
+export interface RescheduleOptions extends Due, OfGroup {
+  readonly priority?: number;
+}
+
 export interface PeekOptions {
   /** 10 by default. */
   readonly count?: number;
@@ -173,8 +183,9 @@ const time = (name: string, value: Duration | undefined): string[] =>
 
 /** Commands for one queue. `new Queue(...)` sends them; a job may chain them to its ACK. */
 export class QueueCalls<T> {
+  /** `keys`: that of the queue, or those of its shards. */
   constructor(
-    readonly key: string,
+    private readonly keys: readonly string[],
     private readonly codec: Codec<T>,
     /** The `traceparent` for jobs that are pushed without one. */
     private readonly traceparent: () => string | undefined = () => undefined,
@@ -187,25 +198,26 @@ export class QueueCalls<T> {
     // A random id: a push that is repeated after a lost reply is the same job.
     const name = id ?? randomBytes(12).toString("base64url");
     const body = headed(this.codec, this.codec.encode(payload), options.traceparent ?? this.traceparent(), options.timeout);
-    const words: Word[] = ["ZQ.PUSH", this.key, body, "ID", name, ...due(options)];
+    const words: Word[] = ["ZQ.PUSH", this.#key(group || name), body, "ID", name, ...due(options)];
     if (priority) words.push("PRIORITY", whole(priority, "priority"));
     words.push(...number("MAXATTEMPTS", maxAttempts), ...time("EVERY", every), ...option("GROUP", group), ...time("TTL", ttl));
     if (replace) words.push("REPLACE");
     if (again) words.push("AGAIN");
-    return this.#call(words, (reply) => (id === undefined ? name : textOrNull(reply)));
+    return called(words, (reply) => (id === undefined ? name : textOrNull(reply)));
   }
 
+  /** With shards: of one job. */
   cancel(...ids: string[]): Call<number> {
-    return this.#call(["ZQ.CANCEL", this.key, ...ids], integer);
+    return called(["ZQ.CANCEL", this.#key(ids.length === 1 ? ids[0] : undefined), ...ids], integer);
   }
 
-  reschedule(id: string, options: Due & { readonly priority?: number }): Call<boolean> {
-    const words = ["ZQ.RESCHEDULE", this.key, id, ...due(options), ...number("PRIORITY", options.priority)];
-    return this.#call(words, (reply) => integer(reply) === 1);
+  reschedule(id: string, options: RescheduleOptions): Call<boolean> {
+    const words = ["ZQ.RESCHEDULE", this.#key(options.group || id), id, ...due(options), ...number("PRIORITY", options.priority)];
+    return called(words, (reply) => integer(reply) === 1);
   }
 
-  get(id: string): Call<JobInfo<T> | null> {
-    return this.#call(["ZQ.GET", this.key, id], (reply) => {
+  get(id: string, { group }: OfGroup = {}): Call<JobInfo<T> | null> {
+    return called(["ZQ.GET", this.#key(group || id), id], (reply) => {
       if (reply === null) return null;
       const found = fields(reply);
       const again = found.get("again_payload") ?? null;
@@ -226,9 +238,9 @@ export class QueueCalls<T> {
   }
 
   peek(state: State = "ready", { count = 10, after, group, lease = false }: PeekOptions = {}): Call<Listed<T>[]> {
-    const words = ["ZQ.PEEK", this.key, state.toUpperCase(), "COUNT", whole(count, "count")];
+    const words = ["ZQ.PEEK", this.#key(group || undefined), state.toUpperCase(), "COUNT", whole(count, "count")];
     words.push(...option("AFTER", after), ...option("GROUP", group), ...(lease ? ["WITHLEASE"] : []));
-    return this.#call(words, (reply) =>
+    return called(words, (reply) =>
       list(reply).map((row) => {
         const [id, dueMs, priority, attempts, payload, worker, token, deadlineMs] = list(row);
         return {
@@ -244,22 +256,22 @@ export class QueueCalls<T> {
   }
 
   redrive({ ids, count, group }: RedriveOptions = {}): Call<number> {
-    const words = ["ZQ.REDRIVE", this.key, ...option("GROUP", group), ...(ids ? ["ID", ...ids] : []), ...number("COUNT", count)];
-    return this.#call(words, integer);
+    const words = ["ZQ.REDRIVE", this.#key(group || undefined), ...option("GROUP", group), ...(ids ? ["ID", ...ids] : []), ...number("COUNT", count)];
+    return called(words, integer);
   }
 
   clean(state: Exclude<State, "claimed">, { older, count, group }: CleanOptions = {}): Call<number> {
-    const words = ["ZQ.CLEAN", this.key, state.toUpperCase(), ...time("OLDER", older), ...option("GROUP", group), ...number("COUNT", count)];
-    return this.#call(words, integer);
+    const words = ["ZQ.CLEAN", this.#key(group || undefined), state.toUpperCase(), ...time("OLDER", older), ...option("GROUP", group), ...number("COUNT", count)];
+    return called(words, integer);
   }
 
   hold(group: string, wait: Duration): Call<boolean> {
-    return this.#call(["ZQ.HOLD", this.key, group, duration(wait)], (reply) => integer(reply) === 1);
+    return called(["ZQ.HOLD", this.#key(group || undefined), group, duration(wait)], (reply) => integer(reply) === 1);
   }
 
   stats(): Call<Stats | null> {
     const read = (reply: Reply) => (reply === null ? null : (plain(fields(reply), new Set()) as Stats));
-    return this.#call(["ZQ.STATS", this.key], read);
+    return called(["ZQ.STATS", this.#key()], read);
   }
 
   configure(settings: Settings): Call<void> {
@@ -284,11 +296,11 @@ export class QueueCalls<T> {
       ...flag("PAUSED", settings.paused),
     ];
     if (words.length === 0) throw new TypeError("no settings");
-    return this.#call(["ZQ.CONFIG", this.key, ...words], () => undefined);
+    return called(["ZQ.CONFIG", this.#key(), ...words], () => undefined);
   }
 
   groups({ count, after }: { count?: number; after?: string } = {}): Call<GroupInfo[]> {
-    return this.#call(["ZQ.GROUPS", this.key, ...option("AFTER", after), ...number("COUNT", count)], (reply) =>
+    return called(["ZQ.GROUPS", this.#key(), ...option("AFTER", after), ...number("COUNT", count)], (reply) =>
       list(reply).map((row) => {
         const [name, ready, delayed, claimed, heldUntilMs] = list(row);
         return {
@@ -306,9 +318,18 @@ export class QueueCalls<T> {
     return decodeOrNot(this.codec, bytes(reply));
   }
 
-  #call<R>(words: readonly Word[], read: (reply: Reply) => R): Call<R> {
-    return { key: this.key, words, read };
+  /** Of the shard that has jobs of this group, or the job of this id and no group. */
+  #key(name?: string): string {
+    const [key = ""] = this.keys;
+    if (this.keys.length === 1) return key;
+    if (name === undefined) throw new TypeError("this command is for one shard: use queue.shard(i).calls");
+    return this.keys[shardOf(name, this.keys.length)] ?? key;
   }
+}
+
+/** The key is the second word. */
+function called<R>(words: readonly Word[], read: (reply: Reply) => R): Call<R> {
+  return { key: String(words[1]), words, read };
 }
 
 export const bytes = (reply: Reply | undefined): Buffer => (reply instanceof Buffer ? reply : Buffer.from(text(reply)));

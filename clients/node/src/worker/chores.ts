@@ -1,4 +1,4 @@
-/** What a worker does at its start and every minute: looks whether its queues have a BACKOFF, and sees to its recurring jobs. */
+/** What a pump does at its start and every minute: looks whether its queues have a BACKOFF, and sees to its recurring jobs. */
 
 import type { Codec } from "../codec.js";
 import type { Reply, Word } from "../connection.js";
@@ -9,50 +9,46 @@ import type { Link } from "./link.js";
 import type { Outcome } from "./outcome.js";
 
 export class Chores {
-  readonly #queuesWithBackoff = new Set<string>();
-  /** Recurring jobs by the name of the queue and of the job. */
+  readonly #withBackoff = new Set<string>();
+  /** Recurring jobs by the key of the queue and the name of the job. */
   readonly #crons = new Map<string, Map<string, Cron>>();
   /** How far the server's clock, which decides what is due, is ahead of the worker's. */
   #aheadMs = 0;
 
   constructor(
-    private readonly queues: readonly string[],
-    crons: readonly Cron[],
+    private readonly keys: readonly string[],
+    /** Each with the key that it is pushed to. */
+    crons: readonly (readonly [key: string, Cron])[],
     private readonly codec: Codec<unknown>,
     /** How far the calendar is ahead of the server's clock: a test's doing. */
     private readonly clock: { readonly aheadMs: number },
   ) {
-    for (const queue of queues) this.#crons.set(queue, new Map());
-    for (const cron of crons) {
-      const names = this.#crons.get(cron.queue ?? queues[0] ?? "");
-      if (!names) throw new RangeError(`${cron.name} is of the queue ${cron.queue}, which is none of this worker's`);
+    for (const [key, cron] of crons) {
+      const names = this.#crons.get(key) ?? new Map<string, Cron>();
       if (names.has(cron.name)) throw new RangeError(`${cron.name} is there twice`);
-      names.set(cron.name, cron);
+      this.#crons.set(key, names.set(cron.name, cron));
     }
   }
 
   async run(link: Link): Promise<void> {
-    // Each by its own key: whether the queues share a slot is for ZQ.CLAIM to say.
-    const looks = this.queues.map((queue) => ask(link, queue, [["ZQ.STATS", queue]]));
-    const [[time], ...stats] = await Promise.all([ask(link, this.queues[0] ?? "", [["TIME"]]), ...looks]);
+    const [time, ...stats] = await ask(link, [["TIME"], ...this.keys.map((key) => ["ZQ.STATS", key])]);
     const [seconds, micros] = list(time);
     this.#aheadMs = integer(seconds) * 1000 + integer(micros) / 1000 - Date.now();
-    for (const [at, queue] of this.queues.entries()) {
-      const found = stats[at]?.[0] ?? null;
+    for (const [at, key] of this.keys.entries()) {
+      const found = stats[at] ?? null;
       const hasBackoff = found !== null && integer(fields(found).get("backoff_base_ms")) > 0;
-      if (hasBackoff) this.#queuesWithBackoff.add(queue);
-      else this.#queuesWithBackoff.delete(queue);
+      if (hasBackoff) this.#withBackoff.add(key);
+      else this.#withBackoff.delete(key);
     }
-    for (const [queue, crons] of this.#crons) await this.#push(link, queue, [...crons.values()]);
+    for (const [key, crons] of this.#crons) await this.#push(link, key, [...crons.values()]);
   }
 
   /** Pushes what is not there, and moves what waits for another time than the expression says (now). */
-  async #push(link: Link, queue: string, crons: readonly Cron[]): Promise<void> {
-    if (crons.length === 0) return;
+  async #push(link: Link, key: string, crons: readonly Cron[]): Promise<void> {
     const now = this.#now();
-    const pushes = crons.map((cron) => this.#pushNext(queue, cron, now)).filter((words) => words !== undefined);
-    const looks = crons.map((cron) => ["ZQ.GET", queue, cron.name]);
-    const replies = (await ask(link, queue, [...pushes, ...looks])).slice(pushes.length);
+    const pushes = crons.map((cron) => this.#pushNext(key, cron, now)).filter((words) => words !== undefined);
+    const looks = crons.map((cron) => ["ZQ.GET", key, cron.name]);
+    const replies = (await ask(link, [...pushes, ...looks])).slice(pushes.length);
     const moves = crons.flatMap((cron, at) => {
       const reply = replies[at] ?? null;
       const next = cron.next(now);
@@ -60,25 +56,25 @@ export class Chores {
       const found = fields(reply);
       const [attempts, dueMs] = [integer(found.get("attempts")), integer(found.get("due_ms"))];
       const run = { state: text(found.get("state")), attempts, dueMs: dueMs + this.clock.aheadMs };
-      return isMisplaced(cron, run, now) ? [["ZQ.RESCHEDULE", queue, cron.name, "AT", `${next - this.clock.aheadMs}ms`]] : [];
+      return isMisplaced(cron, run, now) ? [["ZQ.RESCHEDULE", key, cron.name, "AT", `${next - this.clock.aheadMs}ms`]] : [];
     });
-    if (moves.length > 0) await ask(link, queue, moves);
+    if (moves.length > 0) await ask(link, moves);
   }
 
-  hasBackoff(queue: string): boolean {
-    return this.#queuesWithBackoff.has(queue);
+  hasBackoff(key: string): boolean {
+    return this.#withBackoff.has(key);
   }
 
   /** The outcome of a recurring job's run: with its end the next run is pushed, in the same MULTI. */
   andNext<T>(outcome: Outcome<T>, leaseMs: number): Outcome<T> {
     const { job, ending } = outcome;
-    const cron = this.#crons.get(job.queue)?.get(job.id);
+    const cron = this.#crons.get(job.key)?.get(job.id);
     if (!cron) return outcome;
     const isOver = ending === "completed" || ending === "discarded";
     const isGivenUp = (ending === "failed" || ending === "retried") && !outcome.isFree && job.attempt >= cron.maxAttempts;
     if (!isOver && !isGivenUp) return outcome;
     // Behind the moment of the claim as well, so that a clock behind the server's does not bring the same run again.
-    const next = this.#pushNext(job.queue, cron, Math.max(this.#now(), job.deadlineMs - leaseMs + this.clock.aheadMs));
+    const next = this.#pushNext(job.key, cron, Math.max(this.#now(), job.deadlineMs - leaseMs + this.clock.aheadMs));
     const commands = ending === "completed" ? outcome.commands : [wire.ack(job)];
     const { look: _, ...rest } = outcome;
     return {
@@ -89,9 +85,9 @@ export class Chores {
     };
   }
 
-  #pushNext(queue: string, cron: Cron, afterMs: number): Word[] | undefined {
+  #pushNext(key: string, cron: Cron, afterMs: number): Word[] | undefined {
     const next = cron.next(afterMs);
-    return next === null ? undefined : cron.push(queue, this.codec.encode(cron.payload), next - this.clock.aheadMs);
+    return next === null ? undefined : cron.push(key, this.codec.encode(cron.payload), next - this.clock.aheadMs);
   }
 
   #now(): number {
@@ -100,8 +96,8 @@ export class Chores {
 }
 
 /** Replies, none of which is an error. */
-async function ask(link: Link, key: string, commands: readonly (readonly Word[])[]): Promise<Reply[]> {
-  const replies = await link.request(key, commands);
+async function ask(link: Link, commands: readonly (readonly Word[])[]): Promise<Reply[]> {
+  const replies = await link.request(commands);
   return replies.map((reply) => {
     if (reply instanceof Error) throw reply;
     return reply;

@@ -21,6 +21,8 @@ export class Cron {
   readonly payload: unknown;
   readonly queue: string | undefined;
   readonly maxAttempts: number;
+  /** @internal */
+  readonly group: string | undefined;
   readonly #options: readonly Word[];
   readonly #calendar: Calendar;
 
@@ -32,6 +34,7 @@ export class Cron {
     this.#calendar = new Calendar(expression, tz);
     this.payload = payload;
     this.queue = queue;
+    this.group = group;
     if (!Number.isSafeInteger(maxAttempts) || maxAttempts < 1) {
       throw new RangeError(`maxAttempts must be 1 or more, not ${maxAttempts}`);
     }
@@ -47,8 +50,8 @@ export class Cron {
   }
 
   /** Pushes the run at that time, unless there is one in the queue. It cannot die: the worker counts its attempts. */
-  push(queue: string, payload: string | Buffer, atMs: number): Word[] {
-    return ["ZQ.PUSH", queue, payload, "ID", this.name, "AT", `${atMs}ms`, "MAXATTEMPTS", "0", ...this.#options];
+  push(key: string, payload: string | Buffer, atMs: number): Word[] {
+    return ["ZQ.PUSH", key, payload, "ID", this.name, "AT", `${atMs}ms`, "MAXATTEMPTS", "0", ...this.#options];
   }
 }
 

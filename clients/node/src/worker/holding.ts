@@ -4,6 +4,7 @@ import { type Codec, decode, headerOf } from "../codec.js";
 import type { Reply, Word } from "../connection.js";
 import { asError, LeaseLost, Stopped, TimeoutError } from "../errors.js";
 import * as wire from "../wire/claims.js";
+import { slotOf } from "../shards.js";
 import { Job } from "./job.js";
 import * as outcomes from "./outcome.js";
 
@@ -19,13 +20,17 @@ interface Held<T> {
 }
 
 export interface Options<T> {
+  /** The name of the queue that has this key. */
+  nameOf(key: string): string;
+  /** Whether keys have slots. */
+  readonly isCluster: boolean;
   handler(job: Job<T>): unknown;
   readonly codec: Codec<T>;
   readonly leaseMs: number;
   /** How long a handler may take; undefined: as long as it likes. */
   timeoutMs(job: Job<T>): number | undefined;
   /** The worker's own wait after a failure; undefined where the queue has one. */
-  backoffMs(queue: string, attempt: number): number | undefined;
+  backoffMs(job: Job<T>): number | undefined;
 }
 
 export interface Told<T> {
@@ -59,9 +64,11 @@ export class Holding<T> {
     if (nowMs - sinceMs > this.options.leaseMs / 2) return this.giveBack(claimed);
     let job: Job<T>;
     try {
-      job = new Job(claimed, decode(this.options.codec, claimed.raw), headerOf(this.options.codec, claimed.raw));
+      const { nameOf, codec, isCluster } = this.options;
+      const slot = isCluster ? slotOf(claimed.key) : undefined;
+      job = new Job(claimed, nameOf(claimed.key), decode(codec, claimed.raw), headerOf(codec, claimed.raw), slot);
     } catch (thrown) {
-      this.tell.ended(outcomes.discarded(new Job(claimed, undefined as T), 0, asError(thrown)));
+      this.tell.ended(outcomes.discarded(this.#unread(claimed), 0, asError(thrown)));
       return;
     }
     const leaseEndsMs = sinceMs + this.options.leaseMs;
@@ -74,7 +81,11 @@ export class Holding<T> {
 
   /** Lets another worker run a job that has not begun. */
   giveBack(claimed: wire.Claimed): void {
-    this.tell.ended(outcomes.released(new Job(claimed, undefined as T), 0));
+    this.tell.ended(outcomes.released(this.#unread(claimed), 0));
+  }
+
+  #unread(claimed: wire.Claimed): Job<T> {
+    return new Job(claimed, this.options.nameOf(claimed.key), undefined as T);
   }
 
   async #run(held: Held<T>): Promise<void> {
@@ -102,7 +113,7 @@ export class Holding<T> {
 
   #failed(held: Held<T>, error: Error): outcomes.Outcome<T> {
     const { job } = held;
-    return outcomes.failed(job, since(held), error, this.options.backoffMs(job.queue, job.attempt));
+    return outcomes.failed(job, since(held), error, this.options.backoffMs(job));
   }
 
   /** Forgets a job: the server knows what came of it, or is not to be told. */
@@ -116,18 +127,19 @@ export class Holding<T> {
     for (const held of this.#held.values()) if (held.isRunning && now >= held.leaseEndsMs) this.#lose(held);
   }
 
-  /** A heartbeat for the jobs held of each queue, and what to do with the reply to it. */
-  heartbeats(): { readonly command: Word[]; answered(reply: Reply): void }[] {
+  /** A heartbeat for the jobs held of each of these keys, and what to do with the reply to it. */
+  heartbeats(keys: ReadonlySet<string>): { readonly command: Word[]; answered(reply: Reply): void }[] {
     const sentMs = performance.now();
     const queues = new Map<string, Held<T>[]>();
     for (const held of this.#held.values()) {
-      if (held.isGivenUp) continue;
-      const alive = queues.get(held.job.queue);
+      const { key } = held.job;
+      if (held.isGivenUp || !keys.has(key)) continue;
+      const alive = queues.get(key);
       if (alive) alive.push(held);
-      else queues.set(held.job.queue, [held]);
+      else queues.set(key, [held]);
     }
-    return [...queues].map(([queue, alive]) => ({
-      command: wire.extend(queue, alive.map((held) => held.job), this.options.leaseMs),
+    return [...queues].map(([key, alive]) => ({
+      command: wire.extend(key, alive.map((held) => held.job), this.options.leaseMs),
       answered: (reply) => {
         for (const [at, deadlineMs] of wire.extended(reply, alive.length).entries()) {
           const held = alive[at];

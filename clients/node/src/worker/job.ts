@@ -2,6 +2,7 @@
 
 import type { Header } from "../codec.js";
 import type { Word } from "../connection.js";
+import { slotOf } from "../shards.js";
 import { type Duration, milliseconds } from "../values.js";
 import type { Claimed } from "../wire/claims.js";
 
@@ -49,7 +50,8 @@ export interface Chained {
 }
 
 export class Job<T> {
-  readonly queue: string;
+  /** @internal */
+  readonly key: string;
   readonly id: string;
   /** Grows with every claim of the queue: store it with what the handler writes, and refuse a smaller one. */
   readonly token: number;
@@ -62,15 +64,21 @@ export class Job<T> {
   /** How long the handler may run, if the push said so; then the worker's `timeout` does not apply. */
   readonly timeoutMs: number | undefined;
   readonly #abort = new AbortController();
+  readonly #slot: number | undefined;
   #isDone = false;
   readonly #chained: Chained[] = [];
 
   constructor(
     claimed: Claimed,
+    /** Its name, as the worker has it. */
+    readonly queue: string,
     readonly payload: T,
     { traceparent, timeoutMs }: Header = {},
+    /** Of its key, in a cluster. */
+    slot?: number,
   ) {
-    this.queue = claimed.queue;
+    this.#slot = slot;
+    this.key = claimed.key;
     this.id = claimed.id;
     this.token = claimed.token;
     this.attempt = claimed.attempt;
@@ -104,9 +112,12 @@ export class Job<T> {
 
   /**
    * Sends another command in the same MULTI as the ACK of this job: `job.chain(mails.calls.push("done", { id: `${job.id}:mail` }))`.
-   * An ACK that comes too late does not stop it; so give a push an id.
+   * An ACK that comes too late does not stop it; so give a push an id. In a cluster both keys need one slot.
    */
   chain(call: Chained): void {
+    if (this.#slot !== undefined && slotOf(call.key) !== this.#slot) {
+      throw new RangeError(`in a cluster a chained command needs a key in the slot of ${this.key}, not ${call.key}`);
+    }
     this.#chained.push(call);
   }
 

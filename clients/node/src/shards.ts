@@ -1,0 +1,35 @@
+/** Which shard of a queue a job is in, and which slot of a cluster a key. Pure. */
+
+const MOST = 1024;
+const SLOTS = 16_384;
+
+/** CRC-16 (XMODEM) by the byte that is shifted out. */
+const CRC = Uint16Array.from({ length: 256 }, (_, byte) => {
+  let crc = byte << 8;
+  for (let bit = 0; bit < 8; bit++) crc = crc & 0x8000 ? (crc << 1) ^ 0x1021 : crc << 1;
+  return crc;
+});
+
+function crc16(bytes: Buffer): number {
+  let crc = 0;
+  for (const byte of bytes) crc = ((crc << 8) & 0xffff) ^ (CRC[(crc >> 8) ^ byte] ?? 0);
+  return crc;
+}
+
+/** The slot of a key: of its hash tag, if it has one. */
+export function slotOf(key: string): number {
+  return crc16(Buffer.from(/^[^{]*\{([^}]+)\}/.exec(key)?.[1] ?? key)) % SLOTS;
+}
+
+/** The shard of a job: by its group if it has one, otherwise by its id. */
+export const shardOf = (name: string, shards: number): number => crc16(Buffer.from(name)) % shards;
+
+/** The keys of a queue: its name, or those of its shards. */
+export function keysOf(name: string, shards: number | undefined): string[] {
+  if (shards === undefined) return [name];
+  if (!Number.isSafeInteger(shards) || shards < 1 || shards > MOST) {
+    throw new RangeError(`shards must be a whole number from 1 to ${MOST}, not ${shards}`);
+  }
+  if (/[{}]/.test(name)) throw new RangeError(`the name of a queue with shards must not contain braces: ${name}`);
+  return Array.from({ length: shards }, (_, at) => `{${name}:${at}}`);
+}

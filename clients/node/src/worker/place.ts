@@ -1,0 +1,181 @@
+/**
+ * Where the queues of a worker are, and the connections that its pumps share: one to each server.
+ *
+ * In a cluster the worker asks the nodes for the slots by itself. A cluster client would hide the node, and with it how a wait can be ended; and it waits
+ * in its own ways for a node that is down.
+ */
+
+import type { Address, Connection, Format, Nodes, Own, Reply, Word } from "../connection.js";
+import { asError } from "../errors.js";
+import { late } from "../late.js";
+import { slotOf } from "../shards.js";
+import { integer, list, text } from "../values.js";
+
+/** Slots of one node, by the first and the last. */
+interface Range {
+  readonly first: number;
+  readonly last: number;
+  readonly node: Address;
+}
+
+/** The connection to one server for all that does not wait. */
+export class Server {
+  #opened: Promise<void> | undefined;
+  #users = 0;
+  /** What waits for replies, by how it is told that none will come. */
+  readonly #pending = new Set<(error: Error) => void>();
+
+  constructor(
+    private readonly control: Own,
+    /** A further connection to this server. */
+    readonly own: () => Own,
+    private readonly patienceMs: number,
+    private readonly closed: () => void,
+  ) {}
+
+  /** Whoever opens it closes it with `leave`. */
+  async open(): Promise<void> {
+    this.#users += 1;
+    this.#opened ??= this.#late(this.control.open());
+    try {
+      await this.#opened;
+    } catch (error) {
+      this.close();
+      throw error;
+    }
+  }
+
+  leave(): void {
+    this.#users -= 1;
+    if (this.#users === 0) this.close();
+  }
+
+  /** Fails if the connection does, or takes too long; an error reply is one of the replies. */
+  async pipeline(key: string, commands: readonly (readonly Word[])[], format?: Format): Promise<(Reply | Error)[]> {
+    return this.#late(this.control.pipeline(key, commands, format));
+  }
+
+  async transaction(key: string, commands: readonly (readonly Word[])[]): Promise<(Reply | Error)[]> {
+    return this.#late(this.control.transaction(key, commands));
+  }
+
+  /** Ends the connection, on which a later reply could be taken for another command's, and all that waits for replies. */
+  close(): void {
+    this.control.close();
+    this.closed();
+    for (const abandon of this.#pending) abandon(new Error("the connection was dropped"));
+  }
+
+  #late<T>(promise: Promise<T>): Promise<T> {
+    return late(promise, this.patienceMs, this.#pending);
+  }
+}
+
+export class Place {
+  readonly #servers = new Map<string, Server>();
+  /** What connects to nodes; undefined: they have to be found again. */
+  #nodes: Nodes | undefined;
+  /** All nodes that are known by their names, and the names of those that have not answered. */
+  readonly #known = new Map<string, Address>();
+  readonly #silent = new Set<string>();
+  #slots: Promise<readonly Range[]> | undefined;
+
+  constructor(
+    private readonly client: Connection,
+    /** How long a server may take to answer a command that does not wait. */
+    readonly patienceMs: number,
+  ) {}
+
+  /** Opens the server that has the key; in a cluster by what the nodes say, or the one at this address. */
+  async open(key: string, at?: Address): Promise<Server> {
+    const address = this.client.isCluster ? (at ?? (await this.#find(slotOf(key)))) : undefined;
+    const server = this.#at(address);
+    await server.open();
+    return server;
+  }
+
+  /** The slots may have moved. */
+  forget(): void {
+    this.#slots = undefined;
+  }
+
+  #at(address: Address | undefined): Server {
+    const name = address ? nameOf(address) : "";
+    const own = (): Own => (address ? (this.#nodes as Nodes).own(address) : this.client.own());
+    const known = this.#servers.get(name);
+    if (known) return known;
+    const server: Server = new Server(own(), own, this.patienceMs, () => {
+      if (this.#servers.get(name) === server) this.#servers.delete(name);
+    });
+    this.#servers.set(name, server);
+    return server;
+  }
+
+  async #find(slot: number): Promise<Address> {
+    this.#slots ??= this.#ask();
+    const asked = this.#slots;
+    try {
+      const found = (await asked).find(({ first, last }) => first <= slot && slot <= last);
+      if (found) return found.node;
+      throw new Error(`slot ${slot} has no node`);
+    } catch (error) {
+      if (this.#slots === asked) this.forget();
+      throw error;
+    }
+  }
+
+  /** Asks one node after the other for the slots, in any order: what a node says that has lost the others is not true for long. */
+  async #ask(): Promise<readonly Range[]> {
+    if (!this.#nodes) {
+      const scout = this.client.scout();
+      try {
+        this.#nodes = await late(scout.open(), this.patienceMs);
+      } finally {
+        scout.close();
+      }
+      this.#learn(this.#nodes.addresses);
+    }
+    let problem = new Error("no node is known");
+    const order = [...this.#known.keys()].map((name) => ({ name, at: Math.random() + (this.#silent.has(name) ? 1 : 0) }));
+    for (const { name } of order.sort((a, b) => a.at - b.at)) {
+      try {
+        const ranges = await this.#slotsBy(this.#known.get(name) as Address);
+        this.#silent.delete(name);
+        return ranges;
+      } catch (thrown) {
+        problem = asError(thrown);
+        this.#silent.add(name);
+      }
+    }
+    this.#nodes = undefined;
+    throw problem;
+  }
+
+  async #slotsBy(address: Address): Promise<readonly Range[]> {
+    const server = this.#at(address);
+    await server.open();
+    try {
+      const [reply = null] = await server.pipeline("", [["CLUSTER", "SLOTS"]]);
+      if (reply instanceof Error) throw reply;
+      const nodeOf = (row: Reply | undefined): Address => {
+        const [host, port] = list(row);
+        // A node that does not know its own name answers none.
+        return { host: host ? text(host) : address.host, port: integer(port) };
+      };
+      return list(reply).map((row) => {
+        const [first, last, primary, ...replicas] = list(row);
+        const node = nodeOf(primary);
+        this.#learn([node, ...replicas.map(nodeOf)]);
+        return { first: integer(first), last: integer(last), node };
+      });
+    } finally {
+      server.leave();
+    }
+  }
+
+  #learn(addresses: readonly Address[]): void {
+    for (const address of addresses) this.#known.set(nameOf(address), address);
+  }
+}
+
+const nameOf = ({ host, port }: Address): string => `${host}:${port}`;

@@ -1,0 +1,355 @@
+/**
+ * Claims from the queues of one slot, over connections of its own, and tells the server what has come of their jobs.
+ *
+ * While jobs are there, each turn is one round trip: what has come of jobs, and a claim for slots that are free. When a claim brings less than was asked
+ * for, the queues are empty, and the next claim waits for a job on a connection of its own. When to claim, and for how many slots, the worker says,
+ * since its pumps share them.
+ */
+
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Address, Reply } from "../connection.js";
+import { asError, codeOf, isRefusal, passes } from "../errors.js";
+import { fields, text } from "../values.js";
+import * as wire from "../wire/claims.js";
+import type { Chores } from "./chores.js";
+import type { Holding } from "./holding.js";
+import type { Job } from "./job.js";
+import { askedBy, Link } from "./link.js";
+import * as outcomes from "./outcome.js";
+import type { Place } from "./place.js";
+
+/** How soon a claim that does not wait is answered. */
+const PROMPT_MS = 200;
+
+/** What pumps share. */
+export interface Shared<T> {
+  readonly place: Place;
+  readonly holding: Holding<T>;
+  readonly name: string;
+  readonly leaseMs: number;
+  /** Whether jobs may be started, or only what has come of them be told; neither: `stopped`. */
+  phase(): "working" | "stopping" | "stopped";
+  /** How many more jobs may run. */
+  room(): number;
+  backoffMs(job: Job<T>): number | undefined;
+  announce(name: outcomes.Ending | "stale" | "dead", event: outcomes.JobEvent<T>): void;
+  announce(name: "disconnected" | "refused", event: { readonly error: Error }): void;
+  connected(): void;
+  /** There may be more to do. */
+  changed(): void;
+  fail(error: Error): void;
+  /** Nothing that nobody waits for may fail unheard. */
+  go(promise: Promise<void>): void;
+}
+
+export class Pump<T> {
+  readonly #link: Link;
+  readonly #keySet: ReadonlySet<string>;
+  isConnected = false;
+  isTurning = false;
+  /** The claim in flight, if any. */
+  #claiming: "turn" | "wait" | undefined;
+  #isEndingWait = false;
+  /** The last claim brought less than was asked for. */
+  isDrained = false;
+  #drainedMs = 0;
+  /** How many slots the claim of a turn may fill that is in flight. */
+  reserved = 0;
+  #isBeating = false;
+  #beatMs = 0;
+  /** The server refused something a moment ago: no claims, and no repetitions. */
+  #isResting = false;
+  /** Which connection it is: what fails on a former one says nothing of this one. */
+  #epoch = 0;
+  /** Since the last reply that was none. */
+  #troubles = 0;
+  /** What is still to be told to the server. */
+  #untold: outcomes.Outcome<T>[] = [];
+  #claims = 0;
+  /** The node to which the slot is being moved. */
+  #asked: Address | undefined;
+
+  constructor(
+    /** By queue, the first served first: the key, or those of its shards. */
+    private readonly queues: readonly (readonly string[])[],
+    private readonly chores: Chores,
+    private readonly shared: Shared<T>,
+  ) {
+    const keys = queues.flat();
+    this.#keySet = new Set(keys);
+    this.#link = new Link(shared.place, keys[0] ?? "", shared.leaseMs);
+  }
+
+  // --- what to send next -----------------------------------------------------------------------------------------------------
+
+  /** What came of a job. */
+  ended(outcome: outcomes.Outcome<T>): void {
+    this.#untold.push(this.chores.andNext(outcome, this.shared.leaseMs));
+  }
+
+  hasBackoff(key: string): boolean {
+    return this.chores.hasBackoff(key);
+  }
+
+  /** What could not be told yet keeps its slots: no more is held than the worker may hold. */
+  get repeated(): number {
+    return this.#untold.filter((outcome) => outcome.isRepeated).length;
+  }
+
+  get mayClaim(): boolean {
+    return this.isConnected && !this.#claiming && !this.#isResting;
+  }
+
+  /** Whether the queues were found empty so long ago that it is worth asking again. */
+  isDrainedSince(ms: number): boolean {
+    return this.isDrained && performance.now() - this.#drainedMs >= ms;
+  }
+
+  get isWaiting(): boolean {
+    return this.#claiming === "wait";
+  }
+
+  /** Nothing is under way, and nothing left to be told. */
+  get isIdle(): boolean {
+    return this.#untold.length === 0 && !this.isTurning && !this.#claiming;
+  }
+
+  get isResting(): boolean {
+    return this.#isResting;
+  }
+
+  /** Tells what has come of jobs, if it can now, with a claim for `count` more, if any. */
+  turn(count: number): void {
+    if (!this.isConnected || this.isTurning) return;
+    const again = this.#isResting ? this.#untold.filter((outcome) => outcome.isRepeated) : [];
+    const told = this.#untold.filter((outcome) => !again.includes(outcome));
+    this.#untold = again;
+    if (told.length > 0 || count > 0) this.shared.go(this.#turn(told, count));
+  }
+
+  async #turn(told: outcomes.Outcome<T>[], count: number): Promise<void> {
+    this.isTurning = true;
+    if (count > 0) this.#claiming = "turn";
+    this.reserved = count;
+    // A node that hangs keeps no slots from others.
+    const hung = setTimeout(() => this.#unreserve(), PROMPT_MS);
+    const epoch = this.#epoch;
+    const sentMs = performance.now();
+    const [single, several] = [told.filter((o) => o.commands.length === 1), told.filter((o) => o.commands.length > 1)];
+    const sent = single.map(({ commands, look }) => (look ? [...commands, look] : commands));
+    const commands = [...sent.flat(), ...(count > 0 ? [this.#claim(count)] : [])];
+    // In this order on one connection: a claim sees what the outcomes have changed.
+    const transactions = several.map(async (o) => this.#told(o, await result(this.#link.transaction(o.commands)), epoch));
+    const replies = await result(commands.length > 0 ? this.#link.request(commands, "bytes") : Promise.resolve([]));
+    let at = 0;
+    for (const [n, outcome] of single.entries()) {
+      this.#told(outcome, replies instanceof Error ? replies : replies.slice(at, (at += sent[n]?.length ?? 0)), epoch);
+    }
+    await Promise.all(transactions);
+    clearTimeout(hung);
+    this.reserved = 0;
+    if (count > 0) {
+      this.#claiming = undefined;
+      this.#take(replies instanceof Error ? replies : (replies.at(-1) ?? null), count, sentMs, epoch);
+    }
+    this.isTurning = false;
+    this.shared.changed();
+  }
+
+  #unreserve(): void {
+    this.reserved = 0;
+    this.shared.changed();
+  }
+
+  /** Waits for up to `count` jobs. */
+  wait(count: number): void {
+    this.shared.go(this.#wait(count));
+  }
+
+  async #wait(count: number): Promise<void> {
+    this.#claiming = "wait";
+    this.#isEndingWait = false;
+    const epoch = this.#epoch;
+    const sentMs = performance.now();
+    const blockMs = this.#link.longestWaitMs;
+    const reply = await result(this.#link.wait(this.#claim(count, blockMs), blockMs));
+    this.#claiming = undefined;
+    this.#take(reply, count, sentMs, epoch, false);
+    this.shared.changed();
+  }
+
+  /** Lets a claim that waits answer at once. */
+  endWait(): void {
+    if (!this.isWaiting || this.#isEndingWait || !this.isConnected) return;
+    this.#isEndingWait = true;
+    const epoch = this.#epoch;
+    this.#link.endWait().catch((error: unknown) => this.#trouble(asError(error), epoch));
+  }
+
+  #claim(count: number, blockMs?: number): ReturnType<typeof wire.claim> {
+    // From claim to claim another shard is the first.
+    const turn = this.#claims++;
+    const keys = this.queues.flatMap((shards) => [...shards.slice(turn % shards.length), ...shards.slice(0, turn % shards.length)]);
+    const claim = { keys, leaseMs: this.shared.leaseMs, count, worker: this.shared.name };
+    return wire.claim(blockMs === undefined ? claim : { ...claim, blockMs });
+  }
+
+  #take(reply: Reply | Error, count: number, sinceMs: number, epoch: number, isShared = true): void {
+    const jobs = reply instanceof Error ? reply : read(() => (reply === null ? [] : wire.claimed(reply)));
+    if (jobs instanceof Error) return this.#trouble(jobs, epoch, isShared);
+    this.#troubles = 0;
+    this.#drainedMs = performance.now();
+    this.isDrained = jobs.length < count;
+    for (const claimed of jobs) {
+      if (this.shared.phase() === "working" && this.shared.room() > 0) this.shared.holding.start(claimed, sinceMs);
+      else {
+        // Another pump's claim was faster.
+        this.isDrained = false;
+        this.shared.holding.giveBack(claimed);
+      }
+    }
+  }
+
+  /** What the server made of an outcome: the replies to its commands, the first of which ends the claim. */
+  #told(outcome: outcomes.Outcome<T>, replies: readonly (Reply | Error)[] | Error, epoch: number): void {
+    const reply = replies instanceof Error ? replies : (replies[0] ?? null);
+    const hasEnded = reply instanceof Error ? reply : read(() => wire.ended(reply));
+    if (hasEnded instanceof Error) return this.#untellable(outcome, hasEnded, epoch);
+    const { job, ms, ending, commands, isRepeated } = outcome;
+    const [others, [look]] = splitAt(replies as readonly (Reply | Error)[], commands.length);
+    // The claim is ended all the same if a command chained to it has failed.
+    const error = outcome.error ?? others.find((other) => other instanceof Error);
+    const event = error ? { job, ms, error } : { job, ms };
+    const isStale = !hasEnded && !isRepeated;
+    this.shared.holding.settled(job);
+    this.shared.announce(isStale ? "stale" : ending, event);
+    if (!isStale && (outcome.isDead || isDead(look))) this.shared.announce("dead", event);
+  }
+
+  /** The server did not take it. */
+  #untellable(outcome: outcomes.Outcome<T>, error: Error, epoch: number): void {
+    const { job, ms, commands } = outcome;
+    if (passes(error)) this.#untold.push({ ...outcome, isRepeated: true });
+    else if (commands.length > 1) {
+      // It refused a chained command, and so all of them.
+      this.#untold.push(outcomes.failed(job, ms, error, this.shared.backoffMs(job)));
+      return;
+    }
+    this.#trouble(error, epoch);
+  }
+
+  // --- heartbeats ------------------------------------------------------------------------------------------------------------
+
+  /** Sends heartbeats when they are due: three times per lease. */
+  beatIfDue(): void {
+    if (performance.now() - this.#beatMs >= this.shared.leaseMs / 3 - 1) this.shared.go(this.#beat());
+  }
+
+  async #beat(): Promise<void> {
+    if (!this.isConnected || this.#isBeating) return;
+    const beats = this.shared.holding.heartbeats(this.#keySet);
+    this.#beatMs = performance.now();
+    if (beats.length === 0) return;
+    this.#isBeating = true;
+    const epoch = this.#epoch;
+    const replies = await result(this.#link.request(beats.map((beat) => beat.command)));
+    this.#isBeating = false;
+    if (replies instanceof Error) return this.#trouble(replies, epoch);
+    for (const [at, reply] of replies.entries()) {
+      const error = reply instanceof Error ? reply : read(() => beats[at]?.answered(reply));
+      if (error instanceof Error) this.#trouble(error, epoch);
+    }
+  }
+
+  // --- connections -----------------------------------------------------------------------------------------------------------
+
+  async connect(): Promise<void> {
+    while (this.shared.phase() !== "stopped") {
+      if (this.#troubles > 0) await sleep(reconnectMs(this.#troubles));
+      const asked = this.#asked;
+      this.#asked = undefined;
+      const error = await result(this.#link.open(asked).then(() => this.chores.run(this.#link)));
+      if (error instanceof Error && isRefusal(error)) this.#refused(error);
+      else if (error instanceof Error) {
+        this.#drop(error);
+        if (this.shared.phase() === "stopped") return;
+        if (!passes(error)) return this.shared.fail(error);
+        this.shared.announce("disconnected", { error });
+        continue;
+      }
+      break;
+    }
+    if (this.shared.phase() === "stopped") return this.#link.drop(false);
+    this.isConnected = true;
+    this.isDrained = false;
+    this.shared.connected();
+    this.shared.go(this.#beat());
+    this.shared.changed();
+  }
+
+  async doChores(): Promise<void> {
+    if (!this.isConnected) return;
+    const epoch = this.#epoch;
+    const error = await result(this.chores.run(this.#link));
+    if (error instanceof Error) this.#trouble(error, epoch);
+  }
+
+  /** One of the commands failed; `isShared`: on the connection that pumps share. */
+  #trouble(error: Error, epoch: number, isShared = true): void {
+    if (epoch !== this.#epoch || !this.isConnected) return;
+    if (isRefusal(error)) return this.#refused(error);
+    if (!passes(error)) return this.shared.fail(error);
+    this.isConnected = false;
+    this.#epoch += 1;
+    this.#drop(error, isShared);
+    this.shared.announce("disconnected", { error });
+    this.shared.go(this.connect());
+  }
+
+  /** Ends the connections that say nothing any more, and lets the slot be looked for again. */
+  #drop(error: Error, isShared = true): void {
+    this.#troubles += 1;
+    this.#asked = askedBy(error);
+    this.shared.place.forget();
+    this.#link.drop(isShared && codeOf(error) === undefined);
+  }
+
+  /** The connection is good: heartbeats go on. Claims, and what was refused, wait a little. */
+  #refused(error: Error): void {
+    this.shared.announce("refused", { error });
+    if (this.#isResting) return;
+    this.#isResting = true;
+    this.#troubles += 1;
+    setTimeout(() => {
+      this.#isResting = false;
+      this.shared.changed();
+    }, reconnectMs(this.#troubles));
+  }
+
+  disconnect(): void {
+    this.isConnected = false;
+    this.#epoch += 1;
+    this.#link.drop(false);
+  }
+}
+
+/** 0.1 s, 0.2 s … at most 3 s, less up to a third at random: workers do not come back all at once. */
+const reconnectMs = (troubles: number): number => Math.min(3000, 100 * 2 ** Math.min(troubles - 1, 10)) * (1 - Math.random() / 3);
+
+/** What a promise comes to, an error included. */
+const result = <R>(promise: Promise<R>): Promise<R | Error> => promise.catch(asError);
+
+/** What a reply says, or why it says nothing. */
+function read<R>(parse: () => R): R | Error {
+  try {
+    return parse();
+  } catch (thrown) {
+    return asError(thrown);
+  }
+}
+
+/** Whether ZQ.GET shows a dead letter. It may have failed: then nothing is known. */
+const isDead = (reply: Reply | Error | undefined): boolean =>
+  !!reply && !(reply instanceof Error) && read(() => text(fields(reply).get("state"))) === "dead";
+
+const splitAt = <R>(list: readonly R[], at: number): [R[], R[]] => [list.slice(0, at), list.slice(at)];
