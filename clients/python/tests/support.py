@@ -6,10 +6,11 @@ import asyncio
 import os
 import random
 import shutil
+import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event as Event_
@@ -93,6 +94,12 @@ class Server:
         self._process.terminate()
         self._process.wait()
 
+    def freeze(self) -> None:
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
+
     def client(self, **options: Any) -> Any:
         return redis.Redis(port=self.port, **options)
 
@@ -103,6 +110,55 @@ class Server:
                 return bool(r.ping())
         except redis.RedisError:
             return False
+
+
+@contextmanager
+def clustered(folder: Path, primaries: int, *options: str, replicas: bool = False) -> Iterator[list[Server]]:
+    """Primaries with equal shares of the slots, then a replica of each."""
+    count = primaries * (2 if replicas else 1)
+    options = ("--cluster-enabled", "yes", "--cluster-node-timeout", "1000", *options)
+    buses = [free_port() for _ in range(count)]
+    servers = [Server(folder, *options, "--cluster-port", str(bus)) for bus in buses]
+    clients = [server.client() for server in servers]
+    share = -(-16384 // primaries)
+    for number, client in enumerate(clients[:primaries]):
+        client.execute_command("CLUSTER", "ADDSLOTSRANGE", number * share, min((number + 1) * share, 16384) - 1)
+    for server, bus in zip(servers[1:], buses[1:]):
+        clients[0].execute_command("CLUSTER", "MEET", "127.0.0.1", server.port, bus)
+    until(lambda: all(b"cluster_known_nodes:%d" % count in cluster_info(client) for client in clients))
+    for primary, replica in zip(clients, clients[primaries:]):
+        replica.execute_command("CLUSTER", "REPLICATE", node_id(primary))
+    until(lambda: all(b"cluster_state:ok" in cluster_info(client) for client in clients))
+    until(lambda: all(client.info("replication")["master_link_status"] == "up" for client in clients[primaries:]))
+    try:
+        yield servers
+    finally:
+        for client, server in zip(clients, servers):
+            client.close()
+            server.kill()
+
+
+def cluster_info(client: Any) -> bytes:
+    reply: bytes = client.execute_command("CLUSTER", "INFO", NEVER_DECODE=True)
+    return reply if isinstance(reply, bytes) else repr(reply).replace("'", "").replace(": ", ":").encode()
+
+
+def node_id(client: Any) -> str:
+    reply = client.execute_command("CLUSTER", "MYID")
+    return reply.decode() if isinstance(reply, bytes) else str(reply)
+
+
+def move(key: str, old: Server, new: Server, others: Sequence[Server] = ()) -> None:
+    """The slot of a key, and the key, as resharding does it."""
+    with old.client() as here, new.client() as there:
+        slot, target = here.execute_command("CLUSTER", "KEYSLOT", key), node_id(there)
+        there.execute_command("CLUSTER", "SETSLOT", slot, "IMPORTING", node_id(here))
+        here.execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", target)
+        if here.exists(key):
+            here.execute_command("MIGRATE", "127.0.0.1", new.port, key, 0, 5000)
+        for server in (new, old, *others):
+            with server.client() as client:
+                client.execute_command("CLUSTER", "SETSLOT", slot, "NODE", target)
 
 
 class Watched:

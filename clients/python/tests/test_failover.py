@@ -16,7 +16,7 @@ from redis.sentinel import Sentinel
 from zeitset import Limiter, Queue, check_all
 from zeitset.asyncio import Queue as AsyncQueue
 
-from .support import REDIS_SERVER, Server, free_port, until, working
+from .support import REDIS_SERVER, Server, clustered, free_port, move, until, working
 
 
 @pytest.fixture
@@ -89,25 +89,8 @@ def test_a_limiter_asks_the_primary_that_sentinel_names(pair: tuple[Server, Serv
 
 @pytest.fixture
 def nodes(tmp_path: Path) -> Iterator[list[Server]]:
-    """Two primaries of a cluster, half of the slots each."""
-    options = ("--cluster-enabled", "yes", "--cluster-node-timeout", "1000")
-    bus_ports = [free_port(), free_port()]
-    servers = [Server(tmp_path, *options, "--cluster-port", str(port)) for port in bus_ports]
-    clients = [server.client() for server in servers]
-    clients[0].execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 8191)
-    clients[1].execute_command("CLUSTER", "ADDSLOTSRANGE", 8192, 16383)
-    clients[0].execute_command("CLUSTER", "MEET", "127.0.0.1", servers[1].port, bus_ports[1])
-    until(lambda: all(b"cluster_state:ok" in raw_info(client) for client in clients))
-    until(lambda: all(b"cluster_known_nodes:2" in raw_info(client) for client in clients))
-    yield servers
-    for client, server in zip(clients, servers):
-        client.close()
-        server.kill()
-
-
-def raw_info(client: Any) -> bytes:
-    reply: bytes = client.execute_command("CLUSTER", "INFO", NEVER_DECODE=True)
-    return reply if isinstance(reply, bytes) else repr(reply).replace("'", "").replace(": ", ":").encode()
+    with clustered(tmp_path, 2) as servers:
+        yield servers
 
 
 @pytest.mark.parametrize("kind", ["waiting", "asyncio"])
@@ -138,19 +121,12 @@ def test_many_jobs_are_pushed_in_a_cluster_with_asyncio(nodes: list[Server]) -> 
 def test_a_worker_follows_a_slot_that_moves(nodes: list[Server]) -> None:
     done: list[Any] = []
     cluster = redis.RedisCluster(port=nodes[0].port, host="127.0.0.1")
-    slot = cluster.keyslot("q")
     source = cluster.get_node_from_key("q").port
     old, new = sorted((server for server in nodes), key=lambda server: server.port != source)
     with old.client() as here, new.client() as there, working(cluster, "q", lambda job: done.append(job.payload)) as watched:
         Queue(here, "q").push("before")
         until(lambda: done == ["before"])
-        mine, theirs = (client.execute_command("CLUSTER", "MYID").decode() for client in (here, there))
-        there.execute_command("CLUSTER", "SETSLOT", slot, "IMPORTING", mine)
-        here.execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", theirs)
-        if here.exists("q"):
-            here.execute_command("MIGRATE", "127.0.0.1", new.port, "q", 0, 5000)
-        for client in (there, here):
-            client.execute_command("CLUSTER", "SETSLOT", slot, "NODE", theirs)
+        move("q", old, new)
         Queue(there, "q").push("after")
         until(lambda: done == ["before", "after"])
         assert watched.worker.state == "running"

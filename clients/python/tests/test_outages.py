@@ -20,7 +20,7 @@ from .support import Proxy, Server, until, working
 
 @pytest.fixture
 def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zeitset._worker._PATIENCE", 0.3)
+    monkeypatch.setattr("zeitset._source._PATIENCE", 0.3)
 
 
 def test_a_server_that_stands_still_does_not_end_the_worker(server: Server, short_patience: None) -> None:
@@ -53,7 +53,7 @@ def test_a_late_reply_is_not_taken_for_the_next_ones(shared: Server, one: Any) -
             proxy.hold(b"ZQ.EXTEND")
             until(lambda: proxy.holds)
             # The time limit for this reply is a second, the lease is longer.
-            until(lambda: watched.worker._control._connection is None or watched.kinds())
+            until(lambda: watched.worker._sources[0]._control._connection is None or watched.kinds())
             proxy.let_go()
             extended = heartbeats(one)
             until(lambda: heartbeats(one) > extended + 1)
@@ -124,20 +124,6 @@ def test_wrong_credentials_in_a_cluster_are_raised_also_if_a_node_is_down(tmp_pa
             worker = Worker(client, "q", lambda job: None)
             with pytest.raises(redis.RedisError, match="[Aa]uth"):
                 asyncio.run(asyncio.wait_for(worker.serve(), 10))
-    finally:
-        cluster.kill()
-
-
-def test_queues_in_two_slots_of_a_cluster_are_refused(tmp_path: Any) -> None:
-    cluster = Server(tmp_path, "--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1")
-    try:
-        with cluster.client() as admin:
-            admin.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
-            until(lambda: b"cluster_state:ok" in admin.execute_command("CLUSTER", "INFO", NEVER_DECODE=True))
-        with redis.RedisCluster(host="127.0.0.1", port=cluster.port) as client:
-            with pytest.raises(ValueError, match="slot"):
-                Worker(client, ["a", "b"], lambda job: None)
-            Worker(client, ["{q}:a", "{q}:b"], lambda job: None)
     finally:
         cluster.kill()
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import Iterable, Mapping
+from copy import copy
 from threading import Thread
 from typing import Any, TypeVar
 
+from . import _plans
 from ._ahead import Ahead
 from ._boards import BoardCalls, Entry
 from ._call import Call
@@ -209,33 +211,53 @@ class Board(Bound[BoardCalls]):
 
 
 class Queue(Bound[QueueCalls]):
-    """Where jobs are pushed and looked at. `Worker` takes them. `telemetry`: of `zeitset.otel`."""
+    """Where jobs are pushed and looked at. `Worker` takes them.
+
+    `shards`: the queue is that many keys, which the nodes of a cluster share. Jobs of a group are in one of them. `telemetry`: of
+    `zeitset.otel`.
+    """
 
     def __init__(
-        self, client: Client, key: str, *, codec: CodecName = "json", telemetry: Telemetry | None = None
+        self,
+        client: Client,
+        key: str,
+        *,
+        shards: int | None = None,
+        codec: CodecName = "json",
+        telemetry: Telemetry | None = None,
     ) -> None:
         traceparent = telemetry.traceparent if telemetry is not None and telemetry.propagate else lambda: None
-        super().__init__(client, QueueCalls(key, codec=codec, traceparent=traceparent))
+        super().__init__(client, QueueCalls(key, shards=shards, codec=codec, traceparent=traceparent))
         self._telemetry = telemetry
 
+    @property
+    def shards(self) -> list[Queue]:
+        """A queue for each shard; of a queue without shards, itself."""
+        return [self.shard(number) for number in range(len(self.calls.shards))]
+
+    def shard(self, number: int) -> Queue:
+        shard = copy(self)
+        shard.calls = self.calls.shards[number]
+        return shard
+
     push = pushing(blocking(QueueCalls.push))
-    cancel = blocking(QueueCalls.cancel)
-    reschedule = blocking(QueueCalls.reschedule)
-    get = blocking(QueueCalls.get)
-    peek = blocking(QueueCalls.peek)
-    redrive = blocking(QueueCalls.redrive)
-    clean = blocking(QueueCalls.clean)
-    stats = blocking(QueueCalls.stats)
-    configure = blocking(QueueCalls.configure)
-    pause = blocking(QueueCalls.pause)
-    resume = blocking(QueueCalls.resume)
-    groups = blocking(QueueCalls.groups)
-    hold = blocking(QueueCalls.hold)
+    cancel = blocking(_plans.cancel)
+    reschedule = blocking(_plans.reschedule)
+    get = blocking(_plans.get)
+    peek = blocking(_plans.peek)
+    redrive = blocking(_plans.redrive)
+    clean = blocking(_plans.clean)
+    stats = blocking(_plans.stats)
+    configure = blocking(_plans.configure)
+    pause = blocking(_plans.pause)
+    resume = blocking(_plans.resume)
+    groups = blocking(_plans.groups)
+    hold = blocking(_plans.hold)
 
     def push_many(self, jobs: Iterable[Mapping[str, Any]]) -> list[str | None]:
         """In one pipeline; each job has the parameters of `push`: `[{"payload": "ann", "id": "1"}, …]`. Replies as `push` does."""
         many = list(jobs)
-        with silent() if self._telemetry is None else self._telemetry.pushes(self.calls.key, len(many)) as added:
+        with silent() if self._telemetry is None else self._telemetry.pushes(self.calls.name, len(many)) as added:
             ids = run_all(self._client, [self.calls.push(**job) for job in many])
             added(ids)
             return ids

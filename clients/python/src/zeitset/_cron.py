@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, datetime, timedelta, timezone
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from ._call import Word
+from ._shards import shard_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _CHANGE = timedelta(hours=3)  # longer than any clock is set forward or back
@@ -164,13 +165,16 @@ class Cron:
         return args if self.group is None else (*args, "GROUP", self.group)
 
 
-def by_queue(crons: Iterable[Cron], queues: list[str]) -> dict[tuple[str, str], Cron]:
+def by_key(crons: Iterable[Cron], keys: Mapping[str, list[str]]) -> dict[tuple[str, str], Cron]:
+    """`keys`: of each queue, those of its shards."""
     found: dict[tuple[str, str], Cron] = {}
+    names: set[tuple[str, str]] = set()
     for cron in crons:
-        queue = cron.queue or queues[0]
-        if queue not in queues:
+        queue = cron.queue or next(iter(keys))
+        if queue not in keys:
             raise ValueError(f"the worker does not serve the queue of {cron.name!r}: {queue!r}")
-        if (queue, cron.name) in found:
+        if (queue, cron.name) in names:
             raise ValueError(f"two recurring jobs of one name: {cron.name!r}")
-        found[queue, cron.name] = cron
+        names.add((queue, cron.name))
+        found[keys[queue][shard_of(cron.name, cron.group, len(keys[queue]))], cron.name] = cron
     return found

@@ -32,8 +32,8 @@ class Landing:
         self.seconds = seconds
 
 
-Step = Union[Call[Any], Landing, float]
-"""A command to send, a flight to wait for, seconds to sleep."""
+Step = Union[Call[Any], list[Call[Any]], Landing, float]
+"""A command to send, or several in one pipeline, a flight to wait for, seconds to sleep."""
 Steps = Generator[Step, Any, T]
 Part = Union[tuple["Decider", str], tuple["Decider", str, int]]
 

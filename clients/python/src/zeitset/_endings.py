@@ -67,7 +67,7 @@ class Endings:
 
     def _delay(self, job: Job) -> tuple[Word, ...]:
         """Nothing where the queue has a BACKOFF; a job that fails again and again must not keep the worker busy."""
-        if self._upkeep.has_backoff(job.queue):
+        if self._upkeep.has_backoff(job._key):
             return ()
         first, longest = self._backoff_ms
         wait = min(longest, first * 2 ** min(job.attempt - 1, 40))

@@ -31,10 +31,12 @@ class Job:
 
     __slots__ = (
         "queue", "id", "token", "attempt", "deadline_ms", "raw", "payload", "traceparent", "timeout_ms", "lost", "stopping",
-        "_cancellable", "_chained", "_done", "_expires", "_reported", "_started", "_task", "_timer",
+        "_cancellable", "_chained", "_done", "_expires", "_key", "_reported", "_source", "_started", "_task", "_timer",
     )  # fmt: skip
 
-    def __init__(self, queue: str, id: str, token: int, attempt: int, deadline_ms: int, raw: bytes) -> None:
+    def __init__(
+        self, queue: str, id: str, token: int, attempt: int, deadline_ms: int, raw: bytes, key: str | None = None
+    ) -> None:
         self.queue = queue
         self.id = id
         self.token = token
@@ -54,6 +56,10 @@ class Job:
         """True: the lease has expired, or the job ran longer than its `timeout`; another worker may run it."""
         self.stopping = False
         """True: the worker's grace is over, and it releases the job."""
+        self._key = queue if key is None else key
+        """That of the shard, if the queue has shards."""
+        self._source: Any = None
+        """Claimed it, and reports it."""
         self._chained: list[Call[Any]] = []
         self._done = False
         self._expires = 0.0

@@ -1,4 +1,4 @@
-"""Extends leases, and notices those that have expired."""
+"""Extends leases, and notices those that were lost."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Leases:
     def __init__(
         self,
         lease_ms: int,
-        held: dict[Job, None],
+        held: Callable[[], list[Job]],
         outbox: Outbox,
         link: Link,
         lose: Callable[[Job], None],
@@ -40,9 +40,9 @@ class Leases:
             wait = self._lease / 3
             by_queue: dict[str, list[Job]] = {}
             # What is finished and not yet told must not be claimed by another worker either.
-            for job in {**self._held, **dict.fromkeys(self._outbox.jobs)}:
+            for job in dict.fromkeys((*self._held(), *self._outbox.jobs)):
                 if not job.lost:
-                    by_queue.setdefault(job.queue, []).append(job)
+                    by_queue.setdefault(job._key, []).append(job)
             if not by_queue:
                 continue
             asked = monotonic()
@@ -67,15 +67,6 @@ class Leases:
         for job in jobs:
             words += (encoded(job.id), job.token)
         return tuple(words)
-
-    async def watch(self) -> None:
-        tick = min(1.0, self._lease / 20)
-        while True:
-            await asyncio.sleep(tick)
-            soon = monotonic() + tick
-            for job in list(self._held):
-                if job._expires <= soon:
-                    self._lose(job)
 
 
 def _deadlines(jobs: list[Job], reply: Any) -> list[tuple[Job, int | None]]:

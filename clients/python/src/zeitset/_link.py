@@ -22,7 +22,7 @@ from redis import Connection, SSLConnection, UnixDomainSocketConnection
 from redis.crc import key_slot
 from redis.exceptions import ConnectionError, InvalidResponse, RedisError, ResponseError, TimeoutError
 
-from ._call import Word
+from ._call import Word, encoded
 from .errors import is_away, unexpected
 
 if sys.version_info >= (3, 11):
@@ -96,10 +96,18 @@ class Node:
         return reply
 
 
-class Place:
-    """Where the primary is that has the worker's queues."""
+def by_slot(client: Any, keys: list[str]) -> list[list[str]]:
+    """The keys that one command may name."""
+    slots: dict[int, list[str]] = {}
+    for key in keys:
+        slots.setdefault(key_slot(encoded(key)) if hasattr(client, "nodes_manager") else 0, []).append(key)
+    return list(slots.values())
 
-    def __init__(self, client: Any, keys: list[str]) -> None:
+
+class Place:
+    """Where the primary is that has a key."""
+
+    def __init__(self, client: Any, key: str) -> None:
         manager = getattr(client, "nodes_manager", None)
         pool = getattr(client, "connection_pool", None)
         self._primary: Callable[[Node], Any] | None = None
@@ -109,10 +117,7 @@ class Place:
             kind = settings.get("connection_class", SSLConnection if settings.get("ssl") else Connection)
             self._node = Node(kind, settings)
             self._nodes = [self._node.at(node.host, node.port) for node in manager.startup_nodes.values()]
-            slots = {key_slot(key.encode()) for key in keys}
-            if len(slots) > 1:
-                raise ValueError(f"in a cluster, the queues of a worker must share a slot ({{…}} in their names): {keys}")
-            self._slot = slots.pop()
+            self._slot = key_slot(encoded(key))
             self._primary = self._of_slot
         elif pool is None:
             raise TypeError(f"a worker needs a Redis or RedisCluster of redis-py, not {type(client).__name__}")

@@ -56,7 +56,7 @@ class _AwaitingOnce:
     async def execute_command(self, *args: Any, **_: Any) -> Any:
         if self._link is None or self._process != os.getpid():  # after a fork, the other process has the connection
             self._process = os.getpid()
-            self._link = Link(Place(self._client, [args[1]]), self._seconds)
+            self._link = Link(Place(self._client, args[1]), self._seconds)
         (reply,) = await self._link.request([args])
         if isinstance(reply, Exception) or isinstance(self._client, aredis.RedisCluster):
             await self.close()

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from ._call import Call, Word, encoded, flag, mapping, nothing, optional_text, text, texts
 from ._codec import CodecName, codec, decoded, headed
+from ._shards import keys_of, shard_of
 from ._time import Duration, Instant, duration, instant
 
 State = Literal["ready", "delayed", "claimed", "dead"]
@@ -67,12 +68,33 @@ class Group:
 
 
 class QueueCalls:
+    """Of a queue with shards, `push` and `hold` pick the shard. The other calls are those of one shard: `queue.shard(i).calls`."""
+
     def __init__(
-        self, key: str, *, codec: CodecName = "json", traceparent: Callable[[], str | None] = lambda: None
+        self,
+        name: str,
+        *,
+        shards: int | None = None,
+        codec: CodecName = "json",
+        traceparent: Callable[[], str | None] = lambda: None,
     ) -> None:
-        self.key = key
+        self.name = name
         self._codec = _codec_of(codec)
         self._traceparent = traceparent
+        self.shards: list[QueueCalls] = [self]
+        """Those of each key; of a queue without shards, its own."""
+        keys = keys_of(name, shards)
+        if shards is not None:
+            self.shards = [QueueCalls(key, codec=codec, traceparent=traceparent) for key in keys]
+
+    @property
+    def key(self) -> str:
+        if self.shards != [self]:
+            raise TypeError(f"{self.name!r} has several shards; use queue.shard(i) for one of them")
+        return self.name
+
+    def shard_of(self, id: str, group: str | None) -> QueueCalls:
+        return self.shards[shard_of(id, group, len(self.shards))]
 
     def push(
         self,
@@ -109,7 +131,7 @@ class QueueCalls:
         # A random id: a push that is repeated after a lost reply is the same job.
         name = token_urlsafe(12) if id is None else id
         body = headed(self._codec, self._codec.dumps(payload), traceparent or self._traceparent(), timeout)
-        args: list[Word] = ["ZQ.PUSH", self.key, body, "ID", encoded(name)]
+        args: list[Word] = ["ZQ.PUSH", self.shard_of(name, group).key, body, "ID", encoded(name)]
         args += _due(delay, at)
         if priority:
             args += ("PRIORITY", priority)
@@ -216,7 +238,8 @@ class QueueCalls:
 
     def hold(self, group: str, wait: Duration) -> Call[bool]:
         """No job of this group is claimed for that long; 0 releases it. False: no job is in the group. "": the jobs without a group."""
-        return Call(("ZQ.HOLD", self.key, encoded(group), duration(wait)), flag)
+        key = self.shard_of("", group).key if group else self.key
+        return Call(("ZQ.HOLD", key, encoded(group), duration(wait)), flag)
 
     def stats(self) -> Call[dict[str, Any] | None]:
         """Figures and settings, by the names of ZQ.STATS; None if there is no such queue."""

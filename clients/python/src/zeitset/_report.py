@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from redis.exceptions import ResponseError
+from redis.crc import key_slot
+from redis.exceptions import AskError, ClusterCrossSlotError, ResponseError
 
 from ._call import Word, encoded, mapping
 from ._job import Event, Job, Outcome, error_text
@@ -86,13 +87,13 @@ def steps(outcomes: list[Outcome]) -> Iterator[tuple[list[Outcome], Commands]]:
     for outcome in outcomes:
         job = outcome.job
         if outcome.nack is not None:
-            asked: Commands = [("ZQ.GET", job.queue, encoded(job.id))] if outcome.may_be_last else []
-            yield [outcome], [("ZQ.NACK", job.queue, encoded(job.id), job.token, *outcome.nack), *asked]
+            asked: Commands = [("ZQ.GET", job._key, encoded(job.id))] if outcome.may_be_last else []
+            yield [outcome], [("ZQ.NACK", job._key, encoded(job.id), job.token, *outcome.nack), *asked]
         elif outcome.chained:
-            ack: tuple[Word, ...] = ("ZQ.ACK", job.queue, encoded(job.id), job.token)
+            ack: tuple[Word, ...] = ("ZQ.ACK", job._key, encoded(job.id), job.token)
             yield [outcome], [("MULTI",), ack, *outcome.chained, ("EXEC",)]
         else:
-            plain.setdefault(job.queue, []).append(outcome)
+            plain.setdefault(job._key, []).append(outcome)
     for queue, group in plain.items():
         acks: list[Word] = ["ZQ.ACK", queue]
         for outcome in group:
@@ -148,6 +149,8 @@ def _transaction(
     if isinstance(executed, Exception):
         # The server has refused a chained command, and so the ACK.
         cause = next((reply for reply in replies if isinstance(reply, Exception)), executed)
+        if isinstance(cause, AskError) and cause.slot_id != key_slot(encoded(outcome.job._key)):
+            cause = ClusterCrossSlotError("the key of a chained command must be in the slot of the job's queue")
         if is_away(cause):
             return [outcome], [], cause
         event = Event("failed", outcome.job, outcome.event.seconds, cause)

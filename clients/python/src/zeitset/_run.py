@@ -1,7 +1,7 @@
 """Sends calls, waiting (`blocking`) or not (`awaiting`).
 
-A class of commands is written once, as methods that return a `Call`. `blocking` and `awaiting` turn each into a method
-that sends it, with the same parameters and the same documentation.
+A class of commands is written once, as methods that return a `Call`, or steps that send several. `blocking` and `awaiting` turn each
+into a method that sends it, with the same parameters and the same documentation.
 """
 
 from __future__ import annotations
@@ -59,11 +59,13 @@ async def arun(client: Client, call: Call[T]) -> T:
 
 
 def drive(client: Client, steps: Steps[T]) -> T:
-    """Takes the steps of a limiter: sends commands, waits, sleeps."""
+    """Takes the steps of a limiter or of a queue with shards: sends commands, waits, sleeps."""
 
     def take(step: Step) -> Any:
         if isinstance(step, Call):
             return run(client, step)
+        if isinstance(step, list):
+            return run_all(client, step)
         if isinstance(step, float):
             return sleep(step)
         landed = Event()
@@ -88,6 +90,8 @@ async def adrive(client: Client, steps: Steps[T]) -> T:
     async def take(step: Step) -> Any:
         if isinstance(step, Call):
             return await arun(client, step)
+        if isinstance(step, list):
+            return await arun_all(client, step)
         if isinstance(step, float):
             return await asyncio.sleep(step)
         landed = asyncio.Event()
@@ -111,6 +115,8 @@ async def adrive(client: Client, steps: Steps[T]) -> T:
 
 def run_all(client: Any, calls: list[Call[T]]) -> list[T]:
     """In one pipeline. Raises the first error after all were sent."""
+    if len(calls) == 1:
+        return [run(client, calls[0])]
     with client.pipeline(**_plain(client)) as pipe:
         for call in calls:
             pipe.execute_command(*call.args, NEVER_DECODE=True)
@@ -118,6 +124,8 @@ def run_all(client: Any, calls: list[Call[T]]) -> list[T]:
 
 
 async def arun_all(client: Any, calls: list[Call[T]]) -> list[T]:
+    if len(calls) == 1:
+        return [await arun(client, calls[0])]
     async with client.pipeline(**_plain(client)) as pipe:
         for call in calls:
             pipe.execute_command(*call.args, NEVER_DECODE=True)
@@ -135,19 +143,21 @@ def _read(calls: list[Call[T]], replies: list[Any]) -> list[T]:
     return [call.parse(reply) for call, reply in zip(calls, replies)]
 
 
-def blocking(build: Callable[Concatenate[C, P], Call[T]]) -> Callable[Concatenate[Bound[C], P], T]:
+def blocking(build: Callable[Concatenate[C, P], Call[T] | Steps[T]]) -> Callable[Concatenate[Bound[C], P], T]:
     @wraps(build)
     def method(self: Bound[C], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return run(self._client, build(self.calls, *args, **kwargs))
+        built = build(self.calls, *args, **kwargs)
+        return run(self._client, built) if isinstance(built, Call) else drive(self._client, built)
 
     return method
 
 
 def awaiting(
-    build: Callable[Concatenate[C, P], Call[T]],
+    build: Callable[Concatenate[C, P], Call[T] | Steps[T]],
 ) -> Callable[Concatenate[Bound[C], P], Coroutine[Any, Any, T]]:
     @wraps(build)
     async def method(self: Bound[C], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await arun(self._client, build(self.calls, *args, **kwargs))
+        built = build(self.calls, *args, **kwargs)
+        return await (arun(self._client, built) if isinstance(built, Call) else adrive(self._client, built))
 
     return method

@@ -43,7 +43,7 @@ def pushing(push: Callable[Concatenate[Q, P], T]) -> Callable[Concatenate[Q, P],
         queue: Any = self
         if queue._telemetry is None:
             return push(self, *args, **kwargs)
-        with queue._telemetry.pushes(queue.calls.key, 1) as added:
+        with queue._telemetry.pushes(queue.calls.name, 1) as added:
             id: Any = push(self, *args, **kwargs)
             added([id])
             return cast("T", id)
@@ -57,7 +57,7 @@ def apushing(push: Callable[Concatenate[Q, P], Coroutine[Any, Any, T]]) -> Calla
         queue: Any = self
         if queue._telemetry is None:
             return await push(self, *args, **kwargs)
-        with queue._telemetry.pushes(queue.calls.key, 1) as added:
+        with queue._telemetry.pushes(queue.calls.name, 1) as added:
             id: Any = await push(self, *args, **kwargs)
             added([id])
             return cast("T", id)

@@ -32,12 +32,12 @@ class Upkeep:
         return queue in self._backoffs
 
     def cron(self, job: Job) -> Cron | None:
-        return self._crons.get((job.queue, job.id)) if self._crons else None
+        return self._crons.get((job._key, job.id)) if self._crons else None
 
     def next_run(self, job: Job, cron: Cron, lease_ms: int) -> tuple[Word, ...]:
         # Not before the claim, which was by the server's clock: this run would come again.
         now_ms = max(int(time() * 1000) + self._clock_offset_ms, job.deadline_ms - lease_ms)
-        return self._push(job.queue, cron, now_ms)
+        return self._push(job._key, cron, now_ms)
 
     async def refresh(self, link: Link) -> None:
         stats = await _all(link, [("ZQ.STATS", queue) for queue in self._queues])

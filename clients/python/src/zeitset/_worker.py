@@ -1,8 +1,4 @@
-"""The worker: claims jobs, runs the handler, tells the server what came of them.
-
-Four loops share one event loop. `_claim` sends what is finished together with the next claim. `_flush` sends what is
-finished while a claim waits. `Leases.beat` extends leases, `Leases.watch` ends the jobs whose lease is over.
-"""
+"""The worker: its sources claim jobs, it runs the handler, and they tell the server what came of them. All share one event loop."""
 
 from __future__ import annotations
 
@@ -16,35 +12,33 @@ from contextlib import nullcontext, suppress
 from time import monotonic
 from typing import Any, Literal
 
-from ._call import Word, encoded, text
 from ._codec import CodecName, codec as codec_of, header_of
-from ._cron import Cron, by_queue
+from ._cron import Cron, by_key
 from ._endings import Endings
 from ._handlers import Handler, Handlers, NotRun, checked
 from ._job import Event, Job
-from ._leases import Leases
-from ._link import Backoff, Link, Place
-from ._report import commands_of
+from ._link import Place, by_slot
+from ._shards import keys_of
 from ._signals import on_signals
+from ._slots import Slots
+from ._source import Source
 from ._telemetry import Telemetry
 from ._time import Duration, milliseconds
 from ._upkeep import Clock, Upkeep
-from .errors import Discard, is_away, is_refused, unexpected
+from .errors import Discard, is_refused
 
 log = logging.getLogger("zeitset")
 
 State = Literal["new", "running", "reconnecting", "stopping", "stopped"]
 Hook = Callable[[], Any]
-_PATIENCE = 5.0  # seconds for a reply that need not wait
-_MINUTE = 60.0
 
 
 class Worker:
     """Runs `handler(job)` for each job of the queues: a coroutine function as tasks, any other function in threads.
 
     `queues` may be a dictionary of queues and their handlers: `Worker(r, {"mails": send, "reports": make})`. The first queue that
-    has a job is served first. `lease`: a worker that dies is noticed after that long. `grace`: how long handlers may go on once the
-    worker is told to stop. `timeout`: how long a handler may run before its job fails, also as a function of the job. `backoff`:
+    has a job is served first, unless a cluster has them in different slots. `shards`: that of all these queues. `lease`: a worker that
+    dies is noticed after that long. `grace`: how long handlers may go on once the worker is told to stop. `timeout`: how long a handler may run before its job fails, also as a function of the job. `backoff`:
     the first and the longest wait after a failure, for queues that have no BACKOFF. `on_start` and `on_stop` are
     called (and awaited) before the first claim and at the end. `clock`: of `zeitset.testing`.
     `telemetry`: of `zeitset.otel`.
@@ -56,6 +50,7 @@ class Worker:
         queues: str | Iterable[str] | Mapping[str, Handler],
         handler: Handler | None = None,
         *,
+        shards: int | None = None,
         concurrency: int = 10,
         lease: Duration = 30,
         grace: Duration = 20,
@@ -80,7 +75,9 @@ class Worker:
         self._handlers_of = {queue: checked(of[queue]) for queue in self.queues}
         self.concurrency = concurrency
         self.name = name or f"{socket.gethostname()}:{os.getpid()}"
-        self._place = Place(client, self.queues)
+        keys = {queue: keys_of(queue, shards) for queue in self.queues}
+        self._queue_of = {key: queue for queue, each in keys.items() for key in each}
+        self._parts = [(Place(client, part[0]), part) for part in by_slot(client, list(self._queue_of))]
         self._lease_ms = milliseconds(lease)
         self._lease = self._lease_ms / 1000
         self._grace = milliseconds(grace) / 1000
@@ -92,7 +89,8 @@ class Worker:
         self._block_ms = max(1, min(milliseconds(block), self._lease_ms // 3))
         self._burst = False
         self._codec = codec_of(codec)
-        self._upkeep = Upkeep(self.queues, by_queue(cron, self.queues), self._codec, clock)
+        self._crons = by_key(cron, keys)
+        self._clock = clock
         self._on_event = on_event
         self._telemetry = telemetry
         self._on_start, self._on_stop = on_start, on_stop
@@ -148,25 +146,28 @@ class Worker:
         if self._fatal is not None:
             raise self._fatal
 
+    def _source(self, place: Place, keys: list[str]) -> Source:
+        crons = {(key, name): cron for (key, name), cron in self._crons.items() if key in keys}
+        upkeep = Upkeep(keys, crons, self._codec, self._clock)
+        queues: dict[str, list[str]] = {}
+        for key in keys:
+            queues.setdefault(self._queue_of[key], []).append(key)
+        endings = Endings(upkeep, self._backoff_ms, self._lease_ms, self._emit)
+        return Source(self, place, list(queues.values()), upkeep, endings)
+
     async def _serve(self) -> None:
-        self._stop, self._hurry = asyncio.Event(), asyncio.Event()
-        self._slot, self._idle = asyncio.Event(), asyncio.Event()
+        self._stop, self._hurry, self._idle = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._loop = asyncio.get_running_loop()
         if self._stop_asked:  # by another thread, a moment ago
             return
-        self._endings = Endings(self._upkeep, self._backoff_ms, self._lease_ms, self._emit)
-        self._outbox = self._endings.outbox
-        self._claims = Link(self._place, _PATIENCE)
-        self._control = Link(self._place, min(_PATIENCE, self._lease / 3))
+        self._slots = Slots(self.concurrency, self._held, len(self._parts))
+        self._sources = [self._source(place, keys) for place, keys in self._parts]
         await _call(self._on_start)
         self._handlers = Handlers(self._handlers_of, self.concurrency)
-        leases = Leases(self._lease_ms, self._held, self._outbox, self._control, self._lose, self._interrupted)
-        claiming = asyncio.create_task(self._guarded(self._claim()))
-        others = [
-            asyncio.create_task(self._guarded(loop()))
-            for loop in (self._flush, leases.beat, leases.watch, self._look_after)
-        ]
-        ending = asyncio.create_task(self._wind_down(claiming))
+        for source in self._sources:
+            source.start()
+        watching = asyncio.create_task(self._guarded(self._watch()))
+        ending = asyncio.create_task(self._wind_down())
         cancelled: BaseException | None = None
         while not ending.done():
             try:
@@ -176,104 +177,42 @@ class Worker:
                 self._stop.set()
                 self._hurry.set()
             if ending.cancelled():  # asyncio.run cancels all tasks, this one too
-                ending = asyncio.create_task(self._wind_down(claiming))
-        tasks = [claiming, *others, *(job._task for job in self._held if job._task is not None)]
+                ending = asyncio.create_task(self._wind_down())
+        tasks = [watching, *(task for source in self._sources for task in source.tasks)]
+        tasks += [job._task for job in self._held if job._task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks, timeout=2.0)
-        await self._claims.close()
-        await self._control.close()
+        for source in self._sources:
+            await source.close()
         self._handlers.close()
         await _call(self._on_stop)
         if cancelled is not None:
             raise cancelled
         await ending
 
-    # Claims
-
-    async def _claim(self) -> None:
-        backoff = Backoff()
-        while not self._stop.is_set():
-            free = self.concurrency - len(self._held)
-            if free < 1:
-                await self._slot_is_free()
-                continue
-            was_idle = not self._held
-            try:
-                if await self._claims.open():
-                    await self._connected()
-                claimed = await self._claim_once(free)
-            except Exception as error:
-                if not is_away(error):
-                    raise
-                await self._interrupted(self._claims, error)
-                if self._stop.is_set():
-                    return
-                await self._pause(backoff.next())
-                continue
-            backoff.reset()
-            if claimed:
-                # Short handlers are done before the next claim, which takes their ACKs along.
-                await asyncio.sleep(0)
-            elif self._burst and not self._outbox:
-                if was_idle:
-                    self._stop.set()
-                elif self._held:
-                    await self._slot_is_free()
-
-    async def _slot_is_free(self) -> None:
-        self._slot.clear()
-        await self._slot.wait()
-
-    async def _claim_once(self, free: int) -> int:
-        outcomes = self._outbox.take()
-        block_ms = 0 if self._burst else self._block_ms
-        waits: tuple[Word, ...] = ("BLOCK", f"{block_ms}ms") if block_ms else ()
-        lease: tuple[Word, ...] = ("LEASE", f"{self._lease_ms}ms", "COUNT", free)
-        claim: tuple[Word, ...] = ("ZQ.CLAIM", len(self.queues), *self.queues, *lease, *waits, "AS", encoded(self.name)[:255])
-        asked = monotonic()
-        try:
-            *_, claimed = await self._claims.request(
-                [*commands_of(outcomes), claim],
-                block_ms / 1000 + _PATIENCE,
-                lambda replies: self._outbox.settle(outcomes, replies),
-            )
-        except BaseException:
-            self._outbox.put_back(outcomes)
-            raise
-        if isinstance(claimed, Exception):
-            raise claimed
-        with unexpected("ZQ.CLAIM", claimed):
-            jobs = [
-                Job(text(key), text(id), int(token), int(attempt), int(deadline), raw)
-                for key, id, token, attempt, deadline, raw in claimed
-            ]
-        for job in jobs:
-            self._start(job, asked)
-        return len(jobs)
+    # Jobs
 
     def _start(self, job: Job, asked: float) -> None:
         job._started = monotonic()
         job._expires = asked + self._lease
         # Half of the lease has passed: this process or the server stood still.
         if self._stop.is_set() or job._started - asked > self._lease / 2:
-            self._endings.release(job)
+            job._source.endings.release(job)
             return
-        cron = self._upkeep.cron(job)
+        cron = job._source.upkeep.cron(job)
         if cron is not None and job.attempt > cron.max_attempts:
-            self._endings.finish(job, "failed", RuntimeError("given up: earlier attempts left no result"))
+            job._source.endings.finish(job, "failed", RuntimeError("given up: earlier attempts left no result"))
             return
         try:
             job.payload = self._codec.loads(job.raw)
             job.traceparent, job.timeout_ms = header_of(self._codec, job.raw)
         except Exception as error:
-            self._endings.finish(job, "discarded", Discard(f"the payload cannot be decoded: {error}"))
+            job._source.endings.finish(job, "discarded", Discard(f"the payload cannot be decoded: {error}"))
             return
-        self._held[job] = None
+        self._slots.hold(job)
         self._emit(Event("claimed", job))
         job._task = asyncio.create_task(self._run(job))
-
-    # Handlers
 
     async def _run(self, job: Job) -> None:
         error: BaseException | None = None
@@ -289,12 +228,11 @@ class Worker:
             error = raised
         if job._timer is not None:
             job._timer.cancel()
-        self._held.pop(job, None)
-        self._slot.set()
+        self._slots.drop(job)
         if not self._held:
             self._idle.set()
         if not job._reported:
-            self._endings.conclude(job, error, self._hurry.is_set())
+            job._source.endings.conclude(job, error, self._hurry.is_set())
         if isinstance(error, NotRun):
             self._fail(error)
         if isinstance(error, KeyboardInterrupt):
@@ -312,7 +250,7 @@ class Worker:
         job.lost = True
         if not job._done:
             job._reported = True
-            self._endings.finish(job, "failed", TimeoutError(f"ran longer than {seconds:g} s"))
+            job._source.endings.finish(job, "failed", TimeoutError(f"ran longer than {seconds:g} s"))
         self._cancel(job)
 
     def _lose(self, job: Job) -> None:
@@ -327,48 +265,33 @@ class Worker:
         if job._cancellable and job._task is not None:
             job._task.cancel()
 
-    # Reports
+    # Sources
 
-    async def _flush(self) -> None:
-        backoff = Backoff()
-        while True:
-            await self._outbox.reported.wait()
-            self._outbox.reported.clear()
-            await asyncio.sleep(0.001)  # the next claim may take it along
-            try:
-                await self._outbox.deliver(self._control)
-            except Exception as error:
-                if not is_away(error):
-                    raise
-                await self._interrupted(self._control, error)
-                self._outbox.reported.set()
-                await asyncio.sleep(backoff.next())
-            else:
-                backoff.reset()
-
-    # Upkeep
-
-    async def _connected(self) -> None:
-        await self._upkeep.refresh(self._claims)
+    def _on_connected(self) -> None:
         self._state = "running" if not self._stop.is_set() else self._state
         self._emit(Event("connected"))
 
-    async def _look_after(self) -> None:
+    def _end_burst(self) -> None:
+        if not self._held and all(source.is_dry for source in self._sources):
+            self._stop.set()
+
+    async def _watch(self) -> None:
+        tick = min(1.0, self._lease / 20)
         while True:
-            await asyncio.sleep(_MINUTE)
-            try:
-                await self._upkeep.refresh(self._control)
-            except Exception as error:
-                if not is_away(error):
-                    raise
-                await self._interrupted(self._control, error)
+            await asyncio.sleep(tick)
+            soon = monotonic() + tick
+            for job in list(self._held):
+                if job._expires <= soon:
+                    self._lose(job)
 
     # The end
 
-    async def _wind_down(self, claiming: asyncio.Task[None]) -> None:
+    async def _wind_down(self) -> None:
         await self._stop.wait()
         self._state = "stopping"
-        await self._unblock(claiming)
+        self._slots.close()
+        end = monotonic() + min(self._block_ms / 1000, max(self._grace, 1.0)) + 0.1
+        await asyncio.gather(*(source.end_claims(end) for source in self._sources))
         ready = asyncio.create_task(self._all_ready())
         hurry = asyncio.create_task(self._hurry.wait())
         await asyncio.wait((ready, hurry), timeout=self._grace, return_when=asyncio.FIRST_COMPLETED)
@@ -384,32 +307,11 @@ class Worker:
             await asyncio.wait(tasks, timeout=2.0)
         for job in self._held:  # handlers that caught their cancellation and went on
             if not job._reported:
-                self._endings.conclude(job, None)
+                job._source.endings.conclude(job, None)
                 job._reported = True
-        deadline = monotonic() + _PATIENCE
-        while self._outbox and monotonic() < deadline:
-            try:
-                await self._outbox.deliver(self._control)
-            except Exception as error:
-                if not is_away(error):
-                    self._fatal = self._fatal or error
-                    return
-                await self._control.close()
-            await asyncio.sleep(0.01)
-
-    async def _unblock(self, claiming: asyncio.Task[None]) -> None:
-        """Ends a waiting claim by CLIENT UNBLOCK: a connection that is closed might take jobs along."""
-        end = monotonic() + min(self._block_ms / 1000, max(self._grace, 1.0)) + 0.1
-        while not claiming.done() and monotonic() < end:
-            self._slot.set()
-            if (client_id := self._claims.client_id) is not None:
-                try:
-                    await self._control.request([("CLIENT", "UNBLOCK", client_id)])
-                except Exception:
-                    await self._control.close()
-            await asyncio.wait((claiming,), timeout=0.1)
-        claiming.cancel()
-        await asyncio.wait((claiming,))
+        for error in await asyncio.gather(*(source.deliver() for source in self._sources), return_exceptions=True):
+            if isinstance(error, Exception):
+                self._fatal = self._fatal or error
 
     async def _all_ready(self) -> None:
         while self._held:
@@ -440,14 +342,12 @@ class Worker:
         except asyncio.TimeoutError:
             pass
 
-    async def _interrupted(self, link: Link, error: Exception) -> None:
-        """It passes by itself."""
+    def _interrupted(self, error: Exception) -> None:
         if is_refused(error):
             log.warning("Redis takes no commands: %s", error)
             self._emit(Event("refused", error=error))
             return
-        await link.close()
-        if link is self._claims and self._state != "stopping":
+        if self._state == "running" and not any(source.connected for source in self._sources):
             self._state = "reconnecting"
         log.warning("Redis is away: %s", error)
         self._emit(Event("disconnected", error=error))

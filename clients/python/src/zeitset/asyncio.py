@@ -5,8 +5,10 @@ from __future__ import annotations
 from asyncio import Task, create_task
 from asyncio import wait as asyncio_wait
 from collections.abc import Iterable, Mapping
+from copy import copy
 from typing import Any, TypeVar
 
+from . import _plans
 from ._boards import BoardCalls, Entry
 from ._call import Call
 from ._codec import CodecName, Undecodable
@@ -203,33 +205,53 @@ class Board(Bound[BoardCalls]):
 
 
 class Queue(Bound[QueueCalls]):
-    """Where jobs are pushed and looked at. `Worker` takes them. `telemetry`: of `zeitset.otel`."""
+    """Where jobs are pushed and looked at. `Worker` takes them.
+
+    `shards`: the queue is that many keys, which the nodes of a cluster share. Jobs of a group are in one of them. `telemetry`: of
+    `zeitset.otel`.
+    """
 
     def __init__(
-        self, client: Client, key: str, *, codec: CodecName = "json", telemetry: Telemetry | None = None
+        self,
+        client: Client,
+        key: str,
+        *,
+        shards: int | None = None,
+        codec: CodecName = "json",
+        telemetry: Telemetry | None = None,
     ) -> None:
         traceparent = telemetry.traceparent if telemetry is not None and telemetry.propagate else lambda: None
-        super().__init__(client, QueueCalls(key, codec=codec, traceparent=traceparent))
+        super().__init__(client, QueueCalls(key, shards=shards, codec=codec, traceparent=traceparent))
         self._telemetry = telemetry
 
+    @property
+    def shards(self) -> list[Queue]:
+        """A queue for each shard; of a queue without shards, itself."""
+        return [self.shard(number) for number in range(len(self.calls.shards))]
+
+    def shard(self, number: int) -> Queue:
+        shard = copy(self)
+        shard.calls = self.calls.shards[number]
+        return shard
+
     push = apushing(awaiting(QueueCalls.push))
-    cancel = awaiting(QueueCalls.cancel)
-    reschedule = awaiting(QueueCalls.reschedule)
-    get = awaiting(QueueCalls.get)
-    peek = awaiting(QueueCalls.peek)
-    redrive = awaiting(QueueCalls.redrive)
-    clean = awaiting(QueueCalls.clean)
-    stats = awaiting(QueueCalls.stats)
-    configure = awaiting(QueueCalls.configure)
-    pause = awaiting(QueueCalls.pause)
-    resume = awaiting(QueueCalls.resume)
-    groups = awaiting(QueueCalls.groups)
-    hold = awaiting(QueueCalls.hold)
+    cancel = awaiting(_plans.cancel)
+    reschedule = awaiting(_plans.reschedule)
+    get = awaiting(_plans.get)
+    peek = awaiting(_plans.peek)
+    redrive = awaiting(_plans.redrive)
+    clean = awaiting(_plans.clean)
+    stats = awaiting(_plans.stats)
+    configure = awaiting(_plans.configure)
+    pause = awaiting(_plans.pause)
+    resume = awaiting(_plans.resume)
+    groups = awaiting(_plans.groups)
+    hold = awaiting(_plans.hold)
 
     async def push_many(self, jobs: Iterable[Mapping[str, Any]]) -> list[str | None]:
         """In one pipeline; each job has the parameters of `push`: `[{"payload": "ann", "id": "1"}, …]`. Replies as `push` does."""
         many = list(jobs)
-        with silent() if self._telemetry is None else self._telemetry.pushes(self.calls.key, len(many)) as added:
+        with silent() if self._telemetry is None else self._telemetry.pushes(self.calls.name, len(many)) as added:
             ids = await arun_all(self._client, [self.calls.push(**job) for job in many])
             added(ids)
             return ids

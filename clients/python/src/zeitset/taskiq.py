@@ -52,7 +52,7 @@ class ZeitsetBroker(AsyncBroker):
         self.queue = Queue(self.client, queue_name, codec="bytes")
         self._claims = Claims(lease)
         # Connections of its own, as those of `Worker`: the client repeats commands, and jobs of a claim whose reply got lost would wait.
-        place = Place(self.client, [queue_name])
+        place = Place(self.client, queue_name)
         self._claiming, self._telling = Link(place, _PATIENCE), Link(place, _PATIENCE)
         self._held: dict[Claimed, None] = {}
         self._beating: asyncio.Task[None] | None = None

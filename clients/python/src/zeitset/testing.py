@@ -93,10 +93,11 @@ class Clock:
     The server's own clock stays as it is. `client` is a `redis.Redis`.
     """
 
-    def __init__(self, client: Any, queues: str | Iterable[str]) -> None:
+    def __init__(self, client: Any, queues: str | Iterable[str], *, shards: int | None = None) -> None:
         self._client = client
         names = [queues] if isinstance(queues, str) else queues
-        self._queues = [Queue(client, name, codec="bytes") for name in names]
+        of_each = [Queue(client, name, shards=shards, codec="bytes") for name in names]
+        self._queues = [shard for queue in of_each for shard in queue.shards]
         self.ahead_ms = 0
 
     def advance(self, duration: Duration) -> None:

@@ -1,0 +1,177 @@
+"""What a queue does that may concern several shards, as steps: lists of calls, each list one pipeline. `drive` and `adrive` of `_run` send them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from heapq import merge
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
+
+from ._call import Call, encoded
+from ._deciding import Steps
+from ._queues import Group, JobInfo, Listed, QueueCalls, State
+from ._time import Duration, Instant
+
+P = ParamSpec("P")
+T = TypeVar("T")
+U = TypeVar("U")
+_SETTINGS = "max_attempts"
+"""The first setting in ZQ.STATS. The figures are in front of it."""
+
+
+def _everywhere(
+    build: Callable[Concatenate[QueueCalls, P], Call[T]], combine: Callable[[list[T]], U]
+) -> Callable[Concatenate[QueueCalls, P], Steps[U]]:
+    @wraps(build)
+    def steps(calls: QueueCalls, /, *args: P.args, **kwargs: P.kwargs) -> Steps[U]:
+        return combine((yield [build(shard, *args, **kwargs) for shard in calls.shards]))
+
+    return steps
+
+
+def get(calls: QueueCalls, id: str, *, group: str | None = None) -> Steps[JobInfo | None]:
+    """None: there is no such job. `group`: of a queue with shards, only that group's shard is asked."""
+    return _sought(calls, id, group, lambda shard: shard.get(id))
+
+
+def reschedule(
+    calls: QueueCalls,
+    id: str,
+    *,
+    delay: Duration | None = None,
+    at: Instant | None = None,
+    priority: int | None = None,
+    group: str | None = None,
+) -> Steps[bool]:
+    """False: there is no such job, or it is claimed or dead. `group`: of a queue with shards, only that group's shard is asked."""
+    return _sought(calls, id, group, lambda shard: shard.reschedule(id, delay=delay, at=at, priority=priority))
+
+
+def cancel(calls: QueueCalls, *ids: str, group: str | None = None) -> Steps[int]:
+    """Removes jobs, in whatever state. Replies how many. `group`: of a queue with shards, only that group's shard is asked."""
+    return _each(calls, ids, group, lambda shard, some: shard.cancel(*some))
+
+
+def redrive(calls: QueueCalls, *ids: str, count: int | None = None, group: str | None = None) -> Steps[int]:
+    """Dead letters back to ready, attempts at 0: those named, or at most `count` (default 1,000). Replies how many."""
+    if ids:
+        return _each(calls, ids, group, lambda shard, some: shard.redrive(*some, count=count, group=group))
+    return _shared(calls, count, group, lambda shard, count: shard.redrive(count=count, group=group))
+
+
+def clean(
+    calls: QueueCalls,
+    state: Literal["ready", "delayed", "dead"],
+    *,
+    older: Duration | None = None,
+    count: int | None = None,
+    group: str | None = None,
+) -> Steps[int]:
+    """Removes up to `count` (default 1,000) jobs of a state, oldest first. Replies how many; 0: done."""
+    return _shared(calls, count, group, lambda shard, count: shard.clean(state, older=older, count=count, group=group))
+
+
+def hold(calls: QueueCalls, group: str, wait: Duration) -> Steps[bool]:
+    """No job of this group is claimed for that long; 0 releases it. False: no job is in the group. "": the jobs without a group."""
+    return any((yield [shard.hold(group, wait) for shard in _shards(calls, "", group)]))
+
+
+def peek(
+    calls: QueueCalls,
+    state: State = "ready",
+    *,
+    count: int = 10,
+    after: str | None = None,
+    group: str | None = None,
+    lease: bool = False,
+) -> Steps[list[Listed]]:
+    """Jobs in serving order; `after` goes on behind that job. `group`: only its jobs; "": those without one. `lease`: of claimed
+    jobs, who holds them. Of several shards, the first jobs by priority and due time; `after` needs a group, or `queue.shard(i)`."""
+    shards = _shards(calls, "", group)
+    if after is not None and len(shards) > 1:
+        raise TypeError("a queue with shards has no pages: use queue.shard(i).peek(after=...), or a group")
+    pages = yield [shard.peek(state, count=count, after=after, group=group, lease=lease) for shard in shards]
+    return list(merge(*pages, key=lambda job: (job.priority if state == "ready" else 0, job.due_ms)))[:count]
+
+
+def groups(calls: QueueCalls, *, count: int | None = None, after: str | None = None) -> Steps[list[Group]]:
+    """By name. The jobs of all shards without a group are one group."""
+    found: dict[str, Group] = {}
+    for page in (yield [shard.groups(count=count, after=after) for shard in calls.shards]):
+        for row in page:
+            known = found.get(row.name)
+            found[row.name] = row if known is None else _sum_of_groups(known, row)
+    order = sorted(found.values(), key=lambda row: encoded(row.name))
+    return order[: 10 if count is None else count]
+
+
+def _sum_of_groups(one: Group, other: Group) -> Group:
+    until = max(one.held_until_ms or 0, other.held_until_ms or 0) or None
+    return Group(one.name, one.ready + other.ready, one.delayed + other.delayed, one.claimed + other.claimed, until)
+
+
+def _sum_of_stats(shards: list[dict[str, Any] | None]) -> dict[str, Any] | None:
+    stats = [each for each in shards if each is not None]
+    if len(stats) < 2:
+        return stats[0] if stats else None
+    total = dict(stats[0])
+    figures = list(total)[: list(total).index(_SETTINGS)]
+    for name in figures:
+        values = [each[name] for each in stats if each[name] is not None]
+        total[name] = min(values, default=None) if name == "oldest_ready_ms" else sum(values)
+    return total
+
+
+stats = _everywhere(QueueCalls.stats, _sum_of_stats)
+configure = _everywhere(QueueCalls.configure, lambda _: None)
+pause = _everywhere(QueueCalls.pause, lambda _: None)
+resume = _everywhere(QueueCalls.resume, lambda _: None)
+
+
+def _shards(calls: QueueCalls, id: str, group: str | None) -> list[QueueCalls]:
+    """Those that may have jobs of the group; without one, all, and first that of the ID."""
+    own = calls.shard_of(id, group)
+    return [own] if group else [own, *(shard for shard in calls.shards if shard is not own)]
+
+
+def _sought(calls: QueueCalls, id: str, group: str | None, ask: Callable[[QueueCalls], Call[T]]) -> Steps[T]:
+    """The reply of the ID's own shard, or else of the first of the others that has the job."""
+    own, *others = _shards(calls, id, group)
+    (found,) = yield [ask(own)]
+    if not found and others:
+        found = next(filter(None, (yield [ask(shard) for shard in others])), found)
+    reply: T = found
+    return reply
+
+
+def _each(
+    calls: QueueCalls, ids: tuple[str, ...], group: str | None, ask: Callable[[QueueCalls, tuple[str, ...]], Call[int]]
+) -> Steps[int]:
+    """In the shard of each ID, then elsewhere what was not there. IDs are unique only within a shard."""
+    if group or len(calls.shards) == 1:
+        (count,) = yield [ask(calls.shard_of("", group), ids)]
+        return int(count)
+    counts = yield [ask(calls.shard_of(id, None), (id,)) for id in ids]
+    missing = tuple(id for id, count in zip(ids, counts) if not count)
+    if missing:
+        counts += yield [ask(shard, missing) for shard in calls.shards]
+    return sum(counts)
+
+
+def _shared(
+    calls: QueueCalls, count: int | None, group: str | None, ask: Callable[[QueueCalls, int | None], Call[int]]
+) -> Steps[int]:
+    """At most `count` of all shards together: equal parts, and what a shard does not need goes to those that have more."""
+    shards = _shards(calls, "", group)
+    if len(shards) == 1:
+        (done,) = yield [ask(shards[0], count)]
+        return int(done)
+    total, left = 0, 1000 if count is None else count
+    while left > 0 and shards:
+        part, more = divmod(left, len(shards))
+        asked = [(shard, part + (number < more)) for number, shard in enumerate(shards) if part or number < more]
+        counts = yield [ask(shard, share) for shard, share in asked]
+        total, left = total + sum(counts), left - sum(counts)
+        used_up = [shard for (shard, share), each in zip(asked, counts) if each == share]
+        shards = shards[len(asked) :] + used_up
+    return total

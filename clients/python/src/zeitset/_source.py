@@ -1,0 +1,247 @@
+"""A source of a worker: queues that one claim may name, and the connections to the server that has them.
+
+Without a cluster, a worker has one source. In a cluster, it has one for each slot of its queues. A source claims for itself, reports to its
+server, and extends its leases. So the failure of one node does not stop the others.
+
+`_claim` sends what is finished together with the next claim. `_flush` sends what is finished while a claim waits. `Leases.beat` extends leases.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from itertools import count
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from ._call import Word, encoded, text
+from ._endings import Endings
+from ._job import Job
+from ._leases import Leases
+from ._link import Backoff, Link, Place
+from ._report import commands_of
+from ._slots import Turn
+from ._upkeep import Upkeep
+from .errors import is_away, is_refused, unexpected
+
+if TYPE_CHECKING:
+    from ._worker import Worker
+
+_PATIENCE = 5.0  # seconds for a reply that need not wait
+_MINUTE = 60.0
+
+
+class Source:
+    def __init__(self, worker: Worker, place: Place, queues: list[list[str]], upkeep: Upkeep, endings: Endings) -> None:
+        self._worker = worker
+        self._slots = worker._slots
+        self._queues = queues
+        """The keys of each queue."""
+        self._turns = count()
+        self.upkeep = upkeep
+        self.endings = endings
+        self._outbox = endings.outbox
+        self._claims = Link(place, _PATIENCE)
+        self._control = Link(place, min(_PATIENCE, worker._lease / 3))
+        self._leases = Leases(worker._lease_ms, self._mine, self._outbox, self._control, worker._lose, self._interrupted)
+        self.connected = False
+        self._eager = True
+        self._replied = asyncio.Event()
+        """Whether no claim waits."""
+        self._ending: asyncio.Task[None] | None = None
+        self._dry = -1
+        """How many jobs the worker had started when it held none, and this source had none."""
+
+    def start(self) -> None:
+        guarded = self._worker._guarded
+        self._claiming = asyncio.create_task(guarded(self._claim()))
+        loops = (self._flush, self._leases.beat, self._look_after)
+        self.tasks = [self._claiming, *(asyncio.create_task(guarded(loop())) for loop in loops)]
+
+    def _mine(self) -> list[Job]:
+        return [job for job in self._slots.held if job._source is self]
+
+    # Claims
+
+    async def _claim(self) -> None:
+        backoff = Backoff()
+        worker, slots = self._worker, self._slots
+        while not worker._stop.is_set():
+            try:
+                if await self._claims.open():
+                    await self._connected()
+                turn = await slots.turn(self._eager or worker._burst)
+                started, was_idle = slots.started, not slots.held
+                claimed = await self._claim_once(turn)
+            except Exception as error:
+                if not is_away(error):
+                    raise
+                self._eager = True
+                await self._interrupted(self._claims, error)
+                if worker._stop.is_set():
+                    return
+                await worker._pause(backoff.next())
+                continue
+            backoff.reset()
+            if claimed:
+                # Short handlers are done before the next claim, which takes their ACKs along.
+                await asyncio.sleep(0)
+            elif worker._burst and not self._outbox:
+                if was_idle:
+                    self._dry = started
+                    worker._end_burst()
+                if slots.held or self.is_dry:
+                    await slots.freed()
+
+    @property
+    def is_dry(self) -> bool:
+        return self._dry == self._slots.started
+
+    async def _claim_once(self, turn: Turn) -> int:
+        jobs: list[Job] = []
+        asked = monotonic()
+        try:
+            if turn.count:
+                jobs = await self._ask(turn)
+        finally:
+            self._eager = len(jobs) >= turn.count
+            self._slots.settle(turn, lambda: self._start(jobs, asked))
+        return len(jobs)
+
+    async def _ask(self, turn: Turn) -> list[Job]:
+        worker = self._worker
+        outcomes = self._outbox.take()
+        block_ms = worker._block_ms if turn.waits and not worker._burst else 0
+        waits: tuple[Word, ...] = ("BLOCK", f"{block_ms}ms") if block_ms else ()
+        keys = self._keys()
+        lease: tuple[Word, ...] = ("LEASE", f"{worker._lease_ms}ms", "COUNT", turn.count)
+        claim: tuple[Word, ...] = ("ZQ.CLAIM", len(keys), *keys, *lease, *waits, "AS", encoded(worker.name)[:255])
+        if turn.waits and not turn.reserved:
+            self._park()
+        try:
+            *_, claimed = await self._claims.request(
+                [*commands_of(outcomes), claim],
+                block_ms / 1000 + _PATIENCE,
+                lambda replies: self._outbox.settle(outcomes, replies),
+            )
+        except BaseException:
+            self._outbox.put_back(outcomes)
+            raise
+        finally:
+            self._slots.parked.discard(self._end_claim)
+            self._replied.set()
+        if isinstance(claimed, Exception):
+            raise claimed
+        with unexpected("ZQ.CLAIM", claimed):
+            return [
+                Job(worker._queue_of[text(key)], text(id), int(token), int(attempt), int(deadline), raw, text(key))
+                for key, id, token, attempt, deadline, raw in claimed
+            ]
+
+    def _start(self, jobs: list[Job], asked: float) -> None:
+        for job in jobs:
+            job._source = self
+            if self._slots.free > 0:
+                self._worker._start(job, asked)
+            else:  # other sources were faster
+                self.endings.release(job)
+                self._eager = True
+
+    def _keys(self) -> list[str]:
+        """The shards of a queue take turns to be the first. The order of queues is the worker's."""
+        turn = next(self._turns)
+        return [key for keys in self._queues for key in (*keys[turn % len(keys) :], *keys[: turn % len(keys)])]
+
+    def _park(self) -> None:
+        self._replied.clear()
+        self._slots.parked.add(self._end_claim)
+        if self._slots.full:
+            self._end_claim()
+
+    def _end_claim(self) -> None:
+        if self._ending is None or self._ending.done():
+            self._ending = asyncio.create_task(self._unblock_while_full())
+
+    async def _unblock_while_full(self) -> None:
+        """More than once, as the claim may not have arrived yet."""
+        while self._slots.full and not self._replied.is_set():
+            await self._unblock()
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._replied.wait(), 0.1)
+
+    async def _unblock(self) -> None:
+        """Ends a waiting claim by CLIENT UNBLOCK: a connection that is closed might take jobs along."""
+        if (client_id := self._claims.client_id) is not None:
+            try:
+                await self._control.request([("CLIENT", "UNBLOCK", client_id)])
+            except Exception:
+                await self._control.close()
+
+    # Reports
+
+    async def _flush(self) -> None:
+        backoff = Backoff()
+        while True:
+            await self._outbox.reported.wait()
+            self._outbox.reported.clear()
+            await asyncio.sleep(0.001)  # the next claim may take it along
+            try:
+                await self._outbox.deliver(self._control)
+            except Exception as error:
+                if not is_away(error):
+                    raise
+                await self._interrupted(self._control, error)
+                self._outbox.reported.set()
+                await asyncio.sleep(backoff.next())
+            else:
+                backoff.reset()
+
+    # Upkeep
+
+    async def _connected(self) -> None:
+        await self.upkeep.refresh(self._claims)
+        self.connected = True
+        self._worker._on_connected()
+
+    async def _look_after(self) -> None:
+        while True:
+            await asyncio.sleep(_MINUTE)
+            try:
+                await self.upkeep.refresh(self._control)
+            except Exception as error:
+                if not is_away(error):
+                    raise
+                await self._interrupted(self._control, error)
+
+    async def _interrupted(self, link: Link, error: Exception) -> None:
+        """It passes by itself."""
+        if not is_refused(error):
+            await link.close()
+            self.connected = self.connected and link is not self._claims
+        self._worker._interrupted(error)
+
+    # The end
+
+    async def end_claims(self, end: float) -> None:
+        """Until that time, the claim that waits may end by itself."""
+        while not self._claiming.done() and monotonic() < end:
+            await self._unblock()
+            await asyncio.wait((self._claiming,), timeout=0.1)
+        self._claiming.cancel()
+        await asyncio.wait((self._claiming,))
+
+    async def deliver(self) -> None:
+        """All that is finished, as far as the server takes it in time."""
+        deadline = monotonic() + _PATIENCE
+        while self._outbox and monotonic() < deadline:
+            try:
+                await self._outbox.deliver(self._control)
+            except Exception as error:
+                if not is_away(error):
+                    raise
+                await self._control.close()
+            await asyncio.sleep(0.01)
+
+    async def close(self) -> None:
+        await self._claims.close()
+        await self._control.close()
