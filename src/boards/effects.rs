@@ -1,13 +1,15 @@
-//! The effects that replicas and the AOF get: `ZLB.APPLY key effect word ...`.
+//! The effects that replicas and the AOF get: `ZLB.APPLY key effect argument ...`.
 //!
-//! | effect   | words                        | what it does                                          |
-//! |----------|------------------------------|-------------------------------------------------------|
-//! | `CREATE` | ZLB.CREATE's after the key   | creates an empty board                                |
-//! | `SET`    | `member value ...`, repeated | sets the final values of members, in this order       |
-//! | `REM`    | `member`, repeated           | removes members                                       |
-//! | `CUT`    | `first count`                | removes `count` members, from this position on        |
-//! | `CLEAR`  |                              | removes all members                                   |
-//! | `WHOLE`  | the encoded board            | replaces the board and removes the TTL                |
+//! | effect     | arguments                    | what it does                                        |
+//! |------------|------------------------------|-----------------------------------------------------|
+//! | `CREATE`   | ZLB.CREATE's after the key   | creates an empty board                              |
+//! | `SET`      | `member value ...`, repeated | sets the final values of members, in this order     |
+//! | `REM`      | `member`, repeated           | removes members                                     |
+//! | `REMRANGE` | `first count`                | removes `count` members, from the index `first` on  |
+//! | `CLEAR`    |                              | removes all members                                 |
+//! | `REPLACE`  | the encoded board            | replaces the board and removes the TTL              |
+//!
+//! Zeitset 0.2 wrote `CUT` for `REMRANGE`, and `WHOLE` for `REPLACE`. [`EffectKind::of`] still reads both names.
 //!
 //! Equal boards that get the same effects in the same order stay equal, including the order of ties. An effect depends on no clock,
 //! condition or other key.
@@ -46,30 +48,34 @@ impl EffectKind {
             EffectKind::Create => b"CREATE",
             EffectKind::Set => b"SET",
             EffectKind::Remove => b"REM",
-            EffectKind::RemoveRange => b"CUT",
+            EffectKind::RemoveRange => b"REMRANGE",
             EffectKind::Clear => b"CLEAR",
-            EffectKind::Replace => b"WHOLE",
+            EffectKind::Replace => b"REPLACE",
         }
     }
 
-    /// Returns the effect with this name.
+    /// Returns the effect with this name, which may be a name of 0.2.
     pub fn of(word: &[u8]) -> Option<EffectKind> {
-        EffectKind::ALL.into_iter().find(|effect| effect.word() == word)
+        match word {
+            b"CUT" => Some(EffectKind::RemoveRange),
+            b"WHOLE" => Some(EffectKind::Replace),
+            _ => EffectKind::ALL.into_iter().find(|effect| effect.word() == word),
+        }
     }
 }
 
 /// Encodes a board as arguments, with the fields of its saved form: numbers in decimal, byte strings as they are.
-pub fn words_of(board: &Board) -> Vec<OwnedStr> {
+pub fn encode_board(board: &Board) -> Vec<OwnedStr> {
     let mut words = WordWriter(Vec::new());
     board.encode(&mut words);
     words.0
 }
 
-/// Decodes a board that [`words_of`] encoded.
-pub fn whole_board(words: &[Str<'_>]) -> Result<Board, DecodeError> {
+/// Decodes a board that [`encode_board`] encoded.
+pub fn decode_board(words: &[Str<'_>]) -> Result<Board, DecodeError> {
     let mut words = Unread(words);
     let board = Board::decode(&mut words)?;
-    if words.0.is_empty() { Ok(board) } else { Err(DecodeError::Invalid("more words than the board has")) }
+    if words.0.is_empty() { Ok(board) } else { Err(DecodeError::Invalid("more arguments than the board has")) }
 }
 
 struct WordWriter(Vec<OwnedStr>);

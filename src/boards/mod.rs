@@ -14,10 +14,10 @@ mod open;
 mod stored;
 
 pub use changes::{Edit, Rows};
-pub use effects::{EffectKind, whole_board};
+pub use effects::{EffectKind, decode_board};
 pub use open::{APPLY, BoardStats, OpenBoard, create, look, merge, report_rejected, stats, store};
 #[cfg(test)]
-pub use {changes::Changes, effects::words_of};
+pub use {changes::Changes, effects::encode_board};
 
 use crate::error::Error;
 use crate::model::board;

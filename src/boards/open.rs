@@ -1,7 +1,7 @@
 //! An open board, and the functions that create, merge and store boards.
 
 use super::changes::{Changes, Edit, discard};
-use super::effects::{EffectKind, words_of};
+use super::effects::{EffectKind, encode_board};
 use crate::error::Error;
 use crate::model::board::{Board, Combine, Merge, Schema};
 use crate::server::context::EventClass;
@@ -72,7 +72,7 @@ pub fn merge(ctx: &mut Context, dest: Str<'_>, sources: &[Str<'_>], combine: Com
     let Some(merge) = merge else { return Ok(0) };
     let board = merge.finish();
     let members = board.len();
-    let words = words_of(&board);
+    let words = encode_board(&board);
     let words: Vec<_> = words.iter().map(OwnedStr::as_str).collect();
     store(ctx, dest, board, &words)?;
     Ok(members)

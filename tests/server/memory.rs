@@ -86,7 +86,7 @@ const LINES: &[&str] = &[
     "ZLB.MERGE merged 1 board{k}",
     "ZLB.MERGE merged 2 merged other{k} BEST",
     "ZLB.APPLY merged SET m{n} 1 1",
-    "ZLB.APPLY merged WHOLE 1 0 {n} 1",
+    "ZLB.APPLY merged REPLACE 1 0 {n} 1",
     "ZLB.REMRANGE merged 5 9",
     "ZLB.CLEAR merged",
     "ZLB.REM board{k} m{n} a",

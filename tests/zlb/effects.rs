@@ -34,9 +34,9 @@ fn final_values_are_replicated_and_nothing_for_nothing() {
         ("ZLB.SET b WITHRANK m 3 3", &[]),
         ("ZLB.INCR b WITHRANK m x 1", &["ZLB.APPLY b SET m 4 3"]),
         ("ZLB.REMRANGE b 9 12", &[]),
-        ("ZLB.REMRANGE b -1 -1", &["ZLB.APPLY b CUT 3 1"]),
-        ("ZLB.REMRANGE b 1 99", &["ZLB.APPLY b CUT 1 2"]),
-        ("ZLB.MERGE b 2 nothing nobody", &["ZLB.APPLY b WHOLE 1 0 4 2 0 x 3 f 0"]),
+        ("ZLB.REMRANGE b -1 -1", &["ZLB.APPLY b REMRANGE 3 1"]),
+        ("ZLB.REMRANGE b 1 99", &["ZLB.APPLY b REMRANGE 1 2"]),
+        ("ZLB.MERGE b 2 nothing nobody", &["ZLB.APPLY b REPLACE 1 0 4 2 0 x 3 f 0"]),
         ("ZLB.MERGE other 2 nothing nobody", &[]),
         ("ZLB.CLEAR b", &[]),
         ("ZLB.SET b m 1 1", &["ZLB.APPLY b SET m 1 1"]),
@@ -46,8 +46,8 @@ fn final_values_are_replicated_and_nothing_for_nothing() {
         // What replicas get is passed on in the same words.
         ("ZLB.APPLY b SET m 1 1", &["ZLB.APPLY b SET m 1 1"]),
         ("ZLB.APPLY b SET m 1 1", &[]),
-        ("ZLB.APPLY b CUT 0 1", &["ZLB.APPLY b CUT 0 1"]),
-        ("ZLB.APPLY b CUT 0 1", &[]),
+        ("ZLB.APPLY b REMRANGE 0 1", &["ZLB.APPLY b REMRANGE 0 1"]),
+        ("ZLB.APPLY b REMRANGE 0 1", &[]),
         ("ZLB.APPLY b CLEAR", &[]),
         ("ZLB.APPLY nothing SET m 1 1", &[]),
     ] {

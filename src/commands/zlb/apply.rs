@@ -33,7 +33,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let words = &arguments[2..];
     let fits = match effect {
         EffectKind::Create => make(ctx, key, words)?,
-        EffectKind::Replace => match boards::whole_board(words) {
+        EffectKind::Replace => match boards::decode_board(words) {
             Ok(board) => boards::store(ctx, key, board, words).map(|()| true)?,
             Err(_) => false,
         },

@@ -306,11 +306,11 @@ fn board_effect(random: &mut StdRng, words: &mut Vec<Vec<u8>>) {
         ("SET", &["member", "value", "value", "member", "value", "value"]),
         ("SET", &["member", "value"]),
         ("REM", &["member", "member"]),
-        ("CUT", &["start", "count"]),
+        ("REMRANGE", &["start", "count"]),
         ("CLEAR", &[]),
-        ("WHOLE", &["version", "start", "count", "count", "count", "dim", "count", "payload"]),
+        ("REPLACE", &["version", "start", "count", "count", "count", "dim", "count", "payload"]),
         // An empty board, version 1, like the one that is planted.
-        ("WHOLE", &["1", "1", "10", "2", "0", "x", "1", "y", "0"]),
+        ("REPLACE", &["1", "1", "10", "2", "0", "x", "1", "y", "0"]),
         ("NONE", &[]),
     ];
     let (effect, names) = EFFECTS.choose(random).expect("effects");
@@ -318,7 +318,7 @@ fn board_effect(random: &mut StdRng, words: &mut Vec<Vec<u8>>) {
     for name in *names {
         words.push(match *effect {
             "CREATE" => name.as_bytes().to_vec(),
-            "WHOLE" if names.len() > 8 => name.as_bytes().to_vec(),
+            "REPLACE" if names.len() > 8 => name.as_bytes().to_vec(),
             _ => value(random, name),
         });
     }

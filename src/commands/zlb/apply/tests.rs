@@ -1,7 +1,7 @@
 //! Tests that replicas become equal to their master through recorded effects.
 
 use super::*;
-use crate::boards::{Changes, whole_board, words_of};
+use crate::boards::{Changes, decode_board, encode_board};
 use crate::model::board::{Board, Condition, Dimension, Direction, Kind, Schema, Ties, Value, When};
 use crate::server::OwnedStr;
 use crate::server::alone::without_a_server;
@@ -69,7 +69,7 @@ fn value(seed: i8, dimension: &Dimension) -> Value {
 
 /// Returns the encoded board.
 fn saved(board: &Board) -> Vec<Vec<u8>> {
-    words_of(board).iter().map(|word| word.bytes().to_vec()).collect()
+    encode_board(board).iter().map(|word| word.bytes().to_vec()).collect()
 }
 
 /// Returns the arguments that a client sends.
@@ -140,8 +140,8 @@ proptest! {
             });
             prop_assert_eq!(saved(&replica), saved(&master));
         }
-        let words = words_of(&master);
-        let whole = whole_board(&words.iter().map(OwnedStr::as_str).collect::<Vec<_>>()).expect("what was written can be read");
-        prop_assert_eq!(saved(&whole), saved(&master));
+        let words = encode_board(&master);
+        let decoded = decode_board(&words.iter().map(OwnedStr::as_str).collect::<Vec<_>>()).expect("what was written can be read");
+        prop_assert_eq!(saved(&decoded), saved(&master));
     }
 }
