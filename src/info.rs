@@ -33,7 +33,7 @@ pub fn report(info: Info<'_>) {
     info.field(c"checks_denied", denied);
     info.field(c"units_taken", units);
 
-    let waiting::WaitingStats { clients, served, looks } = waiting::stats(&info);
+    let waiting::WaitingStats { clients, served, checks } = waiting::stats(&info);
     let all = totals::totals(now());
     let [ready, delayed, claimed, last_claimed, dead] = all.jobs;
     info.field(c"queues", all.queues);
@@ -48,7 +48,7 @@ pub fn report(info: Info<'_>) {
     info.field(c"claims", claims());
     info.field(c"clients_waiting", clients);
     info.field(c"clients_served", served);
-    info.field(c"clients_looks", looks);
+    info.field(c"clients_checks", checks);
     info.field(c"queue_effects_rejected", rejected_effects());
 
     let boards::BoardStats { boards, rejected_effects } = boards::stats();

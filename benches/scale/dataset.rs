@@ -20,7 +20,7 @@ pub fn run(scale: u64) {
 
 fn compare_with_plain_sets(scale: u64) {
     println!("ms of the server, and of a server without the module that has {scale} plain sorted sets.\n");
-    println!("| what happens | with | without |\n|---|--:|--:|");
+    println!("| operation | with | without |\n|---|--:|--:|");
     let mut with = with("");
     let mut plain = Server::builder().config("save \"\"\n").start();
     plain.remove_module();
@@ -28,11 +28,7 @@ fn compare_with_plain_sets(scale: u64) {
     let mut plain = Served::new(plain);
     let (unlucky, plain_unlucky) =
         (grow(&mut with, "ZEXP.ADD k:{n} 9d m", scale), grow(&mut plain, "ZADD k:{n} 1 m", scale));
-    row(
-        "the slowest of the calls that write one set more, by the wall clock (0: none took 1 ms)",
-        unlucky,
-        plain_unlucky,
-    );
+    row("the slowest call that adds a set, in wall-clock time (0: less than 1 ms)", unlucky, plain_unlucky);
     for line in ["SWAPDB 0 1", "SWAPDB 0 1", "FLUSHDB ASYNC"] {
         let costs = [&mut with, &mut plain].map(|served| served.cost(&words(line)) / 1000.0);
         row(line, costs[0], costs[1]);
@@ -89,7 +85,7 @@ fn found(scale: u64) {
     );
     println!(
         "After a restart from an RDB file of them: {sets:.0} sets found {took:.1} s after the server answered, in {slices:.0} slices of {:.0} µs of \
-         processor time each, {:.2} µs a set. The longest took {longest:.0} µs by the wall clock, in which other processes have their share.",
+         processor time each, {:.2} µs a set. The longest took {longest:.0} µs of wall-clock time, which includes other processes.",
         cpu / slices,
         cpu / sets
     );
@@ -98,10 +94,10 @@ fn found(scale: u64) {
 /// What a push costs while clients wait.
 pub fn waiting() {
     println!(
-        "\n## Clients that wait\n\nµs of the server for a push that serves one of N waiting clients, beyond what PING costs, and the looks at the queue; next to it BLPOP and RPUSH. \
-         Single calls differ by some ten µs, and 0 means no more than PING: what is to be seen is that the cost does not grow with N.\n"
+        "\n## Waiting clients\n\nµs of the server for a push that serves one of N waiting clients, beyond the cost of PING, and the number of checks of the queue; for \
+         comparison, BLPOP and RPUSH. Single calls differ by some ten µs; 0 means no more than PING. The cost does not grow with N.\n"
     );
-    println!("| clients | ZQ.PUSH | looks | RPUSH |\n|--:|--:|--:|--:|");
+    println!("| clients | ZQ.PUSH | checks | RPUSH |\n|--:|--:|--:|--:|");
     for clients in [1, 1000, 10_000] {
         let mut served = with("maxclients 20100");
         let pushes = 25;
@@ -113,10 +109,10 @@ pub fn waiting() {
             let wait = words(wait).get_packed_command();
             waiting.iter_mut().for_each(|con| con.send_packed_command(&wait).expect("the server reads"));
             until(&mut served, waiting.len() as f64);
-            let looks = served.info("zeitset", "zeitset_clients_looks");
+            let checks = served.info("zeitset", "zeitset_clients_checks");
             let push = words(push);
             let mut costs: Vec<_> = (0..pushes).map(|_| served.cost(&push)).collect();
-            (median(&mut costs), (served.info("zeitset", "zeitset_clients_looks") - looks) / pushes as f64)
+            (median(&mut costs), (served.info("zeitset", "zeitset_clients_checks") - checks) / pushes as f64)
         });
         println!("| {clients} | {:.0} | {:.1} | {:.0} |", costs[0].0, costs[0].1, costs[1].0);
     }

@@ -1,36 +1,36 @@
-//! Which clients wait for which queue, and when to look at a queue next. Pure: no server, no timer, `now` is always a parameter.
+//! Clients that wait for jobs of queues, and the time of the next check of each queue. A pure model: no server, no timer; `now` is a
+//! parameter.
 //!
-//! For every key that a client waits for there is an entry here. It holds the clients in the order in which they came, and the next
-//! moment at which the queue becomes claimable because time passes (`next`): a job falls due, a lease ends, RATE opens.
+//! Each key that clients wait for has an entry. The entry holds its clients in the order of their arrival, and the next time at which the
+//! queue becomes claimable by itself (`next`): a job is due, a lease expires, RATE has units again.
 //!
-//! # Whom to ask
+//! # Which client is woken
 //!
-//! One client at a time, the first. It claims, and then the next one is asked if jobs are left. So a push costs as many looks at the
-//! queue as clients are served, and at most one more, however many clients wait. A client that was asked and leaves without a job has
-//! the key looked at again.
+//! One client at a time, the first of the key. After it has claimed, the next one is woken if jobs are left. So a push causes one check of
+//! the queue for each client served, and at most one more, however many clients wait. If a woken client leaves without a job, the key is
+//! checked again.
 //!
-//! # From which key
+//! # Which key serves a client
 //!
-//! A client that waits for several keys is served from the first of them, in its own order, that has a job for it: not from the one
-//! for whose sake it was asked. So when it is asked it goes through its keys ([`Waiting::turn`]). If a client that came earlier was
-//! asked for one of them, it is not yet known whether that key has a job for the later client, too. Then the later client waits until that is
-//! known ([`Waiting::wait_behind`]), and is asked once more if the key has nothing left.
+//! A client that waits for several keys is served from the first of them, in its own order, that has a job for it. This may be another key
+//! than the one that woke it. So a woken client goes through its keys ([`Waiting::turn`]). If an earlier client was woken for one of them
+//! and has not claimed yet, the later client waits for the outcome ([`Waiting::wait_behind`]). If the earlier client leaves jobs, the later
+//! client is woken for that key. If no job is left, the key that woke it first wakes it again.
 //!
-//! # When to look
+//! # When a key is checked
 //!
-//! A timer is armed only for a moment at most [`HORIZON`] away. The server's housekeeping ([`Waiting::tick`], at least once a second)
-//! hands over what is further off. Three things follow. No delay comes near the integers in which event loops count. The wall
-//! clock may step: after a step forward the next tick finds keys overdue, and after a step back it has every key looked at again. And
-//! an idle server is idle: it has no timer, and a tick with nothing due looks at one number.
+//! A timer is armed only for times at most [`HORIZON`] away. The server's cron ([`Waiting::tick`], at least once a second) arms it for
+//! later times. So delays stay far below the integer limits of event loops. If the clock steps forward, the next tick finds the overdue
+//! keys. If it steps back, the tick makes all keys due. An idle server has no timer, and its ticks compare one number.
 //!
-//! # What cannot get lost
+//! # No claimable key is forgotten
 //!
-//! A key that is claimable while clients wait for it always has a moment: whoever takes one away sets the next one, in the same
-//! step. A key of which a client was asked is looked at again after [`UNANSWERED`], in case it did not take the job. A key whose clients
-//! may not be served now (writes are refused, the slot belongs to another node) is looked at again after [`REFUSED`], or, when
-//! that holds for the whole server, as soon as a tick finds that writes are possible again.
+//! A claimable key that clients wait for always has a time for its next check. If a client was woken, the key is checked again after
+//! [`WAKE_TIMEOUT`], in case the client did not take the job. If the clients of a key may not be served now (writes are refused, the slot
+//! belongs to another node), the key is checked again after [`RETRY`]. If the whole server may not serve clients, the first tick at which
+//! it may again checks the keys.
 //!
-//! The tests run whole histories of clients, clocks and queues against this (`waiting/tests.rs`).
+//! The tests simulate histories of clients, clocks and queues (`waiting/tests.rs`).
 
 pub mod name;
 #[cfg(test)]
@@ -42,83 +42,81 @@ use hashbrown::{Equivalent, HashMap};
 use std::collections::BTreeSet;
 use std::hash::Hash;
 
-/// A timer is armed for moments no further off than this, in ms: longer than the longest pause between two ticks.
+/// A timer is armed at most this many ms ahead. Longer than the longest pause between two ticks.
 pub const HORIZON: Millis = 1500;
 
-/// After that many ms a key whose clients may not be served is looked at again.
-const REFUSED: Millis = 250;
+/// The time in ms after which a key whose clients may not be served is checked again.
+const RETRY: Millis = 250;
 
-/// After that many ms a key is looked at again of which a client was asked, in case it did not take the job. Beyond [`HORIZON`], so
-/// that a push to a client that waits arms no timer.
-const UNANSWERED: Millis = 2000;
+/// The time in ms after which a key is checked again if its woken client has not claimed. Above [`HORIZON`], so that a push to a waiting
+/// client arms no timer.
+const WAKE_TIMEOUT: Millis = 2000;
 
-/// A clock that has gone back by that many ms has been set back. Less than that makes no client wait noticeably longer.
+/// A smaller step back of the clock, in ms, is ignored, because it delays no client noticeably.
 const STEP: Millis = 1000;
 
-/// How many keys are looked at in one go. The rest follows after the server has served its clients.
+/// The number of keys to check at once. The others follow after the server has served its clients.
 const BATCH: usize = 1000;
 
-/// A client that waits. A client that came later has a higher number.
+/// The number of a waiting client. Later clients have higher numbers.
 pub type Client = u64;
 
 /// The keys that clients wait for.
 #[derive(Debug)]
 pub struct Waiting<K> {
     keys: HashMap<K, WaitedKey<K>>,
-    /// The moments of the entries that have one.
+    /// The keys by the time of their next check. Keys without such a time are not here.
     schedule: BTreeSet<(Millis, K)>,
-    /// When the armed timer fires.
+    /// When the armed timer fires. `None` if no timer is armed.
     armed: Option<Millis>,
-    /// The server may not serve anybody now: nothing is looked at until a tick finds that it may.
-    held: bool,
-    /// The latest time seen since the clock was last set back.
+    /// Whether the server may not serve clients now. Then no key is checked until a tick finds that it may.
+    paused: bool,
+    /// The latest time since the clock was last set back.
     latest: Millis,
 }
 
 #[derive(Debug)]
 struct WaitedKey<K> {
-    /// Clients that wait for the key.
     clients: BTreeSet<Client>,
-    /// The one that was asked last, and has not answered.
-    asked: Option<AskedClient>,
-    /// When the key is to be looked at if nothing else happens.
+    /// The client that was woken last, until it claims or leaves.
+    woken: Option<WokenClient>,
+    /// When to check the key if no command changes its queue before.
     next: Option<Millis>,
-    /// Keys whose client has been asked, and waits until it is known whether this one has a job for it.
-    lesser: BTreeSet<K>,
+    /// Keys whose woken client waits for the outcome of this key.
+    behind: BTreeSet<K>,
 }
 
 impl<K> Default for WaitedKey<K> {
     fn default() -> Self {
-        WaitedKey { clients: BTreeSet::new(), asked: None, next: None, lesser: BTreeSet::new() }
+        WaitedKey { clients: BTreeSet::new(), woken: None, next: None, behind: BTreeSet::new() }
     }
 }
 
-/// A client that was asked, and since when.
 #[derive(Clone, Copy, Debug)]
-struct AskedClient {
+struct WokenClient {
     client: Client,
     since: Millis,
 }
 
-/// What a client that was asked is to do about one of its keys.
+/// What a woken client does with one of its keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// There is no job, or none may be served: go on to the next key.
+    /// The key has no job, or may not serve clients. Go on to the next key.
     GoOn,
-    /// Look at the key, and tell ([`looked`](Waiting::looked)): there may be a job for this client.
-    Look,
-    /// A client that came earlier has been asked ([`wait_behind`](Waiting::wait_behind)).
+    /// The key may have a job for this client. Check it, and call [`checked`](Waiting::checked).
+    Check,
+    /// An earlier client was woken for this key. Call [`wait_behind`](Waiting::wait_behind).
     Wait,
 }
 
 impl<K> Default for Waiting<K> {
     fn default() -> Self {
-        Waiting { keys: HashMap::new(), schedule: BTreeSet::new(), armed: None, held: false, latest: 0 }
+        Waiting { keys: HashMap::new(), schedule: BTreeSet::new(), armed: None, paused: false, latest: 0 }
     }
 }
 
 impl<K: Clone + Ord + Hash> Waiting<K> {
-    /// Whether no client waits for anything.
+    /// Whether no client waits.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
@@ -128,39 +126,39 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         self.keys.contains_key(key)
     }
 
-    /// One more client waits for the key. The queue is to be looked at next ([`looked`](Self::looked)).
+    /// Adds a client that waits for the key. The caller then checks the key ([`checked`](Self::checked)).
     pub fn enter(&mut self, key: &K, client: Client, now: Millis) {
         if self.keys.is_empty() {
-            (self.latest, self.held) = (now, false);
+            (self.latest, self.paused) = (now, false);
         }
         self.keys.entry(key.clone()).or_default().clients.insert(client);
     }
 
-    /// A client waits for the key no more: it has gone away, its time was up, or another key serves it. If it was asked, somebody else
-    /// is to be: the key is looked at again.
+    /// Removes a client that does not claim from the key: it disconnected, it timed out, or another key serves it. If it was woken, the key
+    /// is checked again, for the other clients.
     pub fn leave(&mut self, key: &K, client: Client, now: Millis) {
-        if self.is_asked(key, client) {
+        if self.is_woken(key, client) {
             self.set_next(key, Some(now));
         }
         self.serve(key, client);
     }
 
-    /// A client waits no more, because this key serves it. What it leaves is to be told ([`looked`](Self::looked)).
+    /// Removes a client that claims from the key. The caller then calls [`checked`](Self::checked).
     pub fn serve(&mut self, key: &K, client: Client) {
         let Some(entry) = self.keys.get_mut(key) else { return };
         entry.clients.remove(&client);
-        entry.asked = entry.asked.filter(|asked| asked.client != client);
+        entry.woken = entry.woken.filter(|woken| woken.client != client);
         if entry.clients.is_empty() {
             self.set_next(key, None);
             self.keys.remove(key);
         }
     }
 
-    /// The queue is claimable from `next` on if nothing else happens: a command has changed it so, or a look has found it so. The client
-    /// to ask, if one can be served now. `allowed`: whether the clients of this key may be served now; none is asked otherwise.
+    /// Sets the time at which the queue becomes claimable, after a command has changed it or a check has read it. Returns the client to
+    /// wake, if one can be served now. `allowed`: whether the clients of this key may be served now.
     ///
-    /// A client that is asked looks too, and this tells whether it is its turn.
-    pub fn looked<Q: Hash + Equivalent<K> + ?Sized>(
+    /// A woken client calls this, too. It may claim if this returns its own number.
+    pub fn checked<Q: Hash + Equivalent<K> + ?Sized>(
         &mut self,
         key: &Q,
         now: Millis,
@@ -171,57 +169,56 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         let is_claimable = next.is_some_and(|next| next <= now);
         let again = match (is_claimable, allowed) {
             (false, _) => next,
-            (true, true) => Some(now.saturating_add(UNANSWERED)),
-            (true, false) => Some(now.saturating_add(REFUSED)),
+            (true, true) => Some(now.saturating_add(WAKE_TIMEOUT)),
+            (true, false) => Some(now.saturating_add(RETRY)),
         };
         self.set_next(key, again);
         let entry = self.keys.get_mut(key)?;
-        let before = entry.asked;
-        entry.asked = entry.clients.first().filter(|_| is_claimable && allowed).map(|&client| {
-            before.filter(|before| before.client == client).unwrap_or(AskedClient { client, since: now })
+        let before = entry.woken;
+        entry.woken = entry.clients.first().filter(|_| is_claimable && allowed).map(|&client| {
+            before.filter(|before| before.client == client).unwrap_or(WokenClient { client, since: now })
         });
-        let Some(asked) = entry.asked else {
-            // Nothing is left for the clients that waited for that: they are asked again for their other keys.
-            for lesser in std::mem::take(&mut entry.lesser) {
-                self.set_next(&lesser, Some(now));
+        let Some(woken) = entry.woken else {
+            // This key wakes no client now. So the keys that waited for it wake their clients again.
+            for behind in std::mem::take(&mut entry.behind) {
+                self.set_next(&behind, Some(now));
             }
             return None;
         };
-        Some(asked.client)
+        Some(woken.client)
     }
 
-    /// A client that was asked goes through its keys, in its own order: what it is to do about this one.
+    /// Returns what a woken client does with this key. The client calls it for its keys, in its own order.
     pub fn turn<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q, client: Client, now: Millis) -> Turn {
         let Some(entry) = self.keys.get(key) else { return Turn::GoOn };
-        match entry.asked {
-            Some(asked) if asked.client == client => Turn::Look,
-            // One that has not answered for so long must not keep others from what they can have.
-            Some(asked) if now.saturating_sub(asked.since) < UNANSWERED => Turn::Wait,
-            _ if entry.next.is_some_and(|next| next <= now) => Turn::Look,
+        match entry.woken {
+            Some(woken) if woken.client == client => Turn::Check,
+            // A client that has not claimed for so long must not block others.
+            Some(woken) if now.saturating_sub(woken.since) < WAKE_TIMEOUT => Turn::Wait,
+            _ if entry.next.is_some_and(|next| next <= now) => Turn::Check,
             _ => Turn::GoOn,
         }
     }
 
-    /// A client that was asked waits until it is known whether `key` has a job for it. If not, those of the `lesser` keys for whose sake it
-    /// was asked are looked at again.
-    pub fn wait_behind(&mut self, key: &K, lesser: &[K], client: Client) {
-        let lesser: Vec<_> = lesser.iter().filter(|lesser| self.is_asked(lesser, client)).cloned().collect();
+    /// Lets a woken client wait for the outcome of `key`. If `key` has no job for it, the keys of `behind` that woke it are checked again.
+    pub fn wait_behind(&mut self, key: &K, behind: &[K], client: Client) {
+        let behind: Vec<_> = behind.iter().filter(|behind| self.is_woken(behind, client)).cloned().collect();
         if let Some(entry) = self.keys.get_mut(key) {
-            entry.lesser.extend(lesser);
+            entry.behind.extend(behind);
         }
     }
 
-    fn is_asked(&self, key: &K, client: Client) -> bool {
-        self.keys.get(key).and_then(|entry| entry.asked).is_some_and(|asked| asked.client == client)
+    fn is_woken(&self, key: &K, client: Client) -> bool {
+        self.keys.get(key).and_then(|entry| entry.woken).is_some_and(|woken| woken.client == client)
     }
 
-    /// The key may hold another queue than before. The client to ask.
+    /// The key may hold another queue than before. Returns the client to wake.
     pub fn replaced<Q: Hash + Equivalent<K> + ?Sized>(&mut self, key: &Q, now: Millis) -> Option<Client> {
-        self.looked(key, now, Some(now), true)
+        self.checked(key, now, Some(now), true)
     }
 
-    /// Every key is to be looked at: the clock was set back, this server has become a master, slots or datasets have arrived.
-    pub fn look_at_all(&mut self, now: Millis) {
+    /// Makes all keys due. Called after the clock was set back, a promotion, and the arrival of slots or datasets.
+    pub fn check_all(&mut self, now: Millis) {
         self.schedule.clear();
         for (key, entry) in &mut self.keys {
             entry.next = Some(now);
@@ -229,18 +226,18 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         }
     }
 
-    /// The server's housekeeping passes by, at least once a second. `allowed` tells whether this server may serve clients by itself;
-    /// it is asked only if that matters.
+    /// Called by the server's cron, at least once a second. `allowed` tells whether this server may serve clients. It is called only if a
+    /// key is due, or if the server could not serve clients before.
     ///
-    /// A timer that should have fired by now counts on another clock than the wall's, which has been set forward: it is set right.
+    /// Timers count on the monotonic clock. If the wall clock was set forward, the armed timer is late, and this replaces it.
     pub fn tick(&mut self, now: Millis, allowed: impl FnOnce() -> bool) -> Alarm {
         if self.latest >= now.saturating_add(STEP) {
             self.latest = now;
-            self.look_at_all(now);
+            self.check_all(now);
         }
         self.latest = self.latest.max(now);
-        if self.held || self.is_due(now) {
-            self.held = !allowed();
+        if self.paused || self.is_due(now) {
+            self.paused = !allowed();
         }
         let is_overdue = self.armed.is_some_and(|armed| armed < now);
         if is_overdue {
@@ -252,22 +249,22 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         }
     }
 
-    /// The timer has fired: the keys to look at now. [`alarm`](Self::alarm) is to follow when that is done.
+    /// Called when the timer fires. Returns the keys to check now. The caller then calls [`alarm`](Self::alarm).
     pub fn fired(&mut self, now: Millis, allowed: impl FnOnce() -> bool) -> Vec<K> {
         self.armed = None;
         if self.is_due(now) {
-            self.held = !allowed();
+            self.paused = !allowed();
         }
-        if self.held { Vec::new() } else { self.take_due(now) }
+        if self.paused { Vec::new() } else { self.take_due(now) }
     }
 
-    /// The keys whose moment has come, a batch at the most. Each is looked at again after a while, should the look fail.
+    /// Returns the due keys, at most [`BATCH`]. Plans another check of each, in case its check fails.
     fn take_due(&mut self, now: Millis) -> Vec<K> {
         let mut due = Vec::new();
         while due.len() < BATCH && self.is_due(now) {
             let Some((_, key)) = self.schedule.pop_first() else { break };
             if let Some(entry) = self.keys.get_mut(&key) {
-                let again = now.saturating_add(UNANSWERED);
+                let again = now.saturating_add(WAKE_TIMEOUT);
                 entry.next = Some(again);
                 self.schedule.insert((again, key.clone()));
             }
@@ -276,10 +273,10 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         due
     }
 
-    /// What is to be done with the timer after any of the above. The answer is taken as done.
+    /// Returns what to do with the timer. The caller must do it.
     pub fn alarm(&mut self, now: Millis) -> Alarm {
         let soon = now.saturating_add(HORIZON);
-        let wanted = self.schedule.first().map(|&(next, _)| next.max(now)).filter(|&next| next <= soon && !self.held);
+        let wanted = self.schedule.first().map(|&(next, _)| next.max(now)).filter(|&next| next <= soon && !self.paused);
         let alarm = match (wanted, self.armed) {
             (None, Some(armed)) if armed > soon || self.keys.is_empty() => Alarm::Off,
             (None, _) => Alarm::AsItIs,
@@ -298,7 +295,7 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         self.schedule.first().is_some_and(|&(next, _)| next <= now)
     }
 
-    /// Sets the moment of a key, if a client waits for it.
+    /// Sets the time of a key's next check. Does nothing if no client waits for the key.
     fn set_next<Q: Hash + Equivalent<K> + ?Sized>(&mut self, key: &Q, next: Option<Millis>) {
         let Some((key, _)) = self.keys.get_key_value(key) else { return };
         let key = key.clone();

@@ -1,5 +1,4 @@
-//! The claim: what ZQ.CLAIM takes from a queue, and its reply. The command claims at once; a client that waits claims when its turn has
-//! come ([`super::waiting`]).
+//! The claim: what ZQ.CLAIM takes from a queue, and its reply. A blocked client claims when it is woken ([`super::waiting`]).
 
 use super::OpenQueue;
 use crate::model::queue::Claimed;
@@ -9,30 +8,30 @@ use crate::server::{Context, Str};
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Jobs that clients of this server have claimed, for INFO.
+/// Claims by clients of this server, for INFO.
 static CLAIMED: AtomicU64 = AtomicU64::new(0);
 
 pub fn claims() -> u64 {
     CLAIMED.load(Ordering::Relaxed)
 }
 
-/// What a client asks for.
+/// The options of ZQ.CLAIM.
 pub struct ClaimRequest<'w> {
     pub lease: Millis,
-    /// How many jobs at most.
+    /// The largest number of jobs.
     pub count: u64,
-    /// The name it gave; empty: none.
+    /// The worker's name; empty if the client gave none.
     pub worker: Cow<'w, [u8]>,
 }
 
 impl ClaimRequest<'_> {
-    /// The same for a client that waits: it outlives its command.
+    /// Returns an owned copy, for a blocked client.
     pub fn into_owned(self) -> ClaimRequest<'static> {
         ClaimRequest { worker: Cow::Owned(self.worker.into_owned()), ..self }
     }
 }
 
-/// Claims from the queue in `key`, and replies with the jobs.
+/// Claims jobs from the queue in `key`, and replies with them.
 pub fn claim(mut open: OpenQueue<'_, Writing>, key: Str<'_>, clock: Micros, request: &ClaimRequest<'_>) {
     let now = clock / 1000;
     let deadline = time::after_at_most(now, request.lease);
@@ -57,13 +56,13 @@ fn reply_jobs(ctx: &Context, key: Str<'_>, jobs: &[Claimed<'_>]) {
     }
 }
 
-/// The reply if there is no job to claim.
+/// Replies that there is no job to claim.
 pub fn reply_nothing(ctx: &Context) {
     ctx.reply_array(0);
 }
 
-/// Does what is in the way of a claim ([`Queue::needs_settling`](crate::model::queue::Queue::needs_settling)), so that waiting ends when
-/// it should.
+/// Applies the changes that a claim of this queue needs first ([`Queue::needs_settling`](crate::model::queue::Queue::needs_settling)).
+/// Until then, the queue cannot tell when it becomes claimable.
 pub fn settle(ctx: &mut Context, key: Str<'_>, clock: Micros) {
     let now = clock / 1000;
     let Ok(mut open) = OpenQueue::<Writing>::open(ctx, key) else { return };

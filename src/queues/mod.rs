@@ -1,13 +1,12 @@
-//! Queues in the server: what stands between the commands and the state machine ([`crate::model::queue`]).
+//! Queues as keys: the layer between the commands and the state machine ([`crate::model::queue`]).
 //!
-//! [`OpenQueue`] is the one place that changes a queue: it takes down the effects of every change, replicates them, and
-//! announces them. [`wire`] gives effects the form in which they go to replicas and into AOF files. [`claiming`] is
-//! the claim. [`waiting`] knows which keys clients wait for, and wakes those clients when the clock makes a job claimable. [`stored`] is
-//! the data type. [`totals`] adds all queues up for INFO, [`names`] knows their names, and when to look at each. [`upkeep`] does what is due in queues that nobody
-//! touches.
+//! All changes of a queue go through [`OpenQueue`], which records their effects, replicates them and sends the keyspace events. [`wire`]
+//! encodes effects for replicas and AOF files. [`claiming`] is the claim. [`waiting`] wakes blocked clients when a job is claimable.
+//! [`stored`] is the data type. [`totals`] sums up all queues for INFO. [`names`] lists the queues, with the time of the next check of
+//! each. [`upkeep`] cleans up unused queues.
 //!
-//! A queue is there from the first push (or ZQ.CONFIG) until its key goes (DEL, EXPIRE, ...), also while it holds no job: it
-//! keeps its settings, its counters, and the count of its tokens, which have to go on growing.
+//! A queue exists from its first push (or ZQ.CONFIG) until its key is removed (DEL, EXPIRE, ...). An empty queue keeps its key, because it
+//! holds the settings, the counters and the last token. Tokens must keep growing.
 
 pub mod claiming;
 pub mod names;

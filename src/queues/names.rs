@@ -1,9 +1,9 @@
-//! The queues of each database: their names, for ZQ.LIST, so that nobody has to walk through all keys; and when each is next worth a look
-//! of the [upkeep](super::upkeep).
+//! The queues of each database. ZQ.LIST lists their names without a scan of the keyspace. [`upkeep`](super::upkeep) finds here when to
+//! check each queue.
 //!
-//! A name is noted when a queue comes to a key: by a first write, a load, RESTORE, COPY, RENAME or MOVE. It is forgotten when the key
-//! goes. Keys can also become something else without an event that says so, so whoever reads a name looks at its key first, and
-//! forgets it if there is no queue.
+//! A name is added when a key becomes a queue: by a first write, a load, RESTORE, COPY, RENAME or MOVE. It is removed when the key is
+//! removed. A key can also get another type without an event. So each reader of a name checks the key first, and removes the name if the
+//! key holds no queue.
 
 use super::OpenQueue;
 use crate::model::time::Millis;
@@ -27,37 +27,37 @@ pub type Name = Rc<[u8]>;
 #[derive(Default)]
 struct QueueNames {
     by_database: HashMap<i32, Queues>,
-    /// The queues of a dataset that a replica loads next to the one that it serves. `None`: it does not.
+    /// The queues of the dataset that a replica loads while it serves the old one. `None` if the server does not load this way.
     loaded_aside: Option<Vec<(i32, Name)>>,
-    /// A queue is on its way to another key: RENAME and MOVE announce both, one after the other. Other modules may move and delete keys in
-    /// between, so this holds until some queue has come.
+    /// Whether RENAME or MOVE has removed a queue from its old key, and the event of the new key is still to come. Other modules may move
+    /// and delete keys in between, so this holds until some queue has arrived.
     is_moving: bool,
-    /// Of the next look that is planned.
+    /// The number of the next planned check.
     next_number: u64,
 }
 
 /// The queues of a database.
 #[derive(Default)]
 struct Queues {
-    by_name: BTreeMap<Name, Option<Look>>,
-    looks: BTreeSet<(Look, Name)>,
+    by_name: BTreeMap<Name, Option<Check>>,
+    checks: BTreeSet<(Check, Name)>,
 }
 
-/// When a queue is to be looked at; of those of one moment, the first planned comes first.
-type Look = (Millis, u64);
+/// When to check a queue, and a number that orders checks of the same time by when they were planned.
+type Check = (Millis, u64);
 
 impl QueueNames {
-    /// Whether there is no queue in the whole server, so that none can come by RENAME, MOVE or COPY.
+    /// Whether the server has no queue. Then RENAME, MOVE and COPY cannot bring one to a key.
     fn is_empty(&self) -> bool {
         self.by_database.is_empty() && !self.is_moving
     }
 
-    /// Answers whether the name was known.
+    /// Removes a name. Returns whether it was there.
     fn forget(&mut self, database: i32, name: &[u8]) -> bool {
         let Some(queues) = self.by_database.get_mut(&database) else { return false };
         let known = queues.by_name.remove_entry(name);
-        if let Some((name, Some(look))) = &known {
-            queues.looks.remove(&(*look, name.clone()));
+        if let Some((name, Some(check))) = &known {
+            queues.checks.remove(&(*check, name.clone()));
         }
         if queues.by_name.is_empty() {
             self.by_database.remove(&database);
@@ -65,7 +65,7 @@ impl QueueNames {
         known.is_some()
     }
 
-    /// Notes a queue.
+    /// Adds a queue without a planned check.
     fn insert(&mut self, database: i32, name: &[u8]) {
         let by_name = &mut self.by_database.entry(database).or_default().by_name;
         if !by_name.contains_key(name) {
@@ -73,19 +73,19 @@ impl QueueNames {
         }
     }
 
-    /// Notes a queue, and when to look at it.
+    /// Adds a queue, or replaces the time of its next check.
     fn plan(&mut self, database: i32, name: &[u8], at: Option<Millis>) {
-        let look = at.map(|at| (at, self.next_number));
+        let check = at.map(|at| (at, self.next_number));
         self.next_number += 1;
         let queues = self.by_database.entry(database).or_default();
         let name = queues.by_name.get_key_value(name).map_or_else(|| name.into(), |(known, _)| known.clone());
-        if let Some(before) = queues.by_name.insert(name.clone(), look).flatten() {
-            queues.looks.remove(&(before, name.clone()));
+        if let Some(before) = queues.by_name.insert(name.clone(), check).flatten() {
+            queues.checks.remove(&(before, name.clone()));
         }
-        queues.looks.extend(look.map(|look| (look, name)));
+        queues.checks.extend(check.map(|check| (check, name)));
     }
 
-    /// As [`plan`](Self::plan), unless a look at the queue is planned for that moment or an earlier one.
+    /// Plans a check, unless one is planned for that time or an earlier one.
     fn bring_forward(&mut self, database: i32, name: &[u8], at: Millis) {
         let planned = self.by_database.get(&database).and_then(|queues| *queues.by_name.get(name)?);
         if planned.is_none_or(|(planned, _)| at < planned) {
@@ -93,38 +93,38 @@ impl QueueNames {
         }
     }
 
-    /// The queue to be looked at first of those that are due.
+    /// Returns the due queue with the earliest check.
     fn first_due(&self, now: Millis) -> Option<(i32, Name)> {
-        let firsts = self.by_database.iter().filter_map(|(&database, queues)| Some((queues.looks.first()?, database)));
-        let ((look, name), database) = firsts.min()?;
-        (look.0 <= now).then(|| (database, name.clone()))
+        let firsts = self.by_database.iter().filter_map(|(&database, queues)| Some((queues.checks.first()?, database)));
+        let ((check, name), database) = firsts.min()?;
+        (check.0 <= now).then(|| (database, name.clone()))
     }
 }
 
-/// When to look at a queue of which nothing is known yet: at once.
+/// Queues that have just arrived are checked at once.
 const SOON: Millis = 0;
 
-/// A queue has come to this key of the present database.
+/// Adds the queue in this key of the current database.
 pub(super) fn note_queue(ctx: &Context, name: Str<'_>) {
     NAMES.with(ctx, |names| names.insert(ctx.database(), name.bytes()));
 }
 
-/// The queue in this key of the present database is to be looked at then, if not before.
+/// Plans a check of the queue in this key of the current database, unless an earlier one is planned.
 pub(super) fn bring_forward(ctx: &Context, name: Str<'_>, at: Millis) {
     NAMES.with(ctx, |names| names.bring_forward(ctx.database(), name.bytes(), at));
 }
 
-/// The queue in this key of the present database is to be looked at then, and not before.
+/// Replaces the time of the next check of the queue in this key of the current database.
 pub(super) fn plan(ctx: &Context, name: Str<'_>, at: Option<Millis>) {
     NAMES.with(ctx, |names| names.plan(ctx.database(), name.bytes(), at));
 }
 
-/// Whether a queue is to be looked at.
+/// Whether a check of a queue is due.
 pub(super) fn is_due(ctx: &Context, now: Millis) -> bool {
     NAMES.with(ctx, |names| names.first_due(now).is_some())
 }
 
-/// The first queue that is to be looked at; `again`: when it is to be looked at next, if nobody says otherwise.
+/// Returns the due queue with the earliest check, and plans its next check for `again`.
 pub(super) fn take_due(ctx: &Context, now: Millis, again: Millis) -> Option<(i32, Name)> {
     NAMES.with(ctx, |names| {
         let (database, name) = names.first_due(now)?;
@@ -133,7 +133,7 @@ pub(super) fn take_due(ctx: &Context, now: Millis, again: Millis) -> Option<(i32
     })
 }
 
-/// A queue has been read. While a dataset is loaded, it belongs there. RESTORE announces by an event what becomes of it.
+/// Adds a queue of the dataset that is being loaded. RESTORE also reads queues, but sends an event ([`on_key`]).
 pub(super) fn note_loaded(holder: &impl RedisLockIndicator, database: i32, name: &[u8]) {
     if !is_loading() {
         return;
@@ -144,7 +144,7 @@ pub(super) fn note_loaded(holder: &impl RedisLockIndicator, database: i32, name:
     });
 }
 
-/// The dataset that was loaded next to the one that was served has taken its place.
+/// Adds the queues that were loaded aside, because their dataset is served from now on.
 fn take_over_loaded(ctx: &Context) {
     NAMES.with(ctx, |names| {
         for (database, name) in names.loaded_aside.take().unwrap_or_default() {
@@ -153,12 +153,12 @@ fn take_over_loaded(ctx: &Context) {
     });
 }
 
-/// There is no queue in this key of the present database.
+/// Removes the name of this key of the current database.
 pub(super) fn forget(ctx: &Context, name: Str<'_>) {
     NAMES.with(ctx, |names| names.forget(ctx.database(), name.bytes()));
 }
 
-/// The names behind `after` in the present database, in order, up to `count` of those that `is_shown` lets pass.
+/// Returns names of the current database in order: the first `count` after `after` for which `is_shown` is true.
 pub fn list(
     ctx: &mut Context,
     after: Option<&[u8]>,
@@ -192,7 +192,7 @@ fn is_queue(ctx: &mut Context, name: Str<'_>) -> bool {
 }
 
 pub fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
-    // RESTORE is asked in any case: not every server tells the name of the key that it reads.
+    // RESTORE is processed even if there are no queues: not every server tells the name of the key that it reads.
     if event.kind != EventKind::Restore && NAMES.with(ctx, |names| names.is_empty()) {
         return;
     }

@@ -1,4 +1,4 @@
-//! A queue in its key: opened, changed, committed.
+//! An open queue: it is opened, changed and committed.
 
 use super::wire::EncodedEffects;
 use super::{Stored, names, upkeep, waiting};
@@ -11,32 +11,32 @@ use crate::server::uncommitted::Uncommitted;
 use crate::server::{Context, Str};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Effects that came from a master or out of an AOF file and did not fit, for INFO.
+/// Replicated effects that did not fit their queue, for INFO.
 static REJECTED: AtomicU64 = AtomicU64::new(0);
 
 pub fn rejected_effects() -> u64 {
     REJECTED.load(Ordering::Relaxed)
 }
 
-/// Replicated effects did not fit the queue in `key`: it is not as its master's was. Counts that, and says so in the log.
+/// Counts and logs replicated effects that did not fit the queue in `key`. The queue differs from its master's.
 pub fn report_rejected(ctx: &Context, key: Str<'_>, count: u64) {
     REJECTED.fetch_add(count, Ordering::Relaxed);
     ctx.log(c"warning", &format!("zeitset: rejected {count} replicated effects that do not fit the queue {key}"));
 }
 
-/// An open queue. A missing key is an empty queue, and becomes a key with the first effect.
+/// An open queue. A missing key is an empty queue; the first effect creates the key.
 #[must_use = "changes must be committed"]
 pub struct OpenQueue<'k, M: Mode> {
     name: Str<'k>,
     key: Key<'k, M>,
-    /// The queue of a key that holds none yet.
+    /// The queue of a missing key.
     new: Option<Queue>,
     effects: EncodedEffects,
     uncommitted: Uncommitted,
 }
 
 impl<'k, M: Mode> OpenQueue<'k, M> {
-    /// Opens a queue; an error if the key holds another type.
+    /// Opens a queue. Fails if the key holds another type.
     pub fn open(ctx: &'k mut Context, name: Str<'k>) -> Result<OpenQueue<'k, M>, Error> {
         OpenQueue::of(Key::open(ctx, name), name)
     }
@@ -51,7 +51,7 @@ impl<'k, M: Mode> OpenQueue<'k, M> {
         self.key.ctx()
     }
 
-    /// Whether there is no key yet.
+    /// Whether the key is missing.
     pub fn is_new(&self) -> bool {
         self.new.is_some()
     }
@@ -63,22 +63,23 @@ impl<'k, M: Mode> OpenQueue<'k, M> {
         }
     }
 
-    /// What the key holds; `None`: nothing yet.
+    /// Returns the value of the key. `None` if the key is missing.
     pub(super) fn stored(&self) -> Option<&Stored> {
         self.key.value().ok().flatten()
     }
 }
 
 impl<'k> OpenQueue<'k, Reading> {
-    /// Opens a queue to look without a trace.
+    /// Opens a queue for reading, without effects on the key's access time and the server's statistics.
     pub fn open_notouch(ctx: &'k mut Context, name: Str<'k>) -> Result<OpenQueue<'k, Reading>, Error> {
         OpenQueue::of(Key::open_notouch(ctx, name), name)
     }
 }
 
-/// Changes are made at once, but are replicated and announced only by [`commit`](OpenQueue::commit).
+/// [`change`](OpenQueue::change) changes the queue at once. [`commit`](OpenQueue::commit) replicates the changes and sends the keyspace
+/// events.
 impl<'k> OpenQueue<'k, Writing> {
-    /// Runs `change` on the queue, and has it hand over the effects of what it did.
+    /// Runs `change` on the queue. `change` must record the effects of what it does.
     pub fn change<R>(&mut self, change: impl FnOnce(&mut Queue, &mut Recorder<'_>) -> R) -> R {
         let (effects, uncommitted) = (&mut self.effects, &mut self.uncommitted);
         match &mut self.new {
@@ -91,11 +92,10 @@ impl<'k> OpenQueue<'k, Writing> {
         }
     }
 
-    /// Replicates and announces the changes: their effects go to the replicas and to the AOF, to WATCH and client-side caching, to those
-    /// who listen for events, and to those who wait for a job. Without an effect, nothing of this. `now` as the
-    /// changes had it.
+    /// Replicates the changes, signals WATCH and client-side caching, wakes waiting clients, and sends the keyspace events. Does nothing if
+    /// there are no effects. `now` is the time of the changes.
     ///
-    /// A write is also the moment at which dead letters go that DEADLEN and DEADTTL no longer allow.
+    /// A commit also drops the dead letters that DEADLEN and DEADTTL no longer allow.
     pub fn commit(mut self, now: Millis) {
         if self.effects.effects() > 0 {
             self.change(|queue, effects| queue.drop_dead(now, |effect| effects.add(effect)));
@@ -103,7 +103,7 @@ impl<'k> OpenQueue<'k, Writing> {
         self.commit_replayed(now);
     }
 
-    /// As [`commit`](OpenQueue::commit), but nothing is dropped: effects from elsewhere say everything that happened.
+    /// Commits without dropping dead letters. Replicated effects include the drops.
     pub fn commit_replayed(self, now: Millis) {
         if self.effects.effects() == 0 {
             return;
@@ -111,11 +111,11 @@ impl<'k> OpenQueue<'k, Writing> {
         let next = waiting::is_waited_for(self.ctx(), self.name).then(|| self.queue().next_wake(now));
         let OpenQueue { name, mut key, new, effects, mut uncommitted } = self;
         uncommitted.settle();
-        let mut look_at = None;
+        let mut check_at = None;
         let ctx = match new {
             Some(new) => {
                 let stored = Stored::new(new);
-                look_at = upkeep::moved_forward(&stored, now);
+                check_at = upkeep::moved_forward(&stored, now);
                 let ctx = key.set_value(stored);
                 names::note_queue(ctx, name);
                 ctx
@@ -123,13 +123,13 @@ impl<'k> OpenQueue<'k, Writing> {
             None => {
                 if let Ok(Some((stored, ctx))) = key.value_mut::<Stored>() {
                     stored.count(|| ctx.is_replayed());
-                    look_at = upkeep::moved_forward(stored, now);
+                    check_at = upkeep::moved_forward(stored, now);
                 }
                 key.close()
             }
         };
-        if let Some(look_at) = look_at {
-            names::bring_forward(ctx, name, look_at);
+        if let Some(check_at) = check_at {
+            names::bring_forward(ctx, name, check_at);
         }
         effects.send(name, |command, arguments| ctx.replicate(command, arguments));
         ctx.signal_modified(name);
@@ -142,7 +142,7 @@ impl<'k> OpenQueue<'k, Writing> {
     }
 }
 
-/// Takes down effects.
+/// Records the effects of a change.
 pub struct Recorder<'e> {
     ctx: &'e Context,
     effects: &'e mut EncodedEffects,
@@ -151,7 +151,7 @@ pub struct Recorder<'e> {
 }
 
 impl<'e> Recorder<'e> {
-    /// What of the context does no harm while the queue changes: to reply.
+    /// Returns the context, for replies. Other calls may not be safe while the queue changes.
     pub fn ctx(&self) -> &'e Context {
         self.ctx
     }
@@ -169,7 +169,7 @@ impl<'e> Recorder<'e> {
         self.effects.add(effect);
     }
 
-    /// Takes down an effect that changes nothing but makes the key, if there is none yet.
+    /// Records an effect that only creates the key. Does nothing if the key exists.
     pub fn add_if_new(&mut self, effect: &Effect<'_>) {
         if self.is_new {
             self.add(effect);

@@ -1,4 +1,4 @@
-//! The data type `zeitqueue`.
+//! The queue's data type `zeitqueue`: saving, AOF rewriting, memory usage, digest.
 
 use super::names;
 use super::totals::Contribution;
@@ -11,11 +11,11 @@ use crate::server::events::Classes;
 use crate::server::io::{Digest, Loader, Rewriter, Saver};
 use std::ffi::{CStr, c_int};
 
-/// The most effects, and the most bytes, that an AOF rewrite puts into one command. (One effect is never divided.)
+/// The largest number of effects, and of bytes, in one command of a rewritten AOF. A single effect may be larger.
 const BATCH: usize = 64;
 const BATCH_BYTES: usize = 64 * 1024;
 
-/// A queue as the server has it.
+/// A queue, and what the server keeps with it.
 pub struct Stored {
     pub queue: Queue,
     contribution: Contribution,
@@ -28,7 +28,7 @@ impl Stored {
         Stored { queue, contribution, upkeep: Upkeep::new() }
     }
 
-    /// To be called when the queue has changed.
+    /// Updates the totals of INFO. Call it after each change of the queue.
     pub fn count(&mut self, is_replayed: impl FnOnce() -> bool) {
         self.contribution.update(&self.queue, is_replayed);
     }
@@ -71,16 +71,16 @@ impl DataType for Stored {
 
     fn rewrite(&self, to: &mut Rewriter<'_>) {
         let key = to.key();
-        let mut words = EncodedEffects::new();
+        let mut encoded = EncodedEffects::new();
         for effect in self.queue.rebuild() {
-            words.add(&effect);
-            if words.effects() >= BATCH || words.bytes() >= BATCH_BYTES {
-                words.send(key.as_str(), |command, arguments| to.emit(command, arguments));
-                words = EncodedEffects::new();
+            encoded.add(&effect);
+            if encoded.effects() >= BATCH || encoded.bytes() >= BATCH_BYTES {
+                encoded.send(key.as_str(), |command, arguments| to.emit(command, arguments));
+                encoded = EncodedEffects::new();
             }
         }
-        if words.effects() > 0 {
-            words.send(key.as_str(), |command, arguments| to.emit(command, arguments));
+        if encoded.effects() > 0 {
+            encoded.send(key.as_str(), |command, arguments| to.emit(command, arguments));
         }
     }
 

@@ -1,8 +1,8 @@
-//! All queues together, for INFO: how many, how many jobs stand where, and which job has been ready the longest. Kept up to date with
-//! each change of a queue, so that INFO reads numbers, and walks through no queue.
+//! Totals of all queues for INFO: the number of queues, the jobs in each state, and the age of the oldest ready job. Each change of a queue
+//! updates them, so INFO reads numbers and no queue.
 //!
-//! A queue is counted from the moment at which the server has its value (a first push, a load, a copy) until the server frees it,
-//! which may be in a thread of its own: so numbers that all threads may change, and a lock around the one list.
+//! A queue counts from the creation of its value (a first push, a load, a copy) until the server frees it, which can happen in a background
+//! thread. Therefore the totals are atomics, and a lock protects the list.
 
 use crate::model::queue::{Queue, STORED_STATES};
 use crate::model::time::Millis;
@@ -16,18 +16,18 @@ static EXPIRED: AtomicU64 = AtomicU64::new(0);
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
 static FIRSTS: Mutex<Firsts> = Mutex::new(Firsts { by_time: BTreeMap::new() });
 
-/// No job waits.
+/// The due time of a queue without waiting jobs.
 const NEVER: Millis = Millis::MAX;
 
-/// Queues by a moment at or before the one at which their first job is due.
+/// The queues by the due time of their first job, or by an earlier time.
 ///
-/// When that moment becomes earlier, the queue is entered again at once. When it becomes later, as with every claim, the entry stays,
-/// and is corrected only when INFO meets it: a claim pays one write for it.
+/// If the due time becomes earlier, the entry is moved at once. If it becomes later, as after every claim, only `First::due` changes, and
+/// INFO moves the entry when it meets it. So a claim costs one store.
 struct Firsts {
     by_time: BTreeMap<(Millis, u64), Arc<First>>,
 }
 
-/// When the first job of a queue is due: in truth, and as the list has it.
+/// The due time of the first job of a queue, and the time under which the list has the queue.
 struct First {
     due: AtomicU64,
     entered: AtomicU64,
@@ -44,7 +44,7 @@ impl Firsts {
         self.by_time.insert((due, number), Arc::clone(first));
     }
 
-    /// The earliest moment at which any job is due. Corrects the entries it meets on its way.
+    /// Returns the earliest due time of all jobs. Moves the outdated entries that it meets.
     fn earliest(&mut self) -> Option<Millis> {
         loop {
             let (&(entered, number), first) = self.by_time.first_key_value()?;
@@ -58,7 +58,7 @@ impl Firsts {
     }
 }
 
-/// What the totals contain of one queue.
+/// One queue's contribution to the totals.
 pub struct Contribution {
     number: u64,
     jobs: [u64; STORED_STATES],
@@ -72,15 +72,15 @@ impl Contribution {
         let number = NEXT_NUMBER.fetch_add(1, Relaxed);
         let first = Arc::new(First { due: AtomicU64::new(NEVER), entered: AtomicU64::new(NEVER) });
         firsts().enter(number, &first, NEVER);
-        // Leases that ended before the queue came here were counted where it came from.
+        // Leases that expired before this value was created have been counted already.
         let mut contribution =
             Contribution { number, jobs: [0; STORED_STATES], expired: queue.totals().counters.expired_leases, first };
         contribution.update(queue, || true);
         contribution
     }
 
-    /// To be called after each change of the queue. Leases whose end was counted elsewhere, where the change was made, are not counted
-    /// here (`is_replayed`).
+    /// Updates the totals. Call it after each change of the queue. With `is_replayed`, expired leases are not counted, because the server
+    /// that ran the command counted them.
     pub fn update(&mut self, queue: &Queue, is_replayed: impl FnOnce() -> bool) {
         let jobs = queue.stored_states();
         for ((total, counted), now) in JOBS.iter().zip(&mut self.jobs).zip(jobs) {
@@ -114,14 +114,14 @@ impl Drop for Contribution {
     }
 }
 
-/// All queues together.
+/// The totals of all queues.
 pub struct AllQueues {
     pub queues: u64,
     /// By [`Queue::stored_states`].
     pub jobs: [u64; STORED_STATES],
-    /// For how long the job has been due that has been so the longest; 0: none is.
+    /// How long the oldest ready job has been due; 0 if no job is ready.
     pub longest_wait: Millis,
-    /// Leases that ended without ACK or NACK, counted when something next happens to their jobs.
+    /// Leases that expired without ACK or NACK. Each is counted when its job changes next.
     pub expired_leases: u64,
 }
 

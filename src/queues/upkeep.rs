@@ -1,19 +1,18 @@
-//! What has to be done to queues that nobody touches: dead letters and expired jobs are dropped (DEADLEN, DEADTTL, TTL), pushes that wait behind a
-//! job that has died take its place (AGAIN), groups without jobs go, and `zq.dead`
-//! is announced when the end of a lease was the end of its job.
+//! Background work for queues that no command changes. It drops dead letters (DEADLEN, DEADTTL) and expired jobs (TTL), pushes the jobs
+//! that wait behind a dead one (AGAIN), and removes groups without jobs. It sends `zq.dead` when an expired lease makes its job a dead
+//! letter.
 //!
-//! Each queue says when it is next worth a look ([`Queue::next_upkeep`](crate::model::queue::Queue::next_upkeep)); [`names`] has the queues
-//! by that moment, or by an earlier one. Commands plan a look only when the moment becomes earlier; a look that finds
-//! nothing to do corrects it. The cron asks whether a look is due, and arms a timer then. A queue that is read, renamed or
-//! copied is looked at soon.
+//! Each queue tells when its next check is useful ([`Queue::next_upkeep`](crate::model::queue::Queue::next_upkeep)). [`names`] keeps the
+//! queues by that time, or by an earlier one. Commands change the planned time only if it becomes earlier; a check that finds nothing to do
+//! corrects it. The cron arms a timer when a check is due. A queue that was loaded, renamed or copied is checked soon.
 //!
-//! Queues take turns. Each gets one look, in which a bounded number of dead letters is dropped; a queue that has more to
-//! do comes behind those that are due already. A round ends when its looks have cost a fixed amount, and the next round follows after a rest.
-//! So a queue waits for one look at each of the others at most, however much they have to do.
+//! Queues take turns. A check drops a bounded number of dead letters; then the queue goes behind the queues that are already due. A round
+//! ends when its checks have cost [`ROUND`], and the next round starts after [`REST`]. So a queue waits for at most one check of each other
+//! queue.
 //!
-//! Only a master does this, for the keys that it may change ([`Context::may_serve`]). A replica keeps its plans, for the day on which it is promoted.
-//! Up to when deaths have been announced is not stored, so after a restart or a promotion a key is announced once more if it
-//! still holds a job that died at the end of its lease and that no command has touched since.
+//! Only a master does this work, and only for the keys that it may change ([`Context::may_serve`]). A replica keeps the plans, in case it
+//! is promoted. The time of the last `zq.dead` event is not saved. So after a restart or a promotion the event may be sent again for a job
+//! that became a dead letter when its lease expired.
 
 use super::{OpenQueue, Stored, names};
 use crate::model::queue::Queue;
@@ -26,22 +25,22 @@ use crate::server::{Context, OwnedStr, Str, catch_panic};
 use lazy_static::lazy_static;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What a round may cost: a dead letter that is dropped, or a group that goes, costs 1.
+/// The cost of a round. Dropping a dead letter or removing a group costs 1.
 const ROUND: usize = 256;
-/// What a look costs.
-const LOOK: usize = 2;
-/// Between two rounds, ms.
+/// The cost of a check.
+const CHECK: usize = 2;
+/// The pause between two rounds, in ms.
 const REST: Millis = 10;
-/// A queue that cannot be dealt with now is looked at again after this time, ms.
+/// The time in ms after which a queue is checked again if it cannot be changed now.
 const RETRY: Millis = 1000;
-/// There is nothing to do.
+/// No check is needed.
 const NEVER: Millis = Millis::MAX;
 
 /// Jobs that became dead letters, for INFO.
 static DEAD_LETTERS: AtomicU64 = AtomicU64::new(0);
-/// Jobs and occurrences whose TTL was over, for INFO.
+/// Jobs and occurrences that were dropped because their TTL had passed, for INFO.
 static EXPIRED: AtomicU64 = AtomicU64::new(0);
-/// Deaths up to here are not counted: they were counted before the restart, or by the former master.
+/// Jobs that became dead letters before this time are not counted: this server counted them before its restart, or the former master did.
 static COUNTED_FROM: AtomicU64 = AtomicU64::new(0);
 
 lazy_static! {
@@ -58,46 +57,46 @@ pub fn count_dead_letters(count: u64) {
     DEAD_LETTERS.fetch_add(count, Relaxed);
 }
 
-/// Returns how many jobs and occurrences this server has dropped because their TTL was over.
+/// Returns how many jobs and occurrences this server has dropped because their TTL had passed.
 pub fn expired() -> u64 {
     EXPIRED.load(Relaxed)
 }
 
-/// Counts jobs and occurrences whose TTL was over.
+/// Counts jobs and occurrences that were dropped because their TTL had passed.
 pub fn count_expired(count: u64) {
     EXPIRED.fetch_add(count, Relaxed);
 }
 
-/// What is kept with a queue. Not with its name, so that a command that changes nothing about it need not look there.
+/// The state of the upkeep of a queue. It is stored with the queue, so most commands need no lookup in [`names`].
 pub(super) struct Upkeep {
-    /// Deaths at the ends of leases have been announced up to here.
-    told: AtomicU64,
-    /// A look is planned for this moment or an earlier one.
+    /// `zq.dead` was sent for the jobs that became dead letters by an expired lease up to this time.
+    announced: AtomicU64,
+    /// A check is planned for this time or an earlier one.
     planned: AtomicU64,
 }
 
 impl Upkeep {
     pub fn new() -> Upkeep {
-        Upkeep { told: AtomicU64::new(0), planned: AtomicU64::new(NEVER) }
+        Upkeep { announced: AtomicU64::new(0), planned: AtomicU64::new(NEVER) }
     }
 }
 
-/// A command has changed the queue. If it is to be looked at before it was planned, answers when.
+/// Called after a command has changed the queue. Returns the time of the next check if it is earlier than the planned one.
 pub(super) fn moved_forward(stored: &Stored, now: Millis) -> Option<Millis> {
-    let Upkeep { told, planned } = &stored.upkeep;
-    // The clock may have been set back, and jobs that were dead are claimed again.
-    if told.load(Relaxed) > now {
-        told.store(now, Relaxed);
+    let Upkeep { announced, planned } = &stored.upkeep;
+    // The clock may have been set back.
+    if announced.load(Relaxed) > now {
+        announced.store(now, Relaxed);
     }
-    let next = next_look(stored, now).filter(|&next| next < planned.load(Relaxed));
+    let next = next_check(stored, now).filter(|&next| next < planned.load(Relaxed));
     next.inspect(|&next| planned.store(next, Relaxed))
 }
 
-fn next_look(stored: &Stored, now: Millis) -> Option<Millis> {
-    stored.queue.next_upkeep(now, stored.upkeep.told.load(Relaxed))
+fn next_check(stored: &Stored, now: Millis) -> Option<Millis> {
+    stored.queue.next_upkeep(now, stored.upkeep.announced.load(Relaxed))
 }
 
-/// Disarms the timer, for the unloading of the module.
+/// Disarms the timer, before the module is unloaded.
 pub fn stop(ctx: &Context) {
     TIMER.disarm(ctx);
 }
@@ -118,39 +117,39 @@ fn on_cron(ctx: &mut Context) {
     }
 }
 
-/// Whether a look is due, and no round will come for it.
+/// Whether a check is due and no round is planned.
 fn needs_round(ctx: &Context, now: Millis) -> bool {
     !TIMER.is_armed(ctx) && names::is_due(ctx, now)
 }
 
-/// What the timer does.
+/// Runs a round. Called by the timer.
 fn run_round(ctx: &mut Context) {
     let now = ctx.now();
     let mut cost = 0;
     while cost < ROUND {
-        // The cron asks again, until this server may: a timer would spin meanwhile.
+        // The cron starts the next round when this server may write. A timer would fire again and again until then.
         if !ctx.may_write_by_itself() {
             return;
         }
         let Some((database, name)) = names::take_due(ctx, now, now.saturating_add(RETRY)) else { return };
-        // One that we cannot deal with must not keep the others waiting.
+        // A queue whose upkeep panics must not block the others.
         let done =
             catch_panic(
-                || if ctx.select(database) { look_at_queue(ctx, OwnedStr::new(&name).as_str(), now) } else { 0 },
+                || if ctx.select(database) { process_queue(ctx, OwnedStr::new(&name).as_str(), now) } else { 0 },
             );
-        cost += LOOK + done.unwrap_or(0);
+        cost += CHECK + done.unwrap_or(0);
     }
     if needs_round(ctx, now) {
         TIMER.arm(ctx, REST);
     }
 }
 
-/// Looks at a queue, and does what is due. Answers how much there was to clean up.
-fn look_at_queue(ctx: &mut Context, name: Str<'_>, now: Millis) -> usize {
-    let due = look_at_stored(ctx, name, |stored| {
-        let told = stored.upkeep.told.load(Relaxed);
-        let has_died = stored.queue.next_death(told).is_some_and(|death| death <= now);
-        let deaths = stored.queue.deaths(told.max(COUNTED_FROM.load(Relaxed)), now);
+/// Checks a queue, and does the work that is due. Returns the cost of the work.
+fn process_queue(ctx: &mut Context, name: Str<'_>, now: Millis) -> usize {
+    let due = with_stored(ctx, name, |stored| {
+        let announced = stored.upkeep.announced.load(Relaxed);
+        let has_died = stored.queue.next_death(announced).is_some_and(|death| death <= now);
+        let deaths = stored.queue.deaths(announced.max(COUNTED_FROM.load(Relaxed)), now);
         (has_died, deaths, stored.queue.has_to_clean_up(now))
     });
     let Some((has_died, deaths, has_to_clean_up)) = due else {
@@ -166,26 +165,26 @@ fn look_at_queue(ctx: &mut Context, name: Str<'_>, now: Millis) -> usize {
         done = open.change(|queue: &mut Queue, effects| queue.clean_up(now, |effect| effects.add(effect)));
         open.commit_replayed(now);
     }
-    let next = look_at_stored(ctx, name, |stored| {
-        stored.upkeep.told.store(now, Relaxed);
-        let next = next_look(stored, now);
+    let next = with_stored(ctx, name, |stored| {
+        stored.upkeep.announced.store(now, Relaxed);
+        let next = next_check(stored, now);
         stored.upkeep.planned.store(next.unwrap_or(NEVER), Relaxed);
         next
     });
     match next {
-        // One that has more to do comes behind those that are due already.
+        // A queue with more work goes behind the queues that are already due.
         Some(next) => names::plan(ctx, name, next.map(|next| next.max(now))),
         None => names::forget(ctx, name),
     }
-    // Runs other people's code: comes last.
+    // Last, because the event runs code of other modules.
     if has_died {
         ctx.notify(EventClass::Module, super::wire::Event::Dead.name(), name);
     }
     done
 }
 
-/// Looks at what is stored, if there is a queue.
-fn look_at_stored<R>(ctx: &mut Context, name: Str<'_>, look: impl FnOnce(&Stored) -> R) -> Option<R> {
+/// Calls `read` with the stored queue. Returns `None` if the key holds no queue.
+fn with_stored<R>(ctx: &mut Context, name: Str<'_>, read: impl FnOnce(&Stored) -> R) -> Option<R> {
     let open = OpenQueue::open_notouch(ctx, name).ok()?;
-    open.stored().map(look)
+    open.stored().map(read)
 }

@@ -1,8 +1,8 @@
-//! Clients that wait for a job, and what wakes them: the server's side of [`crate::model::waiting`], which decides.
+//! Clients that wait for a job, and what wakes them. [`crate::model::waiting`] decides which client to wake, and when to check a queue.
 //!
-//! Whatever changes a queue passes through [`note_queue_changed`] (from [`OpenQueue::commit`]), which has the first client asked, or sets the moment
-//! at which to look at the queue. Of queues that come by other ways the server tells ([`on_key`]); the client that is asked then looks at
-//! the queue, and sets its moment. When a moment has come, a timer looks at the queue ([`look_at_due`]).
+//! Each change of a queue calls [`note_queue_changed`] (from [`OpenQueue::commit`]). It wakes the first client, or sets the time of the
+//! next check. For queues that arrive by RENAME, RESTORE, COPY or MOVE, [`on_key`] wakes the first client, which then checks the queue. A
+//! timer checks the queues whose time has come ([`check_due`]).
 
 use super::OpenQueue;
 use super::claiming::{ClaimRequest, claim, reply_nothing, settle};
@@ -23,15 +23,14 @@ use redis_module::RedisLockIndicator;
 
 lazy_static! {
     static ref STATE: Shared<Waiters> = Shared::new(Waiters::default());
-    static ref TIMER: Timer = Timer::new(look_at_due);
+    static ref TIMER: Timer = Timer::new(check_due);
 }
 
 #[derive(Default)]
 struct Waiters {
     waiting: Waiting<DbKey>,
-    /// The clients that wait.
     clients: HashMap<Client, Blocked>,
-    /// How many clients have ever waited.
+    /// The number of the client that was blocked last.
     last_client: Client,
     stats: WaitingStats,
 }
@@ -41,15 +40,15 @@ struct Waiters {
 pub struct WaitingStats {
     /// Clients that wait for a job.
     pub clients: u64,
-    /// Clients that waited and got one.
+    /// Clients that waited and got a job.
     pub served: u64,
-    /// Looks at queues for their sake.
-    pub looks: u64,
+    /// Checks of queues for waiting clients.
+    pub checks: u64,
 }
 
-/// As [`update`], and has the client asked that the model names. It waits in the context's database.
-fn update_and_ask(ctx: &Context, now: Millis, whom: impl FnOnce(&mut Waiting<DbKey>) -> Option<Client>) {
-    let Some(client) = update(ctx, now, whom) else { return };
+/// Like [`update`], and wakes the client that `change` returns. It waits for a key of the current database.
+fn update_and_wake(ctx: &Context, now: Millis, change: impl FnOnce(&mut Waiting<DbKey>) -> Option<Client>) {
+    let Some(client) = update(ctx, now, change) else { return };
     STATE.with(ctx, |state| {
         if let Some(blocked) = state.clients.get(&client) {
             ctx.wake(blocked);
@@ -57,7 +56,7 @@ fn update_and_ask(ctx: &Context, now: Millis, whom: impl FnOnce(&mut Waiting<DbK
     });
 }
 
-/// Changes what is waited for, and sets the timer as the model wants it then.
+/// Changes the model, and sets the timer as the model requests.
 fn update<R>(ctx: &Context, now: Millis, change: impl FnOnce(&mut Waiting<DbKey>) -> R) -> R {
     STATE.with(ctx, |state| {
         let result = change(&mut state.waiting);
@@ -82,42 +81,43 @@ pub fn is_waited_for(ctx: &Context, key: Str<'_>) -> bool {
     })
 }
 
-/// A command has changed the queue in `key`, or a client has claimed from it. It is claimable from `next` on if nothing else happens.
-/// If that is now, the first of those who wait is asked.
+/// Called after a command has changed the queue in `key`, or a client has claimed from it. The queue becomes claimable at `next`, unless it
+/// changes again. If that is now, this wakes the first client.
 pub(super) fn note_queue_changed(ctx: &Context, key: Str<'_>, now: Millis, next: Option<Millis>) {
     let db_key = DbKeyRef { database: ctx.database(), name: key.bytes() };
-    update_and_ask(ctx, now, |waiting| waiting.looked(&db_key, now, next, true));
+    update_and_wake(ctx, now, |waiting| waiting.checked(&db_key, now, next, true));
 }
 
-/// Disarms the timer, for the unloading of the module.
+/// Disarms the timer, before the module is unloaded.
 pub fn stop(ctx: &Context) {
     TIMER.disarm(ctx);
 }
 
-/// The key holds another value than before.
+/// Wakes the first client of a key that may hold another queue than before.
 pub fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
     let has_come =
         matches!(event.kind, EventKind::RenameTo | EventKind::Restore | EventKind::CopyTo | EventKind::MoveTo);
     if !has_come || is_unused(ctx) {
         return;
     }
-    // Not the context's: in a transaction, Valkey 9.1 gives the client's for a key that MOVE or COPY took somewhere else.
+    // The database of the key: in a transaction, Valkey 9.1 reports the database of the client when MOVE or COPY took the key to another
+    // one.
     let database = ReadKey::open_notouch(ctx, event.key).database().unwrap_or(ctx.database());
     let (now, db_key) = (ctx.now(), DbKeyRef { database, name: event.key.bytes() });
-    update_and_ask(ctx, now, |waiting| waiting.replaced(&db_key, now));
+    update_and_wake(ctx, now, |waiting| waiting.replaced(&db_key, now));
 }
 
 pub fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
     match event {
         ServerEvent::Cron => on_cron(ctx),
-        // What could not be served may be served from now on, or may be another queue.
+        // After these events, queues may be servable that were not, or a key may hold another queue.
         ServerEvent::BecameMaster
         | ServerEvent::Loaded
         | ServerEvent::Swapped(..)
         | ServerEvent::SlotsArrived(_)
         | ServerEvent::SlotsStayAway(_) => {
             let now = ctx.now();
-            update(ctx, now, |waiting| waiting.look_at_all(now));
+            update(ctx, now, |waiting| waiting.check_all(now));
         }
         _ => {}
     }
@@ -133,27 +133,27 @@ fn on_cron(ctx: &mut Context) {
     });
 }
 
-/// What the timer does: looks at the queues whose moment has come.
-fn look_at_due(ctx: &mut Context) {
+/// Checks the queues whose time has come. Called by the timer.
+fn check_due(ctx: &mut Context) {
     let clock = ctx.micros();
     let now = clock / 1000;
-    // On a replica, only clients of a writable one can wait; they are woken when it is promoted.
+    // On a replica, only clients of a writable replica wait. They are woken after a promotion.
     let due = STATE.with(ctx, |state| state.waiting.fired(now, || ctx.may_write_by_itself()));
     for db_key in due {
-        // One that we cannot deal with must not keep the clients of the others waiting.
+        // A queue whose check panics must not block the clients of others.
         catch_panic(|| {
             if ctx.select(db_key.database) {
-                look_at_queue(ctx, OwnedStr::new(&db_key.name).as_str(), clock);
+                check_queue(ctx, OwnedStr::new(&db_key.name).as_str(), clock);
             }
         });
     }
     update(ctx, now, |_| ());
 }
 
-/// Looks at a queue whose moment may have come.
-fn look_at_queue(ctx: &mut Context, key: Str<'_>, clock: Micros) {
+/// Checks whether a queue is claimable.
+fn check_queue(ctx: &mut Context, key: Str<'_>, clock: Micros) {
     let now = clock / 1000;
-    STATE.with(ctx, |state| state.stats.looks += 1);
+    STATE.with(ctx, |state| state.stats.checks += 1);
     let (next, is_unsettled) = match OpenQueue::open_notouch(ctx, key) {
         Ok(open) => (open.queue().next_wake(now), open.queue().needs_settling(now)),
         Err(_) => (None, false),
@@ -165,24 +165,24 @@ fn look_at_queue(ctx: &mut Context, key: Str<'_>, clock: Micros) {
     }
     let next = if is_ready { Some(now) } else { next };
     let db_key = DbKeyRef { database: ctx.database(), name: key.bytes() };
-    update_and_ask(ctx, now, |waiting| waiting.looked(&db_key, now, next, allowed));
+    update_and_wake(ctx, now, |waiting| waiting.checked(&db_key, now, next, allowed));
 }
 
 /// A client that waits for a job.
 pub struct Waiter {
     number: Client,
-    /// The user that it belongs to.
+    /// The user that was authenticated when the client began to wait.
     user: Option<OwnedStr>,
-    /// What it waits for, in its own order; nothing any more once it was served, or its time was up.
+    /// The keys that it waits for, in its own order. Empty after it was served or timed out.
     db_keys: Vec<DbKey>,
-    /// What it is served from, and when.
+    /// The key that serves it, and the time.
     turn: Option<(DbKey, Micros)>,
     request: ClaimRequest<'static>,
 }
 
 impl Waiter {
-    /// Lets the client of the command under way wait for a job of any of the keys, for `timeout` ms (0: without an end). `clock` as the
-    /// command read it.
+    /// Blocks the client of the current command until a job of one of the keys is claimable, or `timeout` ms have passed (0: no timeout).
+    /// `clock` is the time of the command.
     pub fn block(ctx: &mut Context, keys: &[Str<'_>], timeout: Millis, request: ClaimRequest<'static>, clock: Micros) {
         let now = clock / 1000;
         let (database, user) = (ctx.database(), ctx.user_name());
@@ -194,16 +194,16 @@ impl Waiter {
             state.stats.clients += 1;
             number
         });
-        // All keys lie in one slot.
+        // All keys are in one slot.
         let name = name(number, keys.first().map_or(b"", |key| key.bytes()));
         let blocked = ctx.block(&name, timeout, Waiter { number, user, db_keys, turn: None, request });
         STATE.with(ctx, |state| state.clients.insert(number, blocked));
         for &key in keys {
-            look_at_queue(ctx, key, clock);
+            check_queue(ctx, key, clock);
         }
     }
 
-    /// From now on the client does not count as waiting. `served`: by this key.
+    /// Removes the client from the model. `served` is the key that serves it.
     fn leave(&mut self, ctx: &Context, served: Option<&DbKey>, now: Millis) {
         let db_keys = std::mem::take(&mut self.db_keys);
         if db_keys.is_empty() {
@@ -225,11 +225,12 @@ impl Waiter {
         });
     }
 
-    /// The first of its keys that has a job for this client. None while that depends on a client that came earlier.
+    /// Returns the first key, in the order of the client, that has a job for it. Returns `None` if there is none, or if that depends on an
+    /// earlier client.
     fn find_turn(&self, ctx: &mut Context, now: Millis) -> Option<&DbKey> {
         for (nth, db_key) in self.db_keys.iter().enumerate() {
             let turn = |ctx: &Context| STATE.with(ctx, |state| state.waiting.turn(db_key, self.number, now));
-            if turn(ctx) == Turn::Look && self.look(ctx, db_key, now) {
+            if turn(ctx) == Turn::Check && self.check_turn(ctx, db_key, now) {
                 return Some(db_key);
             }
             if turn(ctx) == Turn::Wait {
@@ -240,28 +241,28 @@ impl Waiter {
         None
     }
 
-    /// Looks whether it is this client's turn to claim from the queue. If it is that of another client, has that one asked.
-    fn look(&self, ctx: &mut Context, db_key: &DbKey, now: Millis) -> bool {
+    /// Whether the client may claim from this queue now. If it is the turn of another client, wakes that one.
+    fn check_turn(&self, ctx: &mut Context, db_key: &DbKey, now: Millis) -> bool {
         if !ctx.select(db_key.database) {
             return false;
         }
-        STATE.with(ctx, |state| state.stats.looks += 1);
+        STATE.with(ctx, |state| state.stats.checks += 1);
         let name = OwnedStr::new(&db_key.name);
         let next = OpenQueue::open_notouch(ctx, name.as_str()).ok().and_then(|open| open.queue().next_wake(now));
         let allowed = next == Some(now) && ctx.may_serve(name.as_str());
         let mut is_its_turn = false;
-        update_and_ask(ctx, now, |waiting| {
-            let first = waiting.looked(db_key, now, next, allowed);
+        update_and_wake(ctx, now, |waiting| {
+            let first = waiting.checked(db_key, now, next, allowed);
             is_its_turn = first == Some(self.number);
             first.filter(|_| !is_its_turn)
         });
         is_its_turn
     }
 
-    /// Whether the ACL lets the client's user claim from these keys still: the server has asked when the command came.
+    /// Whether the client's user may still claim from these keys. The server checked this only when the command came.
     fn may_still_claim(&self, ctx: &Context) -> bool {
         let Some(user) = &self.user else { return true };
-        // A client whose user was deleted is another's for a moment, and is then disconnected.
+        // If the user was deleted, the client has another user for a moment, until the server disconnects it.
         if ctx.user_name().is_none_or(|name| name.as_str().bytes() != user.as_str().bytes()) {
             return false;
         }

@@ -1,13 +1,13 @@
-//! The form in which effects go to replicas and into AOF files: `ZQ.APPLY key at effect [effect ...]`.
+//! The encoding of effects for replicas and AOF files: `ZQ.APPLY key at effect [effect ...]`.
 //!
-//! One command of our own carries what came out (ids, tokens, absolute times, and `at`, the clock of the server that ran
-//! the command), because the public commands say what is wished and would have to be given a second, hidden set of
-//! arguments each. An effect is a word in capitals, its arguments, and its options: names in small letters, each with a value (but for
-//! flags), in this order. Options without a value (0, or no bytes) are left out.
+//! An effect states results: IDs, tokens, absolute times. `at` is the time of the command. The public commands state requests instead; to
+//! replicate them, each would need a second set of arguments for the results. An effect consists of a name in capitals, its arguments, and
+//! its options in this order. An option is a name in small letters and a value, or a flag without a value. An option with the value 0 or an
+//! empty string is omitted.
 //!
 //! | effect | arguments | options |
 //! |---|---|---|
-//! | `PUSH`, `MADE` | id payload due priority attempts every (`MADE`: the queue made up the id; every 0: once) | group, ttl, the flag again |
+//! | `PUSH`, `MADE` | id payload due priority attempts every (`MADE`: the queue generated the ID; every 0: once) | group, ttl, the flag again |
 //! | `CLAIM` | id token deadline | worker |
 //! | `SETTLE` | | |
 //! | `ACK`, `AGAIN` | id; id due | |
@@ -16,9 +16,9 @@
 //! | `EXTEND` | id deadline | |
 //! | `CANCEL`, `CLEAN`, `DROP`, `FOLLOW`, `REVIVE` | id | |
 //! | `EXPIRE` | id | due (of the next occurrence) |
-//! | `MOVE` | id due priority (`-`: as it was) | |
-//! | `REDRIVE` | count | group (of no bytes: the jobs without one) |
-//! | `HOLD` | group until (0: not any more) | |
+//! | `MOVE` | id due priority (`-`: unchanged) | |
+//! | `REDRIVE` | count | group (empty: the jobs without a group) |
+//! | `HOLD` | group until (0: released) | |
 //! | `CONFIGURE` | | those of [`Settings::FIELDS`] |
 //! | `FOLLOWER` | as `PUSH` | group, ttl |
 //! | `JOB` | id payload state time priority seq | those of [`Record::NUMBERS`], worker, error, group |
@@ -27,9 +27,8 @@
 //! | `TURN` | group | |
 //! | `TOTALS` | token id-ms id-seq seq | those of [`Counters::FIELDS`] |
 //!
-//! `state` is that which is stored: `ready`, `delayed`, `claimed`, `dead`.
-//! `JOB`, `FOLLOWER`, `TAKEN`, `UNITS`, `TURN` and `TOTALS` occur in rewritten AOF files only. `commands/zq/apply.rs` reads all of it.
-//! Times are Unix milliseconds, durations milliseconds.
+//! `state` is the stored state: `ready`, `delayed`, `claimed`, `dead`. Only rewritten AOF files contain `JOB`, `FOLLOWER`, `TAKEN`,
+//! `UNITS`, `TURN` and `TOTALS`. Times are Unix milliseconds, durations milliseconds. `commands/zq/apply.rs` decodes all effects.
 
 use crate::model::queue::{
     Attempt, Change, Counters, Effect, Extras, Field, NewJob, Record, Settings, State, Taken, Totals,
@@ -41,21 +40,22 @@ use std::ffi::CStr;
 /// The command that applies effects.
 pub const APPLY: &CStr = c"ZQ.APPLY";
 
-/// "As it was".
+/// In `MOVE`: unchanged.
 pub const SAME: &[u8] = b"-";
 
-/// The attempt of a job that is given back does not count, or was the last one before its next occurrence.
+/// The attempt of a returned job does not count.
 pub const FREE: &[u8] = b"free";
+/// The attempt was the last one before the next occurrence.
 pub const LAST: &[u8] = b"last";
 
 /// A push with AGAIN.
 pub const AGAIN: &[u8] = b"again";
-/// For how long a job is worth doing.
+/// The TTL of a job.
 pub const TTL: &[u8] = b"ttl";
-/// When a job is due.
+/// The due time of the next occurrence.
 pub const DUE: &[u8] = b"due";
 
-/// Effects of one moment, as the arguments of [`APPLY`].
+/// Effects of one time, encoded as the arguments of [`APPLY`].
 #[derive(Default)]
 pub struct EncodedEffects {
     words: Vec<OwnedStr>,
@@ -69,22 +69,22 @@ impl EncodedEffects {
         EncodedEffects::default()
     }
 
-    /// How many effects were added.
+    /// Returns the number of effects.
     pub fn effects(&self) -> usize {
         self.effects
     }
 
-    /// How long the ids and payloads are.
+    /// Returns the total length of the IDs, payloads and other strings.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// What has happened.
+    /// Returns the keyspace events of these effects.
     pub fn happened(&self) -> Events {
         self.happened
     }
 
-    /// Hands the command and its arguments to `send`.
+    /// Passes the command and its arguments to `send`.
     pub fn send(&self, key: Str<'_>, send: impl FnOnce(&CStr, &[Str<'_>])) {
         let arguments: Vec<_> = std::iter::once(key).chain(self.words.iter().map(OwnedStr::as_str)).collect();
         send(APPLY, &arguments);
@@ -256,7 +256,7 @@ impl EncodedEffects {
     }
 }
 
-/// What keyspace events tell of.
+/// The keyspace events of queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Event {

@@ -277,9 +277,9 @@ fn who_waits_comes_before_who_comes_later() {
     assert_eq!(second.id(), "b");
 }
 
-/// Two jobs fall due while the server is busy, so that a claim is read before the timer can wake anybody.
+/// Two jobs become due while the server is busy, so it reads a claim before the timer can wake a client.
 #[test]
-fn a_newcomer_queues_up_behind_those_whom_nobody_has_woken_yet() {
+fn a_newcomer_waits_behind_clients_that_were_not_woken_yet() {
     let (server, _c) = start();
     let waiter = Waiter::start(&server, WAIT);
     let (host, port) = server.address();
@@ -302,7 +302,7 @@ fn a_newcomer_queues_up_behind_those_whom_nobody_has_woken_yet() {
 fn jobs_due_while_writes_are_paused_are_served_afterwards() {
     let (server, mut c) = start();
     let replica = Server::builder().replica_of(&server);
-    // Again, should the job fall due before the pause begins.
+    // Repeats if the job is due before the pause begins.
     loop {
         let due = c.now() + 200;
         c.run(&format!("ZQ.PUSH q x ID a AT {due}ms"));
@@ -324,7 +324,7 @@ fn jobs_due_while_writes_are_paused_are_served_afterwards() {
 fn deletion_leaves_them_waiting() {
     let (server, mut c) = start();
     for delete in ["DEL q", "UNLINK q", "FLUSHALL", "PEXPIREAT q 1", "RENAME q elsewhere"] {
-        // Again, should the job fall due before it is deleted.
+        // Repeats if the job is due before it is deleted.
         let waiter = loop {
             let due = c.now() + 200;
             c.run(&format!("ZQ.PUSH q x ID a AT {due}ms"));
@@ -400,10 +400,10 @@ fn many_clients_are_woken_one_for_each_job() {
     assert_eq!(ids.len(), 100);
 }
 
-/// The server asks all who wait one after the other. Whoever is asked a moment before jobs fall due gets none, and they must not
-/// be left to the client that is asked next, and then to nobody.
+/// Clients are woken one after the other. Some find no job, just before other jobs are due. These jobs must still reach all
+/// clients.
 #[test]
-fn jobs_that_fall_due_while_clients_are_asked_reach_those_asked_before() {
+fn jobs_that_become_due_while_clients_are_woken_reach_all_clients() {
     const CLIENTS: usize = 300;
     let (server, mut c) = start();
     let mut clients: Vec<_> = (0..CLIENTS).map(|_| server.client()).collect();
@@ -414,7 +414,7 @@ fn jobs_that_fall_due_while_clients_are_asked_reach_those_asked_before() {
         for n in 0..CLIENTS {
             c.run(&format!("ZQ.PUSH q x ID {round}-{n} AT {due}ms"));
         }
-        // Each of these has all be asked, some of them just before the others fall due.
+        // Each of these pushes wakes clients, some just before the other jobs are due.
         let mut more = 0;
         while c.now() < due && more < CLIENTS {
             c.run(&format!("ZQ.PUSH q x ID {round}-more{more}"));
@@ -428,9 +428,9 @@ fn jobs_that_fall_due_while_clients_are_asked_reach_those_asked_before() {
     }
 }
 
-/// With thousands of workers at one queue a push must not ask them all: the server would stop for all clients.
+/// With thousands of workers at one queue, a push must not wake all of them: the server would stop for all clients.
 #[test]
-fn a_push_looks_once_for_each_client_that_it_serves() {
+fn a_push_checks_the_queue_once_for_each_client_that_it_serves() {
     const CLIENTS: u64 = 3000;
     let server = Server::builder().config(&format!("maxclients {}", CLIENTS + 100)).start();
     let mut c = server.client();
@@ -439,7 +439,7 @@ fn a_push_looks_once_for_each_client_that_it_serves() {
     c.run("ZQ.PUSH other x ID far DELAY 1h");
     clients.iter_mut().for_each(|client| client.send("ZQ.CLAIM 2 q other LEASE 1h BLOCK 0"));
     eventually(PATIENCE, "all wait", || blocked(&mut c) == CLIENTS as i64);
-    let looks = |c: &mut Client| c.info_number("zeitset", "zeitset_clients_looks");
+    let checks = |c: &mut Client| c.info_number("zeitset", "zeitset_clients_checks");
     let mut first = 0;
     for (command, jobs) in [
         ("ZQ.PUSH q x ID a", 1),
@@ -452,7 +452,7 @@ fn a_push_looks_once_for_each_client_that_it_serves() {
         ("ZQ.RESCHEDULE q far DELAY 0", 1),
         ("ZQ.PUSH other x ID new", 1),
     ] {
-        let before = looks(&mut c);
+        let before = checks(&mut c);
         let mut words = command.split(' ');
         let mut call = redis::cmd(words.next().unwrap());
         words.for_each(|word| {
@@ -463,7 +463,7 @@ fn a_push_looks_once_for_each_client_that_it_serves() {
             assert!(client.receive().starts_with("[['"), "{command}: who came first is served first");
         }
         first += jobs;
-        let cost = looks(&mut c) - before;
+        let cost = checks(&mut c) - before;
         assert!(cost <= jobs as i64 + 1, "{command}: {cost} looks");
     }
     assert_eq!(blocked(&mut c), (CLIENTS as usize - first) as i64);

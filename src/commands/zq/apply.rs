@@ -1,12 +1,11 @@
 //! `ZQ.APPLY key at effect [effect ...]`
 //!
-//! Carries out effects as [`EncodedEffects`](crate::queues::wire) wrote them. This is what the other commands replicate and what AOF
-//! files hold; no application needs it. It reads no clock, and computes nothing: a replica gets what the master had.
+//! Applies effects, encoded as [`EncodedEffects`](crate::queues::wire) does. Other commands replicate this command, and AOF files contain
+//! it. Applications do not need it. It computes nothing and reads no clock: a replica gets the master's values.
 //!
-//! Clients may call it as well, because AOF files are also fed to servers by ordinary clients (`redis-cli --pipe`, tools that
-//! migrate by the replication stream). It passes by every check of the other commands, `maxmemory` among them, as RESTORE does,
-//! and needs the same rights. An effect that does not fit its queue changes nothing. It is passed over; the reply, an integer,
-//! tells how many did fit, and of those that come from a master or an AOF file, where all should, the log tells.
+//! Clients may call it, because ordinary clients also replay AOF files to servers. Like RESTORE, it bypasses the other commands' checks and
+//! needs the same rights. An effect that does not fit the queue changes nothing. The reply is the number of effects that fit. If an effect
+//! that came from a master or an AOF file did not fit, the server's log reports it.
 
 use crate::commands::args::Args;
 use crate::error::Error;
@@ -25,7 +24,7 @@ pub const SPEC: Spec = Spec {
     summary: c"Applies effects of other commands to a queue, for replication and AOF files.",
     complexity: c"O(log N) for each effect, with N the number of jobs of the queue",
     since: c"0.1.0",
-    // Not deny-oom: what has happened is not to be refused. A replica that heeds a maxmemory of its own would lose it.
+    // Not deny-oom: a replica with a maxmemory of its own would refuse effects, and differ from its master.
     flags: c"write",
     keys: Keys::First(Access::Exchange),
     arguments: &[Arg::key(c"key"), Arg::integer(c"unix-time-milliseconds"), Arg::string(c"effect").multiple()],
@@ -56,7 +55,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     Ok(())
 }
 
-/// Reads `at effect [effect ...]`.
+/// Decodes `at effect [effect ...]`.
 fn read<'a>(args: &mut Args<'a>) -> Result<(Millis, Vec<Effect<'a>>), Error> {
     let at = args.count()?;
     let mut effects = Vec::new();
@@ -66,7 +65,7 @@ fn read<'a>(args: &mut Args<'a>) -> Result<(Millis, Vec<Effect<'a>>), Error> {
     Ok((at, effects))
 }
 
-/// Reads the next effect; all that [`EncodedEffects::add`](crate::queues::wire::EncodedEffects::add) writes, and nothing else.
+/// Decodes the next effect. Accepts exactly what [`EncodedEffects::add`](crate::queues::wire::EncodedEffects::add) writes.
 fn parse<'a>(args: &mut Args<'a>, at: Millis) -> Result<Effect<'a>, Error> {
     let word = args.string()?.bytes();
     let id = |args: &mut Args<'a>| args.string().map(Str::bytes);
@@ -135,12 +134,12 @@ fn unless_same<'a, T>(
     if args.skip(SAME) { Ok(None) } else { read(args).map(Some) }
 }
 
-/// Reads an option; no bytes if it is not there.
+/// Decodes an option. Returns an empty string if it is missing.
 fn option<'a>(args: &mut Args<'a>, name: &[u8]) -> Result<&'a [u8], Error> {
     if args.skip(name) { args.word().map(Str::bytes) } else { Ok(b"") }
 }
 
-/// Reads a time or duration; none if it is not there.
+/// Decodes a time or duration. Returns `None` if it is missing.
 fn time(args: &mut Args<'_>, name: &[u8]) -> Result<Option<Millis>, Error> {
     if args.skip(name) { args.count().map(Some) } else { Ok(None) }
 }
@@ -159,7 +158,7 @@ fn new_job<'a>(args: &mut Args<'a>) -> Result<NewJob<'a>, Error> {
     })
 }
 
-/// Reads the options of a table.
+/// Decodes the options of a table.
 fn fields<T: Default>(table: &[Field<T>], args: &mut Args<'_>) -> Result<T, Error> {
     let mut of = T::default();
     for field in table {

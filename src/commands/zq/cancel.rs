@@ -1,6 +1,6 @@
 //! `ZQ.CANCEL key id [id ...]`
 //!
-//! Removes jobs in whatever state.
+//! Removes jobs in any state.
 
 use crate::commands::args::Args;
 use crate::error::Error;

@@ -1,11 +1,10 @@
 //! `ZQ.CLAIM numkeys key [key ...] LEASE duration [COUNT n] [BLOCK duration] [AS worker]`
 //!
-//! Takes due jobs, from the first key that has any. A job claimed is invisible until its lease expires; then it is due again.
+//! Claims due jobs from the first key that has any. No other client can claim them until their leases expire.
 //!
-//! A claim drops the expired jobs that it meets, up to a bound. If it meets no others, the reply is empty; with BLOCK the client waits.
+//! A claim drops the expired jobs that it meets, up to a bound. If it meets no other jobs, the reply is empty, or the client waits (BLOCK).
 //!
-//! With BLOCK the client waits, and is served when its turn comes: clients that wait already come first, even if a job
-//! has fallen due a moment ago and no client has been woken yet.
+//! A client with BLOCK goes behind the clients that wait already, even if a job is due that they have not been woken for yet.
 
 use super::after;
 use crate::commands::args::{Args, once};

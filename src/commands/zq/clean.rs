@@ -1,7 +1,8 @@
 //! `ZQ.CLEAN key READY | DELAYED | DEAD [OLDER duration] [GROUP name] [COUNT n]`
 //!
-//! Removes jobs of a state, the oldest first, at most COUNT (default 1,000) at a time: call it until it replies 0. With GROUP, only
-//! jobs of that group. With OLDER, only jobs that have been in the state for that long; those that have not are passed over, up to a bound.
+//! Removes jobs in a state, oldest first, at most COUNT (default 1,000) in a call. To remove all of them, repeat the call until it returns
+//! 0. With GROUP, removes only jobs of that group. With OLDER, removes only jobs that have been in the state for at least that long. The
+//! call skips younger jobs, up to a bound.
 
 use crate::commands::args::{Args, Keyword, once};
 use crate::error::Error;
@@ -11,7 +12,7 @@ use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::key::Writing;
 use crate::server::{Context, Str};
 
-/// Without COUNT.
+/// The default of COUNT.
 const COUNT: u64 = 1000;
 
 pub const SPEC: Spec = Spec {

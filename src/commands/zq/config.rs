@@ -1,8 +1,8 @@
 //! `ZQ.CONFIG key [MAXATTEMPTS n] [BACKOFF base max] [JITTER percent] [AGING duration] [MAXLEN n] [DEADLEN n] [DEADTTL duration]
 //! [CONCURRENCY n] [RATE limit window] [GROUPCONCURRENCY n] [GROUPRATE limit window] [ORDERED yes | no] [PAUSED yes | no]`
 //!
-//! Sets what is given and leaves the rest; 0 turns a setting off (`BACKOFF 0 0`, `RATE 0 0`). On a missing key it makes an
-//! empty queue. Without options: the settings, null for a missing key. MAXATTEMPTS applies to jobs pushed from then on.
+//! Sets the given settings, and leaves the others unchanged. 0 turns a setting off (`BACKOFF 0 0`, `RATE 0 0`). A missing key becomes an
+//! empty queue. Without options, returns the settings, or null for a missing key. A new MAXATTEMPTS applies to later pushes.
 
 use super::{after, reply_settings};
 use crate::commands::args::{Args, Keyword};
@@ -19,7 +19,7 @@ pub const SPEC: Spec = Spec {
     summary: c"Sets or returns the settings of a queue.",
     complexity: c"O(1); O(N) with N the number of jobs of the queue when AGING or ORDERED changes; O(G) with G the number of groups with jobs when GROUPCONCURRENCY or GROUPRATE changes; O(M*log(N)) with M the number of claimed jobs when BACKOFF or JITTER changes",
     since: c"0.1.0",
-    // Not deny-oom: an operator can always look, and pause. Only a new queue takes memory.
+    // Not deny-oom: operators must always be able to read the settings, and to pause. Only a new queue takes memory.
     flags: c"write",
     keys: Keys::First(Access::Exchange),
     arguments: &[
@@ -54,7 +54,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
         reply_settings(ctx, open.queue().settings());
         return Ok(());
     }
-    // What is wrong with the options is said before the key is looked at; then they are read again, onto its settings.
+    // Reports invalid options before it opens the key. They are read again below, on top of the settings of the queue.
     read(options, now, &mut Settings::default())?;
     let mut open = OpenQueue::<Writing>::open(ctx, *key)?;
     if open.is_new() && open.ctx().is_out_of_memory() {
@@ -68,7 +68,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     open.change(|queue, effects| {
         match queue.configure(now, settings) {
             Some(effect) => effects.add(&effect),
-            // Nothing changes, but the key has to be there from now on.
+            // All settings are unchanged, but the key may be new.
             None => effects.add_if_new(&Effect { at: now, change: Change::Configure(settings) }),
         }
     });
@@ -77,7 +77,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     Ok(())
 }
 
-/// Changes those settings that are given.
+/// Changes the given settings.
 fn read(options: &[Str<'_>], now: Millis, settings: &mut Settings) -> Result<(), Error> {
     let mut args = Args::new(options);
     let mut given = Vec::new();
@@ -94,7 +94,7 @@ fn read(options: &[Str<'_>], now: Millis, settings: &mut Settings) -> Result<(),
         }
         given.push(keyword);
     }
-    // A limit of 0 is no limit; a window of 0 goes with that one only.
+    // Only a limit of 0 (off) may have a window of 0.
     let without_window = |rate: Option<Rate>| rate.is_some_and(|rate| rate.limit > 0 && rate.window == 0);
     if without_window(settings.rate) || without_window(settings.group_rate) {
         return Err(Error::Duration);

@@ -1,7 +1,8 @@
 //! `ZQ.EXTEND key duration id token [id token ...]`
 //!
-//! These leases expire that long from now: one heartbeat for all that a worker holds, or giving up time that is not needed. A lease that has
-//! expired cannot be extended, since another client may be about to claim the job. Replies for each the new deadline, or null.
+//! Sets leases to expire after `duration` from now. A worker calls it as a heartbeat, or with a shorter duration to release its jobs
+//! sooner. An expired lease cannot be extended, because another client may be about to claim the job. Replies with the new deadline of each
+//! job, or null.
 
 use super::after;
 use crate::commands::args::Args;

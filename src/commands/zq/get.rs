@@ -1,8 +1,8 @@
 //! `ZQ.GET key id`
 //!
-//! All about one job, by the clock. `due_ms` is the due time of a waiting job, the end of the lease of a claimed one, and the
-//! moment at which a dead one died. `token` is the one that is good, `every_ms` the period. What a job does not have is null: a period, a
-//! token, a worker, an error, a group; `claimed_ms` and `failed_ms` if that has not happened. `max_attempts` is a setting, of which 0 means no bound.
+//! Returns all fields of a job. `due_ms` is the due time of a waiting job, the deadline of a claimed one, and the time at which a dead one
+//! became a dead letter. `token` is the valid token, `every_ms` the period of a recurring job. A field without a value is null.
+//! `max_attempts` is a setting, where 0 means no bound.
 
 use super::{reply_text, state_name, to_integer};
 use crate::commands::args::Args;

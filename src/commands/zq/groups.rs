@@ -1,8 +1,8 @@
 //! `ZQ.GROUPS key [AFTER name] [COUNT n]`
 //!
-//! The groups of a queue by name, 10 of them unless COUNT says otherwise, each with its jobs by state, and until
-//! when it is held (null if it is not). The jobs pushed without GROUP
-//! are the group whose name is empty. AFTER goes on behind a name, whether or not there is a group of that name.
+//! Returns the groups of a queue in the order of their names, at most COUNT (default 10): the jobs of each by state, and until when the
+//! group is held (null if it is not). The jobs pushed without GROUP form the group with the empty name. AFTER continues after a name, even
+//! if no group has this name.
 
 use super::{PAGE, Page};
 use crate::commands::args::Args;

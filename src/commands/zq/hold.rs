@@ -1,7 +1,7 @@
 //! `ZQ.HOLD key group duration`
 //!
-//! Holds a group: no job of it is claimed for that long, whatever was said before; 0 releases it. The jobs pushed without GROUP are the
-//! group whose name is empty. A group without jobs is not there, and is not held.
+//! Holds a group: no client can claim its jobs for that long. This replaces an earlier hold; 0 releases the group. The jobs pushed without
+//! GROUP form the group with the empty name. A group without jobs does not exist and cannot be held.
 
 use super::after;
 use crate::commands::args::Args;

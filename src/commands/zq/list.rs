@@ -1,7 +1,7 @@
 //! `ZQ.LIST [AFTER key] [COUNT n]`
 //!
-//! The queues of this database by name, 100 of them unless COUNT says otherwise; AFTER goes on behind a name, which need not be
-//! that of a queue. Only those that the caller may read.
+//! Returns the names of the queues of this database in order, at most COUNT (default 100). AFTER continues after a name, even if no queue
+//! has this name. Lists only queues that the user may read.
 
 use super::{PAGE, Page};
 use crate::commands::args::Args;
@@ -10,7 +10,7 @@ use crate::queues::names;
 use crate::server::command::{Keys, Spec};
 use crate::server::{Context, Str};
 
-/// Without COUNT.
+/// The default of COUNT.
 const COUNT: u64 = 100;
 
 pub const SPEC: Spec = Spec {

@@ -1,5 +1,5 @@
-//! ZQ: timers, delayed, priority and reliable queues. What the commands share: how a due time is written, and how states and
-//! settings are shown.
+//! ZQ: timers, delayed, priority and reliable queues. This file has what the commands share: the arguments for due times and pages, and the
+//! replies of states and settings.
 
 pub mod ack;
 pub mod apply;
@@ -33,16 +33,16 @@ const DUE: Arg =
 const PAGE: [Arg; 2] =
     [Arg::string(c"name").after(c"AFTER").optional(), Arg::integer(c"count").after(c"COUNT").optional()];
 
-/// Which names a page has.
+/// A page of names.
 struct Page<'a> {
-    /// Only those behind this one.
+    /// Only names after this one.
     after: Option<&'a [u8]>,
-    /// How many at most.
+    /// The largest number of names.
     count: usize,
 }
 
 impl<'a> Page<'a> {
-    /// Reads [`PAGE`], up to the end of the arguments.
+    /// Parses [`PAGE`] and the end of the arguments.
     fn parse(args: &mut Args<'a>, default_count: u64) -> Result<Page<'a>, Error> {
         let (mut after, mut count) = (None, None);
         while let Some(keyword) = args.trailing_keyword()? {
@@ -56,7 +56,7 @@ impl<'a> Page<'a> {
     }
 }
 
-/// COUNT as a number of items in memory.
+/// Converts COUNT to a number of items in memory.
 fn at_most(count: Option<u64>, default: u64) -> usize {
     usize::try_from(count.unwrap_or(default)).unwrap_or(usize::MAX)
 }
@@ -70,7 +70,7 @@ fn state_name(state: State) -> &'static [u8] {
     }
 }
 
-/// A text; null if there is none.
+/// Replies with a text, or null if it is empty.
 fn reply_text(ctx: &Context, text: &[u8]) {
     if text.is_empty() {
         ctx.reply_null();
@@ -83,7 +83,7 @@ fn to_integer(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// The settings as pairs of a map; 0 means that a setting is off.
+/// Replies with the settings as pairs of a map. 0 means that a setting is off.
 fn reply_settings(ctx: &Context, settings: &Settings) {
     for field in Settings::FIELDS {
         ctx.reply_bytes(field.name.as_bytes());

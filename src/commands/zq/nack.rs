@@ -1,8 +1,8 @@
 //! `ZQ.NACK key id token [DELAY duration | AT instant | DEAD] [FREE] [HOLD duration] [ERROR text]`
 //!
-//! Gives a job back: after DELAY or AT an instant (default: the queue's BACKOFF, otherwise now), or to the dead letters. The last attempt given
-//! back is dead, whatever was asked, unless it is FREE: then the attempt does not count. A recurring job out of attempts waits for its
-//! next occurrence. With HOLD, no job of its group is claimed for that long, or for as long as the group is held already. ERROR is kept with
+//! Returns a job to its queue. The job is due after DELAY, at the instant of AT, or by default after the BACKOFF of the queue. With DEAD it
+//! becomes a dead letter. After its last attempt it becomes one, too; a recurring job waits for its next occurrence instead. With FREE the
+//! attempt does not count. HOLD holds the group of the job for that long, or longer if it is already held for longer. ERROR is stored with
 //! the job.
 
 use super::after;

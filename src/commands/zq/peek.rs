@@ -1,9 +1,10 @@
 //! `ZQ.PEEK key [READY | DELAYED | CLAIMED | DEAD] [COUNT n] [AFTER id] [GROUP name] [NOPAYLOAD] [WITHLEASE]`
 //!
-//! The next jobs of a state (default READY), 10 of them unless COUNT says otherwise: ready ones in the order in which
-//! they will be served, delayed ones as they fall due, claimed ones as their leases expire, dead ones as they died. AFTER goes on
-//! behind a job, with which the page before has ended; in a serving order that is not that of time, only behind one of the first. With GROUP,
-//! only the jobs of that group. NOPAYLOAD replies null for each payload. WITHLEASE adds who holds each claimed job, by which token, and until when.
+//! Returns the next jobs in a state (default READY), at most COUNT (default 10). Ready jobs are in the order of service, delayed jobs in
+//! the order of their due times, claimed jobs in the order of their deadlines, and dead jobs in the order in which they became dead
+//! letters. AFTER continues after the last job of the previous page. If ready jobs have several priorities or groups, or the queue is ORDERED,
+//! AFTER must name one of the first 500. With GROUP, returns only jobs of that group. With NOPAYLOAD, payloads are null. WITHLEASE adds the worker, the token and
+//! the deadline of each claimed job.
 
 use super::{at_most, reply_text};
 use crate::commands::args::{Args, flag, once};

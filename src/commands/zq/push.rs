@@ -1,11 +1,11 @@
-//! `ZQ.PUSH key payload [ID id] [DELAY duration | AT instant] [PRIORITY n] [MAXATTEMPTS n] [EVERY duration] [GROUP name]
-//! [TTL duration] [REPLACE | AGAIN]`
+//! `ZQ.PUSH key payload [ID id] [DELAY duration | AT instant] [PRIORITY n] [MAXATTEMPTS n] [EVERY duration] [GROUP name] [TTL duration]
+//! [REPLACE | AGAIN]`
 //!
-//! Puts a job into a queue. An ID makes a push idempotent: it is refused, with null, as long as a job of that id is in the
-//! queue in whatever state, the dead letters included. With REPLACE the new job takes its place. With AGAIN the job is done once more: a waiting job
-//! gets the payload, and behind a claimed job the push waits until the claim ends.
+//! Adds a job to a queue. If the queue has a job with the same ID, in any state, the call returns null and changes nothing. With REPLACE
+//! the new job replaces that job. With AGAIN a waiting job gets the new payload; if the job is claimed, the push waits until the claim
+//! ends.
 //!
-//! TTL: from due time + TTL on the job is not handed out any more.
+//! With TTL, the job expires at its due time + TTL, and is no longer served.
 
 use super::{DUE, after};
 use crate::commands::args::{Args, flag, once};

@@ -1,7 +1,7 @@
 //! `ZQ.REDRIVE key [GROUP name] [COUNT n | ID id [id ...]]`
 //!
-//! Dead letters back to ready, attempts at 0: at most COUNT (default 1,000), the longest dead first, or those named; with GROUP, only those
-//! of that group. Not beyond MAXLEN.
+//! Makes dead letters ready again, with 0 attempts: those with the given IDs, or the oldest ones, at most COUNT (default 1,000). With
+//! GROUP, only dead letters of that group. Stops at MAXLEN.
 
 use crate::commands::args::{Args, once};
 use crate::error::Error;
@@ -11,7 +11,7 @@ use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::key::Writing;
 use crate::server::{Context, Str};
 
-/// Without COUNT.
+/// The default of COUNT.
 const COUNT: u64 = 1000;
 
 pub const SPEC: Spec = Spec {

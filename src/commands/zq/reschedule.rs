@@ -1,6 +1,6 @@
 //! `ZQ.RESCHEDULE key id [DELAY duration | AT instant] [PRIORITY n]`
 //!
-//! Gives a ready or delayed job another due time, another priority, or both.
+//! Changes the due time, the priority, or both, of a ready or delayed job.
 
 use super::{DUE, after};
 use crate::commands::args::{Args, once};

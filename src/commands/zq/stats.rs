@@ -1,9 +1,9 @@
 //! `ZQ.STATS key`
 //!
-//! The stats of a queue by the clock, and its settings; null for a missing key.
+//! Returns the stats and the settings of a queue, or null for a missing key.
 //!
-//! `oldest_ready_ms` is the due time of the ready job that has been due the longest, null without one. The totals count
-//! since the queue was made; a lease that has ended counts from that moment.
+//! `oldest_ready_ms` is the due time of the job that has been ready the longest, or null. The totals count since the queue was created. An
+//! expired lease counts from the time at which it expired.
 
 use super::reply_settings;
 use crate::commands::args::Args;

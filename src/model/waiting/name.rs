@@ -1,16 +1,15 @@
-//! What the server believes a waiting client to wait for: a key of the client's own, in the slot of the keys it really waits for.
+//! The key names on which waiting clients are blocked. Each client has its own.
 //!
-//! The server asks every client of a key when that key is signalled or created. With thousands of workers at one queue that is a
-//! pause. So each client waits for a name of its own, under which the module can have it asked alone. The server goes by the slot of
-//! that name when it redirects a waiting client (`MOVED`), so it must be the slot of the queue.
+//! When a key is signalled or created, the server checks all clients that are blocked on it. With thousands of workers at one queue this
+//! would stop the server for a while. So each client is blocked on a name of its own, and the module wakes it alone. The name is in the
+//! slot of the queue, because the server redirects a blocked client (`MOVED`) by the slot of the name.
 
 use super::Client;
 
-/// The name for a client that waits for `key`.
+/// Returns the name for a client that waits for `key`.
 ///
-/// The slot of a key is that of its hash tag, if it has one: what stands between its first `{` and the next `}`, if that is not empty.
-/// So the name carries this tag, or the whole key as a tag. A key without a tag that contains a `}`, and the empty key, cannot be put
-/// between braces: their own name has to do, and the server asks all their clients.
+/// The name has the key's hash tag, or else the whole key as its hash tag. That is not possible for the empty key, nor for a key without a
+/// tag that contains a `}`. Then the name is the key itself, and the server checks all its clients.
 pub fn name(client: Client, key: &[u8]) -> Vec<u8> {
     let tag = tag(key).unwrap_or(key);
     if tag.is_empty() || tag.contains(&b'}') {

@@ -1,11 +1,11 @@
-//! Whole histories: a server with a wall clock that steps, a monotonic one that does not, timers and housekeeping as Redis has them,
-//! clients that block, time out and go away, and queues that are pushed to, claimed from, deleted and renamed.
+//! Simulated histories. The server has a wall clock that steps, a monotonic clock that does not, and timers and a cron as Redis has them.
+//! Clients block, time out and disconnect. Queues get pushes and claims, and are deleted and renamed.
 //!
-//! `ZEITSET_SEEDS` sets how many (default 300), `ZEITSET_SEED` the first one; a failure names its seed.
+//! `ZEITSET_SEEDS` sets the number of histories (default 300), `ZEITSET_SEED` the first seed. A failure prints its seed.
 
 mod by_hand;
 
-use super::{HORIZON, STEP, Turn, UNANSWERED, Waiting};
+use super::{HORIZON, STEP, Turn, WAKE_TIMEOUT, Waiting};
 use crate::model::alarm::Alarm;
 use crate::model::queue::{Nack, NackOptions, Push, Queue, Rate};
 use crate::model::time::Millis;
@@ -18,25 +18,25 @@ type Key = u8;
 const KEYS: Key = 3;
 const DAY: Millis = 86_400_000;
 
-/// A client never waits longer than this for a job that it could have, by the monotonic clock: until its key is looked at again, which a
-/// small step back of the clock delays, and then until the next tick.
-const PATIENCE: Millis = UNANSWERED + STEP + 1100;
-/// So long after the last disturbance (a clock that stepped, writes refused) the timers are exact.
+/// The longest time that a client waits for a job that it could have, by the monotonic clock: until its key is checked again, which a small
+/// step back of the clock delays, and then until the next tick.
+const PATIENCE: Millis = WAKE_TIMEOUT + STEP + 1100;
+/// After this time without a disturbance (a clock that steps, writes that are refused) the timers are exact.
 const CALM: Millis = 5000;
-/// How late exact is: the clock moves while the server asks its clients.
+/// The largest delay of an exact timer. The clock moves while the server checks its clients.
 const EXACT: Millis = 40;
 
 struct Client {
-    /// In its own order, perhaps with repetitions.
+    /// In its own order. May contain a key twice.
     keys: Vec<Key>,
-    /// By the wall clock; 0: none.
+    /// By the wall clock; 0: no timeout.
     timeout: Millis,
     count: u64,
     /// Since when there has been a job that the client could have, by the monotonic clock.
     passed_over: Option<Millis>,
 }
 
-/// The server's timer: its moment by the wall clock, and when the event loop comes to it by the monotonic one.
+/// The server's timer. It expires by the wall clock. The event loop checks it when the monotonic clock reaches `event`.
 #[derive(Clone, Copy)]
 struct Timer {
     expires: Millis,
@@ -56,22 +56,22 @@ struct World {
     waiting: Waiting<Key>,
     queues: BTreeMap<Key, Queue>,
     clients: BTreeMap<u64, Client>,
-    /// Clients that the server is going to ask.
+    /// Clients that the server will check.
     woken: VecDeque<u64>,
     timer: Option<Timer>,
     tick_every: Millis,
     next_tick: Millis,
-    /// The server may not write by itself: CLIENT PAUSE, min-replicas-to-write, a replica.
+    /// Whether the server may not serve clients: CLIENT PAUSE, min-replicas-to-write, a replica.
     refused: bool,
-    /// Keys in slots that are not this server's.
+    /// Keys in slots of other nodes.
     foreign: BTreeSet<Key>,
     claims: Vec<Claim>,
     next_client: u64,
     disturbed: Millis,
-    /// How many timers had fired when nothing was due soon any more, and no client did anything.
+    /// The number of timers that had fired when nothing was due soon any more, and no client did anything.
     idle: Option<u64>,
     served: u64,
-    looks: u64,
+    checks: u64,
     firings: u64,
 }
 
@@ -97,12 +97,12 @@ impl World {
             disturbed: 0,
             idle: None,
             served: 0,
-            looks: 0,
+            checks: 0,
             firings: 0,
         }
     }
 
-    // What the module does.
+    // The module.
 
     fn arm(&mut self, alarm: Alarm) {
         match alarm {
@@ -119,18 +119,18 @@ impl World {
         !self.refused && !self.foreign.contains(&key)
     }
 
-    /// OpenQueue::commit.
+    /// As `OpenQueue::commit`.
     fn changed(&mut self, key: Key) {
         let now = self.wall;
         let next = self.queues.get(&key).and_then(|queue| queue.next_wake(now));
-        let whom = self.waiting.looked(&key, now, next, true);
+        let whom = self.waiting.checked(&key, now, next, true);
         self.wake(whom, key);
         let alarm = self.waiting.alarm(now);
         self.arm(alarm);
     }
 
-    fn look(&mut self, key: Key) {
-        self.looks += 1;
+    fn check_key(&mut self, key: Key) {
+        self.checks += 1;
         let now = self.wall;
         let allowed = self.allowed(key);
         let mut next = None;
@@ -146,7 +146,7 @@ impl World {
                 next = queue.next_wake(now);
             }
         }
-        let whom = self.waiting.looked(&key, now, next, allowed);
+        let whom = self.waiting.checked(&key, now, next, allowed);
         self.wake(whom, key);
     }
 
@@ -160,7 +160,7 @@ impl World {
         let (now, refused) = (self.wall, self.refused);
         self.firings += 1;
         for key in self.waiting.fired(now, || !refused) {
-            self.look(key);
+            self.check_key(key);
         }
         let alarm = self.waiting.alarm(now);
         self.arm(alarm);
@@ -173,7 +173,7 @@ impl World {
         self.check_timer();
     }
 
-    /// Asks a client whether it can be served.
+    /// Checks a woken client, and serves it if it has a turn.
     fn serve(&mut self, id: u64) {
         let now = self.wall;
         let turn = self.find_turn(id);
@@ -192,7 +192,7 @@ impl World {
             }
             self.claim(key, client.count);
             let next = self.queues[&key].next_wake(now);
-            let whom = self.waiting.looked(&key, now, next, true);
+            let whom = self.waiting.checked(&key, now, next, true);
             self.wake(whom, key);
             self.served += 1;
         }
@@ -200,17 +200,17 @@ impl World {
         self.arm(alarm);
     }
 
-    /// As `Waiter::find_turn` has it.
+    /// As `Waiter::find_turn`.
     fn find_turn(&mut self, id: u64) -> Option<Key> {
         let now = self.wall;
         let keys = self.clients[&id].keys.clone();
         for (nth, key) in keys.iter().enumerate() {
             let mut turn = self.waiting.turn(key, id, now);
-            if turn == Turn::Look {
-                self.looks += 1;
+            if turn == Turn::Check {
+                self.checks += 1;
                 let allowed = self.allowed(*key);
                 let next = self.queues.get(key).and_then(|queue| queue.next_wake(now));
-                match self.waiting.looked(key, now, next, allowed) {
+                match self.waiting.checked(key, now, next, allowed) {
                     Some(first) if first == id => return Some(*key),
                     other => self.wake(other, *key),
                 }
@@ -224,7 +224,7 @@ impl World {
         None
     }
 
-    /// A client is served from the first of its keys that has a job, unless something went wrong a moment ago.
+    /// A client is served from the first of its keys that has a job, unless there was a disturbance.
     fn check_order(&self, id: u64, key: Key) {
         if self.mono < self.disturbed + CALM {
             return;
@@ -276,7 +276,7 @@ impl World {
         let timeout = if timeout == 0 { 0 } else { now + timeout };
         self.clients.insert(id, Client { keys: keys.clone(), timeout, count, passed_over: None });
         for key in keys {
-            self.look(key);
+            self.check_key(key);
         }
         let alarm = self.waiting.alarm(now);
         self.arm(alarm);
@@ -291,23 +291,23 @@ impl World {
         self.arm(alarm);
     }
 
-    // What the server does.
+    // The server.
 
-    /// Asks the clients that were woken, as the server does after every command and every round of the event loop.
+    /// Checks the woken clients, as the server does after every command and every round of the event loop.
     fn handle_woken(&mut self) {
         while let Some(id) = self.woken.pop_front() {
-            // A panic while a client is served, for one.
+            // The server may fail to serve a client, such as by a panic.
             if self.rng.random_ratio(1, 300) {
                 self.disturbed = self.mono;
                 continue;
             }
-            // Gone before its turn came, with nobody told but the model.
+            // The client may disconnect before its turn. Then only the model is informed.
             if self.rng.random_ratio(1, 20) && self.clients.contains_key(&id) {
                 self.go_away(id);
             }
             if self.clients.contains_key(&id) {
                 self.serve(id);
-                // The clock moves while the server asks one after the other.
+                // The clock moves while the server checks client after client.
                 if self.rng.random_ratio(1, 3) {
                     self.pass(1);
                 }
@@ -334,7 +334,7 @@ impl World {
         self.check();
     }
 
-    /// Time passes, with all that the event loop does in it.
+    /// Lets time pass, with all timers and ticks.
     fn advance(&mut self, ms: Millis) {
         let until = self.mono + ms;
         let mut rounds = 0;
@@ -356,7 +356,7 @@ impl World {
                     self.timer = None;
                     self.fire();
                 } else {
-                    // As the server has it: the event of its timers goes by one clock, their moment by the other.
+                    // As in Redis: the event loop uses the monotonic clock, and the timer expires by the wall clock.
                     self.timer = Some(Timer { event: self.mono + (timer.expires - self.wall), ..timer });
                 }
             }
@@ -366,7 +366,7 @@ impl World {
         self.settle_down();
     }
 
-    // What must hold.
+    // Invariants.
 
     fn check(&mut self) {
         let (now, mono) = (self.wall, self.mono);
@@ -396,8 +396,8 @@ impl World {
         }
     }
 
-    /// After each tick: a timer is for what is due soon, and there is none if nothing is. The event loop may come to it late after the
-    /// clock has stepped back and forward again between two ticks: the first tick after the timer's moment sets that right.
+    /// After each tick, a timer is armed only for what is due soon. If the clock has stepped back and forward again between two ticks, the
+    /// event loop may fire the timer late. The first tick after the timer's time corrects that.
     fn check_timer(&mut self) {
         let now = self.wall;
         if let Some(timer) = self.timer {
@@ -412,13 +412,13 @@ impl World {
         if self.mono < self.disturbed + CALM || self.clients.values().any(|client| client.keys.iter().any(soon)) {
             self.idle = None;
         } else {
-            // One for a client that went away, and one for each queue that did: nobody tells of that.
+            // A timer may fire for a client that has left, and for each queue that was deleted: the model is not told of these.
             let most = *self.idle.get_or_insert(self.firings) + 1 + Millis::from(KEYS);
             assert!(self.firings <= most, "an idle server has timers");
         }
     }
 
-    // What clients and operators do.
+    // Clients and operators.
 
     fn step(&mut self) {
         self.idle = None;
@@ -454,7 +454,7 @@ impl World {
                 if let Some(queue) = self.queues.remove(&key) {
                     let to = self.rng.random_range(0..KEYS);
                     self.queues.insert(to, queue);
-                    // The server tells of a new key.
+                    // The server sends an event for the new key.
                     let whom = self.waiting.replaced(&to, self.wall);
                     self.wake(whom, to);
                     let alarm = self.waiting.alarm(self.wall);
@@ -478,7 +478,7 @@ impl World {
                 self.disturbed = self.mono;
             }
             77 => {
-                self.waiting.look_at_all(self.wall);
+                self.waiting.check_all(self.wall);
                 let alarm = self.waiting.alarm(self.wall);
                 self.arm(alarm);
             }
@@ -511,7 +511,7 @@ impl World {
         self.changed(key);
     }
 
-    /// Clients wait, and jobs fall due while they are asked because of others.
+    /// Clients wait, and jobs become due while they are woken for other jobs.
     fn rush(&mut self, key: Key) {
         let now = self.wall;
         self.queues.remove(&key);
@@ -525,7 +525,7 @@ impl World {
         self.changed(key);
     }
 
-    /// Jobs of all queues at one moment, by one script or by the clock, while clients wait for several queues, each in its own order.
+    /// Jobs of all queues become due at one time, while clients wait for several queues, each in its own order.
     fn rush_of_all(&mut self) {
         let now = self.wall;
         let due = now + *[0, 0, 1, 40].get(self.rng.random_range(0..4)).unwrap();
@@ -567,7 +567,7 @@ impl World {
         let Some(queue) = self.queues.get_mut(&key) else { return };
         let mut settings = *queue.settings();
         match self.rng.random_range(0..4) {
-            // ZQ.HOLD: clients are woken when it ends, or is released.
+            // ZQ.HOLD: clients are woken when the hold ends or is released.
             3 => {
                 let until = *[0, now + 40, now + 3000, now + 3_600_000].get(self.rng.random_range(0..4)).unwrap();
                 queue.hold(now, b"", until);
@@ -588,7 +588,7 @@ impl World {
 fn no_client_is_passed_over_and_nothing_is_left_over() {
     let first = number("ZEITSET_SEED").unwrap_or(0);
     let seeds = first..first + u64::from(histories(300));
-    let (mut served, mut looks, mut firings, mut time) = (0, 0, 0, 0);
+    let (mut served, mut checks, mut firings, mut time) = (0, 0, 0, 0);
     for seed in seeds {
         let run = || {
             let mut world = World::new(seed);
@@ -600,14 +600,14 @@ fn no_client_is_passed_over_and_nothing_is_left_over() {
         let Ok(world) = std::panic::catch_unwind(run) else {
             panic!("ZEITSET_SEED={seed} ZEITSET_SEEDS=1 repeats this")
         };
-        (served, looks, firings) = (served + world.served, looks + world.looks, firings + world.firings);
+        (served, checks, firings) = (served + world.served, checks + world.checks, firings + world.firings);
         time += world.mono;
     }
-    println!("{} h simulated: {served} clients served, {looks} looks, {firings} timers fired", time / 3_600_000);
-    assert!(served > 0 && looks > 0 && firings > 0, "the histories are about something");
+    println!("{} h simulated: {served} clients served, {checks} checks, {firings} timers fired", time / 3_600_000);
+    assert!(served > 0 && checks > 0 && firings > 0, "the histories are about something");
 }
 
-/// The event loop looks at a timer while the clock is back, and puts it off by as much.
+/// The event loop checks the timer while the clock is back, and delays it by as much.
 #[test]
 fn a_clock_that_goes_back_and_returns_between_two_ticks_delays_a_client_until_the_next_tick_at_most() {
     let mut world = World::new(0);
@@ -628,17 +628,17 @@ fn a_clock_that_goes_back_and_returns_between_two_ticks_delays_a_client_until_th
     assert_eq!((world.served, world.timer.is_none()), (1, true));
 }
 
-/// Thousands wait, and a change costs as many looks as it serves clients, and no more than one beyond that.
+/// With thousands of waiting clients, a change causes one check for each client that it serves, and at most one more.
 #[test]
-fn a_push_costs_as_many_looks_as_clients_it_serves() {
+fn a_push_costs_as_many_checks_as_clients_it_serves() {
     const CLIENTS: u64 = 10_000;
     let mut world = World::new(0);
-    // Nobody goes away, and nothing panics.
+    // No client disconnects, and nothing panics.
     for _ in 0..CLIENTS {
         world.block(vec![0, 1], 0, 1);
     }
     for jobs in [1, 1, 7, 100] {
-        let before = world.looks;
+        let before = world.checks;
         for _ in 0..jobs {
             let push = Push { due: world.wall, ..Push::default() };
             world.queues.entry(0).or_default().push(world.wall, &push).expect("there is room");
@@ -650,15 +650,15 @@ fn a_push_costs_as_many_looks_as_clients_it_serves() {
             served += 1;
         }
         assert_eq!(served, jobs);
-        assert!(world.looks - before <= jobs + 1, "{} looks", world.looks - before);
+        assert!(world.checks - before <= jobs + 1, "{} checks", world.checks - before);
     }
     assert_eq!(world.served, 109);
     assert_eq!(*world.clients.keys().next().expect("most wait on"), 109);
 }
 
-/// Thousands wait for several keys that all have jobs: each client that is served costs a few looks, however many wait.
+/// With thousands of clients that wait for several keys, and jobs in all keys, each served client causes a few checks.
 #[test]
-fn jobs_of_several_keys_cost_a_few_looks_for_each_client_that_they_serve() {
+fn jobs_of_several_keys_cost_a_few_checks_for_each_served_client() {
     const CLIENTS: u64 = 3000;
     const JOBS: u64 = 100;
     let mut world = World::new(0);
@@ -672,7 +672,7 @@ fn jobs_of_several_keys_cost_a_few_looks_for_each_client_that_they_serve() {
             world.changed(key);
         }
     }
-    let before = world.looks;
+    let before = world.checks;
     for _ in 0..1000 {
         while let Some(id) = world.woken.pop_front() {
             if world.clients.contains_key(&id) {
@@ -682,6 +682,6 @@ fn jobs_of_several_keys_cost_a_few_looks_for_each_client_that_they_serve() {
         world.fire();
     }
     assert_eq!(world.served, JOBS * u64::from(KEYS));
-    let (looks, most) = (world.looks - before, 4 * world.served);
-    assert!(looks <= most, "{looks} looks for {} clients", world.served);
+    let (checks, most) = (world.checks - before, 4 * world.served);
+    assert!(checks <= most, "{checks} checks for {} clients", world.served);
 }
