@@ -129,7 +129,7 @@ fn click_through(browser: &Browser, server: &Server, c: &mut Client) {
     browser.size(1280, 900);
     browser.dark(false);
 
-    // The overview lives: its figures change without anybody loading it again.
+    // The overview updates its numbers without a reload.
     browser.go(&at("/"));
     browser.sees("Worth a look");
     let commands = || browser.script("return [...document.querySelectorAll('.chart b')].map(b => b.innerText).join()");

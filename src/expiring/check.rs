@@ -148,24 +148,24 @@ fn check(ctx: &mut Context, key: &DbKey, is_time_up: Option<&dyn Fn() -> bool>) 
         Some(_) if is_all_dead => whole,
         Some(_) => 0,
     };
-    let (ctx, swept) = set.sweep(now, spared, is_time_up.unwrap_or(&|| true));
-    count_expired(ctx, swept.gone, u64::from(swept.first.is_none()));
-    let outcome = match swept.first {
+    let (ctx, removed) = set.sweep(now, spared, is_time_up.unwrap_or(&|| true));
+    count_expired(ctx, removed.gone, u64::from(removed.first.is_none()));
+    let outcome = match removed.first {
         None => Outcome::Gone,
         Some(first) if first > time::to_score(now) => Outcome::Done(visit_at(first).max(now + REVISIT)),
         Some(first) if is_time_up.is_none() => Outcome::Done(visit_at(first)),
         Some(first) => {
             // For INFO only. If counting fails, this reports one.
             let live = ctx.count_above(name, now);
-            let left = live.map_or(1, |live| members.saturating_sub(swept.gone).saturating_sub(live));
+            let left = live.map_or(1, |live| members.saturating_sub(removed.gone).saturating_sub(live));
             Outcome::Unfinished { due: visit_at(first), left }
         }
     };
-    if swept.is_marked {
+    if removed.is_marked {
         tracker::with(ctx, |tracking| tracking.clean(key));
     }
     note(ctx, key, outcome);
-    swept.events.send(ctx, name);
+    removed.events.send(ctx, name);
 }
 
 fn note(ctx: &Context, key: &DbKey, outcome: Outcome) {

@@ -201,7 +201,12 @@ impl<'k> TimedSet<'k, Writing> {
     ///
     /// No other code runs meanwhile. The replicated commands name members or a range of past scores, so they never remove a live member,
     /// whatever a replica or an AOF holds. Replaying them costs as much as the sweep.
-    pub(super) fn sweep(mut self, now: Millis, spared: u64, is_time_up: &dyn Fn() -> bool) -> (&'k mut Context, Swept) {
+    pub(super) fn sweep(
+        mut self,
+        now: Millis,
+        spared: u64,
+        is_time_up: &dyn Fn() -> bool,
+    ) -> (&'k mut Context, Removed) {
         let marker = self.highest().and_then(marker::of).filter(|&marker| marker > now);
         let expires = marker.filter(|_| marker != self.ttl);
         if let Some(marker) = expires {
@@ -237,7 +242,7 @@ impl<'k> TimedSet<'k, Writing> {
         if !gone.is_empty() || expires.is_some() {
             ctx.signal_modified(name);
         }
-        (ctx, Swept { gone: gone.len() as u64, first, is_marked, events })
+        (ctx, Removed { gone: gone.len() as u64, first, is_marked, events })
     }
 
     /// Completes the changes: sets the marker if it does not hold, replicates the changes, signals WATCH and client-side caching, and sends
@@ -288,7 +293,7 @@ impl<'k> TimedSet<'k, Writing> {
 }
 
 /// The result of a sweep.
-pub(super) struct Swept {
+pub(super) struct Removed {
     pub gone: u64,
     /// The lowest remaining score. `None` if the key is gone.
     pub first: Option<f64>,

@@ -54,7 +54,7 @@ pub enum Reason {
     Restored,
     /// Its dataset is new to the module.
     Loaded,
-    /// A command names it. If its members expired before the module knew it, it may be filled again, but is not swept.
+    /// A command names it. If its members expired before the module knew it, commands may add members, but the sweeper does not delete these.
     Named,
 }
 

@@ -201,7 +201,7 @@ impl Context {
     /// [`native`]. If the server lacks UNLINK, this sends DEL.
     pub fn replicate(&self, command: &CStr, arguments: &[Str<'_>]) {
         // tests/server/panics.rs makes a debug build panic here.
-        debug_assert!(arguments[0].bytes() != b"zeitset:panic:amid", "as ordered: %s%n");
+        debug_assert!(arguments[0].bytes() != b"zeitset:panic:during", "as ordered: %s%n");
         let is_known = self.try_replicate(command, arguments)
             || command == native::UNLINK && self.try_replicate(native::DEL, arguments);
         debug_assert!(is_known, "{command:?} was renamed away");

@@ -4,7 +4,7 @@ use crate::client::Client;
 use crate::expiring::{FAR, GRACE_MS};
 use crate::patience::{PATIENCE, eventually};
 
-/// Writes an expiring set with plain commands: `dead` members that expired a second ago (named `d0`, `d1`, ...), and a live one. Switches
+/// Writes an expiring set with plain commands: members that expired a second ago, as many as `dead` says (named `d0`, `d1`, ...), and a live one. Switches
 /// the sweeper off.
 pub fn backlog(client: &mut Client, key: &str, dead: usize) {
     const BATCH: usize = 10_000;
@@ -24,8 +24,8 @@ pub fn backlog(client: &mut Client, key: &str, dead: usize) {
     }
 }
 
-/// Switches the sweeper on at its slowest. Returns when it has deleted some of the `dead` members of `key`, but far from all.
-pub fn amid_backlog(client: &mut Client, key: &str, dead: usize) {
+/// Switches the sweeper on at its slowest. Returns when it has deleted a few expired members of `key`.
+pub fn begin_draining(client: &mut Client, key: &str, dead: usize) {
     client.run("CONFIG SET zeitset.sweep-slice-us 50 zeitset.sweep-max-duty 1");
     client.run("CONFIG SET zeitset.sweep yes");
     let dead = i64::try_from(dead).expect("a few");

@@ -48,8 +48,8 @@ pub fn assert_marked(client: &mut Client, key: &str) {
 
 /// Waits until plain commands see at most `members` in `key`. With 0, until the key is gone.
 #[track_caller]
-pub fn assert_swept(client: &mut Client, key: &str, members: i64) {
-    let what = format!("{key} is swept to {members} members");
+pub fn assert_drained(client: &mut Client, key: &str, members: i64) {
+    let what = format!("{key} is drained to {members} members");
     eventually(PATIENCE, &what, || client.int(&format!("ZCARD {key}")) == members);
 }
 
@@ -60,8 +60,8 @@ pub fn assert_restored(client: &mut Client, key: &str, highest: i64) {
     eventually(PATIENCE, &what, || client.int(&format!("PEXPIRETIME {key}")) == highest + GRACE_MS);
 }
 
-/// Waits until the module has scanned all keys of the server, and until a set that was due after that has been swept. Sets that are not
-/// swept by then never will be.
+/// Waits until the module has scanned all keys of the server, and until a set that was due after that has been deleted. Sets that are not
+/// deleted by then never will be.
 #[track_caller]
 pub fn after_scan(client: &mut Client) {
     const WITNESS: &str = "test:witness";
@@ -70,6 +70,6 @@ pub fn after_scan(client: &mut Client) {
     let before = scans(client);
     eventually(PATIENCE, "two scans", || scans(client) >= before + 2);
     client.run(&format!("ZEXP.ADD {WITNESS} 50ms x 5m y"));
-    assert_swept(client, WITNESS, 1);
+    assert_drained(client, WITNESS, 1);
     client.run(&format!("DEL {WITNESS}"));
 }

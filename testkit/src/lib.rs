@@ -41,14 +41,14 @@ mod verdict;
 
 pub use agreement::assert_agree;
 pub use alike::Alike;
-pub use backlog::{amid_backlog, at_full_speed, backlog};
+pub use backlog::{at_full_speed, backlog, begin_draining};
 pub use built::{example, module, root};
 pub use cli::Cli;
 pub use client::Client;
 pub use clock::Clock;
 pub use cluster::{Cluster, ClusterClient, WholeMoves};
 pub use dataset::{Dataset, assert_same_data};
-pub use expiring::{FAR, GRACE_MS, NEVER, after_scan, assert_marked, assert_restored, assert_swept, pairs, plant};
+pub use expiring::{FAR, GRACE_MS, NEVER, after_scan, assert_drained, assert_marked, assert_restored, pairs, plant};
 pub use loss::{LOSSES, Loss, Lossy};
 pub use page::{Page, writes};
 pub use patience::{PATIENCE, eventually};

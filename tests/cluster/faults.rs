@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use testkit::{Client, Cluster, ClusterClient, FAR, PATIENCE, assert_agree, assert_swept, eventually, show};
+use testkit::{Client, Cluster, ClusterClient, FAR, PATIENCE, assert_agree, assert_drained, eventually, show};
 
 /// A cluster that replaces a master it has not heard of for two seconds.
 fn watchful() -> Cluster {
@@ -24,7 +24,7 @@ struct Kept {
 
 const LIMIT: i64 = 1_000_000_000;
 
-/// Writes until told to stop, whoever the master is. What a broken connection leaves open does not count as kept.
+/// Writes until `stop`, across failovers. A write whose reply was lost does not count as kept.
 fn write(mut client: ClusterClient, worker: usize, stop: Arc<AtomicBool>) -> JoinHandle<Kept> {
     std::thread::spawn(move || {
         let mut kept = Kept::default();
@@ -84,7 +84,7 @@ fn a_killed_master_is_replaced_and_what_was_replicated_is_there() {
     client.run("ZLB.CREATE {f}:board DIM points");
     let (mut master, mut replica) = (cluster.nodes[home].client(), cluster.nodes[heir].client());
     replica.run("READONLY");
-    // What happens later at the new owner: a member dies, a lease ends, a job falls due.
+    // These happen later, at the new owner: a member expires, a lease expires, a job is due.
     let dies = master.now() + 3000;
     client.run(&format!("ZEXP.ADD {{f}}:later AT {dies}ms dead {FAR}ms live"));
     client.run("ZQ.PUSH {f}:leased job ID leased");
@@ -120,7 +120,7 @@ fn a_killed_master_is_replaced_and_what_was_replicated_is_there() {
 
     let answers = waiting.map(|waiting| waiting.join().expect("an answer"));
     assert!(answers[0].contains("'leased'") && answers[1].contains("'due'"), "{answers:?}");
-    assert_swept(&mut replica, "{f}:later", 1);
+    assert_drained(&mut replica, "{f}:later", 1);
     assert_agree(&cluster.nodes[heir], &[]);
 }
 

@@ -1,8 +1,8 @@
-//! What is at the target of a moving slot is the source's until the move is complete, and old: nothing is swept there, nobody is
-//! served from it, and what a kill breaks off leaves everything where it was. Master, replica and AOF are compared every time.
+//! Until the move of a slot is complete, the keys at the target are old copies. The target deletes no member of them and serves no client
+//! from them. If a server is killed, all keys stay at the source. Each test compares master, replica and AOF.
 
 use redis::Value;
-use testkit::{Client, Cluster, FAR, PATIENCE, WholeMoves, assert_restored, assert_swept, cmd, eventually, plant};
+use testkit::{Client, Cluster, FAR, PATIENCE, WholeMoves, assert_drained, assert_restored, cmd, eventually, plant};
 
 const SETS: usize = 40;
 
@@ -24,7 +24,7 @@ fn only_the_renewed_hold(cluster: &Cluster, owner: usize) {
     let mut client = cluster.nodes[owner].client();
     for key in sets() {
         client.script(&[(format!("ZEXP.MEMBERS {key}"), "['b']")]);
-        assert_swept(&mut client, &key, 1);
+        assert_drained(&mut client, &key, 1);
     }
     assert_eq!(client.int("DBSIZE"), SETS as i64);
     cluster.assert_agrees();
@@ -78,7 +78,7 @@ fn leases_that_are_renewed_while_their_slot_moves_key_by_key_hold() {
     source.wait_until(ends + 500);
     // What is still here is still ours; what has arrived is not ours yet.
     for key in last {
-        assert_swept(&mut source, key, 1);
+        assert_drained(&mut source, key, 1);
     }
     assert_eq!(target.info_number("zeitset", "zeitset_members_expired"), 0);
     for key in last {
@@ -226,7 +226,7 @@ fn cancel_moves(how: WholeMoves, client: &mut Client) {
 }
 
 #[test]
-fn a_source_that_is_killed_amid_the_move_of_a_slot_keeps_all_and_can_send_it_again() {
+fn a_source_that_is_killed_during_the_move_of_a_slot_keeps_all_and_can_send_it_again() {
     let mut cluster = Cluster::start();
     let Some(how) = cluster.whole_moves() else { return };
     let (from, slot) = (cluster.home("{m}"), cluster.slot("{m}"));

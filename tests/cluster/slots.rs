@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use testkit::{Client, Cluster, ClusterClient, FAR, PATIENCE, assert_swept, eventually, plant, show};
+use testkit::{Client, Cluster, ClusterClient, FAR, PATIENCE, assert_drained, eventually, plant, show};
 
 #[test]
 fn every_command_is_sent_to_the_owner_of_its_keys() {
@@ -138,7 +138,7 @@ fn nothing_gets_lost(cluster: &mut Cluster, mut move_slot: impl FnMut(&mut Clust
     }
     assert_eq!(client.reply(&format!("ZLB.GET {tag}:board x")), format!("[[0 {}]]", all.increments));
     // At the new owner all goes on as before.
-    assert_swept(client.owner(), &format!("{tag}:brief"), 1);
+    assert_drained(client.owner(), &format!("{tag}:brief"), 1);
     for n in 0..3 {
         let keys = cluster.nodes[n].client().int(&format!("CLUSTER COUNTKEYSINSLOT {slot}"));
         assert_eq!(keys, if n == at { 6 } else { 0 }, "node {n}, and the slot is at {at}");
@@ -165,7 +165,7 @@ fn slots_move_as_a_whole_under_load() {
 }
 
 #[test]
-fn a_target_that_is_killed_amid_the_move_of_a_slot_leaves_all_at_the_source_under_load() {
+fn a_target_that_is_killed_during_the_move_of_a_slot_leaves_all_at_the_source_under_load() {
     let mut cluster = Cluster::start();
     let Some(how) = cluster.whole_moves() else { return };
     nothing_gets_lost(&mut cluster, |cluster, slot, from, to| {
@@ -193,7 +193,7 @@ fn sets_that_arrive_with_their_slot_are_left_alone_until_they_are_here() {
     }
     cluster.begin_to_move_slowly(how, slot, from, to);
     // Changes follow, key by key.
-    plant(&mut source, "{m}:amid", &[("dead", 2000), ("live", FAR)]);
+    plant(&mut source, "{m}:during", &[("dead", 2000), ("live", FAR)]);
     source.run(&format!("ZADD {{m}}:before {} later", FAR + 9000));
     let scans = |c: &mut Client| c.info_number("zeitset", "zeitset_scans_completed");
     let before = scans(&mut target);
@@ -202,12 +202,12 @@ fn sets_that_arrive_with_their_slot_are_left_alone_until_they_are_here() {
     assert_eq!((&*figures["zeitset_sets_tracked"], &*figures["zeitset_members_expired"]), ("0", "0"));
     cluster.let_move_end(how, from);
     cluster.await_move(how, slot, from, to);
-    assert_swept(&mut target, "{m}:amid", 1);
-    assert_swept(&mut target, "{m}:before", 2);
+    assert_drained(&mut target, "{m}:during", 1);
+    assert_drained(&mut target, "{m}:before", 2);
     let replica = &cluster.nodes[cluster.replica_of(to)];
     replica.wait_for_sync(&cluster.nodes[to]);
     let mut replica = replica.client();
     replica.run("READONLY");
-    replica.script(&[("ZCARD {m}:amid", "1"), ("ZCARD {m}:before", "2")]);
+    replica.script(&[("ZCARD {m}:during", "1"), ("ZCARD {m}:before", "2")]);
     cluster.assert_agrees();
 }

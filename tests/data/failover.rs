@@ -1,9 +1,9 @@
-//! Masters become replicas and replicas masters: whoever may write sweeps, and nobody else; nothing is lost on the way.
+//! Masters become replicas, and replicas masters. Only the current master deletes expired members, and nothing is lost.
 
 use std::time::Duration;
 use testkit::{
-    Client, Dataset, FAR, PATIENCE, Server, after_scan, amid_backlog, assert_agree, assert_marked, assert_restored,
-    assert_swept, at_full_speed, backlog, eventually, plant, start, start_keeping_aof,
+    Client, Dataset, FAR, PATIENCE, Server, after_scan, assert_agree, assert_drained, assert_marked, assert_restored,
+    at_full_speed, backlog, begin_draining, eventually, plant, start, start_keeping_aof,
 };
 
 const MANY: usize = 60_000;
@@ -48,21 +48,21 @@ fn a_promoted_replica_takes_over() {
     let mut r = replica.client();
     r.run("REPLICAOF NO ONE");
     for key in ["before", "after"] {
-        assert_swept(&mut r, key, 1);
+        assert_drained(&mut r, key, 1);
         r.script(&[(format!("ZEXP.MEMBERS {key}"), "['live']")]);
         assert_marked(&mut r, key);
     }
     r.run("SELECT 8");
-    assert_swept(&mut r, "after", 0);
+    assert_drained(&mut r, "after", 0);
     assert_agree(&replica, &[]);
 }
 
 #[test]
-fn a_replica_promoted_amid_a_backlog_drains_the_rest() {
+fn a_replica_promoted_during_a_backlog_drains_the_rest() {
     let (server, mut c) = start();
     let replica = Server::builder().keeping_aof().replica_of(&server);
     backlog(&mut c, "k", MANY);
-    amid_backlog(&mut c, "k", MANY);
+    begin_draining(&mut c, "k", MANY);
     let mut r = replica.client();
     eventually(PATIENCE, "the replica has the set", || r.int("EXISTS k") == 1);
     r.run("REPLICAOF NO ONE");
@@ -87,13 +87,13 @@ fn what_the_dead_master_had_not_restored_its_successor_restores() {
 }
 
 #[test]
-fn roles_change_amid_a_backlog() {
+fn roles_change_during_a_backlog() {
     let (one, mut c) = start_keeping_aof();
     let two = Server::builder().keeping_aof().replica_of(&one);
     let mut d = two.client();
     backlog(&mut c, "k", MANY);
     two.wait_for_sync(&one);
-    amid_backlog(&mut c, "k", MANY);
+    begin_draining(&mut c, "k", MANY);
     fail_over(&mut c, &two);
     at_full_speed(&mut d);
     drained(&mut d, "k");
@@ -109,7 +109,7 @@ fn roles_change_amid_a_backlog() {
     eventually(PATIENCE, "no timer is armed", || c.info_number("zeitset", "zeitset_sweep_timer_armed") == 0);
     // And back again.
     fail_over(&mut d, &one);
-    assert_swept(&mut c, "later", 1);
+    assert_drained(&mut c, "later", 1);
     assert_agree(&one, &[&two]);
 }
 
@@ -119,7 +119,7 @@ fn a_failover_that_does_not_happen_leaves_the_master_sweeping() {
     let two = Server::builder().keeping_aof().replica_of(&one);
     backlog(&mut c, "k", MANY);
     two.wait_for_sync(&one);
-    amid_backlog(&mut c, "k", MANY);
+    begin_draining(&mut c, "k", MANY);
     // A replica that cannot catch up.
     two.client().run("CLIENT KILL TYPE master");
     if c.try_run(&format!("FAILOVER TO 127.0.0.1 {} TIMEOUT 60000", two.address().1)).is_ok() {
@@ -150,7 +150,7 @@ fn a_master_that_becomes_a_replica_takes_its_masters_data_and_stops_sweeping() {
     c.script(&[("ZRANGE k 0 -1", "['a' 'b' 'live']"), ("ZRANGE gone 0 -1", "['x']")]);
     // A master again, it knows what it has got meanwhile.
     c.run("REPLICAOF NO ONE");
-    assert_swept(&mut c, "k", 1);
+    assert_drained(&mut c, "k", 1);
     after_scan(&mut c);
     c.script(&[("ZRANGE gone 0 -1", "['x']")]);
     d.script(&[("ZCARD k", "3")]);
@@ -168,12 +168,12 @@ fn a_replica_resynchronised_as_a_whole_is_the_same() {
         r.run("REPLICAOF NO ONE");
         // It goes its own way for a while.
         plant(&mut r, "k", &[("dead", 1000), ("own", FAR)]);
-        assert_swept(&mut r, "k", 1);
+        assert_drained(&mut r, "k", 1);
         c.run(&format!("ZEXP.ADD k AT {FAR}ms m{round}"));
         let soon = c.now() + 200;
         c.run(&format!("ZEXP.ADD brief{round} AT {soon}ms a {FAR}ms b"));
         replica.follow(&server);
-        assert_swept(&mut c, &format!("brief{round}"), 1);
+        assert_drained(&mut c, &format!("brief{round}"), 1);
         assert_agree(&server, &[&replica]);
     }
 }
@@ -193,7 +193,7 @@ fn writes_paused_before_anything_was_due_are_no_trap() {
     assert_eq!(Dataset::of(&mut c), before);
     c.script(&[("ZEXP.CARD k0", "2"), ("CLIENT UNPAUSE", "+OK")]);
     for n in 0..50 {
-        assert_swept(&mut c, &format!("k{n}"), 2);
+        assert_drained(&mut c, &format!("k{n}"), 2);
         assert_restored(&mut c, &format!("k{n}"), FAR + 1);
     }
     assert_agree(&server, &[&replica]);

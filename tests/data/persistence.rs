@@ -2,8 +2,8 @@
 
 use redis::Value;
 use testkit::{
-    Client, Dataset, FAR, GRACE_MS, NEVER, PATIENCE, Server, after_scan, assert_agree, assert_marked, assert_restored,
-    assert_swept, cmd, eventually, plant, start_keeping_aof,
+    Client, Dataset, FAR, GRACE_MS, NEVER, PATIENCE, Server, after_scan, assert_agree, assert_drained, assert_marked,
+    assert_restored, cmd, eventually, plant, start_keeping_aof,
 };
 
 /// The ways in which a server may keep its data.
@@ -36,12 +36,12 @@ fn fill(c: &mut Client) -> i64 {
 }
 
 #[track_caller]
-fn swept_all(c: &mut Client, soon: i64) {
+fn drain_all(c: &mut Client, soon: i64) {
     for database in [0, 9] {
         c.run(&format!("SELECT {database}"));
-        assert_swept(c, "dead", 0);
+        assert_drained(c, "dead", 0);
         for (key, left) in [("soon", "live"), ("mixed", "live"), ("never", "never")] {
-            assert_swept(c, key, 1);
+            assert_drained(c, key, 1);
             c.script(&[(format!("ZEXP.MEMBERS {key}"), format!("['{left}']"))]);
             assert_marked(c, key);
         }
@@ -62,7 +62,7 @@ fn rewrite(c: &mut Client) {
 }
 
 #[test]
-fn sets_are_swept_after_a_restart() {
+fn sets_are_drained_after_a_restart() {
     for config in KEEPING {
         for rewritten in [false, true] {
             let mut server = Server::builder().config(config).start();
@@ -72,7 +72,7 @@ fn sets_are_swept_after_a_restart() {
                 rewrite(&mut c);
             }
             server.restart();
-            swept_all(&mut server.client(), soon);
+            drain_all(&mut server.client(), soon);
             if config.starts_with("appendonly") {
                 assert_agree(&server, &[]);
             }
@@ -81,14 +81,14 @@ fn sets_are_swept_after_a_restart() {
 }
 
 #[test]
-fn sets_are_swept_after_the_reload_of_a_running_server() {
+fn sets_are_drained_after_the_reload_of_a_running_server() {
     for reload in ["DEBUG RELOAD", "DEBUG LOADAOF"] {
         let server = Server::builder().config("appendonly yes").start();
         let mut c = server.client();
         let soon = fill(&mut c);
         c.run(reload);
         c.run("CONFIG SET zeitset.sweep yes");
-        swept_all(&mut c, soon);
+        drain_all(&mut c, soon);
         assert_agree(&server, &[]);
     }
 }
@@ -129,8 +129,8 @@ fn what_the_sweeper_did_is_in_the_aof_in_native_words() {
         }
         for database in 0..16 {
             c.run(&format!("SELECT {database}"));
-            assert_swept(&mut c, "k", 1);
-            assert_swept(&mut c, "all", 0);
+            assert_drained(&mut c, "k", 1);
+            assert_drained(&mut c, "all", 0);
             assert_restored(&mut c, "restored", FAR + 5);
         }
         assert_agree(&server, &[]);
@@ -259,13 +259,13 @@ fn no_acknowledged_write_is_lost_by_a_crash() {
             assert!(spent == acknowledged || spent == acknowledged + 1, "{spent} of {acknowledged}");
         }
         assert_marked(&mut c, "kept");
-        assert_swept(&mut c, "brief", 0);
+        assert_drained(&mut c, "brief", 0);
         assert_agree(&server, &[]);
     }
 }
 
 #[test]
-fn a_crash_amid_sweeping_revives_nobody() {
+fn a_crash_during_sweeping_revives_nobody() {
     let mut server = Server::builder().config("appendonly yes").config("appendfsync always").start();
     let mut c = server.client();
     let at = c.now() + 300;
@@ -277,7 +277,7 @@ fn a_crash_amid_sweeping_revives_nobody() {
     let mut c = server.client();
     for n in 0..200 {
         c.script(&[(format!("ZEXP.MEMBERS k{n}"), "['live']")]);
-        assert_swept(&mut c, &format!("k{n}"), 1);
+        assert_drained(&mut c, &format!("k{n}"), 1);
         assert_marked(&mut c, &format!("k{n}"));
     }
     assert_agree(&server, &[]);
@@ -338,7 +338,7 @@ fn a_set_restored_just_before_a_crash_is_one_afterwards() {
         for shift in shifts {
             let key = format!("restored{shift}");
             c.script(&[(format!("ZEXP.CARD {key}"), "1")]);
-            assert_swept(&mut c, &key, 1);
+            assert_drained(&mut c, &key, 1);
             assert_marked(&mut c, &key);
         }
     }

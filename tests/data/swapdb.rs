@@ -1,6 +1,6 @@
 //! Replicas with `repl-diskless-load swapdb`: they serve their old dataset while the new one is loaded, and then have the new one.
 
-use testkit::{Client, PATIENCE, Server, assert_agree, assert_swept, eventually};
+use testkit::{Client, PATIENCE, Server, assert_agree, assert_drained, eventually};
 
 /// Enough keys for a second of loading, at a ms each.
 const KEYS: usize = 1000;
@@ -81,7 +81,7 @@ fn an_ordinary_set_that_takes_the_place_of_an_expiring_one_is_left_alone() {
     replica.wait_for_sync(&master);
     eventually(PATIENCE, "the new dataset", || r.int("ZCARD set") == 3);
     r.run("REPLICAOF NO ONE");
-    assert_swept(&mut r, "other", 1);
+    assert_drained(&mut r, "other", 1);
     r.script(&[("ZRANGE set 0 -1", "['x' 'y' 'z']"), ("ZEXP.CARD set", "!NOTEXPIRING")]);
     let ttl = r.int("PTTL set");
     assert!((900_000..=1_000_000).contains(&ttl), "nobody sets another TTL: {ttl}");

@@ -81,7 +81,7 @@ fn every_line_of_the_log_is_explained_and_no_other() {
     assert!(gone.is_empty(), "no source says: {gone:#?}");
 }
 
-/// Whoever adds a place that logs, adds it above.
+/// New places that log must be added above.
 #[test]
 fn lines_are_logged_in_the_places_that_are_read() {
     let mut places = Vec::new();

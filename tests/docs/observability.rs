@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use testkit::{Client, PATIENCE, Page, Server, assert_swept, eventually, show, start};
+use testkit::{Client, PATIENCE, Page, Server, assert_drained, eventually, show, start};
 
 fn page() -> Page {
     Page::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/observability.md"))
@@ -136,7 +136,7 @@ fn every_event_is_documented_and_no_other() {
     c.run("CONFIG SET notify-keyspace-events Ezd");
     listener.psubscribe("__keyevent@0__:*");
     c.run("ZEXP.ADD set 50ms a 1h b");
-    assert_swept(&mut c, "set", 1);
+    assert_drained(&mut c, "set", 1);
     for push in listener.pushes() {
         let event = push.split("__:").nth(2).and_then(|rest| rest.split('\'').next());
         events.extend(event.map(str::to_owned));

@@ -41,7 +41,7 @@ fn assert_limits(mut command: Command) {
     let address = line.trim().trim_start_matches("http://").trim_end_matches('/');
     let address = address.parse().unwrap_or_else(|error| panic!("it says where it listens ({error}): {line}"));
     no_more_than_the_limit_in_any_window(address);
-    whoever_waits_as_told_is_let_in(address);
+    requests_after_retry_after_are_allowed(address);
 }
 
 /// Four threads ask for the same client until three windows' worth were let through.
@@ -77,7 +77,7 @@ fn no_more_than_the_limit_in_any_window(address: SocketAddr) {
     }
 }
 
-fn whoever_waits_as_told_is_let_in(address: SocketAddr) {
+fn requests_after_retry_after_are_allowed(address: SocketAddr) {
     let policy = format!("\"default\";q={LIMIT};w={WINDOW_S}");
     let first = get(address, "eve");
     assert_eq!(first.status, 200, "another client has a limit of its own");

@@ -1,7 +1,7 @@
-//! `zeitset.announce-members`: a message for each member that was swept, with the member in it.
+//! `zeitset.announce-members`: a message for each member that was deleted, with the member in it.
 
 use std::collections::BTreeSet;
-use testkit::{Client, PATIENCE, Server, assert_swept, eventually, pairs, plant, start};
+use testkit::{Client, PATIENCE, Server, assert_drained, eventually, pairs, plant, start};
 
 /// Subscribes to the messages of all sets.
 fn listen(server: &Server) -> Client {
@@ -37,7 +37,7 @@ fn nothing_is_announced_unless_asked_for() {
     let (server, mut c) = start();
     let mut listener = listen(&server);
     c.run("ZEXP.ADD s 1ms a 1ms b 1h c");
-    assert_swept(&mut c, "s", 1);
+    assert_drained(&mut c, "s", 1);
     assert!(listener.pushes().is_empty());
     // From now on.
     c.run("CONFIG SET zeitset.announce-members yes");
@@ -46,15 +46,15 @@ fn nothing_is_announced_unless_asked_for() {
 }
 
 #[test]
-fn each_swept_member_is_announced_once() {
+fn each_deleted_member_is_announced_once() {
     let (server, mut c) = switched_on();
     let mut listener = listen(&server);
     c.run("ZEXP.ADD s 1ms a 1ms b 1h c");
-    assert_swept(&mut c, "s", 1);
+    assert_drained(&mut c, "s", 1);
     assert_eq!(heard(&mut listener, 2), [message(0, "s", "a"), message(0, "s", "b")]);
     c.run("SELECT 5");
     c.run("ZEXP.ADD s 1ms a 1h c");
-    assert_swept(&mut c, "s", 1);
+    assert_drained(&mut c, "s", 1);
     assert_eq!(heard(&mut listener, 1), [message(5, "s", "a")]);
 }
 
@@ -66,7 +66,7 @@ fn a_set_that_goes_as_a_whole_is_announced_too() {
         let mut listener = listen(&server);
         let names: Vec<_> = (0..members).map(|n| format!("m{n}")).collect();
         c.run(&format!("ZEXP.ADD s{members} {}", pairs("1ms", &names)));
-        assert_swept(&mut c, &format!("s{members}"), 0);
+        assert_drained(&mut c, &format!("s{members}"), 0);
         let all = heard(&mut listener, members);
         assert_eq!(all.len(), members);
         let expected: BTreeSet<_> = names.iter().map(|name| message(0, &format!("s{members}"), name)).collect();
@@ -79,15 +79,15 @@ fn what_clients_remove_or_renew_is_not_announced() {
     let (server, mut c) = switched_on();
     let mut listener = listen(&server);
     c.run("CONFIG SET zeitset.sweep no");
-    c.run("ZEXP.ADD s 1ms removed 1ms renewed 1ms swept 1h stays");
+    c.run("ZEXP.ADD s 1ms removed 1ms renewed 1ms deleted 1h stays");
     eventually(PATIENCE, "three have expired", || c.int("ZEXP.CARD s") == 1);
     c.run("ZEXP.ADD s 1h renewed");
     c.run("ZREM s removed");
     c.run("ZEXP.REM s stays");
     c.run("ZEXP.ADD s AT 1 past");
     c.run("CONFIG SET zeitset.sweep yes");
-    assert_swept(&mut c, "s", 1);
-    assert_eq!(heard(&mut listener, 1), [message(0, "s", "swept")]);
+    assert_drained(&mut c, "s", 1);
+    assert_eq!(heard(&mut listener, 1), [message(0, "s", "deleted")]);
     c.run("DEL s");
     assert!(listener.pushes().is_empty());
 }
@@ -112,7 +112,7 @@ fn sets_that_came_from_elsewhere_are_announced_by_the_master_alone() {
     replica.client().run("CONFIG SET zeitset.announce-members yes");
     let (mut here, mut there) = (listen(&server), listen(&replica));
     plant(&mut c, "s", &[("dead", 1000), ("living", 4_102_444_800_000)]);
-    assert_swept(&mut c, "s", 1);
+    assert_drained(&mut c, "s", 1);
     assert_eq!(heard(&mut here, 1), [message(0, "s", "dead")]);
     replica.wait_for_sync(&server);
     assert!(there.pushes().is_empty());

@@ -1,8 +1,8 @@
-//! Whatever moves, copies, replaces or removes keys: an expiring set stays one, and is swept wherever it is now.
+//! Commands that move, copy, replace or remove keys: an expiring set stays one, and the sweeper finds it at its new place.
 
 use redis::Value;
 use testkit::{
-    Client, FAR, GRACE_MS, Server, after_scan, assert_marked, assert_restored, assert_swept, cmd, plant, start,
+    Client, FAR, GRACE_MS, Server, after_scan, assert_drained, assert_marked, assert_restored, cmd, plant, start,
 };
 
 /// How long members live that are to die in a test: long enough for what is done to their set before.
@@ -16,7 +16,7 @@ fn soon(c: &mut Client, key: &str) {
 
 #[track_caller]
 fn dies_and_lives(c: &mut Client, key: &str) {
-    assert_swept(c, key, 1);
+    assert_drained(c, key, 1);
     c.script(&[(format!("ZRANGE {key} 0 -1"), "['live']")]);
     assert_marked(c, key);
 }
@@ -29,7 +29,7 @@ fn dump(c: &mut Client, key: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_renamed_set_is_swept() {
+fn a_renamed_set_is_drained() {
     let (_server, mut c) = start();
     soon(&mut c, "a");
     c.script(&[("RENAME a b", "+OK"), ("RENAMENX b c", "1")]);
@@ -41,7 +41,7 @@ fn a_renamed_set_is_swept() {
 }
 
 #[test]
-fn a_copy_and_its_original_are_swept() {
+fn a_copy_and_its_original_are_drained() {
     let (_server, mut c) = start();
     soon(&mut c, "k");
     c.run("ZEXP.ADD replaced 1h x");
@@ -57,7 +57,7 @@ fn a_copy_and_its_original_are_swept() {
 }
 
 #[test]
-fn a_moved_set_is_swept() {
+fn a_moved_set_is_drained() {
     let (_server, mut c) = start();
     soon(&mut c, "k");
     c.script(&[("MOVE k 15", "1"), ("SELECT 15", "+OK")]);
@@ -65,7 +65,7 @@ fn a_moved_set_is_swept() {
 }
 
 #[test]
-fn sets_are_swept_in_every_database() {
+fn sets_are_drained_in_every_database() {
     let (_server, mut c) = start();
     for database in 0..16 {
         c.run(&format!("SELECT {database}"));
@@ -80,7 +80,7 @@ fn sets_are_swept_in_every_database() {
 }
 
 #[test]
-fn swapped_databases_are_swept() {
+fn swapped_databases_are_drained() {
     let (_server, mut c) = start();
     soon(&mut c, "k");
     soon(&mut c, "zero");
@@ -114,7 +114,7 @@ fn an_ordinary_set_that_swapdb_puts_in_the_place_of_an_expiring_one_is_left_alon
 }
 
 #[test]
-fn a_restored_set_is_swept() {
+fn a_restored_set_is_drained() {
     let (_server, mut c) = start();
     soon(&mut c, "k");
     let dumped = dump(&mut c, "k");
@@ -127,7 +127,7 @@ fn a_restored_set_is_swept() {
 }
 
 #[test]
-fn a_set_restored_with_a_ttl_that_is_off_by_less_than_a_second_is_marked_and_swept() {
+fn a_set_restored_with_a_ttl_that_is_off_by_less_than_a_second_is_marked_and_drained() {
     let (_server, mut c) = start();
     soon(&mut c, "k");
     let dumped = dump(&mut c, "k");
@@ -144,7 +144,7 @@ fn a_set_restored_with_a_ttl_that_is_off_by_less_than_a_second_is_marked_and_swe
     let left = c.int("PTTL k");
     cmd!(c, "RESTORE", "late", left + 300, dumped.as_slice());
     assert_restored(&mut c, "late", at);
-    assert_swept(&mut c, "late", 1);
+    assert_drained(&mut c, "late", 1);
 }
 
 /// Before its TTL is set right, it is known by the TTL that it has.
@@ -199,13 +199,13 @@ fn a_dead_set_restored_with_a_ttl_that_is_off_is_left_alone() {
     // Its TTL is some minute away: the test has to be quicker, or finds nothing at all.
     cmd!(c, "RESTORE", "dead", ago + GRACE_MS + 300, dumped, "ABSTTL");
     c.run("ZEXP.ADD witness 100ms x 5m y");
-    assert_swept(&mut c, "witness", 1);
+    assert_drained(&mut c, "witness", 1);
     let left = c.int("EXISTS dead");
     assert!(left == 1 || c.now() > ago + GRACE_MS);
 }
 
 #[test]
-fn migrated_sets_arrive_marked_and_are_swept_at_the_target() {
+fn migrated_sets_arrive_marked_and_are_drained_at_the_target() {
     let (source, target) = (Server::start(), Server::start());
     let (mut s, mut t) = (source.client(), target.client());
     let port = target.address().1;
@@ -234,7 +234,7 @@ fn migrated_sets_arrive_marked_and_are_swept_at_the_target() {
 }
 
 #[test]
-fn sets_migrated_by_the_number_are_all_swept() {
+fn sets_migrated_by_the_number_are_all_drained() {
     let (source, target) = (Server::start(), Server::start());
     let (mut s, mut t) = (source.client(), target.client());
     s.run("CONFIG SET zeitset.sweep no");
@@ -299,7 +299,7 @@ fn what_is_created_again_does_not_inherit_the_old_deadline() {
     }
     c.run("ZEXP.PERSIST persisted m");
     c.wait_until(at);
-    assert_swept(&mut c, "away", 0);
+    assert_drained(&mut c, "away", 0);
     after_scan(&mut c);
     for key in ["member", "popped", "deleted", "renamed", "moved", "heartbeat", "persisted"] {
         c.script(&[(format!("ZEXP.MEMBERS {key}"), "['m']")]);
@@ -308,7 +308,7 @@ fn what_is_created_again_does_not_inherit_the_old_deadline() {
 }
 
 #[test]
-fn a_dead_member_added_again_lives_its_new_life() {
+fn an_expired_member_added_again_gets_its_new_expiry() {
     let (_server, mut c) = start();
     c.run("CONFIG SET zeitset.sweep no");
     plant(&mut c, "k", &[("m", 1000), ("n", 1000), ("live", FAR)]);

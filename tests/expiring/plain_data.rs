@@ -1,8 +1,8 @@
 //! An ordinary sorted set is never touched, however much it looks like an expiring set, and whatever the server goes through.
 
 use testkit::{
-    Client, Dataset, FAR, GRACE_MS, NEVER, Server, after_scan, amid_backlog, assert_same_data, assert_swept,
-    at_full_speed, backlog, eventually, module, plant, start,
+    Client, Dataset, FAR, GRACE_MS, NEVER, Server, after_scan, assert_drained, assert_same_data, at_full_speed,
+    backlog, begin_draining, eventually, module, plant, start,
 };
 
 /// Sorted sets of every kind: name, scores of their members, TTL (absolute; -1: none).
@@ -102,13 +102,13 @@ fn unharmed(c: &mut Client, zoo: &Dataset) {
 }
 
 #[test]
-fn the_zoo_is_unharmed_next_to_sets_that_are_swept() {
+fn the_zoo_is_unharmed_next_to_sets_that_are_drained() {
     let (_server, mut c) = start();
     let zoo = filled(&mut c);
     for database in [0, 11] {
         c.run(&format!("SELECT {database}"));
         plant(&mut c, "test:ours", &[("dead", 1000), ("live", FAR)]);
-        assert_swept(&mut c, "test:ours", 1);
+        assert_drained(&mut c, "test:ours", 1);
         c.run("DEL test:ours");
     }
     c.run("SELECT 0");
@@ -116,13 +116,13 @@ fn the_zoo_is_unharmed_next_to_sets_that_are_swept() {
 }
 
 #[test]
-fn the_zoo_is_unharmed_amid_a_large_sweep() {
+fn the_zoo_is_unharmed_during_a_large_sweep() {
     let (_server, mut c) = start();
     let zoo = filled(&mut c);
     backlog(&mut c, "test:ours", 20_000);
-    amid_backlog(&mut c, "test:ours", 20_000);
+    begin_draining(&mut c, "test:ours", 20_000);
     at_full_speed(&mut c);
-    assert_swept(&mut c, "test:ours", 1);
+    assert_drained(&mut c, "test:ours", 1);
     c.run("DEL test:ours");
     unharmed(&mut c, &zoo);
 }
@@ -226,7 +226,7 @@ fn dead_looking_sets_a_ms_off_the_marker_are_left_alone() {
         c.run(&format!("PEXPIREAT k{shift} {}", ago + GRACE_MS + shift));
     }
     plant(&mut c, "ours", &[("a", ago - 5000), ("b", ago)]);
-    assert_swept(&mut c, "ours", 0);
+    assert_drained(&mut c, "ours", 0);
     after_scan(&mut c);
     for shift in [-1, 1] {
         let members = c.int(&format!("ZCARD k{shift}"));

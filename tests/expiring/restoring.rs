@@ -2,8 +2,8 @@
 //! and nobody but EXPIRE and PERSIST makes it an ordinary one.
 
 use testkit::{
-    Client, FAR, GRACE_MS, NEVER, PATIENCE, Server, after_scan, amid_backlog, assert_marked, assert_restored,
-    assert_swept, at_full_speed, backlog, eventually, plant,
+    Client, FAR, GRACE_MS, NEVER, PATIENCE, Server, after_scan, assert_drained, assert_marked, assert_restored,
+    at_full_speed, backlog, begin_draining, eventually, plant,
 };
 
 /// Plain commands on the set of `sample`, each with the expiry of the last member afterwards.
@@ -71,30 +71,30 @@ fn a_plain_member_dies_at_its_score_and_not_before() {
     c.wait_until(soon - 400);
     let members = c.reply("ZRANGE k 0 -1");
     assert!(c.now() >= soon || members.contains("'second'"), "{members}");
-    assert_swept(&mut c, "k", 0);
+    assert_drained(&mut c, "k", 0);
     assert!(c.now() >= soon);
 }
 
 #[test]
-fn an_earlier_plain_member_is_swept_when_its_time_comes() {
+fn an_earlier_plain_member_is_deleted_when_its_time_comes() {
     let (_server, mut c) = start();
     sample(&mut c);
     let soon = c.now() + 300;
     c.run(&format!("ZADD k {soon} soon 1000 dead"));
-    assert_swept(&mut c, "k", 2);
+    assert_drained(&mut c, "k", 2);
     c.script(&[("ZRANGE k 0 -1", "['a' 'b']")]);
     assert!(c.now() >= soon);
     assert_marked(&mut c, "k");
 }
 
 #[test]
-fn a_set_left_with_dead_members_only_goes() {
+fn a_set_left_with_expired_members_only_is_removed() {
     let (_server, mut c) = start();
     c.run("CONFIG SET zeitset.sweep no");
     plant(&mut c, "k", &[("dead", 1000), ("live", FAR)]);
     c.script(&[("ZREM k live", "1")]);
     c.run("CONFIG SET zeitset.sweep yes");
-    assert_swept(&mut c, "k", 0);
+    assert_drained(&mut c, "k", 0);
     c.script(&[("EXISTS k", "0")]);
 }
 
@@ -112,34 +112,34 @@ fn reads_of_a_set_not_yet_restored_say_what_is_live() {
     assert_restored(&mut c, "k", FAR + 9000);
 }
 
-/// A TTL that is off must not be forgotten while dead members keep the sweeper busy for longer than a slice.
+/// The module restores a TTL that is off even while the sweeper needs more than a slice for the expired members.
 #[test]
 fn a_set_with_a_backlog_is_restored() {
     const DEAD: usize = 20_000;
     let (_server, mut c) = start();
     backlog(&mut c, "k", DEAD);
     c.run(&format!("ZADD k {} later", FAR + 9000));
-    amid_backlog(&mut c, "k", DEAD);
+    begin_draining(&mut c, "k", DEAD);
     at_full_speed(&mut c);
     assert_restored(&mut c, "k", FAR + 9000);
-    assert_swept(&mut c, "k", 2);
+    assert_drained(&mut c, "k", 2);
 }
 
 #[test]
-fn a_change_amid_a_backlog_is_restored() {
+fn a_change_during_a_backlog_is_restored() {
     const DEAD: usize = 20_000;
     let (_server, mut c) = start();
     backlog(&mut c, "k", DEAD);
-    amid_backlog(&mut c, "k", DEAD);
+    begin_draining(&mut c, "k", DEAD);
     c.run(&format!("ZADD k {} later", FAR + 9000));
     let left = c.int("ZCARD k");
     eventually(PATIENCE, "sweeping goes on", || c.int("ZCARD k") < left);
     at_full_speed(&mut c);
     assert_restored(&mut c, "k", FAR + 9000);
-    assert_swept(&mut c, "k", 2);
+    assert_drained(&mut c, "k", 2);
 }
 
-/// Without the sweeper dead members stay, but a live one must not go with a TTL that was meant for others.
+/// Without the sweeper expired members stay. A live member must not be deleted with a TTL that was set for other members.
 #[test]
 fn the_ttl_is_set_right_with_the_sweeper_switched_off_too() {
     let (_server, mut c) = start();
@@ -303,7 +303,7 @@ fn what_is_stored_from_an_expiring_set_is_ordinary() {
     c.run(&format!("ZEXP.ADD k AT {soon}ms dead {FAR}ms live"));
     c.run("ZUNIONSTORE union 1 k");
     c.run("ZRANGESTORE range k 0 -1");
-    assert_swept(&mut c, "k", 1);
+    assert_drained(&mut c, "k", 1);
     after_scan(&mut c);
     for key in ["union", "range"] {
         c.script(&[

@@ -1,9 +1,9 @@
-//! Dead members give their memory back without anybody asking, as soon as they are due; and what INFO says of it is true.
+//! The sweeper frees expired members as soon as they are due, without any command. The numbers in INFO are true.
 
 use std::time::Duration;
 use testkit::{
-    Client, Clock, FAR, NEVER, PATIENCE, Server, Stream, after_scan, amid_backlog, assert_marked, assert_swept,
-    at_full_speed, backlog, eventually, plant, start,
+    Client, Clock, FAR, NEVER, PATIENCE, Server, Stream, after_scan, assert_drained, assert_marked, at_full_speed,
+    backlog, begin_draining, eventually, plant, start,
 };
 
 /// A field of the module's section of INFO.
@@ -22,8 +22,8 @@ fn the_dead_leave_and_the_living_stay() {
     let (_server, mut c) = start();
     c.run("ZEXP.ADD k 30ms a 60ms b 90ms c 5m d");
     c.run("ZEXP.ADD other 50ms x 5m y");
-    assert_swept(&mut c, "k", 1);
-    assert_swept(&mut c, "other", 1);
+    assert_drained(&mut c, "k", 1);
+    assert_drained(&mut c, "other", 1);
     c.script(&[("ZEXP.MEMBERS k", "['d']"), ("ZEXP.MEMBERS other", "['y']")]);
     assert_marked(&mut c, "k");
 }
@@ -32,7 +32,7 @@ fn the_dead_leave_and_the_living_stay() {
 fn a_set_goes_with_its_last_member_and_not_a_grace_later() {
     let (_server, mut c) = start();
     c.run("ZEXP.ADD k 30ms a 60ms b");
-    assert_swept(&mut c, "k", 0);
+    assert_drained(&mut c, "k", 0);
     c.script(&[("EXISTS k", "0")]);
 }
 
@@ -53,7 +53,7 @@ fn no_member_goes_before_its_time() {
             break;
         }
     }
-    assert_swept(&mut c, "k", 0);
+    assert_drained(&mut c, "k", 0);
 }
 
 #[test]
@@ -63,8 +63,8 @@ fn a_member_that_is_due_sooner_than_all_others_is_not_kept_waiting() {
     c.run("ZEXP.ADD k 1h x");
     c.run("ZEXP.ADD k 50ms soon");
     c.run("ZEXP.ADD far LT 50ms x");
-    assert_swept(&mut c, "k", 1);
-    assert_swept(&mut c, "far", 0);
+    assert_drained(&mut c, "k", 1);
+    assert_drained(&mut c, "far", 0);
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn a_heartbeat_keeps_a_member_and_the_sweeper_away() {
 }
 
 #[test]
-fn members_of_any_bytes_and_keys_of_any_bytes_are_swept() {
+fn members_and_keys_of_any_bytes_are_deleted() {
     let (_server, mut c) = start();
     let names: [&[u8]; 5] = [b"", b"\0", b"%s%n", b"\xff\xfe", b"a b\r\n"];
     let at = c.now() + 100;
@@ -94,12 +94,12 @@ fn members_of_any_bytes_and_keys_of_any_bytes_are_swept() {
         }
     }
     for key in names {
-        eventually(PATIENCE, "it is swept", || testkit::cmd!(c, "ZCARD", key) == redis::Value::Int(1));
+        eventually(PATIENCE, "it is drained", || testkit::cmd!(c, "ZCARD", key) == redis::Value::Int(1));
     }
 }
 
 #[test]
-fn many_sets_due_at_one_moment_are_all_swept() {
+fn many_sets_due_at_one_moment_are_all_drained() {
     const SETS: i64 = 3000;
     let clock = Clock::new();
     let server = Server::builder().clock(&clock).start();
@@ -115,7 +115,7 @@ fn many_sets_due_at_one_moment_are_all_swept() {
 }
 
 #[test]
-fn events_tell_what_was_swept_and_that_a_key_is_gone() {
+fn events_tell_what_was_deleted_and_that_a_key_is_gone() {
     let server = Server::builder().config("notify-keyspace-events KEA").start();
     let mut c = server.client();
     let mut listener = server.resp3();
@@ -146,7 +146,7 @@ fn events_of_sweeping_are_of_the_module_class() {
     listener.psubscribe("__keyspace@*__:*");
     c.run("SELECT 5");
     c.run("ZEXP.ADD k 50ms dead 5m live");
-    assert_swept(&mut c, "k", 1);
+    assert_drained(&mut c, "k", 1);
     let heard = listener.pushes();
     assert_eq!(heard.len(), 1, "{heard:?}");
     assert!(heard[0].contains("'__keyspace@5__:k' 'zexp.expired'"), "{heard:?}");
@@ -162,7 +162,7 @@ fn sweeping_is_a_change_to_watch_and_to_client_side_caches() {
     cache.run("CLIENT TRACKING ON");
     cache.run("ZRANGE k 0 -1");
     c.run("CONFIG SET zeitset.sweep yes");
-    assert_swept(&mut c, "k", 1);
+    assert_drained(&mut c, "k", 1);
     watcher.script(&[("MULTI", "+OK"), ("PING", "+QUEUED"), ("EXEC", "nil")]);
     assert_eq!(cache.pushes(), [">[Invalidate ['k']]"]);
 }
@@ -182,8 +182,8 @@ fn switched_off_it_keeps_the_dead_and_switched_on_it_resumes() {
         ("ZEXP.CARD all", "0"),
         ("CONFIG SET zeitset.sweep yes", "+OK"),
     ]);
-    assert_swept(&mut c, "k", 1);
-    assert_swept(&mut c, "all", 0);
+    assert_drained(&mut c, "k", 1);
+    assert_drained(&mut c, "all", 0);
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn the_timer_is_armed_only_for_what_is_due_soon() {
     c.run("CONFIG SET zeitset.sweep yes");
     let armed = field(&mut c, "sweep_timer_armed");
     assert!(armed == 1 || c.now() >= at || c.int("ZCARD k") == 4);
-    assert_swept(&mut c, "k", 3);
+    assert_drained(&mut c, "k", 3);
     becomes(&mut c, "sweep_timer_armed", 0);
 }
 
@@ -273,9 +273,9 @@ fn info_counts_the_sets_there_are() {
 fn info_counts_what_has_expired_and_nothing_else() {
     let (_server, mut c) = start();
     c.run("ZEXP.ADD k 50ms a 50ms b 5m c");
-    assert_swept(&mut c, "k", 1);
+    assert_drained(&mut c, "k", 1);
     c.run("ZEXP.ADD all 50ms a 50ms b");
-    assert_swept(&mut c, "all", 0);
+    assert_drained(&mut c, "all", 0);
     // These go by the word of a client.
     c.run("ZEXP.REM k c");
     c.run("ZEXP.ADD k 1h a");
@@ -304,12 +304,12 @@ fn info_shows_a_backlog_and_how_old_it_is() {
 }
 
 #[test]
-fn info_tells_the_truth_amid_a_backlog() {
+fn info_tells_the_truth_during_a_backlog() {
     const DEAD: usize = 50_000;
     let (_server, mut c) = start();
     let began = c.now();
     backlog(&mut c, "k", DEAD);
-    amid_backlog(&mut c, "k", DEAD);
+    begin_draining(&mut c, "k", DEAD);
     c.run("CONFIG SET zeitset.sweep no");
     becomes(&mut c, "sweep_timer_armed", 0);
     let left = c.int("ZCARD k") - 1;
@@ -319,7 +319,7 @@ fn info_tells_the_truth_amid_a_backlog() {
     // They died a second before the set was made.
     let lag = field(&mut c, "sweep_lag_ms");
     let most = c.now() - began + 1000;
-    assert!(lag <= most, "a lag of {lag} ms, while members are dead for {most} ms at the most");
+    assert!(lag <= most, "a lag of {lag} ms, while members have been expired for at most {most} ms");
 }
 
 #[test]
@@ -328,7 +328,7 @@ fn a_backlog_that_was_flushed_is_no_backlog() {
     for flush in ["DEL k", "FLUSHALL", "PERSIST k"] {
         let (_server, mut c) = start();
         backlog(&mut c, "k", DEAD);
-        amid_backlog(&mut c, "k", DEAD);
+        begin_draining(&mut c, "k", DEAD);
         c.run(flush);
         at_full_speed(&mut c);
         becomes(&mut c, "sweep_backlog_sets", 0);
@@ -354,7 +354,7 @@ fn slices_that_took_no_time_are_no_latency_samples() {
         c.run(&format!("ZEXP.ADD set{n} 1ms a 1h b"));
     }
     for n in 0..20 {
-        assert_swept(&mut c, &format!("set{n}"), 1);
+        assert_drained(&mut c, &format!("set{n}"), 1);
     }
     let history = c.reply("LATENCY HISTORY zeitset-sweep");
     assert!(!history.contains(" 0]"), "{history}");

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 use testkit::{
-    Client, FAR, GRACE_MS, PATIENCE, Server, Stream, amid_backlog, assert_marked, assert_swept, at_full_speed, backlog,
-    eventually, plant, start,
+    Client, FAR, GRACE_MS, PATIENCE, Server, Stream, assert_drained, assert_marked, at_full_speed, backlog,
+    begin_draining, eventually, plant, start,
 };
 
 /// A backlog that the sweeper at its slowest needs seconds for.
@@ -95,14 +95,14 @@ fn a_set_left_with_the_long_dead_only_is_drained_too() {
 }
 
 #[test]
-fn a_backlog_does_not_hide_or_revive_anybody() {
+fn a_backlog_neither_hides_nor_revives_members() {
     let (_server, mut c) = start();
     backlog(&mut c, "k", MANY);
-    amid_backlog(&mut c, "k", MANY);
+    begin_draining(&mut c, "k", MANY);
     c.script(&[
         ("ZEXP.CARD k", "1"),
         ("ZEXP.MEMBERS k", "['live']"),
-        // The last that will be swept, and one of its fellows.
+        // The member that the sweeper will delete last.
         ("ZEXP.ISMEMBER k d9999", "0"),
         ("ZEXP.ADD k 1h d9999 1h new", "2"),
         ("ZEXP.CARD k", "3"),
@@ -123,7 +123,7 @@ fn the_sweeper_waits_while_writes_are_paused() {
         let mut c = server.client();
         backlog(&mut c, "k", MANY);
         c.run("ZEXP.ADD other 300ms dead 1h live");
-        amid_backlog(&mut c, "k", MANY);
+        begin_draining(&mut c, "k", MANY);
         c.run(pause);
         if pause.ends_with("WRITE") {
             let (left, offset) = (c.int("ZCARD k"), c.info_number("replication", "master_repl_offset"));
@@ -136,17 +136,17 @@ fn the_sweeper_waits_while_writes_are_paused() {
         }
         at_full_speed(&mut c);
         drained(&mut c, "k");
-        assert_swept(&mut c, "other", 1);
+        assert_drained(&mut c, "other", 1);
         replica.wait_for_sync(&server);
         drained(&mut replica.client(), "k");
     }
 }
 
 #[test]
-fn a_snapshot_amid_a_backlog_is_whole() {
+fn a_snapshot_during_a_backlog_is_whole() {
     let (mut server, mut c) = start();
     backlog(&mut c, "k", MANY);
-    amid_backlog(&mut c, "k", MANY);
+    begin_draining(&mut c, "k", MANY);
     c.run("BGSAVE");
     eventually(PATIENCE, "it is saved", || c.info_number("persistence", "rdb_bgsave_in_progress") == 0);
     c.script(&[("ZEXP.CARD k", "1")]);
@@ -158,7 +158,7 @@ fn a_snapshot_amid_a_backlog_is_whole() {
 }
 
 #[test]
-fn an_aof_rewritten_amid_a_backlog_is_whole() {
+fn an_aof_rewritten_during_a_backlog_is_whole() {
     for preamble in ["yes", "no"] {
         let mut server = Server::builder()
             .config("appendonly yes")
@@ -167,7 +167,7 @@ fn an_aof_rewritten_amid_a_backlog_is_whole() {
             .start();
         let mut c = server.client();
         backlog(&mut c, "k", MANY);
-        amid_backlog(&mut c, "k", MANY);
+        begin_draining(&mut c, "k", MANY);
         c.run("BGREWRITEAOF");
         c.run("ZEXP.ADD k AT 4102444800000ms late");
         eventually(PATIENCE, "it is rewritten", || {
@@ -185,10 +185,10 @@ fn an_aof_rewritten_amid_a_backlog_is_whole() {
 }
 
 #[test]
-fn a_replica_that_comes_amid_a_backlog_gets_the_rest_of_it() {
+fn a_replica_that_comes_during_a_backlog_gets_the_rest_of_it() {
     let (server, mut c) = start();
     backlog(&mut c, "k", MANY);
-    amid_backlog(&mut c, "k", MANY);
+    begin_draining(&mut c, "k", MANY);
     let replica = Server::builder().plain().replica_of(&server);
     at_full_speed(&mut c);
     drained(&mut c, "k");
@@ -198,11 +198,11 @@ fn a_replica_that_comes_amid_a_backlog_gets_the_rest_of_it() {
 }
 
 #[test]
-fn a_set_taken_away_amid_its_backlog_is_forgotten() {
+fn a_set_taken_away_during_its_backlog_is_forgotten() {
     for (away, left) in [("DEL k", 0), ("FLUSHALL", 0), ("SET k text", 1), ("ZRANGESTORE k k 0 9", 10)] {
         let (_server, mut c) = start();
         backlog(&mut c, "k", MANY);
-        amid_backlog(&mut c, "k", MANY);
+        begin_draining(&mut c, "k", MANY);
         c.run(away);
         testkit::after_scan(&mut c);
         let there = if away.starts_with("SET") { c.int("EXISTS k") } else { c.int("ZCARD k") };
@@ -211,11 +211,11 @@ fn a_set_taken_away_amid_its_backlog_is_forgotten() {
 }
 
 #[test]
-fn a_set_moved_amid_its_backlog_is_drained_where_it_is() {
+fn a_set_moved_during_its_backlog_is_drained_where_it_is() {
     for (way, database, key) in [("RENAME k new", 0, "new"), ("MOVE k 3", 3, "k"), ("SWAPDB 0 3", 3, "k")] {
         let (_server, mut c) = start();
         backlog(&mut c, "k", MANY);
-        amid_backlog(&mut c, "k", MANY);
+        begin_draining(&mut c, "k", MANY);
         c.run(way);
         at_full_speed(&mut c);
         c.run(&format!("SELECT {database}"));
@@ -224,10 +224,10 @@ fn a_set_moved_amid_its_backlog_is_drained_where_it_is() {
 }
 
 #[test]
-fn an_expire_amid_a_backlog_stops_the_sweeper() {
+fn an_expire_during_a_backlog_stops_the_sweeper() {
     let (_server, mut c) = start();
     backlog(&mut c, "k", MANY);
-    amid_backlog(&mut c, "k", MANY);
+    begin_draining(&mut c, "k", MANY);
     c.run(&format!("PEXPIREAT k {FAR}"));
     let left = c.int("ZCARD k");
     testkit::after_scan(&mut c);

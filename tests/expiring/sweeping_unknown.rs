@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 use testkit::{
-    Client, Clock, FAR, GRACE_MS, PATIENCE, Server, after_scan, assert_agree, assert_marked, assert_restored,
-    assert_swept, eventually, plant, start,
+    Client, Clock, FAR, GRACE_MS, PATIENCE, Server, after_scan, assert_agree, assert_drained, assert_marked,
+    assert_restored, eventually, plant, start,
 };
 
 fn field(c: &mut Client, name: &str) -> i64 {
@@ -40,7 +40,7 @@ fn in_a_cluster_that_is_down_nothing_goes_and_nothing_spins() {
     assert_eq!(field(&mut c, "members_expired"), 0);
     c.run("CLUSTER ADDSLOTS 0");
     state(&mut c, "ok");
-    assert_swept(&mut c, "k", 20);
+    assert_drained(&mut c, "k", 20);
     assert_eq!(field(&mut c, "members_expired"), 10);
     assert_agree(&server, &[]);
 }
@@ -66,7 +66,7 @@ fn a_set_saved_before_its_marker_was_set_again_lives_on() {
     let mut c = server.client();
     for key in ["two", "most", "above", "restored"] {
         assert_restored(&mut c, key, FAR);
-        assert_swept(&mut c, key, 1);
+        assert_drained(&mut c, key, 1);
         c.script(&[(format!("ZEXP.ADD {key} 5m more"), "1")]);
     }
     after_scan(&mut c);
@@ -95,7 +95,7 @@ fn a_replica_that_takes_over_sets_markers_that_waited() {
     let mut r = replica.client();
     r.run("REPLICAOF NO ONE");
     assert_restored(&mut r, "k", FAR);
-    assert_swept(&mut r, "k", 1);
+    assert_drained(&mut r, "k", 1);
 }
 
 #[test]
@@ -106,18 +106,18 @@ fn a_step_of_the_wall_clock_is_noticed() {
     c.run("ZEXP.ADD far 1h a 1w b");
     c.run("ZEXP.ADD near 1400ms a 1w b");
     clock.step_wall(3_601_000);
-    assert_swept(&mut c, "near", 1);
-    assert_swept(&mut c, "far", 1);
+    assert_drained(&mut c, "near", 1);
+    assert_drained(&mut c, "far", 1);
     // And back: what was due a moment ago is not any more, and nothing is armed for it.
     c.run("ZEXP.ADD k 1400ms a 1w b");
     clock.step_wall(-7_200_000);
     eventually(PATIENCE, "no timer is armed", || field(&mut c, "sweep_timer_armed") == 0);
     c.script(&[("ZEXP.CARD k", "2")]);
     c.run("ZEXP.ADD soon 100ms a 1w b");
-    assert_swept(&mut c, "soon", 1);
+    assert_drained(&mut c, "soon", 1);
     c.script(&[("ZCARD k", "2")]);
     clock.step_wall(7_202_000);
-    assert_swept(&mut c, "k", 1);
+    assert_drained(&mut c, "k", 1);
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn a_replica_has_no_backlog_and_no_lag_of_its_own() {
     }
     assert_eq!(field(&mut c, "sweep_backlog_sets"), 1);
     r.run("REPLICAOF NO ONE");
-    assert_swept(&mut r, "k", 1);
+    assert_drained(&mut r, "k", 1);
 }
 
 /// The change of a neighbour in the middle of our announcement is nobody's but the neighbour's.
@@ -161,7 +161,7 @@ fn what_a_neighbour_changes_while_we_announce_is_restored() {
 
 /// Found by the simulation: a ZEXP command set the marker again, and the sooner member was forgotten.
 #[test]
-fn a_sooner_plain_member_is_swept_in_time_whatever_command_comes_next() {
+fn a_sooner_plain_member_is_deleted_in_time_whatever_command_comes_next() {
     let (_server, mut c) = start();
     c.run("ZEXP.ADD k 1h a");
     let soon = c.now() + 300;
@@ -171,7 +171,7 @@ fn a_sooner_plain_member_is_swept_in_time_whatever_command_comes_next() {
         ("ZEXP.ADD k 2h b".into(), "+QUEUED"),
     ]);
     c.run("EXEC");
-    assert_swept(&mut c, "k", 2);
+    assert_drained(&mut c, "k", 2);
     assert_marked(&mut c, "k");
 }
 

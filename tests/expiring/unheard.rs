@@ -3,7 +3,7 @@
 
 use redis::Value;
 use testkit::{
-    Client, FAR, GRACE_MS, PATIENCE, Server, assert_marked, assert_restored, assert_swept, cmd, eventually, plant,
+    Client, FAR, GRACE_MS, PATIENCE, Server, assert_drained, assert_marked, assert_restored, cmd, eventually, plant,
     start,
 };
 
@@ -82,12 +82,12 @@ fn a_set_whose_members_died_before_the_first_command_takes_new_ones() {
     eventually(PATIENCE, "a walk", || c.info_number("zeitset", "zeitset_scans_completed") >= 2);
     c.script(&[("ZEXP.ADD walked CAP 1 5m c", "1")]);
     for key in ["written", "walked"] {
-        assert_swept(&mut c, key, 1);
+        assert_drained(&mut c, key, 1);
         assert_marked(&mut c, key);
     }
 }
 
-/// Whoever wrote the log by hand gave it a TTL of whole seconds.
+/// A hand-written limiter gives its log a TTL of whole seconds.
 #[test]
 fn a_log_of_moments_is_no_set_whose_members_died() {
     let (_server, mut c) = start();
@@ -161,12 +161,12 @@ fn a_replica_that_was_told_nothing_finds_the_sets_when_it_is_promoted() {
     c.run(&format!("ZEXP.ADD k AT {at}ms dead {FAR}ms live"));
     replica.wait_for_sync(&master);
     r.run("REPLICAOF NO ONE");
-    assert_swept(&mut r, "k", 1);
+    assert_drained(&mut r, "k", 1);
     r.script(&[("ZEXP.MEMBERS k", "['live']")]);
     assert_marked(&mut r, "k");
 }
 
-/// A replica takes the set for one that was restored before anybody listened, and leaves it to its master to say so.
+/// The replica treats the set as one that was restored before the module subscribed to events. Only the master may set its TTL.
 #[test]
 fn the_first_read_on_a_replica_writes_nothing() {
     let master = Server::builder().plain().start();

@@ -95,7 +95,7 @@ fn the_docker_image_starts_as_its_user_and_keeps_what_is_written() {
             }
             "WORKDIR" => {
                 folder = arguments;
-                // Made by root, if it is not there, whoever USER is.
+                // Docker creates a missing folder as root, not as USER.
                 script += &format!("mkdir -p .{folder}\n");
             }
             "USER" => user = arguments,

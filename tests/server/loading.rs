@@ -1,6 +1,6 @@
 //! What makes the module refuse to be loaded: the server says why in its log, and lives on if it was running.
 
-use testkit::{Client, Server, assert_agree, assert_swept, module};
+use testkit::{Client, Server, assert_agree, assert_drained, module};
 
 /// A running server without the module, and something that it must not lose.
 fn running() -> (Server, Client) {
@@ -107,8 +107,8 @@ fn with_either_unlink_or_del_keys_go_everywhere() {
         let server = Server::builder().keeping_aof().config(&rename).start();
         let replica = Server::builder().config(&rename).replica_of(&server);
         let mut c = server.client();
-        c.run("ZEXP.ADD swept 100ms x 100ms y");
-        assert_swept(&mut c, "swept", 0);
+        c.run("ZEXP.ADD deleted 100ms x 100ms y");
+        assert_drained(&mut c, "deleted", 0);
         assert_agree(&server, &[&replica]);
     }
 }

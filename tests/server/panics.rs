@@ -1,14 +1,14 @@
-//! A panic is a defect of the module. Before anything is changed, whoever called gets an error, and the log a line. Between a change and its
-//! replication it ends the server: nothing of the call is in the AOF or on a replica then.
+//! A panic is a defect of the module. If a command panics before it has changed anything, the client gets an error, and the log a line. If it
+//! panics between a change and its replication, the server exits. Then neither the AOF nor a replica has anything of the call.
 //!
-//! Debug builds panic at keys of two names, when they open the first and when they replicate a change of the second. The module that is
-//! shipped does neither.
+//! Debug builds panic at keys with two names: when they open the first one, and when they replicate a change of the second one. Release
+//! builds do not.
 #![cfg(debug_assertions)]
 
 use testkit::{Client, Dataset, FAR, PATIENCE, Server, assert_same_data, eventually, plant};
 
 const BEFORE: &str = "zeitset:panic:before";
-const AMID: &str = "zeitset:panic:amid";
+const DURING: &str = "zeitset:panic:during";
 const ERROR: &str = "!ERR internal error in zeitset; see the server log";
 
 /// A call of every family that makes a key, and one that changes it.
@@ -51,13 +51,13 @@ fn before_anything_is_done_it_is_an_error_and_nothing_else() {
 
 /// Between a change and its replication the key would differ on master and replicas, and in the AOF, forever.
 #[test]
-fn amid_a_change_it_ends_the_server_and_nobody_has_the_change() {
+fn a_panic_during_a_change_ends_the_server_and_the_change_is_nowhere() {
     let (mut server, replica, mut c) = pair();
     for (number, (make, change)) in WRITES.into_iter().enumerate() {
         c.run(&make.replace("KEY", "key"));
-        c.run(&format!("RENAME key {AMID}"));
+        c.run(&format!("RENAME key {DURING}"));
         let before = Dataset::of(&mut c);
-        let reply = c.reply(&change.replace("KEY", AMID));
+        let reply = c.reply(&change.replace("KEY", DURING));
         assert!(reply.contains("connection lost"), "{reply}");
         let count = |line: &str| server.log().matches(line).count();
         let found = (
@@ -76,13 +76,13 @@ fn amid_a_change_it_ends_the_server_and_nobody_has_the_change() {
 }
 
 #[test]
-fn a_set_that_cannot_be_swept_keeps_no_other_from_it() {
+fn a_set_that_cannot_be_drained_keeps_no_other_from_it() {
     let (server, replica, mut c) = pair();
     let at = c.now() + 100;
     plant(&mut c, BEFORE, &[("a", at), ("b", FAR)]);
     plant(&mut c, "other", &[("a", at + 1), ("b", FAR)]);
     c.run("ZEXP.CARD other");
-    eventually(PATIENCE, "the other is swept", || c.int("ZCARD other") == 1);
+    eventually(PATIENCE, "the other is drained", || c.int("ZCARD other") == 1);
     eventually(PATIENCE, "the one was tried", || panics(&server) > 0);
     assert_eq!(c.int(&format!("ZCARD {BEFORE}")), 2);
     assert_same_data(&mut c, &mut replica.client());

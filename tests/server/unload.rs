@@ -1,7 +1,7 @@
 //! The module comes to a server that runs, and goes from one: the data stay, and live on as they say.
 
 use testkit::{
-    Client, Dataset, FAR, NEVER, PATIENCE, Server, after_scan, assert_marked, assert_swept, eventually, module, plant,
+    Client, Dataset, FAR, NEVER, PATIENCE, Server, after_scan, assert_drained, assert_marked, eventually, module, plant,
 };
 
 /// The module is not in its configuration: what an AOF holds of it, this server could not load.
@@ -79,9 +79,9 @@ fn loaded_into_a_running_server_it_finds_what_is_there() {
     load(&mut c);
     for database in 0..16 {
         c.run(&format!("SELECT {database}"));
-        assert_swept(&mut c, "dead", 0);
+        assert_drained(&mut c, "dead", 0);
         for key in ["mixed", "soon"] {
-            assert_swept(&mut c, key, 1);
+            assert_drained(&mut c, key, 1);
             c.script(&[(format!("ZEXP.MEMBERS {key}"), "['live']")]);
             assert_marked(&mut c, key);
         }
@@ -116,12 +116,12 @@ fn with_something_due_later_it_can_go() {
 }
 
 #[test]
-fn unloaded_amid_a_backlog_it_leaves_a_set_that_the_next_one_drains() {
+fn unloaded_during_a_backlog_it_leaves_a_set_that_the_next_one_drains() {
     let server = modular();
     let mut c = server.client();
     load(&mut c);
     testkit::backlog(&mut c, "k", 50_000);
-    testkit::amid_backlog(&mut c, "k", 50_000);
+    testkit::begin_draining(&mut c, "k", 50_000);
     // The server itself refuses: a timer is armed.
     let refused = c.reply("MODULE UNLOAD zeitset");
     assert!(refused.starts_with("!ERR "), "{refused}");
@@ -131,7 +131,7 @@ fn unloaded_amid_a_backlog_it_leaves_a_set_that_the_next_one_drains() {
     let mut plain = server.client();
     plain.script(&[("PING", "+PONG"), ("ZCARD k", &left.to_string())]);
     load(&mut c);
-    assert_swept(&mut c, "k", 1);
+    assert_drained(&mut c, "k", 1);
     assert_marked(&mut c, "k");
 }
 
@@ -145,9 +145,9 @@ fn it_comes_and_goes_many_times() {
         load(&mut c);
         assert_eq!(c.strings("CONFIG GET zeitset.sweep"), ["zeitset.sweep", "yes"], "round {round}");
         c.run(&format!("SET touched{round} x"));
-        assert_swept(&mut c, "k", 1);
+        assert_drained(&mut c, "k", 1);
         c.run("ZEXP.ADD k 50ms brief");
-        assert_swept(&mut c, "k", 1);
+        assert_drained(&mut c, "k", 1);
         c.run(&format!("ZADD k {} later", FAR + 1));
         testkit::assert_restored(&mut c, "k", FAR + 1);
         c.run("CONFIG SET zeitset.sweep no");

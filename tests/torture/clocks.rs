@@ -6,7 +6,7 @@
 use super::fuzz::Run;
 use rand::Rng;
 use std::time::Duration;
-use testkit::{Client, Clock, PATIENCE, Server, Traffic, assert_agree, assert_swept, eventually};
+use testkit::{Client, Clock, PATIENCE, Server, Traffic, assert_agree, assert_drained, eventually};
 
 const DURATIONS: [&str; 10] = ["1ms", "700ms", "1s", "5s", "1m", "36m", "1h", "25d", "60d", "365d"];
 
@@ -41,7 +41,7 @@ impl Steps {
     }
 }
 
-/// Nothing that is due is left: no dead member in an expiring set, and no client that waits for a job which is due.
+/// Nothing is overdue: no expiring set has an expired member, and no client waits while a job is due.
 fn assert_nothing_is_late(c: &mut Client, worker: &mut Client, clock: &Clock, run: &mut Run) {
     let here = run.here();
     // A job for the client that waits, and a member, both due after some time.
@@ -59,13 +59,13 @@ fn assert_nothing_is_late(c: &mut Client, worker: &mut Client, clock: &Clock, ru
     let got = worker.receive();
     assert!(got.starts_with("[['probe' 'probe' "), "{here}");
     c.run("ZQ.CANCEL probe probe");
-    eventually(PATIENCE, &format!("a member due in {delay} is swept: {here}"), || c.int("ZCARD probes") == 1);
+    eventually(PATIENCE, &format!("a member due in {delay} is deleted: {here}"), || c.int("ZCARD probes") == 1);
     for key in testkit::SETS {
         let is_clean = |c: &mut Client| {
             let live = c.reply(&format!("ZEXP.CARD {key}"));
             live.starts_with('!') || live == c.reply(&format!("ZCARD {key}"))
         };
-        eventually(PATIENCE, &format!("no dead member is left in {key}: {here}"), || is_clean(c));
+        eventually(PATIENCE, &format!("no expired member is left in {key}: {here}"), || is_clean(c));
     }
     wait_for_probe(worker);
 }
@@ -90,7 +90,7 @@ fn a_clock_that_is_set_right_serves_what_is_due_behind_the_timer_of_another_modu
         clock.step_wall(86_400_000);
         let got = worker.receive();
         assert!(got.starts_with("[['probe' 'probe' "), "{got}");
-        assert_swept(&mut c, "probes", 1);
+        assert_drained(&mut c, "probes", 1);
         c.run("ZQ.CANCEL probe probe");
     }
 }
@@ -110,7 +110,7 @@ fn time_that_passes_within_a_slice_without_work_calls_for_no_rest() {
     let saved = server.folder().join("dump.rdb");
     eventually(PATIENCE, "the slice has begun", || saved.exists());
     clock.advance(Duration::from_secs(86_400));
-    assert_swept(&mut c, "second", 1);
+    assert_drained(&mut c, "second", 1);
 }
 
 /// So much time passes in one history: the tests' own clock counts in nanoseconds, and those end in the year 2262.

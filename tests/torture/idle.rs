@@ -76,13 +76,13 @@ fn an_idle_server_with_expiring_sets_is_idle_and_wakes_up_on_time() {
         idle.client.run("ZEXP.ADD near 1s a");
         idle.assert_idle("before anything is due");
         idle.pass(1);
-        idle.is_due("the near member is swept");
+        idle.is_due("the near member is drained");
         idle.assert_idle(&format!("the next member is due in {far}"));
         idle.pass(seconds - 6);
         assert_eq!(idle.client.int("ZCARD far"), 1);
         idle.assert_idle("a few seconds before the member is due");
         idle.pass(6);
-        eventually(PATIENCE, &format!("the member due in {far} is swept"), || idle.client.int("EXISTS far") == 0);
+        eventually(PATIENCE, &format!("the member due in {far} is drained"), || idle.client.int("EXISTS far") == 0);
     }
 }
 
@@ -96,7 +96,7 @@ fn an_idle_server_with_a_queue_is_idle_and_wakes_its_clients_on_time() {
         let mut other = idle.waiting("365d");
         idle.pass(1);
         assert!(worker.receive().starts_with("[['q' 'near' "));
-        // The lease ends, and the other one gets the job.
+        // The lease expires, and the other worker gets the job.
         idle.pass(1);
         let reply = other.receive();
         assert!(reply.starts_with("[['q' 'near' "), "{reply}");
@@ -121,8 +121,8 @@ fn an_idle_server_with_leases_is_idle_and_gives_jobs_back_on_time() {
         idle.client.run("ZEXP.ADD near 1s a");
         let mut worker = idle.waiting("1s");
         idle.pass(1);
-        idle.is_due("the near member is swept");
-        idle.assert_idle(&format!("a lease ends in {far}"));
+        idle.is_due("the near member is drained");
+        idle.assert_idle(&format!("a lease expires in {far}"));
         idle.pass(seconds - 6);
         assert_eq!(idle.client.info_number("clients", "blocked_clients"), 1);
         idle.pass(7);
@@ -150,7 +150,7 @@ fn an_idle_server_with_everything_is_idle() {
         passed = *seconds;
         let reply = worker.receive();
         assert!(reply.starts_with(&format!("[['q' '{far}' ")), "{reply}");
-        eventually(PATIENCE, &format!("{far} is swept"), || idle.client.int(&format!("EXISTS set:{far}")) == 0);
+        eventually(PATIENCE, &format!("{far} is drained"), || idle.client.int(&format!("EXISTS set:{far}")) == 0);
         idle.assert_idle(&format!("{far} have passed"));
     }
 }

@@ -121,7 +121,7 @@ fn consume(soak: &Soak<'_>, thread: u64) {
             match random.random_range(0..10) {
                 0 => drop(soak.call(&mut c, soak.master, &format!("ZQ.NACK jobs {id} {token}"))),
                 1 => drop(soak.call(&mut c, soak.master, &format!("ZQ.EXTEND jobs 10ms {id} {token}"))),
-                // A worker that has died: the lease ends by itself.
+                // The worker has crashed: its lease expires.
                 2 => {}
                 _ => {
                     let reply = soak.call(&mut c, soak.master, &format!("ZQ.ACK jobs {id} {token}"));

@@ -241,7 +241,7 @@ fn conditions_alone_never_create_a_key() {
 }
 
 #[test]
-fn a_dead_member_counts_as_absent() {
+fn an_expired_member_counts_as_absent() {
     let (_server, mut c) = start();
     for (line, reply, alive) in [
         ("ZEXP.ADD k 5m dead", "1", true),
@@ -264,7 +264,7 @@ fn a_dead_member_counts_as_absent() {
 }
 
 #[test]
-fn a_set_of_dead_members_only_is_as_good_as_empty() {
+fn a_set_of_expired_members_counts_as_empty() {
     let (_server, mut c) = start();
     let ago = c.now() - 5000;
     plant(&mut c, "k", &[("x", ago), ("y", ago)]);

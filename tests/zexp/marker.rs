@@ -1,6 +1,6 @@
 //! The marker: the key's own TTL says that a sorted set is an expiring set, and every change re-establishes it.
 
-use testkit::{Client, FAR, GRACE_MS, NEVER, after_scan, assert_marked, assert_restored, assert_swept, plant, start};
+use testkit::{Client, FAR, GRACE_MS, NEVER, after_scan, assert_drained, assert_marked, assert_restored, plant, start};
 
 #[test]
 fn every_change_leaves_the_marker() {
@@ -83,7 +83,7 @@ fn a_slightly_shifted_ttl_is_set_right_after_restore() {
         restore_shifted(&mut c, shift);
         c.script(&[("ZEXP.CARD new", "1")]);
         assert_restored(&mut c, "new", FAR);
-        assert_swept(&mut c, "new", 1);
+        assert_drained(&mut c, "new", 1);
     }
     for shift in [-5_001, 5_001] {
         restore_shifted(&mut c, shift);
@@ -96,7 +96,7 @@ fn a_slightly_shifted_ttl_is_set_right_after_restore() {
     }
 }
 
-/// Whoever sets a TTL makes the set an ordinary one, be it ever so close to the marker; and a read least of all may change that.
+/// A set whose TTL a client has set is an ordinary one, even if the TTL is close to the marker. No read changes that.
 #[test]
 fn a_read_or_a_refused_command_never_moves_a_ttl() {
     let (_server, mut c) = start();
@@ -125,7 +125,7 @@ fn a_score_beyond_all_time_is_that_of_a_member_that_never_expires() {
         c.run(&format!("ZEXP.ADD k AT {FAR}ms a"));
         c.run(&format!("ZADD k {score} m 1000 dead"));
         assert_restored(&mut c, "k", NEVER);
-        assert_swept(&mut c, "k", 2);
+        assert_drained(&mut c, "k", 2);
         c.script(&[
             ("ZEXP.MEMBERS k", "['a' 'm']"),
             ("ZEXP.PTTL k m", "[-1]"),
@@ -158,11 +158,11 @@ fn a_set_left_with_negative_scores_only_is_dead_and_its_next_member_lives() {
     }
 }
 
-/// RESTORE shifts it a little, and a set may have come by RESTORE before anybody listened.
+/// RESTORE may shift the TTL a little, and the set may have come by RESTORE before the module subscribed to events.
 #[test]
 fn a_set_whose_last_member_is_dead_needs_the_marker_within_a_second() {
     let (_server, mut c) = start();
-    // Until its TTL is changed it is a set of the module's, with a dead member.
+    // Until its TTL changes, it is an expiring set with an expired member.
     c.run("CONFIG SET zeitset.sweep no");
     let ago = c.now() - 2000;
     for off in [-101, 801] {

@@ -1,9 +1,9 @@
-//! The reading commands: CARD, ISMEMBER, MISMEMBER, MEMBERS, RANDMEMBER. None shows a dead member, none writes.
+//! The read commands: CARD, ISMEMBER, MISMEMBER, MEMBERS, RANDMEMBER. They neither return expired members nor write.
 
 use std::collections::BTreeSet;
 use testkit::{FAR, NEVER, PATIENCE, Server, eventually, plant, show, start};
 
-/// Live and dead members, some of one expiry, one without any; in the order of MEMBERS.
+/// Live and expired members in the order of MEMBERS: some with the same expiry, one without expiry.
 const MEMBERS: [(&str, i64); 7] =
     [("dead1", 1000), ("dead2", 2000), ("c", FAR), ("B", FAR + 1), ("a", FAR + 1), ("b", FAR + 1), ("never", NEVER)];
 

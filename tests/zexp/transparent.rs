@@ -120,7 +120,7 @@ fn replicas_get_native_commands_with_absolute_times() {
 fn adoption_replicates_its_effect() {
     let (server, mut c) = start();
     let replica = Server::builder().plain().replica_of(&server);
-    // The dead member goes with the next sweep, which could fall between the two looks below.
+    // Without this, the sweeper could delete the expired member between the two reads below.
     c.run("CONFIG SET zeitset.sweep no");
     for n in 0..500 {
         c.run(&format!("ZADD k {} m{n}", FAR / 1000 + n));

@@ -1,4 +1,4 @@
-//! ZLB.APPLY: what replicas and AOF files get, and what anybody else may send.
+//! ZLB.APPLY: effects from masters and AOF files, and calls of ordinary clients.
 
 use testkit::{PATIENCE, Server, Stream, eventually, start};
 

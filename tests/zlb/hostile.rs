@@ -1,4 +1,4 @@
-//! RESTORE takes bytes from anybody: whatever they are, the answer is an error or a sound board, never a crash or a hang.
+//! RESTORE of arbitrary bytes returns an error or a valid board. It never crashes or hangs.
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};

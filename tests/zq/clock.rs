@@ -77,7 +77,7 @@ fn clients_that_wait_learn_that_the_wall_clock_was_set_forward() {
 }
 
 #[test]
-fn leases_end_when_the_wall_clock_is_set_forward() {
+fn leases_expire_when_the_wall_clock_is_set_forward() {
     let mut world = start();
     world.client.run("ZQ.PUSH q x ID a");
     world.client.run("ZQ.CLAIM 1 q LEASE 1h");

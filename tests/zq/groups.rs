@@ -59,7 +59,7 @@ fn a_waiting_client_is_woken_when_a_group_opens() {
     }
     let begin = c.now();
     assert_eq!(claimed(&mut c, "ZQ.CLAIM 1 q LEASE 100ms")[0].0, "a1");
-    // The lease ends; then the second unit is the last one for a while.
+    // The lease expires; then the second unit is the last one for a while.
     let again = claimed(&mut c, "ZQ.CLAIM 1 q LEASE 1h BLOCK 20s");
     assert_eq!(again[0].0, "a2", "which has been due for longer");
     assert!(c.now() >= begin + 100);
@@ -147,9 +147,9 @@ fn ordered_groups_are_finished_in_the_order_of_their_pushes() {
         };
         match random.random_range(0..10) {
             0 => drop(c.run(&format!("ZQ.NACK q {id} {token} DELAY 5ms"))),
-            // It vanishes; the lease ends.
+            // The worker vanishes, and its lease expires.
             1 if random.random_ratio(1, 4) => drop(c.run(&format!("ZQ.EXTEND q 30ms {id} {token}"))),
-            // It stalls.
+            // The worker stalls.
             2 => workers[worker] = Some((id, token)),
             _ if c.int(&format!("ZQ.ACK q {id} {token}")) == 1 => {
                 let (group, job) = id.split_once(':').expect("group:job");

@@ -17,7 +17,7 @@ fn claim(c: &mut Client, lease: &str) -> (String, i64, i64) {
 }
 
 #[test]
-fn a_job_whose_lease_ended_is_due_again_and_the_late_token_is_good_until_the_next_claim() {
+fn a_job_whose_lease_expired_is_due_again_and_the_late_token_is_good_until_the_next_claim() {
     let (_server, mut c) = start();
     c.run("ZQ.PUSH q x ID a");
     let (_, first, deadline) = claim(&mut c, "30ms");
@@ -103,7 +103,7 @@ fn no_path_goes_round_the_bound_on_attempts() {
     let (_, _, deadline) = claim(&mut c, "10ms");
     c.wait_until(deadline);
     let (_, token, deadline) = claim(&mut c, "10ms");
-    // The last lease ends: dead, not due.
+    // The last lease expires: the job is dead, not due.
     c.wait_until(deadline);
     c.script(&[("ZQ.CLAIM 1 q LEASE 1m", "[]")]);
     assert!(c.reply("ZQ.GET q a").contains("'state' 'dead'"));

@@ -28,7 +28,7 @@ fn fill(c: &mut Client) {
     c.script(&[("ZQ.HOLD q acme 1h", "1"), ("ZQ.HOLD q \"\" 1h", "1"), ("ZQ.HOLD q \"\" 0", "1")]);
 }
 
-/// The whole state as anybody can see it. Nothing in it depends on the moment at which it is looked at.
+/// The state of the queue as clients see it. It does not depend on the time of the call.
 fn state(c: &mut Client) -> Vec<String> {
     ["READY", "DELAYED", "CLAIMED", "DEAD"]
         .iter()
@@ -293,7 +293,7 @@ fn nothing_is_lost_when_server_and_workers_die() {
         eventually(PATIENCE, "there is some load", || {
             finished.lock().unwrap().len() >= 60 * (round + 1) && due_of.lock().unwrap().len() >= 90 * (round + 1)
         });
-        // Not a word to anybody.
+        // No client is told.
         server.crash_and_restart();
         stop.store(true, Ordering::Relaxed);
         for thread in threads {

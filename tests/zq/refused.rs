@@ -6,8 +6,8 @@ use testkit::{Client, PATIENCE, Server, assert_agree, eventually, start_keeping_
 
 const WORKERS: usize = 3;
 
-/// Workers that wait, jobs that fall due a little later, and the moment when they do. A job that is claimed once is dead
-/// when its lease of a moment ends.
+/// Starts workers that wait, and pushes jobs that are due a little later. Returns the workers and the due time. A job is dead after its
+/// first, very short lease.
 fn wait_for_jobs(server: &Server, c: &mut Client) -> (Vec<JoinHandle<String>>, i64) {
     c.run("ZQ.CONFIG q MAXATTEMPTS 1");
     let due = c.now() + 700;

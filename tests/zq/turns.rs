@@ -73,7 +73,7 @@ fn clients_are_served_from_their_first_queue_that_has_a_job() {
                 let pushes = ["ZQ.PUSH a-low x", "ZQ.PUSH z-high x"].repeat(CLIENTS);
                 c.pipe(pipeline(&pushes).atomic());
             }
-            _ => assert!(c.now() < at, "the clients wait before the leases end"),
+            _ => assert!(c.now() < at, "the clients wait before the leases expire"),
         }
         let replies: Vec<_> = clients.iter_mut().map(Client::receive).collect();
         assert_eq!((from(&replies, "z-high"), from(&replies, "a-low")), (CLIENTS, 0), "{way}");
@@ -81,7 +81,8 @@ fn clients_are_served_from_their_first_queue_that_has_a_job() {
     }
 }
 
-/// Clients of one queue come first there; whoever waits for it as well takes what they leave, before a job of a lesser queue.
+/// A client that waits for two queues takes a job of the first one before a job of the second, unless earlier clients of the first one take
+/// all its jobs.
 #[test]
 fn a_client_takes_a_job_of_its_lesser_queue_only_when_its_first_has_none_for_it() {
     let (server, mut c) = start();

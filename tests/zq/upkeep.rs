@@ -6,7 +6,7 @@ use testkit::{Client, Clock, PATIENCE, Server, Stream, assert_agree, eventually,
 /// How late the upkeep may be, in a debug build on a busy machine, when it has not much to do.
 const SOON: Duration = Duration::from_secs(5);
 
-/// Jobs in `key` whose last lease ends after `lease`.
+/// Pushes and claims jobs of `key`. Their last lease expires after `lease`.
 fn claimed_for_the_last_time(c: &mut Client, key: &str, jobs: usize, lease: &str) {
     let mut pushes = redis::pipe();
     for n in 0..jobs {

@@ -34,7 +34,7 @@ fn a_shorter_window_is_settled_by_the_first_call_even_if_denied() {
     assert_eq!(stream.take(), [""; 0]);
 }
 
-/// A limit says itself what it is, whatever anybody does to its key.
+/// The value of a limit says what it is, whatever clients do to its key.
 #[test]
 fn a_limit_is_one_whatever_becomes_of_its_ttl_and_its_name() {
     let (_server, mut c) = start();

@@ -30,7 +30,7 @@ pub async fn serve(server: Server, listen: SocketAddr, queues: usize) -> Result<
     let listener = tokio::net::TcpListener::bind(listen).await.map_err(|error| format!("{listen}: {error}"))?;
     if !listen.ip().is_loopback() {
         eprintln!(
-            "zeitset: warning: metrics, with the names of queues, are served to whoever reaches {listen}: there is no password"
+            "zeitset: warning: metrics at {listen} have no password: every client that can connect reads them, and the names of queues"
         );
     }
     println!("Metrics of {} at http://{}/metrics", server.address, listener.local_addr()?);

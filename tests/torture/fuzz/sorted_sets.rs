@@ -6,7 +6,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, seq::IndexedRandom};
 use redis::Value;
 use testkit::{
-    Client, Payload, Server, assert_agree, assert_same_data, assert_swept, crc64, show_bytes, start_keeping_aof,
+    Client, Payload, Server, assert_agree, assert_drained, assert_same_data, crc64, show_bytes, start_keeping_aof,
 };
 
 const MEMBERS: [&[u8]; 14] = [
@@ -195,14 +195,14 @@ fn members_out_of_order_show_no_dead_one() {
 
 /// A sweep was replicated as a range of scores, and a range that begins at -0 holds no member of -1 behind it.
 #[test]
-fn members_out_of_order_are_swept_on_the_replica_too() {
+fn members_out_of_order_are_deleted_on_the_replica_too() {
     let (server, mut c) = start_keeping_aof();
     let replica = Server::builder().replica_of(&server);
     c.run("ZADD zset 1 a");
     let tail = Payload::of(&mut c, "zset").tail;
     let bytes = payload(&[(b"x", "-0"), (b"y", "-1"), (b"live", "4102444800000")], &tail);
     c.call(redis::cmd("RESTORE").arg("k").arg(4_102_444_800_000_u64 + 47_111).arg(bytes).arg("ABSTTL"));
-    assert_swept(&mut c, "k", 1);
+    assert_drained(&mut c, "k", 1);
     assert_agree(&server, &[&replica]);
 }
 

@@ -4,7 +4,7 @@
 mod random;
 
 use testkit::{
-    Client, Dataset, PATIENCE, Server, after_scan, assert_restored, assert_swept, backlog, eventually, show,
+    Client, Dataset, PATIENCE, Server, after_scan, assert_drained, assert_restored, backlog, eventually, show,
 };
 
 fn start() -> (Server, Client) {
@@ -103,7 +103,7 @@ fn no_living_member_is_lost_to_a_neighbour_that_removes_the_dead() {
         c.run(&format!("EVIL.ON * {command}"));
         c.run("CONFIG SET zeitset.sweep-slice-us 100000 zeitset.sweep-max-duty 90 zeitset.sweep yes");
         let now = c.now();
-        eventually(PATIENCE, "no dead member is left", || c.int(&format!("ZCOUNT set -inf {now}")) == 0);
+        eventually(PATIENCE, "no expired member is left", || c.int(&format!("ZCOUNT set -inf {now}")) == 0);
         assert!(c.int("EVIL.OFF") > 0, "the neighbour did nothing");
         // And the one that the helper put in.
         assert_eq!(c.int("ZEXP.CARD set"), i64::try_from(LIVING + 1).expect("few"), "{}", &command[..20]);
@@ -139,9 +139,9 @@ fn a_set_is_known_at_its_new_name_whatever_moves_in_the_middle_of_a_rename() {
     }
 }
 
-/// A handler that takes the key away while its members are swept, or puts another one in its place.
+/// A handler that takes the key away while its members are deleted, or puts another one in its place.
 #[test]
-fn the_set_being_swept_is_replaced() {
+fn the_set_being_drained_is_replaced() {
     const DEAD: usize = 1_000;
     let (_server, mut c) = start();
     c.run("ZADD plain 1 a 2 b 3 c");
@@ -159,7 +159,7 @@ fn the_set_being_swept_is_replaced() {
         }
         // The server goes on sweeping.
         c.run("ZEXP.ADD witness 10ms a 1w b");
-        assert_swept(&mut c, "witness", 1);
+        assert_drained(&mut c, "witness", 1);
     }
 }
 

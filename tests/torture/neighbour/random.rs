@@ -18,7 +18,7 @@ fn check(c: &mut Client, what: &str) {
     for key in c.strings("KEYS *") {
         match c.string(&format!("TYPE {key}")).as_str() {
             "zset" => {
-                // In this order: members may be swept in between.
+                // In this order: members may be deleted in between.
                 let members = c.reply(&format!("ZCARD {key}"));
                 let card = c.reply(&format!("ZEXP.CARD {key}"));
                 let is_set = card.parse::<i64>().is_ok_and(|card| card <= members.parse().expect("a number"));

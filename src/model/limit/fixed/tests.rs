@@ -168,7 +168,7 @@ proptest! {
 
     /// The reported wait is correct, both of a call that applies a shorter window and of a peek.
     #[test]
-    fn whoever_waits_gets_in(
+    fn a_call_after_the_reported_wait_is_allowed(
         limit in 1_u64..10, windows in (1_u64..2000, 1_u64..2000), used in 1_u64..10, cost in 1_u64..10, later in 0_u64..3000,
     ) {
         let mut key = Key::default();

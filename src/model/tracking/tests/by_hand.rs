@@ -80,7 +80,7 @@ fn a_replica_arms_nothing_but_for_a_first_scan() {
 }
 
 #[test]
-fn a_slice_is_followed_by_a_rest_whoever_comes() {
+fn a_slice_is_followed_by_a_rest_even_after_a_change() {
     let mut tracking = with(NOW);
     assert_eq!(tracking.after_change(NOW, || IDLE), Alarm::In(1));
     tracking.fired();

@@ -54,7 +54,7 @@ struct Server {
     failing: BTreeSet<Name>,
     sweeps: bool,
     hurries: u32,
-    /// When each expired member could first have been swept, by the monotonic clock.
+    /// When each expired member could first have been deleted, by the monotonic clock.
     dead_since: BTreeMap<(Name, u8), Millis>,
     slices: u64,
     /// The number of events that justify a slice: an action, or an expired member.

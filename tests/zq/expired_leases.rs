@@ -1,4 +1,4 @@
-//! What becomes of a job whose lease ends: it waits for BACKOFF, or for its next occurrence, on every server alike.
+//! After its lease has expired, a job waits for BACKOFF, or for its next occurrence, in the same way on every server.
 
 use redis::Value;
 use std::time::Duration;
@@ -55,7 +55,7 @@ fn number(reply: &str, name: &str) -> i64 {
 }
 
 #[test]
-fn a_job_whose_lease_ended_waits_for_its_backoff() {
+fn a_job_whose_lease_expired_waits_for_its_backoff() {
     let mut world = World::new();
     world.c.run("ZQ.CONFIG q BACKOFF 1h 3h JITTER 50");
     world.c.run("ZQ.PUSH q x ID a");
