@@ -181,7 +181,7 @@ clean:
 help:
 	@sed -n 's/^## //p' Makefile
 
-# Not `build`: whoever installs as root may have no Rust there.
+# Not `build`: `make install` often runs as root, without Rust.
 $(MODULE):
 	$(MAKE) build
 

@@ -34,10 +34,10 @@ fn main() {
         acks(&mut con, queue);
     }
     println!(
-        "\ndelivery of a delayed job to clients that wait, after its due time: {:>8} {:>8} {:>8}",
+        "\ndelivery of a delayed job to waiting clients, after its due time:   {:>8} {:>8} {:>8}",
         "p50", "p99", "worst"
     );
-    delays(&server, "8 clients, 2,000 jobs at moments of their own", 2_000);
+    delays(&server, "8 clients, 2,000 jobs with different due times", 2_000);
     idle(&server);
     waiting_clients(&server);
 }
@@ -233,7 +233,7 @@ fn acks(con: &mut Connection, queue: &dyn Queue) {
     println!("    {:<36} {:>10.2} {:>12.2}", queue.name(), figures[0], figures[1]);
 }
 
-/// How long after their due time jobs reach clients that wait for them.
+/// Measures the delay from the due time of a job until a waiting client has it.
 fn delays(server: &Server, name: &str, jobs: usize) {
     let mut con = connect(server);
     call(&mut con, &["FLUSHALL"]);
@@ -257,7 +257,7 @@ fn delays(server: &Server, name: &str, jobs: usize) {
                     let Value::Array(claimed) = reply else { panic!() };
                     let Some(Value::Array(job)) = claimed.first() else { return late };
                     let due: f64 = text(&job[5]).parse().expect("the due time");
-                    // The lease began when the server gave the job away.
+                    // The lease began when the server served the job.
                     let given = integer(&job[4]) - 3_600_000;
                     late.push((now - due * 1000.0, given - due as i64));
                 }
@@ -274,15 +274,15 @@ fn delays(server: &Server, name: &str, jobs: usize) {
     let [p50, p99, worst] = [0.5, 0.99, 1.0].map(|part| received[at(part)] / 1000.0);
     println!("    {:<64} {p50:>8.2} {p99:>8.2} {worst:>8.2} ms", format!("{name}: received"));
     let [p50, p99, worst] = [0.5, 0.99, 1.0].map(|part| given[at(part)]);
-    println!("    {:<64} {p50:>8} {p99:>8} {worst:>8} ms", "... given away by the server's own clock, whole ms");
+    println!("    {:<64} {p50:>8} {p99:>8} {worst:>8} ms", "... served, by the server's clock, whole ms");
 }
 
-/// What a server does that has a thousand clients waiting for jobs of next week.
+/// Measures the load of a server with a thousand clients that wait for jobs of next week.
 fn idle(server: &Server) {
     let mut con = connect(server);
     call(&mut con, &["FLUSHALL"]);
     println!("\nidle CPU, percent of a core:");
-    println!("    {:<64} {:>8.2}", "nobody waits", cpu_share(&mut con));
+    println!("    {:<64} {:>8.2}", "no client waits", cpu_share(&mut con));
     fill(&mut con, &Zq, 100_000, |id| now_ms() + 700_000_000 + id as u64);
     let clients = Arc::new(AtomicU64::new(0));
     let threads: Vec<_> = (0..1000)
@@ -307,10 +307,10 @@ fn idle(server: &Server) {
     threads.into_iter().for_each(|thread| thread.join().expect("a client"));
 }
 
-/// What a push costs the server, the claim of the client that is served included, while others go on waiting.
+/// Measures the cost of a push, including the claim of the served client, while other clients wait.
 fn waiting_clients(server: &Server) {
     let mut con = connect(server);
-    println!("\na push that serves one of the clients that wait (CPU of the server, us):");
+    println!("\na push that serves one of the waiting clients (CPU of the server, us):");
     for waiting in [1, 100, 1000] {
         call(&mut con, &["FLUSHALL"]);
         let threads: Vec<_> = (0..waiting)

@@ -109,7 +109,7 @@ impl Limit {
 
 fn main() {
     let requests: u64 = std::env::var("REQUESTS").map_or(400_000_000, |text| text.parse().expect("a number"));
-    println!("{SOURCES} sources by Zipf's law, one hour, limits a minute; each way to limit gets the same requests\n");
+    println!("{SOURCES} sources by Zipf's law, one hour, limits per minute; each algorithm gets the same requests\n");
     println!("{:<44} {:>12} {:>12} {:>18} {:>18}", "", "allowed", "denied", "wrongly allowed", "wrongly denied");
     for limit in [100, 1_000, 10_000] {
         replay(limit, requests);
@@ -174,18 +174,18 @@ fn replay(limit: u64, requests: u64) {
         over += u64::from(is_over);
     }
     println!(
-        "{all} requests, limit {limit} a minute, which {over} sources meet ({:.0} s)",
+        "{all} requests, limit {limit} a minute, reached by {over} sources ({:.0} s)",
         started.elapsed().as_secs_f64()
     );
     by_counter.print("sliding counter, every request counts", true);
     by_module.print("SLIDING", false);
-    by_log.print("a log of what it allowed", false);
+    by_log.print("a log of allowed requests", false);
     println!(
         "    SLIDING allows {:.3} % less than the log",
         100.0 * (1.0 - by_module.allowed as f64 / by_log.allowed as f64)
     );
     println!(
-        "    the counter's estimate differs from the log by {:.1} % on average, from half the limit on\n",
+        "    the counter's estimate differs from the log by {:.1} % on average, when at least half the limit is used\n",
         100.0 * difference / f64::from(compared.max(1))
     );
 }

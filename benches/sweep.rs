@@ -25,10 +25,10 @@ fn main() {
     let mut con = connect(&server);
     let version: String = field(&mut con, "server", "redis_version").unwrap_or_default();
     let cores = thread::available_parallelism().map_or(0, usize::from);
-    println!("server {version}, {cores} cores; latency of a client that pings all the while, in microseconds\n");
+    println!("server {version}, {cores} cores; latency of a client that sends PING meanwhile, in microseconds\n");
     println!(
         "{:<52} {:>8} {:>8} {:>8} {:>10} {:>10} {:>9}",
-        "what happens", "p50", "p99.9", "worst", "drained ms", "slice us", "CPU ms"
+        "operation", "p50", "p99.9", "worst", "drained ms", "slice us", "CPU ms"
     );
 
     run(&server, "nothing (the noise floor)", |_| {}, |_| thread::sleep(Duration::from_secs(3)));
@@ -40,7 +40,7 @@ fn main() {
     );
     run(
         &server,
-        "ZEXP: the same, and one member that lives on",
+        "ZEXP: the same, and one member that stays",
         |con| {
             add(con, "most", MEMBERS, |_| 0);
             call(con, &["ZEXP.ADD", "most", "1h", "survivor"]);

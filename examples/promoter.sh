@@ -1,5 +1,5 @@
 #!/bin/sh
-# Moves timers that fall due soon from PostgreSQL into a queue: docs/recipes/tiered-timers.md tells the story.
+# Moves timers that are due soon from PostgreSQL into a queue: see docs/recipes/tiered-timers.md.
 #
 #     examples/promoter.sh <queue> <horizon>        e.g. examples/promoter.sh timers 1h
 #

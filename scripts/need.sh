@@ -7,10 +7,9 @@
 #     scripts/need.sh redis       a Redis (or Valkey) server, new enough to load the module
 #     scripts/need.sh bash        bash, which the larger scripts are written in
 #
-# What is missing is installed through the system's package manager where that may be done without asking
-# anybody (as root, or by a sudo that wants no password). Where it may not, the script says what to install
-# and fails. Rust is never installed: there are several ways to get it. The script does nothing when all is there.
-# Change nothing, only look: NEED_INSTALL=no scripts/need.sh ...
+# The script installs missing programs with the system's package manager, as root or with a sudo that needs no
+# password. Otherwise it says what to install, and fails. It never installs Rust, because there are several ways to
+# get it. If nothing is missing, it does nothing. To check without installing: NEED_INSTALL=no scripts/need.sh ...
 set -eu
 
 # RedisModule_SetAbsExpire, by which a key gets its TTL as an absolute time, came with this version.

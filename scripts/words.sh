@@ -6,7 +6,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-# What is refused | what to write | pages: only where users read, in .md files (the changelog of old versions excepted)
+# What is refused | what to write | later: not yet in the source files of LATER, nor in the changelog of old versions
 REFUSED='
 for ever            | forever
 anew                | again
@@ -45,25 +45,29 @@ patrol              | keyspace scan
 misfit              | rejected effect
 tally               | stats, totals
 mended              | fixed; restored (a marker)
-whoever             | the client that ..., the worker that ...      | pages
-anybody             | any client, or the actor'"'"'s name           | pages
-everybody           | all clients, or the actors'"'"' name           | pages
-dead member         | expired member                                | pages
-dead members        | expired members                               | pages
-swept               | deleted by the sweeper                        | pages
-clock on the wall   | wall clock                                    | pages
-lease ends          | lease expires                                 | pages
-leases end          | leases expire                                 | pages
-lease ended         | lease expired                                 | pages
-falls due           | is due                                        | pages
-fall due            | are due                                       | pages
-fell due            | was due                                       | pages
-let in              | allowed, admitted                             | pages
-lets in             | allows, admits                                | pages
-unless it is given  | default ...                                   | pages
-at the most         | at most                                       | pages
-amid                | during                                        | pages
+whoever             | the client that ..., the worker that ...      | later
+anybody             | any client, or the actor'"'"'s name           | later
+everybody           | all clients, or the actors'"'"' name           | later
+dead member         | expired member
+dead members        | expired members
+swept               | deleted by the sweeper
+clock on the wall   | wall clock
+lease ends          | lease expires                                 | later
+leases end          | leases expire                                 | later
+lease ended         | lease expired                                 | later
+falls due           | is due                                        | later
+fall due            | are due                                       | later
+fell due            | was due                                       | later
+is let in           | is allowed, is admitted                       | later
+are let in          | are allowed, are admitted                     | later
+lets in             | allows, admits                                | later
+unless it is given  | default ...
+at the most         | at most                                       | later
+amid                | during                                        | later
 '
+
+# Folders whose comments still have some of these words.
+LATER='^(clients|src/model/queue)/'
 
 # path | words that may stand there
 ALLOWED='
@@ -75,7 +79,7 @@ docs/upgrading.md   | misfit
 git rev-parse --git-dir >/dev/null 2>&1 || { echo "words: skipped, as this is no git checkout"; exit 0; }
 
 # Lock files are written by tools.
-git ls-files -z -- ':!Cargo.lock' ':!*package-lock.json' ':!*.svg' ':!*.png' | xargs -0 awk -v refused="$REFUSED" -v allowed="$ALLOWED" '
+git ls-files -z -- ':!Cargo.lock' ':!*package-lock.json' ':!*.svg' ':!*.png' | xargs -0 awk -v refused="$REFUSED" -v allowed="$ALLOWED" -v later="$LATER" '
 function trim(text) { gsub(/^[ \t]+|[ \t]+$/, "", text); return text }
 
 # The words of a line with one blank between them and around all; a full stop stands for what divides them.
@@ -89,7 +93,7 @@ function plain(text) {
 
 function report(what, instead) {
     if ((FILENAME, what) in may || (FILENAME, "*") in may) return
-    if (what in in_pages && (FILENAME !~ /\.md$/ || FILENAME == "CHANGELOG.md")) return
+    if (what in not_yet && (FILENAME == "CHANGELOG.md" || FILENAME ~ later && FILENAME !~ /\.md$/)) return
     printf "%s:%d: \"%s\": write %s\n", FILENAME, FNR, what, instead
     hits++
 }
@@ -98,7 +102,7 @@ BEGIN {
     n = split(refused, lines, "\n")
     for (i = 1; i <= n; i++) if ((cells = split(lines[i], cell, "|")) > 1) {
         instead[trim(cell[1])] = trim(cell[2])
-        if (cells > 2) in_pages[trim(cell[1])]
+        if (cells > 2) not_yet[trim(cell[1])]
     }
     n = split(allowed, lines, "\n")
     for (i = 1; i <= n; i++) if (split(lines[i], cell, "|") == 2) may[trim(cell[1]), trim(cell[2])] = 1

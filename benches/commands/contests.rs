@@ -273,7 +273,7 @@ fn allowed(scripts: &Scripts, abilities: &Abilities) -> Contest {
     Contest {
         slug: "allowed",
         title: "A request that a rate limit allows",
-        setting: "limit 100 a minute; a call takes one unit of a random key; every key has been asked before",
+        setting: "limit 100 a minute; a call takes one unit of a random key; every key has been checked before",
         subjects: limits(scripts, abilities),
         primings: 1,
         is_refilled: false,
@@ -366,7 +366,7 @@ fn additions(scripts: &Scripts, abilities: &Abilities) -> Contest {
     Contest {
         slug: "additions",
         title: "A member that expires",
-        setting: "a call adds a new member to a random key, to expire in an hour; every key has members",
+        setting: "a call adds a new member to a random key. It expires in an hour. Every key has members",
         subjects: expiring(scripts, abilities),
         primings: 1,
         is_refilled: false,
@@ -381,7 +381,7 @@ fn counts(scripts: &Scripts, abilities: &Abilities) -> Contest {
     Contest {
         slug: "counts",
         title: "How many members are live",
-        setting: "the keys of the contest before",
+        setting: "the keys of the previous table",
         subjects,
         primings: 0,
         is_refilled: false,
@@ -396,7 +396,7 @@ fn memberships(scripts: &Scripts) -> Contest {
     Contest {
         slug: "memberships",
         title: "Whether a member is live",
-        setting: "the same keys, asked for a member that is not there",
+        setting: "the same keys, and a member that does not exist",
         subjects: vec![
             Subject::new(Role::Floor, "ZSCORE", "plain", move |call| stranger(call.on("ZSCORE"))),
             Subject::new(Role::Ours, "ZEXP.ISMEMBER", "zexp", move |call| stranger(call.on("ZEXP.ISMEMBER"))),

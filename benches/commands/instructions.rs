@@ -54,7 +54,7 @@ pub fn measure(bench: &mut Bench, contests: &[Contest], folder: &Path) -> String
     let _ = writeln!(
         text,
         "Made by `make bench-instructions`: the server inside callgrind, {KEYS} keys, {REQUESTS} requests for random ones, {PIPELINE} \
-         at a time. All of the server's work counts: reading, parsing, replying. PING: {}.",
+         at a time. This includes all work of the server: reading, parsing, replying. PING: {}.",
         count(bench, &mut counter, &ping)
     );
     for contest in contests {

@@ -23,12 +23,12 @@ pub fn measure(bench: &mut Bench, scripts: &Scripts, abilities: &Abilities, keys
         Memory { title, rows: subjects.iter().map(bytes).collect() }
     };
     let mut tables = vec![
-        weigh("A limit that has been asked once, by key", limits(scripts, abilities), keys, 1),
-        weigh("A set of 10 members that expire, by member", expiring(scripts, abilities), keys / 10, 10),
-        weigh("A set of many members that expire, by member", expiring(scripts, abilities), 1, keys * 10),
+        weigh("A limit after one check, per key", limits(scripts, abilities), keys, 1),
+        weigh("A set of 10 members that expire, per member", expiring(scripts, abilities), keys / 10, 10),
+        weigh("A set of many members that expire, per member", expiring(scripts, abilities), 1, keys * 10),
     ];
     tables.push(Memory {
-        title: "A limit of 1000 a window, all of it in use, by key",
+        title: "A limit of 1000 per window with all units in use, per key",
         rows: in_use(bench, used_up(scripts)),
     });
     tables

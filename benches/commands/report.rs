@@ -24,7 +24,7 @@ impl Report<'_> {
     pub fn text(&self) -> String {
         let mut text = format!(
             "# Commands against their rivals\n\nMade by `make bench`: {}. {} A call's time is that of its median round, a ratio \
-             the median of the ratios round by round. Absolute times are the machine's; ratios are what can be compared.\n",
+             the median of the ratios round by round. Compare ratios, not times: times depend on the machine.\n",
             self.server, self.size
         );
         for (contest, results) in self.contests.iter().zip(&self.results) {

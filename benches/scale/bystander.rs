@@ -1,4 +1,4 @@
-//! The bystander's bill: what plain commands cost with the module loaded and without, in rounds that take turns.
+//! The cost of plain commands with and without the module, measured in turns.
 
 use super::cpu::{Served, median, words};
 use super::fill::by_script;
@@ -49,10 +49,10 @@ pub fn run() {
     ];
     fill(&mut servers[2], "redis.call('ZADD', 'e:' .. n, 1, 'm') redis.call('EXPIRE', 'e:' .. n, 777600)");
     fill(&mut servers[3], "redis.call('ZEXP.ADD', 'e:' .. n, '9d', 'm')");
-    println!("\n## The bystander's bill\n");
+    println!("\n## The cost for plain commands\n");
     println!(
-        "ns of the server for a plain command; medians of {ROUNDS} rounds in which the servers take turns: one without the module, one with it, and \
-         the same with 100,000 sorted sets with a TTL in each of two databases, which the module tracks."
+        "ns of the server for a plain command. Medians of {ROUNDS} rounds in which the servers take turns: one without the module, one with it, and \
+         both again with 100,000 sets in each of two databases (sorted sets with a TTL; expiring sets on the server with the module)."
     );
     for is_pipelined in [true, false] {
         table(&mut servers, is_pipelined);
@@ -65,7 +65,7 @@ fn table(servers: &mut [Served; 4], is_pipelined: bool) {
         if is_pipelined {
             format!("{CALLS} commands in one pipeline")
         } else {
-            format!("{LONE_CALLS} commands one by one, as most applications call")
+            format!("{LONE_CALLS} commands one by one, as most applications call them")
         }
     );
     println!(

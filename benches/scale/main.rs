@@ -1,6 +1,7 @@
 //! No call stops the server: `cargo bench -p zeitset-benches --bench scale`, into docs/benchmarks/scale.md by `make bench`.
 //!
-//! Three parts: the bystander's bill, what happens to a whole dataset of expiring sets, and every command with N keys, members or jobs.
+//! Four parts: the cost for plain commands, operations on a whole dataset of expiring sets, pushes to waiting clients, and every command with
+//! N keys, members or jobs.
 //! All figures are processor time of the server's main thread. Bounded: some ten minutes; 6 GB of memory.
 //!
 //! | variable | meaning |

@@ -84,7 +84,7 @@ pub const ROWS: &[Row] = &[
     row("ZLB.CREATE boards:{n} DIM first DIM second", "ZADD zfresh:{n} 1 m"),
 ];
 
-/// Calls that the client makes large.
+/// Calls with many members, jobs or keys.
 pub const LARGE: &[Row] = &[
     row("ZQ.CLAIM 1 jobs LEASE 1h COUNT 1000", "LPOP list 1000"),
     row("ZQ.ACK jobs {1000 id token}", "ZREM zset {1000 m:{r}}"),

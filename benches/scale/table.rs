@@ -35,15 +35,15 @@ pub fn run(scale: u64) {
     let mut table = Table { served, rng, scale, unique: 0, tails: 0, refunds: 0, last, above: Vec::new() };
     println!("\n## Single calls at scale: {scale}\n");
     println!(
-        "µs of the server for one call with {scale} keys, members or jobs (an EXACT limit: {} slots), beyond what PING costs; median and \
-         worst of up to {CALLS}. 0 means that the call cost no more than PING, not that it is free: single calls differ by some ten µs. The server holds {:.1} GB.",
+        "µs of the server for one call with {scale} keys, members or jobs (an EXACT limit: {} slots), beyond the cost of PING; median and \
+         worst of up to {CALLS} calls. 0 means that the call costs no more than PING. Single calls differ by some ten µs. The server holds {:.1} GB.",
         scale.min(300_000),
         table.served.info("memory", "used_memory") / 1e9
     );
     for (title, rows, calls) in [
-        ("Each command, as it is called by default", ROWS, CALLS),
-        ("Calls that the client makes large", LARGE, CALLS),
-        ("Whole values, as Redis itself takes them whole", WHOLE, 1),
+        ("Each command with default arguments", ROWS, CALLS),
+        ("Calls with many members, jobs or keys", LARGE, CALLS),
+        ("Calls that process a whole value", WHOLE, 1),
     ] {
         println!("\n### {title}\n");
         println!("| call | median | worst | native command | median | worst |\n|---|--:|--:|---|--:|--:|");
@@ -54,10 +54,7 @@ pub fn run(scale: u64) {
             println!("\nAbove {AIM:.0} µs: {above}.");
         }
     }
-    println!(
-        "\nNot in these tables: {}, which only the stream to replicas and the AOF carry.",
-        table.left_out().join(", ")
-    );
+    println!("\nNot in these tables: {}, which only replication and AOF files contain.", table.left_out().join(", "));
 }
 
 impl Table {

@@ -75,7 +75,7 @@ func rateLimit(rdb *redis.Client) {
 		time.Sleep(limit.RetryAfter)
 		limit = must(Check(ctx, rdb, "tour:knock", 1, window))
 	}
-	fmt.Println("  whoever waits as told is let in")
+	fmt.Println("  allowed after the wait")
 }
 
 func worker(rdb *redis.Client) {
@@ -86,7 +86,7 @@ func worker(rdb *redis.Client) {
 		}
 		if job.Payload == "welcome-ann" && job.Attempt == 1 {
 			must(rdb.Do(ctx, "ZQ.NACK", job.Queue, job.ID, job.Token).Result())
-			fmt.Printf("  %s: failed, given back\n", job.Payload)
+			fmt.Printf("  %s: failed, returned\n", job.Payload)
 		} else if must(rdb.Do(ctx, "ZQ.ACK", job.Queue, job.ID, job.Token).Bool()) {
 			done++
 			again := choose(job.Attempt > 1, fmt.Sprintf(" at attempt %d", job.Attempt), "")
@@ -110,7 +110,7 @@ func queue(rdb *redis.Client) {
 	if !ok {
 		log.Fatal("ZQ.STATS: no map")
 	}
-	fmt.Printf("  %d pushed, %d done, %d given back\n", stats["pushed"], stats["acked"], stats["nacked"])
+	fmt.Printf("  %d pushed, %d done, %d returned\n", stats["pushed"], stats["acked"], stats["nacked"])
 }
 
 func leaderboard(rdb *redis.Client) {

@@ -65,7 +65,7 @@ func Check(ctx context.Context, rdb *redis.Client, key string, limit int64, wind
 	}, nil
 }
 
-// Job is what ZQ.CLAIM has leased to us. Whoever holds the token may finish it.
+// Job is a job that ZQ.CLAIM has leased to this client. A client that has the token may finish it.
 type Job struct {
 	Queue      string
 	ID         string

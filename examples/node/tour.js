@@ -42,7 +42,7 @@ async function rateLimit() {
   const knocks = new Limiter(redis, "knock", "1/250ms");
   await knocks.check("tour");
   while (!(check = await knocks.check("tour")).allowed) await sleep(check.retryAfterMs);
-  console.log("  whoever waits as told is let in");
+  console.log("  allowed after the wait");
 }
 
 async function queue() {
@@ -55,14 +55,14 @@ async function queue() {
     if (payload === "welcome-ann" && attempt === 1) throw new Retry({ after: 0 });
   };
   const worker = new Worker(redis, mails.key, handler, { concurrency: 1 });
-  worker.on("retried", ({ job }) => console.log(`  ${job.payload}: failed, given back`));
+  worker.on("retried", ({ job }) => console.log(`  ${job.payload}: failed, returned`));
   worker.on("completed", ({ job }) => {
     console.log(`  ${job.payload}: done${job.attempt > 1 ? ` at attempt ${job.attempt}` : ""}`);
     if (job.payload === "reminder-bob") worker.stop();
   });
   await worker.run();
   const { pushed, acked, nacked } = await mails.stats();
-  console.log(`  ${pushed} pushed, ${acked} done, ${nacked} given back`);
+  console.log(`  ${pushed} pushed, ${acked} done, ${nacked} returned`);
 }
 
 async function leaderboard() {

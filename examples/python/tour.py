@@ -40,7 +40,7 @@ def rate_limit():
     knocks.check("tour")
     while not (check := knocks.check("tour")).allowed:
         sleep(check.retry_after)
-    print("  whoever waits as told is let in")
+    print("  allowed after the wait")
 
 
 def queue():
@@ -52,7 +52,7 @@ def queue():
 
     def send(job: Job):
         if job.payload == "welcome-ann" and job.attempt == 1:
-            print(f"  {job.payload}: failed, given back")
+            print(f"  {job.payload}: failed, returned")
             raise Retry("no answer", after=0)
         print(f"  {job.payload}: done" + (f" at attempt {job.attempt}" if job.attempt > 1 else ""))
         if job.payload == "reminder-bob":
@@ -61,7 +61,7 @@ def queue():
     worker = Worker(r, "tour:mails", send, concurrency=1)
     worker.run()
     stats = mails.stats()
-    print(f"  {stats['pushed']} pushed, {stats['acked']} done, {stats['nacked']} given back")
+    print(f"  {stats['pushed']} pushed, {stats['acked']} done, {stats['nacked']} returned")
 
 
 def leaderboard():

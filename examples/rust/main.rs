@@ -57,7 +57,7 @@ fn rate_limit(r: &mut Connection) -> RedisResult<()> {
     while let Retry::After(wait) = check(r, "tour:knock", 1, "250ms")?.retry_after {
         thread::sleep(wait);
     }
-    println!("  whoever waits as told is let in");
+    println!("  allowed after the wait");
     Ok(())
 }
 
@@ -68,7 +68,7 @@ fn worker(r: &mut Connection) -> RedisResult<()> {
         let Job { queue, id, token, attempt, payload, .. } = job;
         if payload == "welcome-ann" && attempt == 1 {
             let () = cmd("ZQ.NACK").arg(queue).arg(id).arg(token).query(r)?;
-            println!("  {payload}: failed, given back");
+            println!("  {payload}: failed, returned");
         } else if cmd("ZQ.ACK").arg(queue).arg(id).arg(token).query(r)? {
             done += 1;
             let again = if attempt > 1 { format!(" at attempt {attempt}") } else { String::new() };
@@ -88,7 +88,7 @@ fn queue(client: &Client, r: &mut Connection) -> RedisResult<()> {
     thread::spawn(move || worker(&mut connection)).join().expect("the worker does not panic")?;
     let mut stats: HashMap<String, Value> = cmd("ZQ.STATS").arg("tour:mails").query(r)?;
     let mut total = |name: &str| u64::from_redis_value(stats.remove(name).unwrap_or_default());
-    println!("  {} pushed, {} done, {} given back", total("pushed")?, total("acked")?, total("nacked")?);
+    println!("  {} pushed, {} done, {} returned", total("pushed")?, total("acked")?, total("nacked")?);
     Ok(())
 }
 

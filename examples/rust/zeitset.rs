@@ -68,7 +68,7 @@ pub fn check(redis: &mut Connection, key: &str, limit: u64, window: &str) -> Red
     cmd("ZRL.CHECK").arg(key).arg(limit).arg(window).query(redis)
 }
 
-/// A job that ZQ.CLAIM has leased to us. Whoever holds the token may finish it.
+/// A job that ZQ.CLAIM has leased to this client. A client that has the token may finish it.
 #[allow(dead_code, reason = "the tour is quicker than its leases")]
 pub struct Job {
     pub queue: String,
