@@ -1,16 +1,16 @@
-//! How often limiters decide wrongly: the module's SLIDING and the sliding counter of two fixed windows, which most libraries and proxies have,
-//! next to a log of every request. `cargo run --release -p zeitset-benches --example replay`; no server.
+//! How often limiters decide wrongly: compares SLIDING, and the sliding counter of two fixed windows, which most libraries and proxies use,
+//! with a log of all requests. `cargo run --release -p zeitset-benches --example replay`. It needs no server.
 //!
-//! Cloudflare tells of such a comparison: 400 million requests of 270,000 sources, of which its counter decided 0.003 % wrongly
-//! (https://blog.cloudflare.com/counting-things-a-lot-of-different-things/, 2017). Its traffic is not public. Here sources follow Zipf's law, each is random in time,
-//! and its rate changes every 20 s. REQUESTS scales it.
+//! Cloudflare published such a comparison: 400 million requests of 270,000 sources, of which its counter decided 0.003 % wrongly
+//! (https://blog.cloudflare.com/counting-things-a-lot-of-different-things/, 2017). The traffic is not public. Here the sources follow
+//! Zipf's law; each is random in time, and changes its rate every 20 s. REQUESTS sets the number of requests.
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::VecDeque;
 use std::time::Instant;
 
-/// The module's own code, not a copy of what it does.
+/// The module's own code.
 #[allow(dead_code, unused_imports, clippy::all)]
 #[path = "../src/model/mod.rs"]
 mod model;
@@ -21,12 +21,12 @@ use model::limit::{Algorithm, Assessed, Policy, Write, sliding};
 const SOURCES: u64 = 270_000;
 const WINDOW: u64 = 60_000;
 const HOUR: u64 = 3_600_000;
-/// The beginning of a window.
+/// The start of a window.
 const START: u64 = 1_800_000_000_000 / WINDOW * WINDOW;
-/// For how long a source keeps its rate, which is then up to twice the mean.
+/// The time in ms for which a source keeps its rate. The rate is at most twice the mean.
 const STRETCH: u64 = 20_000;
 
-/// What was decided, next to a log of the same requests.
+/// The decisions of a limiter, compared with a log of the same requests.
 #[derive(Default)]
 struct Score {
     allowed: u64,
@@ -36,14 +36,15 @@ struct Score {
 }
 
 impl Score {
-    /// Of a request that a log would allow or not.
+    /// Counts a request. `would_be`: whether a log would allow it.
     fn count(&mut self, is_allowed: bool, would_be: bool) {
         *if is_allowed { &mut self.allowed } else { &mut self.denied } += 1;
         self.wrongly_allowed += u64::from(is_allowed && !would_be);
         self.wrongly_denied += u64::from(!is_allowed && would_be);
     }
 
-    /// Prints a row. Of a limiter that takes only what it allows, no single denial can be called wrong: others went before.
+    /// Prints a row. A limiter that counts only allowed requests has other earlier requests than the log. So its single denials cannot be
+    /// called wrong.
     fn print(&self, name: &str, takes_all: bool) {
         let share = |count: u64| format!("{count} {:.3} %", 100.0 * count as f64 / (self.allowed + self.denied) as f64);
         println!(
@@ -56,7 +57,7 @@ impl Score {
     }
 }
 
-/// The moments of the last window.
+/// The times of the requests of the last window.
 #[derive(Default)]
 struct Log(VecDeque<u64>);
 
@@ -69,7 +70,7 @@ impl Log {
     }
 }
 
-/// The sliding counter: the current fixed window, and as much of the one before as the trailing window still covers.
+/// The sliding counter: the current fixed window, and the share of the previous one that the trailing window still covers.
 #[derive(Default)]
 struct Counter {
     window: u64,
@@ -99,7 +100,7 @@ impl Limit {
         let (verdict, update) = if assessed.fits() { assessed.charge() } else { assessed.refuse() };
         for write in update.into_iter().flat_map(|update| update.writes) {
             match write {
-                Write::Whole(text) => self.0 = text.to_vec(),
+                Write::Replace(text) => self.0 = text.to_vec(),
                 Write::Part { at, bytes } => self.0[at..at + bytes.len()].copy_from_slice(&bytes),
             }
         }
@@ -145,7 +146,7 @@ fn replay(limit: u64, requests: u64) {
             }
             all += 1;
 
-            // The counter, as Cloudflare's: it counts every request.
+            // Like Cloudflare's counter, this one counts every request.
             let (estimate, real) = (counter.estimate(at), every.count(at));
             by_counter.count(estimate < limit as f64, real < limit);
             counter.current += 1;
@@ -155,7 +156,7 @@ fn replay(limit: u64, requests: u64) {
                 compared += 1;
             }
 
-            // The module: what it denies takes nothing. It is wrong if it allows a request although its window is full.
+            // The module takes nothing for a denied request. It is wrong if it allows a request although its window is full.
             let held = admitted.count(at);
             let is_allowed = limited.check(policy, at);
             by_module.count(is_allowed, is_allowed && held < limit);
@@ -164,7 +165,8 @@ fn replay(limit: u64, requests: u64) {
             } else {
                 is_over = true;
             }
-            // Its grid holds units up to a hundredth of the window longer. A log that takes only what it allows tells what that costs.
+            // The grid holds units up to a hundredth of the window longer. The comparison with a log of allowed requests shows the cost of
+            // that.
             let is_logged = logged.count(at) < limit;
             by_log.count(is_logged, is_logged);
             if is_logged {

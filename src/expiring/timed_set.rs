@@ -143,8 +143,8 @@ impl<'k> TimedSet<'k, Reading> {
 /// Changes take effect at once. [`commit`](TimedSet::commit) replicates them and sends the keyspace events. Every caller that opens a set
 /// for writing must end with it.
 impl<'k> TimedSet<'k, Writing> {
-    /// Opens a set to restore its marker and delete its expired members. A command's name says that its key is an expiring set. Here
-    /// nothing does, so the set must have the marker or be dirty.
+    /// Opens a set to restore its marker and delete its expired members. No command names the key here, so the set must have the marker or
+    /// be dirty.
     pub(super) fn to_check(ctx: &'k mut Context, name: Str<'k>) -> Result<TimedSet<'k, Writing>, Error> {
         TimedSet::of(Key::open_notouch(ctx, name), name, |ctx, _, ttl| tracker::is_dirty(ctx, name, ttl))
     }

@@ -65,7 +65,7 @@ fn set_timer(ctx: &Context, alarm: Alarm) {
 pub struct Status {
     pub sets_tracked: usize,
     pub sets_overdue: usize,
-    /// Expired members that are known to remain in the set being deleted.
+    /// Expired members that are known to remain in the set being drained.
     pub backlog: u64,
     /// The time for which the longest overdue member has been expired.
     pub lag: Millis,

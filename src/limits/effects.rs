@@ -29,7 +29,7 @@ pub fn replicate(
     let mut owes_ttl = !keeps_ttl;
     for write in writes {
         match write {
-            Write::Whole(bytes) => {
+            Write::Replace(bytes) => {
                 let (value, at) = (OwnedStr::new(bytes), integer(expires_at.unwrap_or(Millis::MAX)));
                 PXAT.with(ctx, |option| ctx.replicate(c"SET", &[name, value.as_str(), option.0.as_str(), at.as_str()]));
                 events.add(EventClass::String, c"set");

@@ -2,7 +2,7 @@
 
 use super::effects;
 use crate::error::Error;
-use crate::model::limit::{Assessed, Held, Policy, Refund, StoredLimit, Update, Write, assess};
+use crate::model::limit::{Assessed, LimitUsage, Policy, Refund, StoredLimit, Update, Write, assess};
 use crate::model::time::Millis;
 use crate::server::context::PendingEvents;
 use crate::server::key::{Key, Mode, Reading, Writing};
@@ -51,10 +51,10 @@ impl<'k, M: Mode> Limit<'k, M> {
 }
 
 /// Returns a limit's algorithm and its units in use. `None` if the key is missing. O(log N).
-pub fn held_by(ctx: &mut Context, name: Str<'_>, now: Millis) -> Result<Option<(&'static str, Held)>, Error> {
+pub fn usage_of(ctx: &mut Context, name: Str<'_>, now: Millis) -> Result<Option<(&'static str, LimitUsage)>, Error> {
     Limit::<Reading>::open(ctx, name)?.read(|stored| match stored {
         None => Ok(None),
-        Some(stored) => Ok(Some((stored.algorithm(), stored.held(now)?))),
+        Some(stored) => Ok(Some((stored.algorithm(), stored.usage(now)?))),
     })
 }
 
@@ -68,7 +68,7 @@ impl<'k> Limit<'k, Writing> {
         for write in &writes {
             match write {
                 Write::Part { at, bytes } => self.text.set_part(*at, bytes),
-                Write::Whole(bytes) => {
+                Write::Replace(bytes) => {
                     keeps_ttl &= self.text.len() == Some(bytes.len());
                     self.text.set(bytes);
                 }

@@ -7,7 +7,7 @@ pub mod effects;
 mod limit;
 pub mod stats;
 
-pub use limit::{Limit, held_by};
+pub use limit::{Limit, usage_of};
 
 use crate::error::Error;
 use crate::model::limit::Foreign;

@@ -137,7 +137,7 @@ impl Context {
         micros()
     }
 
-    /// Returns a generator with a seed from the server's.
+    /// Returns a generator that is seeded by the server's generator.
     pub fn random(&self) -> Random {
         let mut seed = [0_u8; 32];
         // SAFETY: the buffer has the given length.

@@ -166,7 +166,7 @@ impl Digest<'_> {
         Digest { digest, call: PhantomData }
     }
 
-    /// Ends a sequence: the order of what was added so far is significant.
+    /// Ends a sequence of items whose order is significant.
     pub fn end_sequence(&mut self) {
         // SAFETY: as above.
         unsafe { api!(RedisModule_DigestEndSequence(self.digest)) }

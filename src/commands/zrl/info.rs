@@ -23,7 +23,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let mut args = Args::new(arguments);
     let key = args.string()?;
     args.finish()?;
-    let Some((algorithm, held)) = limits::held_by(ctx, key, now)? else {
+    let Some((algorithm, usage)) = limits::usage_of(ctx, key, now)? else {
         ctx.reply_null();
         return Ok(());
     };
@@ -35,12 +35,12 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     ctx.reply_bytes(b"algorithm");
     ctx.reply_bytes(algorithm.as_bytes());
     ctx.reply_bytes(b"units");
-    number(held.units);
+    number(usage.units);
     ctx.reply_bytes(b"slots");
-    number(Some(held.slots));
+    number(Some(usage.slots));
     ctx.reply_bytes(b"next_available_ms");
-    number(held.next_back);
+    number(usage.next_available);
     ctx.reply_bytes(b"all_available_ms");
-    number(held.all_back);
+    number(usage.all_available);
     Ok(())
 }

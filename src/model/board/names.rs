@@ -3,7 +3,7 @@
 //! Names of the same length share pages of fixed slots. So a name of 12 bytes costs 16 (with the leaf's number), and needs no allocation,
 //! pointer, length or padding of its own. The slot is the member's ID: `page << 8 | slot`. A page has at most 256 slots and, if it has
 //! several, at most 16 KiB. It grows as needed and is freed with its last name. If only a quarter of a page is used, its names move to
-//! other pages, so that the memory follows the number of members: of the pages for a length, at most one is used that little. Name and leaf
+//! other pages, so that the memory follows the number of members. For each length, at most one page is used that little. Name and leaf
 //! are stored together because a lookup needs both, which is then one cache miss.
 
 use std::collections::BTreeMap;

@@ -72,7 +72,7 @@ pub struct Incremented {
 pub struct Removed {
     /// The position of the first removed member, or 0.
     pub first: u64,
-    /// The number of removed members. With `first`, it is the effect.
+    /// The number of removed members. The effect consists of `first` and `count`.
     pub count: u64,
     /// The board that must replace this one. `None` if this one was changed itself, or nothing was removed.
     pub rest: Option<Board>,

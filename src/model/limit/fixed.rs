@@ -5,7 +5,7 @@
 
 use super::text::{NumberText, number, split};
 use super::{
-    Assessed, Bytes, Foreign, Held, Lifetime, MAX_UNITS, Refund, RetryAfter, Update, Verdict, Write, remaining,
+    Assessed, Bytes, Foreign, Lifetime, LimitUsage, MAX_UNITS, Refund, RetryAfter, Update, Verdict, Write, remaining,
 };
 use crate::model::time::{self, Millis, decimal, decimal_len};
 use smallvec::smallvec;
@@ -32,13 +32,13 @@ impl Count {
         NumberText::of(TAG).number(self.end).sign(b':').number(self.units)
     }
 
-    /// See [`super::StoredLimit::held`].
-    pub(super) fn held(self, now: Millis) -> Held {
-        Held::of(self.end > now, || Held {
+    /// See [`super::StoredLimit::usage`].
+    pub(super) fn usage(self, now: Millis) -> LimitUsage {
+        LimitUsage::of(self.end > now, || LimitUsage {
             units: Some(self.units),
             slots: 1,
-            next_back: Some(self.end),
-            all_back: Some(self.end),
+            next_available: Some(self.end),
+            all_available: Some(self.end),
         })
     }
 

@@ -10,7 +10,7 @@
 //! before it, that many are in use.
 
 use super::text::{NumberText, number, split};
-use super::{Assessed, Foreign, Held, Lifetime, MAX_UNITS, Refund, RetryAfter, Update, Verdict};
+use super::{Assessed, Foreign, Lifetime, LimitUsage, MAX_UNITS, Refund, RetryAfter, Update, Verdict};
 use crate::model::time::{self, Millis};
 
 const TAG: &str = "leaky:";
@@ -98,18 +98,18 @@ impl Level {
         }
     }
 
-    /// See [`super::StoredLimit::held`].
-    pub(super) fn held(self, now: Millis) -> Held {
+    /// See [`super::StoredLimit::usage`].
+    pub(super) fn usage(self, now: Millis) -> LimitUsage {
         let level = self.seen_at(now);
         let parts = level.parts_at(now);
-        Held::of(parts > 0, || {
+        LimitUsage::of(parts > 0, || {
             let first = (parts - 1) % u128::from(self.window) + 1;
             let wait = u64::try_from(first.div_ceil(u128::from(self.limit))).unwrap_or(time::MAX);
-            Held {
+            LimitUsage {
                 units: Some(Level::units(parts, self.window)),
                 slots: 1,
-                next_back: Some(time::after_at_most(now, wait)),
-                all_back: Some(level.empty_at()),
+                next_available: Some(time::after_at_most(now, wait)),
+                all_available: Some(level.empty_at()),
             }
         })
     }

@@ -92,19 +92,19 @@ impl RetryAfter {
 
 /// The usage of a limit: the fields of ZRL.INFO's reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct LimitUsage {
     /// `None` if it depends on the policy, which is not stored.
     pub units: Option<u64>,
     /// The number of distinct times at which units become available again.
     pub slots: u64,
     /// The times at which the next unit and all units become available again.
-    pub next_back: Option<Millis>,
-    pub all_back: Option<Millis>,
+    pub next_available: Option<Millis>,
+    pub all_available: Option<Millis>,
 }
 
-impl Held {
-    fn of(is_any: bool, held: impl FnOnce() -> Held) -> Held {
-        if is_any { held() } else { Held { units: Some(0), ..Held::default() } }
+impl LimitUsage {
+    fn of(is_any: bool, usage: impl FnOnce() -> LimitUsage) -> LimitUsage {
+        if is_any { usage() } else { LimitUsage { units: Some(0), ..LimitUsage::default() } }
     }
 }
 
@@ -125,7 +125,7 @@ pub struct Update {
 
 impl Update {
     fn whole(text: text::NumberText, lifetime: Lifetime) -> Update {
-        Update { writes: smallvec![Write::Whole(Bytes::from_slice(text.as_bytes()))], lifetime: Some(lifetime) }
+        Update { writes: smallvec![Write::Replace(Bytes::from_slice(text.as_bytes()))], lifetime: Some(lifetime) }
     }
 }
 
@@ -133,7 +133,7 @@ impl Update {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Write {
     /// Replaces the string.
-    Whole(Bytes),
+    Replace(Bytes),
     /// Overwrites the bytes from `at` on. The length stays the same.
     Part { at: usize, bytes: Bytes },
 }
@@ -208,12 +208,12 @@ impl<'a> StoredLimit<'a> {
     }
 
     /// Returns the usage at `now`.
-    pub fn held(self, now: Millis) -> Result<Held, Foreign> {
+    pub fn usage(self, now: Millis) -> Result<LimitUsage, Foreign> {
         match self {
-            StoredLimit::Sliding(ring) => sliding::held(ring, now),
-            StoredLimit::Fixed(count) => Ok(count.held(now)),
-            StoredLimit::Leaky(level) => Ok(level.held(now)),
-            StoredLimit::Throttle(arrival) => Ok(arrival.held(now)),
+            StoredLimit::Sliding(ring) => sliding::usage(ring, now),
+            StoredLimit::Fixed(count) => Ok(count.usage(now)),
+            StoredLimit::Leaky(level) => Ok(level.usage(now)),
+            StoredLimit::Throttle(arrival) => Ok(arrival.usage(now)),
         }
     }
 

@@ -149,7 +149,7 @@ fn build(oldest: Slot, slots: impl Iterator<Item = Slot>, len: usize) -> Write {
     for (room, slot) in rooms.as_chunks_mut().0.iter_mut().zip(slots) {
         *room = slot.bytes();
     }
-    Write::Whole(Bytes::from_vec(text))
+    Write::Replace(Bytes::from_vec(text))
 }
 
 /// The usage of a ring at one time.

@@ -7,7 +7,7 @@
 //! | ZADD                          | one slot is written                                                        |
 
 use super::ring::{self, Ring, Slot, Usage};
-use super::{Assessed, Foreign, Held, Lifetime, Policy, Refund, RetryAfter, Update, Verdict, Write, remaining};
+use super::{Assessed, Foreign, Lifetime, LimitUsage, Policy, Refund, RetryAfter, Update, Verdict, Write, remaining};
 use crate::model::time::{self, Millis};
 use smallvec::smallvec;
 
@@ -48,35 +48,35 @@ pub struct Sliding<'a> {
     /// The time at which a unit taken now becomes available again. No unit may be held longer.
     until: Millis,
     /// The ring and its usage.
-    held: Option<(Ring<'a>, Usage)>,
+    ring: Option<(Ring<'a>, Usage)>,
 }
 
 /// Assesses a ring: whether `cost` more units fit under `policy` at `now`. O(log N) with N the slots of the ring.
 pub fn assess(policy: Policy, now: Millis, cost: u64, stored: Option<Ring<'_>>) -> Result<Sliding<'_>, Foreign> {
-    let held = stored.map(|ring| Ok((ring, ring.usage(now)?))).transpose()?;
-    Ok(Sliding { policy, now, cost, until: policy.until(now), held })
+    let ring = stored.map(|ring| Ok((ring, ring.usage(now)?))).transpose()?;
+    Ok(Sliding { policy, now, cost, until: policy.until(now), ring })
 }
 
 /// Returns when the last unit in use becomes available again.
-fn all_back(ring: &Ring<'_>, usage: &Usage) -> Option<Millis> {
+fn all_available(ring: &Ring<'_>, usage: &Usage) -> Option<Millis> {
     // Slots whose units were refunded may follow.
     let last = || ring.find(usage.first, |slot| slot.taken.wrapping_sub(usage.before) < usage.units);
     (usage.units > 0).then(last).filter(|&last| last < ring.len()).map(|last| ring.slot(last).at)
 }
 
 /// Returns the usage of a ring. O(log N).
-pub(super) fn held(ring: Ring<'_>, now: Millis) -> Result<Held, Foreign> {
+pub(super) fn usage(ring: Ring<'_>, now: Millis) -> Result<LimitUsage, Foreign> {
     let usage = ring.usage(now)?;
     let next = ring.find(usage.first, |slot| slot.taken == usage.before);
     let slots = ring.find(next, |slot| slot.taken.wrapping_sub(usage.before) < usage.units) + 1 - next;
     if next < ring.len() && ring.slot(next).at > ring.newest().at {
         return Err(Foreign);
     }
-    Ok(Held::of(usage.units > 0 && next < ring.len(), || Held {
+    Ok(LimitUsage::of(usage.units > 0 && next < ring.len(), || LimitUsage {
         units: Some(usage.units),
         slots: slots as u64,
-        next_back: Some(ring.slot(next).at),
-        all_back: all_back(&ring, &usage),
+        next_available: Some(ring.slot(next).at),
+        all_available: all_available(&ring, &usage),
     }))
 }
 
@@ -98,7 +98,7 @@ pub(super) fn refund(ring: Ring<'_>, now: Millis, units: u64, until: Millis) -> 
 
 impl Sliding<'_> {
     fn in_use(&self) -> u64 {
-        self.held.map_or(0, |(_, usage)| usage.units)
+        self.ring.map_or(0, |(_, usage)| usage.units)
     }
 
     /// Returns the verdict if no unit is held after `until`.
@@ -108,13 +108,13 @@ impl Sliding<'_> {
             limit: self.policy.limit,
             remaining: remaining(self.policy.limit, self.in_use()),
             retry_after: self.retry_after(until),
-            reset_after: self.all_back().map_or(0, |at| at.min(until).saturating_sub(self.now)),
+            reset_after: self.all_available().map_or(0, |at| at.min(until).saturating_sub(self.now)),
             charged_until: 0,
         }
     }
 
     fn retry_after(&self, until: Millis) -> RetryAfter {
-        match self.held {
+        match self.ring {
             _ if self.fits() => RetryAfter::Now,
             Some((ring, usage)) if self.cost <= self.policy.limit => {
                 // Positive, because the units do not fit.
@@ -127,13 +127,13 @@ impl Sliding<'_> {
         }
     }
 
-    fn all_back(&self) -> Option<Millis> {
-        self.held.and_then(|(ring, usage)| all_back(&ring, &usage))
+    fn all_available(&self) -> Option<Millis> {
+        self.ring.and_then(|(ring, usage)| all_available(&ring, &usage))
     }
 
     /// Returns the change after which `more` units are in use until [`until`](Sliding::until), and no unit is held longer.
     fn put(&self, more: u64) -> Update {
-        let write = match self.held {
+        let write = match self.ring {
             None => ring::begin(self.now, Slot { at: self.until, taken: more }, self.policy.room_for(2)),
             Some((ring, usage)) => self.put_into(&ring, &usage, more),
         };
@@ -175,7 +175,7 @@ impl Assessed for Sliding<'_> {
     }
 
     fn refuse(&self) -> (Verdict, Option<Update>) {
-        let is_overdue = self.all_back().is_some_and(|at| at > self.until);
+        let is_overdue = self.all_available().is_some_and(|at| at > self.until);
         (self.verdict(self.until), is_overdue.then(|| self.put(0)))
     }
 

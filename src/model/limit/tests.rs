@@ -66,15 +66,15 @@ fn a_string_of_one_algorithm_is_none_of_another() {
 fn what_is_in_use_is_told_until_the_last_unit_is_back() {
     const END: Millis = 1_767_225_600_000;
     let at = |text: &str, ttl: Millis, now: Millis| {
-        StoredLimit::parse(text.as_bytes(), || Some(ttl)).unwrap().held(now).unwrap()
+        StoredLimit::parse(text.as_bytes(), || Some(ttl)).unwrap().usage(now).unwrap()
     };
-    let some = |units: Option<u64>, next: Millis, all: Millis| Held {
+    let some = |units: Option<u64>, next: Millis, all: Millis| LimitUsage {
         units,
         slots: 1,
-        next_back: Some(next),
-        all_back: Some(all),
+        next_available: Some(next),
+        all_available: Some(all),
     };
-    let none = Held { units: Some(0), slots: 0, next_back: None, all_back: None };
+    let none = LimitUsage { units: Some(0), slots: 0, next_available: None, all_available: None };
     for (text, ttl, now, held) in [
         ("fixed:1767225600000:7", END, END - 1, some(Some(7), END, END)),
         ("fixed:1767225600000:7", END, END, none),
@@ -86,9 +86,9 @@ fn what_is_in_use_is_told_until_the_last_unit_is_back() {
         ("leaky:1767225600000:5/1000!1767225599000", END, END - 1000, some(Some(5), END - 800, END)),
         ("leaky:1767225600000:5/1000!1767225599000", END, END, none),
         // THROTTLE: the usage depends on the policy, which is not stored. The time ends within a ms.
-        ("1767225600000000000", END, END - 1, Held { next_back: None, ..some(None, END, END) }),
+        ("1767225600000000000", END, END - 1, LimitUsage { next_available: None, ..some(None, END, END) }),
         ("1767225600000000000", END, END, none),
-        ("1767225599999000001", END, END - 1, Held { next_back: None, ..some(None, END, END) }),
+        ("1767225599999000001", END, END - 1, LimitUsage { next_available: None, ..some(None, END, END) }),
     ] {
         assert_eq!(at(text, ttl, now), held, "{text} at END{:+}", now as i64 - END as i64);
     }
@@ -113,7 +113,7 @@ proptest! {
     fn no_string_makes_a_limit_panic(tag in prop_oneof![Just("sliding:"), Just("fixed:"), Just("leaky:"), Just("")], text in any_text()) {
         let text = [tag.as_bytes(), &text].concat();
         if let Ok(stored) = StoredLimit::parse(&text, || TTL) {
-            let _ = stored.held(1_767_225_600_000);
+            let _ = stored.usage(1_767_225_600_000);
             let _ = stored.refund(1_767_225_600_000, 1, 1_767_225_600_001);
         }
     }

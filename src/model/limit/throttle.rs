@@ -10,7 +10,7 @@
 //! written here does not.
 
 use super::text::{NumberText, number};
-use super::{Foreign, Held, Lifetime, Update};
+use super::{Foreign, Lifetime, LimitUsage, Update};
 use crate::model::time::Millis;
 
 /// Nanoseconds: a duration, or a time since the epoch.
@@ -58,10 +58,15 @@ impl Arrival {
         Update::whole(NumberText::of("").number(self.nanos), Lifetime::exactly(self.expires_at()))
     }
 
-    /// See [`super::StoredLimit::held`]. The number of units depends on the policy, which is not stored.
-    pub(super) fn held(self, now: Millis) -> Held {
+    /// See [`super::StoredLimit::usage`]. The number of units depends on the policy, which is not stored.
+    pub(super) fn usage(self, now: Millis) -> LimitUsage {
         let back = self.nanos.div_ceil(1_000_000);
-        Held::of(back > now, || Held { units: None, slots: 1, next_back: None, all_back: Some(back) })
+        LimitUsage::of(back > now, || LimitUsage {
+            units: None,
+            slots: 1,
+            next_available: None,
+            all_available: Some(back),
+        })
     }
 }
 

@@ -68,7 +68,7 @@ pub enum Outcome {
     Unknown,
 }
 
-/// The work that is possible.
+/// The work that a slice could do now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
     /// Whether this server may delete expired members now.
@@ -302,7 +302,7 @@ impl Tracking {
 
     /// Ends postponements whose time has come.
     fn resume(&mut self) {
-        /// The maximum number per call and database. A slice calls this for every set.
+        /// The maximum number of postponements to end per call and database, because a slice calls this for every set.
         const SOME: usize = 16;
         for database in self.databases.values_mut() {
             (0..SOME).take_while(|_| database.resume_one(self.passed)).count();

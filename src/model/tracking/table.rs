@@ -298,8 +298,8 @@ impl Table {
         self.walk.is_some()
     }
 
-    /// Returns the names in the next `most` buckets of the walk. A walk meets every set that is present from its begin to its end: the
-    /// table does not shrink meanwhile, so sets move only to the last bucket.
+    /// Returns the names in the next `most` buckets of the walk. A walk meets every set that is present all the time: the table does not
+    /// shrink meanwhile, so sets move only to the last bucket.
     pub fn walk_on(&mut self, most: usize) -> impl Iterator<Item = &[u8]> {
         let from = self.walk.unwrap_or(self.buckets);
         let to = from.saturating_add(most).min(self.buckets);
@@ -328,7 +328,8 @@ impl Table {
         self.hasher.hash_one(name)
     }
 
-    /// Returns the bucket of a hash: as many of its low bits as the next power of two has. A bucket after the last is not split off yet.
+    /// Returns the bucket of a hash. With `2^k` the next power of two above the number of buckets, this is the lowest `k` bits of the hash.
+    /// If that bucket does not exist yet, its sets are in the bucket `2^(k-1)` before it.
     fn place(&self, hash: u64) -> usize {
         let wide = self.buckets.next_power_of_two();
         let at = usize::try_from(hash & (wide as u64 - 1)).unwrap_or(0);

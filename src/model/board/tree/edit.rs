@@ -56,9 +56,9 @@ impl Tree {
         self.mend(leaf, names);
     }
 
-    /// Returns the row's new position in its leaf when its words change, counted without the row. `None` if the position may be in another
-    /// leaf or at an end of this one. `before` as for [`Tree::seek`]. On a large board, a small change mostly stays in its leaf. O(log of
-    /// the leaf).
+    /// Returns the new position of a row in its leaf after a change of its words, counted without the row. Returns `None` if the row may
+    /// belong in another leaf or at an end of this one. `before` is as for [`Tree::seek`]. On a large board, a small change mostly stays in
+    /// its leaf. O(log of the leaf).
     pub(in super::super) fn seek_near(
         &self,
         position: Position,
@@ -86,7 +86,7 @@ impl Tree {
         }
     }
 
-    /// Returns whether a row with these words at `position` is a head, and whether the following row is not a head because of it. The
+    /// Returns whether a row with these words at `position` is a head. Also returns whether this makes the following row no head. The
     /// following row is the one at `position`, or the next one if the row itself is `present`.
     fn headship(&self, position: Position, words: &[u64], present: bool) -> (bool, bool) {
         let Position { leaf, at } = position;

@@ -39,7 +39,7 @@ impl Key {
 fn written(before: Option<&[u8]>, change: Update) -> Vec<u8> {
     let [write] = &change.writes[..] else { panic!("{change:?}") };
     let text = match write {
-        Write::Whole(text) => text.to_vec(),
+        Write::Replace(text) => text.to_vec(),
         Write::Part { at, bytes } => {
             let mut text = before.unwrap().to_vec();
             text[*at..].copy_from_slice(bytes);

@@ -40,7 +40,7 @@ impl Bucket {
 
 /// Returns the string after a change.
 fn written(change: Update) -> Vec<u8> {
-    let [Write::Whole(text)] = &change.writes[..] else { panic!("{change:?}") };
+    let [Write::Replace(text)] = &change.writes[..] else { panic!("{change:?}") };
     let level = Level::parse(text).unwrap();
     assert_eq!(level.text().as_bytes(), &text[..]);
     assert!(change.lifetime.unwrap().expires_at(None) >= level.empty_at());
@@ -200,7 +200,7 @@ fn a_clock_that_steps_back_finds_the_bucket_as_full_as_it_was() {
     bucket.check(policy, START, 1);
     let now = START - 3_600_000;
     assert_eq!(assess(policy.0, policy.1, now, 1, bucket.level()).peek().remaining, 99);
-    assert_eq!(bucket.level().unwrap().held(now).units, Some(1));
+    assert_eq!(bucket.level().unwrap().usage(now).units, Some(1));
     assert_eq!(bucket.check(policy, now, 1).remaining, 98);
     assert_eq!(bucket.check(policy, now + 1200, 0).remaining, 100);
 }
@@ -266,9 +266,9 @@ proptest! {
             bucket.check(policy, now, cost);
             now += step;
             let free = assess(policy.0, policy.1, now, 0, bucket.level()).peek().remaining;
-            let held = bucket.level().map_or(Held::default(), |level| level.held(now));
+            let held = bucket.level().map_or(LimitUsage::default(), |level| level.usage(now));
             prop_assert_eq!(held.units.unwrap_or(0).cast_signed() + free, policy.0.cast_signed());
-            if let Some(next) = held.next_back {
+            if let Some(next) = held.next_available {
                 let at = |now| assess(policy.0, policy.1, now, 0, bucket.level()).peek().remaining;
                 prop_assert!(at(next - 1) == free && at(next) > free);
             }
@@ -305,7 +305,7 @@ proptest! {
             let (_, change) = assessed.charge();
             prop_assert!(change.map(written).is_none_or(|text| Level::parse(&text).unwrap().empty_at() <= time::MAX));
             prop_assert!(level.refund(START, units, until).units <= units);
-            level.held(START);
+            level.usage(START);
         }
     }
 }

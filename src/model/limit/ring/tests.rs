@@ -3,7 +3,7 @@ use crate::model::{any_text, fuzzing};
 use proptest::prelude::*;
 
 fn text(write: Write) -> Vec<u8> {
-    let Write::Whole(text) = write else { panic!("{write:?}") };
+    let Write::Replace(text) = write else { panic!("{write:?}") };
     text.to_vec()
 }
 

@@ -19,7 +19,7 @@ impl Key {
     fn apply(&mut self, change: Update) {
         for write in change.writes {
             match write {
-                Write::Whole(text) => self.0 = Some(text.to_vec()),
+                Write::Replace(text) => self.0 = Some(text.to_vec()),
                 Write::Part { at, bytes } => self.0.as_mut().unwrap()[at..at + bytes.len()].copy_from_slice(&bytes),
             }
         }
@@ -331,14 +331,14 @@ fn what_is_in_use_is_told_until_the_last_unit_is_back() {
     let (mut key, policy) = (Key::default(), sliding(10, 1000, 1));
     key.check(policy, START, 3);
     key.check(policy, START + 10, 4);
-    let some = |units, slots, next, all| Held {
+    let some = |units, slots, next, all| LimitUsage {
         units: Some(units),
         slots,
-        next_back: Some(START + next),
-        all_back: Some(START + all),
+        next_available: Some(START + next),
+        all_available: Some(START + all),
     };
-    let none = Held { units: Some(0), slots: 0, next_back: None, all_back: None };
-    let held_at = |key: &Key, after| held(key.ring().unwrap(), START + after).unwrap();
+    let none = LimitUsage { units: Some(0), slots: 0, next_available: None, all_available: None };
+    let held_at = |key: &Key, after| usage(key.ring().unwrap(), START + after).unwrap();
     for (after, expected) in [
         (10, some(7, 2, 1000, 1010)),
         (999, some(7, 2, 1000, 1010)),
@@ -433,13 +433,13 @@ proptest! {
                 prop_assert!(verdict.remaining <= limit.cast_signed() && verdict.charged_until <= time::MAX);
                 for write in change.iter().flat_map(|change| &change.writes) {
                     match write {
-                        Write::Whole(text) => prop_assert!(text.len() <= 8 + 16 * 2 * (slots.len() + 3)),
+                        Write::Replace(text) => prop_assert!(text.len() <= 8 + 16 * 2 * (slots.len() + 3)),
                         Write::Part { at, bytes } => prop_assert!(at + bytes.len() <= text.len()),
                     }
                 }
             }
         }
-        let _ = held(ring, START);
+        let _ = usage(ring, START);
         if let Ok(back) = refund(ring, START, cost.max(1), START + window) {
             prop_assert!(back.units <= cost.max(1));
         }
