@@ -209,7 +209,7 @@ try {
   console.log(Object.fromEntries(counts));
   console.log({
     seconds, seed, faults, accepted: ids.length, unsure, runs, troubles: ledger.troubles, stale: ledger.stale, acked: stats["acked"],
-    inDoubt: { pushes: pushed.length - accepted.length, acks: ledger.completed.size - final.length },
+    inDoubt: { seconds: pair.doubtSeconds, pushes: pushed.length - accepted.length, acks: ledger.completed.size - final.length },
     left: stats.ready + stats.delayed + stats.claimed, dead: stats.dead, lost, undone, again, endedByThemselves,
   });
   for (const member of members) member.isEnding = true;

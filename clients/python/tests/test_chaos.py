@@ -321,6 +321,7 @@ def read(ledger: str, pushes: list[tuple[str, float, float]], doubts: list[tuple
         "lost": len(accepted - started.keys()),
         "undone": len((accepted & started.keys()) - finished),
         "run after an accepted ACK": len(late),
+        "in doubt: seconds": round(sum(killed - replicated for replicated, killed in doubts)),
         "in doubt: pushes": len(replied - accepted),
         "of these lost": len((replied - accepted) - started.keys()),
         "in doubt: ACKs": sum(map(len, completed.values())) - sum(map(len, final.values())),

@@ -59,6 +59,10 @@ export class Pair {
     return this.#doubts.some(([replicatedMs, killedMs]) => earliestMs <= killedMs && latestMs >= replicatedMs);
   }
 
+  get doubtSeconds(): number {
+    return Math.round(this.#doubts.reduce((sum, [replicatedMs, killedMs]) => sum + killedMs - replicatedMs, 0) / 1000);
+  }
+
   async #confirm(): Promise<void> {
     while (!this.#isOver) {
       const { primary } = this;
