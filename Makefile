@@ -1,4 +1,4 @@
-# `make help` lists what there is. Rust and make suffice: scripts/need.sh brings in the rest, or says what to install.
+# `make help` lists the targets. You need Rust and make. scripts/need.sh installs the rest, or says what to install.
 
 PORT ?= 6379
 
@@ -10,13 +10,13 @@ MODULE_DIR := $(PREFIX)/lib/redis/modules
 BIN_DIR    := $(PREFIX)/bin
 DOC_DIR    := $(PREFIX)/share/doc/zeitset
 
-# Pages, and all that they link to; not what building leaves there.
+# The pages and the files that they link to, without build outputs.
 DOCS       := README.md CHANGELOG.md CONTRIBUTING.md RELEASING.md SECURITY.md LICENSE redis.conf.example docs clients examples packaging
 UNBUILT    := node_modules build dist .venv __pycache__
 
 CARGO      ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
-# Where cargo puts a library depends on the system: .so everywhere but on macOS.
+# The name of the library depends on the system: .so everywhere but on macOS.
 SUFFIX     := $(if $(filter Darwin,$(shell uname -s)),dylib,so)
 MODULE     := $(TARGET_DIR)/release/libzeitset.$(SUFFIX)
 COMPANION  := $(TARGET_DIR)/companion/zeitset
@@ -25,14 +25,14 @@ NOTICES    := $(TARGET_DIR)/third-party.txt
 .DEFAULT_GOAL := all
 .PHONY: all build companion notices run ui demo pictures test test-matrix torture valgrind asan mutants bench bench-instructions bench-clients examples clients docs site lint install uninstall deb rpm wheel test-deb clean help need-build need-redis need-port
 
-## make            build all that `make install` installs: the module, the companion, the licences of what they are linked with
+## make            build all that `make install` installs: the module, the companion, the licences of linked libraries
 all: build companion notices
 
 ## make build      build the module: target/release/libzeitset.so (on macOS libzeitset.dylib)
 build: need-build
 	$(CARGO) build --release --locked
 
-## make companion  build the program that shows what a server does: target/companion/zeitset
+## make companion  build the program with the web page, metrics and terminal view: target/companion/zeitset
 companion: need-build
 	$(CARGO) build --locked --profile companion -p zeitset-companion
 
@@ -48,7 +48,7 @@ run: need-port build need-redis
 ui: companion
 	@"$(COMPANION)" ui --write --redis "$(or $(URL),redis://127.0.0.1:$(PORT))" $(if $(LISTEN),--listen "$(LISTEN)")
 
-## make demo       a small shop on a server of its own (PORT, default 6390), and its web page (LISTEN, default 127.0.0.1:8080)
+## make demo       a demo shop with its own server (PORT, default 6390) and web page (LISTEN, default 127.0.0.1:8080)
 demo: build companion need-redis
 	@scripts/demo.sh "$(MODULE)" "$(COMPANION)" "$(TARGET_DIR)/demo" "$(if $(filter file,$(origin PORT)),6390,$(PORT))" $(LISTEN)
 
@@ -58,7 +58,7 @@ test: need-build need-redis
 	$(CARGO) test --locked -p zeitset -p zeitset-testkit
 	$(CARGO) test --locked -p zeitset-companion
 
-## make bench      every command against its rivals; results into docs/benchmarks (CELL=libredis_cell.so: redis-cell, too)
+## make bench      compare all commands with their rivals; results into docs/benchmarks (CELL=libredis_cell.so: redis-cell, too)
 bench: need-build need-redis
 	OUT="$(CURDIR)/docs/benchmarks" $(CARGO) bench --locked -p zeitset-benches --bench commands
 	@for bench in sweep queues published groups boards; do \
@@ -70,11 +70,11 @@ bench: need-build need-redis
 	$(CARGO) bench --locked -p zeitset-benches --bench scale >docs/benchmarks/scale.md
 	@cat docs/benchmarks/scale.md
 
-## make bench-instructions  what a request costs the server in instructions, into docs/benchmarks (CELL=... as for make bench)
+## make bench-instructions  count the server's instructions per request, into docs/benchmarks (CELL=... as for make bench)
 bench-instructions: need-build need-redis
 	CARGO="$(CARGO)" scripts/instructions.sh "$(TARGET_DIR)/instructions" docs/benchmarks/instructions.md
 
-## make bench-clients  workers of the client libraries against arq, RQ and BullMQ, and limits with units ahead, into docs/benchmarks
+## make bench-clients  compare the libraries' workers with arq, RQ and BullMQ, and measure limits with units ahead, into docs/benchmarks
 bench-clients: build need-redis
 	clients/bench/run.sh "$(MODULE)" "$(TARGET_DIR)/bench-clients" docs/benchmarks/workers.md
 	clients/bench/ahead.sh "$(MODULE)" "$(TARGET_DIR)/bench-clients/ahead" docs/benchmarks/ahead.md
@@ -83,7 +83,7 @@ bench-clients: build need-redis
 test-matrix: need-build
 	scripts/matrix.sh "$(TARGET_DIR)/servers"
 
-## make torture    all that is random, from new seeds, for TORTURE_SECONDS (default 600): clocks, neighbours, crashes, hostile input
+## make torture    all random tests, from new seeds, for TORTURE_SECONDS (default 600): clocks, neighbours, crashes, hostile input
 torture: need-build need-redis
 	scripts/torture.sh "$(CARGO)" "$(or $(TORTURE_SECONDS),600)" "$(TARGET_DIR)/torture"
 
@@ -96,10 +96,10 @@ asan: need-build
 	scripts/asan.sh "$(REDIS_SERVER)" "$(TARGET_DIR)/asan" "$(CARGO)" $(ASAN_TESTS)
 
 ## make mutants    does a test fail when the code is changed? MUTANTS=src/model/waiting.rs TESTS=model::waiting SHARD=0/4 (cargo-mutants)
-# The tree is changed in place, one mutant at a time, and is as it was afterwards. TESTS (default: those of the models) names the
-# tests that are run for each, SHARD=k/n a sample of the mutants. Compiling is most of it: hence without optimisation, which
-# takes 3 s a mutant instead of 30, and few histories for each. Look at a survivor again with ZEITSET_SEEDS=2000. Some mutants
-# never end and take all memory there is: each process may have 8 GB.
+# Changes the tree in place, one mutant at a time, and restores it at the end. TESTS (default: those of the models) names the tests
+# for each mutant, SHARD=k/n a sample of the mutants. Most of the time is compilation. So this compiles without optimisation, which
+# takes 3 s per mutant instead of 30, and runs few histories. Repeat survivors with ZEITSET_SEEDS=2000. Some mutants never end and
+# allocate all memory, so each process may use 8 GB.
 mutants: need-build
 	git diff --quiet -- src || { echo "commit or stash your changes first"; exit 1; }
 	mkdir -p "$(TARGET_DIR)/mutants"

@@ -1,8 +1,8 @@
-//! A leaderboard of three dimensions against a plain sorted set of one: `cargo bench -p zeitset-benches --bench boards`.
+//! A leaderboard of three dimensions compared with a plain sorted set of one score: `cargo bench -p zeitset-benches --bench boards`.
 //!
-//! One server, a million members on either side, filled in random order; then each operation in turns, a round there and
-//! a round here, with the same members. A connection sends without waiting, so that the server is what is measured:
-//! operations per second by the clock, and its own CPU time for each. Bounded: a few minutes. `MEMBERS=100000` for less.
+//! One server has a million members on each side, filled in random order. Then the sides take turns, a round each, with the same members. A
+//! connection sends without waiting, so that only the server limits the speed. The benchmark measures operations per second by the wall
+//! clock, and the server's CPU time per operation. It takes a few minutes. `MEMBERS=100000` makes it shorter.
 
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
@@ -16,10 +16,10 @@ use testkit::{Client, PATIENCE, Server};
 const ROUNDS: usize = 9;
 const CALLS: usize = 50_000;
 
-/// Values lie below this, so that some are equal in the first dimension and few in all.
+/// Values are below this number, so that some members are equal in the first dimension and few in all.
 const VALUES: u64 = 1_000_000;
 
-/// Calls ready to be sent.
+/// Encoded calls.
 #[derive(Default)]
 struct Batch {
     bytes: Vec<u8>,
@@ -27,7 +27,7 @@ struct Batch {
 }
 
 impl Batch {
-    /// Adds a call: words between blanks.
+    /// Adds a call, given as words between blanks.
     fn call(&mut self, line: &str) {
         let words: Vec<_> = line.split(' ').collect();
         self.bytes.extend(format!("*{}\r\n", words.len()).bytes());
@@ -38,11 +38,11 @@ impl Batch {
     }
 }
 
-/// What a round took.
+/// The cost of a round.
 #[derive(Clone, Copy)]
 struct Figures {
     per_second: f64,
-    /// Nanoseconds of the server's CPU time for each call.
+    /// Nanoseconds of the server's CPU time per call.
     cpu: f64,
 }
 
@@ -75,7 +75,7 @@ impl Bench {
         Figures { per_second: calls / seconds, cpu: (self.cpu() - cpu) / calls }
     }
 
-    /// CPU time of the server in nanoseconds.
+    /// Returns the server's CPU time in nanoseconds.
     fn cpu(&mut self) -> f64 {
         let info = self.client.info("cpu");
         let seconds = |field: &str| info[field].parse::<f64>().expect("seconds");
@@ -86,7 +86,7 @@ impl Bench {
         self.client.info_number("memory", "used_memory") as f64
     }
 
-    /// Fills a key in random order; tells bytes per member.
+    /// Fills a key in random order. Prints the bytes per member.
     fn fill(&mut self, what: &str, call: impl Fn(&str, [u64; 3]) -> String) -> f64 {
         let mut order: Vec<_> = (0..self.members).collect();
         order.shuffle(&mut self.random);
@@ -105,8 +105,7 @@ impl Bench {
         bytes
     }
 
-    /// Adds up seven days, of each of which a tenth of the members has a result: one call, in which the server does nothing
-    /// else.
+    /// Merges seven days in one call, while the server does nothing else. A tenth of the members has a result on each day.
     fn merge(&mut self) {
         const DAYS: usize = 7;
         self.client.run("FLUSHALL");
@@ -124,7 +123,7 @@ impl Bench {
         let keys = |kind: &str| (0..DAYS).map(|day| format!(" {kind}:{day}")).collect::<String>();
         let mut milliseconds = [("ZUNIONSTORE plain", "plain"), ("ZLB.MERGE board", "board")].map(|(call, kind)| {
             let line = format!("{call} {DAYS}{}", keys(kind));
-            // Each call replaces the result of the one before; freeing that is part of it.
+            // Each call replaces the result of the call before. Freeing that result is part of the cost.
             let times = (0..5).map(|_| {
                 let start = Instant::now();
                 self.client.run(&line);
@@ -146,7 +145,7 @@ impl Bench {
         [(); 3].map(|()| self.random.random_range(0..VALUES))
     }
 
-    /// Plays rounds in turns: the same random members and numbers go to both sides.
+    /// Measures both sides in turns, with the same random members and numbers.
     fn compare(&mut self, what: &str, plain: impl Fn(&mut Batch, &Pick), board: impl Fn(&mut Batch, &Pick)) {
         let (mut theirs, mut ours) = (Vec::new(), Vec::new());
         // The first round warms up.
@@ -158,7 +157,7 @@ impl Bench {
                 plain(&mut there, &pick);
                 board(&mut here, &pick);
             }
-            // A call that stands for one of several is counted once.
+            // A side may need several calls for an operation. They count as one.
             (there.calls, here.calls) = (CALLS, CALLS);
             let figures = if round % 2 == 0 {
                 let there = self.run(there);
@@ -185,7 +184,7 @@ impl Bench {
     }
 }
 
-/// What a call is about.
+/// The random arguments of a call.
 struct Pick {
     member: String,
     index: u64,

@@ -1,8 +1,8 @@
 //! Fair shares between customers: `cargo bench -p zeitset-benches --bench groups`.
 //!
-//! In one run, on one server: one queue with a group for each customer, and what people build without groups: a queue for each customer, which
-//! the client claims from in turns. Every customer has one job waiting; a cycle claims one, acknowledges it, and pushes another one for the
-//! same customer. Bounded: about three minutes.
+//! Compares two ways on one server in one run: one queue with a group per customer; and a queue per customer, from which the client claims
+//! in turn. Every customer has one waiting job. A cycle claims a job, acknowledges it, and pushes another one for the same customer. It
+//! takes about three minutes.
 
 use redis::{Cmd, Connection, Pipeline, Value};
 use std::time::Instant;
@@ -34,7 +34,7 @@ fn main() {
     }
 }
 
-/// Cycles on one queue.
+/// Runs cycles on one queue.
 fn cycles(con: &mut Connection, name: &str, customers: usize, push: impl Fn(&mut Cmd, usize)) {
     redis::cmd("FLUSHALL").exec(con).expect("FLUSHALL");
     let before = number(con, "memory", "used_memory");
@@ -43,7 +43,7 @@ fn cycles(con: &mut Connection, name: &str, customers: usize, push: impl Fn(&mut
         push(&mut cmd, customer);
         cmd
     };
-    // A thousand jobs in any case, so that a batch of claims finds some.
+    // At least a thousand jobs, so that a batch of claims finds enough.
     let waiting = customers.max(1000);
     for first in (0..waiting).step_by(BATCH) {
         pipeline(con, (first..first + BATCH).map(|at| pushed(at % customers)).collect());
@@ -61,7 +61,7 @@ fn cycles(con: &mut Connection, name: &str, customers: usize, push: impl Fn(&mut
     });
 }
 
-/// Cycles on a queue for each customer.
+/// Runs cycles with a queue per customer.
 fn turns(con: &mut Connection, name: &str, customers: usize) {
     redis::cmd("FLUSHALL").exec(con).expect("FLUSHALL");
     let before = number(con, "memory", "used_memory");

@@ -1,14 +1,14 @@
-//! Queues against what others have published about theirs: `cargo bench -p zeitset-benches --bench published`.
+//! Queues compared with published figures of other queues: `cargo bench -p zeitset-benches --bench published`.
 //!
-//! | measured | whose figure |
+//! | measurement | published by |
 //! |---|---|
 //! | 30,000 dequeues a second | Netflix Timestone |
-//! | the lateness of 10,000 jobs that are due within a minute | Dropbox ATF |
+//! | the delay of 10,000 jobs that are due within a minute | Dropbox ATF |
 //! | how long jobs of quiet tenants wait while a noisy one pushes a million | Amazon SQS fair queues |
 //! | a full server that still dequeues | Slack's job queue |
 //!
-//! Theirs are clusters, and this is one server next to its clients on one machine: the figures tell whether one server is in the same range.
-//! Bounded: about four minutes.
+//! The other systems are clusters. This is one server with its clients on one machine, so the figures only tell whether one server is in
+//! the same range. It takes about four minutes.
 
 use redis::{Connection, Pipeline, Value};
 use std::sync::Arc;
@@ -39,8 +39,8 @@ fn tell(name: &str, mut us: Vec<u64>) {
     println!("{name:<74} {:>9.2} {:>9.2} {:>9.2} {:>9.2}", at(50), at(95), at(99), at(100));
 }
 
-/// Claims at moments that are fixed beforehand, so that a server that is late delays what it is asked next: the wait counts from the
-/// moment at which a claim should have been sent.
+/// Claims at fixed times. The wait counts from the time at which a claim should have been sent, so a slow server also delays the following
+/// claims.
 fn dequeues(server: &Server) {
     const RATE: u64 = 30_000;
     const SECONDS: u64 = 20;
@@ -69,7 +69,7 @@ fn dequeues(server: &Server) {
     tell(&format!("a claim, {rate:.0} a second, {WORKERS} connections, {jobs} jobs"), waits);
 }
 
-/// From the moment at which a job is due until a waiting worker has it.
+/// Measures the time from the due time of a job until a waiting worker has it.
 fn lateness(server: &Server) {
     const JOBS: usize = 10_000;
     const MINUTE: u64 = 60_000;
@@ -100,7 +100,7 @@ fn lateness(server: &Server) {
     );
 }
 
-/// A hundred quiet tenants push a job a second each. Workers take a millisecond for each job, so the million of the noisy one stay behind.
+/// A hundred quiet tenants push a job per second each. Workers take a millisecond per job, so the noisy tenant's million jobs stay behind.
 fn quiet_tenants(server: &Server, groups: bool) {
     const NOISY: usize = 1_000_000;
     const QUIET: u64 = 3000;
@@ -144,7 +144,7 @@ fn quiet_tenants(server: &Server, groups: bool) {
         .collect();
     quiet.join().expect("the quiet tenants");
     noise.join().expect("the noisy tenant");
-    // Without groups, the quiet ones' jobs would be served behind the million.
+    // Without groups, the jobs of the quiet tenants are served after the million.
     let patience = Instant::now() + Duration::from_secs(5);
     while left.load(Ordering::Relaxed) > 0 && Instant::now() < patience {
         thread::sleep(Duration::from_millis(10));
@@ -156,7 +156,7 @@ fn quiet_tenants(server: &Server, groups: bool) {
     tell(&format!("quiet tenants' jobs, a million of a noisy one, {name}: {served} of {QUIET} served"), waits);
 }
 
-/// A server at its maxmemory: what a queue in Redis usually does to take a job (LMOVE), and ZQ.CLAIM.
+/// A server at its maxmemory: LMOVE, as queues in Redis usually take a job, and ZQ.CLAIM.
 fn full_server() {
     let server = Server::builder().config("maxmemory 64mb\nmaxmemory-policy noeviction").start();
     let mut con = connect(&server);
@@ -208,7 +208,7 @@ fn push_many(con: &mut Connection, jobs: usize, options: impl Fn(usize) -> Strin
     }
 }
 
-/// Id, token and payload of a job, if there is one.
+/// Returns the ID, token and payload of a job, or `None`.
 fn claim(con: &mut Connection, block: Option<&str>) -> Vec<(String, i64, String)> {
     let mut cmd = redis::cmd("ZQ.CLAIM");
     cmd.arg(&["1", "q", "LEASE", "1h"]);

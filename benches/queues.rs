@@ -1,8 +1,7 @@
-//! Queues against what people build without them: `cargo bench -p zeitset-benches --bench queues`.
+//! Queues compared with the usual way without them: `cargo bench -p zeitset-benches --bench queues`.
 //!
-//! In one run, on one server: ZQ, and the classic queue of Lua scripts over two sorted sets and hashes (due jobs, leases,
-//! payloads, tokens and attempts), which offers the same: delays, leases, fenced acks, counted attempts. Bounded: about two
-//! minutes.
+//! Compares two ways on one server in one run: ZQ; and the classic queue of Lua scripts with two sorted sets and hashes (due jobs, leases,
+//! payloads, tokens, attempts). Both have delays, leases, fenced acks and counted attempts. It takes about two minutes.
 
 use redis::{Cmd, Connection, Pipeline, Value};
 use std::sync::Arc;
@@ -42,16 +41,16 @@ fn main() {
     waiting_clients(&server);
 }
 
-/// A queue to be measured.
+/// A queue to measure.
 trait Queue {
     fn name(&self) -> &'static str;
-    /// A job due at a Unix time in ms.
+    /// Pushes a job that is due at a Unix time in ms.
     fn push(&self, id: usize, due: u64) -> Cmd;
     fn claim(&self) -> Cmd;
-    /// Id and token out of what a claim replied.
+    /// Returns the ID and the token in the reply of a claim.
     fn claimed(&self, reply: &Value) -> (String, i64);
     fn ack(&self, id: &str, token: i64) -> Cmd;
-    /// What the server calls the commands: push, claim, ack.
+    /// Returns the server's names of the commands: push, claim, ack.
     fn statistics(&self) -> [&'static str; 3];
 }
 
@@ -91,7 +90,7 @@ impl Queue for Zq {
     }
 }
 
-/// The classic one. Three functions of a library, so that the server counts each by itself.
+/// The classic queue: three functions of a library, which the server counts separately.
 struct Lua {
     scripts: [String; 3],
 }
@@ -180,7 +179,7 @@ impl Queue for Lua {
     }
 }
 
-/// Whole lives of jobs, pipelined by [`BATCH`]; and what the server spends on each command.
+/// Measures cycles of push, claim and ack in pipelines of [`BATCH`], and the cost of each command.
 fn cycles(con: &mut Connection, queue: &dyn Queue, jobs: usize) {
     call(con, &["FLUSHALL"]);
     let mut spent = [0.0; 3];
@@ -224,7 +223,7 @@ fn acks(con: &mut Connection, queue: &dyn Queue) {
             jobs.extend(claims.iter().map(|reply| queue.claimed(reply)));
         }
         call(con, &["CONFIG", "RESETSTAT"]);
-        // From all over the queue, and few enough that the number in flight hardly changes.
+        // From all over the queue. Few, so that the number in flight hardly changes.
         let step = if in_flight > 1000 { in_flight / 2000 } else { 2 };
         let acks = jobs.iter().step_by(step).map(|(id, token)| queue.ack(id, *token)).collect();
         pipeline(con, acks);
@@ -391,7 +390,7 @@ fn us_per_call(con: &mut Connection, command: &str) -> f64 {
     text.parse().expect("a number")
 }
 
-/// CPU time the server has taken, of user and system.
+/// Returns the user and system CPU time of the server.
 fn cpu(con: &mut Connection) -> Duration {
     let text: String = redis::cmd("INFO").arg("cpu").query(con).expect("INFO");
     let seconds = text

@@ -1,7 +1,7 @@
-//! What clients feel while a great many members expire: `cargo bench -p zeitset-benches --bench sweep`.
+//! The latency that clients see while many members expire: `cargo bench -p zeitset-benches --bench sweep`.
 //!
-//! A client pings all the while. Next to the sweeper, in the same run, stand the noise floor of the machine and Redis' own
-//! ways: one ZREMRANGEBYSCORE, and field TTLs of a hash where the server has them. Bounded: about a minute.
+//! A client sends PING without a pause. The same run measures the sweeper, the noise floor of the machine, and Redis' own ways: one
+//! ZREMRANGEBYSCORE, and field TTLs of a hash where the server has them. It takes about a minute.
 
 use redis::{Cmd, Connection, Pipeline};
 use std::sync::Arc;
@@ -14,10 +14,10 @@ const MEMBERS: usize = 1_000_000;
 const KEYS: usize = 10_000;
 const BATCH: usize = 1000;
 
-/// How long to fill before members are due.
+/// The time for filling before members are due.
 const AHEAD_MS: u64 = 12_000;
 
-/// Nothing here takes longer; a benchmark must end by itself.
+/// A timeout, so that the benchmark always ends.
 const BOUND: Duration = Duration::from_secs(40);
 
 fn main() {
@@ -99,7 +99,7 @@ fn main() {
     println!("\ntimers armed at the end, with nothing due: {armed}");
 }
 
-/// Prepares, then measures what a pinging client feels during `act`.
+/// Prepares, and then measures the latency of the client during `act`.
 fn run(server: &Server, name: &str, prepare: impl FnOnce(&mut Connection), act: impl FnOnce(&mut Connection)) {
     let mut con = connect(server);
     call(&mut con, &["FLUSHALL", "SYNC"]);
@@ -128,7 +128,7 @@ fn run(server: &Server, name: &str, prepare: impl FnOnce(&mut Connection), act: 
     );
 }
 
-/// A client that pings as fast as it gets answers.
+/// A client that sends PING after each reply.
 struct Probe {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Vec<u32>>,
@@ -158,7 +158,7 @@ impl Probe {
     }
 }
 
-/// Adds members that are all due at one moment, and waits until just before it.
+/// Adds members that are all due at the same time, and waits until just before it.
 fn add(con: &mut Connection, key: &str, count: usize, offset: impl Fn(usize) -> u64) {
     let due = server_ms(con) + AHEAD_MS;
     for batch in 0..count / BATCH {
@@ -186,7 +186,7 @@ fn wait_until(con: &mut Connection, due: u64) {
     thread::sleep(Duration::from_millis((due - now).saturating_sub(50)));
 }
 
-/// Polls until everything is gone, and until the memory of it is, too: what is freed in the background as well.
+/// Polls until all members are gone and their memory is freed, including memory that is freed in the background.
 fn until(con: &mut Connection, is_done: impl Fn(&mut Connection) -> bool) {
     let started = Instant::now();
     let is_freed = |con: &mut Connection| field(con, "memory", "lazyfree_pending_objects").as_deref() == Some("0");

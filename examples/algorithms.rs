@@ -1,7 +1,7 @@
-//! Draws how admitted requests lie in time under each of the three algorithms of ZRL.CHECK, from a real run:
-//! `cargo run --example algorithms` writes `docs/pictures/{sliding,fixed,leaky}.svg`. Takes eight seconds.
+//! Draws when requests are admitted by each of the three algorithms of ZRL.CHECK, from a real run: `cargo run --example algorithms` writes
+//! `docs/pictures/{sliding,fixed,leaky}.svg`. It takes eight seconds.
 //!
-//! One client asks for one unit of `10 per 2s` again and again, from half a second after the start of a window on.
+//! A client asks for one unit of `10 per 2s` again and again, starting half a second after the start of a window.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -11,14 +11,14 @@ const LIMIT: u64 = 10;
 const WINDOW_MS: u64 = 2000;
 const LENGTH_MS: u64 = 7000;
 
-/// The client asks from here on, and so often.
+/// When the client starts, and the interval of its calls.
 const BEGIN_MS: u64 = 500;
 const EVERY: Duration = Duration::from_millis(10);
 
 fn main() {
     let server = Server::start();
     let mut client = server.client();
-    // The picture begins with a window of FIXED, so that its windows can be drawn.
+    // The picture begins at the start of a FIXED window, so that its windows can be drawn.
     let start = (time_ms(&mut client) / WINDOW_MS + 1) * WINDOW_MS;
     while time_ms(&mut client) < start + BEGIN_MS {
         std::thread::sleep(Duration::from_millis(1));
@@ -45,7 +45,7 @@ fn main() {
     }
 }
 
-/// A time line with a bar for each admitted request; requests of one pixel stand on top of each other.
+/// Draws a time line with a bar per admitted request. Requests at the same pixel are stacked.
 fn picture(algorithm: &str, times: &[u64]) -> String {
     const WIDTH: u64 = 700;
     const BASE: u64 = 84;
@@ -70,7 +70,7 @@ fn picture(algorithm: &str, times: &[u64]) -> String {
     );
     let mut heights = std::collections::BTreeMap::new();
     for &at in times {
-        // Bars are 4 pixels wide; those that would overlap are stacked.
+        // Bars are 4 pixels wide. Overlapping bars are stacked.
         let slot = x(at) / 5;
         let height: &mut u64 = heights.entry(slot).or_default();
         let (left, top) = (slot * 5, BASE - 6 - *height * 7);

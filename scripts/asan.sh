@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs some of the integration tests on a server that was built with AddressSanitizer: reads and writes of memory that was given
-# back or never taken. The module allocates through the server; what it frees too early is found where the server touches it.
+# Runs some of the integration tests on a server that was built with AddressSanitizer, which finds reads and writes of freed or
+# unallocated memory. The module allocates through the server. If it frees memory too early, the server's access shows that.
 #
 #   scripts/asan.sh SERVER FOLDER CARGO [TEST ...]
 #
@@ -21,7 +21,8 @@ folder=$(cd "$folder" && pwd)
 rm -f "$folder"/report.*
 
 status=0
-# Leaks are looked for by tests/server/memory.rs and by valgrind. A server may ask for more memory than there is, and be told so. The library that moves the clock comes before the sanitizer's.
+# tests/server/memory.rs and valgrind search for leaks. An allocation that is too large may return null. The library that moves the clock is
+# loaded before the sanitizer's.
 ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:verify_asan_link_order=0:abort_on_error=1:log_path=$folder/report REDIS_SERVER=$server \
     FUZZ_ROUNDS=${FUZZ_ROUNDS:-3000} "$cargo" test --locked --test integration -- --test-threads 2 "${tests[@]}" || status=$?
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# clients/node: packs the library, installs it into an empty folder, runs its README and the recipes there word by word, and runs its tests.
+# clients/node: packs the library, installs it into an empty folder, runs the code of its README and of the recipes, and runs its tests.
 #
-# usage: clients-node.sh MODULE OUT. With CHAOS_SECONDS, the only test is chaos, for that long; exits with 77 where the machine has not got what it takes
+# usage: clients-node.sh MODULE OUT. With CHAOS_SECONDS, it runs only the test `chaos`, for that long. It exits with 77 if the machine lacks a
+# needed program.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../clients/node"
 export ZEITSET_MODULE=$1 DOCS=$PWD/../../docs
@@ -16,7 +17,7 @@ skip() {
 
 node -e 'process.exit(process.versions.node.split(".")[0] < 20 ? 1 : 0)' 2>/dev/null || skip "Node.js 20 or later"
 command -v npm >/dev/null || skip "npm"
-# What is not this library's fault: a machine without access to packages.
+# A machine without access to packages is no failure of the library.
 npm view redis version >/dev/null 2>&1 || skip "packages (npm cannot get redis)"
 
 mkdir -p "$OUT/source" "$OUT/empty" "$OUT/checkout" "$OUT/linked"
@@ -32,7 +33,7 @@ echo "clients: $(basename "$tarball")"
 cd "$OUT/empty"
 npm init --yes >/dev/null
 npm install --silent --no-audit --no-fund "$tarball" redis ioredis @opentelemetry/api
-# As a checkout is installed, and from CommonJS.
+# The installation from a checkout, and CommonJS.
 cd "$OUT/linked"
 npm init --yes >/dev/null
 npm install --silent --no-audit --no-fund ../checkout/node

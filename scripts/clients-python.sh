@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # clients/python: builds the wheel, installs it into an empty environment, checks types, and runs tests and README there.
 #
-# usage: clients-python.sh MODULE OUT, with NOTICES in the environment (scripts/notices.sh). With CHAOS_SECONDS, the only test is chaos, for that long; exits with 77 where the machine has not got what it takes
+# usage: clients-python.sh MODULE OUT, with NOTICES in the environment (scripts/notices.sh). With CHAOS_SECONDS, it runs only the test
+# `chaos`, for that long. It exits with 77 if the machine lacks a needed program.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../clients/python"
 export ZEITSET_MODULE=$1 PYTHONDONTWRITEBYTECODE=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
@@ -16,7 +17,7 @@ skip() {
 python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || skip "Python 3.10 or later"
 python3 -m venv "$OUT/venv" 2>/dev/null || skip "venv and pip (python3-venv)"
 python=$OUT/venv/bin/python
-# What is not this library's fault: a machine without access to packages.
+# A machine without access to packages is no failure of the library.
 "$python" -m pip download -q --no-deps -d "$OUT/probe" redis >/dev/null 2>&1 || skip "packages (pip cannot get redis)"
 
 cp -r . "$OUT/source" # a build leaves files behind
@@ -25,7 +26,7 @@ wheel=$(echo "$OUT"/zeitset-*.whl)
 echo "clients: $(basename "$wheel")"
 "$python" -m pip install -q "$wheel"
 (cd "$OUT" && "$python" -c 'import zeitset, zeitset.asyncio, zeitset.asgi')
-# The wheel that carries the module, in an environment that has nothing else.
+# The wheel with the module, in an otherwise empty environment.
 if [ "$(uname -s)" = Linux ] && getconf GNU_LIBC_VERSION >/dev/null 2>&1 && command -v objdump >/dev/null; then
     server=$("$python" ../../scripts/wheel.py "$ZEITSET_MODULE" "$NOTICES" "$OUT")
     echo "clients: $(basename "$server")"

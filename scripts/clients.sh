@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Builds the client libraries, installs each into an empty environment, and tests it there: its tests, and its README word
-# by word. `scripts/clients-<language>.sh MODULE OUT` does it for one language.
+# Builds the client libraries, installs each into an empty environment, and runs its tests and the code of its README
+# there. `scripts/clients-<language>.sh MODULE OUT` does it for one language.
 #
-# A language that is not installed, or whose packages are not available, is skipped, which is said. CLIENTS="python node"
-# names those that must not be.
+# If a language is not installed, or its packages are not available, the script says so and skips it. CLIENTS="python node"
+# names languages that must not be skipped.
 #
 # usage: clients.sh MODULE OUT
 set -euo pipefail

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes a Debian package of what `make install` installs, with nothing but dpkg:
+# Makes a Debian package of the files that `make install` installs. Needs only dpkg:
 #
 #     scripts/deb.sh <folder>       writes <folder>/zeitset_<version>_<architecture>.deb
 #
@@ -24,15 +24,15 @@ root=$folder/root
 umask 022
 make --no-print-directory install PREFIX=/usr DESTDIR="$root" >&2
 
-# What else Debian wants in the documentation.
+# Other files that Debian requires in the documentation.
 doc=$root/usr/share/doc/zeitset
 {
     cat packaging/debian/copyright
-    # The licence's text, as that format wants it: indented, and a dot for an empty line.
+    # The licence's text in that format: indented, and a dot for each empty line.
     sed -n '/^Permission/,$p' LICENSE | sed 's/^$/./; s/^/ /'
 } >"$doc/copyright"
 rm "$doc/LICENSE"
-# What a release keeps apart (scripts/symbols.sh).
+# The debug symbols of a release (scripts/symbols.sh).
 strip --strip-unneeded "$root/usr/lib/redis/modules/zeitset.so" "$root/usr/bin/zeitset"
 install -m 644 packaging/debian/README.Debian "$doc/"
 install -d "$root/usr/lib/systemd/system"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# A small shop on a server with the module, and its web page: what `make demo` does after building.
+# Starts a demo shop with its own server and web page. `make demo` calls this after building.
 #
 #     scripts/demo.sh <module> <companion> <folder> [<port> [<listen>]]
 #
-# Ctrl-C ends all of it. Otherwise it ends after an hour.
+# Ctrl-C ends the demo. It ends by itself after an hour.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -41,5 +41,5 @@ echo "A small shop is open on port $port: redis-cli -p $port. Ctrl-C closes it."
 children+=($!)
 "$cli" -p "$port" -r "$steps" -i "$pause" EVAL "$(cat scripts/demo.lua)" 0 >/dev/null &
 children+=($!)
-# Whichever ends first ends the others.
+# When one of them ends, the others are ended.
 wait -n

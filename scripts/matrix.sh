@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The integration tests on every server of the table below: what `make test-matrix` does.
+# Runs the integration tests on every server of the table below. `make test-matrix` calls this.
 #
 #     scripts/matrix.sh <folder> [arguments of `cargo test`, as --release or -- zrl_]
 #
@@ -13,7 +13,7 @@
 # 7.0 whose memory is aligned to 8 bytes only (make MALLOC=libc CFLAGS=-DNO_MALLOC_USABLE_SIZE); the module has to be built with
 # --release for that to matter.
 #
-# A server that is not available is skipped, and the table at the end says why. The exit code tells of failed tests only.
+# A server that is not available is skipped, and the table at the end says why. Only failed tests make the script fail.
 # Only some of them: MATRIX="redis-8.0 valkey-9" make test-matrix
 # Only get them, without running a test: MATRIX_GET=only scripts/matrix.sh <folder>
 set -euo pipefail
@@ -30,10 +30,10 @@ valkey-8.0  built        valkey-server
 valkey-8.1  trixie       valkey-server
 valkey-9    sid          valkey-server'
 
-# No server may take longer than that, in seconds: a hang is a failure, not the end of all.
+# The timeout per server, in seconds. A hang is a failure, and the other servers continue.
 limit=${MATRIX_LIMIT:-1800}
 
-# On how many servers the tests run at the same time.
+# The number of servers that are tested at the same time.
 at_once=${MATRIX_AT_ONCE:-2}
 
 [ $# -gt 0 ] || { echo "usage: scripts/matrix.sh <folder> [arguments of cargo test]" >&2; exit 2; }
@@ -45,8 +45,8 @@ say() { printf '%s\n' "matrix: $*" >&2; }
 
 # --- getting a server ------------------------------------------------------------------------------------
 
-# private <apt root> <apt command>...: apt with the machine's settings (a proxy, say), but with nothing of its state. A list
-# that is signed but older than it should be will do for tests; Debian's sid is renewed every few hours, mirrors are not.
+# private <apt root> <apt command>...: runs apt with the machine's settings (such as a proxy), but without its state. Expired
+# package lists are accepted if they are signed: Debian's sid changes every few hours, and mirrors are slower.
 private() {
     local root=$1
     shift
@@ -56,7 +56,7 @@ private() {
         -o Acquire::Check-Valid-Until=false -o Acquire::Retries=2 -o Acquire::http::Timeout=30 -o Acquire::https::Timeout=30 "${@:2}"
 }
 
-# Where the machine gets its packages from: the repositories of its sources, in whatever format they are written.
+# Prints the repositories of the machine's sources, in any format.
 mirrors() {
     # shellcheck disable=SC2016 # apt fills these in
     apt-get indextargets --format '$(COMPONENT) $(REPO_URI)' | sed -n 's/^main //p' | awk '!seen[$0]++'
@@ -65,7 +65,7 @@ mirrors() {
 # download <apt root> <suite> <package>: the package with all it depends on, as files.
 download() {
     local root=$1 suite=$2 package=$3 keys mirror
-    # Names older and newer than the machine are wanted: Debian's keys for all of them lie here.
+    # Suites older and newer than the machine's are needed. Debian's keys for all of them are here.
     for keys in /usr/share/keyrings/debian-archive-keyring.{pgp,gpg}; do
         if [ -e "$keys" ]; then break; else keys=; fi
     done
@@ -91,7 +91,7 @@ program() {
     loader=$(find "$tree" -type f -name 'ld-linux*.so.*' | head -n 1)
     libraries=$(find "$tree/lib" "$tree/usr/lib" -maxdepth 1 -type d -name '*-linux-gnu*' 2>/dev/null | paste -sd: -)
     if [ -z "$loader" ] || [ ! -e "$file" ]; then return 1; fi
-    # The file is named by what it does: Debian's redis-server is redis-check-rdb, which looks at its name.
+    # The file name matters: Debian's redis-server is redis-check-rdb, which checks its own name.
     cat >"$server.new" <<WRAPPER
 #!/bin/sh
 exec "$loader" --argv0 "$name" --library-path "$libraries" "$file" "\$@"
@@ -196,7 +196,7 @@ release=()
 [ $profile = debug ] || release=(--release)
 cargo build --locked "${release[@]}"
 cargo test --locked "${release[@]}" --test integration --no-run
-# The same one for all, whatever happens to the sources meanwhile.
+# One copy for all servers, even if the sources change meanwhile.
 module=${CARGO_TARGET_DIR:-$PWD/target}/$profile/libzeitset.so
 export ZEITSET_MODULE=$module
 
@@ -211,7 +211,7 @@ one() {
     echo "$name ($version)|${result:-no result} ($((SECONDS - started)) s)" >"$home/row"
     say "$name ($version): ${result:-no result}"
     if [ "$code" -ne 0 ]; then
-        # What the tests that failed have printed, and their names; without that, whatever came last.
+        # The names and outputs of the failed tests. If there are none, the last lines of the log.
         sed -n '/^failures:$/,$p' "$home/tests.log" | head -n 200 | grep . || tail -n 20 "$home/tests.log"
     fi
     echo "$code" >"$home/code"

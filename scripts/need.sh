@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes sure of what building and testing need:
+# Checks the programs that building and testing need:
 #
 #     scripts/need.sh rust        cargo, and a Rust that Cargo.toml accepts
 #     scripts/need.sh cc          a C compiler, which links
@@ -12,7 +12,7 @@
 # get it. If nothing is missing, it does nothing. To check without installing: NEED_INSTALL=no scripts/need.sh ...
 set -eu
 
-# RedisModule_SetAbsExpire, by which a key gets its TTL as an absolute time, came with this version.
+# The first version with RedisModule_SetAbsExpire, which sets an absolute TTL.
 oldest_redis=7.0.5
 
 say() { printf '%s\n' "need: $*" >&2; }
@@ -185,9 +185,9 @@ install() {
     esac </dev/null >&2
 }
 
-# Debian's redis-server package starts a service on port 6379 and enables it at boot. We wanted only the program,
-# and `make run` wants that port: a service this script has brought in must not outlive it. It is called only after
-# an install of our own, so a Redis that was here before is never touched.
+# Debian's redis-server package starts a service on port 6379 and enables it at boot. Only the program
+# is needed, and `make run` uses that port. So a service that this script has installed is stopped. This is called only after
+# this script has installed the package, so it never stops a Redis that existed before.
 stop_installed_service() {
     [ "$manager" = apt-get ] || return 0
     if [ -d /run/systemd/system ]; then

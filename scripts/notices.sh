@@ -4,7 +4,7 @@
 #
 #     scripts/notices.sh [cargo]
 #
-# Each text stands once, under the crates that it is of. Of a crate that leaves the choice, the MIT licence is taken.
+# Each text is printed once, below the names of its crates. If a crate offers a choice, the MIT licence is used.
 set -eu
 cd "$(dirname "$0")/.."
 cargo=${1:-cargo}

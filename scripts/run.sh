@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Starts a server with the module in the foreground, to try things out: what `make run` does after building.
+# Starts a server with the module in the foreground, for experiments. `make run` calls this after building.
 #
 #     scripts/run.sh <module> <port> <folder>
 #     scripts/run.sh --free <port>            only says whether the port is free, as `make run` asks before it builds
@@ -11,7 +11,7 @@ set -euo pipefail
 
 port=$2
 
-# A connection that somebody accepts means the port is taken. bash does the asking itself: no nc, no redis-cli.
+# If the port accepts a connection, it is taken. bash itself connects, without nc and redis-cli.
 if (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then
     echo "Port $port is taken: another server is listening there. Try another one:" >&2
     echo "    make run PORT=$((port == 6379 ? 6380 : port + 1))" >&2
@@ -27,7 +27,7 @@ rm -rf "$folder"
 mkdir -p "$folder"
 folder=$(cd "$folder" && pwd)
 
-# The loadmodule line is replaced and not added to: a module that is loaded twice ends the server.
+# Replaces the loadmodule line. If a module is loaded twice, the server exits.
 conf=$folder/redis.conf
 grep -v -E '^(loadmodule|port|dir) ' redis.conf.example >"$conf"
 cat >>"$conf" <<CONF

@@ -1,6 +1,5 @@
 #!/bin/sh
-# Prints which crates, in which versions and under which licences, module and companion are made of: a bill of materials in CycloneDX
-# 1.5 (JSON).
+# Prints the crates of module and companion with their versions and licences: a bill of materials in CycloneDX 1.5 (JSON).
 #
 #     scripts/sbom.sh [cargo]
 set -eu

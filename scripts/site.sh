@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The documentation as a site with search, by mdBook (cargo install mdbook): what `make site` does.
+# Builds a site with search from the documentation, with mdBook (cargo install mdbook). `make site` calls this.
 #
 #     scripts/site.sh <folder> [mdbook]       writes <folder>/html
 #
@@ -24,7 +24,7 @@ while read -r page; do
     mkdir -p "$(dirname "$copy")"
     sed 's#](\(\([^)]*/\)\{0,1\}\)README\.md#](\1index.md#g' "$page" >"$copy"
 done <"$folder/pages"
-# What pages show or link to: pictures, tables, examples of configuration, scripts.
+# Files that pages show or link to: pictures, tables, examples of configuration, scripts.
 git ls-files -- '*.svg' '*.png' 'docs/**.txt' LICENSE redis.conf.example clients/cron-cases.json clients/shard-cases.json examples packaging ':!*.md' |
     while read -r file; do
         mkdir -p "$source/$(dirname "$file")"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Everything that is random, from new seeds: simulations of the models, and real servers with clocks that go wrong, an evil
-# neighbour, crashes that lose, hostile input, and everything at once. Ends with what was done and what was found.
+# Runs all random tests from new seeds: simulations of the models, and real servers with clocks that step, a hostile module,
+# crashes that lose data, hostile input, and all of these at once. Prints a summary and the findings at the end.
 #
 #   scripts/torture.sh CARGO SECONDS FOLDER
 #
-# SECONDS is how long the servers are tortured; the simulations before take about as long again at most. The log is in FOLDER.
+# SECONDS is the duration of the tests on servers. The simulations before take at most about as long. The log is in FOLDER.
 set -euo pipefail
 
 cargo=$1 seconds=$2 folder=$3
@@ -12,11 +12,11 @@ mkdir -p "$folder"
 log=$folder/log
 : >"$log"
 
-# What prints a line of its own in the summary: the simulations, and the tests that go on for FUZZ_SECONDS or SOAK_SECONDS.
+# Tests with a line in the summary: the simulations, and the tests that run for FUZZ_SECONDS or SOAK_SECONDS.
 figures='^([0-9]+ servers, [0-9]+ hours|[0-9]+ (queues|histories)|[0-9]+ h simulated|[a-z][a-z ]*, FUZZ_SEED=|clocks: |[0-9]+ (calls|commands|payloads|sets))'
 
 status=0
-# Thousands of servers and queues, each from a seed of its own. The first seed is new in every run.
+# Thousands of servers and queues, each with its own seed. The first seed is new in every run.
 echo "simulations"
 ZEITSET_SEEDS=$((seconds * 20)) ZEITSET_SEED=$((RANDOM * 32768 + RANDOM)) \
     "$cargo" test --locked --lib -- --nocapture model:: >>"$log" 2>&1 || status=1

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs some of the integration tests on servers inside valgrind: invalid reads and writes, and what is lost for good.
+# Runs some of the integration tests on servers inside valgrind, which finds invalid reads and writes, and leaks.
 #
 #   scripts/valgrind.sh REDIS-SOURCE FOLDER CARGO [TEST ...]
 #
-# The module allocates through the server; so the server is one built here with libc's malloc, which valgrind knows, instead of
-# jemalloc, which it does not. REDIS-SOURCE is a folder with the source of Redis, or nothing: then Debian's source package is fetched.
+# The module allocates through the server. So this builds a server with libc's malloc, because valgrind does not support jemalloc.
+# REDIS-SOURCE is a folder with the source of Redis. If it is empty, the script fetches Debian's source package.
 set -euo pipefail
 
 source=$1 folder=$2 cargo=$3

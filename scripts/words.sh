@@ -1,8 +1,8 @@
 #!/bin/sh
-# Refuses words that stop readers, in every text that git tracks: source, comments, error texts, docs, scripts. `make lint` calls it.
-# Case, punctuation and line ends do not matter: `for ever` is found across two lines of a comment, too.
+# Refuses words that stop readers, in all texts that git tracks: source, comments, error texts, docs, scripts. `make lint` calls it.
+# It ignores case, punctuation and line ends: it also finds `for ever` across two lines of a comment.
 #
-# Where such a word is right, as in a text that is quoted, add a line to ALLOWED.
+# If such a word is right, for example in a quotation, add a line to ALLOWED.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -82,7 +82,7 @@ git rev-parse --git-dir >/dev/null 2>&1 || { echo "words: skipped, as this is no
 git ls-files -z -- ':!Cargo.lock' ':!*package-lock.json' ':!*.svg' ':!*.png' | xargs -0 awk -v refused="$REFUSED" -v allowed="$ALLOWED" -v later="$LATER" '
 function trim(text) { gsub(/^[ \t]+|[ \t]+$/, "", text); return text }
 
-# The words of a line with one blank between them and around all; a full stop stands for what divides them.
+# Returns the words of a line, with one blank between and around them. A full stop replaces punctuation.
 function plain(text) {
     text = tolower(text)
     sub(/^[ \t]*(\/\/[\/!]?|\/\*\*?|\*|#|--)?[ \t]+/, "", text)
@@ -111,10 +111,10 @@ BEGIN {
 FNR == 1 { before = " " }
 
 {
-    # A comment that begins with "Who": a relative clause without anybody it could refer to. Questions and titles of pages may.
+    # A comment that begins with "Who" is a relative clause without a noun. Questions and titles of pages may begin with it.
     if (FILENAME !~ /\.md$/ && $0 ~ /^[ \t]*(\/\/[\/!]?|\/\*\*|\*|#|--)[ \t]+Who [a-z]/ && $0 !~ /\?/) report("Who ...", "the actor: the client that ..., which clients ...")
     words = plain($0)
-    # The last words of the line before, so that what is divided by a line end is found. What lies wholly in them was found there.
+    # Includes the last words of the previous line, to find phrases across a line end. Phrases within that line were found before.
     both = before words
     gsub(/  +/, " ", both)
     for (phrase in instead) if (index(both, " " phrase " ") && !index(before, " " phrase " ")) report(phrase, instead[phrase])

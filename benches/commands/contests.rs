@@ -1,4 +1,4 @@
-//! What is measured against what: our commands, the plain commands below them, and what people use without us.
+//! The contests: our commands, the plain commands that they are built on, and the usual ways without the module.
 
 use crate::load::Request;
 use redis::{Cmd, Connection, cmd};
@@ -6,14 +6,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Commands that do the same, on the same number of keys.
 pub struct Contest {
-    /// Names its picture.
+    /// The name of its picture.
     pub slug: &'static str,
     pub title: &'static str,
     pub setting: &'static str,
     pub subjects: Vec<Subject>,
-    /// How often each key is asked before the clock starts.
+    /// The number of calls per key before the measurement.
     pub primings: usize,
-    /// Whether the contest begins on an empty server, and every round with the keys as they were then.
+    /// Whether the contest begins on an empty server, and each round with the same keys.
     pub is_refilled: bool,
 }
 
@@ -29,7 +29,7 @@ pub struct Subject {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     Ours,
-    /// A plain command: what the work costs at the least.
+    /// A plain command: the minimum cost of the work.
     Floor,
     Rival,
 }
@@ -39,7 +39,7 @@ pub enum Role {
 struct Call {
     prefix: &'static str,
     key: usize,
-    /// Never the same twice in a run.
+    /// A number that no other call of the run has.
     unique: u64,
     now_ms: u64,
 }
@@ -53,7 +53,7 @@ impl Call {
         format!("{:x}", self.unique)
     }
 
-    /// A command on the call's key.
+    /// Returns a command on the key of the call.
     fn on(self, command: &str) -> Cmd {
         let mut cmd = cmd(command);
         cmd.arg(self.key());
@@ -62,12 +62,12 @@ impl Call {
 }
 
 impl Subject {
-    /// A subject that needs one command.
+    /// Creates a subject that needs one command.
     fn new(role: Role, name: &'static str, prefix: &'static str, command: impl Fn(Call) -> Cmd + 'static) -> Subject {
         Subject { name, role, prefix, commands: Box::new(move |call| vec![command(call)]) }
     }
 
-    /// A subject that calls a script on its key.
+    /// Creates a subject that calls a script on its key.
     fn script(
         name: &'static str,
         prefix: &'static str,
@@ -96,28 +96,28 @@ impl Subject {
     }
 }
 
-/// What the server at hand can do.
+/// The commands and options that the server supports.
 pub struct Abilities {
     pub has_cell: bool,
     pub has_field_ttls: bool,
     pub has_increx: bool,
 }
 
-/// Units allowed, and the window in seconds.
+/// The units of a limit, and its window in seconds.
 #[derive(Clone, Copy)]
 pub struct Quota(pub u64, pub u64);
 
-/// An hour: longer than the benchmark, so that nothing comes back, or expires, in between.
+/// An hour. The benchmark is shorter, so no unit becomes available again and no member expires meanwhile.
 const WINDOW: u64 = 3600;
 
-/// Never reached by so few requests a key, and short enough that units come back, and are trimmed, while it goes on.
+/// The benchmark never uses up this limit. The window is short, so units become available again and are trimmed meanwhile.
 const ALLOWED: Quota = Quota(100, 60);
 const DENIED: Quota = Quota(5, WINDOW);
 const UNREACHED: Quota = Quota(1_000_000_000, WINDOW);
-/// Taken as a whole while the memory is looked at.
+/// The limit for the measurement of memory. All units are in use.
 pub const TAKEN: Quota = Quota(1000, 10);
 
-/// The log of the requests of a window, in a sorted set; the caller brings a member of its own.
+/// A log of the requests of a window, in a sorted set. The caller passes a unique member.
 const LUA_LOG: &str = "
     local time = redis.call('TIME')
     local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -131,7 +131,7 @@ const LUA_LOG: &str = "
     redis.call('PEXPIRE', KEYS[1], ARGV[2])
     return {1, ARGV[1] - used - 1, 0}";
 
-/// The generic cell rate algorithm on a string that holds the theoretical arrival time.
+/// The generic cell rate algorithm (GCRA). A string holds the theoretical arrival time.
 const LUA_GCRA: &str = "
     local time = redis.call('TIME')
     local now = time[1] + time[2] / 1000000
@@ -145,7 +145,7 @@ const LUA_GCRA: &str = "
     redis.call('SET', KEYS[1], string.format('%.6f', new), 'EX', math.ceil(new - now))
     return {1, math.floor((now - allow_at) / interval), '0'}";
 
-/// Removes what has expired, adds, and lets the key go with its last member.
+/// Removes expired members and adds one. The key expires with its last member.
 const LUA_TRIM_ADD: &str = "
     local time = redis.call('TIME')
     local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -164,7 +164,7 @@ const LUA_ISMEMBER: &str = "
     local score = redis.call('ZSCORE', KEYS[1], ARGV[1])
     return (score and tonumber(score) > time[1] * 1000 + math.floor(time[2] / 1000)) and 1 or 0";
 
-/// The scripts, loaded: what EVALSHA calls them by.
+/// The hashes of the loaded scripts, for EVALSHA.
 pub struct Scripts {
     log: String,
     gcra: String,
@@ -193,13 +193,13 @@ pub fn all(scripts: &Scripts, abilities: &Abilities) -> Vec<Contest> {
     contests
 }
 
-/// A subject that makes keys what they are, and one that is asked about the same keys.
+/// A subject that fills keys, and the subject that is measured on them.
 pub struct Grown {
     pub fill: Subject,
     pub also: Option<Subject>,
 }
 
-/// What is looked at as a key grows.
+/// Returns what to measure while a key grows.
 pub fn growing(scripts: &Scripts) -> Vec<Grown> {
     let alone = |fill| Grown { fill, also: None };
     vec![
@@ -213,7 +213,7 @@ pub fn growing(scripts: &Scripts) -> Vec<Grown> {
     ]
 }
 
-/// What is looked at as keys become many.
+/// Returns what to measure while the number of keys grows.
 pub fn spreading(scripts: &Scripts) -> Vec<Grown> {
     let subjects = [
         incr("incr"),
@@ -226,7 +226,7 @@ pub fn spreading(scripts: &Scripts) -> Vec<Grown> {
     subjects.map(|fill| Grown { fill, also: None }).into()
 }
 
-/// What a limit may be made of.
+/// Returns the ways to implement a limit.
 pub fn limits(scripts: &Scripts, abilities: &Abilities) -> Vec<Subject> {
     let mut subjects = vec![
         incr("incr"),
@@ -250,7 +250,7 @@ pub fn limits(scripts: &Scripts, abilities: &Abilities) -> Vec<Subject> {
     subjects
 }
 
-/// What a limit may be made of that is used up.
+/// Returns the ways to implement a limit whose units are all in use.
 pub fn used_up(scripts: &Scripts) -> Vec<Subject> {
     vec![
         check("ZRL.CHECK", "sliding", TAKEN, &[]),
@@ -260,7 +260,7 @@ pub fn used_up(scripts: &Scripts) -> Vec<Subject> {
     ]
 }
 
-/// What an expiring set may be made of.
+/// Returns the ways to implement a set whose members expire.
 pub fn expiring(scripts: &Scripts, abilities: &Abilities) -> Vec<Subject> {
     let mut subjects = vec![zadd("plain"), zexp_add("zexp"), lua_trim_add(scripts, "trim")];
     if abilities.has_field_ttls {
@@ -308,11 +308,11 @@ fn denied(scripts: &Scripts, abilities: &Abilities) -> Contest {
     }
 }
 
-/// Limits in which some units are in use, each taken at a moment of its own. None becomes available again meanwhile.
+/// Returns contests about limits with some units in use. Each unit was taken at another time. None becomes available again meanwhile.
 fn filled(scripts: &Scripts, abilities: &Abilities) -> Vec<Contest> {
     const WEEK: u64 = 604_800;
     let subjects = |quota: Quota| {
-        // Above 100 units SLIDING keeps them in fewer slots, unless it is EXACT.
+        // Above 100 units, SLIDING without EXACT keeps several units in one slot.
         let options: &'static [&'static str] = if quota.0 > 100 { &["EXACT"] } else { &[] };
         let mut subjects = vec![
             check("ZRL.CHECK", "filled:sliding", quota, options),
@@ -485,7 +485,7 @@ fn throttle(prefix: &'static str, Quota(units, window): Quota) -> Subject {
     })
 }
 
-/// A limit and another one, SLIDING both.
+/// Checks two SLIDING limits.
 fn mcheck(prefix: &'static str, Quota(units, window): Quota) -> Subject {
     Subject::new(Role::Ours, "ZRL.MCHECK of two", prefix, move |call| {
         let mut cmd = cmd("ZRL.MCHECK");
@@ -521,12 +521,12 @@ fn hsetex(prefix: &'static str) -> Subject {
     })
 }
 
-/// Counts expired fields, too.
+/// This also counts expired fields.
 fn hlen(prefix: &'static str) -> Subject {
     Subject::new(Role::Rival, "HLEN (hash field TTL)", prefix, |call| call.on("HLEN"))
 }
 
-/// The commonest limiter: a counter that ends with its window. The client compares the count with the limit.
+/// The most common limiter: a counter that expires with its window. The client compares the count with the limit.
 fn incr_expire(prefix: &'static str, Quota(_, window): Quota) -> Subject {
     let commands = move |call: Call| {
         let mut expire = call.on("EXPIRE");

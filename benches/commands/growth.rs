@@ -1,20 +1,20 @@
-//! What a call costs as keys grow, and as they become many: µs within the command.
+//! The cost of a call as keys grow, and as the number of keys grows, in µs within the command.
 
 use crate::Bench;
 use crate::contests::{Grown, Scripts, growing, spreading};
 use crate::stats::median;
 
-/// A table: a row for each subject, a column for each size.
+/// A table with a row per subject and a column per size.
 pub struct Growth {
     pub slug: &'static str,
     pub title: &'static str,
-    /// What the sizes count.
+    /// The unit of the sizes.
     pub of: &'static str,
     pub sizes: Vec<usize>,
     pub rows: Vec<(&'static str, Vec<f64>)>,
 }
 
-/// Calls whose cost is looked at, in parts, of which the median counts.
+/// The number of parts of a measurement. The result is their median.
 const PARTS: usize = 5;
 const CALLS_A_PART: usize = 400;
 
@@ -28,7 +28,7 @@ pub fn measure(bench: &mut Bench, scripts: &Scripts, largest: usize) -> Vec<Grow
             "requests of the window, or members",
             decades(10).collect(),
             |members| {
-                // Small keys are many, so that the calls that are measured hardly make them grow.
+                // With many small keys, the measured calls hardly make them grow.
                 (growing(scripts), (PARTS * CALLS_A_PART / members).max(1), members)
             },
         ),
@@ -38,7 +38,7 @@ pub fn measure(bench: &mut Bench, scripts: &Scripts, largest: usize) -> Vec<Grow
     ]
 }
 
-/// `sizing` gives, for a size: what is looked at, the number of keys, and how often each is asked before.
+/// `sizing` returns for a size: what to measure, the number of keys, and the calls per key before the measurement.
 fn grow(
     bench: &mut Bench,
     slug: &'static str,

@@ -1,5 +1,5 @@
-//! Instructions that the server carries out for a request, counted by callgrind (valgrind): a figure that other load on the machine
-//! does not touch, and that can be compared from machine to machine.
+//! Counts the instructions of the server per request, with callgrind (valgrind). Other load on the machine does not affect this number, so
+//! different machines can be compared.
 
 use crate::Bench;
 use crate::contests::Contest;
@@ -9,14 +9,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Enough for a cron of the server here and there not to matter; few, since it is fifty times as slow in valgrind.
+/// Enough that a run of the cron does not matter. Not more, because the server is fifty times as slow in valgrind.
 const KEYS: usize = 1_000;
 const REQUESTS: usize = 4_000;
-/// Of contests that fill their keys first: up to a hundred requests each, before one is counted.
+/// The number of keys in contests that fill them first, with up to a hundred requests each.
 const FILLED_KEYS: usize = 250;
 const PIPELINE: usize = 32;
 
-/// The server, and the folder that callgrind writes to.
+/// The server, and the output folder of callgrind.
 struct Counter {
     process: String,
     folder: PathBuf,
@@ -33,7 +33,7 @@ impl Counter {
         self.control("--zero");
     }
 
-    /// Instructions since `begin`.
+    /// Returns the instructions since `begin`.
     fn end(&mut self) -> u64 {
         self.control("--dump");
         self.dumps += 1;
@@ -44,7 +44,7 @@ impl Counter {
     }
 }
 
-/// A table for each contest.
+/// Returns a table per contest.
 pub fn measure(bench: &mut Bench, contests: &[Contest], folder: &Path) -> String {
     let process: String = redis::cmd("INFO").arg("server").query(&mut bench.con).expect("INFO");
     let process = process.lines().find_map(|line| line.strip_prefix("process_id:")).expect("a process").to_owned();
@@ -67,7 +67,7 @@ pub fn measure(bench: &mut Bench, contests: &[Contest], folder: &Path) -> String
             if contest.primings > 0 {
                 bench.fill(subject, keys, contest.primings);
             }
-            // One for each key that is to have as many units in use as it was filled with.
+            // One request per key, so that the number of units in use stays as the contest says.
             let requests =
                 if contest.is_refilled { bench.each(subject, keys) } else { bench.random(subject, keys, REQUESTS) };
             let _ = writeln!(text, "| {} | {} |", subject.name, count(bench, &mut counter, &requests));

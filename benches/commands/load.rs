@@ -1,13 +1,13 @@
-//! Load: requests prepared beforehand, sent over several connections, and nothing done with the replies but count them.
+//! The load: prepared requests over several connections. Replies are only counted.
 //!
-//! What is measured is the server. So the client does next to nothing while the clock runs: it writes bytes that lie
-//! ready, and looks where a reply ends.
+//! Only the server is measured. So the client does as little as possible meanwhile: it writes prepared bytes, and finds the ends of the
+//! replies.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-/// What is sent as one: mostly a command, sometimes a few that belong together (MULTI ... EXEC).
+/// The bytes of one request: usually a command, sometimes several (MULTI ... EXEC).
 pub struct Request {
     pub bytes: Vec<u8>,
     pub replies: usize,
@@ -19,15 +19,15 @@ impl Request {
     }
 }
 
-/// Requests that are written at once, and the number of replies that come back.
+/// Requests that are written at once, and the number of their replies.
 struct Batch {
     bytes: Vec<u8>,
     replies: usize,
 }
 
-/// Sends all requests, `pipeline` at a time on each of the connections, and returns how long it took.
+/// Sends all requests, `pipeline` at a time on each connection. Returns the duration.
 ///
-/// Each connection has one batch under way; so while the server answers one, others wait, and it is never idle.
+/// Each connection has one batch in progress. While the server processes one batch, others wait, so the server is never idle.
 pub fn flood(connections: &mut [Connection], requests: &[Request], pipeline: usize) -> Duration {
     let batches: Vec<Batch> = requests
         .chunks(pipeline)
@@ -49,7 +49,7 @@ pub fn flood(connections: &mut [Connection], requests: &[Request], pipeline: usi
     start.elapsed()
 }
 
-/// Sends one request after the other, each when the one before has been answered, and returns how long each took.
+/// Sends the requests one by one, each after the reply to the previous one. Returns the duration of each.
 pub fn ping_pong(connection: &mut Connection, requests: &[Request]) -> Vec<Duration> {
     let time = |request: &Request| {
         let start = Instant::now();
@@ -60,7 +60,7 @@ pub fn ping_pong(connection: &mut Connection, requests: &[Request]) -> Vec<Durat
     requests.iter().map(time).collect()
 }
 
-/// A connection that knows how many replies are owed to it.
+/// A connection that counts its outstanding replies.
 pub struct Connection {
     stream: TcpStream,
     owed: usize,
@@ -80,7 +80,7 @@ impl Connection {
         self.owed = replies;
     }
 
-    /// Waits for all that is owed. An error reply would make every figure worthless, so it ends the benchmark.
+    /// Waits for all outstanding replies. An error reply would invalidate the result, so it ends the benchmark.
     fn receive(&mut self) {
         let (mut at, mut chunk) = (0, [0; 64 * 1024]);
         while self.owed > 0 {
@@ -101,7 +101,7 @@ impl Connection {
     }
 }
 
-/// Where the RESP2 reply ends that begins at `at`; `None` when it has not arrived as a whole.
+/// Returns the end of the RESP2 reply that begins at `at`, or `None` if it is incomplete.
 fn end_of_reply(bytes: &[u8], at: usize) -> Option<usize> {
     let line = &bytes[at.min(bytes.len())..];
     let length = line.windows(2).position(|pair| pair == b"\r\n")?;

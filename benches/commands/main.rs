@@ -1,15 +1,15 @@
-//! Every command against its rivals, on one server, in one run: `make bench`.
+//! All commands compared with their rivals, on one server, in one run: `make bench`.
 //!
-//! Machines are noisy, so nothing here is measured alone. The subjects of a contest take turns, a slice of load each, for
-//! several rounds; what is told is the median of the rounds, and of the ratios round by round.
+//! Machines are noisy. So the subjects of a contest take turns for several rounds, with a slice of load each. The results are medians of
+//! the rounds, and of the ratios of each round.
 //!
 //! | variable | meaning |
 //! |---|---|
-//! | `CELL` | path of `libredis_cell.so`: redis-cell takes part |
-//! | `KEYS`, `REQUESTS`, `ROUNDS` | size of the contests (100,000, 100,000, 7) |
-//! | `LARGEST` | where the growth tables end (1,000,000) |
-//! | `INSTRUCTIONS` | folder that callgrind writes to: the server runs in it, and only instructions are counted (`make bench-instructions`) |
-//! | `OUT` | folder for the report and its pictures; without it they are only printed |
+//! | `CELL` | the path of `libredis_cell.so`, to include redis-cell |
+//! | `KEYS`, `REQUESTS`, `ROUNDS` | the size of the contests (100,000, 100,000, 7) |
+//! | `LARGEST` | the largest size in the growth tables (1,000,000) |
+//! | `INSTRUCTIONS` | the output folder of callgrind: counts only instructions (`make bench-instructions`) |
+//! | `OUT` | the folder for the report and its pictures. Without it, the report is only printed |
 
 mod contests;
 mod growth;
@@ -29,13 +29,13 @@ use stats::Watch;
 use std::path::PathBuf;
 use testkit::Server;
 
-/// Commands sent at once where commands are pipelined.
+/// Commands per pipeline.
 const PIPELINE: usize = 32;
-/// Connections of the pipelined load, and of the load without.
+/// Connections with and without pipelining.
 const CONNECTIONS: usize = 16;
 const LONE_CONNECTIONS: usize = 50;
 
-/// How much is measured.
+/// The size of a run.
 struct Size {
     keys: usize,
     requests: usize,
@@ -66,7 +66,7 @@ impl Size {
     }
 }
 
-/// The server under load, and all that is needed to load it.
+/// The server, and what is needed to send load to it.
 pub struct Bench {
     pub con: redis::Connection,
     pipelined: Vec<Connection>,
@@ -76,15 +76,15 @@ pub struct Bench {
     bar: ProgressBar,
 }
 
-/// What a round showed of a subject.
+/// The results of a subject in a round.
 pub struct Round {
     pub pipelined_per_second: f64,
     pub per_second: f64,
     /// Sorted, µs.
     pub latencies: Vec<f64>,
-    /// µs within commands, a request.
+    /// µs within commands, per request.
     pub in_command: f64,
-    /// µs of CPU time of the server's main thread, a request.
+    /// µs of CPU time of the server's main thread, per request.
     pub cpu: f64,
 }
 
@@ -94,12 +94,12 @@ fn main() {
     let instructions = std::env::var_os("INSTRUCTIONS").map(PathBuf::from);
     let mut config = cell.iter().map(|path| format!("loadmodule {path}\n")).collect::<String>();
     if instructions.is_some() {
-        // What the server does by the clock is no part of a request: the slower the machine, the more of it would be counted.
+        // The server's periodic work is not part of a request. On a slow machine it would add more to each.
         config.push_str("hz 1\ndynamic-hz no\n");
     }
     let server = Server::builder().config(&config).start();
     let mut bench = Bench::new(&server);
-    // A server may have an INCREX without UBOUND: only an answer tells.
+    // A server may have an INCREX without UBOUND. Only a call shows this.
     let mut increx = redis::cmd("INCREX");
     increx.arg("ability").arg(&["UBOUND", "1", "EX", "1", "ENX"]);
     let abilities = Abilities {
@@ -134,7 +134,7 @@ fn main() {
     }
 }
 
-/// Where a key is kept as it was filled.
+/// Returns the name of the copy of a filled key.
 fn filled(subject: &Subject, key: usize) -> String {
     format!("{}:filled", subject.key(key))
 }
@@ -161,7 +161,7 @@ impl Bench {
         matches!(known, redis::Value::Array(infos) if matches!(infos[..], [redis::Value::Array(_)]))
     }
 
-    /// That many more steps are to come.
+    /// Adds steps to the progress bar.
     pub fn expect(&self, steps: usize) {
         self.bar.inc_length(steps as u64);
     }
@@ -176,14 +176,14 @@ impl Bench {
         redis::cmd("FLUSHALL").arg("SYNC").exec(&mut self.con).expect("FLUSHALL");
     }
 
-    /// One request for each key.
+    /// Returns one request per key.
     pub fn each(&mut self, subject: &Subject, keys: usize) -> Vec<Request> {
         (0..keys).map(|key| subject.request(key, self.unique())).collect()
     }
 
-    /// Calls a subject on each of its keys, that often.
+    /// Calls a subject several times on each of its keys.
     pub fn fill(&mut self, subject: &Subject, keys: usize, times: usize) {
-        // Not all at once: a million prepared requests take more memory than the keys that they make.
+        // In parts: a million prepared requests take more memory than the keys that they create.
         const AT_ONCE: usize = 100_000;
         let rounds = (AT_ONCE / keys).clamp(1, times);
         for done in (0..times).step_by(rounds) {
@@ -202,7 +202,7 @@ impl Bench {
         self.send(&requests);
     }
 
-    /// Requests for random keys.
+    /// Returns requests for random keys.
     pub fn random(&mut self, subject: &Subject, keys: usize, count: usize) -> Vec<Request> {
         (0..count)
             .map(|_| {
@@ -217,17 +217,17 @@ impl Bench {
         self.unique
     }
 
-    /// Sends requests as fast as can be; µs within commands, a request.
+    /// Sends requests as fast as possible. Returns µs within commands per request.
     pub fn send(&mut self, requests: &[Request]) -> f64 {
         let watch = Watch::start(&mut self.con);
         flood(&mut self.pipelined, requests, PIPELINE);
         watch.stop(&mut self.con, requests.len()).in_command
     }
 
-    /// A contest: the rounds of each subject.
+    /// Runs a contest. Returns the rounds of each subject.
     fn hold(&mut self, contest: &Contest, size: &Size) -> Vec<Vec<Round>> {
         self.expect(contest.subjects.len() * (size.rounds + 1));
-        // About one request for each key, before it is filled again.
+        // About one request per key before the keys are refilled.
         let few = (size.keys / 10).max(1);
         let (keys, requests) = if contest.is_refilled { (few, few) } else { (size.keys, size.requests) };
         if contest.is_refilled {

@@ -1,4 +1,4 @@
-//! What keys and members take, in bytes of the server's memory.
+//! The memory of keys and members, in bytes of the server.
 
 use crate::Bench;
 use crate::contests::{Abilities, Scripts, Subject, TAKEN, expiring, limits, used_up};
@@ -12,7 +12,7 @@ pub struct Memory {
 }
 
 const LIMITS: usize = 50;
-/// Units of a limit, and the window in seconds over which they are taken evenly.
+/// The units of a limit. They are taken evenly over the window.
 const UNITS: usize = TAKEN.0 as usize;
 const WINDOW: u64 = TAKEN.1;
 
@@ -34,7 +34,7 @@ pub fn measure(bench: &mut Bench, scripts: &Scripts, abilities: &Abilities, keys
     tables
 }
 
-/// The growth of the server's memory by `calls` calls on each of `keys` keys.
+/// Returns the growth of the server's memory after `calls` calls on each of `keys` keys.
 fn grown(bench: &mut Bench, subject: &Subject, keys: usize, calls: usize) -> f64 {
     bench.step(format!("memory: {}", subject.name));
     bench.flush();
@@ -45,7 +45,7 @@ fn grown(bench: &mut Bench, subject: &Subject, keys: usize, calls: usize) -> f64
     after as f64 - before as f64
 }
 
-/// Takes the units in small steps all over the window, as clients do: what is kept depends on when they were taken.
+/// Takes the units in small steps over the whole window, as clients do. The memory depends on when units were taken.
 fn in_use(bench: &mut Bench, subjects: Vec<Subject>) -> Vec<(&'static str, f64)> {
     const STEPS: u32 = 100;
     bench.expect(1);
@@ -57,7 +57,7 @@ fn in_use(bench: &mut Bench, subjects: Vec<Subject>) -> Vec<(&'static str, f64)>
             let requests: Vec<_> = (0..UNITS / STEPS as usize).flat_map(|_| bench.each(subject, LIMITS)).collect();
             bench.send(&requests);
         }
-        // Not quite to its end: what came first is still in use then.
+        // Ends shortly before the window does, so that the first units are still in use.
         let until = Duration::from_secs(WINDOW) * (step + 1) / (STEPS + 1);
         sleep(until.saturating_sub(start.elapsed()));
     }

@@ -15,7 +15,7 @@ pub struct Bar {
     pub value: f64,
 }
 
-/// A bar for each subject, longest for the fastest; requests a second, shown in thousands.
+/// Draws a bar per subject: thousand requests per second.
 pub fn bars(path: &Path, title: &str, bars: &[Bar]) -> io::Result<()> {
     draw_bars(path, title, bars).map_err(io::Error::other)
 }
@@ -47,7 +47,7 @@ fn draw_bars(path: &Path, title: &str, bars: &[Bar]) -> Result<(), Box<dyn std::
     Ok(())
 }
 
-/// Cost against size, both axes logarithmic.
+/// Draws cost over size, with logarithmic axes.
 pub fn curves(path: &Path, growth: &Growth) -> io::Result<()> {
     draw_curves(path, growth).map_err(io::Error::other)
 }
@@ -84,7 +84,7 @@ fn draw_curves(path: &Path, growth: &Growth) -> Result<(), Box<dyn std::error::E
         chart.draw_series(LineSeries::new(points.iter().copied(), color.stroke_width(2)))?;
         chart.draw_series(points.into_iter().map(|point| Circle::new(point, 3, color.filled())))?;
     }
-    // Each name next to the end of its curve, pushed down where two would overlap.
+    // Each name is next to the end of its curve. Overlapping names move down.
     labels.sort_by_key(|(y, ..)| *y);
     let mut free = 0;
     for (y, name, color) in labels {

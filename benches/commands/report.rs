@@ -1,4 +1,4 @@
-//! The report: tables in Markdown, for the screen and for `docs/`, and pictures.
+//! The report: tables in Markdown for the terminal and for `docs/`, and pictures.
 
 use crate::Round;
 use crate::contests::{Contest, Role, Subject};
@@ -84,7 +84,7 @@ fn throughput(rounds: &[Round]) -> f64 {
     median(rounds.iter().map(|round| round.pipelined_per_second))
 }
 
-/// What each subject reached.
+/// Returns the table of the results.
 fn costs(contest: &Contest, results: &[Vec<Round>]) -> String {
     let columns = ["requests/s, pipelined", "not pipelined", "p50 µs", "p99 µs", "µs in the command", "µs of CPU"];
     let rows = contest.subjects.iter().zip(results).map(|(subject, rounds)| {
@@ -102,7 +102,7 @@ fn costs(contest: &Contest, results: &[Vec<Round>]) -> String {
     table(&columns.map(str::to_owned), rows)
 }
 
-/// Pipelined throughput of each of our commands, as a multiple of what each of the others reached in the same round.
+/// Returns the table of ratios: the pipelined throughput of our commands divided by that of the others, in the same round.
 fn ratios(contest: &Contest, results: &[Vec<Round>]) -> String {
     let with_role = |is_wanted: fn(Role) -> bool| -> Vec<(&Subject, &Vec<Round>)> {
         contest.subjects.iter().zip(results).filter(|(subject, _)| is_wanted(subject.role)).collect()
@@ -133,7 +133,7 @@ fn capitalised(text: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + letters.as_str())
 }
 
-/// 1234567 as 1,234,567.
+/// Formats 1234567 as 1,234,567.
 fn grouped(number: f64) -> String {
     let digits = format!("{number:.0}");
     let grouped = digits.as_bytes().rchunks(3).rev().map(|group| String::from_utf8_lossy(group).into_owned());

@@ -1,16 +1,16 @@
-//! What the server says of its own work, and the arithmetic of rounds.
+//! The server's own statistics, and medians of rounds.
 
 use redis::{Connection, cmd};
 use std::collections::HashMap;
 use std::time::SystemTime;
 
-/// What requests cost the server, per request, in µs.
+/// The cost of requests for the server, in µs per request.
 pub struct Cost {
     pub in_command: f64,
     pub cpu: f64,
 }
 
-/// The server's own figures over a while.
+/// The server's statistics at the start of a measurement.
 pub struct Watch {
     cpu: f64,
 }
@@ -29,7 +29,7 @@ impl Watch {
     }
 }
 
-/// The time within commands. That of EXEC and of a script holds the time of the commands they run.
+/// Returns the time within commands. EXEC and scripts include the time of their commands.
 fn microseconds_within(stats: &HashMap<String, String>) -> f64 {
     let spent = |name: &str| -> Option<f64> {
         let line = stats.get(&format!("cmdstat_{name}"))?;
@@ -42,10 +42,10 @@ fn microseconds_within(stats: &HashMap<String, String>) -> f64 {
     })
 }
 
-/// What the benchmark itself calls meanwhile.
+/// Commands that the benchmark itself calls meanwhile.
 const OURS: [&str; 2] = ["info", "config|resetstat"];
 
-/// CPU time of the main thread, µs.
+/// Returns the CPU time of the main thread, in µs.
 fn cpu(con: &mut Connection) -> f64 {
     let info = info(con, "cpu");
     ["used_cpu_user_main_thread", "used_cpu_sys_main_thread"]
@@ -58,7 +58,7 @@ pub fn used_memory(con: &mut Connection) -> u64 {
     info(con, "memory")["used_memory"].parse().expect("a number")
 }
 
-/// The server and its machine, in a line.
+/// Describes the server and the machine in a line.
 pub fn describe(con: &mut Connection) -> String {
     let info = info(con, "server");
     let (name, version) = match info.get("valkey_version") {
@@ -88,7 +88,7 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     }
 }
 
-/// Of values in order, the one below which that part of them lies.
+/// Returns the value below which this part of the sorted values lies.
 pub fn percentile(sorted: &[f64], part: f64) -> f64 {
     let index = ((sorted.len().max(1) - 1) as f64 * part).round();
     sorted.get(index as usize).copied().unwrap_or(f64::NAN)

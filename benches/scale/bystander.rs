@@ -7,12 +7,12 @@ use testkit::Server;
 
 const ROUNDS: usize = 9;
 const CALLS: usize = 10_000;
-/// One by one, a call costs the server some ten times as much.
+/// Fewer, because a single call costs the server some ten times as much as a pipelined one.
 const LONE_CALLS: usize = 2_000;
-/// How much more a command may cost with the module loaded and no set that it tracks, in percent.
+/// The goal: how much more a command may cost if the module is loaded and tracks no set, in percent.
 const AIM: f64 = 3.0;
 
-/// A command, and what has to be there before.
+/// A command, and the keys that it needs.
 struct Bill {
     name: &'static str,
     before: &'static str,
@@ -98,7 +98,7 @@ fn fill(served: &mut Served, calls: &str) {
     }
 }
 
-/// ns for a call.
+/// Returns ns per call.
 fn cost(served: &mut Served, bill: &Bill, is_pipelined: bool) -> f64 {
     let count = if is_pipelined { CALLS } else { LONE_CALLS };
     let pipeline = |lines: &[&str]| {

@@ -1,4 +1,4 @@
-//! The processor time of the server's main thread, as the kernel counts it: on a busy machine the wall clock counts others, too.
+//! The CPU time of the server's main thread, from the kernel. On a busy machine, wall-clock time includes other processes.
 
 use redis::{Cmd, Connection};
 use std::fs;
@@ -11,7 +11,7 @@ pub struct Served {
     pub server: Server,
     pub con: Connection,
     schedule: String,
-    /// What a call costs that does nothing, in µs.
+    /// The cost of a call that does nothing, in µs.
     floor: f64,
 }
 
@@ -26,27 +26,27 @@ impl Served {
         served
     }
 
-    /// µs used so far.
+    /// Returns the CPU time so far in µs.
     pub fn used(&self) -> f64 {
         let text = fs::read_to_string(&self.schedule).expect("the kernel counts");
         text.split(' ').next().and_then(|word| word.parse::<f64>().ok()).expect("ns") / 1000.0
     }
 
-    /// µs of the server that a call costs, beyond what any call does.
+    /// Returns the cost of a call in µs, beyond the cost of a call that does nothing.
     pub fn cost(&mut self, call: &Cmd) -> f64 {
         let before = self.used();
         call.exec(&mut self.con).unwrap_or_else(|error| panic!("{call:?}: {error}"));
         (self.settled() - before - self.floor).max(0.0)
     }
 
-    /// As [`used`](Served::used), once the server has gone to sleep.
+    /// Returns [`used`](Served::used) after the server has become idle.
     pub fn settled(&self) -> f64 {
         let started = Instant::now();
         let mut used = self.used();
         while started.elapsed() < Duration::from_secs(10) {
             thread::sleep(Duration::from_micros(300));
             let now = self.used();
-            // Its housekeeping takes some µs.
+            // The cron takes some µs.
             if now - used < 60.0 {
                 return now;
             }
@@ -75,7 +75,7 @@ pub fn median(of: &mut [f64]) -> f64 {
     of.get(of.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// A call from a line of words.
+/// Returns a call, given as words between blanks.
 pub fn words(line: &str) -> Cmd {
     let mut call = Cmd::new();
     line.split(' ').for_each(|word| {

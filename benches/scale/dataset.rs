@@ -1,4 +1,4 @@
-//! What happens to a whole dataset of expiring sets, and to a queue that thousands of clients wait at.
+//! Operations on a dataset of expiring sets, and pushes to a queue with thousands of waiting clients.
 
 use super::cpu::{Served, connect, median, words};
 use super::fill;
@@ -40,7 +40,7 @@ fn row(what: &str, with: f64, without: f64) {
     println!("| {what} | {with:.2} | {without:.2} |");
 }
 
-/// Writes `scale` sets; the longest call of all, in ms, by the server's own clock.
+/// Writes `scale` sets. Returns the longest call in ms, by the server's clock.
 fn grow(served: &mut Served, line: &str, scale: u64) -> f64 {
     redis::cmd("CONFIG")
         .arg("SET")
@@ -60,7 +60,7 @@ fn grow(served: &mut Served, line: &str, scale: u64) -> f64 {
     worst.unwrap_or(0) as f64 / 1000.0
 }
 
-/// Sets that came without an event: a server that is started from a file of them.
+/// Measures how fast the scan finds sets after the server has loaded them from a file.
 fn found(scale: u64) {
     let mut server = Server::builder().config("save \"\"\n").start();
     {
@@ -91,7 +91,7 @@ fn found(scale: u64) {
     );
 }
 
-/// What a push costs while clients wait.
+/// Measures a push while clients wait.
 pub fn waiting() {
     println!(
         "\n## Waiting clients\n\nµs of the server for a push that serves one of N waiting clients, beyond the cost of PING, and the number of checks of the queue; for \
@@ -103,7 +103,7 @@ pub fn waiting() {
         let pushes = 25;
         let costs = ["ZQ.CLAIM 1 q LEASE 1h BLOCK 0|ZQ.PUSH q x", "BLPOP l 0|RPUSH l x"].map(|lines| {
             let (wait, push) = lines.split_once('|').expect("two");
-            // The server takes a moment to notice that those of the other way have gone.
+            // The server takes a moment to notice that the clients of the other way have disconnected.
             until(&mut served, 0.0);
             let mut waiting: Vec<_> = (0..clients + pushes).map(|_| connect(&served.server)).collect();
             let wait = words(wait).get_packed_command();
@@ -118,7 +118,7 @@ pub fn waiting() {
     }
 }
 
-/// Returns when that many clients are blocked.
+/// Returns when this many clients are blocked.
 fn until(served: &mut Served, clients: f64) {
     let started = Instant::now();
     while served.info("clients", "blocked_clients") != clients {

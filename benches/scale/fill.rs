@@ -1,11 +1,11 @@
-//! What the keys of the table hold.
+//! The content of the keys for the table.
 
 use super::cpu::{Served, words};
 use redis::Pipeline;
 
 const BATCH: u64 = 1000;
 
-/// Sends what `add` puts into a pipeline for each number below `count`.
+/// Calls `add` for each number below `count`, and sends the pipeline.
 pub fn each(served: &mut Served, count: u64, mut add: impl FnMut(&mut Pipeline, u64)) {
     let mut pipe = Pipeline::new();
     for n in 0..count {
@@ -17,7 +17,7 @@ pub fn each(served: &mut Served, count: u64, mut add: impl FnMut(&mut Pipeline, 
     }
 }
 
-/// The same where the server itself runs the calls of a script, in which `n` is the number.
+/// Like [`each`], with a script: the server runs `calls` for each number `n`.
 pub fn by_script(served: &mut Served, count: u64, calls: &str) {
     let script =
         format!("for n = tonumber(ARGV[1]), tonumber(ARGV[2]) do local n = string.format('%d', n) {calls} end");
@@ -33,7 +33,7 @@ pub fn now(served: &mut Served) -> u64 {
     seconds * 1000 + micros / 1000
 }
 
-/// Fills the keys; the moment at which the last unit of `exact` comes back.
+/// Fills the keys. Returns the time at which the last unit of `exact` becomes available again.
 pub fn all(served: &mut Served, scale: u64) -> u64 {
     let now = now(served);
     let far = now + 86_400_000;
@@ -77,13 +77,13 @@ pub fn all(served: &mut Served, scale: u64) -> u64 {
         "redis.call('ZQ.PUSH', 'grouped', 'payload', 'GROUP', 'g:' .. n) redis.call('ZQ.PUSH', 'queues:' .. n, 'payload') \
          redis.call('HSET', 'groups', 'g:' .. n, 1)",
     );
-    // A queue of more jobs refuses other AGING.
+    // A queue with more jobs refuses another AGING.
     by_script(served, scale.min(100_000), "redis.call('ZQ.PUSH', 'aging', 'payload')");
     dead(served, scale / 4);
     exact(served, now, scale.min(300_000))
 }
 
-/// Jobs whose only attempt is over.
+/// Adds dead letters.
 fn dead(served: &mut Served, count: u64) {
     each(served, count, |pipe, n| {
         pipe.cmd("ZQ.PUSH").arg("dead").arg("x").arg("ID").arg(n).arg("MAXATTEMPTS").arg(1).ignore();
@@ -93,8 +93,7 @@ fn dead(served: &mut Served, count: u64) {
     });
 }
 
-/// A limit with a slot for each of the last `slots` ms, as clients write it that take a unit at every ms for minutes. The ring has room for
-/// as many again.
+/// Fills a limit with a slot for each of the last `slots` ms, as if clients had taken a unit every ms. Half of the ring is unused.
 fn exact(served: &mut Served, now: u64, slots: u64) -> u64 {
     let first = now + 86_400_000;
     let slot = |(at, taken): (u64, u64)| [at.to_le_bytes(), taken.to_le_bytes()].concat();

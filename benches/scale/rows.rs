@@ -1,12 +1,12 @@
-//! The table "single calls at scale": one command, one row.
+//! The rows of the table "single calls at scale": one per command.
 //!
-//! A call is a line of words. In it, `{r}` is a number below N, another one each time; `{n}` one that was never used before; `{now}` the
-//! time in ms; `{id}` and `{token}` those of a job that was claimed right before, outside what is measured; `{tail}` the number of a
-//! job that is not claimed. `{1000 …}` stands for a thousand of what follows. What the keys hold is in [`super::fill`].
+//! A call is a line of words with placeholders: `{r}` is a random number below N, `{n}` a number that was never used before, `{now}` the
+//! time in ms. `{id}` and `{token}` belong to a job that was claimed just before the measurement. `{tail}` is the number of a job that is
+//! not claimed. `{1000 …}` repeats its content a thousand times. [`super::fill`] has the content of the keys.
 
 pub struct Row {
     pub call: &'static str,
-    /// The native command that it stands for, and its call; empty if there is none.
+    /// A comparable native command. Empty if there is none.
     pub native: &'static str,
 }
 
@@ -98,7 +98,7 @@ pub const LARGE: &[Row] = &[
     row("ZRL.REFUND exact 1 AT {last-9000}", "ZADD zset {1000 {r} m:{r}}"),
 ];
 
-/// Calls on a whole value, once each: what Redis itself does whole, too.
+/// Calls that process a whole value. Each is made once.
 pub const WHOLE: &[Row] = &[
     row("ZEXP.MEMBERS set", "ZRANGE zset 0 -1"),
     row("ZEXP.ADOPT adopted UNIT MS PLUS 1000d FORCE", "COPY adopted copied"),

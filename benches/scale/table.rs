@@ -1,4 +1,4 @@
-//! Every command with N keys, members or jobs, next to the native command it stands for.
+//! All commands with N keys, members or jobs, compared with native commands.
 
 use super::cpu::{Served, median, words};
 use super::fill;
@@ -8,11 +8,11 @@ use rand::{Rng, SeedableRng};
 use std::time::{Duration, Instant};
 use testkit::Server;
 
-/// Calls that are measured for a row, unless they take that long together.
+/// The maximum number of measured calls per row.
 const CALLS: usize = 25;
 const ENOUGH: Duration = Duration::from_secs(4);
 
-/// Above this, in µs, a call stands out.
+/// Calls that take longer, in µs, are listed below the table.
 const AIM: f64 = 1000.0;
 
 struct Table {
@@ -22,13 +22,13 @@ struct Table {
     unique: u64,
     tails: u64,
     refunds: u64,
-    /// When the last unit of `exact` comes back.
+    /// When the last unit of `exact` becomes available again.
     last: u64,
     above: Vec<String>,
 }
 
 pub fn run(scale: u64) {
-    // The housekeeping, which runs hz times a second, is not the call's.
+    // The cron, which runs hz times a second, is not part of a call.
     let mut served = Served::new(Server::builder().config("save \"\"\nhz 1\nmaxclients 20000\n").start());
     let last = fill::all(&mut served, scale);
     let rng = SmallRng::seed_from_u64(1);
@@ -83,7 +83,7 @@ impl Table {
         (median(&mut costs), costs.last().copied().unwrap_or_default())
     }
 
-    /// The module's commands of which there is no row.
+    /// Returns the commands of the module without a row.
     fn left_out(&mut self) -> Vec<String> {
         let list = words("COMMAND LIST FILTERBY MODULE zeitset");
         let mut names: Vec<String> = list.query(&mut self.served.con).expect("names");
@@ -94,7 +94,7 @@ impl Table {
         names
     }
 
-    /// Claims jobs: their ids and tokens.
+    /// Claims jobs. Returns their IDs and tokens.
     fn claim(&mut self, count: usize) -> Vec<(String, u64)> {
         let call = words(&format!("ZQ.CLAIM 1 jobs LEASE 1h COUNT {count}"));
         let jobs: Vec<(String, String, u64, u64, u64, String)> = call.query(&mut self.served.con).expect("jobs");
@@ -102,7 +102,7 @@ impl Table {
         jobs.into_iter().map(|(_, id, token, ..)| (id, token)).collect()
     }
 
-    /// A call with its places filled in.
+    /// Returns a call with its placeholders filled in.
     fn line(&mut self, line: &str) -> String {
         let mut line = line.to_owned();
         if let (Some(from), Some(to)) = (line.find("{1000 "), line.rfind('}')) {
@@ -122,9 +122,9 @@ impl Table {
         }
         self.unique += 1;
         self.tails += u64::from(line.contains("{tail}"));
-        // Each refund is of another entry.
+        // Each refund is for another slot.
         self.refunds += u64::from(line.contains("{last"));
-        // Of the jobs that are claimed last.
+        // From the jobs that would be claimed last.
         let tail = self.scale - 1 - self.tails % (self.scale / 2);
         line.replace("{n}", &(self.scale + self.unique).to_string())
             .replace("{tail}", &tail.to_string())
@@ -133,7 +133,7 @@ impl Table {
     }
 }
 
-/// A call as the page shows it.
+/// Formats a call for the page.
 fn shown(line: &str) -> String {
     match line.find("{1000 ") {
         Some(from) => format!("{}…, 1000 of them", &line[..from]),

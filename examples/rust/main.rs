@@ -26,7 +26,7 @@ fn one_time_codes(r: &mut Connection) -> RedisResult<()> {
         println!("  {code}: {}", if stored.is_some() { "stored" } else { "refused" });
     }
     for code in ["882015", "882015"] {
-        // Removing is the test: of two who come with the same code, one gets in.
+        // ZEXP.REM is the test. If two clients send the same code, only one of them removes it.
         let removed: bool = cmd("ZEXP.REM").arg("tour:otp").arg(code).query(r)?;
         println!("  {code}: {}", if removed { "right" } else { "wrong" });
     }

@@ -1,4 +1,4 @@
-//! What Zeitset answers, as Rust types. Copy this file into your project, and grow it as you need.
+//! The replies of Zeitset as Rust types. Copy this file into your project, and extend it as you need.
 
 use redis::{Connection, FromRedisValue, ParsingError, RedisResult, Value, cmd, from_redis_value};
 use std::time::Duration;
@@ -11,19 +11,19 @@ pub struct Limit {
     /// Below 0: in debt (FORCE).
     pub remaining: i64,
     pub retry_after: Retry,
-    /// Until all units are free.
+    /// The time until all units are free.
     pub reset_after: Duration,
-    /// Unix time in milliseconds at which the units of this call become available again: what ZRL.REFUND asks for.
+    /// Unix time in milliseconds at which the units of this call become available again. Pass it to ZRL.REFUND.
     pub charged_until_ms: u64,
 }
 
-/// When the same call succeeds, if nobody else takes units meanwhile.
+/// When the same call succeeds, if no other call takes units meanwhile.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
     /// It has succeeded.
     Unneeded,
     After(Duration),
-    /// It costs more than the whole limit.
+    /// The cost is higher than the limit.
     Never,
 }
 
@@ -42,7 +42,7 @@ impl FromRedisValue for Limit {
 }
 
 impl Limit {
-    /// HTTP header fields: Retry-After, and those of draft-ietf-httpapi-ratelimit-headers. The window in whole seconds.
+    /// Returns HTTP header fields: Retry-After, and those of draft-ietf-httpapi-ratelimit-headers. `window` is in seconds.
     pub fn headers(&self, policy: &str, window: u64) -> Vec<(&'static str, String)> {
         let retry = match self.retry_after {
             Retry::After(wait) => Some(seconds(wait)),
@@ -58,12 +58,12 @@ impl Limit {
     }
 }
 
-/// Whole seconds, rounded up: who waits them has waited long enough.
+/// Returns whole seconds, rounded up, so that a client that waits for this long waits long enough.
 fn seconds(duration: Duration) -> u128 {
     duration.as_millis().div_ceil(1000)
 }
 
-/// Takes one unit from a limit, if there is one: `check(&mut redis, "search:ann", 5, "1m")`.
+/// Takes one unit from a limit if one is free: `check(&mut redis, "search:ann", 5, "1m")`.
 pub fn check(redis: &mut Connection, key: &str, limit: u64, window: &str) -> RedisResult<Limit> {
     cmd("ZRL.CHECK").arg(key).arg(limit).arg(window).query(redis)
 }
@@ -86,8 +86,8 @@ impl FromRedisValue for Job {
     }
 }
 
-/// The next job that is due; waits for one. If the connection has a read timeout (it has none by default), it must be longer than
-/// `block`; so must the response timeout of an asynchronous connection, which is half a second by default.
+/// Claims the next due job, and waits for one. A read timeout of the connection must be longer than `block`; there is none by default. The
+/// response timeout of an asynchronous connection must be longer, too; it is half a second by default.
 pub fn claim(redis: &mut Connection, queue: &str, lease: &str, block: &str) -> RedisResult<Option<Job>> {
     let jobs: Vec<Job> =
         cmd("ZQ.CLAIM").arg(1).arg(queue).arg("LEASE").arg(lease).arg("BLOCK").arg(block).query(redis)?;

@@ -1,12 +1,12 @@
 /* A clock for tests: loaded into a server with LD_PRELOAD, it moves the time that the server reads.
  *
- * The file named by ZEITSET_CLOCK holds how far the wall clock and the monotonic clock are ahead of the real ones. A test
- * changes the file while servers run (testkit/src/clock.rs); processes that a server forks see the same file. Clocks
- * that count CPU time are left alone, and so are sleeps: a server that sleeps learns of a step when it wakes up.
+ * The file named by ZEITSET_CLOCK holds the offsets of the wall clock and of the monotonic clock. A test changes the file while
+ * servers run (testkit/src/clock.rs). Processes that a server forks use the same file. Clocks of CPU time do not change, and
+ * neither do sleeps: a sleeping server notices a step when it wakes up.
  *
- * File: one byte that says which of two entries counts, padded to 8 bytes; how often a server has waited for events, 64 bits,
- * counted here; then the entries: two signed 64-bit numbers each, in nanoseconds, the wall clock's and the monotonic clock's. So
- * a reader never sees half of a change.
+ * The file: one byte that selects the valid one of two entries, padded to 8 bytes; the number of event loop iterations (64 bits),
+ * which this library counts; then the two entries. An entry has two signed 64-bit offsets in nanoseconds: of the wall clock and of
+ * the monotonic clock. So a reader never sees half of a change.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -53,7 +53,7 @@ __attribute__((constructor)) static void map_file(void) {
     shared = mapped;
 }
 
-/* How far a clock is ahead, in nanoseconds. */
+/* Returns the offset of a clock in nanoseconds. */
 static int64_t ahead(clockid_t clock) {
     if (shared == NULL) {
         return 0;
@@ -108,8 +108,8 @@ time_t time(time_t *seconds) {
     return now.tv_sec;
 }
 
-/* Some servers read the processor's own counter if /proc/cpuinfo says that it is steady; they go by the monotonic clock if
- * they cannot read the file. */
+/* Some servers read the processor's counter if /proc/cpuinfo says that it is constant. They use the monotonic clock if they cannot
+ * read that file. */
 static FILE *open_stream(const char *name, const char *path, const char *mode) {
     FILE *(*next)(const char *, const char *);
     if (shared != NULL && strcmp(path, "/proc/cpuinfo") == 0) {
@@ -128,7 +128,7 @@ FILE *fopen64(const char *restrict path, const char *restrict mode) {
     return open_stream("fopen64", path, mode);
 }
 
-/* Once for each turn of a server's event loop. */
+/* Called once per iteration of a server's event loop. */
 int epoll_wait(int queue, struct epoll_event *events, int most, int timeout) {
     static int (*next)(int, struct epoll_event *, int, int);
     if (next == NULL) {

@@ -7,7 +7,7 @@ fn state(client: &mut Client) -> String {
     client.info_of("CLUSTER INFO")["cluster_state"].clone()
 }
 
-/// Takes a slot from the node: the cluster is down, as far as the node knows.
+/// Takes a slot from the node, so that the node considers the cluster down.
 fn take_down(client: &mut Client, slot: i64) {
     client.run(&format!("CLUSTER DELSLOTS {slot}"));
     eventually(PATIENCE, "the cluster is down", || state(client) == "fail");
@@ -20,7 +20,7 @@ fn bring_up(client: &mut Client, slot: i64) {
 
 #[test]
 fn a_cluster_that_is_down_sweeps_nothing_and_replicates_nothing() {
-    // Reads may be allowed where writes are not.
+    // Reads may be allowed while writes are not.
     for reads in ["no", "yes"] {
         let config = "cluster-node-timeout 15000\ncluster-replica-no-failover yes\ncluster-allow-reads-when-down";
         let cluster = Cluster::with(&format!("{config} {reads}"));
@@ -61,7 +61,7 @@ fn clients_that_wait_in_a_cluster_that_is_down_are_served_when_it_is_up() {
     let mut client = cluster.client();
     let waiting = std::thread::spawn(move || {
         loop {
-            // The server may send away the clients that wait: then the worker comes back.
+            // The server may disconnect waiting clients. Then the worker claims again.
             match client.try_run("ZQ.CLAIM 1 {d}:queue LEASE 1000h BLOCK 0") {
                 Ok(jobs) => return testkit::show(&jobs),
                 Err(error) => assert!(error.starts_with("CLUSTERDOWN"), "{error}"),

@@ -1,5 +1,5 @@
-//! A cluster that loses a master, or takes a slot from under those who wait for its keys: what was acknowledged and had
-//! reached a replica is there afterwards, the new owner goes on where the old one stopped, and nobody waits forever.
+//! A cluster that loses a master, or a slot moves while clients wait for its keys. Acknowledged writes that had reached a replica stay, the
+//! new owner continues the work, and no client waits forever.
 
 use redis::Value;
 use std::collections::BTreeSet;
@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use testkit::{Client, Cluster, ClusterClient, FAR, PATIENCE, assert_agree, assert_drained, eventually, show};
 
-/// A cluster that replaces a master it has not heard of for two seconds.
+/// Starts a cluster that replaces a master after two seconds of silence.
 fn watchful() -> Cluster {
     Cluster::with("cluster-node-timeout 2000\ncluster-replica-validity-factor 0")
 }
 
-/// What was acknowledged, and a replica has confirmed.
+/// Writes that were acknowledged, and confirmed by a replica.
 #[derive(Default)]
 struct Kept {
     members: BTreeSet<String>,
@@ -39,7 +39,7 @@ fn write(mut client: ClusterClient, worker: usize, stop: Arc<AtomicBool>) -> Joi
                 format!("ZLB.SET {{f}}:board {id} {n}"),
                 format!("ZRL.CHECK {{f}}:limit {LIMIT} 1000h"),
             ];
-            // WAIT counts for its own connection only: the one that has written all four.
+            // WAIT applies to its own connection only, so one connection writes all four.
             let wrote = lines.iter().all(|line| client.try_run(line).is_ok());
             let is_kept = wrote && client.owner().try_run("WAIT 1 500").is_ok_and(|replicas| replicas == Value::Int(1));
             if is_kept {
@@ -62,7 +62,7 @@ fn role(client: &mut Client) -> String {
     client.info("replication")["role"].clone()
 }
 
-/// Sends a blocking claim until it is answered by a master, as a worker would.
+/// Repeats a blocking claim until a master replies, as a worker does.
 fn claim(mut client: ClusterClient, key: &'static str) -> JoinHandle<String> {
     std::thread::spawn(move || {
         loop {

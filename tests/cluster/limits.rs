@@ -1,10 +1,10 @@
-//! Limits of all algorithms are moved between nodes whose clocks differ, as `redis-cli --cluster reshard` does it, and remain limits.
+//! Limits of all algorithms move between nodes whose clocks differ, as `redis-cli --cluster reshard` moves them, and remain limits.
 
 use testkit::{Client, Clock, Cluster, assert_agree};
 
 const KEYS: usize = 20;
 
-/// The windows are so long that nothing becomes available again meanwhile.
+/// The windows are long, so no unit becomes available again during a test.
 const POLICIES: [&str; 5] = ["10 1000h", "100000 1000h", "10 1000h EXACT", "10 1000w FIXED", "10 1000h LEAKY"];
 
 fn limits() -> impl Iterator<Item = (String, &'static str)> {
@@ -15,7 +15,7 @@ fn throttles() -> impl Iterator<Item = String> {
     (0..KEYS).map(|n| format!("{{m}}:t{n}"))
 }
 
-/// Every limit says that `used` units are taken, and takes one more.
+/// Checks that every limit has `used` units in use, and takes one more.
 fn each_takes_one_more(client: &mut Client, used: i64) {
     for (key, policy) in limits() {
         let verdict = client.verdict(&format!("ZRL.PEEK {key} {policy}"));

@@ -10,16 +10,17 @@ fn sets() -> impl Iterator<Item = String> {
     (0..SETS).map(|n| format!("{{m}}:k{n}"))
 }
 
-/// Sets of `a` and `b` with leases of `ms`, all of which end at the same moment.
+/// Creates sets of `a` and `b` whose members all expire `ms` from now.
 fn lease(source: &mut Client, ms: i64) -> i64 {
     let ends = source.now() + ms;
+    // The target has, or gets, the members with their old expiry. The renewals follow.
     for key in sets() {
         source.run(&format!("ZEXP.ADD {key} AT {ends}ms a {ends}ms b"));
     }
     ends
 }
 
-/// Wherever the sets are: `b` was renewed, and `a` is gone.
+/// Checks at the owner of the sets that `b` was renewed and `a` has expired.
 fn only_the_renewed_hold(cluster: &Cluster, owner: usize) {
     let mut client = cluster.nodes[owner].client();
     for key in sets() {
@@ -108,7 +109,8 @@ fn queues_are_listed_where_their_slot_is() {
     }
 }
 
-/// MIGRATE shifts the TTL, and nobody may set it right before the slot is here; so the target forgets that when it is restarted.
+/// MIGRATE shifts the TTL, and the target may not correct it until the slot is its own. So a target that restarts meanwhile does not know
+/// that the TTL is shifted.
 #[test]
 fn sets_whose_slot_is_still_arriving_when_the_target_is_restarted_are_sets_afterwards() {
     let mut cluster = Cluster::start();
@@ -126,7 +128,7 @@ fn sets_whose_slot_is_still_arriving_when_the_target_is_restarted_are_sets_after
             source.run(&format!("MIGRATE 127.0.0.1 {port} {key} 0 10000"));
             continue;
         }
-        // As a slow network, or a clock that is behind, makes it.
+        // As after a slow network, or if the clock is behind.
         let Value::BulkString(dump) = source.run(&format!("DUMP {key}")) else { panic!("no dump") };
         target.run("ASKING");
         cmd!(target, "RESTORE", &key, source.int(&format!("PTTL {key}")) + 400, dump);
@@ -150,8 +152,8 @@ fn sets_whose_slot_is_still_arriving_when_the_target_is_restarted_are_sets_after
     }
 }
 
-/// The server looks at each of its clients once a second, and tells those that are blocked that their slot has gone. Until then
-/// the slot may be on its way back.
+/// The server checks each client once a second, and redirects blocked clients whose slot has moved. The slot may be on its way back by
+/// then.
 #[test]
 fn a_client_that_waits_where_a_slot_comes_back_gets_nothing_of_it_before_it_is_there() {
     let cluster = Cluster::start();
@@ -159,7 +161,7 @@ fn a_client_that_waits_where_a_slot_comes_back_gets_nothing_of_it_before_it_is_t
     let (home, slot) = (cluster.home("{w}"), cluster.slot("{w}"));
     let away = (home + 1) % 3;
     let (mut here, mut there) = (cluster.nodes[home].client(), cluster.nodes[away].client());
-    // With few clients it looks more often.
+    // With few clients it checks more often.
     let _others: Vec<_> = (0..300).map(|_| cluster.nodes[home].client()).collect();
     here.run("ZQ.PUSH {w}:queue job ID first DELAY 1000h");
     let mut caught = 0;
@@ -175,7 +177,7 @@ fn a_client_that_waits_where_a_slot_comes_back_gets_nothing_of_it_before_it_is_t
         cluster.move_slot_whole(how, slot, home, away);
         there.run(&format!("ZQ.RESCHEDULE {{w}}:queue early{round} DELAY 0"));
         cluster.begin_to_move_slowly(how, slot, away, home);
-        // The queue that arrives has the job; the owner gives it to a worker of its own.
+        // The queue arrives with the job, and the owner serves it to one of its own workers.
         let claimed = there.reply("ZQ.CLAIM 1 {w}:queue LEASE 1000h");
         let was_there = waits(&mut here);
         cluster.let_move_end(how, away);
@@ -197,7 +199,7 @@ fn a_client_that_waits_where_a_slot_comes_back_gets_nothing_of_it_before_it_is_t
     cluster.assert_agrees();
 }
 
-/// Something of every family.
+/// Creates keys of every family.
 fn fill(client: &mut Client) -> Vec<(String, String)> {
     client.run("ZLB.CREATE {m}:board DIM points");
     for n in 0..20 {

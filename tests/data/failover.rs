@@ -12,12 +12,12 @@ fn role(c: &mut Client) -> String {
     c.info("replication")["role"].clone()
 }
 
-/// Hands the role of the master over, as an operator does: writes are paused, the replica catches up, roles change.
+/// Hands over the role of the master as an operator does: writes pause, the replica catches up, and the roles change.
 #[track_caller]
 fn fail_over(from: &mut Client, to: &Server) {
     let mut target = to.client();
     let command = format!("FAILOVER TO 127.0.0.1 {} TIMEOUT 10000", to.address().1);
-    // The replica has to be known as online, and after a time-out the roles are as before.
+    // The replica must be known as online. After a timeout, the roles stay.
     eventually(4 * PATIENCE, "the roles have changed", || {
         if role(&mut target) == "slave" && from.info("replication")["master_failover_state"] == "no-failover" {
             let _ = from.try_run(&command);
@@ -107,7 +107,7 @@ fn roles_change_during_a_backlog() {
     one.wait_for_sync(&two);
     c.script(&[("ZCARD later", "2"), ("ZEXP.CARD later", "1")]);
     eventually(PATIENCE, "no timer is armed", || c.info_number("zeitset", "zeitset_sweep_timer_armed") == 0);
-    // And back again.
+    // Back again.
     fail_over(&mut d, &one);
     assert_drained(&mut c, "later", 1);
     assert_agree(&one, &[&two]);
@@ -120,10 +120,10 @@ fn a_failover_that_does_not_happen_leaves_the_master_sweeping() {
     backlog(&mut c, "k", MANY);
     two.wait_for_sync(&one);
     begin_draining(&mut c, "k", MANY);
-    // A replica that cannot catch up.
+    // The replica cannot catch up.
     two.client().run("CLIENT KILL TYPE master");
     if c.try_run(&format!("FAILOVER TO 127.0.0.1 {} TIMEOUT 60000", two.address().1)).is_ok() {
-        // Too late to be aborted if it was quick; then the other one sweeps.
+        // If the failover was quick, it is too late to abort it. Then the other server sweeps.
         let _ = c.try_run("FAILOVER ABORT");
     }
     eventually(PATIENCE, "the failover is over", || c.info("replication")["master_failover_state"] == "no-failover");
@@ -148,7 +148,7 @@ fn a_master_that_becomes_a_replica_takes_its_masters_data_and_stops_sweeping() {
     eventually(PATIENCE, "no timer is armed", || c.info_number("zeitset", "zeitset_sweep_timer_armed") == 0);
     c.wait_until(at + 300);
     c.script(&[("ZRANGE k 0 -1", "['a' 'b' 'live']"), ("ZRANGE gone 0 -1", "['x']")]);
-    // A master again, it knows what it has got meanwhile.
+    // As a master again, it knows the sets that it got meanwhile.
     c.run("REPLICAOF NO ONE");
     assert_drained(&mut c, "k", 1);
     after_scan(&mut c);

@@ -56,7 +56,7 @@ fn queues_of_earlier_versions_are_refused_and_the_log_says_so() {
         let line = format!("cannot load key 'old': it has format {format}; this version of the module reads format 4");
         eventually(PATIENCE, "the log says why", || server.log().contains(&line));
     }
-    // What their AOF files said of queues is no effect any more, and changes nothing.
+    // Effects that they wrote to AOF files are no longer valid, and change nothing.
     for effect in [
         "CONFIGURE 3 2000 3600000 5000 1000 50 200 604800000 0",
         "JOB own-1 payload-1 dead 1795306738445 -3 0 0 1 3 0 0",
@@ -95,7 +95,7 @@ fn the_log_says_which_key_cannot_be_loaded_and_why() {
             let payload = Payload { head: head.to_vec(), body: Vec::new(), tail: tail.clone() };
             assert!(!payload.restore(&mut c, &name, body));
         };
-        // The version of the format is the first number; 2 is what a number begins with.
+        // The version of the format is the first number. The opcode 2 precedes a number.
         let version = if key == "queue" { 4 } else { 1 };
         assert_eq!(body[..2], [2, version]);
         refused(&head, &[&[2, 63], &body[2..]].concat());

@@ -1,4 +1,4 @@
-//! Data on their way through time and to other servers: files, formats, replicas, failovers.
+//! Data over time and on other servers: files, formats, replicas, failovers.
 
 mod failover;
 mod formats;

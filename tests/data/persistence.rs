@@ -1,4 +1,4 @@
-//! Whatever brings a dataset back, with the module or without: nothing is lost, nothing is revived, and sweeping goes on.
+//! Every way to load a dataset again, with and without the module: nothing is lost, no member is revived, and the sweeper continues.
 
 use redis::Value;
 use testkit::{
@@ -6,7 +6,7 @@ use testkit::{
     assert_restored, cmd, eventually, plant, start_keeping_aof,
 };
 
-/// The ways in which a server may keep its data.
+/// The ways to persist data.
 const KEEPING: [&str; 4] = [
     "save 3600 1",
     "appendonly yes",
@@ -14,7 +14,7 @@ const KEEPING: [&str; 4] = [
     "appendonly yes\nappendfsync always\nauto-aof-rewrite-percentage 0",
 ];
 
-/// Sets in every state; the sweeper is off, so that they stay in it.
+/// Creates sets in every state. The sweeper is off, so they keep their state.
 fn fill(c: &mut Client) -> i64 {
     c.run("CONFIG SET zeitset.sweep no");
     let soon = c.now() + 1000;
@@ -143,7 +143,7 @@ fn what_the_sweeper_did_is_in_the_aof_in_native_words() {
 
 #[test]
 fn limits_are_spent_after_a_restart_as_they_were_before() {
-    // Windows so long that nothing comes back while the test runs.
+    // The windows are long, so no unit becomes available again during the test.
     let calls = ["a 10 1000h", "b 1000 52w", "c 10 1000h LEAKY", "d 7 1000w FIXED", "e 100000 1000h"];
     for config in KEEPING {
         let mut server = Server::builder().config(config).start();
@@ -165,7 +165,7 @@ fn limits_are_spent_after_a_restart_as_they_were_before() {
     }
 }
 
-/// A crash takes the last writes back, and may cut one in the middle, or two that belong together.
+/// A crash loses the last writes. It may truncate one in the middle, or separate two that belong together.
 #[test]
 fn an_aof_that_is_cut_anywhere_gives_limits_as_they_were_at_some_moment() {
     let mut server = Server::builder().keeping_aof().config("appendfsync always").start();
@@ -176,7 +176,7 @@ fn an_aof_that_is_cut_anywhere_gives_limits_as_they_were_at_some_moment() {
     let mut told = Vec::new();
     let mut states = vec![look(&mut c)];
     for round in 0..24 {
-        // The ring grows, its TTL moves when the window becomes shorter, and units are given back.
+        // The ring grows, its TTL changes when the window becomes shorter, and units are refunded.
         let window = if round < 12 { "2000h" } else { "1000h" };
         let verdict = c.verdict(&format!("ZRL.CHECK k 40 {window} EXACT COST 2"));
         told.push(verdict.charged_until);
@@ -219,7 +219,7 @@ fn an_aof_that_is_cut_anywhere_gives_limits_as_they_were_at_some_moment() {
 fn no_acknowledged_write_is_lost_by_a_crash() {
     let mut server = Server::builder().config("appendonly yes").config("appendfsync always").start();
     for round in 0..3 {
-        // Each writer stops at the first call without an answer, and says how many were acknowledged.
+        // Each writer stops at the first call without a reply, and returns the number of acknowledged calls.
         let writers: Vec<_> = (0..3)
             .map(|writer| {
                 let mut client = server.client();
@@ -255,7 +255,7 @@ fn no_acknowledged_write_is_lost_by_a_crash() {
                 ]);
             }
             let spent = 1_000_000 - c.verdict(&format!("ZRL.PEEK limit{round}{writer} 1000000 1000h")).remaining;
-            // The last call may have been carried out and not answered.
+            // The last call may have run without a reply.
             assert!(spent == acknowledged || spent == acknowledged + 1, "{spent} of {acknowledged}");
         }
         assert_marked(&mut c, "kept");
@@ -283,7 +283,7 @@ fn a_crash_during_sweeping_revives_nobody() {
     assert_agree(&server, &[]);
 }
 
-/// The change is in the file, the TTL that it asks for is not.
+/// The file contains the change, but not the TTL that the change requires.
 #[test]
 fn what_a_crash_kept_from_being_restored_is_restored_after_the_replay() {
     let mut server = Server::builder().config("appendonly yes").config("appendfsync always").config("hz 1").start();
@@ -297,7 +297,7 @@ fn what_a_crash_kept_from_being_restored_is_restored_after_the_replay() {
     }
 }
 
-/// A set that went by its own TTL while the server was down is not there when it comes back, and its name is free.
+/// A set whose TTL passed while the server was down does not return, and its name is free.
 #[test]
 fn a_set_whose_grace_has_passed_does_not_come_back() {
     let mut server = Server::builder().config("save 3600 1").start();
@@ -312,7 +312,7 @@ fn a_set_whose_grace_has_passed_does_not_come_back() {
     c.script(&[("EXISTS k", "0"), ("ZEXP.ADD k 1h b", "1"), ("ZEXP.MEMBERS k", "['b']")]);
 }
 
-/// MIGRATE shifts the TTL, and the server may save the dataset and end before that is set right.
+/// MIGRATE shifts the TTL, and the server may save the dataset and exit before the module corrects it.
 #[test]
 fn a_set_restored_just_before_a_crash_is_one_afterwards() {
     for config in ["save 3600 1", "appendonly yes\nappendfsync always"] {
@@ -323,7 +323,7 @@ fn a_set_restored_just_before_a_crash_is_one_afterwards() {
         c.run("ZADD k 1000 dead");
         let Value::BulkString(dump) = c.run("DUMP k") else { panic!("no dump") };
         let shifts = [-4900, -3, 3, 4900];
-        // While writes pause, nobody sets it right.
+        // While writes pause, the module cannot correct it.
         c.run("MULTI");
         for shift in shifts {
             cmd!(c, "RESTORE", format!("restored{shift}"), FAR + GRACE_MS + shift, &dump, "ABSTTL");
@@ -364,7 +364,7 @@ fn saving_is_not_needed_because_of_the_sweepers_idleness() {
     plant(&mut c, "k", &[("live", FAR)]);
     c.run("SAVE");
     after_scan(&mut c);
-    // The witness of `after_scan` itself: its set, its sweep, its removal.
+    // The changes by `after_scan` itself: it creates a set, the sweeper drains it, and it is removed.
     let changes = c.info_number("persistence", "rdb_changes_since_last_save");
     let scans = c.info_number("zeitset", "zeitset_scans_completed");
     eventually(PATIENCE, "scans", || c.info_number("zeitset", "zeitset_scans_completed") > scans + 2);

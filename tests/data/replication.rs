@@ -1,5 +1,5 @@
-//! Replicas, with the module and without, hold what the master holds: they delete nothing by themselves, revive nobody,
-//! and hide what is dead.
+//! Replicas, with and without the module, have the master's data: they delete nothing by themselves, revive no member, and hide expired
+//! members.
 
 use testkit::{
     FAR, PATIENCE, Server, Stream, after_scan, assert_agree, assert_drained, assert_marked, assert_restored,
@@ -16,7 +16,7 @@ fn replicas_get_deletions_and_make_none() {
     plant(&mut c, "all", &[("x", at), ("y", at)]);
     c.wait_until(at + 1000);
     replica.wait_for_sync(&server);
-    // The master keeps its dead for now: so does a replica, whatever its own sweeper thinks.
+    // The master keeps its expired members for now. So does a replica, even if its own sweeper is on.
     let (mut r, mut p) = (replica.client(), plain.client());
     r.script(&[
         ("ZCARD k", "2"),
@@ -65,7 +65,7 @@ fn no_timer_is_armed_on_a_replica() {
 fn replicas_stay_identical_through_everything() {
     let (server, mut c) = start_keeping_aof();
     let (modular, plain) = (Server::builder().replica_of(&server), Server::builder().plain().replica_of(&server));
-    // What the replicas of replicas see, they see from a server that computes nothing.
+    // A replica of a replica gets its data from a server that computes nothing.
     let far = Server::builder().plain().replica_of(&plain);
     let copies_between = !c.copy_loses_the_database();
     for round in 0..60 {
@@ -167,7 +167,7 @@ fn one_slice_that_visits_many_databases_replicates_to_each() {
         plant(&mut c, "all", &[("a", just_past(database)), ("b", just_past(database))]);
     }
     c.run("SELECT 0");
-    // All at once, in a slice that is long enough.
+    // All at once, in one long slice.
     c.run("CONFIG SET zeitset.sweep-slice-us 100000");
     c.run("CONFIG SET zeitset.sweep yes");
     for database in 0..16 {
@@ -178,7 +178,7 @@ fn one_slice_that_visits_many_databases_replicates_to_each() {
     assert_agree(&server, &[&plain]);
 }
 
-/// A moment that has just passed, by our own clock.
+/// Returns a time that has just passed, by the clock of the test.
 fn just_past(shift: i64) -> i64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
     i64::try_from(now.as_millis()).expect("not yet") - 100 - shift
@@ -200,19 +200,19 @@ fn limits_say_the_same_on_a_replica() {
         }
     }
     assert_agree(&server, &[&replica]);
-    // A replica refuses a check.
+    // A replica refuses checks.
     let refused = r.reply("ZRL.CHECK a 10 1000h");
     assert!(refused.starts_with("!READONLY "), "{refused}");
 }
 
-/// A ring that has gone round, was cut, has grown and got units back.
+/// The ring has wrapped around, was shortened, has grown, and got units back.
 #[test]
 fn rings_are_the_same_everywhere_byte_for_byte() {
     let (server, mut c) = start_keeping_aof();
     let (modular, plain) = (Server::builder().replica_of(&server), Server::builder().plain().replica_of(&server));
     let keys: Vec<_> = (0..20).map(|n| format!("k{n}")).collect();
     for (n, key) in keys.iter().enumerate() {
-        // Units become available again, and the seam moves on.
+        // Units become available again, and the seam moves.
         for _ in 0..5 * n {
             c.verdict(&format!("ZRL.CHECK {key} 4 5ms COST 2 EXACT"));
             let tick = c.now() + 1;
@@ -257,7 +257,7 @@ fn a_denied_check_and_an_idle_server_send_nothing() {
     assert_eq!(stream.take(), [""; 0]);
 }
 
-/// A replica keeps no account of what passes by.
+/// A replica records nothing about the commands that it applies.
 #[test]
 fn the_memory_of_a_replica_does_not_grow_with_heartbeats() {
     const BEATS: i64 = 100_000;

@@ -1,8 +1,8 @@
-//! Replicas with `repl-diskless-load swapdb`: they serve their old dataset while the new one is loaded, and then have the new one.
+//! Replicas with `repl-diskless-load swapdb` serve their old dataset while they load the new one, and then serve the new one.
 
 use testkit::{Client, PATIENCE, Server, assert_agree, assert_drained, eventually};
 
-/// Enough keys for a second of loading, at a ms each.
+/// Enough keys that loading takes a second, at a ms per key.
 const KEYS: usize = 1000;
 
 fn start() -> (Server, Server) {
@@ -18,7 +18,7 @@ fn start() -> (Server, Server) {
     (master, replica)
 }
 
-/// Cuts the replica off, runs the commands, and lets it miss more than the backlog holds.
+/// Disconnects the replica, runs the commands, and makes the replica miss more than the backlog holds.
 fn part(m: &mut Client, commands: &[&str]) {
     m.run("MULTI");
     m.run("CLIENT KILL TYPE replica");
@@ -67,7 +67,7 @@ fn the_old_dataset_is_served_while_the_new_one_is_loaded() {
     assert_agree(&master, &[&replica]);
 }
 
-/// What was known of a key of the old dataset does not hold for the key of that name in the new one.
+/// What the module knows about a key of the old dataset must not apply to the key of the same name in the new one.
 #[test]
 fn an_ordinary_set_that_takes_the_place_of_an_expiring_one_is_left_alone() {
     let (master, replica) = start();
@@ -75,7 +75,7 @@ fn an_ordinary_set_that_takes_the_place_of_an_expiring_one_is_left_alone() {
     m.run("ZEXP.ADD set 1h a");
     replica.wait_for_sync(&master);
     eventually(PATIENCE, "the replica knows the set", || r.info_number("zeitset", "zeitset_sets_tracked") == 1);
-    // On the replica nothing is restored, so it stays a set that plain commands have changed.
+    // A replica restores no marker, so the set stays dirty.
     r.run("ZADD set 9007199254740000 b");
     part(&mut m, &["DEL set", "ZADD set 1 x 2 y 3 z", "EXPIRE set 1000", "ZEXP.ADD other 1s gone 1h stays"]);
     replica.wait_for_sync(&master);

@@ -1,5 +1,4 @@
-//! The pages of the commands (docs/commands) against the live server: what it says of a command, what it replies, and what
-//! it tells replicas and listeners.
+//! The pages of the commands (docs/commands), compared with a live server: COMMAND DOCS, replies, replicated commands and events.
 
 use redis::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +20,7 @@ fn pages() -> Vec<Page> {
     Page::all_in(FOLDER).into_iter().filter(|page| page.name() != INDEX).collect()
 }
 
-/// What the server says of a command.
+/// The facts about a command, from the server.
 struct Facts {
     name: String,
     syntax: String,
@@ -30,15 +29,15 @@ struct Facts {
     complexity: String,
     flags: Vec<String>,
     categories: Vec<String>,
-    /// The words by which the command's arguments are known: their names, and keywords.
+    /// The names and keywords of the command's arguments.
     words: BTreeSet<String>,
 }
 
 impl Facts {
-    /// Of all commands of the module, by name.
+    /// Returns the facts of all commands of the module, by name.
     fn all() -> BTreeMap<String, Self> {
         let server = Server::start();
-        // RESP3 tells maps from arrays.
+        // RESP3 distinguishes maps from arrays.
         let mut c = server.resp3();
         let names = c.strings("COMMAND LIST FILTERBY MODULE zeitset");
         names.iter().map(|name| name.to_lowercase()).map(|name| (name.clone(), Self::of(&mut c, &name))).collect()
@@ -56,7 +55,7 @@ impl Facts {
         let flags: Vec<_> =
             set(&info[2]).into_iter().filter(|flag| flag != "module" && flag != "movablekeys").collect();
         let categories = match set(&info[6]) {
-            // Before Redis 7.2 commands of modules were in no category.
+            // Before Redis 7.2, commands of modules have no category.
             none if none.is_empty() => categories(name, &flags),
             mut some => {
                 some.sort();
@@ -76,7 +75,7 @@ impl Facts {
     }
 }
 
-/// `0.1.0; 0.2.0: GROUP`: the version that brought the command, and those that brought further arguments.
+/// Returns `0.1.0; 0.2.0: GROUP`: the version that added the command, and those that added arguments.
 fn since(docs: &Value, arguments: &[Value]) -> String {
     let mut later = BTreeMap::<String, Vec<String>>::new();
     arguments.iter().for_each(|argument| collect_later(argument, &mut later));
@@ -84,7 +83,7 @@ fn since(docs: &Value, arguments: &[Value]) -> String {
     text(&field(docs, Some("since"))) + &later.collect::<String>()
 }
 
-/// The keywords of the arguments that name a version.
+/// Collects the keywords of the arguments with a version of their own.
 fn collect_later(argument: &Value, later: &mut BTreeMap<String, Vec<String>>) {
     let get = |name| field(argument, Some(name));
     let (version, parts) = (text(&get("since")), list(&get("arguments")));
@@ -96,7 +95,7 @@ fn collect_later(argument: &Value, later: &mut BTreeMap<String, Vec<String>>) {
     later.entry(version).or_default().push(token);
 }
 
-/// The ACL categories of a command by its flags, as the server's own commands have them, and by what it works on.
+/// Returns the ACL categories of a command, as the server derives those of its own commands from their flags and types.
 fn categories(name: &str, flags: &[String]) -> Vec<String> {
     let has = |flag: &str| flags.iter().any(|has| has == flag);
     let is_effect = name.ends_with(".apply");
@@ -114,7 +113,7 @@ fn categories(name: &str, flags: &[String]) -> Vec<String> {
     all.into_iter().filter(|(_, applies)| *applies).map(|(category, _)| category.to_owned()).collect()
 }
 
-/// The value of a field of a map, or the only value of a map.
+/// Returns a field of a map, or the only value of a map.
 fn field(map: &Value, name: Option<&str>) -> Value {
     let Value::Map(pairs) = map else { panic!("no map: {}", show(map)) };
     let found = pairs.iter().find(|(key, _)| name.is_none_or(|name| text(key) == name));
@@ -138,7 +137,7 @@ fn text(value: &Value) -> String {
     }
 }
 
-/// An argument as the documentation of Redis writes it: `[COUNT count]`, `[NX | XX]`, `key [key ...]`.
+/// Formats an argument as the documentation of Redis does: `[COUNT count]`, `[NX | XX]`, `key [key ...]`.
 fn render(argument: &Value) -> String {
     let get = |name| field(argument, Some(name));
     let flags: Vec<_> = list(&get("flags")).iter().map(text).collect();
@@ -177,7 +176,7 @@ fn collect_words(argument: &Value, words: &mut BTreeSet<String>) {
     }
 }
 
-/// What is in backticks.
+/// Returns the texts in backticks.
 fn code(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
@@ -238,7 +237,7 @@ fn pages_of_commands_explain_every_argument() {
     }
 }
 
-/// The keys that the calls in tables of errors are about, as docs/commands/README.md lists them.
+/// Creates the keys for the calls in tables of errors, as docs/commands/README.md lists them.
 fn keys_for_errors(c: &mut Client) {
     for line in [
         "SET string x",
@@ -282,14 +281,14 @@ fn errors_are_those_that_the_pages_list() {
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
-/// Commands that were replicated, and events.
+/// Replicated commands, and events.
 type Effects = (BTreeSet<String>, BTreeSet<String>);
 
-/// Replays a page, and takes down what each of our commands told replicas and listeners.
+/// Replays a page, and records the replicated commands and events of each command of the module.
 fn observe(page: &mut Page, effects: &mut BTreeMap<String, Effects>) {
     let server = page.server();
     let (mut c, mut listener) = (server.client(), server.resp3());
-    // The sweeper's deletions are nobody's effect.
+    // The sweeper's deletions belong to no command.
     c.run("CONFIG SET zeitset.sweep no notify-keyspace-events EA");
     listener.psubscribe("__keyevent@*__:*");
     let mut stream = Stream::attach(&server);
@@ -312,7 +311,7 @@ fn observe(page: &mut Page, effects: &mut BTreeMap<String, Effects>) {
         let (commands, heard) = effects.entry(name).or_default();
         let names = replicated.iter().filter_map(|command| command.split(' ').next());
         commands.extend(names.filter(|name| !["MULTI", "EXEC"].contains(name)).map(str::to_owned));
-        // The stream marks its places with a key of its own.
+        // The stream marks positions with a key of its own.
         let heard_now = events.iter().filter(|event| !event.contains("'test:"));
         heard.extend(heard_now.filter_map(|event| event.split("__:").nth(2)?.split('\'').next()).map(str::to_owned));
     });
@@ -321,7 +320,7 @@ fn observe(page: &mut Page, effects: &mut BTreeMap<String, Effects>) {
 #[test]
 fn examples_of_commands_print_and_effect_what_their_pages_say() {
     let mut pages = pages();
-    // Becoming a replica takes a second, in which nobody has anything to do.
+    // It takes a second to become a replica, so pages run in parallel.
     let seen: Vec<BTreeMap<String, Effects>> = std::thread::scope(|scope| {
         let threads: Vec<_> = pages
             .chunks_mut(6)

@@ -1,9 +1,10 @@
-//! docs/operators.md lists every line that the module writes into the server's log, and no other. Compared with the sources; no server needed.
+//! docs/operators.md lists exactly the lines that the module writes to the server's log. This compares it with the sources, without a
+//! server.
 
 use std::fs;
 use testkit::{Page, root};
 
-/// The pieces of a line that are always the same: between what `{...}` or `…` stands for.
+/// Returns the constant pieces of a line, between `{...}` or `…`.
 fn pieces(line: &str) -> Vec<String> {
     let mut pieces = vec![String::new()];
     let mut depth = 0;
@@ -19,11 +20,11 @@ fn pieces(line: &str) -> Vec<String> {
             _ => {}
         }
     }
-    // Of the name of a key that is cut, a source says dots, and the page nothing.
+    // A source truncates long names with dots, and the page has none.
     pieces.into_iter().filter(|piece| piece.trim().len() > 1).collect()
 }
 
-/// The string literals of a source behind one of these words, without comments and C strings.
+/// Returns the string literals of a source after one of these words, without comments and C strings.
 fn literals(file: &str, openings: &[&str]) -> Vec<String> {
     let text = fs::read_to_string(root().join("src").join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
     let code: String =
@@ -40,7 +41,7 @@ fn literals(file: &str, openings: &[&str]) -> Vec<String> {
     found
 }
 
-/// What the module logs, as its sources say it.
+/// Returns the log lines in the sources.
 fn logged() -> Vec<String> {
     let places: [(&str, &[&str]); 8] = [
         ("lib.rs", &["Err(", "format!(", "|command::Refused(_)|"]),
@@ -53,13 +54,13 @@ fn logged() -> Vec<String> {
         ("boards/open.rs", &["log(c\"warning\", &format!("]),
     ];
     let mut lines: Vec<_> = places.iter().flat_map(|(file, openings)| literals(file, openings)).collect();
-    // Its other half is the message of a panic of Rust.
+    // The other half is the panic message.
     lines.push("zeitset: panicked at {}".to_owned());
     lines.retain(|line| !pieces(line).is_empty());
     lines
 }
 
-/// The first cells of the two tables.
+/// Returns the first cells of the two tables.
 fn listed() -> Vec<String> {
     let page = Page::read(&root().join("docs/operators.md"));
     let section = page.lines.iter().skip_while(|line| *line != "## What the log says");

@@ -1,4 +1,4 @@
-//! The documentation against the live server.
+//! The documentation, compared with a live server.
 
 mod commands;
 mod log_lines;

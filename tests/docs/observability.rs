@@ -1,5 +1,5 @@
-//! docs/observability.md against the live server: fields of INFO, settings, events, the script for Prometheus' exporter.
-//! (Its sessions are run by sessions.rs.)
+//! docs/observability.md, compared with a live server: fields of INFO, settings, events, the script for Prometheus' exporter. (sessions.rs
+//! runs its sessions.)
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -12,14 +12,14 @@ fn page() -> Page {
     Page::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/observability.md"))
 }
 
-/// The lines below a heading, up to the next one.
+/// Returns the lines from a heading to the next one.
 fn section(heading: &str) -> Vec<String> {
     let title = format!("## {heading}");
     let lines = page().lines.into_iter().skip_while(|line| *line != title).skip(1);
     lines.take_while(|line| !line.starts_with("## ")).collect()
 }
 
-/// The cells of a table's rows, without its head.
+/// Returns the cells of the rows of a table, without its head.
 fn rows(lines: &[String]) -> Vec<Vec<&str>> {
     let rows = lines.iter().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |"));
     rows.skip(1).map(|row| row.split(" | ").collect()).collect()
@@ -29,7 +29,7 @@ fn code(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
 
-/// The lines of the fenced block of a language.
+/// Returns the lines of the fenced block of a language.
 fn block(lines: &[String], language: &str) -> Vec<String> {
     let fence = format!("```{language}");
     let inside = lines.iter().skip_while(|line| **line != fence).skip(1);
@@ -52,14 +52,14 @@ fn every_field_of_info_is_documented_and_no_other() {
     }
 }
 
-/// What a setting may be.
+/// The accepted values of a setting.
 #[derive(Clone, Debug, PartialEq)]
 enum Range {
     YesOrNo,
     Numbers(i64, i64),
 }
 
-/// Name, default and range of the settings, as the page has them.
+/// Returns the name, default and range of each setting on the page.
 fn settings() -> Vec<(String, String, Range)> {
     let lines = section("Settings");
     let bare = |cell: &str| cell.trim_matches('`').to_owned();
@@ -117,7 +117,7 @@ fn the_example_configuration_has_every_setting_with_its_default_and_range() {
     assert_eq!(told, settings());
 }
 
-/// Those of the pages of commands, which are compared with what is really sent, and those of the sweeper.
+/// The documented events are those of the pages of commands, which are compared with the sent ones, and those of the sweeper.
 #[test]
 fn every_event_is_documented_and_no_other() {
     let lines = section("Keyspace events");
@@ -157,7 +157,7 @@ fn the_script_for_the_exporter_gives_every_number() {
     assert_eq!(names, numbers);
 }
 
-/// Ends the process when the test ends.
+/// A process that ends with the test.
 struct Running(Child);
 
 impl Drop for Running {
@@ -167,7 +167,7 @@ impl Drop for Running {
     }
 }
 
-/// What the exporter says, given that it serves.
+/// Returns the exporter's page, if it serves.
 fn scrape(port: u16) -> Option<String> {
     let mut socket = TcpStream::connect(("127.0.0.1", port)).ok()?;
     socket.set_read_timeout(Some(PATIENCE)).ok()?;

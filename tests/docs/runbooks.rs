@@ -1,10 +1,10 @@
-//! The shell commands that pages for operators show, run on real servers.
+//! Runs the shell commands on pages for operators, on real servers.
 
 use redis::Value;
 use std::process::Command;
 use testkit::{Client, Dataset, FAR, PATIENCE, Page, Program, Server, eventually, root};
 
-/// The shell blocks below a heading, in order.
+/// Returns the shell blocks below a heading, in order.
 fn blocks(page: &str, heading: &str) -> Vec<String> {
     let page = Page::read(&root().join(page));
     let section =
@@ -24,19 +24,19 @@ fn blocks(page: &str, heading: &str) -> Vec<String> {
     blocks
 }
 
-/// Runs a block of the page in which `names` stand for something else. It ends at the first command that fails.
+/// Runs a block of the page with other `names`. It ends at the first command that fails.
 #[track_caller]
 fn run(block: &str, names: &[(&str, &str)]) -> String {
     let script = names.iter().fold(block.to_owned(), |script, (name, meant)| script.replace(name, meant));
     Program::output(Command::new("sh").args(["-euc", &script]))
 }
 
-/// How redis-cli is called for this server.
+/// Returns the redis-cli command for this server.
 fn cli(server: &Server) -> String {
     format!("{} -p {}", testkit::Cli::program().display(), server.address().1)
 }
 
-/// Keys of every family in two databases: more queues and boards than one page of SCAN, and names that a shell might break.
+/// Creates keys of every family in two databases: more queues and boards than a page of SCAN, and names that a shell could misread.
 fn fill(c: &mut Client) {
     for database in [0, 9] {
         c.run(&format!("SELECT {database}"));
@@ -72,7 +72,7 @@ fn uninstalled_as_the_page_says_a_server_starts_without_the_module_and_keeps_the
         fill(&mut c);
         let redis_cli = cli(&server);
         let names = [("redis-cli", &*redis_cli)];
-        // As a snapshot that was written while there were queues: it must not be what the server starts from.
+        // A snapshot from before the queues were deleted. The server must not start from it.
         c.run("SAVE");
         run(delete, &names);
         let before = Dataset::of(&mut c);
@@ -81,7 +81,7 @@ fn uninstalled_as_the_page_says_a_server_starts_without_the_module_and_keeps_the
         }
         run(save, &names);
 
-        // What CONFIG REWRITE makes of it holds names of commands as the server writes them.
+        // CONFIG REWRITE writes the names of commands in the server's form.
         c.run("CONFIG REWRITE");
         let file = c.info("server")["config_file"].clone();
         run(unset, &[("/etc/redis/redis.conf", &file)]);
@@ -104,13 +104,13 @@ fn uninstalled_as_the_page_says_a_server_starts_without_the_module_and_keeps_the
     }
 }
 
-/// A configuration without the lines by which the test's server finds its port, its files and its folder.
+/// Returns a configuration without the lines about the port, the files and the folder of the test's server.
 fn own_lines(conf: &str) -> String {
     let place = ["port ", "bind ", "dir ", "logfile ", "pidfile "];
     conf.lines().filter(|line| !place.iter().any(|word| line.starts_with(word))).flat_map(|line| [line, "\n"]).collect()
 }
 
-/// Keys of every kind that a family knows, under names that need care.
+/// Creates keys of every kind of a family, with difficult names.
 fn fill_carts(c: &mut Client) {
     c.run(&format!("ZEXP.ADD carts:set AT {FAR}ms a {FAR}ms b"));
     c.run(&format!("ZEXP.ADD carts:more AT {}ms a {}ms b", FAR - 12_345, FAR + 67_891));
@@ -129,7 +129,7 @@ fn fill_carts(c: &mut Client) {
     c.run("ZADD carts:plain 5 x");
 }
 
-/// The parts of "Moving data": make a replica, promote it, copy keys, check.
+/// Returns the parts of "Moving data": make a replica, promote it, copy keys, check.
 fn moving() -> [String; 4] {
     blocks("docs/upgrading.md", "## Moving data").try_into().expect("four blocks")
 }
@@ -173,7 +173,7 @@ fn keys_that_are_copied_as_the_page_says_are_what_they_were() {
     assert_eq!(n.verdict("ZRL.PEEK carts:sliding 10 1000h").remaining, 7);
     assert_eq!(n.verdict("ZRL.PEEK carts:fixed 10 1000h FIXED").remaining, 7);
 
-    // What the page warns of, and what it says to do then.
+    // The mistake that the page warns of, and its remedy.
     let Value::BulkString(dump) = c.run("DUMP carts:more") else { panic!("a dump") };
     n.call(redis::cmd("RESTORE").arg("carts:more").arg(0).arg(dump).arg("REPLACE"));
     assert_eq!(run(&check, &names), "carts:more\n");
@@ -202,7 +202,7 @@ fn a_set_that_comes_by_migrate_gets_its_own_time_to_live_again() {
             .arg("KEYS")
             .arg(&["carts:set", "carts:sliding"]),
     );
-    // It is the first expiring set there.
+    // This is the first expiring set there.
     n.run("ZEXP.CARD another");
     eventually(PATIENCE, "the marker is right", || n.int("PEXPIRETIME carts:set") == until);
     n.script(&[("ZEXP.CARD carts:set", "2")]);

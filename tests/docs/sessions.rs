@@ -1,4 +1,4 @@
-//! The sessions in the recipes, in other documents and in README.md: run again, and compared with what the pages show.
+//! The sessions in the recipes, in other documents and in README.md, run again and compared with the pages.
 
 use std::path::Path;
 use testkit::{Page, Server};
@@ -8,7 +8,7 @@ fn replay(mut page: Page) {
     page.replay(&server, &[], |_| {});
 }
 
-/// Those of commands are run by commands.rs.
+/// commands.rs runs the pages of commands.
 #[test]
 fn recipes_and_other_pages_work_as_they_are_told() {
     let pages = Page::all_in("docs").into_iter().filter(|page| !page.path().starts_with("docs/commands"));
@@ -49,7 +49,7 @@ fn links_lead_somewhere() {
     }
 }
 
-/// The anchor of a heading, as it is on GitHub.
+/// Returns the anchor of a heading, as GitHub forms it.
 fn anchor_of(heading: &str) -> String {
     let title = heading.trim_start_matches('#').trim().to_lowercase();
     let kept = title.chars().filter(|char| char.is_alphanumeric() || " -_".contains(*char));
@@ -67,7 +67,7 @@ fn every_recipe_is_in_the_index() {
     }
 }
 
-/// Masters of a cluster have slots in ranges of one size, as `redis-cli --cluster create` gives them.
+/// Masters of a cluster have equal ranges of slots, as `redis-cli --cluster create` assigns them.
 #[test]
 fn sixteen_shards_are_spread_over_masters_as_the_recipe_says() {
     let server = Server::builder().config("cluster-enabled yes").start();

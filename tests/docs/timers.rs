@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use testkit::{Client, Page, Postgres, Server, show, show_bytes, start};
 
-/// Due long ago, in ten minutes with a payload that wants to be quoted, in two days, and done.
+/// Four timers: due long ago; due in ten minutes, with a payload that needs quoting; due in two days; and done.
 const TIMERS: &str = r#"
 INSERT INTO timers (due, payload, done) VALUES
     ('2026-01-01', 'remind ann', NULL),
@@ -26,14 +26,14 @@ fn promoter(postgres: &Postgres, port: u16) -> Command {
     command
 }
 
-/// Runs the promoter; how many jobs it says it has pushed.
+/// Runs the promoter. Returns how many jobs it reports as pushed.
 fn promote(postgres: &Postgres, server: &Server) -> usize {
     let output = promoter(postgres, server.address().1).output().expect("the promoter runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).trim().parse().expect("a number")
 }
 
-/// A PostgreSQL is costly to set up, so all share one.
+/// Starting a PostgreSQL is slow, so all tests share one.
 #[test]
 fn timers_move_from_postgresql_into_a_queue() {
     let Some(postgres) = Postgres::start() else { return };
@@ -48,7 +48,7 @@ fn timers_move_from_postgresql_into_a_queue() {
     }
 }
 
-/// The ids of waiting jobs.
+/// Returns the IDs of waiting jobs.
 fn waiting(c: &mut Client) -> Vec<String> {
     ["READY", "DELAYED"].iter().flat_map(|state| ids(c, &format!("ZQ.PEEK timers {state}"))).collect()
 }
@@ -70,7 +70,7 @@ fn the_promoter_moves_the_next_hour_and_may_run_again(postgres: &Postgres) {
     assert_eq!(promote(postgres, &server), 2);
     assert_eq!(promote(postgres, &server), 0, "pushed twice");
     assert_eq!(waiting(&mut c), ["1", "2"]);
-    // Payload and time have come over as they were.
+    // Payload and time are unchanged.
     let job = c.reply("ZQ.GET timers 2");
     let due = postgres.run("SELECT ceil(extract(epoch FROM due) * 1000)::bigint FROM timers WHERE id = 2");
     assert!(job.contains(&format!("'due_ms' {due} ")), "{due}: {job}");
@@ -78,7 +78,7 @@ fn the_promoter_moves_the_next_hour_and_may_run_again(postgres: &Postgres) {
     let payload = "it's \"so\" \\ $(x) `y` %s\n\t\u{fc} \u{1f389}";
     assert!(show(&jobs).contains(&show_bytes(payload.as_bytes())), "{}", show(&jobs));
 
-    // The worker of the page: claim, mark, acknowledge.
+    // The worker of the page claims, marks, and acknowledges.
     let claimed = c.reply("ZQ.CLAIM 1 timers LEASE 30s");
     let token = claimed.split(' ').nth(2).expect("a token").to_owned();
     postgres.run("UPDATE timers SET done = now() WHERE id = 1 AND done IS NULL");

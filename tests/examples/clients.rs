@@ -1,14 +1,14 @@
-//! Languages, with their client libraries fetched into the target folder.
+//! Languages, whose client libraries are fetched into the target folder.
 
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A command that runs one of a language's examples; the reason where this machine cannot.
+/// A command that runs an example, or why this machine cannot run it.
 type Prepared = Result<Command, String>;
 
-/// `python3 <script>` with redis-py and the library of clients/python.
+/// Returns `python3 <script>` with redis-py and the library of clients/python.
 pub fn python(script: &str) -> Option<Command> {
     demanded("python", || {
         let venv = folder("python").join("venv");
@@ -19,16 +19,16 @@ pub fn python(script: &str) -> Option<Command> {
         let install = ["-m", "pip", "install", "-q", "-r"];
         run("pip install", Command::new(&python).args(install).arg(requirements).arg(library))?;
         let mut command = Command::new(python);
-        // Bytecode would be written next to the source.
+        // Without -B, Python would write bytecode next to the source.
         command.arg("-B").arg(source("python").join(script));
         Ok(command)
     })
 }
 
-/// `node <script>` with node-redis, and with the library of clients/node.
+/// Returns `node <script>` with node-redis and the library of clients/node.
 pub fn node(script: &str) -> Option<Command> {
     demanded("node", || {
-        // npm installs next to the package, so packages are copied; the example names the library by its path.
+        // npm installs next to the package, so this copies the packages. The example names the library by its path.
         let root = folder("node");
         let [library, example] = ["clients/node", "examples/node"].map(|package| {
             let copy = root.join(package);
@@ -47,7 +47,7 @@ pub fn node(script: &str) -> Option<Command> {
     })
 }
 
-/// Copies a package but what was installed or built in it.
+/// Copies a package without installed and built files.
 fn copy_sources(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("the target folder can be written");
     for entry in fs::read_dir(from).expect("a package").flatten() {
@@ -60,7 +60,7 @@ fn copy_sources(from: &Path, to: &Path) {
     }
 }
 
-/// The tour, built with go-redis.
+/// Returns the tour, built with go-redis.
 pub fn go() -> Option<Command> {
     demanded("go", || {
         let program = folder("go").join("tour");
@@ -69,7 +69,7 @@ pub fn go() -> Option<Command> {
     })
 }
 
-/// Says it where a language is skipped; panics where it must not be.
+/// Prints that a language is skipped, or panics if it must not be skipped.
 fn demanded(language: &str, prepare: impl FnOnce() -> Prepared) -> Option<Command> {
     let demanded = env::var("EXAMPLES").unwrap_or_default();
     let is_demanded = demanded.split_whitespace().any(|word| word == language);
@@ -98,7 +98,7 @@ pub fn source(language: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(language)
 }
 
-/// A folder of this test run's own: tests of one language run in parallel.
+/// Returns a folder of this test run. Tests of one language run in parallel.
 fn folder(language: &str) -> PathBuf {
     use std::sync::atomic::{AtomicU32, Ordering};
     static COUNT: AtomicU32 = AtomicU32::new(0);

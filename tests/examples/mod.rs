@@ -1,8 +1,7 @@
-//! The examples do what they promise: the tour prints the same in every language, and the web services keep to their
-//! limits under load.
+//! The examples: the tour prints the same in every language, and the web services keep to their limits under load.
 //!
-//! Those in other languages fetch client libraries, so only `make examples` runs them. A language that is not installed, or
-//! whose library cannot be had, is skipped, which is said; EXAMPLES="python node" names those that must not be.
+//! Examples in other languages fetch client libraries, so only `make examples` runs them. If a language is not installed, or its library is
+//! not available, the tests print that they skip it. EXAMPLES="python node" names languages that must not be skipped.
 
 mod clients;
 mod tour;

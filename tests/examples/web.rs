@@ -1,4 +1,4 @@
-//! The web services with a limit per client: what they let through under load, and what they tell those whom they refuse.
+//! The web services with a limit per client: which requests they admit under load, and the responses to refused ones.
 
 use super::clients;
 use std::collections::HashMap;
@@ -44,7 +44,7 @@ fn assert_limits(mut command: Command) {
     requests_after_retry_after_are_allowed(address);
 }
 
-/// Four threads ask for the same client until three windows' worth were let through.
+/// Four threads send requests of one client until three windows' worth were admitted.
 fn no_more_than_the_limit_in_any_window(address: SocketAddr) {
     let (admitted, refused) = (Mutex::new(Vec::new()), Mutex::new(0));
     let (start, done) = (Instant::now(), AtomicBool::new(false));
@@ -69,7 +69,7 @@ fn no_more_than_the_limit_in_any_window(address: SocketAddr) {
     let mut admitted = admitted.into_inner().expect("no panic");
     assert!(admitted.len() >= 3 * LIMIT, "{} let through in {:?}", admitted.len(), start.elapsed());
     assert!(refused.into_inner().expect("no panic") > 0, "nobody was refused: that was no load");
-    // A unit comes back one window after its call, so these are the times of the calls by the server's clock.
+    // A unit becomes available one window after its call. So these are the times of the calls by the server's clock.
     admitted.sort_unstable();
     for calls in admitted.windows(LIMIT + 1) {
         let span = calls[LIMIT] - calls[0];
@@ -99,14 +99,14 @@ fn requests_after_retry_after_are_allowed(address: SocketAddr) {
     assert_eq!(refusal.headers["ratelimit-policy"], policy);
     assert_eq!(refusal.headers["ratelimit"], format!("\"default\";r=0;t={wait}"));
     assert_eq!(refusal.headers["content-type"], "application/problem+json");
-    // The wait itself is what is tested here.
+    // The test is about this wait.
     thread::sleep(Duration::from_secs(wait));
     assert_eq!(get(address, "eve").status, 200, "after {wait} s, as told");
 }
 
 struct Response {
     status: u16,
-    /// Names in lower case.
+    /// By lower-case name.
     headers: HashMap<String, String>,
     body: String,
 }
@@ -129,7 +129,7 @@ fn get(address: SocketAddr, client: &str) -> Response {
     }
 }
 
-/// The number of that name in the JSON answer.
+/// Returns this number of the JSON response.
 fn charged_until_ms(json: &str) -> u64 {
     let (_, rest) = json.split_once("\"charged_until_ms\":").unwrap_or_else(|| panic!("not there: {json}"));
     let digits: String = rest.trim_start().chars().take_while(char::is_ascii_digit).collect();

@@ -1,4 +1,4 @@
-//! `zeitset.announce-members`: a message for each member that was deleted, with the member in it.
+//! `zeitset.announce-members`: a message for each deleted member.
 
 use std::collections::BTreeSet;
 use testkit::{Client, PATIENCE, Server, assert_drained, eventually, pairs, plant, start};
@@ -10,7 +10,7 @@ fn listen(server: &Server) -> Client {
     listener
 }
 
-/// What a message looks like.
+/// Returns the expected message.
 fn message(database: i32, key: &str, member: &str) -> String {
     let kind = "__zeitset@*__:expired:*";
     format!(">[PMessage '{kind}' '__zeitset@{database}__:expired:{key}' '{member}']")
@@ -39,7 +39,7 @@ fn nothing_is_announced_unless_asked_for() {
     c.run("ZEXP.ADD s 1ms a 1ms b 1h c");
     assert_drained(&mut c, "s", 1);
     assert!(listener.pushes().is_empty());
-    // From now on.
+    // From now on, members are announced.
     c.run("CONFIG SET zeitset.announce-members yes");
     c.run("ZEXP.ADD s 1ms d");
     assert_eq!(heard(&mut listener, 1), [message(0, "s", "d")]);
@@ -58,7 +58,7 @@ fn each_deleted_member_is_announced_once() {
     assert_eq!(heard(&mut listener, 1), [message(5, "s", "a")]);
 }
 
-/// A set in which all are dead goes as a whole, if it is small.
+/// A small set whose members have all expired is removed at once.
 #[test]
 fn a_set_that_goes_as_a_whole_is_announced_too() {
     let (server, mut c) = switched_on();

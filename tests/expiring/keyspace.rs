@@ -5,10 +5,10 @@ use testkit::{
     Client, FAR, GRACE_MS, Server, after_scan, assert_drained, assert_marked, assert_restored, cmd, plant, start,
 };
 
-/// How long members live that are to die in a test: long enough for what is done to their set before.
+/// The lifetime of members that expire during a test: long enough for the commands before.
 const SOON_MS: i64 = 500;
 
-/// A set with a member that dies soon and one that lives.
+/// Creates a set with a member that expires soon and one that stays.
 fn soon(c: &mut Client, key: &str) {
     let at = c.now() + SOON_MS;
     c.run(&format!("ZEXP.ADD {key} AT {at}ms dead {FAR}ms live"));
@@ -87,7 +87,7 @@ fn swapped_databases_are_drained() {
     c.run("SELECT 3");
     soon(&mut c, "k");
     soon(&mut c, "three");
-    // An ordinary one comes to where an expiring one of the same name was.
+    // An ordinary set replaces an expiring one of the same name.
     c.run("ZADD zero 1000 dead 2000 x");
     c.script(&[("SWAPDB 0 3", "+OK")]);
     dies_and_lives(&mut c, "k");
@@ -137,7 +137,7 @@ fn a_set_restored_with_a_ttl_that_is_off_by_less_than_a_second_is_marked_and_dra
         assert_restored(&mut c, &key, FAR);
         dies_and_lives(&mut c, &key);
     }
-    // As MIGRATE sends it: what remains at that moment.
+    // MIGRATE sends the remaining time.
     let at = c.now() + 3_600_000;
     plant(&mut c, "k", &[("dead", 1000), ("live", at)]);
     let dumped = dump(&mut c, "k");
@@ -147,7 +147,7 @@ fn a_set_restored_with_a_ttl_that_is_off_by_less_than_a_second_is_marked_and_dra
     assert_drained(&mut c, "late", 1);
 }
 
-/// Before its TTL is set right, it is known by the TTL that it has.
+/// Until the module corrects its TTL, it recognizes the set by the TTL that it has.
 #[test]
 fn a_set_restored_with_a_ttl_that_is_off_is_followed_if_it_moves_on_at_once() {
     let (_server, mut c) = start();
@@ -173,14 +173,14 @@ fn a_set_restored_with_a_ttl_that_is_off_is_followed_if_it_moves_on_at_once() {
 #[test]
 fn a_set_restored_with_another_ttl_is_ordinary() {
     let (_server, mut c) = start();
-    // The first walk takes a TTL that is a little below the marker for one that waited to be set again.
+    // A first scan takes a TTL slightly below the marker for an outdated marker.
     after_scan(&mut c);
     plant(&mut c, "k", &[("dead", 1000), ("live", FAR)]);
     let dumped = dump(&mut c, "k");
     for (key, ttl) in [("early", FAR + GRACE_MS - 5001), ("late", FAR + GRACE_MS + 5001), ("none", 0)] {
         cmd!(c, "RESTORE", key, ttl, dumped.as_slice(), "ABSTTL");
     }
-    // Restored over an expiring set it is no less ordinary.
+    // A set that replaces an expiring one by RESTORE is ordinary, too.
     soon(&mut c, "over");
     cmd!(c, "RESTORE", "over", 0, dumped.as_slice(), "REPLACE");
     after_scan(&mut c);
@@ -189,14 +189,14 @@ fn a_set_restored_with_another_ttl_is_ordinary() {
     }
 }
 
-/// The last member is dead, so nothing says what a TTL close to the marker was meant for.
+/// The last member has expired, so nothing shows what a TTL close to the marker means.
 #[test]
 fn a_dead_set_restored_with_a_ttl_that_is_off_is_left_alone() {
     let (_server, mut c) = start();
     let ago = c.now() - 1000;
     c.run(&format!("ZADD k {ago} a"));
     let dumped = dump(&mut c, "k");
-    // Its TTL is some minute away: the test has to be quicker, or finds nothing at all.
+    // The TTL is less than a minute away. A slower test checks nothing.
     cmd!(c, "RESTORE", "dead", ago + GRACE_MS + 300, dumped, "ABSTTL");
     c.run("ZEXP.ADD witness 100ms x 5m y");
     assert_drained(&mut c, "witness", 1);
@@ -213,7 +213,7 @@ fn migrated_sets_arrive_marked_and_are_drained_at_the_target() {
     soon(&mut s, "copied");
     s.run("ZEXP.ADD never AT 4102444800000ms x");
     s.run("ZEXP.PERSIST never x");
-    // So that the TTL, sent as what remains, is off for certain.
+    // So that the shifted TTL is certainly off.
     s.run("CONFIG SET zeitset.sweep no");
     s.script(&[
         (format!("MIGRATE 127.0.0.1 {port} k 0 10000"), "+OK"),
@@ -222,7 +222,7 @@ fn migrated_sets_arrive_marked_and_are_drained_at_the_target() {
         ("EXISTS k".into(), "0"),
         ("EXISTS copied".into(), "1"),
     ]);
-    // A server on which nobody has used expiring sets looks for them at the first command.
+    // A server without expiring sets looks for them at the first ZEXP command.
     t.run("ZEXP.CARD another");
     dies_and_lives(&mut t, "k");
     t.run("SELECT 5");
@@ -255,7 +255,7 @@ fn flushing_forgets_and_what_comes_after_is_new() {
         let (_server, mut c) = start();
         soon(&mut c, "k");
         c.run(flush);
-        // Of the same name, with a score as dead as can be; and an expiring one.
+        // A set of the same name with expired scores, and an expiring one.
         c.run("ZADD k 1000 dead 2000 x");
         c.run(&format!("PEXPIREAT k {FAR}"));
         soon(&mut c, "new");
@@ -276,7 +276,7 @@ fn flushing_one_database_leaves_the_timers_of_the_others() {
     dies_and_lives(&mut c, "k");
 }
 
-/// Deadlines belong to members, not to names.
+/// Expiries belong to members, not to names.
 #[test]
 fn what_is_created_again_does_not_inherit_the_old_deadline() {
     let (_server, mut c) = start();
@@ -318,7 +318,7 @@ fn an_expired_member_added_again_gets_its_new_expiry() {
     c.script(&[("ZEXP.MEMBERS k", "['m' 'n' 'live']"), ("ZCARD k", "3")]);
 }
 
-/// The keyspace scan: no event tells that this set became one.
+/// The keyspace scan finds it: no event tells that this set became an expiring set.
 #[test]
 fn a_set_that_becomes_one_without_an_event_of_its_ttl_is_found() {
     let (_server, mut c) = start();
@@ -328,7 +328,7 @@ fn a_set_that_becomes_one_without_an_event_of_its_ttl_is_found() {
     dies_and_lives(&mut c, "k");
 }
 
-/// The server's own way of removing keys, when the sweeper has not been quicker.
+/// The server removes keys itself if the sweeper is not faster.
 #[test]
 fn a_set_goes_by_its_own_ttl_where_nobody_sweeps() {
     let (_server, mut c) = start();

@@ -1,4 +1,5 @@
-//! What happens to expiring sets by itself and by plain commands: active expiry, restored markers, moves; and ordinary sets that look like them.
+//! Expiring sets without commands of the module, and after plain commands: active expiry, restored markers, moves; and ordinary sets that
+//! resemble them.
 
 mod announcing;
 mod keyspace;

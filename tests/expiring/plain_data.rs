@@ -1,11 +1,11 @@
-//! An ordinary sorted set is never touched, however much it looks like an expiring set, and whatever the server goes through.
+//! The module never changes an ordinary sorted set, even if it resembles an expiring set, and in every state of the server.
 
 use testkit::{
     Client, Dataset, FAR, GRACE_MS, NEVER, Server, after_scan, assert_drained, assert_same_data, at_full_speed,
     backlog, begin_draining, eventually, module, plant, start,
 };
 
-/// Sorted sets of every kind: name, scores of their members, TTL (absolute; -1: none).
+/// Returns sorted sets of every kind: name, scores, TTL (absolute; -1: none).
 fn zoo(now: i64) -> Vec<(String, Vec<String>, i64)> {
     let (past, future) = ([now - 5000, now - 1000], [FAR - 5000, FAR]);
     let marker = FAR + GRACE_MS;
@@ -20,7 +20,7 @@ fn zoo(now: i64) -> Vec<(String, Vec<String>, i64)> {
     add("seconds".into(), &texts(&[past[0] / 1000, FAR / 1000]), marker);
     add("past-with-ttl".into(), &texts(&past), FAR);
     add("future-with-ttl".into(), &texts(&future), FAR);
-    // The dead and the living, and a TTL close to the marker.
+    // Expired and live members, and a TTL close to the marker.
     for shift in [-GRACE_MS, -10_001, -10_000, -1001, -1000, -999, -1, 1, 999, 1000, 1001, 10_000, 10_001, 100_000] {
         add(format!("offset{shift}"), &texts(&[past[0], past[1], FAR]), marker + shift);
         add(format!("single-offset{shift}"), &texts(&[FAR]), marker + shift);
@@ -28,9 +28,9 @@ fn zoo(now: i64) -> Vec<(String, Vec<String>, i64)> {
     // The marker of another member than the last.
     add("of-the-first".into(), &texts(&[past[0], FAR, FAR + 100_000]), marker);
     add("of-the-middle".into(), &texts(&[FAR - 20_000, FAR, FAR + 20_000]), marker);
-    // Fractions of a ms count up, so this is the marker of a ms before.
+    // Fractions of a ms are rounded up, so this is the marker of the ms before.
     add("fraction".into(), &[past[0].to_string(), format!("{FAR}.5")], marker);
-    // What is no time at all.
+    // Scores that are no times.
     add("infinite".into(), &[past[0].to_string(), "+inf".into()], marker);
     add("infinite-without-ttl".into(), &["-inf".into(), "+inf".into()], -1);
     add("minus-infinite".into(), &["-inf".into()], FAR);
@@ -40,18 +40,18 @@ fn zoo(now: i64) -> Vec<(String, Vec<String>, i64)> {
     add("beyond".into(), &texts(&[past[0], NEVER + 1]), NEVER + 1 + GRACE_MS);
     add("tiny".into(), &["1e-300".into(), "0".into()], marker);
     add("huge".into(), &["1e300".into()], marker);
-    // As a skiplist.
+    // A skiplist.
     let many: Vec<_> = (0..500).map(|n| (past[0] + n).to_string()).chain([FAR.to_string()]).collect();
     add("large".into(), &many, -1);
     add("large-offset".into(), &many, marker - 1);
     add("large-past".into(), &many[..500], FAR);
-    // What rate limits of version 0.2 look like: whole seconds and one ms.
+    // Sets that resemble rate limits of version 0.2, with whole seconds and one ms.
     add("like-a-limit".into(), &texts(&[past[0], FAR]), FAR + 1);
     add("like-a-late-limit".into(), &texts(&[past[0], FAR]), FAR + 1001);
     zoo
 }
 
-/// The keys of the zoo, in two databases; and keys of other types.
+/// Creates the keys of the zoo in two databases, and keys of other types.
 fn fill(c: &mut Client) {
     let now = c.now();
     for database in [0, 11] {
@@ -73,15 +73,15 @@ fn fill(c: &mut Client) {
     c.run("SELECT 0");
 }
 
-/// The zoo as it shall stay on a server that has had expiring sets.
+/// Returns the zoo on a server that has had expiring sets. It must stay as it is.
 fn filled(c: &mut Client) -> Dataset {
     after_scan(c);
     fill(c);
     Dataset::of(c)
 }
 
-/// The zoo without those whose TTL is off the marker by so little that, in a dataset that is new to the module, it may have been
-/// the marker until a moment before, or before RESTORE: such a set gets its marker back.
+/// Returns the zoo without sets whose TTL is so close to the marker that a first scan, or the check after RESTORE, takes it for an outdated
+/// marker.
 fn filled_to_be_found(c: &mut Client) -> Dataset {
     fill(c);
     let offset = [-10_000, -1001, -1000, -999, -1, 1, 999, 1000, 1001]
@@ -197,7 +197,7 @@ fn the_zoo_is_unharmed_by_moving_house() {
     unharmed(&mut c, &zoo);
 }
 
-/// Our own commands refuse them and leave them alone, or read them without a trace.
+/// The module's commands refuse these keys, or read them without side effects.
 #[test]
 fn the_zoo_is_unharmed_by_commands_that_refuse() {
     let (_server, mut c) = start();
@@ -216,7 +216,7 @@ fn the_zoo_is_unharmed_by_commands_that_refuse() {
     unharmed(&mut c, &zoo);
 }
 
-/// Not even where everything in them is long past, and the TTL a ms off the marker.
+/// All members have expired, and the TTL is a ms off the marker.
 #[test]
 fn dead_looking_sets_a_ms_off_the_marker_are_left_alone() {
     let (_server, mut c) = start();
@@ -230,7 +230,7 @@ fn dead_looking_sets_a_ms_off_the_marker_are_left_alone() {
     after_scan(&mut c);
     for shift in [-1, 1] {
         let members = c.int(&format!("ZCARD k{shift}"));
-        // After the grace they go by the TTL that somebody gave them.
+        // After that time, the user's TTL removes them.
         assert!(members == 2 || c.now() > ago + GRACE_MS - 1, "{members}");
     }
 }

@@ -1,12 +1,12 @@
-//! Plain commands on an expiring set: its TTL is set right again, nothing lives shorter or longer than its score says,
-//! and nobody but EXPIRE and PERSIST makes it an ordinary one.
+//! Plain commands on an expiring set: the module restores its TTL, each member lives exactly until its score, and only EXPIRE and PERSIST
+//! make the set ordinary.
 
 use testkit::{
     Client, FAR, GRACE_MS, NEVER, PATIENCE, Server, after_scan, assert_drained, assert_marked, assert_restored,
     at_full_speed, backlog, begin_draining, eventually, plant,
 };
 
-/// Plain commands on the set of `sample`, each with the expiry of the last member afterwards.
+/// Returns plain commands on the set of `sample`, each with the expiry of the last member afterwards.
 fn changes() -> [(String, i64); 11] {
     [
         (format!("ZADD k {} later", FAR + 9000), FAR + 9000),
@@ -23,7 +23,7 @@ fn changes() -> [(String, i64); 11] {
     ]
 }
 
-/// A server that knows of expiring sets, and so is told what becomes of keys.
+/// Starts a server that has had an expiring set, so that the module is subscribed to events.
 fn start() -> (Server, Client) {
     let (server, mut client) = testkit::start();
     after_scan(&mut client);
@@ -150,7 +150,7 @@ fn the_ttl_is_set_right_with_the_sweeper_switched_off_too() {
     c.script(&[("ZCARD k", "4")]);
 }
 
-/// A set whose TTL could not be set right, as that would be long past, gets a new life.
+/// The TTL of the set could not be restored, because it would be in the past. A new member gives the set a new TTL.
 #[test]
 fn a_later_member_of_a_set_left_with_the_long_dead_only_lives() {
     for sweep in ["no", "yes"] {
@@ -158,7 +158,7 @@ fn a_later_member_of_a_set_left_with_the_long_dead_only_lives() {
         c.run("CONFIG SET zeitset.sweep no");
         plant(&mut c, "k", &[("dead", 1000), ("top", FAR)]);
         c.script(&[("ZREM k top", "1")]);
-        // For the server's housekeeping to have a look at it.
+        // So that the cron checks it.
         let later = c.now() + 500;
         c.wait_until(later);
         c.run(&format!("ZADD k {} later", FAR + 9000));
@@ -168,7 +168,7 @@ fn a_later_member_of_a_set_left_with_the_long_dead_only_lives() {
     }
 }
 
-/// The set moves on before the change of a moment ago was seen to.
+/// The set moves before the module has restored its marker.
 #[test]
 fn a_set_renamed_or_moved_at_once_is_restored_where_it_is_now() {
     for (way, database, key) in [("RENAME k new", 0, "new"), ("RENAMENX k new", 0, "new"), ("MOVE k 5", 5, "k")] {
@@ -183,7 +183,7 @@ fn a_set_renamed_or_moved_at_once_is_restored_where_it_is_now() {
     }
 }
 
-/// In a transaction Valkey 9.1 does not tell modules the database of a key that comes from another one.
+/// In a transaction, Valkey 9.1 does not tell modules the database of a key that comes from another one.
 #[test]
 fn a_set_changed_in_another_database_of_a_transaction_is_restored_there() {
     let (_server, mut c) = start();
@@ -235,7 +235,7 @@ fn expire_and_persist_make_it_ordinary_forever() {
     for (n, way) in ways.iter().enumerate() {
         c.run(&format!("ZEXP.ADD k AT {at}ms dead {}ms live", at + 3_600_000));
         c.script(&[(way, "1")]);
-        // A change afterwards does not bring it back, nor does another name.
+        // Neither a later change nor another name makes it an expiring set again.
         c.run(&format!("ZADD k {FAR} later"));
         c.run(&format!("RENAME k ordinary{n}"));
     }

@@ -1,5 +1,4 @@
-//! A great many members that die at once: the server goes on answering, replicas get few commands, and what happens to the
-//! set meanwhile does no harm.
+//! Many members expire at once: the server keeps answering, replicas get few commands, and other changes of the set do no harm.
 
 use std::time::Duration;
 use testkit::{
@@ -7,10 +6,10 @@ use testkit::{
     begin_draining, eventually, plant, start,
 };
 
-/// A backlog that the sweeper at its slowest needs seconds for.
+/// Enough expired members that the slowest sweeper needs seconds.
 const MANY: usize = 60_000;
 
-/// How long a large drain may take on a busy machine.
+/// The timeout for draining a large set on a busy machine.
 const LONG: Duration = Duration::from_secs(120);
 
 #[track_caller]
@@ -30,7 +29,7 @@ fn two_hundred_thousand_dead_leave_in_few_commands_while_others_are_served() {
     c.run("CONFIG SET zeitset.sweep yes");
     let mut seen = std::collections::BTreeSet::new();
     eventually(LONG, "it is drained", || {
-        // Every command here is one that was served between two slices.
+        // The server runs each of these commands between two slices.
         c.script(&[("ZEXP.CARD k", "1")]);
         seen.insert(c.int("ZCARD k"));
         seen.contains(&1)
@@ -38,7 +37,7 @@ fn two_hundred_thousand_dead_leave_in_few_commands_while_others_are_served() {
     assert!(seen.len() > 10, "the server answered {} times on the way", seen.len());
     let slices = c.info_number("zeitset", "zeitset_sweep_slices") - before;
     let replicated = stream.take();
-    // All died in one moment: by name, each once, except in the last slice, which leaves nobody of that moment.
+    // All members expired at the same time: they are removed by name, each once. Only the last slice removes the rest as a range.
     let names = replicated.iter().filter_map(|command| command.strip_prefix("ZREM k "));
     let names: Vec<_> = names.flat_map(|names| names.split(' ')).collect();
     let distinct: std::collections::HashSet<_> = names.iter().collect();
@@ -68,8 +67,7 @@ fn a_set_all_dead_leaves_in_few_commands() {
     assert_eq!(c.info_number("zeitset", "zeitset_members_expired"), i64::try_from(DEAD).expect("a few"));
 }
 
-/// Its last member has been dead for longer than the grace, so that a TTL after it would be past: the server would free the
-/// whole set in one blow.
+/// The last member expired longer ago than the grace, so a TTL after it would be in the past: the server would free the whole set at once.
 #[test]
 fn a_set_left_with_the_long_dead_only_is_drained_too() {
     const DEAD: usize = 20_000;
@@ -118,7 +116,7 @@ fn a_backlog_neither_hides_nor_revives_members() {
 fn the_sweeper_waits_while_writes_are_paused() {
     for pause in ["CLIENT PAUSE 600000 WRITE", "CLIENT PAUSE 1500 ALL"] {
         let server = Server::start();
-        // With a replica, to which the sweeper's writes would go.
+        // The replica gets the sweeper's writes.
         let replica = Server::builder().plain().replica_of(&server);
         let mut c = server.client();
         backlog(&mut c, "k", MANY);
@@ -129,7 +127,7 @@ fn the_sweeper_waits_while_writes_are_paused() {
             let (left, offset) = (c.int("ZCARD k"), c.info_number("replication", "master_repl_offset"));
             let until = c.now() + 1000;
             c.wait_until(until);
-            // Reads go on, and so does the setting of a TTL that a read finds to be off: later.
+            // Reads continue. A TTL that is off is restored later.
             c.script(&[("ZEXP.CARD k", "1"), ("ZCARD k", &left.to_string()), ("ZCARD other", "2")]);
             assert_eq!(c.info_number("replication", "master_repl_offset"), offset);
             c.run("CLIENT UNPAUSE");
@@ -234,7 +232,7 @@ fn an_expire_during_a_backlog_stops_the_sweeper() {
     c.script(&[("ZCARD k", left.to_string()), ("PEXPIRETIME k", FAR.to_string())]);
 }
 
-/// Drains `k`; returns what share of the time, in percent, the sweeper was at work.
+/// Drains `k`. Returns the sweeper's share of the time in percent.
 fn share_of_draining(c: &mut Client) -> i64 {
     let busy = |c: &mut Client| c.info_number("zeitset", "zeitset_sweep_cpu_us");
     let (before, began) = (busy(c), c.now());
@@ -249,7 +247,7 @@ fn the_sweeper_takes_no_more_than_its_share() {
     backlog(&mut c, "k", MANY);
     c.run("CONFIG SET zeitset.sweep-slice-us 2000 zeitset.sweep-max-duty 10");
     let share = share_of_draining(&mut c);
-    // The last slice is not followed by a rest.
+    // No rest follows the last slice.
     assert!(share <= 20, "{share} %");
 }
 
@@ -260,13 +258,13 @@ fn the_sweeper_goes_on_gently_while_a_child_saves() {
     for n in 0..600 {
         c.run(&format!("SET s{n} x"));
     }
-    // So that the child lives for a minute, unless it is ended.
+    // The child lives for a minute unless it is killed.
     c.run("CONFIG SET rdb-key-save-delay 100000");
     c.run("BGSAVE");
     at_full_speed(&mut c);
     let share = share_of_draining(&mut c);
     assert_eq!(c.info_number("persistence", "rdb_bgsave_in_progress"), 1);
-    // A quarter of the 90 % that it may take otherwise.
+    // A quarter of the 90 % that are allowed otherwise.
     assert!(share <= 50, "{share} %");
     c.run("FLUSHALL");
     eventually(PATIENCE, "the child is gone", || c.info_number("persistence", "rdb_bgsave_in_progress") == 0);

@@ -1,5 +1,5 @@
-//! What the sweeper does not know it does not take for a number: a cluster that is down, a neighbour in the
-//! middle of it, a clock that steps, a snapshot of the wrong moment. Nothing living goes, and master, replica and AOF agree.
+//! The sweeper must not treat an unknown result as a number: the cluster is down, another module changes the set, the clock steps, a
+//! snapshot has an outdated marker. No live member is deleted, and master, replica and AOF agree.
 
 use std::time::Duration;
 use testkit::{
@@ -11,7 +11,7 @@ fn field(c: &mut Client, name: &str) -> i64 {
     c.info_number("zeitset", &format!("zeitset_{name}"))
 }
 
-/// Ten members die, twenty live.
+/// Creates a set with ten members that expire and twenty that stay.
 fn ten_dying_and_twenty_living(c: &mut Client, key: &str) {
     let dying: Vec<_> = (0..10).map(|n| format!("100ms dying{n}")).collect();
     let living: Vec<_> = (0..20).map(|n| format!("1h living{n}")).collect();
@@ -29,7 +29,7 @@ fn in_a_cluster_that_is_down_nothing_goes_and_nothing_spins() {
     c.run("CLUSTER ADDSLOTSRANGE 0 16383");
     state(&mut c, "ok");
     ten_dying_and_twenty_living(&mut c, "k");
-    // Slot 0 is nobody's, and so the cluster is down; the key is in another one.
+    // Slot 0 has no owner, so the cluster is down. The key is in another slot.
     c.run("CLUSTER DELSLOTS 0");
     state(&mut c, "fail");
     eventually(PATIENCE, "the members are due", || field(&mut c, "sweep_backlog_sets") == 1);
@@ -45,13 +45,13 @@ fn in_a_cluster_that_is_down_nothing_goes_and_nothing_spins() {
     assert_agree(&server, &[]);
 }
 
-/// The marker of a set that plain heartbeats have prolonged waited to be set again when the snapshot was taken.
+/// Plain heartbeats have changed the set, and the snapshot was taken before the module restored the marker.
 #[test]
 fn a_set_saved_before_its_marker_was_set_again_lives_on() {
     let mut server = Server::builder().start();
     let mut c = server.client();
     let marker = FAR + GRACE_MS;
-    // As the snapshot holds them: nobody knows what they were.
+    // As in the snapshot: the module does not know these sets.
     for (key, off) in
         [("two", 2000), ("most", 10_000), ("beyond", 10_001), ("above", -1), ("restored", -5000), ("later", -5001)]
     {
@@ -77,7 +77,7 @@ fn a_set_saved_before_its_marker_was_set_again_lives_on() {
             (format!("ZEXP.CARD {key}"), "!NOTEXPIRING ".into()),
         ]);
     }
-    // Only then: what somebody does afterwards is that one's word.
+    // Later, a TTL that a client sets is the client's choice.
     c.run(&format!("PEXPIREAT two {}", marker - 2000));
     after_scan(&mut c);
     c.script(&[("PEXPIRETIME two", (marker - 2000).to_string())]);
@@ -85,7 +85,7 @@ fn a_set_saved_before_its_marker_was_set_again_lives_on() {
 
 #[test]
 fn a_replica_that_takes_over_sets_markers_that_waited() {
-    // Without the module, a master sets none.
+    // A master without the module restores no marker.
     let master = Server::builder().plain().start();
     let replica = Server::builder().replica_of(&master);
     let mut c = master.client();
@@ -108,7 +108,7 @@ fn a_step_of_the_wall_clock_is_noticed() {
     clock.step_wall(3_601_000);
     assert_drained(&mut c, "near", 1);
     assert_drained(&mut c, "far", 1);
-    // And back: what was due a moment ago is not any more, and nothing is armed for it.
+    // Back again: members that were due are not due any more, and no timer is armed for them.
     c.run("ZEXP.ADD k 1400ms a 1w b");
     clock.step_wall(-7_200_000);
     eventually(PATIENCE, "no timer is armed", || field(&mut c, "sweep_timer_armed") == 0);
@@ -138,7 +138,7 @@ fn a_replica_has_no_backlog_and_no_lag_of_its_own() {
     assert_drained(&mut r, "k", 1);
 }
 
-/// The change of a neighbour in the middle of our announcement is nobody's but the neighbour's.
+/// If another module changes the set during our event, only that module is responsible for the change.
 #[test]
 fn what_a_neighbour_changes_while_we_announce_is_restored() {
     let server = Server::builder().neighbour().start();
@@ -151,7 +151,7 @@ fn what_a_neighbour_changes_while_we_announce_is_restored() {
         assert!(c.int("EVIL.OFF") == 1);
         assert_restored(&mut c, "k", FAR + 90_000);
     }
-    // And what it takes away is gone.
+    // A member that it removes is gone.
     c.run("EVIL.ONCE zadd PERSIST {key}");
     c.run(&format!("ZEXP.ADD k AT {}ms c", FAR + 100));
     c.run("EVIL.OFF");
@@ -159,7 +159,7 @@ fn what_a_neighbour_changes_while_we_announce_is_restored() {
     c.script(&[("PEXPIRETIME k", "-1"), ("ZEXP.CARD k", "!NOTEXPIRING ")]);
 }
 
-/// Found by the simulation: a ZEXP command set the marker again, and the sooner member was forgotten.
+/// The simulation found this: a ZEXP command restored the marker, and the module forgot the member that expires sooner.
 #[test]
 fn a_sooner_plain_member_is_deleted_in_time_whatever_command_comes_next() {
     let (_server, mut c) = start();

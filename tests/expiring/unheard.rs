@@ -1,5 +1,5 @@
-//! A server that has no expiring set is not told what becomes of keys, so that nobody pays for it. Sets that come there all the same are
-//! found by the first command, and nothing but memory depends on when that is.
+//! A server without expiring sets gets no events, so it has no cost. The first ZEXP command finds sets that already exist. Only the use of
+//! memory depends on when that happens.
 
 use redis::Value;
 use testkit::{
@@ -7,7 +7,7 @@ use testkit::{
     start,
 };
 
-/// The value of a set with these members.
+/// Returns the payload of a set with these members.
 fn dump(members: &[(&str, i64)]) -> Vec<u8> {
     let (_server, mut c) = start();
     plant(&mut c, "k", members);
@@ -43,7 +43,7 @@ fn sets_that_were_restored_are_found_by_the_first_command_on_any_key() {
     }
 }
 
-/// The walk through the dataset has not met it yet, perhaps.
+/// The scan of the dataset may not have reached it yet.
 #[test]
 fn a_set_that_was_restored_is_one_for_the_very_command_that_is_the_first() {
     let dump = dump(&[("dead", 1000), ("live", FAR)]);
@@ -110,7 +110,7 @@ fn without_any_command_the_ttl_takes_the_set() {
     assert_eq!(c.info_number("zeitset", "zeitset_members_expired"), 0);
 }
 
-/// From then on, what plain commands do to sets is heeded, whatever made the first of them known.
+/// After any first expiring set, the module notices plain commands on sets.
 #[test]
 fn whatever_makes_the_first_set_known_plain_commands_on_it_are_heeded_from_then_on() {
     let there = |how: &str| {

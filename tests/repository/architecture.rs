@@ -1,10 +1,10 @@
-//! The arrows of docs/ARCHITECTURE.md: which folder of `src` may use which. Read from the sources, so it needs no server.
+//! The dependencies in docs/ARCHITECTURE.md: which folder of `src` may use which. Reads only the sources.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A folder or file at the top of `src`, and what of the crate it may use besides itself.
+/// A folder or file at the top of `src`, and what else of the crate it may use.
 const MAY_USE: [(&str, &[&str]); 10] = [
     ("error", &[]),
     ("model", &[]),
@@ -18,7 +18,7 @@ const MAY_USE: [(&str, &[&str]); 10] = [
     ("commands", &["error", "model", "server", "expiring", "limits", "queues", "boards"]),
 ];
 
-/// The files of `expiring`, and what of that folder each may use: what stands before it.
+/// The files of `expiring`. Each may use only earlier ones.
 const IN_EXPIRING: [&str; 7] = ["effects", "scan", "tracker", "timed_set", "check", "watch", "mod"];
 
 pub fn sources(folder: &Path) -> Vec<PathBuf> {
@@ -34,7 +34,7 @@ pub fn sources(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// What a file uses of the crate: the first name behind each `crate::`, outside of comments. `crate::{a::b, c}` are two.
+/// Returns what a file uses of the crate: the first name after each `crate::`, outside of comments. `crate::{a::b, c}` are two.
 fn uses(text: &str) -> Vec<String> {
     names_behind("crate::", text)
 }
@@ -55,7 +55,7 @@ fn names_behind(root: &str, text: &str) -> Vec<String> {
     used
 }
 
-/// The parts of `a::{b, c}, d}...` up to the closing brace: `a::{b, c}` and `d`.
+/// Returns the parts of `a::{b, c}, d}...` up to the closing brace: `a::{b, c}` and `d`.
 fn split_at_top(list: &str) -> Vec<&str> {
     let (mut depth, mut start, mut parts) = (0, 0, Vec::new());
     for (at, char) in list.char_indices() {
@@ -88,10 +88,10 @@ fn folders_use_only_what_the_floor_plan_allows() {
             continue;
         }
         let may = allowed.get(top.as_str()).unwrap_or_else(|| panic!("src/{top} is not on the floor plan"));
-        // What tests count memory with is an allocator, and that takes unsafe code: it stands in `server`.
+        // The allocator that tests count memory with needs unsafe code, so it is in `server`.
         let text = fs::read_to_string(&file).expect("a source can be read").replace("crate::server::counting", "");
         for used in uses(&text) {
-            // Constants and macros of the crate's root are no folder.
+            // Constants and macros at the root of the crate are not folders.
             if allowed.contains_key(used.as_str()) && used != top && !may.contains(&used.as_str()) {
                 wrong.push(format!("{shown} uses {used}"));
             }

@@ -1,5 +1,5 @@
-//! The Docker image, as far as it goes without Docker: the steps of its last stage on a throw-away copy of this machine's own
-//! system, and its command as the user that it names.
+//! The Docker image, as far as this can be tested without Docker: the steps of its last stage on a temporary copy of this machine's system,
+//! and its command as the user of the image.
 
 use super::package::{empty_root, target_folder};
 use std::collections::VecDeque;
@@ -12,7 +12,7 @@ fn read(file: &str) -> String {
     fs::read_to_string(root().join("packaging/docker").join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
 }
 
-/// The instructions of the stages that the image is made of, in order, each with its arguments.
+/// Returns the instructions of the image's stages in order, each with its arguments.
 fn instructions() -> Vec<(String, String)> {
     let file = read("Dockerfile").replace("\\\n", " ");
     let lines = file.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -38,7 +38,7 @@ fn instructions() -> Vec<(String, String)> {
     [base, stage].concat()
 }
 
-/// The words of `["a", "b"]`.
+/// Returns the words of `["a", "b"]`.
 fn words(list: &str) -> Vec<String> {
     let inner = list.strip_prefix('[').and_then(|list| list.strip_suffix(']')).expect("a list");
     inner.split(", ").map(|word| word.trim_matches('"').to_owned()).collect()
@@ -69,7 +69,7 @@ fn the_docker_image_starts_as_its_user_and_keeps_what_is_written() {
     }
     let system = empty_root("docker");
     let (target, source) = (target_folder(), root().display());
-    // A layer above the machine's own system, which nobody else sees, and which is gone with the process.
+    // An overlay on the machine's system. It is private, and ends with the process.
     let log = system.with_extension("log");
     let mut script = format!(
         "exec >'{}' 2>&1
@@ -82,7 +82,7 @@ fn the_docker_image_starts_as_its_user_and_keeps_what_is_written() {
     let (mut folder, mut user, mut command) = ("/".to_owned(), "root".to_owned(), VecDeque::new());
     for (instruction, arguments) in instructions() {
         match &*instruction {
-            // Of the base: what it installs is on this machine.
+            // The packages that it installs are on this machine.
             "RUN" if arguments.starts_with("apt-get ") => {}
             "RUN" => script += &format!("chroot --userspec={user} . sh -c 'cd {folder} && {arguments}'\n"),
             "COPY" => {
@@ -104,7 +104,7 @@ fn the_docker_image_starts_as_its_user_and_keeps_what_is_written() {
             _ => panic!("{instruction}: the test does not know it"),
         }
     }
-    // Another port than the machine's own server has, and for this machine alone.
+    // A free port, and only on this machine.
     let port = free_port();
     command.extend(["--bind", "127.0.0.1", "--port", &port.to_string()].map(str::to_owned));
     let command = Vec::from(command).join(" ");

@@ -1,4 +1,4 @@
-//! The files of the repository: layers, versions, and the packages and the image that are made of them.
+//! The files of the repository: layers, versions, packages, and the image.
 
 mod architecture;
 mod container;

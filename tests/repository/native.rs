@@ -1,10 +1,10 @@
-//! `src/server/native.rs` lists the server's commands that the module needs. Compared with what the sources replicate and call.
+//! `src/server/native.rs` lists the server's commands that the module needs. This compares the list with the commands in the sources.
 
 use super::architecture::sources;
 use std::fs;
 use std::path::Path;
 
-/// The constants `c"..."` behind each `opening`, however rustfmt has broken the lines.
+/// Returns the constants `c"..."` after each `opening`, across line breaks.
 fn constants_behind(opening: &str, text: &str) -> Vec<String> {
     let starts = text.split(opening).skip(1).map(str::trim_start);
     starts.filter_map(|rest| rest.strip_prefix("c\"")?.split_once('"')).map(|(name, _)| name.to_owned()).collect()

@@ -1,4 +1,5 @@
-//! `scripts/need.sh` and `scripts/run.sh --free` say what is missing before anything is built. With made-up programs in an empty PATH.
+//! `scripts/need.sh` and `scripts/run.sh --free` report missing programs before anything is built. The tests use fake programs in an
+//! otherwise empty PATH.
 
 use super::package::empty_root;
 use std::fs;
@@ -9,7 +10,7 @@ use std::process::Command;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// A folder with the tools that the script calls, and programs of those names that print those lines.
+/// Creates a folder with the tools that the script calls, and with programs that print these lines.
 fn path_with(name: &str, programs: &[(&str, &str)]) -> PathBuf {
     let folder = empty_root(name);
     for tool in ["sh", "sed", "sort", "head", "id", "dirname", "ls"] {
@@ -25,7 +26,7 @@ fn path_with(name: &str, programs: &[(&str, &str)]) -> PathBuf {
     folder
 }
 
-/// Whether all is there, and what is said. Nothing is installed.
+/// Returns whether nothing is missing, and the output. Installs nothing.
 fn need(path: &Path, needs: &[&str]) -> (bool, String) {
     let mut command = Command::new("/bin/sh");
     command.arg(format!("{ROOT}/scripts/need.sh")).args(needs);

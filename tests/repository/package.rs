@@ -1,5 +1,5 @@
-//! What `make deb` and `make install` install works, and goes without a trace. In a throw-away root; `make test-deb` runs
-//! these after building both.
+//! The results of `make deb` and `make install` work, and can be removed without a trace. The tests use a temporary root. `make test-deb`
+//! runs them after building both.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::Command;
 use std::{env, fs};
 use testkit::{Client, Program, Server};
 
-/// Where the ready lines of configuration are, below a prefix.
+/// The installed configuration snippet, below a prefix.
 const SNIPPET: &str = "share/doc/zeitset/examples/zeitset.conf";
 
 #[test]
@@ -37,7 +37,7 @@ fn the_debian_package_works_and_leaves_others_data_alone() {
     let own = fs::read_to_string(root.join("usr/share/doc/zeitset/copyright")).expect("the licence");
     assert!(own.contains("Expat") && own.contains("third-party.txt") && own.contains("BSD-3-Clause"), "{own}");
 
-    // As an administrator would leave it who forgets the configuration.
+    // The configuration of an administrator who forgot the snippet.
     let (redis_conf, dump) = (root.join("etc/redis/redis.conf"), root.join("var/lib/redis/dump.rdb"));
     fs::write(&redis_conf, &conf).expect("the root can be written");
     fs::write(&dump, "data").expect("the root can be written");
@@ -62,7 +62,7 @@ fn make_install_works_and_uninstall_takes_all_away() {
     assert_eq!(files(&root), [neighbour]);
 }
 
-/// The program is there, and the alert rules and the dashboard.
+/// Checks that the program, the alarms and the dashboard are installed.
 fn has_companion(root: &Path, prefix: &str) {
     let installed = root.join(prefix.trim_start_matches('/'));
     let version = Program::output(Command::new(installed.join("bin/zeitset")).arg("--version"));
@@ -72,7 +72,7 @@ fn has_companion(root: &Path, prefix: &str) {
     }
 }
 
-/// A server with these lines of configuration has the module, and keeps it once even when it rewrites its configuration.
+/// Checks that a server with these lines loads the module, and loads it once even after CONFIG REWRITE.
 fn serves(conf: &str) {
     let server = Server::builder().plain().config(conf).start();
     let mut c = server.client();
@@ -87,7 +87,7 @@ fn serves(conf: &str) {
     let loads = rewritten.lines().filter(|line| line.starts_with("loadmodule ")).count();
     assert_eq!(loads, 1, "a server that loads a module twice does not start:\n{rewritten}");
 
-    // Every setting waits in a comment, with its default.
+    // Every setting is a comment with its default.
     let settings = settings(&mut c);
     for setting in &settings {
         assert!(conf.lines().any(|line| line == format!("# {setting}")), "{setting} is missing:\n{conf}");
@@ -100,7 +100,7 @@ fn settings(c: &mut Client) -> BTreeSet<String> {
     c.strings("CONFIG GET zeitset.*").chunks(2).map(|pair| pair.join(" ")).collect()
 }
 
-/// The lines that were installed, for a server outside of the root.
+/// Returns the installed lines, for a server outside of the root.
 fn snippet(root: &Path, prefix: &str) -> String {
     let installed = root.join(prefix.trim_start_matches('/'));
     let conf = fs::read_to_string(installed.join(SNIPPET)).expect("the ready lines");
@@ -109,9 +109,9 @@ fn snippet(root: &Path, prefix: &str) -> String {
     conf.replace(&line, &format!("loadmodule {}/lib/redis/modules/zeitset.so", installed.display()))
 }
 
-/// What dpkg prints. Dependencies are none of the empty root's business.
+/// Runs dpkg and returns its output. The root is empty, so dependencies are ignored.
 fn dpkg(root: &Path, action: &str, package: &Path) -> String {
-    // Otherwise dpkg writes to the log of the system.
+    // Otherwise dpkg writes to the system's log.
     const OPTIONS: &str = "--log=/dev/null --force-not-root,script-chrootless,depends,bad-path";
     let script = format!("exec dpkg --root='{}' {OPTIONS} {action} '{}' 2>&1", root.display(), package.display());
     Program::output(Command::new("sh").args(["-c", &script]))
@@ -143,7 +143,7 @@ pub(super) fn empty_root(name: &str) -> PathBuf {
     root
 }
 
-/// All files below a folder.
+/// Returns all files below a folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).expect("a folder").flatten();
     entries.flat_map(|entry| if entry.path().is_dir() { files(&entry.path()) } else { vec![entry.path()] }).collect()

@@ -1,4 +1,4 @@
-//! Everything that is released together names one version: module, companion, client libraries, lock files, changelog. No server needed.
+//! Module, companion, client libraries, lock files and changelog have the same version. Needs no server.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ fn text(path: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// What stands in quotes behind the first line of `path` that begins with `field`, after the first occurrence of `behind`.
+/// Returns the quoted text after the first line of `path` that begins with `field`, after the first occurrence of `behind`.
 fn version_in(path: &str, behind: &str, field: &str) -> String {
     let text = text(path);
     let at = text.find(behind).unwrap_or_else(|| panic!("{path}: no {behind}"));

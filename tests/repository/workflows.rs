@@ -1,9 +1,9 @@
-//! What the workflows of the repository may do, and whom they trust.
+//! The permissions of the repository's workflows, and the actions that they use.
 
 use std::fs;
 use std::path::Path;
 
-/// The files, by name.
+/// Returns the files by name.
 fn workflows() -> Vec<(String, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(".github/workflows");
     let entries = fs::read_dir(folder).expect("the workflows").flatten();
@@ -36,7 +36,7 @@ fn only_the_job_that_publishes_may_write_and_it_waits_for_the_tests() {
     for (name, text) in workflows() {
         let (head, jobs) = text.split_once("\njobs:\n").expect("jobs");
         assert!(head.contains("permissions:\n  contents: read"), "{name}");
-        // A job begins with its name, indented by two.
+        // A job begins with its name, indented by two blanks.
         let starts = jobs.match_indices("\n  ").filter(|(at, _)| jobs.as_bytes()[at + 3].is_ascii_lowercase());
         let mut bounds: Vec<_> = std::iter::once(0).chain(starts.map(|(at, _)| at)).collect();
         bounds.push(jobs.len());

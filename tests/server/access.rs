@@ -1,13 +1,13 @@
-//! Which user may do what: access control lists, memory limits and read-only replicas, gone through for every command of the
-//! module, sent by itself, in a transaction and from a script.
+//! The rights of users: access control lists, memory limits and read-only replicas. The tests try every command of the module, alone, in a
+//! transaction and in a script.
 
 use crate::server::surface::{COMMANDS, ours};
 use redis::Value;
 use std::collections::BTreeSet;
 use testkit::{Client, Server, show, start};
 
-/// Commands that write and need the right to read as well, since they tell what was there: as ZPOPMIN, INCR and LMPOP do,
-/// while ZADD, EXPIRE and ZREM need the right to write only.
+/// Commands that write and also need the right to read, because their replies contain old data, like ZPOPMIN, INCR and LMPOP. ZADD, EXPIRE
+/// and ZREM need only the right to write.
 const WRITE_AND_TELL: [&str; 9] = [
     "zexp.pop",
     "zrl.check",
@@ -20,7 +20,7 @@ const WRITE_AND_TELL: [&str; 9] = [
     "zlb.merge",
 ];
 
-/// Makes all keys that the calls of the table have to do with, under a prefix of their own.
+/// Creates the keys for all calls of the table, with this prefix.
 fn fill(c: &mut Client, prefix: &str) {
     for (_, _, call, _) in COMMANDS {
         c.run(&call.replace("a:", prefix));
@@ -31,12 +31,12 @@ fn fill(c: &mut Client, prefix: &str) {
     c.run(&format!("ZLB.SET {prefix}board x 1"));
 }
 
-/// The keys of a call, as the server finds them.
+/// Returns the keys of a call, as the server finds them.
 fn keys_of(c: &mut Client, call: &str) -> Vec<String> {
     c.strings(&format!("COMMAND GETKEYS {call}"))
 }
 
-/// A script that sends one command and answers what came of it.
+/// Runs a command in a script, and returns its result.
 fn in_a_script(c: &mut Client, call: &str) -> Result<Value, String> {
     let mut eval = redis::cmd("EVAL");
     eval.arg("return redis.call(unpack(ARGV))").arg(0);
@@ -55,7 +55,7 @@ fn no_command_reaches_a_key_outside_the_pattern_of_a_user() {
     let mut ann = server.client();
     ann.run("AUTH ann any");
     for (name, _, call, _) in COMMANDS {
-        // One foreign key is too much, in whatever place it stands.
+        // A single foreign key is refused, in any position.
         let keys = keys_of(&mut c, call);
         assert!(!keys.is_empty(), "{name}");
         for (place, key) in keys.iter().enumerate() {
@@ -71,7 +71,7 @@ fn no_command_reaches_a_key_outside_the_pattern_of_a_user() {
         }
     }
     assert_eq!(c.reply("DEBUG DIGEST"), before);
-    // With keys of her own she may do all of it, and from a script, too.
+    // With her own keys she may run all commands, also in a script.
     for (_, _, call, _) in COMMANDS {
         ann.run(call);
         if call.starts_with("ZLB.CREATE") {
@@ -92,7 +92,7 @@ fn who_may_only_read_or_only_write_can_use_just_the_commands_that_do() {
         let reads = flags.contains(&"readonly") || WRITE_AND_TELL.contains(name);
         let writes = flags.contains(&"write");
         for (user, may) in [("reader", !writes), ("writer", !reads), ("both", true)] {
-            // Not carried out, so that one call does not stand in another's way.
+            // Not executed, so that calls do not affect each other.
             let says = c.string(&format!("ACL DRYRUN {user} {call}"));
             assert_eq!(says == "OK", may, "{user}: {call}: {says}");
         }
@@ -130,7 +130,7 @@ fn categories_are_those_of_the_nearest_commands_of_the_server() {
         categories.iter().map(show).map(|category| category[2..].to_owned()).collect::<BTreeSet<_>>()
     };
     if c.info("server")["redis_version"].starts_with("7.0.") {
-        // Redis before 7.2 knows no categories of modules' commands.
+        // Before Redis 7.2, commands of modules have no category.
         assert!(ours().all(|(name, ..)| of(&mut c, name).is_empty()));
         return;
     }
@@ -159,7 +159,7 @@ fn categories_are_those_of_the_nearest_commands_of_the_server() {
         expected.extend(lives_in(name));
         assert_eq!(of(&mut c, name), expected.into_iter().map(str::to_owned).collect(), "{name}");
     }
-    // So that users by category are what they seem to be.
+    // So that users can be defined by categories.
     c.run("ACL SETUSER guest on nopass ~* -@all +@read");
     c.run("ACL SETUSER clerk on nopass ~* +@all -@blocking -@slow");
     for (name, flags, call, _) in ours() {
@@ -189,7 +189,7 @@ fn a_full_server_refuses_what_would_need_memory_and_nothing_else() {
     for (_, flags, call, _) in COMMANDS {
         if !flags.contains(&"denyoom") {
             c.run(call);
-            // (Nothing can be queued in a transaction, not even the server's own commands.)
+            // (The server refuses to queue even its own commands in a transaction.)
             in_a_script(&mut c, call).unwrap_or_else(|error| panic!("{call}: {error}"));
         }
     }
@@ -221,7 +221,7 @@ fn a_replica_serves_readonly_commands_refuses_writes_and_deletes_nothing() {
     assert_eq!(c.reply("DEBUG DIGEST"), before);
 }
 
-/// They pass by every check of the other commands, as RESTORE does: `maxmemory` among them.
+/// Like RESTORE, these commands bypass all checks of other commands, such as `maxmemory`.
 #[test]
 fn effects_are_carried_out_for_those_alone_who_may_restore() {
     let (server, mut c) = start();

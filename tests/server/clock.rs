@@ -1,4 +1,4 @@
-//! That the tests' own clock moves what a server goes by: otherwise tests that rely on it would prove nothing.
+//! The tests' clock moves the clocks of the server. Tests that rely on it would otherwise prove nothing.
 
 use std::time::{Duration, Instant};
 use testkit::{Client, Clock, GRACE_MS, PATIENCE, Server, assert_drained, eventually};
@@ -6,7 +6,7 @@ use testkit::{Client, Clock, GRACE_MS, PATIENCE, Server, assert_drained, eventua
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// How far the server's wall clock is ahead of the test's, in ms, give or take what a call takes.
+/// Returns how far the server's wall clock is ahead of the test's, in ms. The error is the duration of a call.
 fn ahead(client: &mut Client) -> i64 {
     let ours = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
     client.now() - i64::try_from(ours.as_millis()).expect("of this age")
@@ -45,7 +45,7 @@ fn what_expires_does_when_time_passes() {
     c.script(&[("GET long", "nil"), ("ZEXP.CARD set", "0")]);
 }
 
-/// A client that waits with a timeout, and a member that expires, are timed by the monotonic clock: the server's own timers.
+/// The timeout of a waiting client and the expiry of a member use the server's timers, which use the monotonic clock.
 #[test]
 fn timers_run_by_the_monotonic_clock() {
     let clock = Clock::new();
@@ -69,7 +69,7 @@ fn servers_with_one_clock_agree_and_keep_it_when_they_start_again() {
     assert_ahead(&mut replica.client(), 86_400_000);
     let mut c = master.client();
     c.run("ZEXP.ADD set 1h a");
-    // A child that writes a file reads the clock of its server: a set with the TTL of tomorrow is not thought dead.
+    // A child that writes a file reads the server's clock, so a set with a TTL of tomorrow has not expired.
     c.run("BGREWRITEAOF");
     eventually(PATIENCE, "the AOF is rewritten", || c.info_number("persistence", "aof_rewrite_in_progress") == 0);
     master.crash_and_restart();

@@ -1,5 +1,4 @@
-//! Active defragmentation, on servers that can do it (those with jemalloc of their own): the memory of queues and boards is moved, and they stay
-//! what they are.
+//! Active defragmentation, on servers with jemalloc: the memory of queues and boards moves, and their content stays the same.
 
 use std::time::Duration;
 use testkit::{eventually, start};
@@ -12,7 +11,7 @@ fn active_defragmentation_leaves_queues_and_boards_as_they_are() {
         "CONFIG SET active-defrag-threshold-lower 0",
         "CONFIG SET active-defrag-cycle-min 50",
         "CONFIG SET active-defrag-cycle-max 75",
-        // So that a queue is large, and done in steps.
+        // So that the queue counts as large, and is moved in steps.
         "CONFIG SET active-defrag-max-scan-fields 100",
     ] {
         c.run(line);
@@ -23,7 +22,7 @@ fn active_defragmentation_leaves_queues_and_boards_as_they_are() {
         c.string(&format!("ZQ.PUSH queue {payload} ID {i} GROUP {}", i % 50));
         c.int(&format!("ZLB.SET board member-{i} {i}"));
     }
-    // What is left lies scattered.
+    // The remaining memory is fragmented.
     for i in (0..6000).filter(|i| i % 3 > 0) {
         c.int(&format!("ZQ.CANCEL queue {i}"));
         c.int(&format!("ZLB.REM board member-{i}"));
@@ -36,7 +35,7 @@ fn active_defragmentation_leaves_queues_and_boards_as_they_are() {
     }
     eventually(Duration::from_secs(60), "blocks are moved", || c.info_number("stats", "active_defrag_hits") > 1000);
     assert_eq!(digests(&mut c), before);
-    // And they are of use.
+    // The keys can still be changed.
     c.string("ZQ.PUSH queue x ID new");
     c.int("ZLB.SET board new 7");
     assert_eq!(c.int("ZQ.CANCEL queue 0 3 new"), 3);

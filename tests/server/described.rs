@@ -4,7 +4,7 @@ use redis::Value;
 use std::collections::HashMap;
 use testkit::Client;
 
-/// A command as COMMAND DOCS has it.
+/// A command in COMMAND DOCS.
 pub struct Command {
     pub name: String,
     pub arguments: Vec<Arg>,
@@ -19,7 +19,7 @@ pub struct Arg {
     pub parts: Vec<Arg>,
 }
 
-/// All commands of the module.
+/// Returns all commands of the module.
 pub fn commands(c: &mut Client) -> Vec<Command> {
     let mut names = c.strings("COMMAND LIST FILTERBY MODULE zeitset");
     names.sort();
@@ -53,7 +53,7 @@ fn arguments(list: Option<Value>) -> Vec<Arg> {
         .collect()
 }
 
-/// A map of RESP3, or a flat array of RESP2.
+/// Returns the pairs of a RESP3 map or a RESP2 array.
 fn pairs(value: Value) -> HashMap<String, Value> {
     match value {
         Value::Map(pairs) => pairs.into_iter().filter_map(|(key, value)| Some((text(Some(key))?, value))).collect(),

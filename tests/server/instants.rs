@@ -1,8 +1,8 @@
-//! What stands after `AT`: one rule in every command that takes it.
+//! The times after `AT`: all commands use the same rule.
 
 use testkit::{Client, FAR, Stream, start};
 
-/// Gives an instant to each command that takes one; what each has made of it, in ms, or its error.
+/// Passes a time to each command that takes one. Returns the resulting time in ms, or the error.
 fn given_to_all(c: &mut Client, instant: &str) -> Vec<(&'static str, String)> {
     c.run("DEL added expired q");
     c.run("ZEXP.ADD expired 1h m");
@@ -39,7 +39,7 @@ fn what_is_no_instant_is_an_error_in_every_command() {
     let (_server, mut c) = start();
     for instant in ["1d", "5m", "-5", "1.5ms", "4102444800000.5", "2100-01-01", "2100-01-01T00:00:00", "noon"] {
         for (command, made) in given_to_all(&mut c, instant) {
-            // Where a word may follow, one that is no number is a keyword, and unknown.
+            // Where a keyword may follow, a word that is not a number is an unknown keyword.
             assert!(made.starts_with("!ERR "), "{command} AT {instant}: {made}");
         }
         c.script(&[("EXISTS added", "0"), ("ZCARD expired", "1"), ("ZQ.PEEK q DELAYED", "[]")]);

@@ -1,8 +1,8 @@
-//! What makes the module refuse to be loaded: the server says why in its log, and lives on if it was running.
+//! The module refuses to be loaded: the server logs why, and a running server keeps running.
 
 use testkit::{Client, Server, assert_agree, assert_drained, module};
 
-/// A running server without the module, and something that it must not lose.
+/// Starts a server without the module, with data that it must keep.
 fn running() -> (Server, Client) {
     let server = Server::builder().plain().without_aof().config("enable-module-command yes").start();
     let mut c = server.client();
@@ -10,7 +10,7 @@ fn running() -> (Server, Client) {
     (server, c)
 }
 
-/// Loads the module with these words behind its path.
+/// Loads the module with these arguments.
 fn load(c: &mut Client, words: &str) -> String {
     let mut command = redis::cmd("MODULE");
     command.arg("LOADEX").arg(module().as_os_str().as_encoded_bytes());
@@ -73,7 +73,7 @@ fn an_unknown_setting_is_refused_by_a_server_that_runs_on() {
     assert!(!c.reply("MODULE LIST").contains("probe"));
 }
 
-/// What is replicated, and what is called: with any of them missing, replicas and the AOF would differ without a word.
+/// The commands that the module replicates or calls. If one is missing, replicas and the AOF would silently differ.
 const NEEDED: [&str; 10] =
     ["DUMP", "PEXPIREAT", "RESTORE", "SET", "SETRANGE", "ZADD", "ZCOUNT", "ZRANGE", "ZREM", "ZREMRANGEBYSCORE"];
 

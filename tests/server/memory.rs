@@ -1,19 +1,19 @@
-//! Memory: what calls take, they give back, errors among them. `used_memory` is counted by the server's allocator, and the module
-//! allocates through it; so it is exact, unlike the size of the process.
+//! Calls free the memory that they take, also if they fail. `used_memory` is exact, because the server's allocator counts it, and the
+//! module allocates through that allocator.
 
 use redis::{ConnectionLike, Value};
 use testkit::{PATIENCE, Server, eventually};
 
-/// Calls of one repetition. Three of them and a first one to warm up are a million and more.
+/// Calls per repetition. Three repetitions and one for warming up make more than a million calls.
 const CALLS: usize = 300_000;
 
-/// Calls sent before the replies are read.
+/// Calls per batch of replies.
 const BATCH: usize = 2000;
 
-/// How much of the memory may be the server's own doing: client buffers, its latency statistics, tables that grew.
+/// How much memory the server itself may use: client buffers, latency statistics, larger tables.
 const SLACK: i64 = 256 << 10;
 
-/// Calls of all families, right ones and wrong ones; `{n}` is a number of the call, `{k}` one of a few keys.
+/// Valid and invalid calls of all families. `{n}` is the number of the call, `{k}` one of a few keys.
 const LINES: &[&str] = &[
     "ZEXP.ADD set{k} 1w m{n}",
     "ZEXP.ADD set{k} 1ms m{n} 1w n{n}",
@@ -94,11 +94,11 @@ const LINES: &[&str] = &[
     "COPY board{k} copy REPLACE",
 ];
 
-/// Sends all the calls, then deletes or lets expire what they made.
+/// Sends all calls. Then deletes the keys, or lets them expire.
 fn repetition(server: &Server) {
     let control = &mut server.client();
     control.run("ZADD plain 1e300 a");
-    // Before any other command makes another type of these keys: which type a call finds must not depend on the time.
+    // Before other commands create these keys with another type. The type that a call finds must not depend on timing.
     for k in 0..5 {
         control.run(&format!("ZLB.CREATE board{k} DIM x DIM y ASC KEEP 300"));
     }
@@ -122,7 +122,7 @@ fn repetition(server: &Server) {
         calls += BATCH;
     }
     assert!((calls / 5..calls / 2).contains(&errors), "{errors} errors in {calls} calls");
-    // One way for each family: deleted, unlinked, expired by its own time, flushed.
+    // Each family is removed in another way: deleted, unlinked, expired, flushed.
     for k in 0..5 {
         control.run(&format!("DEL queue{k} limit{k}"));
         control.run(&format!("UNLINK board{k} leaky{k}"));
@@ -134,7 +134,7 @@ fn repetition(server: &Server) {
     eventually(PATIENCE, "no set is tracked", || control.info_number("zeitset", "zeitset_sets_tracked") == 0);
 }
 
-/// `used_memory` when nothing is under way. A connection of its own reads it: what a client holds depends on what it has sent.
+/// Returns `used_memory` while nothing runs. A new connection reads it, because a client's memory depends on what it has sent.
 fn used(server: &Server) -> i64 {
     let c = &mut server.client();
     eventually(PATIENCE, "all that was to be freed in the background is", || {
@@ -156,12 +156,11 @@ fn a_million_calls_leave_no_memory_behind() {
         })
         .collect();
     eprintln!("used_memory at the start {start}, after each of four times {CALLS} calls {after:?}");
-    // The first one makes what stays: tables of the server and of the module, statistics, the errors that INFO counts.
+    // The first repetition creates what stays: tables of the server and the module, statistics, the errors that INFO counts.
     assert!(after.iter().all(|used| used - start < SLACK), "{start}: {after:?}");
-    // A leak of one byte in a hundred calls would show, and in each repetition. What grows once shows in one of
-    // them. 17.6 KB have been seen to: by its size one more client of the kind that the server runs a module's calls, events and
-    // blocked clients with (a reply buffer of 16 KB, and the client). It makes one when more are in use at once than ever
-    // before, and keeps up to eight that nobody uses.
+    // A leak of a byte per hundred calls would show in each repetition. Memory that grows once shows in one of them. 17.6 KB have been
+    // observed: by its size, one more of the clients that the server uses for a module's calls, events and blocked clients (with a reply
+    // buffer of 16 KB). The server creates one when it needs more at once than ever before, and keeps up to eight unused ones.
     let mut growth: Vec<_> = after.windows(2).map(|pair| pair[1] - pair[0]).collect();
     growth.sort_unstable();
     assert!(growth[growth.len() / 2] < (CALLS / 100) as i64, "{after:?}");

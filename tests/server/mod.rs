@@ -1,4 +1,4 @@
-//! The module and the server that it is loaded into: what the server knows of it, who may call it, what it costs, how it goes.
+//! The module in a server: COMMAND DOCS, access, cost, loading and unloading.
 
 mod access;
 mod clock;

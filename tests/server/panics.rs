@@ -11,7 +11,7 @@ const BEFORE: &str = "zeitset:panic:before";
 const DURING: &str = "zeitset:panic:during";
 const ERROR: &str = "!ERR internal error in zeitset; see the server log";
 
-/// A call of every family that makes a key, and one that changes it.
+/// A call of every family that creates a key, and one that changes it.
 const WRITES: [(&str, &str); 4] = [
     ("ZEXP.ADD KEY 1w a", "ZEXP.ADD KEY 2w b"),
     ("ZRL.CHECK KEY 10 1w", "ZRL.CHECK KEY 10 1w COST 3"),
@@ -21,13 +21,13 @@ const WRITES: [(&str, &str); 4] = [
 
 fn pair() -> (Server, Server, Client) {
     let master = Server::builder().panicking().config("appendonly yes\ncrash-memcheck-enabled no\nhz 100").start();
-    // It opens the keys, too.
+    // The replica opens the keys, too.
     let replica = Server::builder().panicking().replica_of(&master);
     let client = master.client();
     (master, replica, client)
 }
 
-/// The panics that the log tells of. The percent signs of their message are no format.
+/// Returns the number of panics in the log. The percent signs in their messages are not interpreted as a format.
 fn panics(server: &Server) -> usize {
     server.log().matches("as ordered: %s%n").count()
 }
@@ -49,7 +49,7 @@ fn before_anything_is_done_it_is_an_error_and_nothing_else() {
     assert_same_data(&mut c, &mut replica.client());
 }
 
-/// Between a change and its replication the key would differ on master and replicas, and in the AOF, forever.
+/// Otherwise the key would differ permanently between master, replicas and AOF.
 #[test]
 fn a_panic_during_a_change_ends_the_server_and_the_change_is_nowhere() {
     let (mut server, replica, mut c) = pair();
@@ -108,7 +108,7 @@ fn a_queue_that_cannot_be_looked_at_keeps_no_other_waiting() {
     assert!(clients[0].receive().starts_with("[['one' 'b'"));
 }
 
-/// Whose fault a crash is, is what its reader asks first.
+/// The report says whether the module caused a crash, because its reader asks that first.
 #[test]
 fn the_report_of_a_crash_names_the_version_and_whether_the_module_was_called() {
     let server = Server::builder().panicking().config("enable-debug-command local\ncrash-memcheck-enabled no").start();

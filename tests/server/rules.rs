@@ -1,5 +1,5 @@
-//! The rules that hold for every command: where options stand, what a missing key answers, how fields, states and numbers are named. Each test
-//! walks through the table of commands, or through the maps that they reply.
+//! Rules for all commands: the position of options, the reply for a missing key, the names of fields, states and units. The tests go
+//! through the table of commands, or through the maps in replies.
 
 use super::described::{Arg, Command, commands};
 use super::surface::{map, ours};
@@ -9,7 +9,7 @@ use testkit::{Client, show, start};
 
 const STATES: [&str; 4] = ["ready", "delayed", "claimed", "dead"];
 
-/// Makes one of everything: a queue with a job in each state and every setting set, boards, an expiring set, limits of all algorithms.
+/// Creates keys of every kind: a queue with a job in each state and every setting, boards, an expiring set, limits of all algorithms.
 fn plant(c: &mut Client) {
     for line in [
         "ZQ.CONFIG queue MAXATTEMPTS 7 BACKOFF 90s 2h JITTER 10 AGING 90s MAXLEN 9 DEADLEN 9 DEADTTL 90s CONCURRENCY 9",
@@ -33,7 +33,7 @@ fn plant(c: &mut Client) {
     c.run("ZQ.PUSH queue x ID delayed DELAY 1h EVERY 1h GROUP g");
 }
 
-/// The calls that reply maps, of what [`plant`] has made.
+/// The calls that reply maps about the keys of [`plant`].
 const MAPS: [&str; 11] = [
     "ZQ.CONFIG queue",
     "ZQ.STATS queue",
@@ -53,7 +53,7 @@ fn is_list(arg: &Arg) -> bool {
     arg.multiple && arg.kind != "key" && arg.token.is_none() && first.token.is_none()
 }
 
-/// An argument that begins with a keyword and may be left out.
+/// Whether an argument is optional and begins with a keyword.
 fn is_option(arg: &Arg) -> bool {
     let begins = |arg: &Arg| arg.token.is_some();
     arg.optional && (begins(arg) || (!arg.parts.is_empty() && arg.parts.iter().any(begins)))
@@ -77,7 +77,7 @@ fn options_stand_before_a_list_that_may_be_long_and_behind_the_arguments_otherwi
         if !order.contains(&true) {
             continue;
         }
-        // A key goes first in any case; then all options, or all others.
+        // A key comes first. Then all options follow, or all other arguments.
         let is_sorted = order.is_sorted_by_key(|&is_option| if has_list { !is_option } else { is_option });
         assert!(is_sorted, "{name}: {order:?}");
         if has_list {
@@ -110,7 +110,7 @@ fn reads_of_a_missing_key_answer_as_if_it_were_empty_and_maps_are_null() {
         let empty = match &name[..3] {
             "zq." => c.reply(&of("empty:queue")),
             "zlb" => c.reply(&of("empty:board")),
-            // A set and a limit that are empty are missing.
+            // An empty set or limit is a missing key.
             _ => c.reply(&of("missing:too")),
         };
         assert_eq!(missing, empty, "{name}");
@@ -150,7 +150,7 @@ fn a_numkeys_that_is_too_large_is_answered_as_eval_does() {
     assert_eq!(count, 3, "ZRL.MCHECK, ZQ.CLAIM, ZLB.MERGE");
 }
 
-/// What RESP2 has for it: arrays of names and values for maps.
+/// Returns the RESP2 form: maps are arrays of names and values.
 fn flat(value: Value) -> Value {
     match value {
         Value::Map(pairs) => Value::Array(pairs.into_iter().flat_map(|(name, value)| [name, flat(value)]).collect()),
@@ -169,7 +169,7 @@ fn maps_are_maps_in_resp3_and_arrays_in_resp2() {
         assert!(matches!(in_2, Value::Array(_)) && matches!(in_3, Value::Map(_)), "{line}");
         assert_eq!(show(&in_2), show(&flat(in_3)), "{line}");
     }
-    // Besides, INT values are integers in both, and FLOAT values are doubles in RESP3.
+    // INT values are integers in RESP2 and RESP3. FLOAT values are doubles in RESP3.
     assert_eq!(c.reply("ZLB.GET board ann"), "[[0 5 '1.5']]");
     let Value::Array(rows) = c3.run("ZLB.GET board ann") else { panic!("no array") };
     let Value::Array(row) = &rows[0] else { panic!("{rows:?}") };
@@ -177,7 +177,7 @@ fn maps_are_maps_in_resp3_and_arrays_in_resp2() {
     assert!(matches!(c3.run("ZEXP.POP set 5"), Value::Set(_)), "as SPOP");
 }
 
-/// Lower case, and a moment or a duration says that it is in milliseconds.
+/// Names are in lower case. The name of a time or duration says that it is in milliseconds.
 #[test]
 fn fields_have_one_form_and_name_their_unit() {
     let (_server, mut c) = start();
@@ -189,7 +189,7 @@ fn fields_have_one_form_and_name_their_unit() {
             assert!(name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{line}: {name}");
             let has_unit = name.ends_with("_ms");
             match value {
-                // Moments, and the durations that were set: 90 s, 2 h. Tokens are no times.
+                // Times, and the durations that were set: 90 s, 2 h. Tokens are not times.
                 Value::Int(number) if number > 100_000_000_000 || number == 90_000 || number == 7_200_000 => {
                     assert_eq!(has_unit, name != "token", "{line}: {name} {number}");
                 }
@@ -205,7 +205,7 @@ fn fields_have_one_form_and_name_their_unit() {
     assert!(with_unit.len() > 12, "{with_unit:?}");
 }
 
-/// `ZEXP.TTL` answers seconds, as TTL does; whatever else tells how long something lives tells milliseconds, and says so: PTTL.
+/// `ZEXP.TTL` returns seconds, like TTL. All other remaining times are in milliseconds, and their names say so: PTTL.
 #[test]
 fn what_is_named_ttl_is_in_seconds_and_has_a_twin_in_milliseconds() {
     let (_server, mut c) = start();
@@ -235,7 +235,7 @@ fn settings_are_named_as_their_options() {
     assert!(options.len() > 10, "{options:?}");
     let fields: Vec<_> = map(&c.run("ZQ.CONFIG queue")).into_keys().collect();
     let stats = map(&c.run("ZQ.STATS queue"));
-    // The bound on attempts is called as it is in ZQ.GET.
+    // The bound on attempts has the same name as in ZQ.GET.
     let is_of = |field: &str, option: &String| {
         let field = field.trim_matches('\'').replace("max_attempts", "maxattempts");
         field == *option || field.strip_prefix(option).is_some_and(|rest| rest.starts_with('_'))
@@ -266,7 +266,7 @@ fn attempts_is_the_count_and_max_attempts_the_bound() {
     }
 }
 
-/// What is not there is null. 0 is a number of things, or a setting that is off.
+/// A missing value is null. 0 is a count, or a setting that is off.
 #[test]
 fn no_value_is_null_and_never_zero() {
     let (_server, mut c) = start();

@@ -1,13 +1,12 @@
-//! What the server itself knows of the module: its commands' documentation, flags, keys, arities; and what the shared
-//! library exports.
+//! The server's view of the module: documentation, flags, keys and arities of its commands, and the symbols of the shared library.
 
 use redis::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 use testkit::{Client, PATIENCE, Server, eventually, module, show, start};
 
-/// Every command that is registered: flags it must have, a call, and the keys of that call. The calls are valid and
-/// create or need nothing but `a:*` keys, if they are made in this order.
+/// Every registered command: its required flags, a call, and the keys of that call. In this order, the calls are valid and need only `a:*`
+/// keys.
 pub const COMMANDS: &[(&str, &[&str], &str, &str)] = &[
     ("zexp.add", &["write", "denyoom", "fast"], "ZEXP.ADD a:set NX CAP 5 5m x 5m y", "['a:set']"),
     ("zexp.expire", &["write", "fast"], "ZEXP.EXPIRE a:set GT 5m x", "['a:set']"),
@@ -69,18 +68,18 @@ pub const COMMANDS: &[(&str, &[&str], &str, &str)] = &[
     ("zlb.clear", &["write", "fast"], "ZLB.CLEAR a:sum", "['a:sum']"),
     ("zlb.apply", &["write"], "ZLB.APPLY a:board SET x 7", "['a:board']"),
     ("zlb.rem", &["write", "fast"], "ZLB.REM a:board x", "['a:board']"),
-    // A command of the server, so that this table is known to be read right.
+    // A command of the server, to check that this table is read correctly.
     ("zadd", &["write", "denyoom", "fast"], "ZADD a:plain 1 x", "['a:plain']"),
 ];
 
-/// The module's own commands that are about no key, and their flags.
+/// The module's commands without keys, and their flags.
 const KEYLESS: [(&str, &[&str]); 2] = [("zrl.top", &["readonly"]), ("zq.list", &["readonly"])];
 
 pub fn ours() -> impl Iterator<Item = &'static (&'static str, &'static [&'static str], &'static str, &'static str)> {
     COMMANDS.iter().filter(|(name, ..)| name.starts_with('z') && name.contains('.'))
 }
 
-/// A map or, in RESP2, the flat array that stands for it.
+/// Returns a map, or the RESP2 array of its pairs.
 pub fn map(value: &Value) -> BTreeMap<String, Value> {
     match value {
         Value::Map(pairs) => pairs.iter().map(|(key, value)| (show(key), value.clone())).collect(),
@@ -113,7 +112,7 @@ fn the_server_knows_the_version() {
     assert!(info.starts_with(&format!("# zeitset\r\nzeitset_version:{version}\r\n")), "{info}");
 }
 
-/// The server writes the module's name in front of its lines.
+/// The server writes the module's name before its lines.
 #[test]
 fn a_start_is_no_reason_to_warn() {
     let (server, _c) = start();
@@ -132,7 +131,7 @@ fn the_commands_of_the_contract_are_there_and_no_others() {
 fn every_command_is_documented() {
     let (_server, mut c) = start();
     for name in registered(&mut c) {
-        // A map of one entry: the name, in whatever case it was registered.
+        // A map with one entry: the name, in the case of the registration.
         let all = map(&c.run(&format!("COMMAND DOCS {name}")));
         let docs = map(all.values().next().unwrap_or_else(|| panic!("{name} has no docs")));
         for field in ["summary", "since", "complexity", "arguments"] {
@@ -185,7 +184,7 @@ fn the_example_configuration_starts_a_server() {
     let example = include_str!("../../redis.conf.example");
     let loads = |line: &&str| line.starts_with("loadmodule ");
     assert_eq!(example.lines().filter(loads).count(), 1);
-    // Module and port are the test's own, as they are those of `make run` there.
+    // The test has its own module and port, as `make run` has.
     let rest = example.lines().filter(|line| !loads(line) && !line.starts_with("port "));
     let server = Server::builder().config(&rest.collect::<Vec<_>>().join("\n")).start();
     server.client().script(&[
@@ -204,7 +203,7 @@ fn the_module_cannot_be_loaded_twice() {
     c.script(&[("ZEXP.CARD k", "0")]);
 }
 
-/// A symbol named like one of the server's (`dictFind`) would bind to the server's own, and crash.
+/// A symbol with the name of one of the server's (`dictFind`) would bind to the server's symbol, and crash.
 #[test]
 fn the_library_exports_its_entry_points_and_nothing_else() {
     let Ok(output) = Command::new("nm").arg("-D").arg("--defined-only").arg(module()).output() else {
@@ -222,7 +221,7 @@ fn the_library_exports_its_entry_points_and_nothing_else() {
     }
 }
 
-/// What attackers of a server look for: writable function tables, an executable stack, a path that the loader searches.
+/// Protections against attacks: read-only function tables, no executable stack, no search path of the loader.
 #[test]
 fn the_library_is_hardened_and_has_a_build_id() {
     let Ok(output) = Command::new("readelf").args(["-W", "-l", "-d", "-n"]).arg(module()).output() else {

@@ -1,15 +1,15 @@
-//! The module comes to a server that runs, and goes from one: the data stay, and live on as they say.
+//! The module is loaded into a running server, and unloaded from one: the data stay and remain usable.
 
 use testkit::{
     Client, Dataset, FAR, NEVER, PATIENCE, Server, after_scan, assert_drained, assert_marked, eventually, module, plant,
 };
 
-/// The module is not in its configuration: what an AOF holds of it, this server could not load.
+/// The module is not in the configuration. So this server could not load an AOF with commands of the module.
 fn modular() -> Server {
     Server::builder().plain().without_aof().config("enable-module-command yes").start()
 }
 
-/// Loads the families of plain sorted sets: with its own data types the module cannot be unloaded.
+/// Loads only the families for plain values. With its own data types, the module could not be unloaded.
 fn load(c: &mut Client) {
     c.call(load_command().arg("plain"));
 }
@@ -52,11 +52,11 @@ fn plain_means_without_queues_and_boards_and_nothing_else_is_known() {
     ]);
 }
 
-/// Unloads as soon as no timer is armed: with nothing due, the first scan after loading may still be under way.
+/// Unloads when no timer is armed. Even if nothing is due, the first scan after loading may still run.
 #[track_caller]
 fn unload(c: &mut Client) {
     eventually(PATIENCE, "the module is unloaded", || c.reply("MODULE UNLOAD zeitset") == "+OK");
-    // Newer servers have modules of their own in that list.
+    // Newer servers list their own modules, too.
     assert!(!c.reply("MODULE LIST").contains("zeitset"));
     c.script(&[("ZEXP.CARD k", "!ERR unknown command")]);
 }
@@ -122,7 +122,7 @@ fn unloaded_during_a_backlog_it_leaves_a_set_that_the_next_one_drains() {
     load(&mut c);
     testkit::backlog(&mut c, "k", 50_000);
     testkit::begin_draining(&mut c, "k", 50_000);
-    // The server itself refuses: a timer is armed.
+    // The server refuses, because a timer is armed.
     let refused = c.reply("MODULE UNLOAD zeitset");
     assert!(refused.starts_with("!ERR "), "{refused}");
     c.run("CONFIG SET zeitset.sweep no");
@@ -169,7 +169,7 @@ fn without_the_module_a_set_goes_by_its_own_ttl() {
     assert!(c.now() >= until);
 }
 
-/// Nothing of the module is left behind that events could still reach.
+/// Nothing of the module remains that events could reach.
 #[test]
 fn after_it_has_gone_the_server_is_as_before() {
     let server = modular();
@@ -184,7 +184,7 @@ fn after_it_has_gone_the_server_is_as_before() {
         c.run(line);
     }
     assert!(c.info("everything").keys().all(|field| !field.starts_with("zeitset")));
-    // And the server's own housekeeping has run.
+    // The server's cron has run, too.
     let later = c.now() + 300;
     c.wait_until(later);
     c.script(&[("CONFIG GET zeitset.*", "[]"), ("PING", "+PONG")]);

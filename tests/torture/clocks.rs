@@ -1,7 +1,7 @@
-//! Clocks that go wrong: random commands of all families, while time passes in jumps of milliseconds to months and the wall clock
-//! is set forward and back. Whatever is due is done soon, whenever that comes to be; in the end master, replica and AOF agree.
+//! Clocks that step: random commands of all families, while time passes in jumps of milliseconds to months and the wall clock is set
+//! forward and back. Everything is done soon after it is due. At the end, master, replica and AOF agree.
 //!
-//! `make torture` runs this for longer, and what else is random with it.
+//! `make torture` runs this for longer, with all other random tests.
 
 use super::fuzz::Run;
 use rand::Rng;
@@ -44,7 +44,7 @@ impl Steps {
 /// Nothing is overdue: no expiring set has an expired member, and no client waits while a job is due.
 fn assert_nothing_is_late(c: &mut Client, worker: &mut Client, clock: &Clock, run: &mut Run) {
     let here = run.here();
-    // A job for the client that waits, and a member, both due after some time.
+    // A job for the waiting client, and a member. Both are due after this time.
     const DELAYS: [(&str, u64); 5] =
         [("1ms", 1), ("900ms", 900), ("10s", 10_000), ("1h", 3_600_000), ("30d", 30 * 86_400_000)];
     let (delay, ms) = DELAYS[run.random.random_range(0..DELAYS.len())];
@@ -53,7 +53,7 @@ fn assert_nothing_is_late(c: &mut Client, worker: &mut Client, clock: &Clock, ru
     if run.random.random_ratio(1, 2) {
         clock.advance(Duration::from_millis(ms));
     } else {
-        // A wall clock that is set right: the monotonic clock does not know of it.
+        // The wall clock is set. The monotonic clock does not change.
         clock.step_wall(ms.cast_signed());
     }
     let got = worker.receive();
@@ -74,8 +74,8 @@ fn wait_for_probe(worker: &mut Client) {
     worker.send("ZQ.CLAIM 1 probe LEASE 500d BLOCK 0");
 }
 
-/// The server keeps the timers of all modules by the wall clock, and looks at the first of them after a delay that it has from the
-/// monotonic clock: one of another module may be the first of them for long.
+/// The server orders the timers of all modules by the wall clock, but waits for the first one by the monotonic clock. A timer of another
+/// module may stay first for long.
 #[test]
 fn a_clock_that_is_set_right_serves_what_is_due_behind_the_timer_of_another_module() {
     let clock = Clock::new();
@@ -95,13 +95,13 @@ fn a_clock_that_is_set_right_serves_what_is_due_behind_the_timer_of_another_modu
     }
 }
 
-/// The process may be stopped, or the machine stand still, in the middle of a slice; and other people's code may take its time there.
+/// The process may be stopped, or the machine suspended, in the middle of a slice. Code of other modules may take long, too.
 #[test]
 fn time_that_passes_within_a_slice_without_work_calls_for_no_rest() {
     let clock = Clock::new();
     let server = Server::builder().clock(&clock).neighbour().start();
     let mut c = server.client();
-    // Within the slice that sweeps the first set: a file says so, and then the server stands still for a while.
+    // During the slice that sweeps the first set. A file shows when, and then the server is stopped for a while.
     c.run("EVIL.ONCE zexp.expired SAVE");
     c.run("EVIL.ONCE zexp.expired DEBUG SLEEP 2");
     c.run("ZEXP.ADD first 1s a 400d b");
@@ -113,7 +113,7 @@ fn time_that_passes_within_a_slice_without_work_calls_for_no_rest() {
     assert_drained(&mut c, "second", 1);
 }
 
-/// So much time passes in one history: the tests' own clock counts in nanoseconds, and those end in the year 2262.
+/// The time that one history may take. The tests' clock counts in nanoseconds, which end in the year 2262.
 const CENTURIES: Duration = Duration::from_secs(150 * 365 * 86_400);
 
 #[test]

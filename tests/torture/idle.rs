@@ -1,11 +1,10 @@
-//! An idle server is idle, and wakes up on time: with something due in a second, in half an hour, in an hour, in 25 days and in
-//! a year. What an event loop can wait for is limited: 35.8 minutes on Redis 7.0, 24.8 days on
-//! later ones.
+//! An idle server is idle, and wakes up on time: with work that is due in a second, in half an hour, in an hour, in 25 days and in a year.
+//! The maximum delay of an event loop is 35.8 minutes on Redis 7.0, and 24.8 days on later servers.
 
 use std::time::{Duration, Instant};
 use testkit::{Client, Clock, PATIENCE, Server, eventually};
 
-/// How far off things are, in seconds, and as commands take it.
+/// Delays in seconds, and as arguments of commands.
 const FAR: [(u64, &str); 6] =
     [(30 * 60, "30m"), (36 * 60, "36m"), (3600, "1h"), (25 * DAY, "25d"), (60 * DAY, "60d"), (365 * DAY, "365d")];
 const DAY: u64 = 86_400;
@@ -24,7 +23,7 @@ fn start() -> Idle {
 }
 
 impl Idle {
-    /// A client that waits for a job of queue `q`, which it takes with a lease.
+    /// Starts a client that waits for a job of queue `q`, and takes it with a lease.
     fn waiting(&mut self, lease: &str) -> Client {
         let blocked = |client: &mut Client| client.info_number("clients", "blocked_clients");
         let before = blocked(&mut self.client);
@@ -34,19 +33,19 @@ impl Idle {
         client
     }
 
-    /// Lets time pass, of which the server is to notice.
+    /// Lets time pass, and the server notice it.
     fn pass(&mut self, seconds: u64) {
         self.clock.advance(Duration::from_secs(seconds));
         self.client.wait_for_cron();
     }
 
-    /// Fails if the event loop turns more often than the server's own cron makes it turn.
+    /// Fails if the event loop runs more often than the server's cron requires.
     #[track_caller]
     fn assert_idle(&mut self, what: &str) {
-        // Ten runs of the cron a second, and some turns of the module's own once a second.
+        // Ten runs of the cron per second, and a few iterations for the module once a second.
         const TURNS_A_SECOND: f64 = 60.0;
         const LONG: Duration = Duration::from_millis(400);
-        // A walk through all keys, after which it is quiet again, may just be under way.
+        // A scan of all keys may still run. It ends.
         let quiet = || {
             let (before, start) = (self.clock.turns(), Instant::now());
             std::thread::sleep(LONG);
@@ -131,7 +130,7 @@ fn an_idle_server_with_leases_is_idle_and_gives_jobs_back_on_time() {
     }
 }
 
-/// Sets, queues, leases and clients that wait, at all distances at once.
+/// Sets, queues, leases and waiting clients, due at all times at once.
 #[test]
 fn an_idle_server_with_everything_is_idle() {
     let mut idle = start();

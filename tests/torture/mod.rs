@@ -1,4 +1,4 @@
-//! All that is random or takes its time: clocks, neighbours, losses, hostile input, everything at once. `make torture` does it for longer.
+//! Random and long tests: clocks, neighbours, losses, hostile input, and all of them at once. `make torture` runs them for longer.
 
 mod clocks;
 mod fuzz;

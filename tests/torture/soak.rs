@@ -19,18 +19,18 @@ use std::thread;
 use std::time::{Duration, Instant};
 use testkit::{Client, Dataset, PATIENCE, Server, Verdict, assert_same_data, eventually, show};
 
-/// What all threads share.
+/// The state that all threads share.
 struct Soak<'s> {
     master: &'s Server,
     replica: &'s Server,
     is_over: AtomicBool,
-    /// Held by each call, and by checkpoints alone.
+    /// Each call holds it for reading, and a checkpoint for writing.
     calls: RwLock<()>,
     ledger: Mutex<Ledger>,
     calls_made: AtomicU64,
 }
 
-/// What became of the jobs, as far as clients know: a call whose connection broke may have been carried out or not.
+/// The jobs, as far as clients know. A call whose connection broke may or may not have run.
 #[derive(Default)]
 struct Ledger {
     pushed: BTreeSet<String>,
@@ -44,7 +44,7 @@ impl Soak<'_> {
         !self.is_over.load(Ordering::Relaxed)
     }
 
-    /// A connection that may be killed even while it is being made.
+    /// Opens a connection. It may be killed even while it is being opened.
     fn connect(&self, server: &Server) -> Client {
         let start = Instant::now();
         loop {
@@ -55,13 +55,13 @@ impl Soak<'_> {
         }
     }
 
-    /// Calls; `None` if the connection was lost on the way, then there is a new one.
+    /// Runs a call. `None` if the connection was lost; then this opens a new one.
     fn call(&self, c: &mut Client, server: &Server, line: &str) -> Option<Value> {
         let _held = self.calls.read().unwrap_or_else(PoisonError::into_inner);
         self.calls_made.fetch_add(1, Ordering::Relaxed);
         match c.try_run(line) {
             Ok(value) => Some(value),
-            // A pause of writes ends; a client that was unblocked by force got no job.
+            // A pause of writes ends. A client that was unblocked by force got no job.
             Err(error) if error.contains("connection lost") || error.starts_with("UNBLOCKED") => {
                 *c = self.connect(server);
                 None
@@ -100,7 +100,7 @@ fn produce(soak: &Soak<'_>, thread: u64) {
         let mut ledger = soak.ledger.lock().unwrap_or_else(PoisonError::into_inner);
         match reply {
             Some(_) => ledger.pushed.insert(id),
-            // Not to be pushed again: the first one may have been, and have been acked already.
+            // The push must not be repeated: it may have run, and the job may have been acknowledged already.
             None => ledger.perhaps_pushed.insert(id),
         };
         let is_ahead = ledger.pushed.len() > ledger.acked.len() + 5000;
@@ -140,7 +140,7 @@ fn consume(soak: &Soak<'_>, thread: u64) {
 const LIMIT: usize = 20;
 const WINDOW: i64 = 300;
 
-/// Takes units; returns the moments at which they were taken, and of the FIXED limit how many in which window.
+/// Takes units. Returns the times, and for the FIXED limit the number of units per window.
 fn take(soak: &Soak<'_>) -> (Vec<i64>, BTreeMap<i64, usize>) {
     let mut c = soak.connect(soak.master);
     let (mut taken, mut windows) = (Vec::new(), BTreeMap::new());
@@ -163,7 +163,7 @@ fn take(soak: &Soak<'_>) -> (Vec<i64>, BTreeMap<i64, usize>) {
     (taken, windows)
 }
 
-/// Members whose names tell when they expire; on the master, and on the replica. Ends with nothing that expires soon.
+/// Adds members whose names contain their expiry, and reads them on the master and on the replica. At the end, nothing expires soon.
 fn expire(soak: &Soak<'_>, thread: u64) {
     let mut random = StdRng::seed_from_u64(thread);
     let mut clients = [(soak.connect(soak.master), soak.master), (soak.connect(soak.replica), soak.replica)];
@@ -192,7 +192,7 @@ fn now(time: &Value) -> i64 {
     part(0) * 1000 + part(1) / 1000
 }
 
-/// Changes a board and a model of it. Values are final ones, so that a call may be repeated when its connection broke.
+/// Changes a board and a model of it. Values are final, so a call can be repeated after a broken connection.
 fn climb(soak: &Soak<'_>) -> BTreeMap<String, (i64, i64)> {
     let (mut random, mut c) = (StdRng::seed_from_u64(99), soak.connect(soak.master));
     let mut model = BTreeMap::new();
@@ -225,14 +225,14 @@ fn row(row: Value) -> (String, i64, i64) {
     (text(&row[0]), value(1), value(2))
 }
 
-/// DESC, then ASC, then by name.
+/// Sorts by DESC, then ASC, then name.
 fn ranked(model: &BTreeMap<String, (i64, i64)>) -> Vec<(String, i64, i64)> {
     let mut rows: Vec<_> = model.iter().map(|(member, &(x, y))| (member.clone(), x, y)).collect();
     rows.sort_by_key(|(member, x, y)| (-x, *y, member.clone()));
     rows
 }
 
-/// What comes in between, and the checkpoints.
+/// Disturbs the server, and runs the checkpoints.
 fn disturb(soak: &Soak<'_>, until: Instant) {
     const LINES: [&str; 16] = [
         "BGSAVE SCHEDULE",
@@ -266,14 +266,14 @@ fn disturb(soak: &Soak<'_>, until: Instant) {
         thread::sleep(Duration::from_millis(random.random_range(20..150)));
         if checkpoint.elapsed() > Duration::from_secs(3) {
             let _alone = soak.calls.write().unwrap_or_else(PoisonError::into_inner);
-            // Writes that were paused, and the sweeper, go on by themselves; both servers come to the same in the end.
+            // Paused writes and the sweeper continue by themselves. Both servers reach the same state.
             assert_same_data(&mut c, &mut soak.connect(soak.replica));
             checkpoint = Instant::now();
         }
     }
 }
 
-/// Ends the soak also when a thread fails, so that the others do.
+/// Ends the soak, also if a thread fails.
 struct Over<'o>(&'o AtomicBool);
 
 impl Drop for Over<'_> {
@@ -361,12 +361,12 @@ fn everything_at_once_and_every_invariant_holds() {
     let rows = items(c.run("ZLB.RANGE board 0 -1 WITHVALUES"));
     assert_eq!(rows.into_iter().map(row).collect::<Vec<_>>(), ranked(&model));
 
-    // What is left of expiring sets and limits goes by itself; then nothing changes any more.
+    // The remaining expiring sets and limits expire. Then nothing changes any more.
     let gone = ["set0", "set1", "set2", "set3", "set4", "sliding", "fixed"].join(" ");
     eventually(PATIENCE, "what has expired is gone", || c.int(&format!("EXISTS {gone}")) == 0);
     assert_same_data(&mut c, &mut replica.client());
     let before = Dataset::of(&mut c);
-    // Saves and rewrites may still be under way.
+    // Saves and rewrites may still run.
     eventually(PATIENCE, "no child runs", || c.info_number("persistence", "aof_rewrite_in_progress") == 0);
     c.run("DEBUG RELOAD");
     assert_eq!(Dataset::of(&mut c), before, "after loading the RDB file");

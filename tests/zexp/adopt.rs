@@ -1,4 +1,4 @@
-//! ZEXP.ADOPT: an existing sorted set whose scores are times becomes an expiring set, in place.
+//! ZEXP.ADOPT converts an existing sorted set whose scores are times into an expiring set, in place.
 
 use testkit::{FAR, NEVER, assert_marked, plant, start};
 
@@ -88,7 +88,7 @@ fn members_past_their_time_are_not_live_and_all_of_them_is_an_error() {
     c.run(&format!("ZADD some 1000 a 2000 b {FAR} live"));
     c.script(&[("ZEXP.ADOPT some", "1"), ("ZEXP.MEMBERS some", "['live']")]);
     assert_marked(&mut c, "some");
-    // The sweeper would bring its own changes into the comparison below.
+    // The sweeper's changes would affect the comparison below.
     c.run("DEL some");
 
     c.run("ZADD all 1000 a 2000 b");
@@ -115,7 +115,7 @@ fn scores_that_are_no_times_are_an_error_and_change_nothing() {
             assert_eq!(c.trace("k"), before, "{score} {options}");
         }
     }
-    // In range as they stand, but not after what the options do to them.
+    // The scores are in range, but not after the options are applied.
     c.run("DEL k");
     c.run(&format!("ZADD k {FAR} a {} b", NEVER - 1));
     let before = c.trace("k");

@@ -9,7 +9,7 @@ fn a_full_set_refuses_newcomers_and_stays_as_it_is() {
     let before = c.trace("k");
     c.script(&[
         ("ZEXP.ADD k CAP 2 5m c", "nil"),
-        // All or nothing: a refresh next to a refused newcomer does not happen either.
+        // All or nothing: a refused new member also prevents the refresh.
         ("ZEXP.ADD k CAP 2 9m a 9m c", "nil"),
         ("ZEXP.ADD k CAP 3 9m c 9m d", "nil"),
         ("ZEXP.ADD k CH CAP 2 9m c", "nil"),
@@ -25,7 +25,7 @@ fn members_that_are_in_may_always_be_refreshed() {
     c.script(&[
         ("ZEXP.ADD k 5m a 5m b 5m c", "3"),
         ("ZEXP.ADD k CAP 3 CH 6m a 6m b 6m c", "3"),
-        // Even when there are more of them than the cap allows.
+        // Even if there are more members than the cap.
         ("ZEXP.ADD k CAP 1 CH 7m a", "1"),
         ("ZEXP.ADD k CAP 0 CH 8m a 8m b", "2"),
     ]);
@@ -42,14 +42,14 @@ fn only_those_count_that_would_be_added() {
     let (_server, mut c) = start();
     c.script(&[
         ("ZEXP.ADD k 5m a 5m b", "2"),
-        // Not added because of XX, or because its time is past: no reason to refuse.
+        // These are not added, because of XX or a past time. So the cap does not refuse them.
         ("ZEXP.ADD k XX CAP 2 6m a 6m stranger", "0"),
         ("ZEXP.ADD k CAP 2 AT 1 stranger", "0"),
         ("ZEXP.ADD k CAP 0 AT 1 stranger", "0"),
         ("ZEXP.ADD k CAP 0 CH AT 1 a", "1"),
         ("ZEXP.ADD k NX CAP 1 6m b", "0"),
         ("ZEXP.MEMBERS k", "['b']"),
-        // A member named twice takes one place.
+        // A member named twice counts once.
         ("ZEXP.ADD k CAP 2 5m c 5m c 5m c", "1"),
     ]);
 }

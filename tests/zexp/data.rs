@@ -37,7 +37,7 @@ fn members_are_any_bytes() {
         assert_eq!(cmd!(c, "ZEXP.CARD", "k"), Value::Int(n + 1));
     }
     let Value::Array(listed) = cmd!(c, "ZEXP.MEMBERS", "k") else { panic!("no array") };
-    // All of one score now: in byte order.
+    // With equal scores, members are in byte order.
     let mut expected = members.clone();
     expected.sort();
     let expected: Vec<_> = expected.into_iter().map(Value::BulkString).collect();

@@ -1,8 +1,8 @@
-//! Whatever is wrong with a call: an error that begins with its code, and nothing has changed.
+//! Invalid calls: each returns an error that begins with its code, and changes nothing.
 
 use testkit::{Client, FAR, Server, Stream, start};
 
-/// Sends each line and expects the error next to it; nothing may change on any key, nothing may be replicated.
+/// Sends each line and expects its error. No key may change, and nothing may be replicated.
 #[track_caller]
 fn refused(server: &Server, c: &mut Client, lines: &[(&str, &str)]) {
     let keys = ["k", "plain", "ordinary", "string", "hash", "missing"];
@@ -19,7 +19,7 @@ fn refused(server: &Server, c: &mut Client, lines: &[(&str, &str)]) {
     assert_eq!(stream.take(), [""; 0]);
 }
 
-/// An expiring set, and keys of every other kind.
+/// Creates an expiring set, and keys of every other kind.
 fn zoo() -> (Server, Client) {
     let (server, mut c) = start();
     c.run(&format!("ZEXP.ADD k AT {FAR}ms a {FAR}ms b"));
@@ -70,7 +70,7 @@ fn ordinary_sorted_sets_are_never_touched() {
         CALLS.iter().flat_map(|line| ["plain", "ordinary"].map(|key| line.replace("KEY", key))).collect();
     let lines: Vec<_> = lines.iter().map(|line| (line.as_str(), "!NOTEXPIRING ")).collect();
     refused(&server, &mut c, &lines);
-    // The remedy is in the text.
+    // The text of the error contains the remedy.
     let error = c.reply("ZEXP.ADD plain 5m a");
     assert!(error.contains("ZEXP.ADOPT"), "{error}");
 }
@@ -105,7 +105,7 @@ fn the_number_of_arguments_is_checked() {
             ("ZEXP.ISMEMBER k", wrong),
             ("ZEXP.ISMEMBER k a b", wrong),
             ("ZEXP.MISMEMBER k", wrong),
-            // Enough words, but not for what they mean.
+            // There are enough arguments, but not for this option.
             ("ZEXP.ADD k NX 5m", "!ERR"),
             ("ZEXP.ADD k AT 5m", "!ERR"),
             ("ZEXP.ADD k CAP 5", "!ERR"),
@@ -158,7 +158,7 @@ fn unknown_repeated_and_contradictory_keywords_are_syntax_errors() {
     );
 }
 
-/// Texts that are no duration anywhere; more of them are in the tests of the parser.
+/// Texts that are never durations. The tests of the parser have more.
 const BAD_DURATIONS: [&str; 6] = ["0", "0ms", "-5m", "five", "\"\"", "9007199254740992ms"];
 
 #[test]
@@ -186,7 +186,7 @@ fn a_lifetime_may_not_reach_beyond_the_last_millisecond_a_score_can_tell() {
         &server,
         &mut c,
         &[
-            // Valid as a number, but not from now on.
+            // A valid number, but too large as a duration from now.
             ("ZEXP.ADD k 9007199254740991ms c", "!ERR "),
             ("ZEXP.ADD k 9007199254740s c", "!ERR "),
             ("ZEXP.ADD k 104249991d c", "!ERR "),

@@ -1,4 +1,4 @@
-//! ZEXP.EXPIRE, ZEXP.PERSIST, ZEXP.TTL and ZEXP.PTTL: the expiry of members that are there.
+//! ZEXP.EXPIRE, ZEXP.PERSIST, ZEXP.TTL and ZEXP.PTTL: the expiry of existing members.
 
 use testkit::{FAR, GRACE_MS, NEVER, assert_marked, plant, start};
 
@@ -42,7 +42,7 @@ fn expiring_in_the_past_removes() {
         ("ZEXP.EXPIRE k AT 1 a absent", "[2 -2]"),
         ("ZEXP.EXPIRE k GT AT 1 b", "[0]"),
         ("ZEXP.EXPIRE k LT AT 1 b", "[2]"),
-        // The second mention finds nobody.
+        // The second time, the member does not exist any more.
         ("ZEXP.EXPIRE k AT 0 c c", "[2 -2]"),
         ("ZRANGE k 0 -1", "['d']"),
         ("ZEXP.EXPIRE k AT 1 d", "[2]"),
@@ -84,7 +84,7 @@ fn a_member_without_expiry_can_get_one_again() {
     c.script(&[
         ("ZEXP.ADD k 5m a 5m b", "2".to_owned()),
         ("ZEXP.PERSIST k a b", "[1 1]".into()),
-        // Later than never there is nothing.
+        // No expiry is later than never.
         ("ZEXP.ADD k GT CH 5m a", "0".into()),
         ("ZEXP.EXPIRE k GT 5m a", "[0]".into()),
         ("ZEXP.EXPIRE k LT 5m a", "[1]".into()),
@@ -103,7 +103,7 @@ fn remaining_lives_are_told_in_milliseconds_and_in_seconds() {
     let after = c.now();
     assert!((FAR - after..=FAR - before).contains(&pttl[0]), "{pttl:?}");
     assert_eq!(pttl[1..], [-1, -2, -2, pttl[0]]);
-    // Rounded to the nearest, as TTL does.
+    // Rounded to the nearest second, as in TTL.
     let seconds = (FAR - after + 500) / 1000..=(FAR - before + 500) / 1000;
     assert!(seconds.contains(&ttl[0]), "{ttl:?}");
     assert_eq!(ttl[1..], [-1, -2, -2, ttl[0]]);
@@ -117,7 +117,7 @@ fn ttl_rounds_as_the_servers_own_does() {
     c.script(&[(format!("ZEXP.ADD k AT {at}ms a"), "1")]);
     c.run("SET twin x");
     c.run(&format!("PEXPIREAT twin {at}"));
-    // A second may tick over between the two calls: ask until it has not.
+    // The second may change between the two calls, so this repeats them.
     testkit::eventually(testkit::PATIENCE, "TTL agrees", || {
         let ours = c.ints("ZEXP.TTL k a")[0];
         ours == c.int("TTL twin")

@@ -1,4 +1,4 @@
-//! The marker: the key's own TTL says that a sorted set is an expiring set, and every change re-establishes it.
+//! The marker: the TTL of its key identifies an expiring set, and every change sets it again.
 
 use testkit::{Client, FAR, GRACE_MS, NEVER, after_scan, assert_drained, assert_marked, assert_restored, plant, start};
 
@@ -59,7 +59,7 @@ fn expire_and_persist_on_the_key_are_the_way_out() {
             ("ZEXP.ADD k 5m b", "!NOTEXPIRING "),
             ("ZEXP.CARD k", "!NOTEXPIRING "),
             ("ZCARD k", "1"),
-            // And the way back.
+            // And back.
             ("ZEXP.ADOPT k", "1"),
             ("ZEXP.ADD k 5m b", "1"),
         ]);
@@ -67,7 +67,7 @@ fn expire_and_persist_on_the_key_are_the_way_out() {
     }
 }
 
-/// Gives `new` the value of `k`, and a TTL that is off the marker.
+/// Restores the value of `k` as `new`, with a TTL that differs from the marker.
 fn restore_shifted(c: &mut Client, shift: i64) {
     let redis::Value::BulkString(dump) = c.run("DUMP k") else { panic!("no dump") };
     let until = FAR + GRACE_MS + shift;
@@ -78,7 +78,7 @@ fn restore_shifted(c: &mut Client, shift: i64) {
 fn a_slightly_shifted_ttl_is_set_right_after_restore() {
     let (_server, mut c) = start();
     c.run(&format!("ZADD k {FAR} a 1000 dead"));
-    // MIGRATE sends remaining milliseconds: the TTL arrives late, or early where clocks differ.
+    // MIGRATE sends the remaining time, so the TTL is too late, or too early if the clocks differ.
     for shift in [-5_000, -1, 0, 1, 700, 5_000] {
         restore_shifted(&mut c, shift);
         c.script(&[("ZEXP.CARD new", "1")]);
@@ -100,7 +100,7 @@ fn a_slightly_shifted_ttl_is_set_right_after_restore() {
 #[test]
 fn a_read_or_a_refused_command_never_moves_a_ttl() {
     let (_server, mut c) = start();
-    // Until the first scan is through, a TTL just below the marker is taken for one that a crash kept from being set right.
+    // Until the first scan is complete, a TTL just below the marker may be an outdated marker from before a crash.
     after_scan(&mut c);
     for shift in [-15_000, -10_000, -9_000, -1, 1, 9_000] {
         let until = FAR + GRACE_MS + shift;
@@ -116,7 +116,7 @@ fn a_read_or_a_refused_command_never_moves_a_ttl() {
     }
 }
 
-/// Scores beyond the last moment never expire, whatever way they came in.
+/// Scores above the latest time never expire, no matter which command set them.
 #[test]
 fn a_score_beyond_all_time_is_that_of_a_member_that_never_expires() {
     let (_server, mut c) = start();
@@ -140,7 +140,7 @@ fn a_score_beyond_all_time_is_that_of_a_member_that_never_expires() {
     }
 }
 
-/// A set whose scores are all before the epoch is dead; what is added to it afterwards lives.
+/// All scores of the set are before the epoch, so its members have expired. Members that are added later live.
 #[test]
 fn a_set_left_with_negative_scores_only_is_dead_and_its_next_member_lives() {
     let (_server, mut c) = start();

@@ -1,4 +1,4 @@
-//! What others notice of a change: transactions, scripts, WATCH, client-side caches, events, replicas.
+//! What transactions, scripts, WATCH, client-side caches, events and replicas notice of a change.
 
 use super::read::READS;
 use testkit::{FAR, NEVER, Server, Stream, plant, start};
@@ -20,7 +20,7 @@ const IDLE: [&str; 13] = [
     "ZEXP.EXPIRE k AT 4102444800000ms a",
 ];
 
-/// Calls on it that change something.
+/// Calls on that set that change something.
 const BUSY: [&str; 8] = [
     "ZEXP.ADD k 5m new",
     "ZEXP.ADD k 5m a",
@@ -36,7 +36,7 @@ fn sample(c: &mut testkit::Client) {
     plant(c, "k", &[("a", FAR), ("never", NEVER)]);
 }
 
-/// The calls that change nothing, then those that do; each with what is expected to be noticed.
+/// Returns the calls that change nothing, and then those that do, each with the expected notifications.
 fn calls() -> impl Iterator<Item = (&'static str, bool)> {
     let idle = IDLE.iter().chain(&READS).map(|line| (*line, false));
     idle.chain(BUSY.iter().map(|line| (*line, true)))
@@ -61,7 +61,7 @@ fn client_side_caches_hear_of_changes_and_of_nothing_else() {
     cache.run("CLIENT TRACKING ON");
     for (line, changes) in calls() {
         sample(&mut c);
-        // What is cached is the answer of one of our own reads.
+        // The cached reply is that of a ZEXP command.
         cache.run("ZEXP.MEMBERS k");
         cache.pushes();
         c.run(line);
@@ -86,7 +86,7 @@ fn what_changes_nothing_is_not_replicated_and_not_dirty() {
     }
 }
 
-/// Commands in which a change may reach replicas and the AOF: native ones that need no clock.
+/// The commands by which a change may reach replicas and the AOF: native ones that need no clock.
 const NATIVE: [&str; 10] =
     ["MULTI", "EXEC", "ZADD", "ZREM", "ZREMRANGEBYRANK", "ZREMRANGEBYSCORE", "PEXPIREAT", "PERSIST", "DEL", "UNLINK"];
 
@@ -231,7 +231,7 @@ fn calls_work_in_scripts() {
     assert_eq!(testkit::show(&reply), "[2 1 1 ['a' 'b'] 2]");
     let replicated = stream.take();
     assert!(replicated.iter().all(|line| !line.contains("ZEXP") && !line.contains("EVAL")), "{replicated:?}");
-    // Reads are allowed where only reads are.
+    // EVAL_RO allows only reads.
     let reply = c.call(redis::cmd("EVAL_RO").arg("return redis.call('ZEXP.CARD', KEYS[1])").arg(1).arg("k"));
     assert_eq!(reply, redis::Value::Int(2));
 }

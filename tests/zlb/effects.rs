@@ -1,4 +1,4 @@
-//! What others see of a change of a board: replicas and the AOF, keyspace events, WATCH, transactions, scripts.
+//! What replicas, the AOF, keyspace events, WATCH, transactions and scripts notice of a change of a board.
 
 use testkit::{Stream, assert_agree, start, start_keeping_aof};
 
@@ -20,10 +20,10 @@ fn final_values_are_replicated_and_nothing_for_nothing() {
         ("ZLB.INCR b m f 0.5 x -1", &["ZLB.APPLY b SET m 8 9.5"]),
         ("ZLB.INCR b m x 0", &[]),
         ("ZLB.SET b q 0 0", &["ZLB.APPLY b SET q 0 0"]),
-        // Not among the best four.
+        // The member is not among the best four.
         ("ZLB.SET b r 0 0", &[]),
         ("ZLB.INCR b r x -1", &[]),
-        // It is, and q goes: the replica sees to that itself.
+        // It is now, and `q` is removed. The replica does that itself.
         ("ZLB.INCR b r x 1", &["ZLB.APPLY b SET r 1 0"]),
         ("ZLB.REM b q nobody", &[]),
         ("ZLB.REM b m nobody", &["ZLB.APPLY b REM m nobody"]),
@@ -43,7 +43,7 @@ fn final_values_are_replicated_and_nothing_for_nothing() {
         ("ZLB.CLEAR b", &["ZLB.APPLY b CLEAR"]),
         ("ZLB.CLEAR b", &[]),
         ("ZLB.CLEAR nothing", &[]),
-        // What replicas get is passed on in the same words.
+        // A replica passes effects on unchanged.
         ("ZLB.APPLY b SET m 1 1", &["ZLB.APPLY b SET m 1 1"]),
         ("ZLB.APPLY b SET m 1 1", &[]),
         ("ZLB.APPLY b REMRANGE 0 1", &["ZLB.APPLY b REMRANGE 0 1"]),
@@ -93,7 +93,7 @@ fn events_tell_what_was_done() {
         ("ZLB.INCR b m x 1", &["zlb.incr"]),
         ("ZLB.INCR b m x 0", &[]),
         ("ZLB.REM b nobody", &[]),
-        // The last one goes, the board stays.
+        // The last member is removed, and the board stays.
         ("ZLB.REM b m", &["zlb.rem"]),
         ("ZLB.SET b m", &[]),
         ("ZLB.GET b m", &[]),
@@ -114,7 +114,7 @@ fn events_tell_what_was_done() {
             assert!(got.contains(&format!("'{event}'")), "{line}: {got}");
         }
     }
-    // They are of class `d`.
+    // The events have class `d`.
     c.run("CONFIG SET notify-keyspace-events Kd");
     c.run("ZLB.CREATE b DIM x");
     assert_eq!(listener.pushes().len(), 1);

@@ -5,7 +5,7 @@ use rand::{Rng, SeedableRng};
 use redis::Value;
 use testkit::{Client, Payload, crc64, start};
 
-/// Whatever was taken must be a board that works, saves itself and loads itself.
+/// An accepted value must be a board that works, and can be saved and loaded.
 fn check(c: &mut Client) {
     let card = c.int("ZLB.CARD r");
     let members = c.run("ZLB.RANGE r 0 -1");
@@ -58,7 +58,7 @@ fn every_byte_may_be_another() {
             }
         }
     }
-    // Another letter in a name, say.
+    // For example, another letter in a name.
     assert!(taken > 0);
 }
 
@@ -68,7 +68,7 @@ fn a_payload_may_be_cut_or_stretched_anywhere() {
     for payload in plant(&mut c) {
         let step = 1 + payload.body.len() / 500;
         for at in (0..payload.body.len()).step_by(step) {
-            // The server reads on into version and checksum; so one that lacks a byte or two may still make a board.
+            // The server continues to read into version and checksum. So a payload that lacks a byte or two may still be a board.
             let cut = &payload.body[..at];
             let stretched = [cut, &payload.body[at / 2..]].concat();
             for body in [cut, &stretched] {
@@ -104,25 +104,25 @@ fn random_damage() {
     c.script(&[("PING", "+PONG")]);
 }
 
-/// Lengths that a payload may claim: 2 GiB, 4 GiB, nearly 2^63 and 16 KiB, as the server writes them.
+/// Lengths in a payload: 2 GiB, 4 GiB, nearly 2^63 and 16 KiB, in the server's encoding.
 const CLAIMS: [&[u8]; 4] =
     [&[0x80, 0x7F, 0xFF, 0xFF, 0xFF], &[0x81, 0, 0, 0, 1, 0, 0, 0, 0], &[0x81; 9], &[0x7F, 0xFF]];
 
-/// What the module may allocate for a payload of a few bytes.
+/// The maximum memory that the module may allocate for a payload of a few bytes.
 const BOUND: i64 = 64 << 20;
 
 fn peak(c: &mut Client) -> i64 {
     c.info_number("memory", "used_memory_peak")
 }
 
-/// A small payload that claims to be a huge board must not make the server allocate one.
+/// A small payload that claims to be a huge board must not cause a large allocation.
 #[test]
 fn lengths_are_not_believed() {
     let (_server, mut c) = start();
     c.run("ZLB.CREATE one DIM x");
     c.run("ZLB.SET one a 1");
     let payload = Payload::of(&mut c, "one");
-    // Opcode 2 stands before a number, 5 before a string; the number of members comes before the only block.
+    // The opcode 2 precedes a number, and 5 a string. The number of members precedes the only block.
     let block = payload.body.len() - 1 - 1 - 3 - 1;
     assert_eq!(payload.body[block - 2..block + 2], [2, 1, 5, 3], "{:02x?}", payload.body);
     let used = c.info_number("memory", "used_memory");
@@ -131,7 +131,7 @@ fn lengths_are_not_believed() {
         assert!(!payload.restore(&mut c, "r", &body));
     }
     assert!(peak(&mut c) < used + BOUND, "the number of members");
-    // The server reads strings itself, and some versions believe the length of any string.
+    // The server itself reads strings, and some versions trust their length.
     c.run("SET string 1234567890123456");
     let string = Payload::of(&mut c, "string");
     for claim in CLAIMS {

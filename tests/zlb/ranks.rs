@@ -1,4 +1,4 @@
-//! WITHRANK: the rank next to the name, in RANGE and AROUND, and in the replies of SET and INCR.
+//! WITHRANK: the rank of a member in RANGE and AROUND, and in the replies of SET and INCR.
 
 use testkit::{Client, start};
 
@@ -20,7 +20,7 @@ fn a_range_tells_the_rank_of_each_member() {
             ("ZLB.RANGE b 2 4 withrank dense", "[[1 'c'] [1 'd'] [2 'e']]"),
             ("ZLB.RANGE b 2 4 WITHVALUES WITHRANK DENSE", "[[1 'c' 7] [1 'd' 7] [2 'e' 5]]"),
             ("ZLB.RANGE b 2 4 WITHRANK WITHVALUES", "[[2 'c' 7] [3 'd' 7] [4 'e' 5]]"),
-            // With REV index 0 is the worst; ranks still count from the best.
+            // With REV, index 0 is the worst. Ranks still count from the best.
             ("ZLB.RANGE b 0 2 REV WITHRANK", "[[6 'g'] [5 'f'] [4 'e']]"),
             ("ZLB.RANGE b 0 2 WITHRANK COMPETITION REV", "[[6 'g'] [4 'f'] [4 'e']]"),
             ("ZLB.RANGE b 2 4 REV WITHRANK DENSE", "[[2 'e'] [1 'd'] [1 'c']]"),
@@ -80,7 +80,7 @@ fn set_tells_the_rank_that_came_of_it() {
         ("ZLB.SET b BEST WITHRANK c 1", "[0 0]"),
         ("ZLB.SET b NX WITHRANK a 99", "[0 1]"),
         ("ZLB.SET b WITHRANK BEST XX b 6", "[0 1]"),
-        // Not among the best three; and one that the condition keeps off.
+        // A member that is not among the best three, and one that the condition excludes.
         ("ZLB.SET b WITHRANK d 1", "[0 nil]"),
         ("ZLB.SET b XX WITHRANK e 50", "[0 nil]"),
         ("ZLB.SET b WITHRANK a 1 b 2", "!ERR syntax error"),
@@ -121,7 +121,7 @@ fn incr_tells_the_rank_that_came_of_it() {
         ("ZLB.INCR b d x 1 WITHRANK", "!ERR syntax error"),
         ("ZLB.INCR b LAST d x 1", "!ERR syntax error"),
         ("ZLB.INCR b d x WITHRANK", "!ERR value is not an integer"),
-        // A member of that name.
+        // A member with the name of the option.
         ("ZLB.INCR b WITHRANK x 50", "[50 0]"),
         ("ZLB.INCR b WITHRANK WITHRANK x 1", "[0 51 0]"),
     ]);

@@ -1,4 +1,4 @@
-//! ZLB.GET, RANK, RANGE, AROUND, RANKOF: what is read from a board.
+//! ZLB.GET, RANK, RANGE, AROUND, RANKOF: the read commands of boards.
 
 use testkit::{Client, start};
 

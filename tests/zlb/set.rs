@@ -1,4 +1,4 @@
-//! ZLB.SET, ZLB.INCR and ZLB.REM: what changes a board.
+//! ZLB.SET, ZLB.INCR and ZLB.REM: changes of members.
 
 use testkit::start;
 
@@ -26,7 +26,7 @@ fn nx_xx_and_best() {
         ("ZLB.SET b nx a 9 1 c 1 1", "1"),
         ("ZLB.SET b XX c 2 2 d 9 9", "0"),
         ("ZLB.RANGE b 0 -1 WITHVALUES", "[['b' 5 50] ['a' 5 60] ['c' 2 2]]"),
-        // Better is what comes first on the board: more points, or as many in less time.
+        // The better tuple is the one that comes first on the board: more points, or the same number in less time.
         ("ZLB.SET b BEST a 5 61 b 4 1 c 2 1", "0"),
         ("ZLB.RANGE b 0 -1 WITHVALUES", "[['b' 5 50] ['a' 5 60] ['c' 2 1]]"),
         ("ZLB.SET b BEST NX a 9 1 e 1 1", "1"),

@@ -1,13 +1,13 @@
-//! Claims that wait: what wakes them, in which order, and what ends them otherwise.
+//! Waiting claims: what wakes them, in which order, and how they end.
 
 use std::thread::{self, JoinHandle};
 use testkit::{Client, PATIENCE, Server, eventually, start};
 
-/// A client that runs one command, perhaps a blocking one.
+/// A client that runs one command, which may block.
 pub(super) struct Waiter(JoinHandle<String>);
 
 impl Waiter {
-    /// Returns when the client is blocked, or on a slow machine served already.
+    /// Returns when the client is blocked, or on a slow machine when it is served.
     #[track_caller]
     pub(super) fn start(server: &Server, line: &str) -> Waiter {
         Waiter::start_in(server, 0, line)
@@ -28,14 +28,14 @@ impl Waiter {
         self.0.is_finished()
     }
 
-    /// The reply.
+    /// Returns the reply.
     #[track_caller]
     pub(super) fn end(self) -> String {
         eventually(PATIENCE, "the client is served", || self.is_done());
         self.0.join().expect("the client's thread ends well")
     }
 
-    /// The id of the only job in the reply.
+    /// Returns the ID of the only job in the reply.
     #[track_caller]
     pub(super) fn id(self) -> String {
         let reply = self.end();
@@ -57,7 +57,7 @@ fn pushes_serve_who_came_first() {
     let waiters: Vec<_> = (0..4).map(|_| Waiter::start(&server, WAIT)).collect();
     c.run("ZQ.PUSH q x ID 0");
     eventually(PATIENCE, "the first is served", || waiters[0].is_done());
-    // Two jobs, two of the three are woken.
+    // Two jobs wake two of the three clients.
     c.script(&[
         ("MULTI", "+OK"),
         ("ZQ.PUSH q x ID 1", "+QUEUED"),
@@ -112,7 +112,7 @@ fn the_end_of_a_lease_wakes() {
     assert_eq!(waiter.id(), "a");
 }
 
-/// Everything else that makes a job claimable: what is there, and the command that wakes.
+/// All other ways in which a job becomes claimable: the state before, and the command.
 #[test]
 fn whatever_makes_a_job_claimable_wakes() {
     let (server, mut c) = start();
@@ -134,7 +134,7 @@ fn whatever_makes_a_job_claimable_wakes() {
         (&["ZQ.PUSH q x ID a GROUP g", "ZQ.HOLD q g 1h"], "ZQ.HOLD q g 0"),
         (&["ZQ.PUSH q x ID a GROUP g", "ZQ.HOLD q g 1h"], "ZQ.HOLD q g 50ms"),
         (&["ZQ.PUSH q x ID a", "ZQ.HOLD q \"\" 1h"], "ZQ.HOLD q \"\" 0"),
-        // The clock opens it.
+        // The hold ends by the clock.
         (&["ZQ.PUSH q x ID a GROUP g", "CLAIM", "ZQ.NACK q a TOKEN HOLD 200ms"], "PING"),
         (&["ZQ.PUSH q x ID a GROUP g", "ZQ.HOLD q g 200ms"], "PING"),
         (&["ZQ.CONFIG q RATE 1 200ms", "ZQ.PUSH q x ID b", "CLAIM", "ZQ.PUSH q x ID a"], "PING"),
@@ -159,7 +159,7 @@ fn whatever_makes_a_job_claimable_wakes() {
         }
         let waiter = Waiter::start(&server, WAIT);
         if wake == "DEL q+" {
-            // Another type in the key: the client waits on, as that of BZPOPMIN would.
+            // The key gets another type. The client keeps waiting, as in BZPOPMIN.
             c.run("SET q x");
             assert!(!waiter.is_done());
             c.run("DEL q");
@@ -183,7 +183,7 @@ fn restore_wakes() {
     assert_eq!(waiter.id(), "a");
 }
 
-/// The server tells of such keys by itself; nobody may be forgotten.
+/// The server signals such keys itself. All clients must be served.
 #[test]
 fn a_queue_renamed_to_a_key_that_was_just_found_empty_wakes() {
     let (server, mut c) = start();
@@ -247,7 +247,7 @@ fn a_client_that_went_away_takes_no_job_with_it() {
     c.run("ZQ.PUSH q x ID a DELAY 50ms");
     assert_eq!(second.id(), "a");
     first.end();
-    // Nobody waits, nothing is left behind.
+    // No client waits, and nothing remains.
     c.run("ZQ.PUSH q x ID b");
     assert_eq!(blocked(&mut c), 0);
 }
@@ -355,7 +355,7 @@ fn waiting_on_a_replica_goes_on_after_its_promotion() {
         let due = c.now() + 100;
         c.run(&format!("ZQ.PUSH q x ID a AT {due}ms"));
         replica.wait_for_sync(&server);
-        // A job that is due when it comes goes to who waits there, as to any client of a writable replica.
+        // A job that is due when it arrives is served to the client that waits there, as to any client of a writable replica.
         if c.now() < due {
             break (server, c, replica, waiter, due);
         }
@@ -435,7 +435,7 @@ fn a_push_checks_the_queue_once_for_each_client_that_it_serves() {
     let server = Server::builder().config(&format!("maxclients {}", CLIENTS + 100)).start();
     let mut c = server.client();
     let mut clients: Vec<_> = (0..CLIENTS).map(|_| server.client()).collect();
-    // A key that is not there, and one without anything due.
+    // A missing key, and a queue without due jobs.
     c.run("ZQ.PUSH other x ID far DELAY 1h");
     clients.iter_mut().for_each(|client| client.send("ZQ.CLAIM 2 q other LEASE 1h BLOCK 0"));
     eventually(PATIENCE, "all wait", || blocked(&mut c) == CLIENTS as i64);
@@ -444,7 +444,7 @@ fn a_push_checks_the_queue_once_for_each_client_that_it_serves() {
     for (command, jobs) in [
         ("ZQ.PUSH q x ID a", 1),
         ("ZQ.PUSH q x ID b", 1),
-        // Nobody can be served.
+        // No client can be served.
         ("ZQ.PUSH q x ID c DELAY 1h", 0),
         ("ZQ.RESCHEDULE q c DELAY 0", 1),
         ("EVAL for\u{a0}i=1,50\u{a0}do\u{a0}redis.call('ZQ.PUSH','q',i)\u{a0}end 0", 50),

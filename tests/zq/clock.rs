@@ -1,4 +1,4 @@
-//! Clients that wait, leases and windows while clocks go on by months, and while the wall clock is set.
+//! Waiting clients, leases and windows, while clocks advance by months, and while the wall clock is set.
 
 use std::time::Duration;
 use testkit::{Client, Clock, PATIENCE, Server, eventually};
@@ -24,7 +24,7 @@ impl World {
         self.client.info_number("clients", "blocked_clients")
     }
 
-    /// A client that waits; its reply is to be received.
+    /// Starts a client that waits. Its reply arrives later.
     fn waiter(&mut self, line: &str) -> Client {
         let before = self.blocked();
         let mut client = self.server.client();
@@ -47,7 +47,7 @@ fn assert_gets(client: &mut Client, id: &str) {
 
 const WAIT: &str = "ZQ.CLAIM 1 q LEASE 1m BLOCK 0";
 
-/// Redis 7.2 to Valkey 8.0 never fire a timer of 24.8 days and more.
+/// Redis 7.2 to Valkey 8.0 never fire a timer of 24.8 days or more.
 #[test]
 fn a_queue_alone_wakes_clients_for_jobs_weeks_off() {
     let mut world = start();
@@ -62,11 +62,11 @@ fn a_queue_alone_wakes_clients_for_jobs_weeks_off() {
     assert_gets(&mut second, "60");
 }
 
-/// Nothing tells a timer, which counts by the monotonic clock.
+/// A timer counts by the monotonic clock, and is not told that the wall clock was set.
 #[test]
 fn clients_that_wait_learn_that_the_wall_clock_was_set_forward() {
     let mut world = start();
-    // Near, so that a timer is armed for it, and far.
+    // A near due time, for which a timer is armed, and a far one.
     for (delay, step) in [("1h", HOUR_MS), ("60d", 60 * 24 * HOUR_MS), ("20s", 30_000)] {
         world.client.run(&format!("ZQ.PUSH q x ID a DELAY {delay}"));
         let mut waiter = world.waiter(WAIT);
@@ -86,7 +86,7 @@ fn leases_expire_when_the_wall_clock_is_set_forward() {
     assert_gets(&mut waiter, "a");
 }
 
-/// A timer of the server is armed for the time that its clock showed then.
+/// A timer of the server is armed for a time of the clock before the step.
 #[test]
 fn a_job_due_soon_is_served_on_time_after_the_wall_clock_was_set_back_and_forward() {
     let mut world = start();
@@ -94,7 +94,7 @@ fn a_job_due_soon_is_served_on_time_after_the_wall_clock_was_set_back_and_forwar
     let mut waiter = world.waiter(WAIT);
     world.clock.step_wall(-HOUR_MS);
     world.client.wait_for_cron();
-    // A due time is an instant: the job is an hour further off now. Another one is not.
+    // A due time is a time of the wall clock: the job is now an hour later. The other job is not.
     world.client.run("ZQ.PUSH q x ID b DELAY 300ms");
     assert_gets(&mut waiter, "b");
     world.client.run("ZQ.CANCEL q b");
@@ -113,7 +113,7 @@ fn rate_opens_for_a_client_that_waits_although_the_wall_clock_was_set_back() {
     let mut waiter = world.waiter(WAIT);
     world.clock.step_wall(-HOUR_MS);
     world.client.wait_for_cron();
-    // The timer looks at the queue right after that, and brings the window forward; a window later it is open.
+    // The timer checks the queue right after that, and shortens the wait. After one window, the queue is open.
     for _ in 0..3 {
         world.advance(Duration::from_secs(10));
     }

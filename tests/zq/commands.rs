@@ -1,11 +1,11 @@
-//! Every command of ZQ and its options: replies, their shapes, and what is refused.
+//! All ZQ commands and their options: replies, their form, and refused calls.
 
 use crate::server::surface::map;
 use redis::Value;
 use std::collections::BTreeMap;
 use testkit::{Client, FAR, Server, show, start};
 
-/// The fields of a map, or of the flat array that stands for it in RESP2.
+/// Returns the fields of a map, or of its RESP2 array.
 #[track_caller]
 fn field(c: &mut Client, line: &str, name: &str) -> String {
     match c.run(line) {
@@ -20,7 +20,7 @@ fn field(c: &mut Client, line: &str, name: &str) -> String {
     .unwrap_or_else(|| panic!("{line}: no field {name}"))
 }
 
-/// Token and id of the only job claimed.
+/// Returns the token and the ID of the only claimed job.
 #[track_caller]
 pub fn claim_one(c: &mut Client, line: &str) -> (String, i64) {
     match c.run(line) {
@@ -205,7 +205,7 @@ fn config_sets_what_is_given_and_makes_the_key() {
     assert_eq!(c.trace("q"), trace);
 }
 
-/// COMMAND DOCS lists what can be set.
+/// COMMAND DOCS lists the settings.
 #[test]
 fn every_setting_is_shown_stored_and_replicated() {
     let server = Server::start();
@@ -239,7 +239,7 @@ fn every_setting_is_shown_stored_and_replicated() {
     assert!(!shown.contains(" 0") && !shown.contains("'no'"), "COMMAND DOCS does not list it: {shown}");
     let stats = c.reply("ZQ.STATS q");
     assert!(stats.ends_with(&shown[1..]), "{stats}");
-    // By an effect; and as part of a snapshot.
+    // By an effect, and in a snapshot.
     replica.wait_for_sync(&server);
     assert_eq!(replica.client().reply("ZQ.STATS q"), stats);
     let replica = Server::builder().replica_of(&server);
@@ -476,7 +476,7 @@ fn keyspace_events_tell_what_happened() {
     );
 }
 
-/// The rest of keys, flags and rights is in server/surface and server/access.
+/// server/surface and server/access test the other properties of keys, flags and rights.
 #[test]
 fn keys_of_a_claim_are_counted_and_a_wait_needs_the_right_to_all_of_them() {
     let (server, mut c) = start();

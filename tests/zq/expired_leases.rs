@@ -16,7 +16,7 @@ struct World {
 impl World {
     fn new() -> World {
         let clock = Clock::new();
-        // Time jumps, and nobody is to give up the other for that.
+        // Time jumps, and neither server may consider the other one dead.
         let patient = || Server::builder().config("repl-timeout 1000000000").clock(&clock);
         let server = patient().keeping_aof().start();
         let replica = patient().replica_of(&server);
@@ -29,7 +29,7 @@ impl World {
         self.c.wait_for_cron();
     }
 
-    /// What all servers say, one that has started from the AOF among them.
+    /// Returns the reply of all servers, including one that has started from the AOF.
     fn everywhere(&mut self, line: &str) -> String {
         self.replica.wait_for_sync(&self.server);
         let here = self.c.reply(line);
@@ -39,7 +39,7 @@ impl World {
     }
 }
 
-/// Claims the only ready job: its token, attempt and deadline.
+/// Claims the only ready job. Returns its token, attempt and deadline.
 fn claim(c: &mut Client, lease: &str) -> (i64, i64, i64) {
     let Value::Array(jobs) = c.run(&format!("ZQ.CLAIM 1 q LEASE {lease}")) else { panic!("jobs") };
     let [Value::Array(job)] = &jobs[..] else { panic!("one job: {jobs:?}") };
@@ -72,7 +72,7 @@ fn a_job_whose_lease_expired_waits_for_its_backoff() {
         assert_eq!(["ready", "delayed", "claimed"].map(|state| number(&stats, state)), [0, 1, 0]);
         world.c.script(&[("ZQ.CLAIM 1 q LEASE 1m", "[]")]);
         assert_eq!(world.everywhere("ZQ.PEEK q DELAYED"), format!("[['a' {due} 0 {hours} 'x']]"));
-        // A client that waits gets it when the time has come.
+        // A waiting client gets the job when it is due.
         let mut waiter = world.server.client();
         waiter.send("ZQ.CLAIM 1 q LEASE 1m BLOCK 0");
         eventually(PATIENCE, "a client waits", || world.c.info_number("clients", "blocked_clients") == 1);
@@ -82,7 +82,7 @@ fn a_job_whose_lease_expired_waits_for_its_backoff() {
         assert!(reply.starts_with("[['q' 'a' "), "{reply}");
         assert!(world.c.now() >= due);
         let token = reply.split(' ').nth(2).expect("a token").to_owned();
-        // Not an attempt of this test.
+        // This attempt is not part of the test.
         world.c.run(&format!("ZQ.NACK q a {token} FREE DELAY 0"));
     }
     // A late ACK still counts.
@@ -109,7 +109,7 @@ fn a_change_of_backoff_holds_for_the_jobs_that_are_claimed() {
     assert_agree(&world.server, &[&world.replica]);
 }
 
-/// However it became delayed: CLEAN counts from then.
+/// CLEAN counts from the time at which the job became delayed, whatever made it so.
 #[test]
 fn clean_leaves_jobs_that_became_delayed_just_now() {
     let mut world = World::new();
@@ -157,7 +157,7 @@ fn a_recurring_job_outlives_the_last_lease_of_an_occurrence() {
         ]);
         world.advance(3600);
     }
-    // The run was only late: it counts, too, and the occurrence that it ran into does not come.
+    // The worker was only late: its run counts, and the occurrence that was due meanwhile is skipped.
     let (token, _, _) = claim(&mut world.c, "1m");
     world.advance(120);
     world.c.script(&[(format!("ZQ.ACK q a {token}"), "1")]);

@@ -1,4 +1,4 @@
-//! Groups of a queue through its commands: turns, limits, strict order, and that replicas and files agree.
+//! Groups of a queue: turns, limits, strict order; replicas and files agree.
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -6,7 +6,7 @@ use redis::Value;
 use std::collections::HashMap;
 use testkit::{Client, Server, show, start};
 
-/// Ids, tokens and payloads of what a claim got.
+/// Returns the IDs, tokens and payloads of claimed jobs.
 fn claimed(c: &mut Client, line: &str) -> Vec<(String, i64, String)> {
     let Value::Array(jobs) = c.run(line) else { panic!("{line}: no array") };
     let job = |job: &Value| match job {
@@ -109,8 +109,8 @@ fn settings_of_groups_are_set_shown_and_kept() {
     assert_eq!(claimed(&mut c, "ZQ.CLAIM 1 q LEASE 1h")[0].0, "b");
 }
 
-/// Workers that finish, fail, stall and vanish, and a server that crashes about ten times: each group's jobs are finished in the order of their pushes.
-/// ZEITSET_GROUPS=10000 with ZEITSET_JOBS=100 is the long form.
+/// Workers finish, fail, stall and vanish, and the server crashes about ten times. The jobs of each group are finished in the order of
+/// their pushes. ZEITSET_GROUPS=10000 with ZEITSET_JOBS=100 is the long form.
 #[test]
 fn ordered_groups_are_finished_in_the_order_of_their_pushes() {
     let number = |name: &str, few: usize| std::env::var(name).map_or(few, |text| text.parse().expect("a number"));

@@ -1,4 +1,4 @@
-//! The names of the queues, where events and loaded data meet: an AOF with a tail, RESTORE, a replica that loads next to its old data.
+//! The names of the queues, after events and loading: an AOF with a tail, RESTORE, a replica that loads a dataset next to its old one.
 
 use super::persistence::rewrite;
 use testkit::{Client, PATIENCE, Server, eventually, start, start_keeping_aof};
@@ -28,7 +28,7 @@ fn an_aof_whose_tail_moves_other_keys_loses_no_queue() {
         } else {
             c.run(moves);
         }
-        // For servers where copy_loses_the_database.
+        // For servers with the bug of `copy_loses_the_database`.
         c.run("SELECT 0");
         c.script(&[("DEL gone", "1"), ("RENAME before now", "+OK")]);
         server.restart();
@@ -90,7 +90,7 @@ fn a_restore_whose_ttl_has_passed_leaves_nothing_behind() {
     c.script(&[("ZQ.LIST", "['q']"), ("DBSIZE", "1")]);
 }
 
-/// The replica is a writable one, so that commands move keys while the new dataset is loaded.
+/// The replica is writable, so that commands can move keys while it loads the new dataset.
 #[test]
 fn moves_on_a_replica_that_loads_next_to_its_old_data_lose_no_queue() {
     const QUEUES: usize = 300;

@@ -1,4 +1,4 @@
-//! What an operator does to a queue: looking through it, mending it, bounding its dead letters.
+//! An operator's work on a queue: listing jobs, repairing, limiting dead letters.
 
 use redis::Value;
 use testkit::{Client, start};
@@ -9,7 +9,7 @@ fn field(c: &mut Client, line: &str, name: &str) -> String {
     rest.split([' ', ']']).next().unwrap_or_default().to_owned()
 }
 
-/// Pushes jobs of these ids, and buries them one by one.
+/// Pushes jobs with these IDs, and makes each a dead letter.
 fn bury(c: &mut Client, ids: &[&str]) {
     for id in ids {
         c.run(&format!("ZQ.PUSH q x ID {id} PRIORITY -9"));
@@ -47,7 +47,7 @@ fn a_dead_letter_tells_who_had_it_when_and_why_it_died() {
     let time = |c: &mut Client, name| field(c, "ZQ.GET q a", name).parse::<i64>().expect("a time");
     let [created, claimed, failed] = ["created_ms", "claimed_ms", "failed_ms"].map(|name| time(&mut c, name));
     assert!(created <= claimed && claimed <= failed && failed == time(&mut c, "due_ms"), "{reply}");
-    // Not for the next generation: a name that is not given is nobody's.
+    // The error text does not pass to a new job of the same ID.
     c.script(&[("ZQ.REDRIVE q ID a", "1")]);
     c.run("ZQ.CLAIM 1 q LEASE 1m");
     let reply = c.reply("ZQ.GET q a");
@@ -198,7 +198,7 @@ fn a_queue_is_read_page_by_page() {
     assert!(page.starts_with("[['r0' ") && page.ends_with(" 0 0 nil]]"), "{page}");
 }
 
-/// One client's page must not cost the others a walk through the queue.
+/// A page for one client must not make the others wait for a walk through the queue.
 #[test]
 fn a_page_that_lies_far_behind_is_an_error_that_says_what_to_do() {
     let (_server, mut c) = start();

@@ -1,4 +1,4 @@
-//! Queues in RDB and AOF files, DUMP and RESTORE, COPY; crashes; payloads that somebody made up.
+//! Queues in RDB and AOF files, DUMP and RESTORE, COPY; crashes; forged payloads.
 
 use super::commands::claim_one;
 use redis::Value;
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use testkit::{Client, PATIENCE, Server, assert_agree, crc64, eventually, show, start, start_keeping_aof};
 
-/// A queue with a job in every state, every setting, and a few counters that are not zero.
+/// Creates a queue with a job in every state, all settings, and some counters above zero.
 fn fill(c: &mut Client) {
     c.run("ZQ.CONFIG q MAXATTEMPTS 3 BACKOFF 1s 1h AGING 5s MAXLEN 100 CONCURRENCY 50 RATE 1000 1h");
     for n in 0..20 {
@@ -54,7 +54,7 @@ fn rdb_and_both_forms_of_the_aof_keep_everything() {
             assert_eq!(state(&mut server.client()), before, "{config}, rewritten");
             assert_agree(&server, &[]);
         }
-        // Tokens go on from where they were.
+        // Tokens continue from the last one.
         let mut c = server.client();
         let (_, token) = claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1h");
         assert!(before.iter().all(|line| !line.contains(&token.to_string())), "{token} was given twice");
@@ -95,7 +95,7 @@ fn dump_restore_copy_and_reload_make_equal_queues() {
     let Value::BulkString(dump) = c.run("DUMP q") else { panic!() };
     c.call(redis::cmd("RESTORE").arg("r").arg(0).arg(&dump));
     c.script(&[("DEBUG DIGEST-VALUE p", &digest), ("DEBUG DIGEST-VALUE r", &digest)]);
-    // The copy has a life of its own.
+    // The copy is independent.
     c.run("ZQ.PUSH p more");
     c.script(&[("DEBUG DIGEST-VALUE q", digest.as_str()), ("DEL p", "1"), ("DEBUG RELOAD", "+OK")]);
     assert_eq!(state(&mut c), before);
@@ -117,12 +117,12 @@ fn memory_is_told() {
     c.script(&[("UNLINK q", "1"), ("EXISTS q", "0")]);
 }
 
-/// A payload as RESTORE takes it, of a body and the version at its end.
+/// Returns a RESTORE payload with this body and the version at its end.
 fn sealed(body: &[u8]) -> Vec<u8> {
     [body, &crc64(body).to_le_bytes()].concat()
 }
 
-/// Restores a payload, and if it is accepted uses the queue in every way.
+/// Restores a payload. If it is accepted, uses the queue in every way.
 fn try_payload(c: &mut Client, payload: &[u8]) -> bool {
     let restored = c.try_call(redis::cmd("RESTORE").arg("h").arg(0).arg(payload).arg("REPLACE"));
     match &restored {
@@ -157,28 +157,28 @@ fn payloads_made_up_are_refused_or_give_sound_queues() {
     let body = &dump[..dump.len() - 8];
     assert_eq!(sealed(body), dump, "our CRC is the server's");
     assert!(try_payload(&mut c, &dump));
-    // Cut short, wherever: the last two bytes are the version. Behind the last number (a moment, in 9 bytes) comes one byte more. A
-    // value without these ten, or without the last two, is whole again: the server reads the version, 10 and 0 on Redis 7.0, as
-    // what is missing.
+    // Truncated at any position. The last two bytes are the version. One more byte follows the last number (a time, in 9 bytes). A value
+    // without these ten bytes, or without the last two, is complete again: the server reads the version, 10 and 0 on Redis 7.0, as the
+    // missing bytes.
     let (value, version) = body.split_at(body.len() - 2);
     for end in (0..value.len()).filter(|end| ![2, 10].contains(&(value.len() - end))) {
         let cut = [&value[..end], version].concat();
         assert!(!try_payload(&mut c, &sealed(&cut)), "cut at {end} of {}", value.len());
     }
-    // Each byte changed, in a few ways.
+    // Each byte is changed in a few ways.
     let mut accepted = 0;
     for at in 0..value.len() {
         for change in [1, 0x40, 0x80, 0xff] {
             let mut bytes = body.to_vec();
             bytes[at] ^= change;
-            // Another type of the server's own is none of our business.
+            // The server's own types are not tested here.
             if at > 0 {
                 accepted += u32::from(try_payload(&mut c, &sealed(&bytes)));
             }
         }
     }
     assert!(accepted > 0);
-    // Lengths out of thin air: 2^40 jobs, a string of 2^40 bytes.
+    // Forged lengths: 2^40 jobs, a string of 2^40 bytes.
     for at in 9..value.len().min(200) {
         for huge in [0x1000_0000_0000_u64, u64::MAX] {
             let mut bytes = value[..at].to_vec();
@@ -258,8 +258,8 @@ fn effects_made_up_never_harm() {
     }
 }
 
-/// The server is killed under load; workers die. Every acknowledged push is delivered, none before its time, and each job
-/// is finished exactly once.
+/// The server is killed under load, and workers crash. Every acknowledged push is delivered, none before its due time, and each job is
+/// finished exactly once.
 #[test]
 fn nothing_is_lost_when_server_and_workers_die() {
     let mut server = Server::builder().config("appendonly yes\nappendfsync always").start();
@@ -314,8 +314,7 @@ fn nothing_is_lost_when_server_and_workers_die() {
     assert_agree(&server, &[]);
 }
 
-/// Claims and finishes jobs until told to stop or the server is gone. Of every seven jobs one is forgotten, as by a worker
-/// that dies.
+/// Claims and finishes jobs until `stop`, or until the server is gone. Forgets one in seven jobs, like a worker that crashes.
 fn work(
     mut c: Client,
     worker: usize,
@@ -339,7 +338,7 @@ fn work(
             match c.try_run(&format!("ZQ.ACK q {id} {token}")) {
                 Ok(Value::Int(1)) => *finished.lock().unwrap().entry(id).or_default() += 1,
                 Ok(_) => {}
-                // Written or not: nobody knows.
+                // The push may or may not have run.
                 Err(_) => drop(unsure.lock().unwrap().insert(id)),
             }
         }

@@ -1,5 +1,5 @@
-//! While a server refuses every client's write it serves nobody who waits, as an ACK would be refused, too: the leases would run
-//! out, and the jobs be dead. When writes return all clients that wait are served.
+//! While a server refuses all clients' writes, it serves no waiting client. It would refuse the ACKs, too: leases would expire, and jobs
+//! would become dead letters. When it accepts writes again, all waiting clients are served.
 
 use std::thread::JoinHandle;
 use testkit::{Client, PATIENCE, Server, assert_agree, eventually, start_keeping_aof};
@@ -30,11 +30,11 @@ fn wait_for_jobs(server: &Server, c: &mut Client) -> (Vec<JoinHandle<String>>, i
     (workers, due)
 }
 
-/// Nobody is served beyond the due time, although it is asked for in any way; the clients go on waiting.
+/// Checks that no client is served after the due time, and that the clients keep waiting.
 fn nobody_is_served(server: &Server, c: &mut Client, due: i64, error: &str) {
     c.script(&[("ZQ.CLAIM 1 q LEASE 1h", format!("!{error}"))]);
     c.wait_until(due + 500);
-    // A client that comes now is refused at once, and wakes nobody.
+    // A new client is refused at once, and wakes no other client.
     server
         .client()
         .script(&[("ZQ.CLAIM 1 q LEASE 1h BLOCK 1s", format!("!{error}")), ("ZQ.PUSH q job", format!("!{error}"))]);
@@ -67,7 +67,7 @@ fn clients_that_wait_are_served_only_when_saves_succeed() {
     let server = Server::builder().keeping_aof().config("save 3600 1000000").start();
     let mut c = server.client();
     let (workers, due) = wait_for_jobs(&server, &mut c);
-    // A folder where the file should be.
+    // A folder with the name of the file.
     let dir = c.strings("CONFIG GET dir")[1].clone();
     let dump = std::path::Path::new(&dir).join("dump.rdb");
     std::fs::create_dir(&dump).expect("the folder of the server");
@@ -89,7 +89,7 @@ fn clients_that_wait_are_served_only_when_the_aof_can_be_written() {
         eprintln!("skipped: needs prlimit");
         return;
     }
-    // The write that finds the disk full is not refused; those after it are.
+    // The write during which the disk becomes full is not refused. Later ones are.
     c.run("SET witness x");
     eventually(PATIENCE, "the AOF is not written", || c.info("persistence")["aof_last_write_status"] == "err");
     nobody_is_served(&server, &mut c, due, "MISCONF ");

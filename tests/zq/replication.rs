@@ -1,4 +1,4 @@
-//! What replicas and the AOF are told of queues: effects with absolute values, and nothing for nothing.
+//! The effects of queues for replicas and the AOF: absolute values, and none for calls that change nothing.
 
 use super::commands::claim_one;
 use redis::Value;
@@ -57,7 +57,7 @@ fn a_blocked_claim_is_replicated_when_it_is_served() {
     assert_agree(&server, &[]);
 }
 
-/// A chain of replicas, one of them with an AOF: all have the same data, whatever was done.
+/// A chain of replicas, one with an AOF: all have the same data after all kinds of changes.
 #[test]
 fn replicas_agree() {
     let (server, mut c) = start_keeping_aof();
@@ -96,7 +96,7 @@ fn replicas_agree() {
     }
     replica.client().run("REPLICAOF NO ONE");
     assert!(!replica.log().contains("do not fit") && !far.log().contains("do not fit"));
-    // What the replica wrote to its own AOF.
+    // From the replica's own AOF.
     replica.client().run("CONFIG REWRITE");
     replica.client().run("DEBUG LOADAOF");
     assert_eq!(replica.client().reply("DEBUG DIGEST"), digest);
@@ -144,7 +144,7 @@ fn an_aof_can_be_piped_by_an_ordinary_client() {
     assert_agree(&other, &[]);
 }
 
-/// Nobody but an operator with a look at INFO or the log would learn that a replica differs. The key's name is data, never a format.
+/// Only INFO and the log tell an operator that a replica differs. A key's name is never interpreted as a format.
 #[test]
 fn effects_that_do_not_fit_are_counted_and_the_log_names_the_key() {
     let (server, mut c) = start();

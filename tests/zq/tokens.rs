@@ -1,5 +1,5 @@
-//! Tokens grow whatever takes the state of a queue back: a crash that loses claims, a failover, a RESTORE, a clock that is set
-//! back. The worker that held the job before can then neither extend nor finish the later worker's claim.
+//! Tokens grow even if the queue returns to an earlier state: a crash that loses claims, a failover, a RESTORE, a clock that is set back. A
+//! worker that held the job before can neither extend nor finish the later worker's claim.
 
 use super::commands::claim_one;
 use redis::Value;
@@ -7,7 +7,7 @@ use testkit::{Client, Clock, Server, assert_agree, start_keeping_aof};
 
 const CLAIM: &str = "ZQ.CLAIM 1 q LEASE 1h";
 
-/// A queue that has handed out tokens already, with one job that is ready: `a`.
+/// Creates a queue that has issued tokens, with one ready job: `a`.
 fn used_queue(c: &mut Client) {
     c.run("ZQ.PUSH q x ID before");
     let (_, token) = claim_one(c, CLAIM);
@@ -15,7 +15,7 @@ fn used_queue(c: &mut Client) {
     c.run("ZQ.PUSH q x ID a");
 }
 
-/// The job `a`, claimed with `first`, was claimed again with `second`, although the server does not know of the first claim.
+/// The job `a` was claimed with the token `first`, and again with `second`. The server has lost the first claim.
 #[track_caller]
 fn assert_only_the_later_claim_counts(c: &mut Client, first: i64, second: i64) {
     assert!(second > first, "{second} after {first}");

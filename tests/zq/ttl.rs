@@ -1,10 +1,10 @@
-//! TTL: a job that is no longer worth doing is never handed out, on no server.
+//! TTL: no server serves an expired job.
 
 use redis::Value;
 use std::time::Duration;
 use testkit::{Client, Clock, PATIENCE, Server, assert_agree, eventually};
 
-/// Jobs with a TTL of an hour in `q`.
+/// Pushes jobs with a TTL of an hour to `q`.
 fn push_jobs(c: &mut Client, jobs: usize) {
     let mut pushes = redis::pipe();
     for n in 0..jobs {
@@ -43,8 +43,8 @@ fn an_expired_job_is_dropped_announced_and_counted_everywhere() {
     assert_agree(&server, &[&replica]);
 }
 
-/// The job behind a thousand expired ones is what clients get, those that wait and those that ask again. Whether the claims drop them or the
-/// background does.
+/// Clients get the job behind a thousand expired ones, both clients that wait and clients that repeat the claim. Claims or the background
+/// work may drop the expired jobs.
 #[test]
 fn no_claim_gets_an_expired_job_and_no_waiting_client_gets_nothing() {
     const EXPIRED: usize = 1000;
@@ -93,7 +93,7 @@ fn a_push_drops_the_expired_job_of_its_id() {
     assert_agree(&server, &[]);
 }
 
-/// What has expired while no server was there, and what a replica must not decide.
+/// Jobs that expired while no server was running, and decisions that a replica must not make.
 #[test]
 fn jobs_that_expired_during_a_restart_or_a_failover_are_dropped_after_it() {
     let clock = Clock::new();

@@ -1,11 +1,11 @@
-//! Which of the clients that wait is served, and from which of its queues; and that nobody waits for a client that has gone.
+//! Which waiting client is served, and from which of its queues. No client waits for a disconnected one.
 
 use super::blocking::{WAIT, blocked};
 use redis::Pipeline;
 use std::time::{Duration, Instant};
 use testkit::{Client, PATIENCE, Server, eventually, start};
 
-/// Clients that go by a clock of two seconds come too late for this.
+/// Below the two seconds of checks that use the clock, so such checks are too late for this.
 const AT_ONCE: Duration = Duration::from_millis(1500);
 
 const BOTH: &str = "ZQ.CLAIM 2 z-high a-low LEASE 1m BLOCK 0";
@@ -21,7 +21,7 @@ fn pipeline(lines: &[&str]) -> Pipeline {
     pipeline
 }
 
-/// A client that waits, by its number.
+/// Starts a client that waits, and returns its number.
 fn waiting(server: &Server, c: &mut Client, line: &str) -> (Client, i64) {
     let mut client = server.client();
     let (id, before) = (client.int("CLIENT ID"), blocked(c));
@@ -36,12 +36,12 @@ fn jobs(c: &mut Client, key: &str, count: usize, at: i64) {
     }
 }
 
-/// How many of the replies are jobs of the key.
+/// Returns how many of the replies are jobs of the key.
 fn from(replies: &[String], key: &str) -> usize {
     replies.iter().filter(|reply| reply.starts_with(&format!("[['{key}' "))).count()
 }
 
-/// Everything by which jobs of several queues become claimable at the same moment.
+/// All ways in which jobs of several queues become claimable at the same time.
 #[test]
 fn clients_are_served_from_their_first_queue_that_has_a_job() {
     const CLIENTS: usize = 10;
@@ -110,7 +110,7 @@ fn a_client_that_is_unblocked_after_a_push_gets_its_job() {
     c.pipe(&pipeline(&["ZQ.PUSH q x ID a", &format!("CLIENT UNBLOCK {id}")]));
     let reply = client.receive();
     assert!(reply.starts_with("[['q' 'a' "), "{reply}");
-    // Nobody is served twice, and nothing is left over.
+    // No client is served twice, and no job remains.
     c.run("ZQ.PUSH q x ID b");
     assert_eq!(c.field("ZQ.STATS q", "ready"), 1);
     client.script(&[("PING", "+PONG")]);
@@ -140,7 +140,7 @@ fn the_next_in_line_is_served_at_once_when_the_first_goes_in_the_same_turn() {
     }
 }
 
-/// The server reads of both connections in one turn, because it was busy when they sent.
+/// The server was busy when both connections sent. So it reads from both in one turn.
 #[test]
 fn the_next_in_line_is_served_at_once_when_the_first_closes_its_connection_meanwhile() {
     let (server, mut c) = start();
@@ -154,7 +154,7 @@ fn the_next_in_line_is_served_at_once_when_the_first_closes_its_connection_meanw
         pusher.send(&format!("ZQ.PUSH q x ID {round}"));
         pusher.receive();
         let begin = Instant::now();
-        // The first one may have been served before the server read that it has gone.
+        // The first client may have been served before the server read that it has disconnected.
         if c.field("ZQ.STATS q", "ready") == 0 && blocked(&mut c) == 1 {
             c.run("ZQ.PUSH q x");
         }
@@ -165,7 +165,7 @@ fn the_next_in_line_is_served_at_once_when_the_first_closes_its_connection_meanw
     }
 }
 
-/// As of a client that waits in BLPOP, from Redis 7.2 on.
+/// As in BLPOP from Redis 7.2 on.
 #[test]
 fn a_client_that_may_not_claim_any_more_gets_an_error_and_the_next_one_the_job() {
     let (server, mut c) = start();
@@ -213,7 +213,7 @@ fn a_client_whose_user_is_deleted_takes_no_job_with_it() {
     assert_eq!(blocked(&mut c), 0);
 }
 
-/// Redis 7.0 can be asked whether it would refuse a write only by a command.
+/// Redis 7.0 reveals only by a command whether it would refuse a write.
 #[test]
 fn serving_clients_shows_no_failed_calls_and_asks_once_for_all() {
     const CLIENTS: usize = 50;

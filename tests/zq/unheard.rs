@@ -1,5 +1,4 @@
-//! A server that has no queue is not told what becomes of keys, so that nobody pays for it. From the first queue on it is, whatever way
-//! that one came.
+//! A server without queues gets no events, so it has no cost. From the first queue on, it gets events, however that queue was created.
 
 use redis::Value;
 use testkit::{Client, PATIENCE, Server, assert_agree, cmd, eventually, start};
@@ -13,7 +12,7 @@ fn dump() -> Vec<u8> {
     }
 }
 
-/// Its name follows it from the first moment on.
+/// Checks that the name of the queue is listed at once.
 fn is_followed(c: &mut Client) {
     eventually(PATIENCE, "the queue is known", || c.reply("ZQ.LIST") == "['q']");
     c.script(&[("RENAME q r", "+OK"), ("ZQ.LIST", "['r']"), ("COPY r s", "1"), ("ZQ.LIST", "['r' 's']")]);
@@ -34,7 +33,7 @@ fn the_first_queue_is_followed_if_it_was_restored() {
     let (_server, mut c) = start();
     cmd!(c, "RESTORE", "q", 0, &dump);
     is_followed(&mut c);
-    // In a transaction and in a script.
+    // In a script and in a transaction.
     for script in [false, true] {
         let server = Server::builder().keeping_aof().start();
         let replica = Server::builder().replica_of(&server);

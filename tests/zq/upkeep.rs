@@ -1,9 +1,10 @@
-//! What is done in queues that nobody touches: dead letters go, and a job that died at the end of its lease is announced.
+//! Background work in queues that no command changes: dead letters are dropped, and `zq.dead` is sent when an expired lease makes its job a
+//! dead letter.
 
 use std::time::Duration;
 use testkit::{Client, Clock, PATIENCE, Server, Stream, assert_agree, eventually, start_keeping_aof};
 
-/// How late the upkeep may be, in a debug build on a busy machine, when it has not much to do.
+/// The maximum delay of the upkeep with little work, in a debug build on a busy machine.
 const SOON: Duration = Duration::from_secs(5);
 
 /// Pushes and claims jobs of `key`. Their last lease expires after `lease`.
@@ -49,17 +50,17 @@ fn a_job_that_dies_at_the_end_of_its_lease_is_announced_once() {
     c.run("WATCH q");
     stream.take();
     hear("the end of a last lease", 1);
-    // It was a look: nothing has been written.
+    // The check wrote nothing.
     assert_eq!(stream.take(), Vec::<String>::new());
     c.run("MULTI");
     c.script(&[("PING", "+QUEUED"), ("EXEC", "[+PONG]")]);
-    // Another one, and a lease whose job is due again, which is no event.
+    // Another job, and a lease whose job is due again, which sends no event.
     c.run("ZQ.PUSH q x ID again");
     c.run("ZQ.CLAIM 1 q LEASE 1ms");
     c.run("ZQ.PUSH q x ID last MAXATTEMPTS 1 PRIORITY -1");
     c.run("ZQ.CLAIM 1 q LEASE 30ms");
     hear("the end of another one", 2);
-    // Where the queue is another key now.
+    // The queue is under another key now.
     c.run("ZQ.PUSH q x ID third MAXATTEMPTS 1 PRIORITY -1");
     let claim = c.reply("ZQ.CLAIM 1 q LEASE 1h");
     let token = claim.split(' ').nth(2).expect("a token").to_owned();
@@ -82,7 +83,7 @@ fn deadlen_holds_at_the_ends_of_leases() {
     assert_agree(&server, &[&replica]);
 }
 
-/// By whatever way the queue has come to its key.
+/// The queue may have come to its key in any way.
 #[test]
 fn deadttl_holds_in_a_queue_that_nobody_touches() {
     let clock = Clock::new();
@@ -122,7 +123,7 @@ fn deadttl_holds_in_a_queue_that_nobody_touches() {
     clock.advance(Duration::from_secs(600));
     c.wait_for_cron();
     all(&mut c, "3 dead, 0 dropped");
-    // Loaded, too.
+    // Also after loading.
     server.restart();
     let mut c = server.client();
     clock.advance(Duration::from_secs(7200));
@@ -130,7 +131,7 @@ fn deadttl_holds_in_a_queue_that_nobody_touches() {
     assert_agree(&server, &[]);
 }
 
-/// A listener to `zq.dead` in a database.
+/// Subscribes to `zq.dead` in a database.
 fn hear_deaths(server: &Server, database: usize) -> Client {
     let mut listener = server.resp3();
     listener.psubscribe(&format!("__keyevent@{database}__:zq.dead"));
@@ -240,7 +241,7 @@ fn groups_without_jobs_go_within_a_minute_after_their_units_are_back() {
     replica.wait_for_sync(&server);
     assert_eq!(groups(&mut replica.client(), "q"), "1");
     assert_agree(&server, &[&replica]);
-    // The last one goes on the promoted replica, and on a server that has loaded it.
+    // The last one is dropped on the promoted replica, and on a server that has loaded it.
     c.run("ZQ.CANCEL q 0");
     replica.wait_for_sync(&server);
     clock.advance(Duration::from_secs(700));

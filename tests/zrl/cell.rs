@@ -1,10 +1,10 @@
-//! redis-cell: `loadmodule ... cell`, and, where CELL names its library, the two side by side.
+//! redis-cell: `loadmodule ... cell`, and a comparison if CELL names the library.
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use testkit::{Client, Server, module, start};
 
-/// A server that loads the module with these arguments.
+/// Starts a server that loads the module with these arguments.
 fn with(arguments: &str) -> Server {
     Server::builder().plain().config(&format!("loadmodule \"{}\" {arguments}", module().display())).start()
 }
@@ -23,8 +23,8 @@ fn the_name_is_there_only_if_it_was_asked_for() {
     server.client().script(&[("ZQ.PUSH q x", "!ERR unknown command")]);
 }
 
-/// What a key holds goes on in the other's hands: each call is made by redis-cell before and after ours, on copies of the key. If
-/// those two agree, no tick of the clock fell between, and ours must agree as well.
+/// Both modules can use each other's keys. redis-cell makes each call before and after our call, on copies of the key. If its two replies
+/// agree, no tick of the clock was in between, and our reply must agree, too.
 ///
 /// `CELL=libredis_cell.so cargo test --test integration -- --ignored zrl::cell`; `CELL_CALLS` (100,000) calls.
 #[test]
@@ -61,13 +61,13 @@ fn every_reply_is_that_of_redis_cell() {
         let replies = [("CL", "before"), ("ZRL", "ours"), ("CL", "after")]
             .map(|(name, key)| c.reply(&format!("{name}.THROTTLE {key} {arguments}")));
         let next = match &replies {
-            // More has been given back than was held: redis-cell answers an error, and keeps a key that never ends; or, where it was
-            // more by less than a millisecond, names more units than there are.
+            // More units were returned than were in use: redis-cell returns an error, and keeps a key without a TTL. If the excess is less
+            // than a millisecond, it reports more units than exist.
             [_, ours, _] if quantity < 0 && ours.ends_with(" -1 0]") && c.int("EXISTS ours") == 0 => {
                 overpaid += 1;
                 "ours"
             }
-            // Within a millisecond, keys expire or do not.
+            // Within a millisecond, a key may or may not have expired.
             [before, ours, after] if before == after && c.now() == moment => {
                 assert_eq!(ours, before, "call {call}: {arguments}");
                 compared += 1;
@@ -86,7 +86,7 @@ fn every_reply_is_that_of_redis_cell() {
     assert!(compared > calls / 2);
 }
 
-/// All three keys become what `next` holds.
+/// Gives all three keys the content of `next`.
 fn hand_over(c: &mut Client, next: &str) {
     for key in ["before", "ours", "after"].into_iter().filter(|key| *key != next) {
         if c.int(&format!("COPY {next} {key} REPLACE")) == 0 {

@@ -1,8 +1,8 @@
-//! ZRL.CHECK and ZRL.PEEK with the default algorithm, SLIDING: what is admitted, and what the six fields say.
+//! ZRL.CHECK and ZRL.PEEK with the default algorithm, SLIDING: which calls are admitted, and the six fields.
 
 use testkit::{Server, Stream, Verdict, start};
 
-/// Ten minutes: no unit of these tests comes back while one runs.
+/// Ten minutes. No unit becomes available again during these tests.
 const WINDOW: i64 = 600_000;
 
 #[test]
@@ -93,12 +93,12 @@ fn peek_answers_what_check_would_and_takes_nothing() {
         assert_eq!(c.trace("k"), before);
     }
     let (denied, peeked) = (c.verdict("ZRL.CHECK k 5 10m"), c.verdict("ZRL.PEEK k 5 10m"));
-    // The clock may have moved between the two.
+    // The clock may move between the two calls.
     assert!((0..5000).contains(&(denied.retry_after - peeked.retry_after)));
     assert_eq!(c.verdict("ZRL.PEEK k 5 10m COST 6").retry_after, -1);
 }
 
-/// In every algorithm: nothing is written, replicated or announced, and no transaction is broken.
+/// In every algorithm, a denied call writes, replicates and announces nothing, and breaks no transaction.
 #[test]
 fn a_denied_call_leaves_no_trace() {
     let (server, mut c) = start();
@@ -154,7 +154,7 @@ fn a_denied_call_leaves_no_trace() {
             assert_eq!(c.trace("k"), before, "{line}");
         }
         assert_eq!(stream.take(), [""; 0], "{take}");
-        // An admitted one does.
+        // An admitted call does.
         watcher.run("WATCH k");
         c.run(taken);
         watcher.script(&[("MULTI", "+OK"), ("PING", "+QUEUED"), ("EXEC", "nil")]);

@@ -1,4 +1,4 @@
-//! FORCE: units are taken even if they do not fit, and the debt is paid before anything is free again.
+//! FORCE takes units even if they do not fit. Units are free again after the debt is paid.
 
 use testkit::{Stream, start};
 
@@ -18,13 +18,13 @@ fn a_forced_call_takes_the_units_and_tells_the_debt() {
         let peek = |c: &mut testkit::Client, options: &str| {
             c.ints(&format!("ZRL.PEEK {algorithm} 5 30d {algorithm} {options}"))
         };
-        // PEEK answers what CHECK would, with FORCE too, and a call that is denied tells the debt as well.
+        // PEEK returns what CHECK would return, also with FORCE. A denied call reports the debt, too.
         let (peeked, forced, denied) = (peek(&mut c, ""), peek(&mut c, "FORCE"), call(&mut c, ""));
         assert_eq!((&peeked[..3], peeked[5]), (&[0, 5, -2][..], 0), "{algorithm}");
         assert_eq!((&forced[..4], forced[5]), (&[1, 5, -2, 0][..], 0), "{algorithm}");
         assert_eq!((&denied[..3], denied[5]), (&[0, 5, -2][..], 0), "{algorithm}");
         assert!(peeked[3] > 0 && denied[3] > 0, "{algorithm}: {peeked:?} {denied:?}");
-        // Of more than the limit, too; and a call that fits is allowed as without it.
+        // Also more units than the limit. A call that fits is allowed as without FORCE.
         assert_eq!(call(&mut c, "COST 9 FORCE")[..4], [1, 5, -11, 0], "{algorithm}");
         let fits = c.ints(&format!("ZRL.CHECK fresh:{algorithm} 5 30d {algorithm} FORCE"));
         assert_eq!(fits[..4], [1, 5, 4, 0], "{algorithm}");
@@ -90,6 +90,6 @@ fn mcheck_takes_a_cost_and_an_algorithm_for_each_key() {
     ] {
         c.script(&[(line, "!ERR syntax error"), ("EXISTS x y z", "0")]);
     }
-    // The grid is for those that are SLIDING.
+    // Only SLIDING keys use the grid.
     assert!(c.reply("ZRL.MCHECK 2 p q 500 30d 9 30d SLIDING FIXED EXACT").starts_with("[1 "));
 }

@@ -1,8 +1,8 @@
-//! Other people's keys: whatever they look like, they are no limits, and stay as they are.
+//! Keys of other programs are not limits, whatever they look like, and stay unchanged.
 
 use testkit::{Client, FAR, Stream, plant, start};
 
-/// Asks a key for units in every way there is; it must be refused, and stay as it was.
+/// Checks in every way that commands refuse a key and leave it unchanged.
 #[track_caller]
 fn assert_left_alone(c: &mut Client, key: &str, error: &str) {
     let before = c.trace(key);
@@ -26,7 +26,7 @@ fn assert_left_alone(c: &mut Client, key: &str, error: &str) {
     }
 }
 
-/// Which strings are limits the model's tests say.
+/// The tests of the model define which strings are limits.
 #[test]
 fn keys_of_other_kinds_are_refused_and_left_alone() {
     let (server, mut c) = start();
@@ -37,11 +37,11 @@ fn keys_of_other_kinds_are_refused_and_left_alone() {
     {
         c.run(&format!("SET {key} {value}"));
     }
-    // Nanoseconds, but of another moment than the one at which the key ends.
+    // Nanoseconds, but of another time than the key's TTL.
     c.run(&format!("SET nanos {}000000 PXAT {}", now + 60_000, now + 90_000));
     c.run("HSET hash f v");
     c.run("RPUSH list x");
-    // A limiter by hand, and limits as version 0.2 stored them.
+    // A hand-written limiter, and limits in the form of version 0.2.
     c.run(&format!("ZADD log {now} {now} {} {}", now + 1, now + 1));
     c.run("PEXPIRE log 60000");
     c.run(&format!("ZADD old {FAR} 0 {} 1:3", FAR + 1));

@@ -1,4 +1,4 @@
-//! ZRL.INFO: what of a limit is in use.
+//! ZRL.INFO: the usage of a limit.
 
 use testkit::start;
 

@@ -1,4 +1,4 @@
-//! How a SLIDING limit lies in its string, how large it gets, and what replicas are told.
+//! The string of a SLIDING limit: its layout, its size, and its replication.
 
 use testkit::{Server, Stream, start};
 
@@ -62,7 +62,7 @@ fn replicas_and_the_aof_get_native_commands() {
     let mut stream = Stream::attach(&server);
     let mut single = 0;
     for n in 0..60 {
-        // Apart from each other: a slot for each.
+        // At different times, so that each has its own slot.
         let tick = c.now() + 3;
         c.wait_until(tick);
         c.verdict("ZRL.CHECK k 100 10m");
@@ -76,7 +76,7 @@ fn replicas_and_the_aof_get_native_commands() {
             single += i32::from(command.starts_with("SETRANGE k "));
         }
     }
-    // The TTL moves eight times a window; most calls are one SETRANGE.
+    // The TTL moves eight times per window. Most calls are a single SETRANGE.
     assert!(single >= 30, "only {single} of 60 were a single SETRANGE");
     let bytes = c.int("MEMORY USAGE k SAMPLES 0");
     assert!(bytes < 2048, "{bytes} bytes");

@@ -3,7 +3,7 @@
 use redis::Value;
 use testkit::{Client, Stream, Verdict, plant, start};
 
-/// The first field, and the verdict of each key.
+/// Returns the first field, and the verdict of each key.
 #[track_caller]
 fn mcheck(c: &mut Client, line: &str) -> (i64, Vec<Verdict>) {
     let Value::Array(items) = c.run(line) else { panic!("no array") };
@@ -36,7 +36,7 @@ fn units_are_taken_from_every_key_or_from_none() {
     let before: Vec<_> = ["user", "org", "day"].iter().map(|key| c.trace(key)).collect();
     let (allowed, verdicts) = mcheck(&mut c, call);
     assert_eq!(allowed, 0);
-    // Which of them refused; and that nothing was taken from the others.
+    // The reply says which of them refused. Nothing was taken from the others.
     let alone: Vec<_> = verdicts.iter().map(|verdict| (verdict.allowed, verdict.remaining)).collect();
     assert_eq!(alone, [(0, 0), (1, 98), (1, 998)]);
     assert!(verdicts.iter().all(|verdict| verdict.charged_until == 0));

@@ -1,4 +1,4 @@
-//! A limit whose policy changes: another limit, a longer or a shorter window, a TTL that is off.
+//! Changes of a limit's policy: another limit, a longer or a shorter window, another TTL.
 
 use testkit::{Stream, start};
 
@@ -14,7 +14,7 @@ fn a_shorter_window_is_settled_by_the_first_call_even_if_denied() {
     stream.take();
     let before = c.trace("k");
 
-    // PEEK, which settles nothing, names the wait of what is held as it is: after a minute it would still be denied.
+    // PEEK does not apply the new window, so it reports the wait for the units as they are. After a minute, the call would still be denied.
     let peeked = c.verdict("ZRL.PEEK k 5 1m");
     assert!(peeked.allowed == 0 && peeked.retry_after > 500_000, "{peeked:?}");
     assert_eq!(c.trace("k"), before);
@@ -53,7 +53,7 @@ fn a_limit_is_one_whatever_becomes_of_its_ttl_and_its_name() {
         c.script(&[("RENAME restored0 l", "+OK"), ("COPY k m", "1"), ("PERSIST m", "1"), ("MOVE k 1", "1")]);
         assert_eq!(c.verdict(&format!("ZRL.CHECK l 10 30d {options}")).remaining, 6);
         assert_eq!(c.verdict(&format!("ZRL.CHECK m 10 30d {options}")).remaining, 7);
-        // A count gets it with its next window.
+        // A count gets its TTL with its next window.
         assert!(c.int("PTTL m") > 0 || options == "FIXED", "a charge gives it a TTL again");
         c.run("SELECT 1");
         assert_eq!(c.verdict(&format!("ZRL.CHECK k 10 30d {options}")).remaining, 7);

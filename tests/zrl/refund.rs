@@ -1,4 +1,4 @@
-//! ZRL.REFUND: units that one call took are given back.
+//! ZRL.REFUND returns units that one call took.
 
 use testkit::{Server, Stream, start};
 
@@ -17,7 +17,7 @@ fn no_more_is_given_back_than_is_held() {
     }
 }
 
-/// What was taken later is renumbered: the replica is told.
+/// Later slots are rewritten, and the replica gets the change.
 #[test]
 fn replicas_hold_what_a_refund_has_left() {
     let (server, mut c) = start();

@@ -1,4 +1,4 @@
-//! ZRL.TOP: who is denied most.
+//! ZRL.TOP: the most denied keys.
 
 use redis::Value;
 use testkit::{Server, start};
@@ -44,7 +44,7 @@ fn every_command_that_denies_counts_the_keys_that_refused() {
     assert!(!top.contains("free") && !top.contains("forced"), "{top}");
 }
 
-/// A key that takes over the counter of another one bears its count as an error.
+/// A key that takes over another key's counter has that key's count as its error.
 #[test]
 fn the_true_count_lies_between_the_count_and_the_count_less_its_error() {
     let (_server, mut c) = start();
@@ -80,12 +80,12 @@ fn it_shows_only_keys_of_the_database_that_the_caller_may_read() {
         let top = client.reply("ZRL.TOP");
         assert!(top.contains(sees) && !top.contains(hidden), "{user}: {top}");
     }
-    // A script is no client, and is shown nothing.
+    // In a script, the reply is empty.
     let reply = c.call(redis::cmd("EVAL").arg("return #redis.call('ZRL.TOP')").arg(0));
     assert_eq!(reply, redis::Value::Int(0));
 }
 
-/// RESET clears what others have counted, so it is a write in the eyes of the ACL. A replica counts by itself, and is read-only.
+/// RESET clears counts of other clients, so the ACL treats it as a write. A replica has its own counts, and is read-only.
 #[test]
 fn reset_needs_the_right_to_write_limits_and_works_on_a_replica() {
     let (server, mut c) = start();

@@ -1,5 +1,5 @@
-//! Every command of the module, called in every way with anything: the server lives, every call is answered, an error changed
-//! nothing, and the AOF and a replica end up with what the master has.
+//! All commands of the module with all kinds of arguments, called in every way. The server survives and replies, an error changes nothing,
+//! and at the end the AOF and a replica have the master's data.
 
 use super::Run;
 use super::words::{self, KEYS};
@@ -31,7 +31,7 @@ fn packed(words: &[Vec<u8>]) -> redis::Cmd {
     command
 }
 
-/// What is sent for a call: its own reply comes last.
+/// Returns the commands for a call. The last reply is that of the call.
 fn commands_of(way: Way, words: &[Vec<u8>]) -> Vec<redis::Cmd> {
     let wrapped = |name: &str, what: &str| {
         let mut command = redis::cmd(name);
@@ -46,15 +46,15 @@ fn commands_of(way: Way, words: &[Vec<u8>]) -> Vec<redis::Cmd> {
     }
 }
 
-/// What a call came to.
+/// The result of a call.
 struct Outcome {
     before: Vec<String>,
     error: Option<String>,
     after: Vec<String>,
 }
 
-/// Sends a call between two looks at the keys. All three go as one packet: the upkeep of queues, which drops groups without jobs, comes before
-/// the first look or after the second one.
+/// Sends a call between two reads of the keys, all in one packet. So the upkeep of queues, which drops groups without jobs, runs before the
+/// first read or after the second one.
 fn send(c: &mut Client, way: Way, words: &[Vec<u8>]) -> Outcome {
     let mut look = redis::cmd("DEBUG");
     look.arg("DIGEST-VALUE").arg(&KEYS[..]);
@@ -74,7 +74,7 @@ fn send(c: &mut Client, way: Way, words: &[Vec<u8>]) -> Outcome {
     Outcome { before: digests(before), error, after: digests(after) }
 }
 
-/// As [`send`], for a call that may block its client: it is unblocked.
+/// As [`send`], for a call that may block its client. This unblocks the client.
 fn send_and_unblock(c: &mut Client, control: &mut Client, way: Way, words: &[Vec<u8>]) -> Outcome {
     let id = c.int("CLIENT ID");
     thread::scope(|scope| {
@@ -89,13 +89,13 @@ fn send_and_unblock(c: &mut Client, control: &mut Client, way: Way, words: &[Vec
 
 fn digests(reply: &Value) -> Vec<String> {
     match reply {
-        // An array of anything else: client and server do not agree any more on which reply is whose.
+        // Another array: client and server disagree about which reply belongs to which command.
         Value::Array(digests) if digests.len() == KEYS.len() => digests.iter().map(show).collect(),
         other => panic!("replies are out of step: {}", show(other)),
     }
 }
 
-/// Fails where an error changed a key. A key that has expired by itself is none of its doing.
+/// Fails if an error changed a key. Expired keys do not count.
 fn assert_unchanged(before: &[String], after: &[String], what: &str) {
     for ((before, after), key) in before.iter().zip(after).zip(KEYS) {
         let is_gone = after.trim_matches(|c: char| !c.is_ascii_digit()).bytes().all(|digit| digit == b'0');
@@ -117,7 +117,7 @@ fn assert_silent(server: &Server) {
 #[test]
 fn any_call_in_any_way_is_answered_and_an_error_changes_nothing() {
     let mut run = Run::new("commands", 6000);
-    // What is due is to go only when a call makes it go.
+    // Nothing that is due may go without a call.
     let mut server = Server::builder().config("appendonly yes\naof-use-rdb-preamble no\nzeitset.sweep no").start();
     let replica = Server::builder().replica_of(&server);
     let mut control = server.client();

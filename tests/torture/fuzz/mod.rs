@@ -1,9 +1,8 @@
-//! Hostile input from a seed: commands ([`commands`]), payloads of RESTORE ([`payloads`]), sorted sets ([`sorted_sets`]),
-//! strings ([`strings`]).
+//! Random hostile input: commands ([`commands`]), payloads of RESTORE ([`payloads`]), sorted sets ([`sorted_sets`]), strings ([`strings`]).
 //!
-//! `make test` runs a fixed number of inputs from a fixed seed; with FUZZ_SECONDS=600, as in `make torture`, each of them for so long, from a new
-//! seed. `FUZZ_SEED` sets the seed; the one that was used is printed, and stands in the message of a failure. `FUZZ_ROUNDS` sets the
-//! number of inputs, for slow servers.
+//! `make test` runs a fixed number of inputs from a fixed seed. With FUZZ_SECONDS=600, as in `make torture`, each test runs for that long,
+//! from a new seed. `FUZZ_SEED` sets the seed. The test prints its seed, also in the message of a failure. `FUZZ_ROUNDS` sets the number of
+//! inputs, for slow servers.
 
 mod commands;
 mod payloads;
@@ -17,7 +16,7 @@ use std::time::{Duration, Instant};
 
 const SEED: u64 = 20_261_121;
 
-/// How much to try, and the source of it.
+/// The number of inputs, and their source.
 pub struct Run {
     pub random: StdRng,
     name: &'static str,
@@ -28,7 +27,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// `rounds` inputs, or as many as `FUZZ_SECONDS` allow.
+    /// Creates a run of `rounds` inputs, or as many as `FUZZ_SECONDS` allows.
     pub fn new(name: &'static str, rounds: u64) -> Run {
         let number = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
         let seconds = number("FUZZ_SECONDS");
@@ -39,7 +38,7 @@ impl Run {
         Run { random: StdRng::seed_from_u64(seed), name, seed, done: 0, rounds, until }
     }
 
-    /// Whether there is another input to be tried.
+    /// Whether there is another input.
     pub fn goes_on(&mut self) -> bool {
         let goes_on = match self.until {
             Some(until) => Instant::now() < until,
@@ -49,7 +48,7 @@ impl Run {
         goes_on
     }
 
-    /// What to say of a failure.
+    /// Returns the description of a failure.
     pub fn here(&self) -> String {
         format!("{}, FUZZ_SEED={}, input {}", self.name, self.seed, self.done)
     }

@@ -1,5 +1,5 @@
-//! RESTORE of values of the module's own types, damaged: an error, or a value that works, saves itself, loads itself, and is the same
-//! on a replica; and memory only for what is there.
+//! RESTORE of damaged values of the module's types: an error, or a value that works, can be saved and loaded, and is equal on a replica.
+//! The memory is proportional to the input.
 
 use super::Run;
 use super::words::hostile;
@@ -8,8 +8,8 @@ use rand::{Rng, seq::IndexedRandom};
 use redis::Value;
 use testkit::{Client, Payload, Server, assert_same_data, show, show_bytes};
 
-/// What a module has written is a row of these. (Strings are neither compressed nor numbers in disguise: `rdbcompression no`, and
-/// `disguised` below.)
+/// A part of a value that a module has saved. (Strings are neither compressed nor stored as numbers: `rdbcompression no`, and `disguised`
+/// below.)
 #[derive(Clone)]
 enum Token {
     Number(u64),
@@ -19,7 +19,7 @@ enum Token {
 const NUMBER: u8 = 2;
 const STRING: u8 = 5;
 
-/// Lengths as RDB files have them.
+/// Writes a length as in RDB files.
 fn length(number: u64, to: &mut Vec<u8>) {
     match number {
         0..64 => to.push(number as u8),
@@ -70,7 +70,7 @@ fn tokens(mut body: &[u8]) -> Vec<Token> {
     }
 }
 
-/// A string that looks like a number is saved as one.
+/// RDB files store a string that looks like a number as a number.
 fn disguised(from: &mut &[u8]) -> Vec<u8> {
     let kind = take(from, 1)[0];
     let bytes = take(from, 1 << (kind & 3));
@@ -198,7 +198,7 @@ fn digest(c: &mut Client) -> String {
     c.reply("DEBUG DIGEST-VALUE r")
 }
 
-/// Loads what a value saves: it is the same.
+/// Saves and loads the value, which must stay equal.
 fn reload(c: &mut Client) {
     let (payload, before) = (Payload::of(c, "r"), digest(c));
     assert!(payload.restore(c, "r", &payload.body), "what it saves can be loaded: {}", show_bytes(&payload.body));
@@ -208,7 +208,7 @@ fn reload(c: &mut Client) {
     c.run("UNLINK copy");
 }
 
-/// Reads a queue in all ways, then uses it in all ways. It may refuse, but everything must be answered.
+/// Reads and then uses a queue in all ways. It may refuse calls, but must reply.
 fn use_queue(c: &mut Client) {
     c.run("ZQ.STATS r");
     c.run("ZQ.CONFIG r");
@@ -305,7 +305,7 @@ fn what_restore_takes_works_and_what_it_refuses_costs_nothing() {
     }
     eprintln!("{taken} payloads taken");
     assert!(taken > 0);
-    // No input is larger than a few megabytes, nor are the buffers it passes through.
+    // No input is larger than a few megabytes, and neither are the buffers for it.
     let peak = c.info_number("memory", "used_memory_peak");
     assert!(peak < used + (96 << 20), "{} bytes at the peak, {}", peak - used, run.here());
 }

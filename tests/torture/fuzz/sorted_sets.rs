@@ -1,5 +1,5 @@
-//! Sorted sets that say of themselves to be expiring sets, by their TTL, and hold what no command of the module ever wrote: every ZEXP
-//! command answers, and what it makes of them is the same on a replica.
+//! Sorted sets with the TTL of expiring sets, and with content that no command of the module wrote: every ZEXP command replies, and a
+//! replica gets the same result.
 
 use super::Run;
 use rand::rngs::StdRng;
@@ -55,7 +55,7 @@ const SCORES: [&str; 26] = [
     "4102444800000x",
 ];
 
-/// The payload of a sorted set as a listpack: strings for members and scores, which the server believes whatever they are.
+/// Returns the payload of a sorted set as a listpack. Members and scores are strings, and the server accepts any.
 fn payload(entries: &[(&[u8], &str)], tail: &[u8]) -> Vec<u8> {
     let mut list = vec![0; 6];
     for text in entries.iter().flat_map(|(member, score)| [*member, score.as_bytes()]) {
@@ -68,7 +68,7 @@ fn payload(entries: &[(&[u8], &str)], tail: &[u8]) -> Vec<u8> {
     let length = list.len() as u32;
     list[..4].copy_from_slice(&length.to_le_bytes());
     list[4..6].copy_from_slice(&(2 * entries.len() as u16).to_le_bytes());
-    // 17: a sorted set as a listpack; then its length, of 14 bits.
+    // 17: a sorted set as a listpack. Its length of 14 bits follows.
     let mut bytes = vec![17, 0x40 | (list.len() >> 8) as u8, list.len() as u8];
     bytes.extend(list);
     bytes.extend(tail);
@@ -84,7 +84,7 @@ fn entries<'e>(random: &mut StdRng) -> Vec<(&'e [u8], &'e str)> {
             entries.push((member, SCORES.choose(random).expect("scores")));
         }
     }
-    // In order, as a rule.
+    // Usually in order.
     if random.random_ratio(5, 6) {
         let value = |text: &str| text.parse::<f64>().unwrap_or(0.0);
         entries.sort_by(|a, b| value(a.1).total_cmp(&value(b.1)));
@@ -92,7 +92,7 @@ fn entries<'e>(random: &mut StdRng) -> Vec<(&'e [u8], &'e str)> {
     entries
 }
 
-/// The TTL that makes a set ours, or nearly so.
+/// Returns a TTL that is the marker, or close to it.
 fn ttl(random: &mut StdRng, highest: &str) -> u64 {
     let highest = highest.parse::<f64>().ok().filter(|score| (0.0..9.007_199_254_740_992e15).contains(score));
     let Some(highest) = highest else { return random.random_range(0..2) * 4_102_444_800_000 };
@@ -124,7 +124,7 @@ const CALLS: [&str; 20] = [
 ];
 
 fn exercise(random: &mut StdRng, c: &mut Client, of: &str) {
-    // The readers first, then some of the writers.
+    // All read commands first, then some of the write commands.
     let (reads, writes) = CALLS.split_at(9);
     let writes: Vec<_> = writes.choose_multiple(random, 5).collect();
     for line in reads.iter().chain(writes) {
@@ -154,11 +154,11 @@ fn a_sorted_set_that_only_looks_like_ours_breaks_nothing() {
             taken += 1;
             exercise(&mut run.random, &mut c, &of);
         }
-        // With a score that is not a number there is no order: where a member comes to stand depends on which command came first, and we
-        // replicate what is added before what is removed. A server without the module dies of such a set as soon as it is large.
+        // Scores that are not numbers have no order: the position of such a member depends on which command came first, and the module
+        // replicates additions before removals. A server without the module crashes on such a set when it becomes large.
         let has_order = entries.iter().all(|(_, score)| *score != "nan");
         if run.random.random_ratio(1, 100) && has_order {
-            // The sweeper and the restoring of markers are about, too; so the two may need a moment.
+            // The sweeper and the restoring of markers run, too. So the two servers may need a moment.
             replica.wait_for_sync(&server);
             assert_same_data(&mut c, &mut replica.client());
         }
@@ -167,7 +167,7 @@ fn a_sorted_set_that_only_looks_like_ours_breaks_nothing() {
     assert!(taken > 0);
 }
 
-/// ZEXP.MEMBERS took every member behind the first live one for live, too, and computed a time to live below zero.
+/// ZEXP.MEMBERS took every member after the first live one for live, too, and computed a negative time to live.
 #[test]
 fn members_out_of_order_show_no_dead_one() {
     let (_server, mut c) = testkit::start();
@@ -180,12 +180,12 @@ fn members_out_of_order_show_no_dead_one() {
     let drawn = c.reply("ZEXP.RANDMEMBER k 3");
     assert!(!drawn.contains("dead"), "{drawn}");
     c.script(&[("ZEXP.POP k 3", "['live' 'also']")]);
-    // The fourth is not counted in, the third is passed over.
+    // The fourth is not counted, the third is skipped.
     let bytes = payload(&[(b"a", "4102444800000"), (b"b", "nan"), (b"c", "1"), (b"d", "4102444800000")], &tail);
     let restored =
         c.try_call(redis::cmd("RESTORE").arg("nan").arg(4_102_444_800_000_u64 + 47_111).arg(bytes).arg("ABSTTL"));
     if restored.is_err() {
-        // Newer servers refuse what is not a number: Valkey 9.1 does.
+        // Newer servers refuse scores that are not numbers, such as Valkey 9.1.
         assert!(!c.is_valkey_before([9, 1, 0]) && c.reply("EXISTS nan") == "0", "{restored:?}");
         return;
     }
@@ -193,7 +193,7 @@ fn members_out_of_order_show_no_dead_one() {
     assert!(!reply.starts_with('!') && !reply.contains("error"), "{reply}");
 }
 
-/// A sweep was replicated as a range of scores, and a range that begins at -0 holds no member of -1 behind it.
+/// The deletions were replicated as a range of scores. But a range that begins at -0 does not contain a member with -1 that follows it.
 #[test]
 fn members_out_of_order_are_deleted_on_the_replica_too() {
     let (server, mut c) = start_keeping_aof();
@@ -206,7 +206,7 @@ fn members_out_of_order_are_deleted_on_the_replica_too() {
     assert_agree(&server, &[&replica]);
 }
 
-/// The number of live members is taken from the last one when that is dead: none. What is removed was subtracted from that.
+/// If the last member has expired, the number of live members is taken as 0. The number of removed members was subtracted from that.
 #[test]
 fn members_out_of_order_are_counted_and_never_below_zero() {
     let (_server, mut c) = testkit::start();

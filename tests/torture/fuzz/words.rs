@@ -1,17 +1,17 @@
-//! Calls made up from what COMMAND DOCS says of the commands: mostly well-formed, with values that make sense or are hostile.
+//! Calls generated from COMMAND DOCS: mostly well-formed, with sensible or hostile values.
 
 use crate::server::described::{Arg, Command};
 use rand::rngs::StdRng;
 use rand::{Rng, seq::IndexedRandom};
 use testkit::Client;
 
-/// Keys of every kind; what they hold at the beginning is in [`plant`].
+/// Keys of every kind. [`plant`] has their initial content.
 pub const KEYS: [&str; 16] = [
     "set", "set2", "limit", "limit2", "leaky", "queue", "queue2", "board", "board2", "zset", "string", "list", "hash",
     "stream", "missing", "missing2",
 ];
 
-/// Numbers, times and strings that somebody might have forgotten to think of.
+/// Numbers, times and strings that code may not expect.
 const HOSTILE: [&[u8]; 54] = [
     b"",
     b"0",
@@ -69,7 +69,7 @@ const HOSTILE: [&[u8]; 54] = [
     b"[",
 ];
 
-/// A call: the name and the arguments.
+/// Generates a call: the name and the arguments.
 pub fn call(random: &mut StdRng, command: &Command) -> Vec<Vec<u8>> {
     let mut words = Vec::new();
     let keys = random.random_range(1..4);
@@ -117,7 +117,7 @@ fn arguments_of(random: &mut StdRng, arguments: &[Arg], (keys, family): (usize, 
     }
 }
 
-/// The keys that a command can make something of.
+/// Returns the keys that a command can use.
 fn family(command: &str) -> &'static [&'static str] {
     match command.split_once('.') {
         Some(("ZEXP", _)) => &["set", "set2", "missing"],
@@ -134,7 +134,7 @@ fn key(random: &mut StdRng) -> Vec<u8> {
     }
 }
 
-/// A value for an argument of that name: one that makes sense, as a rule.
+/// Generates a value for an argument of this name, usually a sensible one.
 fn value(random: &mut StdRng, name: &str) -> Vec<u8> {
     if random.random_ratio(1, 8) {
         return hostile(random);
@@ -145,7 +145,7 @@ fn value(random: &mut StdRng, name: &str) -> Vec<u8> {
         "member" => format!("m{}", random.random_range(0..12)),
         "id" => format!("j{}", random.random_range(0..12)),
         "token" => {
-            // Those that are given follow the clock; some are planted low.
+            // Tokens follow the clock. Some planted ones are low.
             small(random, 0, 40)
         }
         "dim" => one_of(random, &["x", "y", "z"]),
@@ -173,7 +173,7 @@ pub fn hostile(random: &mut StdRng) -> Vec<u8> {
     }
 }
 
-/// An effect of ZQ.APPLY.
+/// Generates an effect of ZQ.APPLY.
 fn effect(random: &mut StdRng, words: &mut Vec<Vec<u8>>) {
     const EFFECTS: [(&str, usize, usize); 22] = [
         ("PUSH", 2, 4),
@@ -233,7 +233,7 @@ fn effect(random: &mut StdRng, words: &mut Vec<Vec<u8>>) {
     }
 }
 
-/// Words lost, doubled, exchanged, made hostile.
+/// Removes, repeats, swaps or replaces words.
 fn damage(random: &mut StdRng, words: &mut Vec<Vec<u8>>) {
     for _ in 0..random.random_range(1..3) {
         let at = random.random_range(0..=words.len());
@@ -249,7 +249,7 @@ fn damage(random: &mut StdRng, words: &mut Vec<Vec<u8>>) {
     }
 }
 
-/// Puts something into every key.
+/// Fills every key.
 pub fn plant(c: &mut Client) {
     for line in [
         "DEL set set2 limit limit2 leaky queue queue2 board board2 zset string list hash stream missing missing2",
@@ -279,7 +279,7 @@ pub fn plant(c: &mut Client) {
     }
 }
 
-/// What else happens to keys.
+/// Generates a native command that changes keys.
 pub fn native(random: &mut StdRng) -> Vec<Vec<u8>> {
     let (one, other) = (key(random), key(random));
     let words: [Vec<&[u8]>; 12] = [
@@ -299,7 +299,7 @@ pub fn native(random: &mut StdRng) -> Vec<Vec<u8>> {
     words.choose(random).expect("words").iter().map(|word| word.to_vec()).collect()
 }
 
-/// An effect of ZLB.APPLY, which is for boards of two dimensions as those that are planted.
+/// Generates an effect of ZLB.APPLY. The boards of [`plant`] have two dimensions.
 fn board_effect(random: &mut StdRng, words: &mut Vec<Vec<u8>>) {
     const EFFECTS: [(&str, &[&str]); 9] = [
         ("CREATE", &["DIM", "x", "DIM", "y", "ASC"]),
@@ -309,7 +309,7 @@ fn board_effect(random: &mut StdRng, words: &mut Vec<Vec<u8>>) {
         ("REMRANGE", &["start", "count"]),
         ("CLEAR", &[]),
         ("REPLACE", &["version", "start", "count", "count", "count", "dim", "count", "payload"]),
-        // An empty board, version 1, like the one that is planted.
+        // An empty board of version 1, with the schema of the planted one.
         ("REPLACE", &["1", "1", "10", "2", "0", "x", "1", "y", "0"]),
         ("NONE", &[]),
     ];

@@ -1,5 +1,5 @@
-//! Another module in the same server, which runs commands from within keyspace events (`module.rs`): whatever it does to keys
-//! in the middle of a command of the module or of a sweep, the server lives, no value is broken, and nothing living is deleted by us.
+//! Another module in the same server runs commands during keyspace events (`module.rs`). It may change any key in the middle of a command
+//! of the module or of a sweep. The server survives, values stay valid, and the module deletes no live member.
 
 mod random;
 
@@ -39,7 +39,7 @@ fn a_key_of_mcheck_deleted_while_another_is_announced() {
     for (victim, algorithm) in keys.iter().flat_map(|key| algorithms.map(|algorithm| (key, algorithm))) {
         for event in ["*", "zadd", "set", "expire"] {
             c.run("FLUSHALL");
-            // Entries enough for a skip list of its own memory.
+            // Enough entries for a skip list.
             let check = format!("ZRL.MCHECK 3 a b c 500 1h 500 1h 500 1h COST 2 {algorithm}");
             c.run(&check);
             c.run(&format!("EVIL.ON {event} DEL {victim}"));
@@ -56,8 +56,8 @@ fn a_key_of_mcheck_deleted_while_another_is_announced() {
     }
 }
 
-/// Opening a key may find that it has expired, and announces that. Whatever the neighbour does then, to a key that MCHECK has looked
-/// at before or to one that it has not, the units are taken from what is there afterwards: from all keys, or from none.
+/// Opening a key may send the event that the key has expired. The neighbour may then change a key that MCHECK has already assessed, or one
+/// that follows. The units are taken from the keys as they are afterwards: from all or from none.
 #[test]
 fn a_key_of_mcheck_changed_while_another_is_found_expired() {
     let (_server, mut c) = start();
@@ -87,8 +87,8 @@ fn a_key_of_mcheck_changed_while_another_is_found_expired() {
     }
 }
 
-/// The neighbour removes the dead itself, in the event of the sweeper's removal: what the sweeper counted before is not so
-/// any more.
+/// The neighbour deletes expired members itself, during the event of the sweeper's deletion. So the sweeper's earlier counts are no longer
+/// valid.
 #[test]
 fn no_living_member_is_lost_to_a_neighbour_that_removes_the_dead() {
     const DEAD: usize = 2_000;
@@ -105,13 +105,13 @@ fn no_living_member_is_lost_to_a_neighbour_that_removes_the_dead() {
         let now = c.now();
         eventually(PATIENCE, "no expired member is left", || c.int(&format!("ZCOUNT set -inf {now}")) == 0);
         assert!(c.int("EVIL.OFF") > 0, "the neighbour did nothing");
-        // And the one that the helper put in.
+        // And the member that the helper added.
         assert_eq!(c.int("ZEXP.CARD set"), i64::try_from(LIVING + 1).expect("few"), "{}", &command[..20]);
     }
 }
 
-/// RENAME is announced twice. In between the neighbour moves another key, or the very set once more: what is known of it goes along all the
-/// same, and a marker that waits to be set again is set at the new place. Without it, the set would go with its former TTL.
+/// RENAME sends two events. Between them, the neighbour moves another key, or moves the same set again. The module still recognizes the set
+/// at its new name, and restores its marker there. Otherwise the set would expire with its old TTL.
 #[test]
 fn a_set_is_known_at_its_new_name_whatever_moves_in_the_middle_of_a_rename() {
     let (_server, mut c) = start();
@@ -127,7 +127,7 @@ fn a_set_is_known_at_its_new_name_whatever_moves_in_the_middle_of_a_rename() {
         c.run("ZEXP.ADD set 1w a");
         let later = c.now() + 1_000_000_000;
         c.run(&format!("EVIL.ONCE {event} {meanwhile}"));
-        // No housekeeping runs in between, neither the keyspace scan nor what restores markers.
+        // Neither the keyspace scan nor the restoring of markers runs in between.
         let script = format!(
             "redis.call('ZADD', 'set', {later}, 'b') redis.call('RENAME', 'set', 'new') \
              return redis.call('INFO', 'zeitset'):match('sets_tracked:%d+')"
@@ -139,7 +139,7 @@ fn a_set_is_known_at_its_new_name_whatever_moves_in_the_middle_of_a_rename() {
     }
 }
 
-/// A handler that takes the key away while its members are deleted, or puts another one in its place.
+/// A listener that removes or replaces the key while its members are deleted.
 #[test]
 fn the_set_being_drained_is_replaced() {
     const DEAD: usize = 1_000;
@@ -157,13 +157,13 @@ fn the_set_being_drained_is_replaced() {
         if command.starts_with("COPY") {
             c.script(&[("ZCARD plain", "3"), ("ZRANGE set 0 -1", "['a' 'b' 'c']")]);
         }
-        // The server goes on sweeping.
+        // The sweeper continues.
         c.run("ZEXP.ADD witness 10ms a 1w b");
         assert_drained(&mut c, "witness", 1);
     }
 }
 
-/// Blocking from within an event is not possible: the claim answers at once.
+/// A client cannot be blocked during an event, so the claim replies at once.
 #[test]
 fn a_claim_within_an_event_does_not_block() {
     let (_server, mut c) = start();

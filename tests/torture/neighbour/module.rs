@@ -107,7 +107,7 @@ fn handle(ctx: &Context, _: NotifyEvent, event: &str, key: &[u8]) {
     for words in &commands {
         let Ok(name) = std::str::from_utf8(&words[0]) else { continue };
         let arguments: Vec<&[u8]> = words[1..].iter().map(Vec::as_slice).collect();
-        // What it answers does not matter.
+        // The reply does not matter.
         let _: CallResult<'static> = ctx.call_ext(name, &options, arguments.as_slice());
         state().runs += 1;
     }

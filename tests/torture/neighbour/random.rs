@@ -1,4 +1,4 @@
-//! Random commands of all families, while the neighbour runs random commands in their events.
+//! Random commands of all families, while the neighbour runs random commands during their events.
 
 use crate::torture::fuzz::Run;
 use rand::{Rng, seq::IndexedRandom};
@@ -7,18 +7,18 @@ use testkit::{Client, Server, Traffic, assert_agree};
 
 const DURATIONS: [&str; 6] = ["1ms", "5ms", "40ms", "1s", "5m", "1w"];
 
-/// Events of commands of the module and of its sweeper. Not `expired`: what a module deletes there is pulled away from under
-/// the server itself.
+/// Events of the module's commands and of its sweeper. Not `expired`: a module that deletes a key during that event crashes the server
+/// itself.
 const EVENTS: [&str; 12] =
     ["zadd", "zrem", "zexp.*", "zremrangeby*", "del", "expire", "persist", "set", "zq.*", "zlb.*", "z*", "keymiss"];
 
-/// That what is under each key hangs together, as far as a client can see.
+/// Checks that each key is consistent for clients.
 fn check(c: &mut Client, what: &str) {
     c.run("EVIL.OFF");
     for key in c.strings("KEYS *") {
         match c.string(&format!("TYPE {key}")).as_str() {
             "zset" => {
-                // In this order: members may be deleted in between.
+                // In this order, because members may be deleted in between.
                 let members = c.reply(&format!("ZCARD {key}"));
                 let card = c.reply(&format!("ZEXP.CARD {key}"));
                 let is_set = card.parse::<i64>().is_ok_and(|card| card <= members.parse().expect("a number"));
@@ -37,7 +37,7 @@ fn check(c: &mut Client, what: &str) {
     }
 }
 
-/// The neighbour's commands are replicated as those of clients are: behind what the module did before its event.
+/// The neighbour's commands are replicated like those of clients: after what the module did before its event.
 fn all_agree_in_the_end(name: &'static str, config: &str) {
     let mut run = Run::new(name, 3_000);
     let (server, replica) = disturb(&mut run, config);
@@ -54,7 +54,7 @@ fn random_commands_next_to_an_evil_neighbour_while_the_sweeper_works() {
     all_agree_in_the_end("neighbour while sweeping", "");
 }
 
-/// Sends random commands, while the neighbour is at work.
+/// Sends random commands while the neighbour is active.
 fn disturb(run: &mut Run, config: &str) -> (Server, Server) {
     let aof = "appendonly yes";
     let server = Server::builder().neighbour().config(aof).config(config).start();
@@ -66,7 +66,7 @@ fn disturb(run: &mut Run, config: &str) -> (Server, Server) {
         let now = c.now();
         if traffic.random.random_ratio(1, 5) {
             done += c.int("EVIL.OFF");
-            // In nobody's event: here the server is on its own with it.
+            // Outside of events, so that only the server is involved.
             let line = traffic.native(now);
             let _ = c.try_run(&line);
             last.push(line);
@@ -99,7 +99,7 @@ fn disturb(run: &mut Run, config: &str) -> (Server, Server) {
     (server, replica)
 }
 
-/// A rule for the neighbour.
+/// Generates a rule for the neighbour.
 fn evil(traffic: &mut Traffic, now: i64) -> String {
     let events = *EVENTS.choose(&mut traffic.random).expect("events");
     let order = if traffic.random.random_ratio(1, 3) { "EVIL.ON" } else { "EVIL.ONCE" };
@@ -108,7 +108,7 @@ fn evil(traffic: &mut Traffic, now: i64) -> String {
         _ => traffic.native(now),
     };
     if traffic.random.random_ratio(1, 2) {
-        // The very key that the event tells of.
+        // The key of the event itself.
         let words: Vec<_> = command.split_whitespace().collect();
         let with_key = words.iter().map(|word| if word.starts_with("{k}") { "{key}" } else { word });
         command = with_key.collect::<Vec<_>>().join(" ");

@@ -1,5 +1,5 @@
-// Keeps a page up to date: asks for it again, and changes what has changed in the parts marked `data-live`. What is the same stays: scroll
-// positions, focus, selected text and checked boxes with it.
+// Keeps a page up to date: requests it again, and replaces changed nodes in the parts marked `data-live`. Unchanged nodes stay, and so do
+// scroll positions, focus, selected text and checked boxes.
 "use strict";
 
 const every = Number(document.body.dataset.refresh || 0);
@@ -9,7 +9,7 @@ const pause = document.getElementById("pause");
 let answered = new Date();
 let isPaused = false;
 
-// What makes a row the same row: its ID, or the first link in it.
+// Returns the identity of a row: its ID, or its first link.
 function keyOf(node) {
   if (node.nodeType !== Node.ELEMENT_NODE) return "";
   return node.id || (node.tagName === "TR" && node.querySelector("a")?.getAttribute("href")) || "";
@@ -19,7 +19,7 @@ function isAlike(one, other) {
   return one.nodeType === other.nodeType && one.nodeName === other.nodeName && keyOf(one) === keyOf(other);
 }
 
-// Makes `old` what `fresh` is.
+// Makes `old` equal to `fresh`.
 function update(old, fresh) {
   if (old.nodeType !== Node.ELEMENT_NODE) {
     if (old.data !== fresh.data) old.data = fresh.data;
@@ -27,7 +27,7 @@ function update(old, fresh) {
   }
   if (old.outerHTML === fresh.outerHTML) return;
   for (const { name } of [...old.attributes]) {
-    // The visitor opens and closes these.
+    // The user opens and closes these.
     if (!fresh.hasAttribute(name) && name !== "open") old.removeAttribute(name);
   }
   for (const { name, value } of fresh.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
@@ -94,13 +94,13 @@ if (every) {
   });
 }
 
-// The box that selects all.
+// The checkbox that selects all.
 document.addEventListener("change", (event) => {
   if (!event.target.matches("[data-all]")) return;
   for (const box of event.target.form.querySelectorAll("input[name=id]")) box.checked = event.target.checked;
 });
 
-// Copies a part of the page. Not by navigator.clipboard, which a page has over HTTPS only.
+// Copies a part of the page. navigator.clipboard exists only over HTTPS.
 for (const button of document.querySelectorAll("[data-copy]")) {
   button.hidden = false;
   button.addEventListener("click", () => {
@@ -109,7 +109,7 @@ for (const button of document.querySelectorAll("[data-copy]")) {
   });
 }
 
-// What a chart says under the pointer.
+// Shows the values of a chart at the pointer.
 const shows = {
   number: (value) => Math.round(value).toLocaleString("en"),
   rate: (value) => `${value.toFixed(value < 10 ? 1 : 0)}/s`,
