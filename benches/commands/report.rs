@@ -23,8 +23,8 @@ pub struct Report<'a> {
 impl Report<'_> {
     pub fn text(&self) -> String {
         let mut text = format!(
-            "# Commands against their rivals\n\nMade by `make bench`: {}. {} A call's time is that of its median round, a ratio \
-             the median of the ratios round by round. Compare ratios, not times: times depend on the machine.\n",
+            "# Commands against their rivals\n\nMade by `make bench`: {}. {} The time of a call is that of its median round. A ratio \
+             is the median of the ratios of all rounds. Compare ratios, not times: times depend on the machine.\n",
             self.server, self.size
         );
         for (contest, results) in self.contests.iter().zip(&self.results) {
