@@ -1,5 +1,5 @@
-//! `zeitset ui` in a real browser, against a server under load that holds many queues and a large one. Every page is looked at and
-//! every action pressed. `make pictures` keeps the pictures, in docs/pictures.
+//! `zeitset ui` in a real browser, with a server under load that has many queues and a large one. The test opens every page and uses every
+//! action. `make pictures` stores the pictures in docs/pictures.
 
 use crate::support::{Browser, Running, companion, eventually};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +7,7 @@ use testkit::{Client, Server, cmd};
 
 const QUEUES: usize = 10_000;
 
-/// Jobs of the large queue; a million with ZEITSET_FULL.
+/// Returns the number of jobs in the large queue; a million with ZEITSET_FULL.
 fn jobs() -> usize {
     if std::env::var_os("ZEITSET_FULL").is_some() { 1_000_000 } else { 50_000 }
 }
@@ -66,7 +66,7 @@ fn fill(c: &mut Client) {
         cmd!(c, "ZQ.CLAIM", 1, "shipping", "LEASE", "1h", "AS", worker);
     }
     cmd!(c, "ZQ.PUSH", EVIL, EVIL, "ID", EVIL, "GROUP", EVIL);
-    // More groups than a page has, one of them with jobs in three states.
+    // More groups than a page shows. One of them has jobs in three states.
     for n in 0..30 {
         c.run(&format!("ZQ.PUSH imports row ID import:{n} GROUP customer:{n:02}"));
     }
@@ -88,7 +88,7 @@ fn fill(c: &mut Client) {
     }
 }
 
-/// Clients at work until the end of the test.
+/// Runs clients until the end of the test.
 fn load(server: &Server, done: &AtomicBool) {
     let mut c = server.client();
     let mut n = 0_u64;
@@ -150,7 +150,7 @@ fn click_through(browser: &Browser, server: &Server, c: &mut Client) {
     pictures(browser, &at);
 }
 
-/// What the visitor is doing outlives a refresh; what is out of date says so.
+/// A refresh keeps the user's state, such as a selection. Outdated values are marked.
 #[test]
 fn a_refresh_takes_nothing_from_the_visitor_and_old_figures_say_so() {
     let Some(browser) = Browser::open() else { return };
@@ -177,20 +177,20 @@ fn a_refresh_takes_nothing_from_the_visitor_and_old_figures_say_so() {
     };
     let before = kept();
     assert_eq!(before, "Select job1,100,job1,Select job1");
-    // Rows come and go around it.
+    // Rows around it are added and removed.
     c.run("ZQ.CLAIM 1 mails LEASE 1h");
     c.run("ZQ.PUSH mails payload ID later");
     browser.sees("later");
     assert!(!browser.text().contains("job0"), "{}", browser.text());
     assert_eq!(kept(), before);
 
-    // Paused, nothing changes; then it goes on.
+    // While the page is paused, nothing changes. Afterwards it continues.
     browser.click("#pause");
     c.run("ZQ.PUSH mails payload ID paused-meanwhile");
     browser.click("#pause");
     browser.sees("paused-meanwhile");
 
-    // A job's page is that of its state.
+    // A job's page follows its state.
     browser.go(&format!("http://{}/job?key=mails&id=job1", ui.address));
     browser.sees("ready");
     let token = c.claim("ZQ.CLAIM 1 mails LEASE 1h");
@@ -221,7 +221,7 @@ fn queues(browser: &Browser, at: &dyn Fn(&str) -> String) {
 }
 
 fn one_queue(browser: &Browser, at: &dyn Fn(&str) -> String, c: &mut Client) {
-    // A dead letter: its error, its payload; then it is retried.
+    // A dead letter: its error and its payload. Then it is retried.
     browser.go(&at("/queue?key=orders&tab=dead"));
     browser.sees("order:4700");
     browser.follow("order:4700");
@@ -259,7 +259,7 @@ fn one_queue(browser: &Browser, at: &dyn Fn(&str) -> String, c: &mut Client) {
     browser.sees("The settings are changed.");
     assert_eq!(c.field("ZQ.CONFIG orders", "backoff_max_ms"), 3_600_000);
 
-    // All on a page.
+    // All jobs on the page.
     browser.go(&at("/queue?key=orders&tab=ready"));
     browser.click("[data-all]");
     browser.click("button[value=delete]");
@@ -268,7 +268,7 @@ fn one_queue(browser: &Browser, at: &dyn Fn(&str) -> String, c: &mut Client) {
 }
 
 fn dead_letters(browser: &Browser, at: &dyn Fn(&str) -> String, c: &mut Client) {
-    // One from its own page, one from the list: the others stay dead.
+    // One from its own page, one from the list. The others stay dead.
     browser.go(&at("/job?key=orders&id=order%3A4700"));
     browser.click("button[value=retry]");
     browser.sees("1 job ready again.");
@@ -280,14 +280,14 @@ fn dead_letters(browser: &Browser, at: &dyn Fn(&str) -> String, c: &mut Client) 
     assert_eq!(c.text_field("ZQ.GET orders order:4702", "state"), "ready");
     assert_eq!(c.field("ZQ.STATS orders", "dead"), 3);
 
-    // Many at once: the longest dead first.
+    // Many at once, the oldest dead letters first.
     browser.click("details summary");
     browser.fill("input[name=count]", "1");
     browser.click("button[value=redrive]");
     browser.sees("1 job ready again.");
     assert_eq!(c.text_field("ZQ.GET orders order:4701", "state"), "ready");
 
-    // None has been dead for an hour; then all of them.
+    // None has been dead for an hour. Then all of them.
     browser.click("details summary");
     browser.fill("input[name=older]", "1h");
     browser.click("button[value=clean]");
@@ -303,7 +303,7 @@ fn dead_letters(browser: &Browser, at: &dyn Fn(&str) -> String, c: &mut Client) 
     browser.sees("No dead job.");
     assert_eq!((c.field("ZQ.STATS orders", "dead"), c.field("ZQ.STATS orders", "cleaned")), (0, 2));
 
-    // What the server does not understand is said in its own words.
+    // The page shows the server's own error.
     browser.go(&at("/queue?key=orders&tab=delayed"));
     browser.click("details summary");
     browser.fill("input[name=older]", "a week");
@@ -317,7 +317,7 @@ fn errors(browser: &Browser, at: &dyn Fn(&str) -> String, c: &mut Client) {
     browser.follow("Errors");
     browser.sees("warehouse does not answer");
     browser.picture("errors");
-    // The first row's buttons: that of the most frequent error.
+    // The buttons of the first row, which has the most frequent error.
     browser.click("#errors tbody tr:first-child button[value=retry]");
     browser.sees("5 jobs ready again.");
     assert_eq!((c.field("ZQ.STATS shipping", "dead"), c.field("ZQ.STATS shipping", "ready")), (4, 5));
@@ -348,7 +348,7 @@ fn copying(browser: &Browser, at: &dyn Fn(&str) -> String) {
     browser.sees("Copied");
     let selected = browser.script("return getSelection().toString()");
     assert_eq!(selected, "{\n  \"to\": \"user7@example.org\",\n  \"template\": \"newsletter\"\n}");
-    // A page that asks stays as it is.
+    // A page with a question does not change.
     browser.go(&at("/queue?key=newsletter"));
     browser.click("#jobs input[name=id]");
     browser.click("form.selection button[value=delete]");
@@ -359,7 +359,7 @@ fn copying(browser: &Browser, at: &dyn Fn(&str) -> String) {
 }
 
 fn groups(browser: &Browser, at: &dyn Fn(&str) -> String) {
-    // Cells of the table, row by row, without the buttons.
+    // Returns the cells of the table by row, without the buttons.
     let rows = || {
         let script = "return [...document.querySelectorAll('#groups tbody tr')]\
              .map(row => [...row.cells].slice(0, 5).map(cell => cell.innerText).join(' ')).join('\\n')";
@@ -451,7 +451,7 @@ fn pictures(browser: &Browser, at: &dyn Fn(&str) -> String) {
     browser.dark(true);
     browser.go(&at("/"));
     browser.picture("overview-dark");
-    // On a phone nothing is wider than the screen; tables scroll by themselves.
+    // On a phone nothing is wider than the screen. Tables scroll separately.
     browser.dark(false);
     browser.size(500, 900);
     for path in pages.map(|(_, path)| path).into_iter().chain(["/workers", "/queue?key=orders&tab=errors"]) {

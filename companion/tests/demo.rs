@@ -1,4 +1,4 @@
-//! `make demo`: the shop opens, its page shows that something goes on, and Ctrl-C closes all of it.
+//! `make demo`: the shop starts, its page shows activity, and Ctrl-C ends all of it.
 
 use crate::support::{eventually, fetch};
 use std::io::{BufRead, BufReader};

@@ -1,4 +1,4 @@
-//! `zeitset metrics`: every number of the server, in the format of Prometheus.
+//! `zeitset metrics`: all numbers of the server in the format of Prometheus.
 
 use crate::support::{Running, companion, printed};
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,14 +12,14 @@ fn once(server: &Server, words: &[&str]) -> String {
     printed(companion(&words).output().expect("it starts"))
 }
 
-/// Values by metric with labels, as they are written.
+/// Returns the values by metric and labels, as on the page.
 fn values(page: &str) -> BTreeMap<String, f64> {
     let samples = page.lines().filter(|line| !line.starts_with('#'));
     let pairs = samples.map(|line| line.rsplit_once(' ').unwrap_or_else(|| panic!("no sample: {line}")));
     pairs.map(|(name, value)| (name.to_owned(), value.parse().expect("a number"))).collect()
 }
 
-/// What the page says metrics are.
+/// Returns the types of the metrics on the page.
 fn types(page: &str) -> BTreeMap<&str, &str> {
     page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')).collect()
 }
@@ -31,7 +31,7 @@ fn every_field_of_info_is_served_with_its_type_and_value() {
     c.run("ZRL.CHECK limit 3 1h COST 3");
     c.run("ZRL.CHECK limit 3 1h");
     c.run("ZEXP.ADD set 1h a 1h b");
-    // Nothing moves on while both are read.
+    // Nothing changes while both are read.
     c.run("CONFIG SET zeitset.sweep no");
     let page = once(&server, &[]);
     let (values, types) = (values(&page), types(&page));
@@ -100,7 +100,7 @@ fn the_number_of_queues_is_bounded() {
 fn keys_of_any_bytes_are_labels_that_the_format_allows() {
     let server = Server::start();
     let mut c = server.client();
-    // Two keys that would be the same label if the byte were simply replaced.
+    // Two keys that would have the same label if the byte was replaced.
     for key in [&b"a\"b\\\n\xff"[..], b"a\"b\\\n\\xff"] {
         cmd!(c, "ZQ.PUSH", key, "payload");
     }

@@ -1,5 +1,5 @@
-//! What packaging/ and docs/operations.md promise holds on a real server: metrics that alarms and the dashboard name are served,
-//! every alarm is explained, the ACL lines allow what they should and no more.
+//! The promises of packaging/ and docs/operations.md on a real server: the metrics of alarms and of the dashboard exist, every alarm is
+//! explained, and the ACL lines allow exactly what they should.
 
 use crate::support::{companion, eventually, printed};
 use serde_json::Value;
@@ -16,7 +16,7 @@ fn read(name: &str) -> String {
     std::fs::read_to_string(path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// All words that begin with `zeitset_`.
+/// Returns all words that begin with `zeitset_`.
 fn metrics(text: &str) -> BTreeSet<String> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     words.filter(|word| word.starts_with("zeitset_")).map(str::to_owned).collect()
@@ -26,7 +26,7 @@ fn served(server: &Server) -> String {
     printed(companion(&["metrics", "--once", "--redis", &server.url()]).output().expect("it starts"))
 }
 
-/// What a master with a queue and its replica serve.
+/// Returns the metrics pages of a master with a queue and of its replica.
 fn all_served() -> String {
     let server = Server::start();
     let mut c = server.client();
@@ -84,7 +84,7 @@ fn prometheus_itself_accepts_rules_and_metrics_and_each_alarm_fires_when_it_shou
     let status = Command::new("promtool").args(["test", "rules"]).arg(path(tests)).status();
     assert!(status.is_ok_and(|status| status.success()), "{tests}");
     let page = all_served();
-    // The pages of two servers: a metric may be declared once only.
+    // The pages of two servers. A metric may be declared only once.
     let page = page.split_inclusive("# HELP zeitset_up").take(2).collect::<String>();
     let page = page.trim_end_matches("# HELP zeitset_up");
     let mut promtool =
@@ -138,7 +138,7 @@ fn the_acl_lines_allow_what_they_should_and_no_more() {
     ] {
         assert_eq!(may(user, line), expected, "{user}: {line}");
     }
-    // The viewer's line is all that the companion needs.
+    // The viewer's ACL line suffices for the companion.
     let url = format!("redis://viewer:change-me@127.0.0.1:{}", server.address().1);
     let page = printed(companion(&["metrics", "--once", "--redis", &url]).output().expect("it starts"));
     assert!(page.contains("zeitset_queue_jobs{queue=\"jobs:a\""), "{page}");
@@ -157,7 +157,7 @@ fn the_files_for_containers_and_services_are_well_formed() {
     } else {
         eprintln!("skipped: docker compose is not installed");
     }
-    // Options that the files use are options that the program has.
+    // The program has all options that the files use.
     let help = printed(companion(&["ui", "--help"]).output().expect("it starts"));
     for file in ["packaging/docker/compose.yaml", "packaging/docker/Dockerfile", "packaging/systemd/zeitset-ui.service"]
     {
@@ -198,7 +198,7 @@ fn what_compose_and_kubernetes_name_is_there() {
         .status();
     assert!(promtool.is_err() || promtool.is_ok_and(|status| status.success()));
 
-    // The module goes from where the image has it to where the server looks for it.
+    // The module is copied from its place in the image to the place where the server expects it.
     let kubernetes = read("packaging/kubernetes/zeitset.yaml");
     assert!(read("packaging/docker/Dockerfile").contains(" /usr/lib/redis/modules/zeitset.so\n"));
     assert!(kubernetes.contains(r#""/usr/lib/redis/modules/zeitset.so", "/modules/zeitset.so"]"#));
@@ -214,9 +214,9 @@ fn what_compose_and_kubernetes_name_is_there() {
     std::fs::remove_dir_all(&folder).expect("it can be removed");
 }
 
-/// The files that a page links to, as it names them.
+/// Returns the files that a page links to.
 fn links(page: &str) -> impl Iterator<Item = &str> {
-    // Every other part is an example.
+    // Every second part is an example.
     let prose = page.split("```").step_by(2);
     let targets = prose.flat_map(|text| text.split("](").skip(1)).filter_map(|rest| rest.split([')', '#', ' ']).next());
     targets.filter(|target| !target.is_empty() && !target.contains(':'))
@@ -226,7 +226,7 @@ fn links(page: &str) -> impl Iterator<Item = &str> {
 fn what_an_installed_page_links_to_is_installed() {
     let root = std::env::temp_dir().join(format!("zeitset-install-{}", std::process::id()));
     let mut make = Command::new("make");
-    // The pages are what counts: any program will do.
+    // Only the pages matter here, so any program is used.
     make.current_dir(testkit::root()).args([
         "--silent",
         "install",
@@ -258,7 +258,7 @@ fn what_an_installed_page_links_to_is_installed() {
     std::fs::remove_dir_all(&root).expect("it can be removed");
 }
 
-/// What a maintainer's script calls systemctl with, below a root that is thrown away.
+/// Returns a script's calls of systemctl, below a temporary root.
 fn called(script: &str, arguments: &[&str]) -> String {
     let root = std::env::temp_dir().join(format!("zeitset-{script}-{}", std::process::id()));
     for folder in ["bin", "run/systemd/system"] {
@@ -292,7 +292,7 @@ fn removing_the_package_stops_and_disables_the_web_page() {
     }
     std::fs::write(wants.join("zeitset-ui.service"), "").expect("a file");
     std::fs::write(wants.join("other.service"), "").expect("a file");
-    // It takes down how it is called.
+    // It records its calls.
     std::fs::write(bin.join("systemctl"), "#!/bin/sh\necho \"$@\" >\"$DPKG_ROOT/called\"\n").expect("a file");
     let prerm = |word: &str| {
         let script = format!("chmod +x \"$DPKG_ROOT/bin/systemctl\"; . '{}'", path("packaging/debian/prerm").display());

@@ -1,4 +1,4 @@
-//! The page behind a proxy, below a path: with the lines that docs/operations.md gives, and a real nginx.
+//! The page behind a proxy, below a path: with the configuration from docs/operations.md and a real nginx.
 
 use crate::support::{Running, companion, eventually, fetch};
 use std::process::{Child, Command, Stdio};
@@ -11,7 +11,7 @@ struct Nginx {
 }
 
 impl Nginx {
-    /// `None`: it is not installed.
+    /// Returns `None` if nginx is not installed.
     fn start(location: &str) -> Option<Nginx> {
         let (port, folder) = (free_port(), std::env::temp_dir().join(format!("zeitset-nginx-{}", std::process::id())));
         std::fs::create_dir_all(&folder).expect("a folder");
@@ -44,7 +44,7 @@ impl Drop for Nginx {
     }
 }
 
-/// The lines that the page of operations gives for nginx.
+/// Returns the nginx configuration from the page of operations.
 fn documented() -> String {
     let page = std::fs::read_to_string(root().join("docs/operations.md")).expect("the page");
     let lines = page.split("```nginx\n").nth(1).and_then(|rest| rest.split("```").next());
@@ -57,7 +57,7 @@ fn below_a_path_of_nginx_all_links_forms_and_assets_lead_back_there() {
     let mut c = server.client();
     c.run("ZQ.PUSH mails payload ID a");
     let url = server.url();
-    // The port stands for the scheme's own, which a browser leaves out.
+    // This port replaces the default port of the scheme, which a browser omits.
     let mut command = companion(&["ui", "--redis", &url, "--host", "ui.example.org", "--write", "--interval", "100ms"]);
     command.env("ZEITSET_PASSWORD", "correct horse");
     let ui = Running::start(command);
@@ -73,7 +73,7 @@ fn below_a_path_of_nginx_all_links_forms_and_assets_lead_back_there() {
 
     let (status, answer) = get("/zeitset");
     assert!(status == 301 && answer.contains("/zeitset/\r\n"), "{answer}");
-    // As a browser would: every link, from one page to the next.
+    // Follows every link, from page to page, like a browser.
     let (mut todo, mut seen) = (vec!["/zeitset/".to_owned()], std::collections::BTreeSet::new());
     while let Some(path) = todo.pop() {
         if !seen.insert(path.clone()) {

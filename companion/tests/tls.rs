@@ -1,4 +1,4 @@
-//! Servers that speak TLS: `rediss://`, a certificate authority of one's own, and a client certificate.
+//! Servers with TLS: `rediss://`, a private certificate authority, and a client certificate.
 
 use crate::support::{companion, printed};
 use redis::cmd;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use testkit::{Server, free_port};
 
-/// An authority, and certificates of it for the server and for a client; `None` where openssl is not installed.
+/// Creates an authority, and certificates for the server and a client. Returns `None` if openssl is not installed.
 fn certificates(folder: &Path) -> Option<()> {
     let openssl = |words: &[&str]| {
         let mut command = Command::new("openssl");
@@ -25,7 +25,7 @@ fn certificates(folder: &Path) -> Option<()> {
     Some(())
 }
 
-/// A server with TLS on a port of its own, and where its certificates are; `None`: something is not installed.
+/// Starts a server with TLS. Returns its port and the folder of its certificates, or `None` if something is not installed.
 fn server() -> Option<(Server, u16, PathBuf)> {
     let server = Server::start();
     let folder = server.folder().to_owned();
@@ -50,7 +50,7 @@ fn server() -> Option<(Server, u16, PathBuf)> {
                 eprintln!("skipped: this server was built without TLS");
                 return None;
             }
-            // The port was taken meanwhile.
+            // Another process has taken the port.
             Err(error) => assert!(error.contains("listen"), "{error}"),
         }
     }
@@ -71,12 +71,12 @@ fn a_server_with_tls_is_asked_by_rediss() {
     assert!(page.contains("\nzeitset_up 1\n") && page.contains(r#"zeitset_queue_jobs{queue="mails",state="ready"} 1"#));
     let picture = printed(run(&[&["top", &url, "--once"], &all[..]].concat()));
     assert!(picture.contains("mails"), "{picture}");
-    // The system's authorities may be this one, too.
+    // The system's authorities could include this one.
     let mut command = companion(&["metrics", "--once", "--redis", &url, "--cert", &cert, "--key", &key]);
     assert!(printed(command.env("SSL_CERT_FILE", &ca).output().expect("it starts")).contains("\nzeitset_up 1\n"));
 
     for (words, said) in [
-        // Nobody known vouches for the server; it wants to see a certificate.
+        // No known authority has signed the server's certificate; the server requires a client certificate.
         (&["--redis", &url, "--cacert", &cert, "--cert", &cert, "--key", &key][..], "certificate"),
         (&["--redis", &url, "--cacert", &ca], "certificate"),
         (&["--redis", &server.url(), "--cacert", &ca], "need an address that begins with rediss://"),

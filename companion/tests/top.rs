@@ -1,4 +1,4 @@
-//! `zeitset top` shows what is there, and does not burden the server with finding it out.
+//! `zeitset top` shows the state of the server, at a low cost for the server.
 
 use crate::support::{PATIENCE, companion, eventually, printed};
 use std::io::{Read, Write};
@@ -8,19 +8,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use testkit::{Server, cmd};
 
-/// One picture as text.
+/// Returns a printed snapshot.
 fn top(server: &Server) -> String {
     printed(companion(&["top", &server.url(), "--once", "--interval", "200ms"]).output().expect("it starts"))
 }
 
-/// The words of the line that begins with `first`.
+/// Returns the words of the line that begins with `first`.
 #[track_caller]
 fn words<'a>(picture: &'a str, first: &str) -> Vec<&'a str> {
     let line = picture.lines().find(|line| line.split_whitespace().next() == Some(first));
     line.unwrap_or_else(|| panic!("{first} is missing:\n{picture}")).split_whitespace().collect()
 }
 
-/// The number before `unit` in the line that begins with `first`.
+/// Returns the number before `unit` in the line that begins with `first`.
 #[track_caller]
 fn figure(picture: &str, first: &str, unit: &str) -> f64 {
     let words = words(picture, first);
@@ -85,7 +85,7 @@ fn rates_are_what_happens_meanwhile() {
                 c.run("ZQ.PUSH mails payload");
             }
         });
-        // On a busy machine, nothing may have happened between two samples; not so always.
+        // On a busy machine, there may be no calls between two samples. So this tries several times.
         let start = Instant::now();
         let mut seen = false;
         while !seen && start.elapsed() < PATIENCE {
@@ -93,7 +93,7 @@ fn rates_are_what_happens_meanwhile() {
             seen =
                 picture.lines().any(|line| line.starts_with("mails")) && rates(&picture).iter().all(|&rate| rate > 0.0);
         }
-        // The load ends also when the view fails.
+        // The load also ends if the view fails.
         done.store(true, Ordering::Relaxed);
         assert!(seen, "rates above zero: {}", top(&server));
     });
@@ -102,7 +102,7 @@ fn rates_are_what_happens_meanwhile() {
 fn rates(picture: &str) -> Vec<f64> {
     let units = [("limits", "allowed/s"), ("limits", "denied/s"), ("limits", "units/s"), ("server", "calls/s")];
     let mut rates: Vec<_> = units.iter().map(|(first, unit)| figure(picture, first, unit)).collect();
-    // Pushes a second of the queue, calls a second of the command.
+    // Pushes per second of the queue, calls per second of the command.
     let rate = |first, place: usize| words(picture, first)[place].parse().unwrap_or(0.0);
     rates.extend([rate("mails", 5), rate("ZQ.PUSH", 1)]);
     rates
@@ -192,7 +192,7 @@ fn keys_are_heard_while_the_server_hangs() {
     let seen = Mutex::new(String::new());
     let shows = |text: &str| seen.lock().expect("no panic").contains(text);
     std::thread::scope(|scope| {
-        // Ends before the thread that reads, also if the test fails.
+        // Ends before the reading thread, also if the test fails.
         let mut child = child;
         scope.spawn(|| {
             let mut buffer = [0; 4096];
@@ -201,11 +201,11 @@ fn keys_are_heard_while_the_server_hangs() {
             }
         });
         eventually("the view is there", || shows("calls/s"));
-        // Every command waits, also those of the view, which gives up after some seconds and says so.
+        // All commands wait, including those of the view, which reports a timeout after some seconds.
         server.client().run("CLIENT PAUSE 600000 ALL");
         std::thread::sleep(Duration::from_millis(300));
         keys.write_all(b"h").expect("it reads");
-        // What stands on the screen already, blanks for example, is not written again.
+        // The view does not rewrite unchanged characters of the screen, such as blanks.
         eventually("the help is shown", || shows("column"));
         assert!(!shows("no answer"), "the key was heard before");
         keys.write_all(b"hq").expect("it reads");

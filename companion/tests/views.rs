@@ -1,5 +1,5 @@
-//! Dead letters by error, workers, charts of a queue and of a limit, a payload for people: what `zeitset ui` makes of what the server
-//! tells. (tests/web.rs: who may see and change it.)
+//! Views of `zeitset ui`: dead letters by error, workers, charts of a queue and of a limit, readable payloads. (tests/web.rs tests who may
+//! see and change them.)
 
 use crate::support::{Running, companion, eventually, fetch};
 use testkit::{Client, Server, cmd};
@@ -9,7 +9,7 @@ fn ui(server: &Server, words: &[&str]) -> Running {
     Running::start(companion(&[&["ui", "--redis", &url, "--interval", "100ms"], words].concat()))
 }
 
-/// A dead letter, with an error if there is one.
+/// Creates a dead letter, with an error if `error` is not empty.
 fn kill(c: &mut Client, id: &str, error: &str) {
     cmd!(c, "ZQ.PUSH", "mails", "payload", "ID", id, "PRIORITY", -9);
     let token = c.claim("ZQ.CLAIM 1 mails LEASE 1h");
@@ -19,7 +19,7 @@ fn kill(c: &mut Client, id: &str, error: &str) {
     };
 }
 
-/// The text of the cells of a part of the page, row by row.
+/// Returns the texts of the cells of a part of the page, by row.
 fn rows(page: &str, part: &str) -> Vec<String> {
     let part = page.split(&format!("id=\"{part}\"")).nth(1).expect("the part");
     let rows = part.split("</table>").next().unwrap_or_default().split("<tr>").skip(2);
@@ -52,7 +52,7 @@ fn dead_letters_of_one_error_are_retried_or_deleted_together() {
         let body = format!("token={token}&key=mails&tab=errors&{fields}");
         fetch(&ui.address, "POST", "/act", &[], &body)
     };
-    // Asked first, and no more than were told.
+    // The page asks first, and then removes no more jobs than it named.
     let (status, question) = act("do=delete&error=timeout");
     assert!(status == 200 && question.contains("Delete 5 jobs of mails that died of “timeout”?"), "{question}");
     assert!(question.contains("name=\"told\" value=\"5\""), "{question}");
@@ -82,7 +82,7 @@ fn of_many_dead_letters_a_bounded_number_is_looked_at() {
     let ui = ui(&server, &[]);
     let page = ui.get("/queue?key=mails&tab=errors").1;
     assert!(page.contains("Of 1,200 dead letters, the 1,000 that have been dead the longest"), "{page}");
-    // Large payloads are not all fetched.
+    // The page does not fetch all large payloads.
     for n in 0..9 {
         cmd!(c, "ZQ.PUSH", "large", "x".repeat(1_000_000), "ID", n);
         let token = c.claim("ZQ.CLAIM 1 large LEASE 1h");
@@ -156,7 +156,7 @@ fn a_limit_is_shown_as_it_fills_and_empties() {
         let (legend, heights) = chart(key).expect("a chart");
         assert_eq!((legend.as_str(), heights[0], heights[heights.len() - 1]), ("5", 100.0, 0.0), "{key}");
         assert!(heights.is_sorted_by(|one, next| one >= next), "{key}: {heights:?}");
-        // A bucket leaks; a window is over at one moment.
+        // A bucket drains gradually. A window ends at once.
         let halfway = heights[heights.len() / 2];
         assert!(if key == "leaky" { (45.0..55.0).contains(&halfway) } else { halfway == 100.0 }, "{key}: {halfway}");
     }

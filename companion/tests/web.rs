@@ -1,4 +1,4 @@
-//! `zeitset ui` over HTTP: what is shown, what is escaped, and who may change anything. (tests/browser.rs clicks.)
+//! `zeitset ui` over HTTP: the content of the pages, escaping, and who may change what. (tests/browser.rs tests the actions in a browser.)
 
 use crate::support::{Running, companion, eventually, fetch};
 use std::io::Write;
@@ -9,7 +9,7 @@ fn ui(server: &Server, words: &[&str]) -> Running {
     Running::start(companion(&[&["ui", "--redis", &url, "--interval", "200ms"], words].concat()))
 }
 
-/// The token of the forms.
+/// Returns the token of the forms.
 fn token(ui: &Running) -> String {
     let (_, page) = ui.get("/queue?key=mails");
     let token = page.split("name=\"token\" value=\"").nth(1).and_then(|rest| rest.split('"').next());
@@ -75,7 +75,7 @@ fn every_page_is_served_with_headers_that_forbid_foreign_code() {
     assert_eq!(ui.get("/queue").0, 400);
 }
 
-/// A ring of `slots` slots, one unit each, of which the newest stands before `seam`.
+/// Returns a ring of `slots` slots with one unit each. The newest slot is before `seam`.
 fn ring(first_ms: u64, slots: u64, seam: u64) -> Vec<u8> {
     let age = |place: u64| (place + slots - seam) % slots;
     let slot = |place: u64| [(first_ms + age(place)).to_le_bytes(), (7 + age(place)).to_le_bytes()].concat();
@@ -217,7 +217,7 @@ fn beyond_this_machine_a_password_is_needed() {
     assert_eq!(get(&[right]).0, 200);
     assert_eq!(get(&[right, ("Host", "ui.example")]).0, 200);
     assert_eq!(get(&[right, ("Host", "other.example")]).0, 421);
-    // A proxy may ask by another name than the browser: what counts is where the form was.
+    // A proxy may use another host name than the browser. The origin of the form decides.
     let (_, page) = fetch(&ui.address, "GET", "/queue?key=mails", &[right], "");
     let token = page.split("name=\"token\" value=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("a form");
     let post = |origin: &str| {
@@ -373,7 +373,7 @@ fn a_request_that_is_never_complete_does_not_keep_the_program_from_ending() {
     let mut ui = ui(&server, &[]);
     let mut half = std::net::TcpStream::connect(&ui.address).expect("it listens");
     half.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n").expect("it reads");
-    // It has been accepted when a later one has been answered.
+    // A later connection was answered, so this one has been accepted.
     assert_eq!(ui.get("/").0, 200);
     ui.terminate();
 }
@@ -397,6 +397,6 @@ fn a_queue_that_is_gone_is_forgotten_however_many_there_are() {
     assert!(shows(15_000) && !shows(20_500));
     c.run(&format!("DEL {}", name(15_000)));
     eventually("it is forgotten", || !shows(15_000));
-    // The next one by name takes its place.
+    // The next queue by name takes its place.
     eventually("another one is noted", || shows(20_000));
 }

@@ -82,7 +82,7 @@ impl<'k> Limit<'k, Writing> {
         (ctx, events)
     }
 
-    /// Returns up to `units` that become available again at `until` to the limit. Returns how many.
+    /// Refunds up to `units` that would become available again at `until`. Returns how many were refunded.
     pub fn refund(
         mut self,
         now: Millis,

@@ -1,4 +1,4 @@
-//! INFO: the module's section, and access to the server's.
+//! INFO: adds the module's section, and reads the server's sections.
 
 use super::context::Context;
 use super::panic::{call_under_way, catch_panic};

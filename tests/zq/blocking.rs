@@ -17,10 +17,10 @@ impl Waiter {
     fn start_in(server: &Server, database: u32, line: &str) -> Waiter {
         let (mut client, mut control) = (server.client(), server.client());
         client.run(&format!("SELECT {database}"));
-        let before = blocked(&mut control);
+        let id = client.int("CLIENT ID");
         let line = line.to_owned();
         let waiter = Waiter(thread::spawn(move || client.reply(&line)));
-        eventually(PATIENCE, "the client waits", || waiter.is_done() || blocked(&mut control) > before);
+        eventually(PATIENCE, "the client waits", || has_run_another(&mut control, id));
         waiter
     }
 
@@ -43,6 +43,11 @@ impl Waiter {
         assert!(reply.starts_with("[[") && words.len() == 6, "not one job: {reply}");
         words[1].trim_matches('\'').to_owned()
     }
+}
+
+/// Whether the server has run a command of this client after CLIENT ID. The client is then blocked, or served.
+pub(super) fn has_run_another(c: &mut Client, id: i64) -> bool {
+    !c.string(&format!("CLIENT LIST ID {id}")).contains(" cmd=client|id ")
 }
 
 pub(super) fn blocked(c: &mut Client) -> i64 {

@@ -16,7 +16,7 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// `None`, with a word about it, where Chromium is not installed.
+    /// Returns `None` with a message if Chromium is not installed.
     pub fn open() -> Option<Browser> {
         let started = Command::new("chromedriver").arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
         let Ok(mut driver) = started else {
@@ -54,7 +54,7 @@ impl Browser {
         Some(browser)
     }
 
-    /// The `value` of an answer; an error of WebDriver's is a value with an `error`.
+    /// Returns the `value` of a reply. For an error of WebDriver, the value has an `error`.
     fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
         let body = if method == "POST" { body.to_string() } else { String::new() };
         let mut socket = TcpStream::connect(("127.0.0.1", self.port)).expect("chromedriver listens");
@@ -63,7 +63,7 @@ impl Browser {
         let head = format!("{head}Content-Type: application/json\r\nContent-Length: {}\r\n\r\n", body.len());
         socket.write_all(format!("{head}{body}").as_bytes()).expect("chromedriver reads");
         let mut answer = Vec::new();
-        // It may leave the connection open: the length counts.
+        // The server may keep the connection open, so this reads by length.
         let mut buffer = [0; 65536];
         loop {
             let read = socket.read(&mut buffer).expect("chromedriver answers");
@@ -101,13 +101,13 @@ impl Browser {
         self.must("/goog/cdp/execute", &json!({"cmd": "Emulation.setEmulatedMedia", "params": feature}));
     }
 
-    /// What a function's body returns in the page.
+    /// Runs a function body in the page, and returns its result.
     #[track_caller]
     pub fn script(&self, body: &str) -> Value {
         self.must("/execute/sync", &json!({"script": body, "args": []}))
     }
 
-    /// All text that can be seen.
+    /// Returns all visible text.
     #[track_caller]
     pub fn text(&self) -> String {
         self.script("return document.body.innerText").as_str().unwrap_or_default().to_owned()
@@ -118,13 +118,13 @@ impl Browser {
         value.as_object()?.iter().find(|(name, _)| name.starts_with("element-"))?.1.as_str().map(str::to_owned)
     }
 
-    /// Presses what a CSS selector finds.
+    /// Clicks the element of a CSS selector.
     #[track_caller]
     pub fn click(&self, selector: &str) {
         self.press("css selector", selector);
     }
 
-    /// Presses the link with this text.
+    /// Clicks the link with this text.
     #[track_caller]
     pub fn follow(&self, text: &str) {
         self.press("partial link text", text);
@@ -132,7 +132,7 @@ impl Browser {
 
     #[track_caller]
     fn press(&self, by: &str, what: &str) {
-        // A part of the page that is exchanged meanwhile is looked for again.
+        // If this part of the page is replaced meanwhile, this searches it again.
         found(&format!("{what} can be pressed; the page says:\n{}", self.text()), || {
             let id = self.element(by, what)?;
             let value = self.call(&format!("/element/{id}/click"), &json!({}));
@@ -140,7 +140,7 @@ impl Browser {
         });
     }
 
-    /// Replaces what stands in a field.
+    /// Replaces the text of a field.
     #[track_caller]
     pub fn fill(&self, selector: &str, text: &str) {
         let id = self.element("css selector", selector).unwrap_or_else(|| panic!("{selector} is not there"));
@@ -159,7 +159,7 @@ impl Browser {
         }
     }
 
-    /// A picture of the window, as a file below docs/pictures.
+    /// Saves a picture of the window below docs/pictures.
     #[track_caller]
     pub fn picture(&self, name: &str) {
         let folder = testkit::root().join("docs/pictures");

@@ -1,4 +1,4 @@
-//! A browser and the companion itself, which end with the test. Servers and their clients: testkit.
+//! A browser and the companion, which end with the test. testkit has servers and clients.
 
 mod browser;
 mod running;
@@ -8,16 +8,16 @@ pub use running::{Running, companion, fetch, printed};
 
 use std::time::Duration;
 
-/// As in testkit, and more of it: browsers are slow.
+/// The timeout, as in testkit, but longer, because browsers are slow.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Polls until `condition` holds; panics with `what` when that takes too long.
+/// Polls until `condition` holds. Panics with `what` after the timeout.
 #[track_caller]
 pub fn eventually(what: &str, condition: impl FnMut() -> bool) {
     testkit::eventually(PATIENCE, what, condition);
 }
 
-/// Polls until `look` finds something; panics with `what` when that takes too long.
+/// Polls until `look` returns something. Panics with `what` after the timeout.
 #[track_caller]
 pub fn found<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let mut found = None;

@@ -1,17 +1,17 @@
-//! The companion as a program that runs, and what it serves.
+//! The running companion, and its responses.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Output, Stdio};
 
-/// The companion with these words on its command line.
+/// Returns the companion with these arguments.
 pub fn companion(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_zeitset"));
     command.args(words).stdin(Stdio::null()).env_remove("ZEITSET_REDIS").env_remove("ZEITSET_PASSWORD");
     command
 }
 
-/// A companion that serves; it ends with the test.
+/// A companion that serves. It ends with the test.
 pub struct Running {
     child: Child,
     /// `127.0.0.1:12345`
@@ -19,7 +19,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts it on a free port of its own choice, which its first line of output tells.
+    /// Starts it on a free port, which it prints in its first line.
     pub fn start(mut command: Command) -> Running {
         let mut child = command.args(["--listen", "127.0.0.1:0"]).stdout(Stdio::piped()).spawn().expect("it starts");
         let mut line = String::new();
@@ -30,7 +30,7 @@ impl Running {
         Running { child, address }
     }
 
-    /// Asks it to end, and waits until it has.
+    /// Asks it to end, and waits until it has ended.
     #[track_caller]
     pub fn terminate(&mut self) {
         let pid = self.child.id().to_string();
@@ -50,7 +50,7 @@ impl Drop for Running {
     }
 }
 
-/// Status and body (behind all headers) of an answer over HTTP.
+/// Returns the status and the body of an HTTP response.
 pub fn fetch(address: &str, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> (u16, String) {
     let mut socket = TcpStream::connect(address).expect("it listens");
     socket.set_read_timeout(Some(super::PATIENCE)).expect("a timeout");
@@ -69,7 +69,7 @@ pub fn fetch(address: &str, method: &str, path: &str, headers: &[(&str, &str)], 
     (status.unwrap_or_else(|| panic!("no answer: {answer:?}")), answer)
 }
 
-/// What it printed, given that it succeeded.
+/// Returns the output of a program that must have succeeded.
 #[track_caller]
 pub fn printed(output: Output) -> String {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

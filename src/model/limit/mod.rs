@@ -217,8 +217,8 @@ impl<'a> StoredLimit<'a> {
         }
     }
 
-    /// Returns up to `units` of one call, which become available again at `until`. At most as many as are held there. THROTTLE has no
-    /// refund: its negative quantities return units.
+    /// Refunds `units` of one call, which would become available again at `until`. Refunds at most as many as are in use until then.
+    /// THROTTLE has no refund: its negative quantities return units.
     pub fn refund(self, now: Millis, units: u64, until: Millis) -> Result<Refund, Foreign> {
         match self {
             StoredLimit::Sliding(ring) => sliding::refund(ring, now, units, until),

@@ -80,7 +80,7 @@ pub(super) fn usage(ring: Ring<'_>, now: Millis) -> Result<LimitUsage, Foreign> 
     }))
 }
 
-/// Returns up to `units` of those that become available again at `until`, at most as many as are held there. Rewrites all later slots.
+/// Refunds up to `units` that would become available again at `until`. Rewrites all later slots.
 pub(super) fn refund(ring: Ring<'_>, now: Millis, units: u64, until: Millis) -> Result<Refund, Foreign> {
     let usage = ring.usage(now)?;
     let slot = ring.find(usage.first, |slot| slot.at < until);
