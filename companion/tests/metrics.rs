@@ -142,6 +142,6 @@ fn metrics_for_other_machines_are_served_with_a_warning() {
         child.kill().expect("it runs");
         let said = child.wait_with_output().expect("it ends").stderr;
         assert!(line.starts_with("Metrics of "), "{line}");
-        assert_eq!(String::from_utf8_lossy(&said).contains("there is no password"), warns, "{listen}");
+        assert_eq!(String::from_utf8_lossy(&said).contains("have no password"), warns, "{listen}");
     }
 }
