@@ -356,7 +356,7 @@ def test_a_chain_into_another_slot_of_a_cluster_fails(cluster: Any) -> None:
     Worker(cluster, "mails", lambda job: job.chain(Queue(cluster, "log").calls.push("sent")), shards=SHARDS).run(burst=True)
     assert mails.stats()["dead"] == SHARDS and Queue(cluster, "log").stats() is None
     job = mails.get("1")
-    assert job and job.error and job.error.startswith("ClusterCrossSlotError")
+    assert job and job.error and "slot" in job.error
 
 
 @pytest.mark.parametrize("how", ["killed", "frozen"])

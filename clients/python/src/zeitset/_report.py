@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 from redis.crc import key_slot
-from redis.exceptions import AskError, ClusterCrossSlotError, ResponseError
+from redis.exceptions import ClusterCrossSlotError, ResponseError
 
 from ._call import Word, encoded, mapping
 from ._job import Event, Job, Outcome, error_text
 from ._link import Link
-from .errors import is_away, unexpected
+from .errors import is_away, slot_elsewhere, unexpected
 
 Commands = list[tuple[Word, ...]]
 Delay = Callable[[Job], tuple[Word, ...]]
@@ -149,7 +149,7 @@ def _transaction(
     if isinstance(executed, Exception):
         # The server has refused a chained command, and so the ACK.
         cause = next((reply for reply in replies if isinstance(reply, Exception)), executed)
-        if isinstance(cause, AskError) and cause.slot_id != key_slot(encoded(outcome.job._key)):
+        if slot_elsewhere(cause) not in (None, key_slot(encoded(outcome.job._key))):
             cause = ClusterCrossSlotError("the key of a chained command must be in the slot of the job's queue")
         if is_away(cause):
             return [outcome], [], cause

@@ -91,6 +91,14 @@ def is_away(error: BaseException) -> bool:
     return not (rest if code == "ERR" else str(error)).startswith(_MISTAKES)
 
 
+def slot_elsewhere(error: BaseException) -> int | None:
+    """The slot of a MOVED or ASK."""
+    if isinstance(error, exceptions.AskError):
+        return error.slot_id
+    code, _, rest = str(error).partition(" ")  # redis-py 5 has that class for cluster clients only
+    return int(rest.split(" ")[0]) if isinstance(error, exceptions.ResponseError) and code in ("MOVED", "ASK") else None
+
+
 def is_refused(error: BaseException) -> bool:
     """Whether the server lives, and takes no writes for the moment: there is no reason to connect again."""
     return isinstance(error, exceptions.OutOfMemoryError) or str(error).partition(" ")[0] in _REFUSING
