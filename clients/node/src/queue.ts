@@ -182,7 +182,12 @@ export class Queue<T = any> {
     return (await this.#all((shard) => shard.hold(group, wait))).includes(true);
   }
 
-  /** The queue of one shard, by its number from 0: a plain queue. */
+  /** The queues of the single shards, which are plain queues; of a queue without shards, one. */
+  get shards(): Queue<T>[] {
+    return this.#shards.map((_, at) => this.shard(at));
+  }
+
+  /** The queue of one shard, by its number from 0. */
   shard(index: number): Queue<T> {
     return this.#queueOf(index);
   }

@@ -81,7 +81,7 @@ const LOOKS = 4;
 const CHORES_MS = 60_000;
 
 /** How often a pump whose queues were empty asks for a slot that others could use. */
-const ASK_AGAIN_MS = 50;
+const ASK_AGAIN_MS = 100;
 
 /** How long a worker that stops tries to tell the server what has come of its jobs. */
 const LAST_WORDS_MS = 5000;

@@ -7,6 +7,7 @@ import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { Cron, Queue, type RedisClient, Worker } from "zeitset";
+import { Clock } from "zeitset/testing";
 import { withEach } from "./support/clients.js";
 import { Cluster, CLUSTER_CLIENTS } from "./support/cluster.js";
 import type { Server } from "./support/server.js";
@@ -90,8 +91,12 @@ withEach("a queue with shards does what a queue does", async ({ redis, call }) =
   await queue.pause();
   assert.equal((await queue.stats())?.["paused"], "yes");
   assert.equal((await queue.shard(3).stats())?.["paused"], "yes");
+  assert.deepEqual(queue.shards.map(({ key }) => key), ["{mails:0}", "{mails:1}", "{mails:2}", "{mails:3}"]);
   assert.throws(() => queue.shard(4), RangeError);
   assert.throws(() => queue.calls.stats(), /queue\.shard/);
+  await queue.pushMany(jobs(8, { delay: "1h" }));
+  await new Clock(redis, "mails", { shards: 4 }).advance("1h");
+  await until("they are due", async () => (await queue.stats())?.delayed === 0);
 });
 
 withEach("a worker serves all shards from one claim, and none first", async (place) => {
@@ -219,6 +224,14 @@ for (const [library, connect] of Object.entries(CLUSTER_CLIENTS)) {
     });
     await hanging.ask("ZQ.PUSH c 0 ID c9");
     await until("it is served again", () => busy.events.includes("completed c9"));
+    // All nodes are lost.
+    for (const node of cluster.masters) await node.kill();
+    await until("they are missed", () => busy.worker.state === "reconnecting");
+    for (const node of cluster.masters) await node.run();
+    await until("it is served again", async () => {
+      await hanging.ask("ZQ.PUSH c 0 ID c10");
+      return busy.events.includes("completed c10");
+    });
     await busy.worker.stop();
   });
 }

@@ -73,8 +73,10 @@ export class Server {
 
 export class Place {
   readonly #servers = new Map<string, Server>();
-  /** What connects to nodes; undefined: they have to be found again. */
+  /** What connects to nodes. */
   #nodes: Nodes | undefined;
+  /** None of the known nodes has answered: there may be others by now. */
+  #isLost = false;
   /** All nodes that are known by their names, and the names of those that have not answered. */
   readonly #known = new Map<string, Address>();
   readonly #silent = new Set<string>();
@@ -88,7 +90,7 @@ export class Place {
 
   /** Opens the server that has the key; in a cluster by what the nodes say, or the one at this address. */
   async open(key: string, at?: Address): Promise<Server> {
-    const address = this.client.isCluster ? (at ?? (await this.#find(slotOf(key)))) : undefined;
+    const address = this.client.isCluster ? ((this.#nodes && at) ?? (await this.#find(slotOf(key)))) : undefined;
     const server = this.#at(address);
     await server.open();
     return server;
@@ -126,28 +128,32 @@ export class Place {
 
   /** Asks one node after the other for the slots, in any order: what a node says that has lost the others is not true for long. */
   async #ask(): Promise<readonly Range[]> {
-    if (!this.#nodes) {
+    let problem = new Error("no node is known");
+    if (!this.#nodes || this.#isLost) {
       const scout = this.client.scout();
       try {
         this.#nodes = await late(scout.open(), this.patienceMs);
+        this.#learn(this.#nodes.addresses);
+      } catch (thrown) {
+        problem = asError(thrown);
       } finally {
         scout.close();
       }
-      this.#learn(this.#nodes.addresses);
     }
-    let problem = new Error("no node is known");
+    if (!this.#nodes) throw problem;
     const order = [...this.#known.keys()].map((name) => ({ name, at: Math.random() + (this.#silent.has(name) ? 1 : 0) }));
     for (const { name } of order.sort((a, b) => a.at - b.at)) {
       try {
         const ranges = await this.#slotsBy(this.#known.get(name) as Address);
         this.#silent.delete(name);
+        this.#isLost = false;
         return ranges;
       } catch (thrown) {
         problem = asError(thrown);
         this.#silent.add(name);
       }
     }
-    this.#nodes = undefined;
+    this.#isLost = true;
     throw problem;
   }
 
