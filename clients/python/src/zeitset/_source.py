@@ -47,7 +47,8 @@ class Source:
         self.connected = False
         self._eager = True
         self._replied = asyncio.Event()
-        """Whether no claim waits."""
+        """Set: no claim waits."""
+        self._replied.set()
         self._ending: asyncio.Task[None] | None = None
         self._dry = -1
         """How many jobs the worker had started when it held none, and this source had none."""
@@ -116,8 +117,10 @@ class Source:
         keys = self._keys()
         lease: tuple[Word, ...] = ("LEASE", f"{worker._lease_ms}ms", "COUNT", turn.count)
         claim: tuple[Word, ...] = ("ZQ.CLAIM", len(keys), *keys, *lease, *waits, "AS", encoded(worker.name)[:255])
-        if turn.waits and not turn.reserved:
-            self._park()
+        if block_ms:
+            self._replied.clear()
+            if not turn.reserved:
+                self._park()
         try:
             *_, claimed = await self._claims.request(
                 [*commands_of(outcomes), claim],
@@ -153,7 +156,6 @@ class Source:
         return [key for keys in self._queues for key in (*keys[turn % len(keys) :], *keys[: turn % len(keys)])]
 
     def _park(self) -> None:
-        self._replied.clear()
         self._slots.parked.add(self._end_claim)
         if self._slots.full:
             self._end_claim()
@@ -225,7 +227,8 @@ class Source:
     async def end_claims(self, end: float) -> None:
         """Until that time, the claim that waits may end by itself."""
         while not self._claiming.done() and monotonic() < end:
-            await self._unblock()
+            if not self._replied.is_set():
+                await self._unblock()
             await asyncio.wait((self._claiming,), timeout=0.1)
         self._claiming.cancel()
         await asyncio.wait((self._claiming,))
@@ -243,5 +246,7 @@ class Source:
             await asyncio.sleep(0.01)
 
     async def close(self) -> None:
+        if self._ending is not None:
+            self._ending.cancel()
         await self._claims.close()
         await self._control.close()
