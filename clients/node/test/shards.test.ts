@@ -170,6 +170,8 @@ for (const [library, connect] of Object.entries(CLUSTER_CLIENTS)) {
     assert.deepEqual([stats?.claimed, stats?.ready], [0, 100]);
     assert.ok((await queue.peek("ready", { count: 100 })).every(({ attempts }) => attempts === 0), "free");
     await until("no connection is left", async () => (await waiting(masters)) === 0);
+    await new Worker(redis, "mails", () => undefined, { shards: 16, signals: false }).run({ burst: true });
+    assert.equal((await queue.stats())?.["acked"], 600 + 160 + 100, "a burst ends when all shards are empty");
   });
 
   test(`queues of several slots, one of whose nodes hangs, and a slot that moves for long (${library})`, { timeout: 120_000 }, async (t) => {
