@@ -1,4 +1,5 @@
-//! Serving, until a signal or a closed output ends the program, and with limits for slow clients.
+//! Serves HTTP until a signal ends the program, with limits for slow clients. Prints to an output that its reader may
+//! close.
 
 use crate::Failure;
 use axum::http::StatusCode;

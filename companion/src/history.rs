@@ -8,7 +8,8 @@ use std::time::Duration;
 /// The maximum number of points: an hour, at one sample every five seconds.
 const POINTS: usize = 720;
 
-/// The maximum number of queues with a history, of up to 29 KB each. If there are more queues, active ones are kept.
+/// The maximum number of queues with a history, of up to 29 KB each. If there are more queues, those with recent
+/// activity have a history.
 pub const QUEUES: usize = 1_000;
 
 /// The idle time after which a queue's history is dropped to make room for others.
@@ -26,7 +27,7 @@ const OF_QUEUE: [&str; 8] = ["ready", "delayed", "claimed", "dead", "wait", "pus
 /// Values over time, by name.
 pub struct History<const FIGURES: usize> {
     names: [&'static str; FIGURES],
-    /// Unix ms, and the values in the order of their names. NaN if unknown.
+    /// The time of each point in Unix ms, and its values in the order of `names`. An unknown value is NaN.
     points: VecDeque<(u64, [f32; FIGURES])>,
 }
 
@@ -38,7 +39,7 @@ pub struct Histories {
 
 struct OfQueue {
     history: History<{ OF_QUEUE.len() }>,
-    /// When a counter was last seen to grow.
+    /// When the sampler last saw that a counter had grown, Unix ms.
     busy_ms: u64,
 }
 
@@ -68,7 +69,7 @@ impl Histories {
             if is_busy {
                 kept.busy_ms = at_ms;
             }
-            // If there are many queues, a sample reads only some.
+            // If there are many queues, a sample reads only some of them. The others get no new point.
             if kept.history.last_ms().is_none_or(|last| last < at_ms) {
                 kept.history.push(at_ms, |name| of_queue(watched, name));
             }
@@ -80,7 +81,8 @@ impl Histories {
         Some(&self.queues.get(name)?.history)
     }
 
-    /// Adds a gap to all histories, `later` than their last points, because the server did not answer.
+    /// Adds a gap to all histories because the server did not answer. The gap is `later` than each history's last
+    /// point.
     pub fn miss(&mut self, later: Duration) {
         self.server.miss(later);
         self.queues.values_mut().for_each(|kept| kept.history.miss(later));
@@ -91,7 +93,8 @@ fn of_server(watch: &Watch, name: &str) -> f32 {
     let info = &watch.now.info;
     let field = |name: &str| info.number(name).map_or(f32::NAN, |number| number as f32);
     let rate = |name: &str| watch.rate(name).map_or(f32::NAN, |rate| rate as f32);
-    // The queues' own totals depend on the current time. INFO counts jobs by the state that they were last moved to.
+    // Adds up the queues' own stats, which count a delayed job as ready when it is due. INFO counts jobs by the state
+    // that they were last moved to.
     let total = |state: fn(&Queue) -> u64| watch.total(state) as f32;
     match name {
         "lag" => field("zeitset_sweep_lag_ms"),
@@ -153,7 +156,7 @@ impl<const FIGURES: usize> History<FIGURES> {
         }
     }
 
-    /// Returns one value over time, with its Unix ms. NaN if unknown.
+    /// Returns the values of one name with their times in Unix ms. An unknown value is NaN.
     pub fn series(&self, name: &str) -> Vec<(u64, f64)> {
         let Some(place) = self.names.iter().position(|known| *known == name) else { return Vec::new() };
         self.points.iter().map(|(at_ms, values)| (*at_ms, f64::from(values[place]))).collect()
@@ -168,7 +171,7 @@ mod tests {
         Watched { at_us: at_ms * 1000, queue: Queue { ready, ..Queue::default() }, before: None }
     }
 
-    /// Returns counters that differ from an unused queue's.
+    /// Returns the counters of a queue to which `count` jobs were pushed.
     fn pushed(count: i64) -> crate::server::Counts {
         use redis::Value::{Array, Int, SimpleString};
         Queue::read(&Array(vec![SimpleString("pushed".into()), Int(count)])).counters

@@ -1,7 +1,8 @@
 //! `zeitset`: a web page, Prometheus metrics and a terminal view of a server with the Zeitset module.
 //!
 //! - `server`: all requests to the Redis server. Each has a bounded cost, however large the dataset is.
-//! - `watch`: the sampler of the page and the terminal view. It reads the queues in turns and computes rates between two samples.
+//! - `watch`: the sampler of the page and the terminal view. Each sample reads some of the queues. It computes rates
+//! between two reads.
 //! - `history`: the last hour of a server, in memory.
 //! - `metrics`, `top`, `web`: the three views.
 //! - `text`: formatting of numbers, durations and arbitrary bytes. `json`: payloads with line breaks.

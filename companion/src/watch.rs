@@ -1,11 +1,11 @@
-//! Samples of a server. Each sample reads INFO once and the stats of a bounded number of queues, in turns by name. So rates are computed
-//! between two reads of the same queue.
+//! Samples of a server. Each sample reads INFO once and the stats of a bounded number of queues. The next sample
+//! continues with the next names. A queue's rates are computed between two reads of this queue.
 
 use crate::server::{Counts, Info, Key, Queue, Server, reply};
 use redis::{RedisError, RedisResult, Value, pipe};
 use std::collections::BTreeMap;
 
-/// Queues that one sample reads, in pipelines of [`PAGE`].
+/// The maximum number of queues that one sample reads, in pipelines of [`PAGE`].
 const QUEUES_PER_LOOK: usize = 2_000;
 const PAGE: usize = 500;
 
@@ -87,7 +87,7 @@ impl Watch {
             self.passed += names.len();
             if is_last || self.passed >= MOST_QUEUES {
                 self.has_more = !is_last;
-                // The others are no longer among the first queues.
+                // Removes the queues that are no longer among the first [`MOST_QUEUES`].
                 self.queues.retain(|name, _| Some(name) <= names.last() || is_last);
                 self.cursor.clear();
                 self.passed = 0;
@@ -121,13 +121,13 @@ impl Watch {
         self.now.at_us / 1000
     }
 
-    /// Returns the longest wait of a ready job, from INFO or else from the queues read.
+    /// Returns the longest wait of a ready job: from INFO or, if INFO lacks the field, from the queues read.
     pub fn longest_wait_ms(&self) -> u64 {
         let seen = || self.queues.values().filter_map(|watched| watched.queue.wait_ms(watched.at_us / 1000)).max();
         self.now.info.number("zeitset_jobs_longest_wait_ms").or_else(seen).unwrap_or_default()
     }
 
-    /// Returns the number of jobs in the queues read.
+    /// Returns the number of jobs in one state in all queues read.
     pub fn total(&self, state: fn(&Queue) -> u64) -> u64 {
         self.queues.values().map(|watched| state(&watched.queue)).sum()
     }
@@ -143,7 +143,7 @@ pub async fn refresh(server: &Server, queues: &mut BTreeMap<Key, Watched>, names
     let mut replies = server.ask(pipe).await?.into_iter();
     let at_us = micros(&replies.next().ok_or_else(|| odd("TIME"))??);
     for (name, stats) in names.iter().zip(replies) {
-        // A key may hold another type by now, which is an error.
+        // If the key now holds another type, the reply is an error.
         let Ok(stats) = stats else {
             queues.remove(name);
             continue;

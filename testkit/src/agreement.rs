@@ -1,8 +1,8 @@
 //! The check at the end of tests of persistence, replication and clusters: a master, its replicas, and a server that loads the master's AOF
 //! must have equal data.
 //!
-//! A difference is an effect that was never replicated, or one that was replicated and did not happen. The master's data alone do not show
-//! it.
+//! A difference means that an effect was not replicated, or that a replicated effect did not happen elsewhere. The
+//! master's data alone do not show either error.
 //!
 //! With ZEITSET_AGREE=1 in the environment, every server of every test keeps an AOF and is compared with it when the test ends, unless the
 //! test has switched the AOF off.
@@ -21,7 +21,7 @@ pub fn assert_agree(master: &Server, replicas: &[&Server]) {
     let started = Instant::now();
     loop {
         let differences = {
-            // The sweeper is paused, too.
+            // CLIENT PAUSE stops the sweeper, too.
             control.run("CLIENT PAUSE 120000 WRITE");
             replicas.iter().for_each(|replica| replica.wait_for_sync(master));
             eventually(PATIENCE, "no AOF is being rewritten", || {
@@ -30,7 +30,7 @@ pub fn assert_agree(master: &Server, replicas: &[&Server]) {
             });
             let expected = Dataset::of(&mut control);
             let reborn = master.reborn();
-            // The setting affects DUMP.
+            // The output of DUMP depends on this setting.
             let [_, compresses] = &control.strings("CONFIG GET rdbcompression")[..] else { panic!("a setting") };
             reborn.client().run(&format!("CONFIG SET rdbcompression {compresses}"));
             let mut differences = of("the AOF", &expected, &Dataset::of(&mut reborn.client()));

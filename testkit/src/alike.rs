@@ -2,9 +2,10 @@
 //!
 //! Everything must be equal, including blanks, except for two kinds of numbers:
 //!
-//! - Current times: Unix ms (13 digits), and the tokens of queues, which begin with a time (16 digits). They are moved to the time of the
-//!   run. Within a session they keep their distances, within the tolerance of a run. A command that names an earlier printed time is run with
-//!   the one printed now.
+//! - Current times: Unix ms (13 digits), and the tokens of queues, which begin with a time (16 digits). The page's
+//! times are moved to the time of the run. Within a session, the time between two of them must be about the same on the
+//! page and in the run. If a command of the page contains a time or token that was printed before, it is run with the
+//! one printed now.
 //! - Numbers in a range that the page declares to vary, such as a remaining time.
 
 use std::collections::HashMap;
@@ -16,7 +17,7 @@ const OUR_DAYS: std::ops::Range<u64> = 1_577_836_800_000..4_102_444_800_000;
 /// The maximum difference between two runs in the time between two commands of a page, in ms.
 const SLACK: u64 = 60_000;
 
-/// The numbers of a page and their values in this run.
+/// The numbers of a page and the values that replace them in this run.
 #[derive(Default)]
 pub struct Alike {
     /// The first time of the session, on the page and in this run.
@@ -28,7 +29,7 @@ pub struct Alike {
 }
 
 impl Alike {
-    /// Begins another session, which may show another day.
+    /// Begins another session, which may have been printed on another day.
     pub fn next_session(&mut self) {
         self.first = None;
     }
@@ -45,7 +46,7 @@ impl Alike {
             _ => false,
         };
         match (moment(page), moment(now)) {
-            // A fixed time of the page, or the current one.
+            // The same text, for example a fixed time.
             _ if page == now => true,
             (Some(then), Some(at)) if page.len() == now.len() => self.is_moved(page, then, now, at) || varies(),
             _ => varies(),

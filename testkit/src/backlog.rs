@@ -4,8 +4,8 @@ use crate::client::Client;
 use crate::expiring::{FAR, GRACE_MS};
 use crate::patience::{PATIENCE, eventually};
 
-/// Writes an expiring set with plain commands: members that expired a second ago, as many as `dead` says (named `d0`, `d1`, ...), and a live one. Switches
-/// the sweeper off.
+/// Writes an expiring set with plain commands: one live member, and `dead` others (`d0`, `d1`, ...) that expired a
+/// second ago. Switches the sweeper off.
 pub fn backlog(client: &mut Client, key: &str, dead: usize) {
     const BATCH: usize = 10_000;
     client.run("CONFIG SET zeitset.sweep no");

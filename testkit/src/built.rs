@@ -1,4 +1,4 @@
-//! What the tests run, built by cargo first: the module, its evil neighbour, examples.
+//! The programs and libraries of the tests: the module, its evil neighbour, examples. Cargo builds them first.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -51,7 +51,7 @@ pub fn example(name: &str) -> PathBuf {
     folder.join("examples").join(name)
 }
 
-/// Runs `cargo build` for the profile whose output is `folder`. Does nothing if cargo did not start the tests.
+/// Runs `cargo build` for the profile whose output folder is `folder`. Does nothing if cargo did not start the tests.
 fn build(folder: &Path, target: &[&str]) {
     let Some(cargo) = std::env::var_os("CARGO") else {
         return;

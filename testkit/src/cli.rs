@@ -1,4 +1,4 @@
-//! The real redis-cli, which is fed line by line: its output is what a reader of the documentation gets.
+//! The real redis-cli, which reads commands from a pipe. Its output is what a reader of the documentation gets.
 
 use crate::patience::PATIENCE;
 use crate::server::Server;
@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 
-/// A line that redis-cli refuses without asking the server. It marks the end of the output before it, in MULTI too.
+/// A line that redis-cli refuses without sending it to the server. The refusal marks the end of the previous command's
+/// output, in MULTI, too.
 const UNBALANCED: &str = "\"";
 const REFUSAL: &str = "Invalid argument(s)";
 
@@ -23,7 +24,7 @@ impl Cli {
         let program = Self::program();
         let (host, port) = server.address();
         let mut child = Command::new(&program)
-            // Output as on a terminal, though it goes into a pipe.
+            // Formats the output as on a terminal, although it goes to a pipe.
             .args(["--no-raw", "-h", host, "-p", &port.to_string()])
             .envs([("REDISCLI_RCFILE", "/dev/null"), ("REDISCLI_HISTFILE", "/dev/null")])
             .stdin(Stdio::piped())
@@ -47,7 +48,7 @@ impl Cli {
     /// Returns the path of redis-cli.
     pub fn program() -> PathBuf {
         let path = std::env::var_os("PATH").unwrap_or_default();
-        // If the path has none, the one next to the server under test.
+        // If PATH has no such program, the folder of the server under test is searched.
         let with_server =
             std::env::var_os("REDIS_SERVER").and_then(|server| PathBuf::from(server).parent().map(PathBuf::from));
         let folders: Vec<_> = std::env::split_paths(&path).chain(with_server).collect();

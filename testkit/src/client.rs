@@ -45,7 +45,7 @@ impl Client {
         socket.set_nodelay(true)?;
         socket.set_read_timeout(Some(PATIENCE))?;
         let mut client = Self { socket: Socket(socket), parser: Parser::new(), pushes: Vec::new() };
-        // Fails if the server accepts the connection and closes it at once.
+        // Fails if the server accepts the connection and closes it immediately.
         client.request(redis::cmd("CLIENT").arg("ID"))?;
         Ok(client)
     }
@@ -92,7 +92,7 @@ impl Client {
     /// Sends the commands of a pipeline, which must succeed.
     #[track_caller]
     pub fn pipe(&mut self, commands: &redis::Pipeline) {
-        // MULTI and EXEC have replies, too.
+        // The replies to MULTI and EXEC are additional.
         let count = commands.len() + if commands.is_transaction() { 2 } else { 0 };
         for reply in self.replies(&commands.get_packed_pipeline(), count) {
             let replies = if let Value::Array(inner) = &reply { inner } else { std::slice::from_ref(&reply) };

@@ -3,8 +3,8 @@
 //! A small library (`clock.c`) adds offsets to the system's clocks. It is compiled once per run and preloaded before libc. Only Linux is
 //! supported.
 //!
-//! Time jumps and does not run faster: a periodic task of the server runs once, however far a jump goes. A test that needs an hour of the
-//! server's own work lets the hour pass in steps (`pass`).
+//! Time jumps; it does not run faster. However far a jump goes, a periodic task of the server runs once. A test that
+//! needs an hour of the server's own work lets the hour pass in steps (`pass`).
 
 use crate::built::profile_folder;
 use crate::client::Client;
@@ -52,7 +52,7 @@ impl Clock {
         Self(Arc::new(Shared { folder, file, state: Mutex::default() }))
     }
 
-    /// Advances both clocks at once, as for a process that was stopped meanwhile.
+    /// Advances both clocks at once, as if the server's process had been stopped for this time.
     pub fn advance(&self, time: Duration) {
         let time = nanoseconds(time);
         self.change(|state| {
@@ -105,7 +105,7 @@ impl Clock {
         file.write_all_at(&[state.current], 0).expect("the file can be written");
     }
 
-    /// Makes a program that is about to start use this clock.
+    /// Sets the environment of a program so that it uses this clock when it starts.
     pub fn applies_to(&self, command: &mut Command) {
         command.env("LD_PRELOAD", library()).env("ZEITSET_CLOCK", self.0.folder.0.join("clock"));
     }
@@ -124,7 +124,8 @@ fn library() -> &'static PathBuf {
         }
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/clock.c");
         let library = profile_folder().join("libzeitset_clock.so");
-        // Another run of the tests may use the library. It keeps the file that it has opened.
+        // Another run of the tests may have loaded the old library. Renaming the new file over it does not disturb that
+        // run.
         let new = library.with_extension(std::process::id().to_string());
         let compiled = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()))
             .args(["-shared", "-fPIC", "-O2", "-Wall", "-o"])

@@ -47,7 +47,7 @@ impl Cluster {
                 client.run(&format!("CLUSTER ADDSLOTSRANGE {first} {last}"));
             }
         }
-        // An epoch can be set only while a node knows no other.
+        // CLUSTER SET-CONFIG-EPOCH fails once a node knows another node, so the nodes meet only now.
         for (n, client) in clients.iter_mut().enumerate() {
             for other in &nodes[n + 1..] {
                 client.run(&format!("CLUSTER MEET 127.0.0.1 {} {}", other.address().1, other.bus_port()));
@@ -62,7 +62,7 @@ impl Cluster {
         cluster
     }
 
-    /// Returns when every node knows and reaches all others, and the replicas are in sync.
+    /// Returns when every node knows and reaches all others, and all replicas are in sync.
     pub fn wait_until_up(&self) {
         for node in &self.nodes {
             let mut client = node.client();
@@ -137,8 +137,9 @@ impl Cluster {
 
     /// Returns when every node knows a master as the owner of a slot, in the same epoch.
     ///
-    /// A node that takes a slot sets its epoch above all that it knows. If a higher one exists, the previous owner's messages win and the
-    /// new owner loses the slot. So a slot must not be moved again before all nodes know the owner.
+    /// A node that takes over a slot sets its epoch above every epoch that it knows. If another node has a higher one,
+    /// the messages of the previous owner win and the new owner loses the slot. So a slot must not be moved again
+    /// before all nodes know the owner.
     pub fn wait_for_owner(&self, slot: i64, owner: usize) {
         let id = self.id(owner);
         let seen_by = |node: &Server| {
@@ -191,14 +192,14 @@ impl Cluster {
         };
     }
 
-    /// As `begin_to_move_whole`, but the move does not end before `let_move_end`. Returns when the snapshot for the target does not include
-    /// later writes.
+    /// As `begin_to_move_whole`, but the move does not end before `let_move_end`. Returns when the snapshot for the
+    /// target has been taken: it does not include later writes.
     pub fn begin_to_move_slowly(&self, how: WholeMoves, slot: i64, from: usize, to: usize) {
         let mut source = self.nodes[from].client();
         match how {
             WholeMoves::Valkey => drop(source.run("DEBUG SLOTMIGRATION PREVENT-PAUSE 1")),
-            // The process that sends the snapshot waits this many microseconds after each key. It uses the value from when it started: some
-            // tens of keys take a few seconds.
+            // The process that sends the snapshot waits this many microseconds after each key. It reads the setting
+            // when it starts. With some tens of keys, it takes a few seconds.
             WholeMoves::Redis => drop(source.run("CONFIG SET rdb-key-save-delay 100000")),
         }
         self.begin_to_move_whole(how, slot, from, to);
@@ -249,7 +250,8 @@ pub enum WholeMoves {
     Redis,
 }
 
-/// Connections to all nodes used so far, and the node that answered last. All keys should share a slot.
+/// Connections to all nodes used so far, and the node that answered last. All keys of a test should be in the same
+/// slot.
 pub struct ClusterClient {
     ports: Vec<u16>,
     at: usize,
@@ -257,8 +259,8 @@ pub struct ClusterClient {
 }
 
 impl ClusterClient {
-    /// Sends a command to the node that owns its keys, and waits while no node does. After an error that begins with `connection lost`, the
-    /// command may or may not have run.
+    /// Sends a command to the node that owns its keys. Waits if no node owns them. After an error that begins with
+    /// `connection lost`, the command may or may not have run.
     pub fn try_run(&mut self, line: &str) -> Result<Value, String> {
         let started = Instant::now();
         let mut asked_at = None;

@@ -22,10 +22,10 @@ struct Entry {
 }
 
 impl Dataset {
-    /// Reads the whole dataset, of a replica in a cluster, too. Selects database 0 afterwards.
+    /// Reads the whole dataset, also from a replica in a cluster. Selects database 0 afterwards.
     pub fn of(client: &mut Client) -> Self {
         let mut entries = BTreeMap::new();
-        // Fails without a cluster.
+        // Without a cluster, this command fails.
         let _ = client.try_run("READONLY");
         for database in 0..DATABASES {
             // A cluster may have only one database.
@@ -39,12 +39,13 @@ impl Dataset {
                 let mut ask = |words: &[&str]| {
                     let mut command = redis::cmd(words[0]);
                     command.arg(&key).arg(&words[1..]);
-                    // A key that is being moved to another node is a difference and must not end the test.
+                    // If a key is being moved to another node, the command returns an error. The error counts as a
+                    // difference and must not end the test.
                     client.try_call(&command).unwrap_or_else(Value::SimpleString)
                 };
                 let kind = show(&ask(&["TYPE"]));
                 let content = match kind.as_str() {
-                    // The dump differs with the encoding, which a server may choose again when it loads.
+                    // The dump depends on the encoding, which a server may choose again when it loads.
                     "+zset" => show(&ask(&["ZRANGE", "0", "-1", "WITHSCORES"])),
                     _ => show(&ask(&["DUMP"])),
                 };
@@ -74,7 +75,8 @@ pub fn assert_same_data(one: &mut Client, other: &mut Client) {
     let start = Instant::now();
     loop {
         let (left, right) = (Dataset::of(one), Dataset::of(other));
-        // The message must not need another read, because members may expire in between.
+        // Compares the two values that the message shows, because another read may differ: members may expire in
+        // between.
         if left == right {
             return;
         }

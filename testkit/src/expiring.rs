@@ -3,7 +3,7 @@
 use crate::client::Client;
 use crate::patience::{PATIENCE, eventually};
 
-/// The time from the last member's expiry to the marker, in ms.
+/// The time from the last member's expiry to the TTL that is the set's marker, in ms.
 pub const GRACE_MS: i64 = 47_111;
 
 /// The score of a member without expiry, 2^53-1.
@@ -12,8 +12,8 @@ pub const NEVER: i64 = 9_007_199_254_740_991;
 /// A time after every test (1 January 2100, Unix ms).
 pub const FAR: i64 = 4_102_444_800_000;
 
-/// Writes an expiring set with plain commands, as from an RDB file or another server's module: with the marker and any scores, including
-/// past ones.
+/// Writes an expiring set with plain commands, as from an RDB file or another server's module. The set has the marker.
+/// Its scores may be in the past.
 pub fn plant(client: &mut Client, key: &str, members: &[(&str, i64)]) {
     let scored: Vec<_> = members.iter().map(|(member, at)| format!("{at} {member}")).collect();
     let highest = members.iter().map(|(_, at)| at).max().expect("a member");
@@ -30,7 +30,7 @@ pub fn pairs(ttl: &str, members: &[impl std::fmt::Display]) -> String {
     pairs.join(" ")
 }
 
-/// Returns the marker of `key`, computed from its last member.
+/// Returns the marker of `key`, which is the highest score plus [`GRACE_MS`].
 pub fn marker(client: &mut Client, key: &str) -> i64 {
     let last = client.strings(&format!("ZRANGE {key} -1 -1 WITHSCORES"));
     let highest: f64 = last[1].parse().expect("a score");
@@ -46,7 +46,7 @@ pub fn assert_marked(client: &mut Client, key: &str) {
     );
 }
 
-/// Waits until plain commands see at most `members` in `key`. With 0, until the key is gone.
+/// Waits until plain commands find `members` members in `key`. With 0, waits until the key is gone.
 #[track_caller]
 pub fn assert_drained(client: &mut Client, key: &str, members: i64) {
     let what = format!("{key} is drained to {members} members");
@@ -60,8 +60,8 @@ pub fn assert_restored(client: &mut Client, key: &str, highest: i64) {
     eventually(PATIENCE, &what, || client.int(&format!("PEXPIRETIME {key}")) == highest + GRACE_MS);
 }
 
-/// Waits until the module has scanned all keys of the server, and until a set that was due after that has been deleted. Sets that are not
-/// deleted by then never will be.
+/// Waits until the module has scanned all keys of the server, and then until the sweeper has deleted a newly expired
+/// member. If the sweeper has not deleted an older expired member by then, it never will.
 #[track_caller]
 pub fn after_scan(client: &mut Client) {
     const WITNESS: &str = "test:witness";

@@ -4,7 +4,7 @@ use crate::client::Client;
 use redis::Value;
 
 impl Client {
-    /// Claims a job by a call of ZQ.CLAIM. Returns its token.
+    /// Claims a job with `line`, a call of ZQ.CLAIM. Returns the job's token.
     #[track_caller]
     pub fn claim(&mut self, line: &str) -> i64 {
         let Value::Array(jobs) = self.run(line) else { panic!("{line}: no array") };
@@ -21,7 +21,7 @@ impl Client {
         redis::from_redis_value(self.field_value(line, name)).expect("a number")
     }
 
-    /// Returns a text field from such a reply.
+    /// Returns a text field from the reply of ZQ.STATS, ZQ.GET or ZQ.CONFIG.
     #[track_caller]
     pub fn text_field(&mut self, line: &str, name: &str) -> String {
         redis::from_redis_value(self.field_value(line, name)).expect("a text")

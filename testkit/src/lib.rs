@@ -5,12 +5,12 @@
 //! - `Lossy`: a server that loses its latest writes.
 //! - `Cluster`: three masters with a replica each, and clients that follow redirections.
 //! - `Client`: a connection. Tests write commands as lines and replies in the notation of `reply::show`.
-//! - `Trace`: the state that a call without a change must not alter.
+//! - `Trace`: the state of a key and of the server, to show that a call changed nothing.
 //! - `Dataset`: all data of a server, for comparisons.
 //! - `assert_agree`: checks that a master, its replicas, and a server that loads its AOF have equal data.
 //! - `Traffic`: random commands of all families.
 //! - `Stream`: the replication stream, command by command.
-//! - `Postgres`: a PostgreSQL, where one is installed.
+//! - `Postgres`: a PostgreSQL server, if one is installed.
 //! - `Page`: a page of the documentation, whose sessions in redis-cli (`Cli`) can be run again.
 
 mod agreement;
@@ -63,6 +63,6 @@ pub use trace::Trace;
 pub use traffic::{SETS, Traffic};
 pub use verdict::Verdict;
 
-/// For [`cmd!`].
+/// The macro [`cmd!`] needs this name.
 #[doc(hidden)]
 pub use redis;

@@ -1,4 +1,4 @@
-//! Crashes with a loss of data. Afterwards a server has an earlier state than its clients expect.
+//! Crashes with a loss of data. After such a crash, a server has an earlier state than its clients expect.
 
 use crate::client::Client;
 use crate::clock::Clock;
@@ -24,7 +24,7 @@ pub struct Lossy {
     pub clock: Clock,
     master: Server,
     replica: Option<Server>,
-    /// Key, payload and expiry.
+    /// The key, the dump and the expiry of each key.
     dumps: Vec<(Vec<u8>, Value, i64)>,
 }
 

@@ -141,7 +141,8 @@ impl Page {
         steps
     }
 
-    /// Runs the page's sessions. `varying` are ranges for all sessions. Calls `after` with every command.
+    /// Runs the page's sessions. In all of them, numbers in the ranges of `varying` may differ. Calls `after` after
+    /// every command.
     pub fn replay(&mut self, server: &Server, varying: &[RangeInclusive<u64>], mut after: impl FnMut(&str)) {
         let mut client = server.client();
         let mut cli = Cli::connect(server);
@@ -163,7 +164,8 @@ impl Page {
                         let command = alike.command(&call.command);
                         let printed = cli.run(&command);
                         printed.iter().for_each(|line| alike.note(line));
-                        // Compares all lines even if one differs, because the others may print times that later commands name.
+                        // Compares all lines even if one differs, because the other lines may print times that later
+                        // commands contain.
                         let differing = call.output.iter().zip(&printed);
                         let differing = differing.filter(|(page, now)| !alike.are(page, now, &varying)).count();
                         let is_same = printed.len() == call.output.len() && differing == 0;
@@ -188,7 +190,7 @@ impl Page {
             return;
         }
         assert!(writes(), "{}\n(`make docs` writes what is printed into the pages)", differences.join("\n\n"));
-        // From the last call to the first, so that line numbers stay valid.
+        // Edits the page from the last call to the first, so that line numbers stay valid.
         for (call, command, printed) in edits.into_iter().rev() {
             let lines = std::iter::once(format!("{}{command}", call.prompt)).chain(printed);
             written.splice(call.line..=call.line + call.output.len(), lines);

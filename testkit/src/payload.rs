@@ -15,7 +15,7 @@ pub fn crc64(bytes: &[u8]) -> u64 {
 
 /// The parts of a DUMP of a module's value.
 pub struct Payload {
-    /// The type of the value and its module. Not interpreted.
+    /// The type of the value and the name of its module. The tests do not interpret them.
     pub head: Vec<u8>,
     pub body: Vec<u8>,
     /// The version of the format.

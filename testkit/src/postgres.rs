@@ -7,7 +7,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// The database's superuser. On Debian it is also the system user for servers when the test runs as root, because PostgreSQL refuses root.
+/// The database's superuser. If the test runs as root, it is also the system user (of Debian) that runs the server,
+/// because PostgreSQL refuses root.
 const USER: &str = "postgres";
 
 pub struct Postgres {
@@ -76,7 +77,7 @@ impl Drop for Postgres {
     }
 }
 
-/// Returns the folder of the newest server's programs, if psql is installed, too.
+/// Returns the folder of the newest server's programs. `None` if there is none, or if psql is not installed.
 fn programs() -> Option<PathBuf> {
     let mut folders: Vec<_> = std::fs::read_dir("/usr/lib/postgresql")
         .ok()?

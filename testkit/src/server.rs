@@ -41,7 +41,7 @@ impl Builder {
         self
     }
 
-    /// For tests of panics: neither panics in the log nor the server's exit fail the test.
+    /// For tests of panics: the test does not fail if the log has panics or the server has exited.
     pub fn panicking(mut self) -> Self {
         self.panics = true;
         self
@@ -76,7 +76,7 @@ impl Builder {
         self.config("appendonly yes\nauto-aof-rewrite-percentage 0")
     }
 
-    /// Keeps no AOF even with ZEITSET_AGREE. A server with an AOF would load that and not its snapshot.
+    /// Keeps no AOF, even with ZEITSET_AGREE. A server with an AOF would load the AOF instead of its snapshot.
     pub fn without_aof(self) -> Self {
         self.config("appendonly no")
     }
@@ -141,13 +141,14 @@ impl Server {
         Self::builder().start()
     }
 
-    /// Starts a server that has loaded a copy of this one's AOF and does not sweep. A cluster node becomes a cluster of its own.
+    /// Starts a server that loads a copy of this server's AOF and does not sweep. The copy of a cluster node is the
+    /// only node of its cluster.
     pub fn reborn(&self) -> Server {
         let stays = |line: &&str| !line.starts_with("replicaof") && !line.starts_with("cluster-");
         let mut config: String = self.builder.config.lines().filter(stays).flat_map(|line| [line, "\n"]).collect();
         config.push_str("appendonly yes\n");
         if self.builder.cluster {
-            // The node knows no other and takes over the slots of its keys.
+            // The node knows no other node, and takes over the slots of its keys.
             config
                 .push_str("cluster-enabled yes\ncluster-require-full-coverage no\ncluster-allow-reads-when-down yes\n");
         }
@@ -161,14 +162,14 @@ impl Server {
             fs::copy(file.path(), to.join(file.file_name())).expect("the file can be copied");
         }
         let builder = Builder { config, clock: self.builder.clock.clone(), ..self.builder };
-        // This server is not compared in turn.
+        // Marks the server started for the comparison, so that it is not itself compared.
         fs::write(folder.0.join("reborn"), "").expect("the folder can be written");
         let mut server = Server { folder, builder, port: 0, bus_port: 0, child: None };
         server.launch();
         server
     }
 
-    /// Leaves out the module at the next start.
+    /// The next start is without the module.
     pub fn remove_module(&mut self) {
         self.builder.module = false;
     }
@@ -256,7 +257,7 @@ impl Server {
     }
 
     fn launch(&mut self) {
-        // The free port may be taken before the server binds it. Then another one is used.
+        // Another program may take the free port before the server binds it. Then another port is tried.
         for _ in 0..10 {
             self.spawn();
             if self.comes_up() {
@@ -279,7 +280,7 @@ impl Server {
         let conf = self.folder.0.join("redis.conf");
         fs::write(&conf, self.configuration()).expect("the folder can be written");
         let mut command = if self.builder.fills_up {
-            // A write beyond the limit then fails instead of ending the server.
+            // If the signal is ignored, a write beyond the limit fails and does not end the server.
             let mut shell = Command::new("sh");
             shell.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""]).arg(program());
             shell
@@ -306,8 +307,8 @@ impl Server {
             port = self.port,
             dir = self.folder.0.display(),
         );
-        // A PING to replicas would move the replication offset in tests that watch it. A SHUTDOWN would wait for replicas that read the
-        // stream only on request.
+        // A PING to replicas would change the replication offset in tests that compare it. A SHUTDOWN would wait for
+        // replicas that read the stream only on request.
         conf.push_str("repl-ping-replica-period 3600\nshutdown-timeout 0\n");
         if self.builder.module {
             let _ = writeln!(conf, "loadmodule \"{}\" {}", module().display(), self.builder.arguments);
@@ -318,7 +319,8 @@ impl Server {
         if self.builder.cluster {
             let _ = writeln!(conf, "cluster-port {}", self.bus_port);
         }
-        // With the server's own `everysec`, a slow disk delays writes, and a kill loses them. No test cuts the power.
+        // With the default `everysec`, a slow disk delays writes, and a kill loses them. The tests do not need fsync,
+        // because no test cuts the power.
         conf.push_str("appendfsync no\n");
         if agrees_always() {
             conf.push_str("appendonly yes\n");
@@ -336,7 +338,7 @@ impl Server {
             if child.try_wait().expect("our own child").is_some() {
                 return true;
             }
-            // The process ID tells that it is this server: another one may have taken the port first.
+            // Another server may have taken the port first. The process ID shows that this is the one just started.
             up = self.connect().is_ok_and(|mut client| {
                 client.reply("PING") == "+PONG" && client.info("server")["process_id"] == pid.to_string()
             });
@@ -353,7 +355,7 @@ impl Server {
         }
     }
 
-    /// Compares the server with its AOF, if both are readable.
+    /// Compares the server with its AOF, if the server is a master that keeps one.
     fn assert_agrees_with_its_aof(&self) {
         let Ok(mut client) = self.connect() else { return };
         let is_kept = client.try_run("INFO persistence").is_ok() && client.info("persistence")["aof_enabled"] == "1";
@@ -367,7 +369,7 @@ impl Server {
     pub fn fill_disk(&self, bytes: Option<u64>) -> bool {
         let pid = self.child.as_ref().expect("the server runs").id();
         let limit = bytes.map_or("unlimited".into(), |bytes| bytes.to_string());
-        // The soft limit, which any user can raise again.
+        // This is the soft limit, which any user can raise again.
         Command::new("prlimit")
             .args(["--pid", &pid.to_string(), &format!("--fsize={limit}:")])
             .status()
@@ -406,7 +408,8 @@ impl Drop for Server {
             return;
         }
         assert!(ended.is_none(), "the server has ended by itself ({ended:?}):\n{}", tail(&log));
-        // A Valkey 9 logs this when it loads the AOF of a node whose slots it does not own.
+        // Valkey 9 logs this command when it loads the AOF of a node whose slots it does not own. The line contains `==
+        // CRITICAL ==`.
         let log: String =
             log.lines().filter(|line| !line.ends_with("'cluster|syncslots'")).map(|l| format!("{l}\n")).collect();
         for crash in CRASHES {
@@ -426,7 +429,7 @@ pub fn free_port() -> u16 {
 }
 
 fn free_ports() -> (u16, u16) {
-    // Both are open at once, so that they differ.
+    // Both listeners are open at once, so that their ports differ.
     let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
     let [one, other] = listeners.map(|listener| listener.local_addr().expect("bound").port());
     (one, other)
@@ -459,7 +462,7 @@ pub fn start() -> (Server, Client) {
     (server, client)
 }
 
-/// Starts a server with the module and an AOF from its start, and opens a client. For tests that end with `assert_agree`.
+/// Starts a server with the module and an AOF, and opens a client. For tests that end with `assert_agree`.
 pub fn start_keeping_aof() -> (Server, Client) {
     let server = Server::builder().keeping_aof().start();
     let client = server.client();

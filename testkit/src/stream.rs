@@ -24,7 +24,7 @@ impl Stream {
         let mut reader = BufReader::new(socket);
         let answer = line(&mut reader);
         assert!(answer.starts_with("+FULLRESYNC"), "PSYNC: {answer}");
-        // While it creates the snapshot, the server sends empty lines to keep the connection alive.
+        // While the server creates the snapshot, it sends empty lines to keep the connection alive.
         let header = loop {
             let header = line(&mut reader);
             if !header.is_empty() {

@@ -3,7 +3,8 @@
 use crate::client::Client;
 use crate::reply::show;
 
-/// The server's state of one key, its dirty count and its replication offset. If two traces are equal, nothing was changed in between.
+/// The state of one key, and the server's dirty count and replication offset. If two traces are equal, nothing changed
+/// between them.
 ///
 /// The replication offset moves only while a `Stream` or a replica is attached. The dirty count always moves.
 #[derive(Debug, PartialEq, Eq)]

@@ -5,12 +5,12 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng, seq::IndexedRandom};
 use redis::Value;
 
-/// A seeded source of commands. It remembers claimed jobs, so that some are acknowledged.
+/// A seeded source of commands. It remembers claimed jobs, so that later commands acknowledge some of them.
 pub struct Traffic {
     pub random: StdRng,
     /// Durations for the commands.
     durations: &'static [&'static str],
-    /// Queue, ID and token.
+    /// Queue, ID and token of claimed jobs.
     claims: Vec<(String, String, String)>,
     calls: u64,
 }
@@ -121,7 +121,8 @@ impl Traffic {
         let (delay, lease) = (self.ttl(), self.ttl());
         let id = format!("j{}", self.number(40));
         match self.number(28) {
-            // The durations are the caller's: a caller that compares states at two moments has none that pass in between.
+            // The caller chooses the durations. A caller that compares states at two times must choose durations that
+            // do not end in between.
             25 => format!(
                 "ZQ.PUSH {key} p ID {id} TTL {lease} {}",
                 self.one(&["AGAIN", "REPLACE", "DELAY 1ms", "EVERY 1s"])

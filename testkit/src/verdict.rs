@@ -27,7 +27,7 @@ impl Verdict {
     #[track_caller]
     fn check(&self) {
         assert!(matches!(self.allowed, 0 | 1), "{self:?}");
-        // Negative for a debt.
+        // `remaining` is negative if the limit has a debt.
         assert!(self.remaining <= self.limit, "{self:?}");
         assert!(self.reset_after >= 0, "{self:?}");
         if self.allowed == 1 {
@@ -47,7 +47,8 @@ impl Client {
         Verdict::from_fields(&self.ints(line))
     }
 
-    /// As `verdict`, with the server's time before and after. The call's own `now` is between the two.
+    /// As `verdict`, but also returns the server's time before and after the call. The time of the call is between the
+    /// two.
     #[track_caller]
     pub fn timed_verdict(&mut self, line: &str) -> (i64, Verdict, i64) {
         let before = self.now();
@@ -55,8 +56,9 @@ impl Client {
         (before, verdict, self.now())
     }
 
-    /// Returns the slots of a SLIDING limit, including expired ones, as `(units, available again at)` by time. Reads the string by the
-    /// description in docs/formats.md. Panics if it is not a ring. The units of the oldest slot are unknown.
+    /// Returns the slots of a SLIDING limit, including expired ones, as `(units, available again at)`, ordered by time.
+    /// Parses the string as docs/formats.md describes it. Panics if the string is not a ring. Leaves out the oldest
+    /// slot, whose units are unknown.
     #[track_caller]
     pub fn slots(&mut self, key: &str) -> Vec<(u64, i64)> {
         let redis::Value::BulkString(text) = self.call(redis::cmd("GET").arg(key)) else {

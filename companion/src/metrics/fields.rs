@@ -1,13 +1,14 @@
 //! The fields of INFO: counters, which only grow while the server runs, and gauges.
 //!
-//! A metric has the name of its field in Prometheus' style: seconds instead of `_ms` and `_us`, and `_total` after a counter.
-//! docs/observability.md is the only description of the module's own fields. Its tests compare it with a server.
+//! A metric has the name of its field in Prometheus' style: seconds instead of `_ms` and `_us`, and `_total` after a
+//! counter. docs/observability.md is the only description of the module's own fields. A test compares that page with a
+//! server.
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Counter,
     Gauge,
-    /// Not in the table, because the module is newer.
+    /// A field that is missing in the table, because the module is newer than this program.
     Untyped,
 }
 use Kind::{Counter, Gauge};
@@ -22,7 +23,8 @@ impl Kind {
     }
 }
 
-/// The description of the module's own fields: `field | kind | help. More than the help`.
+/// The description of the module's own fields. A row is `| field | kind | help. More text |`: the first sentence is the
+/// help.
 const OBSERVABILITY: &str = include_str!("../../../docs/observability.md");
 
 /// Returns the kind and help of a field of the module's own section.
@@ -59,7 +61,8 @@ pub const SERVER: &[(&str, &str, Kind, &str)] = &[
     ("loading", "zeitset_server_loading", Gauge, "1 while the server reads its files"),
 ];
 
-/// Fields with a word as value, the names of their metrics, and the word that becomes 1.
+/// Fields whose value is a word. Each row has the field, the name of its metric, the word for which the metric is 1,
+/// and the help.
 pub const WORDS: &[(&str, &str, &str, &str)] = &[
     ("role", "zeitset_server_is_master", "master", "1 on a master, 0 on a replica"),
     (

@@ -7,7 +7,7 @@ use crate::watch::{Watch, refresh, reply_text};
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write;
 
-/// Returns a number of a queue.
+/// A function that returns a number of a queue.
 type Count = fn(&Queue) -> u64;
 
 /// Returns all metrics. If the server does not answer, `zeitset_up` is 0.
@@ -112,7 +112,7 @@ impl Page {
     }
 
     async fn queues(&mut self, server: &Server, most: usize) {
-        // One more than is shown, to find out whether there are more.
+        // Asks for one more name than is shown, to find out whether there are more.
         let names = match server.queues_after(b"", most + 1).await {
             Ok(names) => names,
             Err(_) => return,

@@ -6,7 +6,7 @@ use redis::Value;
 #[derive(Clone)]
 pub struct Denied {
     pub key: Key,
-    /// The number of denials: at most `count`, and at least `count - error`.
+    /// An upper bound of the number of denials. The lower bound is `count - error`.
     pub count: u64,
     pub error: u64,
     /// The start of counting, Unix ms.

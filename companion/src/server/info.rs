@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// The sections for the views: those of the server, and the module's own.
+/// The sections of INFO that the views read: some of the server's, and the module's own.
 pub const SECTIONS: &[&str] = &[
     "server",
     "clients",
@@ -22,7 +22,7 @@ pub struct Info {
     pub fields: BTreeMap<String, String>,
 }
 
-/// The calls of a command of the module, and their duration.
+/// A command of the module, with its number of calls and their duration.
 pub struct Command<'a> {
     pub name: &'a str,
     pub calls: u64,
@@ -77,7 +77,7 @@ impl Info {
         databases.filter_map(|(_, value)| part(value, "keys")?.parse::<u64>().ok()).sum()
     }
 
-    /// Returns the module's commands that were called.
+    /// Returns the module's commands that have been called at least once.
     pub fn commands(&self) -> Vec<Command<'_>> {
         let called = self.fields.iter().filter_map(|(name, value)| Some((name.strip_prefix("cmdstat_")?, value)));
         let ours = called.filter(|(name, _)| is_ours(name));
@@ -97,7 +97,7 @@ impl Info {
     }
 }
 
-/// Whether a command is the module's.
+/// Whether a command belongs to the module.
 pub fn is_ours(command: &str) -> bool {
     let family = command.split('.').next().unwrap_or_default();
     command.contains('.') && ["zexp", "zrl", "zq", "zlb"].iter().any(|name| family.eq_ignore_ascii_case(name))

@@ -38,7 +38,7 @@ pub struct Job {
     pub attempts: u64,
     pub max_attempts: u64,
     pub payload: Option<Vec<u8>>,
-    /// Of a push that waits behind the claim (AGAIN).
+    /// The payload of a push with AGAIN that came while the job was claimed.
     pub again: Option<Vec<u8>>,
     pub worker: Option<Vec<u8>>,
     pub claimed_ms: Option<u64>,
@@ -51,7 +51,7 @@ impl Job {
     /// Parses `[id, due_ms, priority, attempts, payload]`, with WITHLEASE followed by `worker, token, deadline_ms`.
     pub fn listed(state: State, value: &Value) -> Option<Job> {
         let [id, due, priority, attempts, payload, lease @ ..] = reply::array(value) else { return None };
-        // A token is at least the time of its claim, in µs, and hardly more.
+        // A claim's token is the time of the claim in µs, or slightly later.
         let claimed_us = lease.get(1).and_then(reply::count);
         Some(Job {
             id: reply::bytes(id)?.to_vec(),

@@ -1,7 +1,7 @@
 //! Requests to the Redis server, and parsing of the replies.
 //!
-//! Every request has a bounded cost for the server: INFO, pages of ZQ.LIST and ZQ.PEEK, stats of single keys. Nothing reads a whole
-//! keyspace or queue at once.
+//! Every request has a bounded cost for the server: INFO, pages of ZQ.LIST and ZQ.PEEK, stats of single keys. No
+//! request reads a whole keyspace or a whole queue.
 
 mod denied;
 mod info;
@@ -27,7 +27,7 @@ use tokio::sync::Mutex;
 /// A key, which may have any bytes.
 pub type Key = Vec<u8>;
 
-/// The timeout of a request, longer than any expected answer. A page reports a timeout.
+/// The timeout of a request, longer than any expected reply takes. If a request times out, the page shows an error.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A server. The connection is opened when needed, and again after an error.
@@ -41,7 +41,7 @@ pub struct Server {
 impl Server {
     /// Creates the client. `certificates` apply to a `rediss://` address.
     pub fn open(url: &str, certificates: Option<TlsCertificates>) -> Result<Server, Failure> {
-        // The client's own message may contain the URL and its password.
+        // The redis crate's error may contain the URL and its password.
         let info = url.into_connection_info();
         let info = info.map_err(|_| "the address of the server is not understood: redis://host:port")?;
         let client = match certificates {
@@ -57,7 +57,7 @@ impl Server {
 
     /// Returns the replies in the order of the commands, including errors. `Err` if the server did not answer.
     pub async fn ask(&self, mut pipe: Pipeline) -> RedisResult<Vec<RedisResult<Value>>> {
-        // The client refuses an empty pipeline.
+        // The redis crate refuses an empty pipeline.
         if pipe.is_empty() {
             return Ok(Vec::new());
         }
@@ -90,7 +90,7 @@ impl Server {
     }
 }
 
-/// Returns the server's error message, without the client's additions.
+/// Returns the server's error message, without the additions of the redis crate.
 pub fn message(error: &RedisError) -> String {
     match (error.code(), error.detail()) {
         (Some(code), Some(detail)) => format!("{code} {detail}"),

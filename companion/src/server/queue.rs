@@ -47,7 +47,7 @@ pub struct Queue {
     /// The due time of the job that has been ready longest, Unix ms.
     pub oldest_ready_ms: Option<u64>,
     pub is_paused: bool,
-    /// All other fields: the settings, and those of newer modules.
+    /// All other fields: the settings, and fields that newer versions of the module add.
     pub others: Vec<(String, String)>,
 }
 

@@ -10,7 +10,7 @@ pub fn number(value: &Value) -> Option<i64> {
     }
 }
 
-/// Returns a number that cannot be negative.
+/// Returns a number. `None` if it is negative.
 pub fn count(value: &Value) -> Option<u64> {
     number(value).and_then(|number| u64::try_from(number).ok())
 }
@@ -23,7 +23,7 @@ pub fn bytes(value: &Value) -> Option<&[u8]> {
     }
 }
 
-/// Returns the elements of an array, or none for another type.
+/// Returns the elements of an array. A value of another type has no elements.
 pub fn array(value: &Value) -> &[Value] {
     match value {
         Value::Array(values) => values,

@@ -1,4 +1,5 @@
-//! The times of a SLIDING limit, from its string (docs/formats.md). Reads at most a few kilobytes of it.
+//! When the units of a SLIDING limit become available again, read from its string (docs/formats.md). At most a few
+//! kilobytes of the string are read.
 
 use super::{Server, reply};
 use redis::{Pipeline, RedisResult, Value, pipe};
@@ -22,7 +23,8 @@ pub struct Moment {
     pub units: u64,
 }
 
-/// Returns the last `most` future times of a limit, the latest last.
+/// Returns the latest `most` times at which units of a limit become available again, in ascending order. Past times are
+/// left out.
 pub async fn moments(server: &Server, key: &[u8], now_ms: u64, most: u64) -> RedisResult<Vec<Moment>> {
     let len = server.one(&[b"STRLEN", key]).await?;
     let slots = reply::count(&len).unwrap_or_default().saturating_sub(TAG) / SLOT;
@@ -39,7 +41,7 @@ pub async fn moments(server: &Server, key: &[u8], now_ms: u64, most: u64) -> Red
             _ => high = middle,
         }
     }
-    // The units of a slot depend on the slot before it.
+    // The units of a slot are computed from the slot before it, so one more slot is read.
     let wanted = (most + 1).min(slots);
     let mut pipe = ask(key, low.saturating_sub(wanted), wanted.min(low));
     if low < wanted {

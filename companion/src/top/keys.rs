@@ -62,7 +62,7 @@ pub struct Choice {
     pub order: Order,
     /// Whether the smallest value comes first.
     pub is_reversed: bool,
-    /// The text that shown names contain.
+    /// Only rows whose name contains this text are shown.
     pub filter: String,
     pub is_typing: bool,
     pub is_paused: bool,

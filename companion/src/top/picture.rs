@@ -9,7 +9,7 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style, Stylize};
 use ratatui::text::{Line, Span};
 
-/// The lag in ms above which it is highlighted (docs/operations.md).
+/// A sweeper lag above this value, in ms, is highlighted (docs/operations.md).
 const WORRYING_LAG_MS: u64 = 5_000;
 
 /// Returns a summary of the server in five lines of at most 80 columns.

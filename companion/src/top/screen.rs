@@ -52,7 +52,7 @@ pub async fn live(server: server::Server, mut look: Look, interval: Duration) ->
     }
 }
 
-/// Restores the terminal's first screen when dropped.
+/// Restores the terminal when dropped.
 struct Screen;
 
 impl Drop for Screen {
@@ -61,7 +61,8 @@ impl Drop for Screen {
     }
 }
 
-/// Returns keys and changes of size. Reading them blocks, so a thread does it, which ends with the program.
+/// Returns a channel of key presses and resizes. Reading an event blocks, so a thread reads them until the program
+/// ends.
 fn keys() -> mpsc::Receiver<Event> {
     let (sender, receiver) = mpsc::channel(16);
     std::thread::spawn(move || {

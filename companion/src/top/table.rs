@@ -56,7 +56,7 @@ const fn column(title: &'static str, width: usize, order: Order) -> Column {
     Column { title, width, order }
 }
 
-/// Widths include the blank before each column. With 80 columns, 29 are left for the name.
+/// Widths include the blank before each column. In a terminal of 80 columns, 29 are left for the name.
 const COLUMNS: [Column; 7] = [
     column("READY", 7, Order::Ready),
     column("DELAYED", 8, Order::Delayed),
@@ -133,7 +133,7 @@ fn wait(watched: &Watched) -> Option<u64> {
     watched.queue.wait_ms(watched.at_us / 1000)
 }
 
-/// Orders the larger one first.
+/// Compares two queues so that the one with the larger value is sorted first.
 fn compare(order: Order, one: &Watched, other: &Watched) -> Ordering {
     let by = |figure: fn(&Queue) -> u64| figure(&other.queue).cmp(&figure(&one.queue));
     let by_rate = |counter| other.rate(counter).unwrap_or(-1.0).total_cmp(&one.rate(counter).unwrap_or(-1.0));

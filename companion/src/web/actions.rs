@@ -12,11 +12,11 @@ use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use redis::pipe;
 
-/// The jobs that one ZQ.CLEAN removes, and the number of calls per action.
+/// The maximum number of jobs that one ZQ.CLEAN removes, and of calls per action.
 const CLEANED_AT_ONCE: u64 = 1_000;
 const CLEANINGS: u64 = 100;
 
-/// The maximum number of jobs in a form: more than a page has.
+/// The maximum number of jobs in a form. A page lists fewer jobs.
 const MOST_IDS: usize = 1_000;
 
 pub async fn act(State(app): Shared, body: Bytes) -> Result<Response, Problem> {
@@ -50,7 +50,8 @@ pub async fn act(State(app): Shared, body: Bytes) -> Result<Response, Problem> {
     Ok((StatusCode::SEE_OTHER, [(header::LOCATION, to)]).into_response())
 }
 
-/// Returns the jobs of a form, given by IDs or by the error of dead letters. At most the number that the question named.
+/// Returns the IDs of the jobs that a form names: by their IDs, or by the error of dead letters. If the user was asked
+/// about a number of jobs, returns no more than that.
 async fn named(app: &App, query: &Query, key: &[u8]) -> Result<Vec<Key>, Problem> {
     let mut ids: Vec<Key> = query.all("id").filter(|id| !id.is_empty()).map(decoded).collect();
     if let Some(error) = query.all("error").next() {
@@ -60,7 +61,7 @@ async fn named(app: &App, query: &Query, key: &[u8]) -> Result<Vec<Key>, Problem
     Ok(ids)
 }
 
-/// Returns the question before jobs are removed permanently. `None` if no job is lost.
+/// Returns the question to ask before jobs are removed permanently. `None` if the action removes no job.
 async fn question(app: &App, query: &Query, key: &[u8], selected: usize) -> Result<Option<String>, Problem> {
     let queue = printable(key);
     match query.text("do").as_str() {
@@ -86,7 +87,7 @@ async fn question(app: &App, query: &Query, key: &[u8], selected: usize) -> Resu
     }
 }
 
-/// Returns a page with a question. Its form repeats the sent one and adds the answer.
+/// Returns a page with a question. Its form has the fields of the submitted form and adds the answer.
 async fn ask(app: &App, query: &Query, key: &[u8], question: &str, told: usize) -> Markup {
     let body = html! {
         h1 { (question) }
@@ -117,7 +118,7 @@ fn bad(why: &str) -> Problem {
     Problem::new(StatusCode::BAD_REQUEST, why)
 }
 
-/// Performs an action. Returns the action's name and the number of its jobs.
+/// Performs an action. Returns the name of the result and the number of jobs that it affected.
 async fn perform(app: &App, query: &Query, key: &[u8], ids: &[Vec<u8>]) -> Result<(&'static str, u64), Problem> {
     let action = query.text("do");
     let of_ids = matches!(action.as_str(), "retry" | "promote" | "delete" | "change");
@@ -180,7 +181,7 @@ async fn perform(app: &App, query: &Query, key: &[u8], ids: &[Vec<u8>]) -> Resul
     }
 }
 
-/// Converts an error reply. Usually the form has an invalid value.
+/// Converts an error reply to an error page. The usual cause is an invalid value in the form.
 fn refused(error: redis::RedisError) -> Problem {
     if error.is_io_error() || error.is_timeout() {
         return error.into();

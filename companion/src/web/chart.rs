@@ -46,7 +46,7 @@ pub struct Chart {
 const WIDTH: f64 = 300.0;
 const HEIGHT: f64 = 100.0;
 
-/// The maximum number of drawn points. A column shows its highest value.
+/// The maximum number of drawn points. If a line has more values, each drawn point is the highest value of its column.
 pub const COLUMNS: usize = 150;
 
 /// Draws a chart of a history.
@@ -63,13 +63,13 @@ pub fn draw<const FIGURES: usize>(chart: &Chart, history: &History<FIGURES>) -> 
 
 pub struct Line {
     pub name: &'static str,
-    /// The value next to the name. NaN if unknown.
+    /// The latest value, shown next to the name. NaN if unknown.
     pub now: f64,
     /// Unix ms and value.
     pub points: Vec<(u64, f64)>,
 }
 
-/// Returns the first and the last time.
+/// Returns the first and the last time of all lines.
 fn ends(lines: &[Line]) -> (u64, u64) {
     let times = || lines.iter().flat_map(|line| &line.points).map(|(at_ms, _)| *at_ms);
     (times().min().unwrap_or_default(), times().max().unwrap_or_default())

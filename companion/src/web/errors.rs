@@ -10,8 +10,8 @@ use redis::RedisResult;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// The maximum number of dead letters to read, oldest first, and the bytes of payloads after which reading stops: ZQ.GET returns the
-/// payload with the error.
+/// The maximum number of dead letters to read, oldest first, and the size of payloads in bytes after which reading
+/// stops. ZQ.GET cannot return the error without the payload.
 const LOOKED_AT: usize = 1_000;
 const MOST_FETCHED: usize = 2 * 1024 * 1024;
 
@@ -26,7 +26,7 @@ struct Group {
     last_ms: u64,
 }
 
-/// Dead letters by error, which may be empty.
+/// Dead letters by error. The error may be empty.
 struct Groups {
     by_error: BTreeMap<Vec<u8>, Group>,
     looked_at: usize,

@@ -1,4 +1,4 @@
-//! The groups of a queue, which may be held: then none of its jobs is claimed for a while.
+//! The groups of a queue. While a group is held, none of its jobs is claimed.
 
 use super::parts::{form, moment, name};
 use super::query::{encoded, link};
@@ -10,13 +10,13 @@ use redis::{RedisResult, Value};
 
 struct Group<'a> {
     name: &'a [u8],
-    /// Ready, delayed, claimed.
+    /// The numbers of ready, delayed and claimed jobs.
     counts: [u64; 3],
     held_until_ms: Option<u64>,
 }
 
 impl Group<'_> {
-    /// `[name, ready, delayed, claimed, held_until_ms]`; the last from 0.3 on.
+    /// Parses `[name, ready, delayed, claimed, held_until_ms]`. Modules before 0.3 omit the last element.
     fn read(value: &Value) -> Option<Group<'_>> {
         let [name, ready, delayed, claimed, rest @ ..] = reply::array(value) else { return None };
         Some(Group {
@@ -63,7 +63,7 @@ pub async fn show(app: &App, key: &[u8], after: &[u8], now_ms: u64) -> RedisResu
     })
 }
 
-/// Sets a hold, in place of the one there is, or ends it.
+/// Shows a form that sets, replaces or ends the hold of a group.
 fn hold(app: &App, key: &[u8], group: &Group) -> Markup {
     form(
         app,

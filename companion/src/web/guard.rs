@@ -43,7 +43,7 @@ async fn refusal(app: &App, method: Method, headers: HeaderMap) -> Option<Respon
         return Some(Problem::new(StatusCode::MISDIRECTED_REQUEST, why).into_response());
     };
     if !has_password(app, headers) {
-        // Slows down guessing.
+        // Slows down password guessing.
         if headers.contains_key(header::AUTHORIZATION) {
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
@@ -58,7 +58,8 @@ async fn refusal(app: &App, method: Method, headers: HeaderMap) -> Option<Respon
         let why = "This page only reads. Start it with --write to allow actions.";
         return Some(Problem::new(StatusCode::FORBIDDEN, why).into_response());
     }
-    // A proxy may use another host name than the browser. The browser's is then one of `--host`.
+    // Behind a proxy, the `Host` header may differ from the name in the browser. Then `--host` gives the browser's
+    // name.
     let is_own = |name: &str| name == host || app.settings.hosts.iter().any(|known| known.eq_ignore_ascii_case(name));
     let is_foreign = |origin: &str| !origin.split_once("://").is_some_and(|(_, name)| is_own(name));
     if text(headers, header::ORIGIN).is_some_and(is_foreign) {
@@ -101,7 +102,7 @@ fn has_password(app: &App, headers: &HeaderMap) -> bool {
     given.is_some_and(|given| is_same(&given, password.as_bytes()))
 }
 
-/// Compares in constant time.
+/// Compares two secrets in constant time.
 pub fn is_same(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b)) == 0
 }

@@ -104,13 +104,14 @@ fn number(info: &Value, field: &str) -> Option<u64> {
     reply::pairs(info).iter().find(|(name, _)| name == field).and_then(|(_, value)| reply::count(value))
 }
 
-/// Draws the units in use over the time until they become available again, if no call takes more.
+/// Draws how many units will be in use until all are available again, if no call takes more.
 fn in_use(info: &Value, moments: &[Moment], now_ms: u64) -> Markup {
     let Some(end_ms) = number(info, "all_available_ms").filter(|end_ms| *end_ms > now_ms) else { return html! {} };
     let units = number(info, "units").unwrap_or_default() as f64;
     let at_once = [Moment { at_ms: end_ms, units: units as u64 }];
     let moments = if field(info, "algorithm") == "fixed" { &at_once } else { moments };
-    // The units of a LEAKY limit become available gradually. The chart assumes the same of slots that were not read.
+    // The units of a LEAKY limit become available gradually. The chart draws the slots that were not read in the same
+    // way.
     let rest = (units - moments.iter().map(|moment| moment.units as f64).sum::<f64>()).max(0.0);
     let until_ms = moments.first().map_or(end_ms, |first| first.at_ms);
     let level = |at_ms: u64| {

@@ -152,7 +152,7 @@ async fn scrape(State(app): Shared) -> impl IntoResponse {
 async fn sample(app: Arc<App>) {
     let mut ticks = tokio::time::interval(app.settings.interval);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    // Sampled without the lock, so that pages do not wait for the server.
+    // Takes samples without the lock, so that pages do not wait for the server.
     let mut watch = Watch::default();
     loop {
         ticks.tick().await;

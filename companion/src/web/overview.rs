@@ -28,9 +28,9 @@ pub const CHARTS: &[Chart] = &[
     Chart { title: "Clients", unit: Unit::Number, lines: &[("connected", "clients"), ("waiting", "waiting")] },
 ];
 
-/// A longer wait of a ready job is highlighted.
+/// If a ready job has waited longer, the wait is highlighted.
 pub const WORRYING_WAIT_MS: u64 = 60_000;
-/// A longer lag of the sweeper is highlighted.
+/// If the sweeper's lag is longer, the lag is highlighted.
 pub const WORRYING_LAG_MS: u64 = 5_000;
 
 /// The maximum number of highlighted queues.

@@ -86,7 +86,7 @@ pub fn form(app: &App, key: &[u8], class: &str, fields: Markup) -> Markup {
 
 /// Shows a form that opens a key.
 pub fn look(path: &str, label: &str, key: &[u8], more: Markup) -> Markup {
-    // A browser sends only text: other keys are reachable only by links.
+    // A form in a browser sends only text. Other keys can be opened only by links.
     let value = std::str::from_utf8(key).unwrap_or_default();
     html! {
         form.look method="get" action=(path) role="search" {

@@ -42,7 +42,8 @@ impl Query {
     }
 }
 
-/// Encodes bytes as a parameter. Forms use it for keys, too, because a browser would change invalid text.
+/// Encodes bytes as a parameter. Forms also encode keys in this way, because a browser would change bytes that are not
+/// UTF-8.
 pub fn encoded(bytes: &[u8]) -> String {
     percent_encode(bytes, NON_ALPHANUMERIC).to_string()
 }
@@ -55,8 +56,8 @@ pub fn decoded(text: &[u8]) -> Vec<u8> {
 /// The maximum length of a link. Longer requests are refused.
 const LONGEST: usize = 60_000;
 
-/// Returns `path?name=value&…` without empty values. Links do not begin with `/`, because the page may be served below any path. If
-/// the names are too long for a link, it leads to a page that reports this.
+/// Returns `path?name=value&…` without empty values. Links do not begin with `/`, because the page may be served below
+/// any path. If the values are too long for a link, the link leads to a page that reports this.
 pub fn link(path: &str, parameters: &[(&str, &[u8])]) -> String {
     let mut link = path.to_owned();
     for (name, value) in parameters.iter().filter(|(_, value)| !value.is_empty()) {

@@ -16,7 +16,7 @@ use redis::{RedisResult, Value, pipe};
 /// Jobs or groups per page.
 pub const ROWS: usize = 25;
 
-/// The maximum size of payloads that a list fetches. Later jobs are shown without.
+/// The maximum size of the payloads that a list fetches. Beyond it, jobs are listed without their payloads.
 const MOST_FETCHED: usize = 256 * 1024;
 
 /// The part of a queue that is shown.
@@ -112,7 +112,7 @@ pub async fn page(State(app): Shared, RawQuery(query): RawQuery) -> Page {
                 }
             }
         }
-        // A browser sends only text: a queue with another name has no search.
+        // A form in a browser sends only text, so a queue whose name is not UTF-8 has no search.
         @if let Ok(key) = std::str::from_utf8(key) {
             form.look #find method="get" action="job" role="search" {
                 input type="hidden" name="key" value=(key);
@@ -132,12 +132,13 @@ async fn figures(server: &Server, key: &[u8]) -> Result<(u64, bool, Queue, u64),
     pipe.cmd("TIME").cmd("EXISTS").arg(key).cmd("ZQ.STATS").arg(key).cmd("MEMORY").arg("USAGE").arg(key);
     let replies = server.ask(pipe).await?;
     let [time, exists, stats, memory] = <[RedisResult<Value>; 4]>::try_from(replies).expect("four replies");
-    // A user who may not call MEMORY sees the rest.
+    // If the user may not call MEMORY, the rest of the page is shown.
     let memory = memory.ok().and_then(|memory| reply::count(&memory)).unwrap_or_default();
     Ok((micros(&time?) / 1000, reply::count(&exists?) == Some(1), Queue::read(&stats?), memory))
 }
 
-/// Returns jobs in a state without their payloads, in serving order. They follow the job `after`, if it is not empty.
+/// Returns jobs in a state without their payloads, in serving order. If `after` is not empty, returns the jobs that
+/// follow this job.
 pub async fn peek(server: &Server, key: &[u8], state: JobState, most: usize, after: &[u8]) -> RedisResult<Vec<Job>> {
     let count = most.to_string();
     let mut words: Vec<&[u8]> =
@@ -159,7 +160,7 @@ async fn jobs(server: &Server, key: &[u8], state: JobState, after: &[u8]) -> Res
         listed => (listed?, after.is_empty()),
     };
     let mut known = get(server, key, &listed, MOST_FETCHED).await?.into_iter();
-    // A job that is gone or has changed its state is shown as it was listed.
+    // If a job is gone or has changed its state, the list shows it as ZQ.PEEK returned it.
     let is_same = |job: &Job| job.state == state.name();
     let jobs = listed.into_iter().map(|job| known.next().flatten().filter(is_same).unwrap_or(job));
     Ok((jobs.collect(), is_first))

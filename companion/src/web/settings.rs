@@ -80,7 +80,7 @@ pub fn show(app: &App, key: &[u8], queue: &Queue) -> Markup {
                 label {
                     span { (setting.name) }
                     input name=(setting.keyword) value=(value) spellcheck="false";
-                    // The value when the page was created, so that only changes are sent.
+                    // The value when the page was created. Only fields that differ from it are sent to the server.
                     input type="hidden" name={ "was-" (setting.keyword) } value=(value);
                     small { (setting.what) }
                 }

@@ -12,7 +12,7 @@ use redis::{RedisResult, Value, pipe};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The maximum number of queues to read, those with the most claimed jobs first, and of claimed jobs per queue.
+/// The maximum number of queues to read, and of claimed jobs per queue. Queues with the most claimed jobs come first.
 const QUEUES: usize = 100;
 const JOBS: usize = 100;
 
@@ -58,7 +58,7 @@ pub async fn page(axum::extract::State(app): Shared, RawQuery(query): RawQuery) 
     Ok(layout::page(&app, "workers", "Workers", body).await)
 }
 
-/// Returns the server's time, the claimed jobs by worker, and whether there are more.
+/// Returns the server's time, the claimed jobs by worker, and whether some claimed jobs were not read.
 async fn read(server: &Server, queues: &[(u64, Key)]) -> RedisResult<(u64, Workers, bool)> {
     let asked = &queues[..queues.len().min(QUEUES)];
     let mut pipe = pipe();
@@ -70,7 +70,7 @@ async fn read(server: &Server, queues: &[(u64, Key)]) -> RedisResult<(u64, Worke
     let now_ms = micros(&replies.pop().expect("TIME")?) / 1000;
     let mut workers = Workers::new();
     for ((_, queue), jobs) in asked.iter().zip(replies) {
-        // A key that has meanwhile become something else answers an error.
+        // If the key now holds another type, the reply is an error.
         for job in reply::array(&jobs.unwrap_or(Value::Nil)).iter().filter_map(|job| Job::listed(State::Claimed, job)) {
             let worker = job.worker.clone().unwrap_or_default();
             workers.entry(worker).or_default().push(Held { queue: queue.clone(), job });
@@ -89,7 +89,7 @@ fn table(workers: &Workers, now_ms: u64) -> Markup {
             div.scroll { table {
                 thead { tr { th { "Worker" } th.number { "Jobs" } th { "Oldest claim" } th { "Next lease expires" } th { "Queues" } } }
                 tbody { @for (worker, held) in workers.iter().take(ROWS) { tr {
-                    // An empty name is a name, too.
+                    // Claims without AS have an empty name, which has a page, too.
                     td { a href={ "workers?worker=" (encoded(worker)) } {
                         @if worker.is_empty() { "without a name" } @else { (name(worker)) }
                     } }
