@@ -66,7 +66,7 @@ fn fill(c: &mut Client) {
         cmd!(c, "ZQ.CLAIM", 1, "shipping", "LEASE", "1h", "AS", worker);
     }
     cmd!(c, "ZQ.PUSH", EVIL, EVIL, "ID", EVIL, "GROUP", EVIL);
-    // More groups than a page shows. One of them has jobs in three states.
+    // There are more groups than a page lists. One of them has jobs in three states.
     for n in 0..30 {
         c.run(&format!("ZQ.PUSH imports row ID import:{n} GROUP customer:{n:02}"));
     }
@@ -150,7 +150,8 @@ fn click_through(browser: &Browser, server: &Server, c: &mut Client) {
     pictures(browser, &at);
 }
 
-/// A refresh keeps the user's state, such as a selection. Outdated values are marked.
+/// A refresh keeps the visitor's focus, selection, ticked boxes and scroll position. If the server is gone, the page
+/// says since when.
 #[test]
 fn a_refresh_takes_nothing_from_the_visitor_and_old_figures_say_so() {
     let Some(browser) = Browser::open() else { return };
@@ -184,13 +185,13 @@ fn a_refresh_takes_nothing_from_the_visitor_and_old_figures_say_so() {
     assert!(!browser.text().contains("job0"), "{}", browser.text());
     assert_eq!(kept(), before);
 
-    // While the page is paused, nothing changes. Afterwards it continues.
+    // Resumes the paused page, which then shows the new job.
     browser.click("#pause");
     c.run("ZQ.PUSH mails payload ID paused-meanwhile");
     browser.click("#pause");
     browser.sees("paused-meanwhile");
 
-    // A job's page follows its state.
+    // When a job changes its state, its page shows the new state.
     browser.go(&format!("http://{}/job?key=mails&id=job1", ui.address));
     browser.sees("ready");
     let token = c.claim("ZQ.CLAIM 1 mails LEASE 1h");
@@ -221,7 +222,7 @@ fn queues(browser: &Browser, at: &dyn Fn(&str) -> String) {
 }
 
 fn one_queue(browser: &Browser, at: &dyn Fn(&str) -> String, c: &mut Client) {
-    // A dead letter: its error and its payload. Then it is retried.
+    // Opens a dead letter, with its error and its payload.
     browser.go(&at("/queue?key=orders&tab=dead"));
     browser.sees("order:4700");
     browser.follow("order:4700");
@@ -259,7 +260,7 @@ fn one_queue(browser: &Browser, at: &dyn Fn(&str) -> String, c: &mut Client) {
     browser.sees("The settings are changed.");
     assert_eq!(c.field("ZQ.CONFIG orders", "backoff_max_ms"), 3_600_000);
 
-    // All jobs on the page.
+    // Deletes all jobs of a page.
     browser.go(&at("/queue?key=orders&tab=ready"));
     browser.click("[data-all]");
     browser.click("button[value=delete]");
@@ -268,7 +269,7 @@ fn one_queue(browser: &Browser, at: &dyn Fn(&str) -> String, c: &mut Client) {
 }
 
 fn dead_letters(browser: &Browser, at: &dyn Fn(&str) -> String, c: &mut Client) {
-    // One from its own page, one from the list. The others stay dead.
+    // Retries one dead letter from its own page and one from the list. The others stay dead.
     browser.go(&at("/job?key=orders&id=order%3A4700"));
     browser.click("button[value=retry]");
     browser.sees("1 job ready again.");
@@ -280,14 +281,14 @@ fn dead_letters(browser: &Browser, at: &dyn Fn(&str) -> String, c: &mut Client) 
     assert_eq!(c.text_field("ZQ.GET orders order:4702", "state"), "ready");
     assert_eq!(c.field("ZQ.STATS orders", "dead"), 3);
 
-    // Many at once, the oldest dead letters first.
+    // Retries many dead letters at once, the oldest first.
     browser.click("details summary");
     browser.fill("input[name=count]", "1");
     browser.click("button[value=redrive]");
     browser.sees("1 job ready again.");
     assert_eq!(c.text_field("ZQ.GET orders order:4701", "state"), "ready");
 
-    // None has been dead for an hour. Then all of them.
+    // Removes the dead letters older than an hour, of which there are none, and then all.
     browser.click("details summary");
     browser.fill("input[name=older]", "1h");
     browser.click("button[value=clean]");
@@ -317,7 +318,7 @@ fn errors(browser: &Browser, at: &dyn Fn(&str) -> String, c: &mut Client) {
     browser.follow("Errors");
     browser.sees("warehouse does not answer");
     browser.picture("errors");
-    // The buttons of the first row, which has the most frequent error.
+    // The first row is that of the most frequent error.
     browser.click("#errors tbody tr:first-child button[value=retry]");
     browser.sees("5 jobs ready again.");
     assert_eq!((c.field("ZQ.STATS shipping", "dead"), c.field("ZQ.STATS shipping", "ready")), (4, 5));

@@ -31,7 +31,7 @@ fn every_field_of_info_is_served_with_its_type_and_value() {
     c.run("ZRL.CHECK limit 3 1h COST 3");
     c.run("ZRL.CHECK limit 3 1h");
     c.run("ZEXP.ADD set 1h a 1h b");
-    // Nothing changes while both are read.
+    // Without the sweeper, nothing changes between the metrics page and INFO.
     c.run("CONFIG SET zeitset.sweep no");
     let page = once(&server, &[]);
     let (values, types) = (values(&page), types(&page));
@@ -100,7 +100,7 @@ fn the_number_of_queues_is_bounded() {
 fn keys_of_any_bytes_are_labels_that_the_format_allows() {
     let server = Server::start();
     let mut c = server.client();
-    // Two keys that would have the same label if the byte was replaced.
+    // These two keys would have the same label if the invalid byte were only replaced by `\xff`.
     for key in [&b"a\"b\\\n\xff"[..], b"a\"b\\\n\\xff"] {
         cmd!(c, "ZQ.PUSH", key, "payload");
     }

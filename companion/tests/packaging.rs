@@ -84,7 +84,7 @@ fn prometheus_itself_accepts_rules_and_metrics_and_each_alarm_fires_when_it_shou
     let status = Command::new("promtool").args(["test", "rules"]).arg(path(tests)).status();
     assert!(status.is_ok_and(|status| status.success()), "{tests}");
     let page = all_served();
-    // The pages of two servers. A metric may be declared only once.
+    // Keeps only the first page, because a metric may be declared only once.
     let page = page.split_inclusive("# HELP zeitset_up").take(2).collect::<String>();
     let page = page.trim_end_matches("# HELP zeitset_up");
     let mut promtool =
@@ -216,7 +216,7 @@ fn what_compose_and_kubernetes_name_is_there() {
 
 /// Returns the files that a page links to.
 fn links(page: &str) -> impl Iterator<Item = &str> {
-    // Every second part is an example.
+    // Every other part is a code block.
     let prose = page.split("```").step_by(2);
     let targets = prose.flat_map(|text| text.split("](").skip(1)).filter_map(|rest| rest.split([')', '#', ' ']).next());
     targets.filter(|target| !target.is_empty() && !target.contains(':'))
@@ -292,7 +292,7 @@ fn removing_the_package_stops_and_disables_the_web_page() {
     }
     std::fs::write(wants.join("zeitset-ui.service"), "").expect("a file");
     std::fs::write(wants.join("other.service"), "").expect("a file");
-    // It records its calls.
+    // This systemctl writes its arguments to a file.
     std::fs::write(bin.join("systemctl"), "#!/bin/sh\necho \"$@\" >\"$DPKG_ROOT/called\"\n").expect("a file");
     let prerm = |word: &str| {
         let script = format!("chmod +x \"$DPKG_ROOT/bin/systemctl\"; . '{}'", path("packaging/debian/prerm").display());

@@ -57,7 +57,7 @@ fn below_a_path_of_nginx_all_links_forms_and_assets_lead_back_there() {
     let mut c = server.client();
     c.run("ZQ.PUSH mails payload ID a");
     let url = server.url();
-    // This port replaces the default port of the scheme, which a browser omits.
+    // The requests below name no port, because a browser leaves out the default port of the scheme.
     let mut command = companion(&["ui", "--redis", &url, "--host", "ui.example.org", "--write", "--interval", "100ms"]);
     command.env("ZEITSET_PASSWORD", "correct horse");
     let ui = Running::start(command);

@@ -26,7 +26,7 @@ fn requests_that_never_end_are_ended_and_too_many_of_them_keep_nobody_out() {
     let ui = Running::start(companion(&["ui", "--redis", &url, "--write"]));
     let host = &ui.address;
     let body = connect(&ui, &format!("POST /act HTTP/1.1\r\nHost: {host}\r\nContent-Length: 100\r\n\r\ntoken="));
-    // A connection that is kept open after a response, and sends no further request.
+    // This client gets an answer and sends no other request.
     let idle = connect(&ui, &format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n"));
     let heads: Vec<TcpStream> = (0..400).map(|_| connect(&ui, "GET / HTTP/1.1\r\nHost: ")).collect();
     let (status, page) = fetch(host, "GET", "/queues", &[], "");
@@ -52,6 +52,6 @@ fn an_answer_that_nobody_reads_keeps_nobody_else_waiting() {
     let mut first = [0; 1];
     unread.read_exact(&mut first).expect("it answers");
     assert_eq!(fetch(&host, "GET", "/queues", &[], "").0, 200);
-    // It does not delay the end of the program either.
+    // Nor does the unread answer delay the end of the program.
     ui.terminate();
 }

@@ -71,12 +71,12 @@ fn a_server_with_tls_is_asked_by_rediss() {
     assert!(page.contains("\nzeitset_up 1\n") && page.contains(r#"zeitset_queue_jobs{queue="mails",state="ready"} 1"#));
     let picture = printed(run(&[&["top", &url, "--once"], &all[..]].concat()));
     assert!(picture.contains("mails"), "{picture}");
-    // The system's authorities could include this one.
+    // Without --cacert, the system's authorities apply. Here they are the test's authority.
     let mut command = companion(&["metrics", "--once", "--redis", &url, "--cert", &cert, "--key", &key]);
     assert!(printed(command.env("SSL_CERT_FILE", &ca).output().expect("it starts")).contains("\nzeitset_up 1\n"));
 
     for (words, said) in [
-        // No known authority has signed the server's certificate; the server requires a client certificate.
+        // First the client does not trust the server's certificate, then the server misses the client's.
         (&["--redis", &url, "--cacert", &cert, "--cert", &cert, "--key", &key][..], "certificate"),
         (&["--redis", &url, "--cacert", &ca], "certificate"),
         (&["--redis", &server.url(), "--cacert", &ca], "need an address that begins with rediss://"),

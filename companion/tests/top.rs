@@ -102,7 +102,7 @@ fn rates_are_what_happens_meanwhile() {
 fn rates(picture: &str) -> Vec<f64> {
     let units = [("limits", "allowed/s"), ("limits", "denied/s"), ("limits", "units/s"), ("server", "calls/s")];
     let mut rates: Vec<_> = units.iter().map(|(first, unit)| figure(picture, first, unit)).collect();
-    // Pushes per second of the queue, calls per second of the command.
+    // Adds the pushes per second of the queue and the calls per second of ZQ.PUSH.
     let rate = |first, place: usize| words(picture, first)[place].parse().unwrap_or(0.0);
     rates.extend([rate("mails", 5), rate("ZQ.PUSH", 1)]);
     rates
@@ -174,7 +174,7 @@ impl Drop for Ended {
 fn keys_are_heard_while_the_server_hangs() {
     let server = Server::start();
     let program = companion(&[]).get_program().to_string_lossy().into_owned();
-    // `script` gives it a terminal.
+    // `script` gives the program a terminal.
     let top = format!("stty rows 30 cols 100; exec {program} top {} --interval 100ms", server.url());
     let started = Command::new("script")
         .args(["-qec", &top, "/dev/null"])
@@ -192,7 +192,7 @@ fn keys_are_heard_while_the_server_hangs() {
     let seen = Mutex::new(String::new());
     let shows = |text: &str| seen.lock().expect("no panic").contains(text);
     std::thread::scope(|scope| {
-        // Ends before the reading thread, also if the test fails.
+        // The program is killed before the thread that reads its output is joined, also if the test fails.
         let mut child = child;
         scope.spawn(|| {
             let mut buffer = [0; 4096];

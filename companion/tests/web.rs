@@ -211,7 +211,7 @@ fn beyond_this_machine_a_password_is_needed() {
     let get = |headers: &[(&str, &str)]| fetch(&ui.address, "GET", "/queues", headers, "");
     let (status, answer) = get(&[]);
     assert!(status == 401 && answer.to_lowercase().contains("www-authenticate: basic"), "{answer}");
-    // "x:wrong", "x:correct horse"
+    // The credentials are `x:wrong` and, below, `x:correct horse`.
     assert_eq!(get(&[("Authorization", "Basic eDp3cm9uZw==")]).0, 401);
     let right = ("Authorization", "Basic eDpjb3JyZWN0IGhvcnNl");
     assert_eq!(get(&[right]).0, 200);
@@ -373,7 +373,7 @@ fn a_request_that_is_never_complete_does_not_keep_the_program_from_ending() {
     let mut ui = ui(&server, &[]);
     let mut half = std::net::TcpStream::connect(&ui.address).expect("it listens");
     half.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n").expect("it reads");
-    // A later connection was answered, so this one has been accepted.
+    // Requests are accepted in order, so the incomplete one has been accepted when a later one has an answer.
     assert_eq!(ui.get("/").0, 200);
     ui.terminate();
 }

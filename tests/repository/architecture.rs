@@ -1,10 +1,11 @@
-//! The dependencies in docs/ARCHITECTURE.md: which folder of `src` may use which. Reads only the sources.
+//! The dependencies in docs/ARCHITECTURE.md: which folder of `src` may use which other one. The tests read only the
+//! sources.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A folder or file at the top of `src`, and what else of the crate it may use.
+/// A folder or file at the top of `src`, and which others of the crate it may use.
 const MAY_USE: [(&str, &[&str]); 10] = [
     ("error", &[]),
     ("model", &[]),
@@ -34,7 +35,8 @@ pub fn sources(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Returns what a file uses of the crate: the first name after each `crate::`, outside of comments. `crate::{a::b, c}` are two.
+/// Returns the parts of the crate that a file uses: the first name after each `crate::`, outside of comments.
+/// `crate::{a::b, c}` gives two names.
 fn uses(text: &str) -> Vec<String> {
     names_behind("crate::", text)
 }
@@ -88,10 +90,11 @@ fn folders_use_only_what_the_floor_plan_allows() {
             continue;
         }
         let may = allowed.get(top.as_str()).unwrap_or_else(|| panic!("src/{top} is not on the floor plan"));
-        // The allocator that tests count memory with needs unsafe code, so it is in `server`.
+        // The allocator with which tests count memory is in `server`, because it needs unsafe code. Any folder may use
+        // it.
         let text = fs::read_to_string(&file).expect("a source can be read").replace("crate::server::counting", "");
         for used in uses(&text) {
-            // Constants and macros at the root of the crate are not folders.
+            // Constants and macros at the root of the crate are in no folder.
             if allowed.contains_key(used.as_str()) && used != top && !may.contains(&used.as_str()) {
                 wrong.push(format!("{shown} uses {used}"));
             }

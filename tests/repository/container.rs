@@ -1,5 +1,5 @@
-//! The Docker image, as far as this can be tested without Docker: the steps of its last stage on a temporary copy of this machine's system,
-//! and its command as the user of the image.
+//! The Docker image, as far as tests without Docker are possible. The steps of its last stage run on a temporary copy
+//! of this machine's system. Then the image's command runs as the image's user.
 
 use super::package::{empty_root, target_folder};
 use std::collections::VecDeque;
@@ -69,7 +69,7 @@ fn the_docker_image_starts_as_its_user_and_keeps_what_is_written() {
     }
     let system = empty_root("docker");
     let (target, source) = (target_folder(), root().display());
-    // An overlay on the machine's system. It is private, and ends with the process.
+    // Mounts an overlay on this machine's system. The mount is visible only to this process, and ends with it.
     let log = system.with_extension("log");
     let mut script = format!(
         "exec >'{}' 2>&1
@@ -82,7 +82,7 @@ fn the_docker_image_starts_as_its_user_and_keeps_what_is_written() {
     let (mut folder, mut user, mut command) = ("/".to_owned(), "root".to_owned(), VecDeque::new());
     for (instruction, arguments) in instructions() {
         match &*instruction {
-            // The packages that it installs are on this machine.
+            // This machine has the packages that the step installs.
             "RUN" if arguments.starts_with("apt-get ") => {}
             "RUN" => script += &format!("chroot --userspec={user} . sh -c 'cd {folder} && {arguments}'\n"),
             "COPY" => {
@@ -104,7 +104,7 @@ fn the_docker_image_starts_as_its_user_and_keeps_what_is_written() {
             _ => panic!("{instruction}: the test does not know it"),
         }
     }
-    // A free port, and only on this machine.
+    // The server listens on a free port, and only on this machine.
     let port = free_port();
     command.extend(["--bind", "127.0.0.1", "--port", &port.to_string()].map(str::to_owned));
     let command = Vec::from(command).join(" ");

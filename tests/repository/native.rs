@@ -1,4 +1,5 @@
-//! `src/server/native.rs` lists the server's commands that the module needs. This compares the list with the commands in the sources.
+//! `src/server/native.rs` lists the server's commands that the module needs. This test compares that list with the
+//! commands in the sources.
 
 use super::architecture::sources;
 use std::fs;

@@ -26,7 +26,7 @@ fn path_with(name: &str, programs: &[(&str, &str)]) -> PathBuf {
     folder
 }
 
-/// Returns whether nothing is missing, and the output. Installs nothing.
+/// Runs `scripts/need.sh` without installing anything. Returns whether it found everything, and its output.
 fn need(path: &Path, needs: &[&str]) -> (bool, String) {
     let mut command = Command::new("/bin/sh");
     command.arg(format!("{ROOT}/scripts/need.sh")).args(needs);

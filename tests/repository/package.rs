@@ -37,7 +37,7 @@ fn the_debian_package_works_and_leaves_others_data_alone() {
     let own = fs::read_to_string(root.join("usr/share/doc/zeitset/copyright")).expect("the licence");
     assert!(own.contains("Expat") && own.contains("third-party.txt") && own.contains("BSD-3-Clause"), "{own}");
 
-    // The configuration of an administrator who forgot the snippet.
+    // An administrator purges the package while redis.conf still loads the module.
     let (redis_conf, dump) = (root.join("etc/redis/redis.conf"), root.join("var/lib/redis/dump.rdb"));
     fs::write(&redis_conf, &conf).expect("the root can be written");
     fs::write(&dump, "data").expect("the root can be written");
@@ -62,7 +62,7 @@ fn make_install_works_and_uninstall_takes_all_away() {
     assert_eq!(files(&root), [neighbour]);
 }
 
-/// Checks that the program, the alarms and the dashboard are installed.
+/// Checks that the companion, the alerts and the dashboard are installed.
 fn has_companion(root: &Path, prefix: &str) {
     let installed = root.join(prefix.trim_start_matches('/'));
     let version = Program::output(Command::new(installed.join("bin/zeitset")).arg("--version"));
@@ -72,7 +72,8 @@ fn has_companion(root: &Path, prefix: &str) {
     }
 }
 
-/// Checks that a server with these lines loads the module, and loads it once even after CONFIG REWRITE.
+/// Checks that a server with this configuration loads the module, and that CONFIG REWRITE does not add a second line
+/// that loads it.
 fn serves(conf: &str) {
     let server = Server::builder().plain().config(conf).start();
     let mut c = server.client();
@@ -87,7 +88,7 @@ fn serves(conf: &str) {
     let loads = rewritten.lines().filter(|line| line.starts_with("loadmodule ")).count();
     assert_eq!(loads, 1, "a server that loads a module twice does not start:\n{rewritten}");
 
-    // Every setting is a comment with its default.
+    // The snippet lists every setting with its default, as a comment.
     let settings = settings(&mut c);
     for setting in &settings {
         assert!(conf.lines().any(|line| line == format!("# {setting}")), "{setting} is missing:\n{conf}");
@@ -100,7 +101,7 @@ fn settings(c: &mut Client) -> BTreeSet<String> {
     c.strings("CONFIG GET zeitset.*").chunks(2).map(|pair| pair.join(" ")).collect()
 }
 
-/// Returns the installed lines, for a server outside of the root.
+/// Returns the lines of the snippet with the module's path outside of the root.
 fn snippet(root: &Path, prefix: &str) -> String {
     let installed = root.join(prefix.trim_start_matches('/'));
     let conf = fs::read_to_string(installed.join(SNIPPET)).expect("the ready lines");

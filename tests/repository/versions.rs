@@ -1,4 +1,5 @@
-//! Module, companion, client libraries, lock files and changelog have the same version. Needs no server.
+//! The module, the companion, the client libraries, the lock files and the changelog have the same version. The test
+//! needs no server.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +11,7 @@ fn text(path: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Returns the quoted text after the first line of `path` that begins with `field`, after the first occurrence of `behind`.
+/// Returns the quoted text in the first line of `path` that begins with `field` and follows `behind`.
 fn version_in(path: &str, behind: &str, field: &str) -> String {
     let text = text(path);
     let at = text.find(behind).unwrap_or_else(|| panic!("{path}: no {behind}"));

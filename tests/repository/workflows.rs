@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-/// Returns the files by name.
+/// Returns the name and the text of each workflow file.
 fn workflows() -> Vec<(String, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(".github/workflows");
     let entries = fs::read_dir(folder).expect("the workflows").flatten();

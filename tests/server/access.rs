@@ -1,5 +1,5 @@
-//! The rights of users: access control lists, memory limits and read-only replicas. The tests try every command of the module, alone, in a
-//! transaction and in a script.
+//! The rights of users: access control lists, memory limits and read-only replicas. The tests try every command of the
+//! module: alone, in a transaction and in a script.
 
 use crate::server::surface::{COMMANDS, ours};
 use redis::Value;
@@ -31,7 +31,7 @@ fn fill(c: &mut Client, prefix: &str) {
     c.run(&format!("ZLB.SET {prefix}board x 1"));
 }
 
-/// Returns the keys of a call, as the server finds them.
+/// Returns the keys of a call, as COMMAND GETKEYS reports them.
 fn keys_of(c: &mut Client, call: &str) -> Vec<String> {
     c.strings(&format!("COMMAND GETKEYS {call}"))
 }
@@ -55,7 +55,7 @@ fn no_command_reaches_a_key_outside_the_pattern_of_a_user() {
     let mut ann = server.client();
     ann.run("AUTH ann any");
     for (name, _, call, _) in COMMANDS {
-        // A single foreign key is refused, in any position.
+        // If one key of a call is outside the user's pattern, the call is refused, whatever the key's position.
         let keys = keys_of(&mut c, call);
         assert!(!keys.is_empty(), "{name}");
         for (place, key) in keys.iter().enumerate() {
@@ -71,7 +71,7 @@ fn no_command_reaches_a_key_outside_the_pattern_of_a_user() {
         }
     }
     assert_eq!(c.reply("DEBUG DIGEST"), before);
-    // With her own keys she may run all commands, also in a script.
+    // With her own keys, ann may run all commands, also in a script.
     for (_, _, call, _) in COMMANDS {
         ann.run(call);
         if call.starts_with("ZLB.CREATE") {
@@ -92,7 +92,7 @@ fn who_may_only_read_or_only_write_can_use_just_the_commands_that_do() {
         let reads = flags.contains(&"readonly") || WRITE_AND_TELL.contains(name);
         let writes = flags.contains(&"write");
         for (user, may) in [("reader", !writes), ("writer", !reads), ("both", true)] {
-            // Not executed, so that calls do not affect each other.
+            // ACL DRYRUN does not execute the call, so calls do not affect each other.
             let says = c.string(&format!("ACL DRYRUN {user} {call}"));
             assert_eq!(says == "OK", may, "{user}: {call}: {says}");
         }
@@ -130,7 +130,7 @@ fn categories_are_those_of_the_nearest_commands_of_the_server() {
         categories.iter().map(show).map(|category| category[2..].to_owned()).collect::<BTreeSet<_>>()
     };
     if c.info("server")["redis_version"].starts_with("7.0.") {
-        // Before Redis 7.2, commands of modules have no category.
+        // Before Redis 7.2, a module cannot set the categories of its commands.
         assert!(ours().all(|(name, ..)| of(&mut c, name).is_empty()));
         return;
     }
@@ -159,7 +159,7 @@ fn categories_are_those_of_the_nearest_commands_of_the_server() {
         expected.extend(lives_in(name));
         assert_eq!(of(&mut c, name), expected.into_iter().map(str::to_owned).collect(), "{name}");
     }
-    // So that users can be defined by categories.
+    // Users can be defined by these categories.
     c.run("ACL SETUSER guest on nopass ~* -@all +@read");
     c.run("ACL SETUSER clerk on nopass ~* +@all -@blocking -@slow");
     for (name, flags, call, _) in ours() {
@@ -189,7 +189,7 @@ fn a_full_server_refuses_what_would_need_memory_and_nothing_else() {
     for (_, flags, call, _) in COMMANDS {
         if !flags.contains(&"denyoom") {
             c.run(call);
-            // (The server refuses to queue even its own commands in a transaction.)
+            // (In a transaction, the server refuses to queue even its own commands.)
             in_a_script(&mut c, call).unwrap_or_else(|error| panic!("{call}: {error}"));
         }
     }

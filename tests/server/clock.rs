@@ -1,4 +1,5 @@
-//! The tests' clock moves the clocks of the server. Tests that rely on it would otherwise prove nothing.
+//! The tests' clock (testkit) moves the clocks of the server. Without this proof, tests that move the clock could pass
+//! although nothing has moved.
 
 use std::time::{Duration, Instant};
 use testkit::{Client, Clock, GRACE_MS, PATIENCE, Server, assert_drained, eventually};
@@ -6,7 +7,7 @@ use testkit::{Client, Clock, GRACE_MS, PATIENCE, Server, assert_drained, eventua
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// Returns how far the server's wall clock is ahead of the test's, in ms. The error is the duration of a call.
+/// Returns how far the server's wall clock is ahead of this process's, in ms. The error is the duration of a call.
 fn ahead(client: &mut Client) -> i64 {
     let ours = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
     client.now() - i64::try_from(ours.as_millis()).expect("of this age")
@@ -45,7 +46,7 @@ fn what_expires_does_when_time_passes() {
     c.script(&[("GET long", "nil"), ("ZEXP.CARD set", "0")]);
 }
 
-/// The timeout of a waiting client and the expiry of a member use the server's timers, which use the monotonic clock.
+/// A waiting client's timeout and a member's expiry depend on the server's timers, which read the monotonic clock.
 #[test]
 fn timers_run_by_the_monotonic_clock() {
     let clock = Clock::new();
@@ -69,7 +70,8 @@ fn servers_with_one_clock_agree_and_keep_it_when_they_start_again() {
     assert_ahead(&mut replica.client(), 86_400_000);
     let mut c = master.client();
     c.run("ZEXP.ADD set 1h a");
-    // A child that writes a file reads the server's clock, so a set with a TTL of tomorrow has not expired.
+    // The child process that rewrites the AOF reads the server's clock, too. A set with a TTL of tomorrow has not
+    // expired for it.
     c.run("BGREWRITEAOF");
     eventually(PATIENCE, "the AOF is rewritten", || c.info_number("persistence", "aof_rewrite_in_progress") == 0);
     master.crash_and_restart();

@@ -1,4 +1,4 @@
-//! Active defragmentation, on servers with jemalloc: the memory of queues and boards moves, and their content stays the same.
+//! Active defragmentation on servers with jemalloc moves the memory of queues and boards. Their content stays the same.
 
 use std::time::Duration;
 use testkit::{eventually, start};
@@ -11,7 +11,7 @@ fn active_defragmentation_leaves_queues_and_boards_as_they_are() {
         "CONFIG SET active-defrag-threshold-lower 0",
         "CONFIG SET active-defrag-cycle-min 50",
         "CONFIG SET active-defrag-cycle-max 75",
-        // So that the queue counts as large, and is moved in steps.
+        // With this setting, the queue counts as large, so that it is moved in steps.
         "CONFIG SET active-defrag-max-scan-fields 100",
     ] {
         c.run(line);
@@ -22,7 +22,7 @@ fn active_defragmentation_leaves_queues_and_boards_as_they_are() {
         c.string(&format!("ZQ.PUSH queue {payload} ID {i} GROUP {}", i % 50));
         c.int(&format!("ZLB.SET board member-{i} {i}"));
     }
-    // The remaining memory is fragmented.
+    // Removes two thirds of the entries, so that the remaining memory is fragmented.
     for i in (0..6000).filter(|i| i % 3 > 0) {
         c.int(&format!("ZQ.CANCEL queue {i}"));
         c.int(&format!("ZLB.REM board member-{i}"));

@@ -1,8 +1,8 @@
-//! The times after `AT`: all commands use the same rule.
+//! The time after `AT`: all commands parse it by the same rule.
 
 use testkit::{Client, FAR, Stream, start};
 
-/// Passes a time to each command that takes one. Returns the resulting time in ms, or the error.
+/// Passes a time to each command that accepts one. Returns the resulting time in ms, or the error.
 fn given_to_all(c: &mut Client, instant: &str) -> Vec<(&'static str, String)> {
     c.run("DEL added expired q");
     c.run("ZEXP.ADD expired 1h m");
@@ -39,7 +39,7 @@ fn what_is_no_instant_is_an_error_in_every_command() {
     let (_server, mut c) = start();
     for instant in ["1d", "5m", "-5", "1.5ms", "4102444800000.5", "2100-01-01", "2100-01-01T00:00:00", "noon"] {
         for (command, made) in given_to_all(&mut c, instant) {
-            // Where a keyword may follow, a word that is not a number is an unknown keyword.
+            // Where a keyword may stand, the word is reported as an unknown keyword instead of an invalid time.
             assert!(made.starts_with("!ERR "), "{command} AT {instant}: {made}");
         }
         c.script(&[("EXISTS added", "0"), ("ZCARD expired", "1"), ("ZQ.PEEK q DELAYED", "[]")]);

@@ -1,4 +1,4 @@
-//! The module refuses to be loaded: the server logs why, and a running server keeps running.
+//! Reasons for which the module refuses to load. The server logs the reason, and a running server keeps running.
 
 use testkit::{Client, Server, assert_agree, assert_drained, module};
 

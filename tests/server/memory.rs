@@ -1,16 +1,16 @@
-//! Calls free the memory that they take, also if they fail. `used_memory` is exact, because the server's allocator counts it, and the
-//! module allocates through that allocator.
+//! Calls free the memory that they allocate, also if they fail. `used_memory` is exact: the module allocates through
+//! the server's allocator, which counts every allocation.
 
 use redis::{ConnectionLike, Value};
 use testkit::{PATIENCE, Server, eventually};
 
-/// Calls per repetition. Three repetitions and one for warming up make more than a million calls.
+/// Calls per repetition. Three repetitions and one to warm up make more than a million calls.
 const CALLS: usize = 300_000;
 
 /// Calls per batch of replies.
 const BATCH: usize = 2000;
 
-/// How much memory the server itself may use: client buffers, latency statistics, larger tables.
+/// How much memory the server itself may use in addition: client buffers, latency statistics, larger tables.
 const SLACK: i64 = 256 << 10;
 
 /// Valid and invalid calls of all families. `{n}` is the number of the call, `{k}` one of a few keys.
@@ -98,7 +98,8 @@ const LINES: &[&str] = &[
 fn repetition(server: &Server) {
     let control = &mut server.client();
     control.run("ZADD plain 1e300 a");
-    // Before other commands create these keys with another type. The type that a call finds must not depend on timing.
+    // Creates the boards first, because another command would create these keys with another type. The type that a call
+    // finds must not depend on timing.
     for k in 0..5 {
         control.run(&format!("ZLB.CREATE board{k} DIM x DIM y ASC KEEP 300"));
     }
@@ -122,7 +123,7 @@ fn repetition(server: &Server) {
         calls += BATCH;
     }
     assert!((calls / 5..calls / 2).contains(&errors), "{errors} errors in {calls} calls");
-    // Each family is removed in another way: deleted, unlinked, expired, flushed.
+    // Removes the keys in several ways: DEL, UNLINK, expiry, removal of the members, FLUSHALL.
     for k in 0..5 {
         control.run(&format!("DEL queue{k} limit{k}"));
         control.run(&format!("UNLINK board{k} leaky{k}"));
@@ -134,7 +135,8 @@ fn repetition(server: &Server) {
     eventually(PATIENCE, "no set is tracked", || control.info_number("zeitset", "zeitset_sets_tracked") == 0);
 }
 
-/// Returns `used_memory` while nothing runs. A new connection reads it, because a client's memory depends on what it has sent.
+/// Returns `used_memory` while no other client is connected. Opens a new connection, because a client's memory depends
+/// on what it has sent.
 fn used(server: &Server) -> i64 {
     let c = &mut server.client();
     eventually(PATIENCE, "all that was to be freed in the background is", || {
@@ -156,11 +158,13 @@ fn a_million_calls_leave_no_memory_behind() {
         })
         .collect();
     eprintln!("used_memory at the start {start}, after each of four times {CALLS} calls {after:?}");
-    // The first repetition creates what stays: tables of the server and the module, statistics, the errors that INFO counts.
+    // The first repetition creates what the server and the module keep: tables, statistics, the errors that INFO
+    // counts.
     assert!(after.iter().all(|used| used - start < SLACK), "{start}: {after:?}");
-    // A leak of a byte per hundred calls would show in each repetition. Memory that grows once shows in one of them. 17.6 KB have been
-    // observed: by its size, one more of the clients that the server uses for a module's calls, events and blocked clients (with a reply
-    // buffer of 16 KB). The server creates one when it needs more at once than ever before, and keeps up to eight unused ones.
+    // A leak of a byte per hundred calls would show in each repetition. Memory that grows once shows in one of them.
+    // Growth by 17.6 KB has been observed. This is the size of an internal client with its reply buffer of 16 KB, which
+    // the server uses for a module's calls, events and blocked clients. The server creates another one when it needs
+    // more at once than ever before, and keeps up to eight unused ones.
     let mut growth: Vec<_> = after.windows(2).map(|pair| pair[1] - pair[0]).collect();
     growth.sort_unstable();
     assert!(growth[growth.len() / 2] < (CALLS / 100) as i64, "{after:?}");

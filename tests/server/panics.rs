@@ -1,8 +1,9 @@
-//! A panic is a defect of the module. If a command panics before it has changed anything, the client gets an error, and the log a line. If it
-//! panics between a change and its replication, the server exits. Then neither the AOF nor a replica has anything of the call.
+//! A panic is a defect of the module. If a command panics before it has changed anything, the client gets an error, and
+//! the server logs a line. If it panics between a change and its replication, the server exits. Then neither the AOF
+//! nor a replica contains an effect of the call.
 //!
-//! Debug builds panic at keys with two names: when they open the first one, and when they replicate a change of the second one. Release
-//! builds do not.
+//! Debug builds panic at keys with two special names: at the first name when they open the key, at the second when they
+//! replicate a change of the key. Release builds do not.
 #![cfg(debug_assertions)]
 
 use testkit::{Client, Dataset, FAR, PATIENCE, Server, assert_same_data, eventually, plant};
@@ -11,7 +12,7 @@ const BEFORE: &str = "zeitset:panic:before";
 const DURING: &str = "zeitset:panic:during";
 const ERROR: &str = "!ERR internal error in zeitset; see the server log";
 
-/// A call of every family that creates a key, and one that changes it.
+/// For every family, a call that creates a key, and a call that changes the key.
 const WRITES: [(&str, &str); 4] = [
     ("ZEXP.ADD KEY 1w a", "ZEXP.ADD KEY 2w b"),
     ("ZRL.CHECK KEY 10 1w", "ZRL.CHECK KEY 10 1w COST 3"),
@@ -21,13 +22,13 @@ const WRITES: [(&str, &str); 4] = [
 
 fn pair() -> (Server, Server, Client) {
     let master = Server::builder().panicking().config("appendonly yes\ncrash-memcheck-enabled no\nhz 100").start();
-    // The replica opens the keys, too.
+    // The replica opens the keys, too, so it panics, too.
     let replica = Server::builder().panicking().replica_of(&master);
     let client = master.client();
     (master, replica, client)
 }
 
-/// Returns the number of panics in the log. The percent signs in their messages are not interpreted as a format.
+/// Returns the number of panics in the log. Their message contains `%s%n`, which must not be interpreted as a format.
 fn panics(server: &Server) -> usize {
     server.log().matches("as ordered: %s%n").count()
 }
@@ -49,7 +50,7 @@ fn before_anything_is_done_it_is_an_error_and_nothing_else() {
     assert_same_data(&mut c, &mut replica.client());
 }
 
-/// Otherwise the key would differ permanently between master, replicas and AOF.
+/// If the server went on, the key would differ permanently between master, replicas and AOF.
 #[test]
 fn a_panic_during_a_change_ends_the_server_and_the_change_is_nowhere() {
     let (mut server, replica, mut c) = pair();
@@ -108,7 +109,7 @@ fn a_queue_that_cannot_be_looked_at_keeps_no_other_waiting() {
     assert!(clients[0].receive().starts_with("[['one' 'b'"));
 }
 
-/// The report says whether the module caused a crash, because its reader asks that first.
+/// The report says whether the module was running during the crash, because the operator asks that first.
 #[test]
 fn the_report_of_a_crash_names_the_version_and_whether_the_module_was_called() {
     let server = Server::builder().panicking().config("enable-debug-command local\ncrash-memcheck-enabled no").start();

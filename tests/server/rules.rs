@@ -1,5 +1,5 @@
-//! Rules for all commands: the position of options, the reply for a missing key, the names of fields, states and units. The tests go
-//! through the table of commands, or through the maps in replies.
+//! Rules for all commands: the position of options, the reply for a missing key, the names of fields, states and units.
+//! The tests check every command of the table, or every map in a reply.
 
 use super::described::{Arg, Command, commands};
 use super::surface::{map, ours};
@@ -33,7 +33,7 @@ fn plant(c: &mut Client) {
     c.run("ZQ.PUSH queue x ID delayed DELAY 1h EVERY 1h GROUP g");
 }
 
-/// The calls that reply maps about the keys of [`plant`].
+/// Calls whose reply is a map, about the keys of [`plant`].
 const MAPS: [&str; 11] = [
     "ZQ.CONFIG queue",
     "ZQ.STATS queue",
@@ -77,7 +77,8 @@ fn options_stand_before_a_list_that_may_be_long_and_behind_the_arguments_otherwi
         if !order.contains(&true) {
             continue;
         }
-        // A key comes first. Then all options follow, or all other arguments.
+        // The key comes first. A command without a list has its options last. A command with a list has its options
+        // before the list.
         let is_sorted = order.is_sorted_by_key(|&is_option| if has_list { !is_option } else { is_option });
         assert!(is_sorted, "{name}: {order:?}");
         if has_list {
@@ -110,7 +111,7 @@ fn reads_of_a_missing_key_answer_as_if_it_were_empty_and_maps_are_null() {
         let empty = match &name[..3] {
             "zq." => c.reply(&of("empty:queue")),
             "zlb" => c.reply(&of("empty:board")),
-            // An empty set or limit is a missing key.
+            // No set or limit is empty, so another missing key takes its place.
             _ => c.reply(&of("missing:too")),
         };
         assert_eq!(missing, empty, "{name}");
@@ -169,7 +170,8 @@ fn maps_are_maps_in_resp3_and_arrays_in_resp2() {
         assert!(matches!(in_2, Value::Array(_)) && matches!(in_3, Value::Map(_)), "{line}");
         assert_eq!(show(&in_2), show(&flat(in_3)), "{line}");
     }
-    // INT values are integers in RESP2 and RESP3. FLOAT values are doubles in RESP3.
+    // The board has an INT and a FLOAT dimension. INT values are integers in RESP2 and RESP3. FLOAT values are doubles
+    // in RESP3.
     assert_eq!(c.reply("ZLB.GET board ann"), "[[0 5 '1.5']]");
     let Value::Array(rows) = c3.run("ZLB.GET board ann") else { panic!("no array") };
     let Value::Array(row) = &rows[0] else { panic!("{rows:?}") };
@@ -177,7 +179,7 @@ fn maps_are_maps_in_resp3_and_arrays_in_resp2() {
     assert!(matches!(c3.run("ZEXP.POP set 5"), Value::Set(_)), "as SPOP");
 }
 
-/// Names are in lower case. The name of a time or duration says that it is in milliseconds.
+/// Names are in lower case. If a value is a time or a duration, the name ends with the unit, `_ms`.
 #[test]
 fn fields_have_one_form_and_name_their_unit() {
     let (_server, mut c) = start();
@@ -189,7 +191,8 @@ fn fields_have_one_form_and_name_their_unit() {
             assert!(name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{line}: {name}");
             let has_unit = name.ends_with("_ms");
             match value {
-                // Times, and the durations that were set: 90 s, 2 h. Tokens are not times.
+                // Large numbers are times. The others are the durations that `plant` has set: 90 s, 2 h. A token is a
+                // large number, but no time.
                 Value::Int(number) if number > 100_000_000_000 || number == 90_000 || number == 7_200_000 => {
                     assert_eq!(has_unit, name != "token", "{line}: {name} {number}");
                 }
@@ -205,7 +208,8 @@ fn fields_have_one_form_and_name_their_unit() {
     assert!(with_unit.len() > 12, "{with_unit:?}");
 }
 
-/// `ZEXP.TTL` returns seconds, like TTL. All other remaining times are in milliseconds, and their names say so: PTTL.
+/// `ZEXP.TTL` returns seconds, as TTL does. All other commands return remaining times in milliseconds, and their names
+/// say so, as PTTL does.
 #[test]
 fn what_is_named_ttl_is_in_seconds_and_has_a_twin_in_milliseconds() {
     let (_server, mut c) = start();
@@ -235,7 +239,7 @@ fn settings_are_named_as_their_options() {
     assert!(options.len() > 10, "{options:?}");
     let fields: Vec<_> = map(&c.run("ZQ.CONFIG queue")).into_keys().collect();
     let stats = map(&c.run("ZQ.STATS queue"));
-    // The bound on attempts has the same name as in ZQ.GET.
+    // The option MAXATTEMPTS has a field with another name: `max_attempts`, as in ZQ.GET.
     let is_of = |field: &str, option: &String| {
         let field = field.trim_matches('\'').replace("max_attempts", "maxattempts");
         field == *option || field.strip_prefix(option).is_some_and(|rest| rest.starts_with('_'))
@@ -266,7 +270,7 @@ fn attempts_is_the_count_and_max_attempts_the_bound() {
     }
 }
 
-/// A missing value is null. 0 is a count, or a setting that is off.
+/// A missing value is null. A zero is a count, or a setting that is off.
 #[test]
 fn no_value_is_null_and_never_zero() {
     let (_server, mut c) = start();

@@ -1,12 +1,13 @@
-//! The server's view of the module: documentation, flags, keys and arities of its commands, and the symbols of the shared library.
+//! What the server and the loader see of the module: the documentation, flags, keys and arities of its commands, and
+//! the symbols of the shared library.
 
 use redis::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 use testkit::{Client, PATIENCE, Server, eventually, module, show, start};
 
-/// Every registered command: its required flags, a call, and the keys of that call. In this order, the calls are valid and need only `a:*`
-/// keys.
+/// Every registered command: its required flags, a call, and the keys of that call. If the calls are made in this
+/// order, they are valid and need only keys that begin with `a:`.
 pub const COMMANDS: &[(&str, &[&str], &str, &str)] = &[
     ("zexp.add", &["write", "denyoom", "fast"], "ZEXP.ADD a:set NX CAP 5 5m x 5m y", "['a:set']"),
     ("zexp.expire", &["write", "fast"], "ZEXP.EXPIRE a:set GT 5m x", "['a:set']"),
@@ -68,7 +69,7 @@ pub const COMMANDS: &[(&str, &[&str], &str, &str)] = &[
     ("zlb.clear", &["write", "fast"], "ZLB.CLEAR a:sum", "['a:sum']"),
     ("zlb.apply", &["write"], "ZLB.APPLY a:board SET x 7", "['a:board']"),
     ("zlb.rem", &["write", "fast"], "ZLB.REM a:board x", "['a:board']"),
-    // A command of the server, to check that this table is read correctly.
+    // A command of the server itself, to check that this table is read correctly.
     ("zadd", &["write", "denyoom", "fast"], "ZADD a:plain 1 x", "['a:plain']"),
 ];
 
@@ -112,7 +113,7 @@ fn the_server_knows_the_version() {
     assert!(info.starts_with(&format!("# zeitset\r\nzeitset_version:{version}\r\n")), "{info}");
 }
 
-/// The server writes the module's name before its lines.
+/// The server writes the module's name before each line that the module logs.
 #[test]
 fn a_start_is_no_reason_to_warn() {
     let (server, _c) = start();
@@ -131,7 +132,7 @@ fn the_commands_of_the_contract_are_there_and_no_others() {
 fn every_command_is_documented() {
     let (_server, mut c) = start();
     for name in registered(&mut c) {
-        // A map with one entry: the name, in the case of the registration.
+        // The reply is a map with one entry. Its key is the command's name as the module has registered it.
         let all = map(&c.run(&format!("COMMAND DOCS {name}")));
         let docs = map(all.values().next().unwrap_or_else(|| panic!("{name} has no docs")));
         for field in ["summary", "since", "complexity", "arguments"] {
@@ -140,7 +141,7 @@ fn every_command_is_documented() {
         }
         let summary = show(&docs["'summary'"]);
         assert!(summary.len() > 15 && summary.is_ascii(), "{name}: {summary}");
-        // The first argument of all others is a key, or the number of keys.
+        // The commands in KEYLESS have no key. All others have a key or a number of keys as first argument.
         let (arguments, is_keyless) = (show(&docs["'arguments'"]), KEYLESS.iter().any(|(keyless, _)| *keyless == name));
         assert_eq!(arguments.contains("'key'"), !is_keyless, "{name}: {arguments}");
     }
@@ -184,7 +185,7 @@ fn the_example_configuration_starts_a_server() {
     let example = include_str!("../../redis.conf.example");
     let loads = |line: &&str| line.starts_with("loadmodule ");
     assert_eq!(example.lines().filter(loads).count(), 1);
-    // The test has its own module and port, as `make run` has.
+    // The test has its own module and port, as `scripts/run.sh` has.
     let rest = example.lines().filter(|line| !loads(line) && !line.starts_with("port "));
     let server = Server::builder().config(&rest.collect::<Vec<_>>().join("\n")).start();
     server.client().script(&[
@@ -203,11 +204,12 @@ fn the_module_cannot_be_loaded_twice() {
     c.script(&[("ZEXP.CARD k", "0")]);
 }
 
-/// A symbol with the name of one of the server's (`dictFind`) would bind to the server's symbol, and crash.
+/// A symbol with the same name as one of the server's, such as `dictFind`, would be replaced by the server's symbol. A
+/// call of it would crash.
 #[test]
 fn the_library_exports_its_entry_points_and_nothing_else() {
     let Ok(output) = Command::new("nm").arg("-D").arg("--defined-only").arg(module()).output() else {
-        return; // binutils come with most linkers, not with all
+        return; // binutils are not installed
     };
     let text = String::from_utf8_lossy(&output.stdout);
     let symbols: BTreeSet<_> = text
@@ -221,11 +223,11 @@ fn the_library_exports_its_entry_points_and_nothing_else() {
     }
 }
 
-/// Protections against attacks: read-only function tables, no executable stack, no search path of the loader.
+/// Protections against attacks: read-only function tables, no executable stack, no search path for libraries.
 #[test]
 fn the_library_is_hardened_and_has_a_build_id() {
     let Ok(output) = Command::new("readelf").args(["-W", "-l", "-d", "-n"]).arg(module()).output() else {
-        return; // as above
+        return; // binutils are not installed
     };
     let text = String::from_utf8_lossy(&output.stdout);
     let stack = text.lines().find(|line| line.contains("GNU_STACK")).expect("a stack");

@@ -1,15 +1,16 @@
-//! The module is loaded into a running server, and unloaded from one: the data stay and remain usable.
+//! The module is loaded into a running server and unloaded again. The data stay and remain usable.
 
 use testkit::{
     Client, Dataset, FAR, NEVER, PATIENCE, Server, after_scan, assert_drained, assert_marked, eventually, module, plant,
 };
 
-/// The module is not in the configuration. So this server could not load an AOF with commands of the module.
+/// Starts a server without the module in its configuration. It keeps no AOF, because it could not load one with
+/// commands of the module.
 fn modular() -> Server {
     Server::builder().plain().without_aof().config("enable-module-command yes").start()
 }
 
-/// Loads only the families for plain values. With its own data types, the module could not be unloaded.
+/// Loads only the families that store plain values. With its own data types, the module could not be unloaded.
 fn load(c: &mut Client) {
     c.call(load_command().arg("plain"));
 }
@@ -52,11 +53,12 @@ fn plain_means_without_queues_and_boards_and_nothing_else_is_known() {
     ]);
 }
 
-/// Unloads when no timer is armed. Even if nothing is due, the first scan after loading may still run.
+/// Unloads the module as soon as no timer is armed. The first keyspace scan after loading may still run, even if no set
+/// is due.
 #[track_caller]
 fn unload(c: &mut Client) {
     eventually(PATIENCE, "the module is unloaded", || c.reply("MODULE UNLOAD zeitset") == "+OK");
-    // Newer servers list their own modules, too.
+    // Newer servers list their built-in modules, too.
     assert!(!c.reply("MODULE LIST").contains("zeitset"));
     c.script(&[("ZEXP.CARD k", "!ERR unknown command")]);
 }
@@ -169,7 +171,7 @@ fn without_the_module_a_set_goes_by_its_own_ttl() {
     assert!(c.now() >= until);
 }
 
-/// Nothing of the module remains that events could reach.
+/// No event reaches code of the module after it was unloaded.
 #[test]
 fn after_it_has_gone_the_server_is_as_before() {
     let server = modular();
@@ -184,7 +186,7 @@ fn after_it_has_gone_the_server_is_as_before() {
         c.run(line);
     }
     assert!(c.info("everything").keys().all(|field| !field.starts_with("zeitset")));
-    // The server's cron has run, too.
+    // Waits until the server's cron has run, too.
     let later = c.now() + 300;
     c.wait_until(later);
     c.script(&[("CONFIG GET zeitset.*", "[]"), ("PING", "+PONG")]);

@@ -75,8 +75,8 @@ fn what_does_not_fit_is_passed_over() {
     assert_eq!((c.trace("b"), c.trace("s")), before);
 }
 
-/// A replica with its own `maxmemory` refuses commands flagged `deny-oom`, even from its master, and then differs. So the effects of boards
-/// do not have that flag.
+/// If a replica has its own `maxmemory`, it refuses commands with the flag `deny-oom`, even from its master, and then
+/// differs from the master. So the effects of boards do not have that flag.
 #[test]
 fn a_replica_over_its_maxmemory_still_gets_every_change() {
     let (server, mut c) = start();
@@ -101,8 +101,8 @@ fn a_replica_over_its_maxmemory_still_gets_every_change() {
     r.script(&[("ZLB.RANGE b 0 -1 WITHVALUES", "[['m' 8] ['o' 7]]"), ("ZLB.RANGE s 0 -1", "['o']")]);
 }
 
-/// As for queues: only INFO and the log tell an operator that a replica differs. A key's name may have any length, and is never interpreted
-/// as a format.
+/// As with queues, only INFO and the log tell an operator that a replica differs. A key's name may have any length, and
+/// the log must not interpret it as a format.
 #[test]
 fn effects_that_do_not_fit_are_counted_and_the_log_names_the_key() {
     let (server, mut c) = start();

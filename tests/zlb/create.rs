@@ -89,7 +89,7 @@ fn nothing_is_created_twice() {
     c.run("SET s text");
     let before = (c.trace("b"), c.trace("s"));
     c.script(&[
-        // The same schema in another notation.
+        // The same schema as above, in another notation.
         ("ZLB.CREATE b DIM a KEEP 3", "+OK"),
         ("zlb.create b DIM a desc INT keep 3 ties first", "+OK"),
         ("ZLB.CREATE b DIM other KEEP 3", "!BUSYKEY key holds a leaderboard with another schema"),

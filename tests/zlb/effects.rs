@@ -1,4 +1,4 @@
-//! What replicas, the AOF, keyspace events, WATCH, transactions and scripts notice of a change of a board.
+//! The effects of changing a board: on replicas, the AOF, keyspace events, WATCH, transactions and scripts.
 
 use testkit::{Stream, assert_agree, start, start_keeping_aof};
 
@@ -20,10 +20,10 @@ fn final_values_are_replicated_and_nothing_for_nothing() {
         ("ZLB.INCR b m f 0.5 x -1", &["ZLB.APPLY b SET m 8 9.5"]),
         ("ZLB.INCR b m x 0", &[]),
         ("ZLB.SET b q 0 0", &["ZLB.APPLY b SET q 0 0"]),
-        // The member is not among the best four.
+        // `r` is not among the best four, which the board keeps.
         ("ZLB.SET b r 0 0", &[]),
         ("ZLB.INCR b r x -1", &[]),
-        // It is now, and `q` is removed. The replica does that itself.
+        // Now `r` is among the best four, and `q` is removed. The replica removes `q` by itself.
         ("ZLB.INCR b r x 1", &["ZLB.APPLY b SET r 1 0"]),
         ("ZLB.REM b q nobody", &[]),
         ("ZLB.REM b m nobody", &["ZLB.APPLY b REM m nobody"]),

@@ -5,7 +5,7 @@ use rand::{Rng, SeedableRng};
 use redis::Value;
 use testkit::{Client, Payload, crc64, start};
 
-/// An accepted value must be a board that works, and can be saved and loaded.
+/// Checks that an accepted value is a board that works, and that it can be saved and loaded.
 fn check(c: &mut Client) {
     let card = c.int("ZLB.CARD r");
     let members = c.run("ZLB.RANGE r 0 -1");
@@ -31,7 +31,7 @@ fn plant(c: &mut Client) -> [Payload; 3] {
     c.run("ZLB.SET ints a 5 -5 b 5 -5 cc 9223372036854775807 0 ddd -9223372036854775808 1 e 0 0");
     c.run("ZLB.CREATE floats DIM x FLOAT DIM y ASC FLOAT TIES NAME");
     c.run("ZLB.SET floats a 0.5 1e300 b 0.5 1e300 c -1.5 0");
-    // Several blocks of members.
+    // This board has several blocks of members.
     c.run("ZLB.CREATE large DIM x TIES LAST");
     for n in 0..800 {
         c.run(&format!("ZLB.SET large member:{n:06} {}", n % 50));
@@ -58,7 +58,7 @@ fn every_byte_may_be_another() {
             }
         }
     }
-    // For example, another letter in a name.
+    // Some changes are valid, such as another letter in a name.
     assert!(taken > 0);
 }
 
@@ -68,7 +68,8 @@ fn a_payload_may_be_cut_or_stretched_anywhere() {
     for payload in plant(&mut c) {
         let step = 1 + payload.body.len() / 500;
         for at in (0..payload.body.len()).step_by(step) {
-            // The server continues to read into version and checksum. So a payload that lacks a byte or two may still be a board.
+            // If a byte or two are missing, the server reads on into the version and the checksum. So such a payload
+            // may still be a valid board.
             let cut = &payload.body[..at];
             let stretched = [cut, &payload.body[at / 2..]].concat();
             for body in [cut, &stretched] {
@@ -122,7 +123,7 @@ fn lengths_are_not_believed() {
     c.run("ZLB.CREATE one DIM x");
     c.run("ZLB.SET one a 1");
     let payload = Payload::of(&mut c, "one");
-    // The opcode 2 precedes a number, and 5 a string. The number of members precedes the only block.
+    // The opcode 2 precedes a number, and the opcode 5 a string. The number of members precedes the only block.
     let block = payload.body.len() - 1 - 1 - 3 - 1;
     assert_eq!(payload.body[block - 2..block + 2], [2, 1, 5, 3], "{:02x?}", payload.body);
     let used = c.info_number("memory", "used_memory");
@@ -131,7 +132,7 @@ fn lengths_are_not_believed() {
         assert!(!payload.restore(&mut c, "r", &body));
     }
     assert!(peak(&mut c) < used + BOUND, "the number of members");
-    // The server itself reads strings, and some versions trust their length.
+    // The server itself reads strings, and some versions of it trust their length.
     c.run("SET string 1234567890123456");
     let string = Payload::of(&mut c, "string");
     for claim in CLAIMS {

@@ -24,7 +24,7 @@ fn boards_are_added_up_or_the_better_tuples_taken() {
         ("ZLB.MERGE best 1 mon", "3"),
         ("ZLB.GET best zoe", "[nil]"),
         ("ZLB.CARD mon", "3"),
-        // The destination may be a source, and a source may be named twice.
+        // A source may also be the destination, and may be named twice.
         ("ZLB.MERGE mon 3 tue mon mon", "4"),
         ("ZLB.RANGE mon 0 -1 WITHVALUES", "[['bob' 21 17] ['ann' 14 4] ['zoe' 3 3] ['eve' 2 0]]"),
     ]);
@@ -35,7 +35,7 @@ fn boards_that_are_missing_are_empty() {
     let (_server, mut c) = start();
     c.script(&[("ZLB.MERGE week 2 mon tue", "0"), ("EXISTS week", "0")]);
     board(&mut c, "week", "DIM x", "ann 5");
-    // There is no result this week, so last week's sums are removed.
+    // Neither source exists, so last week's sums are removed.
     c.script(&[("ZLB.MERGE week 2 mon tue", "0"), ("ZLB.CARD week", "0"), ("ZLB.SET week bob 1", "1")]);
 }
 
@@ -47,7 +47,7 @@ fn the_time_to_live_of_the_destination_goes_as_with_zunionstore() {
     c.run("EXPIRE s 1000");
     c.script(&[("ZLB.MERGE s 1 a", "1"), ("TTL s", "-1")]);
     c.run("EXPIRE s 1000");
-    // CLEAR and REMRANGE change the existing board.
+    // CLEAR and REMRANGE change the existing board, which keeps its TTL.
     c.script(&[("ZLB.REMRANGE s 0 -1", "1"), ("ZLB.MERGE a 2 a a", "1"), ("TTL s", "1000")]);
     c.run("ZLB.SET s m 1");
     c.script(&[("ZLB.CLEAR s", "1"), ("TTL s", "1000")]);
@@ -165,7 +165,8 @@ fn the_memory_of_large_boards_comes_back() {
     }
 }
 
-/// Equal members have the same order on master and replicas, and after a restart from the AOF, after all kinds of changes.
+/// Members with equal values have the same order on the master, on replicas and after a restart from the AOF, whatever
+/// the changes were.
 #[test]
 fn replicas_and_the_aof_have_the_same_boards() {
     let (server, mut c) = start_keeping_aof();

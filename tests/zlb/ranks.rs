@@ -2,7 +2,7 @@
 
 use testkit::{Client, start};
 
-/// `a` to `g` with the values 9 7 7 7 5 5 1.
+/// Creates a board: `a` to `g` have the values 9 7 7 7 5 5 1.
 fn seven(c: &mut Client) {
     c.run("ZLB.CREATE b DIM x");
     c.run("ZLB.SET b a 9 b 7 c 7 d 7 e 5 f 5 g 1");
@@ -80,7 +80,7 @@ fn set_tells_the_rank_that_came_of_it() {
         ("ZLB.SET b BEST WITHRANK c 1", "[0 0]"),
         ("ZLB.SET b NX WITHRANK a 99", "[0 1]"),
         ("ZLB.SET b WITHRANK BEST XX b 6", "[0 1]"),
-        // A member that is not among the best three, and one that the condition excludes.
+        // `d` is not among the best three, and the condition excludes `e`.
         ("ZLB.SET b WITHRANK d 1", "[0 nil]"),
         ("ZLB.SET b XX WITHRANK e 50", "[0 nil]"),
         ("ZLB.SET b WITHRANK a 1 b 2", "!ERR syntax error"),
@@ -121,7 +121,7 @@ fn incr_tells_the_rank_that_came_of_it() {
         ("ZLB.INCR b d x 1 WITHRANK", "!ERR syntax error"),
         ("ZLB.INCR b LAST d x 1", "!ERR syntax error"),
         ("ZLB.INCR b d x WITHRANK", "!ERR value is not an integer"),
-        // A member with the name of the option.
+        // The member has the name of the option.
         ("ZLB.INCR b WITHRANK x 50", "[50 0]"),
         ("ZLB.INCR b WITHRANK WITHRANK x 1", "[0 51 0]"),
     ]);

@@ -2,7 +2,7 @@
 
 use testkit::{Client, start};
 
-/// `a` to `g` with the values 9 7 7 7 5 5 1.
+/// Creates a board: `a` to `g` have the values 9 7 7 7 5 5 1.
 fn seven(c: &mut Client) {
     c.run("ZLB.CREATE b DIM x");
     c.run("ZLB.SET b a 9 b 7 c 7 d 7 e 5 f 5 g 1");
@@ -42,7 +42,7 @@ fn three_ways_to_count_equals() {
 fn range_takes_indexes_as_zrange_does() {
     let (_server, mut c) = start();
     seven(&mut c);
-    // The same members in the same order as a plain sorted set.
+    // A plain sorted set with the same members in the same order.
     c.run("ZADD z 0 a 1 b 2 c 3 d 4 e 5 f 6 g");
     let indexes = [i64::MIN, -8, -7, -6, -2, -1, 0, 1, 5, 6, 7, 8, i64::MAX];
     for start in indexes {

@@ -3,7 +3,7 @@
 use redis::Value;
 use testkit::{Client, PATIENCE, Server, assert_agree, eventually, start, start_keeping_aof};
 
-/// Boards of all kinds. Some have more members than one command of a rewritten AOF.
+/// Boards with all kinds of options. Some have more members than one command of a rewritten AOF adds.
 const BOARDS: [&str; 5] = ["b:first", "b:last", "b:name", "b:keep", "b:empty"];
 
 fn fill(c: &mut Client) {
@@ -18,7 +18,7 @@ fn fill(c: &mut Client) {
         c.run(&format!("ZLB.SET b:name m{n} {} {}", n % 2, i64::MAX - n % 3));
         c.run(&format!("ZLB.INCR b:keep m{n} x {}e-3", n % 11));
     }
-    // Some members return to values that others have, too.
+    // Some members get another value and then the old one again, which other members have, too.
     for n in (0..2000).step_by(9) {
         c.run(&format!("ZLB.INCR b:last m{n} x 100"));
         c.run(&format!("ZLB.INCR b:last m{n} x -100"));
@@ -27,7 +27,7 @@ fn fill(c: &mut Client) {
     c.script(&[("ZLB.CARD b:keep", "700"), ("ZLB.CARD b:last", "2000")]);
 }
 
-/// Returns all that clients can read of the boards.
+/// Returns everything that clients can read of the boards.
 fn all(c: &mut Client) -> Vec<String> {
     let lines = |key: &str| {
         [format!("DEBUG DIGEST-VALUE {key}"), format!("ZLB.INFO {key}"), format!("ZLB.RANGE {key} 0 -1 WITHVALUES")]
@@ -64,7 +64,7 @@ fn an_aof_of_effects_makes_the_same_boards() {
 fn a_rewritten_aof_makes_the_same_boards() {
     for preamble in ["yes", "no"] {
         let config = format!("aof-use-rdb-preamble {preamble}");
-        // Other policies may delay a write while the disk is busy, and a crash would lose it.
+        // Other policies of fsync may delay a write while the disk is busy, and a crash would lose the write.
         let builder = Server::builder().config("appendonly yes").config("appendfsync always");
         let mut server = builder.config(&config).start();
         let mut c = server.client();
@@ -81,7 +81,7 @@ fn a_rewritten_aof_makes_the_same_boards() {
         server.crash_and_restart();
         let mut c = server.client();
         assert_eq!(all(&mut c), before, "preamble {preamble}");
-        // Equal members keep their order, so new members find the same positions.
+        // Members with equal values also keep their internal order, so later members would get the same positions.
         c.run("DEBUG RELOAD");
         assert_eq!(all(&mut c), before, "preamble {preamble}");
     }
@@ -91,7 +91,7 @@ fn a_rewritten_aof_makes_the_same_boards() {
 fn a_replica_has_the_same_boards() {
     let (server, mut c) = start_keeping_aof();
     fill(&mut c);
-    // Half of the history arrives as a file, half as a stream.
+    // The replica gets one half of the history as an RDB file, the other half as a stream.
     let replica = Server::builder().keeping_aof().replica_of(&server);
     for n in 0..500 {
         c.run(&format!("ZLB.INCR b:last m{} x {}", n * 3, n % 4));
@@ -127,7 +127,7 @@ fn a_copy_goes_its_own_way() {
     c.run("SELECT 1");
     c.run("RENAME elsewhere b:last");
     c.run("SWAPDB 0 1");
-    // The databases were swapped while this client had one selected.
+    // SWAPDB has swapped the database that this client had selected.
     c.script(&[("ZLB.CARD b:last", "0"), ("ZLB.CARD copy", "1997"), ("SELECT 0", "+OK"), ("ZLB.CARD b:last", "2000")]);
     assert_agree(&server, &[]);
 }
@@ -160,7 +160,7 @@ fn memory_usage_grows_and_shrinks_with_the_board() {
     let grown = c.info_number("memory", "used_memory") - used;
     for samples in ["", " SAMPLES 0", " SAMPLES 5", " SAMPLES 100000"] {
         let full = c.int(&format!("MEMORY USAGE b{samples}"));
-        // The server's count includes everything else that took memory meanwhile, and the rounding of the allocator.
+        // `grown` also contains other allocations of the server and the rounding of the allocator.
         assert!(full > grown / 2 && full < grown * 3 / 2, "{full} of {grown}");
     }
     for chunk in 0..200 {
@@ -215,7 +215,7 @@ fn info_counts_boards_however_they_come_and_go() {
     expect(&mut c, 0);
 }
 
-/// A thread per board would mean as many threads as boards.
+/// If every board had its own thread, there would be as many threads as boards.
 #[test]
 fn one_thread_frees_all_large_boards() {
     let (_server, mut c) = start();
@@ -227,7 +227,7 @@ fn one_thread_frees_all_large_boards() {
     let before = c.info_number("memory", "used_memory");
     (0..8).for_each(|n| c.script(&[(format!("ZLB.CLEAR b{n}"), "50000")]));
     eventually(PATIENCE, "the memory is free", || c.info_number("memory", "used_memory") < before / 2);
-    // The thread has its name by now, and stays. A thread per board would have ended.
+    // The thread that frees boards sets its name first, and does not end.
     let tasks = format!("/proc/{}/task", c.info("server")["process_id"]);
     let tasks = std::fs::read_dir(tasks).expect("the server's threads").map(|task| task.expect("a thread").path());
     let names = tasks.filter_map(|task| std::fs::read_to_string(task.join("comm")).ok());

@@ -1,4 +1,5 @@
-//! redis-cell: `loadmodule ... cell`, and a comparison if CELL names the library.
+//! Compatibility with redis-cell: the option `cell` of the module, and a comparison with redis-cell itself if CELL
+//! names its library.
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -23,10 +24,12 @@ fn the_name_is_there_only_if_it_was_asked_for() {
     server.client().script(&[("ZQ.PUSH q x", "!ERR unknown command")]);
 }
 
-/// Both modules can use each other's keys. redis-cell makes each call before and after our call, on copies of the key. If its two replies
-/// agree, no tick of the clock was in between, and our reply must agree, too.
+/// Both modules can use each other's keys. For each call, redis-cell makes the same call before and after the module,
+/// on copies of the key. If redis-cell's two replies agree, its clock has not advanced in between, and the module's
+/// reply must agree, too.
 ///
-/// `CELL=libredis_cell.so cargo test --test integration -- --ignored zrl::cell`; `CELL_CALLS` (100,000) calls.
+/// Run with `CELL=libredis_cell.so cargo test --test integration -- --ignored zrl::cell`. The number of calls is
+/// `CELL_CALLS`, by default 100,000.
 #[test]
 #[ignore = "needs redis-cell: CELL=libredis_cell.so"]
 fn every_reply_is_that_of_redis_cell() {
@@ -61,8 +64,8 @@ fn every_reply_is_that_of_redis_cell() {
         let replies = [("CL", "before"), ("ZRL", "ours"), ("CL", "after")]
             .map(|(name, key)| c.reply(&format!("{name}.THROTTLE {key} {arguments}")));
         let next = match &replies {
-            // More units were returned than were in use: redis-cell returns an error, and keeps a key without a TTL. If the excess is less
-            // than a millisecond, it reports more units than exist.
+            // More units were returned than were in use. redis-cell then returns an error and keeps a key without a
+            // TTL. If the excess is less than a millisecond, redis-cell reports more units than exist.
             [_, ours, _] if quantity < 0 && ours.ends_with(" -1 0]") && c.int("EXISTS ours") == 0 => {
                 overpaid += 1;
                 "ours"

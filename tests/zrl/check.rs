@@ -2,7 +2,7 @@
 
 use testkit::{Server, Stream, Verdict, start};
 
-/// Ten minutes. No unit becomes available again during these tests.
+/// A window of ten minutes. No unit becomes available again during these tests.
 const WINDOW: i64 = 600_000;
 
 #[test]
@@ -154,7 +154,7 @@ fn a_denied_call_leaves_no_trace() {
             assert_eq!(c.trace("k"), before, "{line}");
         }
         assert_eq!(stream.take(), [""; 0], "{take}");
-        // An admitted call does.
+        // An admitted call leaves all these traces.
         watcher.run("WATCH k");
         c.run(taken);
         watcher.script(&[("MULTI", "+OK"), ("PING", "+QUEUED"), ("EXEC", "nil")]);

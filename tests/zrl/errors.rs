@@ -1,4 +1,4 @@
-//! Invalid arguments or keys of rate limits: each returns an error, and changes nothing.
+//! Invalid arguments and invalid keys of rate limits. Each call returns an error and changes nothing.
 
 use testkit::{Stream, start};
 
@@ -32,7 +32,7 @@ fn bad_input_is_an_error_and_never_a_crash() {
     ]
     .map(|(arguments, error)| (arguments.to_owned(), error))
     .into();
-    // The tests of the parsers have more numbers and durations.
+    // The unit tests of the parsers try more numbers and durations.
     for number in ["-1", "five", "9007199254740992", "9223372036854775808"] {
         table.push((format!("k {number} 10m"), "!ERR "));
         table.push((format!("k 5 10m COST {number}"), "!ERR "));

@@ -1,4 +1,4 @@
-//! FORCE takes units even if they do not fit. Units are free again after the debt is paid.
+//! FORCE takes units even if they do not fit, which makes a debt. No unit is available before the debt is paid.
 
 use testkit::{Stream, start};
 
@@ -18,13 +18,13 @@ fn a_forced_call_takes_the_units_and_tells_the_debt() {
         let peek = |c: &mut testkit::Client, options: &str| {
             c.ints(&format!("ZRL.PEEK {algorithm} 5 30d {algorithm} {options}"))
         };
-        // PEEK returns what CHECK would return, also with FORCE. A denied call reports the debt, too.
+        // PEEK returns what CHECK would return, also with FORCE. The reply to a denied call also shows the debt.
         let (peeked, forced, denied) = (peek(&mut c, ""), peek(&mut c, "FORCE"), call(&mut c, ""));
         assert_eq!((&peeked[..3], peeked[5]), (&[0, 5, -2][..], 0), "{algorithm}");
         assert_eq!((&forced[..4], forced[5]), (&[1, 5, -2, 0][..], 0), "{algorithm}");
         assert_eq!((&denied[..3], denied[5]), (&[0, 5, -2][..], 0), "{algorithm}");
         assert!(peeked[3] > 0 && denied[3] > 0, "{algorithm}: {peeked:?} {denied:?}");
-        // Also more units than the limit. A call that fits is allowed as without FORCE.
+        // FORCE takes even more units than the limit has. If a call fits, FORCE has no effect.
         assert_eq!(call(&mut c, "COST 9 FORCE")[..4], [1, 5, -11, 0], "{algorithm}");
         let fits = c.ints(&format!("ZRL.CHECK fresh:{algorithm} 5 30d {algorithm} FORCE"));
         assert_eq!(fits[..4], [1, 5, 4, 0], "{algorithm}");

@@ -1,8 +1,8 @@
-//! Keys of other programs are not limits, whatever they look like, and stay unchanged.
+//! Keys of other programs. Whatever they look like, rate limit commands refuse them and leave them unchanged.
 
 use testkit::{Client, FAR, Stream, plant, start};
 
-/// Checks in every way that commands refuse a key and leave it unchanged.
+/// Checks that every command refuses the key and leaves it unchanged.
 #[track_caller]
 fn assert_left_alone(c: &mut Client, key: &str, error: &str) {
     let before = c.trace(key);
@@ -26,7 +26,7 @@ fn assert_left_alone(c: &mut Client, key: &str, error: &str) {
     }
 }
 
-/// The tests of the model define which strings are limits.
+/// Which strings are limits is defined by the unit tests of the model.
 #[test]
 fn keys_of_other_kinds_are_refused_and_left_alone() {
     let (server, mut c) = start();
@@ -37,7 +37,7 @@ fn keys_of_other_kinds_are_refused_and_left_alone() {
     {
         c.run(&format!("SET {key} {value}"));
     }
-    // Nanoseconds, but of another time than the key's TTL.
+    // A time in nanoseconds, as redis-cell stores it, but with a TTL that ends at another time.
     c.run(&format!("SET nanos {}000000 PXAT {}", now + 60_000, now + 90_000));
     c.run("HSET hash f v");
     c.run("RPUSH list x");

@@ -51,7 +51,7 @@ fn an_idle_limit_vanishes() {
     let (_server, mut c) = start();
     c.verdict("ZRL.CHECK k 5 20ms");
     let until = c.int("PEXPIRETIME k");
-    c.wait_until(until + 1); // the server removes a key after its time, not at it
+    c.wait_until(until + 1); // the key exists until the ms of its TTL has passed
     c.script(&[("EXISTS k", "0")]);
 }
 
@@ -62,7 +62,7 @@ fn replicas_and_the_aof_get_native_commands() {
     let mut stream = Stream::attach(&server);
     let mut single = 0;
     for n in 0..60 {
-        // At different times, so that each has its own slot.
+        // Each call is made in another millisecond, so that each has its own slot.
         let tick = c.now() + 3;
         c.wait_until(tick);
         c.verdict("ZRL.CHECK k 100 10m");
@@ -76,7 +76,7 @@ fn replicas_and_the_aof_get_native_commands() {
             single += i32::from(command.starts_with("SETRANGE k "));
         }
     }
-    // The TTL moves eight times per window. Most calls are a single SETRANGE.
+    // The TTL changes about eight times per window. Most calls are a single SETRANGE.
     assert!(single >= 30, "only {single} of 60 were a single SETRANGE");
     let bytes = c.int("MEMORY USAGE k SAMPLES 0");
     assert!(bytes < 2048, "{bytes} bytes");

@@ -36,7 +36,7 @@ fn units_are_taken_from_every_key_or_from_none() {
     let before: Vec<_> = ["user", "org", "day"].iter().map(|key| c.trace(key)).collect();
     let (allowed, verdicts) = mcheck(&mut c, call);
     assert_eq!(allowed, 0);
-    // The reply says which of them refused. Nothing was taken from the others.
+    // The reply says which key denied the call. No units were taken from the other keys.
     let alone: Vec<_> = verdicts.iter().map(|verdict| (verdict.allowed, verdict.remaining)).collect();
     assert_eq!(alone, [(0, 0), (1, 98), (1, 998)]);
     assert!(verdicts.iter().all(|verdict| verdict.charged_until == 0));

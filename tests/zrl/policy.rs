@@ -14,7 +14,8 @@ fn a_shorter_window_is_settled_by_the_first_call_even_if_denied() {
     stream.take();
     let before = c.trace("k");
 
-    // PEEK does not apply the new window, so it reports the wait for the units as they are. After a minute, the call would still be denied.
+    // PEEK does not apply the new window, so `retry_after` is computed with the old times. After a minute, the call
+    // would still be denied.
     let peeked = c.verdict("ZRL.PEEK k 5 1m");
     assert!(peeked.allowed == 0 && peeked.retry_after > 500_000, "{peeked:?}");
     assert_eq!(c.trace("k"), before);
@@ -26,7 +27,7 @@ fn a_shorter_window_is_settled_by_the_first_call_even_if_denied() {
     assert!(matches!(slots[..], [(5, at)] if (earliest + 60_000..=latest + 60_000).contains(&at)), "{slots:?}");
     assert!(!stream.take().is_empty());
 
-    // That was the only write: the next denied call changes nothing.
+    // The denied call has applied the new window. The next denied call changes nothing.
     let settled = c.trace("k");
     let denied = c.verdict("ZRL.CHECK k 5 1m");
     assert!(denied.allowed == 0 && denied.retry_after <= 60_000);
@@ -34,7 +35,7 @@ fn a_shorter_window_is_settled_by_the_first_call_even_if_denied() {
     assert_eq!(stream.take(), [""; 0]);
 }
 
-/// The value of a limit says what it is, whatever clients do to its key.
+/// The value itself identifies a limit, whatever clients do to the key's name and TTL.
 #[test]
 fn a_limit_is_one_whatever_becomes_of_its_ttl_and_its_name() {
     let (_server, mut c) = start();
@@ -53,7 +54,7 @@ fn a_limit_is_one_whatever_becomes_of_its_ttl_and_its_name() {
         c.script(&[("RENAME restored0 l", "+OK"), ("COPY k m", "1"), ("PERSIST m", "1"), ("MOVE k 1", "1")]);
         assert_eq!(c.verdict(&format!("ZRL.CHECK l 10 30d {options}")).remaining, 6);
         assert_eq!(c.verdict(&format!("ZRL.CHECK m 10 30d {options}")).remaining, 7);
-        // A count gets its TTL with its next window.
+        // After PERSIST, a FIXED limit gets a TTL only with its next window.
         assert!(c.int("PTTL m") > 0 || options == "FIXED", "a charge gives it a TTL again");
         c.run("SELECT 1");
         assert_eq!(c.verdict(&format!("ZRL.CHECK k 10 30d {options}")).remaining, 7);

@@ -1,4 +1,4 @@
-//! ZRL.REFUND returns units that one call took.
+//! ZRL.REFUND returns units that an earlier call took.
 
 use testkit::{Server, Stream, start};
 
@@ -17,7 +17,7 @@ fn no_more_is_given_back_than_is_held() {
     }
 }
 
-/// Later slots are rewritten, and the replica gets the change.
+/// A refund also rewrites later slots. The replica gets all changes.
 #[test]
 fn replicas_hold_what_a_refund_has_left() {
     let (server, mut c) = start();

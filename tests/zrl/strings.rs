@@ -1,4 +1,4 @@
-//! Limits are strings: their form, and what replicas, the AOF and listeners get.
+//! Limits are strings: their format, and what replicas, the AOF and listeners of keyspace events get.
 
 use testkit::{Client, Server, Stream, start};
 
@@ -11,7 +11,7 @@ fn a_string_says_itself_what_it_is() {
     let empty = c.verdict("ZRL.CHECK l 100 100s LEAKY COST 7").charged_until;
     let written = empty - 7000;
     c.script(&[("GET l", format!("'leaky:{empty}:100/100000!{written}'"))]);
-    // The key lives a little longer than necessary, so its TTL changes rarely.
+    // The key's TTL is a little longer than necessary, so that it changes rarely.
     let ttl = c.int("PEXPIRETIME l");
     assert!((empty..=empty + 12_500).contains(&ttl), "{ttl}, empty at {empty}");
 
@@ -24,9 +24,9 @@ fn a_string_says_itself_what_it_is() {
     }
 }
 
-/// Returns the bytes of `used_memory` per key that a script creates.
+/// Runs a script that creates keys with `call`. Returns how much `used_memory` grows per key.
 fn bytes_a_key(c: &mut Client, call: &str) -> i64 {
-    // Not close to a power of two, at which the server's tables grow.
+    // This number is not close to a power of two, at which the server's tables grow.
     const KEYS: i64 = 12_000;
     let script = format!("for i = 1, ARGV[1] do local key = string.format('limit:%08d', i); redis.call({call}) end");
     let fill = |c: &mut Client, keys: i64| {
@@ -34,12 +34,12 @@ fn bytes_a_key(c: &mut Client, call: &str) -> i64 {
         c.call(redis::cmd("EVAL").arg(&script).arg(0).arg(keys));
         c.info_number("memory", "used_memory")
     };
-    // The first call creates what the server keeps of a script.
+    // The first fill allocates what the server keeps for a script.
     let before = fill(c, 1);
     (fill(c, KEYS) - before) / (KEYS - 1)
 }
 
-/// Most of the memory is the server's own, for a name, a TTL and a short value.
+/// Most of the memory is the server's own: for the name, the TTL and a short value.
 #[test]
 fn a_limit_takes_no_more_memory_than_the_same_string_by_hand() {
     let (_server, mut c) = start();
@@ -53,7 +53,7 @@ fn a_limit_takes_no_more_memory_than_the_same_string_by_hand() {
         let value = c.string("GET limit:00000001");
         let by_hand = bytes_a_key(&mut c, &format!("'SET', key, '{value} ', 'PX', 3600000"));
         println!("{call}: {ours} bytes; as a string by hand: {by_hand}; SET key 1 PX: {bare}");
-        // SET stores a short value right after its header, which saves one rounding up.
+        // SET stores a short value right after its header. The allocator then rounds up once less.
         assert!(ours <= by_hand + 32, "{call}: {ours} bytes, {by_hand} by hand");
     }
 }
@@ -84,7 +84,7 @@ fn a_key_of_one_algorithm_is_none_of_another() {
     }
 }
 
-/// Returns the events, except those of the stream's own marks.
+/// Returns the keyspace events, except those of the marks that `Stream` writes.
 fn heard(listener: &mut Client) -> Vec<String> {
     listener.pushes().into_iter().filter(|push| !push.contains("'test:")).collect()
 }
@@ -102,7 +102,7 @@ fn a_change_is_one_command_and_one_event() {
             let (commands, heard) = (stream.take(), heard(&mut listener));
             if is_allowed {
                 let [command] = &commands[..] else { panic!("{line}: {commands:?}") };
-                // Within a window, some digits of a count change, and the TTL stays.
+                // Within a window, a call changes only some digits of the count. The TTL stays.
                 let (word, event) = if line.ends_with("FIXED") && !is_first {
                     ("SETRANGE ", ":setrange' ")
                 } else {

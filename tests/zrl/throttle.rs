@@ -5,7 +5,7 @@ use testkit::start;
 #[test]
 fn the_example_of_redis_cell() {
     let (_server, mut c) = start();
-    // A burst of 15 + 1, then 30 per minute: one every 2 seconds.
+    // The burst is 15 + 1. Then 30 units per minute become available: one every 2 seconds.
     let first = c.ints("ZRL.THROTTLE k 15 30 60 1");
     assert_eq!(first[..4], [0, 16, 15, -1]);
     assert!((2..=3).contains(&first[4]), "{first:?}");
@@ -60,14 +60,15 @@ fn a_negative_quantity_gives_units_back() {
     c.script(&[("EXISTS k", "0")]);
 }
 
-/// A key of redis-cell: the theoretical arrival time in nanoseconds, and a TTL that ends at that time.
+/// A key as redis-cell writes it: its value is the theoretical arrival time in nanoseconds, and its TTL ends at that
+/// time.
 #[test]
 fn a_key_that_redis_cell_wrote_goes_on() {
     let (_server, mut c) = start();
     let now = c.now();
     c.run(&format!("SET k {}000000 PX 7200000", now + 7_200_000));
     assert_eq!(c.ints("ZRL.THROTTLE k 4 1 3600")[..3], [0, 5, 2]);
-    // Without a TTL: redis-cell leaves such a key if more units are returned than are in use.
+    // A key without a TTL. redis-cell leaves such a key if more units are returned than are in use.
     c.run(&format!("SET k {}000000", now - 5_184_000_000));
     assert_eq!(c.ints("ZRL.THROTTLE k 4 1 3600")[..3], [0, 5, 4]);
     assert!(c.int("PTTL k") > 3_590_000);

@@ -44,7 +44,7 @@ fn every_command_that_denies_counts_the_keys_that_refused() {
     assert!(!top.contains("free") && !top.contains("forced"), "{top}");
 }
 
-/// A key that takes over another key's counter has that key's count as its error.
+/// If a key takes over another key's counter, the other key's count becomes its error.
 #[test]
 fn the_true_count_lies_between_the_count_and_the_count_less_its_error() {
     let (_server, mut c) = start();

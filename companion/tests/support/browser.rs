@@ -159,7 +159,7 @@ impl Browser {
         }
     }
 
-    /// Saves a picture of the window below docs/pictures.
+    /// Takes a screenshot of the window. `make pictures` saves it in docs/pictures.
     #[track_caller]
     pub fn picture(&self, name: &str) {
         let folder = testkit::root().join("docs/pictures");

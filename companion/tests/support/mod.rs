@@ -8,7 +8,7 @@ pub use running::{Running, companion, fetch, printed};
 
 use std::time::Duration;
 
-/// The timeout, as in testkit, but longer, because browsers are slow.
+/// The timeout of all waiting.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Polls until `condition` holds. Panics with `what` after the timeout.

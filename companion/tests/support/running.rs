@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Output, Stdio};
 
-/// Returns the companion with these arguments.
+/// Returns the command that runs the companion with these arguments.
 pub fn companion(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_zeitset"));
     command.args(words).stdin(Stdio::null()).env_remove("ZEITSET_REDIS").env_remove("ZEITSET_PASSWORD");
@@ -19,7 +19,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts it on a free port, which it prints in its first line.
+    /// Starts the companion on a free port, and reads the address from its first line of output.
     pub fn start(mut command: Command) -> Running {
         let mut child = command.args(["--listen", "127.0.0.1:0"]).stdout(Stdio::piped()).spawn().expect("it starts");
         let mut line = String::new();
@@ -30,7 +30,7 @@ impl Running {
         Running { child, address }
     }
 
-    /// Asks it to end, and waits until it has ended.
+    /// Sends SIGTERM, and waits until the program has ended.
     #[track_caller]
     pub fn terminate(&mut self) {
         let pid = self.child.id().to_string();
