@@ -1,7 +1,9 @@
-//! The integration tests: real servers, the built module, and COMMANDS.md read as a client would read it.
+//! The integration tests: real servers with the built module, and the commands of the documentation as a client would
+//! send them.
 //!
-//! One binary, one folder for each concern. Every test starts a server of its own (`testkit::Server`), so tests run in
-//! parallel and in any order. `make test` runs them all; `cargo test --test integration -- zrl::` those of one folder.
+//! There is one binary, with one folder for each topic. Every test starts its own server (`testkit::Server`), so tests
+//! run in parallel and in any order. `make test` runs all tests. `cargo test --test integration -- zrl::` runs the
+//! tests of one folder.
 
 mod cluster;
 mod data;

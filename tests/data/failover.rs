@@ -1,4 +1,5 @@
-//! Masters become replicas, and replicas masters. Only the current master deletes expired members, and nothing is lost.
+//! Masters become replicas, and replicas become masters. Only the current master deletes expired members, and no data
+//! are lost.
 
 use std::time::Duration;
 use testkit::{
@@ -12,12 +13,12 @@ fn role(c: &mut Client) -> String {
     c.info("replication")["role"].clone()
 }
 
-/// Hands over the role of the master as an operator does: writes pause, the replica catches up, and the roles change.
+/// Changes the master as an operator does: writes pause, the replica catches up, and the roles change.
 #[track_caller]
 fn fail_over(from: &mut Client, to: &Server) {
     let mut target = to.client();
     let command = format!("FAILOVER TO 127.0.0.1 {} TIMEOUT 10000", to.address().1);
-    // The replica must be known as online. After a timeout, the roles stay.
+    // FAILOVER fails until the master sees the replica as online. After a timeout, the roles stay.
     eventually(4 * PATIENCE, "the roles have changed", || {
         if role(&mut target) == "slave" && from.info("replication")["master_failover_state"] == "no-failover" {
             let _ = from.try_run(&command);
@@ -38,7 +39,7 @@ fn a_promoted_replica_takes_over() {
     let (server, mut c) = start();
     let before = c.now() + 1000;
     c.run(&format!("ZEXP.ADD before AT {before}ms dead {FAR}ms live"));
-    // The one it gets in a snapshot, the other one command by command.
+    // The replica gets the first set in a snapshot, the other sets command by command.
     let replica = Server::builder().keeping_aof().replica_of(&server);
     let after = c.now() + 1000;
     c.run(&format!("ZEXP.ADD after AT {after}ms dead {FAR}ms live"));
@@ -99,7 +100,7 @@ fn roles_change_during_a_backlog() {
     drained(&mut d, "k");
     one.wait_for_sync(&two);
     drained(&mut c, "k");
-    // The former master has put its timers away, and keeps what it is not told to delete.
+    // The former master has stopped its timers. It deletes only what the new master deletes.
     d.run("CONFIG SET zeitset.sweep no");
     let at = d.now() + 100;
     plant(&mut d, "later", &[("dead", at), ("live", FAR)]);
@@ -107,7 +108,7 @@ fn roles_change_during_a_backlog() {
     one.wait_for_sync(&two);
     c.script(&[("ZCARD later", "2"), ("ZEXP.CARD later", "1")]);
     eventually(PATIENCE, "no timer is armed", || c.info_number("zeitset", "zeitset_sweep_timer_armed") == 0);
-    // Back again.
+    // The roles change back.
     fail_over(&mut d, &one);
     assert_drained(&mut c, "later", 1);
     assert_agree(&one, &[&two]);
@@ -120,10 +121,10 @@ fn a_failover_that_does_not_happen_leaves_the_master_sweeping() {
     backlog(&mut c, "k", MANY);
     two.wait_for_sync(&one);
     begin_draining(&mut c, "k", MANY);
-    // The replica cannot catch up.
+    // Without its connection to the master, the replica cannot catch up.
     two.client().run("CLIENT KILL TYPE master");
     if c.try_run(&format!("FAILOVER TO 127.0.0.1 {} TIMEOUT 60000", two.address().1)).is_ok() {
-        // If the failover was quick, it is too late to abort it. Then the other server sweeps.
+        // If the failover was quick, it cannot be aborted any more. Then the other server is the master.
         let _ = c.try_run("FAILOVER ABORT");
     }
     eventually(PATIENCE, "the failover is over", || c.info("replication")["master_failover_state"] == "no-failover");
@@ -148,13 +149,13 @@ fn a_master_that_becomes_a_replica_takes_its_masters_data_and_stops_sweeping() {
     eventually(PATIENCE, "no timer is armed", || c.info_number("zeitset", "zeitset_sweep_timer_armed") == 0);
     c.wait_until(at + 300);
     c.script(&[("ZRANGE k 0 -1", "['a' 'b' 'live']"), ("ZRANGE gone 0 -1", "['x']")]);
-    // As a master again, it knows the sets that it got meanwhile.
+    // As a master again, the server has recognized the sets that it got as a replica.
     c.run("REPLICAOF NO ONE");
     assert_drained(&mut c, "k", 1);
     after_scan(&mut c);
     c.script(&[("ZRANGE gone 0 -1", "['x']")]);
     d.script(&[("ZCARD k", "3")]);
-    // Two masters now, each with a history of its own.
+    // Both servers are masters now, with different data.
     assert_agree(&one, &[]);
     assert_agree(&two, &[]);
 }
@@ -166,7 +167,7 @@ fn a_replica_resynchronised_as_a_whole_is_the_same() {
     let mut r = replica.client();
     for round in 0..5 {
         r.run("REPLICAOF NO ONE");
-        // It goes its own way for a while.
+        // As a master, the server has other data for a while.
         plant(&mut r, "k", &[("dead", 1000), ("own", FAR)]);
         assert_drained(&mut r, "k", 1);
         c.run(&format!("ZEXP.ADD k AT {FAR}ms m{round}"));

@@ -1,14 +1,15 @@
-//! Boards that 0.1 saved and wrote into AOF files are loaded. When a value cannot be loaded, the log says which key, and why.
+//! Boards that version 0.1 saved or wrote into AOF files are loaded. If a value cannot be loaded, the log names the key
+//! and the reason.
 
 use testkit::{Client, PATIENCE, Payload, Server, eventually};
 
-/// `DUMP` of two boards under 0.1, on Redis 7.0.
+/// The output of `DUMP` for two boards of version 0.1, on Redis 7.0.
 const BOARD: &str = "\
     0781cde8ad6e86ab740002010201020a020202000506706f696e7473020305077365636f6e6473020405c33a40430604646f7261feffa00002019a99\
     400009b93f0462657274d8040040000780284004616e6e61a00e10002940046361726c0d9c7500883ce4377e000a00742fa732a83e89cb";
 const NAMES: &str = "0781cde8ad6e86ab74000201020202000201020005017802020506016102016202000a007462b861c48a713b";
 
-/// The same two keys, as BGREWRITEAOF wrote them under 0.1.
+/// The same two boards, as BGREWRITEAOF wrote them with version 0.1.
 const AOF: &[&str] = &[
     "ZLB.CREATE names DIM x TIES NAME",
     "ZLB.SET names a 1 b 1",
@@ -22,7 +23,7 @@ fn bytes(hex: &str) -> Vec<u8> {
     digits.chunks(2).map(byte).collect()
 }
 
-/// `DUMP` of queues under earlier versions.
+/// The output of `DUMP` for queues of earlier versions, with the number of their format.
 const QUEUES: [(u8, &[u8]); 2] =
     [(1, include_bytes!("fixtures/queue-0.1.dump")), (2, include_bytes!("fixtures/queue-0.2.dump"))];
 
@@ -56,7 +57,7 @@ fn queues_of_earlier_versions_are_refused_and_the_log_says_so() {
         let line = format!("cannot load key 'old': it has format {format}; this version of the module reads format 4");
         eventually(PATIENCE, "the log says why", || server.log().contains(&line));
     }
-    // Effects that they wrote to AOF files are no longer valid, and change nothing.
+    // Earlier versions wrote these effects to AOF files. They are no longer valid, and change nothing.
     for effect in [
         "CONFIGURE 3 2000 3600000 5000 1000 50 200 604800000 0",
         "JOB own-1 payload-1 dead 1795306738445 -3 0 0 1 3 0 0",
@@ -95,7 +96,7 @@ fn the_log_says_which_key_cannot_be_loaded_and_why() {
             let payload = Payload { head: head.to_vec(), body: Vec::new(), tail: tail.clone() };
             assert!(!payload.restore(&mut c, &name, body));
         };
-        // The version of the format is the first number. The opcode 2 precedes a number.
+        // The first number is the version of the format. The opcode 2 precedes a number.
         let version = if key == "queue" { 4 } else { 1 };
         assert_eq!(body[..2], [2, version]);
         refused(&head, &[&[2, 63], &body[2..]].concat());

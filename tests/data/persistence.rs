@@ -1,4 +1,5 @@
-//! Every way to load a dataset again, with and without the module: nothing is lost, no member is revived, and the sweeper continues.
+//! Every way to load a dataset again, with and without the module. No data are lost, no expired member returns, and the
+//! sweeper continues.
 
 use redis::Value;
 use testkit::{
@@ -14,7 +15,7 @@ const KEEPING: [&str; 4] = [
     "appendonly yes\nappendfsync always\nauto-aof-rewrite-percentage 0",
 ];
 
-/// Creates sets in every state. The sweeper is off, so they keep their state.
+/// Creates sets in every state. Switches the sweeper off, so that the sets keep their state.
 fn fill(c: &mut Client) -> i64 {
     c.run("CONFIG SET zeitset.sweep no");
     let soon = c.now() + 1000;
@@ -165,7 +166,7 @@ fn limits_are_spent_after_a_restart_as_they_were_before() {
     }
 }
 
-/// A crash loses the last writes. It may truncate one in the middle, or separate two that belong together.
+/// A crash loses the last writes. It may cut one write in the middle, or separate two writes that belong together.
 #[test]
 fn an_aof_that_is_cut_anywhere_gives_limits_as_they_were_at_some_moment() {
     let mut server = Server::builder().keeping_aof().config("appendfsync always").start();
@@ -211,7 +212,7 @@ fn an_aof_that_is_cut_anywhere_gives_limits_as_they_were_at_some_moment() {
         }
         server.kill();
     }
-    // What is left of the file is loaded once more when the test ends.
+    // The check at the end of the test loads the rest of the file once more.
     server.crash_and_restart();
 }
 
@@ -219,7 +220,7 @@ fn an_aof_that_is_cut_anywhere_gives_limits_as_they_were_at_some_moment() {
 fn no_acknowledged_write_is_lost_by_a_crash() {
     let mut server = Server::builder().config("appendonly yes").config("appendfsync always").start();
     for round in 0..3 {
-        // Each writer stops at the first call without a reply, and returns the number of acknowledged calls.
+        // Each writer stops when a call gets no reply, and returns the number of acknowledged calls.
         let writers: Vec<_> = (0..3)
             .map(|writer| {
                 let mut client = server.client();
@@ -255,7 +256,7 @@ fn no_acknowledged_write_is_lost_by_a_crash() {
                 ]);
             }
             let spent = 1_000_000 - c.verdict(&format!("ZRL.PEEK limit{round}{writer} 1000000 1000h")).remaining;
-            // The last call may have run without a reply.
+            // The last call may have run although it got no reply.
             assert!(spent == acknowledged || spent == acknowledged + 1, "{spent} of {acknowledged}");
         }
         assert_marked(&mut c, "kept");
@@ -283,7 +284,7 @@ fn a_crash_during_sweeping_revives_nobody() {
     assert_agree(&server, &[]);
 }
 
-/// The file contains the change, but not the TTL that the change requires.
+/// The file contains the change of the set, but not yet the restored marker.
 #[test]
 fn what_a_crash_kept_from_being_restored_is_restored_after_the_replay() {
     let mut server = Server::builder().config("appendonly yes").config("appendfsync always").config("hz 1").start();
@@ -297,7 +298,7 @@ fn what_a_crash_kept_from_being_restored_is_restored_after_the_replay() {
     }
 }
 
-/// A set whose TTL passed while the server was down does not return, and its name is free.
+/// If the TTL of a set ended while the server was down, the set does not return, and its name is free.
 #[test]
 fn a_set_whose_grace_has_passed_does_not_come_back() {
     let mut server = Server::builder().config("save 3600 1").start();
@@ -312,7 +313,7 @@ fn a_set_whose_grace_has_passed_does_not_come_back() {
     c.script(&[("EXISTS k", "0"), ("ZEXP.ADD k 1h b", "1"), ("ZEXP.MEMBERS k", "['b']")]);
 }
 
-/// MIGRATE shifts the TTL, and the server may save the dataset and exit before the module corrects it.
+/// MIGRATE shifts the TTL. The server may save the dataset and crash before the module corrects the TTL.
 #[test]
 fn a_set_restored_just_before_a_crash_is_one_afterwards() {
     for config in ["save 3600 1", "appendonly yes\nappendfsync always"] {
@@ -323,7 +324,7 @@ fn a_set_restored_just_before_a_crash_is_one_afterwards() {
         c.run("ZADD k 1000 dead");
         let Value::BulkString(dump) = c.run("DUMP k") else { panic!("no dump") };
         let shifts = [-4900, -3, 3, 4900];
-        // While writes pause, the module cannot correct it.
+        // While writes are paused, the module cannot correct the TTL.
         c.run("MULTI");
         for shift in shifts {
             cmd!(c, "RESTORE", format!("restored{shift}"), FAR + GRACE_MS + shift, &dump, "ABSTTL");
@@ -364,7 +365,7 @@ fn saving_is_not_needed_because_of_the_sweepers_idleness() {
     plant(&mut c, "k", &[("live", FAR)]);
     c.run("SAVE");
     after_scan(&mut c);
-    // The changes by `after_scan` itself: it creates a set, the sweeper drains it, and it is removed.
+    // Only `after_scan` itself changes data: it creates a set, the sweeper deletes a member, and the set is removed.
     let changes = c.info_number("persistence", "rdb_changes_since_last_save");
     let scans = c.info_number("zeitset", "zeitset_scans_completed");
     eventually(PATIENCE, "scans", || c.info_number("zeitset", "zeitset_scans_completed") > scans + 2);

@@ -1,5 +1,5 @@
-//! Replicas, with and without the module, have the master's data: they delete nothing by themselves, revive no member, and hide expired
-//! members.
+//! Replicas, with and without the module, have the master's data. They delete nothing by themselves, never return an
+//! expired member, and hide expired members.
 
 use testkit::{
     FAR, PATIENCE, Server, Stream, after_scan, assert_agree, assert_drained, assert_marked, assert_restored,
@@ -16,7 +16,7 @@ fn replicas_get_deletions_and_make_none() {
     plant(&mut c, "all", &[("x", at), ("y", at)]);
     c.wait_until(at + 1000);
     replica.wait_for_sync(&server);
-    // The master keeps its expired members for now. So does a replica, even if its own sweeper is on.
+    // With its sweeper off, the master keeps its expired members. So does a replica, even if its own sweeper is on.
     let (mut r, mut p) = (replica.client(), plain.client());
     r.script(&[
         ("ZCARD k", "2"),
@@ -65,7 +65,7 @@ fn no_timer_is_armed_on_a_replica() {
 fn replicas_stay_identical_through_everything() {
     let (server, mut c) = start_keeping_aof();
     let (modular, plain) = (Server::builder().replica_of(&server), Server::builder().plain().replica_of(&server));
-    // A replica of a replica gets its data from a server that computes nothing.
+    // This server replicates from a replica without the module, which only passes commands on.
     let far = Server::builder().plain().replica_of(&plain);
     let copies_between = !c.copy_loses_the_database();
     for round in 0..60 {
@@ -100,7 +100,8 @@ fn replicas_stay_identical_through_everything() {
     assert_agree(&server, &[&modular, &plain, &far]);
 }
 
-/// A replica knows an expired member by its score alone. It must not revive a member that the master has not deleted yet.
+/// A replica recognizes an expired member only by its score. If the master has not deleted the member yet, ZEXP.ADD
+/// must not revive it.
 #[test]
 fn an_expired_member_that_is_added_again_is_one_new_member_everywhere() {
     let (server, mut c) = start_keeping_aof();
@@ -128,7 +129,7 @@ fn reads_on_a_replica_write_nothing_not_even_a_ttl_that_is_off() {
     let replica = Server::builder().replica_of(&server);
     c.run("CONFIG SET zeitset.sweep no");
     plant(&mut c, "k", &[("dead", 1000), ("live", FAR)]);
-    // Six seconds off the marker.
+    // The TTL is six seconds after the marker.
     c.run("PEXPIREAT k 4102444853111");
     replica.wait_for_sync(&server);
     let mut r = replica.client();
@@ -167,7 +168,7 @@ fn one_slice_that_visits_many_databases_replicates_to_each() {
         plant(&mut c, "all", &[("a", just_past(database)), ("b", just_past(database))]);
     }
     c.run("SELECT 0");
-    // All at once, in one long slice.
+    // The sweeper deletes everything in one long slice.
     c.run("CONFIG SET zeitset.sweep-slice-us 100000");
     c.run("CONFIG SET zeitset.sweep yes");
     for database in 0..16 {
@@ -178,7 +179,7 @@ fn one_slice_that_visits_many_databases_replicates_to_each() {
     assert_agree(&server, &[&plain]);
 }
 
-/// Returns a time that has just passed, by the clock of the test.
+/// Returns a time that has just passed, by the clock of the test process.
 fn just_past(shift: i64) -> i64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
     i64::try_from(now.as_millis()).expect("not yet") - 100 - shift
@@ -205,14 +206,14 @@ fn limits_say_the_same_on_a_replica() {
     assert!(refused.starts_with("!READONLY "), "{refused}");
 }
 
-/// The ring has wrapped around, was shortened, has grown, and got units back.
+/// The rings have wrapped around and have grown, units were refunded, and half of them have a shorter window.
 #[test]
 fn rings_are_the_same_everywhere_byte_for_byte() {
     let (server, mut c) = start_keeping_aof();
     let (modular, plain) = (Server::builder().replica_of(&server), Server::builder().plain().replica_of(&server));
     let keys: Vec<_> = (0..20).map(|n| format!("k{n}")).collect();
     for (n, key) in keys.iter().enumerate() {
-        // Units become available again, and the seam moves.
+        // Units become available again, so the ring reuses its slots.
         for _ in 0..5 * n {
             c.verdict(&format!("ZRL.CHECK {key} 4 5ms COST 2 EXACT"));
             let tick = c.now() + 1;
@@ -257,7 +258,7 @@ fn a_denied_check_and_an_idle_server_send_nothing() {
     assert_eq!(stream.take(), [""; 0]);
 }
 
-/// A replica records nothing about the commands that it applies.
+/// A replica keeps nothing in memory about the commands that it applies.
 #[test]
 fn the_memory_of_a_replica_does_not_grow_with_heartbeats() {
     const BEATS: i64 = 100_000;
@@ -266,7 +267,7 @@ fn the_memory_of_a_replica_does_not_grow_with_heartbeats() {
     let mut r = replica.client();
     c.run(&format!("ZEXP.ADD steady AT {FAR}ms top"));
     c.run("ZEXP.ADD steady 1h m");
-    // Changed, but not at its end: it gets no TTL.
+    // The set changes, but not its last member, so its TTL stays.
     c.run("ZEXP.ADD steady 2h m");
     let beat = |c: &mut testkit::Client, from: i64| {
         for n in from..from + BEATS / 10 {

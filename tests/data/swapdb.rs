@@ -2,7 +2,7 @@
 
 use testkit::{Client, PATIENCE, Server, assert_agree, assert_drained, eventually};
 
-/// Enough keys that loading takes a second, at a ms per key.
+/// The number of keys with which loading takes a second, at one ms per key.
 const KEYS: usize = 1000;
 
 fn start() -> (Server, Server) {
@@ -18,7 +18,8 @@ fn start() -> (Server, Server) {
     (master, replica)
 }
 
-/// Disconnects the replica, runs the commands, and makes the replica miss more than the backlog holds.
+/// Disconnects the replica and runs the commands. Writes more than the backlog holds, so that the replica needs a full
+/// synchronization.
 fn part(m: &mut Client, commands: &[&str]) {
     m.run("MULTI");
     m.run("CLIENT KILL TYPE replica");
@@ -67,7 +68,8 @@ fn the_old_dataset_is_served_while_the_new_one_is_loaded() {
     assert_agree(&master, &[&replica]);
 }
 
-/// What the module knows about a key of the old dataset must not apply to the key of the same name in the new one.
+/// The module has data about the old dataset's set. They must not apply to the set with the same name in the new
+/// dataset.
 #[test]
 fn an_ordinary_set_that_takes_the_place_of_an_expiring_one_is_left_alone() {
     let (master, replica) = start();
@@ -85,7 +87,7 @@ fn an_ordinary_set_that_takes_the_place_of_an_expiring_one_is_left_alone() {
     r.script(&[("ZRANGE set 0 -1", "['x' 'y' 'z']"), ("ZEXP.CARD set", "!NOTEXPIRING")]);
     let ttl = r.int("PTTL set");
     assert!((900_000..=1_000_000).contains(&ttl), "nobody sets another TTL: {ttl}");
-    // Two masters now, each with a history of its own.
+    // Both servers are masters now, with different data.
     assert_agree(&master, &[]);
     assert_agree(&replica, &[]);
 }

@@ -1,4 +1,4 @@
-//! Languages, whose client libraries are fetched into the target folder.
+//! Runs the examples of each language. Their client libraries are fetched into the target folder.
 
 use std::env;
 use std::fs;
@@ -28,7 +28,8 @@ pub fn python(script: &str) -> Option<Command> {
 /// Returns `node <script>` with node-redis and the library of clients/node.
 pub fn node(script: &str) -> Option<Command> {
     demanded("node", || {
-        // npm installs next to the package, so this copies the packages. The example names the library by its path.
+        // npm installs into the folder of the package, so the packages are copied first. The example refers to the
+        // library by a relative path.
         let root = folder("node");
         let [library, example] = ["clients/node", "examples/node"].map(|package| {
             let copy = root.join(package);
@@ -98,7 +99,7 @@ pub fn source(language: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(language)
 }
 
-/// Returns a folder of this test run. Tests of one language run in parallel.
+/// Returns a folder for one call, because tests of one language run in parallel.
 fn folder(language: &str) -> PathBuf {
     use std::sync::atomic::{AtomicU32, Ordering};
     static COUNT: AtomicU32 = AtomicU32::new(0);

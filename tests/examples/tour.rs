@@ -39,14 +39,14 @@ fn assert_tour(mut command: Command) {
     let (host, port) = server.address();
     command.arg(format!("redis://{host}:{port}"));
     let expected = fs::read_to_string(clients::source("expected.txt")).expect("examples/expected.txt");
-    // Twice, because a tour removes the data of an earlier one.
+    // The tour runs twice, because it must remove the data of an earlier tour.
     for _ in 0..2 {
         let printed = Program::output(&mut command);
         assert_eq!(without_seconds(&printed), without_seconds(&expected), "{printed}");
     }
 }
 
-/// Removes the seconds from header fields. They count down during the tour, and must be 1 to 60.
+/// Removes the seconds from header fields, after checking that they are 1 to 60. They count down during the tour.
 fn without_seconds(text: &str) -> Vec<&str> {
     let lines = text.lines().map(|line| {
         if !line.contains("RateLimit: ") && !line.contains("Retry-After: ") {

@@ -44,7 +44,7 @@ fn assert_limits(mut command: Command) {
     requests_after_retry_after_are_allowed(address);
 }
 
-/// Four threads send requests of one client until three windows' worth were admitted.
+/// Four threads send requests of one client until the service has admitted the units of three windows.
 fn no_more_than_the_limit_in_any_window(address: SocketAddr) {
     let (admitted, refused) = (Mutex::new(Vec::new()), Mutex::new(0));
     let (start, done) = (Instant::now(), AtomicBool::new(false));
@@ -69,7 +69,8 @@ fn no_more_than_the_limit_in_any_window(address: SocketAddr) {
     let mut admitted = admitted.into_inner().expect("no panic");
     assert!(admitted.len() >= 3 * LIMIT, "{} let through in {:?}", admitted.len(), start.elapsed());
     assert!(refused.into_inner().expect("no panic") > 0, "nobody was refused: that was no load");
-    // A unit becomes available one window after its call. So these are the times of the calls by the server's clock.
+    // A unit becomes available one window after its call. So these times differ by the same spans as the calls, by the
+    // server's clock.
     admitted.sort_unstable();
     for calls in admitted.windows(LIMIT + 1) {
         let span = calls[LIMIT] - calls[0];
@@ -99,19 +100,19 @@ fn requests_after_retry_after_are_allowed(address: SocketAddr) {
     assert_eq!(refusal.headers["ratelimit-policy"], policy);
     assert_eq!(refusal.headers["ratelimit"], format!("\"default\";r=0;t={wait}"));
     assert_eq!(refusal.headers["content-type"], "application/problem+json");
-    // The test is about this wait.
+    // Waits as long as the response said.
     thread::sleep(Duration::from_secs(wait));
     assert_eq!(get(address, "eve").status, 200, "after {wait} s, as told");
 }
 
 struct Response {
     status: u16,
-    /// By lower-case name.
+    /// The header fields by name in lower case.
     headers: HashMap<String, String>,
     body: String,
 }
 
-/// HTTP/1.0: the response ends with the connection.
+/// Sends a request with HTTP/1.0, so that the response ends with the connection.
 fn get(address: SocketAddr, client: &str) -> Response {
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE).expect("the service accepts connections");
     stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
@@ -129,7 +130,7 @@ fn get(address: SocketAddr, client: &str) -> Response {
     }
 }
 
-/// Returns this number of the JSON response.
+/// Returns the number `charged_until_ms` of a JSON response.
 fn charged_until_ms(json: &str) -> u64 {
     let (_, rest) = json.split_once("\"charged_until_ms\":").unwrap_or_else(|| panic!("not there: {json}"));
     let digits: String = rest.trim_start().chars().take_while(char::is_ascii_digit).collect();

@@ -39,7 +39,7 @@ fn nothing_is_announced_unless_asked_for() {
     c.run("ZEXP.ADD s 1ms a 1ms b 1h c");
     assert_drained(&mut c, "s", 1);
     assert!(listener.pushes().is_empty());
-    // From now on, members are announced.
+    // Only members that expire from now on are announced.
     c.run("CONFIG SET zeitset.announce-members yes");
     c.run("ZEXP.ADD s 1ms d");
     assert_eq!(heard(&mut listener, 1), [message(0, "s", "d")]);
@@ -58,7 +58,7 @@ fn each_deleted_member_is_announced_once() {
     assert_eq!(heard(&mut listener, 1), [message(5, "s", "a")]);
 }
 
-/// A small set whose members have all expired is removed at once.
+/// A small set whose members have all expired is removed as a whole.
 #[test]
 fn a_set_that_goes_as_a_whole_is_announced_too() {
     let (server, mut c) = switched_on();

@@ -1,11 +1,12 @@
-//! Commands that move, copy, replace or remove keys: an expiring set stays one, and the sweeper finds it at its new place.
+//! Commands that move, copy, replace or remove keys. An expiring set stays one under its new name, and the sweeper
+//! finds it there.
 
 use redis::Value;
 use testkit::{
     Client, FAR, GRACE_MS, Server, after_scan, assert_drained, assert_marked, assert_restored, cmd, plant, start,
 };
 
-/// The lifetime of members that expire during a test: long enough for the commands before.
+/// The lifetime of members that expire during a test. It is long enough for the commands that must come before.
 const SOON_MS: i64 = 500;
 
 /// Creates a set with a member that expires soon and one that stays.
@@ -137,7 +138,7 @@ fn a_set_restored_with_a_ttl_that_is_off_by_less_than_a_second_is_marked_and_dra
         assert_restored(&mut c, &key, FAR);
         dies_and_lives(&mut c, &key);
     }
-    // MIGRATE sends the remaining time.
+    // MIGRATE sends the remaining time, so the TTL can be too late at the target.
     let at = c.now() + 3_600_000;
     plant(&mut c, "k", &[("dead", 1000), ("live", at)]);
     let dumped = dump(&mut c, "k");
@@ -147,7 +148,7 @@ fn a_set_restored_with_a_ttl_that_is_off_by_less_than_a_second_is_marked_and_dra
     assert_drained(&mut c, "late", 1);
 }
 
-/// Until the module corrects its TTL, it recognizes the set by the TTL that it has.
+/// Until the module corrects the TTL after RESTORE, it recognizes the set by the shifted TTL.
 #[test]
 fn a_set_restored_with_a_ttl_that_is_off_is_followed_if_it_moves_on_at_once() {
     let (_server, mut c) = start();
@@ -173,14 +174,14 @@ fn a_set_restored_with_a_ttl_that_is_off_is_followed_if_it_moves_on_at_once() {
 #[test]
 fn a_set_restored_with_another_ttl_is_ordinary() {
     let (_server, mut c) = start();
-    // A first scan takes a TTL slightly below the marker for an outdated marker.
+    // Waits for the first keyspace scan, which would take a TTL slightly below the marker for an outdated marker.
     after_scan(&mut c);
     plant(&mut c, "k", &[("dead", 1000), ("live", FAR)]);
     let dumped = dump(&mut c, "k");
     for (key, ttl) in [("early", FAR + GRACE_MS - 5001), ("late", FAR + GRACE_MS + 5001), ("none", 0)] {
         cmd!(c, "RESTORE", key, ttl, dumped.as_slice(), "ABSTTL");
     }
-    // A set that replaces an expiring one by RESTORE is ordinary, too.
+    // If RESTORE without a TTL replaces an expiring set, the new set is ordinary, too.
     soon(&mut c, "over");
     cmd!(c, "RESTORE", "over", 0, dumped.as_slice(), "REPLACE");
     after_scan(&mut c);
@@ -189,14 +190,15 @@ fn a_set_restored_with_another_ttl_is_ordinary() {
     }
 }
 
-/// The last member has expired, so nothing shows what a TTL close to the marker means.
+/// All members have expired, so nothing shows whether a TTL close to the marker is a shifted marker or a client's own
+/// TTL.
 #[test]
 fn a_dead_set_restored_with_a_ttl_that_is_off_is_left_alone() {
     let (_server, mut c) = start();
     let ago = c.now() - 1000;
     c.run(&format!("ZADD k {ago} a"));
     let dumped = dump(&mut c, "k");
-    // The TTL is less than a minute away. A slower test checks nothing.
+    // The TTL ends in less than a minute. If the test takes longer, it checks nothing.
     cmd!(c, "RESTORE", "dead", ago + GRACE_MS + 300, dumped, "ABSTTL");
     c.run("ZEXP.ADD witness 100ms x 5m y");
     assert_drained(&mut c, "witness", 1);
@@ -213,7 +215,7 @@ fn migrated_sets_arrive_marked_and_are_drained_at_the_target() {
     soon(&mut s, "copied");
     s.run("ZEXP.ADD never AT 4102444800000ms x");
     s.run("ZEXP.PERSIST never x");
-    // So that the shifted TTL is certainly off.
+    // Without the sweeper, the source deletes no member before the keys are moved.
     s.run("CONFIG SET zeitset.sweep no");
     s.script(&[
         (format!("MIGRATE 127.0.0.1 {port} k 0 10000"), "+OK"),
@@ -255,7 +257,7 @@ fn flushing_forgets_and_what_comes_after_is_new() {
         let (_server, mut c) = start();
         soon(&mut c, "k");
         c.run(flush);
-        // A set of the same name with expired scores, and an expiring one.
+        // `k` is an ordinary set with expired scores. `new` is an expiring set.
         c.run("ZADD k 1000 dead 2000 x");
         c.run(&format!("PEXPIREAT k {FAR}"));
         soon(&mut c, "new");
@@ -276,7 +278,7 @@ fn flushing_one_database_leaves_the_timers_of_the_others() {
     dies_and_lives(&mut c, "k");
 }
 
-/// Expiries belong to members, not to names.
+/// Expiries belong to members. A new member does not get the expiry of an earlier one with the same name.
 #[test]
 fn what_is_created_again_does_not_inherit_the_old_deadline() {
     let (_server, mut c) = start();
@@ -318,7 +320,7 @@ fn an_expired_member_added_again_gets_its_new_expiry() {
     c.script(&[("ZEXP.MEMBERS k", "['m' 'n' 'live']"), ("ZCARD k", "3")]);
 }
 
-/// The keyspace scan finds it: no event tells that this set became an expiring set.
+/// No event tells the module that this set became an expiring set. The keyspace scan finds the set.
 #[test]
 fn a_set_that_becomes_one_without_an_event_of_its_ttl_is_found() {
     let (_server, mut c) = start();
@@ -328,7 +330,7 @@ fn a_set_that_becomes_one_without_an_event_of_its_ttl_is_found() {
     dies_and_lives(&mut c, "k");
 }
 
-/// The server removes keys itself if the sweeper is not faster.
+/// If the sweeper does not delete a set, the server deletes it at the end of its TTL.
 #[test]
 fn a_set_goes_by_its_own_ttl_where_nobody_sweeps() {
     let (_server, mut c) = start();

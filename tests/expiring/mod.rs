@@ -1,5 +1,5 @@
-//! Expiring sets without commands of the module, and after plain commands: active expiry, restored markers, moves; and ordinary sets that
-//! resemble them.
+//! Expiring sets without commands of the module and after plain commands: active expiry, restored markers, moves. Also
+//! ordinary sets that resemble expiring sets.
 
 mod announcing;
 mod keyspace;

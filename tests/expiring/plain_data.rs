@@ -1,11 +1,12 @@
-//! The module never changes an ordinary sorted set, even if it resembles an expiring set, and in every state of the server.
+//! The module never changes an ordinary sorted set, in any state of the server, even if the set resembles an expiring
+//! set.
 
 use testkit::{
     Client, Dataset, FAR, GRACE_MS, NEVER, Server, after_scan, assert_drained, assert_same_data, at_full_speed,
     backlog, begin_draining, eventually, module, plant, start,
 };
 
-/// Returns sorted sets of every kind: name, scores, TTL (absolute; -1: none).
+/// Returns sorted sets of every kind: name, scores, and TTL as a Unix time in ms (-1 for none).
 fn zoo(now: i64) -> Vec<(String, Vec<String>, i64)> {
     let (past, future) = ([now - 5000, now - 1000], [FAR - 5000, FAR]);
     let marker = FAR + GRACE_MS;
@@ -25,12 +26,12 @@ fn zoo(now: i64) -> Vec<(String, Vec<String>, i64)> {
         add(format!("offset{shift}"), &texts(&[past[0], past[1], FAR]), marker + shift);
         add(format!("single-offset{shift}"), &texts(&[FAR]), marker + shift);
     }
-    // The marker of another member than the last.
+    // The TTL is the marker for another member than the last.
     add("of-the-first".into(), &texts(&[past[0], FAR, FAR + 100_000]), marker);
     add("of-the-middle".into(), &texts(&[FAR - 20_000, FAR, FAR + 20_000]), marker);
-    // Fractions of a ms are rounded up, so this is the marker of the ms before.
+    // A score with a fraction of a ms is rounded up, so this TTL is the marker for the ms before.
     add("fraction".into(), &[past[0].to_string(), format!("{FAR}.5")], marker);
-    // Scores that are no times.
+    // These scores are no times.
     add("infinite".into(), &[past[0].to_string(), "+inf".into()], marker);
     add("infinite-without-ttl".into(), &["-inf".into(), "+inf".into()], -1);
     add("minus-infinite".into(), &["-inf".into()], FAR);
@@ -40,7 +41,7 @@ fn zoo(now: i64) -> Vec<(String, Vec<String>, i64)> {
     add("beyond".into(), &texts(&[past[0], NEVER + 1]), NEVER + 1 + GRACE_MS);
     add("tiny".into(), &["1e-300".into(), "0".into()], marker);
     add("huge".into(), &["1e300".into()], marker);
-    // A skiplist.
+    // This set is so large that the server stores it as a skiplist.
     let many: Vec<_> = (0..500).map(|n| (past[0] + n).to_string()).chain([FAR.to_string()]).collect();
     add("large".into(), &many, -1);
     add("large-offset".into(), &many, marker - 1);
@@ -73,15 +74,15 @@ fn fill(c: &mut Client) {
     c.run("SELECT 0");
 }
 
-/// Returns the zoo on a server that has had expiring sets. It must stay as it is.
+/// Returns the dataset of the zoo, which must stay as it is. The server has had expiring sets before.
 fn filled(c: &mut Client) -> Dataset {
     after_scan(c);
     fill(c);
     Dataset::of(c)
 }
 
-/// Returns the zoo without sets whose TTL is so close to the marker that a first scan, or the check after RESTORE, takes it for an outdated
-/// marker.
+/// Returns the dataset of the zoo without the sets whose TTL is close to the marker. The first keyspace scan and the
+/// check after RESTORE take such a TTL for an outdated marker.
 fn filled_to_be_found(c: &mut Client) -> Dataset {
     fill(c);
     let offset = [-10_000, -1001, -1000, -999, -1, 1, 999, 1000, 1001]
@@ -216,7 +217,7 @@ fn the_zoo_is_unharmed_by_commands_that_refuse() {
     unharmed(&mut c, &zoo);
 }
 
-/// All members have expired, and the TTL is a ms off the marker.
+/// All members have expired, and the TTL differs from the marker by one ms.
 #[test]
 fn dead_looking_sets_a_ms_off_the_marker_are_left_alone() {
     let (_server, mut c) = start();
@@ -230,7 +231,7 @@ fn dead_looking_sets_a_ms_off_the_marker_are_left_alone() {
     after_scan(&mut c);
     for shift in [-1, 1] {
         let members = c.int(&format!("ZCARD k{shift}"));
-        // After that time, the user's TTL removes them.
+        // When the user's TTL ends, the server removes the set.
         assert!(members == 2 || c.now() > ago + GRACE_MS - 1, "{members}");
     }
 }

@@ -1,12 +1,12 @@
-//! Plain commands on an expiring set: the module restores its TTL, each member lives exactly until its score, and only EXPIRE and PERSIST
-//! make the set ordinary.
+//! Plain commands on an expiring set. The module restores the set's TTL, and each member lives exactly until its score.
+//! Only EXPIRE and PERSIST make the set ordinary.
 
 use testkit::{
     Client, FAR, GRACE_MS, NEVER, PATIENCE, Server, after_scan, assert_drained, assert_marked, assert_restored,
     at_full_speed, backlog, begin_draining, eventually, plant,
 };
 
-/// Returns plain commands on the set of `sample`, each with the expiry of the last member afterwards.
+/// Returns plain commands that change the set of `sample`, each with the expiry of the last member afterwards.
 fn changes() -> [(String, i64); 11] {
     [
         (format!("ZADD k {} later", FAR + 9000), FAR + 9000),
@@ -23,7 +23,7 @@ fn changes() -> [(String, i64); 11] {
     ]
 }
 
-/// Starts a server that has had an expiring set, so that the module is subscribed to events.
+/// Starts a server that has completed a keyspace scan, so that the module is subscribed to events.
 fn start() -> (Server, Client) {
     let (server, mut client) = testkit::start();
     after_scan(&mut client);
@@ -112,7 +112,7 @@ fn reads_of_a_set_not_yet_restored_say_what_is_live() {
     assert_restored(&mut c, "k", FAR + 9000);
 }
 
-/// The module restores a TTL that is off even while the sweeper needs more than a slice for the expired members.
+/// The module restores an outdated TTL even while the expired members take the sweeper more than one slice.
 #[test]
 fn a_set_with_a_backlog_is_restored() {
     const DEAD: usize = 20_000;
@@ -139,7 +139,8 @@ fn a_change_during_a_backlog_is_restored() {
     assert_drained(&mut c, "k", 2);
 }
 
-/// Without the sweeper expired members stay. A live member must not be deleted with a TTL that was set for other members.
+/// Without the sweeper, expired members stay. The TTL must still be corrected: with the old TTL, the server would
+/// delete the live member.
 #[test]
 fn the_ttl_is_set_right_with_the_sweeper_switched_off_too() {
     let (_server, mut c) = start();
@@ -150,7 +151,8 @@ fn the_ttl_is_set_right_with_the_sweeper_switched_off_too() {
     c.script(&[("ZCARD k", "4")]);
 }
 
-/// The TTL of the set could not be restored, because it would be in the past. A new member gives the set a new TTL.
+/// After ZREM, the module could not restore the marker, because it would be in the past. The new member makes a marker
+/// possible.
 #[test]
 fn a_later_member_of_a_set_left_with_the_long_dead_only_lives() {
     for sweep in ["no", "yes"] {
@@ -158,7 +160,7 @@ fn a_later_member_of_a_set_left_with_the_long_dead_only_lives() {
         c.run("CONFIG SET zeitset.sweep no");
         plant(&mut c, "k", &[("dead", 1000), ("top", FAR)]);
         c.script(&[("ZREM k top", "1")]);
-        // So that the cron checks it.
+        // Waits until the server's cron has checked the set.
         let later = c.now() + 500;
         c.wait_until(later);
         c.run(&format!("ZADD k {} later", FAR + 9000));
@@ -168,7 +170,7 @@ fn a_later_member_of_a_set_left_with_the_long_dead_only_lives() {
     }
 }
 
-/// The set moves before the module has restored its marker.
+/// A client moves the set before the module has restored its marker.
 #[test]
 fn a_set_renamed_or_moved_at_once_is_restored_where_it_is_now() {
     for (way, database, key) in [("RENAME k new", 0, "new"), ("RENAMENX k new", 0, "new"), ("MOVE k 5", 5, "k")] {
@@ -183,7 +185,7 @@ fn a_set_renamed_or_moved_at_once_is_restored_where_it_is_now() {
     }
 }
 
-/// In a transaction, Valkey 9.1 does not tell modules the database of a key that comes from another one.
+/// If a transaction changes keys in several databases, Valkey 9.1 does not tell modules the database of a key.
 #[test]
 fn a_set_changed_in_another_database_of_a_transaction_is_restored_there() {
     let (_server, mut c) = start();
@@ -235,7 +237,7 @@ fn expire_and_persist_make_it_ordinary_forever() {
     for (n, way) in ways.iter().enumerate() {
         c.run(&format!("ZEXP.ADD k AT {at}ms dead {}ms live", at + 3_600_000));
         c.script(&[(way, "1")]);
-        // Neither a later change nor another name makes it an expiring set again.
+        // Neither a later change nor a new name makes the set an expiring set again.
         c.run(&format!("ZADD k {FAR} later"));
         c.run(&format!("RENAME k ordinary{n}"));
     }

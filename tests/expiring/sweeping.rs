@@ -1,4 +1,4 @@
-//! The sweeper frees expired members as soon as they are due, without any command. The numbers in INFO are true.
+//! The sweeper deletes members soon after they expire, without any command. INFO reports correct numbers.
 
 use std::time::Duration;
 use testkit::{
@@ -6,7 +6,7 @@ use testkit::{
     backlog, begin_draining, eventually, plant, start,
 };
 
-/// Returns a field of the module's section of INFO.
+/// Returns a field of the INFO section `zeitset`.
 fn field(c: &mut Client, name: &str) -> i64 {
     c.info_number("zeitset", &format!("zeitset_{name}"))
 }
@@ -44,7 +44,7 @@ fn no_member_goes_before_its_time() {
         c.run(&format!("ZEXP.ADD k AT {}ms m{n}", base + n * 20));
     }
     loop {
-        // Members that are due between the two readings of the clock may be counted or not.
+        // A member that expires between the two readings of the clock may be counted or not.
         let before = c.now();
         let members = c.scores("k");
         let expected = (0..100).filter(|n| base + n * 20 > c.now()).count();
@@ -190,7 +190,7 @@ fn switched_off_it_keeps_the_dead_and_switched_on_it_resumes() {
 fn idle_nothing_is_armed_and_nothing_is_replicated() {
     let (server, mut c) = start();
     becomes(&mut c, "sweep_timer_armed", 0);
-    // Neither by sets that never expire, nor by ordinary sets.
+    // Neither sets that never expire nor ordinary sets arm the timer.
     plant(&mut c, "never", &[("a", NEVER)]);
     c.run("ZADD plain 1000 x");
     c.run("ZRL.CHECK limit 10 1h");
@@ -208,7 +208,7 @@ fn the_timer_is_armed_only_for_what_is_due_soon() {
     becomes(&mut c, "sweep_timer_armed", 0);
     // The cron handles members that are due later.
     c.run("ZEXP.ADD k 1h m 60d n 365d o");
-    // The first set causes a scan.
+    // The first set starts a keyspace scan, which ends before the check.
     becomes(&mut c, "sweep_timer_armed", 0);
     c.wait_for_cron();
     assert_eq!(field(&mut c, "sweep_timer_armed"), 0);
@@ -276,7 +276,7 @@ fn info_counts_what_has_expired_and_nothing_else() {
     assert_drained(&mut c, "k", 1);
     c.run("ZEXP.ADD all 50ms a 50ms b");
     assert_drained(&mut c, "all", 0);
-    // A client removes these.
+    // Members that a client removes do not count.
     c.run("ZEXP.REM k c");
     c.run("ZEXP.ADD k 1h a");
     c.run("ZEXP.ADD k AT 1 a");
@@ -316,7 +316,7 @@ fn info_tells_the_truth_during_a_backlog() {
     assert!(left > 0, "the sweeper was too quick for this test");
     assert_eq!(field(&mut c, "sweep_backlog_members"), left);
     assert_eq!(field(&mut c, "sweep_backlog_sets"), 1);
-    // The members expired a second before the set was created.
+    // The members expired a second before `backlog` created the set.
     let lag = field(&mut c, "sweep_lag_ms");
     let most = c.now() - began + 1000;
     assert!(lag <= most, "a lag of {lag} ms, while members have been expired for at most {most} ms");
@@ -346,7 +346,7 @@ fn info_of_a_server_just_started_is_all_zero() {
     assert_eq!(field(&mut c, "sweep_lag_ms"), 0);
 }
 
-/// With the latency monitor off (the default), the server accepts every sample of a module.
+/// While the latency monitor is off (the default), the server accepts every sample of a module, even one of 0 ms.
 #[test]
 fn slices_that_took_no_time_are_no_latency_samples() {
     let (_server, mut c) = start();

@@ -1,4 +1,5 @@
-//! Many members expire at once: the server keeps answering, replicas get few commands, and other changes of the set do no harm.
+//! Many members expire at the same time. The server keeps answering, replicas get few commands, and other changes of
+//! the set do no harm.
 
 use std::time::Duration;
 use testkit::{
@@ -6,7 +7,7 @@ use testkit::{
     begin_draining, eventually, plant, start,
 };
 
-/// Enough expired members that the slowest sweeper needs seconds.
+/// The number of expired members with which the slowest sweeper needs seconds.
 const MANY: usize = 60_000;
 
 /// The timeout for draining a large set on a busy machine.
@@ -29,7 +30,7 @@ fn two_hundred_thousand_dead_leave_in_few_commands_while_others_are_served() {
     c.run("CONFIG SET zeitset.sweep yes");
     let mut seen = std::collections::BTreeSet::new();
     eventually(LONG, "it is drained", || {
-        // The server runs each of these commands between two slices.
+        // The server runs both commands between slices.
         c.script(&[("ZEXP.CARD k", "1")]);
         seen.insert(c.int("ZCARD k"));
         seen.contains(&1)
@@ -37,7 +38,8 @@ fn two_hundred_thousand_dead_leave_in_few_commands_while_others_are_served() {
     assert!(seen.len() > 10, "the server answered {} times on the way", seen.len());
     let slices = c.info_number("zeitset", "zeitset_sweep_slices") - before;
     let replicated = stream.take();
-    // All members expired at the same time: they are removed by name, each once. Only the last slice removes the rest as a range.
+    // All members expired at the same time, so each is removed by its name, once. Only the last slice removes its
+    // members as a range.
     let names = replicated.iter().filter_map(|command| command.strip_prefix("ZREM k "));
     let names: Vec<_> = names.flat_map(|names| names.split(' ')).collect();
     let distinct: std::collections::HashSet<_> = names.iter().collect();
@@ -67,7 +69,8 @@ fn a_set_all_dead_leaves_in_few_commands() {
     assert_eq!(c.info_number("zeitset", "zeitset_members_expired"), i64::try_from(DEAD).expect("a few"));
 }
 
-/// The last member expired longer ago than the grace, so a TTL after it would be in the past: the server would free the whole set at once.
+/// The last member expired longer ago than the grace, so its marker would be in the past. With such a TTL, the server
+/// would free the whole set at once.
 #[test]
 fn a_set_left_with_the_long_dead_only_is_drained_too() {
     const DEAD: usize = 20_000;
@@ -100,7 +103,7 @@ fn a_backlog_neither_hides_nor_revives_members() {
     c.script(&[
         ("ZEXP.CARD k", "1"),
         ("ZEXP.MEMBERS k", "['live']"),
-        // The member that the sweeper will delete last.
+        // The sweeper deletes this member last.
         ("ZEXP.ISMEMBER k d9999", "0"),
         ("ZEXP.ADD k 1h d9999 1h new", "2"),
         ("ZEXP.CARD k", "3"),
@@ -116,7 +119,7 @@ fn a_backlog_neither_hides_nor_revives_members() {
 fn the_sweeper_waits_while_writes_are_paused() {
     for pause in ["CLIENT PAUSE 600000 WRITE", "CLIENT PAUSE 1500 ALL"] {
         let server = Server::start();
-        // The replica gets the sweeper's writes.
+        // The sweeper's writes are replicated.
         let replica = Server::builder().plain().replica_of(&server);
         let mut c = server.client();
         backlog(&mut c, "k", MANY);
@@ -127,7 +130,7 @@ fn the_sweeper_waits_while_writes_are_paused() {
             let (left, offset) = (c.int("ZCARD k"), c.info_number("replication", "master_repl_offset"));
             let until = c.now() + 1000;
             c.wait_until(until);
-            // Reads continue. A TTL that is off is restored later.
+            // Reads continue.
             c.script(&[("ZEXP.CARD k", "1"), ("ZCARD k", &left.to_string()), ("ZCARD other", "2")]);
             assert_eq!(c.info_number("replication", "master_repl_offset"), offset);
             c.run("CLIENT UNPAUSE");
@@ -247,7 +250,7 @@ fn the_sweeper_takes_no_more_than_its_share() {
     backlog(&mut c, "k", MANY);
     c.run("CONFIG SET zeitset.sweep-slice-us 2000 zeitset.sweep-max-duty 10");
     let share = share_of_draining(&mut c);
-    // No rest follows the last slice.
+    // The share can exceed 10 %, because no pause follows the last slice.
     assert!(share <= 20, "{share} %");
 }
 
@@ -258,13 +261,13 @@ fn the_sweeper_goes_on_gently_while_a_child_saves() {
     for n in 0..600 {
         c.run(&format!("SET s{n} x"));
     }
-    // The child lives for a minute unless it is killed.
+    // The child process would run for a minute.
     c.run("CONFIG SET rdb-key-save-delay 100000");
     c.run("BGSAVE");
     at_full_speed(&mut c);
     let share = share_of_draining(&mut c);
     assert_eq!(c.info_number("persistence", "rdb_bgsave_in_progress"), 1);
-    // A quarter of the 90 % that are allowed otherwise.
+    // While a child saves, the sweeper may use a quarter of its usual 90 %.
     assert!(share <= 50, "{share} %");
     c.run("FLUSHALL");
     eventually(PATIENCE, "the child is gone", || c.info_number("persistence", "rdb_bgsave_in_progress") == 0);

@@ -1,5 +1,5 @@
-//! The sweeper must not treat an unknown result as a number: the cluster is down, another module changes the set, the clock steps, a
-//! snapshot has an outdated marker. No live member is deleted, and master, replica and AOF agree.
+//! Situations in which the sweeper gets no valid result: the cluster is down, another module changes the set, the clock
+//! steps, a snapshot has an outdated marker. The sweeper deletes no live member, and master, replica and AOF agree.
 
 use std::time::Duration;
 use testkit::{
@@ -45,13 +45,13 @@ fn in_a_cluster_that_is_down_nothing_goes_and_nothing_spins() {
     assert_agree(&server, &[]);
 }
 
-/// Plain heartbeats have changed the set, and the snapshot was taken before the module restored the marker.
+/// The snapshot was saved after plain commands had changed the set and before the module restored the marker.
 #[test]
 fn a_set_saved_before_its_marker_was_set_again_lives_on() {
     let mut server = Server::builder().start();
     let mut c = server.client();
     let marker = FAR + GRACE_MS;
-    // As in the snapshot: the module does not know these sets.
+    // Writes sets as such a snapshot has them. The module does not recognize these sets.
     for (key, off) in
         [("two", 2000), ("most", 10_000), ("beyond", 10_001), ("above", -1), ("restored", -5000), ("later", -5001)]
     {
@@ -77,7 +77,7 @@ fn a_set_saved_before_its_marker_was_set_again_lives_on() {
             (format!("ZEXP.CARD {key}"), "!NOTEXPIRING ".into()),
         ]);
     }
-    // Later, a TTL that a client sets is the client's choice.
+    // After the first scan, a client's TTL is final, even if it is close to the marker.
     c.run(&format!("PEXPIREAT two {}", marker - 2000));
     after_scan(&mut c);
     c.script(&[("PEXPIRETIME two", (marker - 2000).to_string())]);
@@ -108,7 +108,7 @@ fn a_step_of_the_wall_clock_is_noticed() {
     clock.step_wall(3_601_000);
     assert_drained(&mut c, "near", 1);
     assert_drained(&mut c, "far", 1);
-    // Back again: members that were due are not due any more, and no timer is armed for them.
+    // The clock steps back, so the member is no longer due, and no timer is armed for it.
     c.run("ZEXP.ADD k 1400ms a 1w b");
     clock.step_wall(-7_200_000);
     eventually(PATIENCE, "no timer is armed", || field(&mut c, "sweep_timer_armed") == 0);
@@ -138,7 +138,7 @@ fn a_replica_has_no_backlog_and_no_lag_of_its_own() {
     assert_drained(&mut r, "k", 1);
 }
 
-/// If another module changes the set during our event, only that module is responsible for the change.
+/// A module changes the set while it handles an event of a ZEXP command. This is treated like a change by a client.
 #[test]
 fn what_a_neighbour_changes_while_we_announce_is_restored() {
     let server = Server::builder().neighbour().start();
@@ -151,7 +151,7 @@ fn what_a_neighbour_changes_while_we_announce_is_restored() {
         assert!(c.int("EVIL.OFF") == 1);
         assert_restored(&mut c, "k", FAR + 90_000);
     }
-    // A member that it removes is gone.
+    // If the other module removes the TTL, the set is ordinary.
     c.run("EVIL.ONCE zadd PERSIST {key}");
     c.run(&format!("ZEXP.ADD k AT {}ms c", FAR + 100));
     c.run("EVIL.OFF");
@@ -159,7 +159,8 @@ fn what_a_neighbour_changes_while_we_announce_is_restored() {
     c.script(&[("PEXPIRETIME k", "-1"), ("ZEXP.CARD k", "!NOTEXPIRING ")]);
 }
 
-/// The simulation found this: a ZEXP command restored the marker, and the module forgot the member that expires sooner.
+/// A ZEXP command restores the marker of a set to which a plain command has added a member that expires sooner. The
+/// module must not forget this member. (The simulation found such a bug.)
 #[test]
 fn a_sooner_plain_member_is_deleted_in_time_whatever_command_comes_next() {
     let (_server, mut c) = start();

@@ -1,5 +1,5 @@
-//! A server without expiring sets gets no events, so it has no cost. The first ZEXP command finds sets that already exist. Only the use of
-//! memory depends on when that happens.
+//! While a server has no expiring set, the module gets no events and so costs nothing. The first ZEXP command finds
+//! sets that already exist. When this happens affects only the memory in use.
 
 use redis::Value;
 use testkit::{
@@ -43,7 +43,7 @@ fn sets_that_were_restored_are_found_by_the_first_command_on_any_key() {
     }
 }
 
-/// The scan of the dataset may not have reached it yet.
+/// When the command comes, the keyspace scan may not have reached the set yet.
 #[test]
 fn a_set_that_was_restored_is_one_for_the_very_command_that_is_the_first() {
     let dump = dump(&[("dead", 1000), ("live", FAR)]);
@@ -87,7 +87,7 @@ fn a_set_whose_members_died_before_the_first_command_takes_new_ones() {
     }
 }
 
-/// A hand-written limiter gives its log a TTL of whole seconds.
+/// A hand-written limiter stores times as scores and sets a TTL of whole seconds.
 #[test]
 fn a_log_of_moments_is_no_set_whose_members_died() {
     let (_server, mut c) = start();
@@ -110,7 +110,7 @@ fn without_any_command_the_ttl_takes_the_set() {
     assert_eq!(c.info_number("zeitset", "zeitset_members_expired"), 0);
 }
 
-/// After any first expiring set, the module notices plain commands on sets.
+/// In whatever way the first expiring set was created, the module notices plain commands on it.
 #[test]
 fn whatever_makes_the_first_set_known_plain_commands_on_it_are_heeded_from_then_on() {
     let there = |how: &str| {
@@ -166,7 +166,7 @@ fn a_replica_that_was_told_nothing_finds_the_sets_when_it_is_promoted() {
     assert_marked(&mut r, "k");
 }
 
-/// The replica treats the set as one that was restored before the module subscribed to events. Only the master may set its TTL.
+/// The replica recognizes the set, although RESTORE has shifted its TTL. Only the master may correct the TTL.
 #[test]
 fn the_first_read_on_a_replica_writes_nothing() {
     let master = Server::builder().plain().start();

@@ -58,7 +58,7 @@ fn a_lifetime_counts_from_the_servers_clock_to_the_millisecond() {
 #[test]
 fn the_shortest_life_is_rounded_up_to_a_millisecond() {
     let (_server, mut c) = start();
-    // Only the rounded lifetime is long enough to read: the TTL of the key shows the member's expiry.
+    // The member may expire before it is read. The TTL of the key shows the member's expiry.
     for ttl in ["1ms", "0.001", "0.0001", "0.0001ms", "0.00000001h"] {
         let before = c.now();
         c.run(&format!("ZEXP.ADD {ttl} {ttl} m"));
@@ -106,7 +106,7 @@ fn conditions_mean_what_they_mean_in_zadd() {
                 for key in ["model", "k"] {
                     c.run(&format!("DEL {key}"));
                 }
-                // Three members for which a new expiry is later, equal, and earlier, and two absent ones.
+                // Of the five members, three exist: the new expiry is later, equal or earlier than theirs.
                 plant(&mut c, "k", &[("early", FAR - 1), ("same", FAR), ("late", FAR + 1)]);
                 c.run("ZUNIONSTORE model 1 k");
                 let names = ["early", "same", "late", "new", "newer"];
@@ -139,7 +139,7 @@ fn each_member_has_its_own_ttl() {
     assert_marked(&mut c, "at");
 }
 
-/// Random calls that name members several times with different times, compared with ZADD.
+/// Random calls that name a member several times with different times, compared with ZADD.
 #[test]
 fn the_last_word_wins_as_in_zadd() {
     let (_server, mut c) = start();
@@ -203,7 +203,7 @@ fn a_member_named_twice_counts_once() {
         ("ZEXP.ADD k CAP 3 6m c 6m c", "1"),
         ("ZEXP.ADD k CH AT 1 a 1 a", "1"),
         ("ZEXP.CARD k", "2"),
-        // Added and removed in one call: the key does not exist afterwards.
+        // A member that one call adds and removes leaves no key behind.
         ("ZEXP.ADD k AT 9000000000 x 1 x", "0"),
         ("ZEXP.ADD k CAP 2 AT 9000000000 x 1 x", "0"),
         ("ZEXP.ISMEMBER k x", "0"),
@@ -223,7 +223,7 @@ fn an_instant_in_the_past_removes_or_does_not_add() {
         ("ZEXP.ADD k NX CH AT 1 a", "0"),
         ("ZEXP.ADD k GT CH AT 1 a", "0"),
         ("ZEXP.ISMEMBER k a", "1"),
-        // The condition holds, so the member is removed. Only CH counts that.
+        // The condition holds, so the member is removed. Only CH counts it.
         ("ZEXP.ADD k AT 1 a", "0"),
         ("ZEXP.ADD k CH AT 1 b", "1"),
         ("ZEXP.ADD k LT CH AT 1 c 1 absent", "1"),
@@ -249,7 +249,7 @@ fn an_expired_member_counts_as_absent() {
         ("ZEXP.ADD k NX 5m dead", "1", true),
         ("ZEXP.ADD k XX CH 5m dead", "0", false),
         ("ZEXP.ADD k GT 5m dead", "1", true),
-        // The member has expired, so its earlier expiry does not matter.
+        // The member has expired, so LT does not compare with its old expiry.
         ("ZEXP.ADD k LT 5m dead", "1", true),
         ("ZEXP.ADD k CH AT 1 dead", "0", false),
     ] {

@@ -88,7 +88,7 @@ fn members_past_their_time_are_not_live_and_all_of_them_is_an_error() {
     c.run(&format!("ZADD some 1000 a 2000 b {FAR} live"));
     c.script(&[("ZEXP.ADOPT some", "1"), ("ZEXP.MEMBERS some", "['live']")]);
     assert_marked(&mut c, "some");
-    // The sweeper's changes would affect the comparison below.
+    // If the set remained, the sweeper's changes would affect the comparison below.
     c.run("DEL some");
 
     c.run("ZADD all 1000 a 2000 b");
@@ -115,7 +115,7 @@ fn scores_that_are_no_times_are_an_error_and_change_nothing() {
             assert_eq!(c.trace("k"), before, "{score} {options}");
         }
     }
-    // The scores are in range, but not after the options are applied.
+    // The scores are in range, but the options would move them out of range.
     c.run("DEL k");
     c.run(&format!("ZADD k {FAR} a {} b", NEVER - 1));
     let before = c.trace("k");
@@ -136,7 +136,7 @@ fn adopting_twice_changes_nothing() {
         ("ZEXP.ADOPT k", "2"),
         ("ZEXP.ADOPT k UNIT ms", "2"),
         ("ZEXP.ADOPT k FORCE", "2"),
-        // These would shift every member a second time.
+        // These options would shift every member a second time.
         ("ZEXP.ADOPT k UNIT s", "!ERR "),
         ("ZEXP.ADOPT k PLUS 5m", "!ERR "),
         ("ZEXP.ADOPT k PLUS 5m FORCE", "!ERR "),

@@ -1,4 +1,4 @@
-//! ZEXP.ADD CAP: semaphores with leases, "at most n per window".
+//! ZEXP.ADD CAP: semaphores with leases, and limits of the kind "at most n per window".
 
 use testkit::{FAR, Server, plant, start};
 
@@ -9,7 +9,7 @@ fn a_full_set_refuses_newcomers_and_stays_as_it_is() {
     let before = c.trace("k");
     c.script(&[
         ("ZEXP.ADD k CAP 2 5m c", "nil"),
-        // All or nothing: a refused new member also prevents the refresh.
+        // A call does all or nothing: if the new member is refused, `a` is not refreshed.
         ("ZEXP.ADD k CAP 2 9m a 9m c", "nil"),
         ("ZEXP.ADD k CAP 3 9m c 9m d", "nil"),
         ("ZEXP.ADD k CH CAP 2 9m c", "nil"),
@@ -25,7 +25,7 @@ fn members_that_are_in_may_always_be_refreshed() {
     c.script(&[
         ("ZEXP.ADD k 5m a 5m b 5m c", "3"),
         ("ZEXP.ADD k CAP 3 CH 6m a 6m b 6m c", "3"),
-        // Even if there are more members than the cap.
+        // Members are refreshed even if there are more of them than the cap.
         ("ZEXP.ADD k CAP 1 CH 7m a", "1"),
         ("ZEXP.ADD k CAP 0 CH 8m a 8m b", "2"),
     ]);
@@ -42,7 +42,7 @@ fn only_those_count_that_would_be_added() {
     let (_server, mut c) = start();
     c.script(&[
         ("ZEXP.ADD k 5m a 5m b", "2"),
-        // These are not added, because of XX or a past time. So the cap does not refuse them.
+        // `stranger` is not added because of XX or a past time, so the cap does not refuse the call.
         ("ZEXP.ADD k XX CAP 2 6m a 6m stranger", "0"),
         ("ZEXP.ADD k CAP 2 AT 1 stranger", "0"),
         ("ZEXP.ADD k CAP 0 AT 1 stranger", "0"),

@@ -1,4 +1,4 @@
-//! Members are bytes of any kind and length, and sets of any size.
+//! Members may have any bytes and any length, and sets any number of members.
 
 use redis::Value;
 use testkit::{assert_marked, cmd, pairs, show, start};

@@ -1,4 +1,4 @@
-//! Invalid calls: each returns an error that begins with its code, and changes nothing.
+//! Invalid calls. Each returns an error with its code first, and changes nothing.
 
 use testkit::{Client, FAR, Server, Stream, start};
 
@@ -70,7 +70,7 @@ fn ordinary_sorted_sets_are_never_touched() {
         CALLS.iter().flat_map(|line| ["plain", "ordinary"].map(|key| line.replace("KEY", key))).collect();
     let lines: Vec<_> = lines.iter().map(|line| (line.as_str(), "!NOTEXPIRING ")).collect();
     refused(&server, &mut c, &lines);
-    // The text of the error contains the remedy.
+    // The error names the command that helps.
     let error = c.reply("ZEXP.ADD plain 5m a");
     assert!(error.contains("ZEXP.ADOPT"), "{error}");
 }
@@ -105,7 +105,7 @@ fn the_number_of_arguments_is_checked() {
             ("ZEXP.ISMEMBER k", wrong),
             ("ZEXP.ISMEMBER k a b", wrong),
             ("ZEXP.MISMEMBER k", wrong),
-            // There are enough arguments, but not for this option.
+            // The call has enough arguments for the command, but not for its option.
             ("ZEXP.ADD k NX 5m", "!ERR"),
             ("ZEXP.ADD k AT 5m", "!ERR"),
             ("ZEXP.ADD k CAP 5", "!ERR"),
@@ -158,7 +158,7 @@ fn unknown_repeated_and_contradictory_keywords_are_syntax_errors() {
     );
 }
 
-/// Texts that are never durations. The tests of the parser have more.
+/// Texts that are never durations. The unit tests of the parser try more.
 const BAD_DURATIONS: [&str; 6] = ["0", "0ms", "-5m", "five", "\"\"", "9007199254740992ms"];
 
 #[test]

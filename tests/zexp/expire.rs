@@ -42,7 +42,7 @@ fn expiring_in_the_past_removes() {
         ("ZEXP.EXPIRE k AT 1 a absent", "[2 -2]"),
         ("ZEXP.EXPIRE k GT AT 1 b", "[0]"),
         ("ZEXP.EXPIRE k LT AT 1 b", "[2]"),
-        // The second time, the member does not exist any more.
+        // The first `c` is removed, so the second does not exist any more.
         ("ZEXP.EXPIRE k AT 0 c c", "[2 -2]"),
         ("ZRANGE k 0 -1", "['d']"),
         ("ZEXP.EXPIRE k AT 1 d", "[2]"),
@@ -84,7 +84,7 @@ fn a_member_without_expiry_can_get_one_again() {
     c.script(&[
         ("ZEXP.ADD k 5m a 5m b", "2".to_owned()),
         ("ZEXP.PERSIST k a b", "[1 1]".into()),
-        // No expiry is later than never.
+        // No time is later than never.
         ("ZEXP.ADD k GT CH 5m a", "0".into()),
         ("ZEXP.EXPIRE k GT 5m a", "[0]".into()),
         ("ZEXP.EXPIRE k LT 5m a", "[1]".into()),
@@ -117,7 +117,7 @@ fn ttl_rounds_as_the_servers_own_does() {
     c.script(&[(format!("ZEXP.ADD k AT {at}ms a"), "1")]);
     c.run("SET twin x");
     c.run(&format!("PEXPIREAT twin {at}"));
-    // The second may change between the two calls, so this repeats them.
+    // The rounded second may change between the two calls, so the test repeats them.
     testkit::eventually(testkit::PATIENCE, "TTL agrees", || {
         let ours = c.ints("ZEXP.TTL k a")[0];
         ours == c.int("TTL twin")

@@ -1,4 +1,4 @@
-//! The marker: the TTL of its key identifies an expiring set, and every change sets it again.
+//! The marker: the TTL of a key identifies an expiring set. Every change of the set restores the marker.
 
 use testkit::{Client, FAR, GRACE_MS, NEVER, after_scan, assert_drained, assert_marked, assert_restored, plant, start};
 
@@ -59,7 +59,7 @@ fn expire_and_persist_on_the_key_are_the_way_out() {
             ("ZEXP.ADD k 5m b", "!NOTEXPIRING "),
             ("ZEXP.CARD k", "!NOTEXPIRING "),
             ("ZCARD k", "1"),
-            // And back.
+            // ZEXP.ADOPT makes the set an expiring set again.
             ("ZEXP.ADOPT k", "1"),
             ("ZEXP.ADD k 5m b", "1"),
         ]);
@@ -67,7 +67,7 @@ fn expire_and_persist_on_the_key_are_the_way_out() {
     }
 }
 
-/// Restores the value of `k` as `new`, with a TTL that differs from the marker.
+/// Restores a copy of `k` as `new`, with a TTL that differs from the marker by `shift`.
 fn restore_shifted(c: &mut Client, shift: i64) {
     let redis::Value::BulkString(dump) = c.run("DUMP k") else { panic!("no dump") };
     let until = FAR + GRACE_MS + shift;
@@ -96,7 +96,8 @@ fn a_slightly_shifted_ttl_is_set_right_after_restore() {
     }
 }
 
-/// A set whose TTL a client has set is an ordinary one, even if the TTL is close to the marker. No read changes that.
+/// If a client has set the TTL of a set, the set is ordinary, even if the TTL is close to the marker. No read changes
+/// that.
 #[test]
 fn a_read_or_a_refused_command_never_moves_a_ttl() {
     let (_server, mut c) = start();
@@ -116,7 +117,7 @@ fn a_read_or_a_refused_command_never_moves_a_ttl() {
     }
 }
 
-/// Scores above the latest time never expire, no matter which command set them.
+/// A score above the latest time never expires, whichever command has set it.
 #[test]
 fn a_score_beyond_all_time_is_that_of_a_member_that_never_expires() {
     let (_server, mut c) = start();
@@ -140,7 +141,7 @@ fn a_score_beyond_all_time_is_that_of_a_member_that_never_expires() {
     }
 }
 
-/// All scores of the set are before the epoch, so its members have expired. Members that are added later live.
+/// All scores are before 1970, so all members have expired. A member that is added later lives.
 #[test]
 fn a_set_left_with_negative_scores_only_is_dead_and_its_next_member_lives() {
     let (_server, mut c) = start();
@@ -158,11 +159,11 @@ fn a_set_left_with_negative_scores_only_is_dead_and_its_next_member_lives() {
     }
 }
 
-/// RESTORE may shift the TTL a little, and the set may have come by RESTORE before the module subscribed to events.
+/// A TTL that differs only slightly from the marker may come from a RESTORE before the module subscribed to events.
 #[test]
 fn a_set_whose_last_member_is_dead_needs_the_marker_within_a_second() {
     let (_server, mut c) = start();
-    // Until its TTL changes, it is an expiring set with an expired member.
+    // Without the sweeper, the set stays an expiring set with an expired member until PEXPIREAT.
     c.run("CONFIG SET zeitset.sweep no");
     let ago = c.now() - 2000;
     for off in [-101, 801] {

@@ -32,7 +32,7 @@ fn pop_has_the_shapes_of_spop() {
     c.script(&[("ZEXP.POP missing", "nil"), ("ZEXP.POP missing 2", "[]")]);
     let mut c3 = server.resp3();
     c3.script(&[("ZEXP.POP missing", "nil"), ("ZEXP.ADD k 5m a 5m b", "2"), ("ZEXP.POP k", "'a'")]);
-    // SPOP replies a set in RESP3. This reply is ordered: a set or an array is accepted.
+    // In RESP3, SPOP replies a set. The reply of ZEXP.POP is ordered. The test accepts a set or an array.
     let reply = c3.reply("ZEXP.POP k 2");
     assert!(["['b']", "~['b']"].contains(&reply.as_str()), "{reply}");
 }
@@ -63,7 +63,7 @@ fn rem_counts_the_living() {
     let (_server, mut c) = start();
     plant(&mut c, "k", &[("dead", 1000), ("a", FAR), ("b", FAR + 1), ("c", FAR + 2)]);
     c.script(&[("ZEXP.REM k dead absent", "0"), ("ZEXP.REM k c c absent dead", "1")]);
-    // The member with the latest expiry is gone, and the TTL follows.
+    // The member with the latest expiry was removed, so the TTL has changed.
     assert_marked(&mut c, "k");
     c.script(&[("ZEXP.REM k a b", "2"), ("ZEXP.CARD k", "0"), ("ZEXP.REM missing a", "0")]);
 }

@@ -73,7 +73,7 @@ fn a_member_is_gone_at_the_very_millisecond_of_its_expiry() {
 fn limit_is_read_as_in_zrangebyscore() {
     let (_server, mut c) = start();
     plant(&mut c, "k", &MEMBERS);
-    // The live members in a plain sorted set, in the same order.
+    // A plain sorted set with the live members in the same order.
     plant(&mut c, "model", &MEMBERS[2..]);
     for offset in [-1, 0, 1, 4, 5, 6, i64::MAX] {
         for count in [-1, 0, 1, 2, 5, 6, i64::MIN, i64::MAX] {
@@ -165,7 +165,7 @@ fn randmember_has_the_shapes_of_srandmember() {
 #[test]
 fn randmember_gives_every_live_member_its_chance() {
     let (_server, mut c) = start();
-    // More members than a listpack holds. Two thirds have expired.
+    // The set has more members than a listpack holds. Two thirds of them have expired.
     let names: Vec<_> = (0..300).map(|n| format!("m{n}")).collect();
     let members: Vec<_> =
         (0i64..).zip(&names).map(|(n, name)| (name.as_str(), if n < 200 { 1000 + n } else { FAR + n })).collect();
@@ -181,7 +181,7 @@ fn randmember_gives_every_live_member_its_chance() {
     }
     let single: BTreeSet<_> = (0..200).map(|_| c.string("ZEXP.RANDMEMBER k")).collect();
     assert!(single.len() > 30, "{} distinct of 200", single.len());
-    // For nearly all members and for a few, without repetitions.
+    // Without repetitions, for a few members and for nearly all.
     for count in [3, 50, 99] {
         let members = c.strings(&format!("ZEXP.RANDMEMBER k {count}"));
         let distinct: BTreeSet<_> = members.iter().collect();

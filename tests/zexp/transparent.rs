@@ -1,4 +1,4 @@
-//! What transactions, scripts, WATCH, client-side caches, events and replicas notice of a change.
+//! The effects of a change on transactions, scripts, WATCH, client-side caches, events and replicas.
 
 use super::read::READS;
 use testkit::{FAR, NEVER, Server, Stream, plant, start};
@@ -20,7 +20,7 @@ const IDLE: [&str; 13] = [
     "ZEXP.EXPIRE k AT 4102444800000ms a",
 ];
 
-/// Calls on that set that change something.
+/// Calls on the set of `sample` that change something.
 const BUSY: [&str; 8] = [
     "ZEXP.ADD k 5m new",
     "ZEXP.ADD k 5m a",
@@ -36,7 +36,7 @@ fn sample(c: &mut testkit::Client) {
     plant(c, "k", &[("a", FAR), ("never", NEVER)]);
 }
 
-/// Returns the calls that change nothing, and then those that do, each with the expected notifications.
+/// Returns all calls, each with whether it changes something.
 fn calls() -> impl Iterator<Item = (&'static str, bool)> {
     let idle = IDLE.iter().chain(&READS).map(|line| (*line, false));
     idle.chain(BUSY.iter().map(|line| (*line, true)))
@@ -61,7 +61,7 @@ fn client_side_caches_hear_of_changes_and_of_nothing_else() {
     cache.run("CLIENT TRACKING ON");
     for (line, changes) in calls() {
         sample(&mut c);
-        // The cached reply is that of a ZEXP command.
+        // The client caches the reply of a ZEXP command.
         cache.run("ZEXP.MEMBERS k");
         cache.pushes();
         c.run(line);
@@ -86,7 +86,7 @@ fn what_changes_nothing_is_not_replicated_and_not_dirty() {
     }
 }
 
-/// The commands by which a change may reach replicas and the AOF: native ones that need no clock.
+/// The commands by which a change may reach replicas and the AOF: the server's own commands that do not read the clock.
 const NATIVE: [&str; 10] =
     ["MULTI", "EXEC", "ZADD", "ZREM", "ZREMRANGEBYRANK", "ZREMRANGEBYSCORE", "PEXPIREAT", "PERSIST", "DEL", "UNLINK"];
 
