@@ -2,7 +2,7 @@
 //!
 //! - `server`: all requests to the Redis server. Each has a bounded cost, however large the dataset is.
 //! - `watch`: the sampler of the page and the terminal view. Each sample reads some of the queues. It computes rates
-//! between two reads.
+//!   between two reads.
 //! - `history`: the last hour of a server, in memory.
 //! - `metrics`, `top`, `web`: the three views.
 //! - `text`: formatting of numbers, durations and arbitrary bytes. `json`: payloads with line breaks.

@@ -3,9 +3,9 @@
 //! Everything must be equal, including blanks, except for two kinds of numbers:
 //!
 //! - Current times: Unix ms (13 digits), and the tokens of queues, which begin with a time (16 digits). The page's
-//! times are moved to the time of the run. Within a session, the time between two of them must be about the same on the
-//! page and in the run. If a command of the page contains a time or token that was printed before, it is run with the
-//! one printed now.
+//!   times are moved to the time of the run. Within a session, the time between two of them must be about the same on the
+//!   page and in the run. If a command of the page contains a time or token that was printed before, it is run with the
+//!   one printed now.
 //! - Numbers in a range that the page declares to vary, such as a remaining time.
 
 use std::collections::HashMap;

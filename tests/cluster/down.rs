@@ -1,5 +1,5 @@
-//! A cluster whose state is `fail` refuses commands, also those of the module's timers. Then the module deletes no member, replicates
-//! nothing and serves no client. It continues when the cluster is up again.
+//! A cluster whose state is `fail` refuses commands, also those of the module's timers. Then the module deletes no
+//! member, replicates nothing and serves no client. It continues when the cluster is up again.
 
 use testkit::{Client, Cluster, FAR, PATIENCE, assert_drained, eventually};
 
@@ -20,13 +20,13 @@ fn bring_up(client: &mut Client, slot: i64) {
 
 #[test]
 fn a_cluster_that_is_down_sweeps_nothing_and_replicates_nothing() {
-    // Reads may be allowed while writes are not.
+    // With `cluster-allow-reads-when-down yes`, the cluster allows reads but no writes.
     for reads in ["no", "yes"] {
         let config = "cluster-node-timeout 15000\ncluster-replica-no-failover yes\ncluster-allow-reads-when-down";
         let cluster = Cluster::with(&format!("{config} {reads}"));
         let home = cluster.home("{d}");
         let mut c = cluster.nodes[home].client();
-        // A slot of the same node that has no keys.
+        // This slot of the same node has no keys.
         let slot = if cluster.slot("{d}") > 16_000 { 16_000 } else { cluster.slot("{d}") + 1 };
         assert_eq!(cluster.nodes[home].client().int(&format!("CLUSTER COUNTKEYSINSLOT {slot}")), 0);
         let soon = c.now() + 1000;
@@ -61,7 +61,7 @@ fn clients_that_wait_in_a_cluster_that_is_down_are_served_when_it_is_up() {
     let mut client = cluster.client();
     let waiting = std::thread::spawn(move || {
         loop {
-            // The server may disconnect waiting clients. Then the worker claims again.
+            // The server may reply CLUSTERDOWN to waiting clients. Then the worker claims again.
             match client.try_run("ZQ.CLAIM 1 {d}:queue LEASE 1000h BLOCK 0") {
                 Ok(jobs) => return testkit::show(&jobs),
                 Err(error) => assert!(error.starts_with("CLUSTERDOWN"), "{error}"),

@@ -1,5 +1,5 @@
-//! A cluster that loses a master, or a slot moves while clients wait for its keys. Acknowledged writes that had reached a replica stay, the
-//! new owner continues the work, and no client waits forever.
+//! A cluster loses a master, or a slot moves while clients wait for its keys. Acknowledged writes that a replica had
+//! received are kept, the new owner continues the work, and no client waits forever.
 
 use redis::Value;
 use std::collections::BTreeSet;
@@ -24,7 +24,7 @@ struct Kept {
 
 const LIMIT: i64 = 1_000_000_000;
 
-/// Writes until `stop`, across failovers. A write whose reply was lost does not count as kept.
+/// Writes until `stop`, across failovers. If the reply to a write was lost, the write does not count as kept.
 fn write(mut client: ClusterClient, worker: usize, stop: Arc<AtomicBool>) -> JoinHandle<Kept> {
     std::thread::spawn(move || {
         let mut kept = Kept::default();
@@ -39,7 +39,7 @@ fn write(mut client: ClusterClient, worker: usize, stop: Arc<AtomicBool>) -> Joi
                 format!("ZLB.SET {{f}}:board {id} {n}"),
                 format!("ZRL.CHECK {{f}}:limit {LIMIT} 1000h"),
             ];
-            // WAIT applies to its own connection only, so one connection writes all four.
+            // WAIT applies only to its own connection, so one connection sends all four writes.
             let wrote = lines.iter().all(|line| client.try_run(line).is_ok());
             let is_kept = wrote && client.owner().try_run("WAIT 1 500").is_ok_and(|replicas| replicas == Value::Int(1));
             if is_kept {
@@ -62,7 +62,7 @@ fn role(client: &mut Client) -> String {
     client.info("replication")["role"].clone()
 }
 
-/// Repeats a blocking claim until a master replies, as a worker does.
+/// Repeats a blocking claim until a master returns a job, as a worker does.
 fn claim(mut client: ClusterClient, key: &'static str) -> JoinHandle<String> {
     std::thread::spawn(move || {
         loop {
@@ -84,7 +84,7 @@ fn a_killed_master_is_replaced_and_what_was_replicated_is_there() {
     client.run("ZLB.CREATE {f}:board DIM points");
     let (mut master, mut replica) = (cluster.nodes[home].client(), cluster.nodes[heir].client());
     replica.run("READONLY");
-    // These happen later, at the new owner: a member expires, a lease expires, a job is due.
+    // This work is due later, at the new owner: a member expires, a lease expires, a delayed job is due.
     let dies = master.now() + 3000;
     client.run(&format!("ZEXP.ADD {{f}}:later AT {dies}ms dead {FAR}ms live"));
     client.run("ZQ.PUSH {f}:leased job ID leased");
@@ -99,7 +99,7 @@ fn a_killed_master_is_replaced_and_what_was_replicated_is_there() {
     cluster.nodes[home].kill();
     eventually(3 * PATIENCE, "the replica takes over", || role(&mut replica) == "master");
     let before = replica.int("ZLB.CARD {f}:board");
-    // (Without a replica, WAIT confirms nothing any more.)
+    // (The writers count nothing now, because the new master has no replica and WAIT returns 0.)
     eventually(3 * PATIENCE, "the clients are at work again", || replica.int("ZLB.CARD {f}:board") > before + 30);
     stop.store(true, Ordering::Relaxed);
     let mut kept = Kept::default();
@@ -146,7 +146,7 @@ fn a_master_that_hands_over_sends_away_who_waits() {
     assert_eq!(master.info_number("zeitset", "zeitset_clients_waiting"), 0);
 }
 
-/// Lets a client wait for a job while the slot of its queue goes to another master.
+/// Lets a client wait for a job while the queue's slot moves to another master.
 fn who_waits_is_sent_after_the_slot(cluster: &Cluster, keys: &str, move_slot: impl Fn(i64, usize, usize)) {
     let (home, slot) = (cluster.home("{w}"), cluster.slot("{w}"));
     let to = (home + 1) % 3;

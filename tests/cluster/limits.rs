@@ -1,4 +1,5 @@
-//! Limits of all algorithms move between nodes whose clocks differ, as `redis-cli --cluster reshard` moves them, and remain limits.
+//! Limits of all algorithms move between nodes with different clocks, key by key as with `redis-cli --cluster reshard`,
+//! and keep their usage.
 
 use testkit::{Client, Clock, Cluster, assert_agree};
 
@@ -43,7 +44,7 @@ fn limits_keep_answering(ahead: [i64; 3], restart: fn(&mut testkit::Server)) {
         cluster.move_slot(slot, at, to);
         cluster.wait_for_owner(slot, to);
         at = to;
-        // Valkey 8.1 may crash when a node reads its own nodes.conf, before it loads any module.
+        // Valkey 8.1 may crash while it reads its own nodes.conf, before it loads any module.
         if used % 2 == 0 && !cluster.nodes[at].client().is_valkey_before([9, 0, 0]) {
             restart(&mut cluster.nodes[at]);
             cluster.wait_until_up();

@@ -1,5 +1,6 @@
-//! Until the move of a slot is complete, the keys at the target are old copies. The target deletes no member of them and serves no client
-//! from them. If a server is killed, all keys stay at the source. Each test compares master, replica and AOF.
+//! Until the move of a slot is complete, the target has old copies of the keys. The target deletes no member of them
+//! and serves no job from them. If a server is killed, the source still has all keys. Each test compares master,
+//! replica and AOF.
 
 use redis::Value;
 use testkit::{Client, Cluster, FAR, PATIENCE, WholeMoves, assert_drained, assert_restored, cmd, eventually, plant};
@@ -10,17 +11,16 @@ fn sets() -> impl Iterator<Item = String> {
     (0..SETS).map(|n| format!("{{m}}:k{n}"))
 }
 
-/// Creates sets of `a` and `b` whose members all expire `ms` from now.
+/// Creates sets of `a` and `b`. All members expire in `ms`. Returns the time of their expiry.
 fn lease(source: &mut Client, ms: i64) -> i64 {
     let ends = source.now() + ms;
-    // The target has, or gets, the members with their old expiry. The renewals follow.
     for key in sets() {
         source.run(&format!("ZEXP.ADD {key} AT {ends}ms a {ends}ms b"));
     }
     ends
 }
 
-/// Checks at the owner of the sets that `b` was renewed and `a` has expired.
+/// Checks at the owner that every set has `b`, which was renewed, and that `a` has expired.
 fn only_the_renewed_hold(cluster: &Cluster, owner: usize) {
     let mut client = cluster.nodes[owner].client();
     for key in sets() {
@@ -40,7 +40,7 @@ fn leases_that_are_renewed_while_their_slot_moves_as_a_whole_hold() {
     let (mut source, mut target) = (cluster.nodes[from].client(), cluster.nodes[to].client());
     let ends = lease(&mut source, 3000);
     cluster.begin_to_move_slowly(how, slot, from, to);
-    // The target has, or gets, the leases as they were; the renewals wait behind them.
+    // The snapshot for the target has the old expiry. The renewals follow it.
     for key in sets() {
         source.run(&format!("ZEXP.ADD {key} XX AT {FAR}ms b"));
     }
@@ -58,7 +58,7 @@ fn leases_that_are_renewed_while_their_slot_moves_key_by_key_hold() {
     let (from, slot) = (cluster.home("{m}"), cluster.slot("{m}"));
     let to = (from + 1) % 3;
     let (mut source, mut target) = (cluster.nodes[from].client(), cluster.nodes[to].client());
-    // Half of the keys have to move before then, however slow the machine.
+    // The time is long enough to move half of the keys before, even on a slow machine.
     let ends = lease(&mut source, 10_000);
     target.run(&format!("CLUSTER SETSLOT {slot} IMPORTING {}", cluster.id(from)));
     source.run(&format!("CLUSTER SETSLOT {slot} MIGRATING {}", cluster.id(to)));
@@ -77,7 +77,7 @@ fn leases_that_are_renewed_while_their_slot_moves_key_by_key_hold() {
         client.run(&format!("ZEXP.ADD {key} XX AT {FAR}ms b"));
     }
     source.wait_until(ends + 500);
-    // What is still here is still ours; what has arrived is not ours yet.
+    // The source still owns all keys, so it deletes members of the keys that it has. The target deletes none.
     for key in last {
         assert_drained(&mut source, key, 1);
     }
@@ -109,8 +109,8 @@ fn queues_are_listed_where_their_slot_is() {
     }
 }
 
-/// MIGRATE shifts the TTL, and the target may not correct it until the slot is its own. So a target that restarts meanwhile does not know
-/// that the TTL is shifted.
+/// MIGRATE shifts the TTL, and the target may not correct it until it owns the slot. If the target restarts before, the
+/// module recognizes the set only by the shifted TTL.
 #[test]
 fn sets_whose_slot_is_still_arriving_when_the_target_is_restarted_are_sets_afterwards() {
     let mut cluster = Cluster::start();
@@ -128,7 +128,7 @@ fn sets_whose_slot_is_still_arriving_when_the_target_is_restarted_are_sets_after
             source.run(&format!("MIGRATE 127.0.0.1 {port} {key} 0 10000"));
             continue;
         }
-        // As after a slow network, or if the clock is behind.
+        // Simulates a slow network, or a clock that is behind: the TTL is 400 ms late.
         let Value::BulkString(dump) = source.run(&format!("DUMP {key}")) else { panic!("no dump") };
         target.run("ASKING");
         cmd!(target, "RESTORE", &key, source.int(&format!("PTTL {key}")) + 400, dump);
@@ -152,8 +152,8 @@ fn sets_whose_slot_is_still_arriving_when_the_target_is_restarted_are_sets_after
     }
 }
 
-/// The server checks each client once a second, and redirects blocked clients whose slot has moved. The slot may be on its way back by
-/// then.
+/// The server checks each client once a second, and redirects blocked clients whose slot has moved. By that time, the
+/// slot may be on its way back.
 #[test]
 fn a_client_that_waits_where_a_slot_comes_back_gets_nothing_of_it_before_it_is_there() {
     let cluster = Cluster::start();
@@ -161,7 +161,7 @@ fn a_client_that_waits_where_a_slot_comes_back_gets_nothing_of_it_before_it_is_t
     let (home, slot) = (cluster.home("{w}"), cluster.slot("{w}"));
     let away = (home + 1) % 3;
     let (mut here, mut there) = (cluster.nodes[home].client(), cluster.nodes[away].client());
-    // With few clients it checks more often.
+    // With fewer clients, the server checks each client more often.
     let _others: Vec<_> = (0..300).map(|_| cluster.nodes[home].client()).collect();
     here.run("ZQ.PUSH {w}:queue job ID first DELAY 1000h");
     let mut caught = 0;
@@ -177,7 +177,8 @@ fn a_client_that_waits_where_a_slot_comes_back_gets_nothing_of_it_before_it_is_t
         cluster.move_slot_whole(how, slot, home, away);
         there.run(&format!("ZQ.RESCHEDULE {{w}}:queue early{round} DELAY 0"));
         cluster.begin_to_move_slowly(how, slot, away, home);
-        // The queue arrives with the job, and the owner serves it to one of its own workers.
+        // A copy of the queue with the job is at the target. The source still owns the queue, and one of its workers
+        // claims the job.
         let claimed = there.reply("ZQ.CLAIM 1 {w}:queue LEASE 1000h");
         let was_there = waits(&mut here);
         cluster.let_move_end(how, away);

@@ -1,5 +1,5 @@
-//! A cluster of three masters and three replicas. Clients are redirected to their keys. Slots move under load, and nothing is lost or done
-//! twice.
+//! A cluster of three masters and three replicas. Clients are redirected to the owner of their keys. While slots move
+//! under load, no data are lost and no work is done twice.
 
 use crate::server::surface::COMMANDS;
 use redis::Value;
@@ -27,7 +27,7 @@ fn every_command_is_sent_to_the_owner_of_its_keys() {
         } else {
             replica.script(&[(&call, &moved)]);
         }
-        // The same with keys of several slots.
+        // Replaces one of the call's keys by a key of another slot.
         if ["zrl.mcheck", "zq.claim", "zlb.merge"].contains(name) {
             for client in [&mut owner, &mut stranger] {
                 client.script(&[(call.replacen("{a}", "{b}", 1), "!CROSSSLOT")]);
@@ -37,7 +37,7 @@ fn every_command_is_sent_to_the_owner_of_its_keys() {
     cluster.assert_agrees();
 }
 
-/// What a client did under load, by the replies of the server.
+/// What a client has done under load, according to the server's replies.
 #[derive(Default)]
 struct Done {
     members: BTreeSet<String>,
@@ -49,7 +49,7 @@ struct Done {
 
 const LIMIT: i64 = 1_000_000_000;
 
-/// Works with the keys of one slot until `stop`. Every reply is that of a single server.
+/// Works with the keys of one slot until `stop`. Every reply must be the same as from a single server.
 fn load(mut client: ClusterClient, tag: String, worker: usize, stop: Arc<AtomicBool>) -> JoinHandle<Done> {
     std::thread::spawn(move || {
         let mut done = Done::default();
@@ -58,7 +58,7 @@ fn load(mut client: ClusterClient, tag: String, worker: usize, stop: Arc<AtomicB
                 break;
             }
             let id = format!("{worker}-{n}");
-            // Some members expire meanwhile.
+            // This set has members that expire during the test.
             client.run(&format!("ZEXP.ADD {tag}:brief 50ms {id} 1h stays"));
             assert_eq!(client.reply(&format!("ZEXP.ADD {tag}:set 1000h {id}")), "1", "{id} was there already");
             done.members.insert(id.clone());
@@ -93,8 +93,8 @@ fn work(client: &mut ClusterClient, tag: &str) -> Option<String> {
     Some(id)
 }
 
-/// Moves a slot back and forth while clients work with its keys, and counts their work. `move_slot` returns the master that has the slot
-/// afterwards.
+/// Moves a slot back and forth while clients work with its keys, and then compares the data with what they have done.
+/// `move_slot` returns the master that owns the slot afterwards.
 fn nothing_gets_lost(cluster: &mut Cluster, mut move_slot: impl FnMut(&mut Cluster, i64, usize, usize) -> usize) {
     const WORKERS: usize = 3;
     let tag = "{m}";
@@ -107,7 +107,7 @@ fn nothing_gets_lost(cluster: &mut Cluster, mut move_slot: impl FnMut(&mut Clust
     let mut at = home;
     for round in 0..6 {
         let to = (at + 1 + round % 2) % 3;
-        // Keys exist and are in use.
+        // Waits until the keys exist and are in use.
         let before = client.reply(&format!("ZEXP.CARD {tag}:set"));
         eventually(PATIENCE, "the clients are at work", || client.reply(&format!("ZEXP.CARD {tag}:set")) != before);
         at = move_slot(cluster, slot, at, to);
@@ -137,7 +137,7 @@ fn nothing_gets_lost(cluster: &mut Cluster, mut move_slot: impl FnMut(&mut Clust
         assert_eq!(fields[2], Value::Int(LIMIT - units), "{key}");
     }
     assert_eq!(client.reply(&format!("ZLB.GET {tag}:board x")), format!("[[0 {}]]", all.increments));
-    // The new owner continues all work.
+    // The new owner continues the module's work.
     assert_drained(client.owner(), &format!("{tag}:brief"), 1);
     for n in 0..3 {
         let keys = cluster.nodes[n].client().int(&format!("CLUSTER COUNTKEYSINSLOT {slot}"));
@@ -177,7 +177,7 @@ fn a_target_that_is_killed_during_the_move_of_a_slot_leaves_all_at_the_source_un
     });
 }
 
-/// Keys that arrive still belong to the source, and may return to it.
+/// Keys that arrive still belong to the source, which may keep them if the move fails.
 #[test]
 fn sets_that_arrive_with_their_slot_are_left_alone_until_they_are_here() {
     let cluster = Cluster::start();
@@ -187,12 +187,12 @@ fn sets_that_arrive_with_their_slot_are_left_alone_until_they_are_here() {
     let (mut source, mut target) = (cluster.nodes[from].client(), cluster.nodes[to].client());
     source.run("CONFIG SET zeitset.sweep no");
     plant(&mut source, "{m}:before", &[("dead", 1000), ("live", FAR)]);
-    // Enough keys that a slowed down snapshot takes a while.
+    // There are so many keys that a slowed snapshot takes a while.
     for n in 0..30 {
         source.run(&format!("SET {{m}}:{n} x"));
     }
     cluster.begin_to_move_slowly(how, slot, from, to);
-    // Changes follow, key by key.
+    // These changes follow the snapshot, key by key.
     plant(&mut source, "{m}:during", &[("dead", 2000), ("live", FAR)]);
     source.run(&format!("ZADD {{m}}:before {} later", FAR + 9000));
     let scans = |c: &mut Client| c.info_number("zeitset", "zeitset_scans_completed");

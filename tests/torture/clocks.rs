@@ -1,5 +1,6 @@
-//! Clocks that step: random commands of all families, while time passes in jumps of milliseconds to months and the wall clock is set
-//! forward and back. Everything is done soon after it is due. At the end, master, replica and AOF agree.
+//! Clocks that step. Random commands of all families run while time advances by milliseconds to months, and while the
+//! wall clock is set forward and back. All work is done soon after it is due. At the end, master, replica and AOF
+//! agree.
 //!
 //! `make torture` runs this for longer, with all other random tests.
 
@@ -10,7 +11,7 @@ use testkit::{Client, Clock, PATIENCE, Server, Traffic, assert_agree, assert_dra
 
 const DURATIONS: [&str; 10] = ["1ms", "700ms", "1s", "5s", "1m", "36m", "1h", "25d", "60d", "365d"];
 
-/// The clocks that a run has moved, and how.
+/// How far and how often a run has moved the clocks.
 #[derive(Default)]
 struct Steps {
     passed: Duration,
@@ -41,10 +42,10 @@ impl Steps {
     }
 }
 
-/// Nothing is overdue: no expiring set has an expired member, and no client waits while a job is due.
+/// Checks that nothing is overdue: no expiring set has an expired member, and no client waits while a job is due.
 fn assert_nothing_is_late(c: &mut Client, worker: &mut Client, clock: &Clock, run: &mut Run) {
     let here = run.here();
-    // A job for the waiting client, and a member. Both are due after this time.
+    // The delays of a job for the waiting client and of a member.
     const DELAYS: [(&str, u64); 5] =
         [("1ms", 1), ("900ms", 900), ("10s", 10_000), ("1h", 3_600_000), ("30d", 30 * 86_400_000)];
     let (delay, ms) = DELAYS[run.random.random_range(0..DELAYS.len())];
@@ -53,7 +54,7 @@ fn assert_nothing_is_late(c: &mut Client, worker: &mut Client, clock: &Clock, ru
     if run.random.random_ratio(1, 2) {
         clock.advance(Duration::from_millis(ms));
     } else {
-        // The wall clock is set. The monotonic clock does not change.
+        // Only the wall clock steps.
         clock.step_wall(ms.cast_signed());
     }
     let got = worker.receive();
@@ -74,8 +75,8 @@ fn wait_for_probe(worker: &mut Client) {
     worker.send("ZQ.CLAIM 1 probe LEASE 500d BLOCK 0");
 }
 
-/// The server orders the timers of all modules by the wall clock, but waits for the first one by the monotonic clock. A timer of another
-/// module may stay first for long.
+/// The server orders the timers of all modules by the wall clock, but waits for the first one by the monotonic clock.
+/// So another module's timer may stay first for a long time.
 #[test]
 fn a_clock_that_is_set_right_serves_what_is_due_behind_the_timer_of_another_module() {
     let clock = Clock::new();
@@ -95,13 +96,15 @@ fn a_clock_that_is_set_right_serves_what_is_due_behind_the_timer_of_another_modu
     }
 }
 
-/// The process may be stopped, or the machine suspended, in the middle of a slice. Code of other modules may take long, too.
+/// If the process is stopped or the machine suspended during a slice, this time must not cause a long pause of the
+/// sweeper. Neither must the time that another module takes.
 #[test]
 fn time_that_passes_within_a_slice_without_work_calls_for_no_rest() {
     let clock = Clock::new();
     let server = Server::builder().clock(&clock).neighbour().start();
     let mut c = server.client();
-    // During the slice that sweeps the first set. A file shows when, and then the server is stopped for a while.
+    // During the slice for `first`, the neighbour saves a file, which shows that the slice has begun, and then lets the
+    // server sleep.
     c.run("EVIL.ONCE zexp.expired SAVE");
     c.run("EVIL.ONCE zexp.expired DEBUG SLEEP 2");
     c.run("ZEXP.ADD first 1s a 400d b");
@@ -113,7 +116,8 @@ fn time_that_passes_within_a_slice_without_work_calls_for_no_rest() {
     assert_drained(&mut c, "second", 1);
 }
 
-/// The time that one history may take. The tests' clock counts in nanoseconds, which end in the year 2262.
+/// The maximum time that passes in one history. The tests' clock counts nanoseconds in 64 bits, which end in the year
+/// 2262.
 const CENTURIES: Duration = Duration::from_secs(150 * 365 * 86_400);
 
 #[test]

@@ -1,5 +1,5 @@
-//! An idle server is idle, and wakes up on time: with work that is due in a second, in half an hour, in an hour, in 25 days and in a year.
-//! The maximum delay of an event loop is 35.8 minutes on Redis 7.0, and 24.8 days on later servers.
+//! An idle server uses no time, and wakes up on time for work that is due in a second, half an hour, an hour, 25 days
+//! or a year. The maximum delay of an event loop is 35.8 minutes on Redis 7.0, and 24.8 days on later servers.
 
 use std::time::{Duration, Instant};
 use testkit::{Client, Clock, PATIENCE, Server, eventually};
@@ -23,7 +23,7 @@ fn start() -> Idle {
 }
 
 impl Idle {
-    /// Starts a client that waits for a job of queue `q`, and takes it with a lease.
+    /// Starts a client that waits for a job of queue `q` and claims it with a lease.
     fn waiting(&mut self, lease: &str) -> Client {
         let blocked = |client: &mut Client| client.info_number("clients", "blocked_clients");
         let before = blocked(&mut self.client);
@@ -33,7 +33,7 @@ impl Idle {
         client
     }
 
-    /// Lets time pass, and the server notice it.
+    /// Lets time pass, and waits until the server's cron has run.
     fn pass(&mut self, seconds: u64) {
         self.clock.advance(Duration::from_secs(seconds));
         self.client.wait_for_cron();
@@ -42,10 +42,10 @@ impl Idle {
     /// Fails if the event loop runs more often than the server's cron requires.
     #[track_caller]
     fn assert_idle(&mut self, what: &str) {
-        // Ten runs of the cron per second, and a few iterations for the module once a second.
+        // The cron runs ten times per second. The module adds a few iterations once a second.
         const TURNS_A_SECOND: f64 = 60.0;
         const LONG: Duration = Duration::from_millis(400);
-        // A scan of all keys may still run. It ends.
+        // A keyspace scan may still run, so the measurement is repeated.
         let quiet = || {
             let (before, start) = (self.clock.turns(), Instant::now());
             std::thread::sleep(LONG);
@@ -130,7 +130,7 @@ fn an_idle_server_with_leases_is_idle_and_gives_jobs_back_on_time() {
     }
 }
 
-/// Sets, queues, leases and waiting clients, due at all times at once.
+/// The server has sets, queues, leases and waiting clients at the same time, with all due times.
 #[test]
 fn an_idle_server_with_everything_is_idle() {
     let mut idle = start();

@@ -1,5 +1,5 @@
-//! Servers that return to an earlier state (`testkit::Loss`): `kill -9` with an older snapshot, a failover that loses writes, RESTORE of an
-//! older value. Clients know about claims, members and units that the server has forgotten.
+//! Servers that return to an earlier state (`testkit::Loss`): `kill -9` with an older snapshot, a failover that loses
+//! writes, RESTORE of an older value. Clients still have claims, members and units that the server has forgotten.
 
 use rand::Rng;
 use redis::Value;
@@ -36,7 +36,7 @@ fn a_token_of_before_the_loss_is_good_for_nothing() {
         let former: Vec<_> = (0..3).map(|_| claim(&mut c, "ZQ.CLAIM 1 q LEASE 1m")).collect();
         lossy.lose();
         let mut c = lossy.client();
-        // Other workers get the jobs again, and the former ones do not know that.
+        // Other workers claim the same jobs again. The former workers do not notice.
         let later: Vec<_> = (0..3).map(|_| claim(&mut c, "ZQ.CLAIM 1 q LEASE 1m")).collect();
         let newest_of_before = former.iter().map(|(_, token)| *token).max().expect("three");
         for ((id, old), (same, new)) in former.iter().zip(&later) {
@@ -70,7 +70,7 @@ fn jobs_finished_since_are_served_again_and_none_hangs() {
         claim(&mut c, "ZQ.CLAIM 1 q LEASE 1m");
         lossy.lose();
         let mut c = lossy.client();
-        // For the server, two claims are in progress.
+        // In the kept state, two jobs are claimed.
         c.script(&[("ZQ.CLAIM 1 q LEASE 1m", "[]"), ("ZQ.GET q later", "nil"), ("ZQ.PUSH q x ID later", "'later'")]);
         lossy.clock.advance(Duration::from_secs(61));
         let mut served = Vec::new();
@@ -85,7 +85,8 @@ fn jobs_finished_since_are_served_again_and_none_hangs() {
     });
 }
 
-/// Plain heartbeats keep the members alive. The snapshot is taken between a heartbeat and the next run of the cron, which restores the TTL.
+/// Plain heartbeats keep the members alive. The state is kept after a heartbeat and before the server's cron restores
+/// the TTL.
 #[test]
 fn a_set_saved_while_its_marker_waits_to_be_restored_lives_on() {
     each_loss(|mut lossy| {
@@ -102,7 +103,7 @@ fn a_set_saved_while_its_marker_waits_to_be_restored_lives_on() {
         lossy.lose();
         let mut c = lossy.client();
         assert_restored(&mut c, "workers", at);
-        // The TTL from before the heartbeat would have passed then.
+        // By this time, the TTL from before the heartbeat has ended.
         lossy.clock.advance(Duration::from_secs(7));
         assert_eq!(c.int("ZEXP.CARD workers"), 40, "{:?}", lossy.loss);
         c.run("ZEXP.ADD workers 1h w0");
@@ -135,7 +136,7 @@ fn a_limit_goes_on_from_what_it_had_and_takes_back_no_more_than_that() {
     each_loss(|mut lossy| {
         let mut c = lossy.client();
         let checks = ["slide 10 1h", "fixed 10 1d FIXED", "leaky 10 1h LEAKY"];
-        // Early in a day, because FIXED has aligned windows.
+        // Advances to the start of a day, because FIXED has aligned windows.
         let into_day = c.now() % 86_400_000;
         lossy.clock.advance(Duration::from_millis((86_400_000 - into_day).unsigned_abs()));
         for check in checks {
@@ -178,14 +179,16 @@ fn a_board_is_what_it_was_and_ties_go_on_being_broken() {
     });
 }
 
-/// Random commands: after the loss the server has its earlier state, and continues from there. Replica and AOF follow.
+/// Random commands. After the loss, the server has the kept state and continues from there. Replica and AOF agree with
+/// it.
 #[test]
 fn after_any_commands_the_state_is_the_one_that_was_kept() {
     const DURATIONS: [&str; 3] = ["1h", "1d", "60d"];
     let mut run = super::fuzz::Run::new("losses", 6);
     while run.goes_on() {
         let loss = LOSSES[run.random.random_range(0..LOSSES.len())];
-        // The server restores loaded sets by itself. Here they must stay as they were.
+        // A loaded set may have an outdated marker, which the module would restore. With the sweeper off, the sets stay
+        // as they were.
         let mut lossy = Lossy::start(loss, "appendfsync no\nzeitset.sweep no");
         let mut traffic = Traffic::new(run.random.random(), &DURATIONS);
         let mut send = |c: &mut Client, calls: usize| {

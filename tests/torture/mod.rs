@@ -1,4 +1,5 @@
-//! Random and long tests: clocks, neighbours, losses, hostile input, and all of them at once. `make torture` runs them for longer.
+//! Random and long tests: clocks, neighbours, losses, hostile input, and all families at the same time. `make torture`
+//! runs them for longer.
 
 mod clocks;
 mod fuzz;

@@ -1,13 +1,15 @@
-//! Everything at once: expiring sets, limits, queues and boards under load from several clients, while saves, rewrites, settings,
-//! refused unloads and killed connections come in between. What must hold is checked all the while:
+//! All families at the same time: several clients use expiring sets, limits, queues and boards, while saves, AOF
+//! rewrites, changed settings, refused unloads and killed connections disturb the server. The test checks all the time
+//! that:
 //!
-//! - every job pushed is acked once, or still in the queue; never both, never neither;
+//! - every pushed job is either acknowledged once or still in the queue;
 //! - a limit admits no more than its limit in any trailing window;
-//! - no member is seen after it has expired;
-//! - a board is what a model says;
-//! - at checkpoints, and at the end after loading AOF and RDB files, replica and copies are what the master is.
+//! - no client sees a member after it has expired;
+//! - a board agrees with a model;
+//! - the replica agrees with the master at checkpoints, and with the data loaded from the AOF and the RDB file at the
+//!   end.
 //!
-//! Some seconds in `make test`; with SOAK_SECONDS=3600 it goes on for an hour.
+//! The test takes some seconds in `make test`, and an hour with SOAK_SECONDS=3600.
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng, seq::IndexedRandom};
@@ -24,13 +26,13 @@ struct Soak<'s> {
     master: &'s Server,
     replica: &'s Server,
     is_over: AtomicBool,
-    /// Each call holds it for reading, and a checkpoint for writing.
+    /// Each call locks this for reading, and a checkpoint for writing.
     calls: RwLock<()>,
     ledger: Mutex<Ledger>,
     calls_made: AtomicU64,
 }
 
-/// The jobs, as far as clients know. A call whose connection broke may or may not have run.
+/// What clients know of the jobs. A call whose connection broke may or may not have run.
 #[derive(Default)]
 struct Ledger {
     pushed: BTreeSet<String>,
@@ -44,7 +46,7 @@ impl Soak<'_> {
         !self.is_over.load(Ordering::Relaxed)
     }
 
-    /// Opens a connection. It may be killed even while it is being opened.
+    /// Opens a connection. Tries again if the connection is killed while it is opened.
     fn connect(&self, server: &Server) -> Client {
         let start = Instant::now();
         loop {
@@ -55,13 +57,13 @@ impl Soak<'_> {
         }
     }
 
-    /// Runs a call. `None` if the connection was lost; then this opens a new one.
+    /// Runs a call. If the connection was lost, opens a new one and returns `None`.
     fn call(&self, c: &mut Client, server: &Server, line: &str) -> Option<Value> {
         let _held = self.calls.read().unwrap_or_else(PoisonError::into_inner);
         self.calls_made.fetch_add(1, Ordering::Relaxed);
         match c.try_run(line) {
             Ok(value) => Some(value),
-            // A pause of writes ends. A client that was unblocked by force got no job.
+            // CLIENT UNBLOCK has ended the claim, which got no job.
             Err(error) if error.contains("connection lost") || error.starts_with("UNBLOCKED") => {
                 *c = self.connect(server);
                 None
@@ -121,7 +123,7 @@ fn consume(soak: &Soak<'_>, thread: u64) {
             match random.random_range(0..10) {
                 0 => drop(soak.call(&mut c, soak.master, &format!("ZQ.NACK jobs {id} {token}"))),
                 1 => drop(soak.call(&mut c, soak.master, &format!("ZQ.EXTEND jobs 10ms {id} {token}"))),
-                // The worker has crashed: its lease expires.
+                // The worker acts as if it had crashed, so that the lease expires.
                 2 => {}
                 _ => {
                     let reply = soak.call(&mut c, soak.master, &format!("ZQ.ACK jobs {id} {token}"));
@@ -140,7 +142,7 @@ fn consume(soak: &Soak<'_>, thread: u64) {
 const LIMIT: usize = 20;
 const WINDOW: i64 = 300;
 
-/// Takes units. Returns the times, and for the FIXED limit the number of units per window.
+/// Takes units. Returns the times at which units were taken, and for the FIXED limit the number of units per window.
 fn take(soak: &Soak<'_>) -> (Vec<i64>, BTreeMap<i64, usize>) {
     let mut c = soak.connect(soak.master);
     let (mut taken, mut windows) = (Vec::new(), BTreeMap::new());
@@ -163,7 +165,7 @@ fn take(soak: &Soak<'_>) -> (Vec<i64>, BTreeMap<i64, usize>) {
     (taken, windows)
 }
 
-/// Adds members whose names contain their expiry, and reads them on the master and on the replica. At the end, nothing expires soon.
+/// Adds members whose names contain their expiry, and reads them on the master and on the replica.
 fn expire(soak: &Soak<'_>, thread: u64) {
     let mut random = StdRng::seed_from_u64(thread);
     let mut clients = [(soak.connect(soak.master), soak.master), (soak.connect(soak.replica), soak.replica)];
@@ -192,7 +194,8 @@ fn now(time: &Value) -> i64 {
     part(0) * 1000 + part(1) / 1000
 }
 
-/// Changes a board and a model of it. Values are final, so a call can be repeated after a broken connection.
+/// Changes a board and a model of the board. The calls set final values, so a call can be repeated after a broken
+/// connection.
 fn climb(soak: &Soak<'_>) -> BTreeMap<String, (i64, i64)> {
     let (mut random, mut c) = (StdRng::seed_from_u64(99), soak.connect(soak.master));
     let mut model = BTreeMap::new();
@@ -225,7 +228,8 @@ fn row(row: Value) -> (String, i64, i64) {
     (text(&row[0]), value(1), value(2))
 }
 
-/// Sorts by DESC, then ASC, then name.
+/// Returns the rows of the model in the order of the board: by the first value descending, the second ascending, then
+/// the name.
 fn ranked(model: &BTreeMap<String, (i64, i64)>) -> Vec<(String, i64, i64)> {
     let mut rows: Vec<_> = model.iter().map(|(member, &(x, y))| (member.clone(), x, y)).collect();
     rows.sort_by_key(|(member, x, y)| (-x, *y, member.clone()));
@@ -266,14 +270,14 @@ fn disturb(soak: &Soak<'_>, until: Instant) {
         thread::sleep(Duration::from_millis(random.random_range(20..150)));
         if checkpoint.elapsed() > Duration::from_secs(3) {
             let _alone = soak.calls.write().unwrap_or_else(PoisonError::into_inner);
-            // Paused writes and the sweeper continue by themselves. Both servers reach the same state.
+            // Waits until paused writes and the sweeper have finished and both servers have the same data.
             assert_same_data(&mut c, &mut soak.connect(soak.replica));
             checkpoint = Instant::now();
         }
     }
 }
 
-/// Ends the soak, also if a thread fails.
+/// Ends the soak when dropped, also if a thread panics.
 struct Over<'o>(&'o AtomicBool);
 
 impl Drop for Over<'_> {
@@ -302,7 +306,7 @@ fn everything_at_once_and_every_invariant_holds() {
     let (mut taken, mut windows, mut model) = (Vec::new(), BTreeMap::<i64, usize>::new(), BTreeMap::new());
     thread::scope(|scope| {
         let soak = &soak;
-        /// Runs one of the threads.
+        /// Starts one of the threads.
         macro_rules! run {
             ($work:expr) => {
                 scope.spawn(move || {
@@ -361,12 +365,12 @@ fn everything_at_once_and_every_invariant_holds() {
     let rows = items(c.run("ZLB.RANGE board 0 -1 WITHVALUES"));
     assert_eq!(rows.into_iter().map(row).collect::<Vec<_>>(), ranked(&model));
 
-    // The remaining expiring sets and limits expire. Then nothing changes any more.
+    // Waits until the remaining expiring sets and limits have expired. Then no more data change.
     let gone = ["set0", "set1", "set2", "set3", "set4", "sliding", "fixed"].join(" ");
     eventually(PATIENCE, "what has expired is gone", || c.int(&format!("EXISTS {gone}")) == 0);
     assert_same_data(&mut c, &mut replica.client());
     let before = Dataset::of(&mut c);
-    // Saves and rewrites may still run.
+    // A save or an AOF rewrite may still run.
     eventually(PATIENCE, "no child runs", || c.info_number("persistence", "aof_rewrite_in_progress") == 0);
     c.run("DEBUG RELOAD");
     assert_eq!(Dataset::of(&mut c), before, "after loading the RDB file");

@@ -1,5 +1,5 @@
-//! All commands of the module with all kinds of arguments, called in every way. The server survives and replies, an error changes nothing,
-//! and at the end the AOF and a replica have the master's data.
+//! All commands of the module with all kinds of arguments, called in every way. The server survives and replies, an
+//! error changes no key, and at the end the AOF and a replica have the master's data.
 
 use super::Run;
 use super::words::{self, KEYS};
@@ -53,8 +53,8 @@ struct Outcome {
     after: Vec<String>,
 }
 
-/// Sends a call between two reads of the keys, all in one packet. So the upkeep of queues, which drops groups without jobs, runs before the
-/// first read or after the second one.
+/// Sends a call between two reads of the keys, in one packet, so that the server's timers do not run in between. (The
+/// upkeep of queues removes groups without jobs.)
 fn send(c: &mut Client, way: Way, words: &[Vec<u8>]) -> Outcome {
     let mut look = redis::cmd("DEBUG");
     look.arg("DIGEST-VALUE").arg(&KEYS[..]);
@@ -74,7 +74,7 @@ fn send(c: &mut Client, way: Way, words: &[Vec<u8>]) -> Outcome {
     Outcome { before: digests(before), error, after: digests(after) }
 }
 
-/// As [`send`], for a call that may block its client. This unblocks the client.
+/// As [`send`], for a call that may block its client. Unblocks the client.
 fn send_and_unblock(c: &mut Client, control: &mut Client, way: Way, words: &[Vec<u8>]) -> Outcome {
     let id = c.int("CLIENT ID");
     thread::scope(|scope| {
@@ -89,13 +89,13 @@ fn send_and_unblock(c: &mut Client, control: &mut Client, way: Way, words: &[Vec
 
 fn digests(reply: &Value) -> Vec<String> {
     match reply {
-        // Another array: client and server disagree about which reply belongs to which command.
+        // If the array has another length, the client has taken one command's reply for another's.
         Value::Array(digests) if digests.len() == KEYS.len() => digests.iter().map(show).collect(),
         other => panic!("replies are out of step: {}", show(other)),
     }
 }
 
-/// Fails if an error changed a key. Expired keys do not count.
+/// Fails if an error changed a key. A key that has expired may be missing.
 fn assert_unchanged(before: &[String], after: &[String], what: &str) {
     for ((before, after), key) in before.iter().zip(after).zip(KEYS) {
         let is_gone = after.trim_matches(|c: char| !c.is_ascii_digit()).bytes().all(|digit| digit == b'0');
@@ -117,7 +117,7 @@ fn assert_silent(server: &Server) {
 #[test]
 fn any_call_in_any_way_is_answered_and_an_error_changes_nothing() {
     let mut run = Run::new("commands", 6000);
-    // Nothing that is due may go without a call.
+    // With the sweeper off, no member is deleted except by a call.
     let mut server = Server::builder().config("appendonly yes\naof-use-rdb-preamble no\nzeitset.sweep no").start();
     let replica = Server::builder().replica_of(&server);
     let mut control = server.client();

@@ -1,8 +1,8 @@
 //! Random hostile input: commands ([`commands`]), payloads of RESTORE ([`payloads`]), sorted sets ([`sorted_sets`]), strings ([`strings`]).
 //!
-//! `make test` runs a fixed number of inputs from a fixed seed. With FUZZ_SECONDS=600, as in `make torture`, each test runs for that long,
-//! from a new seed. `FUZZ_SEED` sets the seed. The test prints its seed, also in the message of a failure. `FUZZ_ROUNDS` sets the number of
-//! inputs, for slow servers.
+//! `make test` runs a fixed number of inputs from a fixed seed. With FUZZ_SECONDS=600, as in `make torture`, each test
+//! runs for 600 s from a new seed. `FUZZ_SEED` sets the seed. Each test prints its seed, also in the message of a
+//! failure. `FUZZ_ROUNDS` sets the number of inputs, for slow servers.
 
 mod commands;
 mod payloads;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 const SEED: u64 = 20_261_121;
 
-/// The number of inputs, and their source.
+/// A test's random numbers, and how many inputs it has run and will run.
 pub struct Run {
     pub random: StdRng,
     name: &'static str,
@@ -48,7 +48,7 @@ impl Run {
         goes_on
     }
 
-    /// Returns the description of a failure.
+    /// Returns the test, the seed and the number of the input, for the message of a failure.
     pub fn here(&self) -> String {
         format!("{}, FUZZ_SEED={}, input {}", self.name, self.seed, self.done)
     }

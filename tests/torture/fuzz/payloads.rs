@@ -1,5 +1,5 @@
-//! RESTORE of damaged values of the module's types: an error, or a value that works, can be saved and loaded, and is equal on a replica.
-//! The memory is proportional to the input.
+//! RESTORE of damaged values of the module's types. The server returns an error, or accepts a value that works, can be
+//! saved and loaded, and is equal on a replica. The memory in use is proportional to the input.
 
 use super::Run;
 use super::words::hostile;
@@ -8,8 +8,8 @@ use rand::{Rng, seq::IndexedRandom};
 use redis::Value;
 use testkit::{Client, Payload, Server, assert_same_data, show, show_bytes};
 
-/// A part of a value that a module has saved. (Strings are neither compressed nor stored as numbers: `rdbcompression no`, and `disguised`
-/// below.)
+/// A part of a value that a module has saved. Strings are not compressed (`rdbcompression no`). See `disguised` for
+/// strings that the server stores as numbers.
 #[derive(Clone)]
 enum Token {
     Number(u64),
@@ -70,7 +70,7 @@ fn tokens(mut body: &[u8]) -> Vec<Token> {
     }
 }
 
-/// RDB files store a string that looks like a number as a number.
+/// Reads a string that looks like a number, which RDB files store as a number.
 fn disguised(from: &mut &[u8]) -> Vec<u8> {
     let kind = take(from, 1)[0];
     let bytes = take(from, 1 << (kind & 3));
@@ -198,7 +198,7 @@ fn digest(c: &mut Client) -> String {
     c.reply("DEBUG DIGEST-VALUE r")
 }
 
-/// Saves and loads the value, which must stay equal.
+/// Saves and loads the value. It must stay equal.
 fn reload(c: &mut Client) {
     let (payload, before) = (Payload::of(c, "r"), digest(c));
     assert!(payload.restore(c, "r", &payload.body), "what it saves can be loaded: {}", show_bytes(&payload.body));
@@ -208,7 +208,7 @@ fn reload(c: &mut Client) {
     c.run("UNLINK copy");
 }
 
-/// Reads and then uses a queue in all ways. It may refuse calls, but must reply.
+/// Calls all commands on a queue, reads first. The queue may be invalid for a call, but each call must get a reply.
 fn use_queue(c: &mut Client) {
     c.run("ZQ.STATS r");
     c.run("ZQ.CONFIG r");
@@ -305,7 +305,7 @@ fn what_restore_takes_works_and_what_it_refuses_costs_nothing() {
     }
     eprintln!("{taken} payloads taken");
     assert!(taken > 0);
-    // No input is larger than a few megabytes, and neither are the buffers for it.
+    // No input is larger than a few megabytes. The server's buffers for an input have about the same size.
     let peak = c.info_number("memory", "used_memory_peak");
     assert!(peak < used + (96 << 20), "{} bytes at the peak, {}", peak - used, run.here());
 }

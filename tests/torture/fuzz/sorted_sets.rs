@@ -1,5 +1,5 @@
-//! Sorted sets with the TTL of expiring sets, and with content that no command of the module wrote: every ZEXP command replies, and a
-//! replica gets the same result.
+//! Sorted sets with the TTL of expiring sets and with content that no command of the module wrote. Every ZEXP command
+//! replies, and a replica has the same data.
 
 use super::Run;
 use rand::rngs::StdRng;
@@ -55,7 +55,8 @@ const SCORES: [&str; 26] = [
     "4102444800000x",
 ];
 
-/// Returns the payload of a sorted set as a listpack. Members and scores are strings, and the server accepts any.
+/// Returns the payload of a sorted set as a listpack. Members and scores are stored as strings, and the server accepts
+/// any.
 fn payload(entries: &[(&[u8], &str)], tail: &[u8]) -> Vec<u8> {
     let mut list = vec![0; 6];
     for text in entries.iter().flat_map(|(member, score)| [*member, score.as_bytes()]) {
@@ -68,7 +69,7 @@ fn payload(entries: &[(&[u8], &str)], tail: &[u8]) -> Vec<u8> {
     let length = list.len() as u32;
     list[..4].copy_from_slice(&length.to_le_bytes());
     list[4..6].copy_from_slice(&(2 * entries.len() as u16).to_le_bytes());
-    // 17: a sorted set as a listpack. Its length of 14 bits follows.
+    // The type 17 is a sorted set as a listpack. The length follows in 14 bits.
     let mut bytes = vec![17, 0x40 | (list.len() >> 8) as u8, list.len() as u8];
     bytes.extend(list);
     bytes.extend(tail);
@@ -84,7 +85,7 @@ fn entries<'e>(random: &mut StdRng) -> Vec<(&'e [u8], &'e str)> {
             entries.push((member, SCORES.choose(random).expect("scores")));
         }
     }
-    // Usually in order.
+    // The members are usually in the order of their scores.
     if random.random_ratio(5, 6) {
         let value = |text: &str| text.parse::<f64>().unwrap_or(0.0);
         entries.sort_by(|a, b| value(a.1).total_cmp(&value(b.1)));
@@ -124,7 +125,7 @@ const CALLS: [&str; 20] = [
 ];
 
 fn exercise(random: &mut StdRng, c: &mut Client, of: &str) {
-    // All read commands first, then some of the write commands.
+    // Calls all read commands first, then some of the write commands.
     let (reads, writes) = CALLS.split_at(9);
     let writes: Vec<_> = writes.choose_multiple(random, 5).collect();
     for line in reads.iter().chain(writes) {
@@ -154,11 +155,12 @@ fn a_sorted_set_that_only_looks_like_ours_breaks_nothing() {
             taken += 1;
             exercise(&mut run.random, &mut c, &of);
         }
-        // Scores that are not numbers have no order: the position of such a member depends on which command came first, and the module
-        // replicates additions before removals. A server without the module crashes on such a set when it becomes large.
+        // Scores that are not numbers have no order. The position of such a member depends on the order of the
+        // commands, and the module replicates additions before removals. On a large set of this kind, a server without
+        // the module crashes.
         let has_order = entries.iter().all(|(_, score)| *score != "nan");
         if run.random.random_ratio(1, 100) && has_order {
-            // The sweeper and the restoring of markers run, too. So the two servers may need a moment.
+            // The sweeper and the restoring of markers may not have finished yet.
             replica.wait_for_sync(&server);
             assert_same_data(&mut c, &mut replica.client());
         }
@@ -167,7 +169,8 @@ fn a_sorted_set_that_only_looks_like_ours_breaks_nothing() {
     assert!(taken > 0);
 }
 
-/// ZEXP.MEMBERS took every member after the first live one for live, too, and computed a negative time to live.
+/// The members are not in the order of their scores. Regression test: ZEXP.MEMBERS took every member after the first
+/// live one for live, and computed a negative time to live.
 #[test]
 fn members_out_of_order_show_no_dead_one() {
     let (_server, mut c) = testkit::start();
@@ -180,12 +183,12 @@ fn members_out_of_order_show_no_dead_one() {
     let drawn = c.reply("ZEXP.RANDMEMBER k 3");
     assert!(!drawn.contains("dead"), "{drawn}");
     c.script(&[("ZEXP.POP k 3", "['live' 'also']")]);
-    // The fourth is not counted, the third is skipped.
+    // Here, the score of the second member is not a number.
     let bytes = payload(&[(b"a", "4102444800000"), (b"b", "nan"), (b"c", "1"), (b"d", "4102444800000")], &tail);
     let restored =
         c.try_call(redis::cmd("RESTORE").arg("nan").arg(4_102_444_800_000_u64 + 47_111).arg(bytes).arg("ABSTTL"));
     if restored.is_err() {
-        // Newer servers refuse scores that are not numbers, such as Valkey 9.1.
+        // Newer servers, such as Valkey 9.1, refuse scores that are not numbers.
         assert!(!c.is_valkey_before([9, 1, 0]) && c.reply("EXISTS nan") == "0", "{restored:?}");
         return;
     }
@@ -193,7 +196,8 @@ fn members_out_of_order_show_no_dead_one() {
     assert!(!reply.starts_with('!') && !reply.contains("error"), "{reply}");
 }
 
-/// The deletions were replicated as a range of scores. But a range that begins at -0 does not contain a member with -1 that follows it.
+/// Regression test: deletions were replicated as a range of scores. A range that begins at -0 does not contain a later
+/// member with the score -1.
 #[test]
 fn members_out_of_order_are_deleted_on_the_replica_too() {
     let (server, mut c) = start_keeping_aof();
@@ -206,7 +210,8 @@ fn members_out_of_order_are_deleted_on_the_replica_too() {
     assert_agree(&server, &[&replica]);
 }
 
-/// If the last member has expired, the number of live members is taken as 0. The number of removed members was subtracted from that.
+/// Regression test: if the last member has expired, the number of live members is taken as 0. The number of removed
+/// members was subtracted from this 0.
 #[test]
 fn members_out_of_order_are_counted_and_never_below_zero() {
     let (_server, mut c) = testkit::start();

@@ -1,5 +1,5 @@
-//! Strings that begin like a limit, with content that no command of the module wrote: every ZRL command replies, an error changes nothing,
-//! no string becomes too large, and a replica gets the same result.
+//! Strings that begin like a limit, with content that no command of the module wrote. Every ZRL command replies, an
+//! error changes no key, no string becomes too large, and a replica has the same data.
 
 use super::Run;
 use rand::rngs::StdRng;
@@ -83,7 +83,7 @@ fn words(random: &mut StdRng) -> Vec<u8> {
     text
 }
 
-/// Returns a genuine limit.
+/// Returns the string of a limit that ZRL commands have written.
 fn genuine(random: &mut StdRng, c: &mut Client) -> Vec<u8> {
     let call =
         ["ZRL.CHECK k 9 100w", "ZRL.CHECK k 9 100w COST 2 FIXED", "ZRL.CHECK k 9 100w LEAKY", "ZRL.THROTTLE k 9 9 99"];
@@ -102,7 +102,7 @@ fn text(random: &mut StdRng, c: &mut Client) -> Vec<u8> {
         3 => words(random),
         _ => genuine(random, c),
     };
-    // Truncated, extended, or damaged.
+    // Truncates, extends or damages the string.
     match random.random_range(0..6) {
         0 => text.truncate(random.random_range(0..=text.len())),
         1 => text.extend((0..random.random_range(1..20)).map(|_| random.random::<u8>())),
@@ -149,7 +149,7 @@ const WRITES: [&str; 16] = [
 fn exercise(random: &mut StdRng, c: &mut Client, of: &str) {
     let writes: Vec<_> = WRITES.choose_multiple(random, 5).collect();
     for line in READS.iter().chain(writes) {
-        // A window of 1 ms gives the key a short life. It must not expire between two reads.
+        // With a window of 1 ms, the key would expire soon. It must not expire between the two reads.
         if (0..60_000).contains(&c.int("PTTL k")) {
             c.run("PERSIST k");
         }
@@ -162,12 +162,12 @@ fn exercise(random: &mut StdRng, c: &mut Client, of: &str) {
         }
         assert!(c.int("STRLEN k") <= 2 * length + 200, "{line} on {of}: {reply}");
         if line.starts_with("ZRL.INFO") {
-            // The times of slots may be anything.
+            // The times in ZRL.INFO come from the slots and may be any numbers.
             continue;
         }
         let fields = reply.trim_matches(['[', ']']).split(' ').map(|field| field.parse::<i128>());
         for (at, field) in fields.enumerate().filter_map(|(at, field)| Some((at, field.ok()?))) {
-            // In debt, the remaining units are negative.
+            // The remaining units are negative if the limit has a debt.
             let is_rest = if line.starts_with("ZRL.MCHECK") { at % 6 == 3 } else { at == 2 };
             let lowest = if is_rest { -9_007_199_254_740_991 } else { -1 };
             assert!((lowest..=9_007_199_254_740_991).contains(&field), "{line} on {of}: {reply}");

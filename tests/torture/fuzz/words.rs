@@ -5,13 +5,13 @@ use rand::rngs::StdRng;
 use rand::{Rng, seq::IndexedRandom};
 use testkit::Client;
 
-/// Keys of every kind. [`plant`] has their initial content.
+/// Keys of every kind. [`plant`] creates their initial content.
 pub const KEYS: [&str; 16] = [
     "set", "set2", "limit", "limit2", "leaky", "queue", "queue2", "board", "board2", "zset", "string", "list", "hash",
     "stream", "missing", "missing2",
 ];
 
-/// Numbers, times and strings that code may not expect.
+/// Numbers, times and strings that are at or beyond a limit, or malformed.
 const HOSTILE: [&[u8]; 54] = [
     b"",
     b"0",
@@ -69,7 +69,7 @@ const HOSTILE: [&[u8]; 54] = [
     b"[",
 ];
 
-/// Generates a call: the name and the arguments.
+/// Generates a call: the words of a command, mostly well-formed.
 pub fn call(random: &mut StdRng, command: &Command) -> Vec<Vec<u8>> {
     let mut words = Vec::new();
     let keys = random.random_range(1..4);
@@ -117,7 +117,7 @@ fn arguments_of(random: &mut StdRng, arguments: &[Arg], (keys, family): (usize, 
     }
 }
 
-/// Returns the keys that a command can use.
+/// Returns the keys of the command's family.
 fn family(command: &str) -> &'static [&'static str] {
     match command.split_once('.') {
         Some(("ZEXP", _)) => &["set", "set2", "missing"],
@@ -145,7 +145,7 @@ fn value(random: &mut StdRng, name: &str) -> Vec<u8> {
         "member" => format!("m{}", random.random_range(0..12)),
         "id" => format!("j{}", random.random_range(0..12)),
         "token" => {
-            // Tokens follow the clock. Some planted ones are low.
+            // Real tokens are large, as they follow the clock. Some jobs of `plant` have small ones.
             small(random, 0, 40)
         }
         "dim" => one_of(random, &["x", "y", "z"]),
@@ -279,7 +279,7 @@ pub fn plant(c: &mut Client) {
     }
 }
 
-/// Generates a native command that changes keys.
+/// Generates one of the server's own commands that changes keys.
 pub fn native(random: &mut StdRng) -> Vec<Vec<u8>> {
     let (one, other) = (key(random), key(random));
     let words: [Vec<&[u8]>; 12] = [
@@ -299,7 +299,7 @@ pub fn native(random: &mut StdRng) -> Vec<Vec<u8>> {
     words.choose(random).expect("words").iter().map(|word| word.to_vec()).collect()
 }
 
-/// Generates an effect of ZLB.APPLY. The boards of [`plant`] have two dimensions.
+/// Generates an effect of ZLB.APPLY. The boards that [`plant`] creates have two dimensions.
 fn board_effect(random: &mut StdRng, words: &mut Vec<Vec<u8>>) {
     const EFFECTS: [(&str, &[&str]); 9] = [
         ("CREATE", &["DIM", "x", "DIM", "y", "ASC"]),
@@ -309,7 +309,7 @@ fn board_effect(random: &mut StdRng, words: &mut Vec<Vec<u8>>) {
         ("REMRANGE", &["start", "count"]),
         ("CLEAR", &[]),
         ("REPLACE", &["version", "start", "count", "count", "count", "dim", "count", "payload"]),
-        // An empty board of version 1, with the schema of the planted one.
+        // An empty board of version 1, with the schema of the board in `plant`.
         ("REPLACE", &["1", "1", "10", "2", "0", "x", "1", "y", "0"]),
         ("NONE", &[]),
     ];

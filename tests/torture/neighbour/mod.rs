@@ -1,5 +1,6 @@
-//! Another module in the same server runs commands during keyspace events (`module.rs`). It may change any key in the middle of a command
-//! of the module or of a sweep. The server survives, values stay valid, and the module deletes no live member.
+//! Another module in the same server (`module.rs`) runs commands during keyspace events. So any key may change in the
+//! middle of a ZEXP, ZRL, ZQ or ZLB command or of a sweeper's slice. The server survives, values stay valid, and the
+//! module deletes no live member.
 
 mod random;
 
@@ -56,8 +57,8 @@ fn a_key_of_mcheck_deleted_while_another_is_announced() {
     }
 }
 
-/// Opening a key may send the event that the key has expired. The neighbour may then change a key that MCHECK has already assessed, or one
-/// that follows. The units are taken from the keys as they are afterwards: from all or from none.
+/// When MCHECK opens a key that has expired, the server sends an event. The neighbour may then change a key that MCHECK
+/// has already checked, or a key that follows. MCHECK takes the units from the changed keys: from all or from none.
 #[test]
 fn a_key_of_mcheck_changed_while_another_is_found_expired() {
     let (_server, mut c) = start();
@@ -87,8 +88,8 @@ fn a_key_of_mcheck_changed_while_another_is_found_expired() {
     }
 }
 
-/// The neighbour deletes expired members itself, during the event of the sweeper's deletion. So the sweeper's earlier counts are no longer
-/// valid.
+/// When the sweeper's deletion sends an event, the neighbour deletes expired members itself. So the sweeper's earlier
+/// counts are no longer valid.
 #[test]
 fn no_living_member_is_lost_to_a_neighbour_that_removes_the_dead() {
     const DEAD: usize = 2_000;
@@ -105,13 +106,14 @@ fn no_living_member_is_lost_to_a_neighbour_that_removes_the_dead() {
         let now = c.now();
         eventually(PATIENCE, "no expired member is left", || c.int(&format!("ZCOUNT set -inf {now}")) == 0);
         assert!(c.int("EVIL.OFF") > 0, "the neighbour did nothing");
-        // And the member that the helper added.
+        // `backlog` has added one live member.
         assert_eq!(c.int("ZEXP.CARD set"), i64::try_from(LIVING + 1).expect("few"), "{}", &command[..20]);
     }
 }
 
-/// RENAME sends two events. Between them, the neighbour moves another key, or moves the same set again. The module still recognizes the set
-/// at its new name, and restores its marker there. Otherwise the set would expire with its old TTL.
+/// RENAME sends two events. Between them, the neighbour moves another key, or moves the same set again. The module
+/// still recognizes the set under its new name, and restores its marker. Otherwise the set would expire with its old
+/// TTL.
 #[test]
 fn a_set_is_known_at_its_new_name_whatever_moves_in_the_middle_of_a_rename() {
     let (_server, mut c) = start();
@@ -127,7 +129,7 @@ fn a_set_is_known_at_its_new_name_whatever_moves_in_the_middle_of_a_rename() {
         c.run("ZEXP.ADD set 1w a");
         let later = c.now() + 1_000_000_000;
         c.run(&format!("EVIL.ONCE {event} {meanwhile}"));
-        // Neither the keyspace scan nor the restoring of markers runs in between.
+        // In a script, neither the keyspace scan nor the restoring of markers runs between the commands.
         let script = format!(
             "redis.call('ZADD', 'set', {later}, 'b') redis.call('RENAME', 'set', 'new') \
              return redis.call('INFO', 'zeitset'):match('sets_tracked:%d+')"
@@ -139,7 +141,7 @@ fn a_set_is_known_at_its_new_name_whatever_moves_in_the_middle_of_a_rename() {
     }
 }
 
-/// A listener that removes or replaces the key while its members are deleted.
+/// While the sweeper deletes members of a set, the neighbour removes or replaces the set.
 #[test]
 fn the_set_being_drained_is_replaced() {
     const DEAD: usize = 1_000;
@@ -157,13 +159,13 @@ fn the_set_being_drained_is_replaced() {
         if command.starts_with("COPY") {
             c.script(&[("ZCARD plain", "3"), ("ZRANGE set 0 -1", "['a' 'b' 'c']")]);
         }
-        // The sweeper continues.
+        // The sweeper still deletes members of other sets.
         c.run("ZEXP.ADD witness 10ms a 1w b");
         assert_drained(&mut c, "witness", 1);
     }
 }
 
-/// A client cannot be blocked during an event, so the claim replies at once.
+/// During an event, a client cannot be blocked, so the claim replies immediately.
 #[test]
 fn a_claim_within_an_event_does_not_block() {
     let (_server, mut c) = start();

@@ -1,15 +1,15 @@
-//! An evil neighbour: a module of another author that runs commands from within keyspace events, whatever they are, and so
-//! in the middle of what other modules do. For tests (tests/torture/neighbour/mod.rs); never shipped.
+//! An evil neighbour: another module that runs commands within any keyspace event, and so in the middle of the commands
+//! of the module under test. It is only for tests (tests/torture/neighbour/mod.rs) and is not shipped.
 //!
-//! - `EVIL.ON events command [argument ...]`: from now on that command runs in every event of this name (`zadd`), of names
-//!   that begin so (`zexp.*`), or in all of them (`*`). `{key}` in an argument is the key that the event tells of. Several
-//!   calls add up.
-//! - `EVIL.ONCE ...`: the same, but for the next such event only.
-//! - `EVIL.TIMER duration`: arms a timer that does nothing, in ms.
-//! - `EVIL.OFF`: no more. Replies how many commands ran since the last EVIL.OFF.
+//! - `EVIL.ON events command [argument ...]`: runs the command in every event with this name (`zadd`), in events whose
+//!   names begin so (`zexp.*`), or in all events (`*`). `{key}` in an argument stands for the event's key. Each call adds
+//!   a rule to the earlier ones.
+//! - `EVIL.ONCE ...`: the same, but only for the next such event.
+//! - `EVIL.TIMER duration`: arms a timer that does nothing. The duration is in ms.
+//! - `EVIL.OFF`: removes all rules. Replies how many commands ran since the last EVIL.OFF.
 //!
-//! Commands run with the replication of an ordinary client's, in the database of the event, on a master only, and not from
-//! within themselves. Their errors are ignored.
+//! The commands are replicated as those of a client, and run in the event's database. They run only on a master, and
+//! cause no further commands by their own events. Their errors are ignored.
 
 use redis_module::alloc::RedisAlloc;
 use redis_module::{
@@ -107,7 +107,7 @@ fn handle(ctx: &Context, _: NotifyEvent, event: &str, key: &[u8]) {
     for words in &commands {
         let Ok(name) = std::str::from_utf8(&words[0]) else { continue };
         let arguments: Vec<&[u8]> = words[1..].iter().map(Vec::as_slice).collect();
-        // The reply does not matter.
+        // The reply is ignored.
         let _: CallResult<'static> = ctx.call_ext(name, &options, arguments.as_slice());
         state().runs += 1;
     }

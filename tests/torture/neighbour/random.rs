@@ -1,4 +1,4 @@
-//! Random commands of all families, while the neighbour runs random commands during their events.
+//! Random commands of all families, while the neighbour runs random commands during the events of these commands.
 
 use crate::torture::fuzz::Run;
 use rand::{Rng, seq::IndexedRandom};
@@ -7,18 +7,18 @@ use testkit::{Client, Server, Traffic, assert_agree};
 
 const DURATIONS: [&str; 6] = ["1ms", "5ms", "40ms", "1s", "5m", "1w"];
 
-/// Events of the module's commands and of its sweeper. Not `expired`: a module that deletes a key during that event crashes the server
-/// itself.
+/// Events of the module's commands and of its sweeper. `expired` is left out: if a module deletes a key during that
+/// event, the server itself crashes.
 const EVENTS: [&str; 12] =
     ["zadd", "zrem", "zexp.*", "zremrangeby*", "del", "expire", "persist", "set", "zq.*", "zlb.*", "z*", "keymiss"];
 
-/// Checks that each key is consistent for clients.
+/// Checks that each key has consistent content for clients.
 fn check(c: &mut Client, what: &str) {
     c.run("EVIL.OFF");
     for key in c.strings("KEYS *") {
         match c.string(&format!("TYPE {key}")).as_str() {
             "zset" => {
-                // In this order, because members may be deleted in between.
+                // ZCARD comes before ZEXP.CARD, because members may be deleted between the two commands.
                 let members = c.reply(&format!("ZCARD {key}"));
                 let card = c.reply(&format!("ZEXP.CARD {key}"));
                 let is_set = card.parse::<i64>().is_ok_and(|card| card <= members.parse().expect("a number"));
@@ -37,7 +37,8 @@ fn check(c: &mut Client, what: &str) {
     }
 }
 
-/// The neighbour's commands are replicated like those of clients: after what the module did before its event.
+/// The neighbour's commands are replicated after the change that caused their event. So replicas and the AOF agree with
+/// the master.
 fn all_agree_in_the_end(name: &'static str, config: &str) {
     let mut run = Run::new(name, 3_000);
     let (server, replica) = disturb(&mut run, config);
@@ -54,7 +55,7 @@ fn random_commands_next_to_an_evil_neighbour_while_the_sweeper_works() {
     all_agree_in_the_end("neighbour while sweeping", "");
 }
 
-/// Sends random commands while the neighbour is active.
+/// Sends random commands while the neighbour is active. Returns the server and its replica.
 fn disturb(run: &mut Run, config: &str) -> (Server, Server) {
     let aof = "appendonly yes";
     let server = Server::builder().neighbour().config(aof).config(config).start();
@@ -66,7 +67,7 @@ fn disturb(run: &mut Run, config: &str) -> (Server, Server) {
         let now = c.now();
         if traffic.random.random_ratio(1, 5) {
             done += c.int("EVIL.OFF");
-            // Outside of events, so that only the server is involved.
+            // This command changes keys outside of the module's commands and events.
             let line = traffic.native(now);
             let _ = c.try_run(&line);
             last.push(line);
@@ -108,7 +109,7 @@ fn evil(traffic: &mut Traffic, now: i64) -> String {
         _ => traffic.native(now),
     };
     if traffic.random.random_ratio(1, 2) {
-        // The key of the event itself.
+        // The neighbour's command uses the key of the event.
         let words: Vec<_> = command.split_whitespace().collect();
         let with_key = words.iter().map(|word| if word.starts_with("{k}") { "{key}" } else { word });
         command = with_key.collect::<Vec<_>>().join(" ");
