@@ -21,7 +21,7 @@
 //! | `HOLD` | group until (0: released) | |
 //! | `CONFIGURE` | | those of [`Settings::FIELDS`] |
 //! | `FOLLOWER` | as `PUSH` | group, ttl |
-//! | `JOB` | id payload state time priority seq | those of [`Record::NUMBERS`], worker, error, group |
+//! | `JOB` | id payload state time priority seq | those of [`Record::FIELDS`], worker, error, group |
 //! | `TAKEN` | back-at units | |
 //! | `UNITS` | group back-at units | |
 //! | `TURN` | group | |
@@ -169,7 +169,7 @@ impl EncodedEffects {
             Change::Hold { group, until } => {
                 self.word(b"HOLD", Event::Hold).body(group).number(until);
             }
-            Change::Configure(settings) => self.word(b"CONFIGURE", Event::Config).fields(Settings::FIELDS, &settings),
+            Change::Configure(settings) => self.word(b"CONFIGURE", Event::Config).fields(Settings::FIELDS, &settings, &Settings::default()),
             Change::RestoreJob(job) => self.job(&job),
             Change::RestoreFollower(job) => {
                 self.bare(b"FOLLOWER").new_job(&job);
@@ -185,7 +185,7 @@ impl EncodedEffects {
             }
             Change::RestoreTotals(Totals { last_token, last_id, next_seq, counters }) => {
                 self.bare(b"TOTALS").number(last_token).number(last_id.ms).number(last_id.seq).number(next_seq);
-                self.fields(Counters::FIELDS, &counters);
+                self.fields(Counters::FIELDS, &counters, &Counters::default());
             }
         }
     }
@@ -206,17 +206,13 @@ impl EncodedEffects {
         let Extras { worker, error, .. } = job.extras;
         self.bare(b"JOB").body(job.id).body(job.payload).bare(state);
         self.number(job.time).signed(job.priority.into()).number(job.seq);
-        for (name, number) in Record::NUMBERS.into_iter().zip(job.numbers()) {
-            if let Some(number) = number {
-                self.bare(name.as_bytes()).number(number);
-            }
-        }
+        self.fields(&Record::FIELDS, job, &job.bare());
         self.option(b"worker", worker).option(b"error", error).option(b"group", job.group);
     }
 
-    fn fields<T>(&mut self, fields: &[Field<T>], of: &T) {
-        for (field, value) in fields.iter().map(|field| (field, (field.get)(of))).filter(|&(_, value)| value != 0) {
-            self.bare(field.name.as_bytes()).number(value);
+    fn fields<T>(&mut self, fields: &[Field<T>], of: &T, default: &T) {
+        for (name, value) in fields.iter().filter_map(|field| Some((field.name, field.changed(of, default)?))) {
+            self.bare(name.as_bytes()).number(value);
         }
     }
 

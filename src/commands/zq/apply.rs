@@ -158,15 +158,20 @@ fn new_job<'a>(args: &mut Args<'a>) -> Result<NewJob<'a>, Error> {
     })
 }
 
-/// Decodes the options of a table.
 fn fields<T: Default>(table: &[Field<T>], args: &mut Args<'_>) -> Result<T, Error> {
     let mut of = T::default();
+    put_fields(table, &mut of, args)?;
+    Ok(of)
+}
+
+/// Decodes the options of a table.
+fn put_fields<T>(table: &[Field<T>], of: &mut T, args: &mut Args<'_>) -> Result<(), Error> {
     for field in table {
-        if args.skip(field.name.as_bytes()) && !field.put(&mut of, args.count()?) {
+        if args.skip(field.name.as_bytes()) && !field.put(of, args.count()?) {
             return Err(Error::OutOfRange);
         }
     }
-    Ok(of)
+    Ok(())
 }
 
 fn job<'a>(args: &mut Args<'a>) -> Result<Record<'a>, Error> {
@@ -179,11 +184,7 @@ fn job<'a>(args: &mut Args<'a>) -> Result<Record<'a>, Error> {
         _ => return Err(Error::Syntax),
     };
     let mut job = Record::new(id, payload, state, args.count()?, args.priority()?, args.count()?);
-    for (at, name) in Record::NUMBERS.iter().enumerate() {
-        if args.skip(name.as_bytes()) && !job.set_number(at, args.count()?) {
-            return Err(Error::OutOfRange);
-        }
-    }
+    put_fields(&Record::FIELDS, &mut job, args)?;
     job.extras.worker = option(args, b"worker")?;
     job.extras.error = option(args, b"error")?;
     job.group = option(args, b"group")?;

@@ -14,7 +14,7 @@
 use super::effect::{Change, Effect, Totals};
 use super::field::Field;
 use super::ids::AutoId;
-use super::job::{Extras, Record, State};
+use super::job::{Extras, Record, State, Timing};
 use super::node::TreeId;
 use super::push::NewJob;
 use super::rate::Taken;
@@ -30,9 +30,9 @@ const VERSION: u64 = 4;
 /// Comes last. Without it, the tail of a payload that was cut short and sealed again could pass for the last number of the last job.
 const END: u64 = 0;
 
-/// The first number of a job: its state in two bits, then a bit for each of [`Record::NUMBERS`], then these four.
-const NUMBERS: u32 = 2;
-const WORKER: u64 = 1 << (NUMBERS as usize + Record::NUMBERS.len());
+/// The first number of a job: its state in two bits, then a bit for each of [`Record::FIELDS`], then these four.
+const STATE_BITS: usize = 2;
+const WORKER: u64 = 1 << (STATE_BITS + Record::FIELDS.len());
 const ERROR: u64 = 2 * WORKER;
 const GROUP: u64 = 2 * ERROR;
 const FOLLOWER: u64 = 2 * GROUP;
@@ -148,10 +148,9 @@ impl Queue {
             priority: record.priority,
             max_attempts: record.max_attempts,
             every: None,
-            ttl: record.ttl.map(|it| it.ttl),
+            ttl: None,
         });
-        job.recurrence = record.recurrence.map(Box::new);
-        record.ttl.into_iter().for_each(|ttl| job.set_ttl(ttl));
+        job.timing = Timing { recurrence: record.recurrence, ttl: record.ttl }.boxed();
         job.set_created(record.created);
         job.attempts = record.attempts;
         job.token = record.token;
@@ -200,22 +199,34 @@ impl Queue {
     }
 }
 
-fn write_fields<T>(fields: &[Field<T>], of: &T, to: &mut impl Writer) {
-    let values = || fields.iter().map(|field| (field.get)(of));
-    to.number(values().zip(0..).map(|(value, bit)| u64::from(value != 0) << bit).sum());
-    values().filter(|&value| value != 0).for_each(|value| to.number(value));
+/// Returns a number with a bit for each field whose value is not that of `default`.
+fn present<T>(fields: &[Field<T>], of: &T, default: &T) -> u64 {
+    fields.iter().zip(0..).map(|(field, bit)| u64::from(field.changed(of, default).is_some()) << bit).sum()
+}
+
+fn write_values<T>(fields: &[Field<T>], of: &T, default: &T, to: &mut impl Writer) {
+    fields.iter().filter_map(|field| field.changed(of, default)).for_each(|value| to.number(value));
+}
+
+/// Reads the fields whose bits are set in `present`. `of` has the defaults.
+fn read_values<T>(fields: &[Field<T>], present: u64, of: &mut T, from: &mut impl Reader) -> Result<(), DecodeError> {
+    for (field, _) in fields.iter().zip(0..).filter(|(_, bit)| present >> bit & 1 != 0) {
+        let value = from.number()?;
+        ensure(value != (field.get)(of) && field.put(of, value), "number out of range")?;
+    }
+    Ok(())
+}
+
+fn write_fields<T: Default>(fields: &[Field<T>], of: &T, to: &mut impl Writer) {
+    to.number(present(fields, of, &T::default()));
+    write_values(fields, of, &T::default(), to);
 }
 
 fn read_fields<T: Default>(fields: &[Field<T>], from: &mut impl Reader) -> Result<T, DecodeError> {
     let present = from.number()?;
     ensure(present >> fields.len() == 0, "unknown number")?;
     let mut of = T::default();
-    for (field, bit) in fields.iter().zip(0..) {
-        if present >> bit & 1 != 0 {
-            let value = from.number()?;
-            ensure(value != 0 && field.put(&mut of, value), "number out of range")?;
-        }
-    }
+    read_values(fields, present, &mut of, from)?;
     Ok(of)
 }
 
@@ -237,12 +248,9 @@ fn read_units(from: &mut impl Reader) -> Result<Vec<Taken>, DecodeError> {
 
 /// `group`: the number of its group. `follower`: the push that waits behind it.
 fn write_record(job: &Record<'_>, group: Option<u64>, follower: Option<NewJob<'_>>, to: &mut impl Writer) {
-    let numbers = job.numbers();
     let Extras { worker, error, .. } = job.extras;
-    let mut first = job.state as u64;
-    for (number, bit) in numbers.iter().zip(NUMBERS..) {
-        first |= u64::from(number.is_some()) << bit;
-    }
+    let bare = job.bare();
+    let mut first = job.state as u64 | present(&Record::FIELDS, job, &bare) << STATE_BITS;
     let flags = [
         (!worker.is_empty(), WORKER),
         (!error.is_empty(), ERROR),
@@ -255,7 +263,7 @@ fn write_record(job: &Record<'_>, group: Option<u64>, follower: Option<NewJob<'_
     for number in [first, job.time, u64::from(job.priority.cast_unsigned()), job.seq] {
         to.number(number);
     }
-    numbers.into_iter().flatten().for_each(|number| to.number(number));
+    write_values(&Record::FIELDS, job, &bare, to);
     [worker, error].into_iter().filter(|words| !words.is_empty()).for_each(|words| to.bytes(words));
     if let Some(group) = group {
         to.number(group);
@@ -309,11 +317,7 @@ fn read_job<R: Reader>(
     let (time, priority, seq) = (from.number()?, from.number()?, from.number()?);
     let priority = u32::try_from(priority).map_err(|_| DecodeError::Invalid("priority out of range"))?;
     let mut job = Record::new(id.as_ref(), payload.as_ref(), state, time, priority.cast_signed(), seq);
-    for at in 0..Record::NUMBERS.len() {
-        if first >> (at as u32 + NUMBERS) & 1 != 0 {
-            ensure(job.set_number(at, from.number()?), "impossible number of a job")?;
-        }
-    }
+    read_values(&Record::FIELDS, first >> STATE_BITS, &mut job, from)?;
     let mut words = |flag| if first & flag != 0 { from.bytes().map(Some) } else { Ok(None) };
     let (worker, error) = (words(WORKER)?, words(ERROR)?);
     job.extras.worker = worker.as_ref().map_or(b"", AsRef::as_ref);

@@ -236,7 +236,7 @@ impl Queue {
                 let is_allowed = match attempt {
                     Attempt::Counts => !job.exhausted(),
                     Attempt::Free => !job.is_exhausted_after(job.attempts.saturating_sub(1)),
-                    Attempt::Last => job.recurrence.is_some(),
+                    Attempt::Last => job.recurrence().is_some(),
                 };
                 is_allowed && is_held && due <= MAX_TIME && error.len() <= MAX_ERROR
             }
@@ -247,7 +247,7 @@ impl Queue {
             Change::Drop { .. } | Change::Revive { .. } => state == State::Dead,
             Change::Expire { again, .. } => {
                 self.is_expired(slot, at)
-                    && again.is_some() == job.recurrence.is_some()
+                    && again.is_some() == job.recurrence().is_some()
                     && again.is_none_or(|due| due <= MAX_TIME)
             }
             Change::Follow { .. } => state == State::Dead && self.has_follower(slot),

@@ -118,7 +118,7 @@ impl Queue {
 
     fn expire(&mut self, slot: u32, at: Millis, sink: &mut impl FnMut(&Effect<'_>)) {
         let job = &self.jobs[slot];
-        let again = job.recurrence.as_ref().map(|recurrence| recurrence.next(at));
+        let again = job.recurrence().map(|recurrence| recurrence.next(at));
         sink(&Effect { at, change: Change::Expire { id: job.id(), again } });
         self.carry_out(slot, at, &Change::Expire { id: b"", again });
     }

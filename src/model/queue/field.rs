@@ -1,18 +1,21 @@
-//! The tables of a queue's numbers: its [settings](super::Settings::FIELDS) and its [counters](super::Counters::FIELDS). From the row of a
-//! number it follows how the number is stored, replicated, set by ZQ.CONFIG and shown by ZQ.STATS.
+//! Tables of numbers: the [settings](super::Settings::FIELDS) and the [counters](super::Counters::FIELDS) of a queue, and the optional
+//! numbers of a [job](super::Record::FIELDS). The row of a number determines how it is stored, replicated, set by ZQ.CONFIG and shown by
+//! ZQ.STATS.
 
-/// A number of a `T`. It is stored as a bit that tells whether it is set, by its place in the table, and its value if it is: so a new
-/// row goes to the end of its table.
-pub struct Field<T: 'static> {
-    /// In replies, in AOF files, in the replication stream.
+/// A number of a `T`.
+///
+/// A number that has its default is not stored. The position of the row is the bit that says whether the number is stored. So a new row is
+/// added at the end of its table.
+pub struct Field<T> {
+    /// The name in replies, in AOF files and in the replication stream.
     pub name: &'static str,
-    /// The option of ZQ.CONFIG that sets it. An option with several values has several rows, one behind the other.
+    /// The option of ZQ.CONFIG that sets the number. An option with several values has several rows, one after the other.
     pub option: &'static str,
     pub notation: Notation,
-    /// The largest value.
+    /// The maximum value.
     pub most: u64,
     pub get: fn(&T) -> u64,
-    /// `most` at the most.
+    /// The value is at most `most`.
     pub set: fn(&mut T, u64),
 }
 
@@ -20,19 +23,30 @@ pub struct Field<T: 'static> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notation {
     Number,
-    /// A duration; in replies ms.
+    /// A duration. Replies have it in ms.
     Millis,
     /// `yes` or `no`.
     Switch,
 }
 
 impl<T> Field<T> {
-    /// Sets the number; false, and nothing done, if it is too large.
+    /// A number without an option of ZQ.CONFIG.
+    pub const fn plain(name: &'static str, most: u64, get: fn(&T) -> u64, set: fn(&mut T, u64)) -> Field<T> {
+        Field { name, option: "", notation: Notation::Number, most, get, set }
+    }
+
+    /// Sets the number. Returns false, and does nothing, if `value` is too large.
     pub fn put(&self, of: &mut T, value: u64) -> bool {
         let fits = value <= self.most;
         if fits {
             (self.set)(of, value);
         }
         fits
+    }
+
+    /// Returns the number if it is not that of `default`.
+    pub fn changed(&self, of: &T, default: &T) -> Option<u64> {
+        let value = (self.get)(of);
+        (value != (self.get)(default)).then_some(value)
     }
 }

@@ -35,7 +35,7 @@ impl Queue {
     pub fn ack<'a>(&mut self, now: Millis, id: &'a [u8], token: u64) -> Option<Effect<'a>> {
         let at = now.min(MAX_NOW);
         let slot = self.holder(id, token)?;
-        let again = self.jobs[slot].recurrence.as_ref().map(|r| r.next(at));
+        let again = self.jobs[slot].recurrence().map(|recurrence| recurrence.next(at));
         self.decide(slot, at, Change::Ack { id, again })
     }
 
@@ -57,7 +57,7 @@ impl Queue {
         let error = &error[..error.len().min(MAX_ERROR)];
         let job = &self.jobs[slot];
         let delivered = job.attempts.saturating_sub(is_free.into());
-        let next_occurrence = job.recurrence.as_ref().map(|recurrence| recurrence.next(at));
+        let next_occurrence = job.recurrence().map(|recurrence| recurrence.next(at));
         let again = match (nack, next_occurrence) {
             (Nack::Dead, _) => None,
             (_, next) if job.is_exhausted_after(delivered) => next.map(|due| (due, Attempt::Last)),

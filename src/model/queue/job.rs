@@ -3,6 +3,7 @@
 //! A job carries its own tree links (`JobNode`), so being in a queue costs one slot, ten bytes of the index and
 //! one allocation (`body`: the id followed by the payload), whatever the number of orders it takes part in.
 
+use super::field::Field;
 use super::ids::AutoId;
 use super::node::{CLAIMED, JobNode, TreeId};
 use super::settings::Settings;
@@ -29,16 +30,14 @@ impl State {
     pub const ALL: [State; 4] = [State::Ready, State::Delayed, State::Claimed, State::Dead];
 }
 
-/// In the last byte of [`JobNode::high`]: there is a note. Times do not reach the upper three bits of that byte.
+/// In the last byte of [`JobNode::high`]: there is a note. Times do not reach the upper bits of that byte.
 const NOTED: u8 = 0x80;
 /// There, too: the job has a group.
 const GROUPED: u8 = 0x40;
-/// There, too: the job has a TTL.
-const PASSING: u8 = 0x20;
-const FLAGS: u8 = NOTED | GROUPED | PASSING;
+const FLAGS: u8 = NOTED | GROUPED;
 
 /// What makes a job come back after ACK.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recurrence {
     /// The distance of two occurrences, 1 ..= [`MAX_TIME`] ms.
     pub period: Millis,
@@ -57,7 +56,7 @@ impl Recurrence {
 }
 
 /// TTL: for how long a job is worth doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ttl {
     /// Counted from the due time that PUSH, RESCHEDULE, REDRIVE or the last ACK (EVERY) set, 1 ..= [`MAX_TIME`] ms.
     pub ttl: Millis,
@@ -108,18 +107,32 @@ impl Extras<'_> {
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub node: JobNode,
-    /// The number of its [`member`](Job::member) if it has a group, its [`Ttl`] if it has one, the id, the payload.
+    /// The number of its [`member`](Job::member) if it has a group, the id, the payload.
     pub body: Box<[u8]>,
     pub id_len: u32,
     /// The lower bits of [`Job::created`].
     pub low: u32,
     /// The token that is good for this job; 0: none.
     pub token: u64,
-    pub recurrence: Option<Box<Recurrence>>,
+    /// `None` for a job with neither EVERY nor TTL.
+    pub timing: Option<Box<Timing>>,
     /// Deliveries so far.
     pub attempts: u32,
     /// Deliveries before the job is dead; 0: unlimited.
     pub max_attempts: u32,
+}
+
+/// EVERY and TTL of a job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Timing {
+    pub recurrence: Option<Recurrence>,
+    pub ttl: Option<Ttl>,
+}
+
+impl Timing {
+    pub fn boxed(self) -> Option<Box<Timing>> {
+        (self != Timing::default()).then(|| Box::new(self))
+    }
 }
 
 impl Item for Job {
@@ -133,20 +146,6 @@ impl Item for Job {
 
     fn is_served(&self) -> bool {
         self.node.tree.is_served()
-    }
-}
-
-/// The bytes of a TTL in the body.
-const TTL_LEN: usize = 2 * size_of::<Millis>();
-
-impl Ttl {
-    fn to_bytes(self) -> [u8; TTL_LEN] {
-        (u128::from(self.ttl) | u128::from(self.expires) << 64).to_le_bytes()
-    }
-
-    fn of_bytes(bytes: [u8; TTL_LEN]) -> Ttl {
-        let both = u128::from_le_bytes(bytes);
-        Ttl { ttl: both as Millis, expires: (both >> 64) as Millis }
     }
 }
 
@@ -164,14 +163,9 @@ impl Job {
         self.node.high[2] & flag != 0
     }
 
-    /// The bytes of the body in front of the TTL.
-    fn member_len(&self) -> usize {
-        if self.is(GROUPED) { size_of::<u32>() } else { 0 }
-    }
-
     /// The bytes of the body in front of the id.
     fn prefix(&self) -> usize {
-        self.member_len() + if self.is(PASSING) { TTL_LEN } else { 0 }
+        if self.is(GROUPED) { size_of::<u32>() } else { 0 }
     }
 
     /// Its place among the jobs with a group; `NIL`: it has no group, or none yet.
@@ -184,46 +178,40 @@ impl Job {
 
     /// For a job with a group only.
     pub fn set_member(&mut self, member: u32) {
-        let len = self.member_len();
+        let len = self.prefix();
         self.body[..len].copy_from_slice(&member.to_le_bytes()[..len]);
     }
 
     /// Sets all that the body holds. `grouped`: whether the job has a group; it gets a new place there.
-    pub fn set_body(&mut self, grouped: bool, ttl: Option<Ttl>, id: &[u8], payload: &[u8]) {
+    pub fn set_body(&mut self, grouped: bool, id: &[u8], payload: &[u8]) {
         let member = if grouped { &NIL.to_le_bytes()[..] } else { &[] };
-        let times = ttl.map(Ttl::to_bytes);
-        let times = times.as_ref().map_or(&[][..], |times| times);
-        self.body = [member, times, id, payload].concat().into_boxed_slice();
+        self.body = [member, id, payload].concat().into_boxed_slice();
         self.id_len = u32::try_from(id.len()).unwrap_or(u32::MAX);
         self.set_flag(GROUPED, grouped);
-        self.set_flag(PASSING, ttl.is_some());
     }
 
-    /// The same job with another payload and another TTL.
-    pub fn renew_body(&mut self, ttl: Option<Ttl>, payload: &[u8]) {
-        let (member, id) = (self.member(), Box::<[u8]>::from(self.id()));
-        self.set_body(self.is(GROUPED), ttl, &id, payload);
-        self.set_member(member);
+    pub fn set_payload(&mut self, payload: &[u8]) {
+        let kept = self.prefix() + self.id_len as usize;
+        self.body = [&self.body[..kept], payload].concat().into_boxed_slice();
+    }
+
+    pub fn recurrence(&self) -> Option<Recurrence> {
+        self.timing.as_ref()?.recurrence
     }
 
     pub fn ttl(&self) -> Option<Ttl> {
-        if !self.is(PASSING) {
-            return None;
-        }
-        self.body[self.member_len()..].first_chunk().map(|&times| Ttl::of_bytes(times))
+        self.timing.as_ref()?.ttl
+    }
+
+    pub fn set_ttl(&mut self, ttl: Option<Ttl>) {
+        self.timing = Timing { recurrence: self.recurrence(), ttl }.boxed();
     }
 
     /// Counts the TTL, if the job has one, from another due time.
     pub fn count_ttl_from(&mut self, due: Millis) {
-        if let Some(ttl) = self.ttl() {
-            self.set_ttl(Ttl::from(due, ttl.ttl));
+        if let Some(ttl) = self.timing.as_mut().and_then(|timing| timing.ttl.as_mut()) {
+            *ttl = Ttl::from(due, ttl.ttl);
         }
-    }
-
-    /// For a job with a TTL only.
-    pub fn set_ttl(&mut self, ttl: Ttl) {
-        let start = self.member_len();
-        self.body[start..start + TTL_LEN].copy_from_slice(&ttl.to_bytes());
     }
 
     /// When the job is no longer worth doing. After the last lease of an occurrence has expired, that of the next one counts.
@@ -269,7 +257,7 @@ impl Job {
 
     /// The tree a claimed job belongs to.
     pub fn claimed_tree(&self, settings: &Settings) -> TreeId {
-        match (self.exhausted(), &self.recurrence) {
+        match (self.exhausted(), self.recurrence()) {
             (true, Some(_)) => TreeId::Recurring,
             (true, None) => TreeId::Spent,
             (false, _) if settings.backoff(self.attempts) > 0 => TreeId::Retrying,
@@ -284,19 +272,18 @@ impl Job {
 
     /// The same, when `due` lies ahead. A job with EVERY that has not begun its occurrence waits for that; else for a retry.
     pub fn delayed_tree(&self, due: Millis) -> TreeId {
-        let is_occurrence = self.recurrence.as_ref().is_some_and(|recurrence| recurrence.anchor == due);
+        let is_occurrence = self.recurrence().is_some_and(|recurrence| recurrence.anchor == due);
         if is_occurrence && self.attempts == 0 { TreeId::Upcoming } else { TreeId::Delayed }
     }
 
     pub fn state(&self, now: Millis, settings: &Settings) -> State {
-        let past = self.node.time <= now;
-        match (self.node.tree, past) {
-            (TreeId::Ready, _) | (TreeId::Delayed | TreeId::Claimed | TreeId::Upcoming, true) => State::Ready,
-            (TreeId::Delayed | TreeId::Upcoming, false) => State::Delayed,
-            (TreeId::Claimed | TreeId::Spent | TreeId::Retrying | TreeId::Recurring, false) => State::Claimed,
-            (TreeId::Retrying | TreeId::Recurring, true) if self.back_at(settings) <= now => State::Ready,
-            (TreeId::Retrying | TreeId::Recurring, true) => State::Delayed,
-            (TreeId::Spent, true) | (TreeId::Dead, _) => State::Dead,
+        let (before, after) = self.node.tree.states();
+        if now < self.node.time {
+            before
+        } else if now < self.back_at(settings) {
+            State::Delayed
+        } else {
+            after
         }
     }
 
@@ -334,7 +321,7 @@ impl Job {
             attempts: if self.has_missed(now) { 0 } else { self.attempts },
             max_attempts: self.max_attempts,
             token: (self.token != 0).then_some(self.token),
-            recurrence: self.recurrence.as_deref().copied(),
+            recurrence: self.recurrence(),
             created: time(self.created()),
             claimed: time(self.claimed(extras)),
             failed: time(if self.is_lapsed(now) { self.node.time } else { extras.failed }),
@@ -354,19 +341,14 @@ impl Job {
             id: self.id(),
             group,
             payload: self.payload(),
-            state: match self.node.tree {
-                TreeId::Ready => State::Ready,
-                TreeId::Delayed | TreeId::Upcoming => State::Delayed,
-                TreeId::Claimed | TreeId::Spent | TreeId::Retrying | TreeId::Recurring => State::Claimed,
-                TreeId::Dead => State::Dead,
-            },
+            state: self.node.tree.states().0,
             time: self.node.time,
             priority: self.node.priority,
             seq: self.node.seq,
             token: self.token,
             attempts: self.attempts,
             max_attempts: self.max_attempts,
-            recurrence: self.recurrence.as_deref().copied(),
+            recurrence: self.recurrence(),
             created: self.created(),
             ttl: self.ttl(),
             extras,
@@ -434,10 +416,20 @@ pub struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// The numbers that a job may lack. A new one goes to the end.
+    /// The optional numbers of a job.
     #[rustfmt::skip]
-    pub const NUMBERS: [&'static str; 11] = [
-        "token", "attempts", "max_attempts", "period", "anchor", "created", "claimed", "failed", "since", "ttl", "expires",
+    pub const FIELDS: [Field<Record<'a>>; 11] = [
+        Field::plain("token", u64::MAX, |job| job.token, |job, n| job.token = n),
+        Field::plain("attempts", u32::MAX as u64, |job| job.attempts.into(), |job, n| job.attempts = n as u32),
+        Field::plain("max_attempts", u32::MAX as u64, |job| job.max_attempts.into(), |job, n| job.max_attempts = n as u32),
+        Field::plain("period", u64::MAX, |job| job.recurrence.map_or(0, |it| it.period), |job, n| job.recurrence.get_or_insert_default().period = n),
+        Field::plain("anchor", u64::MAX, |job| job.recurrence.map_or(0, |it| it.anchor), |job, n| job.recurrence.get_or_insert_default().anchor = n),
+        Field::plain("created", u64::MAX, |job| job.created, |job, n| job.created = n),
+        Field::plain("claimed", u64::MAX, |job| job.extras.claimed, |job, n| job.extras.claimed = n),
+        Field::plain("failed", u64::MAX, |job| job.extras.failed, |job, n| job.extras.failed = n),
+        Field::plain("since", u64::MAX, |job| job.extras.since, |job, n| job.extras.since = n),
+        Field::plain("ttl", u64::MAX, |job| job.ttl.map_or(0, |it| it.ttl), |job, n| job.ttl.get_or_insert_default().ttl = n),
+        Field::plain("expires", u64::MAX, |job| job.ttl.map_or(0, |it| it.expires), |job, n| job.ttl.get_or_insert_default().expires = n),
     ];
 
     /// A job of which nothing else is known.
@@ -469,50 +461,8 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Its [`NUMBERS`](Self::NUMBERS), where they differ from those of [`Record::new`].
-    pub fn numbers(&self) -> [Option<u64>; Record::NUMBERS.len()] {
-        let (period, anchor) = self.recurrence.map_or((0, 0), |recurrence| (recurrence.period, recurrence.anchor));
-        let (ttl, expires) = self.ttl.map_or((0, 0), |ttl| (ttl.ttl, ttl.expires));
-        let Extras { claimed, failed, since, .. } = self.extras;
-        let created = Record::created_by_default(self.id, self.state, self.time);
-        let some = |number: u64| (number != 0).then_some(number);
-        [
-            some(self.token),
-            some(self.attempts.into()),
-            some(self.max_attempts.into()),
-            some(period),
-            some(anchor),
-            (self.created != created).then_some(self.created),
-            some(claimed),
-            some(failed),
-            some(since),
-            some(ttl),
-            some(expires),
-        ]
-    }
-
-    /// Sets one of the [`NUMBERS`](Self::NUMBERS); they come in their order. False if it is not possible.
-    pub fn set_number(&mut self, at: usize, number: u64) -> bool {
-        let small = u32::try_from(number).ok();
-        match at {
-            0 => self.token = number,
-            1 => self.attempts = small.unwrap_or(0),
-            2 => self.max_attempts = small.unwrap_or(0),
-            3 => self.recurrence = Some(Recurrence { period: number, anchor: 0 }),
-            4 => match &mut self.recurrence {
-                Some(recurrence) => recurrence.anchor = number,
-                None => return false,
-            },
-            5 => self.created = number,
-            6 => self.extras.claimed = number,
-            7 => self.extras.failed = number,
-            8 => self.extras.since = number,
-            9 => self.ttl = Some(Ttl { ttl: number, expires: 0 }),
-            _ => match &mut self.ttl {
-                Some(ttl) => ttl.expires = number,
-                None => return false,
-            },
-        }
-        !matches!(at, 1 | 2) || small.is_some()
+    /// Returns the job without its optional parts. The numbers that are those of this job are not stored.
+    pub fn bare(&self) -> Record<'a> {
+        Record::new(self.id, self.payload, self.state, self.time, self.priority, self.seq)
     }
 }

@@ -38,7 +38,7 @@ impl Queue {
         let due = due.map(|due| due.min(MAX_TIME));
         let job = &self.jobs[slot];
         let counts_from = |due| {
-            let anchor = job.recurrence.as_ref().map(|recurrence| recurrence.anchor);
+            let anchor = job.recurrence().map(|recurrence| recurrence.anchor);
             job.has_missed(at) || anchor.is_none_or(|anchor| anchor == due)
         };
         if due.is_none_or(|due| due == self.due_of(slot, at) && counts_from(due))

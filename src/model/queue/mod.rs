@@ -104,7 +104,7 @@ use super::time::{MAX as MAX_TIME, Micros, Millis};
 use crate::model::index::Index;
 use again::Followers;
 use groups::Groups;
-use job::Job;
+use job::{Job, Timing};
 use node::{Roots, TREES};
 use notes::Notes;
 use priorities::Priorities;
@@ -142,8 +142,8 @@ pub struct Queue {
     next_seq: u64,
     /// Bytes of all ids and payloads.
     body_bytes: usize,
-    /// Jobs with EVERY.
-    recurring: usize,
+    /// Jobs with EVERY or TTL.
+    timed: usize,
     /// Of all jobs.
     priorities: Priorities,
     /// Only if there is a job with a group, or a setting of groups.
@@ -174,7 +174,7 @@ impl Queue {
             last_id: AutoId::default(),
             next_seq: 0,
             body_bytes: 0,
-            recurring: 0,
+            timed: 0,
             priorities: Priorities::default(),
             groups: None,
         }
@@ -206,14 +206,14 @@ impl Queue {
         const ALLOCATION: usize = 12;
         /// What an entry of a set whose nodes are two thirds full takes.
         const EXPIRY: usize = size_of::<(Millis, u32)>() * 3 / 2;
-        let recurrence = size_of::<Recurrence>() + ALLOCATION;
+        let timing = size_of::<Timing>() + ALLOCATION;
         size_of::<Self>()
             + self.jobs.bytes()
             + self.index.bytes()
             + self.returns.bytes()
             + self.body_bytes
             + self.len() * ALLOCATION
-            + self.recurring * recurrence
+            + self.timed * timing
             + self.notes.memory_usage()
             + self.followers.memory_usage()
             + self.expiries.len() * EXPIRY

@@ -1,6 +1,7 @@
 //! What of a job its tree looks at, and which trees there are.
 
 use super::Millis;
+use super::job::State;
 use crate::model::chunks::NIL;
 
 /// The tree a job hangs in: exactly one of eight. It follows from what the last effect made of the job
@@ -28,6 +29,18 @@ pub(super) enum TreeId {
 }
 
 impl TreeId {
+    /// The state of its jobs before their time, which is also their stored state, and from then on. In [`TreeId::Retrying`] and
+    /// [`TreeId::Recurring`], a job is delayed from its time until [`Job::back_at`](super::job::Job::back_at).
+    pub fn states(self) -> (State, State) {
+        match self {
+            TreeId::Ready => (State::Ready, State::Ready),
+            TreeId::Delayed | TreeId::Upcoming => (State::Delayed, State::Ready),
+            TreeId::Claimed | TreeId::Retrying | TreeId::Recurring => (State::Claimed, State::Ready),
+            TreeId::Spent => (State::Claimed, State::Dead),
+            TreeId::Dead => (State::Dead, State::Dead),
+        }
+    }
+
     /// Whether its jobs are served, or wait for that in the order in which they will be: not the dead, nor those that will die or come back
     /// for their next occurrence when their leases end.
     pub fn is_served(self) -> bool {

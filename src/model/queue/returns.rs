@@ -230,7 +230,7 @@ impl Job {
     /// dies.
     pub fn back_at(&self, settings: &super::Settings) -> Millis {
         let deadline = self.node.time;
-        match (self.node.tree, &self.recurrence) {
+        match (self.node.tree, self.recurrence()) {
             (TreeId::Retrying, _) => {
                 let wait = settings.jittered_backoff(self.attempts, self.token);
                 time::after_at_most(deadline, wait)

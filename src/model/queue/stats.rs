@@ -1,6 +1,6 @@
 //! ZQ.STATS.
 
-use super::field::{Field, Notation};
+use super::field::Field;
 use super::job::State;
 use super::node::{CLAIMED, FALLING_DUE, TreeId};
 use super::{MAX_NOW, MAX_TOKEN, Millis, NEVER, Queue};
@@ -43,14 +43,7 @@ pub struct Counters {
 
 macro_rules! counters {
     ($($field:ident $name:literal)*) => {
-        &[$(Field {
-            name: $name,
-            option: "",
-            notation: Notation::Number,
-            most: MAX_TOKEN,
-            get: |counters| counters.$field,
-            set: |counters, count| counters.$field = count,
-        }),*]
+        &[$(Field::plain($name, MAX_TOKEN, |counters| counters.$field, |counters, count| counters.$field = count)),*]
     };
 }
 

@@ -6,7 +6,7 @@
 use super::again::Follower;
 use super::effect::Change;
 use super::ids::AutoId;
-use super::job::{Job, Recurrence, State, Ttl};
+use super::job::{Job, Recurrence, State, Timing, Ttl};
 use super::node::{JobNode, Links, TREES, TreeId};
 use super::push::NewJob;
 use super::settings::Settings;
@@ -58,11 +58,15 @@ impl Queue {
             id_len: 0,
             low: 0,
             token: 0,
-            recurrence: every.map(|period| Box::new(Recurrence { period, anchor: due })),
+            timing: Timing {
+                recurrence: every.map(|period| Recurrence { period, anchor: due }),
+                ttl: ttl.map(|ttl| Ttl::from(due, ttl)),
+            }
+            .boxed(),
             attempts: 0,
             max_attempts,
         };
-        job.set_body(!group.is_empty(), ttl.map(|ttl| Ttl::from(due, ttl)), id, payload);
+        job.set_body(!group.is_empty(), id, payload);
         job
     }
 
@@ -255,7 +259,10 @@ impl Queue {
     pub(super) fn renew_body(&mut self, slot: u32, ttl: Option<Ttl>, payload: &[u8]) {
         let job = &mut self.jobs[slot];
         self.body_bytes -= job.body.len();
-        job.renew_body(ttl, payload);
+        let was_timed = job.timing.is_some();
+        job.set_payload(payload);
+        job.set_ttl(ttl);
+        self.timed = self.timed + usize::from(job.timing.is_some()) - usize::from(was_timed);
         self.body_bytes += job.body.len();
     }
 
@@ -365,7 +372,7 @@ impl Queue {
 
     fn anchor(&mut self, slot: u32, due: Millis) {
         let job = &mut self.jobs[slot];
-        if let Some(recurrence) = &mut job.recurrence {
+        if let Some(recurrence) = job.timing.as_mut().and_then(|timing| timing.recurrence.as_mut()) {
             recurrence.anchor = due;
         }
         job.count_ttl_from(due);
@@ -429,7 +436,7 @@ impl Queue {
     /// Enters a job whose id and push number are not in the queue.
     pub(super) fn insert(&mut self, job: Job, group: &[u8], tree: TreeId) -> u32 {
         self.body_bytes += job.body.len();
-        self.recurring += usize::from(job.recurrence.is_some());
+        self.timed += usize::from(job.timing.is_some());
         let time = job.node.time;
         let slot = self.jobs.push(job);
         self.index.insert(self.hash_of(slot), slot);
@@ -466,7 +473,7 @@ impl Queue {
         let follower = self.drop_follower(slot);
         let job = &self.jobs[slot];
         self.body_bytes -= job.body.len();
-        self.recurring -= usize::from(job.recurrence.is_some());
+        self.timed -= usize::from(job.timing.is_some());
         self.leave_group(slot);
         self.index.remove(self.hash_of(slot), slot);
         if let Some(from) = self.jobs.remove(slot) {

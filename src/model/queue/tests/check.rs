@@ -43,8 +43,8 @@ impl Queue {
         self.check_groups(&seen);
         let bodies: usize = seen.iter().map(|&s| self.jobs[s].body.len()).sum();
         assert_eq!(bodies, self.body_bytes);
-        let recurring = |&&s: &&u32| self.jobs[s].recurrence.is_some();
-        assert_eq!(seen.iter().filter(recurring).count(), self.recurring);
+        let timed = |&&s: &&u32| self.jobs[s].timing.is_some();
+        assert_eq!(seen.iter().filter(timed).count(), self.timed);
         self.priorities.check(seen.iter().map(|&slot| self.jobs[slot].node.priority));
         let noted = |&&s: &&u32| self.jobs[s].is_noted();
         assert_eq!(seen.iter().filter(noted).count(), self.notes.len());
