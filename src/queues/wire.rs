@@ -169,7 +169,9 @@ impl EncodedEffects {
             Change::Hold { group, until } => {
                 self.word(b"HOLD", Event::Hold).body(group).number(until);
             }
-            Change::Configure(settings) => self.word(b"CONFIGURE", Event::Config).fields(Settings::FIELDS, &settings, &Settings::default()),
+            Change::Configure(settings) => {
+                self.word(b"CONFIGURE", Event::Config).fields(Settings::FIELDS, &settings, &Settings::default())
+            }
             Change::RestoreJob(job) => self.job(&job),
             Change::RestoreFollower(job) => {
                 self.bare(b"FOLLOWER").new_job(&job);

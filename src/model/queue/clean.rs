@@ -1,5 +1,5 @@
-//! ZQ.CLEAN, and the dead letters that go because of DEADLEN and DEADTTL. Both take jobs away one by one, the oldest first, and as
-//! many at a time as the caller says, so that no call has to take a million.
+//! ZQ.CLEAN, DEADLEN and DEADTTL. They remove jobs one by one, the oldest first. The caller sets a maximum, so a call need not remove a
+//! million jobs.
 
 use super::effect::{Change, Effect};
 use super::job::State;
@@ -7,29 +7,30 @@ use super::view::Which;
 use super::{MAX_NOW, Millis, Queue};
 use crate::model::chunks::NIL;
 
-/// How many jobs are listed before they are removed.
+/// The number of jobs that are listed before they are removed.
 const BATCH: u64 = 1000;
 
-/// How many jobs that are too young one call of CLEAN passes over: what takes a millisecond or so.
+/// The maximum number of too young jobs that a call of CLEAN skips, in about a millisecond.
 const MOST_YOUNG: u64 = 3000;
 
-/// The most dead letters that a write to a queue takes away because DEADLEN and DEADTTL no longer allow them.
+/// The maximum number of dead letters that a write drops because of DEADLEN and DEADTTL.
 pub(super) const DROPPED_AT_ONCE: usize = 64;
 
-/// The jobs that [`Queue::clean`] looked at are too young, and there are others.
+/// All jobs that [`Queue::clean`] checked are too young, and there are others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unreached;
 
 impl Queue {
-    /// Removes up to `count` of these jobs, the oldest first; with `older`, only those that have been in it for that long. `sink` gets
-    /// the effect of each. Returns how many. O(log n) for each.
+    /// Removes up to `count` jobs of a state, the oldest first. With `older`, removes only those that have been in the state for that long.
+    /// `sink` gets the effects. Returns the number. O(log n) for each.
     ///
-    /// Oldest: ready and delayed jobs by due time, dead ones by death. Since when a job has been ready or delayed is in no order, so with
-    /// `older` those that are too young are passed over, at most `MOST_YOUNG` of them.
+    /// The age is by due time for ready and delayed jobs, and by time of death for dead letters. With `older`, the time at which a job
+    /// became ready or delayed counts, and jobs are not ordered by it. So jobs that are too young are skipped, at most `MOST_YOUNG` of
+    /// them.
     ///
     /// # Errors
     ///
-    /// [`Unreached`]: there may be such jobs, but none among those looked at. Nothing has changed.
+    /// [`Unreached`] if none of the checked jobs is old enough, but others may be. Nothing has changed.
     pub fn clean<'g>(
         &mut self,
         now: Millis,
@@ -60,9 +61,8 @@ impl Queue {
         Ok(cleaned)
     }
 
-    /// Drops dead letters beyond DEADLEN and DEADTTL, the oldest first: some of them, if there are many. To be called after each write,
-    /// and when [`next_upkeep`](Self::next_upkeep) says so.
-    /// O(1) without the two settings.
+    /// Drops some of the dead letters that DEADLEN and DEADTTL do not allow, the oldest first. Call it after each write, and at
+    /// [`next_upkeep`](Self::next_upkeep). O(1) without these settings.
     pub fn drop_dead(&mut self, now: Millis, mut sink: impl FnMut(&Effect<'_>)) {
         let at = now.min(MAX_NOW);
         for _ in 0..DROPPED_AT_ONCE {
@@ -75,7 +75,7 @@ impl Queue {
         }
     }
 
-    /// The dead letter that goes next because of DEADLEN and DEADTTL, or `NIL`. O(log n), O(1) without the two settings.
+    /// Returns the next dead letter to drop because of DEADLEN and DEADTTL, or `NIL`. O(log n), or O(1) without these settings.
     pub(super) fn first_to_drop(&self, at: Millis) -> u32 {
         let (most, ttl) = (self.settings.deadlen, self.settings.deadttl);
         if most == 0 && ttl == 0 {
@@ -90,8 +90,8 @@ impl Queue {
         if too_many || too_old { slot } else { NIL }
     }
 
-    /// The ids of up to `count` of these jobs, the oldest first; with `older`, of those that have been in it for that long. A delayed
-    /// one of which that is not known is left.
+    /// Returns the IDs of up to `count` jobs of a state, the oldest first. With `older`, only of jobs that are known to have been in the
+    /// state for that long.
     fn oldest(
         &self,
         at: Millis,
@@ -100,7 +100,7 @@ impl Queue {
         count: u64,
     ) -> Result<Vec<Box<[u8]>>, Unreached> {
         let mut ids = Vec::new();
-        // Nothing has been in a state for longer than time has run.
+        // `older` is longer than the time since 1970.
         let Some(until) = at.checked_sub(older.unwrap_or(0)) else { return Ok(ids) };
         let is_due = |slot: &u32| older.is_none() || which.state == State::Delayed || self.due_of(*slot, at) <= until;
         let mut young = 0;
@@ -119,7 +119,7 @@ impl Queue {
         Ok(ids)
     }
 
-    /// Since when a job has been in its state, if that is known.
+    /// Returns since when a job has been in its state, if that is known.
     fn since(&self, slot: u32, at: Millis) -> Option<Millis> {
         let job = &self.jobs[slot];
         let view = self.view(at, job);
@@ -132,7 +132,7 @@ impl Queue {
         }
     }
 
-    /// How many more jobs that are not dead MAXLEN allows. Those that wait behind a claim count. O(log n).
+    /// Returns how many more jobs MAXLEN allows that are not dead. A push that waits behind a claim counts as a job. O(log n).
     pub(super) fn room(&self, at: Millis) -> u64 {
         match self.settings.maxlen {
             0 => u64::MAX,

@@ -1,15 +1,13 @@
-//! The serialised form (RDB, DUMP, digest), and the effects that rebuild a queue (AOF rewrite).
+//! The stored form of a queue (RDB, DUMP, digest), and the effects that rebuild a queue (AOF rewrite).
 //!
-//! Numbers and byte strings in a fixed order, through the two traits [`Writer`] and [`Reader`], behind which the server
-//! has its RDB routines. The jobs come tree by tree, each by time, which makes the form canonical: equal queues have
-//! equal bytes, whatever slots their jobs happen to sit in.
+//! The stored form is a sequence of numbers and byte strings. The server implements [`Writer`] and [`Reader`]. The jobs are in the order of
+//! [`Queue::slots`], which does not depend on their slots. So equal queues have equal bytes.
 //!
-//! Numbers of which most queues or jobs have only a few are written as a number with a bit for each that is there, then those that are
-//! there. A new one gets the next bit.
+//! Optional numbers are written as a number with a bit for each one that is present, followed by those numbers. A new optional number gets
+//! the next bit.
 //!
-//! RESTORE feeds bytes of anybody's making to [`Queue::decode`]. So nothing read is believed: every number is checked
-//! against its range and against the others, no memory is reserved on the word of a length, and the jobs are entered
-//! through the same gate as those of an AOF rewrite.
+//! RESTORE can pass any bytes to [`Queue::decode`]. So each number is checked against its range and against the others. A length never
+//! determines how much memory is reserved. Jobs pass the same checks as those of an AOF file.
 
 use super::effect::{Change, Effect, Totals};
 use super::field::Field;
@@ -24,13 +22,13 @@ use super::{MAX_TIME, Queue};
 use crate::model::stream::{DecodeError, Reader, Writer};
 use std::collections::HashMap;
 
-/// The first number of every serialised queue: the version of what follows. Versions 1 to 3 were written before 0.3, and are refused.
+/// The first number of a stored queue is its version. Versions 1 to 3 were written before 0.3, and are rejected.
 const VERSION: u64 = 4;
 
-/// Comes last. Without it, the tail of a payload that was cut short and sealed again could pass for the last number of the last job.
+/// The last number. Without it, a payload could be cut short within the last job and still be read.
 const END: u64 = 0;
 
-/// The first number of a job: its state in two bits, then a bit for each of [`Record::FIELDS`], then these four.
+/// The first number of a job: two bits for its state, a bit for each of [`Record::FIELDS`], and these four.
 const STATE_BITS: usize = 2;
 const WORKER: u64 = 1 << (STATE_BITS + Record::FIELDS.len());
 const ERROR: u64 = 2 * WORKER;
@@ -42,7 +40,7 @@ fn ensure(holds: bool, what: &'static str) -> Result<(), DecodeError> {
 }
 
 impl Queue {
-    /// Writes the whole queue. O(n), allocates next to nothing.
+    /// Writes the queue. O(n), with few allocations.
     pub fn encode(&self, to: &mut impl Writer) {
         to.number(VERSION);
         write_fields(Settings::FIELDS, &self.settings, to);
@@ -67,17 +65,16 @@ impl Queue {
         for slot in self.slots() {
             let record = self.record(slot);
             let group = if record.group.is_empty() { None } else { groups.get(record.group).copied() };
-            write_record(&record, group, self.followers.of(&self.jobs[slot]).map(|it| it.job(record.id)), to);
+            write_record(&record, group, self.follower(&self.jobs[slot]), to);
         }
         to.number(END);
     }
 
-    /// Reads a queue. O(n log n).
+    /// Reads a queue. O(n log n). Never panics. Uses no more memory than a small multiple of the input.
     ///
     /// # Errors
     ///
-    /// When the reader fails, or what it gives is not a possible queue. Never panics; holds no more memory than a small
-    /// multiple of what was read, and reads no more than the input has.
+    /// The errors of the reader, or `Invalid` if no such queue is possible.
     pub fn decode(from: &mut impl Reader) -> Result<Self, DecodeError> {
         let version = from.number()?;
         if version != VERSION {
@@ -130,8 +127,8 @@ impl Queue {
         Ok(queue)
     }
 
-    /// Enters a job as it stood; false, and nothing done, unless it is a possible one. The caller has checked `seq`
-    /// and `token` against the counters.
+    /// Adds a stored job. Returns false, and does nothing, if the job is impossible. The caller has compared `seq` and `token` with the
+    /// counters.
     pub(super) fn restore(&mut self, record: &Record<'_>) -> bool {
         let possible = record.time <= MAX_TIME
             && record.recurrence.is_none_or(|r| (1..=MAX_TIME).contains(&r.period) && r.anchor <= MAX_TIME)
@@ -155,7 +152,7 @@ impl Queue {
         job.attempts = record.attempts;
         job.token = record.token;
         job.node.seq = record.seq;
-        // A waiting job has a delivery left, and a claimed one has had one.
+        // A waiting job has a delivery left. A claimed job has been delivered.
         let (tree, counts) = match record.state {
             State::Ready => (TreeId::Ready, !job.exhausted()),
             State::Delayed => (job.delayed_tree(record.time), !job.exhausted()),
@@ -173,14 +170,13 @@ impl Queue {
         possible
     }
 
-    /// The effects that rebuild this queue exactly on an empty one: for the AOF rewrite. O(n log n) time, and four
-    /// bytes a job of memory while it runs.
+    /// Returns the effects that rebuild this queue from an empty one. O(n log n), with four bytes of memory for each job.
     pub fn rebuild(&self) -> impl Iterator<Item = Effect<'_>> {
         let mut slots: Vec<u32> = self.slots().collect();
         slots.sort_unstable_by_key(|&slot| self.jobs[slot].node.seq);
         let jobs = slots.into_iter().flat_map(|slot| {
             let record = self.record(slot);
-            let follower = self.followers.of(&self.jobs[slot]).map(|it| Change::RestoreFollower(it.job(record.id)));
+            let follower = self.follower(&self.jobs[slot]).map(Change::RestoreFollower);
             std::iter::once(Change::RestoreJob(record)).chain(follower)
         });
         let rate = self.rate_log.entries().copied().map(Change::RestoreRate);
@@ -246,7 +242,7 @@ fn read_units(from: &mut impl Reader) -> Result<Vec<Taken>, DecodeError> {
     Ok(log)
 }
 
-/// `group`: the number of its group. `follower`: the push that waits behind it.
+/// `group`: the number of the job's group. `follower`: the push that waits behind the job.
 fn write_record(job: &Record<'_>, group: Option<u64>, follower: Option<NewJob<'_>>, to: &mut impl Writer) {
     let Extras { worker, error, .. } = job.extras;
     let bare = job.bare();
@@ -273,7 +269,7 @@ fn write_record(job: &Record<'_>, group: Option<u64>, follower: Option<NewJob<'_
     }
 }
 
-/// Its group, which may have no jobs yet, goes by its name.
+/// Writes a follower. Its group is written by name, because the group may have no jobs yet.
 fn write_follower(follower: &NewJob<'_>, to: &mut impl Writer) {
     let NewJob { id: _, payload, group, due, priority, max_attempts, every, ttl } = *follower;
     to.bytes(payload);

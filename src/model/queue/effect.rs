@@ -1,11 +1,11 @@
 //! Effects: what is replicated and written to the AOF instead of commands.
 //!
-//! An effect says what a command did: ids, tokens and absolute times as they came out, and `at`, the clock of the server
-//! that ran it. Applying one is a function of the queue and the effect alone, so two queues that have applied the same
-//! effects are equal, byte for byte, whatever their own clocks say. A command decides on an effect, and applies that very one.
+//! An effect says what a command did: IDs, tokens, absolute times, and `at`, the clock of the server that ran the command. Applying an
+//! effect depends only on the queue and the effect. So two queues that applied the same effects have the same bytes, whatever their clocks
+//! say. A command decides on an effect and applies it, too.
 //!
-//! `at` decides two things besides the time stamps: whether a lease that is given up had already ended (the counter
-//! `expired_leases`), and whether a job that becomes due by command is due at once ([`State::Ready`]).
+//! `at` determines whether a lease had expired when the job moved (the counter `expired_leases`), and whether a command made a job due at
+//! once ([`State::Ready`]).
 
 use super::ids::AutoId;
 use super::job::{MAX_ERROR, MAX_WORKER, Record, State};
@@ -16,48 +16,48 @@ use super::stats::Counters;
 use super::transitions::Attempt;
 use super::{MAX_NOW, MAX_TIME, MAX_TOKEN, Millis, Queue};
 
-/// One change of a queue. Borrows ids and payloads from the command's arguments or from the queue.
+/// A change of a queue, and its time. It borrows IDs and payloads from the arguments of the command, or from the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effect<'a> {
     /// The clock of the server that ran the command.
     pub at: Millis,
-    /// What came out.
+    /// What the command did.
     pub change: Change<'a>,
 }
 
-/// What changed.
+/// A change of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change<'a> {
-    /// A job is new, or replaces whatever had its id.
+    /// Adds a job, which replaces the job with its ID.
     Push {
         job: NewJob<'a>,
-        /// The id is one the queue made up.
+        /// Whether the queue generated the ID.
         generated: bool,
-        /// AGAIN: if the job of that id waits, it gets the payload; if it is claimed, this push waits.
+        /// AGAIN: if the job with this ID waits, it gets the payload. If it is claimed, this push waits behind it.
         again: bool,
     },
-    /// A job was claimed: one more attempt, and a unit of RATE.
+    /// Claims a job: one more attempt, and a unit of RATE.
     Claim {
         id: &'a [u8],
         token: u64,
         deadline: Millis,
-        /// Empty: without a name.
+        /// Empty: no name.
         worker: &'a [u8],
     },
-    /// A claim found units of RATE or GROUPRATE held longer than a window, because the clock had stepped back; or the upkeep found units of
-    /// GROUPRATE to be forgotten.
+    /// Settles units of RATE or GROUPRATE that are held for longer than a window after a step back of the clock, and forgets units of
+    /// GROUPRATE.
     SettleRate,
-    /// A job is finished: gone, or scheduled `again` (EVERY).
+    /// Acknowledges a job. It is removed, or due `again` (EVERY).
     Ack { id: &'a [u8], again: Option<Millis> },
-    /// A job was given back.
+    /// Returns a job to the queue.
     Retry {
         id: &'a [u8],
         due: Millis,
         attempt: Attempt,
-        /// Empty: none was given, and the one before stays.
+        /// Empty: the error before is kept.
         error: &'a [u8],
     },
-    /// A job was given back and is dead.
+    /// Returns a job, which becomes a dead letter.
     Bury {
         id: &'a [u8],
         /// Whether the attempt does not count.
@@ -65,48 +65,48 @@ pub enum Change<'a> {
         /// As in `Retry`.
         error: &'a [u8],
     },
-    /// A lease ends at another time.
+    /// Changes the deadline of a lease.
     Extend { id: &'a [u8], deadline: Millis },
-    /// A job was cancelled.
+    /// Cancels a job.
     Cancel { id: &'a [u8] },
-    /// A ready or delayed job got another due time or priority; `None`: as it was.
+    /// Changes the due time or the priority of a ready or delayed job. `None` keeps the value.
     Reschedule { id: &'a [u8], due: Option<Millis>, priority: Option<i32> },
-    /// A job was cleaned away.
+    /// Removes a job by CLEAN.
     Clean { id: &'a [u8] },
-    /// A dead letter went because of DEADLEN or DEADTTL.
+    /// Drops a dead letter because of DEADLEN or DEADTTL.
     Drop { id: &'a [u8] },
-    /// A waiting job's TTL is over: it is gone, or scheduled `again` (EVERY).
+    /// Drops a ready or delayed job whose TTL has ended, or makes it due `again` (EVERY).
     Expire { id: &'a [u8], again: Option<Millis> },
-    /// A job is dead, and the push that waited behind it takes its place.
+    /// Replaces a dead job with the push that waits behind it.
     Follow { id: &'a [u8] },
-    /// A dead job is ready again.
+    /// Makes a dead letter ready.
     Revive { id: &'a [u8] },
-    /// The `count` jobs of a group, or of all, that are longest dead at `at` are ready again.
+    /// Makes the `count` oldest dead letters of a group, or of all, ready.
     Redrive { count: u64, group: Option<&'a [u8]> },
-    /// No job of a group is claimed before `until`; 0: the group is not held any more.
+    /// Holds a group: no job of it is claimed before `until`. 0 releases the group.
     Hold { group: &'a [u8], until: Millis },
-    /// The settings are these.
+    /// Replaces the settings.
     Configure(Settings),
-    /// AOF rewrite: a job as it stood. The jobs come in order of `seq`.
+    /// AOF rewrite: restores a job. The jobs come in the order of `seq`.
     RestoreJob(Record<'a>),
-    /// AOF rewrite: a push that waits behind the job of its id.
+    /// AOF rewrite: restores a push that waits behind the job with its ID.
     RestoreFollower(NewJob<'a>),
-    /// AOF rewrite: units of RATE. They come in order of time, after `Configure`.
+    /// AOF rewrite: restores units of RATE. They come in the order of time, after `Configure`.
     RestoreRate(Taken),
-    /// AOF rewrite: units of a group. They come in order of time, after the jobs.
+    /// AOF rewrite: restores units of a group. They come in the order of time, after the jobs.
     RestoreUnits { group: &'a [u8], taken: Taken },
-    /// AOF rewrite: the group's turn comes after those of all groups before it.
+    /// AOF rewrite: restores the turn of a group, after the turns before it.
     RestoreTurn { group: &'a [u8] },
-    /// AOF rewrite: the counters; comes last.
+    /// AOF rewrite: restores the counters. It comes last.
     RestoreTotals(Totals),
 }
 
-/// The counters a queue hands its numbers out from, and those it reports.
+/// The counters: those that give out numbers, and those of ZQ.STATS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// The last token handed out; 0: none yet.
+    /// The last token. 0: none yet.
     pub last_token: u64,
-    /// The last id made up.
+    /// The last generated ID.
     pub last_id: AutoId,
     /// The number of the next push.
     pub next_seq: u64,
@@ -114,7 +114,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Numbers from which a queue can go on counting forever, and which fit a reply.
+    /// Whether a queue can count on from these numbers forever, and they fit a reply.
     pub(super) fn possible(&self) -> bool {
         let counts = Counters::FIELDS.iter().map(|field| (field.get)(&self.counters));
         counts.chain([self.last_token, self.next_seq]).all(|count| count <= MAX_TOKEN) && self.last_id.possible()
@@ -122,7 +122,7 @@ impl Totals {
 }
 
 impl<'a> Effect<'a> {
-    /// The job the effect is about, if it is about one.
+    /// Returns the ID of the job that the effect changes, if it changes one.
     pub fn id(&self) -> Option<&'a [u8]> {
         match self.change {
             Change::Push { job: NewJob { id, .. }, .. }
@@ -146,10 +146,9 @@ impl<'a> Effect<'a> {
 }
 
 impl Queue {
-    /// Applies an effect: on a replica, or when the AOF is replayed. Reads no clock.
+    /// Applies an effect, on a replica or from an AOF file. Reads no clock. Never panics. Costs what the command cost.
     ///
-    /// All or nothing: true if it was applied; false, with the queue unchanged, if it does not fit this queue, which
-    /// means that the queue is not the one the effect was made from. Never panics. Costs what the command cost.
+    /// Returns false, and does nothing, if the effect does not fit. Then this queue is not the one that the effect was made from.
     pub fn apply(&mut self, effect: &Effect<'_>) -> bool {
         let at = effect.at;
         if at > MAX_NOW {
@@ -222,7 +221,7 @@ impl Queue {
         }
     }
 
-    /// Applies a change of one job. All or nothing, as [`apply`](Self::apply).
+    /// Applies a change of a job. Returns false, and does nothing, if the change does not fit.
     pub(super) fn change_job(&mut self, slot: u32, at: Millis, change: &Change<'_>) -> bool {
         let (job, state) = (&self.jobs[slot], self.state_of(slot, at));
         let is_held = job.token != 0;
@@ -262,7 +261,7 @@ impl Queue {
         fits
     }
 
-    /// The same, by a command that has decided on it. The effect that makes the same change elsewhere; `None` if it does not fit.
+    /// Applies a change of a job for a command. Returns its effect, or `None` if the change does not fit.
     pub(super) fn decide<'a>(&mut self, slot: u32, at: Millis, change: Change<'a>) -> Option<Effect<'a>> {
         self.change_job(slot, at, &change).then_some(Effect { at, change })
     }

@@ -1,8 +1,8 @@
-//! ZQ.ACK, ZQ.NACK, ZQ.EXTEND: what the holder of a token can do.
+//! ZQ.ACK, ZQ.NACK, ZQ.EXTEND: the commands of a client that has a token.
 //!
-//! A token is good until a later claim, NACK, REDRIVE or REPLACE of its job (and until the ACK itself): past its
-//! deadline, and even when the job has died of it. That needs no rule here, because a lease that ends changes nothing:
-//! the token stays with the job until one of those commands takes it away.
+//! A token is valid until the ACK, or a later claim, NACK, REDRIVE or REPLACE of its job. It stays valid after its lease has expired, even
+//! if the job has become a dead letter. This needs no code: the expiry of a lease changes nothing, so the job keeps its token until one of
+//! these commands clears it.
 
 use super::effect::{Change, Effect};
 use super::job::{MAX_ERROR, State};
@@ -10,28 +10,28 @@ use super::transitions::Attempt;
 use super::{MAX_NOW, MAX_TIME, Millis, Queue};
 use crate::model::time;
 
-/// What becomes of a job given back.
+/// Where a returned job goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nack {
-    /// After the queue's BACKOFF; without one, now.
+    /// It is due after the queue's BACKOFF. Without BACKOFF, now.
     Default,
-    /// Due at this moment.
+    /// It is due at this time.
     At(Millis),
-    /// To the dead letters.
+    /// It becomes a dead letter.
     Dead,
 }
 
-/// How a job is given back.
+/// The options of a NACK.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NackOptions<'a> {
-    /// The attempt does not count.
+    /// FREE: the attempt does not count.
     pub is_free: bool,
-    /// Kept with the job, its first [`MAX_ERROR`] bytes; empty: the text before stays.
+    /// ERROR: its first [`MAX_ERROR`] bytes are kept with the job. Empty: the error before is kept.
     pub error: &'a [u8],
 }
 
 impl Queue {
-    /// Finishes a job. `None`: the token is not good. O(log n), whatever is in flight.
+    /// Acknowledges a job. Returns `None` if the token is not valid. O(log n).
     pub fn ack<'a>(&mut self, now: Millis, id: &'a [u8], token: u64) -> Option<Effect<'a>> {
         let at = now.min(MAX_NOW);
         let slot = self.holder(id, token)?;
@@ -39,10 +39,10 @@ impl Queue {
         self.decide(slot, at, Change::Ack { id, again })
     }
 
-    /// Gives a job back. `None`: the token is not good. O(log n).
+    /// Returns a job to the queue. Returns `None` if the token is not valid. O(log n).
     ///
-    /// The last attempt given back is dead, unless it is free. A recurring job does not die of that: it waits for its
-    /// next occurrence. By [`Nack::Dead`] it dies like any other.
+    /// If the attempt was the last one, the job becomes a dead letter, unless the attempt is free. A recurring job then waits for its next
+    /// occurrence instead. [`Nack::Dead`] makes any job a dead letter.
     pub fn nack<'a>(
         &mut self,
         now: Millis,
@@ -76,8 +76,8 @@ impl Queue {
         self.decide(slot, at, change)
     }
 
-    /// Moves the end of a lease to `deadline` (brought to `now + 1` at least). `None`: the token is not good, or the lease
-    /// has ended. The effect holds the new deadline, and there is none if it is the old one. O(log n).
+    /// Moves the deadline of a lease to `deadline`, at least `now + 1`. Returns `None` if the token is not valid or the lease has expired.
+    /// Returns `Some(None)` if the deadline is the same. O(log n).
     pub fn extend<'a>(
         &mut self,
         now: Millis,
@@ -97,7 +97,7 @@ impl Queue {
         self.decide(slot, at, Change::Extend { id, deadline }).map(Some)
     }
 
-    /// The job that `token` is good for.
+    /// Returns the slot of the job that has this ID and this token.
     fn holder(&self, id: &[u8], token: u64) -> Option<u32> {
         let slot = self.slot_of(id)?;
         (token != 0 && self.jobs[slot].token == token).then_some(slot)

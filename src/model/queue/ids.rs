@@ -1,27 +1,27 @@
-//! Ids the queue makes up: `<ms>-<seq>`, strictly increasing in a queue even when the clock steps back (as XADD's).
+//! Generated IDs: `<ms>-<seq>`. As with XADD, they grow even if the clock steps back.
 
 use super::{MAX_TIME, MAX_TOKEN, Millis};
 use crate::model::time::decimal;
 
-/// The longest id is two 20-digit numbers and a dash.
+/// The maximum length: two numbers of 20 digits, and a dash.
 const LONGEST: usize = 41;
 
-/// A generated id.
+/// A generated ID.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AutoId {
-    /// The clock at the push, or that of the id before, if the clock had stepped back.
+    /// The clock at the push, or the `ms` of the ID before if the clock has stepped back.
     pub ms: Millis,
-    /// Counts the ids of one `ms`.
+    /// The position among the IDs with the same `ms`.
     pub seq: u64,
 }
 
 impl AutoId {
-    /// Whether a queue can go on counting from it forever.
+    /// Whether a queue can count on from this ID forever.
     pub(super) fn possible(self) -> bool {
         self.ms <= MAX_TIME && self.seq <= MAX_TOKEN
     }
 
-    /// The id after this one: of the present millisecond, or, when the clock has not moved on, the next in sequence.
+    /// Returns the next ID: with the present millisecond, or with the next `seq` if the clock has not advanced.
     pub(super) fn next(self, now: Millis) -> Self {
         match self.seq {
             _ if now > self.ms => Self { ms: now, seq: 0 },
@@ -30,7 +30,7 @@ impl AutoId {
         }
     }
 
-    /// Reads an id as [`text`](Self::text) writes it, and in no other form.
+    /// Parses an ID that [`text`](Self::text) wrote. Rejects other forms of the same numbers.
     pub(super) fn parse(id: &[u8]) -> Option<Self> {
         let (ms, seq) = std::str::from_utf8(id).ok()?.split_once('-')?;
         let id_of = Self { ms: ms.parse().ok()?, seq: seq.parse().ok()? };
@@ -45,7 +45,7 @@ impl AutoId {
     }
 }
 
-/// The text of an id, on the stack.
+/// The text of an ID, without an allocation.
 #[derive(Clone, Copy)]
 pub(super) struct AutoIdText {
     digits: [u8; LONGEST],

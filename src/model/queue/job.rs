@@ -1,7 +1,7 @@
-//! One job: the record in the slab, and the two ways it is shown to the outside.
+//! A job, and its two public forms: the [`Record`] that is stored, and the [`JobView`] of GET and PEEK.
 //!
-//! A job carries its own tree links (`JobNode`), so being in a queue costs one slot, ten bytes of the index and
-//! one allocation (`body`: the id followed by the payload), whatever the number of orders it takes part in.
+//! The links of a job's tree are in the job itself. So a job takes one slot, ten bytes of the index, and one allocation with its ID and
+//! payload.
 
 use super::field::Field;
 use super::ids::AutoId;
@@ -12,17 +12,17 @@ use super::{MAX_TIME, Millis};
 use crate::model::chunks::NIL;
 use crate::model::time;
 
-/// The state of a job: by the clock ([`Queue::count`](super::Queue::count), [`JobView`]), or as the last effect left it, which is what is
-/// stored ([`Record`]). Stored as these numbers.
+/// The state of a job. [`Queue::count`](super::Queue::count) and [`JobView`] have the state by the clock. A [`Record`] has the stored
+/// state, which is that after the last effect. The numbers are part of the stored form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
-    /// Due, and served as soon as CONCURRENCY, RATE and PAUSED allow.
+    /// The job is due. It can be claimed if CONCURRENCY, RATE and PAUSED allow it.
     Ready = 0,
-    /// Its due time lies ahead.
+    /// The job is due later.
     Delayed = 1,
-    /// Somebody holds a lease that has not ended.
+    /// A worker holds a lease on the job.
     Claimed = 2,
-    /// Out of attempts, or buried by a NACK.
+    /// The job is a dead letter: it has no attempts left, or NACK made it one.
     Dead = 3,
 }
 
@@ -30,24 +30,24 @@ impl State {
     pub const ALL: [State; 4] = [State::Ready, State::Delayed, State::Claimed, State::Dead];
 }
 
-/// In the last byte of [`JobNode::high`]: there is a note. Times do not reach the upper bits of that byte.
+/// A flag in the last byte of [`JobNode::high`]: the job has a note. Times do not use the upper bits of that byte.
 const NOTED: u8 = 0x80;
-/// There, too: the job has a group.
+/// A flag in the same byte: the job has a group.
 const GROUPED: u8 = 0x40;
 const FLAGS: u8 = NOTED | GROUPED;
 
-/// What makes a job come back after ACK.
+/// EVERY: the job waits for its next occurrence after ACK.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recurrence {
-    /// The distance of two occurrences, 1 ..= [`MAX_TIME`] ms.
+    /// The time between two occurrences, 1 ..= [`MAX_TIME`] ms.
     pub period: Millis,
-    /// The due time that PUSH, RESCHEDULE or the last ACK set. Retries do not move it, so a job that runs on the hour
-    /// keeps running on the hour.
+    /// The due time that PUSH, RESCHEDULE or the last ACK set. Retries do not change it. So a job that runs on the hour keeps running on
+    /// the hour.
     pub anchor: Millis,
 }
 
 impl Recurrence {
-    /// The first occurrence after both `now` and the present one.
+    /// Returns the first occurrence after `now` and after the present one.
     pub(super) fn next(self, now: Millis) -> Millis {
         let periods = now.saturating_sub(self.anchor) / self.period.max(1) + 1;
         let ahead = periods.saturating_mul(self.period);
@@ -55,12 +55,12 @@ impl Recurrence {
     }
 }
 
-/// TTL: for how long a job is worth doing.
+/// TTL: how long a job is worth doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ttl {
-    /// Counted from the due time that PUSH, RESCHEDULE, REDRIVE or the last ACK (EVERY) set, 1 ..= [`MAX_TIME`] ms.
+    /// The time from the due time that PUSH, RESCHEDULE, REDRIVE or the last ACK (EVERY) set, 1 ..= [`MAX_TIME`] ms.
     pub ttl: Millis,
-    /// When that time is over. Retries do not move it.
+    /// The end of that time. Retries do not change it.
     pub expires: Millis,
 }
 
@@ -70,23 +70,23 @@ impl Ttl {
     }
 }
 
-/// The longest name of a worker, in bytes.
+/// The maximum length of a worker's name in bytes.
 pub const MAX_WORKER: usize = 255;
-/// The bytes of an error text that are kept.
+/// The maximum length of an error text in bytes. The rest is cut off.
 pub const MAX_ERROR: usize = 1024;
 
-/// The optional fields of a job, as they are stored. Absent: 0, or no bytes.
+/// The optional texts and times of a job. If one is absent, it is 0 or empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extras<'a> {
-    /// When the job was last claimed, if its token does not tell.
+    /// When the job was last claimed. 0 if the token contains this time.
     pub claimed: Millis,
-    /// When it last failed: was given back, or its lease ended.
+    /// When the job last failed: a NACK, or the expiry of a lease.
     pub failed: Millis,
-    /// When a command last made it wait, if nothing else tells: an ACK (EVERY), a NACK with FREE, RESCHEDULE. A claim makes it void.
+    /// When ACK (EVERY), NACK with FREE or RESCHEDULE last made the job wait, if no other field tells. A claim clears it.
     pub since: Millis,
-    /// The worker that claimed it last, at most [`MAX_WORKER`] bytes.
+    /// The worker of the last claim, at most [`MAX_WORKER`] bytes.
     pub worker: &'a [u8],
-    /// The last error text that was given, at most [`MAX_ERROR`] bytes.
+    /// The last error text, at most [`MAX_ERROR`] bytes.
     pub error: &'a [u8],
 }
 
@@ -107,18 +107,18 @@ impl Extras<'_> {
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub node: JobNode,
-    /// The number of its [`member`](Job::member) if it has a group, the id, the payload.
+    /// The number of the [`member`](Job::member) if the job has a group, the ID, the payload.
     pub body: Box<[u8]>,
     pub id_len: u32,
     /// The lower bits of [`Job::created`].
     pub low: u32,
-    /// The token that is good for this job; 0: none.
+    /// The valid token. 0 if no token is valid.
     pub token: u64,
-    /// `None` for a job with neither EVERY nor TTL.
+    /// `None` if the job has neither EVERY nor TTL.
     pub timing: Option<Box<Timing>>,
-    /// Deliveries so far.
+    /// The number of deliveries so far.
     pub attempts: u32,
-    /// Deliveries before the job is dead; 0: unlimited.
+    /// The maximum number of deliveries. 0: unlimited.
     pub max_attempts: u32,
 }
 
@@ -163,12 +163,12 @@ impl Job {
         self.node.high[2] & flag != 0
     }
 
-    /// The bytes of the body in front of the id.
+    /// Returns the length of the body before the ID.
     fn prefix(&self) -> usize {
         if self.is(GROUPED) { size_of::<u32>() } else { 0 }
     }
 
-    /// Its place among the jobs with a group; `NIL`: it has no group, or none yet.
+    /// Returns the number of the job's [`Member`](super::groups::Member). `NIL` if the job has no group, or has not joined it yet.
     pub fn member(&self) -> u32 {
         match self.body.first_chunk() {
             Some(&number) if self.is(GROUPED) => u32::from_le_bytes(number),
@@ -176,13 +176,13 @@ impl Job {
         }
     }
 
-    /// For a job with a group only.
+    /// Sets the member. The job must have a group.
     pub fn set_member(&mut self, member: u32) {
         let len = self.prefix();
         self.body[..len].copy_from_slice(&member.to_le_bytes()[..len]);
     }
 
-    /// Sets all that the body holds. `grouped`: whether the job has a group; it gets a new place there.
+    /// Sets the body. `grouped`: whether the job has a group. It then joins the group later.
     pub fn set_body(&mut self, grouped: bool, id: &[u8], payload: &[u8]) {
         let member = if grouped { &NIL.to_le_bytes()[..] } else { &[] };
         self.body = [member, id, payload].concat().into_boxed_slice();
@@ -207,14 +207,14 @@ impl Job {
         self.timing = Timing { recurrence: self.recurrence(), ttl }.boxed();
     }
 
-    /// Counts the TTL, if the job has one, from another due time.
+    /// Counts the TTL of a job from another due time. Does nothing without a TTL.
     pub fn count_ttl_from(&mut self, due: Millis) {
         if let Some(ttl) = self.timing.as_mut().and_then(|timing| timing.ttl.as_mut()) {
             *ttl = Ttl::from(due, ttl.ttl);
         }
     }
 
-    /// When the job is no longer worth doing. After the last lease of an occurrence has expired, that of the next one counts.
+    /// Returns when the job expires. After the last lease of an occurrence has expired, this is the expiry of the next occurrence.
     pub fn expires(&self, now: Millis, settings: &Settings) -> Option<Millis> {
         let ttl = self.ttl()?;
         let next = self.has_missed(now).then(|| Ttl::from(self.back_at(settings), ttl.ttl));
@@ -225,7 +225,7 @@ impl Job {
         self.node.high[2] = self.node.high[2] & !flag | if set { flag } else { 0 };
     }
 
-    /// When the job was pushed; 0: not known.
+    /// Returns when the job was pushed. 0: unknown.
     pub fn created(&self) -> Millis {
         let [a, b, c] = self.node.high;
         u64::from(self.low) | u64::from(u32::from_le_bytes([a, b, c & !FLAGS, 0])) << 32
@@ -237,7 +237,7 @@ impl Job {
         self.node.high = [a, b, c | self.node.high[2] & FLAGS];
     }
 
-    /// Whether the queue has a note on this job; see [`super::notes`].
+    /// Whether the job has a note. See [`super::notes`].
     pub fn is_noted(&self) -> bool {
         self.node.high[2] & NOTED != 0
     }
@@ -246,7 +246,7 @@ impl Job {
         self.set_flag(NOTED, noted);
     }
 
-    /// Whether no further delivery is allowed.
+    /// Whether the job has no delivery left.
     pub fn exhausted(&self) -> bool {
         self.is_exhausted_after(self.attempts)
     }
@@ -255,7 +255,7 @@ impl Job {
         self.max_attempts != 0 && attempts >= self.max_attempts
     }
 
-    /// The tree a claimed job belongs to.
+    /// Returns the tree of the job if it is claimed.
     pub fn claimed_tree(&self, settings: &Settings) -> TreeId {
         match (self.exhausted(), self.recurrence()) {
             (true, Some(_)) => TreeId::Recurring,
@@ -265,12 +265,13 @@ impl Job {
         }
     }
 
-    /// The tree where the job waits for `due`, if a command puts it there at `at`.
+    /// Returns the tree of the job if a command at `at` makes it due at `due`.
     pub fn due_tree(&self, due: Millis, at: Millis) -> TreeId {
         if due <= at { TreeId::Ready } else { self.delayed_tree(due) }
     }
 
-    /// The same, when `due` lies ahead. A job with EVERY that has not begun its occurrence waits for that; else for a retry.
+    /// Returns the tree of the job if `due` is in the future. A job with EVERY that has no attempt yet waits for an occurrence. Other jobs
+    /// wait for a retry or for their first delivery.
     pub fn delayed_tree(&self, due: Millis) -> TreeId {
         let is_occurrence = self.recurrence().is_some_and(|recurrence| recurrence.anchor == due);
         if is_occurrence && self.attempts == 0 { TreeId::Upcoming } else { TreeId::Delayed }
@@ -287,17 +288,17 @@ impl Job {
         }
     }
 
-    /// Whether the job is under a lease that has ended, and nothing has happened to it since.
+    /// Whether the job's lease has expired and no effect has moved the job since.
     pub fn is_lapsed(&self, now: Millis) -> bool {
         CLAIMED.contains(&self.node.tree) && self.node.time <= now
     }
 
-    /// Whether that was the last attempt of a job with EVERY: it waits for its next occurrence, or that has begun.
+    /// Whether the last attempt of a job with EVERY has expired. The job waits for its next occurrence, or that has begun.
     pub fn has_missed(&self, now: Millis) -> bool {
         self.node.tree == TreeId::Recurring && self.node.time <= now
     }
 
-    /// `extras`: what is noted of it. `again`: the payload of the push that waits behind it.
+    /// Returns the job by the clock. `again`: the payload of the push behind it.
     pub fn view<'a>(
         &'a self,
         now: Millis,
@@ -330,8 +331,8 @@ impl Job {
         }
     }
 
-    /// When the job was last claimed; 0: never, as far as is known. The token holds the moment of its claim, unless the clock had
-    /// stepped back or the claim was one of very many; then the note has it.
+    /// Returns when the job was last claimed. 0: never, or unknown. The token contains this time, unless the clock had stepped back or the
+    /// claim took very many jobs. Then the note has it.
     pub fn claimed(&self, extras: Extras<'_>) -> Millis {
         if extras.claimed != 0 { extras.claimed } else { self.token / 1000 }
     }
@@ -356,19 +357,19 @@ impl Job {
     }
 }
 
-/// A job as GET and PEEK show it: what of a [`Record`] they show, as the clock has it.
+/// A job as GET and PEEK show it, by the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobView<'a> {
     pub id: &'a [u8],
     pub group: &'a [u8],
     pub payload: &'a [u8],
-    /// The payload of the push that waits behind it (AGAIN).
+    /// The payload of the push that waits behind the job (AGAIN).
     pub again: Option<&'a [u8]>,
     pub state: State,
     pub ttl: Option<Millis>,
-    /// When it expires; `None` without a TTL, and for a dead letter.
+    /// When the job expires. `None` without a TTL, and for a dead letter.
     pub expires: Option<Millis>,
-    /// Ready and delayed: the due time. Claimed: the lease's deadline. Dead: when it died.
+    /// The due time if ready or delayed, the deadline of the lease if claimed, the time of death if dead.
     pub due: Millis,
     pub priority: i32,
     pub attempts: u32,
@@ -382,32 +383,32 @@ pub struct JobView<'a> {
     pub error: &'a [u8],
 }
 
-/// All there is to know about a job: what is serialised, and what an AOF rewrite restores.
+/// All data of a job. The stored form and the AOF rewrite have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
     /// Unique in the queue.
     pub id: &'a [u8],
-    /// Empty: none.
+    /// Empty: no group.
     pub group: &'a [u8],
     /// As pushed.
     pub payload: &'a [u8],
-    /// As the last effect left it, whatever the clock has made of it since: a job whose lease has ended is still claimed.
+    /// The state after the last effect. A job whose lease has expired is still claimed.
     pub state: State,
-    /// By `state`: due time, lease deadline or moment of death.
+    /// The due time, the deadline of the lease, or the time of death.
     pub time: Millis,
-    /// Lower is served first.
+    /// A lower number is served first.
     pub priority: i32,
-    /// Order of push; unique in the queue.
+    /// The push number, unique in the queue.
     pub seq: u64,
-    /// 0: no token is good.
+    /// The valid token. 0: none.
     pub token: u64,
-    /// Deliveries so far.
+    /// The number of deliveries so far.
     pub attempts: u32,
-    /// Deliveries before the job is dead; 0: unlimited.
+    /// The maximum number of deliveries. 0: unlimited.
     pub max_attempts: u32,
     /// EVERY.
     pub recurrence: Option<Recurrence>,
-    /// When it was pushed; 0: not known.
+    /// When the job was pushed. 0: unknown.
     pub created: Millis,
     /// TTL.
     pub ttl: Option<Ttl>,
@@ -432,7 +433,7 @@ impl<'a> Record<'a> {
         Field::plain("expires", u64::MAX, |job| job.ttl.map_or(0, |it| it.expires), |job, n| job.ttl.get_or_insert_default().expires = n),
     ];
 
-    /// A job of which nothing else is known.
+    /// Returns a job without optional parts.
     pub fn new(id: &'a [u8], payload: &'a [u8], state: State, time: Millis, priority: i32, seq: u64) -> Record<'a> {
         Record {
             id,
@@ -452,7 +453,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// When a job was pushed if nothing is stored about that: an id that the queue made up begins with it; otherwise, when it is due.
+    /// Returns when a job was pushed if that is not stored: the time in a generated ID, else the due time.
     fn created_by_default(id: &[u8], state: State, time: Millis) -> Millis {
         match (AutoId::parse(id), state) {
             (Some(auto), _) => auto.ms,
@@ -461,7 +462,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Returns the job without its optional parts. The numbers that are those of this job are not stored.
+    /// Returns the job without its optional parts. A number that is the same there is not stored.
     pub fn bare(&self) -> Record<'a> {
         Record::new(self.id, self.payload, self.state, self.time, self.priority, self.seq)
     }

@@ -1,4 +1,4 @@
-//! ZQ.CANCEL, ZQ.RESCHEDULE, ZQ.REDRIVE, ZQ.CONFIG: what an operator can do.
+//! ZQ.CANCEL, ZQ.RESCHEDULE, ZQ.REDRIVE, ZQ.HOLD, ZQ.CONFIG: the commands of an operator.
 
 use super::effect::{Change, Effect};
 use super::job::State;
@@ -6,23 +6,22 @@ use super::node::TreeId;
 use super::settings::Settings;
 use super::{MAX_NOW, MAX_TIME, Millis, Queue};
 
-/// The most jobs or groups that a change of settings goes through, which takes tens of milliseconds: AGING and ORDERED give
-/// every job another place, BACKOFF and JITTER every claimed one, and with GROUPCONCURRENCY and GROUPRATE every group with jobs opens at
-/// another moment.
+/// The maximum number of jobs or groups that a change of settings may process, in tens of milliseconds. AGING and ORDERED concern all jobs,
+/// BACKOFF and JITTER all claimed jobs, GROUPCONCURRENCY and GROUPRATE all groups with jobs.
 pub const MOST_TOUCHED: usize = 100_000;
 
 impl Queue {
-    /// Removes a job in whatever state. `None`: there is none of that id. O(log n).
+    /// Removes a job in any state. Returns `None` if there is no job with this ID. O(log n).
     pub fn cancel<'a>(&mut self, now: Millis, id: &'a [u8]) -> Option<Effect<'a>> {
         let at = now.min(MAX_NOW);
         let slot = self.slot_of(id)?;
         self.decide(slot, at, Change::Cancel { id })
     }
 
-    /// Gives a ready or delayed job another due time or priority; `None` leaves it. Answers `None` when the job is absent,
-    /// claimed or dead, and no effect when nothing changes. O(log n).
+    /// Changes the due time or the priority of a ready or delayed job. `None` keeps the value. Returns `None` if the job is absent, claimed
+    /// or dead, and `Some(None)` if nothing changes. O(log n).
     ///
-    /// A job whose lease has ended is ready, so it can be rescheduled, and the token of that lease stays good.
+    /// A job whose lease has expired is ready, so it can be rescheduled. The token of that lease stays valid.
     pub fn reschedule<'a>(
         &mut self,
         now: Millis,
@@ -49,8 +48,8 @@ impl Queue {
         self.decide(slot, at, Change::Reschedule { id, due, priority }).map(Some)
     }
 
-    /// Makes up to `count` dead jobs of a group, or of all, ready, the longest dead first, attempts at 0, as far as MAXLEN has room. The
-    /// effect holds how many; `None`: there were none. O(log n) for each.
+    /// Makes up to `count` dead letters of a group, or of all, ready, with attempts at 0: the oldest first, as many as MAXLEN allows. The
+    /// effect has the number. Returns `None` if there were none. O(log n) for each.
     pub fn redrive<'a>(&mut self, now: Millis, group: Option<&'a [u8]>, count: u64) -> Option<Effect<'a>> {
         let at = now.min(MAX_NOW);
         let dead = self.count_of(group.map(|name| self.roots_of(name)), at, State::Dead);
@@ -60,7 +59,8 @@ impl Queue {
         (count > 0).then_some(Effect { at, change })
     }
 
-    /// Makes one dead job ready, attempts at 0. `None`: no dead job has that id, or MAXLEN has no room. O(log n).
+    /// Makes a dead letter ready, with attempts at 0. Returns `None` if there is none with this ID, or MAXLEN allows no more jobs. O(log
+    /// n).
     pub fn redrive_one<'a>(&mut self, now: Millis, id: &'a [u8]) -> Option<Effect<'a>> {
         let at = now.min(MAX_NOW);
         let slot = self.slot_of(id)?;
@@ -70,8 +70,8 @@ impl Queue {
         self.decide(slot, at, Change::Revive { id })
     }
 
-    /// Holds a group: none of its jobs is claimed before `until`; 0 releases it. `None`: no job is in the group; no effect if that is how
-    /// it was. O(log n).
+    /// Holds a group: no job of it is claimed before `until`. 0 releases the group. Returns `None` if the group has no job, and
+    /// `Some(None)` if nothing changes. O(log n).
     pub fn hold<'a>(&mut self, now: Millis, group: &'a [u8], until: Millis) -> Option<Option<Effect<'a>>> {
         let until = until.min(MAX_TIME);
         let held = self.held_until(group)?;
@@ -80,7 +80,7 @@ impl Queue {
         Some((held != until).then_some(Effect { at: now.min(MAX_NOW), change }))
     }
 
-    /// Holds the group of a job until that moment at least, and hands the effect to `sink`: what NACK does with HOLD. O(log n).
+    /// NACK with HOLD: holds the group of a job at least until `until`. `sink` gets the effect. O(log n).
     pub fn hold_group_of(&mut self, now: Millis, id: &[u8], until: Millis, sink: impl FnOnce(&Effect<'_>)) {
         let Some(slot) = self.slot_of(id) else { return };
         let group: Box<[u8]> = self.group_name(&self.jobs[slot]).into();
@@ -90,7 +90,7 @@ impl Queue {
         }
     }
 
-    /// Whether these settings concern more jobs or groups than the server can go through without standing still.
+    /// Whether a change to these settings would concern more than [`MOST_TOUCHED`] jobs or groups.
     pub fn is_too_long_for(&self, settings: &Settings) -> bool {
         let old = &self.settings;
         let touched = match settings.order() != old.order() {
@@ -107,11 +107,10 @@ impl Queue {
         touched as u64 + claimed > MOST_TOUCHED as u64
     }
 
-    /// Sets everything that ZQ.CONFIG sets, values out of range brought into it. `None`: that is how it was. O(1), or
-    /// O(n) when AGING changes.
+    /// Replaces the settings. Values out of range are clamped. Returns `None` if nothing changes. O(1), or O(n) if AGING or ORDERED
+    /// changes.
     ///
-    /// A RATE that is new starts with all its units. One that is changed keeps what is taken, none of it longer than the
-    /// new window.
+    /// A new RATE has all its units. A changed RATE keeps the taken units, but none for longer than the new window.
     pub fn configure(&mut self, now: Millis, settings: Settings) -> Option<Effect<'static>> {
         let at = now.min(MAX_NOW);
         let settings = settings.normal();

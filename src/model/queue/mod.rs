@@ -1,15 +1,19 @@
-//! The `zeitqueue`: timers, delayed, priority and reliable queues in one value. Pure: no server, no clock, no I/O.
-//! `now` is always a parameter.
+//! The `zeitqueue`: timers, delayed, priority and reliable queues in one value. This code is pure: no server, no clock, no I/O. The current
+//! time is always the parameter `now`.
 //!
 //! # The idea
 //!
-//! **Nothing happens when time passes.** A job falls due, and a lease ends, without anything being moved, because the
-//! structures answer "as of `now`" by themselves. Each job hangs in exactly one of eight trees (`node::TreeId`), ordered
-//! by the one time that matters for it (due time, lease deadline, death), and every node knows the size of its subtree
-//! and which job in it is to be served first (`tree`). So counting a state, finding the best due job and finding the
-//! next moment of interest are each a walk down two or three trees: O(log n), with no promotion, no backlog, no
-//! batches. CLAIM is right by construction: the best of *all* due jobs is served, also when a million fell due in this
-//! very millisecond, and reads (`&self`) see exactly what a write would.
+//! **Time alone changes nothing.** No job moves when it becomes due or when its lease expires. Each job is in one of eight trees
+//! ([`TreeId`](node::TreeId)). A tree is ordered by one time of its jobs: the due time, the deadline of the lease, or the time of death.
+//! Each node stores the size of its subtree and the job of its subtree that is served first ([`tree`]). The following questions are walks
+//! down two or three trees, O(log n):
+//!
+//! - how many jobs are in a state at `now`,
+//! - which due job is served first,
+//! - when the next job becomes due.
+//!
+//! A claim finds the best of all due jobs, even if a million jobs became due in this millisecond. A read (`&self`) sees the same as a
+//! write.
 //!
 //! | tree | its time | before that time | from that time on |
 //! |---|---|---|---|
@@ -22,37 +26,43 @@
 //! | `Recurring` | lease deadline | claimed, last attempt before the next occurrence (EVERY) | delayed until then, then ready, no attempt counted |
 //! | `Dead` | death | dead | dead |
 //!
-//! Jobs in `Retrying` and `Recurring` are also in a second tree, by when they are due again (`returns`).
+//! A job in `Retrying` or `Recurring` is also in a second tree, by the time at which it is due again ([`returns`]).
 //!
-//! A job that a command made due at once is `Ready` for good, so a clock that steps back does not hide it; a job that was
-//! given a later time is judged by the clock, whichever way it moves.
+//! If a command makes a job due at once, the job is `Ready`. It stays ready if the clock steps back. A job that got a later time is delayed
+//! again if the clock steps back before that time.
 //!
-//! **State changes by effects only** (`effect`). Each command decides by the clock, then carries out one transition
-//! per job, and hands out the [`Effect`] that makes the same transition on a replica. What stands in the trees is
-//! canonical; what the clock makes of it is computed, never stored. So the serialised form ([`Queue::encode`]) of
-//! primary and replica agree whatever their clocks say, and a lease that ends is not an event to replicate.
-//! Even the counter `expired_leases` agrees: a lease is added to the stored count when its job moves on (the effect's
-//! `at` says whether it had ended), and until then it is counted by the clock.
+//! **Only effects change a queue** ([`effect`]). A command decides by the clock, makes one transition for each job, and returns the
+//! [`Effect`] that makes the same transition on a replica. The trees hold the result of the last effect. The state by the clock is computed
+//! and never stored. So the stored form ([`Queue::encode`]) is the same on master and replica, whatever their clocks say, and the expiry of
+//! a lease needs no replication. The counter `expired_leases` also agrees: an effect adds an expired lease when it moves the job, and its
+//! `at` says whether the lease had expired. Until then, [`Queue::stats`] adds the lease by the clock.
 //!
-//! # What has expired, and what waits behind a claim
+//! # Expired jobs, and pushes behind a claim
 //!
-//! A job with a TTL that is over is dropped when a claim or the upkeep meets it ([`expiry`]): this takes an effect, and until then the job counts in its
-//! state. A push that waits behind a claim (AGAIN) becomes a job with the effect that ends the job in front of it ([`again`]).
+//! If the TTL of a job has ended, a claim or the upkeep drops the job with an effect ([`expiry`]). Until then, the job counts in its state.
+//! A push with AGAIN can wait behind a claim. The effect that ends the claim makes it a job ([`again`]).
 //!
 //! # Times and limits
 //!
-//! All times are Unix milliseconds, durations milliseconds, 0 ..= [`MAX_TIME`]. The command layer rejects what is out of
-//! range with the errors of the contract; here such values are brought into range, and nothing panics.
+//! All times are Unix milliseconds and all durations are milliseconds, 0 ..= [`MAX_TIME`]. The commands reject values that are out of
+//! range. The functions here clamp such values. They never panic.
 //!
-//! A due time or a deadline is an instant. When the clock steps back by an hour, a delayed job waits, and a lease lasts,
-//! an hour longer; units of RATE alone are brought forward, as the next CLAIM can tell that they are held too long.
+//! A due time or a deadline is an instant. If the clock steps back by an hour, a delayed job waits an hour longer, and a lease lasts an
+//! hour longer. Only units of RATE become available earlier: the next CLAIM sees that they are held for longer than a window.
 //!
 //! # Costs
 //!
-//! n jobs: every operation on one job is O(log n), whatever is in flight. A job takes a slot of 88 bytes, 10
-//! bytes of index, and one allocation for id and payload; a recurring one 16 bytes more, and one that has failed, or was
-//! claimed by a worker with a name, some 70 bytes and those words. One that is claimed and will wait after its lease takes 64 bytes
-//! more, with a group twice that (`returns`). A TTL takes 16 bytes with the job and some 24 in the set of those that expire. What a job took is given back when it goes, whatever order jobs go in (`model/chunks.rs`).
+//! With n jobs, each operation on one job is O(log n), however many jobs are claimed. Memory:
+//!
+//! | for | bytes |
+//! |---|---|
+//! | each job | a slot of 88, 10 in the index, and one allocation for ID and payload |
+//! | EVERY, TTL, or both | 48 in a second allocation |
+//! | a TTL | 24 in the set of jobs that expire |
+//! | a note: a failure, or a worker with a name | 70 and the texts |
+//! | a claimed job that waits after its lease ([`returns`]) | 64, with a group 128 |
+//!
+//! The memory of removed jobs is freed, in any order of removal (`model/chunks.rs`).
 
 mod again;
 mod claim;
@@ -74,6 +84,7 @@ mod rate;
 mod relocate;
 mod returns;
 mod settings;
+mod side;
 mod stats;
 mod stretch;
 #[cfg(test)]
@@ -102,33 +113,34 @@ pub use view::{NoPage, Which};
 use super::chunks::{Chunks, NIL};
 use super::time::{MAX as MAX_TIME, Micros, Millis};
 use crate::model::index::Index;
-use again::Followers;
+use again::Follower;
 use groups::Groups;
 use job::{Job, Timing};
 use node::{Roots, TREES};
-use notes::Notes;
+use notes::Note;
 use priorities::Priorities;
 use rate::RateLog;
 use returns::Returns;
+use side::Side;
 use std::collections::BTreeSet;
 use tree::ServingOrder;
 
-/// The latest `now` at which a lease can still lie ahead.
+/// The latest `now`. A lease that is given then still has a deadline in the future.
 const MAX_NOW: Millis = MAX_TIME - 1;
 
-/// A moment that does not come.
+/// A time that never comes.
 const NEVER: Millis = Millis::MAX;
 
-/// The highest token and push number: so high that counting on from it never overflows.
+/// The maximum token and push number. Counting on from it never overflows.
 const MAX_TOKEN: u64 = 1 << 62;
 
 /// One queue.
 #[derive(Clone, Debug)]
 pub struct Queue {
     jobs: Chunks<Job>,
-    notes: Notes,
-    followers: Followers,
-    /// The jobs the upkeep has to do something about, by when, and their slots.
+    notes: Side<Note>,
+    followers: Side<Follower>,
+    /// The jobs for which the upkeep must act, by the time of that, with their slots.
     expiries: BTreeSet<(Millis, u32)>,
     index: Index,
     /// The trees of the jobs without a group.
@@ -140,13 +152,13 @@ pub struct Queue {
     last_token: u64,
     last_id: AutoId,
     next_seq: u64,
-    /// Bytes of all ids and payloads.
+    /// The bytes of all IDs and payloads.
     body_bytes: usize,
-    /// Jobs with EVERY or TTL.
+    /// The number of jobs with EVERY or TTL.
     timed: usize,
-    /// Of all jobs.
+    /// The priorities of all jobs.
     priorities: Priorities,
-    /// Only if there is a job with a group, or a setting of groups.
+    /// `None` if no job has a group and no setting of groups is on.
     groups: Option<Box<Groups>>,
 }
 
@@ -157,12 +169,12 @@ impl Default for Queue {
 }
 
 impl Queue {
-    /// An empty queue with all settings off. O(1); takes no memory beyond the value itself.
+    /// Creates an empty queue with all settings off. O(1), without an allocation.
     pub fn new() -> Self {
         Self {
             jobs: Chunks::default(),
-            notes: Notes::default(),
-            followers: Followers::default(),
+            notes: Side::default(),
+            followers: Side::default(),
             expiries: BTreeSet::new(),
             index: Index::default(),
             roots: [NIL; TREES + 2],
@@ -180,31 +192,31 @@ impl Queue {
         }
     }
 
-    /// Jobs in whatever state, dead ones included. O(1).
+    /// Returns the number of jobs in all states, dead ones included. O(1).
     pub fn len(&self) -> usize {
         self.jobs.len()
     }
 
-    /// Whether there is no job in any state.
+    /// Whether the queue has no job in any state.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What ZQ.CONFIG has set.
+    /// Returns the settings of ZQ.CONFIG.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The counters that go on for the life of the queue.
+    /// Returns the counters.
     pub fn totals(&self) -> Totals {
         Totals { last_token: self.last_token, last_id: self.last_id, next_seq: self.next_seq, counters: self.counters }
     }
 
-    /// An estimate of the bytes held, allocator overhead included. O(1).
+    /// Estimates the memory in bytes, with the overhead of the allocator. O(1).
     pub fn memory_usage(&self) -> usize {
-        /// What an allocation costs beyond its bytes: rounding and bookkeeping.
+        /// The overhead of an allocation.
         const ALLOCATION: usize = 12;
-        /// What an entry of a set whose nodes are two thirds full takes.
+        /// The size of an entry in a set whose nodes are two thirds full.
         const EXPIRY: usize = size_of::<(Millis, u32)>() * 3 / 2;
         let timing = size_of::<Timing>() + ALLOCATION;
         size_of::<Self>()
@@ -221,7 +233,7 @@ impl Queue {
             + self.groups.as_deref().map_or(0, Groups::memory_usage)
     }
 
-    /// What it takes to free the queue: allocations. O(1).
+    /// Returns the number of allocations that a deletion frees. O(1).
     pub fn free_effort(&self) -> usize {
         self.len()
     }

@@ -1,36 +1,34 @@
-//! What of a job its tree looks at, and which trees there are.
+//! The trees of a queue, and the part of a job that a tree reads.
 
 use super::Millis;
 use super::job::State;
 use crate::model::chunks::NIL;
 
-/// The tree a job hangs in: exactly one of eight. It follows from what the last effect made of the job
-/// ([`Record::state`](super::job::Record::state)), and changes by effects only, never because time passes.
+/// The tree of a job. Only an effect moves a job to another tree. Time does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum TreeId {
-    /// Ready because a command said so (a push that was due at once, a NACK without delay, REDRIVE). It stays ready
-    /// when the clock steps back.
+    /// A command made the job due at once: a push, a NACK without delay, REDRIVE. The job stays ready if the clock steps back.
     Ready = 0,
-    /// Waits for its due time.
+    /// The job waits for its due time.
     Delayed = 1,
-    /// Claimed with attempts left, without BACKOFF: when the lease ends it is due again.
+    /// The job is claimed and has attempts left. There is no BACKOFF: the job is due again when its lease expires.
     Claimed = 2,
-    /// Claimed for the last time: when the lease ends it is dead.
+    /// The job is claimed for the last time. It is dead when its lease expires.
     Spent = 3,
-    /// Dead by command.
+    /// A command made the job a dead letter.
     Dead = 4,
-    /// Claimed with attempts left: when the lease ends it is due again after BACKOFF. See [`super::returns`].
+    /// The job is claimed and has attempts left. After its lease has expired, it waits for BACKOFF. See [`super::returns`].
     Retrying = 5,
-    /// Claimed for the last time, with EVERY: when the lease ends it waits for its next occurrence.
+    /// The job has EVERY and is claimed for the last time. When its lease expires, it waits for its next occurrence.
     Recurring = 6,
-    /// Has EVERY and waits for an occurrence: it holds nobody under ORDERED.
+    /// The job has EVERY and waits for an occurrence. With ORDERED, it does not hold its group.
     Upcoming = 7,
 }
 
 impl TreeId {
-    /// The state of its jobs before their time, which is also their stored state, and from then on. In [`TreeId::Retrying`] and
-    /// [`TreeId::Recurring`], a job is delayed from its time until [`Job::back_at`](super::job::Job::back_at).
+    /// Returns the state of a job in this tree before the tree's time, and from that time on. The first is also the stored state. A job in
+    /// [`TreeId::Retrying`] or [`TreeId::Recurring`] is delayed from its time until [`Job::back_at`](super::job::Job::back_at).
     pub fn states(self) -> (State, State) {
         match self {
             TreeId::Ready => (State::Ready, State::Ready),
@@ -41,8 +39,8 @@ impl TreeId {
         }
     }
 
-    /// Whether its jobs are served, or wait for that in the order in which they will be: not the dead, nor those that will die or come back
-    /// for their next occurrence when their leases end.
+    /// Whether jobs of this tree are ready or will be, and so have an order of serving. Dead jobs have none, nor jobs that die or wait for
+    /// their next occurrence when their lease expires.
     pub fn is_served(self) -> bool {
         match self {
             TreeId::Ready | TreeId::Delayed | TreeId::Claimed | TreeId::Retrying | TreeId::Upcoming => true,
@@ -57,43 +55,44 @@ pub(super) const CLAIMED: [TreeId; 4] = [TreeId::Claimed, TreeId::Spent, TreeId:
 /// The trees whose jobs are ready from their time on.
 pub(super) const FALLING_DUE: [TreeId; 3] = [TreeId::Delayed, TreeId::Claimed, TreeId::Upcoming];
 
-/// How many trees there are.
+/// The number of trees.
 pub(super) const TREES: usize = 8;
 
-/// The jobs in [`TreeId::Retrying`] by when they are due again.
+/// The root of the jobs in [`TreeId::Retrying`], by the time at which they are due again.
 pub(super) const RETRIES: usize = TREES;
-/// The jobs in [`TreeId::Recurring`] by when they are due again.
+/// The root of the jobs in [`TreeId::Recurring`], by the time at which they are due again.
 pub(super) const RECURRENCES: usize = TREES + 1;
 
-/// The roots of the trees of a group, and of its two trees of returns.
+/// The roots of a group: its trees, and its two trees of returns.
 pub(super) type Roots = [u32; TREES + 2];
 
-/// An item's place in its tree.
+/// The position of an item in its tree.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Links {
     pub left: u32,
     pub right: u32,
-    /// Items in this subtree.
+    /// The number of items in this subtree.
     pub size: u32,
 }
 
 impl Links {
-    /// Of a tree of one item.
+    /// The links of a tree with one item.
     pub const ALONE: Links = Links { left: NIL, right: NIL, size: 1 };
 }
 
-/// The part of a job the trees look at, kept together so that a step down a tree touches one spot of memory.
+/// The part of a job that the trees read. It is small, so a step down a tree reads one place in memory.
 #[derive(Clone, Debug)]
 pub(super) struct JobNode {
-    /// Due time; lease deadline while claimed; moment of death when dead.
+    /// The due time, the deadline of the lease, or the time of death.
     pub time: Millis,
-    /// Order of push; unique in the queue.
+    /// The push number, unique in the queue.
     pub seq: u64,
     pub priority: i32,
     pub links: Links,
-    /// The job of this subtree that is served first, where any is ([`TreeId::is_served`]).
+    /// The job of this subtree that is served first. Unused if the tree is not served ([`TreeId::is_served`]).
     pub best: u32,
     pub tree: TreeId,
-    /// The upper bits of [`Job::created`](super::job::Job::created), and two flags of the job: here, where there would be a gap otherwise.
+    /// The upper bits of [`Job::created`](super::job::Job::created), and two flags of the job. They use bytes that would be padding
+    /// otherwise.
     pub high: [u8; 3],
 }

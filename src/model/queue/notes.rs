@@ -1,14 +1,11 @@
-//! What only some jobs have: who holds them, when and why they failed. Kept apart from the jobs, so that a job without any of it takes
-//! not one byte more, and pays for no look-up: a bit in the job says whether there is a note.
-//!
-//! Notes are found by push number, which a job keeps wherever it moves. A B-tree, not a hash table: it grows and shrinks in
-//! small steps.
+//! What only some jobs have: the worker, the error text, and the times of a claim and a failure. A flag in the job says whether it has a
+//! note.
 
 use super::job::{Extras, Job, MAX_ERROR, MAX_WORKER};
+use super::side::Bytes;
 use super::{Millis, Queue};
-use std::collections::BTreeMap;
 
-/// [`Extras`], owned.
+/// The [`Extras`] of a job, owned.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Note {
     pub claimed: Millis,
@@ -16,7 +13,7 @@ pub(super) struct Note {
     /// The worker, then the error.
     words: Box<[u8]>,
     worker_len: u8,
-    /// [`Extras::since`]: a time is shorter than 56 bits.
+    /// [`Extras::since`]. A time needs fewer than 56 bits.
     since: [u8; 7],
 }
 
@@ -40,7 +37,7 @@ impl Note {
         self.set_error(extras.error);
     }
 
-    /// Of longer names the beginning is kept.
+    /// Sets the worker. A longer name is cut off.
     pub fn set_worker(&mut self, worker: &[u8]) {
         let worker = &worker[..worker.len().min(MAX_WORKER)];
         let old = self.extras();
@@ -50,7 +47,7 @@ impl Note {
         }
     }
 
-    /// Of longer texts the beginning is kept.
+    /// Sets the error. A longer text is cut off.
     pub fn set_error(&mut self, error: &[u8]) {
         let error = &error[..error.len().min(MAX_ERROR)];
         let old = self.extras();
@@ -60,67 +57,32 @@ impl Note {
     }
 }
 
-/// The notes of a queue.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Notes {
-    by_seq: BTreeMap<u64, Note>,
-    /// Of all workers and errors.
-    word_bytes: usize,
-}
-
-impl Notes {
-    pub fn get(&self, seq: u64) -> Option<&Note> {
-        self.by_seq.get(&seq)
-    }
-
-    /// A job has another push number now.
-    pub fn renumber(&mut self, from: u64, to: u64) {
-        if let Some(note) = self.by_seq.remove(&from) {
-            self.by_seq.insert(to, note);
-        }
-    }
-
-    /// An estimate of the bytes held.
-    pub fn memory_usage(&self) -> usize {
-        /// A note, its key, and its share of a tree whose nodes are two thirds full.
-        const EACH: usize = (size_of::<Note>() + size_of::<u64>()) * 3 / 2;
-        self.by_seq.len() * EACH + self.word_bytes
-    }
-
-    #[cfg(test)]
-    pub fn len(&self) -> usize {
-        self.by_seq.len()
+impl Bytes for Note {
+    fn bytes(&self) -> usize {
+        self.words.len()
     }
 }
 
 impl Queue {
-    /// Changes what is noted of a job. O(log n).
+    /// Changes the note of a job. O(log n).
     pub(super) fn edit_note(&mut self, slot: u32, edit: impl FnOnce(&mut Note)) {
         let job = &mut self.jobs[slot];
-        let seq = job.node.seq;
-        let note = self.notes.by_seq.entry(seq).or_default();
-        let before = note.words.len();
-        edit(note);
-        let after = note.words.len();
-        let is_needed = !note.extras().is_nothing();
-        if !is_needed {
-            self.notes.by_seq.remove(&seq);
-        }
-        job.set_noted(is_needed);
-        self.notes.word_bytes = self.notes.word_bytes + after - before;
+        let is_noted = self.notes.edit(job.node.seq, |note| {
+            edit(note);
+            !note.extras().is_nothing()
+        });
+        job.set_noted(is_noted);
     }
 
-    /// To be called when a job leaves the queue.
+    /// Removes the note of a job that leaves the queue.
     pub(super) fn drop_note(&mut self, slot: u32) {
         let job = &self.jobs[slot];
-        if job.is_noted()
-            && let Some(note) = self.notes.by_seq.remove(&job.node.seq)
-        {
-            self.notes.word_bytes -= note.words.len();
+        if job.is_noted() {
+            self.notes.remove(job.node.seq);
         }
     }
 
-    /// What is noted of a job.
+    /// Returns the note of a job.
     pub(super) fn extras(&self, job: &Job) -> Extras<'_> {
         let note = if job.is_noted() { self.notes.get(job.node.seq) } else { None };
         note.map_or_else(Extras::default, Note::extras)

@@ -1,19 +1,19 @@
-//! Which priorities there are among the jobs, exactly as long as they are few: jobs of one priority are served by time alone.
+//! Counts the jobs of each priority, if there are few priorities. If there is only one, time alone determines the serving order.
 
-/// How many priorities are counted one by one.
+/// The maximum number of priorities that are counted.
 const MOST: usize = 8;
 
-/// How many jobs have which priority.
+/// The number of jobs of each priority.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Priorities {
-    /// In no order.
+    /// Unordered.
     counts: Vec<(i32, u32)>,
-    /// Jobs of priorities that are not among those. As long as there are any, no priority is added.
+    /// The number of jobs of other priorities. While it is not 0, no priority is added to `counts`.
     others: u32,
 }
 
 impl Priorities {
-    /// A job has come.
+    /// Counts a job that enters.
     pub fn enter(&mut self, priority: i32) {
         match self.position(priority) {
             Some(at) => self.counts[at].1 += 1,
@@ -22,7 +22,7 @@ impl Priorities {
         }
     }
 
-    /// A job that has come goes.
+    /// Removes a job that was counted.
     pub fn leave(&mut self, priority: i32) {
         match self.position(priority) {
             Some(at) if self.counts[at].1 == 1 => drop(self.counts.swap_remove(at)),
@@ -31,7 +31,7 @@ impl Priorities {
         }
     }
 
-    /// Whether all jobs have the same priority. It may answer no when they do, after there were very many priorities.
+    /// Whether all jobs have the same priority. False negatives are possible after there were many priorities.
     pub fn are_one(&self) -> bool {
         self.counts.len() <= 1 && self.others == 0
     }

@@ -9,27 +9,27 @@ use super::{MAX_NOW, MAX_TIME, Millis, Queue};
 pub struct Push<'a> {
     /// Any bytes.
     pub payload: &'a [u8],
-    /// The caller's own id; `None`: the queue makes one up.
+    /// The ID from the client. `None`: the queue generates one.
     pub id: Option<&'a [u8]>,
-    /// When the job is due: `now` without DELAY and AT.
+    /// When the job is due. Without DELAY and AT, this is `now`.
     pub due: Millis,
-    /// Lower is served first.
+    /// A lower number is served first.
     pub priority: i32,
-    /// Deliveries before the job is dead, 0: unlimited; `None`: as the queue is set.
+    /// The maximum number of deliveries, 0: unlimited. `None`: the setting of the queue.
     pub max_attempts: Option<u32>,
-    /// EVERY, ms; 0 is the same as `None`.
+    /// EVERY, in ms. 0 is the same as `None`.
     pub every: Option<Millis>,
-    /// GROUP; empty: none.
+    /// GROUP. Empty: none.
     pub group: &'a [u8],
-    /// TTL, ms; 0 is the same as `None`.
+    /// TTL, in ms. 0 is the same as `None`.
     pub ttl: Option<Millis>,
-    /// Replace a job of the same id.
+    /// REPLACE: replaces a job with the same ID.
     pub replace: bool,
-    /// If there is a job of the same id, do it once more. Not together with `replace`, and not without an id.
+    /// AGAIN: pushes the job once more if there is one with the same ID. Needs an ID, and excludes `replace`.
     pub again: bool,
 }
 
-/// A job as a push makes it.
+/// A job that a push adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewJob<'a> {
     pub id: &'a [u8],
@@ -38,7 +38,7 @@ pub struct NewJob<'a> {
     pub group: &'a [u8],
     pub due: Millis,
     pub priority: i32,
-    /// 0: unlimited. The queue's default is resolved already.
+    /// 0: unlimited. The default of the queue is already applied.
     pub max_attempts: u32,
     /// EVERY.
     pub every: Option<Millis>,
@@ -53,17 +53,17 @@ impl NewJob<'_> {
     }
 }
 
-/// The queue holds MAXLEN jobs that are not dead, those that wait behind a claim included (or, without MAXLEN, four billion).
+/// The queue has MAXLEN jobs that are not dead, including those that wait behind a claim. Without MAXLEN: four billion jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
 impl Queue {
-    /// Pushes a job. `Ok(None)`: a job of that id is in the queue, in whatever state, and is not to be replaced or done again. The
-    /// effect's [`id`](Effect::id) is the job's id. [`drop_if_expired`](Self::drop_if_expired) comes before. O(log n).
+    /// Pushes a job. Returns `Ok(None)` if a job with this ID is in the queue, in any state, and the push neither replaces it nor has
+    /// AGAIN. The effect's [`id`](Effect::id) is the ID of the job. Call [`drop_if_expired`](Self::drop_if_expired) first. O(log n).
     ///
     /// # Errors
     ///
-    /// [`Full`], when the push would leave more than MAXLEN jobs that are not dead. Replacing one of those is no growth.
+    /// [`Full`] if more than MAXLEN jobs would not be dead. Replacing such a job adds none.
     pub fn push<'a>(&'a mut self, now: Millis, push: &Push<'a>) -> Result<Option<Effect<'a>>, Full> {
         let now = now.min(MAX_NOW);
         let same = push.id.and_then(|id| self.slot_of(id));
@@ -99,7 +99,7 @@ impl Queue {
             }
             return change(new, false, push.again);
         }
-        // Somebody may have pushed ids of this form; each of them is skipped once and for all.
+        // A client may have pushed an ID of this form. The queue skips it.
         let mut auto = self.last_id.next(now);
         while self.slot_of(auto.text().as_ref()).is_some() {
             auto = auto.next(now);

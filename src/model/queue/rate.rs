@@ -1,23 +1,22 @@
 //! RATE: at most `limit` claims in any trailing `window`.
 //!
-//! A claim takes a unit that comes back at `now + window`. Up to a limit of 100 that moment is exact; above, it is
-//! rounded **up** to a grid of a hundredth of the window, so units that come back together share an entry and the log
-//! holds about 100 entries at any limit. Rounding up can only hold a unit a little longer: there are never more than
-//! `limit` claims in a window.
+//! A claim takes a unit, which becomes available again at `now + window`. For limits up to 100, this time is exact. For higher limits, it
+//! is rounded up to a grid of a hundredth of the window. So units with the same rounded time share an entry, and the log has about 100
+//! entries at any limit. Rounding up holds a unit longer, so there are never more than `limit` claims in a window.
 //!
-//! The log is canonical state, and changes by effects only.
+//! The log is part of the stored state. Only effects change it.
 
 use super::{MAX_TIME, Millis};
 use std::collections::VecDeque;
 
-/// Limits up to this one are exact to the millisecond.
+/// The maximum limit that is exact to the millisecond.
 const EXACT: u64 = 100;
-/// A log is never longer; serialised ones that are, are refused.
+/// The maximum length of a log. A longer stored log is rejected.
 pub(super) const MAX_ENTRIES: usize = 512;
-/// No unit comes back later: the latest moment plus the longest window, rounded up.
+/// The latest time at which a unit becomes available again: the latest time plus the longest window, rounded up.
 pub(super) const MAX_BACK_AT: Millis = 4 * MAX_TIME;
 
-/// The setting RATE.
+/// The setting RATE or GROUPRATE.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rate {
     /// Claims per window, 1 ..= 2^53-1.
@@ -31,22 +30,22 @@ impl Rate {
         if self.limit <= EXACT { at } else { at.next_multiple_of(self.window.div_ceil(EXACT)) }
     }
 
-    /// When a unit taken at `now` comes back; none is held longer than until then.
+    /// Returns when a unit that is taken at `now` becomes available again.
     pub(super) fn horizon(self, now: Millis) -> Millis {
         self.on_grid(now + self.window)
     }
 }
 
-/// The units that come back at one moment.
+/// The units that become available again at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
-    /// From this moment on they are free.
+    /// When they become available again.
     pub back_at: Millis,
-    /// How many, at least 1.
+    /// The number of units, at least 1.
     pub units: u64,
 }
 
-/// The units taken, by when they come back.
+/// The taken units, by the time at which they become available again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct RateLog {
     taken: VecDeque<Taken>,
@@ -57,7 +56,7 @@ impl RateLog {
         self.taken.iter()
     }
 
-    /// An estimate of the bytes held.
+    /// Estimates the memory in bytes.
     pub fn bytes(&self) -> usize {
         match self.taken.len() {
             0 => 0,
@@ -65,23 +64,24 @@ impl RateLog {
         }
     }
 
-    /// When the last unit comes back.
+    /// Returns when the last unit becomes available again.
     pub fn back_at(&self) -> Option<Millis> {
         self.taken.back().map(|t| t.back_at)
     }
 
-    /// Units not back by `now`. Cannot overflow: an entry holds at most 2^53 units, and there are few.
+    /// Returns the number of units that are not available at `now`. It cannot overflow: there are few entries, with at most 2^53 units
+    /// each.
     fn held(&self, now: Millis) -> u64 {
         let held = self.taken.iter().filter(|t| t.back_at > now);
         held.map(|t| t.units).sum()
     }
 
-    /// Units left at `now`. O(entries).
+    /// Returns the number of units that are available at `now`. O(entries).
     pub fn free(&self, rate: Rate, now: Millis) -> u64 {
         rate.limit.saturating_sub(self.held(now))
     }
 
-    /// The first moment, not before `now`, at which a unit is free. O(entries).
+    /// Returns the first time, not before `now`, at which a unit is available. O(entries).
     pub fn opens_at(&self, rate: Rate, now: Millis) -> Millis {
         let mut held = self.held(now);
         let mut at = now;
@@ -95,12 +95,12 @@ impl RateLog {
         at
     }
 
-    /// Whether units are held longer than a window from `now`, as after a step back of the clock.
+    /// Whether units are held for longer than a window from `now`. This happens after the clock has stepped back.
     pub fn unsettled(&self, rate: Rate, now: Millis) -> bool {
         self.taken.back().is_some_and(|t| t.back_at > rate.horizon(now))
     }
 
-    /// Forgets what is back by `now`, and brings forward to a window from `now` what is held longer.
+    /// Forgets units that are available at `now`. Makes the others available at the end of a window from `now`, at the latest.
     pub fn settle(&mut self, rate: Rate, now: Millis) {
         while self.taken.front().is_some_and(|t| t.back_at <= now) {
             self.taken.pop_front();
@@ -116,7 +116,7 @@ impl RateLog {
         }
     }
 
-    /// Adds units that come back no sooner than all others. Saturates where no honest queue gets to.
+    /// Adds units that become available no earlier than all others. The sum saturates, which only a forged queue can reach.
     fn add(&mut self, back_at: Millis, units: u64) {
         match self.taken.back_mut() {
             Some(last) if last.back_at == back_at => {
@@ -132,7 +132,7 @@ impl RateLog {
         self.add(rate.horizon(now), 1);
     }
 
-    /// Carries the log over to a new setting: on the new grid, and within the new window from `now`.
+    /// Adapts the log to a new setting: to its grid, and to its window from `now`.
     pub fn adopt(&mut self, rate: Rate, now: Millis) {
         for t in std::mem::take(&mut self.taken) {
             self.add(rate.on_grid(t.back_at), t.units);
@@ -144,7 +144,7 @@ impl RateLog {
         self.taken = VecDeque::new();
     }
 
-    /// Appends an entry of a stored log; false, and nothing done, unless it is a possible one.
+    /// Appends an entry of a stored log. Returns false, and does nothing, if the entry is impossible.
     pub fn restore(&mut self, entry: Taken) -> bool {
         let later = self.taken.back().is_none_or(|t| t.back_at < entry.back_at);
         let possible = later

@@ -1,11 +1,11 @@
-//! Moving the memory of a queue. The blocks that count: the chunks of jobs with what each job holds, the index, the members of groups, the returns.
+//! Moves the memory of a queue: the chunks of jobs and their bodies, the index, the members of groups, the returns.
 
 use super::Queue;
 use super::groups::Groups;
 use crate::model::relocate::{Mover, Relocate, in_steps};
 
 impl Relocate for Queue {
-    /// A step is a chunk of jobs, or a shard of the index.
+    /// A step is a chunk, or a shard of the index.
     fn relocate(&mut self, from: usize, mover: &mut impl Mover) -> Option<usize> {
         let jobs = self.jobs.chunks_mut();
         let index = &mut self.index;

@@ -1,18 +1,18 @@
-//! Jobs that are not due again at the end of their lease, but some time after it: the order in which they come back.
+//! Claimed jobs that are not due at once when their lease expires.
 //!
-//! The lease of a job ends; then it waits for BACKOFF ([`TreeId::Retrying`]), or, if that was the last attempt of a job with EVERY, for its
-//! next occurrence ([`TreeId::Recurring`]). Both moments follow from what the claim has stored and from the settings
-//! ([`Job::back_at`]), so that nothing happens here either when time passes. Such a job has two moments that matter, and stands in two
-//! orders: its own tree has it by the end of the lease, as it has every claimed job, and a tree of `Return`s by the
-//! moment at which it is due again. No other job is in such a tree or pays for it.
+//! When the lease of a job expires, the job waits for BACKOFF ([`TreeId::Retrying`]). If that was the last attempt of a job with EVERY, the
+//! job waits for its next occurrence ([`TreeId::Recurring`]). The time at which it is due again follows from the job and the settings
+//! ([`Job::back_at`]), so no effect is needed when the lease expires. But such a job has two times. Its own tree has the job by the
+//! deadline of the lease, as for all claimed jobs. A tree of [`Return`]s has it by the time at which it is due again. One tree cannot count
+//! both: with different attempts and jitter, a lease that expires later may be due again earlier. Other jobs have no cost for this.
 //!
-//! | trees | whose jobs |
+//! | trees | jobs |
 //! |---|---|
-//! | `roots[RETRIES]`, `roots[RECURRENCES]` of the queue and of each group | of that group, by tree |
+//! | `roots[RETRIES]`, `roots[RECURRENCES]` of the queue and of each group | those of the group, by tree |
 //! | [`Returns::grouped_root`] | all jobs with a group |
 //!
-//! A `Return` also knows the first end of a lease in its subtree, so that jobs whose leases have ended are listed without a look
-//! at those that are still claimed.
+//! A `Return` also stores the earliest deadline of its subtree. So a list of the jobs whose leases have expired skips those that are still
+//! claimed.
 
 use super::job::Job;
 use super::node::{JobNode, Links, RECURRENCES, RETRIES, Roots, TreeId};
@@ -22,13 +22,13 @@ use super::{Millis, Queue};
 use crate::model::chunks::{Chunks, NIL};
 use crate::model::time;
 
-/// A claimed job by when it is due again.
+/// A claimed job, by the time at which it is due again.
 #[derive(Clone, Debug)]
 pub(super) struct Return {
     pub node: JobNode,
-    /// When the lease ends.
+    /// When the lease expires.
     pub deadline: Millis,
-    /// The first of these of the subtree.
+    /// The earliest deadline of the subtree.
     pub first_deadline: Millis,
     pub job: u32,
 }
@@ -58,9 +58,9 @@ impl Item for Return {
 
 #[derive(Clone, Debug)]
 pub(super) struct Returns {
-    /// In the trees of the queue and its groups.
+    /// The items of the trees of the queue and its groups.
     pub own: Chunks<Return>,
-    /// Those of jobs with a group, once more.
+    /// A second item for each job with a group.
     pub grouped: Chunks<Return>,
     pub grouped_root: u32,
 }
@@ -74,7 +74,7 @@ impl Returns {
         &self.own
     }
 
-    /// Refreshes the trees of a group, after the order has changed.
+    /// Updates the trees of a group after the order of serving changed.
     pub fn rerank(&mut self, roots: &Roots, order: ServingOrder) {
         for tree in [RETRIES, RECURRENCES] {
             tree::rerank(&mut self.own, roots[tree], order);
@@ -90,7 +90,7 @@ impl Returns {
     }
 }
 
-/// The tree of returns for jobs in a tree, if they have one.
+/// Returns the tree of returns that belongs to a tree, if there is one.
 pub(super) fn return_tree(tree: TreeId) -> Option<usize> {
     match tree {
         TreeId::Retrying => Some(RETRIES),
@@ -112,7 +112,7 @@ fn find(items: &Chunks<Return>, mut root: u32, wanted: Key) -> u32 {
 }
 
 impl Queue {
-    /// Enters a job that has just come into its tree.
+    /// Adds a job to its trees of returns after it entered its own tree.
     pub(super) fn link_return(&mut self, slot: u32) {
         let job = &self.jobs[slot];
         let Some(tree) = return_tree(job.node.tree) else { return };
@@ -133,7 +133,7 @@ impl Queue {
         *self.tree_of_job(slot, tree) = tree::insert(&mut self.returns.own, root, entry, order);
     }
 
-    /// Takes a job out that is about to leave its tree.
+    /// Removes a job from its trees of returns before it leaves its own tree.
     pub(super) fn unlink_return(&mut self, slot: u32) {
         if return_tree(self.jobs[slot].node.tree).is_none() {
             return;
@@ -159,7 +159,7 @@ impl Queue {
         }
     }
 
-    /// A job has moved into another slot.
+    /// Updates the slot of a job that has moved.
     pub(super) fn renumber_return(&mut self, slot: u32) {
         if return_tree(self.jobs[slot].node.tree).is_some() {
             let (own, grouped, _) = self.find_return(slot);
@@ -170,7 +170,7 @@ impl Queue {
         }
     }
 
-    /// The entries of a job, and the tree that the first of them is in.
+    /// Returns the two items of a job, and the tree of the first.
     fn find_return(&mut self, slot: u32) -> (u32, u32, usize) {
         let job = &self.jobs[slot];
         let wanted = (job.back_at(&self.settings), job.node.priority, job.node.seq);
@@ -181,7 +181,7 @@ impl Queue {
         (own, if is_grouped { find(grouped, *grouped_root, wanted) } else { NIL }, tree)
     }
 
-    /// The trees of returns of a group, or all: those of the jobs without a group, and that of the others.
+    /// Returns the trees of returns of a group; or for all jobs, those of the jobs without a group and that of the others.
     fn return_trees(&self, group: Option<&Roots>) -> [(&Chunks<Return>, u32); 3] {
         let Returns { own, grouped, grouped_root } = &self.returns;
         let (roots, others) = match group {
@@ -191,12 +191,12 @@ impl Queue {
         [(own, roots[RETRIES]), (own, roots[RECURRENCES]), (grouped, others)]
     }
 
-    /// How many jobs, of a group or of all, have come back since their lease ended. O(log n).
+    /// Returns how many jobs of a group, or of all, are due again after their lease. O(log n).
     pub(super) fn count_returned(&self, group: Option<&Roots>, now: Millis) -> u64 {
         self.return_trees(group).map(|(items, root)| stretch::count_until(items, root, now)).iter().sum()
     }
 
-    /// When the first job comes back; it may have done so. [`NEVER`](super::NEVER): there is none.
+    /// Returns the time at which the first job is due again; it may be in the past. [`NEVER`](super::NEVER) if there is none.
     pub(super) fn first_return(&self) -> Millis {
         self.return_trees(None)
             .map(|(items, root)| stretch::first_time(items, root))
@@ -204,13 +204,19 @@ impl Queue {
             .fold(Millis::MAX, Millis::min)
     }
 
-    /// The jobs of a group, or all, that wait although their lease has ended, by when they come back; only those behind a certain one.
-    /// O(log n) for each.
+    /// Lists the jobs of a group, or all, that wait although their lease has expired, by when they are due again. Lists only those after
+    /// `behind`. O(log n) for each.
     pub(super) fn waiting_returns(&self, group: Option<&Roots>, now: Millis, behind: Option<Key>) -> [List<'_>; 3] {
-        self.return_trees(group).map(|(items, root)| Box::new(Delays::new(items, root, now, behind)) as List<'_>)
+        let behind = behind.max(Some((now, i32::MAX, u64::MAX)));
+        self.return_trees(group).map(|(items, root)| {
+            let no_lease_has_ended = |items: &Chunks<Return>, root, now| items[root].first_deadline > now;
+            let returns = ByTime::skipping(items, root, behind, now, no_lease_has_ended);
+            let returns = returns.filter(move |(_, it)| it.deadline <= now).map(|(_, it)| (key(&it.node), it.job));
+            Box::new(returns) as List<'_>
+        })
     }
 
-    /// The jobs of a group, or all, that have come back since their lease ended, by when they did; only those behind a certain one.
+    /// Lists the jobs of a group, or all, that are due again after their lease, by when they became due. Lists only those after `behind`.
     pub(super) fn returned(&self, group: Option<&Roots>, now: Millis, behind: Option<Key>) -> [List<'_>; 3] {
         self.return_trees(group).map(|(items, root)| {
             let returns = ByTime::of(items, root, behind).map(|(_, it)| (key(&it.node), it.job));
@@ -218,7 +224,7 @@ impl Queue {
         })
     }
 
-    /// When the job is due, by the clock: after its lease has ended, when it comes back.
+    /// Returns when the job is due by the clock.
     pub(super) fn due_of(&self, slot: u32, now: Millis) -> Millis {
         let job = &self.jobs[slot];
         if job.is_lapsed(now) { job.back_at(&self.settings) } else { job.node.time }
@@ -226,8 +232,7 @@ impl Queue {
 }
 
 impl Job {
-    /// When a claimed job is due again if nobody finishes it. For one whose last attempt this is, and which has no next occurrence, that is when it
-    /// dies.
+    /// Returns when a claimed job is due again if no command changes it. A job in [`TreeId::Spent`] dies at this time.
     pub fn back_at(&self, settings: &super::Settings) -> Millis {
         let deadline = self.node.time;
         match (self.node.tree, self.recurrence()) {
@@ -237,49 +242,6 @@ impl Job {
             }
             (TreeId::Recurring, Some(recurrence)) => recurrence.next(deadline),
             _ => deadline,
-        }
-    }
-}
-
-/// The entries of a tree whose lease has ended and that have not come back.
-struct Delays<'a> {
-    items: &'a Chunks<Return>,
-    now: Millis,
-    path: Vec<u32>,
-}
-
-impl<'a> Delays<'a> {
-    fn new(items: &'a Chunks<Return>, mut root: u32, now: Millis, behind: Option<Key>) -> Self {
-        let mut path = Vec::new();
-        while root != NIL && items[root].first_deadline <= now {
-            let node = &items[root].node;
-            let is_behind = node.time > now && behind.is_none_or(|behind| behind < key(node));
-            if is_behind {
-                path.push(root);
-                root = node.links.left;
-            } else {
-                root = node.links.right;
-            }
-        }
-        Self { items, now, path }
-    }
-}
-
-impl Iterator for Delays<'_> {
-    type Item = (Key, u32);
-
-    fn next(&mut self) -> Option<(Key, u32)> {
-        loop {
-            let entry = self.path.pop()?;
-            let it = &self.items[entry];
-            let mut root = it.node.links.right;
-            while root != NIL && self.items[root].first_deadline <= self.now {
-                self.path.push(root);
-                root = self.items[root].node.links.left;
-            }
-            if it.deadline <= self.now {
-                return Some((key(&it.node), it.job));
-            }
         }
     }
 }

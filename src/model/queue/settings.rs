@@ -1,41 +1,41 @@
-//! What ZQ.CONFIG sets.
+//! The settings of ZQ.CONFIG.
 
 use super::field::{Field, Notation};
 use super::rate::Rate;
 use super::tree::ServingOrder;
 use super::{MAX_TIME, Millis};
 
-/// The settings of a queue. Zero means "off" throughout.
+/// The settings of a queue. 0 means off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// MAXATTEMPTS: deliveries before a job is dead, for jobs pushed without their own; 0: unlimited. It is fixed at the
-    /// push: a later change does not touch jobs that are in.
+    /// MAXATTEMPTS: the maximum number of deliveries of jobs that are pushed without their own; 0: unlimited. A change does not concern
+    /// jobs in the queue.
     pub max_attempts: u32,
-    /// BACKOFF base, ms: how long a job given back for the first time waits; 0: it is due at once.
+    /// The base of BACKOFF, in ms: how long a job waits after its first failure. 0: no BACKOFF.
     pub backoff_base: Millis,
-    /// BACKOFF max, ms.
+    /// The maximum of BACKOFF, in ms.
     pub backoff_max: Millis,
-    /// AGING, ms: what one step of priority is worth in waiting; 0: priority comes before all waiting.
+    /// AGING, in ms: the time of waiting that one step of priority is worth. 0: priority comes first.
     pub aging: Millis,
-    /// MAXLEN: jobs, dead ones not counted; 0: unlimited.
+    /// MAXLEN: the maximum number of jobs that are not dead. 0: unlimited.
     pub maxlen: u64,
-    /// CONCURRENCY: leases at once; 0: unlimited.
+    /// CONCURRENCY: the maximum number of leases. 0: unlimited.
     pub concurrency: u64,
-    /// RATE; a limit or window of 0 is the same as `None`.
+    /// RATE. A limit or window of 0 is the same as `None`.
     pub rate: Option<Rate>,
-    /// PAUSED: nothing can be claimed.
+    /// PAUSED: no job can be claimed.
     pub paused: bool,
-    /// GROUPCONCURRENCY: leases of a group at once; 0: unlimited.
+    /// GROUPCONCURRENCY: the maximum number of leases of a group. 0: unlimited.
     pub group_concurrency: u64,
-    /// GROUPRATE; a limit or window of 0 is the same as `None`.
+    /// GROUPRATE. A limit or window of 0 is the same as `None`.
     pub group_rate: Option<Rate>,
     /// ORDERED: the jobs of a group are served in the order of their pushes, one at a time.
     pub ordered: bool,
-    /// JITTER, percent of a BACKOFF: up to so much is added to it at random. 0 ..= 100.
+    /// JITTER, 0 ..= 100: the maximum percentage of a BACKOFF that is added to it at random.
     pub jitter: u32,
-    /// DEADLEN: dead letters; 0: unlimited.
+    /// DEADLEN: the maximum number of dead letters. 0: unlimited.
     pub deadlen: u64,
-    /// DEADTTL, ms: for how long a dead letter is kept; 0: until somebody takes it away.
+    /// DEADTTL, in ms: how long a dead letter is kept. 0: unlimited.
     pub deadttl: Millis,
 }
 
@@ -66,7 +66,7 @@ fn of(rate: &mut Option<Rate>) -> &mut Rate {
 }
 
 impl Settings {
-    /// All settings, in the order in which replies show them.
+    /// All settings, in the order of the replies.
     #[rustfmt::skip]
     pub const FIELDS: &[Field<Settings>] = &[
         setting("MAXATTEMPTS", "max_attempts", Notation::Number, u32::MAX as u64, |s| s.max_attempts.into(), |s, n| s.max_attempts = n as u32),
@@ -87,15 +87,15 @@ impl Settings {
         setting("DEADTTL", "deadttl_ms", Notation::Millis, MAX_TIME, |s| s.deadttl, |s, n| s.deadttl = n),
     ];
 
-    /// How long a job waits after being given back following its `attempt`-th delivery: min(max, base × 2^(attempt-1)).
+    /// Returns how long a job waits after its `attempt`-th delivery has failed: min(max, base × 2^(attempt-1)).
     pub fn backoff(&self, attempt: u32) -> Millis {
         let doublings = attempt.saturating_sub(1).min(63);
         let wait = u128::from(self.backoff_base) << doublings;
         wait.min(u128::from(self.backoff_max)) as Millis
     }
 
-    /// The backoff of an attempt, with up to JITTER percent more: how much, the token says, as good as at random, so that whoever
-    /// works it out gets the same.
+    /// Returns the backoff of an attempt with its jitter, at most JITTER percent. The jitter is a hash of the token, so each replica
+    /// computes the same.
     pub fn jittered_backoff(&self, attempt: u32, token: u64) -> Millis {
         let wait = self.backoff(attempt);
         let most = u128::from(wait) * u128::from(self.jitter) / 100;
@@ -103,12 +103,12 @@ impl Settings {
         wait.saturating_add(share as Millis)
     }
 
-    /// The settings from which it follows how long a job waits after a failure.
+    /// Returns the settings that determine how long a job waits after a failure.
     pub(super) fn backoffs(&self) -> (Millis, Millis, u32) {
         if self.backoff(1) == 0 { (0, 0, 0) } else { (self.backoff_base, self.backoff_max, self.jitter) }
     }
 
-    /// The nearest settings within the ranges; a rate without a limit or a window is none.
+    /// Clamps all values to their ranges. A rate without a limit or a window becomes `None`.
     pub fn normal(mut self) -> Self {
         for field in Self::FIELDS {
             let value = (field.get)(&self).min(field.most);
@@ -120,7 +120,7 @@ impl Settings {
         self
     }
 
-    /// The settings from which it follows when a group opens.
+    /// Returns the settings that determine when a group opens.
     pub(super) fn of_groups(&self) -> (u64, Option<Rate>, ServingOrder) {
         (self.group_concurrency, self.group_rate, self.order())
     }
@@ -130,13 +130,13 @@ impl Settings {
         self.group_concurrency > 0 || self.group_rate.is_some() || self.ordered
     }
 
-    /// The order in which the jobs of a group are served.
+    /// Returns the order in which the jobs of a group are served.
     pub(super) fn order(&self) -> ServingOrder {
         ServingOrder { aging: self.aging, by_push: self.ordered }
     }
 }
 
-/// Spreads numbers that lie close together over all 64 bits (the finalizer of SplitMix64, Steele et al. 2014).
+/// Spreads close numbers over all 64 bits (the finalizer of SplitMix64, Steele et al. 2014).
 pub(super) fn scramble(number: u64) -> u64 {
     let x = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

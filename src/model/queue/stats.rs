@@ -6,38 +6,38 @@ use super::node::{CLAIMED, FALLING_DUE, TreeId};
 use super::{MAX_NOW, MAX_TOKEN, Millis, NEVER, Queue};
 use crate::model::chunks::NIL;
 
-/// What has been done to a queue since it was made. Replicated: equal on primary and replica.
+/// What has been done to a queue since its creation. The counters are replicated, so they are equal on master and replica.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Jobs pushed, replacements included.
+    /// Pushed jobs, including replacements.
     pub pushed: u64,
-    /// Claims, that is deliveries.
+    /// Claims.
     pub claimed: u64,
-    /// Jobs finished; each occurrence of a recurring one counts.
+    /// Acknowledged jobs. Each occurrence of a recurring job counts.
     pub acked: u64,
-    /// Jobs given back, to wait or to be dead.
+    /// NACKs.
     pub nacked: u64,
     /// Jobs removed by CANCEL.
     pub cancelled: u64,
-    /// Dead letters made ready again.
+    /// Dead letters made ready by REDRIVE.
     pub redriven: u64,
-    /// Leases that had ended when their job was next touched. [`Stats`] adds those that have ended and wait for it.
+    /// Expired leases whose job has moved since. [`Stats`] adds the others.
     pub expired_leases: u64,
-    /// Pushes that took the place of a job.
+    /// Pushes that replaced a job.
     pub replaced: u64,
-    /// Jobs that were scheduled again (EVERY) after an ACK, or because an occurrence had expired.
+    /// Recurring jobs (EVERY) that got their next occurrence after an ACK, or because an occurrence had expired.
     pub recurred: u64,
-    /// Occurrences of a job with EVERY that ran out of attempts, counted when their job was next touched. [`Stats`] adds the others.
+    /// Occurrences of recurring jobs that had no attempts left and whose job has moved since. [`Stats`] adds the others.
     pub missed: u64,
     /// Jobs removed by CLEAN.
     pub cleaned: u64,
-    /// Dead letters that went because of DEADLEN and DEADTTL.
+    /// Dead letters dropped because of DEADLEN and DEADTTL.
     pub dropped: u64,
     /// Claims that ended because the job was replaced or cancelled.
     pub revoked: u64,
-    /// ACKs and NACKs that came after their lease had ended.
+    /// ACKs and NACKs after the lease had expired.
     pub late: u64,
-    /// Jobs, and occurrences of recurring ones, that went because their TTL was over.
+    /// Jobs, and occurrences of recurring jobs, dropped because their TTL had ended.
     pub expired: u64,
 }
 
@@ -48,7 +48,7 @@ macro_rules! counters {
 }
 
 impl Counters {
-    /// All counters, in the order in which replies show them.
+    /// All counters, in the order of the replies.
     pub const FIELDS: &[Field<Counters>] = counters! {
         pushed "pushed"
         claimed "claimed_total"
@@ -68,28 +68,28 @@ impl Counters {
     };
 }
 
-/// How many numbers [`Queue::stored_states`] has.
+/// The length of [`Queue::stored_states`].
 pub const STORED_STATES: usize = 5;
 
-/// The stats of a queue by the clock.
+/// The stats of a queue, by the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stats {
-    /// Due, whether or not PAUSED, CONCURRENCY and RATE let a claim through.
+    /// Jobs that are due, even if PAUSED, CONCURRENCY or RATE prevents a claim.
     pub ready: u64,
-    /// Due later.
+    /// Jobs that are due later.
     pub delayed: u64,
-    /// Under a lease that has not ended.
+    /// Jobs with a lease that has not expired.
     pub claimed: u64,
     /// Dead letters.
     pub dead: u64,
-    /// Totals, with `expired_leases` and `missed` as of now.
+    /// The counters, with `expired_leases` and `missed` by the clock.
     pub totals: Counters,
-    /// The due time of the ready job that has been due the longest.
+    /// The due time of the ready job that has waited longest.
     pub oldest_ready: Option<Millis>,
 }
 
 impl Queue {
-    /// The stats of the queue. O(log n).
+    /// Returns the stats. O(log n).
     pub fn stats(&self, now: Millis) -> Stats {
         let now = now.min(MAX_NOW);
         let mut totals = self.counters;
@@ -108,7 +108,7 @@ impl Queue {
         }
     }
 
-    /// When the first job is due of those that are ready whatever the clock says, and of the others that wait or come back.
+    /// Returns the first due time of the jobs that are ready whatever the clock says, and that of the others.
     fn first_dues(&self) -> [Option<Millis>; 2] {
         let first = |tree| match self.first(tree) {
             NIL => NEVER,
@@ -123,8 +123,8 @@ impl Queue {
         ready.into_iter().chain(other.filter(|&time| time <= now)).min()
     }
 
-    /// Jobs by their stored state, which the clock does not change: ready, delayed, claimed, claimed for the last time (dead when
-    /// the lease ends), dead. O(1).
+    /// Returns the number of jobs by stored state, which does not depend on the clock: ready, delayed, claimed, claimed for the last time
+    /// (dead when the lease expires), dead. O(1).
     pub fn stored_states(&self) -> [u64; STORED_STATES] {
         let leased = [TreeId::Claimed, TreeId::Retrying, TreeId::Recurring].map(|tree| self.count_all(tree));
         let delayed = [TreeId::Delayed, TreeId::Upcoming].map(|tree| self.count_all(tree));
@@ -132,7 +132,7 @@ impl Queue {
         [ready, delayed.iter().sum(), leased.iter().sum(), spent, dead]
     }
 
-    /// The first moment at which a job is due that is there: the due time of a waiting one, or when a claimed one is due again. O(log n).
+    /// Returns the first due time of the present jobs. A claimed job counts with the time at which it is due again. O(log n).
     pub fn first_due(&self) -> Option<Millis> {
         self.first_dues().into_iter().flatten().min()
     }

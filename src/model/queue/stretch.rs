@@ -1,6 +1,4 @@
-//! Questions about a stretch of time: all jobs of a tree up to `now`, or after it.
-//!
-//! Nothing here changes anything. Counting and finding the best are O(log n); listing is O(log n) for each job listed.
+//! Queries about the jobs of a tree up to `now`, or after it. A count or the best job takes O(log n). A list takes O(log n) for each job.
 
 use super::job::Job;
 use super::node::{FALLING_DUE, Links, RECURRENCES, RETRIES, Roots, TreeId};
@@ -10,22 +8,23 @@ use super::{Millis, NEVER};
 use crate::model::chunks::{Chunks, NIL};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Index;
 
-/// A tree cut at `now` gives single nodes and whole subtrees, all of whose times are `<= now`.
+/// A part of a tree: an item alone, or a whole subtree.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Piece {
-    JobNode(u32),
-    TreeId(u32),
+    One(u32),
+    Subtree(u32),
 }
 
-/// Calls `visit` with the O(log n) pieces that make up everything with `time <= now`.
+/// Calls `visit` with O(log n) pieces. Together they are all items with `time <= now`.
 fn cut<T: Item>(jobs: &Chunks<T>, mut root: u32, now: Millis, mut visit: impl FnMut(Piece)) {
     while root != NIL {
         let node = jobs[root].node();
         if node.time <= now {
-            visit(Piece::JobNode(root));
+            visit(Piece::One(root));
             if node.links.left != NIL {
-                visit(Piece::TreeId(node.links.left));
+                visit(Piece::Subtree(node.links.left));
             }
             root = node.links.right;
         } else {
@@ -34,35 +33,35 @@ fn cut<T: Item>(jobs: &Chunks<T>, mut root: u32, now: Millis, mut visit: impl Fn
     }
 }
 
-/// How many jobs of the tree have `time <= now`. O(log n).
+/// Returns the number of jobs with `time <= now`. O(log n).
 pub(super) fn count_until<T: Item>(jobs: &Chunks<T>, root: u32, now: Millis) -> u64 {
     let mut count = 0;
     cut(jobs, root, now, |piece| match piece {
-        Piece::JobNode(_) => count += 1,
-        Piece::TreeId(root) => count += u64::from(tree::size(jobs, root)),
+        Piece::One(_) => count += 1,
+        Piece::Subtree(root) => count += u64::from(tree::size(jobs, root)),
     });
     count
 }
 
-/// How many jobs of the tree have `time > now`. O(log n).
+/// Returns the number of jobs with `time > now`. O(log n).
 pub(super) fn count_after<T: Item>(jobs: &Chunks<T>, root: u32, now: Millis) -> u64 {
     u64::from(tree::size(jobs, root)) - count_until(jobs, root, now)
 }
 
-/// The job with `time <= now` that is served first, or `NIL`. O(log n).
+/// Returns the job with `time <= now` that is served first, or `NIL`. O(log n).
 pub(super) fn best_until<T: Item>(jobs: &Chunks<T>, root: u32, now: Millis, order: ServingOrder) -> u32 {
     let mut best = NIL;
     cut(jobs, root, now, |piece| {
         let candidate = match piece {
-            Piece::JobNode(slot) => slot,
-            Piece::TreeId(root) => tree::best(jobs, root),
+            Piece::One(slot) => slot,
+            Piece::Subtree(root) => tree::best(jobs, root),
         };
         best = order.better(jobs, best, candidate);
     });
     best
 }
 
-/// The first time in the tree for which `holds` is true, as it then is for all later ones. O(log n) questions.
+/// Returns the first time in the tree for which `holds` is true. It must be true for all later times, too. O(log n) calls.
 pub(super) fn first_where<T: Item>(jobs: &Chunks<T>, mut root: u32, holds: impl Fn(Millis) -> bool) -> Option<Millis> {
     let mut first = None;
     while root != NIL {
@@ -77,7 +76,7 @@ pub(super) fn first_where<T: Item>(jobs: &Chunks<T>, mut root: u32, holds: impl 
     first
 }
 
-/// The first time in the tree, or [`NEVER`].
+/// Returns the first time in the tree, or [`NEVER`].
 pub(super) fn first_time<T: Item>(jobs: &Chunks<T>, root: u32) -> Millis {
     let first = tree::first(jobs, root);
     if first == NIL { NEVER } else { jobs[first].node().time }
@@ -85,66 +84,78 @@ pub(super) fn first_time<T: Item>(jobs: &Chunks<T>, root: u32) -> Millis {
 
 #[cfg(test)]
 thread_local! {
-    /// Jobs that were listed, and trees that were taken apart for it.
+    /// How many items were listed and how many trees were split into pieces.
     pub(super) static STEPS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// The jobs of one tree by time.
-pub(super) struct ByTime<'a, T> {
-    jobs: &'a Chunks<T>,
-    /// The nodes still to be given whose right subtrees are still to be gone through, earliest on top.
+/// The items of a tree in its order.
+pub(super) struct ByTime<'a, I> {
+    items: &'a I,
+    /// The items whose right subtrees are also still to be listed. The next item is on top.
     path: Vec<u32>,
+    /// Whether the subtree of an item has nothing to list.
+    is_skipped: fn(&I, u32, Millis) -> bool,
+    now: Millis,
 }
 
-impl<'a, T: Item> ByTime<'a, T> {
-    pub fn all(jobs: &'a Chunks<T>, root: u32) -> Self {
-        Self::of(jobs, root, None)
+impl<'a, I> ByTime<'a, I> {
+    /// Lists all items, or only those after the key `behind`, which may be the key of another tree.
+    pub fn of<T: Item>(items: &'a I, root: u32, behind: Option<Key>) -> Self
+    where
+        I: Index<u32, Output = T>,
+    {
+        Self::skipping(items, root, behind, 0, |_, _, _| false)
     }
 
-    /// All jobs, or only those behind a key, which need not be one of this tree.
-    pub fn of(jobs: &'a Chunks<T>, mut root: u32, behind: Option<Key>) -> Self {
-        let mut it = Self { jobs, path: Vec::new() };
-        let Some(behind) = behind else {
-            it.descend(root);
-            return it;
-        };
-        while root != NIL {
-            let node = jobs[root].node();
-            if behind < tree::key(node) {
-                it.path.push(root);
-                root = node.links.left;
-            } else {
-                root = node.links.right;
-            }
-        }
+    /// Lists the items after the key `behind`, but no subtree that `is_skipped` rejects at `now`.
+    pub fn skipping<T: Item>(
+        items: &'a I,
+        root: u32,
+        behind: Option<Key>,
+        now: Millis,
+        is_skipped: fn(&I, u32, Millis) -> bool,
+    ) -> Self
+    where
+        I: Index<u32, Output = T>,
+    {
+        let mut it = Self { items, path: Vec::new(), is_skipped, now };
+        it.descend(root, behind);
         it
     }
 
-    fn descend(&mut self, mut root: u32) {
-        while root != NIL {
-            self.path.push(root);
-            root = self.jobs[root].node().links.left;
+    fn descend<T: Item>(&mut self, mut root: u32, behind: Option<Key>)
+    where
+        I: Index<u32, Output = T>,
+    {
+        while root != NIL && !(self.is_skipped)(self.items, root, self.now) {
+            let node = self.items[root].node();
+            root = if behind.is_none_or(|behind| behind < tree::key(node)) {
+                self.path.push(root);
+                node.links.left
+            } else {
+                node.links.right
+            };
         }
     }
 }
 
-impl<'a, T: Item> Iterator for ByTime<'a, T> {
+impl<'a, T: Item, I: Index<u32, Output = T>> Iterator for ByTime<'a, I> {
     type Item = (u32, &'a T);
 
     fn next(&mut self) -> Option<Self::Item> {
-        let slot = self.path.pop()?;
+        let number = self.path.pop()?;
         #[cfg(test)]
         STEPS.set(STEPS.get() + 1);
-        let job = &self.jobs[slot];
-        self.descend(job.node().links.right);
-        Some((slot, job))
+        let item = &self.items[number];
+        self.descend(item.node().links.right, None);
+        Some((number, item))
     }
 }
 
-/// Jobs, by a key.
+/// Jobs with their keys, in the order of the keys.
 pub(super) type List<'a> = Box<dyn Iterator<Item = (Key, u32)> + 'a>;
 
-/// Lists by their keys as one.
+/// Merges lists.
 pub(super) fn merge(lists: Vec<List<'_>>) -> List<'_> {
     let mut lists: Vec<_> = lists.into_iter().map(Iterator::peekable).collect();
     Box::new(std::iter::from_fn(move || {
@@ -154,18 +165,18 @@ pub(super) fn merge(lists: Vec<List<'_>>) -> List<'_> {
     }))
 }
 
-/// Jobs of several trees in serving order: a heap of pieces, each worth its best job. The best piece is either a
-/// single job, which is next, or a tree, which is taken apart.
+/// Lists the jobs of several trees in serving order. A heap holds pieces by the rank of their best job. If the first piece is an item, this
+/// is the next job. If it is a subtree, it is split into pieces.
 pub(super) struct ByRank<'a> {
     jobs: &'a Chunks<Job>,
     returns: &'a Chunks<Return>,
     order: ServingOrder,
-    /// Of jobs; of returns, if that is true.
+    /// The pieces, and whether they are pieces of a tree of returns.
     pieces: BinaryHeap<Reverse<(Rank, bool, Piece)>>,
 }
 
 impl<'a> ByRank<'a> {
-    /// The jobs that are ready in the trees of a group.
+    /// Lists the ready jobs in the trees of a group.
     pub fn ready(
         jobs: &'a Chunks<Job>,
         returns: &'a Chunks<Return>,
@@ -174,7 +185,7 @@ impl<'a> ByRank<'a> {
         now: Millis,
     ) -> Self {
         let mut it = Self { jobs, returns, order, pieces: BinaryHeap::new() };
-        it.push(false, Piece::TreeId(roots[TreeId::Ready as usize]));
+        it.push(false, Piece::Subtree(roots[TreeId::Ready as usize]));
         for tree in FALLING_DUE {
             cut(jobs, roots[tree as usize], now, |piece| it.push(false, piece));
         }
@@ -192,8 +203,8 @@ impl<'a> ByRank<'a> {
 
 fn rank<T: Item>(items: &Chunks<T>, piece: Piece, order: ServingOrder) -> Option<Rank> {
     let best = match piece {
-        Piece::JobNode(slot) => slot,
-        Piece::TreeId(root) => tree::best(items, root),
+        Piece::One(slot) => slot,
+        Piece::Subtree(root) => tree::best(items, root),
     };
     (best != NIL).then(|| order.rank(items[best].node()))
 }
@@ -207,13 +218,13 @@ impl<'a> Iterator for ByRank<'a> {
             #[cfg(test)]
             STEPS.set(STEPS.get() + 1);
             match piece {
-                Piece::JobNode(slot) => {
+                Piece::One(slot) => {
                     return Some(&self.jobs[if of_returns { self.returns[slot].job } else { slot }]);
                 }
-                Piece::TreeId(root) => {
+                Piece::Subtree(root) => {
                     let node = if of_returns { self.returns[root].node() } else { self.jobs[root].node() };
                     let Links { left, right, .. } = node.links;
-                    for piece in [Piece::JobNode(root), Piece::TreeId(left), Piece::TreeId(right)] {
+                    for piece in [Piece::One(root), Piece::Subtree(left), Piece::Subtree(right)] {
                         self.push(of_returns, piece);
                     }
                 }

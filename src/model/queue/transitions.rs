@@ -1,7 +1,5 @@
-//! The transitions of a job: everything that ever moves one, for commands and effects alike.
-//!
-//! The callers have checked that a transition is allowed; here it is carried out. `at` is the clock of the server that
-//! ran the command.
+//! The transitions of a job. Commands and effects use the same functions. The caller has checked that the transition is allowed. `at` is
+//! the clock of the server that ran the command.
 
 use super::again::Follower;
 use super::effect::Change;
@@ -15,19 +13,19 @@ use super::{MAX_TOKEN, Millis, Queue};
 use crate::model::chunks::MAX_ITEMS;
 use crate::model::chunks::NIL;
 
-/// Counts up to [`MAX_TOKEN`] and no further: beyond it the queue could be saved, but not loaded.
+/// Adds one, up to [`MAX_TOKEN`]. A queue with a larger counter could be saved, but not loaded.
 fn tick(counter: &mut u64) {
     *counter = (*counter + 1).min(MAX_TOKEN);
 }
 
-/// What becomes of the attempt of a job that is given back.
+/// Whether the attempt of a returned job counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attempt {
     /// It counts.
     Counts,
-    /// It does not count.
+    /// It does not count (FREE).
     Free,
-    /// It was the last one of a recurring job, which waits for its next occurrence: with no attempt counted.
+    /// It was the last attempt of a recurring job. The job waits for its next occurrence, with no attempt counted.
     Last,
 }
 
@@ -36,12 +34,12 @@ impl Queue {
         self.len() < MAX_ITEMS && self.has_push_numbers()
     }
 
-    /// Whether there is a number for one more push. There always is, but for a queue that came by a made-up payload.
+    /// Whether a push number is left. Only a forged payload can use them up.
     pub(super) fn has_push_numbers(&self) -> bool {
         self.next_seq < MAX_TOKEN
     }
 
-    /// A job with the next push number, not yet in the queue.
+    /// Returns a job with the next push number. The job is not in the queue yet.
     pub(super) fn new_job(&self, new: &NewJob<'_>) -> Job {
         let NewJob { id, payload, group, due, priority, max_attempts, every, ttl } = *new;
         let mut job = Job {
@@ -70,7 +68,7 @@ impl Queue {
         job
     }
 
-    /// A push with AGAIN.
+    /// Carries out a push with AGAIN.
     pub(super) fn enter_again(&mut self, at: Millis, new: &NewJob<'_>) {
         match self.slot_of(new.id).map(|slot| (slot, self.state_of(slot, at))) {
             Some((slot, State::Claimed)) => self.follow(slot, new),
@@ -81,13 +79,13 @@ impl Queue {
         }
     }
 
-    /// A push: the job takes the place of whatever had its id. `auto`: its id, if the queue made it up.
+    /// Carries out a push, which replaces the job with the same ID. `auto`: the ID, if the queue generated it. Returns the slot.
     pub(super) fn enter(&mut self, at: Millis, mut job: Job, group: &[u8], auto: Option<AutoId>) -> u32 {
         job.set_created(at);
         self.forget_units(at);
         let mut held_until = None;
         if let Some(old) = self.slot_of(job.id()) {
-            // Without a job for this moment, the group is still held.
+            // The group may have no job for a moment, which would release it.
             held_until = self.held_until(group);
             tick(&mut self.counters.replaced);
             self.revoke(old, at);
@@ -107,7 +105,7 @@ impl Queue {
         slot
     }
 
-    /// Carries out a change of a job, which is allowed.
+    /// Carries out a change of a job.
     pub(super) fn carry_out(&mut self, slot: u32, at: Millis, change: &Change<'_>) {
         match *change {
             Change::Claim { token, deadline, worker, .. } => self.lease(slot, at, token, deadline, worker),
@@ -201,7 +199,7 @@ impl Queue {
         self.put(slot, tree, deadline);
     }
 
-    /// What all NACKs have in common.
+    /// Does what all NACKs do.
     fn give_back(&mut self, slot: u32, at: Millis, is_free: bool, error: &[u8]) {
         tick(&mut self.counters.nacked);
         self.count_if_late(slot, at);
@@ -223,14 +221,14 @@ impl Queue {
         }
     }
 
-    /// The next occurrence of a job, at `due`. It has the payload of the push that waited for it, if there was one.
+    /// Makes a job wait for its next occurrence. The job takes the payload of the push behind it.
     fn recur(&mut self, slot: u32, due: Millis) {
         self.jobs[slot].attempts = 0;
         self.take_on(slot);
         self.anchor(slot, due);
     }
 
-    /// A recurring job, which is in no tree, waits for its next occurrence: this one is done, or was not in time.
+    /// Makes a recurring job, which is in no tree, wait for its next occurrence after this one is done or has expired.
     fn begin_again(&mut self, slot: u32, at: Millis, due: Millis) {
         tick(&mut self.counters.recurred);
         self.wait_since(slot, at);
@@ -239,7 +237,7 @@ impl Queue {
         self.make_due(slot, at, due);
     }
 
-    /// A waiting job gets another payload and TTL, and keeps its place. No token is good for it any more.
+    /// Gives a waiting job another payload and TTL. The job keeps its place. Its token is no longer valid.
     fn renew(&mut self, slot: u32, at: Millis, new: &NewJob<'_>) {
         let job = &self.jobs[slot];
         let (tree, time) = (job.node.tree, self.due_of(slot, at));
@@ -266,10 +264,10 @@ impl Queue {
         self.body_bytes += job.body.len();
     }
 
-    /// RESCHEDULE. A token that outlived its lease stays good: this is none of the things that end it.
+    /// RESCHEDULE. A token of an expired lease stays valid.
     fn reorder(&mut self, slot: u32, at: Millis, due: Option<Millis>, priority: Option<i32>) {
         let job = &self.jobs[slot];
-        // Where the lease has ended, its end is the due time now, or the moment after it at which the job comes back.
+        // If the lease has expired, the due time is now the deadline, or the time at which the job is due again.
         let (tree, time) = (job.node.tree, due.unwrap_or(self.due_of(slot, at)));
         let (is_moved, has_missed) = (due.is_some() || job.is_lapsed(at), job.has_missed(at));
         self.pass(slot, at);
@@ -286,7 +284,7 @@ impl Queue {
         self.put(slot, tree, time);
     }
 
-    /// REDRIVE of the `count` jobs of a group, or of all, that have been dead the longest.
+    /// REDRIVE: makes the `count` oldest dead letters of a group, or of all, ready.
     pub(super) fn revive_oldest(&mut self, at: Millis, group: Option<&[u8]>, count: u64) {
         for _ in 0..count {
             let slot = self.longest_dead(group.map(|name| self.roots_of(name)), at);
@@ -297,13 +295,13 @@ impl Queue {
         }
     }
 
-    /// CONFIG. O(1), but O(n) when AGING changes, as every subtree may have another best job then, and O(m) when BACKOFF or JITTER
-    /// does, with m the number of claimed jobs.
+    /// CONFIG. O(1). If AGING or ORDERED changes, O(n), because each subtree may have another best job. If BACKOFF or JITTER changes, O(m
+    /// log n), with m claimed jobs.
     pub(super) fn set(&mut self, at: Millis, settings: Settings) {
         let mut claimed: Vec<u32> = Vec::new();
         if settings.backoffs() != self.settings.backoffs() {
             let slots = [TreeId::Claimed, TreeId::Retrying].into_iter().flat_map(|tree| self.slots_in(tree));
-            // A job that has come back stays ready, whatever it would wait for now.
+            // A job that is ready after its lease stays ready, whatever the new BACKOFF.
             let (ready, others): (Vec<_>, _) = slots.partition(|&slot| self.state_of(slot, at) == State::Ready);
             ready.into_iter().for_each(|slot| self.reorder(slot, at, None, None));
             claimed = others;
@@ -335,7 +333,7 @@ impl Queue {
         }
     }
 
-    /// Under ORDERED, the next occurrence of a recurring job is served behind the jobs that were pushed meanwhile.
+    /// Gives a recurring job a new push number for its next occurrence, if the queue is ORDERED.
     fn push_again(&mut self, slot: u32) {
         if self.settings.ordered && self.has_push_numbers() {
             let earlier = std::mem::replace(&mut self.jobs[slot].node.seq, self.next_seq);
@@ -345,13 +343,13 @@ impl Queue {
         }
     }
 
-    /// The job waits for `due`, and no token is good for it.
+    /// Makes the job due at `due`. Its token is no longer valid.
     fn make_due(&mut self, slot: u32, at: Millis, due: Millis) {
         self.end_token(slot);
         self.put(slot, self.jobs[slot].due_tree(due, at), due);
     }
 
-    /// Notes since when the job waits, unless its push tells.
+    /// Notes since when the job waits, unless the time of its push tells.
     fn wait_since(&mut self, slot: u32, at: Millis) {
         let job = &self.jobs[slot];
         let since = if at > job.created() { at } else { 0 };
@@ -360,7 +358,7 @@ impl Queue {
         }
     }
 
-    /// No token is good any more. It told when the job was claimed; from now on the note does.
+    /// Makes the token invalid. The token contained the time of the claim, which the note now gets.
     fn end_token(&mut self, slot: u32) {
         let job = &self.jobs[slot];
         if job.token != 0 {
@@ -378,8 +376,7 @@ impl Queue {
         job.count_ttl_from(due);
     }
 
-    /// Takes a job out of its trees that a command moves, before anything about it changes; [`put`](Self::put) follows. A lease that has
-    /// ended is counted and noted for good.
+    /// Removes a job from its trees before a command changes it. [`put`](Self::put) adds it again. An expired lease is counted and noted.
     fn lapse(&mut self, slot: u32, at: Millis) {
         self.unlink(slot);
         if self.count_lapse(slot, at) {
@@ -388,8 +385,8 @@ impl Queue {
         }
     }
 
-    /// As [`lapse`](Self::lapse), when the job goes on from where the end of the lease has left it: a recurring one whose last attempt
-    /// that was stands at its next occurrence. (An ACK or NACK, however late, is about the attempt itself.)
+    /// Does what [`lapse`](Self::lapse) does. If the last attempt of a recurring job has expired, the job is then at its next occurrence.
+    /// ACK and NACK do not use this, because they are about the attempt itself.
     fn pass(&mut self, slot: u32, at: Millis) {
         let next = self.jobs[slot].has_missed(at).then(|| self.due_of(slot, at));
         self.lapse(slot, at);
@@ -410,21 +407,21 @@ impl Queue {
         has_lapsed
     }
 
-    /// A job is taken from whoever holds it.
+    /// Counts a claim that the job's replacement or cancellation ends.
     fn revoke(&mut self, slot: u32, at: Millis) {
         if self.state_of(slot, at) == State::Claimed {
             tick(&mut self.counters.revoked);
         }
     }
 
-    /// Counts an ACK or NACK that comes after the lease has ended.
+    /// Counts an ACK or NACK after the lease has expired.
     fn count_if_late(&mut self, slot: u32, at: Millis) {
         if self.state_of(slot, at) != State::Claimed {
             tick(&mut self.counters.late);
         }
     }
 
-    /// The slot of the job of that id. O(1).
+    /// Returns the slot of the job with this ID. O(1).
     pub(super) fn slot_of(&self, id: &[u8]) -> Option<u32> {
         self.index.find(self.index.hash(id), |slot| self.jobs[slot].id() == id)
     }
@@ -433,7 +430,7 @@ impl Queue {
         self.index.hash(self.jobs[slot].id())
     }
 
-    /// Enters a job whose id and push number are not in the queue.
+    /// Adds a job. Its ID and push number must be new.
     pub(super) fn insert(&mut self, job: Job, group: &[u8], tree: TreeId) -> u32 {
         self.body_bytes += job.body.len();
         self.timed += usize::from(job.timing.is_some());
@@ -445,15 +442,15 @@ impl Queue {
         slot
     }
 
-    /// Takes a job out of the queue. The push that waits behind it, if there is one, is a job now.
+    /// Removes a job. The push that waits behind it becomes a job.
     fn leave(&mut self, slot: u32, at: Millis) {
         if !self.has_follower(slot) {
             self.discard(slot, at);
             return;
         }
         let id: Box<[u8]> = self.jobs[slot].id().into();
-        // Without a job for this moment, the group is still held.
-        let held_until = self.followers.of(&self.jobs[slot]).and_then(|it| self.held_until(it.group()));
+        // The group may have no job for a moment, which would release it.
+        let held_until = self.follower(&self.jobs[slot]).and_then(|it| self.held_until(it.group));
         if let Some(follower) = self.discard(slot, at).filter(|_| self.has_push_numbers()) {
             let mut new = follower.job(&id);
             new.due = new.due.max(at);
@@ -464,8 +461,8 @@ impl Queue {
         }
     }
 
-    /// Takes a job out of the queue. Another job may move into its slot: the numbers of slots that a caller has kept are void. Returns
-    /// the push that waited behind the job.
+    /// Removes a job, and returns the push that waited behind it. Another job may move into the slot, so slots that the caller stored are
+    /// invalid.
     fn discard(&mut self, slot: u32, at: Millis) -> Option<Follower> {
         self.count_lapse(slot, at);
         self.drop_note(slot);
@@ -487,7 +484,7 @@ impl Queue {
         follower
     }
 
-    /// Puts a job that is in no tree into one.
+    /// Adds a job, which is in no tree, to a tree.
     fn put(&mut self, slot: u32, tree: TreeId, time: Millis) {
         self.link(slot, tree, time);
         self.touch(self.jobs[slot].member());

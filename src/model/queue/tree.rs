@@ -1,14 +1,13 @@
-//! The order of jobs by time, in which the best job of any stretch of time is found without looking at the others.
+//! A tree of jobs by time. It also finds the job that is served first among all jobs up to a time.
 //!
-//! A weight-balanced tree (Nievergelt and Reingold 1973; the parameters of Hirai and Yamamoto 2011), linked through its items. Every
-//! item knows of its subtree how many items it holds, which both balances the tree and counts, and which of them is to be *served* first.
-//! The tree is keyed by `(time, priority, seq)`. So for any `now`
+//! The tree is weight-balanced (Nievergelt and Reingold 1973, with the parameters of Hirai and Yamamoto 2011), and its links are in the
+//! items. Each item stores the size of its subtree and the item of its subtree that is served first. The key is `(time, priority, seq)`. So
+//! for any `now`:
 //!
-//! - how many jobs have `time <= now` is one walk down the tree, and
-//! - the best of them is the best of the O(log n) subtrees to the left of that walk.
+//! - the number of jobs with `time <= now` is one walk down the tree;
+//! - the best of these jobs is the best of the O(log n) subtrees to the left of that walk.
 //!
-//! That is why nothing has to be promoted when it falls due, and why a million jobs due at one instant, or a clock
-//! that steps back, are nothing special.
+//! So no job has to move when it becomes due, and neither a million jobs with one due time nor a step back of the clock needs special code.
 //!
 //! The depth is below 2.5 × log2(n), at most 80, so recursion is safe.
 
@@ -17,45 +16,45 @@ use super::node::{JobNode, Links};
 use crate::model::chunks::NIL;
 use std::ops::IndexMut;
 
-/// A subtree may weigh at most this many times its sibling.
+/// The maximum ratio of the weights of two siblings.
 const DELTA: u64 = 3;
-/// Below this ratio of inner to outer grandchild one rotation does.
+/// A single rotation suffices if the ratio of the inner to the outer grandchild is below this.
 const GAMMA: u64 = 2;
 
-/// What trees are made of.
+/// An item of a tree.
 pub(super) trait Item: Sized + 'static {
     fn node(&self) -> &JobNode;
     fn node_mut(&mut self) -> &mut JobNode;
 
-    /// Whether items are served from any tree of this type.
+    /// Whether trees of this type can have an order of serving.
     const SERVED: bool = true;
 
-    /// Returns whether items are served from the tree that this one is in. Where none are, no item keeps the best one of its subtree.
+    /// Whether the tree of this item has an order of serving. If not, its items do not store the best of their subtrees.
     fn is_served(&self) -> bool {
         Self::SERVED
     }
 
-    /// Finds out from the children what else `root` knows about its subtree. Returns whether that has changed.
+    /// Updates the other aggregates of `root` from its children. Returns whether they changed.
     fn gather(_items: &mut impl Items<Self>, _root: u32) -> bool {
         false
     }
 }
 
-/// Where items are, by their numbers.
+/// A store of items, by number.
 pub(super) trait Items<T>: IndexMut<u32, Output = T> {}
 
 impl<T, I: IndexMut<u32, Output = T>> Items<T> for I {}
 
-/// The serving order: rank, then due time, then order of push; or nothing but the order of push.
+/// The order in which jobs are served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ServingOrder {
-    /// What one step of priority is worth in ms of waiting; 0: priority comes before all waiting.
+    /// AGING: the ms of waiting that one step of priority is worth. With 0, priority comes first, and then due time and push number.
     pub aging: Millis,
-    /// ORDERED.
+    /// ORDERED: only the push number counts.
     pub by_push: bool,
 }
 
-/// Sorts jobs in the order they are served.
+/// The rank of a job. The job with the lowest rank is served first.
 pub(super) type Rank = (i128, Millis, u64);
 
 impl ServingOrder {
@@ -71,7 +70,7 @@ impl ServingOrder {
         (rank, node.time, node.seq)
     }
 
-    /// Whether `a` is served before `b`: the comparison of their ranks, without what most queues do not need of it.
+    /// Whether `a` is served before `b`. The result is that of comparing the ranks, but most queues need less than a rank.
     fn is_before(self, a: &JobNode, b: &JobNode) -> bool {
         if self.by_push {
             a.seq < b.seq
@@ -82,7 +81,7 @@ impl ServingOrder {
         }
     }
 
-    /// Of two jobs, either of which may be `NIL`, the one to be served first.
+    /// Returns which of two jobs is served first. Each may be `NIL`.
     pub fn better<T: Item>(self, jobs: &impl Items<T>, a: u32, b: u32) -> u32 {
         if a == NIL || a == b {
             b
@@ -94,7 +93,7 @@ impl ServingOrder {
     }
 }
 
-/// The order inside a tree of jobs: time, priority, push number. Jobs of one time come in serving order, whatever the aging is.
+/// The key of a tree: time, priority, push number. So jobs of one time are in serving order, with any AGING.
 pub(super) type Key = (Millis, i32, u64);
 
 pub(super) fn key(node: &JobNode) -> Key {
@@ -113,7 +112,7 @@ pub(super) fn size<T: Item>(items: &impl Items<T>, root: u32) -> u32 {
     if root == NIL { 0 } else { links(items, root).size }
 }
 
-/// Of a tree from which something is served.
+/// Returns the item that is served first. The tree must have an order of serving.
 pub(super) fn best<T: Item>(items: &impl Items<T>, root: u32) -> u32 {
     debug_assert!(root == NIL || items[root].is_served(), "nobody keeps it");
     if root == NIL { NIL } else { items[root].node().best }
@@ -123,8 +122,7 @@ fn weight<T: Item>(items: &impl Items<T>, root: u32) -> u64 {
     u64::from(size(items, root)) + 1
 }
 
-/// Finds out from the children what `root` knows about its subtree, but for its size. Returns whether that has changed: if not,
-/// those above need no update.
+/// Updates the aggregates of `root` from its children, except the size. Returns whether they changed. If not, ancestors need no update.
 fn refresh<T: Item>(items: &mut impl Items<T>, root: u32, order: ServingOrder) -> bool {
     if !T::SERVED || !items[root].is_served() {
         return T::gather(items, root);
@@ -136,7 +134,7 @@ fn refresh<T: Item>(items: &mut impl Items<T>, root: u32, order: ServingOrder) -
     T::gather(items, root) || best != was
 }
 
-/// As [`refresh`], when `slot` has come into the subtree and nothing else has changed.
+/// Does what [`refresh`] does after `slot` was added to the subtree.
 fn entered<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, order: ServingOrder) -> bool {
     if !T::SERVED {
         return T::gather(items, root);
@@ -149,7 +147,7 @@ fn entered<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, order: Serv
     T::gather(items, root) || is_better
 }
 
-/// Puts the item into the tree and returns the new root. O(log n).
+/// Inserts an item. Returns the new root. O(log n).
 pub(super) fn insert<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, order: ServingOrder) -> u32 {
     *links_mut(items, slot) = Links::ALONE;
     refresh(items, slot, order);
@@ -157,7 +155,7 @@ pub(super) fn insert<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, o
     put(items, root, (slot, key), order, &mut true)
 }
 
-/// `has_changed`: whether those above have to know.
+/// `has_changed`: whether the ancestors need an update.
 fn put<T: Item>(
     items: &mut impl Items<T>,
     root: u32,
@@ -179,13 +177,13 @@ fn put<T: Item>(
     balance(items, root, child, order)
 }
 
-/// Takes the item, which is in the tree, out of it, and returns the new root. O(log n).
+/// Removes an item that is in the tree. Returns the new root. O(log n).
 pub(super) fn remove<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, order: ServingOrder) -> u32 {
     let key = key(items[slot].node());
     take(items, root, (slot, key), order, &mut true)
 }
 
-/// `has_changed`: as above.
+/// `has_changed`: whether the ancestors need an update.
 fn take<T: Item>(
     items: &mut impl Items<T>,
     root: u32,
@@ -212,7 +210,7 @@ fn take<T: Item>(
     balance(items, root, child, order)
 }
 
-/// Two trees that were siblings, as one.
+/// Joins two trees that were siblings.
 fn join<T: Item>(items: &mut impl Items<T>, left: u32, right: u32, order: ServingOrder) -> u32 {
     if left == NIL {
         return right;
@@ -220,7 +218,7 @@ fn join<T: Item>(items: &mut impl Items<T>, left: u32, right: u32, order: Servin
     if right == NIL {
         return left;
     }
-    // The new root comes from the heavier side, so that no more than one rotation can be needed.
+    // The new root comes from the heavier side. So at most one rotation is needed.
     let (root, left, right) = if size(items, left) > size(items, right) {
         let root = last(items, left);
         (root, remove(items, left, root, order), right)
@@ -234,15 +232,15 @@ fn join<T: Item>(items: &mut impl Items<T>, left: u32, right: u32, order: Servin
     balance(items, root, left, order)
 }
 
-/// Recomputes all that `root` knows about its subtree from its children.
+/// Updates all aggregates of `root` from its children.
 fn update<T: Item>(items: &mut impl Items<T>, root: u32, order: ServingOrder) {
     let Links { left, right, .. } = links(items, root);
     links_mut(items, root).size = size(items, left) + size(items, right) + 1;
     refresh(items, root, order);
 }
 
-/// Balances a tree, one `child` of which has become larger or smaller by an item. The other one is not looked at unless it has to
-/// move: in a large tree it lies in memory that nothing else has touched.
+/// Balances a tree after its `child` gained or lost an item. The function reads the other child only if it rotates: in a large tree, that
+/// child is probably not in the cache.
 fn balance<T: Item>(items: &mut impl Items<T>, root: u32, child: u32, order: ServingOrder) -> u32 {
     let Links { left, right, size } = links(items, root);
     let near = weight(items, child);
@@ -262,7 +260,7 @@ fn balance<T: Item>(items: &mut impl Items<T>, root: u32, child: u32, order: Ser
     rotate(items, root, is_right_heavy, order)
 }
 
-/// Puts a child of `root` in its place, the right one if `is_left` (a rotation to the left), and returns it.
+/// Rotates: replaces `root` with its right child if `is_left`, else with its left child. Returns that child.
 fn rotate<T: Item>(items: &mut impl Items<T>, root: u32, is_left: bool, order: ServingOrder) -> u32 {
     let Links { left, right, size } = links(items, root);
     let up = if is_left { right } else { left };
@@ -271,14 +269,14 @@ fn rotate<T: Item>(items: &mut impl Items<T>, root: u32, is_left: bool, order: S
     let inner = std::mem::replace(if is_left { &mut raised.left } else { &mut raised.right }, root);
     let lowered = links_mut(items, root);
     *(if is_left { &mut lowered.right } else { &mut lowered.left }) = inner;
-    // The same items are below it as were below `root`.
+    // `up` now has the items that `root` had.
     items[up].node_mut().best = items[root].node().best;
     update(items, root, order);
     T::gather(items, up);
     up
 }
 
-/// Refreshes every subtree, after the order has changed. O(n).
+/// Updates all subtrees after the order of serving changed. O(n).
 pub(super) fn rerank<T: Item>(items: &mut impl Items<T>, root: u32, order: ServingOrder) {
     if root != NIL {
         let Links { left, right, .. } = links(items, root);
@@ -288,8 +286,8 @@ pub(super) fn rerank<T: Item>(items: &mut impl Items<T>, root: u32, order: Servi
     }
 }
 
-/// What the item itself holds has changed, but for its key: updates those above it. O(log n). Returns whether those above `root` need
-/// an update. `wanted`: its key.
+/// Updates the ancestors of an item whose own values changed, but not its key `wanted`. Returns whether the ancestors of `root` need an
+/// update. O(log n).
 pub(super) fn changed<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, wanted: Key) -> bool {
     if root != slot {
         if root == NIL {
@@ -304,7 +302,7 @@ pub(super) fn changed<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, 
     T::gather(items, root)
 }
 
-/// The item of slot `from` stands in slot `to` now. Updates all references to it, and returns the root. O(log n).
+/// Replaces all references to slot `from` with `to`, where the item is now. Returns the root. O(log n).
 pub(super) fn renumber<T: Item>(items: &mut impl Items<T>, root: u32, from: u32, to: u32) -> u32 {
     let wanted = key(items[to].node());
     let rename = |number: &mut u32| {
@@ -326,7 +324,7 @@ pub(super) fn renumber<T: Item>(items: &mut impl Items<T>, root: u32, from: u32,
     new_root
 }
 
-/// The first item of a tree, or `NIL`.
+/// Returns the first item of a tree, or `NIL`.
 pub(super) fn first<T: Item>(items: &impl Items<T>, mut root: u32) -> u32 {
     while root != NIL && links(items, root).left != NIL {
         root = links(items, root).left;
@@ -334,7 +332,7 @@ pub(super) fn first<T: Item>(items: &impl Items<T>, mut root: u32) -> u32 {
     root
 }
 
-/// The last item of a tree, or `NIL`.
+/// Returns the last item of a tree, or `NIL`.
 pub(super) fn last<T: Item>(items: &impl Items<T>, mut root: u32) -> u32 {
     while root != NIL && links(items, root).right != NIL {
         root = links(items, root).right;

@@ -1,9 +1,8 @@
-//! Looking at jobs without touching them: the count of a state, ZQ.GET and ZQ.PEEK.
+//! Reads: the number of jobs in a state, ZQ.GET and ZQ.PEEK.
 //!
-//! Jobs without a group are in the trees of the queue, the others (also) in those of [`groups`](super::groups); what is asked about all jobs
-//! asks both.
+//! Jobs without a group are in the trees of the queue. Jobs with a group are in the trees of [`groups`](super::groups). A query about all
+//! jobs reads both.
 
-use super::again::Follower;
 use super::groups::{Groups, Member};
 use super::job::{Job, JobView, Record, State};
 use super::node::{Roots, TREES, TreeId};
@@ -12,23 +11,23 @@ use super::tree::{Item, Key, key};
 use super::{MAX_NOW, Millis, Queue, stretch, tree};
 use crate::model::chunks::{Chunks, NIL};
 
-/// How many ready jobs a page passes over to find the one that it goes on behind.
+/// The maximum number of ready jobs that a page skips to find the job that it continues after.
 pub(super) const MOST_PASSED: usize = 500;
 
-/// Why there is no page behind a job.
+/// Why there is no page after a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoPage {
-    /// The job is not there, or in another state or group.
+    /// No such job is in this state and group.
     NotInState,
-    /// It is not among the first ready jobs, and nothing but a walk through those before it would find the next one.
+    /// The job is not among the first ready jobs. Only a walk through all jobs before it would find the next one.
     TooFar,
 }
 
-/// The jobs in a state: those of a group, or all.
+/// The jobs in a state, of a group or of all.
 #[derive(Clone, Copy, Debug)]
 pub struct Which<'g> {
     pub state: State,
-    /// The empty name stands for the jobs without a group.
+    /// `None`: all jobs. Empty: the jobs without a group.
     pub group: Option<&'g [u8]>,
 }
 
@@ -38,7 +37,7 @@ impl From<State> for Which<'_> {
     }
 }
 
-/// Which jobs of a tree are in a state: all, those whose time has come, or the others.
+/// The jobs of a tree that are in a state: all, those whose time has come, or the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     All,
@@ -46,7 +45,7 @@ enum Part {
     After,
 }
 
-/// Where the jobs of a state are, besides those that return.
+/// Returns the trees with the jobs of a state, except the trees of returns.
 fn parts(state: State) -> &'static [(TreeId, Part)] {
     match state {
         State::Ready => &[
@@ -67,21 +66,15 @@ fn parts(state: State) -> &'static [(TreeId, Part)] {
 }
 
 impl Queue {
-    /// Jobs in a state, by the clock. O(log n).
+    /// Returns the number of jobs in a state, by the clock. O(log n).
     pub fn count(&self, now: Millis, state: State) -> u64 {
         self.count_of(None, now.min(MAX_NOW), state)
     }
 
-    /// Those of a group, or of all.
+    /// Returns the number of jobs in a state, of a group or of all.
     pub(super) fn count_of(&self, group: Option<&Roots>, now: Millis, state: State) -> u64 {
-        let until = |tree: TreeId| match group {
-            None => self.count_until(tree, now),
-            Some(roots) => stretch::count_until(&self.jobs, roots[tree as usize], now),
-        };
-        let all = |tree: TreeId| match group {
-            None => self.count_all(tree),
-            Some(roots) => tree::size(&self.jobs, roots[tree as usize]).into(),
-        };
+        let until = |tree| self.count_until_of(group, tree, now);
+        let all = |tree| self.count_all_of(group, tree);
         let count = |&(tree, part): &(TreeId, Part)| match part {
             Part::All => all(tree),
             Part::Until => until(tree),
@@ -101,50 +94,61 @@ impl Queue {
         self.jobs[slot].state(now, &self.settings)
     }
 
-    /// The jobs with a group: one of their trees.
-    fn grouped(&self, tree: TreeId) -> Option<(&Chunks<Member>, u32)> {
-        let (members, roots) = self.groups.as_deref().map(Groups::members)?;
-        Some((members, roots[tree as usize]))
+    /// Returns a tree of a group. For all jobs, returns the tree of those without a group and the tree of the others.
+    fn trees(&self, group: Option<&Roots>, tree: TreeId) -> (u32, Option<(&Chunks<Member>, u32)>) {
+        let tree = tree as usize;
+        match (group, self.groups.as_deref().map(Groups::members)) {
+            (Some(roots), _) => (roots[tree], None),
+            (None, members) => (self.roots[tree], members.map(|(members, roots)| (members, roots[tree]))),
+        }
+    }
+
+    fn count_all_of(&self, group: Option<&Roots>, tree: TreeId) -> u64 {
+        let (own, grouped) = self.trees(group, tree);
+        u64::from(tree::size(&self.jobs, own) + grouped.map_or(0, |(members, root)| tree::size(members, root)))
+    }
+
+    fn count_until_of(&self, group: Option<&Roots>, tree: TreeId, now: Millis) -> u64 {
+        let (own, grouped) = self.trees(group, tree);
+        let grouped = grouped.map_or(0, |(members, root)| stretch::count_until(members, root, now));
+        stretch::count_until(&self.jobs, own, now) + grouped
     }
 
     pub(super) fn count_all(&self, tree: TreeId) -> u64 {
-        let grouped = self.grouped(tree).map_or(0, |(members, root)| tree::size(members, root));
-        u64::from(tree::size(&self.jobs, self.root(tree)) + grouped)
+        self.count_all_of(None, tree)
     }
 
-    /// Jobs in a tree with `time <= now`.
+    /// Returns the number of jobs in a tree with `time <= now`.
     pub(super) fn count_until(&self, tree: TreeId, now: Millis) -> u64 {
-        let grouped = self.grouped(tree).map_or(0, |(members, root)| stretch::count_until(members, root, now));
-        stretch::count_until(&self.jobs, self.root(tree), now) + grouped
+        self.count_until_of(None, tree, now)
     }
 
-    /// The first time of the jobs in a tree for which `holds` is true, as it then is for all later ones.
+    /// Returns the first time in a tree for which `holds` is true. It must be true for all later times, too.
     pub(super) fn first_where(&self, tree: TreeId, holds: impl Fn(Millis) -> bool) -> Option<Millis> {
-        let own = stretch::first_where(&self.jobs, self.root(tree), &holds);
-        let grouped = self.grouped(tree).and_then(|(members, root)| stretch::first_where(members, root, &holds));
+        let (own, grouped) = self.trees(None, tree);
+        let own = stretch::first_where(&self.jobs, own, &holds);
+        let grouped = grouped.and_then(|(members, root)| stretch::first_where(members, root, &holds));
         [own, grouped].into_iter().flatten().min()
     }
 
-    /// The earliest job in a tree, or `NIL`.
+    /// Returns the first job in a tree, or `NIL`.
     pub(super) fn first(&self, tree: TreeId) -> u32 {
         self.first_of(None, tree)
     }
 
-    /// The earliest job in a tree of a group, or of all.
+    /// Returns the first job in a tree of a group, or of all, or `NIL`.
     fn first_of(&self, group: Option<&Roots>, tree: TreeId) -> u32 {
-        if let Some(roots) = group {
-            return tree::first(&self.jobs, roots[tree as usize]);
-        }
-        let grouped = self.grouped(tree).map_or(NIL, |(members, root)| match tree::first(members, root) {
+        let (own, grouped) = self.trees(group, tree);
+        let grouped = grouped.map_or(NIL, |(members, root)| match tree::first(members, root) {
             NIL => NIL,
             member => members[member].job(),
         });
-        self.earlier(tree::first(&self.jobs, self.root(tree)), grouped)
+        self.earlier(tree::first(&self.jobs, own), grouped)
     }
 
-    /// The job of a group, or of all, that has been dead the longest, or `NIL`.
+    /// Returns the oldest dead letter of a group, or of all, or `NIL`.
     pub(super) fn longest_dead(&self, group: Option<&Roots>, now: Millis) -> u32 {
-        // No later than `now` is dead, wherever it stands.
+        // A lease that expires later is not a dead letter yet.
         let spent = self.first_of(group, TreeId::Spent);
         let spent = if spent != NIL && self.jobs[spent].node.time <= now { spent } else { NIL };
         self.earlier(self.first_of(group, TreeId::Dead), spent)
@@ -158,18 +162,18 @@ impl Queue {
         }
     }
 
-    /// A job as the clock sees it. O(1) expected.
+    /// Returns a job by the clock. O(1) expected.
     pub fn get(&self, now: Millis, id: &[u8]) -> Option<JobView<'_>> {
         let slot = self.slot_of(id)?;
         Some(self.view(now.min(MAX_NOW), &self.jobs[slot]))
     }
 
     pub(super) fn view<'a>(&'a self, now: Millis, job: &'a Job) -> JobView<'a> {
-        let again = self.followers.of(job).map(Follower::payload);
+        let again = self.follower(job).map(|it| it.payload);
         job.view(now, &self.settings, self.extras(job), self.group_name(job), again)
     }
 
-    /// A job as it is stored.
+    /// Returns a job as it is stored.
     pub(super) fn record(&self, slot: u32) -> Record<'_> {
         let job = &self.jobs[slot];
         job.record(self.extras(job), self.group_name(job))
@@ -179,9 +183,8 @@ impl Queue {
         self.groups.as_ref().map_or(b"", |groups| groups.name_of(job.member()))
     }
 
-    /// The jobs in a state: ready ones in the order they will be served, delayed ones as they fall due, claimed ones as
-    /// their leases end, dead ones as they died; jobs of one moment in serving order. O(log n) for each job taken
-    /// from the iterator.
+    /// Lists the jobs in a state: ready ones in serving order, delayed ones by due time, claimed ones by deadline, dead ones by time of
+    /// death. Jobs with the same time are in serving order. O(log n) for each job that is taken from the iterator.
     pub fn peek<'a, 'g>(
         &'a self,
         now: Millis,
@@ -195,10 +198,10 @@ impl Queue {
         }
     }
 
-    /// As [`peek`](Self::peek), from behind the job of `id` on. O(log n).
+    /// Lists what [`peek`](Self::peek) lists after the job with this ID. O(log n).
     ///
-    /// The trees know ready jobs by time, and the first ones by rank. So if priorities, groups or the order of push have a say in who is
-    /// served, the jobs before that one are passed over, at most `MOST_PASSED` of them.
+    /// The trees have ready jobs by time, and find the best ones by rank. If priorities, groups or ORDERED determine the serving order, the
+    /// jobs before that job are skipped, at most `MOST_PASSED` of them.
     pub fn peek_after<'a, 'g>(
         &'a self,
         now: Millis,
@@ -222,7 +225,7 @@ impl Queue {
         Ok(Box::new(jobs.map(move |slot| self.view(now, &self.jobs[slot]))))
     }
 
-    /// Whether the ready jobs of a group, or of all, are served by time alone.
+    /// Whether only time determines the serving order of a group, or of all jobs.
     fn is_served_by_time(&self, group: Option<&[u8]>) -> bool {
         (group.is_some() || self.group_count() <= 1) && !self.order().by_push && self.priorities.are_one()
     }
@@ -235,8 +238,8 @@ impl Queue {
         }
     }
 
-    /// The jobs in a state: ready and delayed ones by when they are due, claimed ones by when their leases end, dead ones by when they
-    /// died; only those behind `behind`. O(log n) for each.
+    /// Lists the jobs in a state after `behind`: ready and delayed ones by due time, claimed ones by deadline, dead ones by time of death.
+    /// O(log n) for each.
     pub(super) fn in_time_order<'a>(
         &'a self,
         now: Millis,
@@ -245,18 +248,15 @@ impl Queue {
     ) -> impl Iterator<Item = u32> + use<'a> {
         let mut lists: Vec<List<'_>> = Vec::new();
         let group = which.group.map(|name| self.roots_of(name));
-        let roots = group.unwrap_or(&self.roots);
         for &(tree, part) in parts(which.state) {
             let behind = if part == Part::After { behind.or(Some((now, i32::MAX, u64::MAX))) } else { behind };
-            let is_in = move |(time, ..): Key| part != Part::Until || time <= now;
-            let own = ByTime::of(&self.jobs, roots[tree as usize], behind);
-            let own = own.map(|(slot, job)| (key(&job.node), slot));
-            lists.push(Box::new(own.take_while(move |&(key, _)| is_in(key))));
-            if group.is_none()
-                && let Some((members, root)) = self.grouped(tree)
-            {
+            let is_in = move |&((time, ..), _): &(Key, u32)| part != Part::Until || time <= now;
+            let (own, grouped) = self.trees(group, tree);
+            let own = ByTime::of(&self.jobs, own, behind).map(|(slot, job)| (key(&job.node), slot));
+            lists.push(Box::new(own.take_while(is_in)));
+            if let Some((members, root)) = grouped {
                 let members = ByTime::of(members, root, behind).map(|(_, member)| (key(member.node()), member.job()));
-                lists.push(Box::new(members.take_while(move |&(key, _)| is_in(key))));
+                lists.push(Box::new(members.take_while(is_in)));
             }
         }
         match which.state {
@@ -267,25 +267,21 @@ impl Queue {
         merge(lists).map(|(_, slot)| slot)
     }
 
-    /// The ready jobs of these trees in serving order.
+    /// Lists the ready jobs of these trees in serving order.
     pub(super) fn by_rank(&self, roots: &Roots, now: Millis) -> ByRank<'_> {
         ByRank::ready(&self.jobs, self.returns.own(), roots, self.order(), now)
     }
 
-    /// The jobs in a tree, those with a group and those without.
+    /// Lists the slots of a tree, of jobs without a group and of the others.
     pub(super) fn slots_in(&self, tree: TreeId) -> impl Iterator<Item = u32> {
-        let grouped = self.grouped(tree).map(|(members, root)| ByTime::of(members, root, None));
-        let grouped = grouped.into_iter().flatten().map(|(_, member)| member.job());
-        ByTime::of(&self.jobs, self.root(tree), None).map(|(slot, _)| slot).chain(grouped)
+        let (own, grouped) = self.trees(None, tree);
+        let grouped = grouped.map(|(members, root)| ByTime::of(members, root, None)).into_iter().flatten();
+        ByTime::of(&self.jobs, own, None).map(|(slot, _)| slot).chain(grouped.map(|(_, member)| member.job()))
     }
 
-    pub(super) fn root(&self, tree: TreeId) -> u32 {
-        self.roots[tree as usize]
-    }
-
-    /// Every job's slot, group by group, tree by tree, each by time: an order that is the same on every replica.
+    /// Lists the slots of all jobs, group by group, tree by tree, by time. The order is the same on each replica.
     pub(super) fn slots(&self) -> impl Iterator<Item = u32> {
         let trees = self.all_roots().flat_map(|roots| &roots[..TREES]);
-        trees.flat_map(|&root| ByTime::all(&self.jobs, root).map(|(slot, _)| slot))
+        trees.flat_map(|&root| ByTime::of(&self.jobs, root, None).map(|(slot, _)| slot))
     }
 }

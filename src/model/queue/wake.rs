@@ -1,10 +1,10 @@
-//! When to look again although no command has come: when the next claim succeeds, and when a queue that nobody touches needs upkeep. Old
-//! dead letters and expired jobs are dropped then (DEADLEN, DEADTTL, TTL), groups without jobs go when the units of their GROUPRATE are back, and a job that died
-//! at the end of its lease is announced.
+//! When the module must act on a queue without a command. [`Queue::next_wake`] is for waiting clients: the next time at which a claim gets
+//! a job. [`Queue::next_upkeep`] is for the upkeep, which drops old dead letters (DEADLEN, DEADTTL) and expired jobs (TTL), removes groups
+//! whose units of GROUPRATE are available again, and announces jobs that died when their lease expired.
 //!
-//! Left alone, a queue only opens up, and so does each of its groups (see [`groups`](super::groups)): jobs fall due and stay due, leases end, units of RATE come back. Each of the three
-//! conditions of a claim therefore has a first moment from which on it holds, and the claim succeeds from the last of
-//! the three.
+//! Without commands, jobs only become claimable: they become due, leases expire, units of RATE become available again. The same holds for
+//! each group ([`groups`](super::groups)). So each of the three conditions of a claim has a first time from which on it holds. A claim gets
+//! a job from the latest of the three on.
 
 use super::clean::DROPPED_AT_ONCE;
 use super::effect::{Change, Effect};
@@ -14,17 +14,16 @@ use super::node::{CLAIMED, TreeId};
 use super::{MAX_NOW, MAX_TIME, Millis, NEVER, Queue};
 use crate::model::chunks::NIL;
 
-/// How long after they are back units of GROUPRATE are forgotten at the latest, ms, if no push or claim has done so. So a queue in use
-/// is not looked at for each of them.
+/// The upkeep forgets units of GROUPRATE this many ms after they became available again. A push or a claim usually forgets them earlier, so
+/// the upkeep rarely has to open a queue in use.
 pub(super) const FORGOTTEN_AFTER: Millis = 30_000;
 
 impl Queue {
-    /// The first moment, not before `now`, at which [`claimable`](Self::claimable) is not zero if no command comes in
-    /// between: `now` itself if it is not zero already. `None`: never. O(log n), but O(log^2 n) when more leases are out
-    /// than CONCURRENCY allows.
+    /// Returns the first time, not before `now`, at which [`claimable`](Self::claimable) is not 0 if no command changes the queue. Returns
+    /// `None` if there is none. O(log n). If there are more leases than CONCURRENCY allows, O(log^2 n).
     ///
-    /// If expired jobs are in the way then, that is the moment to drop some ([`needs_settling`](Self::needs_settling)). If they are in the way
-    /// now, it is the next moment: the server does something else in between.
+    /// At the returned time, a claim may have to drop expired jobs first ([`needs_settling`](Self::needs_settling)). If this is so at
+    /// `now`, the returned time is `now + 1`, so the server can do other work in between.
     pub fn next_wake(&self, now: Millis) -> Option<Millis> {
         let now = now.min(MAX_NOW);
         if self.settings.paused {
@@ -54,7 +53,7 @@ impl Queue {
         let first_where = |holds: &dyn Fn(Millis) -> bool| {
             CLAIMED.into_iter().filter_map(|tree| self.first_where(tree, holds)).min().unwrap_or(MAX_TIME)
         };
-        // Usually it is the next lease to end; if CONCURRENCY was lowered, several have to.
+        // Usually the next lease to expire suffices. If CONCURRENCY was lowered, several must expire.
         let next = first_where(&|time| time > now);
         if is_free(next) { next } else { first_where(&is_free) }
     }
@@ -64,12 +63,12 @@ impl Queue {
         rate.map_or(now, |rate| self.rate_log.opens_at(rate, now))
     }
 
-    /// The end of the first lease after `told` that leaves its job dead. O(log n).
+    /// Returns the first time after `told` at which a lease expires and its job dies. O(log n).
     pub fn next_death(&self, told: Millis) -> Option<Millis> {
         self.first_where(TreeId::Spent, |time| time > told)
     }
 
-    /// Returns how many jobs died when their last lease ended, after `told` and up to `now`. O(log n).
+    /// Returns the number of jobs that died because their lease expired after `told` and not after `now`. O(log n).
     pub fn deaths(&self, told: Millis, now: Millis) -> u64 {
         self.count_until(TreeId::Spent, now).saturating_sub(self.count_until(TreeId::Spent, told))
     }
@@ -80,7 +79,7 @@ impl Queue {
         self.first_to_drop(now) != NIL || self.has_expired(now) || self.has_units_to_forget(now)
     }
 
-    /// Drops dead letters and expired jobs, and forgets units, some of them if there are many. Returns how many. O(log n) for each.
+    /// Drops some dead letters and expired jobs, and forgets some units. Returns how many. O(log n) for each.
     pub fn clean_up(&mut self, now: Millis, mut sink: impl FnMut(&Effect<'_>)) -> usize {
         let at = now.min(MAX_NOW);
         let mut done = self.drop_expired(at, DROPPED_AT_ONCE, &mut sink);
@@ -95,13 +94,13 @@ impl Queue {
         done
     }
 
-    /// The first moment at which there is something to do if no command comes in between; it may lie before `now`. All deaths up to
-    /// `told` have been announced. `None`: never. O(log n).
+    /// Returns the first time at which the upkeep must act if no command changes the queue. The time may be before `now`. `told` is the
+    /// time up to which all deaths have been announced. Returns `None` if the upkeep need not act. O(log n).
     pub fn next_upkeep(&self, now: Millis, told: Millis) -> Option<Millis> {
         let now = now.min(MAX_NOW);
         let (most, ttl) = (self.settings.deadlen, self.settings.deadttl);
         let is_crowded = most > 0 && self.count(now, State::Dead) > most;
-        // A lease that has not ended yet is the next death, if it comes before its job is too long dead.
+        // The first lease to expire is the next death, unless its job exceeds DEADTTL earlier.
         let oldest = [TreeId::Dead, TreeId::Spent].map(|tree| self.first(tree)).into_iter();
         let ages =
             oldest.filter(|&slot| ttl > 0 && slot != NIL).map(|slot| self.jobs[slot].node.time.saturating_add(ttl));
@@ -110,7 +109,7 @@ impl Queue {
         ages.chain(is_crowded.then_some(now)).chain(self.next_death(told)).chain(forgotten).chain(expired).min()
     }
 
-    /// When units of GROUPRATE are to be forgotten, or to be settled, as [`settle`](Self::settle) does.
+    /// Returns when the upkeep must forget or settle units of GROUPRATE ([`settle`](Self::settle)).
     fn next_forgetting(&self, now: Millis) -> Option<Millis> {
         let groups = self.groups.as_deref()?;
         let back = groups.first_back()?;

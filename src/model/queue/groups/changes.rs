@@ -1,4 +1,4 @@
-//! What commands do to groups: jobs come and go, and units are taken.
+//! Changes of groups: jobs enter and leave, claims take units, settings change.
 
 use super::{FORGOTTEN_AT_ONCE, FORGOTTEN_BY_USE, Group, Groups, Member, SETTLED_AT_ONCE, times};
 use crate::model::chunks::NIL;
@@ -9,7 +9,7 @@ use crate::model::queue::{Millis, NEVER, Queue, Settings};
 use std::sync::Arc;
 
 impl Groups {
-    /// The group of that name; an idle one if there was none.
+    /// Returns the group with this name. Creates an idle one if there is none.
     fn named_or_new(&mut self, name: &[u8]) -> u32 {
         if let Some(&known) = self.names.get(name) {
             return known;
@@ -43,7 +43,7 @@ impl Groups {
         group
     }
 
-    /// Counts jobs that have come to the group. If it was idle, its turn comes last.
+    /// Adds jobs to the count of a group. An idle group goes to the end of the ring.
     fn add_jobs(&mut self, group: u32, jobs: u32) {
         let is_idle = self.table[group].jobs == 0;
         self.table[group].jobs += jobs;
@@ -52,7 +52,7 @@ impl Groups {
         }
     }
 
-    /// An idle group that has no units is gone.
+    /// Removes an idle group without units.
     fn drop_group(&mut self, group: u32) {
         if group == self.nameless {
             self.nameless = NIL;
@@ -76,7 +76,7 @@ impl Groups {
         }
     }
 
-    /// Carries the units of a group over to a GROUPRATE that may be another one than that by which they were taken.
+    /// Adapts the units of a group to the present GROUPRATE.
     fn adopt_rate(&mut self, group: u32, rate: Option<Rate>, at: Millis) {
         self.change_log(group, |log| match rate {
             Some(rate) => log.adopt(rate, at),
@@ -86,11 +86,11 @@ impl Groups {
 }
 
 impl Queue {
-    /// The groups, which are there from now on.
+    /// Returns the groups. Creates them if there are none.
     fn groups_mut(&mut self) -> &mut Groups {
         if self.groups.is_none() {
             let mut groups = Box::new(Groups::new());
-            // A job that is about to come is in no tree yet.
+            // A job that is being added is in no tree yet.
             let jobs = self.roots[..TREES].iter().map(|&root| tree::size(&self.jobs, root)).sum();
             if jobs > 0 {
                 let nameless = groups.named_or_new(b"");
@@ -102,7 +102,7 @@ impl Queue {
         self.groups.as_mut().expect("they have just been made")
     }
 
-    /// A job that is in no tree yet becomes one of a group.
+    /// Adds a job, which is in no tree yet, to a group.
     pub(in crate::model::queue) fn join_group(&mut self, slot: u32, name: &[u8]) {
         if self.groups.is_none() && name.is_empty() {
             return;
@@ -117,7 +117,7 @@ impl Queue {
         }
     }
 
-    /// A job that is in no tree any more leaves its group, and is about to leave the queue.
+    /// Removes a job, which is in no tree any more, from its group.
     pub(in crate::model::queue) fn leave_group(&mut self, slot: u32) {
         let Some(groups) = &mut self.groups else { return };
         let member = self.jobs[slot].member();
@@ -138,7 +138,7 @@ impl Queue {
         self.touch_or_drop(group);
     }
 
-    /// To be called when a group has lost a job or its units: without both it is gone.
+    /// Updates a group that has lost a job or its units. Removes it if it has neither.
     fn touch_or_drop(&mut self, group: u32) {
         let Some(groups) = &mut self.groups else { return };
         let Group { jobs, log, .. } = &groups.table[group];
@@ -150,7 +150,7 @@ impl Queue {
         }
     }
 
-    /// Without a group that has a name or is held, and without a setting of groups, there is nothing to be kept.
+    /// Frees the groups if no group has a name or is held, and no setting of groups is on.
     fn drop_groups(&mut self) {
         let is_unused = |groups: &Groups| match groups.nameless {
             NIL => groups.table.len() == 0,
@@ -161,14 +161,14 @@ impl Queue {
         }
     }
 
-    /// Until when a group is held, or was; 0: it is not. `None`: no job is in it.
+    /// Returns until when a group is held. 0: it is not. The time may have passed. Returns `None` if the group has no job.
     pub(in crate::model::queue) fn held_until(&self, name: &[u8]) -> Option<Millis> {
         let Some(groups) = &self.groups else { return (name.is_empty() && !self.is_empty()).then_some(0) };
         let group = &groups.table[*groups.names.get(name)?];
         (group.jobs > 0).then_some(group.held_until)
     }
 
-    /// Holds a group until a moment, or releases it (0). False, and nothing done, if no job is in it.
+    /// Holds a group until a time, or releases it (0). Returns false, and does nothing, if the group has no job.
     pub(in crate::model::queue) fn hold_group(&mut self, name: &[u8], until: Millis) -> bool {
         let held_until = self.held_until(name);
         if held_until.is_some_and(|held| held != until) {
@@ -181,7 +181,7 @@ impl Queue {
         held_until.is_some()
     }
 
-    /// A job's member goes to the tree where the job itself is.
+    /// Adds the member of a job to the tree that corresponds to the job's own tree.
     pub(in crate::model::queue) fn link_member(&mut self, slot: u32) {
         let job = &self.jobs[slot];
         let member = job.member();
@@ -206,7 +206,7 @@ impl Queue {
         }
     }
 
-    /// A job has moved into another slot.
+    /// Updates the slot of a job that has moved.
     pub(in crate::model::queue) fn renumber_member(&mut self, slot: u32) {
         let member = self.jobs[slot].member();
         if let Some(groups) = &mut self.groups
@@ -216,7 +216,7 @@ impl Queue {
         }
     }
 
-    /// Finds out again when the group of a job opens: after anything that changes it. O(log n).
+    /// Updates when the group of a job opens. Call it after each change of the job. O(log n).
     pub(in crate::model::queue) fn touch(&mut self, member: u32) {
         if let Some(groups) = &self.groups {
             let group = groups.group_of(member);
@@ -235,7 +235,7 @@ impl Queue {
         groups.set_times(group, times);
     }
 
-    /// The group of a job has been served: a unit is taken, and its turn is over. The caller moves the job.
+    /// Takes a unit of the job's group, and moves the group to the end of the ring. The caller moves the job.
     pub(in crate::model::queue) fn serve_group(&mut self, slot: u32, at: Millis) {
         let member = self.jobs[slot].member();
         let rate = self.settings.group_rate;
@@ -251,13 +251,13 @@ impl Queue {
         }
     }
 
-    /// Forgets the units of a few groups that are all back, at each push and claim: so the memory of groups follows what there is to
-    /// know about them.
+    /// Forgets the units of some groups whose units are all available again. Each push and each claim calls it, so these units need little
+    /// memory.
     pub(in crate::model::queue) fn forget_units(&mut self, at: Millis) {
         self.forget_units_of(FORGOTTEN_BY_USE, at);
     }
 
-    /// Forgets the units of up to `most` groups that are all back. Returns of how many.
+    /// Forgets the units of up to `most` groups whose units are all available again. Returns the number of groups.
     fn forget_units_of(&mut self, most: usize, at: Millis) -> usize {
         for forgotten in 0..most {
             let Some(groups) = &mut self.groups else { return forgotten };
@@ -271,8 +271,8 @@ impl Queue {
         most
     }
 
-    /// Brings forward units that are held for longer than a window, and forgets those that are back, of some groups; without a
-    /// GROUPRATE forgets all. Returns of how many.
+    /// Shortens the units of some groups that are held for longer than a window, and forgets units that are available again. Without a
+    /// GROUPRATE, forgets all units. Returns the number of groups.
     pub(in crate::model::queue) fn settle_groups(&mut self, at: Millis) -> usize {
         let Some(rate) = self.settings.group_rate else { return self.forget_units_of(FORGOTTEN_AT_ONCE, NEVER) };
         let mut settled = self.forget_units_of(FORGOTTEN_AT_ONCE, at);
@@ -289,7 +289,7 @@ impl Queue {
         settled
     }
 
-    /// A job is about to come to this group. If the group is idle, GROUPRATE may have changed since its units were taken.
+    /// Adapts the units of an idle group that is about to get a job: GROUPRATE may have changed since they were taken.
     pub(in crate::model::queue) fn wake_group(&mut self, name: &[u8], at: Millis) {
         let Some(groups) = &mut self.groups else { return };
         if let Some(&group) = groups.names.get(name)
@@ -299,7 +299,7 @@ impl Queue {
         }
     }
 
-    /// The settings have changed. O(1), but O(groups with jobs) if that concerns them.
+    /// Follows a change of the settings. O(1), or O(groups with jobs) if a setting of groups changes.
     pub(in crate::model::queue) fn adopt_in_groups(&mut self, at: Millis, old: &Settings) {
         let settings = self.settings;
         let order = self.order();
@@ -331,9 +331,9 @@ impl Queue {
         self.drop_groups();
     }
 
-    /// Restores the turn of a group: behind all whose turn was restored before. False if there is no such group.
+    /// Restores the turn of a group, after the turns that were restored before. Returns false if there is no such group.
     pub(in crate::model::queue) fn restore_turn(&mut self, name: &[u8]) -> bool {
-        // As long as no group with a name has come, the jobs without one have no turn.
+        // If no group has a name, there are no turns.
         let Some(groups) = &mut self.groups else { return name.is_empty() && self.jobs.len() > 0 };
         let Some(&group) = groups.names.get(name) else { return false };
         if groups.table[group].jobs > 0 {
@@ -342,7 +342,7 @@ impl Queue {
         true
     }
 
-    /// Restores units of a group, which come in the order of time; false, and nothing done, unless they are possible.
+    /// Restores units of a group. They come in the order of time. Returns false, and does nothing, if they are impossible.
     pub(in crate::model::queue) fn restore_units(&mut self, name: &[u8], taken: Taken) -> bool {
         if !RateLog::default().restore(taken) {
             return false;

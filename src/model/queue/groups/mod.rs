@@ -1,47 +1,47 @@
-//! Groups: customers, accounts, aggregates that take turns.
+//! Groups of jobs take turns: customers, accounts, aggregates.
 //!
 //! # The idea
 //!
-//! A group is opened by the clock as a job is: **left alone, it only opens up.** Jobs fall due and stay due, leases end, units of
-//! GROUPRATE come back. So for every group there is one moment, `opens`, from which on a claim gets a job of it if no command comes in
-//! between, and that moment changes only when a command changes the group. The groups with jobs hang in a tree in the order of their turns
-//! ([`ring`]), and every group knows the least `opens` of its subtree. So the group whose turn it is, the first one of those that are open
-//! `now`, is one walk down this tree, and the least `opens` of all is when to look next: again nothing is promoted when time passes.
+//! **Without commands, a group only opens.** Jobs become due, leases expire, units of GROUPRATE become available again. So each group has
+//! one time, `opens`, from which on a claim gets a job of it. Only a command changes this time. The groups with jobs are in a tree in the
+//! order of their turns ([`ring`]). Each group stores the least `opens` of its subtree. A claim serves the first group in the ring that is
+//! open at `now`: one walk down the tree. The least `opens` of all groups is the next time at which a claim gets a job. Nothing changes
+//! when time passes.
 //!
-//! A group that was served goes to the end of the ring; a group whose first job comes goes there, too. One that was closed for a
-//! while keeps its place, and so is served soon after it opens: one job, then it is at the end like the others.
+//! A group that was served goes to the end of the ring. A new group, and a group that gets a job again, starts there, too. A group that was
+//! closed keeps its place, so it is served soon after it opens: one job, and then it goes to the end.
 //!
-//! # Where the jobs are
+//! # The trees of a job
 //!
 //! | job | trees of its group (`Job::node`) | trees of all jobs with a group (`Member::node`) |
 //! |---|---|---|
 //! | without a group | [`Queue::roots`]: the group without a name | - |
 //! | with a group | `Group::roots` | `Groups::roots` |
 //!
-//! The trees of a group say which of its jobs is next, and when. The others count jobs by state and list them by time, over all
-//! groups. A queue in which no job has a group has no [`Groups`] at all, and works as if there were none.
+//! The trees of a group tell which of its jobs is served next, and when. The other trees count and list the jobs of all groups by state and
+//! time. A queue whose jobs have no group has no [`Groups`], and no cost for them.
 //!
 //! # ORDERED
 //!
-//! The *head* of a group is the job that was pushed first of those that are not dead. It is served when it is ready and no job of
-//! the group is claimed. When the last lease of the group ends, every claimed job is due again, waits for its BACKOFF, or is dead; so
-//! `opens` is the latest end of a lease, or the moment at which the head is due if that is later.
+//! The *head* of a group is the job with the lowest push number that is not dead. A claim gets the head if it is ready and no job of the
+//! group is claimed. When the last lease of the group expires, each claimed job is due again, waits for its BACKOFF, or is dead. So `opens`
+//! is the latest deadline of a lease, or the due time of the head if that is later.
 //!
-//! A recurring job that waits for an occurrence is not the head meanwhile: it would hold its group until then. When it is due it takes
-//! its place in the order of pushes, and what it does from then on holds its group: a retry, a lease.
+//! A recurring job that waits for an occurrence is not the head, because it would hold its group until then. When it is due, it takes its
+//! place in the order of pushes. From then on, its retries and leases hold the group.
 //!
 //! # Held groups
 //!
-//! ZQ.HOLD and NACK with HOLD give a group a moment before which it does not open, as the units of a GROUPRATE do. A claim of one of its
-//! jobs proves that the moment has passed, and clears it. A hold is one of the jobs that are in the group: it goes with the last of them.
+//! ZQ.HOLD, and NACK with HOLD, set a time before which a group does not open. When a claim gets a job of the group, the time has passed,
+//! and the claim clears it. A hold ends with the last job of the group.
 //!
-//! # What a group costs
+//! # The life of a group
 //!
-//! A group is there from its first job until its last job is gone, dead ones included, and the last unit of its GROUPRATE is back. Units
-//! that are back are forgotten step by step, as jobs are pushed and claimed; in a queue that nobody touches, by the upkeep.
+//! A group exists from its first job until its last job, dead ones included, is gone and all its units of GROUPRATE are available again.
+//! Pushes and claims forget such units in small steps. The upkeep does so in queues that are not used.
 //!
-//! A group without jobs is idle: it has no turn, and nothing but its units is kept. A change of GROUPRATE goes through the groups with
-//! jobs only. The units of an idle group follow when its next job comes, or by the upkeep ([`Queue::settle_groups`]).
+//! A group without jobs is idle: it has no turn, and only its units are stored. A change of GROUPRATE processes only the groups with jobs.
+//! The units of an idle group follow when it gets a job, or by the upkeep ([`Queue::settle_groups`]).
 
 mod changes;
 mod ring;
@@ -60,34 +60,34 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use table::GroupTable;
 
-/// The most groups whose units a claim or the upkeep settles at once; a later one settles the rest.
+/// The maximum number of groups whose units one claim or one run of the upkeep settles. The next one continues.
 const SETTLED_AT_ONCE: usize = 128;
 
-/// The most groups whose units are forgotten after a push or a claim: more than one push or claim can have added.
+/// The maximum number of groups whose units one push or claim forgets. It is more than one push or claim can add.
 const FORGOTTEN_BY_USE: usize = 2;
 
-/// The most groups whose units are forgotten when the units of RATE are settled.
+/// The maximum number of groups whose units are forgotten when units are settled.
 const FORGOTTEN_AT_ONCE: usize = 64;
 
 /// The groups of a queue.
 #[derive(Clone, Debug)]
 pub(super) struct Groups {
     table: GroupTable,
-    /// By name. The group without a name has the empty one.
+    /// The groups by name. The name of the group without a name is empty.
     names: BTreeMap<Arc<[u8]>, u32>,
-    /// The root of the ring: the groups with jobs.
+    /// The root of the groups with jobs.
     ring: u32,
     next_turn: u64,
-    /// The group without a name; `NIL` as long as it has neither jobs nor units.
+    /// The group without a name. `NIL` if it has neither jobs nor units.
     nameless: u32,
     members: Chunks<Member>,
     /// The trees of all members.
     roots: [u32; TREES],
-    /// The groups with units of GROUPRATE, by when the last one comes back and by name.
+    /// The groups with units of GROUPRATE, by the time at which the last unit becomes available again, and by name.
     held: BTreeMap<(Millis, Arc<[u8]>), u32>,
-    /// Bytes of all names.
+    /// The bytes of all names.
     name_bytes: usize,
-    /// Bytes of all units.
+    /// The bytes of all units.
     log_bytes: usize,
 }
 
@@ -95,25 +95,25 @@ pub(super) struct Groups {
 #[derive(Clone, Debug)]
 pub(super) struct Group {
     name: Arc<[u8]>,
-    /// Its jobs; those of the group without a name have theirs in the queue.
+    /// The trees of its jobs. The group without a name uses those of the queue instead.
     roots: Roots,
-    /// In whatever state; 0: the group is idle.
+    /// The number of jobs in all states. 0: the group is idle.
     jobs: u32,
-    /// Its place in the ring, unless it is idle: `seq` is its turn.
+    /// Its position in the ring. `seq` is its turn. Unused if the group is idle.
     node: JobNode,
-    /// From when on a claim gets a job of it.
+    /// The time from which on a claim gets a job of this group.
     opens: Millis,
-    /// From when on it has a ready job.
+    /// The time from which on this group has a ready job.
     ready: Millis,
-    /// The least of these of the subtree.
+    /// The minimum of `opens` and of `ready` in the subtree.
     least_opens: Millis,
     least_ready: Millis,
     log: RateLog,
-    /// No claim gets a job of it before; 0: it is not held.
+    /// No claim gets a job of this group before. 0: the group is not held.
     held_until: Millis,
 }
 
-/// A job's place among all jobs with a group.
+/// The position of a job among all jobs with a group.
 #[derive(Clone, Debug)]
 pub(super) struct Member {
     node: JobNode,
@@ -122,7 +122,7 @@ pub(super) struct Member {
 }
 
 impl Item for Member {
-    /// Jobs are served from the trees of their groups; these trees list them.
+    /// The trees of the groups have the order of serving.
     const SERVED: bool = false;
 
     fn node(&self) -> &JobNode {
@@ -150,7 +150,7 @@ impl Groups {
         }
     }
 
-    /// The jobs that have a group, and the trees they are in, by time.
+    /// Returns the members, and the roots of their trees.
     pub fn members(&self) -> (&Chunks<Member>, &[u32; TREES]) {
         (&self.members, &self.roots)
     }
@@ -159,24 +159,24 @@ impl Groups {
         self.members.chunks_mut()
     }
 
-    /// The name of a job's group.
+    /// Returns the name of a job's group.
     pub fn name_of(&self, member: u32) -> &[u8] {
         if member == NIL { b"" } else { &self.table[self.members[member].group].name }
     }
 
-    /// Whether units of a group are held longer than a window.
+    /// Whether units of a group are held for longer than a window.
     pub fn unsettled(&self, rate: Rate, now: Millis) -> bool {
         self.held.last_key_value().is_some_and(|((back, _), _)| *back > rate.horizon(now))
     }
 
-    /// When all units of a group are back, of the group where that is first.
+    /// Returns the first time at which all units of a group are available again.
     pub fn first_back(&self) -> Option<Millis> {
         self.held.first_key_value().map(|((back, _), _)| *back)
     }
 
-    /// An estimate of the bytes held. O(1).
+    /// Estimates the memory in bytes. O(1).
     pub fn memory_usage(&self) -> usize {
-        /// What an entry of a map costs, about, and what an allocation costs beyond its bytes.
+        /// The size of an entry of a map, and the overhead of an allocation.
         const ENTRY: usize = 40;
         const ALLOCATION: usize = 12;
         size_of::<Self>()
@@ -200,12 +200,12 @@ impl Member {
 }
 
 impl Queue {
-    /// The trees of the jobs of a group.
+    /// Returns the trees of a group.
     fn group_roots<'a>(&'a self, groups: &'a Groups, group: u32) -> &'a Roots {
         if group == groups.nameless { &self.roots } else { &groups.table[group].roots }
     }
 
-    /// The trees of the jobs of a group; those of none if it is not there.
+    /// Returns the trees of the group with this name. If there is none, the trees are empty.
     pub(super) fn roots_of(&self, name: &[u8]) -> &Roots {
         static NONE: Roots = [NIL; TREES + 2];
         match &self.groups {
@@ -215,13 +215,13 @@ impl Queue {
         }
     }
 
-    /// The tree of the group that the job belongs to.
+    /// Returns the root of the tree with the job.
     pub(super) fn root_of(&mut self, slot: u32) -> &mut u32 {
         let tree = self.jobs[slot].node.tree as usize;
         self.tree_of_job(slot, tree)
     }
 
-    /// A tree of the group that the job belongs to.
+    /// Returns the root of a tree of the job's group.
     pub(super) fn tree_of_job(&mut self, slot: u32, tree: usize) -> &mut u32 {
         let job = &self.jobs[slot];
         match &mut self.groups {

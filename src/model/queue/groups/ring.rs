@@ -1,9 +1,10 @@
-//! The ring: the groups with jobs in the order of their turns, as a tree in which every group knows when the first one of its subtree opens, and
+//! The ring: a tree of the groups with jobs, in the order of their turns. Each group stores when the first group of its subtree opens, and
 //! when the first one has a ready job.
 
 use super::{Group, Groups};
 use crate::model::chunks::NIL;
 use crate::model::queue::node::{JobNode, Links};
+use crate::model::queue::stretch::ByTime;
 use crate::model::queue::tree::{self, Item, Items, ServingOrder};
 use crate::model::queue::{Millis, NEVER};
 
@@ -33,7 +34,7 @@ impl Item for Group {
 }
 
 impl Groups {
-    /// The group goes to the end of the ring. O(log n).
+    /// Moves a group to the end of the ring. O(log n).
     pub(super) fn requeue(&mut self, group: u32) {
         self.dequeue(group);
         self.enqueue(group);
@@ -43,7 +44,7 @@ impl Groups {
         self.ring = tree::remove(&mut self.table, self.ring, group, ServingOrder::default());
     }
 
-    /// Puts a group that is in no ring at the end.
+    /// Adds a group that is not in the ring at the end.
     pub(super) fn enqueue(&mut self, group: u32) {
         self.table[group].node.seq = self.next_turn;
         self.next_turn += 1;
@@ -59,12 +60,12 @@ impl Groups {
         }
     }
 
-    /// When the first group opens; [`NEVER`]: none does.
+    /// Returns when the first group opens, or [`NEVER`].
     pub(in crate::model::queue) fn opens(&self) -> Millis {
         if self.ring == NIL { NEVER } else { self.table[self.ring].least_opens }
     }
 
-    /// Whose turn it is: the first group that is open, or `NIL`. O(log n).
+    /// Returns the first group that is open at `now`, or `NIL`. O(log n).
     pub(super) fn turn(&self, now: Millis) -> u32 {
         let is_open = |root: u32| root != NIL && self.table[root].least_opens <= now;
         let mut root = self.ring;
@@ -79,7 +80,7 @@ impl Groups {
         NIL
     }
 
-    /// The first group in the ring behind `turn` that has a ready job, or `NIL`. O(log n).
+    /// Returns the first group after `turn` that has a ready job, or `NIL`. O(log n).
     pub(super) fn next_ready(&self, turn: Option<u64>, now: Millis) -> u32 {
         self.ready_in(self.ring, turn, now)
     }
@@ -103,23 +104,13 @@ impl Groups {
         self.ready_in(right, behind, now)
     }
 
-    /// How many groups have jobs. O(1).
+    /// Returns the number of groups with jobs. O(1).
     pub(in crate::model::queue) fn with_jobs(&self) -> usize {
         tree::size(&self.table, self.ring) as usize
     }
 
-    /// The groups with jobs in the order of their turns.
+    /// Lists the groups with jobs in the order of their turns.
     pub(super) fn in_turn(&self) -> impl Iterator<Item = u32> {
-        let mut path = Vec::new();
-        let mut root = self.ring;
-        std::iter::from_fn(move || {
-            while root != NIL {
-                path.push(root);
-                root = self.table[root].node.links.left;
-            }
-            let group = path.pop()?;
-            root = self.table[group].node.links.right;
-            Some(group)
-        })
+        ByTime::of(&self.table, self.ring, None).map(|(group, _)| group)
     }
 }

@@ -1,15 +1,15 @@
-//! Where groups live: each in an allocation of its own, which stays where it is, as the jobs of the group know its number. So that a
-//! table that was once large keeps little, the numbers lead to small chunks, which are given back when they are empty.
+//! The store of groups. A job has the number of its group, so a group never moves. Numbers are in small chunks, and a chunk without groups
+//! is freed. So a queue that had many groups keeps little memory for them.
 
 use super::Group;
 use std::ops::{Index, IndexMut};
 
-/// Numbers in a chunk.
+/// The number of groups in a chunk.
 const CHUNK: usize = 64;
 
 #[derive(Clone, Debug, Default)]
 struct Chunk {
-    /// Empty, or as long as a chunk is.
+    /// Empty, or [`CHUNK`] long.
     groups: Vec<Option<Box<Group>>>,
     used: usize,
 }
@@ -17,10 +17,10 @@ struct Chunk {
 #[derive(Clone, Debug, Default)]
 pub(super) struct GroupTable {
     chunks: Vec<Chunk>,
-    /// The chunks that have room, in no order.
+    /// The chunks with a vacant number, unordered.
     roomy: Vec<u32>,
     len: usize,
-    /// Chunks that memory is held for.
+    /// The number of chunks that are allocated.
     held: usize,
 }
 
@@ -29,7 +29,7 @@ impl GroupTable {
         self.len
     }
 
-    /// Bytes held, those of the groups included, but not what they own. O(1).
+    /// Returns the bytes of the table and the groups, without the bytes that the groups own. O(1).
     pub fn bytes(&self) -> usize {
         self.len * size_of::<Group>()
             + self.held * CHUNK * size_of::<Option<Box<Group>>>()
@@ -37,7 +37,7 @@ impl GroupTable {
             + self.roomy.capacity() * size_of::<u32>()
     }
 
-    /// O(1). There are no more groups than jobs.
+    /// Adds a group. Returns its number. O(1). There are no more groups than jobs.
     pub fn insert(&mut self, group: Group) -> u32 {
         let number = match self.roomy.last() {
             Some(&number) => number,
@@ -63,7 +63,7 @@ impl GroupTable {
         number * CHUNK as u32 + offset as u32
     }
 
-    /// O(1).
+    /// Removes a group. O(1).
     pub fn remove(&mut self, slot: u32) {
         let (number, offset) = (slot as usize / CHUNK, slot as usize % CHUNK);
         let chunk = &mut self.chunks[number];

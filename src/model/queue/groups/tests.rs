@@ -21,7 +21,7 @@ impl Queue {
         let mut members = 0;
         for root in groups.roots {
             members += tree::size(&groups.members, root) as usize;
-            let mut times = crate::model::queue::stretch::ByTime::all(&groups.members, root);
+            let mut times = crate::model::queue::stretch::ByTime::of(&groups.members, root, None);
             let in_order = times.by_ref().map(|(_, m)| (m.node.time, m.node.priority, m.node.seq)).is_sorted();
             assert!(in_order, "members are in the order of time");
         }

@@ -8,28 +8,28 @@ use crate::model::queue::returns::Return;
 use crate::model::queue::tree::{self, ServingOrder};
 use crate::model::queue::{Millis, NEVER, Queue, Settings, stretch};
 
-/// When the last lease ends.
+/// Returns the latest deadline in a tree of claimed jobs, or 0.
 fn last(jobs: &Chunks<Job>, roots: &Roots, tree: TreeId) -> Millis {
     let slot = tree::last(jobs, roots[tree as usize]);
     if slot == NIL { 0 } else { jobs[slot].node.time }
 }
 
-/// The job that was pushed first of those that wait or will wait again, if `order` is that of pushes; `NIL`: all that there are wait for
-/// an occurrence.
+/// Returns the head: the job with the lowest push number that waits or will wait again, if `order` is by push number. `NIL` if all jobs
+/// wait for an occurrence.
 fn head(jobs: &Chunks<Job>, roots: &Roots, order: ServingOrder) -> u32 {
     [TreeId::Ready, TreeId::Delayed, TreeId::Claimed, TreeId::Retrying]
         .into_iter()
         .fold(NIL, |head, tree| order.better(jobs, head, tree::best(jobs, roots[tree as usize])))
 }
 
-/// From when on fewer than `most` leases last. O(log^2 n).
+/// Returns the first time at which there are fewer than `most` leases. O(log^2 n).
 fn frees_at(jobs: &Chunks<Job>, roots: &Roots, most: u64) -> Millis {
     let leases = CLAIMED.map(|tree| roots[tree as usize]);
     if leases.map(|root| u64::from(tree::size(jobs, root))).iter().sum::<u64>() < most {
         return 0;
     }
     let is_free = |at| leases.map(|root| stretch::count_after(jobs, root, at)).iter().sum::<u64>() < most;
-    // Usually it is the first lease to end.
+    // Usually the first lease to expire suffices.
     let first = leases.into_iter().map(|root| stretch::first_time(jobs, root)).fold(NEVER, Millis::min);
     if is_free(first) {
         return first;
@@ -37,7 +37,7 @@ fn frees_at(jobs: &Chunks<Job>, roots: &Roots, most: u64) -> Millis {
     leases.into_iter().filter_map(|root| stretch::first_where(jobs, root, is_free)).min().unwrap_or(NEVER)
 }
 
-/// From when on one of the jobs is ready, or [`NEVER`]; 0: it is, whatever the clock says.
+/// Returns the first time at which a job is ready, or [`NEVER`]. 0: a job is ready whatever the clock says.
 pub(in crate::model::queue) fn ready_from(jobs: &Chunks<Job>, returns: &Chunks<Return>, roots: &Roots) -> Millis {
     if roots[TreeId::Ready as usize] != NIL {
         return 0;
@@ -49,11 +49,11 @@ pub(in crate::model::queue) fn ready_from(jobs: &Chunks<Job>, returns: &Chunks<R
 
 #[cfg(test)]
 thread_local! {
-    /// How often was worked out when a group opens.
+    /// The number of calls of [`of`].
     pub(in crate::model::queue) static WORKED_OUT: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// From when on a group has a ready job, and from when on a claim gets one.
+/// Returns the first time at which a group has a ready job, and the first time at which a claim gets one.
 pub(super) fn of(
     jobs: &Chunks<Job>,
     returns: &Chunks<Return>,
@@ -79,7 +79,7 @@ pub(super) fn of(
                 _ => 0,
             },
         };
-        // A job that waits for an occurrence holds nobody until then.
+        // A job that waits for an occurrence does not hold the group.
         opens = opens.min(stretch::first_time(jobs, roots[TreeId::Upcoming as usize]));
         opens = opens.min(stretch::first_time(returns, roots[RECURRENCES]));
         opens = CLAIMED.into_iter().fold(opens, |opens, tree| opens.max(last(jobs, roots, tree)));
@@ -94,7 +94,7 @@ pub(super) fn of(
 }
 
 impl Queue {
-    /// The job to be served first of the group whose turn it is, or `NIL`. O(log n).
+    /// Returns the job that a claim gets from the first open group, or `NIL`. O(log n).
     pub(in crate::model::queue) fn best_in_turn(&self, groups: &Groups, now: Millis) -> u32 {
         let group = groups.turn(now);
         if group == NIL {

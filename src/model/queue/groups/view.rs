@@ -1,4 +1,4 @@
-//! Looking at groups: ZQ.GROUPS, and the order in which jobs of many groups are served.
+//! Reads of groups: ZQ.GROUPS, and the serving order of the jobs of all groups.
 
 use super::Groups;
 use crate::model::chunks::NIL;
@@ -13,27 +13,27 @@ use std::ops::Bound;
 /// A group as ZQ.GROUPS shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupView<'a> {
-    /// Empty: the jobs that have no group.
+    /// Empty: the jobs without a group.
     pub name: &'a [u8],
-    /// Due.
+    /// Jobs that are due.
     pub ready: u64,
-    /// Due later.
+    /// Jobs that are due later.
     pub delayed: u64,
-    /// Under a lease that has not ended.
+    /// Jobs with a lease that has not expired.
     pub claimed: u64,
-    /// Until when the group is held, if it is.
+    /// Until when the group is held. `None`: it is not held.
     pub held_until: Option<Millis>,
 }
 
 impl Queue {
-    /// Whether memory is held for groups.
+    /// Whether the queue has memory for groups.
     #[cfg(test)]
     pub fn knows_groups(&self) -> bool {
         self.groups.is_some()
     }
 
-    /// How many groups there are: with jobs, dead ones included, or with units of GROUPRATE that are out. The one without a name counts.
-    /// O(1).
+    /// Returns the number of groups: those with jobs in any state, and those with taken units of GROUPRATE. The group without a name
+    /// counts. O(1).
     pub fn group_count(&self) -> usize {
         match &self.groups {
             Some(groups) => groups.table.len(),
@@ -41,8 +41,7 @@ impl Queue {
         }
     }
 
-    /// The groups by name, those behind `after` only. The one without a name has the empty one. O(log n) for the first and for each
-    /// one listed.
+    /// Lists the groups by name, only those after `after`. The name of the group without a name is empty. O(log n) for each.
     pub fn groups<'a>(&'a self, now: Millis, after: Option<&[u8]>) -> Box<dyn Iterator<Item = GroupView<'a>> + 'a> {
         let now = now.min(MAX_NOW);
         let Some(groups) = self.groups.as_deref() else {
@@ -64,7 +63,7 @@ impl Queue {
         GroupView { name, ready, delayed, claimed, held_until }
     }
 
-    /// The ready jobs in the order in which they are served as long as groups and queue are not held up: the groups take turns.
+    /// Lists the ready jobs as the groups take turns, without the limits of groups and of the queue.
     pub(in crate::model::queue) fn in_turns<'a>(
         &'a self,
         groups: &'a Groups,
@@ -73,7 +72,7 @@ impl Queue {
         let mut behind = None;
         let mut rounds: VecDeque<(u32, Option<ByRank<'a>>)> = VecDeque::new();
         std::iter::from_fn(move || {
-            // The first round has every group and takes its best job, which is there without a list.
+            // In the first round, each group has its best job, which needs no list.
             let group = groups.next_ready(behind, now);
             if group != NIL {
                 behind = Some(groups.table[group].node.seq);
@@ -82,7 +81,7 @@ impl Queue {
                 crate::model::queue::stretch::STEPS.set(crate::model::queue::stretch::STEPS.get() + 1);
                 return Some(&self.jobs[self.best_of(self.group_roots(groups, group), now)]);
             }
-            // The later ones have those that have a job left.
+            // The later rounds have the groups with a job left.
             loop {
                 let (group, jobs) = rounds.pop_front()?;
                 let (passed, mut jobs) = match jobs {
@@ -97,7 +96,7 @@ impl Queue {
         })
     }
 
-    /// The names of all groups and their units: what is saved of them. Those with jobs in the order of their turns, then the idle ones.
+    /// Lists all groups with their units, for saving: groups with jobs in the order of their turns, then idle groups.
     pub(in crate::model::queue) fn turns(
         &self,
     ) -> impl Iterator<Item = (&[u8], impl ExactSizeIterator<Item = &Taken>)> {
@@ -108,14 +107,14 @@ impl Queue {
         })
     }
 
-    /// The groups that are held, or were and have not been claimed from since, and until when.
+    /// Lists the groups with a hold, and its end. The hold may have ended, if no claim got a job of the group since.
     pub(in crate::model::queue) fn holds(&self) -> impl Iterator<Item = (&[u8], Millis)> {
         let groups = self.groups.as_deref().into_iter();
         let holds = groups.flat_map(|groups| groups.in_turn().map(|group| &groups.table[group]));
         holds.filter(|group| group.held_until > 0).map(|group| (&*group.name, group.held_until))
     }
 
-    /// The trees of every group with jobs, in the order of their turns, that of the group without a name first of all.
+    /// Lists the trees of all groups with jobs: those of the group without a name, then the others in the order of their turns.
     pub(in crate::model::queue) fn all_roots(&self) -> impl Iterator<Item = &Roots> {
         let named = self.groups.as_deref().into_iter().flat_map(|groups| {
             let named = groups.in_turn().filter(move |&group| group != groups.nameless);

@@ -69,9 +69,9 @@ impl Queue {
     }
 
     fn check_followers(&self, seen: &[u32]) {
-        let followers: Vec<_> = seen.iter().filter_map(|&slot| self.followers.of(&self.jobs[slot])).collect();
+        let followers: Vec<_> = seen.iter().filter_map(|&slot| self.follower(&self.jobs[slot])).collect();
         assert_eq!(followers.len(), self.followers.len());
-        let bytes: usize = followers.iter().map(|it| it.job(b"")).map(|it| it.payload.len() + it.group.len()).sum();
+        let bytes: usize = followers.iter().map(|it| it.payload.len() + it.group.len()).sum();
         assert_eq!(bytes, self.followers.bytes());
         assert!(seen.iter().all(|&slot| self.jobs[slot].node.tree != TreeId::Dead || !self.has_follower(slot)));
     }
@@ -150,7 +150,7 @@ impl Queue {
         tree: Option<usize>,
         found: &mut Vec<u32>,
     ) {
-        let all: Vec<u32> = ByTime::all(items, root).map(|(entry, _)| entry).collect();
+        let all: Vec<u32> = ByTime::of(items, root, None).map(|(entry, _)| entry).collect();
         assert!(all.is_sorted_by_key(|&entry| key(&items[entry].node)));
         for entry in all {
             let it = &items[entry];

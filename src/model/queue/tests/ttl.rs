@@ -205,10 +205,9 @@ fn a_job_without_a_ttl_takes_no_byte_for_it() {
         let mut queue = Queue::new();
         let push = Push { payload: b"payload", id: Some(b"a"), ttl, ..Push::default() };
         assert!(queue.push(0, &push).is_ok());
-        (queue.body_bytes, queue.expiries.len(), super::encoded(&queue).len())
+        ([queue.body_bytes, queue.timed, queue.expiries.len()], super::encoded(&queue).len())
     };
     let (without, with) = (job(None), job(Some(10)));
-    assert_eq!((without.0, without.1), (8, 0));
-    assert_eq!((with.0, with.1), (8 + 16, 1));
-    assert!(without.2 < with.2);
+    assert_eq!((without.0, with.0), ([8, 0, 0], [8, 1, 1]));
+    assert!(without.1 < with.1);
 }

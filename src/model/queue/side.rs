@@ -1,0 +1,83 @@
+//! What only a few jobs have: [notes](super::notes) and [followers](super::again). It is stored apart from the jobs, by push number, which a
+//! job keeps when it moves to another slot. So a job without it has no cost for it.
+//!
+//! A B-tree, not a hash table: it grows and shrinks in small steps.
+
+use std::collections::BTreeMap;
+
+/// A value that owns bytes.
+pub(super) trait Bytes {
+    fn bytes(&self) -> usize;
+}
+
+/// The values of some jobs of a queue.
+#[derive(Clone, Debug)]
+pub(super) struct Side<T> {
+    by_seq: BTreeMap<u64, T>,
+    /// The bytes that all values own.
+    bytes: usize,
+}
+
+impl<T> Default for Side<T> {
+    fn default() -> Self {
+        Self { by_seq: BTreeMap::new(), bytes: 0 }
+    }
+}
+
+impl<T: Bytes> Side<T> {
+    pub fn len(&self) -> usize {
+        self.by_seq.len()
+    }
+
+    pub fn get(&self, seq: u64) -> Option<&T> {
+        self.by_seq.get(&seq)
+    }
+
+    pub fn insert(&mut self, seq: u64, value: T) {
+        self.remove(seq);
+        self.bytes += value.bytes();
+        self.by_seq.insert(seq, value);
+    }
+
+    pub fn remove(&mut self, seq: u64) -> Option<T> {
+        let value = self.by_seq.remove(&seq)?;
+        self.bytes -= value.bytes();
+        Some(value)
+    }
+
+    /// Changes the value of a job, which may have none yet. `change` returns whether the job keeps it. Returns the same.
+    pub fn edit(&mut self, seq: u64, change: impl FnOnce(&mut T) -> bool) -> bool
+    where
+        T: Default,
+    {
+        let value = self.by_seq.entry(seq).or_default();
+        self.bytes -= value.bytes();
+        let is_kept = change(value);
+        self.bytes += value.bytes();
+        if !is_kept {
+            self.remove(seq);
+        }
+        is_kept
+    }
+
+    /// Updates the push number of a job.
+    pub fn renumber(&mut self, from: u64, to: u64) {
+        if let Some(value) = self.by_seq.remove(&from) {
+            self.by_seq.insert(to, value);
+        }
+    }
+
+    #[cfg(test)]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Estimates the memory in bytes.
+    pub fn memory_usage(&self) -> usize {
+        /// The nodes of the B-tree are two thirds full.
+        const fn entry(bytes: usize) -> usize {
+            (bytes + size_of::<u64>()) * 3 / 2
+        }
+        self.len() * entry(size_of::<T>()) + self.bytes
+    }
+}
