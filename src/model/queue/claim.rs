@@ -177,7 +177,7 @@ impl Queue {
 
     /// Returns the job that is served first among `best` and the jobs of the trees of returns that are due again.
     pub(super) fn or_returned(&self, best: u32, trees: &[u32], now: Millis) -> u32 {
-        let (order, returns) = (self.order(), self.returns.own());
+        let (order, returns) = (self.order(), &self.returns.own);
         let returned = trees
             .iter()
             .map(|&root| stretch::best_until(returns, root, now, order))
@@ -186,7 +186,7 @@ impl Queue {
             return best;
         }
         let is_first = best == NIL || order.rank(returns[returned].node()) < order.rank(&self.jobs[best].node);
-        if is_first { returns[returned].job() } else { best }
+        if is_first { returns[returned].job } else { best }
     }
 
     /// Half of the tokens are reserved for counting, whatever the clock says.

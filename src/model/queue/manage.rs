@@ -101,7 +101,7 @@ impl Queue {
             false => 0,
         };
         let claimed = match settings.backoffs() != old.backoffs() {
-            true => self.count_all(TreeId::Claimed) + self.count_all(TreeId::Retrying),
+            true => self.count_all(None, TreeId::Claimed) + self.count_all(None, TreeId::Retrying),
             false => 0,
         };
         touched as u64 + claimed > MOST_TOUCHED as u64

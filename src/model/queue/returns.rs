@@ -33,12 +33,6 @@ pub(super) struct Return {
     pub job: u32,
 }
 
-impl Return {
-    pub fn job(&self) -> u32 {
-        self.job
-    }
-}
-
 impl Item for Return {
     fn node(&self) -> &JobNode {
         &self.node
@@ -68,10 +62,6 @@ pub(super) struct Returns {
 impl Returns {
     pub fn new() -> Returns {
         Returns { own: Chunks::default(), grouped: Chunks::default(), grouped_root: NIL }
-    }
-
-    pub fn own(&self) -> &Chunks<Return> {
-        &self.own
     }
 
     /// Updates the trees of a group after the order of serving changed.

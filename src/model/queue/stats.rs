@@ -94,10 +94,10 @@ impl Queue {
         let now = now.min(MAX_NOW);
         let mut totals = self.counters;
         for tree in CLAIMED {
-            let ended = self.count_until(tree, now);
+            let ended = self.count_until(None, tree, now);
             totals.expired_leases = totals.expired_leases.saturating_add(ended);
         }
-        totals.missed = totals.missed.saturating_add(self.count_until(TreeId::Recurring, now));
+        totals.missed = totals.missed.saturating_add(self.count_until(None, TreeId::Recurring, now));
         Stats {
             ready: self.count(now, State::Ready),
             delayed: self.count(now, State::Delayed),
@@ -110,7 +110,7 @@ impl Queue {
 
     /// Returns the first due time of the jobs that are ready whatever the clock says, and that of the others.
     fn first_dues(&self) -> [Option<Millis>; 2] {
-        let first = |tree| match self.first(tree) {
+        let first = |tree| match self.first(None, tree) {
             NIL => NEVER,
             slot => self.jobs[slot].node.time,
         };
@@ -126,9 +126,9 @@ impl Queue {
     /// Returns the number of jobs by stored state, which does not depend on the clock: ready, delayed, claimed, claimed for the last time
     /// (dead when the lease expires), dead. O(1).
     pub fn stored_states(&self) -> [u64; STORED_STATES] {
-        let leased = [TreeId::Claimed, TreeId::Retrying, TreeId::Recurring].map(|tree| self.count_all(tree));
-        let delayed = [TreeId::Delayed, TreeId::Upcoming].map(|tree| self.count_all(tree));
-        let [ready, spent, dead] = [TreeId::Ready, TreeId::Spent, TreeId::Dead].map(|tree| self.count_all(tree));
+        let leased = [TreeId::Claimed, TreeId::Retrying, TreeId::Recurring].map(|tree| self.count_all(None, tree));
+        let delayed = [TreeId::Delayed, TreeId::Upcoming].map(|tree| self.count_all(None, tree));
+        let [ready, spent, dead] = [TreeId::Ready, TreeId::Spent, TreeId::Dead].map(|tree| self.count_all(None, tree));
         [ready, delayed.iter().sum(), leased.iter().sum(), spent, dead]
     }
 

@@ -73,8 +73,8 @@ impl Queue {
 
     /// Returns the number of jobs in a state, of a group or of all.
     pub(super) fn count_of(&self, group: Option<&Roots>, now: Millis, state: State) -> u64 {
-        let until = |tree| self.count_until_of(group, tree, now);
-        let all = |tree| self.count_all_of(group, tree);
+        let until = |tree| self.count_until(group, tree, now);
+        let all = |tree| self.count_all(group, tree);
         let count = |&(tree, part): &(TreeId, Part)| match part {
             Part::All => all(tree),
             Part::Until => until(tree),
@@ -103,24 +103,17 @@ impl Queue {
         }
     }
 
-    fn count_all_of(&self, group: Option<&Roots>, tree: TreeId) -> u64 {
+    /// Returns the number of jobs in a tree of a group, or of all.
+    pub(super) fn count_all(&self, group: Option<&Roots>, tree: TreeId) -> u64 {
         let (own, grouped) = self.trees(group, tree);
         u64::from(tree::size(&self.jobs, own) + grouped.map_or(0, |(members, root)| tree::size(members, root)))
     }
 
-    fn count_until_of(&self, group: Option<&Roots>, tree: TreeId, now: Millis) -> u64 {
+    /// Returns the number of jobs with `time <= now` in a tree of a group, or of all.
+    pub(super) fn count_until(&self, group: Option<&Roots>, tree: TreeId, now: Millis) -> u64 {
         let (own, grouped) = self.trees(group, tree);
         let grouped = grouped.map_or(0, |(members, root)| stretch::count_until(members, root, now));
         stretch::count_until(&self.jobs, own, now) + grouped
-    }
-
-    pub(super) fn count_all(&self, tree: TreeId) -> u64 {
-        self.count_all_of(None, tree)
-    }
-
-    /// Returns the number of jobs in a tree with `time <= now`.
-    pub(super) fn count_until(&self, tree: TreeId, now: Millis) -> u64 {
-        self.count_until_of(None, tree, now)
     }
 
     /// Returns the first time in a tree for which `holds` is true. It must be true for all later times, too.
@@ -131,17 +124,12 @@ impl Queue {
         [own, grouped].into_iter().flatten().min()
     }
 
-    /// Returns the first job in a tree, or `NIL`.
-    pub(super) fn first(&self, tree: TreeId) -> u32 {
-        self.first_of(None, tree)
-    }
-
     /// Returns the first job in a tree of a group, or of all, or `NIL`.
-    fn first_of(&self, group: Option<&Roots>, tree: TreeId) -> u32 {
+    pub(super) fn first(&self, group: Option<&Roots>, tree: TreeId) -> u32 {
         let (own, grouped) = self.trees(group, tree);
         let grouped = grouped.map_or(NIL, |(members, root)| match tree::first(members, root) {
             NIL => NIL,
-            member => members[member].job(),
+            member => members[member].job,
         });
         self.earlier(tree::first(&self.jobs, own), grouped)
     }
@@ -149,9 +137,9 @@ impl Queue {
     /// Returns the oldest dead letter of a group, or of all, or `NIL`.
     pub(super) fn longest_dead(&self, group: Option<&Roots>, now: Millis) -> u32 {
         // A lease that expires later is not a dead letter yet.
-        let spent = self.first_of(group, TreeId::Spent);
+        let spent = self.first(group, TreeId::Spent);
         let spent = if spent != NIL && self.jobs[spent].node.time <= now { spent } else { NIL };
-        self.earlier(self.first_of(group, TreeId::Dead), spent)
+        self.earlier(self.first(group, TreeId::Dead), spent)
     }
 
     fn earlier(&self, a: u32, b: u32) -> u32 {
@@ -255,7 +243,7 @@ impl Queue {
             let own = ByTime::of(&self.jobs, own, behind).map(|(slot, job)| (key(&job.node), slot));
             lists.push(Box::new(own.take_while(is_in)));
             if let Some((members, root)) = grouped {
-                let members = ByTime::of(members, root, behind).map(|(_, member)| (key(member.node()), member.job()));
+                let members = ByTime::of(members, root, behind).map(|(_, member)| (key(member.node()), member.job));
                 lists.push(Box::new(members.take_while(is_in)));
             }
         }
@@ -269,14 +257,14 @@ impl Queue {
 
     /// Lists the ready jobs of these trees in serving order.
     pub(super) fn by_rank(&self, roots: &Roots, now: Millis) -> ByRank<'_> {
-        ByRank::ready(&self.jobs, self.returns.own(), roots, self.order(), now)
+        ByRank::ready(&self.jobs, &self.returns.own, roots, self.order(), now)
     }
 
     /// Lists the slots of a tree, of jobs without a group and of the others.
     pub(super) fn slots_in(&self, tree: TreeId) -> impl Iterator<Item = u32> {
         let (own, grouped) = self.trees(None, tree);
         let grouped = grouped.map(|(members, root)| ByTime::of(members, root, None)).into_iter().flatten();
-        ByTime::of(&self.jobs, own, None).map(|(slot, _)| slot).chain(grouped.map(|(_, member)| member.job()))
+        ByTime::of(&self.jobs, own, None).map(|(slot, _)| slot).chain(grouped.map(|(_, member)| member.job))
     }
 
     /// Lists the slots of all jobs, group by group, tree by tree, by time. The order is the same on each replica.

@@ -39,7 +39,7 @@ impl Queue {
     fn next_ready(&self, now: Millis) -> Option<Millis> {
         let ready = match &self.groups {
             Some(groups) => groups.opens(),
-            None => ready_from(&self.jobs, self.returns.own(), &self.roots),
+            None => ready_from(&self.jobs, &self.returns.own, &self.roots),
         };
         (ready != NEVER).then_some(ready.max(now))
     }
@@ -70,7 +70,7 @@ impl Queue {
 
     /// Returns the number of jobs that died because their lease expired after `told` and not after `now`. O(log n).
     pub fn deaths(&self, told: Millis, now: Millis) -> u64 {
-        self.count_until(TreeId::Spent, now).saturating_sub(self.count_until(TreeId::Spent, told))
+        self.count_until(None, TreeId::Spent, now).saturating_sub(self.count_until(None, TreeId::Spent, told))
     }
 
     /// Whether [`clean_up`](Self::clean_up) would do anything. O(log n).
@@ -101,7 +101,7 @@ impl Queue {
         let (most, ttl) = (self.settings.deadlen, self.settings.deadttl);
         let is_crowded = most > 0 && self.count(now, State::Dead) > most;
         // The first lease to expire is the next death, unless its job exceeds DEADTTL earlier.
-        let oldest = [TreeId::Dead, TreeId::Spent].map(|tree| self.first(tree)).into_iter();
+        let oldest = [TreeId::Dead, TreeId::Spent].map(|tree| self.first(None, tree)).into_iter();
         let ages =
             oldest.filter(|&slot| ttl > 0 && slot != NIL).map(|slot| self.jobs[slot].node.time.saturating_add(ttl));
         let forgotten = self.next_forgetting(now);

@@ -230,8 +230,8 @@ impl Queue {
         if group == NIL || groups.table[group].jobs == 0 {
             return;
         }
-        let roots = if group == groups.nameless { &self.roots } else { &groups.table[group].roots };
-        let times = times::of(&self.jobs, self.returns.own(), roots, &self.settings, order, &groups.table[group]);
+        let roots = groups.roots_of(group, &self.roots);
+        let times = times::of(&self.jobs, &self.returns.own, roots, &self.settings, order, &groups.table[group]);
         groups.set_times(group, times);
     }
 
@@ -320,10 +320,9 @@ impl Queue {
                 }
                 self.returns.rerank(&roots, order);
             }
-            let roots = if group == groups.nameless { &self.roots } else { &groups.table[group].roots };
-            let (ready, opens) =
-                times::of(&self.jobs, self.returns.own(), roots, &settings, order, &groups.table[group]);
-            (groups.table[group].ready, groups.table[group].opens) = (ready, opens);
+            let roots = groups.roots_of(group, &self.roots);
+            let times = times::of(&self.jobs, &self.returns.own, roots, &settings, order, &groups.table[group]);
+            (groups.table[group].ready, groups.table[group].opens) = times;
         }
         if !concerned.is_empty() {
             tree::rerank(&mut groups.table, groups.ring, ServingOrder::default());

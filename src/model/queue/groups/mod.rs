@@ -117,7 +117,7 @@ pub(super) struct Group {
 #[derive(Clone, Debug)]
 pub(super) struct Member {
     node: JobNode,
-    job: u32,
+    pub job: u32,
     group: u32,
 }
 
@@ -188,28 +188,22 @@ impl Groups {
             + self.log_bytes
     }
 
+    /// Returns the trees of a group. `nameless`: those of the group without a name.
+    fn roots_of<'a>(&'a self, group: u32, nameless: &'a Roots) -> &'a Roots {
+        if group == self.nameless { nameless } else { &self.table[group].roots }
+    }
+
     fn group_of(&self, member: u32) -> u32 {
         if member == NIL { self.nameless } else { self.members[member].group }
     }
 }
 
-impl Member {
-    pub fn job(&self) -> u32 {
-        self.job
-    }
-}
-
 impl Queue {
-    /// Returns the trees of a group.
-    fn group_roots<'a>(&'a self, groups: &'a Groups, group: u32) -> &'a Roots {
-        if group == groups.nameless { &self.roots } else { &groups.table[group].roots }
-    }
-
     /// Returns the trees of the group with this name. If there is none, the trees are empty.
     pub(super) fn roots_of(&self, name: &[u8]) -> &Roots {
         static NONE: Roots = [NIL; TREES + 2];
         match &self.groups {
-            Some(groups) => groups.names.get(name).map_or(&NONE, |&group| self.group_roots(groups, group)),
+            Some(groups) => groups.names.get(name).map_or(&NONE, |&group| groups.roots_of(group, &self.roots)),
             None if name.is_empty() => &self.roots,
             None => &NONE,
         }

@@ -36,12 +36,12 @@ impl Queue {
             let it = &groups.table[group];
             assert_eq!(name, &it.name);
             assert_eq!(it.name.is_empty(), group == groups.nameless);
-            let roots = self.group_roots(groups, group);
+            let roots = groups.roots_of(group, &self.roots);
             let jobs: u32 = roots[..TREES].iter().map(|&root| tree::size(&self.jobs, root)).sum();
             assert_eq!((it.jobs, in_turn.contains(&group)), (jobs, jobs > 0));
             assert!(jobs > 0 || it.log.back_at().is_some(), "a group costs nothing without jobs");
             assert!(jobs > 0 || it.held_until == 0, "a hold goes with the last job");
-            let times = times::of(&self.jobs, self.returns.own(), roots, &self.settings, self.order(), it);
+            let times = times::of(&self.jobs, &self.returns.own, roots, &self.settings, self.order(), it);
             assert!(jobs == 0 || (it.ready, it.opens) == times, "a group knows when it opens");
             if let Some(back) = it.log.back_at() {
                 assert_eq!(groups.held.get(&(back, it.name.clone())), Some(&group));

@@ -100,7 +100,7 @@ impl Queue {
         if group == NIL {
             return NIL;
         }
-        let roots = self.group_roots(groups, group);
+        let roots = groups.roots_of(group, &self.roots);
         if !self.settings.ordered {
             return self.best_of(roots, now);
         }

@@ -52,7 +52,7 @@ impl Queue {
         let behind = groups.names.range::<[u8], _>((start, Bound::Unbounded));
         Box::new(behind.map(move |(name, &group)| {
             let held_until = groups.table[group].held_until;
-            self.group_view(name, self.group_roots(groups, group), held_until, now)
+            self.group_view(name, groups.roots_of(group, &self.roots), held_until, now)
         }))
     }
 
@@ -79,14 +79,14 @@ impl Queue {
                 rounds.push_back((group, None));
                 #[cfg(test)]
                 crate::model::queue::stretch::STEPS.set(crate::model::queue::stretch::STEPS.get() + 1);
-                return Some(&self.jobs[self.best_of(self.group_roots(groups, group), now)]);
+                return Some(&self.jobs[self.best_of(groups.roots_of(group, &self.roots), now)]);
             }
             // The later rounds have the groups with a job left.
             loop {
                 let (group, jobs) = rounds.pop_front()?;
                 let (passed, mut jobs) = match jobs {
                     Some(jobs) => (0, jobs),
-                    None => (1, self.by_rank(self.group_roots(groups, group), now)),
+                    None => (1, self.by_rank(groups.roots_of(group, &self.roots), now)),
                 };
                 if let Some(job) = jobs.nth(passed) {
                     rounds.push_back((group, Some(jobs)));
