@@ -71,7 +71,7 @@ impl Queue {
                 return;
             }
             sink(&Effect { at, change: Change::Drop { id: self.jobs[slot].id() } });
-            self.carry_out(slot, at, &Change::Drop { id: b"" });
+            self.change_job(slot, at, &Change::Drop { id: b"" });
         }
     }
 

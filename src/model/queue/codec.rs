@@ -120,10 +120,7 @@ impl Queue {
             let is_held = group.is_some_and(|(name, _)| until <= MAX_TIME && queue.hold_group(name.as_ref(), until));
             ensure(is_held, "impossible hold of a group")?;
         }
-        queue.last_token = totals.last_token;
-        queue.last_id = totals.last_id;
-        queue.next_seq = totals.next_seq;
-        queue.counters = totals.counters;
+        queue.set_totals(totals);
         Ok(queue)
     }
 

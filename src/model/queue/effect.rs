@@ -8,7 +8,7 @@
 //! once ([`State::Ready`]).
 
 use super::ids::AutoId;
-use super::job::{MAX_ERROR, MAX_WORKER, Record, State};
+use super::job::{Record, State};
 use super::push::NewJob;
 use super::rate::Taken;
 use super::settings::Settings;
@@ -167,98 +167,47 @@ impl Queue {
                 } else if fits {
                     self.enter(at, self.new_job(&job), job.group, auto);
                 }
-                fits
+                return fits;
             }
             Change::SettleRate => {
                 let settled = self.settle(at);
-                settled > 0 || self.settings.rate.is_some() || self.settings.group_rate.is_some()
+                return settled > 0 || self.settings.rate.is_some() || self.settings.group_rate.is_some();
             }
-            Change::Redrive { count, group } => {
-                let fits = count <= self.count_of(group.map(|name| self.roots_of(name)), at, State::Dead);
-                if fits {
-                    self.revive_oldest(at, group, count);
-                }
-                fits
+            Change::Redrive { count, group }
+                if count <= self.count_of(group.map(|name| self.roots_of(name)), at, State::Dead) =>
+            {
+                self.revive_oldest(at, group, count);
             }
-            Change::Hold { group, until } => until <= MAX_TIME && self.hold_group(group, until),
-            Change::Configure(settings) => {
-                let fits = settings == settings.normal();
-                if fits {
-                    self.set(at, settings);
-                }
-                fits
-            }
-            Change::RestoreJob(record) => {
-                let fits = record.seq >= self.next_seq
-                    && record.seq < MAX_TOKEN
+            Change::Hold { group, until } => return until <= MAX_TIME && self.hold_group(group, until),
+            Change::Configure(settings) if settings == settings.normal() => self.set(at, settings),
+            Change::RestoreJob(record)
+                if (self.next_seq..MAX_TOKEN).contains(&record.seq)
                     && record.token <= MAX_TOKEN
-                    && self.restore(&record);
-                if fits {
-                    self.next_seq = record.seq + 1;
-                    self.last_token = self.last_token.max(record.token);
-                }
-                fits
+                    && self.restore(&record) =>
+            {
+                self.next_seq = record.seq + 1;
+                self.last_token = self.last_token.max(record.token);
             }
-            Change::RestoreFollower(job) => self.restore_follower(&job),
-            Change::RestoreRate(taken) => self.settings.rate.is_some() && self.rate_log.restore(taken),
-            Change::RestoreUnits { group, taken } => self.restore_units(group, taken),
-            Change::RestoreTurn { group } => self.restore_turn(group),
-            Change::RestoreTotals(totals) => {
-                let fits =
-                    totals.possible() && totals.next_seq >= self.next_seq && totals.last_token >= self.last_token;
-                if fits {
-                    self.last_token = totals.last_token;
-                    self.last_id = totals.last_id;
-                    self.next_seq = totals.next_seq;
-                    self.counters = totals.counters;
-                }
-                fits
+            Change::RestoreFollower(job) => return self.restore_follower(&job),
+            Change::RestoreRate(taken) => return self.settings.rate.is_some() && self.rate_log.restore(taken),
+            Change::RestoreUnits { group, taken } => return self.restore_units(group, taken),
+            Change::RestoreTurn { group } => return self.restore_turn(group),
+            Change::RestoreTotals(totals)
+                if totals.possible() && totals.next_seq >= self.next_seq && totals.last_token >= self.last_token =>
+            {
+                self.set_totals(totals);
             }
-            _ => {
+            change => {
                 let slot = effect.id().and_then(|id| self.slot_of(id));
-                slot.is_some_and(|slot| self.change_job(slot, at, &effect.change))
+                return slot.is_some_and(|slot| self.change_job(slot, at, &change));
             }
         }
+        true
     }
 
-    /// Applies a change of a job. Returns false, and does nothing, if the change does not fit.
-    pub(super) fn change_job(&mut self, slot: u32, at: Millis, change: &Change<'_>) -> bool {
-        let (job, state) = (&self.jobs[slot], self.state_of(slot, at));
-        let is_held = job.token != 0;
-        let fits = match *change {
-            Change::Claim { token, deadline, worker, .. } => {
-                let is_possible = token <= MAX_TOKEN && deadline <= MAX_TIME && worker.len() <= MAX_WORKER;
-                state == State::Ready && token > self.last_token && deadline > at && is_possible
-            }
-            Change::Ack { again, .. } => is_held && again.is_none_or(|due| due <= MAX_TIME),
-            Change::Retry { due, attempt, error, .. } => {
-                let is_allowed = match attempt {
-                    Attempt::Counts => !job.exhausted(),
-                    Attempt::Free => !job.is_exhausted_after(job.attempts.saturating_sub(1)),
-                    Attempt::Last => job.recurrence().is_some(),
-                };
-                is_allowed && is_held && due <= MAX_TIME && error.len() <= MAX_ERROR
-            }
-            Change::Bury { error, .. } => is_held && error.len() <= MAX_ERROR,
-            Change::Extend { deadline, .. } => state == State::Claimed && deadline > at && deadline <= MAX_TIME,
-            Change::Cancel { .. } => true,
-            Change::Clean { .. } => state != State::Claimed,
-            Change::Drop { .. } | Change::Revive { .. } => state == State::Dead,
-            Change::Expire { again, .. } => {
-                self.is_expired(slot, at)
-                    && again.is_some() == job.recurrence().is_some()
-                    && again.is_none_or(|due| due <= MAX_TIME)
-            }
-            Change::Follow { .. } => state == State::Dead && self.has_follower(slot),
-            Change::Reschedule { due, .. } => {
-                matches!(state, State::Ready | State::Delayed) && due.is_none_or(|due| due <= MAX_TIME)
-            }
-            _ => false,
-        };
-        if fits {
-            self.carry_out(slot, at, change);
-        }
-        fits
+    pub(super) fn set_totals(&mut self, totals: Totals) {
+        let Totals { last_token, last_id, next_seq, counters } = totals;
+        (self.last_token, self.last_id, self.next_seq, self.counters) = (last_token, last_id, next_seq, counters);
     }
 
     /// Applies a change of a job for a command. Returns its effect, or `None` if the change does not fit.

@@ -100,7 +100,7 @@ impl Queue {
             }
             if self.jobs[slot].node.tree == TreeId::Spent {
                 sink(&Effect { at, change: Change::Follow { id: self.jobs[slot].id() } });
-                self.carry_out(slot, at, &Change::Follow { id: b"" });
+                self.change_job(slot, at, &Change::Follow { id: b"" });
             } else {
                 self.expire(slot, at, &mut sink);
             }
@@ -120,6 +120,6 @@ impl Queue {
         let job = &self.jobs[slot];
         let again = job.recurrence().map(|recurrence| recurrence.next(at));
         sink(&Effect { at, change: Change::Expire { id: job.id(), again } });
-        self.carry_out(slot, at, &Change::Expire { id: b"", again });
+        self.change_job(slot, at, &Change::Expire { id: b"", again });
     }
 }

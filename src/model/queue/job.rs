@@ -7,6 +7,7 @@ use super::field::Field;
 use super::ids::AutoId;
 use super::node::{CLAIMED, JobNode, TreeId};
 use super::settings::Settings;
+use super::transitions::Attempt;
 use super::tree::Item;
 use super::{MAX_TIME, Millis};
 use crate::model::chunks::NIL;
@@ -249,6 +250,15 @@ impl Job {
     /// Whether the job has no delivery left.
     pub fn exhausted(&self) -> bool {
         self.is_exhausted_after(self.attempts)
+    }
+
+    /// Whether a NACK that counts its attempt like this can make the job wait.
+    pub fn may_retry(&self, attempt: Attempt) -> bool {
+        match attempt {
+            Attempt::Counts => !self.exhausted(),
+            Attempt::Free => !self.is_exhausted_after(self.attempts.saturating_sub(1)),
+            Attempt::Last => self.recurrence().is_some(),
+        }
     }
 
     pub fn is_exhausted_after(&self, attempts: u32) -> bool {

@@ -4,12 +4,12 @@
 use super::again::Follower;
 use super::effect::Change;
 use super::ids::AutoId;
-use super::job::{Job, Recurrence, State, Timing, Ttl};
+use super::job::{Job, MAX_ERROR, MAX_WORKER, Recurrence, State, Timing, Ttl};
 use super::node::{JobNode, Links, TREES, TreeId};
 use super::push::NewJob;
 use super::settings::Settings;
 use super::tree;
-use super::{MAX_TOKEN, Millis, Queue};
+use super::{MAX_TIME, MAX_TOKEN, Millis, Queue};
 use crate::model::chunks::MAX_ITEMS;
 use crate::model::chunks::NIL;
 
@@ -105,25 +105,50 @@ impl Queue {
         slot
     }
 
-    /// Carries out a change of a job.
-    pub(super) fn carry_out(&mut self, slot: u32, at: Millis, change: &Change<'_>) {
+    /// Applies a change of a job. Returns false, and does nothing, if the change does not fit the job. The ID in the change is not read.
+    pub(super) fn change_job(&mut self, slot: u32, at: Millis, change: &Change<'_>) -> bool {
+        let (job, state) = (&self.jobs[slot], self.state_of(slot, at));
+        let has_token = job.token != 0;
+        let is_waiting = matches!(state, State::Ready | State::Delayed);
+        let is_time = |time: Millis| time <= MAX_TIME;
         match *change {
-            Change::Claim { token, deadline, worker, .. } => self.lease(slot, at, token, deadline, worker),
-            Change::Ack { again, .. } => {
+            Change::Claim { token, deadline, worker, .. }
+                if state == State::Ready
+                    && (self.last_token + 1..=MAX_TOKEN).contains(&token)
+                    && (at + 1..=MAX_TIME).contains(&deadline)
+                    && worker.len() <= MAX_WORKER =>
+            {
+                self.lease(slot, at, token, deadline, worker);
+            }
+            Change::Ack { again, .. } if has_token && again.is_none_or(is_time) => {
                 tick(&mut self.counters.acked);
                 self.count_if_late(slot, at);
-                let Some(due) = again else { return self.leave(slot, at) };
-                self.lapse(slot, at);
-                self.begin_again(slot, at, due);
+                match again {
+                    None => self.leave(slot, at),
+                    Some(due) => {
+                        self.lapse(slot, at);
+                        self.begin_again(slot, at, due);
+                    }
+                }
             }
-            Change::Expire { again, .. } => {
+            Change::Expire { again, .. }
+                if self.is_expired(slot, at)
+                    && again.is_some() == job.recurrence().is_some()
+                    && again.is_none_or(is_time) =>
+            {
                 tick(&mut self.counters.expired);
-                let Some(due) = again else { return self.leave(slot, at) };
-                self.pass(slot, at);
-                self.begin_again(slot, at, due);
+                match again {
+                    None => self.leave(slot, at),
+                    Some(due) => {
+                        self.pass(slot, at);
+                        self.begin_again(slot, at, due);
+                    }
+                }
             }
-            Change::Retry { due, attempt, error, .. } => {
-                let has_missed = self.jobs[slot].has_missed(at);
+            Change::Retry { due, attempt, error, .. }
+                if has_token && is_time(due) && error.len() <= MAX_ERROR && job.may_retry(attempt) =>
+            {
+                let has_missed = job.has_missed(at);
                 self.give_back(slot, at, attempt == Attempt::Free, error);
                 if attempt == Attempt::Last {
                     if !has_missed {
@@ -134,24 +159,26 @@ impl Queue {
                 }
                 self.make_due(slot, at, due);
             }
-            Change::Bury { is_free, error, .. } => {
+            Change::Bury { is_free, error, .. } if has_token && error.len() <= MAX_ERROR => {
                 self.give_back(slot, at, is_free, error);
                 self.end_token(slot);
                 self.put(slot, TreeId::Dead, at);
                 if self.has_follower(slot) {
-                    self.carry_out(slot, at, &Change::Follow { id: b"" });
+                    self.change_job(slot, at, &Change::Follow { id: b"" });
                 }
             }
-            Change::Follow { .. } => {
+            Change::Follow { .. } if state == State::Dead && self.has_follower(slot) => {
                 tick(&mut self.counters.replaced);
                 self.leave(slot, at);
             }
-            Change::Extend { deadline, .. } => {
+            Change::Extend { deadline, .. } if state == State::Claimed && (at + 1..=MAX_TIME).contains(&deadline) => {
                 self.unlink(slot);
                 self.put(slot, self.jobs[slot].node.tree, deadline);
             }
-            Change::Reschedule { due, priority, .. } => self.reorder(slot, at, due, priority),
-            Change::Revive { .. } => {
+            Change::Reschedule { due, priority, .. } if is_waiting && due.is_none_or(is_time) => {
+                self.reorder(slot, at, due, priority);
+            }
+            Change::Revive { .. } if state == State::Dead => {
                 tick(&mut self.counters.redriven);
                 self.lapse(slot, at);
                 self.jobs[slot].attempts = 0;
@@ -163,16 +190,17 @@ impl Queue {
                 self.revoke(slot, at);
                 self.leave(slot, at);
             }
-            Change::Clean { .. } => {
+            Change::Clean { .. } if state != State::Claimed => {
                 tick(&mut self.counters.cleaned);
                 self.leave(slot, at);
             }
-            Change::Drop { .. } => {
+            Change::Drop { .. } if state == State::Dead => {
                 tick(&mut self.counters.dropped);
                 self.leave(slot, at);
             }
-            _ => debug_assert!(false, "a change of a job"),
+            _ => return false,
         }
+        true
     }
 
     fn lease(&mut self, slot: u32, at: Millis, token: u64, deadline: Millis, worker: &[u8]) {
@@ -291,7 +319,7 @@ impl Queue {
             if slot == NIL {
                 return;
             }
-            self.carry_out(slot, at, &Change::Revive { id: b"" });
+            self.change_job(slot, at, &Change::Revive { id: b"" });
         }
     }
 
