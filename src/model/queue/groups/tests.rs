@@ -1,4 +1,4 @@
-//! The invariants of groups, for tests: panics where one does not hold.
+//! The invariants of groups.
 
 use super::{Groups, times};
 use crate::model::chunks::NIL;

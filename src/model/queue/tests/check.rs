@@ -1,4 +1,4 @@
-//! The invariants of a queue, for tests: panics where one does not hold.
+//! The invariants of a queue.
 
 use super::super::job::Job;
 use super::super::node::{Links, RECURRENCES, RETRIES, TREES, TreeId};

@@ -1,4 +1,4 @@
-//! CLEAN with OLDER: since when a job is in its state.
+//! CLEAN with OLDER: how long a job has been in its state.
 
 use super::super::stretch::STEPS;
 use super::super::{Nack, NackOptions, Push, Queue, State};
@@ -7,7 +7,7 @@ use crate::server::counting;
 
 const FREE: NackOptions<'static> = NackOptions { is_free: true, error: b"" };
 
-/// How many jobs CLEAN would take: on the primary, on the replica, after a restart with an RDB, and with an AOF.
+/// Returns how many jobs CLEAN would remove: on the primary, on the replica, after loading an RDB file, and after loading an AOF file.
 fn cleaned(pair: &Pair, now: u64, state: State, older: u64) -> u64 {
     let (primary, replica) = (&pair.primary, &pair.replica);
     let all = [primary.clone(), replica.clone(), decoded(&encoded(primary)), rebuilt(primary)];
@@ -16,7 +16,7 @@ fn cleaned(pair: &Pair, now: u64, state: State, older: u64) -> u64 {
     counts[0]
 }
 
-/// `make` makes the job `a` enter the state at 1000, when it is claimed with this token.
+/// `make` makes the job `a` enter the state at 1000. The job is claimed with this token.
 fn since_1000(state: State, make: impl FnOnce(&mut Pair, u64)) {
     let mut pair = Pair::new();
     pair.job_with(0, "a", 0, |p| p.every = Some(100_000));
@@ -59,7 +59,7 @@ fn a_job_is_delayed_since_a_command_made_it_so() {
     });
 }
 
-/// A due time in the past says who is served first, not for how long a job has been ready.
+/// A due time in the past determines the serving order, but not how long a job has been ready.
 #[test]
 fn a_job_is_ready_since_a_command_made_it_so_however_early_it_was_due() {
     let past = Nack::At(5);
@@ -112,7 +112,7 @@ fn clean_looks_past_the_young_ones_but_not_without_end() {
     }
 }
 
-/// Since when it waits is stored only if nothing else tells.
+/// The time since which a job waits is stored only if no other field tells it.
 #[test]
 fn a_job_that_was_never_moved_takes_no_more_memory() {
     let held = |moved: bool| {

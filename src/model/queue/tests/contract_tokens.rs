@@ -1,4 +1,4 @@
-//! What a token is good for, and how long: ACK, NACK, EXTEND.
+//! How long a token is valid: ACK, NACK, EXTEND.
 
 use super::super::{Nack, NackOptions, Push, Queue, State};
 use super::{Pair, decoded, encoded};
@@ -69,7 +69,7 @@ const NOW: u64 = 1_767_225_600_000;
 fn tokens_grow_with_the_clock_and_without_it() {
     let mut pair = Pair::new();
     let mut last = 0;
-    // The clock goes on, stands still, and is set back.
+    // The clock advances, stands still, and is set back.
     for now in [NOW, NOW, NOW + 5, NOW + 5, NOW - 3_600_000, NOW - 3_600_000, NOW + 6] {
         pair.job(now, "a", now);
         let token = pair.take(now, now + 1, "a");
@@ -95,14 +95,14 @@ fn tokens_go_on_growing_in_a_queue_that_has_lost_its_memory() {
         queue.push(NOW + 20, &push).unwrap();
         let token = queue.claim((NOW + 20) * 1000, NOW + 30, 1, b"", |_| ())[0].token;
         assert!(token > last, "{token} after {last}");
-        // What the first worker held is good for nothing.
+        // The token of the first worker is no longer valid.
         assert!(queue.extend(NOW + 21, b"a", last, NOW + 99).is_none());
         assert!(queue.ack(NOW + 21, b"a", last).is_none());
         assert!(queue.ack(NOW + 21, b"a", token).is_some());
     }
 }
 
-/// Queues of earlier versions counted their tokens up from the first claim, or from 1.
+/// Earlier versions counted tokens from 1, or from the first claim.
 #[test]
 fn a_queue_with_small_tokens_goes_on_with_large_ones() {
     let mut pair = Pair::new();
@@ -198,7 +198,7 @@ fn a_lease_that_ends_is_followed_by_the_backoff_and_its_jitter() {
     let spread = dues.iter().max().unwrap() - dues.iter().min().unwrap();
     assert!(spread > 20, "{dues:?}");
     assert_eq!(pair.primary.next_wake(0), dues.iter().min().copied());
-    // The settings of the moment hold, also for leases that have ended.
+    // The present settings count, also for leases that have expired.
     pair.configure(50, |s| s.jitter = 0);
     assert_eq!((pair.counts(149), pair.counts(150)), ([0, 20, 0, 0], [20, 0, 0, 0]));
     pair.configure(50, |s| s.backoff_base = 0);
@@ -219,7 +219,7 @@ fn a_late_nack_of_a_recurring_job_is_about_the_attempt_itself() {
     assert_eq!(pair.nack_with(20, "b", b, Nack::Default, free), Some(Some(20)), "it never happened");
     assert_eq!(pair.nack(20, "c", c, Nack::Dead), Some(None));
     assert_eq!((pair.counts(20), pair.primary.stats(20).totals.missed), ([1, 1, 0, 1], 3), "missed stays missed");
-    // Moved to another time it keeps the token, and has no attempt left that could be given back.
+    // After RESCHEDULE, the job keeps the token and has no attempt left that could be returned.
     assert!(pair.cancel(20, "b"));
     let token = pair.take(100, 110, "a");
     assert!(pair.reschedule(120, "a", Some(500), None));

@@ -1,10 +1,10 @@
-//! The stored form: what a job does not have costs nothing.
+//! The stored form: what a job does not have takes no byte.
 
 use super::super::{Nack, NackOptions, Push};
 use super::{Pair, encoded};
 use crate::model::queue::job::Job;
 
-/// A job with none of created, claimed, failed, worker and error that is not told by its id, its time and its token.
+/// The ID, the time and the token of a job tell all its optional fields.
 #[test]
 fn a_job_takes_no_byte_for_what_it_does_not_have() {
     assert_eq!(size_of::<Job>(), 88);
@@ -14,7 +14,7 @@ fn a_job_takes_no_byte_for_what_it_does_not_have() {
     pair.job(1_795_306_720_600, "own", 1_795_306_720_600);
     let body = |id: &str, payload: &str| 2 + id.len() + payload.len();
     let bodies = body("1795306720594-0", "made up") + body("own", "payload");
-    // State, due time, priority, push number of each; the last id, and the counter of pushes.
+    // For each job: state, due time, priority, push number. Also the last ID and the counter of pushes.
     assert_eq!(encoded(&pair.primary).len() - empty - bodies, 2 * (1 + 6 + 1 + 1) + 5 + 1);
     let got = pair.claim(1_795_306_720_700, 1_795_306_730_700, 1);
     assert_eq!((got.len(), pair.primary.notes.memory_usage()), (1, 0));

@@ -1,4 +1,4 @@
-//! Groups by hand: turns, limits, strict order, and what they cost.
+//! Groups: turns, limits, ORDERED, and their cost.
 
 use super::super::groups::times::WORKED_OUT;
 use super::super::manage::MOST_TOUCHED;
@@ -14,7 +14,7 @@ fn in_group(pair: &mut Pair, now: u64, id: &str, group: &str) {
     assert_eq!(pair.push(now, &push).as_deref(), Some(id.as_bytes()));
 }
 
-/// The ids of the next jobs, which are claimed until 1000.
+/// Claims the next jobs until 1000. Returns their IDs.
 fn next(pair: &mut Pair, now: u64, count: u64) -> Vec<String> {
     pair.claim(now, 1000, count).into_iter().map(|job| String::from_utf8(job.id).unwrap()).collect()
 }
@@ -108,7 +108,7 @@ fn a_step_back_of_the_clock_holds_no_unit_of_a_group_longer_than_a_window() {
     assert_eq!(next(&mut pair, 150, 9).len(), 2, "a window from the new now");
 }
 
-/// A job that is given back, whose lease ends, that is dead and redriven: the jobs behind it wait.
+/// The jobs behind a job wait while it is returned, while its lease expires, and when it is redriven.
 #[test]
 fn ordered_groups_wait_for_their_head() {
     let mut pair = Pair::configured(|s| s.ordered = true);
@@ -147,7 +147,7 @@ fn a_recurring_job_of_an_ordered_group_goes_behind_the_jobs_pushed_meanwhile() {
     pair.take(2, 50, "x");
 }
 
-/// Whether it was finished, or its last lease ended, or its first occurrence lies ahead.
+/// Whether the job was acknowledged, or its last lease expired, or its first occurrence is in the future.
 #[test]
 fn a_recurring_job_that_waits_for_an_occurrence_holds_nobody() {
     for case in ["acked", "nacked", "lapsed", "to come"] {
@@ -169,7 +169,7 @@ fn a_recurring_job_that_waits_for_an_occurrence_holds_nobody() {
         }
         let token = pair.take(6, 50, "x");
         assert!(pair.ack(6, "x", token));
-        // When it is due it has its place in the order, and what it does then holds its group.
+        // When the job is due, it has its place in the order. From then on, its leases and retries hold its group.
         assert_eq!(pair.primary.next_wake(7), Some(7));
         let token = pair.take(101, 150, "tick");
         assert_eq!(pair.primary.claimable(101), 0, "{case}");
@@ -185,7 +185,7 @@ fn a_recurring_job_that_waits_for_an_occurrence_holds_nobody() {
     }
 }
 
-/// The moment that its last occurrence was moved to is one like any other.
+/// RESCHEDULE sets the occurrence. It counts as any other.
 #[test]
 fn a_recurring_job_moved_to_another_time_holds_nobody() {
     let mut pair = Pair::configured(|s| s.ordered = true);
@@ -205,7 +205,7 @@ fn a_delayed_head_holds_its_group() {
     assert_eq!(next(&mut pair, 2, 9), ["second"]);
 }
 
-/// With ZEITSET_JOBS=1000000 it is as large as a large customer.
+/// ZEITSET_JOBS=1000000 sets another size.
 #[test]
 fn many_jobs_of_one_group_delay_nobody_elses_first_one() {
     const OTHERS: usize = 1000;
@@ -301,7 +301,7 @@ fn with_groups(groups: usize, change: impl FnOnce(&mut Settings)) -> Pair {
     pair
 }
 
-/// Groups whose jobs are gone, and whose units are out.
+/// Groups without jobs, whose units are taken.
 fn with_idle_groups(groups: usize, rate: Rate) -> Pair {
     let mut pair = with_groups(groups, |s| s.group_rate = Some(rate));
     for job in pair.claim(1, 5, groups as u64) {
@@ -382,7 +382,7 @@ fn units_that_are_left_of_a_rate_that_is_off_are_saved_and_loaded() {
     }
 }
 
-/// When the second job of a group opens, the first one having been served at 1.
+/// Returns when the second job of a group can be claimed, if the first was claimed at 1.
 #[test]
 fn units_of_a_group_without_jobs_follow_a_change_of_grouprate() {
     let changed = |rate: Option<Rate>| {

@@ -1,4 +1,4 @@
-//! Held groups by hand: who rests, until when, and what ends a hold.
+//! Held groups: which group is held, until when, and what ends a hold.
 
 use super::super::{Nack, Push, Rate};
 use super::{Pair, decoded, encoded, rebuilt};
@@ -8,12 +8,12 @@ fn job(pair: &mut Pair, now: u64, id: &str, group: &str) {
     assert!(pair.push(now, &push).is_some());
 }
 
-/// The ids of the next jobs, which are claimed until 1000.
+/// Claims the next jobs until 1000. Returns their IDs.
 fn next(pair: &mut Pair, now: u64) -> Vec<String> {
     pair.claim(now, 1000, 9).into_iter().map(|job| String::from_utf8(job.id).unwrap()).collect()
 }
 
-/// Until when a group is held, on the primary, on the replica, after a restart with an RDB, and with an AOF.
+/// Returns until when a group is held: on the primary, on the replica, after loading an RDB file, and after loading an AOF file.
 fn held_until(pair: &Pair, now: u64, group: &str) -> Option<u64> {
     let (primary, replica) = (&pair.primary, &pair.replica);
     let all = [primary.clone(), replica.clone(), decoded(&encoded(primary)), rebuilt(primary)];
@@ -67,7 +67,7 @@ fn a_hold_is_released_and_set_again() {
     assert_eq!(pair.primary.group_count(), 1);
 }
 
-/// Several workers meet the 429 of one API, and not in the order of its answers.
+/// Several workers get a 429 from the same API, in another order than that of their holds.
 #[test]
 fn a_job_given_back_never_shortens_a_hold() {
     let mut pair = Pair::new();
@@ -117,7 +117,7 @@ fn a_group_of_dead_letters_stays_held() {
     assert_eq!(pair.primary.next_wake(3), Some(50));
 }
 
-/// A hold, a rate, a bound on leases and a strict order: the group opens when the last of them lets it.
+/// A hold, GROUPRATE, GROUPCONCURRENCY and ORDERED: the group opens when the last of them allows it.
 #[test]
 fn a_hold_goes_together_with_all_other_bounds() {
     let mut pair = Pair::configured(|s| {
@@ -139,7 +139,7 @@ fn a_hold_goes_together_with_all_other_bounds() {
     assert_eq!(next(&mut pair, 40), ["a2"]);
 }
 
-/// It is an instant, as a due time and the end of a lease are.
+/// A hold ends at an instant, as a lease does.
 #[test]
 fn a_hold_lasts_longer_when_the_clock_steps_back() {
     let mut pair = Pair::new();

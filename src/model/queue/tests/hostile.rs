@@ -1,4 +1,4 @@
-//! Bytes and effects of anybody's making: refused or taken, but never a panic, and what is taken is a sound queue.
+//! Forged bytes and effects. They are rejected, or the queue that they make is sound. Nothing panics.
 
 use super::super::{
     Attempt, AutoId, Change, Counters, Effect, Extras, MAX_TIME, Nack, NackOptions, NewJob, Push, Queue, Rate, Record,
@@ -8,7 +8,7 @@ use super::{ByteReader, Pair, encoded};
 use crate::model::stream::{DecodeError, Reader, Writer};
 use proptest::prelude::*;
 
-/// A queue with a job in every place, every setting on, and units of RATE taken.
+/// Returns a queue with a job in each tree, all settings on, and taken units of RATE.
 fn specimen() -> Queue {
     let mut pair = Pair::configured(|s| {
         *s = Settings {
@@ -49,7 +49,7 @@ fn specimen() -> Queue {
     pair.primary.clone()
 }
 
-/// Uses a queue in all ways; it may do what it wants, but not panic.
+/// Uses a queue in all ways. It may do anything but panic.
 fn exercise(mut queue: Queue) {
     queue.check();
     for now in [0, 30, 1000, MAX_TIME, u64::MAX] {
@@ -104,7 +104,7 @@ fn any_single_byte_changed_is_refused_or_gives_a_sound_queue() {
     }
 }
 
-/// The encoding as numbers and strings, so that single ones can be changed for others of any length.
+/// The stored form as numbers and byte strings, so that single ones can be replaced by others of any length.
 #[derive(Clone, Debug)]
 enum Token {
     Number(u64),
@@ -258,7 +258,7 @@ proptest! {
     }
 }
 
-/// A claimed job has had an attempt and a token, and its lease lies in the future: an effect that says otherwise is refused.
+/// A claimed job has an attempt and a token, and its lease expires in the future. Other effects are rejected.
 #[test]
 fn claims_without_an_attempt_a_token_or_a_lease_are_refused() {
     let mut pair = Pair::new();
@@ -292,7 +292,7 @@ fn claims_without_an_attempt_a_token_or_a_lease_are_refused() {
     }
 }
 
-/// What an AOF file says of a queue's counters is taken only if it takes none of them back: ids and tokens never come twice.
+/// An AOF file cannot lower the counters of a queue: no ID and no token is given out twice.
 #[test]
 fn totals_that_would_take_a_counter_back_are_refused() {
     let mut pair = Pair::new();
@@ -319,8 +319,7 @@ fn totals_that_would_take_a_counter_back_are_refused() {
     assert_eq!(totals.last_token, token);
 }
 
-/// A queue whose counters stood at the highest that RESTORE takes counted on, and was saved with what no server would load any
-/// more: an RDB file with such a queue in it is lost.
+/// A counter at the maximum that RESTORE accepts must not grow: the queue would be saved in an RDB file that no server loads.
 #[test]
 fn counters_at_their_limit_stay_loadable() {
     let mut tokens: Vec<Token> = Vec::new();

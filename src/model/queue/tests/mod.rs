@@ -1,4 +1,4 @@
-//! Tests of the queue: the contract by hand, random histories against a simple model, hostile bytes.
+//! Tests of the queue: examples of the contract, random histories that are compared with a simple model, forged bytes.
 
 mod again;
 mod check;
@@ -21,13 +21,13 @@ use super::stats::Stats;
 use super::{Change, Claimed, Effect, NackOptions, Push, Queue, Settings, State};
 use crate::model::stream::{DecodeError, Reader, Writer};
 
-/// A queue and its replica, which learns of everything by effects.
+/// A queue and its replica, which gets only effects.
 pub(super) struct Pair {
     pub primary: Queue,
     pub replica: Queue,
 }
 
-/// What a claim gave, owned.
+/// A claimed job, owned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Got {
     pub id: Vec<u8>,
@@ -74,7 +74,7 @@ impl Pair {
         replicate(&mut self.replica, effect)
     }
 
-    /// Pushes; the id, or `None` when it was in.
+    /// Pushes a job. Returns its ID, or `None` if there was a job with this ID.
     pub fn push(&mut self, now: u64, push: &Push<'_>) -> Option<Vec<u8>> {
         self.drop_if_expired(now, push);
         let effect = self.primary.push(now, push).expect("there is room");
@@ -83,13 +83,13 @@ impl Pair {
         id
     }
 
-    /// What comes before a push.
+    /// Drops the job with the ID of a push if it has expired. Commands do this before a push.
     pub fn drop_if_expired(&mut self, now: u64, push: &Push<'_>) {
         let Pair { primary, replica } = self;
         primary.drop_if_expired(now, push.id.unwrap_or_default(), |effect| assert!(replica.apply(effect)));
     }
 
-    /// Pushes a job of an id, due at `due`.
+    /// Pushes a job with an ID, due at `due`.
     pub fn job(&mut self, now: u64, id: &str, due: u64) {
         self.job_with(now, id, due, |_| {});
     }
@@ -111,7 +111,7 @@ impl Pair {
         jobs.iter().map(Got::from).collect()
     }
 
-    /// Claims one job; its token.
+    /// Claims one job. Returns its token.
     pub fn take(&mut self, now: u64, deadline: u64, id: &str) -> u64 {
         let got = self.claim(now, deadline, 1);
         assert_eq!(got.len(), 1, "a job is claimable");
@@ -124,7 +124,7 @@ impl Pair {
         replicate(&mut self.replica, effect)
     }
 
-    /// Gives back; the new due time in the inner option, `None` there for dead.
+    /// Returns a job by NACK. The inner option has the new due time, or is `None` for a dead letter.
     pub fn nack(&mut self, now: u64, id: &str, token: u64, nack: super::Nack) -> Option<Option<u64>> {
         self.nack_with(now, id, token, nack, NackOptions::default())
     }
@@ -182,13 +182,13 @@ impl Pair {
         jobs.map(|job| String::from_utf8_lossy(job.id).into_owned()).collect()
     }
 
-    /// Ready, delayed, claimed, dead.
+    /// Returns the numbers of ready, delayed, claimed and dead jobs.
     pub fn counts(&self, now: u64) -> [u64; 4] {
         let stats = self.primary.stats(now);
         [stats.ready, stats.delayed, stats.claimed, stats.dead]
     }
 
-    /// Everything that must hold at any moment.
+    /// Checks everything that must hold at any time.
     pub fn check(&self) {
         self.primary.check();
         self.replica.check();
@@ -207,7 +207,7 @@ impl Drop for Pair {
     }
 }
 
-/// The two equations of ZQ.STATS: where the jobs have gone, and how the claims have ended.
+/// Checks the two equations of ZQ.STATS: what became of the jobs, and how the claims ended.
 pub(super) fn assert_sums(stats: &Stats) {
     let t = &stats.totals;
     let here = stats.ready + stats.delayed + stats.claimed + stats.dead;
@@ -238,7 +238,7 @@ pub(super) fn rebuilt(queue: &Queue) -> Queue {
     new
 }
 
-/// Plain bytes: numbers as LEB128, strings behind their length.
+/// Plain bytes: a number as LEB128, a byte string after its length.
 impl Writer for Vec<u8> {
     fn number(&mut self, mut value: u64) {
         while value >= 0x80 {

@@ -1,4 +1,4 @@
-//! The contract again, as simply as can be: one vector, linear scans, `Vec::sort`.
+//! A simple model of the contract: one vector, linear scans, `Vec::sort`.
 
 use super::super::wake::FORGOTTEN_AFTER;
 use super::super::{Counters, Nack, NackOptions, Push, Rate, Settings, State, Which};
@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Debug, PartialEq)]
 enum Where {
-    /// `true`: due by command, whatever the clock says.
+    /// `true`: a command made the job due, whatever the clock says.
     Waiting(bool),
     Claimed,
     Dead,
@@ -28,15 +28,15 @@ pub struct ModelJob {
     pub created: u64,
     pub claimed: Option<u64>,
     failed: Option<u64>,
-    /// When a command last made it wait, a push or a failure apart, and not been claimed since.
+    /// When a command last made the job wait, if it was not a push or a failure, and no claim came since.
     moved: u64,
     pub worker: Vec<u8>,
     pub error: Vec<u8>,
     /// Empty: none.
     pub group: Vec<u8>,
-    /// TTL, and when it is over.
+    /// TTL, and when the job expires.
     pub ttl: Option<(u64, u64)>,
-    /// The push that waits behind it.
+    /// The push that waits behind the job.
     pub next: Option<Next>,
 }
 
@@ -75,17 +75,17 @@ impl ModelJob {
         if self.place == Where::Claimed && self.time <= now { Some(self.time) } else { self.failed }
     }
 
-    /// When a claimed job is due again if nobody finishes it; `None`: never, it dies.
+    /// Returns when a claimed job is due again if no command changes it. `None`: it dies.
     fn back(&self, s: &Settings) -> Option<u64> {
         match self.every {
-            // How much more JITTER makes of it is checked by hand.
+            // Another test checks JITTER.
             _ if !self.spent() => Some(self.time + backoff(s, self.attempts)),
             Some((period, anchor)) => Some(next_occurrence(period, anchor, self.time)),
             None => None,
         }
     }
 
-    /// Whether its last lease before the next occurrence has ended.
+    /// Whether the last lease before the next occurrence has expired.
     fn has_missed(&self, now: u64) -> bool {
         self.place == Where::Claimed && self.time <= now && self.spent() && self.every.is_some()
     }
@@ -100,13 +100,13 @@ impl ModelJob {
         waits && self.expires(now, s).is_some_and(|expires| expires <= now)
     }
 
-    /// The job counts from another due time.
+    /// Counts the job from another due time.
     fn count_from(&mut self, due: u64) {
         self.every = self.every.map(|(period, _)| (period, due));
         self.ttl = self.ttl.map(|(ttl, _)| (ttl, due + ttl));
     }
 
-    /// Its next occurrence, with the payload of the push that waited for it.
+    /// Makes the job wait for its next occurrence, with the payload of the push behind it.
     fn recur(&mut self, due: u64) {
         self.attempts = 0;
         if let Some(next) = self.next.take() {
@@ -116,7 +116,7 @@ impl ModelJob {
         self.count_from(due);
     }
 
-    /// When something is to be done about it if nobody touches it: it has expired, or the push behind it is due.
+    /// Returns when the upkeep must act on the job: when it has expired, or when the push behind it must be pushed.
     fn upkeep(&self, s: &Settings) -> Option<u64> {
         let dies = self.place == Where::Claimed && self.back(s).is_none();
         match self.place {
@@ -127,13 +127,13 @@ impl ModelJob {
         }
     }
 
-    /// Whether it waits for an occurrence: it holds nobody.
+    /// Whether the job waits for an occurrence. It then does not hold its group.
     fn is_between(&self, now: u64) -> bool {
         let waits = self.place == Where::Waiting(false) && self.attempts == 0;
         self.has_missed(now) || waits && self.every.is_some_and(|(_, anchor)| anchor == self.time)
     }
 
-    /// Since when it is in its state.
+    /// Returns since when the job is in its state.
     fn since(&self, now: u64, s: &Settings) -> u64 {
         let last = [Some(self.created), self.claimed, self.failed(now), Some(self.moved)].into_iter().flatten().max();
         match self.state(now, s) {
@@ -179,13 +179,13 @@ fn backoff(s: &Settings, attempts: u32) -> u64 {
 pub struct Model {
     pub jobs: Vec<ModelJob>,
     pub settings: Settings,
-    /// When each unit taken comes back.
+    /// When each taken unit becomes available again.
     units: Vec<u64>,
-    /// The groups with jobs, the next one to be served first.
+    /// The groups with jobs, in the order of their turns.
     pub ring: Vec<Vec<u8>>,
-    /// When each unit taken of a group comes back.
+    /// When each taken unit of a group becomes available again.
     group_units: Vec<(Vec<u8>, u64)>,
-    /// The groups that were held and have not been claimed from since, and until when.
+    /// The groups with a hold, and its end. The hold may have ended, if no claim got a job of the group since.
     pub holds: BTreeMap<Vec<u8>, u64>,
     last_token: u64,
     last_id: (u64, u64),
@@ -215,7 +215,7 @@ impl Model {
         self.jobs.iter().position(|job| job.id == id)
     }
 
-    /// The job leaves a place: its lease counts as expired if it has ended.
+    /// Takes the job from its place. Counts its lease if it has expired.
     fn leave(&mut self, i: usize, now: u64) {
         if self.jobs[i].place == Where::Claimed && self.jobs[i].time <= now {
             self.lapsed += 1;
@@ -242,7 +242,7 @@ impl Model {
         self.counters.missed + self.jobs.iter().filter(|j| j.has_missed(now)).count() as u64
     }
 
-    /// The job goes on from where the end of its lease has left it.
+    /// Moves the job to where the expiry of its lease has left it.
     fn pass(&mut self, i: usize, now: u64) {
         let (has_missed, back) = (self.jobs[i].has_missed(now), self.jobs[i].back(&self.settings));
         self.leave(i, now);
@@ -251,7 +251,7 @@ impl Model {
         }
     }
 
-    /// The job is gone, and the push behind it is a job.
+    /// Removes the job. The push behind it becomes a job.
     fn remove(&mut self, i: usize, now: u64) {
         let job = self.jobs.remove(i);
         let group = job.next.as_ref().map(|next| next.group.clone());
@@ -264,7 +264,7 @@ impl Model {
         }
     }
 
-    /// A waiting job has expired, or the push behind a dead one is due.
+    /// Drops a waiting job that has expired, or replaces a dead job with the push behind it.
     pub fn expire(&mut self, now: u64, id: &[u8]) {
         let i = self.position(id).expect("a job");
         assert!(self.jobs[i].upkeep(&self.settings).is_some_and(|at| at <= now));
@@ -284,7 +284,7 @@ impl Model {
         self.begin_again(i, now);
     }
 
-    /// A recurring job waits for its next occurrence.
+    /// Makes a recurring job wait for its next occurrence.
     fn begin_again(&mut self, i: usize, now: u64) {
         let job = &mut self.jobs[i];
         let (period, anchor) = job.every.expect("EVERY");
@@ -298,12 +298,12 @@ impl Model {
         self.wait(i, now, due);
     }
 
-    /// Whether there is anything left for `expire`.
+    /// Whether `expire` would do anything.
     pub fn has_overdue(&self, now: u64) -> bool {
         self.jobs.iter().filter_map(|j| j.upkeep(&self.settings)).any(|at| at <= now)
     }
 
-    /// Jobs that are not dead, and pushes that wait.
+    /// Returns the number of jobs that are not dead, and of pushes that wait.
     fn alive(&self, now: u64) -> u64 {
         let alive = self.jobs.iter().filter(|j| j.state(now, &self.settings) != State::Dead).count();
         (alive + self.jobs.iter().filter(|j| j.next.is_some()).count()) as u64
@@ -333,7 +333,7 @@ impl Model {
         jobs
     }
 
-    /// The job of a group that a claim gets, as far as the group has a say.
+    /// Returns the job that a claim gets from a group, if the group allows it.
     fn next_of(&self, group: &[u8], now: u64) -> Option<&ModelJob> {
         let s = &self.settings;
         let jobs: Vec<_> = self.jobs.iter().filter(|j| j.group == group).collect();
@@ -362,7 +362,7 @@ impl Model {
         self.ring.iter().find_map(|group| self.next_of(group, now))
     }
 
-    /// Groups without jobs have no turn. Without groups there are no units of them.
+    /// Removes turns of groups without jobs. Without groups, removes all units of groups.
     fn tidy(&mut self) {
         let Self { jobs, ring, holds, .. } = self;
         ring.retain(|group| jobs.iter().any(|j| j.group == *group));
@@ -373,20 +373,20 @@ impl Model {
         }
     }
 
-    /// The groups with jobs or units.
+    /// Returns the groups with jobs or units.
     fn names(&self) -> BTreeSet<&[u8]> {
         let with_units = self.group_units.iter().map(|(name, _)| name.as_slice());
         self.ring.iter().map(Vec::as_slice).chain(with_units).collect()
     }
 
-    /// When all units of a group are back, of the group where that is first, and its name.
+    /// Returns the first time at which all units of a group are available again, and the name of the group.
     fn first_units_back(&self) -> Option<(u64, Vec<u8>)> {
         let last =
             |group: &[u8]| self.group_units.iter().filter(|(name, _)| name == group).map(|(_, back)| *back).max();
         self.names().into_iter().filter_map(|group| Some((last(group)?, group.to_vec()))).min()
     }
 
-    /// Forgets the units of at most `most` groups whose units are all back.
+    /// Forgets the units of at most `most` groups whose units are all available again.
     fn forget(&mut self, most: usize, now: u64) {
         for _ in 0..most {
             let Some((_, group)) = self.first_units_back().filter(|(back, _)| *back <= now) else { return };
@@ -395,7 +395,7 @@ impl Model {
         }
     }
 
-    /// The units of a group are units of the present rate from now on.
+    /// Adapts the units of the group to the present rate.
     fn adopt_units(&mut self, group: &[u8], now: u64) {
         let of_group = self.group_units.iter_mut().filter(|(name, _)| name == group);
         match self.settings.group_rate {
@@ -414,7 +414,7 @@ impl Model {
         of_group.for_each(|(_, back)| *back = (*back).min(horizon));
     }
 
-    /// Name; ready, delayed, claimed; until when it is held.
+    /// Returns the name; the numbers of ready, delayed and claimed jobs; until when the group is held.
     pub fn groups(&self, now: u64) -> Vec<(&[u8], [u64; 3], Option<u64>)> {
         let count = |group: &[u8], state| {
             self.jobs.iter().filter(|j| j.group == group && j.state(now, &self.settings) == state).count() as u64
@@ -443,7 +443,7 @@ impl Model {
         }
     }
 
-    /// Whether the job served first has expired.
+    /// Whether the job that is served first has expired.
     fn is_held_up(&self, now: u64) -> bool {
         self.next(now).is_some_and(|j| j.has_expired(now, &self.settings))
     }
@@ -480,7 +480,7 @@ impl Model {
         Some(if next == now && self.is_held_up(now) { now + 1 } else { next })
     }
 
-    /// When there is something to do although no command comes, if all deaths up to `told` have been announced.
+    /// Returns when the upkeep must act, if all deaths up to `told` have been announced.
     pub fn next_upkeep(&self, now: u64, told: u64) -> Option<u64> {
         let Settings { deadlen, deadttl, group_rate, .. } = self.settings;
         let dies = |j: &&ModelJob| j.place == Where::Dead || j.state(u64::MAX, &self.settings) == State::Dead;
@@ -553,7 +553,7 @@ impl Model {
         Ok(Some(id))
     }
 
-    /// A waiting job gets the payload and the TTL of a push.
+    /// Gives a waiting job the payload and the TTL of a push.
     fn renew(&mut self, i: usize, now: u64, push: &Push<'_>) {
         let (due, has_missed) = (self.jobs[i].due(now, &self.settings), self.jobs[i].has_missed(now));
         self.pass(i, now);
@@ -569,7 +569,7 @@ impl Model {
         }
     }
 
-    /// A job whose id is not there comes.
+    /// Adds a job with a new ID.
     fn enter(&mut self, now: u64, id: Vec<u8>, push: Next) {
         self.counters.pushed += 1;
         self.jobs.push(ModelJob {
@@ -608,7 +608,7 @@ impl Model {
         }
     }
 
-    /// The job is taken from whoever holds it.
+    /// Counts a claim that a replacement or a cancellation ends.
     fn revoke(&mut self, i: usize, now: u64) {
         self.counters.revoked += u64::from(self.jobs[i].state(now, &self.settings) == State::Claimed);
     }
@@ -619,7 +619,7 @@ impl Model {
 
     pub fn claim(&mut self, now: u64, deadline: u64, count: u64, worker: &[u8]) -> Vec<Got> {
         let mut got = Vec::new();
-        // An empty claim writes nothing, unless units are held too long.
+        // An empty claim writes nothing, unless units are held for longer than a window.
         let too_long = |rate: Rate| round_up(now + rate.window, grid(rate));
         let held_too_long = self.settings.rate.is_some_and(|rate| self.units.iter().any(|&u| u > too_long(rate)));
         let most = self.openings(now);
@@ -663,10 +663,10 @@ impl Model {
         let late: Vec<_> = of_groups.map_or(Vec::new(), |(_, horizon)| {
             self.group_units.iter().filter(|(_, back)| *back > horizon).map(|(name, _)| name.clone()).collect()
         });
-        // A claim that got something has settled the units of RATE.
+        // A claim that got a job has settled the units of RATE.
         if held_too_long && got.is_empty() || !late.is_empty() {
             self.settle(now);
-            // Without a GROUPRATE, units that are left of an earlier one are forgotten, back or not.
+            // Without a GROUPRATE, all units of an earlier one are forgotten.
             self.forget(64, if of_groups.is_some() { now } else { u64::MAX });
         }
         for group in late {
@@ -724,7 +724,7 @@ impl Model {
         }
         let due = match nack {
             Nack::At(due) => due,
-            // How much more JITTER makes of it is checked by hand.
+            // Another test checks JITTER.
             Nack::Default => now + wait,
             Nack::Dead => now,
         };
@@ -845,7 +845,7 @@ impl Model {
 
     pub fn clean(&mut self, now: u64, which: Which<'_>, older: Option<u64>, count: u64) -> u64 {
         let mut cleaned = 0;
-        // The pushes behind jobs that are cleaned away are jobs then.
+        // The pushes behind removed jobs become jobs.
         while cleaned < count {
             match self.clean_some(now, which, older, count - cleaned) {
                 0 => break,
@@ -873,7 +873,7 @@ impl Model {
         jobs.len() as u64
     }
 
-    /// Dead letters beyond DEADLEN and DEADTTL go.
+    /// Drops dead letters that DEADLEN and DEADTTL do not allow.
     pub fn drop_dead(&mut self, now: u64) {
         loop {
             let Settings { deadlen, deadttl, .. } = self.settings;
@@ -892,7 +892,7 @@ impl Model {
 
     pub fn configure(&mut self, now: u64, settings: Settings) -> bool {
         let changed = settings != self.settings;
-        // What is ready stays so, whatever it would wait for under the new settings.
+        // A ready job stays ready, whatever the new BACKOFF.
         for i in 0..self.jobs.len() {
             let job = &self.jobs[i];
             let is_back = job.place == Where::Claimed && !job.spent() && job.state(now, &self.settings) == State::Ready;

@@ -1,5 +1,4 @@
-//! Random histories, with the clock moving on, standing still and stepping back: queue, replica and simple model have to
-//! agree after every step.
+//! Random histories. The clock advances, stands still and steps back. Queue, replica and simple model must agree after each step.
 
 use super::super::{Change, Counters, JobView, Nack, NackOptions, NoPage, Push, Queue, Rate, Settings, State, Which};
 use super::model::{Model, ModelJob};
@@ -7,7 +6,7 @@ use super::{Pair, assert_sums, decoded, encoded, rebuilt};
 use crate::model::histories;
 use proptest::prelude::*;
 
-/// Few ids and small times, so that everything meets everything; large counts are drawn by `scale`.
+/// Few IDs and small times, so that many operations concern the same job. `scale` has large numbers.
 #[derive(Clone, Debug)]
 enum Op {
     Push {
@@ -69,20 +68,20 @@ enum Op {
         group: u8,
         duration: u64,
     },
-    /// What every write does in the server.
+    /// What the server does after each write.
     DropDead,
     /// What the upkeep does.
     DropExpired,
     Configure(Settings),
-    /// Primary and replica are saved and loaded, or rebuilt, or copied, and go on from there.
+    /// Saves and loads primary and replica, or rebuilds them from an AOF file, or copies them.
     Reload(u8),
-    /// What is to be found after a crash.
+    /// Saves the state that a crash restores.
     Save,
-    /// Both lose what happened since the last save.
+    /// A crash: both lose all changes since the last save.
     Crash,
 }
 
-/// What a push does with the job of its id.
+/// What a push does with the job that has its ID.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Same {
     Keep,
@@ -132,7 +131,7 @@ fn settings(groups: Groups) -> impl Strategy<Value = Settings> {
         })
 }
 
-/// Whether a history knows groups.
+/// Whether a history has groups.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Groups {
     None,
@@ -206,10 +205,10 @@ fn tick() -> impl Strategy<Value = i64> {
 struct Run {
     pair: Pair,
     model: Model,
-    /// Every token seen, with its job's id, newest last.
+    /// All tokens, with the IDs of their jobs, the newest last.
     tokens: Vec<(String, u64)>,
     saved: (Vec<u8>, Model),
-    /// What the clock said after the last step, and the counters.
+    /// The clock and the counters after the last step.
     counted: (u64, Counters),
 }
 
@@ -222,7 +221,7 @@ fn at(now: u64, delay: i64) -> u64 {
 }
 
 impl Run {
-    /// Begins with empty queues of these settings.
+    /// Creates empty queues with these settings.
     fn new(now: u64, settings: Settings) -> Run {
         let saved = (encoded(&Queue::new()), Model::default());
         let counted = (0, Counters::default());
@@ -231,7 +230,7 @@ impl Run {
         run
     }
 
-    /// Runs a history, with a look after each step. How the run stands then, and what the clock says.
+    /// Runs a history. Calls a function with the run and the clock after each step.
     fn through(settings: Settings, history: &[(i64, Op)], look: impl Fn(&Run, u64)) -> (Run, u64) {
         let mut now = 1000;
         let mut run = Run::new(now, settings);
@@ -244,7 +243,7 @@ impl Run {
         (run, now)
     }
 
-    /// No counter goes down while the clock goes on.
+    /// No counter decreases while the clock advances.
     fn count(&mut self, now: u64, is_new: bool) {
         let totals = self.pair.primary.stats(now).totals;
         let (then, before) = std::mem::replace(&mut self.counted, (now, totals));
@@ -527,7 +526,7 @@ proptest! {
         first in settings(Groups::Some),
         mut history in prop::collection::vec((tick(), op(Groups::Some)), 1..40),
     ) {
-        // An expired job is dropped when its turn has come, and not before.
+        // An expired job is dropped when it is its turn, and not earlier.
         for (_, op) in &mut history {
             if let Op::Push { ttl, .. } = op {
                 *ttl = None;

@@ -1,4 +1,4 @@
-//! Active defragmentation: all blocks move, and the queue is what it was.
+//! Active defragmentation: all blocks move, and the queue stays the same.
 
 use super::super::{Push, Queue};
 use super::encoded;

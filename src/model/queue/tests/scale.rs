@@ -1,4 +1,4 @@
-//! Many jobs: what small histories do not reach.
+//! Large queues, which random histories do not reach.
 
 use super::super::manage::MOST_TOUCHED;
 use super::super::stretch::STEPS;
@@ -32,7 +32,7 @@ fn thousands_due_at_one_instant_are_served_in_order_from_the_first_claim() {
     queue.check();
 }
 
-/// Bytes allocated for a queue that `make` makes. Nothing else is allocated meanwhile that is still there afterwards.
+/// Returns the queue that `make` makes, and the bytes that it allocated.
 fn bytes_of(make: impl FnOnce() -> Queue) -> (Queue, usize) {
     let before = counting::held();
     let queue = make();
@@ -40,13 +40,13 @@ fn bytes_of(make: impl FnOnce() -> Queue) -> (Queue, usize) {
     (queue, bytes)
 }
 
-/// Jobs of one priority: a page costs what it shows, wherever it begins.
+/// With one priority, a page costs what it shows, wherever it begins.
 #[test]
 fn a_page_of_ready_jobs_begins_anywhere_in_a_queue_of_one_priority() {
     const JOBS: u64 = 20_000;
     let mut queue = Queue::new();
     for n in 0..JOBS {
-        // Some are ready as they are pushed, some fall due, and the leases of some end.
+        // Some jobs are ready when they are pushed, some become due, and the leases of some expire.
         let push = Push { payload: b"x", due: if n % 3 == 0 { 5 } else { 100 + n * 7919 % 1000 }, ..Push::default() };
         assert!(queue.push(10, &push).is_ok_and(|id| id.is_some()));
     }
@@ -65,7 +65,7 @@ fn a_page_of_ready_jobs_begins_anywhere_in_a_queue_of_one_priority() {
     queue.check();
 }
 
-/// Jobs of many priorities, jobs of many groups, and both, strictly in order or not.
+/// Jobs of many priorities, of many groups, and of both, with and without ORDERED.
 #[test]
 fn no_page_of_ready_jobs_walks_through_those_before_it() {
     const JOBS: u64 = 20_000;
@@ -96,13 +96,13 @@ fn no_page_of_ready_jobs_walks_through_those_before_it() {
     }
 }
 
-/// One customer of two: a page of its jobs costs what it shows, and so do CLEAN and REDRIVE, whatever others have.
+/// A page of one group of two costs what it shows. So do CLEAN and REDRIVE.
 #[test]
 fn nothing_that_is_done_for_one_group_walks_through_the_jobs_of_others() {
     const JOBS: u64 = 20_000;
     let mut queue = Queue::new();
     for n in 0..JOBS {
-        // The jobs of "few" lie between those of "many", and behind them.
+        // The jobs of "few" are between those of "many", and after them.
         let group = if n % 200 == 7 || n + 50 > JOBS { "few" } else { "many" };
         let due = if n % 2 == 0 { 100_000 + n } else { 5 };
         assert!(queue.push(1, &Push { due, group: group.as_bytes(), ..Push::default() }).is_ok());
@@ -138,13 +138,13 @@ fn nothing_that_is_done_for_one_group_walks_through_the_jobs_of_others() {
     queue.check();
 }
 
-/// One urgent job that has gone, one group that has gone: pages begin anywhere again.
+/// After the only urgent job and the only other group are gone, pages begin anywhere again.
 #[test]
 fn pages_begin_anywhere_again_when_there_is_but_one_priority_and_one_group_left() {
     for (group, others) in [(&b""[..], 1), (b"only", 1), (b"only", 7), (b"", 20)] {
         let mut queue = Queue::new();
         let push = |queue: &mut Queue, push: Push<'_>| assert!(queue.push(1, &push).is_ok_and(|id| id.is_some()));
-        // The first one has a priority that goes, too.
+        // The first job has a priority that goes, too.
         for n in 0..others {
             let id = format!("urgent {n}");
             push(&mut queue, Push { id: Some(id.as_bytes()), priority: -1 - n, group, ..Push::default() });
@@ -161,7 +161,7 @@ fn pages_begin_anywhere_again_when_there_is_but_one_priority_and_one_group_left(
         }
         queue.check();
         let page = queue.peek_after(100, State::Ready, last).map(Iterator::count);
-        // Of very many priorities at once it is known again when those that were too many have gone.
+        // After very many priorities, the queue knows that there is one only when no uncounted job is left.
         assert_eq!(page, if others < 8 { Ok(1) } else { Err(NoPage::TooFar) });
         for id in &ids[5..] {
             queue.cancel(1, id);
@@ -196,7 +196,7 @@ fn memory_follows_the_jobs_in_whatever_order_they_go() {
     }
 }
 
-/// 88 bytes for the slot, 10 for the index, and the id and the payload.
+/// 88 bytes for the slot, 10 for the index, and the ID and the payload.
 #[test]
 fn a_job_takes_a_hundred_bytes_and_its_body() {
     const JOBS: usize = 20_000;
@@ -207,7 +207,7 @@ fn a_job_takes_a_hundred_bytes_and_its_body() {
     assert!(queue.memory_usage() >= bytes && queue.memory_usage() < bytes + JOBS * 13, "counted as it is");
 }
 
-/// MEMORY USAGE tells what the allocator was asked for, whatever the jobs are: in groups, given back, dead, with words about them.
+/// MEMORY USAGE agrees with the allocator for all kinds of jobs: in groups, returned, dead, with texts.
 #[test]
 fn every_kind_of_job_is_counted_as_it_is() {
     const JOBS: usize = 20_000;
@@ -241,7 +241,7 @@ fn every_kind_of_job_is_counted_as_it_is() {
             queue
         });
         let (told, case) = (queue.memory_usage(), (groups, is_returned, is_bury));
-        // The allocator's own needs are told, too, where the allocator is not asked for them.
+        // MEMORY USAGE includes the overhead of the allocator, which the counter does not.
         assert!(told >= bytes * 97 / 100 && told <= bytes * 112 / 100, "{told} for {bytes} of {case:?}");
     }
 }
@@ -312,7 +312,7 @@ fn effects_alone_make_a_large_replica_whatever_its_own_clock() {
                 assert!(pair.ack(i, std::str::from_utf8(&job.id).unwrap(), job.token));
             }
         }
-        // Reading changes nothing, at whatever time the replica believes it is.
+        // A read changes nothing, whatever the clock of the replica.
         pair.replica.stats(i * 1000);
         pair.replica.peek(0, State::Ready).count();
     }
@@ -333,7 +333,7 @@ fn another_backoff_is_refused_where_very_many_jobs_are_claimed() {
     queue.check();
 }
 
-/// An effect comes from a server that allowed the change: it is never refused.
+/// An effect comes from a server that allowed the change, so it is not rejected.
 #[test]
 fn aging_of_a_long_queue_is_refused_where_it_is_set_and_only_there() {
     let mut queue = many(MOST_TOUCHED as u64, |_| 1);

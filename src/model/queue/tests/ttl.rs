@@ -1,4 +1,4 @@
-//! TTL by hand: what the contract says, and what a claim does that meets a million expired jobs.
+//! TTL, and a claim that meets a million expired jobs.
 
 use super::super::expiry::DROPPED_BY_CLAIM;
 use super::super::{Change, Nack, Push, Queue, State};
@@ -14,7 +14,7 @@ fn expired(pair: &Pair, now: u64) -> u64 {
     stats.totals.expired
 }
 
-/// Runs the upkeep: the ids of the jobs it dealt with.
+/// Runs the upkeep. Returns the IDs of the jobs that it dropped.
 fn upkeep(pair: &mut Pair, now: u64) -> Vec<String> {
     let Pair { primary, replica } = pair;
     let mut ids = Vec::new();
@@ -144,7 +144,7 @@ fn an_expired_head_holds_its_ordered_group_no_longer() {
     pair.take(50, 60, "b");
 }
 
-/// The bound of one turn; a client that waits goes on in the next one.
+/// The bound of one claim. A waiting client continues in the next one.
 #[test]
 fn a_claim_drops_a_bounded_number_of_expired_jobs() {
     let mut pair = Pair::new();
@@ -172,7 +172,7 @@ fn nothing_is_dropped_by_a_claim_that_may_take_nothing() {
     assert_eq!(upkeep(&mut pair, 50), ["a"], "the upkeep does it");
 }
 
-/// An effect that says so of a job that has not expired is refused.
+/// An effect that expires a job whose TTL has not ended is rejected.
 #[test]
 fn what_has_not_expired_cannot_be_dropped_for_it() {
     let mut pair = Pair::new();
@@ -198,7 +198,7 @@ fn what_has_not_expired_cannot_be_dropped_for_it() {
     }
 }
 
-/// A job without a TTL, and a queue without any, take not a byte more than before.
+/// A job without a TTL, and a queue without such jobs, need no memory for it.
 #[test]
 fn a_job_without_a_ttl_takes_no_byte_for_it() {
     let job = |ttl| {
