@@ -100,9 +100,9 @@ pub use effect::{Change, Effect, Totals};
 pub use field::{Field, Notation};
 pub use finish::{Nack, NackOptions};
 pub use ids::AutoId;
-pub use job::{Extras, MAX_WORKER, Record, Recurrence, State};
+pub use job::{Extras, MAX_WORKER, Record, State};
 #[cfg(test)]
-pub use job::{JobView, Ttl};
+pub use job::{JobView, Recurrence, Ttl};
 pub use push::{Full, NewJob, Push};
 pub use rate::{Rate, Taken};
 pub use settings::Settings;
