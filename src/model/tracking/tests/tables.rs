@@ -185,7 +185,8 @@ fn partly_due(sets: u32, share: f64) -> (Table, usize) {
 #[test]
 fn how_many_are_due_is_exact_for_few_and_near_the_truth_for_many_and_never_zero_for_some() {
     for (sets, share, tolerance) in [
-        (300_000, 1.0, 0.02),
+        // The tolerances are about five standard errors of a sample of 256 buckets.
+        (300_000, 1.0, 0.06),
         (300_000, 0.3, 0.1),
         (300_000, 0.01, 0.5),
         (300_000, 0.0005, 0.0),
