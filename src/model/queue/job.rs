@@ -472,7 +472,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Returns the job without its optional parts. A number that is the same there is not stored.
+    /// Returns the job without its optional parts. Only numbers that differ from those of this job are stored.
     pub fn bare(&self) -> Record<'a> {
         Record::new(self.id, self.payload, self.state, self.time, self.priority, self.seq)
     }

@@ -21,7 +21,7 @@ pub struct Counters {
     pub cancelled: u64,
     /// Dead letters made ready by REDRIVE.
     pub redriven: u64,
-    /// Expired leases whose job has moved since. [`Stats`] adds the others.
+    /// Expired leases of jobs that an effect has moved since. [`Stats`] adds the other expired leases.
     pub expired_leases: u64,
     /// Pushes that replaced a job.
     pub replaced: u64,
