@@ -187,7 +187,7 @@ fn sets_that_arrive_with_their_slot_are_left_alone_until_they_are_here() {
     let (mut source, mut target) = (cluster.nodes[from].client(), cluster.nodes[to].client());
     source.run("CONFIG SET zeitset.sweep no");
     plant(&mut source, "{m}:before", &[("dead", 1000), ("live", FAR)]);
-    // There are so many keys that a slowed snapshot takes a while.
+    // With many keys, a slowed snapshot takes a while.
     for n in 0..30 {
         source.run(&format!("SET {{m}}:{n} x"));
     }

@@ -1,10 +1,11 @@
-//! AGAIN: once more after the last push, and everything that can happen to the job in front.
+//! AGAIN: a job that was pushed again while it was claimed is served once more. The tests try everything that can
+//! happen to the claimed job.
 
 use redis::Value;
 use std::time::Duration;
 use testkit::{Client, Clock, PATIENCE, Server, assert_agree, eventually, show, start, start_keeping_aof};
 
-/// Returns the state and the payload of job `a`, and the payload of the push that waits behind it.
+/// Returns the state and the payload of job `a`, and the payload of the push that waits for its end.
 fn job(c: &mut Client, key: &str) -> (String, String, Option<String>) {
     let Value::Array(fields) = c.run(&format!("ZQ.GET {key} a")) else { panic!("a job") };
     let field = |name: &str| {
@@ -22,7 +23,7 @@ fn is_ready(payload: &str) -> (String, String, Option<String>) {
     ("ready".into(), payload.into(), None)
 }
 
-/// Creates a claimed job `a` in `q` with a push behind it. Returns the token.
+/// Creates a claimed job `a` in `q`, for which another push waits. Returns the token.
 fn claimed(c: &mut Client, options: &str, lease: &str) -> i64 {
     c.run(&format!("ZQ.PUSH q one ID a {options}"));
     let token = c.claim(&format!("ZQ.CLAIM 1 q LEASE {lease}"));
@@ -60,7 +61,7 @@ fn a_client_that_waits_gets_the_next_run_at_the_ack() {
     assert!(reply.contains("'a'") && reply.contains("'two'"), "{reply}");
 }
 
-/// No command runs: the lease of the last attempt expires.
+/// The lease of the last attempt expires, and no command runs.
 #[test]
 fn a_push_behind_a_job_that_dies_with_its_lease_becomes_a_job() {
     let clock = Clock::new();

@@ -8,13 +8,13 @@ fn places(c: &mut Client) -> [String; 5] {
     fields.map(|field| info[&format!("zeitset_{field}")].clone())
 }
 
-/// The server may free values in a background thread.
+/// Waits until INFO has these numbers. The server may still be freeing values in a background thread.
 #[track_caller]
 fn expect(c: &mut Client, expected: [&str; 5]) {
     eventually(PATIENCE, "INFO counts the queues and jobs that there are", || places(c) == expected);
 }
 
-/// Creates a queue with a job in every tree.
+/// Creates a queue with jobs in every state.
 fn fill(c: &mut Client, key: &str) {
     c.run(&format!(
         "ZQ.APPLY {key} 1000 PUSH leased x 1000 0 0 0 PUSH dead x 1000 0 0 0 PUSH ready x 1000 0 0 0 \
@@ -54,7 +54,7 @@ fn info_tells_the_longest_wait_of_all_queues() {
     for (queue, ago) in [("a", 100_000), ("b", 300_000), ("c", 200_000)] {
         c.run(&format!("ZQ.PUSH {queue} x ID old AT {}ms", now - ago));
     }
-    // Each time, the job that waits the longest is removed, and another one takes its place.
+    // Removes the job that has waited the longest. Then the next job has waited the longest.
     for (queue, ago) in [("b", 300_000), ("c", 200_000), ("a", 100_000)] {
         let seen = wait(&mut c);
         assert!((ago..ago + 60_000).contains(&seen), "{seen}");
@@ -105,7 +105,7 @@ fn the_list_follows_the_keys_whatever_becomes_of_them() {
         ("RENAME a a2", "+OK"),
         ("COPY b b2", "1"),
         ("COPY b elsewhere DB 1", "1"),
-        // For servers with the bug of `copy_loses_the_database`.
+        // On servers with the bug of `copy_loses_the_database`, the client is in another database now.
         ("SELECT 0", "+OK"),
         ("MOVE c 1", "1"),
         ("SET d string", "+OK"),
@@ -198,13 +198,13 @@ fn info_counts_the_jobs_that_became_dead_letters_here() {
         c.run(&format!("ZQ.PUSH q x ID {id}"));
     }
     c.run("ZQ.PUSH q x ID last MAXATTEMPTS 1");
-    // By a ZQ.NACK that makes a dead letter.
+    // A ZQ.NACK creates a dead letter.
     let token = c.claim("ZQ.CLAIM 1 q LEASE 1h");
     c.run(&format!("ZQ.NACK q a {token} DEAD"));
     let token = c.claim("ZQ.CLAIM 1 q LEASE 1h");
     c.run(&format!("ZQ.NACK q b {token}"));
     assert_eq!(dead_letters(&server), 1);
-    // By the expiry of the last lease.
+    // The expiry of the last lease creates a dead letter.
     c.run("ZQ.CLAIM 1 q LEASE 1ms COUNT 2");
     eventually(PATIENCE, "the expired lease is counted", || dead_letters(&server) == 2);
     // A REDRIVE creates no dead letter.
@@ -215,7 +215,7 @@ fn info_counts_the_jobs_that_became_dead_letters_here() {
     eventually(PATIENCE, "the next one is counted", || dead_letters(&server) == 3);
     replica.wait_for_sync(&server);
     assert_eq!(dead_letters(&replica), 0, "on a replica");
-    // Neither a restart nor a promotion counts them again.
+    // Neither a restart nor a promotion counts the old dead letters again.
     replica.client().run("REPLICAOF NO ONE");
     server.restart();
     for server in [&server, &replica] {

@@ -1,13 +1,13 @@
-//! Waiting claims: what wakes them, in which order, and how they end.
+//! Waiting claims: what wakes the clients, in which order, and how the waiting ends.
 
 use std::thread::{self, JoinHandle};
 use testkit::{Client, PATIENCE, Server, eventually, start};
 
-/// A client that runs one command, which may block.
+/// A client in a thread of its own. It runs one command, which may block.
 pub(super) struct Waiter(JoinHandle<String>);
 
 impl Waiter {
-    /// Returns when the client is blocked, or on a slow machine when it is served.
+    /// Starts the client. Returns when the client is blocked or, on a slow machine, already served.
     #[track_caller]
     pub(super) fn start(server: &Server, line: &str) -> Waiter {
         Waiter::start_in(server, 0, line)
@@ -45,7 +45,7 @@ impl Waiter {
     }
 }
 
-/// Whether the server has run a command of this client after CLIENT ID. The client is then blocked, or served.
+/// Whether the server has run a command of this client after CLIENT ID. Then the client is blocked or served.
 pub(super) fn has_run_another(c: &mut Client, id: i64) -> bool {
     !c.string(&format!("CLIENT LIST ID {id}")).contains(" cmd=client|id ")
 }
@@ -62,7 +62,7 @@ fn pushes_serve_who_came_first() {
     let waiters: Vec<_> = (0..4).map(|_| Waiter::start(&server, WAIT)).collect();
     c.run("ZQ.PUSH q x ID 0");
     eventually(PATIENCE, "the first is served", || waiters[0].is_done());
-    // Two jobs wake two of the three clients.
+    // Two jobs wake two of the three remaining clients.
     c.script(&[
         ("MULTI", "+OK"),
         ("ZQ.PUSH q x ID 1", "+QUEUED"),
@@ -117,7 +117,8 @@ fn the_end_of_a_lease_wakes() {
     assert_eq!(waiter.id(), "a");
 }
 
-/// All other ways in which a job becomes claimable: the state before, and the command.
+/// All other ways in which a job becomes claimable. Each entry has the commands before the wait, and the command that
+/// makes the job claimable.
 #[test]
 fn whatever_makes_a_job_claimable_wakes() {
     let (server, mut c) = start();
@@ -139,7 +140,7 @@ fn whatever_makes_a_job_claimable_wakes() {
         (&["ZQ.PUSH q x ID a GROUP g", "ZQ.HOLD q g 1h"], "ZQ.HOLD q g 0"),
         (&["ZQ.PUSH q x ID a GROUP g", "ZQ.HOLD q g 1h"], "ZQ.HOLD q g 50ms"),
         (&["ZQ.PUSH q x ID a", "ZQ.HOLD q \"\" 1h"], "ZQ.HOLD q \"\" 0"),
-        // The hold ends by the clock.
+        // Only time ends these holds and windows.
         (&["ZQ.PUSH q x ID a GROUP g", "CLAIM", "ZQ.NACK q a TOKEN HOLD 200ms"], "PING"),
         (&["ZQ.PUSH q x ID a GROUP g", "ZQ.HOLD q g 200ms"], "PING"),
         (&["ZQ.CONFIG q RATE 1 200ms", "ZQ.PUSH q x ID b", "CLAIM", "ZQ.PUSH q x ID a"], "PING"),
@@ -164,7 +165,7 @@ fn whatever_makes_a_job_claimable_wakes() {
         }
         let waiter = Waiter::start(&server, WAIT);
         if wake == "DEL q+" {
-            // The key gets another type. The client keeps waiting, as in BZPOPMIN.
+            // If the key gets another type, the client keeps waiting, as in BZPOPMIN.
             c.run("SET q x");
             assert!(!waiter.is_done());
             c.run("DEL q");
@@ -188,7 +189,7 @@ fn restore_wakes() {
     assert_eq!(waiter.id(), "a");
 }
 
-/// The server signals such keys itself. All clients must be served.
+/// The server itself wakes the clients of a key that RENAME or COPY creates. All clients must be served.
 #[test]
 fn a_queue_renamed_to_a_key_that_was_just_found_empty_wakes() {
     let (server, mut c) = start();
@@ -252,7 +253,7 @@ fn a_client_that_went_away_takes_no_job_with_it() {
     c.run("ZQ.PUSH q x ID a DELAY 50ms");
     assert_eq!(second.id(), "a");
     first.end();
-    // No client waits, and nothing remains.
+    // No client waits any more, and INFO has no waiting client.
     c.run("ZQ.PUSH q x ID b");
     assert_eq!(blocked(&mut c), 0);
 }
@@ -282,7 +283,7 @@ fn who_waits_comes_before_who_comes_later() {
     assert_eq!(second.id(), "b");
 }
 
-/// Two jobs become due while the server is busy, so it reads a claim before the timer can wake a client.
+/// While the server is busy, two jobs become due. Then it reads a claim before the timer can wake the waiting client.
 #[test]
 fn a_newcomer_waits_behind_clients_that_were_not_woken_yet() {
     let (server, _c) = start();
@@ -307,7 +308,7 @@ fn a_newcomer_waits_behind_clients_that_were_not_woken_yet() {
 fn jobs_due_while_writes_are_paused_are_served_afterwards() {
     let (server, mut c) = start();
     let replica = Server::builder().replica_of(&server);
-    // Repeats if the job is due before the pause begins.
+    // If the job was due before the pause began, repeats the test.
     loop {
         let due = c.now() + 200;
         c.run(&format!("ZQ.PUSH q x ID a AT {due}ms"));
@@ -329,7 +330,7 @@ fn jobs_due_while_writes_are_paused_are_served_afterwards() {
 fn deletion_leaves_them_waiting() {
     let (server, mut c) = start();
     for delete in ["DEL q", "UNLINK q", "FLUSHALL", "PEXPIREAT q 1", "RENAME q elsewhere"] {
-        // Repeats if the job is due before it is deleted.
+        // If the job was due before it was deleted, repeats the test.
         let waiter = loop {
             let due = c.now() + 200;
             c.run(&format!("ZQ.PUSH q x ID a AT {due}ms"));
@@ -360,7 +361,8 @@ fn waiting_on_a_replica_goes_on_after_its_promotion() {
         let due = c.now() + 100;
         c.run(&format!("ZQ.PUSH q x ID a AT {due}ms"));
         replica.wait_for_sync(&server);
-        // A job that is due when it arrives is served to the client that waits there, as to any client of a writable replica.
+        // If the job is due already, the replica serves it on arrival, as to any client of a writable replica. Then the
+        // test is repeated.
         if c.now() < due {
             break (server, c, replica, waiter, due);
         }
@@ -405,8 +407,8 @@ fn many_clients_are_woken_one_for_each_job() {
     assert_eq!(ids.len(), 100);
 }
 
-/// Clients are woken one after the other. Some find no job, just before other jobs are due. These jobs must still reach all
-/// clients.
+/// Clients are woken one after the other. Some find no job, just before other jobs become due. All clients must get
+/// these jobs.
 #[test]
 fn jobs_that_become_due_while_clients_are_woken_reach_all_clients() {
     const CLIENTS: usize = 300;
@@ -419,7 +421,7 @@ fn jobs_that_become_due_while_clients_are_woken_reach_all_clients() {
         for n in 0..CLIENTS {
             c.run(&format!("ZQ.PUSH q x ID {round}-{n} AT {due}ms"));
         }
-        // Each of these pushes wakes clients, some just before the other jobs are due.
+        // Each push wakes clients, some of them just before the other jobs are due.
         let mut more = 0;
         while c.now() < due && more < CLIENTS {
             c.run(&format!("ZQ.PUSH q x ID {round}-more{more}"));
@@ -433,14 +435,15 @@ fn jobs_that_become_due_while_clients_are_woken_reach_all_clients() {
     }
 }
 
-/// With thousands of workers at one queue, a push must not wake all of them: the server would stop for all clients.
+/// With thousands of workers at one queue, a push must not wake all of them, because all other clients would wait
+/// meanwhile.
 #[test]
 fn a_push_checks_the_queue_once_for_each_client_that_it_serves() {
     const CLIENTS: u64 = 3000;
     let server = Server::builder().config(&format!("maxclients {}", CLIENTS + 100)).start();
     let mut c = server.client();
     let mut clients: Vec<_> = (0..CLIENTS).map(|_| server.client()).collect();
-    // A missing key, and a queue without due jobs.
+    // Each client waits for a missing key and for a queue without due jobs.
     c.run("ZQ.PUSH other x ID far DELAY 1h");
     clients.iter_mut().for_each(|client| client.send("ZQ.CLAIM 2 q other LEASE 1h BLOCK 0"));
     eventually(PATIENCE, "all wait", || blocked(&mut c) == CLIENTS as i64);
@@ -449,7 +452,7 @@ fn a_push_checks_the_queue_once_for_each_client_that_it_serves() {
     for (command, jobs) in [
         ("ZQ.PUSH q x ID a", 1),
         ("ZQ.PUSH q x ID b", 1),
-        // No client can be served.
+        // This push serves no client.
         ("ZQ.PUSH q x ID c DELAY 1h", 0),
         ("ZQ.RESCHEDULE q c DELAY 0", 1),
         ("EVAL for\u{a0}i=1,50\u{a0}do\u{a0}redis.call('ZQ.PUSH','q',i)\u{a0}end 0", 50),

@@ -1,4 +1,4 @@
-//! Waiting clients, leases and windows, while clocks advance by months, and while the wall clock is set.
+//! Waiting clients, leases and windows while the clocks advance by months, and after steps of the wall clock.
 
 use std::time::Duration;
 use testkit::{Client, Clock, PATIENCE, Server, eventually};
@@ -24,7 +24,7 @@ impl World {
         self.client.info_number("clients", "blocked_clients")
     }
 
-    /// Starts a client that waits. Its reply arrives later.
+    /// Starts a client that waits. Its reply is read later.
     fn waiter(&mut self, line: &str) -> Client {
         let before = self.blocked();
         let mut client = self.server.client();
@@ -94,7 +94,8 @@ fn a_job_due_soon_is_served_on_time_after_the_wall_clock_was_set_back_and_forwar
     let mut waiter = world.waiter(WAIT);
     world.clock.step_wall(-HOUR_MS);
     world.client.wait_for_cron();
-    // A due time is a time of the wall clock: the job is now an hour later. The other job is not.
+    // Due times are times of the wall clock, so job `a` now has to wait an hour longer. Job `b` was pushed after the
+    // step.
     world.client.run("ZQ.PUSH q x ID b DELAY 300ms");
     assert_gets(&mut waiter, "b");
     world.client.run("ZQ.CANCEL q b");
@@ -113,7 +114,7 @@ fn rate_opens_for_a_client_that_waits_although_the_wall_clock_was_set_back() {
     let mut waiter = world.waiter(WAIT);
     world.clock.step_wall(-HOUR_MS);
     world.client.wait_for_cron();
-    // The timer checks the queue right after that, and shortens the wait. After one window, the queue is open.
+    // The cron checks the queue after the step and shortens the wait. One window later, RATE allows a claim.
     for _ in 0..3 {
         world.advance(Duration::from_secs(10));
     }

@@ -1,11 +1,11 @@
-//! All ZQ commands and their options: replies, their form, and refused calls.
+//! All ZQ commands and their options: the replies and their form, and refused calls.
 
 use crate::server::surface::map;
 use redis::Value;
 use std::collections::BTreeMap;
 use testkit::{Client, FAR, Server, show, start};
 
-/// Returns the fields of a map, or of its RESP2 array.
+/// Returns a field of a reply that is a map, or an array in RESP2.
 #[track_caller]
 fn field(c: &mut Client, line: &str, name: &str) -> String {
     match c.run(line) {
@@ -205,7 +205,7 @@ fn config_sets_what_is_given_and_makes_the_key() {
     assert_eq!(c.trace("q"), trace);
 }
 
-/// COMMAND DOCS lists the settings.
+/// The test takes all settings from COMMAND DOCS.
 #[test]
 fn every_setting_is_shown_stored_and_replicated() {
     let server = Server::start();
@@ -239,7 +239,7 @@ fn every_setting_is_shown_stored_and_replicated() {
     assert!(!shown.contains(" 0") && !shown.contains("'no'"), "COMMAND DOCS does not list it: {shown}");
     let stats = c.reply("ZQ.STATS q");
     assert!(stats.ends_with(&shown[1..]), "{stats}");
-    // By an effect, and in a snapshot.
+    // One replica gets the settings by an effect, another one in a snapshot.
     replica.wait_for_sync(&server);
     assert_eq!(replica.client().reply("ZQ.STATS q"), stats);
     let replica = Server::builder().replica_of(&server);
@@ -271,7 +271,7 @@ fn settings_hold() {
     let Value::Array(jobs) = c.run("ZQ.CLAIM 1 r LEASE 1m COUNT 9") else { panic!() };
     assert_eq!(jobs.len(), 3);
     c.script(&[("ZQ.CLAIM 1 r LEASE 1m", "[]")]);
-    // AGING: a step of priority is worth 10 s of waiting.
+    // With AGING, 10 s of waiting count as much as one step of priority.
     c.run("ZQ.CONFIG g AGING 10s");
     let now = c.now();
     c.run(&format!("ZQ.PUSH g x ID old PRIORITY 2 AT {}ms", now - 30_000));
@@ -476,7 +476,7 @@ fn keyspace_events_tell_what_happened() {
     );
 }
 
-/// server/surface and server/access test the other properties of keys, flags and rights.
+/// server/surface.rs and server/access.rs test the other properties of keys, flags and rights.
 #[test]
 fn keys_of_a_claim_are_counted_and_a_wait_needs_the_right_to_all_of_them() {
     let (server, mut c) = start();

@@ -1,4 +1,5 @@
-//! After its lease has expired, a job waits for BACKOFF, or for its next occurrence, in the same way on every server.
+//! After its lease has expired, a job waits for BACKOFF or for its next occurrence, and is due at the same time on
+//! every server.
 
 use redis::Value;
 use std::time::Duration;
@@ -16,7 +17,7 @@ struct World {
 impl World {
     fn new() -> World {
         let clock = Clock::new();
-        // Time jumps, and neither server may consider the other one dead.
+        // When time jumps, neither server may take the other one for dead.
         let patient = || Server::builder().config("repl-timeout 1000000000").clock(&clock);
         let server = patient().keeping_aof().start();
         let replica = patient().replica_of(&server);
@@ -29,7 +30,7 @@ impl World {
         self.c.wait_for_cron();
     }
 
-    /// Returns the reply of all servers, including one that has started from the AOF.
+    /// Returns the reply of the server. The replica and a server that loads the AOF must give the same reply.
     fn everywhere(&mut self, line: &str) -> String {
         self.replica.wait_for_sync(&self.server);
         let here = self.c.reply(line);
@@ -82,7 +83,7 @@ fn a_job_whose_lease_expired_waits_for_its_backoff() {
         assert!(reply.starts_with("[['q' 'a' "), "{reply}");
         assert!(world.c.now() >= due);
         let token = reply.split(' ').nth(2).expect("a token").to_owned();
-        // This attempt is not part of the test.
+        // Returns the job without counting this attempt.
         world.c.run(&format!("ZQ.NACK q a {token} FREE DELAY 0"));
     }
     // A late ACK still counts.
@@ -109,7 +110,7 @@ fn a_change_of_backoff_holds_for_the_jobs_that_are_claimed() {
     assert_agree(&world.server, &[&world.replica]);
 }
 
-/// CLEAN counts from the time at which the job became delayed, whatever made it so.
+/// OLDER counts from the time at which the job became delayed, whichever command made it delayed.
 #[test]
 fn clean_leaves_jobs_that_became_delayed_just_now() {
     let mut world = World::new();
@@ -157,7 +158,7 @@ fn a_recurring_job_outlives_the_last_lease_of_an_occurrence() {
         ]);
         world.advance(3600);
     }
-    // The worker was only late: its run counts, and the occurrence that was due meanwhile is skipped.
+    // The worker was only late. Its ACK counts as a run, and the occurrence that was due in the meantime is skipped.
     let (token, _, _) = claim(&mut world.c, "1m");
     world.advance(120);
     world.c.script(&[(format!("ZQ.ACK q a {token}"), "1")]);

@@ -1,4 +1,4 @@
-//! A server above its maxmemory, and replicas with a maxmemory of their own.
+//! A server above its maxmemory, and a replica above its own maxmemory.
 
 use super::commands::claim_one;
 use testkit::{Client, PATIENCE, Server, assert_agree, assert_same_data, eventually, start_keeping_aof};
@@ -8,7 +8,7 @@ fn fill_up(c: &mut Client) {
     c.script(&[("SET plain x", "!OOM ")]);
 }
 
-/// The refused commands are those that the pages list.
+/// The server refuses exactly the commands that the documentation lists.
 #[test]
 fn workers_go_on_and_an_operator_can_pause_over_maxmemory() {
     let (server, mut c) = start_keeping_aof();
@@ -34,7 +34,7 @@ fn workers_go_on_and_an_operator_can_pause_over_maxmemory() {
         ("ZQ.PUSH q x", "!OOM "),
         ("ZQ.CANCEL q c", "1"),
         ("ZEXP.EXPIRE slots 2h w", "[1]"),
-        // A heartbeat by ADD is refused, because the server checks the command and not its options.
+        // The server refuses a heartbeat by ZEXP.ADD, because it checks only the command and not its options.
         ("ZEXP.ADD slots XX 2h w", "!OOM "),
         ("ZEXP.REM slots w", "1"),
         ("ZRL.CHECK limit 5 1h", "!OOM "),
@@ -59,7 +59,7 @@ fn a_client_that_waits_is_served_over_maxmemory() {
     assert_agree(&server, &[]);
 }
 
-/// A replica that is full by its own maxmemory still applies the master's changes.
+/// A replica above its own maxmemory still applies the master's changes.
 #[test]
 fn a_full_replica_takes_every_effect_on_queues() {
     let (server, mut c) = start_keeping_aof();

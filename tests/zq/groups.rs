@@ -1,4 +1,4 @@
-//! Groups of a queue: turns, limits, strict order; replicas and files agree.
+//! Groups of a queue: turns, limits, strict order. Replicas and files have the same data.
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -59,7 +59,8 @@ fn a_waiting_client_is_woken_when_a_group_opens() {
     }
     let begin = c.now();
     assert_eq!(claimed(&mut c, "ZQ.CLAIM 1 q LEASE 100ms")[0].0, "a1");
-    // The lease expires; then the second unit is the last one for a while.
+    // When the lease has expired, the client gets the second unit of the window. The third unit is available in the
+    // next window.
     let again = claimed(&mut c, "ZQ.CLAIM 1 q LEASE 1h BLOCK 20s");
     assert_eq!(again[0].0, "a2", "which has been due for longer");
     assert!(c.now() >= begin + 100);
@@ -109,8 +110,8 @@ fn settings_of_groups_are_set_shown_and_kept() {
     assert_eq!(claimed(&mut c, "ZQ.CLAIM 1 q LEASE 1h")[0].0, "b");
 }
 
-/// Workers finish, fail, stall and vanish, and the server crashes about ten times. The jobs of each group are finished in the order of
-/// their pushes. ZEITSET_GROUPS=10000 with ZEITSET_JOBS=100 is the long form.
+/// Workers finish, fail, stall and vanish, and the server crashes about ten times. The jobs of each group are finished
+/// in the order of their pushes. ZEITSET_GROUPS=10000 and ZEITSET_JOBS=100 make the test long.
 #[test]
 fn ordered_groups_are_finished_in_the_order_of_their_pushes() {
     let number = |name: &str, few: usize| std::env::var(name).map_or(few, |text| text.parse().expect("a number"));
@@ -147,9 +148,9 @@ fn ordered_groups_are_finished_in_the_order_of_their_pushes() {
         };
         match random.random_range(0..10) {
             0 => drop(c.run(&format!("ZQ.NACK q {id} {token} DELAY 5ms"))),
-            // The worker vanishes, and its lease expires.
+            // The worker vanishes, so its lease expires.
             1 if random.random_ratio(1, 4) => drop(c.run(&format!("ZQ.EXTEND q 30ms {id} {token}"))),
-            // The worker stalls.
+            // The worker stalls and continues in a later step.
             2 => workers[worker] = Some((id, token)),
             _ if c.int(&format!("ZQ.ACK q {id} {token}")) == 1 => {
                 let (group, job) = id.split_once(':').expect("group:job");

@@ -1,4 +1,5 @@
-//! Held groups: ZQ.HOLD, NACK with HOLD, and the state after a failover or crash. Also PEEK, CLEAN and REDRIVE with GROUP.
+//! Held groups: ZQ.HOLD, NACK with HOLD, and holds after a failover or a crash. Also PEEK, CLEAN and REDRIVE with
+//! GROUP.
 
 use redis::Value;
 use std::time::Duration;
@@ -14,7 +15,7 @@ fn claimed(c: &mut Client, line: &str) -> Vec<String> {
     jobs.iter().map(id).collect()
 }
 
-/// Returns until when a group is held.
+/// Returns the end of the hold of a group, or `None` if the group is not held.
 fn held_until(c: &mut Client, queue: &str, group: &str) -> Option<i64> {
     let Value::Array(groups) = c.run(&format!("ZQ.GROUPS {queue} COUNT 100")) else { panic!("no array") };
     let row = groups.iter().find_map(|row| match row {
@@ -59,7 +60,7 @@ fn a_held_group_rests_while_the_others_go_on() {
     assert_eq!(claimed(&mut c, "ZQ.CLAIM 1 q LEASE 1h COUNT 9"), ["a1", "a2"]);
 }
 
-/// A client that waits only for the held group gets its job when the hold ends by the clock, and when it is released.
+/// A client that waits for a job of the held group gets the job when the hold expires, and when it is released.
 #[test]
 fn a_waiting_client_gets_a_job_when_the_hold_ends_or_is_released() {
     let clock = Clock::new();
@@ -82,7 +83,8 @@ fn a_waiting_client_gets_a_job_when_the_hold_ends_or_is_released() {
     }
 }
 
-/// An API replies 429: the job waits, the attempt does not count, and no other job of this customer is claimed meanwhile.
+/// If an API replies 429, the worker returns the job with HOLD. The attempt does not count, and no other job of this
+/// customer is claimed for a while.
 #[test]
 fn a_job_given_back_holds_its_group() {
     let (_server, mut c) = start();
@@ -101,7 +103,7 @@ fn a_job_given_back_holds_its_group() {
     c.script(&[(format!("ZQ.NACK q a1 {token} DELAY 30s FREE HOLD 1h ERROR 429"), "1")]);
     assert_eq!(claimed(&mut c, "ZQ.CLAIM 1 q LEASE 1h COUNT 9"), ["n1", "b1"]);
     assert_eq!((c.field("ZQ.GET q a1", "attempts"), c.text_field("ZQ.GET q a1", "error")), (0, "429".into()));
-    // A shorter wait, reported to another worker at the same time, does not shorten the hold.
+    // If another worker reports a shorter wait, the hold does not get shorter.
     let until = held_until(&mut c, "q", "a");
     c.script(&[("ZQ.HOLD q a 0", "1")]);
     let token = c.claim("ZQ.CLAIM 1 q LEASE 1h");
@@ -205,7 +207,7 @@ fn one_groups_jobs_are_shown_removed_and_made_ready_again() {
     assert_eq!(ids(&mut c, "ZQ.PEEK q DELAYED"), ["late-n1", "late-b2"]);
 }
 
-/// The replica is told what the master did.
+/// The replica gets the jobs that the master has chosen.
 #[test]
 fn a_replica_redrives_the_same_group() {
     let (master, mut c) = start_keeping_aof();
@@ -225,7 +227,7 @@ fn a_replica_redrives_the_same_group() {
     assert_eq!(c.field("ZQ.STATS q", "dead"), 1);
 }
 
-/// An operator can return the jobs of a worker that is gone, before their leases expire.
+/// If a worker is gone, an operator can return its jobs before their leases expire.
 #[test]
 fn claimed_jobs_tell_who_holds_them() {
     let (_server, mut c) = start();

@@ -1,4 +1,4 @@
-//! Leases, tokens, attempts, dead letters: at-least-once delivery within the bounds.
+//! Leases, tokens, attempts, dead letters: at-least-once delivery, up to MAXATTEMPTS.
 
 use super::commands::claim_one;
 use redis::Value;
@@ -36,7 +36,7 @@ fn a_job_whose_lease_expired_is_due_again_and_the_late_token_is_good_until_the_n
     c.run("ZQ.PUSH q x ID b");
     let (_, third, deadline) = claim(&mut c, "20ms");
     c.wait_until(deadline);
-    // The ACK is late, but no other worker has claimed the job.
+    // The ACK is late, but counts, because no other worker has claimed the job.
     c.script(&[(format!("ZQ.ACK q b {third}"), "1")]);
 }
 
@@ -53,7 +53,7 @@ fn extend_moves_the_deadline_both_ways() {
     assert_eq!(claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1m").0, "a");
 }
 
-/// One heartbeat for all jobs of a worker.
+/// One EXTEND is the heartbeat for all jobs of a worker.
 #[test]
 fn extend_takes_many_jobs_and_tells_of_each() {
     let (server, mut c) = start();
@@ -88,7 +88,7 @@ fn a_job_can_be_given_back_until_an_instant() {
     assert_eq!(c.field("ZQ.GET q a", "due_ms"), 4_102_444_800_000);
     c.run("ZQ.RESCHEDULE q a DELAY 0");
     let (_, token, _) = claim(&mut c, "1m");
-    // In the past, so the job is due at once, despite the BACKOFF.
+    // The time is in the past, so the job is due immediately, despite the BACKOFF.
     c.script(&[(format!("ZQ.NACK q a {token} AT 5 FREE ERROR early"), "1")]);
     assert_eq!(c.field("ZQ.GET q a", "due_ms"), 5000, "seconds");
     claim(&mut c, "1m");
@@ -103,14 +103,15 @@ fn no_path_goes_round_the_bound_on_attempts() {
     let (_, _, deadline) = claim(&mut c, "10ms");
     c.wait_until(deadline);
     let (_, token, deadline) = claim(&mut c, "10ms");
-    // The last lease expires: the job is dead, not due.
+    // The last lease expires, so the job is dead and not due.
     c.wait_until(deadline);
     c.script(&[("ZQ.CLAIM 1 q LEASE 1m", "[]")]);
     assert!(c.reply("ZQ.GET q a").contains("'state' 'dead'"));
     c.script(&[
         ("ZQ.RESCHEDULE q a DELAY 0".into(), "0"),
         ("ZQ.PUSH q y ID a".into(), "nil"),
-        // The job became a dead letter when its lease expired, but no other worker had it. So the ACK counts.
+        // The job became a dead letter when its lease expired. The ACK counts, because no other worker has claimed the
+        // job.
         (format!("ZQ.ACK q a {token}"), "1"),
         ("ZQ.GET q a".into(), "nil"),
     ]);

@@ -1,4 +1,5 @@
-//! The names of the queues, after events and loading: an AOF with a tail, RESTORE, a replica that loads a dataset next to its old one.
+//! The names of the queues after events and after loading: an AOF with commands after its base file, RESTORE, a replica
+//! that loads a new dataset while it keeps the old one.
 
 use super::persistence::rewrite;
 use testkit::{Client, PATIENCE, Server, eventually, start, start_keeping_aof};
@@ -28,7 +29,7 @@ fn an_aof_whose_tail_moves_other_keys_loses_no_queue() {
         } else {
             c.run(moves);
         }
-        // For servers with the bug of `copy_loses_the_database`.
+        // On servers with the bug of `copy_loses_the_database`, the client is in another database now.
         c.run("SELECT 0");
         c.script(&[("DEL gone", "1"), ("RENAME before now", "+OK")]);
         server.restart();

@@ -1,4 +1,4 @@
-//! An operator's work on a queue: listing jobs, repairing, limiting dead letters.
+//! An operator's work on a queue: listing jobs, repairing jobs, bounding the number of dead letters.
 
 use redis::Value;
 use testkit::{Client, start};
@@ -47,7 +47,7 @@ fn a_dead_letter_tells_who_had_it_when_and_why_it_died() {
     let time = |c: &mut Client, name| field(c, "ZQ.GET q a", name).parse::<i64>().expect("a time");
     let [created, claimed, failed] = ["created_ms", "claimed_ms", "failed_ms"].map(|name| time(&mut c, name));
     assert!(created <= claimed && claimed <= failed && failed == time(&mut c, "due_ms"), "{reply}");
-    // The error text does not pass to a new job of the same ID.
+    // After REDRIVE and a claim without AS, the job keeps its error, but has no worker's name.
     c.script(&[("ZQ.REDRIVE q ID a", "1")]);
     c.run("ZQ.CLAIM 1 q LEASE 1m");
     let reply = c.reply("ZQ.GET q a");
@@ -198,7 +198,7 @@ fn a_queue_is_read_page_by_page() {
     assert!(page.starts_with("[['r0' ") && page.ends_with(" 0 0 nil]]"), "{page}");
 }
 
-/// A page for one client must not make the others wait for a walk through the queue.
+/// A call for one page must not make other clients wait for a scan of the whole queue.
 #[test]
 fn a_page_that_lies_far_behind_is_an_error_that_says_what_to_do() {
     let (_server, mut c) = start();

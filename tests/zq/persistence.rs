@@ -1,4 +1,4 @@
-//! Queues in RDB and AOF files, DUMP and RESTORE, COPY; crashes; forged payloads.
+//! Queues in RDB and AOF files, with DUMP, RESTORE and COPY, after crashes, and in forged payloads.
 
 use super::commands::claim_one;
 use redis::Value;
@@ -28,7 +28,7 @@ fn fill(c: &mut Client) {
     c.script(&[("ZQ.HOLD q acme 1h", "1"), ("ZQ.HOLD q \"\" 1h", "1"), ("ZQ.HOLD q \"\" 0", "1")]);
 }
 
-/// The state of the queue as clients see it. It does not depend on the time of the call.
+/// Returns the state of the queue as clients see it. The state does not depend on the time of the call.
 fn state(c: &mut Client) -> Vec<String> {
     ["READY", "DELAYED", "CLAIMED", "DEAD"]
         .iter()
@@ -95,7 +95,7 @@ fn dump_restore_copy_and_reload_make_equal_queues() {
     let Value::BulkString(dump) = c.run("DUMP q") else { panic!() };
     c.call(redis::cmd("RESTORE").arg("r").arg(0).arg(&dump));
     c.script(&[("DEBUG DIGEST-VALUE p", &digest), ("DEBUG DIGEST-VALUE r", &digest)]);
-    // The copy is independent.
+    // Changes of the copy do not affect the original.
     c.run("ZQ.PUSH p more");
     c.script(&[("DEBUG DIGEST-VALUE q", digest.as_str()), ("DEL p", "1"), ("DEBUG RELOAD", "+OK")]);
     assert_eq!(state(&mut c), before);
@@ -117,7 +117,7 @@ fn memory_is_told() {
     c.script(&[("UNLINK q", "1"), ("EXISTS q", "0")]);
 }
 
-/// Returns a RESTORE payload with this body and the version at its end.
+/// Returns the RESTORE payload: this body, which ends with the version, and its checksum.
 fn sealed(body: &[u8]) -> Vec<u8> {
     [body, &crc64(body).to_le_bytes()].concat()
 }
@@ -157,28 +157,28 @@ fn payloads_made_up_are_refused_or_give_sound_queues() {
     let body = &dump[..dump.len() - 8];
     assert_eq!(sealed(body), dump, "our CRC is the server's");
     assert!(try_payload(&mut c, &dump));
-    // Truncated at any position. The last two bytes are the version. One more byte follows the last number (a time, in 9 bytes). A value
-    // without these ten bytes, or without the last two, is complete again: the server reads the version, 10 and 0 on Redis 7.0, as the
-    // missing bytes.
+    // Truncates the payload at any position. The last two bytes are the version (10 and 0 on Redis 7.0). Skips two
+    // positions at which the server would read the version as the missing bytes: without the last two bytes, and
+    // without the last ten (a time in 9 bytes, and one more byte).
     let (value, version) = body.split_at(body.len() - 2);
     for end in (0..value.len()).filter(|end| ![2, 10].contains(&(value.len() - end))) {
         let cut = [&value[..end], version].concat();
         assert!(!try_payload(&mut c, &sealed(&cut)), "cut at {end} of {}", value.len());
     }
-    // Each byte is changed in a few ways.
+    // Changes each byte in a few ways.
     let mut accepted = 0;
     for at in 0..value.len() {
         for change in [1, 0x40, 0x80, 0xff] {
             let mut bytes = body.to_vec();
             bytes[at] ^= change;
-            // The server's own types are not tested here.
+            // The first byte is the type. Other types are the server's own.
             if at > 0 {
                 accepted += u32::from(try_payload(&mut c, &sealed(&bytes)));
             }
         }
     }
     assert!(accepted > 0);
-    // Forged lengths: 2^40 jobs, a string of 2^40 bytes.
+    // Inserts huge lengths, 2^44 and 2^64-1, at many positions.
     for at in 9..value.len().min(200) {
         for huge in [0x1000_0000_0000_u64, u64::MAX] {
             let mut bytes = value[..at].to_vec();
@@ -258,8 +258,8 @@ fn effects_made_up_never_harm() {
     }
 }
 
-/// The server is killed under load, and workers crash. Every acknowledged push is delivered, none before its due time, and each job is
-/// finished exactly once.
+/// The server is killed under load, and workers crash. Every acknowledged push is delivered, no job before its due
+/// time, and each job is finished exactly once.
 #[test]
 fn nothing_is_lost_when_server_and_workers_die() {
     let mut server = Server::builder().config("appendonly yes\nappendfsync always").start();
@@ -293,7 +293,7 @@ fn nothing_is_lost_when_server_and_workers_die() {
         eventually(PATIENCE, "there is some load", || {
             finished.lock().unwrap().len() >= 60 * (round + 1) && due_of.lock().unwrap().len() >= 90 * (round + 1)
         });
-        // No client is told.
+        // The server is killed without notice to its clients.
         server.crash_and_restart();
         stop.store(true, Ordering::Relaxed);
         for thread in threads {
@@ -314,7 +314,8 @@ fn nothing_is_lost_when_server_and_workers_die() {
     assert_agree(&server, &[]);
 }
 
-/// Claims and finishes jobs until `stop`, or until the server is gone. Forgets one in seven jobs, like a worker that crashes.
+/// Claims and finishes jobs until `stop`, or until the server is gone. Does not finish one in seven jobs, as if the
+/// worker had crashed.
 fn work(
     mut c: Client,
     worker: usize,

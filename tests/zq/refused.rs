@@ -1,13 +1,14 @@
-//! While a server refuses all clients' writes, it serves no waiting client. It would refuse the ACKs, too: leases would expire, and jobs
-//! would become dead letters. When it accepts writes again, all waiting clients are served.
+//! While a server refuses all clients' writes, it serves no waiting client. It would also refuse the ACKs, so leases
+//! would expire and jobs would become dead letters. When the server accepts writes again, it serves all waiting
+//! clients.
 
 use std::thread::JoinHandle;
 use testkit::{Client, PATIENCE, Server, assert_agree, eventually, start_keeping_aof};
 
 const WORKERS: usize = 3;
 
-/// Starts workers that wait, and pushes jobs that are due a little later. Returns the workers and the due time. A job is dead after its
-/// first, very short lease.
+/// Starts workers that wait, and pushes jobs that are due a little later. Returns the workers and the due time. A job
+/// has one attempt and a very short lease, so it is dead soon after it was served.
 fn wait_for_jobs(server: &Server, c: &mut Client) -> (Vec<JoinHandle<String>>, i64) {
     c.run("ZQ.CONFIG q MAXATTEMPTS 1");
     let due = c.now() + 700;
@@ -34,7 +35,7 @@ fn wait_for_jobs(server: &Server, c: &mut Client) -> (Vec<JoinHandle<String>>, i
 fn nobody_is_served(server: &Server, c: &mut Client, due: i64, error: &str) {
     c.script(&[("ZQ.CLAIM 1 q LEASE 1h", format!("!{error}"))]);
     c.wait_until(due + 500);
-    // A new client is refused at once, and wakes no other client.
+    // A claim of a new client is refused immediately, and wakes no other client.
     server
         .client()
         .script(&[("ZQ.CLAIM 1 q LEASE 1h BLOCK 1s", format!("!{error}")), ("ZQ.PUSH q job", format!("!{error}"))]);
@@ -67,7 +68,7 @@ fn clients_that_wait_are_served_only_when_saves_succeed() {
     let server = Server::builder().keeping_aof().config("save 3600 1000000").start();
     let mut c = server.client();
     let (workers, due) = wait_for_jobs(&server, &mut c);
-    // A folder with the name of the file.
+    // A folder with the name of the RDB file makes the save fail.
     let dir = c.strings("CONFIG GET dir")[1].clone();
     let dump = std::path::Path::new(&dir).join("dump.rdb");
     std::fs::create_dir(&dump).expect("the folder of the server");

@@ -1,5 +1,5 @@
-//! The promises of docs/commands about queues in production: a repeated command after a lost reply, commands behind a waiting claim, a job
-//! that kills its worker, and the replies of a replica.
+//! What docs/commands promises about queues in production: commands that are repeated after a lost reply, commands
+//! after a waiting claim, jobs that kill their worker, and the replies of a replica.
 
 use super::commands::claim_one;
 use testkit::{Client, PATIENCE, Server, eventually, start};
@@ -8,7 +8,7 @@ fn claim(c: &mut Client) -> i64 {
     claim_one(c, "ZQ.CLAIM 1 q LEASE 1h").1
 }
 
-/// The table is in docs/commands/README.md.
+/// docs/commands/README.md has the table.
 #[test]
 fn a_command_that_is_sent_again_does_what_the_table_says() {
     let (_server, mut c) = start();
@@ -17,7 +17,7 @@ fn a_command_that_is_sent_again_does_what_the_table_says() {
     c.run("ZQ.PUSH q x");
     c.script(&[("ZQ.CLEAN q READY", "3"), ("ZQ.CLEAN q READY", "0")]);
 
-    // Each has its own claim, which the first call ends.
+    // Each command gets a new job and claim. The first call ends the claim.
     for (command, first, second) in [
         ("ZQ.ACK q a TOKEN", "1", "0"),
         ("ZQ.NACK q a TOKEN DELAY 1h", "1", "0"),
@@ -30,7 +30,7 @@ fn a_command_that_is_sent_again_does_what_the_table_says() {
         let command = command.replace("TOKEN", &token.to_string());
         c.script(&[(command.as_str(), first), (&command, second), (&format!("ZQ.ACK q a {token}"), "0")]);
     }
-    // The job is done, so its ID is free.
+    // An ACK removes the job, so its ID is free.
     c.run("ZQ.PUSH q x ID b PRIORITY -1");
     let token = claim(&mut c);
     c.script(&[(format!("ZQ.ACK q b {token}"), "1"), ("ZQ.PUSH q x ID b PRIORITY -1".into(), "'b'")]);
@@ -68,7 +68,7 @@ fn get_tells_which_tokens_of_an_ack_were_stale() {
     assert!(c.reply("ZQ.GET q taken").contains(&format!("'token' {other} ")));
 }
 
-/// An ACK before a waiting claim gets its reply at once. Commands after the claim wait with it.
+/// An ACK that is sent before a waiting claim gets its reply immediately. Commands after the claim wait with it.
 #[test]
 fn an_ack_may_share_a_pipeline_with_a_claim_that_waits() {
     let (server, mut c) = start();
@@ -96,7 +96,7 @@ fn a_job_that_kills_its_worker_dies_of_its_attempts() {
     eventually(PATIENCE, "it is dead", || c.reply("ZQ.GET q mortal").contains("'state' 'dead'"));
     let job = c.reply("ZQ.GET q mortal");
     assert!(job.contains("'attempts' 2 ") && job.contains("'worker' 'w1' 'error' nil"), "{job}");
-    // Without a bound on attempts, this never ends.
+    // If MAXATTEMPTS sets no bound, the job is served forever.
     c.run("ZQ.PUSH q x ID immortal");
     for attempt in 1..=5 {
         let jobs = c.reply("ZQ.CLAIM 1 q LEASE 20ms BLOCK 0");
@@ -116,7 +116,7 @@ fn a_replica_tells_by_its_own_clock_and_changes_nothing() {
     let mut r = replica.client();
     r.script(&[("ZQ.LIST", "['q']"), ("ZQ.CONFIG q", "!READONLY "), ("ZQ.PUSH q x", "!READONLY ")]);
     assert!(r.reply("ZQ.STATS q").contains("'max_attempts' 7 "), "the settings");
-    // The replica is not told that the lease has expired and the job is due.
+    // The master does not replicate that the lease has expired or that the job is due.
     eventually(PATIENCE, "both are ready", || r.reply("ZQ.GROUPS q") == "[['' 2 0 0 nil]]");
     assert!(r.reply("ZQ.PEEK q READY").contains("'b'") && r.reply("ZQ.GET q a").contains("'state' 'ready'"));
 }

@@ -1,4 +1,4 @@
-//! The effects of queues for replicas and the AOF: absolute values, and none for calls that change nothing.
+//! The effects of queues on replicas and the AOF: absolute values, and no effect of a call that changes nothing.
 
 use super::commands::claim_one;
 use redis::Value;
@@ -57,7 +57,7 @@ fn a_blocked_claim_is_replicated_when_it_is_served() {
     assert_agree(&server, &[]);
 }
 
-/// A chain of replicas, one with an AOF: all have the same data after all kinds of changes.
+/// A chain of replicas with AOFs. After all kinds of changes, all servers have the same data.
 #[test]
 fn replicas_agree() {
     let (server, mut c) = start_keeping_aof();
@@ -96,7 +96,7 @@ fn replicas_agree() {
     }
     replica.client().run("REPLICAOF NO ONE");
     assert!(!replica.log().contains("do not fit") && !far.log().contains("do not fit"));
-    // From the replica's own AOF.
+    // The replica loads its own AOF.
     replica.client().run("CONFIG REWRITE");
     replica.client().run("DEBUG LOADAOF");
     assert_eq!(replica.client().reply("DEBUG DIGEST"), digest);
@@ -144,7 +144,7 @@ fn an_aof_can_be_piped_by_an_ordinary_client() {
     assert_agree(&other, &[]);
 }
 
-/// Only INFO and the log tell an operator that a replica differs. A key's name is never interpreted as a format.
+/// Only INFO and the log tell an operator that a replica differs. The log must not interpret a key's name as a format.
 #[test]
 fn effects_that_do_not_fit_are_counted_and_the_log_names_the_key() {
     let (server, mut c) = start();

@@ -1,5 +1,6 @@
-//! Tokens grow even if the queue returns to an earlier state: a crash that loses claims, a failover, a RESTORE, a clock that is set back. A
-//! worker that held the job before can neither extend nor finish the later worker's claim.
+//! Tokens grow even if the queue returns to an earlier state: after a crash that loses claims, a failover, a RESTORE,
+//! or a step back of the clock. A worker whose claim was lost can neither extend nor finish the later claim of another
+//! worker.
 
 use super::commands::claim_one;
 use redis::Value;
@@ -15,7 +16,8 @@ fn used_queue(c: &mut Client) {
     c.run("ZQ.PUSH q x ID a");
 }
 
-/// The job `a` was claimed with the token `first`, and again with `second`. The server has lost the first claim.
+/// Job `a` was claimed with the token `first`, and again with `second`. The server has lost the first claim. Checks
+/// that only the second token is valid.
 #[track_caller]
 fn assert_only_the_later_claim_counts(c: &mut Client, first: i64, second: i64) {
     assert!(second > first, "{second} after {first}");

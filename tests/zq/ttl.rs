@@ -1,4 +1,4 @@
-//! TTL: no server serves an expired job.
+//! TTL of jobs: no server serves an expired job.
 
 use redis::Value;
 use std::time::Duration;
@@ -43,8 +43,8 @@ fn an_expired_job_is_dropped_announced_and_counted_everywhere() {
     assert_agree(&server, &[&replica]);
 }
 
-/// Clients get the job behind a thousand expired ones, both clients that wait and clients that repeat the claim. Claims or the background
-/// work may drop the expired jobs.
+/// A thousand expired jobs precede a live one. Clients that wait and clients that repeat the claim get the live job.
+/// The claims or the background work may drop the expired jobs.
 #[test]
 fn no_claim_gets_an_expired_job_and_no_waiting_client_gets_nothing() {
     const EXPIRED: usize = 1000;
@@ -93,7 +93,7 @@ fn a_push_drops_the_expired_job_of_its_id() {
     assert_agree(&server, &[]);
 }
 
-/// Jobs that expired while no server was running, and decisions that a replica must not make.
+/// Jobs expire while no server runs, and on a replica, which must not drop them itself.
 #[test]
 fn jobs_that_expired_during_a_restart_or_a_failover_are_dropped_after_it() {
     let clock = Clock::new();

@@ -1,11 +1,12 @@
-//! Which waiting client is served, and from which of its queues. No client waits for a disconnected one.
+//! Which waiting client is served, and from which of its queues. No client waits because another one has disconnected.
 
 use super::blocking::{WAIT, blocked, has_run_another};
 use redis::Pipeline;
 use std::time::{Duration, Instant};
 use testkit::{Client, PATIENCE, Server, eventually, start};
 
-/// Below the two seconds of checks that use the clock, so such checks are too late for this.
+/// If a woken client has not claimed within two seconds, the module checks the key again. A shorter time shows that no
+/// such check was needed.
 const AT_ONCE: Duration = Duration::from_millis(1500);
 
 const BOTH: &str = "ZQ.CLAIM 2 z-high a-low LEASE 1m BLOCK 0";
@@ -21,7 +22,7 @@ fn pipeline(lines: &[&str]) -> Pipeline {
     pipeline
 }
 
-/// Starts a client that waits, and returns its number.
+/// Starts a client that waits. Returns the client and its ID.
 fn waiting(server: &Server, c: &mut Client, line: &str) -> (Client, i64) {
     let mut client = server.client();
     let id = client.int("CLIENT ID");
@@ -41,13 +42,13 @@ fn from(replies: &[String], key: &str) -> usize {
     replies.iter().filter(|reply| reply.starts_with(&format!("[['{key}' "))).count()
 }
 
-/// All ways in which jobs of several queues become claimable at the same time.
+/// Several ways in which jobs of two queues become claimable at the same time.
 #[test]
 fn clients_are_served_from_their_first_queue_that_has_a_job() {
     const CLIENTS: usize = 10;
     let (server, mut c) = start();
     for way in ["due", "leases", "script", "transaction"] {
-        // Repeats if the leases expire before all clients wait.
+        // If the leases expired before all clients waited, repeats the setup.
         let mut clients: Vec<_> = loop {
             c.run("FLUSHALL");
             let at = c.now() + 400;
@@ -87,8 +88,8 @@ fn clients_are_served_from_their_first_queue_that_has_a_job() {
     }
 }
 
-/// A client that waits for two queues takes a job of the first one before a job of the second, unless earlier clients of the first one take
-/// all its jobs.
+/// A client that waits for two queues gets a job of the first queue, unless clients that came earlier take all its
+/// jobs. Then it gets a job of the second queue.
 #[test]
 fn a_client_takes_a_job_of_its_lesser_queue_only_when_its_first_has_none_for_it() {
     let (server, mut c) = start();
@@ -116,7 +117,7 @@ fn a_client_that_is_unblocked_after_a_push_gets_its_job() {
     c.pipe(&pipeline(&["ZQ.PUSH q x ID a", &format!("CLIENT UNBLOCK {id}")]));
     let reply = client.receive();
     assert!(reply.starts_with("[['q' 'a' "), "{reply}");
-    // No client is served twice, and no job remains.
+    // The client got one job only, so the next job stays in the queue.
     c.run("ZQ.PUSH q x ID b");
     assert_eq!(c.field("ZQ.STATS q", "ready"), 1);
     client.script(&[("PING", "+PONG")]);
@@ -146,7 +147,8 @@ fn the_next_in_line_is_served_at_once_when_the_first_goes_in_the_same_turn() {
     }
 }
 
-/// The server was busy when both connections sent. So it reads from both in one turn.
+/// The server is busy while the first client disconnects and the other sends a push. So it reads both in the same
+/// iteration of its event loop.
 #[test]
 fn the_next_in_line_is_served_at_once_when_the_first_closes_its_connection_meanwhile() {
     let (server, mut c) = start();
@@ -160,7 +162,7 @@ fn the_next_in_line_is_served_at_once_when_the_first_closes_its_connection_meanw
         pusher.send(&format!("ZQ.PUSH q x ID {round}"));
         pusher.receive();
         let begin = Instant::now();
-        // The first client may have been served before the server read that it has disconnected.
+        // The server may have served the first client before it noticed the disconnect.
         if c.field("ZQ.STATS q", "ready") == 0 && blocked(&mut c) == 1 {
             c.run("ZQ.PUSH q x");
         }
@@ -171,7 +173,7 @@ fn the_next_in_line_is_served_at_once_when_the_first_closes_its_connection_meanw
     }
 }
 
-/// As in BLPOP from Redis 7.2 on.
+/// The client gets an error as in BLPOP of Redis 7.2 and later.
 #[test]
 fn a_client_that_may_not_claim_any_more_gets_an_error_and_the_next_one_the_job() {
     let (server, mut c) = start();
@@ -219,7 +221,7 @@ fn a_client_whose_user_is_deleted_takes_no_job_with_it() {
     assert_eq!(blocked(&mut c), 0);
 }
 
-/// Redis 7.0 reveals only by a command whether it would refuse a write.
+/// On Redis 7.0, the module can find out only by a call whether the server would refuse a write.
 #[test]
 fn serving_clients_shows_no_failed_calls_and_asks_once_for_all() {
     const CLIENTS: usize = 50;

@@ -1,4 +1,5 @@
-//! A server without queues gets no events, so it has no cost. From the first queue on, it gets events, however that queue was created.
+//! While a server has no queue, the module gets no events and so costs nothing. From the first queue on, the module
+//! gets events, in whatever way that queue was created.
 
 use redis::Value;
 use testkit::{Client, PATIENCE, Server, assert_agree, cmd, eventually, start};
@@ -12,7 +13,7 @@ fn dump() -> Vec<u8> {
     }
 }
 
-/// Checks that the name of the queue is listed at once.
+/// Checks that the module lists the queue soon, and follows its name after plain commands.
 fn is_followed(c: &mut Client) {
     eventually(PATIENCE, "the queue is known", || c.reply("ZQ.LIST") == "['q']");
     c.script(&[("RENAME q r", "+OK"), ("ZQ.LIST", "['r']"), ("COPY r s", "1"), ("ZQ.LIST", "['r' 's']")]);
@@ -33,7 +34,7 @@ fn the_first_queue_is_followed_if_it_was_restored() {
     let (_server, mut c) = start();
     cmd!(c, "RESTORE", "q", 0, &dump);
     is_followed(&mut c);
-    // In a script and in a transaction.
+    // Also restores the queue in a script and in a transaction.
     for script in [false, true] {
         let server = Server::builder().keeping_aof().start();
         let replica = Server::builder().replica_of(&server);

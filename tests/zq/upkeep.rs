@@ -1,13 +1,13 @@
-//! Background work in queues that no command changes: dead letters are dropped, and `zq.dead` is sent when an expired lease makes its job a
-//! dead letter.
+//! Background work in queues that no command changes: dead letters are dropped, and `zq.dead` is sent when the expiry
+//! of a lease makes the job a dead letter.
 
 use std::time::Duration;
 use testkit::{Client, Clock, PATIENCE, Server, Stream, assert_agree, eventually, start_keeping_aof};
 
-/// The maximum delay of the upkeep with little work, in a debug build on a busy machine.
+/// The maximum delay of the upkeep with little work, for a debug build on a busy machine.
 const SOON: Duration = Duration::from_secs(5);
 
-/// Pushes and claims jobs of `key`. Their last lease expires after `lease`.
+/// Pushes jobs to `key` and claims each for its last attempt. The leases expire after `lease`.
 fn claimed_for_the_last_time(c: &mut Client, key: &str, jobs: usize, lease: &str) {
     let mut pushes = redis::pipe();
     for n in 0..jobs {
@@ -50,17 +50,17 @@ fn a_job_that_dies_at_the_end_of_its_lease_is_announced_once() {
     c.run("WATCH q");
     stream.take();
     hear("the end of a last lease", 1);
-    // The check wrote nothing.
+    // The background work has replicated nothing, and WATCH sees no change.
     assert_eq!(stream.take(), Vec::<String>::new());
     c.run("MULTI");
     c.script(&[("PING", "+QUEUED"), ("EXEC", "[+PONG]")]);
-    // Another job, and a lease whose job is due again, which sends no event.
+    // One job has another attempt when its lease expires, which sends no event. The other one becomes a dead letter.
     c.run("ZQ.PUSH q x ID again");
     c.run("ZQ.CLAIM 1 q LEASE 1ms");
     c.run("ZQ.PUSH q x ID last MAXATTEMPTS 1 PRIORITY -1");
     c.run("ZQ.CLAIM 1 q LEASE 30ms");
     hear("the end of another one", 2);
-    // The queue is under another key now.
+    // The queue gets another key before the lease expires.
     c.run("ZQ.PUSH q x ID third MAXATTEMPTS 1 PRIORITY -1");
     let claim = c.reply("ZQ.CLAIM 1 q LEASE 1h");
     let token = claim.split(' ').nth(2).expect("a token").to_owned();
@@ -83,7 +83,7 @@ fn deadlen_holds_at_the_ends_of_leases() {
     assert_agree(&server, &[&replica]);
 }
 
-/// The queue may have come to its key in any way.
+/// The queues came to their keys in different ways.
 #[test]
 fn deadttl_holds_in_a_queue_that_nobody_touches() {
     let clock = Clock::new();
@@ -123,7 +123,7 @@ fn deadttl_holds_in_a_queue_that_nobody_touches() {
     clock.advance(Duration::from_secs(600));
     c.wait_for_cron();
     all(&mut c, "3 dead, 0 dropped");
-    // Also after loading.
+    // DEADTTL also applies after the dataset was loaded again.
     server.restart();
     let mut c = server.client();
     clock.advance(Duration::from_secs(7200));
@@ -241,7 +241,7 @@ fn groups_without_jobs_go_within_a_minute_after_their_units_are_back() {
     replica.wait_for_sync(&server);
     assert_eq!(groups(&mut replica.client(), "q"), "1");
     assert_agree(&server, &[&replica]);
-    // The last one is dropped on the promoted replica, and on a server that has loaded it.
+    // The last group is dropped on the promoted replica, and on a server that has loaded the dataset.
     c.run("ZQ.CANCEL q 0");
     replica.wait_for_sync(&server);
     clock.advance(Duration::from_secs(700));

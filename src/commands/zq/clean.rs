@@ -2,7 +2,7 @@
 //!
 //! Removes jobs in a state, oldest first, at most COUNT (default 1,000) in a call. To remove all of them, repeat the call until it returns
 //! 0. With GROUP, removes only jobs of that group. With OLDER, removes only jobs that have been in the state for at least that long. The
-//!   call skips younger jobs, up to a bound.
+//! call skips younger jobs, up to a bound.
 
 use crate::commands::args::{Args, Keyword, once};
 use crate::error::Error;
