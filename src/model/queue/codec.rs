@@ -144,7 +144,7 @@ impl Queue {
             every: None,
             ttl: None,
         });
-        job.timing = Timing { recurrence: record.recurrence, ttl: record.ttl }.boxed();
+        job.timing = Timing::boxed(record.recurrence, record.ttl);
         job.set_created(record.created);
         job.attempts = record.attempts;
         job.token = record.token;

@@ -126,13 +126,17 @@ pub(super) struct Job {
 /// EVERY and TTL of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Timing {
-    pub recurrence: Option<Recurrence>,
-    pub ttl: Option<Ttl>,
+    /// Without EVERY, the period is 0.
+    pub recurrence: Recurrence,
+    /// Without TTL, this is 0.
+    pub ttl: Ttl,
 }
 
 impl Timing {
-    pub fn boxed(self) -> Option<Box<Timing>> {
-        (self != Timing::default()).then(|| Box::new(self))
+    /// Returns `None` if there is neither EVERY nor TTL.
+    pub fn boxed(recurrence: Option<Recurrence>, ttl: Option<Ttl>) -> Option<Box<Timing>> {
+        let timing = Timing { recurrence: recurrence.unwrap_or_default(), ttl: ttl.unwrap_or_default() };
+        (timing != Timing::default()).then(|| Box::new(timing))
     }
 }
 
@@ -197,21 +201,21 @@ impl Job {
     }
 
     pub fn recurrence(&self) -> Option<Recurrence> {
-        self.timing.as_ref()?.recurrence
+        Some(self.timing.as_ref()?.recurrence).filter(|recurrence| recurrence.period > 0)
     }
 
     pub fn ttl(&self) -> Option<Ttl> {
-        self.timing.as_ref()?.ttl
+        Some(self.timing.as_ref()?.ttl).filter(|ttl| ttl.ttl > 0)
     }
 
     pub fn set_ttl(&mut self, ttl: Option<Ttl>) {
-        self.timing = Timing { recurrence: self.recurrence(), ttl }.boxed();
+        self.timing = Timing::boxed(self.recurrence(), ttl);
     }
 
     /// Counts the TTL of a job from another due time. Does nothing without a TTL.
     pub fn count_ttl_from(&mut self, due: Millis) {
-        if let Some(ttl) = self.timing.as_mut().and_then(|timing| timing.ttl.as_mut()) {
-            *ttl = Ttl::from(due, ttl.ttl);
+        if let (Some(ttl), Some(timing)) = (self.ttl(), &mut self.timing) {
+            timing.ttl = Ttl::from(due, ttl.ttl);
         }
     }
 

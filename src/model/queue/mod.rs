@@ -57,7 +57,7 @@
 //! | for | bytes |
 //! |---|---|
 //! | each job | a slot of 88, 10 in the index, and one allocation for ID and payload |
-//! | EVERY, TTL, or both | 48 in a second allocation |
+//! | EVERY, TTL, or both | 32 in a second allocation |
 //! | a TTL | 24 in the set of jobs that expire |
 //! | a note: a failure, or a worker with a name | 70 and the texts |
 //! | a claimed job that waits after its lease ([`returns`]) | 64, with a group 128 |

@@ -56,11 +56,10 @@ impl Queue {
             id_len: 0,
             low: 0,
             token: 0,
-            timing: Timing {
-                recurrence: every.map(|period| Recurrence { period, anchor: due }),
-                ttl: ttl.map(|ttl| Ttl::from(due, ttl)),
-            }
-            .boxed(),
+            timing: Timing::boxed(
+                every.map(|period| Recurrence { period, anchor: due }),
+                ttl.map(|ttl| Ttl::from(due, ttl)),
+            ),
             attempts: 0,
             max_attempts,
         };
@@ -398,8 +397,8 @@ impl Queue {
 
     fn anchor(&mut self, slot: u32, due: Millis) {
         let job = &mut self.jobs[slot];
-        if let Some(recurrence) = job.timing.as_mut().and_then(|timing| timing.recurrence.as_mut()) {
-            recurrence.anchor = due;
+        if let (true, Some(timing)) = (job.recurrence().is_some(), &mut job.timing) {
+            timing.recurrence.anchor = due;
         }
         job.count_ttl_from(due);
     }
