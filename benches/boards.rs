@@ -16,10 +16,10 @@ use testkit::{Client, PATIENCE, Server};
 const ROUNDS: usize = 9;
 const CALLS: usize = 50_000;
 
-/// Values are below this number, so that some members are equal in the first dimension and few in all.
+/// Values are below this number. So some members are equal in the first dimension, and few in all three.
 const VALUES: u64 = 1_000_000;
 
-/// Encoded calls.
+/// Encoded calls, to be sent as one text.
 #[derive(Default)]
 struct Batch {
     bytes: Vec<u8>,
@@ -27,7 +27,7 @@ struct Batch {
 }
 
 impl Batch {
-    /// Adds a call, given as words between blanks.
+    /// Adds a call. The words of the line are its name and arguments.
     fn call(&mut self, line: &str) {
         let words: Vec<_> = line.split(' ').collect();
         self.bytes.extend(format!("*{}\r\n", words.len()).bytes());
@@ -38,7 +38,7 @@ impl Batch {
     }
 }
 
-/// The cost of a round.
+/// The speed and the cost of a round.
 #[derive(Clone, Copy)]
 struct Figures {
     per_second: f64,
@@ -105,7 +105,8 @@ impl Bench {
         bytes
     }
 
-    /// Merges seven days in one call, while the server does nothing else. A tenth of the members has a result on each day.
+    /// Measures a merge of seven days in one call, while the server does nothing else. A tenth of the members has a
+    /// result on each day.
     fn merge(&mut self) {
         const DAYS: usize = 7;
         self.client.run("FLUSHALL");
@@ -145,7 +146,7 @@ impl Bench {
         [(); 3].map(|()| self.random.random_range(0..VALUES))
     }
 
-    /// Measures both sides in turns, with the same random members and numbers.
+    /// Measures the sorted set and the board in turns, with the same random members and numbers.
     fn compare(&mut self, what: &str, plain: impl Fn(&mut Batch, &Pick), board: impl Fn(&mut Batch, &Pick)) {
         let (mut theirs, mut ours) = (Vec::new(), Vec::new());
         // The first round warms up.
@@ -157,7 +158,7 @@ impl Bench {
                 plain(&mut there, &pick);
                 board(&mut here, &pick);
             }
-            // A side may need several calls for an operation. They count as one.
+            // If an operation needs several calls, they count as one.
             (there.calls, here.calls) = (CALLS, CALLS);
             let figures = if round % 2 == 0 {
                 let there = self.run(there);

@@ -1,8 +1,8 @@
 //! Fair shares between customers: `cargo bench -p zeitset-benches --bench groups`.
 //!
-//! Compares two ways on one server in one run: one queue with a group per customer; and a queue per customer, from which the client claims
-//! in turn. Every customer has one waiting job. A cycle claims a job, acknowledges it, and pushes another one for the same customer. It
-//! takes about three minutes.
+//! Compares two ways on one server in one run. One is a queue with a group per customer. The other is a queue per
+//! customer, from which the client claims in turn. Every customer has one waiting job. A cycle claims a job,
+//! acknowledges it, and pushes another one for the same customer. The benchmark takes about three minutes.
 
 use redis::{Cmd, Connection, Pipeline, Value};
 use std::time::Instant;
@@ -43,7 +43,7 @@ fn cycles(con: &mut Connection, name: &str, customers: usize, push: impl Fn(&mut
         push(&mut cmd, customer);
         cmd
     };
-    // At least a thousand jobs, so that a batch of claims finds enough.
+    // There are at least a thousand jobs, so that a batch of claims finds enough.
     let waiting = customers.max(1000);
     for first in (0..waiting).step_by(BATCH) {
         pipeline(con, (first..first + BATCH).map(|at| pushed(at % customers)).collect());

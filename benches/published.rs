@@ -7,8 +7,8 @@
 //! | how long jobs of quiet tenants wait while a noisy one pushes a million | Amazon SQS fair queues |
 //! | a full server that still dequeues | Slack's job queue |
 //!
-//! The other systems are clusters. This is one server with its clients on one machine, so the figures only tell whether one server is in
-//! the same range. It takes about four minutes.
+//! The other systems are clusters. This benchmark has one server, and its clients run on the same machine. So the
+//! figures only tell whether one server is in the same range. The benchmark takes about four minutes.
 
 use redis::{Connection, Pipeline, Value};
 use std::sync::Arc;
@@ -39,8 +39,8 @@ fn tell(name: &str, mut us: Vec<u64>) {
     println!("{name:<74} {:>9.2} {:>9.2} {:>9.2} {:>9.2}", at(50), at(95), at(99), at(100));
 }
 
-/// Claims at fixed times. The wait counts from the time at which a claim should have been sent, so a slow server also delays the following
-/// claims.
+/// Claims at fixed times. The wait counts from the time at which the claim should have been sent. So the measured wait
+/// includes delays by slow earlier claims.
 fn dequeues(server: &Server) {
     const RATE: u64 = 30_000;
     const SECONDS: u64 = 20;
@@ -69,7 +69,7 @@ fn dequeues(server: &Server) {
     tell(&format!("a claim, {rate:.0} a second, {WORKERS} connections, {jobs} jobs"), waits);
 }
 
-/// Measures the time from the due time of a job until a waiting worker has it.
+/// Measures the time from a job's due time until a waiting worker gets the job.
 fn lateness(server: &Server) {
     const JOBS: usize = 10_000;
     const MINUTE: u64 = 60_000;
@@ -100,7 +100,8 @@ fn lateness(server: &Server) {
     );
 }
 
-/// A hundred quiet tenants push a job per second each. Workers take a millisecond per job, so the noisy tenant's million jobs stay behind.
+/// A hundred quiet tenants push one job per second each, after a noisy tenant has pushed a million. Workers take a
+/// millisecond per job, so they never finish the million.
 fn quiet_tenants(server: &Server, groups: bool) {
     const NOISY: usize = 1_000_000;
     const QUIET: u64 = 3000;
@@ -144,7 +145,7 @@ fn quiet_tenants(server: &Server, groups: bool) {
         .collect();
     quiet.join().expect("the quiet tenants");
     noise.join().expect("the noisy tenant");
-    // Without groups, the jobs of the quiet tenants are served after the million.
+    // Without groups, the quiet tenants' jobs come after the million.
     let patience = Instant::now() + Duration::from_secs(5);
     while left.load(Ordering::Relaxed) > 0 && Instant::now() < patience {
         thread::sleep(Duration::from_millis(10));
@@ -156,7 +157,7 @@ fn quiet_tenants(server: &Server, groups: bool) {
     tell(&format!("quiet tenants' jobs, a million of a noisy one, {name}: {served} of {QUIET} served"), waits);
 }
 
-/// A server at its maxmemory: LMOVE, as queues in Redis usually take a job, and ZQ.CLAIM.
+/// Measures a server at its maxmemory: whether LMOVE, with which queues in Redis usually take a job, and ZQ.CLAIM work.
 fn full_server() {
     let server = Server::builder().config("maxmemory 64mb\nmaxmemory-policy noeviction").start();
     let mut con = connect(&server);
@@ -208,7 +209,7 @@ fn push_many(con: &mut Connection, jobs: usize, options: impl Fn(usize) -> Strin
     }
 }
 
-/// Returns the ID, token and payload of a job, or `None`.
+/// Returns the ID, the token and the payload of each claimed job.
 fn claim(con: &mut Connection, block: Option<&str>) -> Vec<(String, i64, String)> {
     let mut cmd = redis::cmd("ZQ.CLAIM");
     cmd.arg(&["1", "q", "LEASE", "1h"]);

@@ -1,7 +1,8 @@
-//! Queues compared with the usual way without them: `cargo bench -p zeitset-benches --bench queues`.
+//! Queues of the module compared with queues of Lua scripts: `cargo bench -p zeitset-benches --bench queues`.
 //!
-//! Compares two ways on one server in one run: ZQ; and the classic queue of Lua scripts with two sorted sets and hashes (due jobs, leases,
-//! payloads, tokens, attempts). Both have delays, leases, fenced acks and counted attempts. It takes about two minutes.
+//! Compares two ways on one server in one run. One is ZQ. The other is the classic queue of Lua scripts with two sorted
+//! sets and hashes (due jobs, leases, payloads, tokens, attempts). Both have delays, leases, fenced acks and counted
+//! attempts. The benchmark takes about two minutes.
 
 use redis::{Cmd, Connection, Pipeline, Value};
 use std::sync::Arc;
@@ -50,7 +51,7 @@ trait Queue {
     /// Returns the ID and the token in the reply of a claim.
     fn claimed(&self, reply: &Value) -> (String, i64);
     fn ack(&self, id: &str, token: i64) -> Cmd;
-    /// Returns the server's names of the commands: push, claim, ack.
+    /// Returns the names of the commands for push, claim and ack in the server's statistics.
     fn statistics(&self) -> [&'static str; 3];
 }
 
@@ -90,7 +91,7 @@ impl Queue for Zq {
     }
 }
 
-/// The classic queue: three functions of a library, which the server counts separately.
+/// The classic queue: one Lua script each for push, claim and ack.
 struct Lua {
     scripts: [String; 3],
 }
@@ -223,7 +224,7 @@ fn acks(con: &mut Connection, queue: &dyn Queue) {
             jobs.extend(claims.iter().map(|reply| queue.claimed(reply)));
         }
         call(con, &["CONFIG", "RESETSTAT"]);
-        // From all over the queue. Few, so that the number in flight hardly changes.
+        // Takes jobs from all over the queue, but few, so that the number of claimed jobs hardly changes.
         let step = if in_flight > 1000 { in_flight / 2000 } else { 2 };
         let acks = jobs.iter().step_by(step).map(|(id, token)| queue.ack(id, *token)).collect();
         pipeline(con, acks);
@@ -232,7 +233,7 @@ fn acks(con: &mut Connection, queue: &dyn Queue) {
     println!("    {:<36} {:>10.2} {:>12.2}", queue.name(), figures[0], figures[1]);
 }
 
-/// Measures the delay from the due time of a job until a waiting client has it.
+/// Measures the time from a job's due time until a waiting client gets the job.
 fn delays(server: &Server, name: &str, jobs: usize) {
     let mut con = connect(server);
     call(&mut con, &["FLUSHALL"]);
@@ -256,7 +257,7 @@ fn delays(server: &Server, name: &str, jobs: usize) {
                     let Value::Array(claimed) = reply else { panic!() };
                     let Some(Value::Array(job)) = claimed.first() else { return late };
                     let due: f64 = text(&job[5]).parse().expect("the due time");
-                    // The lease began when the server served the job.
+                    // The deadline minus the lease is the time at which the server served the job.
                     let given = integer(&job[4]) - 3_600_000;
                     late.push((now - due * 1000.0, given - due as i64));
                 }
@@ -276,7 +277,7 @@ fn delays(server: &Server, name: &str, jobs: usize) {
     println!("    {:<64} {p50:>8} {p99:>8} {worst:>8} ms", "... served, by the server's clock, whole ms");
 }
 
-/// Measures the load of a server with a thousand clients that wait for jobs of next week.
+/// Measures the CPU time of a server while a thousand clients wait for jobs that are due next week.
 fn idle(server: &Server) {
     let mut con = connect(server);
     call(&mut con, &["FLUSHALL"]);
@@ -306,7 +307,7 @@ fn idle(server: &Server) {
     threads.into_iter().for_each(|thread| thread.join().expect("a client"));
 }
 
-/// Measures the cost of a push, including the claim of the served client, while other clients wait.
+/// Measures the cost of a push that serves one client, including the client's claim, while other clients wait.
 fn waiting_clients(server: &Server) {
     let mut con = connect(server);
     println!("\na push that serves one of the waiting clients (CPU of the server, us):");

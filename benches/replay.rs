@@ -1,16 +1,18 @@
-//! How often limiters decide wrongly: compares SLIDING, and the sliding counter of two fixed windows, which most libraries and proxies use,
-//! with a log of all requests. `cargo run --release -p zeitset-benches --example replay`. It needs no server.
+//! How often limiters decide wrongly. Compares SLIDING, and the sliding counter of two fixed windows that most
+//! libraries and proxies use, with a log of all requests. `cargo run --release -p zeitset-benches --example replay`.
+//! The program needs no server.
 //!
-//! Cloudflare published such a comparison: 400 million requests of 270,000 sources, of which its counter decided 0.003 % wrongly
-//! (https://blog.cloudflare.com/counting-things-a-lot-of-different-things/, 2017). The traffic is not public. Here the sources follow
-//! Zipf's law; each is random in time, and changes its rate every 20 s. REQUESTS sets the number of requests.
+//! Cloudflare published such a comparison: 400 million requests of 270,000 sources, of which its counter decided 0.003
+//! % wrongly (https://blog.cloudflare.com/counting-things-a-lot-of-different-things/, 2017). Cloudflare's traffic is
+//! not public. Here, the rates of the sources follow Zipf's law. Each source sends at random times and changes its rate
+//! every 20 s. REQUESTS sets the number of requests.
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::VecDeque;
 use std::time::Instant;
 
-/// The module's own code.
+/// The module's model, compiled into this program.
 #[allow(dead_code, unused_imports, clippy::all)]
 #[path = "../src/model/mod.rs"]
 mod model;
@@ -36,15 +38,15 @@ struct Score {
 }
 
 impl Score {
-    /// Counts a request. `would_be`: whether a log would allow it.
+    /// Counts a request. `would_be` is whether a log of the requests would allow it.
     fn count(&mut self, is_allowed: bool, would_be: bool) {
         *if is_allowed { &mut self.allowed } else { &mut self.denied } += 1;
         self.wrongly_allowed += u64::from(is_allowed && !would_be);
         self.wrongly_denied += u64::from(!is_allowed && would_be);
     }
 
-    /// Prints a row. A limiter that counts only allowed requests has other earlier requests than the log. So its single denials cannot be
-    /// called wrong.
+    /// Prints a row. If a limiter counts only allowed requests, its earlier requests differ from the log's. So a single
+    /// denial cannot be called wrong.
     fn print(&self, name: &str, takes_all: bool) {
         let share = |count: u64| format!("{count} {:.3} %", 100.0 * count as f64 / (self.allowed + self.denied) as f64);
         println!(
@@ -70,7 +72,8 @@ impl Log {
     }
 }
 
-/// The sliding counter: the current fixed window, and the share of the previous one that the trailing window still covers.
+/// The sliding counter: the count of the current fixed window, plus the part of the previous window's count that the
+/// trailing window still covers.
 #[derive(Default)]
 struct Counter {
     window: u64,
@@ -89,7 +92,7 @@ impl Counter {
     }
 }
 
-/// A limit of the module: the string of its key.
+/// A limit of the module, as the string of its key.
 #[derive(Default)]
 struct Limit(Vec<u8>);
 
@@ -131,7 +134,7 @@ fn replay(limit: u64, requests: u64) {
         let (mut limited, mut admitted, mut logged) = (Limit::default(), Log::default(), Log::default());
         let (mut is_over, mut now, mut rate, mut until) = (false, START as f64, 0.0, 0.0);
         loop {
-            // The next request of a Poisson process whose rate changes.
+            // Computes the time of the next request of a Poisson process with a changing rate.
             let mut weight = -rng.random_range(f64::MIN_POSITIVE..1.0).ln();
             while now + weight / rate >= until {
                 weight -= (until - now).max(0.0) * rate;
@@ -146,7 +149,7 @@ fn replay(limit: u64, requests: u64) {
             }
             all += 1;
 
-            // Like Cloudflare's counter, this one counts every request.
+            // Counts every request, as Cloudflare's counter does.
             let (estimate, real) = (counter.estimate(at), every.count(at));
             by_counter.count(estimate < limit as f64, real < limit);
             counter.current += 1;
@@ -156,7 +159,8 @@ fn replay(limit: u64, requests: u64) {
                 compared += 1;
             }
 
-            // The module takes nothing for a denied request. It is wrong if it allows a request although its window is full.
+            // The module takes no units for a denied request. It is wrong if it allows a request although its window is
+            // full.
             let held = admitted.count(at);
             let is_allowed = limited.check(policy, at);
             by_module.count(is_allowed, is_allowed && held < limit);
@@ -165,8 +169,8 @@ fn replay(limit: u64, requests: u64) {
             } else {
                 is_over = true;
             }
-            // The grid holds units up to a hundredth of the window longer. The comparison with a log of allowed requests shows the cost of
-            // that.
+            // The grid holds units up to a hundredth of the window longer. The comparison with a log of allowed
+            // requests shows how many requests are denied because of the grid.
             let is_logged = logged.count(at) < limit;
             by_log.count(is_logged, is_logged);
             if is_logged {

@@ -1,7 +1,7 @@
 //! The latency that clients see while many members expire: `cargo bench -p zeitset-benches --bench sweep`.
 //!
-//! A client sends PING without a pause. The same run measures the sweeper, the noise floor of the machine, and Redis' own ways: one
-//! ZREMRANGEBYSCORE, and field TTLs of a hash where the server has them. It takes about a minute.
+//! A client sends PING without a pause. In the same run, the benchmark measures the sweeper, the noise of the machine,
+//! and Redis' own ways: one ZREMRANGEBYSCORE, and field TTLs of a hash if the server has them. It takes about a minute.
 
 use redis::{Cmd, Connection, Pipeline};
 use std::sync::Arc;
@@ -14,10 +14,10 @@ const MEMBERS: usize = 1_000_000;
 const KEYS: usize = 10_000;
 const BATCH: usize = 1000;
 
-/// The time for filling before members are due.
+/// How long before their due time members are added, in ms. The filling must be faster.
 const AHEAD_MS: u64 = 12_000;
 
-/// A timeout, so that the benchmark always ends.
+/// The timeout of a measurement, so that the benchmark always ends.
 const BOUND: Duration = Duration::from_secs(40);
 
 fn main() {
@@ -99,7 +99,7 @@ fn main() {
     println!("\ntimers armed at the end, with nothing due: {armed}");
 }
 
-/// Prepares, and then measures the latency of the client during `act`.
+/// Runs `prepare`, and then measures the client's latency during `act`.
 fn run(server: &Server, name: &str, prepare: impl FnOnce(&mut Connection), act: impl FnOnce(&mut Connection)) {
     let mut con = connect(server);
     call(&mut con, &["FLUSHALL", "SYNC"]);
@@ -158,7 +158,7 @@ impl Probe {
     }
 }
 
-/// Adds members that are all due at the same time, and waits until just before it.
+/// Adds members that are due at the same time, plus `offset`. Returns just before that time.
 fn add(con: &mut Connection, key: &str, count: usize, offset: impl Fn(usize) -> u64) {
     let due = server_ms(con) + AHEAD_MS;
     for batch in 0..count / BATCH {

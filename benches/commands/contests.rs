@@ -1,27 +1,28 @@
-//! The contests: our commands, the plain commands that they are built on, and the usual ways without the module.
+//! The contests: the module's commands, the plain commands on which they are built, and the usual ways without the
+//! module.
 
 use crate::load::Request;
 use redis::{Cmd, Connection, cmd};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Commands that do the same, on the same number of keys.
+/// A comparison of commands that do the same, on the same number of keys.
 pub struct Contest {
-    /// The name of its picture.
+    /// The name of the picture's file.
     pub slug: &'static str,
     pub title: &'static str,
     pub setting: &'static str,
     pub subjects: Vec<Subject>,
     /// The number of calls per key before the measurement.
     pub primings: usize,
-    /// Whether the contest begins on an empty server, and each round with the same keys.
+    /// Whether the contest begins on an empty server, and each round with the same content of the keys.
     pub is_refilled: bool,
 }
 
-/// One way to do it.
+/// One of the compared ways.
 pub struct Subject {
     pub name: &'static str,
     pub role: Role,
-    /// Its keys are `prefix:number`.
+    /// The keys of this way are `prefix:number`.
     prefix: &'static str,
     commands: Box<dyn Fn(Call) -> Vec<Cmd>>,
 }
@@ -67,7 +68,7 @@ impl Subject {
         Subject { name, role, prefix, commands: Box::new(move |call| vec![command(call)]) }
     }
 
-    /// Creates a subject that calls a script on its key.
+    /// Creates a subject that calls a script on the key of the call.
     fn script(
         name: &'static str,
         prefix: &'static str,
@@ -107,17 +108,19 @@ pub struct Abilities {
 #[derive(Clone, Copy)]
 pub struct Quota(pub u64, pub u64);
 
-/// An hour. The benchmark is shorter, so no unit becomes available again and no member expires meanwhile.
+/// A window of an hour. The benchmark is shorter, so no unit becomes available again and no member expires during a
+/// contest.
 const WINDOW: u64 = 3600;
 
-/// The benchmark never uses up this limit. The window is short, so units become available again and are trimmed meanwhile.
+/// A limit that the benchmark never uses up. The window is short, so units become available again and are removed
+/// during a contest.
 const ALLOWED: Quota = Quota(100, 60);
 const DENIED: Quota = Quota(5, WINDOW);
 const UNREACHED: Quota = Quota(1_000_000_000, WINDOW);
-/// The limit for the measurement of memory. All units are in use.
+/// The limit for the measurement of memory, with all units in use.
 pub const TAKEN: Quota = Quota(1000, 10);
 
-/// A log of the requests of a window, in a sorted set. The caller passes a unique member.
+/// A limiter with a log: a sorted set of the requests of a window. The caller passes a unique member.
 const LUA_LOG: &str = "
     local time = redis.call('TIME')
     local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -131,7 +134,7 @@ const LUA_LOG: &str = "
     redis.call('PEXPIRE', KEYS[1], ARGV[2])
     return {1, ARGV[1] - used - 1, 0}";
 
-/// The generic cell rate algorithm (GCRA). A string holds the theoretical arrival time.
+/// A limiter by the generic cell rate algorithm (GCRA). A string holds the theoretical arrival time.
 const LUA_GCRA: &str = "
     local time = redis.call('TIME')
     local now = time[1] + time[2] / 1000000
@@ -193,7 +196,7 @@ pub fn all(scripts: &Scripts, abilities: &Abilities) -> Vec<Contest> {
     contests
 }
 
-/// A subject that fills keys, and the subject that is measured on them.
+/// A way that makes a key larger, and another command that is then measured on the same key.
 pub struct Grown {
     pub fill: Subject,
     pub also: Option<Subject>,
@@ -213,7 +216,7 @@ pub fn growing(scripts: &Scripts) -> Vec<Grown> {
     ]
 }
 
-/// Returns what to measure while the number of keys grows.
+/// Returns the ways to measure while the number of keys grows.
 pub fn spreading(scripts: &Scripts) -> Vec<Grown> {
     let subjects = [
         incr("incr"),
@@ -226,7 +229,7 @@ pub fn spreading(scripts: &Scripts) -> Vec<Grown> {
     subjects.map(|fill| Grown { fill, also: None }).into()
 }
 
-/// Returns the ways to implement a limit.
+/// Returns the compared ways to implement a limit.
 pub fn limits(scripts: &Scripts, abilities: &Abilities) -> Vec<Subject> {
     let mut subjects = vec![
         incr("incr"),
@@ -250,7 +253,7 @@ pub fn limits(scripts: &Scripts, abilities: &Abilities) -> Vec<Subject> {
     subjects
 }
 
-/// Returns the ways to implement a limit whose units are all in use.
+/// Returns the compared ways to implement a limit whose units are all in use.
 pub fn used_up(scripts: &Scripts) -> Vec<Subject> {
     vec![
         check("ZRL.CHECK", "sliding", TAKEN, &[]),
@@ -260,7 +263,7 @@ pub fn used_up(scripts: &Scripts) -> Vec<Subject> {
     ]
 }
 
-/// Returns the ways to implement a set whose members expire.
+/// Returns the compared ways to implement a set with members that expire.
 pub fn expiring(scripts: &Scripts, abilities: &Abilities) -> Vec<Subject> {
     let mut subjects = vec![zadd("plain"), zexp_add("zexp"), lua_trim_add(scripts, "trim")];
     if abilities.has_field_ttls {
@@ -308,7 +311,8 @@ fn denied(scripts: &Scripts, abilities: &Abilities) -> Contest {
     }
 }
 
-/// Returns contests about limits with some units in use. Each unit was taken at another time. None becomes available again meanwhile.
+/// Returns contests about limits with some units in use. Each unit was taken at another time, and none becomes
+/// available again during a contest.
 fn filled(scripts: &Scripts, abilities: &Abilities) -> Vec<Contest> {
     const WEEK: u64 = 604_800;
     let subjects = |quota: Quota| {
@@ -497,7 +501,7 @@ fn mcheck(prefix: &'static str, Quota(units, window): Quota) -> Subject {
 fn redis_cell(prefix: &'static str, Quota(units, window): Quota) -> Subject {
     Subject::new(Role::Rival, "redis-cell", prefix, move |call| {
         let mut cmd = call.on("CL.THROTTLE");
-        // The burst is the limit, less the one that is always there.
+        // CL.THROTTLE allows one unit more than its burst.
         cmd.arg(units - 1).arg(units).arg(window);
         cmd
     })
@@ -521,7 +525,7 @@ fn hsetex(prefix: &'static str) -> Subject {
     })
 }
 
-/// This also counts expired fields.
+/// HLEN also counts expired fields.
 fn hlen(prefix: &'static str) -> Subject {
     Subject::new(Role::Rival, "HLEN (hash field TTL)", prefix, |call| call.on("HLEN"))
 }

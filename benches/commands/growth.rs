@@ -1,4 +1,4 @@
-//! The cost of a call as keys grow, and as the number of keys grows, in µs within the command.
+//! The cost of a call as keys grow, and as the number of keys grows, in µs of time within the command.
 
 use crate::Bench;
 use crate::contests::{Grown, Scripts, growing, spreading};
@@ -28,7 +28,7 @@ pub fn measure(bench: &mut Bench, scripts: &Scripts, largest: usize) -> Vec<Grow
             "requests of the window, or members",
             decades(10).collect(),
             |members| {
-                // With many small keys, the measured calls hardly make them grow.
+                // With many small keys, the measured calls hardly change the size of a key.
                 (growing(scripts), (PARTS * CALLS_A_PART / members).max(1), members)
             },
         ),
@@ -38,7 +38,8 @@ pub fn measure(bench: &mut Bench, scripts: &Scripts, largest: usize) -> Vec<Grow
     ]
 }
 
-/// `sizing` returns for a size: what to measure, the number of keys, and the calls per key before the measurement.
+/// Measures each size. `sizing` returns for a size the ways to measure, the number of keys, and the calls per key
+/// before the measurement.
 fn grow(
     bench: &mut Bench,
     slug: &'static str,

@@ -9,10 +9,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Enough that a run of the cron does not matter. Not more, because the server is fifty times as slow in valgrind.
+/// With this number of requests, a run of the cron does not matter. Valgrind makes the server fifty times slower, so
+/// there are no more.
 const KEYS: usize = 1_000;
 const REQUESTS: usize = 4_000;
-/// The number of keys in contests that fill them first, with up to a hundred requests each.
+/// The number of keys in contests that first fill the keys, with up to a hundred requests each.
 const FILLED_KEYS: usize = 250;
 const PIPELINE: usize = 32;
 
@@ -33,7 +34,7 @@ impl Counter {
         self.control("--zero");
     }
 
-    /// Returns the instructions since `begin`.
+    /// Returns the number of instructions since `begin`.
     fn end(&mut self) -> u64 {
         self.control("--dump");
         self.dumps += 1;
@@ -44,7 +45,7 @@ impl Counter {
     }
 }
 
-/// Returns a table per contest.
+/// Returns the report, with a table per contest.
 pub fn measure(bench: &mut Bench, contests: &[Contest], folder: &Path) -> String {
     let process: String = redis::cmd("INFO").arg("server").query(&mut bench.con).expect("INFO");
     let process = process.lines().find_map(|line| line.strip_prefix("process_id:")).expect("a process").to_owned();
@@ -67,7 +68,7 @@ pub fn measure(bench: &mut Bench, contests: &[Contest], folder: &Path) -> String
             if contest.primings > 0 {
                 bench.fill(subject, keys, contest.primings);
             }
-            // One request per key, so that the number of units in use stays as the contest says.
+            // Each key gets one request, so that the number of units in use stays as the contest says.
             let requests =
                 if contest.is_refilled { bench.each(subject, keys) } else { bench.random(subject, keys, REQUESTS) };
             let _ = writeln!(text, "| {} | {} |", subject.name, count(bench, &mut counter, &requests));

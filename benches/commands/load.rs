@@ -1,7 +1,7 @@
 //! The load: prepared requests over several connections. Replies are only counted.
 //!
-//! Only the server is measured. So the client does as little as possible meanwhile: it writes prepared bytes, and finds the ends of the
-//! replies.
+//! Only the server is measured. So the client does as little as possible during the measurement: it writes prepared
+//! bytes and finds the ends of the replies.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -19,7 +19,7 @@ impl Request {
     }
 }
 
-/// Requests that are written at once, and the number of their replies.
+/// Requests that are written together, and the number of their replies.
 struct Batch {
     bytes: Vec<u8>,
     replies: usize,

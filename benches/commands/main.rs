@@ -1,7 +1,7 @@
-//! All commands compared with their rivals, on one server, in one run: `make bench`.
+//! All commands of the module compared with other ways, on one server, in one run: `make bench`.
 //!
-//! Machines are noisy. So the subjects of a contest take turns for several rounds, with a slice of load each. The results are medians of
-//! the rounds, and of the ratios of each round.
+//! Machines are noisy. So the subjects of a contest take turns for several rounds, with a part of the load each. The
+//! results are medians of the rounds, and of the ratios within each round.
 //!
 //! | variable | meaning |
 //! |---|---|
@@ -66,7 +66,7 @@ impl Size {
     }
 }
 
-/// The server, and what is needed to send load to it.
+/// The server, the connections to it, and the source of random keys.
 pub struct Bench {
     pub con: redis::Connection,
     pipelined: Vec<Connection>,
@@ -80,9 +80,9 @@ pub struct Bench {
 pub struct Round {
     pub pipelined_per_second: f64,
     pub per_second: f64,
-    /// Sorted, µs.
+    /// The latencies in µs, sorted.
     pub latencies: Vec<f64>,
-    /// µs within commands, per request.
+    /// µs of time within commands, per request.
     pub in_command: f64,
     /// µs of CPU time of the server's main thread, per request.
     pub cpu: f64,
@@ -94,12 +94,12 @@ fn main() {
     let instructions = std::env::var_os("INSTRUCTIONS").map(PathBuf::from);
     let mut config = cell.iter().map(|path| format!("loadmodule {path}\n")).collect::<String>();
     if instructions.is_some() {
-        // The server's periodic work is not part of a request. On a slow machine it would add more to each.
+        // The server's cron is not part of a request. On a slow machine, it would add more to each request.
         config.push_str("hz 1\ndynamic-hz no\n");
     }
     let server = Server::builder().config(&config).start();
     let mut bench = Bench::new(&server);
-    // A server may have an INCREX without UBOUND. Only a call shows this.
+    // A server's INCREX may lack UBOUND. Only a call shows this.
     let mut increx = redis::cmd("INCREX");
     increx.arg("ability").arg(&["UBOUND", "1", "EX", "1", "ENX"]);
     let abilities = Abilities {
@@ -134,7 +134,7 @@ fn main() {
     }
 }
 
-/// Returns the name of the copy of a filled key.
+/// Returns the name of the copy that keeps the content of a filled key.
 fn filled(subject: &Subject, key: usize) -> String {
     format!("{}:filled", subject.key(key))
 }
@@ -161,12 +161,12 @@ impl Bench {
         matches!(known, redis::Value::Array(infos) if matches!(infos[..], [redis::Value::Array(_)]))
     }
 
-    /// Adds steps to the progress bar.
+    /// Increases the length of the progress bar.
     pub fn expect(&self, steps: usize) {
         self.bar.inc_length(steps as u64);
     }
 
-    /// Begins a step.
+    /// Begins a step, and shows it in the progress bar.
     pub fn step(&self, what: String) {
         self.bar.inc(1);
         self.bar.set_message(what);
@@ -181,9 +181,10 @@ impl Bench {
         (0..keys).map(|key| subject.request(key, self.unique())).collect()
     }
 
-    /// Calls a subject several times on each of its keys.
+    /// Calls a subject `times` times on each of its keys.
     pub fn fill(&mut self, subject: &Subject, keys: usize, times: usize) {
-        // In parts: a million prepared requests take more memory than the keys that they create.
+        // Sends the requests in parts, because a million prepared requests take more memory than the keys that they
+        // create.
         const AT_ONCE: usize = 100_000;
         let rounds = (AT_ONCE / keys).clamp(1, times);
         for done in (0..times).step_by(rounds) {
@@ -192,7 +193,7 @@ impl Bench {
         }
     }
 
-    /// Copies keys from the first name to the second.
+    /// Copies keys. `names` returns the old and the new name of each key.
     fn copy(&mut self, keys: usize, names: impl Fn(usize) -> (String, String)) {
         let copy = |key| {
             let (from, to) = names(key);
@@ -217,7 +218,7 @@ impl Bench {
         self.unique
     }
 
-    /// Sends requests as fast as possible. Returns µs within commands per request.
+    /// Sends requests as fast as possible. Returns the time within commands, in µs per request.
     pub fn send(&mut self, requests: &[Request]) -> f64 {
         let watch = Watch::start(&mut self.con);
         flood(&mut self.pipelined, requests, PIPELINE);
@@ -227,7 +228,7 @@ impl Bench {
     /// Runs a contest. Returns the rounds of each subject.
     fn hold(&mut self, contest: &Contest, size: &Size) -> Vec<Vec<Round>> {
         self.expect(contest.subjects.len() * (size.rounds + 1));
-        // About one request per key before the keys are refilled.
+        // Each key gets about one request before the keys are filled again.
         let few = (size.keys / 10).max(1);
         let (keys, requests) = if contest.is_refilled { (few, few) } else { (size.keys, size.requests) };
         if contest.is_refilled {

@@ -1,4 +1,4 @@
-//! The memory of keys and members, in bytes of the server.
+//! The memory of keys and members, in bytes of the server's memory.
 
 use crate::Bench;
 use crate::contests::{Abilities, Scripts, Subject, TAKEN, expiring, limits, used_up};
@@ -45,7 +45,8 @@ fn grown(bench: &mut Bench, subject: &Subject, keys: usize, calls: usize) -> f64
     after as f64 - before as f64
 }
 
-/// Takes the units in small steps over the whole window, as clients do. The memory depends on when units were taken.
+/// Measures the memory of limits whose units are all in use. The units are taken in small steps over the whole window,
+/// as clients do, because the memory depends on the times.
 fn in_use(bench: &mut Bench, subjects: Vec<Subject>) -> Vec<(&'static str, f64)> {
     const STEPS: u32 = 100;
     bench.expect(1);
@@ -57,7 +58,7 @@ fn in_use(bench: &mut Bench, subjects: Vec<Subject>) -> Vec<(&'static str, f64)>
             let requests: Vec<_> = (0..UNITS / STEPS as usize).flat_map(|_| bench.each(subject, LIMITS)).collect();
             bench.send(&requests);
         }
-        // Ends shortly before the window does, so that the first units are still in use.
+        // The last step ends shortly before the window, so that the first units are still in use.
         let until = Duration::from_secs(WINDOW) * (step + 1) / (STEPS + 1);
         sleep(until.saturating_sub(start.elapsed()));
     }

@@ -15,7 +15,7 @@ pub struct Bar {
     pub value: f64,
 }
 
-/// Draws a bar per subject: thousand requests per second.
+/// Draws a bar per subject. The unit is a thousand requests per second.
 pub fn bars(path: &Path, title: &str, bars: &[Bar]) -> io::Result<()> {
     draw_bars(path, title, bars).map_err(io::Error::other)
 }
@@ -47,7 +47,7 @@ fn draw_bars(path: &Path, title: &str, bars: &[Bar]) -> Result<(), Box<dyn std::
     Ok(())
 }
 
-/// Draws cost over size, with logarithmic axes.
+/// Draws the cost by the size, with logarithmic axes.
 pub fn curves(path: &Path, growth: &Growth) -> io::Result<()> {
     draw_curves(path, growth).map_err(io::Error::other)
 }

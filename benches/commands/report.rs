@@ -102,7 +102,8 @@ fn costs(contest: &Contest, results: &[Vec<Round>]) -> String {
     table(&columns.map(str::to_owned), rows)
 }
 
-/// Returns the table of ratios: the pipelined throughput of our commands divided by that of the others, in the same round.
+/// Returns the table of ratios: the pipelined throughput of the module's commands divided by that of the others, in the
+/// same round.
 fn ratios(contest: &Contest, results: &[Vec<Round>]) -> String {
     let with_role = |is_wanted: fn(Role) -> bool| -> Vec<(&Subject, &Vec<Round>)> {
         contest.subjects.iter().zip(results).filter(|(subject, _)| is_wanted(subject.role)).collect()

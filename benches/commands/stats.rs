@@ -29,7 +29,7 @@ impl Watch {
     }
 }
 
-/// Returns the time within commands. EXEC and scripts include the time of their commands.
+/// Returns the time within commands, in µs. The time of EXEC and of scripts includes their commands.
 fn microseconds_within(stats: &HashMap<String, String>) -> f64 {
     let spent = |name: &str| -> Option<f64> {
         let line = stats.get(&format!("cmdstat_{name}"))?;
@@ -42,7 +42,7 @@ fn microseconds_within(stats: &HashMap<String, String>) -> f64 {
     })
 }
 
-/// Commands that the benchmark itself calls meanwhile.
+/// Commands that the benchmark itself calls during a measurement.
 const OURS: [&str; 2] = ["info", "config|resetstat"];
 
 /// Returns the CPU time of the main thread, in µs.
@@ -88,7 +88,7 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     }
 }
 
-/// Returns the value below which this part of the sorted values lies.
+/// Returns the value at or below which the part `part` of the sorted values lies.
 pub fn percentile(sorted: &[f64], part: f64) -> f64 {
     let index = ((sorted.len().max(1) - 1) as f64 * part).round();
     sorted.get(index as usize).copied().unwrap_or(f64::NAN)

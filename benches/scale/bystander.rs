@@ -7,19 +7,19 @@ use testkit::Server;
 
 const ROUNDS: usize = 9;
 const CALLS: usize = 10_000;
-/// Fewer, because a single call costs the server some ten times as much as a pipelined one.
+/// There are fewer single calls than pipelined ones, because each takes the server about ten times as long.
 const LONE_CALLS: usize = 2_000;
-/// The goal: how much more a command may cost if the module is loaded and tracks no set, in percent.
+/// The goal: if the module is loaded and tracks no set, a command may cost at most this much more, in percent.
 const AIM: f64 = 3.0;
 
-/// A command, and the keys that it needs.
+/// A command to measure, and the call that creates its keys.
 struct Bill {
     name: &'static str,
     before: &'static str,
     calls: &'static [&'static str],
 }
 
-/// `{k}` is the number of the call.
+/// In a call, `{k}` is replaced by the number of the call.
 const BILLS: &[Bill] = &[
     Bill { name: "SET", before: "", calls: &["SET s:{k} x"] },
     Bill { name: "ZADD", before: "", calls: &["ZADD z:{k} 1 m"] },
@@ -98,7 +98,7 @@ fn fill(served: &mut Served, calls: &str) {
     }
 }
 
-/// Returns ns per call.
+/// Returns the cost in ns per call.
 fn cost(served: &mut Served, bill: &Bill, is_pipelined: bool) -> f64 {
     let count = if is_pipelined { CALLS } else { LONE_CALLS };
     let pipeline = |lines: &[&str]| {

@@ -32,7 +32,7 @@ impl Served {
         text.split(' ').next().and_then(|word| word.parse::<f64>().ok()).expect("ns") / 1000.0
     }
 
-    /// Returns the cost of a call in µs, beyond the cost of a call that does nothing.
+    /// Returns the cost of a call in µs, minus the cost of a call that does nothing.
     pub fn cost(&mut self, call: &Cmd) -> f64 {
         let before = self.used();
         call.exec(&mut self.con).unwrap_or_else(|error| panic!("{call:?}: {error}"));
@@ -46,7 +46,7 @@ impl Served {
         while started.elapsed() < Duration::from_secs(10) {
             thread::sleep(Duration::from_micros(300));
             let now = self.used();
-            // The cron takes some µs.
+            // A run of the server's cron takes some µs, so a small difference counts as idle.
             if now - used < 60.0 {
                 return now;
             }
@@ -75,7 +75,7 @@ pub fn median(of: &mut [f64]) -> f64 {
     of.get(of.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Returns a call, given as words between blanks.
+/// Returns a call. The words of the line are its name and arguments.
 pub fn words(line: &str) -> Cmd {
     let mut call = Cmd::new();
     line.split(' ').for_each(|word| {

@@ -40,7 +40,7 @@ fn row(what: &str, with: f64, without: f64) {
     println!("| {what} | {with:.2} | {without:.2} |");
 }
 
-/// Writes `scale` sets. Returns the longest call in ms, by the server's clock.
+/// Writes `scale` sets. Returns the duration of the longest call in ms, by the server's clock.
 fn grow(served: &mut Served, line: &str, scale: u64) -> f64 {
     redis::cmd("CONFIG")
         .arg("SET")
@@ -60,7 +60,7 @@ fn grow(served: &mut Served, line: &str, scale: u64) -> f64 {
     worst.unwrap_or(0) as f64 / 1000.0
 }
 
-/// Measures how fast the scan finds sets after the server has loaded them from a file.
+/// Measures how fast the keyspace scan finds sets after the server has loaded them from a file.
 fn found(scale: u64) {
     let mut server = Server::builder().config("save \"\"\n").start();
     {
@@ -103,7 +103,7 @@ pub fn waiting() {
         let pushes = 25;
         let costs = ["ZQ.CLAIM 1 q LEASE 1h BLOCK 0|ZQ.PUSH q x", "BLPOP l 0|RPUSH l x"].map(|lines| {
             let (wait, push) = lines.split_once('|').expect("two");
-            // The server takes a moment to notice that the clients of the other way have disconnected.
+            // The clients of the previous way have disconnected. The server needs a moment to notice this.
             until(&mut served, 0.0);
             let mut waiting: Vec<_> = (0..clients + pushes).map(|_| connect(&served.server)).collect();
             let wait = words(wait).get_packed_command();

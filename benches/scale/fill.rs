@@ -17,7 +17,7 @@ pub fn each(served: &mut Served, count: u64, mut add: impl FnMut(&mut Pipeline, 
     }
 }
 
-/// Like [`each`], with a script: the server runs `calls` for each number `n`.
+/// As [`each`], with a script: the server runs the Lua code `calls` for each number `n`.
 pub fn by_script(served: &mut Served, count: u64, calls: &str) {
     let script =
         format!("for n = tonumber(ARGV[1]), tonumber(ARGV[2]) do local n = string.format('%d', n) {calls} end");
@@ -77,7 +77,7 @@ pub fn all(served: &mut Served, scale: u64) -> u64 {
         "redis.call('ZQ.PUSH', 'grouped', 'payload', 'GROUP', 'g:' .. n) redis.call('ZQ.PUSH', 'queues:' .. n, 'payload') \
          redis.call('HSET', 'groups', 'g:' .. n, 1)",
     );
-    // A queue with more jobs refuses another AGING.
+    // The queue is small, because ZQ.CONFIG refuses a change of AGING for a larger one.
     by_script(served, scale.min(100_000), "redis.call('ZQ.PUSH', 'aging', 'payload')");
     dead(served, scale / 4);
     exact(served, now, scale.min(300_000))
@@ -93,7 +93,8 @@ fn dead(served: &mut Served, count: u64) {
     });
 }
 
-/// Fills a limit with a slot for each of the last `slots` ms, as if clients had taken a unit every ms. Half of the ring is unused.
+/// Fills a limit with a slot for each of `slots` ms, as if clients had taken a unit every ms. Half of the ring is
+/// unused. Returns when the last unit becomes available again.
 fn exact(served: &mut Served, now: u64, slots: u64) -> u64 {
     let first = now + 86_400_000;
     let slot = |(at, taken): (u64, u64)| [at.to_le_bytes(), taken.to_le_bytes()].concat();

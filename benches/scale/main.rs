@@ -1,12 +1,13 @@
-//! No call stops the server: `cargo bench -p zeitset-benches --bench scale`, into docs/benchmarks/scale.md by `make bench`.
+//! Measures that no call stops the server for long: `cargo bench -p zeitset-benches --bench scale`. `make bench` writes
+//! the result to docs/benchmarks/scale.md.
 //!
-//! Four parts: the cost for plain commands, operations on a whole dataset of expiring sets, pushes to waiting clients, and every command with
-//! N keys, members or jobs.
-//! All figures are processor time of the server's main thread. Bounded: some ten minutes; 6 GB of memory.
+//! There are four parts: the cost for plain commands, operations on a whole dataset of expiring sets, pushes to waiting
+//! clients, and every command with N keys, members or jobs. All figures are CPU time of the server's main thread. The
+//! benchmark takes about ten minutes and 6 GB of memory.
 //!
 //! | variable | meaning |
 //! |---|---|
-//! | `SCALE` | N, or several, one after the other (1000000,5000000) |
+//! | `SCALE` | N, or several values of N, measured one after the other (1000000,5000000) |
 //! | `ONLY` | `bystander`, `dataset`, `waiting` or `table` |
 
 mod bystander;

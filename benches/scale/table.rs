@@ -12,7 +12,7 @@ use testkit::Server;
 const CALLS: usize = 25;
 const ENOUGH: Duration = Duration::from_secs(4);
 
-/// Calls that take longer, in µs, are listed below the table.
+/// Calls that take longer than this, in µs, are listed below the table.
 const AIM: f64 = 1000.0;
 
 struct Table {
@@ -22,13 +22,13 @@ struct Table {
     unique: u64,
     tails: u64,
     refunds: u64,
-    /// When the last unit of `exact` becomes available again.
+    /// When the last unit of the limit `exact` becomes available again.
     last: u64,
     above: Vec<String>,
 }
 
 pub fn run(scale: u64) {
-    // The cron, which runs hz times a second, is not part of a call.
+    // With `hz 1`, the server's cron hardly ever runs during a call.
     let mut served = Served::new(Server::builder().config("save \"\"\nhz 1\nmaxclients 20000\n").start());
     let last = fill::all(&mut served, scale);
     let rng = SmallRng::seed_from_u64(1);
@@ -83,7 +83,7 @@ impl Table {
         (median(&mut costs), costs.last().copied().unwrap_or_default())
     }
 
-    /// Returns the commands of the module without a row.
+    /// Returns the commands of the module that have no row in a table.
     fn left_out(&mut self) -> Vec<String> {
         let list = words("COMMAND LIST FILTERBY MODULE zeitset");
         let mut names: Vec<String> = list.query(&mut self.served.con).expect("names");
@@ -122,9 +122,9 @@ impl Table {
         }
         self.unique += 1;
         self.tails += u64::from(line.contains("{tail}"));
-        // Each refund is for another slot.
+        // Each refund gets another slot.
         self.refunds += u64::from(line.contains("{last"));
-        // From the jobs that would be claimed last.
+        // The job is one of those that would be claimed last.
         let tail = self.scale - 1 - self.tails % (self.scale / 2);
         line.replace("{n}", &(self.scale + self.unique).to_string())
             .replace("{tail}", &tail.to_string())

@@ -1,4 +1,5 @@
-//! The pages of the commands (docs/commands), compared with a live server: COMMAND DOCS, replies, replicated commands and events.
+//! Compares the pages of the commands (docs/commands) with a live server: COMMAND DOCS, replies, replicated commands
+//! and events.
 
 use redis::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +21,7 @@ fn pages() -> Vec<Page> {
     Page::all_in(FOLDER).into_iter().filter(|page| page.name() != INDEX).collect()
 }
 
-/// The facts about a command, from the server.
+/// The facts about a command, according to the server.
 struct Facts {
     name: String,
     syntax: String,
@@ -55,7 +56,7 @@ impl Facts {
         let flags: Vec<_> =
             set(&info[2]).into_iter().filter(|flag| flag != "module" && flag != "movablekeys").collect();
         let categories = match set(&info[6]) {
-            // Before Redis 7.2, commands of modules have no category.
+            // Before Redis 7.2, a module cannot set the categories of its commands.
             none if none.is_empty() => categories(name, &flags),
             mut some => {
                 some.sort();
@@ -83,7 +84,7 @@ fn since(docs: &Value, arguments: &[Value]) -> String {
     text(&field(docs, Some("since"))) + &later.collect::<String>()
 }
 
-/// Collects the keywords of the arguments with a version of their own.
+/// Collects the keywords of arguments that were added later than the command, by version.
 fn collect_later(argument: &Value, later: &mut BTreeMap<String, Vec<String>>) {
     let get = |name| field(argument, Some(name));
     let (version, parts) = (text(&get("since")), list(&get("arguments")));
@@ -95,7 +96,8 @@ fn collect_later(argument: &Value, later: &mut BTreeMap<String, Vec<String>>) {
     later.entry(version).or_default().push(token);
 }
 
-/// Returns the ACL categories of a command, as the server derives those of its own commands from their flags and types.
+/// Returns the ACL categories of a command. The server derives those of its own commands from flags and types in the
+/// same way.
 fn categories(name: &str, flags: &[String]) -> Vec<String> {
     let has = |flag: &str| flags.iter().any(|has| has == flag);
     let is_effect = name.ends_with(".apply");
@@ -113,7 +115,7 @@ fn categories(name: &str, flags: &[String]) -> Vec<String> {
     all.into_iter().filter(|(_, applies)| *applies).map(|(category, _)| category.to_owned()).collect()
 }
 
-/// Returns a field of a map, or the only value of a map.
+/// Returns a field of a map. Without a name, returns the first value.
 fn field(map: &Value, name: Option<&str>) -> Value {
     let Value::Map(pairs) = map else { panic!("no map: {}", show(map)) };
     let found = pairs.iter().find(|(key, _)| name.is_none_or(|name| text(key) == name));
@@ -137,7 +139,7 @@ fn text(value: &Value) -> String {
     }
 }
 
-/// Formats an argument as the documentation of Redis does: `[COUNT count]`, `[NX | XX]`, `key [key ...]`.
+/// Formats an argument as the Redis documentation does: `[COUNT count]`, `[NX | XX]`, `key [key ...]`.
 fn render(argument: &Value) -> String {
     let get = |name| field(argument, Some(name));
     let flags: Vec<_> = list(&get("flags")).iter().map(text).collect();
@@ -237,7 +239,7 @@ fn pages_of_commands_explain_every_argument() {
     }
 }
 
-/// Creates the keys for the calls in tables of errors, as docs/commands/README.md lists them.
+/// Creates the keys that the calls in the tables of errors need, as docs/commands/README.md lists them.
 fn keys_for_errors(c: &mut Client) {
     for line in [
         "SET string x",
@@ -281,14 +283,14 @@ fn errors_are_those_that_the_pages_list() {
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
-/// Replicated commands, and events.
+/// The replicated commands and the events of a command.
 type Effects = (BTreeSet<String>, BTreeSet<String>);
 
 /// Replays a page, and records the replicated commands and events of each command of the module.
 fn observe(page: &mut Page, effects: &mut BTreeMap<String, Effects>) {
     let server = page.server();
     let (mut c, mut listener) = (server.client(), server.resp3());
-    // The sweeper's deletions belong to no command.
+    // The sweeper's deletions would be taken for effects of a command.
     c.run("CONFIG SET zeitset.sweep no notify-keyspace-events EA");
     listener.psubscribe("__keyevent@*__:*");
     let mut stream = Stream::attach(&server);
@@ -311,7 +313,7 @@ fn observe(page: &mut Page, effects: &mut BTreeMap<String, Effects>) {
         let (commands, heard) = effects.entry(name).or_default();
         let names = replicated.iter().filter_map(|command| command.split(' ').next());
         commands.extend(names.filter(|name| !["MULTI", "EXEC"].contains(name)).map(str::to_owned));
-        // The stream marks positions with a key of its own.
+        // Leaves out the events of the key with which `Stream` marks positions.
         let heard_now = events.iter().filter(|event| !event.contains("'test:"));
         heard.extend(heard_now.filter_map(|event| event.split("__:").nth(2)?.split('\'').next()).map(str::to_owned));
     });
@@ -320,7 +322,7 @@ fn observe(page: &mut Page, effects: &mut BTreeMap<String, Effects>) {
 #[test]
 fn examples_of_commands_print_and_effect_what_their_pages_say() {
     let mut pages = pages();
-    // It takes a second to become a replica, so pages run in parallel.
+    // Attaching as a replica takes a second, so groups of pages run in parallel.
     let seen: Vec<BTreeMap<String, Effects>> = std::thread::scope(|scope| {
         let threads: Vec<_> = pages
             .chunks_mut(6)

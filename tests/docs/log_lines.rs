@@ -1,10 +1,10 @@
-//! docs/operators.md lists exactly the lines that the module writes to the server's log. This compares it with the sources, without a
-//! server.
+//! docs/operators.md lists exactly the lines that the module writes to the server's log. The tests compare the page
+//! with the sources and need no server.
 
 use std::fs;
 use testkit::{Page, root};
 
-/// Returns the constant pieces of a line, between `{...}` or `…`.
+/// Returns the constant parts of a line: the text between `{...}` or `…`.
 fn pieces(line: &str) -> Vec<String> {
     let mut pieces = vec![String::new()];
     let mut depth = 0;
@@ -20,11 +20,11 @@ fn pieces(line: &str) -> Vec<String> {
             _ => {}
         }
     }
-    // A source truncates long names with dots, and the page has none.
+    // A source may append dots to a long name. The page does not show them.
     pieces.into_iter().filter(|piece| piece.trim().len() > 1).collect()
 }
 
-/// Returns the string literals of a source after one of these words, without comments and C strings.
+/// Returns the string literals that follow one of these words in a source, without comments and C strings.
 fn literals(file: &str, openings: &[&str]) -> Vec<String> {
     let text = fs::read_to_string(root().join("src").join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
     let code: String =
@@ -41,7 +41,7 @@ fn literals(file: &str, openings: &[&str]) -> Vec<String> {
     found
 }
 
-/// Returns the log lines in the sources.
+/// Returns the log lines that the sources contain.
 fn logged() -> Vec<String> {
     let places: [(&str, &[&str]); 8] = [
         ("lib.rs", &["Err(", "format!(", "|command::Refused(_)|"]),
@@ -54,7 +54,7 @@ fn logged() -> Vec<String> {
         ("boards/open.rs", &["log(c\"warning\", &format!("]),
     ];
     let mut lines: Vec<_> = places.iter().flat_map(|(file, openings)| literals(file, openings)).collect();
-    // The other half is the panic message.
+    // The rest of this line is the panic message.
     lines.push("zeitset: panicked at {}".to_owned());
     lines.retain(|line| !pieces(line).is_empty());
     lines
@@ -82,7 +82,7 @@ fn every_line_of_the_log_is_explained_and_no_other() {
     assert!(gone.is_empty(), "no source says: {gone:#?}");
 }
 
-/// New places that log must be added above.
+/// If this test fails, add the new file to `logged`.
 #[test]
 fn lines_are_logged_in_the_places_that_are_read() {
     let mut places = Vec::new();

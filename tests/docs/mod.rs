@@ -1,4 +1,4 @@
-//! The documentation, compared with a live server.
+//! Compares the documentation with a live server.
 
 mod commands;
 mod log_lines;

@@ -1,5 +1,5 @@
-//! docs/observability.md, compared with a live server: fields of INFO, settings, events, the script for Prometheus' exporter. (sessions.rs
-//! runs its sessions.)
+//! Compares docs/observability.md with a live server: fields of INFO, settings, events, and the script for the
+//! Prometheus exporter of Redis. (sessions.rs runs the page's sessions.)
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -29,7 +29,7 @@ fn code(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
 
-/// Returns the lines of the fenced block of a language.
+/// Returns the lines of the first fenced block in a language.
 fn block(lines: &[String], language: &str) -> Vec<String> {
     let fence = format!("```{language}");
     let inside = lines.iter().skip_while(|line| **line != fence).skip(1);
@@ -117,7 +117,8 @@ fn the_example_configuration_has_every_setting_with_its_default_and_range() {
     assert_eq!(told, settings());
 }
 
-/// The documented events are those of the pages of commands, which are compared with the sent ones, and those of the sweeper.
+/// The documented events are those on the pages of commands and those of the sweeper. (commands.rs compares the pages
+/// with the events that a server sends.)
 #[test]
 fn every_event_is_documented_and_no_other() {
     let lines = section("Keyspace events");
@@ -157,7 +158,7 @@ fn the_script_for_the_exporter_gives_every_number() {
     assert_eq!(names, numbers);
 }
 
-/// A process that ends with the test.
+/// A process that is killed when dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -167,7 +168,7 @@ impl Drop for Running {
     }
 }
 
-/// Returns the exporter's page, if it serves.
+/// Returns the exporter's page, or `None` if the exporter does not answer.
 fn scrape(port: u16) -> Option<String> {
     let mut socket = TcpStream::connect(("127.0.0.1", port)).ok()?;
     socket.set_read_timeout(Some(PATIENCE)).ok()?;

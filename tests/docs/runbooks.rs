@@ -1,4 +1,4 @@
-//! Runs the shell commands on pages for operators, on real servers.
+//! Runs the shell commands on the pages for operators, with real servers.
 
 use redis::Value;
 use std::process::Command;
@@ -24,7 +24,7 @@ fn blocks(page: &str, heading: &str) -> Vec<String> {
     blocks
 }
 
-/// Runs a block of the page with other `names`. It ends at the first command that fails.
+/// Runs a block of a page, with some `names` replaced. Fails if a command fails.
 #[track_caller]
 fn run(block: &str, names: &[(&str, &str)]) -> String {
     let script = names.iter().fold(block.to_owned(), |script, (name, meant)| script.replace(name, meant));
@@ -36,7 +36,8 @@ fn cli(server: &Server) -> String {
     format!("{} -p {}", testkit::Cli::program().display(), server.address().1)
 }
 
-/// Creates keys of every family in two databases: more queues and boards than a page of SCAN, and names that a shell could misread.
+/// Creates keys of every family in two databases. There are more queues and boards than one call of SCAN returns, and
+/// some names could be misread by a shell.
 fn fill(c: &mut Client) {
     for database in [0, 9] {
         c.run(&format!("SELECT {database}"));
@@ -72,7 +73,7 @@ fn uninstalled_as_the_page_says_a_server_starts_without_the_module_and_keeps_the
         fill(&mut c);
         let redis_cli = cli(&server);
         let names = [("redis-cli", &*redis_cli)];
-        // A snapshot from before the queues were deleted. The server must not start from it.
+        // Saves a snapshot with the queues. The server must not load it later.
         c.run("SAVE");
         run(delete, &names);
         let before = Dataset::of(&mut c);
@@ -81,7 +82,7 @@ fn uninstalled_as_the_page_says_a_server_starts_without_the_module_and_keeps_the
         }
         run(save, &names);
 
-        // CONFIG REWRITE writes the names of commands in the server's form.
+        // CONFIG REWRITE may write the names of commands in another case.
         c.run("CONFIG REWRITE");
         let file = c.info("server")["config_file"].clone();
         run(unset, &[("/etc/redis/redis.conf", &file)]);
@@ -104,13 +105,13 @@ fn uninstalled_as_the_page_says_a_server_starts_without_the_module_and_keeps_the
     }
 }
 
-/// Returns a configuration without the lines about the port, the files and the folder of the test's server.
+/// Returns a configuration without the lines that set the port, the files and the folder of the test's server.
 fn own_lines(conf: &str) -> String {
     let place = ["port ", "bind ", "dir ", "logfile ", "pidfile "];
     conf.lines().filter(|line| !place.iter().any(|word| line.starts_with(word))).flat_map(|line| [line, "\n"]).collect()
 }
 
-/// Creates keys of every kind of a family, with difficult names.
+/// Creates keys of every kind with one prefix, some of them with difficult names.
 fn fill_carts(c: &mut Client) {
     c.run(&format!("ZEXP.ADD carts:set AT {FAR}ms a {FAR}ms b"));
     c.run(&format!("ZEXP.ADD carts:more AT {}ms a {}ms b", FAR - 12_345, FAR + 67_891));
@@ -129,7 +130,7 @@ fn fill_carts(c: &mut Client) {
     c.run("ZADD carts:plain 5 x");
 }
 
-/// Returns the parts of "Moving data": make a replica, promote it, copy keys, check.
+/// Returns the blocks of "Moving data": make a replica, promote the replica, copy keys, check.
 fn moving() -> [String; 4] {
     blocks("docs/upgrading.md", "## Moving data").try_into().expect("four blocks")
 }
@@ -173,7 +174,7 @@ fn keys_that_are_copied_as_the_page_says_are_what_they_were() {
     assert_eq!(n.verdict("ZRL.PEEK carts:sliding 10 1000h").remaining, 7);
     assert_eq!(n.verdict("ZRL.PEEK carts:fixed 10 1000h FIXED").remaining, 7);
 
-    // The mistake that the page warns of, and its remedy.
+    // Makes the mistake that the page warns of, and then repairs the set.
     let Value::BulkString(dump) = c.run("DUMP carts:more") else { panic!("a dump") };
     n.call(redis::cmd("RESTORE").arg("carts:more").arg(0).arg(dump).arg("REPLACE"));
     assert_eq!(run(&check, &names), "carts:more\n");
@@ -202,7 +203,7 @@ fn a_set_that_comes_by_migrate_gets_its_own_time_to_live_again() {
             .arg("KEYS")
             .arg(&["carts:set", "carts:sliding"]),
     );
-    // This is the first expiring set there.
+    // The new server has had no expiring set, so the first ZEXP command starts the scan that finds this one.
     n.run("ZEXP.CARD another");
     eventually(PATIENCE, "the marker is right", || n.int("PEXPIRETIME carts:set") == until);
     n.script(&[("ZEXP.CARD carts:set", "2")]);

@@ -1,4 +1,4 @@
-//! The sessions in the recipes, in other documents and in README.md, run again and compared with the pages.
+//! Runs the sessions in the recipes, in other pages and in README.md, and compares the output with the pages.
 
 use std::path::Path;
 use testkit::{Page, Server};
@@ -8,7 +8,7 @@ fn replay(mut page: Page) {
     page.replay(&server, &[], |_| {});
 }
 
-/// commands.rs runs the pages of commands.
+/// Runs all pages except those of the commands, which commands.rs runs.
 #[test]
 fn recipes_and_other_pages_work_as_they_are_told() {
     let pages = Page::all_in("docs").into_iter().filter(|page| !page.path().starts_with("docs/commands"));
@@ -49,7 +49,7 @@ fn links_lead_somewhere() {
     }
 }
 
-/// Returns the anchor of a heading, as GitHub forms it.
+/// Returns the anchor that GitHub gives a heading.
 fn anchor_of(heading: &str) -> String {
     let title = heading.trim_start_matches('#').trim().to_lowercase();
     let kept = title.chars().filter(|char| char.is_alphanumeric() || " -_".contains(*char));
@@ -67,7 +67,7 @@ fn every_recipe_is_in_the_index() {
     }
 }
 
-/// Masters of a cluster have equal ranges of slots, as `redis-cli --cluster create` assigns them.
+/// Each master of a cluster has the same number of slots, as `redis-cli --cluster create` assigns them.
 #[test]
 fn sixteen_shards_are_spread_over_masters_as_the_recipe_says() {
     let server = Server::builder().config("cluster-enabled yes").start();

@@ -1,10 +1,12 @@
-//! Tiered timers (docs/recipes/tiered-timers.md) with a real PostgreSQL: the schema of the page, and examples/promoter.sh.
+//! Tiered timers (docs/recipes/tiered-timers.md) with a real PostgreSQL: the schema of the page and
+//! examples/promoter.sh.
 
 use std::path::Path;
 use std::process::Command;
 use testkit::{Client, Page, Postgres, Server, show, show_bytes, start};
 
-/// Four timers: due long ago; due in ten minutes, with a payload that needs quoting; due in two days; and done.
+/// Four timers: one was due long ago, one is due in ten minutes and has a payload that needs quoting, one is due in two
+/// days, one is done.
 const TIMERS: &str = r#"
 INSERT INTO timers (due, payload, done) VALUES
     ('2026-01-01', 'remind ann', NULL),
@@ -33,7 +35,7 @@ fn promote(postgres: &Postgres, server: &Server) -> usize {
     String::from_utf8_lossy(&output.stdout).trim().parse().expect("a number")
 }
 
-/// Starting a PostgreSQL is slow, so all tests share one.
+/// Starting PostgreSQL is slow, so all tests share one server.
 #[test]
 fn timers_move_from_postgresql_into_a_queue() {
     let Some(postgres) = Postgres::start() else { return };
@@ -70,7 +72,7 @@ fn the_promoter_moves_the_next_hour_and_may_run_again(postgres: &Postgres) {
     assert_eq!(promote(postgres, &server), 2);
     assert_eq!(promote(postgres, &server), 0, "pushed twice");
     assert_eq!(waiting(&mut c), ["1", "2"]);
-    // Payload and time are unchanged.
+    // Payload and due time are as in the database.
     let job = c.reply("ZQ.GET timers 2");
     let due = postgres.run("SELECT ceil(extract(epoch FROM due) * 1000)::bigint FROM timers WHERE id = 2");
     assert!(job.contains(&format!("'due_ms' {due} ")), "{due}: {job}");
@@ -78,7 +80,7 @@ fn the_promoter_moves_the_next_hour_and_may_run_again(postgres: &Postgres) {
     let payload = "it's \"so\" \\ $(x) `y` %s\n\t\u{fc} \u{1f389}";
     assert!(show(&jobs).contains(&show_bytes(payload.as_bytes())), "{}", show(&jobs));
 
-    // The worker of the page claims, marks, and acknowledges.
+    // Does what the worker on the page does: claims the job, marks the timer as done, acknowledges the job.
     let claimed = c.reply("ZQ.CLAIM 1 timers LEASE 30s");
     let token = claimed.split(' ').nth(2).expect("a token").to_owned();
     postgres.run("UPDATE timers SET done = now() WHERE id = 1 AND done IS NULL");
