@@ -157,7 +157,7 @@ fn quiet_tenants(server: &Server, groups: bool) {
     tell(&format!("quiet tenants' jobs, a million of a noisy one, {name}: {served} of {QUIET} served"), waits);
 }
 
-/// Measures a server at its maxmemory: whether LMOVE, with which queues in Redis usually take a job, and ZQ.CLAIM work.
+/// Tries LMOVE, with which queues in Redis usually take a job, and ZQ.CLAIM on a server at its maxmemory.
 fn full_server() {
     let server = Server::builder().config("maxmemory 64mb\nmaxmemory-policy noeviction").start();
     let mut con = connect(&server);

@@ -178,7 +178,7 @@ fn a_refresh_takes_nothing_from_the_visitor_and_old_figures_say_so() {
     };
     let before = kept();
     assert_eq!(before, "Select job1,100,job1,Select job1");
-    // Rows around it are added and removed.
+    // Rows around the selected one are added and removed.
     c.run("ZQ.CLAIM 1 mails LEASE 1h");
     c.run("ZQ.PUSH mails payload ID later");
     browser.sees("later");
@@ -452,7 +452,7 @@ fn pictures(browser: &Browser, at: &dyn Fn(&str) -> String) {
     browser.dark(true);
     browser.go(&at("/"));
     browser.picture("overview-dark");
-    // On a phone nothing is wider than the screen. Tables scroll separately.
+    // On a phone, no page is wider than the screen. Tables have a scroll bar of their own.
     browser.dark(false);
     browser.size(500, 900);
     for path in pages.map(|(_, path)| path).into_iter().chain(["/workers", "/queue?key=orders&tab=errors"]) {

@@ -1,4 +1,4 @@
-//! `make demo`: the shop starts, its page shows activity, and Ctrl-C ends all of it.
+//! `make demo`: starts the shop and its page, which shows that jobs are processed. Ctrl-C ends all processes.
 
 use crate::support::{eventually, fetch};
 use std::io::{BufRead, BufReader};

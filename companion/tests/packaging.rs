@@ -226,7 +226,7 @@ fn links(page: &str) -> impl Iterator<Item = &str> {
 fn what_an_installed_page_links_to_is_installed() {
     let root = std::env::temp_dir().join(format!("zeitset-install-{}", std::process::id()));
     let mut make = Command::new("make");
-    // Only the pages matter here, so any program is used.
+    // Only the installed pages are checked, so `/bin/true` replaces the programs.
     make.current_dir(testkit::root()).args([
         "--silent",
         "install",
@@ -258,7 +258,7 @@ fn what_an_installed_page_links_to_is_installed() {
     std::fs::remove_dir_all(&root).expect("it can be removed");
 }
 
-/// Returns a script's calls of systemctl, below a temporary root.
+/// Returns the arguments with which a maintainer's script calls systemctl. The script runs below a temporary root.
 fn called(script: &str, arguments: &[&str]) -> String {
     let root = std::env::temp_dir().join(format!("zeitset-{script}-{}", std::process::id()));
     for folder in ["bin", "run/systemd/system"] {

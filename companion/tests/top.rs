@@ -85,7 +85,8 @@ fn rates_are_what_happens_meanwhile() {
                 c.run("ZQ.PUSH mails payload");
             }
         });
-        // On a busy machine, there may be no calls between two samples. So this tries several times.
+        // On a busy machine, a sample may see no calls since the previous one. Repeats the command until a snapshot
+        // shows all rates.
         let start = Instant::now();
         let mut seen = false;
         while !seen && start.elapsed() < PATIENCE {

@@ -52,7 +52,7 @@ fn dead_letters_of_one_error_are_retried_or_deleted_together() {
         let body = format!("token={token}&key=mails&tab=errors&{fields}");
         fetch(&ui.address, "POST", "/act", &[], &body)
     };
-    // The page asks first, and then removes no more jobs than it named.
+    // The page asks first. The answer deletes at most the number of jobs that the question named.
     let (status, question) = act("do=delete&error=timeout");
     assert!(status == 200 && question.contains("Delete 5 jobs of mails that died of “timeout”?"), "{question}");
     assert!(question.contains("name=\"told\" value=\"5\""), "{question}");
@@ -156,7 +156,7 @@ fn a_limit_is_shown_as_it_fills_and_empties() {
         let (legend, heights) = chart(key).expect("a chart");
         assert_eq!((legend.as_str(), heights[0], heights[heights.len() - 1]), ("5", 100.0, 0.0), "{key}");
         assert!(heights.is_sorted_by(|one, next| one >= next), "{key}: {heights:?}");
-        // A bucket drains gradually. A window ends at once.
+        // The units of a LEAKY limit become available gradually. Those of a FIXED window become available all at once.
         let halfway = heights[heights.len() / 2];
         assert!(if key == "leaky" { (45.0..55.0).contains(&halfway) } else { halfway == 100.0 }, "{key}: {halfway}");
     }

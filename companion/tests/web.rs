@@ -217,7 +217,7 @@ fn beyond_this_machine_a_password_is_needed() {
     assert_eq!(get(&[right]).0, 200);
     assert_eq!(get(&[right, ("Host", "ui.example")]).0, 200);
     assert_eq!(get(&[right, ("Host", "other.example")]).0, 421);
-    // A proxy may use another host name than the browser. The origin of the form decides.
+    // A proxy may use another host name than the browser. The browser sends the page's own name in `Origin`.
     let (_, page) = fetch(&ui.address, "GET", "/queue?key=mails", &[right], "");
     let token = page.split("name=\"token\" value=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("a form");
     let post = |origin: &str| {
@@ -397,6 +397,6 @@ fn a_queue_that_is_gone_is_forgotten_however_many_there_are() {
     assert!(shows(15_000) && !shows(20_500));
     c.run(&format!("DEL {}", name(15_000)));
     eventually("it is forgotten", || !shows(15_000));
-    // The next queue by name takes its place.
+    // The next queue by name is read in place of the deleted one.
     eventually("another one is noted", || shows(20_000));
 }

@@ -1,4 +1,4 @@
-//! Waiting with a bound.
+//! Polling with a timeout.
 
 use std::time::{Duration, Instant};
 

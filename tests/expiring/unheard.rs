@@ -1,5 +1,5 @@
 //! While a server has no expiring set, the module gets no events and so costs nothing. The first ZEXP command finds
-//! sets that already exist. When this happens affects only the memory in use.
+//! sets that already exist. The time of this command affects only the use of memory.
 
 use redis::Value;
 use testkit::{

@@ -6,7 +6,7 @@ use redis::Value;
 #[derive(Clone)]
 pub struct Denied {
     pub key: Key,
-    /// An upper bound of the number of denials. The lower bound is `count - error`.
+    /// An upper bound on the number of denials. The lower bound is `count - error`.
     pub count: u64,
     pub error: u64,
     /// The start of counting, Unix ms.

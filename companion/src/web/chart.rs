@@ -65,7 +65,7 @@ pub struct Line {
     pub name: &'static str,
     /// The latest value, shown next to the name. NaN if unknown.
     pub now: f64,
-    /// Unix ms and value.
+    /// The points of the line: Unix ms and value.
     pub points: Vec<(u64, f64)>,
 }
 

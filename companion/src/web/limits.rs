@@ -11,10 +11,10 @@ use axum::extract::{RawQuery, State};
 use maud::{Markup, html};
 use redis::{Value, pipe};
 
-/// Rows of the list of keys.
+/// The maximum number of rows in the list of keys.
 const ROWS: usize = 50;
 
-/// Rows of the list of times.
+/// The maximum number of rows in the list of times.
 const MOMENTS: usize = 100;
 
 const CHARTS: &[chart::Chart] = &[chart::Chart {

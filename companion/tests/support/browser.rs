@@ -54,7 +54,7 @@ impl Browser {
         Some(browser)
     }
 
-    /// Returns the `value` of a reply. For an error of WebDriver, the value has an `error`.
+    /// Returns the `value` of a response. If WebDriver reports an error, the value has a field `error`.
     fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
         let body = if method == "POST" { body.to_string() } else { String::new() };
         let mut socket = TcpStream::connect(("127.0.0.1", self.port)).expect("chromedriver listens");
@@ -63,7 +63,7 @@ impl Browser {
         let head = format!("{head}Content-Type: application/json\r\nContent-Length: {}\r\n\r\n", body.len());
         socket.write_all(format!("{head}{body}").as_bytes()).expect("chromedriver reads");
         let mut answer = Vec::new();
-        // The server may keep the connection open, so this reads by length.
+        // ChromeDriver may leave the connection open, so Content-Length tells where the response ends.
         let mut buffer = [0; 65536];
         loop {
             let read = socket.read(&mut buffer).expect("chromedriver answers");
@@ -132,7 +132,7 @@ impl Browser {
 
     #[track_caller]
     fn press(&self, by: &str, what: &str) {
-        // If this part of the page is replaced meanwhile, this searches it again.
+        // If the script replaces the element before the click, the next attempt finds the new one.
         found(&format!("{what} can be pressed; the page says:\n{}", self.text()), || {
             let id = self.element(by, what)?;
             let value = self.call(&format!("/element/{id}/click"), &json!({}));

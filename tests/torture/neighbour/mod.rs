@@ -40,7 +40,6 @@ fn a_key_of_mcheck_deleted_while_another_is_announced() {
     for (victim, algorithm) in keys.iter().flat_map(|key| algorithms.map(|algorithm| (key, algorithm))) {
         for event in ["*", "zadd", "set", "expire"] {
             c.run("FLUSHALL");
-            // Enough entries for a skip list.
             let check = format!("ZRL.MCHECK 3 a b c 500 1h 500 1h 500 1h COST 2 {algorithm}");
             c.run(&check);
             c.run(&format!("EVIL.ON {event} DEL {victim}"));
