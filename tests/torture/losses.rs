@@ -212,6 +212,6 @@ fn after_any_commands_the_state_is_the_one_that_was_kept() {
         send(&mut c, 300);
         assert_agree(lossy.server(), &[]);
         let log = lossy.server().log();
-        assert!(loss == Loss::Restore || !log.contains("do not fit"), "{}", run.here());
+        assert!(loss == Loss::Restore || !log.contains("zeitset: rejected"), "{}", run.here());
     }
 }
