@@ -204,8 +204,8 @@ try {
   };
   const completed = [...ledger.completed.values()].flat();
   const final = completed.filter(isFinal);
-  // Runs of a parent that overlap may push the same job twice, as the second may come after the first is done.
-  const isPushedOnce = (id: string): boolean => !id.endsWith(":next") || (ledger.begun.get(id.slice(0, -5)) ?? []).length === 1;
+  // If a parent is done twice, its second push may come after the job of the first is done.
+  const isPushedOnce = (id: string): boolean => !id.endsWith(":next") || ledger.done.get(id.slice(0, -5))?.length === 1;
   const again = final
     .filter(({ id, atMs }) => isPushedOnce(id) && (ledger.begun.get(id) ?? []).some(({ token }) => token / 1000 > atMs + 1))
     .map(({ id }) => id);
