@@ -50,7 +50,7 @@ interface Member {
   isEnding: boolean;
 }
 
-const ledger = { begun: new Map<string, Told[]>(), done: new Map<string, Told[]>(), completed: new Map<string, Told[]>(), stale: 0, troubles: 0 };
+const ledger = { begun: new Map<string, Told[]>(), done: new Map<string, Told[]>(), completed: new Map<string, Told[]>(), stale: 0, troubles: [] as Told[] };
 const note = (list: Map<string, Told[]>, told: Told): void => void list.set(told.id, [...(list.get(told.id) ?? []), told]);
 const endedByThemselves: string[] = [];
 
@@ -62,7 +62,7 @@ function start(library: string, proxy: Proxy): Member {
     else if (told.what === "done") note(ledger.done, told);
     else if (told.what === "completed") note(ledger.completed, told);
     else if (told.what === "stale") ledger.stale += 1;
-    else if (told.what === "trouble") ledger.troubles += 1;
+    else if (told.what === "trouble") ledger.troubles.push(told);
     else if (!member.isEnding) endedByThemselves.push(`${library}: ${told.error ?? "run() returned"}`);
   });
   process.on("exit", (code, signal) => {
@@ -195,12 +195,12 @@ try {
   const lost = ids.filter((id) => !ledger.begun.has(id));
   const undone = ids.filter((id) => ledger.begun.has(id) && !ledger.done.has(id));
   /** Whether the ACK was accepted for sure. A token is the time of its claim in microseconds. */
-  const isFinal = ({ id, token, atMs }: Told): boolean => {
-    // An ACK whose first reply got lost counts as `completed`, though another worker may have claimed the job before.
-    const isLate = (ledger.begun.get(id) ?? []).some((other) => token < other.token && other.token / 1000 <= atMs);
+  const isFinal = ({ id, token, atMs, pid }: Told): boolean => {
     // It was sent after the handler had ended.
     const doneMs = ledger.done.get(id)?.find((done) => done.token === token)?.atMs ?? token / 1000;
-    return !isLate && !pair.isInDoubt(token / 1000, token / 1000) && !pair.isInDoubt(doneMs, atMs);
+    // If it was sent again after its reply got lost, it counts as `completed`, though the job may have been claimed before.
+    const isUnclear = ledger.troubles.some((trouble) => trouble.pid === pid && doneMs <= trouble.atMs && trouble.atMs <= atMs);
+    return !isUnclear && !pair.isInDoubt(token / 1000, token / 1000) && !pair.isInDoubt(doneMs, atMs);
   };
   const completed = [...ledger.completed.values()].flat();
   const final = completed.filter(isFinal);
@@ -213,8 +213,8 @@ try {
   const faults = [...counts.values()].reduce((sum, count) => sum + count, 0);
   console.log(Object.fromEntries(counts));
   console.log({
-    seconds, seed, faults, accepted: ids.length, unsure, runs, troubles: ledger.troubles, stale: ledger.stale, acked: stats["acked"],
-    inDoubt: { seconds: pair.doubtSeconds, pushes: pushed.length - accepted.length, acksOrLate: completed.length - final.length },
+    seconds, seed, faults, accepted: ids.length, unsure, runs, troubles: ledger.troubles.length, stale: ledger.stale, acked: stats["acked"],
+    inDoubt: { seconds: pair.doubtSeconds, pushes: pushed.length - accepted.length, acksOrUnclear: completed.length - final.length },
     left: stats.ready + stats.delayed + stats.claimed, dead: stats.dead, lost, undone, again, endedByThemselves,
   });
   // What still waits, and who holds it.

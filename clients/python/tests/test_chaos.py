@@ -43,7 +43,8 @@ kind, port, path, seed = sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.arg
 ledger, chance = os.open(path, os.O_APPEND | os.O_WRONLY | os.O_CREAT), random.Random(seed)
 
 def note(what, job):
-    os.write(ledger, f"{time.time()} {what} {job.id} {job.token}\\n".encode())
+    id, token = ("-", 0) if job is None else (job.id, job.token)
+    os.write(ledger, f"{time.time()} {what} {id} {token} {os.getpid()}\\n".encode())
 
 def plan():
     if chance.random() < 0.03:
@@ -74,8 +75,7 @@ def thread(job):
     note("end", job)
 
 def on_event(event):
-    if event.job is not None:
-        note(event.kind, event.job)
+    note(event.kind, event.job)
 
 handler = {"task": task, "thread": thread, "lambda": lambda job: task(job)}[kind]
 Worker(redis.Redis(port=port), "q", handler, lease=5, grace=2, backoff=("100ms", "1s"), on_event=on_event).run()
@@ -286,11 +286,17 @@ def read(ledger: str, pushes: list[tuple[str, float, float]], doubts: list[tuple
     started: dict[str, list[tuple[int, float]]] = {}
     ended: dict[tuple[str, int], float] = {}
     completed: dict[str, list[tuple[int, float]]] = {}
+    pids: dict[tuple[str, int], str] = {}
+    unclear: list[tuple[str, float]] = []
+    """When a worker had sent ACKs to which no reply came, or a reply for several that does not say which came too late."""
     events: Counter[str] = Counter()
     for line in ledger.splitlines():
         words = line.split()
         what, id, token, at = words[1], words[2], int(words[3]), float(words[0])
         events[what] += 1
+        pids[id, token] = words[4]
+        if what == "disconnected" or (what == "stale" and id == "-"):
+            unclear.append((words[4], at))
         if what == "start":
             started.setdefault(id, []).append((token, at))
         elif what == "end":
@@ -302,11 +308,11 @@ def read(ledger: str, pushes: list[tuple[str, float, float]], doubts: list[tuple
 
     def is_final(id: str, token: int, at: float) -> bool:
         """Whether the ACK was accepted for sure. A token is the time of its claim in microseconds."""
-        # An ACK whose first reply got lost counts as `completed`, though another worker may have claimed the job before.
-        is_late = any(token < other <= at * 1e6 for other, _ in started[id])
         # It was sent after the end of the handler.
         sent = ended.get((id, token), token / 1e6)
-        return not is_late and not in_doubt(token / 1e6, token / 1e6) and not in_doubt(sent, at)
+        # If it was sent again after its reply got lost, it counts as `completed`, though the job may have been claimed before.
+        is_unclear = any(pid == pids[id, token] and sent <= when <= at + 0.1 for pid, when in unclear)
+        return not is_unclear and not in_doubt(token / 1e6, token / 1e6) and not in_doubt(sent, at)
 
     final = {id: [(token, at) for token, at in acks if is_final(id, token, at)] for id, acks in completed.items()}
     # Neither a claim after that, nor a handler that begins after that with an earlier claim.
@@ -325,7 +331,7 @@ def read(ledger: str, pushes: list[tuple[str, float, float]], doubts: list[tuple
         "in doubt: seconds": round(sum(killed - replicated for replicated, killed in doubts)),
         "in doubt: pushes": len(replied - accepted),
         "of these lost": len((replied - accepted) - started.keys()),
-        "ACKs in doubt, or too late": sum(map(len, completed.values())) - sum(map(len, final.values())),
+        "ACKs in doubt, or unclear": sum(map(len, completed.values())) - sum(map(len, final.values())),
         "runs": events["start"],
         "leases lost": events["lost"],
         **{kind: events[kind] for kind in ("completed", "failed", "released", "stale")},

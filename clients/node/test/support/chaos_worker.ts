@@ -19,13 +19,14 @@ export interface Told {
   readonly id: string;
   readonly token: number;
   readonly atMs: number;
+  readonly pid: number;
   readonly error?: string;
 }
 
 if (process.send) {
   const [library, url = ""] = process.argv.slice(2);
   const tell = (what: Told["what"], { id, token }: { id: string; token: number }, error?: Error): void => {
-    process.send?.({ what, id, token, atMs: Date.now(), ...(error && { error: error.message }) } satisfies Told);
+    process.send?.({ what, id, token, atMs: Date.now(), pid: process.pid, ...(error && { error: error.message }) } satisfies Told);
   };
   const nobody = { id: "", token: 0 };
   const redis = library === "ioredis" ? new Redis(url, { lazyConnect: true }) : createClient({ url });
