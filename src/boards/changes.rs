@@ -96,13 +96,13 @@ impl<'k> Changes<'k> {
         self.done.is_empty()
     }
 
-    /// Calls `tell` with each change and the arguments of its effect. An [`EffectKind`] makes the same change to an equal board.
-    pub fn commit(mut self, mut tell: impl FnMut(BoardChange, &[Str<'_>])) {
+    /// Calls `visit` with each change and the arguments of its effect. An [`EffectKind`] makes the same change to an equal board.
+    pub fn commit(mut self, mut visit: impl FnMut(BoardChange, &[Str<'_>])) {
         self.uncommitted.settle();
         for (change, words) in &self.done {
             match words {
-                EffectWords::Given(words) => tell(*change, words),
-                EffectWords::Made(words) => tell(*change, &words.iter().map(OwnedStr::as_str).collect::<Vec<_>>()),
+                EffectWords::Given(words) => visit(*change, words),
+                EffectWords::Made(words) => visit(*change, &words.iter().map(OwnedStr::as_str).collect::<Vec<_>>()),
             }
         }
     }

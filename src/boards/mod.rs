@@ -15,7 +15,7 @@ mod stored;
 
 pub use changes::{Edit, Rows};
 pub use effects::{EffectKind, decode_board};
-pub use open::{APPLY, BoardStats, OpenBoard, create, look, merge, report_rejected, stats, store};
+pub use open::{APPLY, BoardStats, OpenBoard, board_in, create, merge, report_rejected, stats, store};
 #[cfg(test)]
 pub use {changes::Changes, effects::encode_board};
 

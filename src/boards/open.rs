@@ -37,7 +37,7 @@ pub fn report_rejected(ctx: &Context, key: Str<'_>) {
 }
 
 /// Returns the board in a key. `None` if the key is missing.
-pub fn look<'s>(key: &'s ReadKey<'_>) -> Result<Option<&'s Board>, Error> {
+pub fn board_in<'s>(key: &'s ReadKey<'_>) -> Result<Option<&'s Board>, Error> {
     key.value()
 }
 
@@ -50,19 +50,19 @@ pub fn create(ctx: &mut Context, name: Str<'_>, schema: Schema, description: &[S
         Some(_) => return Err(Error::BoardExists),
         None => {}
     }
-    tell(key.set_value(Board::new(schema)), name, EffectKind::Create, c"zlb.create", description);
+    announce(key.set_value(Board::new(schema)), name, EffectKind::Create, c"zlb.create", description);
     Ok(())
 }
 
 /// Stores the union of boards in a key, and removes its TTL, as other commands that store a result do. Missing boards count as empty.
 /// Returns the number of members.
 pub fn merge(ctx: &mut Context, dest: Str<'_>, sources: &[Str<'_>], combine: Combine) -> Result<u64, Error> {
-    let schema = look(&ReadKey::open(ctx, dest))?.map(|board| board.schema().clone());
+    let schema = board_in(&ReadKey::open(ctx, dest))?.map(|board| board.schema().clone());
     let mut merge = schema.map(|schema| Merge::new(schema, combine));
     for &source in sources {
         // Only one key is open at a time, because opening a key can run code of other modules.
         let key = ReadKey::open(ctx, source);
-        let Some(board) = look(&key)? else { continue };
+        let Some(board) = board_in(&key)? else { continue };
         let merge = merge.get_or_insert_with(|| Merge::new(board.schema().clone(), combine));
         if merge.schema() != board.schema() {
             return Err(Error::OtherSchema);
@@ -89,7 +89,7 @@ pub fn store(ctx: &mut Context, name: Str<'_>, board: Board, words: &[Str<'_>]) 
         }
         None => key.set_value(board),
     };
-    tell(ctx, name, EffectKind::Replace, c"zlb.merge", words);
+    announce(ctx, name, EffectKind::Replace, c"zlb.merge", words);
     Ok(())
 }
 
@@ -145,7 +145,7 @@ impl<'k> OpenBoard<'k> {
     }
 }
 
-fn tell(ctx: &mut Context, name: Str<'_>, effect: EffectKind, event: &CStr, words: &[Str<'_>]) {
+fn announce(ctx: &mut Context, name: Str<'_>, effect: EffectKind, event: &CStr, words: &[Str<'_>]) {
     replicate(ctx, name, effect, words);
     ctx.signal_modified(name);
     ctx.notify(EventClass::Module, event, name);

@@ -1,6 +1,6 @@
 //! Checks keys: finds out whether a key is an expiring set, restores its marker and deletes its expired members.
 //!
-//! Everything that may concern an expiring set leads here. An event handler only reads the key ([`look`]), because it must not write. The
+//! Everything that may concern an expiring set leads here. An event handler only reads the key ([`inspect`]), because it must not write. The
 //! cron job opens dirty sets for writing, and a slice of the sweeper opens due sets ([`check`]): this restores the marker, deletes expired
 //! members, and notes the time of the next check. [`marker::is_expiring`] alone decides whether a key is an expiring set.
 //!
@@ -39,7 +39,7 @@ const REVISIT: Millis = 10;
 /// Sets of at most this many members, all expired, are unlinked, and the server's background thread frees them. Larger sets are drained
 /// first: freeing a million members takes that thread a quarter of a second, in which it competes with the server for the memory allocator
 /// and, on few cores, for a core. If members are announced, the limit is that of a normal step.
-const WHOLE: u64 = 1000;
+const UNLINKED_AT_ONCE: u64 = 1000;
 
 /// The divisor of the duty while a child process saves the dataset, because every page written is then copied.
 const GENTLY: u32 = 4;
@@ -135,8 +135,8 @@ fn check(ctx: &mut Context, key: &DbKey, is_time_up: Option<&dyn Fn() -> bool>) 
     };
     let members = set.len();
     let is_all_dead = highest <= time::to_score(now);
-    let whole = if config::ANNOUNCE_MEMBERS.get() { CHUNK } else { WHOLE };
-    if is_time_up.is_some() && is_all_dead && members <= whole {
+    let most = if config::ANNOUNCE_MEMBERS.get() { CHUNK } else { UNLINKED_AT_ONCE };
+    if is_time_up.is_some() && is_all_dead && members <= most {
         let (ctx, events) = set.unlink();
         count_expired(ctx, members, 1);
         note(ctx, key, Outcome::Gone);
@@ -145,7 +145,7 @@ fn check(ctx: &mut Context, key: &DbKey, is_time_up: Option<&dyn Fn() -> bool>) 
     // If all members have expired, the last ones are left for a later unlink.
     let spared = match is_time_up {
         None => u64::MAX,
-        Some(_) if is_all_dead => whole,
+        Some(_) if is_all_dead => most,
         Some(_) => 0,
     };
     let (ctx, removed) = set.sweep(now, spared, is_time_up.unwrap_or(&|| true));
@@ -180,7 +180,7 @@ fn count_expired(ctx: &Context, members: u64, sets: u64) {
 }
 
 /// Reads a key after an event, and notes whether it is an expiring set. Any other key is no longer tracked.
-pub(super) fn look(ctx: &mut Context, name: Str<'_>, kind: EventKind) {
+pub(super) fn inspect(ctx: &mut Context, name: Str<'_>, kind: EventKind) {
     let now = ctx.now();
     let key = ReadKey::open_notouch(ctx, name);
     // Not the context's database: in a transaction, Valkey 9.1 returns the client's database for a key that MOVE or COPY wrote elsewhere.

@@ -6,7 +6,7 @@
 //! index. EXPIRE turns an untracked sorted set into an expiring set only if members were written just before, as in replication and in an
 //! AOF. Otherwise the key is not opened. If a user gives a TTL to a set written earlier, the scan finds it.
 
-use super::check::{look, restore_markers};
+use super::check::{inspect, restore_markers};
 use super::tracker::{self, Standing};
 use crate::server::events::{EventKind, KeyEvent, ServerEvent};
 use crate::server::key::ReadKey;
@@ -31,7 +31,7 @@ pub fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
     match event.kind {
         _ if standing == Standing::Arriving => {}
         EventKind::RenameTo | EventKind::MoveTo | EventKind::CopyTo | EventKind::Restore => {
-            look(ctx, event.key, event.kind);
+            inspect(ctx, event.key, event.kind);
         }
         _ if event.of_sorted_set => {
             IS_WRITTEN.store(true, Ordering::Relaxed);
@@ -41,7 +41,7 @@ pub fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
         }
         EventKind::Expire if is_tracked || IS_WRITTEN.load(Ordering::Relaxed) => {
             IS_WRITTEN.store(false, Ordering::Relaxed);
-            look(ctx, event.key, event.kind);
+            inspect(ctx, event.key, event.kind);
         }
         // The entry of a dirty set is kept: at the new key, the set is recognized by it.
         EventKind::RenameFrom | EventKind::MoveFrom if standing == Standing::Dirty => {}

@@ -42,7 +42,7 @@ pub trait Wait: Sized + 'static {
 /// A blocked client. Waking it has no effect after its [`Wait::end`].
 pub struct Blocked {
     name: OwnedStr,
-    /// The address of the [`Wait`]. Only looked up in [`AskedClients`], never dereferenced: the [`Wait`] may be gone, and another one may
+    /// The address of the [`Wait`]. Only looked up in [`BlockedClients`], never dereferenced: the [`Wait`] may be gone, and another one may
     /// be at its address. Then that client is checked needlessly.
     wait: *mut c_void,
 }
@@ -56,7 +56,7 @@ struct Waking {
 
 /// The blocked clients of Redis 7.0.
 #[derive(Default)]
-struct AskedClients {
+struct BlockedClients {
     /// The blocked clients by the address of their [`Wait`], from blocking to [`Wait::end`].
     blocked: HashMap<*mut c_void, Waking>,
     /// The clients to check. Some may no longer be blocked.
@@ -64,13 +64,13 @@ struct AskedClients {
 }
 
 lazy_static! {
-    static ref ASKED: Shared<AskedClients> = Shared::new(AskedClients::default());
+    static ref BLOCKED: Shared<BlockedClients> = Shared::new(BlockedClients::default());
 }
 
 /// Redis 7.0: the client that its time-out callback serves now.
 static SERVED: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
-fn asks_by_name() -> bool {
+fn wakes_by_name() -> bool {
     has_api!(RedisModule_BlockClientOnKeysWithFlags)
 }
 
@@ -112,7 +112,7 @@ impl Context {
         let (ctx, names, deleted) =
             (self.as_ptr(), names.as_mut_ptr(), raw::REDISMODULE_BLOCK_UNBLOCK_DELETED as c_int);
         let (serve, time_out, end) = (Some(serve::<W> as _), Some(time_out::<W> as _), Some(end::<W> as _));
-        let client = if asks_by_name() {
+        let client = if wakes_by_name() {
             // SAFETY: the array holds one valid string, of which the server takes its own reference. The last callback frees the private
             // data, and the server calls it once.
             unsafe {
@@ -124,10 +124,10 @@ impl Context {
             // SAFETY: as above.
             unsafe { api!(RedisModule_BlockClientOnKeys(ctx, serve, time_out, end, timeout, names, 1, wait)) }
         };
-        if !asks_by_name() {
-            let is_first = ASKED.with(self, |asked| {
-                asked.blocked.insert(wait, Waking { client, is_servable: is_servable::<W> });
-                asked.blocked.len() == 1
+        if !wakes_by_name() {
+            let is_first = BLOCKED.with(self, |clients| {
+                clients.blocked.insert(wait, Waking { client, is_servable: is_servable::<W> });
+                clients.blocked.len() == 1
             });
             if is_first {
                 self.watch_loop(true);
@@ -138,11 +138,11 @@ impl Context {
 
     /// Makes the server check whether the client can be served. The selected database must be the one in which the client was blocked.
     pub fn wake(&self, client: &Blocked) {
-        if asks_by_name() {
+        if wakes_by_name() {
             // SAFETY: both are valid for the call.
             unsafe { api!(RedisModule_SignalKeyAsReady(self.as_ptr(), client.name.as_str().as_ptr())) };
         } else {
-            ASKED.with(self, |asked| asked.woken.push_back(client.wait));
+            BLOCKED.with(self, |clients| clients.woken.push_back(client.wait));
         }
     }
 
@@ -163,8 +163,8 @@ unsafe extern "C" fn before_sleep(ctx: *mut RedisModuleCtx, _event: RedisModuleE
     // SAFETY: the server passes a context that is valid during this call.
     let holder = unsafe { Context::from_raw(ctx) };
     authority::begin_turn(&holder);
-    while let Some(wait) = ASKED.with(&holder, |asked| asked.woken.pop_front()) {
-        let Some(woken) = ASKED.with(&holder, |asked| asked.blocked.get(&wait).copied()) else { continue };
+    while let Some(wait) = BLOCKED.with(&holder, |clients| clients.woken.pop_front()) {
+        let Some(woken) = BLOCKED.with(&holder, |clients| clients.blocked.get(&wait).copied()) else { continue };
         // SAFETY: the client is blocked, so its data still exist. The `Context` above serves only as proof of the lock.
         if unsafe { (woken.is_servable)(ctx, wait) } {
             SERVED.store(wait, Ordering::Relaxed);
@@ -228,7 +228,7 @@ unsafe extern "C" fn time_out<W: Wait>(
     // SAFETY: the context is valid during this call. The `Context` serves only as proof of the lock, and is not used after the next one is
     // made.
     let holder = unsafe { Context::from_raw(ctx) };
-    let is_woken = ASKED.with(&holder, |asked| asked.woken.contains(&wait));
+    let is_woken = BLOCKED.with(&holder, |clients| clients.woken.contains(&wait));
     // Redis 7.0: the client was woken before its time-out, so it is checked first.
     // SAFETY: these are the client's data and context.
     if SERVED.load(Ordering::Relaxed) == wait || is_woken && unsafe { is_servable::<W>(ctx, wait) } {
@@ -247,10 +247,10 @@ unsafe extern "C" fn time_out<W: Wait>(
 unsafe extern "C" fn end<W: Wait>(ctx: *mut RedisModuleCtx, wait: *mut c_void) {
     // SAFETY: the context is valid during this call.
     let mut ctx = unsafe { Context::from_raw(ctx) };
-    if !asks_by_name() {
-        let is_last = ASKED.with(&ctx, |asked| {
-            asked.blocked.remove(&wait);
-            asked.blocked.is_empty()
+    if !wakes_by_name() {
+        let is_last = BLOCKED.with(&ctx, |clients| {
+            clients.blocked.remove(&wait);
+            clients.blocked.is_empty()
         });
         if is_last {
             ctx.watch_loop(false);

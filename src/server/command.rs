@@ -289,12 +289,12 @@ pub fn set_options(ctx: &Context) {
     unsafe { api!(RedisModule_SetModuleOptions(ctx.as_ptr(), options)) };
 }
 
-/// Registers commands. `further` are ACL categories in addition to those that follow from the flags, separated by blanks.
-pub fn register(ctx: &Context, table: &[Command], further: Option<&'static str>) -> Result<(), Refused> {
-    table.iter().try_for_each(|command| register_one(ctx, command, further).ok_or(Refused(command.spec.name)))
+/// Registers commands. `extra` are ACL categories besides those that follow from the flags, separated by blanks.
+pub fn register(ctx: &Context, table: &[Command], extra: Option<&'static str>) -> Result<(), Refused> {
+    table.iter().try_for_each(|command| register_one(ctx, command, extra).ok_or(Refused(command.spec.name)))
 }
 
-fn register_one(ctx: &Context, command: &Command, further: Option<&'static str>) -> Option<()> {
+fn register_one(ctx: &Context, command: &Command, extra: Option<&'static str>) -> Option<()> {
     let spec = command.spec;
     let (first, last, step) = match spec.keys {
         Keys::First(_) => (1, 1, 1),
@@ -321,7 +321,7 @@ fn register_one(ctx: &Context, command: &Command, further: Option<&'static str>)
     describe(command, spec)?;
     // Since Redis 7.2. Before, commands of modules had no categories.
     if has_api!(RedisModule_SetCommandACLCategories) {
-        let categories = categories(spec, further);
+        let categories = categories(spec, extra);
         // SAFETY: the command exists, and the categories are the server's own.
         is_ok(unsafe { api!(RedisModule_SetCommandACLCategories(command, categories.as_ptr())) })?;
     }
@@ -340,7 +340,7 @@ fn flags(spec: &Spec) -> CString {
 
 /// Returns the ACL categories. The server derives its own commands' categories from their flags, but not those of modules: without this,
 /// `-@write` would still allow our writes.
-fn categories(spec: &Spec, further: Option<&'static str>) -> CString {
+fn categories(spec: &Spec, extra: Option<&'static str>) -> CString {
     let flags = spec.flags.to_str().unwrap_or_default();
     let has = |flag: &str| flags.split(' ').any(|word| word == flag);
     let by_flags = [
@@ -351,7 +351,7 @@ fn categories(spec: &Spec, further: Option<&'static str>) -> CString {
         ("blocking", has("blocking")),
     ];
     let by_flags = by_flags.into_iter().filter_map(|(category, applies)| applies.then_some(category));
-    let categories: Vec<_> = by_flags.chain(further).collect();
+    let categories: Vec<_> = by_flags.chain(extra).collect();
     CString::new(categories.join(" ")).expect("categories hold no NUL")
 }
 

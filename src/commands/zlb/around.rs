@@ -30,7 +30,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     }
     let key = ReadKey::open(ctx, key);
     let ctx = key.ctx();
-    let found = boards::look(&key)?.and_then(|board| Some((board, board.around(member.bytes(), radius)?)));
+    let found = boards::board_in(&key)?.and_then(|board| Some((board, board.around(member.bytes(), radius)?)));
     match found {
         None => ctx.reply_null_array(),
         Some((board, members)) => reply_members(ctx, members, board.schema().dimensions(), &details),

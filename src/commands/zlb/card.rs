@@ -22,6 +22,6 @@ pub const SPEC: Spec = Spec {
 
 pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
     let key = ReadKey::open(ctx, Args::new(arguments).string()?);
-    key.ctx().reply_count(boards::look(&key)?.map_or(0, Board::len));
+    key.ctx().reply_count(boards::board_in(&key)?.map_or(0, Board::len));
     Ok(())
 }

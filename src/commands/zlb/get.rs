@@ -25,7 +25,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let (key, members) = (args.string()?, args.strings()?);
     let key = ReadKey::open(ctx, key);
     let ctx = key.ctx();
-    let board = boards::look(&key)?;
+    let board = boards::board_in(&key)?;
     let dimensions = board.map_or(&[][..], |board| board.schema().dimensions());
     let reply = ValueFormat::to(ctx, dimensions);
     ctx.reply_array(members.len());

@@ -31,7 +31,7 @@ pub const SPEC: Spec = Spec {
 pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
     let key = ReadKey::open(ctx, Args::new(arguments).string()?);
     let ctx = key.ctx();
-    let Some(board) = boards::look(&key)? else {
+    let Some(board) = boards::board_in(&key)? else {
         ctx.reply_null();
         return Ok(());
     };

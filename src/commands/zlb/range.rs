@@ -45,7 +45,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     }
     let key = ReadKey::open(ctx, key);
     let ctx = key.ctx();
-    let Some(board) = boards::look(&key)? else {
+    let Some(board) = boards::board_in(&key)? else {
         ctx.reply_array(0);
         return Ok(());
     };

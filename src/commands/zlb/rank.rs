@@ -40,7 +40,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     }
     let key = ReadKey::open(ctx, key);
     let ctx = key.ctx();
-    let board = boards::look(&key)?;
+    let board = boards::board_in(&key)?;
     reply_rank(ctx, board.and_then(|board| board.rank(member.bytes(), ranking.unwrap_or_default())));
     Ok(())
 }

@@ -25,7 +25,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let mut args = Args::new(arguments);
     let key = ReadKey::open(ctx, args.string()?);
     let ctx = key.ctx();
-    let Some(board) = boards::look(&key)? else {
+    let Some(board) = boards::board_in(&key)? else {
         while !args.is_empty() {
             args.float()?;
         }

@@ -50,21 +50,21 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
         return Err(Error::KeyNamedTwice);
     }
 
-    let mut asked = ask(ctx, &limits, now)?;
-    if asked.iter().any(|asked| asked.was_missing) {
+    let mut assessments = assess_all(ctx, &limits, now)?;
+    if assessments.iter().any(|assessment| assessment.was_missing) {
         // Opening a key may have made the server delete an expired key. Listeners of that event may have changed keys that were assessed
         // before. A key expires at most once during a command, so a second pass is enough.
-        asked = ask(ctx, &limits, now)?;
+        assessments = assess_all(ctx, &limits, now)?;
     }
-    let fits = asked.iter().all(|asked| asked.fits);
+    let fits = assessments.iter().all(|assessment| assessment.fits);
     let takes = fits || force;
     // One key is open at a time. Events are sent after all changes.
     let mut events = SmallVec::<[_; 4]>::new();
     let mut verdicts = SmallVec::<[_; 4]>::new();
-    for (&Request { key, policy, cost, .. }, asked) in limits.iter().zip(asked) {
+    for (&Request { key, policy, cost, .. }, assessment) in limits.iter().zip(assessments) {
         // Nothing has changed since the keys were assessed, so none of this fails.
-        let (verdict, change) = if takes || !asked.fits {
-            asked.decided
+        let (verdict, change) = if takes || !assessment.fits {
+            assessment.decided
         } else {
             Limit::<Writing>::open(ctx, key)?.assess(policy, now, cost, |limit| limit.refuse())?
         };
@@ -74,10 +74,10 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
         }
     }
     if takes {
-        stats::count_taken(limits.iter().fold(0, |sum, asked| asked.cost.saturating_add(sum)), fits);
+        stats::count_taken(limits.iter().fold(0, |sum, request| request.cost.saturating_add(sum)), fits);
     } else {
         let denied = limits.iter().zip(&verdicts).filter(|(_, verdict)| !verdict.allowed);
-        stats::count_denied(ctx, denied.map(|(asked, _)| asked.key), now);
+        stats::count_denied(ctx, denied.map(|(request, _)| request.key), now);
     }
     for (key, events) in events {
         events.send(ctx, key);
@@ -88,24 +88,27 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     Ok(())
 }
 
-/// The answer of one limit, independent of the others.
-struct Asked {
+/// The assessment of one limit, independent of the others.
+struct Assessment {
     was_missing: bool,
     fits: bool,
     decided: (Verdict, Option<Update>),
 }
 
 /// Assesses all limits in order. Changes nothing.
-fn ask(ctx: &mut Context, limits: &[Request<'_>], now: Millis) -> Result<SmallVec<[Asked; 4]>, Error> {
-    let ask = |&Request { key, policy, cost, force }: &Request<'_>| {
+fn assess_all(ctx: &mut Context, limits: &[Request<'_>], now: Millis) -> Result<SmallVec<[Assessment; 4]>, Error> {
+    let assess = |&Request { key, policy, cost, force }: &Request<'_>| {
         // Open for writing, because opening a missing key for reading sends an event.
         let mut limit = Limit::<Writing>::open(ctx, key)?;
         let was_missing = limit.is_missing();
-        let ask =
-            |assessed: &dyn Assessed| Asked { was_missing, fits: assessed.fits(), decided: assessed.decide(force) };
-        limit.assess(policy, now, cost, ask)
+        let decide = |assessed: &dyn Assessed| Assessment {
+            was_missing,
+            fits: assessed.fits(),
+            decided: assessed.decide(force),
+        };
+        limit.assess(policy, now, cost, decide)
     };
-    limits.iter().map(ask).collect()
+    limits.iter().map(assess).collect()
 }
 
 /// Whether two keys are equal.

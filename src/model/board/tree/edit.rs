@@ -53,7 +53,7 @@ impl Tree {
         if at == 0 {
             self.renew_first(leaf);
         }
-        self.mend(leaf, names);
+        self.rebalance(leaf, names);
     }
 
     /// Returns the new position of a row in its leaf after a change of its words, counted without the row. Returns `None` if the row may
@@ -242,7 +242,7 @@ impl Tree {
     }
 
     /// Merges or removes nodes after a row was removed from `node_id`.
-    fn mend(&mut self, mut node_id: u32, names: &mut Names) {
+    fn rebalance(&mut self, mut node_id: u32, names: &mut Names) {
         loop {
             let most = self.most(node_id);
             let len = self.nodes[node_id].len();
