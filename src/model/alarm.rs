@@ -1,4 +1,4 @@
-//! What a model ([`waiting`](super::waiting), [`tracking`](super::tracking)) requests for its timer.
+//! The timer requests of the models [`waiting`](super::waiting) and [`tracking`](super::tracking).
 
 use super::time::Millis;
 

@@ -1,18 +1,18 @@
-//! Items in chunks, with `u32` numbers.
+//! A collection of items in chunks. Each item has a `u32` number.
 //!
-//! One large `Vec` would double its memory and copy everything when it is full, which would pause the server. Here a push copies at most
-//! one chunk. Chunks are allocated whole and never move; only the list of chunks is copied. The first chunk grows as needed, so a small
-//! collection stays small.
+//! A single large `Vec` would, when full, double its memory and copy all items, which would pause the server. In this
+//! collection, a push copies at most one chunk and the list of chunks. Chunks are allocated in full size and never
+//! move. Only the first chunk grows as needed, so a small collection takes little memory.
 //!
-//! After a removal, the number of the removed item is used again. Queues move the last item there ([`Chunks::remove`]), so the memory
-//! follows the number of jobs in any order of removal. Boards keep the number for the next item (`board/slab.rs`).
+//! The number of a removed item is used again. Queues give it to the last item ([`Chunks::remove`]), so the memory
+//! shrinks with the number of jobs, whatever jobs are removed. Boards keep it for the next new item (`board/slab.rs`).
 
 use std::ops::{Index, IndexMut};
 
 /// Items per chunk; a power of two.
 pub const CHUNK: usize = 128;
 
-/// The number of no item: the end of a chain, an empty tree.
+/// A number that no item has. It marks the end of a chain, or an empty tree.
 pub const NIL: u32 = u32::MAX;
 
 /// The maximum number of items: all numbers below [`NIL`].
@@ -20,7 +20,7 @@ pub const MAX_ITEMS: usize = NIL as usize - 1;
 
 #[derive(Clone, Debug)]
 pub struct Chunks<T> {
-    /// All chunks are full except the last. An empty one may follow.
+    /// All chunks are full except the last one with items. An empty chunk may follow it.
     chunks: Vec<Vec<T>>,
     len: usize,
 }

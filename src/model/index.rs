@@ -1,12 +1,13 @@
-//! A hash table from a name to a number: of a board's member or a queue's job. It never rehashes everything at once. The names are stored
-//! elsewhere.
+//! A hash table from the name of a board's member or a queue's job to its number. It never rehashes all entries at
+//! once. The names are stored elsewhere.
 //!
-//! Linear hashing (Litwin 1980) over *shards* of about a thousand entries. When the shards are full on average, the next one in turn splits
-//! in two. So growth costs a few microseconds at a time instead of one rehash of everything. A shard is an open-addressing table of 8-byte
-//! slots: 32 bits of the hash, and the number. These bits determine the shard and the slot, so moving entries reads no names. A lookup
-//! reads a name only if all of the bits are equal. A shard grows by an eighth, so 3/4 to 7/8 of its slots are in use, about 10 bytes per
-//! entry. The hash is keyed (SipHash, random for each table), so no client can choose colliding names. Nothing that is stored, compared or
-//! replicated depends on the key.
+//! Linear hashing (Litwin 1980) over *shards* of about a thousand entries. When the average number of entries per shard
+//! reaches that limit, the next shard in turn is split in two. So growth takes a few microseconds at a time instead of
+//! one rehash of all entries. A shard is an open-addressing table of 8-byte slots: 32 bits of the hash, and the number.
+//! These bits determine the shard and the slot, so an entry is moved without reading its name. A lookup reads a name
+//! only if all 32 bits are equal. A shard grows by an eighth, so 3/4 to 7/8 of its slots are in use, and an entry
+//! takes about 10 bytes. The hash is keyed (SipHash with a random key for each table), so no client can choose
+//! colliding names. Nothing that is stored, compared or replicated depends on the key.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -42,14 +43,14 @@ struct Shard {
 }
 
 impl Shard {
-    /// Returns the preferred slot of a hash. The hash is mixed, so that the bits common to a shard do not matter, and scaled to the number
-    /// of slots.
+    /// Returns the preferred slot of a hash. The hash is mixed first, because all hashes in a shard have some bits in
+    /// common. Then it is scaled to the number of slots.
     fn home(&self, hash: u32) -> usize {
         let mixed = hash.wrapping_mul(0x9E37_79B1);
         ((u64::from(mixed) * self.slots.len() as u64) >> 32) as usize
     }
 
-    /// Returns the slot of the entry with this hash that `is` accepts.
+    /// Returns the slot of the entry with this hash for whose number `is` returns true.
     fn find(&self, hash: u32, mut is: impl FnMut(u32) -> bool) -> Option<usize> {
         if self.used == 0 {
             return None;
@@ -58,7 +59,7 @@ impl Shard {
         loop {
             let slot = self.slots[at];
             if slot == VACANT {
-                return None; // a shard is at most 7/8 full
+                return None; // the search ends here, because a shard is at most 7/8 full
             }
             if hash_of(slot) == hash && is(id_of(slot)) {
                 return Some(at);
@@ -144,8 +145,8 @@ impl Index {
         self.keys.hash_one(name) as u32
     }
 
-    /// Returns the shard of a hash. Linear hashing: with `2^k <= shards < 2^(k+1)`, the low k+1 bits if that shard exists, else the low k
-    /// bits. There must be a shard.
+    /// Returns the shard of a hash. With `2^k <= shards < 2^(k+1)`, the shard is given by the low k+1 bits of the hash,
+    /// or by the low k bits if that shard does not exist yet. At least one shard must exist.
     fn shard(&self, hash: u32) -> usize {
         let hash = hash as usize;
         let round = 1 << self.shards.len().ilog2();
@@ -153,7 +154,7 @@ impl Index {
         if wide < self.shards.len() { wide } else { hash & (round - 1) }
     }
 
-    /// Returns the entry with this hash that `is` accepts. O(1).
+    /// Returns the number of the entry with this hash for which `is` returns true. O(1).
     pub fn find(&self, hash: u32, mut is: impl FnMut(u32) -> bool) -> Option<u32> {
         if self.len == 0 {
             return None;
@@ -268,7 +269,7 @@ mod tests {
         let mut seed = 1u64;
         for round in 0..20_000u32 {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let hash = ((seed >> 33) as u32) & 0xFFF; // few hashes, for long runs and full collisions
+            let hash = ((seed >> 33) as u32) & 0xFFF; // few distinct hashes, for long runs and full collisions
             if seed >> 60 < 9 || filed.is_empty() {
                 index.insert(hash, round);
                 filed.insert(round, hash);
@@ -291,7 +292,8 @@ mod tests {
         assert_eq!((index.len, index.bytes()), (0, 0));
     }
 
-    /// One step moves at most a shard, when the shard grows or is split. The memory follows the number of entries.
+    /// One step moves at most the entries of a shard, when it grows or is split. The memory shrinks with the number of
+    /// entries.
     #[test]
     fn no_shard_grows_large_and_memory_follows_the_entries() {
         const ENTRIES: u32 = 20_000;
@@ -321,7 +323,7 @@ mod tests {
         assert_eq!(index.find(spread(ENTRIES - 1), |id| id == ENTRIES - 1), Some(ENTRIES - 1));
     }
 
-    /// Returns an evenly distributed hash, always the same for an ID.
+    /// Returns a hash that depends only on the ID. The hashes are evenly distributed.
     fn spread(id: u32) -> u32 {
         let mixed = (id ^ id >> 16).wrapping_mul(0x45d9_f3b5);
         mixed ^ mixed >> 15

@@ -5,61 +5,66 @@
 //! | highest score + 47,111 ms    | an expiring set      |
 //! | another TTL, or none         | an ordinary set      |
 //!
-//! Nothing else is stored: no marker key, no side table. So the marker persists wherever the key and its TTL do (restart, replication,
-//! RENAME, COPY, RESTORE, unloading the module). It needs no memory. And the server itself removes the key after its last member has
-//! expired, even without the module.
+//! Nothing else is stored: no marker key, no side table. So the marker is kept whenever the server keeps the key and
+//! its TTL: at restart, replication, RENAME, COPY, RESTORE, and when the module is unloaded. The marker needs no
+//! memory. The server itself removes the key after its last member has expired, even without the module.
 //!
 //! # Why the marker is exact
 //!
-//! In a busy set, every added member with a later expiry moves the marker. This costs a second replicated command, an event and two
-//! lookups: about 4,400 of the 22,500 instructions of a ZEXP.ADD to a small set. A coarser marker, say 47,111 ms after the next multiple of
-//! `g` ms, would move once in `g` ms. But then the highest score moves while the TTL does not, so only the TTL's remainder modulo `g`
-//! identifies the set. Any set whose key expires 47.1 s to 47.1 s + `g` after its highest score would match once in `g` writes:
+//! In a busy set, every new member with a later expiry changes the marker. Each change costs a second replicated
+//! command, an event and two lookups: about 4,400 of the 22,500 instructions of a ZEXP.ADD to a small set. A coarser
+//! marker, say 47,111 ms after the next multiple of `g` ms, would change once in `g` ms. But then the highest score
+//! changes while the TTL does not, so only the TTL's remainder modulo `g` identifies the set. Any set whose key expires
+//! 47.1 s to 47.1 s + `g` after its highest score would match once in `g` writes:
 //!
 //! | `g`               | chance of a false match | which sets                                                                       |
 //! |-------------------|-------------------------|----------------------------------------------------------------------------------|
 //! | 1 ms (in use)     | never, or always        | keys that expire exactly 47,111 ms after their highest score; no program does so |
-//! | 2^10 ms, 1 s      | 1 in 1,024              | logs of a limiter with a window of 48 s: at 1,000 requests a second, each second |
-//! | 2^20 ms, 17 min   | 1 in a million          | nearly all logs, those with a window of 1 to 18 min: one of a million idle ones  |
-//! | 2^30 ms, 12 days  | 1 in a thousand million | all logs and sessions of up to 12 days. Without the module, keys live 12 days longer |
+//! | 2^10 ms, 1 s      | 1 in 1,024              | logs of a limiter with a window of 48 s; at 1,000 requests a second, once a second |
+//! | 2^20 ms, 17 min   | 1 in a million          | logs with a window of 1 to 18 min; of a million idle logs, about one matches      |
+//! | 2^30 ms, 12 days  | 1 in a thousand million | logs and sessions of up to 12 days; without the module, keys live 12 days longer |
 //!
 //! The sweeper deletes the expired members of every marked set. A hand-written limiter log holds only past times: a false match would empty
 //! it, and the limiter would admit everyone.
 
 use super::time::{self, Millis};
 
-/// The time from the last member's expiry to the key's, in ms. It lets the sweeper drain a large set in slices before the server would free
-/// it at once. The odd number avoids false matches, because the sweeper deletes members of every set with the marker.
+/// The time in ms from the expiry of the last member to that of the key. In this time, the sweeper can drain a large
+/// set in slices, before the server would free the whole set at once. No other program is likely to use this number.
+/// That matters because the sweeper deletes members of every set with the marker.
 pub const GRACE: Millis = 47_111;
 
-/// How far the TTL of a set in a new dataset may be below its marker, in ms, to be taken for an older marker of that set.
+/// How far the TTL of a set in a new dataset may be below its marker, in ms. Such a TTL is treated as an older marker
+/// of the set.
 pub const TOLERANCE: Millis = 10_000;
 
 /// How far the TTL of a restored set may differ from the marker, in ms. MIGRATE sends the *remaining* time, so the TTL is shifted by the
 /// transfer time and clock skew.
 pub const RESTORED: Millis = 5000;
 
-/// How far the TTL may be below and above the marker, in ms, if all members have expired, as in a log of past times. Programs give logs a
-/// TTL of whole seconds after the highest score. This range, 47.011 to 47.911 s, contains none.
+/// How far the TTL may be below and above the marker, in ms, if all members have expired, as in a log of past times.
+/// Programs give logs a TTL of whole seconds after the highest score. The range 47.011 to 47.911 s contains no whole
+/// second.
 const DEAD: (Millis, Millis) = (100, 800);
 
-/// What the module knows about a sorted set without the marker.
+/// Why a sorted set without the marker may still be an expiring set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// Nothing. It is an ordinary set.
+    /// There is no reason. It is an ordinary set.
     Nothing,
-    /// Plain commands changed it since it had the marker, and its TTL is still the same.
+    /// The set had the marker. Plain commands have changed it since then, and its TTL is still the same.
     Dirty,
-    /// It was just restored. MIGRATE sends the TTL as remaining time.
+    /// The set was just restored. MIGRATE sends the TTL as remaining time.
     Restored,
-    /// Its dataset is new to the module.
+    /// The module has just received the set's dataset.
     Loaded,
-    /// A command names it. If its members expired before the module knew it, commands may add members, but the sweeper does not delete these.
+    /// A command names the set. If all its members have expired, the command may treat it as an expiring set, but the
+    /// sweeper does not.
     Named,
 }
 
-/// Returns the TTL (absolute, ms) of an expiring set with the highest score `highest`. `None` for NaN. A score of 2^53-1 or more never
-/// expires. A negative one expired long ago.
+/// Returns the TTL (absolute, ms) of an expiring set with the highest score `highest`. `None` for NaN. A score of
+/// 2^53-1 or more never expires. A negative score expired long ago.
 pub fn of(highest: f64) -> Option<Millis> {
     Some(time::ceil_score(highest.clamp(0.0, time::to_score(time::MAX)))? + GRACE)
 }

@@ -1,5 +1,5 @@
-//! The algorithms, without a server. Pure functions and types, with `now` as a parameter. Nothing here does I/O, reads a clock or uses
-//! `unsafe`, so plain unit and property tests cover all of it.
+//! The algorithms, without a server: pure functions and types that take the time as a parameter (`now`). Nothing here
+//! does I/O, reads a clock or uses `unsafe`, so plain unit and property tests cover all of it.
 
 pub mod alarm;
 pub mod board;
@@ -22,14 +22,15 @@ pub fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} takes a number")))
 }
 
-/// Returns the number of random histories for a test: `few`, or that in `ZEITSET_SEEDS` (.ci/run, `make torture`).
+/// Returns the number of random histories for a test: the value of `ZEITSET_SEEDS`, which `.ci/run` and `make torture`
+/// set, or else `few`.
 #[cfg(test)]
 pub fn histories(few: u32) -> u32 {
     number("ZEITSET_SEEDS").map_or(few, |number| u32::try_from(number).expect("fewer"))
 }
 
-/// Returns the configuration for fuzzing parsers. The inputs are always the same, unless PROPTEST_RNG_SEED sets a seed or PROPTEST_CASES a
-/// number.
+/// Returns the configuration for fuzzing parsers. The inputs are always the same, unless PROPTEST_RNG_SEED sets a seed
+/// or PROPTEST_CASES sets the number of inputs.
 #[cfg(test)]
 pub fn fuzzing() -> proptest::test_runner::Config {
     use proptest::test_runner::{Config, RngSeed};
@@ -43,7 +44,7 @@ pub fn fuzzing() -> proptest::test_runner::Config {
     config
 }
 
-/// Generates bytes for parsers, mostly characters with a meaning to one of them.
+/// Generates bytes for parsers, mostly characters that have a meaning in one of the formats.
 #[cfg(test)]
 pub fn any_text() -> impl proptest::strategy::Strategy<Value = Vec<u8>> {
     use proptest::prelude::*;

@@ -1,7 +1,7 @@
 //! Fast random numbers: xoshiro256++ (D. Blackman and S. Vigna, "Scrambled linear pseudorandom number generators", 2021), seeded by the
 //! server. The server's own generator computes a hash per call, which takes longer than a lookup of a member.
 
-/// A generator. Not for cryptography.
+/// A generator. It is not suitable for cryptography.
 #[derive(Clone, Debug)]
 pub struct Random([u64; 4]);
 
@@ -32,8 +32,8 @@ impl Random {
         next
     }
 
-    /// Returns a number below `bound`, which must not be 0. Uniform to one part in 2^64 / bound (D. Lemire, "Fast random integer generation
-    /// in an interval", 2019).
+    /// Returns a random number below `bound`, which must not be 0. The distribution is uniform to one part in 2^64 /
+    /// bound (D. Lemire, "Fast random integer generation in an interval", 2019).
     pub fn below(&mut self, bound: u64) -> u64 {
         let scaled = u128::from(self.next()) * u128::from(bound);
         u64::try_from(scaled >> 64).unwrap_or(0)
@@ -44,7 +44,7 @@ impl Random {
 mod tests {
     use super::*;
 
-    /// The expected numbers are those of the reference implementation from the state 1, 2, 3, 4.
+    /// The expected numbers were computed by the reference implementation, from the state 1, 2, 3, 4.
     #[test]
     fn numbers_are_those_of_the_reference() {
         let mut seed = [0; 32];

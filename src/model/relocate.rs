@@ -1,4 +1,5 @@
-//! Moving the memory of values, for active defragmentation. The server knows which blocks should move. A value knows which blocks it has.
+//! Moving the memory of values, for active defragmentation. The server decides which blocks are moved. A value passes
+//! each of its blocks to the server.
 
 /// Moves blocks of memory if the server wants that.
 pub trait Mover {
@@ -6,14 +7,14 @@ pub trait Mover {
 
     fn bytes(&mut self, bytes: &mut Box<[u8]>);
 
-    /// Whether to stop now. The rest follows in another call.
+    /// Whether to stop now. A later call moves the other blocks.
     fn should_stop(&mut self) -> bool;
 }
 
 /// A value whose memory can be moved step by step.
 pub trait Relocate {
-    /// Moves the blocks of the value, from step `from` on (0 is the first). Returns the next step, or `None` when all are done. If the
-    /// value changes between two calls, blocks may be missed or moved twice.
+    /// Moves the blocks of the value, beginning with step `from` (the first step is 0). Returns the next step, or
+    /// `None` after the last one. If the value changes between two calls, blocks may be missed or moved twice.
     fn relocate(&mut self, from: usize, mover: &mut impl Mover) -> Option<usize>;
 }
 

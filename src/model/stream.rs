@@ -1,5 +1,5 @@
-//! Streams for saving and loading values: a sequence of numbers and byte strings. The server implements them with RDB files and payloads,
-//! the tests with tapes.
+//! Streams for saving and loading values: a sequence of numbers and byte strings. In the server, they are implemented
+//! with RDB files and payloads, in the tests with vectors.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ pub trait Writer {
 
 /// A source of a saved value, in the order of the [`Writer`]'s calls.
 ///
-/// An implementation must report the end of its input, and not return zeros.
+/// At the end of its input, an implementation must return an error, and not zeros.
 pub trait Reader {
     /// A byte string: borrowed, or a buffer of the server.
     type Bytes: AsRef<[u8]>;
@@ -24,11 +24,11 @@ pub trait Reader {
 /// Why a value cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeError {
-    /// The input ends too early, or holds another kind of item than asked for.
+    /// The input ends too early, or its next item is of another kind than requested.
     Truncated,
     /// A format that this version does not read.
     Format { found: u64, known: u64 },
-    /// No such value can exist: the reason.
+    /// The input does not represent a valid value, for this reason.
     Invalid(&'static str),
 }
 

@@ -1,7 +1,8 @@
 //! Times and durations in Unix milliseconds, and the parser for all times that clients send.
 //!
-//! A time is an integer from 0 to 2^53-1 ms. Up to this bound, a sorted set's score (an IEEE double) represents every integer exactly, so a
-//! score does not change a time. Numbers are parsed as decimals, never as floats: `0.1s` is 100 ms, not 100.00000000000001.
+//! A time is an integer from 0 to 2^53-1 ms. Up to this bound, a sorted set's score (an IEEE double) represents every
+//! integer exactly, so a time stored as a score stays the same. Numbers are parsed as decimals, never as floats: `0.1s`
+//! is 100 ms, not 100.00000000000001.
 
 mod rfc3339;
 
@@ -36,8 +37,9 @@ const SUFFIXES: [(&[u8], u64); 6] =
 
 /// Parses a duration: digits, optionally a point and more digits, optionally a unit in either case.
 ///
-/// `bare` is the unit of a number without one. Fractions of a millisecond are rounded up, so that nothing ends early. Returns `None` for
-/// anything else: signs, blanks, exponents, a point without digits on both sides, a value above [`MAX`].
+/// `bare` is the unit of a number without one. Fractions of a millisecond are rounded up, so that nothing ends early.
+/// Returns `None` for any other text, such as one with a sign, a blank, an exponent, or a point without digits on both
+/// sides, and for a value above [`MAX`].
 pub fn parse(text: &[u8], bare: Unit) -> Option<Millis> {
     let (number, unit) = SUFFIXES
         .iter()
@@ -69,18 +71,19 @@ pub fn after_at_most(at: Millis, duration: Millis) -> Millis {
     after(at, duration).unwrap_or(MAX)
 }
 
-/// Numbers without a unit are milliseconds from here on, and seconds below. As seconds this is the year 5138, as milliseconds March 1973.
+/// A time without a unit is in milliseconds from this number on, and in seconds below it. In seconds, this number is in
+/// the year 5138. In milliseconds, it is in March 1973.
 const BARE_MILLIS_FROM: u64 = 100_000_000_000;
 
 /// Parses the time after `AT`, in all commands:
 ///
-/// - A number without a unit is in Unix seconds below 10^11, and otherwise in milliseconds. So a time in a reply, in milliseconds, is also
-///   a valid argument.
+/// - A number without a unit is in Unix seconds below 10^11, and otherwise in milliseconds. So a time that a reply
+///   gives in milliseconds is also a valid argument.
 /// - A number may have the unit `s` or `ms`, in either case.
 /// - RFC 3339 with a time zone, such as `2026-12-24T18:00:00.250+01:00`.
 ///
-/// Seconds may have decimals. Fractions of a millisecond are rounded up. Returns `None` for anything else: other units, a time before 1970
-/// or after [`MAX`], a local time without a zone.
+/// Seconds may have decimals. Fractions of a millisecond are rounded up. Returns `None` for any other text, such as one
+/// with another unit or a local time without a zone, and for a time before 1970 or after [`MAX`].
 pub fn instant(text: &[u8]) -> Option<Millis> {
     let unit = text.iter().position(u8::is_ascii_alphabetic).unwrap_or(text.len());
     match text.split_at(unit) {
@@ -124,7 +127,7 @@ pub fn decimal_len(number: u64) -> usize {
     number.checked_ilog10().map_or(1, |power| power as usize + 1)
 }
 
-/// Writes a number in decimal, without leading zeros. Returns the number of bytes, or 0 if there is no room.
+/// Writes a number in decimal, without leading zeros. Returns the number of bytes, or 0 if `room` is too short.
 pub fn decimal(mut number: u64, room: &mut [u8]) -> usize {
     let len = decimal_len(number);
     let Some(room) = room.get_mut(..len) else { return 0 };
@@ -152,8 +155,9 @@ fn fraction_of(fraction: &[u8], unit: u64) -> Option<u64> {
 
 /// Converts a score in `unit`s to a time, with fractions of a ms rounded up.
 ///
-/// The score is read as its shortest decimal, which is what a client wrote: 1767225600.123 s is ...123 ms, although the nearest double is
-/// slightly different. Returns `None` for scores that are negative, not finite or above [`MAX`].
+/// The score is converted by its shortest decimal form, which is the number that the client wrote. So 1767225600.123 s
+/// becomes 1767225600123 ms, although the nearest double is slightly different. Returns `None` for scores that are
+/// negative, not finite or above [`MAX`].
 pub fn from_score(score: f64, unit: Unit) -> Option<Millis> {
     if !score.is_finite() {
         return None;
@@ -169,7 +173,7 @@ pub fn to_score(at: Millis) -> f64 {
     at as f64
 }
 
-/// Returns the first millisecond at or after a score, or `None` if it is no valid time.
+/// Returns the first millisecond at or after a score. `None` if it is not a valid time.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked first")]
 pub fn ceil_score(score: f64) -> Option<Millis> {
     let up = score.ceil();

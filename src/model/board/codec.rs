@@ -7,12 +7,14 @@
 //! blocks of members, best first, until all are there
 //! ```
 //!
-//! A [`Writer`] gets numbers and byte strings one by one. Members come in blocks of a few kilobytes, because a number or a string of its
-//! own for each would cost more than its contents. In a block, a member is the length of its name as a varint (LEB128), the name, and its
-//! values: an INT as a zigzag varint, a FLOAT as the 8 bytes of the double.
+//! A [`Writer`] gets numbers and byte strings one by one. Members are written in blocks of a few kilobytes, because in
+//! RDB files the overhead of a separate number or string for each member would exceed its contents. In a block, a
+//! member is the length of its name as a varint (LEB128), the name, and its values: an INT as a zigzag varint, a FLOAT
+//! as the 8 bytes of the double.
 //!
-//! Equal boards have equal bytes, because only the order of members determines their places. Decoding validates every number, the order,
-//! and that no member occurs twice. It allocates only for what it has read, and takes O(n).
+//! Equal boards are encoded to equal bytes, because the encoding depends only on the schema, the order of the members
+//! and their values. Decoding validates every number, the order, and that no member occurs twice. It allocates only for
+//! what it has read, and takes O(n).
 
 use std::num::NonZeroU64;
 
@@ -77,7 +79,7 @@ impl Board {
     /// Decodes a board. The input may be anything. O(n).
     ///
     /// # Errors
-    /// The first one found; see [`DecodeError`].
+    /// The first error found; see [`DecodeError`].
     pub fn decode(input: &mut impl Reader) -> Result<Board, DecodeError> {
         let schema = decode_schema(input)?;
         let len = input.number()?;
@@ -198,7 +200,7 @@ impl<'a> ByteReader<'a> {
         Ok(f64::from_le_bytes(*bytes))
     }
 
-    /// Reads a number of at most ten bytes, which must have its shortest form.
+    /// Reads a number of at most ten bytes, which must be encoded in its shortest form.
     fn varint(&mut self) -> Result<u64, DecodeError> {
         let mut number = 0u64;
         for shift in (0..64).step_by(7) {

@@ -11,11 +11,12 @@ pub enum BoardError {
     ValueCount,
     /// No dimension at this position.
     UnknownDimension,
-    /// A float for an INT dimension (given by position), or the reverse.
+    /// A float for an INT dimension, or an integer for a FLOAT one. The dimension is given by its position.
     WrongKind(usize),
-    /// A NaN or an infinity in this dimension (given by position), as an argument or as the result of INCR.
+    /// A NaN or an infinity in this dimension, as an argument or as the result of INCR. The dimension is given by its
+    /// position.
     NotFinite(usize),
-    /// INCR of this dimension (given by position) would exceed the signed 64-bit range.
+    /// An INCR of this dimension would exceed the signed 64-bit range. The dimension is given by its position.
     Overflow(usize),
     /// The call could exceed [`MAX_MEMBERS`](super::MAX_MEMBERS).
     Full,

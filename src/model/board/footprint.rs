@@ -5,8 +5,9 @@ use super::schema::Dimension;
 use super::slab::Slab;
 
 impl Board {
-    /// Returns the memory usage in bytes, estimated from `samples` nodes and pages of names. 0 reads all, as SAMPLES of MEMORY USAGE does.
-    /// The allocator's overhead is not included. O(samples + n / 1000).
+    /// Returns the memory usage in bytes, estimated from `samples` nodes and pages of names. If `samples` is 0, reads
+    /// all of them, as MEMORY USAGE does with SAMPLES 0. The allocator's overhead is not included. O(samples + n /
+    /// 1000).
     pub fn memory_usage(&self, samples: usize) -> usize {
         let dimensions = self.schema.dimensions();
         let schema = size_of_val(dimensions) + dimensions.iter().map(|d: &Dimension| d.name.len()).sum::<usize>();

@@ -1,13 +1,15 @@
 //! MERGE: the union of several boards with the same schema.
 //!
-//! The result is that of setting the members of each board on one board, key by key and in their order: added to their values (SUM), or if
-//! they are better (BEST). This also determines the order of ties: a member that has its final values after an earlier key reached them
-//! first. KEEP is applied only at the end, because a member that is not among the best after the first key may have the best sum after the
-//! last.
+//! The result is that of setting the members of each board on one board: key by key, and within a key in the board's
+//! order. With SUM, each value is added to the member's current value. With BEST, the values are set only if they are
+//! better than the current ones. This also determines the order of ties: a member that gets its final values from an
+//! earlier key reached them first. KEEP is applied only at the end, because a member that is not among the best after
+//! the first key may have the best sum after the last.
 //!
-//! Rows are collected first and the tree is built at the end. Members are summed in rows, found by a hash of the name. The rows are sorted
-//! once, and the tree is loaded from them in order. So a merge takes O(M) for the M members of all boards, and O(N log N) for the N
-//! distinct ones. During the merge, each distinct member needs 20 bytes and 8 for each of its values, besides the result.
+//! The merge first collects one row per distinct member, which it finds by a hash of the name. At the end, it sorts the
+//! rows and builds the tree from them in order. So a merge takes O(M) for the M members of all boards, and O(N log N)
+//! for the N distinct ones. In addition to the result, the merge needs 20 bytes for each distinct member and 8 bytes
+//! for each of its values.
 
 use super::Board;
 use super::error::BoardError;
@@ -19,13 +21,13 @@ use super::update::room;
 use super::value::Value;
 use crate::model::index::Index;
 
-/// How a member on several boards is combined.
+/// How the values of a member on several boards are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Combine {
-    /// Adds its values, dimension by dimension.
+    /// Adds the member's values, dimension by dimension.
     #[default]
     Sum,
-    /// Takes the best of its tuples.
+    /// Takes the best of the member's tuples.
     Best,
 }
 
@@ -36,7 +38,7 @@ pub struct Merge {
     names: Names,
     index: Index,
     rows: MergedRows,
-    /// The number of changes so far, which orders ties.
+    /// The number of changes so far. The number at a member's last change orders ties.
     moment: u64,
 }
 
@@ -107,7 +109,7 @@ impl Merge {
         order.sort_unstable_by(compare);
         let in_order = order.iter().map(|&at| rows.row(at));
         if kept.is_some() {
-            // The few kept names are copied. Otherwise they would keep the pages of all names in use.
+            // Copies the names that KEEP leaves, so that the pages of all other names are freed.
             return Board::in_order(schema.clone(), in_order.map(|row| (row.words, names.name(row.id))));
         }
         let mut loader = TreeBuilder::new(Tree::new(schema.dimensions().len()));
@@ -128,8 +130,8 @@ fn add(words: &mut [u64], more: &[u64], dimensions: &[Dimension]) -> Result<bool
     Ok(changes)
 }
 
-/// The rows of the members: the words, the time at which they were reached, and the ID of the name. Rows are in chunks that never move,
-/// because a single vector would double its memory in the middle of the merge.
+/// The rows of the members. A row has the member's words, the time at which the member reached them, and the ID of its
+/// name. Rows are stored in chunks, because a single vector would double its memory during the merge.
 struct MergedRows {
     chunks: Vec<Vec<u64>>,
     stride: usize,
@@ -157,7 +159,7 @@ impl MergedRows {
     fn push(&mut self, words: &[u64], moment: u64, id: u32) {
         let full = Self::CHUNK as usize * self.width();
         if self.chunks.last().is_none_or(|chunk| chunk.len() == full) {
-            // The first chunk grows as needed, for small boards. Later chunks are allocated whole.
+            // The first chunk grows as needed, to save memory on small boards. Later chunks are allocated in full size.
             let room = if self.chunks.is_empty() { 0 } else { full };
             self.chunks.push(Vec::with_capacity(room));
         }

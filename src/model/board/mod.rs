@@ -6,15 +6,16 @@
 //! - [`Index`]: a hash table from name to ID, which grows by a thousandth at a time.
 //! - `tree`: the order, a B+tree with counts.
 //!
-//! A member's name leads to its ID and its leaf, which is stored next to the name. The leaf and its ancestors give its values and its rank.
-//! In the other direction, the counts lead from a position to a leaf, and the IDs in the leaf to the names.
+//! A lookup by name finds the member's ID and its leaf, which is stored next to the name. The leaf holds the member's
+//! values, and the counts in its ancestors give its rank. A lookup by rank follows the counts from the root to a leaf.
+//! The IDs in the leaf lead to the names.
 //!
 //! ## Effects
 //!
-//! A replica or an AOF gets two kinds of effects: an [`Entry`], which is a member with its final values, and removals by name or
-//! position. This is enough to stay identical. The order of effects, which is the order on the master, determines the order of ties.
-//! KEEP removes the last member after each effect. So the effect of a SET or INCR is an unconditional SET of the result, and
-//! [`Board::rebuild`] lists the SETs that recreate the board.
+//! A replica or an AOF gets two kinds of effects: an [`Entry`], which is a member with its final values, and removals
+//! by name or position. These effects keep the replica identical, because it applies them in the master's order, which
+//! determines the order of ties, and because KEEP removes the last member after each effect. The effect of a SET or
+//! INCR is an unconditional SET of the result. [`Board::rebuild`] lists the SETs that recreate the board.
 
 mod codec;
 mod error;

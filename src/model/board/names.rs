@@ -1,10 +1,11 @@
 //! The members' names, each stored with the number of the member's leaf.
 //!
-//! Names of the same length share pages of fixed slots. So a name of 12 bytes costs 16 (with the leaf's number), and needs no allocation,
-//! pointer, length or padding of its own. The slot is the member's ID: `page << 8 | slot`. A page has at most 256 slots and, if it has
-//! several, at most 16 KiB. It grows as needed and is freed with its last name. If only a quarter of a page is used, its names move to
-//! other pages, so that the memory follows the number of members. For each length, at most one page is used that little. Name and leaf
-//! are stored together because a lookup needs both, which is then one cache miss.
+//! Names of the same length share pages of fixed slots. So a name of 12 bytes takes 16 bytes (with the leaf's number),
+//! and needs no allocation, pointer, length or padding of its own. The page and the slot form the member's ID: `page <<
+//! 8 | slot`. A page has at most 256 slots. A page with several slots takes at most 16 KiB. A page grows as needed and
+//! is freed when its last name is removed. If at most a quarter of a page is in use, its names are moved to other
+//! pages, so that the memory shrinks with the number of members. For each length, at most one page is that sparse. A
+//! name and its leaf are stored together, because a lookup needs both and then has only one cache miss.
 
 use std::collections::BTreeMap;
 
@@ -138,7 +139,7 @@ impl Names {
         self.pages.len().saturating_add(more) <= MAX_PAGES
     }
 
-    /// Stores a name of at most `MAX_NAME` bytes that is not in a leaf yet.
+    /// Stores a name of at most `MAX_NAME` bytes. The caller sets its leaf later.
     pub(super) fn insert(&mut self, name: &[u8]) -> u32 {
         let open = self.open.entry(name.len()).or_default();
         let page_id = match open.last() {
@@ -175,7 +176,7 @@ impl Names {
             return Vec::new();
         };
         let (taken, open_at) = (page.taken(), page.open_at);
-        // Other pages are filled first.
+        // New names go into the last open page, so the sparse page becomes the first.
         open.swap(0, open_at as usize);
         let moved = open[open_at as usize];
         self.pages[moved].open_at = open_at;

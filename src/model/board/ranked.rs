@@ -1,4 +1,4 @@
-//! A range with ranks. The first rank takes O(log n), and the others are counted from there.
+//! A range with ranks. The first rank takes O(log n). The others are counted from the first.
 
 use super::read::{Entry, Order, Range, Ranking};
 use super::tree::Cursor;
@@ -33,7 +33,8 @@ impl<'a> Ranked<'a> {
             (Ranking::Dense, Order::WorstFirst, Some(_)) => self.rank.saturating_sub(1),
             (Ranking::Competition, Order::BestFirst, Some(_)) => self.range.position,
             (Ranking::Competition, Order::BestFirst, None) => first_equal(),
-            // Its equals precede it. Equals outside the range are skipped by one lookup at its end.
+            // The rank is the number of members before the row and its equals. If some equals are outside the range,
+            // one lookup finds the first of them.
             (Ranking::Competition, Order::WorstFirst, _) => match self.equals_ahead(row) {
                 Some(equals) => self.range.position.saturating_sub(equals),
                 None => first_equal(),

@@ -76,8 +76,9 @@ impl Board {
         })
     }
 
-    /// Returns the position that a new member with these values would get (RANKOF): after its equals, or with TIES LAST before them. With
-    /// TIES NAME also after them, because it has no name. KEEP is ignored: the position may be beyond it. O(log n).
+    /// Returns the position that a new member with these values would get (RANKOF). The position is after the equal
+    /// members, or with TIES LAST before them. With TIES NAME it is also after them, because no name is given. KEEP is
+    /// ignored, so the position may be at or above KEEP. O(log n).
     ///
     /// # Errors
     /// [`BoardError::ValueCount`], [`BoardError::WrongKind`], [`BoardError::NotFinite`].
@@ -92,8 +93,8 @@ impl Board {
         Ok(self.tree.rank(position))
     }
 
-    /// Returns the members from index `start` to `stop`, both inclusive. As in ZRANGE, negative indexes count from the end, and indexes
-    /// beyond an end mean that end. O(log n + members).
+    /// Returns the members from index `start` to `stop`, both inclusive. As in ZRANGE, negative indexes count from the
+    /// end, and indexes out of range are limited to the first and last member. O(log n + members).
     pub fn range(&self, start: i64, stop: i64, order: Order) -> Range<'_> {
         let (start, left) = self.span(start, stop);
         let position = match order {

@@ -1,6 +1,7 @@
-//! A store of items with permanent IDs: [`Chunks`], and a list of the vacant IDs.
+//! A store of items whose IDs never change. It consists of [`Chunks`] and a list of the vacant IDs.
 //!
-//! Items do not move when one is removed, because a node is referenced by its parent, its neighbours and its members.
+//! When an item is removed, no other item moves, because a node is referenced by its parent, its neighbours and its
+//! members.
 
 use crate::model::chunks::Chunks;
 
@@ -40,7 +41,7 @@ impl<T: Default> Slab<T> {
         let item = std::mem::take(&mut self[id]);
         self.vacant.push(id);
         if self.len() == 0 {
-            *self = Self::new(); // frees the chunks, too
+            *self = Self::new(); // also frees the chunks
         }
         item
     }

@@ -3,9 +3,10 @@
 //! A call is checked before the first change, so an error leaves the board unchanged. A call with several members is equivalent to calls
 //! with one each, in order.
 //!
-//! With KEEP n, the last member is removed each time that a member was set and there are more than n. A new member that would be the last
-//! on a full board is not added: nothing changes and there is no effect. A member on the board is never removed by its own change, however
-//! bad its new values, because the number of members stays the same.
+//! With KEEP n, the last member is removed each time that a member was set and there are more than n. If a new member
+//! would be the last on a full board, it is not added, nothing changes, and the call has no effect to replicate. A
+//! change of a member that is on the board never removes it, however bad its new values, because the number of members
+//! stays the same.
 
 use std::collections::HashSet;
 
@@ -21,7 +22,7 @@ use crate::model::index::Index;
 /// A member and its new values, one per dimension in order.
 #[derive(Clone, Copy, Debug)]
 pub struct Assignment<'a> {
-    /// Any bytes, at most 2^32 - 16.
+    /// The name: any bytes, at most 2^32 - 16.
     pub member: &'a [u8],
     /// Values of the dimensions' kinds. Floats are finite.
     pub values: &'a [Value],
@@ -61,7 +62,8 @@ pub struct SetOptions {
 pub struct Incremented {
     /// The values after the increments, one for each dimension.
     pub values: Vec<Value>,
-    /// Whether the board changed. False if the increments of a member on the board are zero, or if KEEP does not admit a new member.
+    /// Whether the board changed. False if the member is on the board and its values stay the same, or if KEEP does not
+    /// admit a new member.
     pub changed: bool,
     /// Whether the member was added.
     pub added: bool,
@@ -74,7 +76,7 @@ pub struct Removed {
     pub first: u64,
     /// The number of removed members. The effect consists of `first` and `count`.
     pub count: u64,
-    /// The board that must replace this one. `None` if this one was changed itself, or nothing was removed.
+    /// The board that must replace this one. `None` if this board was changed in place, or nothing was removed.
     pub rest: Option<Board>,
 }
 
@@ -92,8 +94,8 @@ enum Placed {
 impl Board {
     /// Returns the effects that build this board from an empty one with the same schema.
     ///
-    /// They are ordered best first, so that each member goes after its equals. With TIES LAST they are ordered worst first, so that each
-    /// goes before them.
+    /// The effects are ordered best first, because a new member is placed after its equals. With TIES LAST they are
+    /// ordered worst first, because a new member is placed before its equals.
     pub fn rebuild(&self) -> Range<'_> {
         self.iter(match self.schema.ties() {
             Ties::First | Ties::Name => Order::BestFirst,
@@ -127,8 +129,8 @@ impl Board {
             let outcome = self.set_one(only.member, &words, options, &mut effect);
             return Ok(u64::from(outcome == Placed::Added));
         }
-        // An added member may be removed by a later one, and a removed member may return. A member counts if it was absent before and is
-        // present at the end.
+        // With KEEP, a later member of the call may push out an added one, and a removed member may be added again. A
+        // member counts as added if it was absent before the call and is present after it.
         let absent: HashSet<&[u8]> =
             assignments.iter().map(|a| a.member).filter(|m| self.find(m).1.is_none()).collect();
         for (assignment, row) in assignments.iter().zip(rows) {
@@ -171,7 +173,8 @@ impl Board {
         Ok(Incremented { values, changed: outcome != Placed::Unchanged, added: outcome == Placed::Added })
     }
 
-    /// Removes a member (REM). Returns false if it is not on the board. The call is its own effect. O(log n).
+    /// Removes a member (REM). Returns false if the member is not on the board. The effect to replicate is the removal
+    /// itself. O(log n).
     pub fn remove(&mut self, member: &[u8]) -> bool {
         let (hash, Some(id)) = self.find(member) else { return false };
         let position = self.tree.position_of(id, &self.names);
@@ -179,9 +182,10 @@ impl Board {
         true
     }
 
-    /// Removes the members from index `start` to `stop`, as in [`Board::range`] (REMRANGE). If more are removed than remain, this board is
-    /// unchanged, and the result has a new board of the remaining members, which must replace this one. So the caller can free the old
-    /// board elsewhere. O(log n) per removed member, or O(1) per remaining member, whichever are fewer.
+    /// Removes the members from index `start` to `stop`, as in [`Board::range`] (REMRANGE). If more members are removed
+    /// than remain, this board stays unchanged. The result then has a new board of the remaining members, which must
+    /// replace this one. So the caller can free the old board in another thread. O(log n) per removed member, or O(1)
+    /// per remaining member, whichever is less.
     pub fn remove_range(&mut self, start: i64, stop: i64) -> Removed {
         let (first, count) = self.span(start, stop);
         let stay = self.len() - count;
@@ -268,12 +272,12 @@ impl Board {
         outcome
     }
 
-    /// Returns the position of a member that reaches these words now.
+    /// Returns the position of a member that gets these words now.
     fn seek(&self, words: &[u64], member: &[u8]) -> Position {
         self.tree.seek(|row, other| self.is_before(row, other, words, member))
     }
 
-    /// Whether a row precedes a member that reaches `words` now.
+    /// Whether a row precedes a member that gets `words` now.
     fn is_before(&self, row: &[u64], id: u32, words: &[u64], member: &[u8]) -> bool {
         match self.schema.ties() {
             Ties::First => row <= words,

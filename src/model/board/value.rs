@@ -4,8 +4,9 @@
 //! mix of kinds and directions. Nothing is packed or rounded:
 //!
 //! - INT: flipping the sign bit converts the signed order to the unsigned one.
-//! - FLOAT: the same for positive numbers. For negative ones all bits are flipped (IEEE 754 totalOrder without its NaNs).
-//! - DESC: the complement, since more is better.
+//! - FLOAT: the sign bit of a positive number is flipped, and all bits of a negative number (IEEE 754 totalOrder
+//!   without its NaNs).
+//! - DESC: the word is complemented, because a larger value is better.
 
 use std::fmt;
 
@@ -64,7 +65,7 @@ impl Value {
         let ascending = match (dimension.kind, self) {
             (Kind::Int, Value::Int(v)) => v.cast_unsigned() ^ SIGN,
             (Kind::Float, Value::Float(v)) if v.is_finite() => {
-                let bits = (v + 0.0).to_bits(); // -0.0 + 0.0 is 0.0: one zero, one place
+                let bits = (v + 0.0).to_bits(); // -0.0 + 0.0 is 0.0, so both zeros have the same word
                 if bits & SIGN == 0 { bits | SIGN } else { !bits }
             }
             (Kind::Float, Value::Float(_)) => return Err(ValueError::NotFinite),
@@ -104,13 +105,14 @@ impl fmt::Display for Value {
 /// same double, with an exponent by the rule of Redis' `fpconv`.
 ///
 /// # Errors
-/// Only those of `out`.
+/// Only the errors of `out`.
 fn write_double(v: f64, out: &mut impl fmt::Write) -> fmt::Result {
     const WHOLE: f64 = (1u64 << 62) as f64;
     if v.trunc() == v && v.abs() <= WHOLE {
         return write!(out, "{}", v as i64); // exact: whole and in range
     }
-    // Rust's `{:e}` is the shortest round trip, d.ddde±x. Only the layout differs.
+    // Rust's `{:e}` writes the fewest digits that parse to the same double, as d.ddde±x. Redis writes the same digits,
+    // but lays them out differently.
     let scientific = format!("{:e}", v.abs());
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);

@@ -126,7 +126,8 @@ impl Assessed for Fixed {
         (self.verdict(self.live.map_or(self.end, |live| live.end.min(self.end))), settled.map(Count::change))
     }
 
-    /// If an earlier, shorter window has not ended, its units were taken within the current window, and count until its end.
+    /// If the policy had a shorter window before, and that window has not ended, its units were taken within the
+    /// current window. They count until the current window ends.
     fn charge(&self) -> (Verdict, Option<Update>) {
         if self.cost == 0 {
             return self.refuse();

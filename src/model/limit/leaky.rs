@@ -5,9 +5,9 @@
 //! whole ms, and a part in units of `1 / limit` ms. All arithmetic uses integers. After a change of the policy, the bucket holds the same
 //! number of units, rounded up to a part of the new policy.
 //!
-//! The key is a string, `leaky:<empty at>:<limit>/<window>!<written at>`, with `+<part>` after the first time if there is a part. Limit and
-//! window determine how many units are in the bucket. The time of writing determines how many there were: if the clock has stepped back
-//! before it, that many are in use.
+//! The key is a string, `leaky:<empty at>:<limit>/<window>!<written at>`, with `+<part>` after the first time if there
+//! is a part. Limit and window determine how many units are in the bucket. `written at` is the time of the last write.
+//! If the clock has stepped back to before that time, the bucket has as many units as at that time.
 
 use super::text::{NumberText, number, split};
 use super::{Assessed, Foreign, Lifetime, LimitUsage, MAX_UNITS, Refund, RetryAfter, Update, Verdict};
@@ -55,7 +55,7 @@ impl Level {
         Update::whole(self.text(), Lifetime::lingering(self.empty_at(), self.window))
     }
 
-    /// Returns when the bucket is empty, in ms, rounded up.
+    /// Returns the time at which the bucket is empty, in ms, rounded up.
     fn empty_at(self) -> Millis {
         self.at + u64::from(self.part > 0)
     }
@@ -90,7 +90,7 @@ impl Level {
         u64::try_from(parts.div_ceil(u128::from(window))).unwrap_or(MAX_UNITS).min(MAX_UNITS)
     }
 
-    /// Returns the level that is valid at `now`. If the clock has stepped back before the writing, this is the written level.
+    /// Returns the level at `now`. If the clock has stepped back to before the last write, this is the written level.
     fn seen_at(self, now: Millis) -> Level {
         match now < self.written_at {
             true => Level::of(self.limit, self.window, now, self.parts_at(self.written_at)),
@@ -114,7 +114,7 @@ impl Level {
         })
     }
 
-    /// See [`super::StoredLimit::refund`]. Earlier refunds may have lowered the level so that it ends before `until`.
+    /// See [`super::StoredLimit::refund`]. After earlier refunds, the bucket may be empty before `until`.
     pub(super) fn refund(self, now: Millis, units: u64, until: Millis) -> Refund {
         if until <= now {
             return Refund::NOTHING;
@@ -145,9 +145,10 @@ pub struct Leaky {
 /// Assesses a bucket: whether `cost` more units fit into `limit` units that drain in a `window`.
 pub fn assess(limit: u64, window: Millis, now: Millis, cost: u64, stored: Option<Level>) -> Leaky {
     let parts = stored.map_or(0, |level| {
-        // If the clock stepped back, the level is the written one.
+        // If the clock has stepped back to before the last write, the level is the written one.
         let parts = level.in_parts_of(window, level.parts_at(now.max(level.written_at)));
-        // A debt remains while the window does. Otherwise no unit is held longer than a full bucket takes to drain.
+        // As long as the window is unchanged, a debt stays. Otherwise the level is at most a full bucket of the new
+        // policy.
         let full = u128::from(level.limit) * u128::from(level.window);
         let is_debt = level.window == window && level.parts_at(level.written_at) > full;
         if is_debt { parts } else { parts.min(u128::from(limit) * u128::from(window)) }
@@ -173,7 +174,7 @@ impl Leaky {
         wait.min(time::MAX - self.now)
     }
 
-    /// Returns the free units at a level of `parts`. A debt is rounded up: it ends when no part of it is left.
+    /// Returns the free units at a level of `parts`. A debt is rounded up to whole units.
     fn remaining(&self, parts: u128) -> i64 {
         match self.room().checked_sub(parts) {
             Some(room) => match u64::try_from(room) {

@@ -1,9 +1,10 @@
 //! Rate limits: how many units are in use, whether more fit, and when they become available again.
 //!
-//! The algorithms differ only in *when a unit becomes available again*. Each stores its state in a string: SLIDING a ring of times
-//! ([`sliding`], [`ring`]), FIXED a count ([`fixed`]), LEAKY a time ([`leaky`]). A call has two steps, so that a call with several limits
-//! can check all before it takes units from any. It *assesses* the limit, which changes nothing, and then *charges* or *refuses* the units.
-//! Both return the change to make. [`throttle`] has redis-cell's arithmetic, for ZRL.THROTTLE.
+//! The algorithms differ only in *when a unit becomes available again*. Each algorithm stores its state in a string.
+//! SLIDING stores a ring of times ([`sliding`], [`ring`]), FIXED a count ([`fixed`]), and LEAKY a time ([`leaky`]). A
+//! call has two steps, so that a call with several limits can check all limits before it takes units from any of them.
+//! The first step *assesses* the limit and changes nothing. The second step *charges* or *refuses* the units and
+//! returns the change to make. [`throttle`] has redis-cell's arithmetic, for ZRL.THROTTLE.
 
 pub mod fixed;
 pub mod leaky;
@@ -20,15 +21,17 @@ use smallvec::{SmallVec, smallvec};
 /// The maximum limit and cost. Up to this number, clients can represent every count exactly.
 pub const MAX_UNITS: u64 = time::MAX;
 
-/// The algorithm: when a unit becomes available again.
+/// The algorithm, which determines when a unit becomes available again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
-    /// One `window` after it was taken, rounded up to a multiple of [`grid`](Policy::grid). No trailing window has more than `limit` units.
+    /// A unit becomes available again one `window` after it was taken, rounded up to a multiple of
+    /// [`grid`](Policy::grid). No trailing window has more than `limit` units.
     Sliding,
-    /// At the end of the current window. Windows are aligned to the Unix epoch: a minute, an hour, a UTC day.
+    /// All units become available again at the end of the current window. Windows are aligned to the Unix epoch, so a
+    /// window of a day is a UTC day.
     Fixed,
-    /// One unit per `window / limit`, in order: evenly spaced, with bursts up to `limit` (GCRA, the generic cell rate algorithm of ATM
-    /// networks, ITU-T I.371).
+    /// One unit becomes available again per `window / limit`. So calls are evenly spaced, with bursts up to `limit`
+    /// (GCRA, the generic cell rate algorithm of ATM networks, ITU-T I.371).
     Leaky,
 }
 
@@ -48,7 +51,7 @@ pub struct Verdict {
     /// Whether the units were taken. For a peek, whether they would be.
     pub allowed: bool,
     pub limit: u64,
-    /// Free units. A negative number is a debt: the units in use beyond the limit.
+    /// The number of free units. If it is negative, the limit is in debt: more units are in use than the limit allows.
     pub remaining: i64,
     pub retry_after: RetryAfter,
     /// The time until no unit is in use.
@@ -93,7 +96,7 @@ impl RetryAfter {
 /// The usage of a limit: the fields of ZRL.INFO's reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LimitUsage {
-    /// `None` if it depends on the policy, which is not stored.
+    /// The number of units in use. `None` if it depends on the policy, which is not stored.
     pub units: Option<u64>,
     /// The number of distinct times at which units become available again.
     pub slots: u64,
@@ -108,7 +111,8 @@ impl LimitUsage {
     }
 }
 
-/// The string does not have the algorithm's format: it is no limit, or one of another algorithm.
+/// The error for a string that does not have the algorithm's format. The string is not a limit, or belongs to another
+/// algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Foreign;
 
@@ -134,7 +138,7 @@ impl Update {
 pub enum Write {
     /// Replaces the string.
     Replace(Bytes),
-    /// Overwrites the bytes from `at` on. The length stays the same.
+    /// Overwrites the bytes from `at` on. The length of the string stays the same.
     Part { at: usize, bytes: Bytes },
 }
 
@@ -150,8 +154,8 @@ impl Lifetime {
         Lifetime { until, linger: 0 }
     }
 
-    /// Returns a lifetime that may be exceeded by an eighth of the window. So the TTL of a busy key need not change with every unit, but
-    /// only eight times per window.
+    /// Returns a lifetime that the key may exceed by an eighth of the window. So the TTL of a busy key changes at most
+    /// eight times per window, and not with every unit.
     fn lingering(until: Millis, window: Millis) -> Lifetime {
         /// The maximum excess, in ms.
         const MOST: Millis = 20_000;
@@ -187,8 +191,8 @@ pub enum StoredLimit<'a> {
 }
 
 impl<'a> StoredLimit<'a> {
-    /// Parses a string. Its first bytes identify the algorithm. The strings of THROTTLE are redis-cell's plain numbers, and only for these
-    /// the TTL is read.
+    /// Parses a string. The first byte identifies the algorithm. A plain number belongs to THROTTLE, as in redis-cell.
+    /// Only then is the TTL read.
     pub fn parse(text: &'a [u8], expires_at: impl FnOnce() -> Option<Millis>) -> Result<StoredLimit<'a>, Foreign> {
         match text.first() {
             Some(b's') => Ring::parse(text).map(StoredLimit::Sliding),
@@ -217,8 +221,8 @@ impl<'a> StoredLimit<'a> {
         }
     }
 
-    /// Refunds `units` of one call, which would become available again at `until`. Refunds at most as many as are in use until then.
-    /// THROTTLE has no refund: its negative quantities return units.
+    /// Refunds `units` of one call, which would become available again at `until`. Refunds at most as many units as are
+    /// in use until then. THROTTLE has no refund: a client returns units with a negative quantity.
     pub fn refund(self, now: Millis, units: u64, until: Millis) -> Result<Refund, Foreign> {
         match self {
             StoredLimit::Sliding(ring) => sliding::refund(ring, now, units, until),
@@ -229,8 +233,8 @@ impl<'a> StoredLimit<'a> {
     }
 }
 
-/// Assesses a limit at `now` for a call of `cost` units under `policy`, and calls `look` with the result. Returns `None` if the limit is
-/// one of another algorithm.
+/// Assesses a limit at `now` for a call of `cost` units under `policy`, and calls `look` with the result. Returns
+/// `None` if the stored limit belongs to another algorithm.
 pub fn assess<R>(
     policy: Policy,
     now: Millis,
@@ -261,12 +265,13 @@ pub trait Assessed {
     /// Whether the units fit.
     fn fits(&self) -> bool;
 
-    /// Returns the verdict without a change. `allowed` tells whether the units would fit. The waits are those of the stored state: if the
-    /// window has become shorter, a call that takes units may apply it and wait less.
+    /// Returns the verdict and changes nothing. `allowed` tells whether the units would fit. The waits are computed
+    /// from the stored state. If the window has become shorter, a call that takes units applies the new window, and the
+    /// client may have to wait less.
     fn peek(&self) -> Verdict;
 
-    /// Returns the verdict of a call that takes nothing, and the change that it still makes: after the policy has changed, units are not
-    /// held longer than the new window allows.
+    /// Returns the verdict of a call that takes nothing. Also returns a change if the policy has changed, so that units
+    /// are not held longer than the new window allows.
     fn refuse(&self) -> (Verdict, Option<Update>);
 
     /// Takes the units even if they do not fit. The limit is then in debt until they have become available again, and `remaining` is

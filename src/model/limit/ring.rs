@@ -1,15 +1,16 @@
 //! A ring of times: the string in which SLIDING stores the units in use.
 //!
-//! The string is `sliding:` followed by slots of 16 bytes. A slot is two 64-bit little-endian numbers: the time (Unix ms) at which some
-//! units become available again, and the total of the units taken since the key was created, including these. Times increase around the
-//! ring, except at the seam between the newest and the oldest slot. So the seam and the slot of a time are found by binary search, and
-//! there is no header to update.
+//! The string is `sliding:` followed by slots of 16 bytes. A slot is two 64-bit little-endian numbers: the time (Unix
+//! ms) at which some units become available again, and the total of the units taken since the key was created,
+//! including these. Times increase around the ring, except at the seam between the newest and the oldest slot. So a
+//! binary search finds the seam and the slot of a time, and the string needs no header.
 //!
-//! The units of a slot are its total minus that of the slot before it. The oldest slot has no slot before it, so its own units are not in
-//! use: it only provides the total for the next one. So a new slot may replace the oldest one as soon as the units of the second oldest are
-//! not in use.
+//! The units of a slot are its total minus that of the slot before it. The oldest slot has no slot before it, so its
+//! own units do not count. It only provides the total for the next slot. As soon as the units of the second oldest slot
+//! are available again, a new slot may replace the oldest one.
 //!
-//! Slots that were never written have the time 0. They are at the end of the string, and count as the oldest.
+//! Slots that were never written have the time 0. They are at the end of the string, and are treated as the oldest
+//! slots.
 
 use super::{Bytes, Foreign, Write};
 use crate::model::time::{self, Millis};
@@ -107,7 +108,7 @@ impl<'a> Ring<'a> {
 
     /// Returns the writes that lower the totals of the slots from `from` on by `units`.
     pub fn lower(&self, from: usize, units: u64) -> SmallVec<[Write; 1]> {
-        // These slots are contiguous, or in two pieces around the end of the string.
+        // These slots are one contiguous piece, or two if they wrap around the end of the string.
         let around = (self.len() - self.seam).clamp(from, self.len());
         [from..around, around..self.len()]
             .into_iter()
@@ -124,7 +125,7 @@ impl<'a> Ring<'a> {
             .collect()
     }
 
-    /// Returns a ring of `len` slots with the slots `kept` and then `newest`.
+    /// Returns the write that replaces the string with a ring of `len` slots: the slots `kept`, then `newest`.
     pub fn rebuild(&self, kept: Range<usize>, newest: Slot, len: usize) -> Write {
         let next = if kept.is_empty() { newest } else { self.slot(kept.start) };
         let oldest = self.slot(kept.start - 1);
@@ -133,7 +134,7 @@ impl<'a> Ring<'a> {
     }
 }
 
-/// Returns a ring of `len` slots that is created at `now` with the slot `first`.
+/// Returns the write of a new ring of `len` slots, created at `now`, with the slot `first`.
 pub fn begin(now: Millis, first: Slot, len: usize) -> Write {
     build(Slot { at: now, taken: 0 }, [first].into_iter(), len)
 }

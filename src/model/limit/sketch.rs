@@ -1,8 +1,9 @@
 //! The most denied keys: a sketch of bounded size ("Space-Saving": Metwally, Agrawal, El Abbadi, 2005).
 //!
-//! The sketch has [`CAPACITY`] counters. A key without a counter takes over the one with the lowest count, and continues from there. So
-//! after `n` denials, each count is at least the true one, and at most `n / CAPACITY` above it. A key with more than
-//! `n / CAPACITY` denials has a counter. Counting costs a lookup by hash, and for a new key in a full sketch O(1) on average.
+//! The sketch has [`CAPACITY`] counters. A denied key without a counter takes over the counter with the lowest count,
+//! and continues from that count. So after `n` denials, each count is at least the key's number of denials, and at most
+//! `n / CAPACITY` above it. A key with more than `n / CAPACITY` denials has a counter. Counting a denial takes one
+//! lookup by hash. In a full sketch, the search for the lowest count takes O(1) on average.
 
 use crate::model::time::Millis;
 use hashbrown::{DefaultHashBuilder, HashTable};
@@ -19,7 +20,7 @@ pub struct Counter {
     pub database: i32,
     pub key: Vec<u8>,
     pub count: u64,
-    /// The count that the counter had when this key took it over.
+    /// The count of the counter when this key took it over.
     pub error: u64,
     /// When the key got its counter.
     pub since: Millis,
@@ -142,8 +143,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(60))]
 
-        /// After `n` denials, no count is too low, none is too high by more than `n / CAPACITY` or its error, and no frequent key is
-        /// missing.
+        /// After `n` denials, no count is too low, and no count is too high by more than `n / CAPACITY` or its error.
+        /// Every key with more than `n / CAPACITY` denials has a counter.
         #[test]
         fn counts_are_bounded_from_both_sides(
             keys in prop::collection::vec(prop_oneof![0_u32..20, 0_u32..400, 0_u32..100_000], 1..20_000),

@@ -2,8 +2,8 @@
 //!
 //! | a log in a sorted set         | this ring                                                                  |
 //! |-------------------------------|----------------------------------------------------------------------------|
-//! | ZREMRANGEBYSCORE of the past  | nothing: the next new slot replaces the oldest one                         |
-//! | ZCARD                         | the number of the newest slot minus the number before the first in use     |
+//! | ZREMRANGEBYSCORE of the past  | no work: the next new slot replaces the oldest one                         |
+//! | ZCARD                         | the total of the newest slot minus the total before the first slot in use  |
 //! | ZADD                          | one slot is written                                                        |
 
 use super::ring::{self, Ring, Slot, Usage};
@@ -30,9 +30,10 @@ impl Policy {
         at.min(time::MAX)
     }
 
-    /// Returns the length of a new ring for `slots` slots: twice as many, but at most as many as this policy can use.
+    /// Returns the length of a new ring for `slots` slots: twice as many slots, but at most as many as this policy can
+    /// use.
     fn room_for(&self, slots: usize) -> usize {
-        // One slot per unit or per time of the grid, the oldest slot, and one more to write.
+        // The ring needs one slot per unit or per time of the grid, the oldest slot, and one slot for the next write.
         let most = usize::try_from(self.limit.min(self.window / self.grid + 2) + 2).unwrap_or(MOST_SLOTS);
         let room = if slots <= most { (2 * slots).min(most) } else { 2 * slots };
         room.min(MOST_SLOTS)
@@ -51,7 +52,7 @@ pub struct Sliding<'a> {
     ring: Option<(Ring<'a>, Usage)>,
 }
 
-/// Assesses a ring: whether `cost` more units fit under `policy` at `now`. O(log N) with N the slots of the ring.
+/// Assesses a ring: whether `cost` more units fit under `policy` at `now`. O(log N), where N is the number of slots.
 pub fn assess(policy: Policy, now: Millis, cost: u64, stored: Option<Ring<'_>>) -> Result<Sliding<'_>, Foreign> {
     let ring = stored.map(|ring| Ok((ring, ring.usage(now)?))).transpose()?;
     Ok(Sliding { policy, now, cost, until: policy.until(now), ring })
@@ -59,7 +60,7 @@ pub fn assess(policy: Policy, now: Millis, cost: u64, stored: Option<Ring<'_>>) 
 
 /// Returns when the last unit in use becomes available again.
 fn all_available(ring: &Ring<'_>, usage: &Usage) -> Option<Millis> {
-    // Slots whose units were refunded may follow.
+    // The slots after this one may have no units left, because all of them were refunded.
     let last = || ring.find(usage.first, |slot| slot.taken.wrapping_sub(usage.before) < usage.units);
     (usage.units > 0).then(last).filter(|&last| last < ring.len()).map(|last| ring.slot(last).at)
 }
@@ -144,8 +145,8 @@ impl Sliding<'_> {
         let len = ring.len();
         let taken = ring.newest().taken.wrapping_add(more.min(time::MAX - usage.units));
         let slot = Slot { at: self.until, taken };
-        // The slots in use that stay. The new slot replaces all later ones, which exist if the time is the same, the window is shorter, or
-        // the clock stepped back.
+        // The slots in use that stay. The new slot replaces those at `until` or later, which exist if `until` has not
+        // changed, if the window is shorter, or if the clock stepped back.
         let kept = usage.first..ring.find(usage.first, |slot| slot.at < self.until);
         if kept.end + 1 == len && ring.slot(kept.end - 1).at < self.until {
             return ring.replace(kept.end, slot);
@@ -156,7 +157,8 @@ impl Sliding<'_> {
                 return ring.replace(0, slot);
             }
             if len >= MOST_SLOTS {
-                // The newest units are held longer than a window. The limit is never exceeded.
+                // The new slot replaces the newest one, so the units of the newest slot are held longer than a window.
+                // The limit is never exceeded.
                 return ring.replace(len - 1, slot);
             }
         }

@@ -1,6 +1,6 @@
 //! The stored form of a limit: decimal numbers and separators, kept on the stack.
 //!
-//! Decimals are compact in a listpack and readable in GET and ZRANGE.
+//! Decimals are readable in the reply of GET.
 
 use super::Foreign;
 use crate::model::time::{decimal, digits};

@@ -4,10 +4,11 @@
 //! So redis-cell and this module can use each other's keys. The arithmetic uses integer nanoseconds, except for two steps that redis-cell
 //! does in floating point: the interval between two units, and the remaining units.
 //!
-//! Where redis-cell panics, overflows or returns an error, this module differs. Numbers out of range are errors. A key that gets back more
-//! than it holds is empty. At intervals below a microsecond, which redis-cell treats as zero in a division, the remaining units are counted
-//! in nanoseconds. A key of redis-cell may also expire up to a millisecond before its arrival time and then admit a unit too early. A key
-//! written here does not.
+//! Where redis-cell panics, overflows or returns an error, this module differs. Numbers out of range are errors. If a
+//! call returns more units than are in use, the key becomes empty. If the interval is below a microsecond, the
+//! remaining units are computed in nanoseconds, while redis-cell truncates the interval to 0 µs and divides by it. A
+//! key that redis-cell wrote may expire up to a millisecond before its arrival time and then admit a unit too early. A
+//! key that this module wrote does not.
 
 use super::text::{NumberText, number};
 use super::{Foreign, Lifetime, LimitUsage, Update};
@@ -19,12 +20,13 @@ pub type Nanos = i128;
 const SECOND: Nanos = 1_000_000_000;
 pub const MILLISECOND: Nanos = 1_000_000;
 
-/// The maximum difference between the TTL and the arrival time, since MIGRATE sends the TTL as remaining time. A number of another program
-/// is unlikely to be, as nanoseconds, that close to its TTL: a counter is 50 years away.
+/// The maximum difference between a key's TTL and its arrival time. They differ after MIGRATE, which sends the TTL as
+/// remaining time. A number of another program, read as nanoseconds, is unlikely to be that close to its TTL: a counter
+/// is near 0, which is the year 1970.
 const TOLERANCE: Millis = 5_000;
 
-/// The earliest arrival time of a key without a TTL: September 2001. redis-cell leaves such a key if more is returned than was held. A
-/// counter is far smaller.
+/// The earliest arrival time of a key without a TTL: September 2001. redis-cell leaves a key without a TTL if a call
+/// returns more units than were in use. A counter is far smaller.
 const EARLIEST: u64 = 1_000_000_000_000_000_000;
 
 /// The time at which the bucket is empty.
@@ -79,7 +81,7 @@ pub struct ThrottlePolicy {
     tolerance: i64,
 }
 
-/// Numbers that are out of range, or whose intervals exceed 64 bits.
+/// The error for numbers that are out of range, or whose intervals exceed 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfRange;
 
@@ -106,7 +108,7 @@ impl ThrottlePolicy {
 pub struct ThrottleVerdict {
     pub allowed: bool,
     pub remaining: i64,
-    /// -1 if the call is allowed or never will be.
+    /// The wait until the call succeeds. -1 if the call is allowed, or can never be allowed.
     pub retry_after: i64,
     pub reset_after: i64,
 }
@@ -116,7 +118,7 @@ pub struct ThrottleVerdict {
 pub enum ArrivalChange {
     AsItWas,
     Set(Arrival),
-    /// The key got back more than it held.
+    /// No unit is in use any more, because the call returned units.
     Empty,
 }
 

@@ -1,7 +1,7 @@
 //! Parsing of RFC 3339 dates with a time zone: `2026-12-24T18:00:00.250+01:00`.
 //!
-//! The format is short and fixed, and only one number is needed. Parsing it here takes less code than using a crate for it (`time` has five
-//! dependencies). The tests compare the results with that crate.
+//! The format is short and fixed, and the module needs only one number from it, so a crate is not worth its
+//! dependencies (`time` has five). The tests compare the results with those of `time`.
 
 use super::{Millis, digits, fraction_of};
 
@@ -57,8 +57,8 @@ fn days_of(year: u64, month: u64) -> u64 {
     }
 }
 
-/// Returns the days from the beginning of 1970 to that of a month. Negative before 1970: with a zone west of Greenwich, such a date may
-/// still be valid.
+/// Returns the days from the beginning of 1970 to that of a month. The number is negative before 1970. Such a local
+/// date may be valid, because the time in UTC may still be in 1970 if the zone is west of Greenwich.
 fn days_before(year: u64, month: u64) -> i64 {
     // The Gregorian calendar, extended to the year 0.
     let leap_days = |year: u64| year.div_ceil(4) - year.div_ceil(100) + year.div_ceil(400);
@@ -75,7 +75,8 @@ mod tests {
     use time::OffsetDateTime;
     use time::format_description::well_known::Rfc3339;
 
-    /// Returns the result of the crate `time`. The crate truncates fractions to nanoseconds.
+    /// Returns the result of the crate `time`, with fractions truncated to microseconds and then rounded up to
+    /// milliseconds.
     fn reference(text: &str) -> Option<Millis> {
         let at = OffsetDateTime::parse(text, &Rfc3339).ok()?;
         let nanos = u64::try_from(at.unix_timestamp_nanos() / 1_000).ok()?;
@@ -142,7 +143,7 @@ mod tests {
         fn every_date_is_read_as_the_crate_time_reads_it(
             (year, month, day) in (1960_u32..=9999, 0_u32..14, 0_u32..33),
             (hour, minute, second) in (0_u32..25, 0_u32..61, 0_u32..60),
-            // At most as many digits as the crate reads.
+            // At most six digits, because `reference` truncates fractions to microseconds.
             fraction in proptest::option::of("[0-9]{1,6}"),
             zone in prop_oneof![Just("Z".to_owned()), (0..25, 0..61, "[+-]").prop_map(|(h, m, sign)| format!("{sign}{h:02}:{m:02}"))],
         ) {

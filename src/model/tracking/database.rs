@@ -19,15 +19,15 @@ pub struct Database {
     dirty: BTreeMap<Box<[u8]>, Millis>,
     /// The dirty sets by that TTL.
     ttls: BTreeSet<(Millis, Box<[u8]>)>,
-    /// Sets whose check is postponed, by the time of the next attempt in terms of [`Tracking::passed`](super::Tracking::passed). The second
-    /// number distinguishes sets with the same time.
+    /// Sets whose check is postponed, by the time of the next attempt, measured in
+    /// [`Tracking::passed`](super::Tracking::passed). The second number distinguishes sets with the same time.
     pub postponed: BTreeMap<(Millis, u64), Postponed>,
     /// The set whose last visit was not finished, and the number of remaining expired members.
     pub unfinished: Option<(Rc<[u8]>, u64)>,
 }
 
 impl Database {
-    /// Tracks a set with a valid marker. It is due at `due`.
+    /// Tracks a set with a valid marker, which is due at `due`.
     pub fn track(&mut self, key: &[u8], due: Millis) {
         self.table.put(key, due);
         self.clean(key);
@@ -53,7 +53,7 @@ impl Database {
         }
     }
 
-    /// Ends the first postponement if its time has come.
+    /// Ends the first postponement if its time has passed. Returns whether it did.
     pub fn resume_one(&mut self, passed: Millis) -> bool {
         let Some(first) = self.postponed.first_entry().filter(|first| first.key().0 <= passed) else { return false };
         let Postponed { key, due } = first.remove();
@@ -93,9 +93,9 @@ impl Database {
         self.dirty.range::<[u8], _>((behind, Bound::Unbounded)).next().map(|(key, _)| &**key)
     }
 
-    /// Continues a walk through all sets for a few buckets. Removes the sets that `is_meant` selects.
+    /// Continues a walk through all sets by a few buckets, and removes the sets that `is_meant` selects.
     pub fn forget_some(&mut self, is_meant: impl Fn(&[u8]) -> bool) {
-        /// About a hundred names.
+        /// The number of buckets per call. They hold a few hundred names on average.
         const BUCKETS: usize = 16;
         let meant: Vec<Box<[u8]>> = self.table.walk_on(BUCKETS).filter(|name| is_meant(name)).map(Box::from).collect();
         meant.iter().for_each(|name| self.remove(name));

@@ -2,14 +2,14 @@
 
 use crate::model::time::Millis;
 
-/// The capacity for names that is kept, in bytes.
+/// The maximum capacity for names, in bytes, that [`Finds`] keeps after use.
 const KEPT: usize = 1 << 16;
 
-/// Names and due times of sets. The memory is reused.
+/// Names and due times of sets. The memory is reused for the next sets.
 #[derive(Default)]
 pub struct Finds {
     names: Vec<u8>,
-    /// For each name, its end in `names` and its due time.
+    /// For each set, the end of its name in `names`, and its due time.
     ends: Vec<(usize, Millis)>,
 }
 
@@ -31,7 +31,7 @@ impl Finds {
     pub fn clear(&mut self) {
         self.names.clear();
         self.ends.clear();
-        // Names may be as long as the server allows.
+        // Frees the memory that long names needed.
         self.names.shrink_to(KEPT);
     }
 }

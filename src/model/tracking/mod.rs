@@ -1,11 +1,13 @@
-//! The model of tracking: the expiring sets, the time of each one's next visit, and the timer. It has no server and no clock.
+//! The model of tracking: the expiring sets, the time of the next visit to each set, and the timer. The model has no
+//! server and no clock.
 //!
-//! [`Tracking`] is a cache: every visit reads the set's marker and members from the set itself. So an entry may be too early (a visit has
-//! nothing to do), or its key may be gone. If a visit cannot read the set, the outcome is *unknown*: the set stays tracked and is checked
-//! again later.
+//! [`Tracking`] is a cache: every visit reads the set's marker and members from the set itself. So a wrong entry does
+//! no harm. If its time is too early, the visit finds nothing to do. If the key is gone, the visit removes the entry.
+//! If a visit cannot read the set, its outcome is *unknown*: the set stays tracked, and a later visit checks it again.
 //!
-//! A set is *dirty* from a change by plain commands until its marker is restored. Plain commands do not change the TTL. So a dirty set is
-//! recognized by its TTL at the time of the change, under its own name and under a name that it is moved or copied to.
+//! A set that plain commands have changed is *dirty* until its marker is restored. Plain commands do not change the
+//! TTL. So a dirty set is recognized by its TTL at the time of the change, under its own name and under a name that it
+//! is moved or copied to.
 //!
 //! The timer is armed only for times within [`HORIZON`]. Later times are left to the cron job ([`Tracking::at_cron`]), which runs at least
 //! once a second. So delays stay far below the limits of the server's event loop, a step of the wall clock is noticed within a second or
@@ -31,24 +33,24 @@ pub use table::NEVER;
 /// The maximum delay of the timer. It exceeds the interval of the cron job, which is at most a second.
 pub const HORIZON: Millis = 1500;
 
-/// The range of postponements of a set that a visit could not check. The more such sets there are, the longer each one's delay, so that
-/// they cause about [`RETRIES_PER_SECOND`] visits a second up to the maximum delay.
+/// The minimum and maximum delay until the next visit to a set that a visit could not check. The more such sets there
+/// are, the longer the delay, so that together they cause about [`RETRIES_PER_SECOND`] visits a second.
 const POSTPONED: std::ops::RangeInclusive<Millis> = 1000..=60_000;
 const RETRIES_PER_SECOND: usize = 1000;
 
-/// The maximum time between two readings of the clock that counts as passed. A running server reads it more often. A longer time is a step
-/// of the clock.
+/// The maximum difference between two readings of the wall clock that counts as passed time. A running server reads the
+/// clock more often, so a larger difference is a step of the clock.
 const STEP: Millis = 2000;
 
-/// Buckets of dropped tables that are freed per cron job, in some ten µs.
+/// The number of buckets of dropped tables that each run of the cron job frees. This takes some tens of µs.
 const FREED: usize = 128;
 
-/// A visit that is due at once, even after the clock steps back.
+/// The due time of a visit that is due at once, even after the clock steps back.
 const AT_ONCE: Millis = 0;
 
 /// Returns when to visit a set with the lowest score `first`.
 pub fn visit_at(first: f64) -> Millis {
-    // A negative score has expired. A score after the latest time never expires.
+    // A member with a negative score has expired. A member with a score above the latest time never expires.
     match time::ceil_score(first.max(0.0)) {
         Some(expiry) if expiry < time::MAX => expiry,
         _ => NEVER,
@@ -60,7 +62,7 @@ pub fn visit_at(first: f64) -> Millis {
 pub enum Outcome {
     /// No expired member is left. The next visit is due at this time.
     Done(Millis),
-    /// Time was up. The first remaining member expired at `due`, and `left` members are known to have expired.
+    /// The visit used up its time. The first remaining member expired at `due`. At least `left` expired members remain.
     Unfinished { due: Millis, left: u64 },
     /// The set is gone or is not an expiring set.
     Gone,
@@ -68,7 +70,7 @@ pub enum Outcome {
     Unknown,
 }
 
-/// The work that a slice could do now.
+/// The work that the next slice could do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
     /// Whether this server may delete expired members now.
@@ -87,9 +89,9 @@ pub struct Tracking {
     postponements: u64,
     /// The wall clock at the last reading.
     seen: Millis,
-    /// The time passed since the start, without steps of the wall clock.
+    /// The time that has passed since the start, not counting steps of the wall clock.
     passed: Millis,
-    /// No slice runs before this time, in terms of [`Tracking::passed`].
+    /// No slice runs before this time, measured in [`Tracking::passed`].
     rests_until: Millis,
     /// The wall clock time at which the armed timer fires.
     armed: Option<Millis>,
@@ -139,8 +141,9 @@ impl Tracking {
         finds.clear();
     }
 
-    /// Notes that one of the module's commands has changed a set, which has a valid marker, and that members expire from `soonest` on. If
-    /// the set existed but is untracked or dirty, its other members are unknown, so it is visited at once.
+    /// Notes that one of the module's commands has changed a set, which now has a valid marker. `soonest` is the
+    /// earliest expiry of the changed members. If the set existed but was untracked or dirty, the expiries of its other
+    /// members are unknown, so the set is visited at once.
     pub fn change(&mut self, database: i32, key: &[u8], soonest: Option<Millis>, is_new: bool) {
         let soonest = soonest.filter(|&soonest| soonest < time::MAX).unwrap_or(NEVER);
         let due = match self.due(database, key) {
@@ -184,7 +187,8 @@ impl Tracking {
         self.databases.extend(was_other.map(|database| (one, database)));
     }
 
-    /// Begins a walk through all sets, in which [`forget_some`](Tracking::forget_some) forgets some of them. Restarts a walk in progress.
+    /// Begins a walk through all sets, in which [`forget_some`](Tracking::forget_some) forgets some of them. If a walk
+    /// is in progress, it starts again from the beginning.
     pub fn begin_to_forget(&mut self) {
         self.databases.values_mut().for_each(|database| database.table.begin_walk());
     }
@@ -193,14 +197,14 @@ impl Tracking {
         self.databases.values().any(|database| database.table.is_walked())
     }
 
-    /// Continues the walk for about a hundred sets.
+    /// Continues the walk by a few hundred sets.
     pub fn forget_some(&mut self, is_meant: impl Fn(&[u8]) -> bool) {
         if let Some(database) = self.databases.values_mut().find(|database| database.table.is_walked()) {
             database.forget_some(is_meant);
         }
     }
 
-    /// Returns some of the dirty sets with this TTL. One of them may be the source of a move or a copy.
+    /// Returns at most 8 of the dirty sets with this TTL. One of these sets may be the source of a move or a copy.
     pub fn dirty_with(&self, ttl: Millis) -> Vec<DbKey> {
         const SOME: usize = 8;
         let all = self.databases.iter();
@@ -235,7 +239,7 @@ impl Tracking {
 
 /// Overdue work.
 impl Tracking {
-    /// Returns how many sets are due at `now`, including those with a postponed check.
+    /// Returns the number of sets that are due at `now`, including all sets with a postponed check.
     pub fn overdue(&self, now: Millis) -> usize {
         self.databases.values().map(|database| database.table.overdue(now) + database.postponed.len()).sum()
     }
@@ -300,9 +304,10 @@ impl Tracking {
         self.databases.values().filter_map(|database| database.table.next_due()).min()
     }
 
-    /// Ends postponements whose time has come.
+    /// Ends the postponements whose time has passed.
     fn resume(&mut self) {
-        /// The maximum number of postponements to end per call and database, because a slice calls this for every set.
+        /// The maximum number of postponements that a call ends in each database. It is small because a slice calls
+        /// this function before every visit.
         const SOME: usize = 16;
         for database in self.databases.values_mut() {
             (0..SOME).take_while(|_| database.resume_one(self.passed)).count();
@@ -312,8 +317,8 @@ impl Tracking {
 
 /// The timer.
 impl Tracking {
-    /// Returns the timer request after a command or an event: the timer is armed if a new visit is due earlier. `need` is called only if it
-    /// matters.
+    /// Returns the timer request after a command or an event, which arms the timer if a new visit is due before the
+    /// timer fires. `need` is called only if its result matters.
     pub fn after_change(&mut self, now: Millis, need: impl FnOnce() -> Need) -> Alarm {
         self.observe(now);
         let delay = self.earliest_new.take().and_then(|due| self.delay(now, due));
@@ -323,7 +328,8 @@ impl Tracking {
         }
     }
 
-    /// Returns the timer request of the cron job: the timer is armed for work within the [`HORIZON`], or else disarmed.
+    /// Returns the timer request of the cron job. It arms the timer for work within the [`HORIZON`]. If there is no
+    /// such work, it disarms the timer.
     pub fn at_cron(&mut self, now: Millis, need: Need) -> Alarm {
         self.observe(now);
         self.resume();
@@ -362,7 +368,7 @@ impl Tracking {
         self.earliest_new = Some(self.earliest_new.map_or(due, |earliest| earliest.min(due)));
     }
 
-    /// Returns the delay until the next work, if that is within the [`HORIZON`].
+    /// Returns the delay until the next work. `None` if it exceeds the [`HORIZON`].
     fn next_delay(&self, now: Millis, need: Need) -> Option<Millis> {
         if need.hurries {
             return self.delay(now, now);
@@ -373,7 +379,8 @@ impl Tracking {
         self.delay(now, due)
     }
 
-    /// Returns the delay until `due` or the end of the rest, whichever is later, if that is within the [`HORIZON`].
+    /// Returns the delay until `due` or until the end of the sweeper's rest, whichever is later. `None` if it exceeds
+    /// the [`HORIZON`].
     fn delay(&self, now: Millis, due: Millis) -> Option<Millis> {
         let rest = self.rests_until.saturating_sub(self.passed);
         let delay = due.saturating_sub(now).max(rest).max(1);

@@ -1,9 +1,9 @@
-//! The rests between slices of work, which limit the work to a share of the time (the duty).
+//! The rests between slices of work. They limit the work to a percentage of the time (the duty).
 
 use crate::model::time::Millis;
 use std::time::Duration;
 
-/// The maximum credit, in µs, for rests that lasted too long.
+/// The maximum time in µs by which earlier rests that were too long shorten the next one.
 const CREDIT: i64 = 1000;
 
 /// Computes rests. The server's timers have a resolution of 1 ms and fire late, by up to about a ms, while a slice takes half a ms. So the
@@ -15,8 +15,8 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Returns the rest, in ms, after a slice that worked for `busy` and began `rested` after the previous one, if the work may take `duty`
-    /// percent of the time.
+    /// Returns the rest in ms after a slice, so that work takes at most `duty` percent of the time. The slice worked
+    /// for `busy`, after a rest of `rested`.
     pub fn rest(&mut self, rested: Duration, busy: Duration, duty: u32) -> Millis {
         let micros = |span: Duration| i64::try_from(span.as_micros()).unwrap_or(i64::MAX);
         let owed = micros(busy.saturating_mul(100 - duty) / duty);
@@ -55,7 +55,7 @@ mod tests {
         // A rest lasts at least 1 ms.
         assert!(share(50, 25, |_| 0) < 5.0 && share(500, 90, |_| 0) < 34.0);
         for slice in [1, 10, 100] {
-            // A long idle time does not make slices more frequent.
+            // After a long idle time, slices are not more frequent than otherwise.
             let share = share(500, 25, |n| if n % slice == 0 { 1_000_000 } else { 0 });
             assert!(share < 25.5, "{share}");
         }

@@ -1,10 +1,12 @@
 //! The sets of one database, by name and by due time.
 //!
-//! Linear hashing (W. Litwin, "Linear hashing: a new tool for file and table addressing", 1980): the table grows and shrinks by one bucket
-//! at a time, so no call moves more than a few dozen sets. A bucket stores the names of its sets in one allocation. So a set takes about 25
-//! bytes besides its name, and a table of a million sets is freed quickly.
+//! Linear hashing (W. Litwin, "Linear hashing: a new tool for file and table addressing", 1980): the table grows and
+//! shrinks by one bucket at a time, so no call moves more than a few dozen sets. A bucket stores the names of its sets
+//! in one allocation. So a set takes about 25 bytes in addition to its name, and a table of a million sets is freed
+//! quickly.
 //!
-//! Each bucket knows the earliest due time of its sets, and an ordered set holds these times.
+//! Each bucket stores the earliest due time of its sets. An ordered set of these times finds the bucket that is due
+//! first.
 
 use crate::model::time::Millis;
 use hashbrown::DefaultHashBuilder;
@@ -31,7 +33,7 @@ const LEAST_NAMES: usize = 64;
 /// Buckets per allocation. The list of allocations can grow without moving the buckets.
 const PIECE: usize = 256;
 
-/// The maximum number of buckets that are read to count the due sets, in some ten µs.
+/// The maximum number of buckets that are read to count the due sets. This takes some tens of µs.
 const SAMPLE: usize = 256;
 
 #[derive(Clone, Copy)]
@@ -39,7 +41,7 @@ struct TrackedSet {
     due: Millis,
     /// The length of its name. The names are stored in the order of the slots.
     length: u32,
-    /// A part of the name's hash. Names are compared only if their prints are equal.
+    /// A part of the name's hash. A lookup compares names only if their prints are equal.
     print: u16,
 }
 
@@ -51,8 +53,8 @@ struct At {
 }
 
 struct Bucket {
-    /// A Bloom filter over the prints of the sets. Most events are about keys that are not expiring sets. For these, a lookup reads little
-    /// more than this cache line.
+    /// A Bloom filter over the prints of the sets. Most events are about keys that are not expiring sets. For such a
+    /// key, a lookup usually reads only this filter.
     prints: [u64; 4],
     sets: Vec<TrackedSet>,
     names: Vec<u8>,
@@ -211,8 +213,8 @@ impl Table {
         self.note(name, due, |_, _| ())
     }
 
-    /// Prefetches the buckets of these names. The processor can load many buckets in parallel, while lookups one by one wait for memory
-    /// each time. This is most of the cost of [`put_new`](Table::put_new) in a large table.
+    /// Prefetches the buckets of these names. The processor loads many buckets in parallel, while separate lookups
+    /// would each wait for memory. In a large table, this wait is most of the cost of [`put_new`](Table::put_new).
     pub fn read_ahead<'n>(&self, names: impl Iterator<Item = &'n [u8]> + Clone) {
         let buckets = || names.clone().map(|name| self.bucket(self.address(name).0));
         black_box(buckets().map(|bucket| bucket.first ^ bucket.sets.len() as u64).fold(0, BitXor::bitxor));
@@ -226,7 +228,7 @@ impl Table {
     /// Adds a set if it is new, and returns whether it was. For a present set, calls `change` with its bucket and slot.
     fn note(&mut self, name: &[u8], due: Millis, change: impl FnOnce(&mut Bucket, usize)) -> bool {
         let (at, print) = self.address(name);
-        // The server accepts no longer name.
+        // The server does not accept longer names.
         let Ok(length) = u32::try_from(name.len()) else { return false };
         let is_new = self.change(at, |bucket| match bucket.find(print, name) {
             Some(At { slot, .. }) => {
@@ -275,8 +277,8 @@ impl Table {
         self.bucket(bucket).each().find(|(slot, _)| slot.due == due).map(|(_, name)| (name, due))
     }
 
-    /// Returns how many sets are due at `now`. The number is exact if they are in at most [`SAMPLE`] buckets. Otherwise it is an estimate
-    /// from that many buckets across the table, and not less than those counted. O(1).
+    /// Returns the number of sets that are due at `now`. The number is exact if the due sets are in at most [`SAMPLE`]
+    /// buckets. Otherwise it is estimated from [`SAMPLE`] buckets across the table. O(1).
     pub fn overdue(&self, now: Millis) -> usize {
         let due_in = |at: usize| self.bucket(at).sets.iter().filter(|slot| slot.due <= now).count();
         let mut buckets = self.order.range(..=(now, usize::MAX)).map(|&(_, bucket)| due_in(bucket));
@@ -298,8 +300,8 @@ impl Table {
         self.walk.is_some()
     }
 
-    /// Returns the names in the next `most` buckets of the walk. A walk meets every set that is present all the time: the table does not
-    /// shrink meanwhile, so sets move only to the last bucket.
+    /// Returns the names in the next `most` buckets of the walk. A walk returns every set that stays in the table from
+    /// its beginning to its end. During a walk, the table does not shrink, so sets move only to a new last bucket.
     pub fn walk_on(&mut self, most: usize) -> impl Iterator<Item = &[u8]> {
         let from = self.walk.unwrap_or(self.buckets);
         let to = from.saturating_add(most).min(self.buckets);
@@ -328,8 +330,9 @@ impl Table {
         self.hasher.hash_one(name)
     }
 
-    /// Returns the bucket of a hash. With `2^k` the next power of two above the number of buckets, this is the lowest `k` bits of the hash.
-    /// If that bucket does not exist yet, its sets are in the bucket `2^(k-1)` before it.
+    /// Returns the bucket of a hash. If `2^k` is the number of buckets, rounded up to a power of two, the bucket is
+    /// given by the lowest `k` bits of the hash. If that bucket does not exist yet, its sets are in the bucket
+    /// `2^(k-1)` before it.
     fn place(&self, hash: u64) -> usize {
         let wide = self.buckets.next_power_of_two();
         let at = usize::try_from(hash & (wide as u64 - 1)).unwrap_or(0);
@@ -365,7 +368,7 @@ impl Table {
             self.pieces.push(Vec::new());
         }
         if let Some(piece) = self.pieces.last_mut() {
-            // A server with few sets has few buckets.
+            // Grows the allocation step by step, so that a server with few sets allocates few buckets.
             if piece.len() == piece.capacity() {
                 piece.reserve_exact(piece.len().clamp(1, PIECE - piece.len()));
             }
@@ -383,7 +386,7 @@ impl Table {
         self.split(new - self.buckets.next_power_of_two() / 2, new);
     }
 
-    /// Moves the sets of the new bucket there from the bucket that held them.
+    /// Moves the sets that belong in bucket `new` from bucket `old`.
     fn split(&mut self, old: usize, new: usize) {
         let both = self.take(old);
         let goes: Vec<bool> = both.each().map(|(_, name)| self.place(self.hash(name)) == new).collect();

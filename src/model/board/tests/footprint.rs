@@ -46,7 +46,7 @@ fn memory_is_counted_as_it_is_and_follows_the_members() {
         let before = counting::held();
         let mut board = Board::new(plain(dimensions, Ties::First, 0));
         let values = vec![7; dimensions];
-        // Members are removed in another order than they were added, so each page keeps some names for long.
+        // Members are added in another order than they are removed in, so each page keeps some names for a long time.
         (0..MEMBERS).for_each(|i| assert_eq!(set(&mut board, &name(i * 7919 % MEMBERS, length), &values), 1));
         let mut full = 0;
         for left in [MEMBERS, MEMBERS / 2, MEMBERS / 10, 100, 0] {
@@ -63,7 +63,7 @@ fn memory_is_counted_as_it_is_and_follows_the_members() {
             full = if left == MEMBERS { held } else { full };
             let most = if left > MEMBERS / 10 { full } else { full / 2 };
             assert!(held <= if left == 0 { 5000 } else { most }, "{held} held for {case}, {full} when full");
-            // At least a quarter of each page of names is used, except in one page.
+            // All pages of names but one are at least a quarter full.
             let names = board.names.bytes(0);
             let most = (4 * left + 256) * (4 + length) + 10_000;
             assert!(names <= most, "{names} for the names of {case}");

@@ -14,7 +14,7 @@ enum Op {
     Incr(Vec<u8>, Vec<(usize, i8)>),
     Remove(Vec<u8>),
     RemoveRange(i64, i64),
-    /// A merge with another board. The flag tells which board comes first.
+    /// A merge with another board. The flag tells which board is merged first.
     Merge(Vec<(Vec<u8>, Vec<i8>)>, bool, Combine),
     Reload,
 }
@@ -196,7 +196,7 @@ impl Trio {
         assert_eq!(entries, expected);
     }
 
-    /// The expensive comparisons.
+    /// Compares all queries with the reference, which is slow.
     fn check_answers(&self) {
         let members = |range: Range| range.map(|e| e.member.to_vec()).collect::<Vec<_>>();
         let mut tuples = Vec::new();
@@ -282,7 +282,8 @@ impl Random {
 
 #[test]
 fn the_tree_keeps_its_shape_through_long_growth_and_decline() {
-    // Combines each rule with one size of node. If more histories are requested, each rule with each size, and longer.
+    // By default, each TIES rule is tested with one node size. If ZEITSET_SEEDS asks for more histories, each rule is
+    // tested with each size, in longer runs.
     let is_long = histories(1) > 1;
     let phase: u32 = if is_long { 1_000 } else { 300 };
     let rules = [(1, Ties::First), (2, Ties::Last), (3, Ties::Name)];

@@ -110,14 +110,14 @@ impl Reference {
         found.map(|at| self.rows.remove(at)).is_some()
     }
 
-    /// Removes the members that [`Reference::range`] returns. Returns how many.
+    /// Removes the members that [`Reference::range`] returns. Returns their number.
     pub(super) fn remove_range(&mut self, start: i64, stop: i64) -> u64 {
         let gone = self.range(start, stop, Order::BestFirst);
         gone.iter().filter(|member| self.remove(member)).count() as u64
     }
 
-    /// Merges boards: key by key, the members in their order are added to the present values, or set if they are better. KEEP applies at
-    /// the end. Returns `None` on an overflow.
+    /// Merges boards key by key. Each member's values are added to its current values, or set if they are better. KEEP
+    /// applies at the end. Returns `None` on an overflow.
     pub(super) fn merge(sources: &[&Reference], combine: Combine) -> Option<Reference> {
         let schema = sources[0].schema.clone();
         let endless = Schema::new(schema.dimensions().to_vec(), schema.ties(), None).unwrap();
@@ -168,7 +168,7 @@ impl Reference {
         self.rows.iter().filter(stays_before).count() as u64
     }
 
-    /// Returns a range by the documented rule of ZRANGE.
+    /// Returns a range according to the documentation of ZRANGE.
     pub(super) fn range(&self, start: i64, stop: i64, order: Order) -> Vec<Vec<u8>> {
         let mut sorted = self.sorted();
         if order == Order::WorstFirst {

@@ -52,7 +52,7 @@ impl TreeBuilder {
     }
 }
 
-/// Builds the level above the one that begins with `child`. Returns its first node.
+/// Builds the level above the level whose first node is `child`. Returns the first node of the new level.
 fn level_above(tree: &mut Tree, mut child: u32) -> u32 {
     let first = tree.nodes.insert(Node::inner());
     let mut node = first;

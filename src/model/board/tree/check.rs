@@ -17,7 +17,7 @@ impl Tree {
         assert_eq!((linked, prev), (leaves, self.last), "leaves are linked in order");
     }
 
-    /// Returns the members, heads and leaves below a node.
+    /// Returns the number of members, the number of heads, and the leaves below a node.
     fn check_below(&self, id: u32, parent: u32, names: &Names) -> (u32, u32, Vec<u32>) {
         let node = &self.nodes[id];
         assert_eq!(node.parent, parent);

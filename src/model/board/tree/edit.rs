@@ -1,9 +1,10 @@
 //! Adding and removing rows, splits and merges.
 //!
-//! A *full* node is split in half. When a row is appended at the end of the order, the old node stays full instead, so that a board filled
-//! in order has full leaves. A node *below a third* is merged with a sibling if the two fit into three quarters of a node. If they do not
-//! fit, the sibling is full enough for both. An empty node is removed. So the height stays O(log n), and between a split and a merge of a
-//! node there is work proportional to its size.
+//! A *full* node is split in half. If the new row is the last of all, the old node stays full instead, so that a board
+//! filled in order has full leaves. A node *below a third* is merged with a sibling if the rows of both fit into three
+//! quarters of a node. Otherwise, the node stays, and its sibling has enough rows for both. An empty node is removed.
+//! So the height stays O(log n). Between a split and a merge of a node, the number of changes is proportional to its
+//! size, so splits and merges are rare.
 
 use super::super::names::Names;
 use super::node::{Node, Row};
@@ -38,7 +39,7 @@ impl Tree {
     /// Removes the row at `position`. The caller must remove the member from `names` or insert it elsewhere. O(log n).
     pub(in super::super) fn remove(&mut self, position: Position, names: &mut Names) {
         let Position { leaf, at } = position;
-        // A copy, for the comparison with the neighbours.
+        // Copies the words, to compare them with the neighbours after the removal.
         let words = self.words(position).to_vec();
         let (head, seats) = self.headship(position, &words, true);
         let follower_leaf = self.leaf_of(Position { leaf, at: at + 1 });
@@ -56,9 +57,9 @@ impl Tree {
         self.rebalance(leaf, names);
     }
 
-    /// Returns the new position of a row in its leaf after a change of its words, counted without the row. Returns `None` if the row may
-    /// belong in another leaf or at an end of this one. `before` is as for [`Tree::seek`]. On a large board, a small change mostly stays in
-    /// its leaf. O(log of the leaf).
+    /// Returns the position in its leaf that a row gets after a change of its words, counted without the row itself.
+    /// Returns `None` if the row may belong in another leaf or at an end of this leaf. `before` is as for
+    /// [`Tree::seek`]. On a large board, a row usually stays in its leaf after a small change. O(log of the leaf).
     pub(in super::super) fn seek_near(
         &self,
         position: Position,
@@ -71,8 +72,9 @@ impl Tree {
         stays.then_some(target - usize::from(target > position.at))
     }
 
-    /// Changes the words of the row at `position`, and moves the row to the position that [`Tree::seek_near`] returned. The counts change
-    /// only if the number of distinct tuples does. O(leaf), or O(log n) then.
+    /// Changes the words of the row at `position`, and moves the row to the position that [`Tree::seek_near`] returned.
+    /// The counts of the ancestors change only if the number of distinct tuples changes. O(leaf), plus O(log n) if the
+    /// counts change.
     pub(in super::super) fn shift(&mut self, position: Position, target: usize, words: &[u64]) {
         let leaf = &mut self.nodes[position.leaf];
         let (low, high) = (position.at.min(target), position.at.max(target));
@@ -86,8 +88,9 @@ impl Tree {
         }
     }
 
-    /// Returns whether a row with these words at `position` is a head. Also returns whether this makes the following row no head. The
-    /// following row is the one at `position`, or the next one if the row itself is `present`.
+    /// Returns whether a row with these words at `position` is a head. Also returns whether the following row is not a
+    /// head because of this row. The following row is the one at `position`, or the next one if the row itself is
+    /// `present`.
     fn headship(&self, position: Position, words: &[u64], present: bool) -> (bool, bool) {
         let Position { leaf, at } = position;
         let head = self.cursor(position).before().is_none_or(|row| row.words() != words);
@@ -159,7 +162,7 @@ impl Tree {
         if self.nodes[node].is_leaf() { self.leaf_rows } else { self.inner_rows }
     }
 
-    /// Splits a full node, to which row `added` was added last, and then its ancestors if they are full.
+    /// Splits a full node, and then its ancestors if they are full. `added` is the row that was added to the node last.
     fn split(&mut self, mut node_id: u32, mut added: usize, names: &mut Names) {
         loop {
             let most = self.most(node_id);
@@ -227,7 +230,8 @@ impl Tree {
         }
     }
 
-    /// Updates the references from rows `from..` to their node `node_id`.
+    /// Makes the rows `from..` of `node_id` refer to this node: members store it as their leaf, children as their
+    /// parent.
     pub(super) fn adopt(&mut self, node_id: u32, from: usize, names: &mut Names) {
         if self.nodes[node_id].is_leaf() {
             for &id in &self.nodes[node_id].ids[from..] {

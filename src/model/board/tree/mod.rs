@@ -1,14 +1,15 @@
-//! The order: a B+tree with counts over (values, place among equals).
+//! The order of the members: a B+tree with counts, sorted by values and then by place among equals.
 //!
 //! - A *row* is a member's values as words, inline in the leaf, so a search follows no pointers. Each member's leaf is stored with its name
 //!   ([`Names`]).
 //! - A member's rank is the number of rows before it in the leaf plus the counts of the children before it in each ancestor. So a rank
 //!   needs no comparisons.
-//! - Among equal values, the *position* is the order. A member that reaches them is inserted after its equals (TIES FIRST), before them
-//!   (LAST), or by its name (NAME). So no sequence number is stored, compared, saved or replicated.
-//! - A *head* is a row whose values differ from those of the previous row. Heads are counted like members. The number of distinct tuples
-//!   before a member is the number of heads up to and including it, less one: dense ranks in O(log n). Adding or removing a row changes at
-//!   most its own headship and that of the next row, so the counts are exact.
+//! - The order of members with equal values is that of their *positions*. A member that gets the same values is
+//!   inserted after its equals (TIES FIRST), before them (LAST), or by its name (NAME). So no sequence number is
+//!   stored, compared, saved or replicated.
+//! - A *head* is a row whose values differ from those of the previous row. Heads are counted like members. The dense
+//!   rank of a member is the number of heads up to and including its row, less one, and is found in O(log n). Only the
+//!   added or removed row and the next row can become a head or cease to be one, so the counts are easy to keep exact.
 //!
 //! Rows of leaves and children of inner nodes are handled alike: splits and merges work in the same way on every level.
 
@@ -83,7 +84,7 @@ pub(super) struct Tree {
     heads: u32,
     /// Words per row: the number of dimensions.
     stride: usize,
-    /// The number of rows at which a node is split. Nodes have fewer.
+    /// The number of rows at which a node is split. After every change, all nodes have fewer rows.
     leaf_rows: usize,
     inner_rows: usize,
 }
@@ -146,8 +147,8 @@ impl Tree {
         Position { leaf, at: self.nodes[leaf].position(id) }
     }
 
-    /// Returns the first position whose row is not `before`, possibly at the end of a leaf. `before` gets the words and the ID of a member,
-    /// and must be true for a prefix of the order. O(log n).
+    /// Returns the position of the first row for which `before` is false, possibly the end of a leaf. `before` gets the
+    /// words and the ID of a member. It must be true for a prefix of the order. O(log n).
     pub(super) fn seek(&self, mut before: impl FnMut(&[u64], u32) -> bool) -> Position {
         let mut node_id = self.root;
         loop {

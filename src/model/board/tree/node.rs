@@ -1,8 +1,9 @@
 //! A node of the tree: ordered rows, each with words and an ID.
 //!
-//! In a leaf, a row is a member: its values as words, and its ID. In an inner node, a row is a child: the words and the ID of the *first*
-//! member below it (`leads`, needed if names break ties), and the numbers of members and heads below it. Each column is a vector of its
-//! own, so that a search reads only words and a sum reads only counts.
+//! In a leaf, a row is a member: its values as words, and its ID. In an inner node, a row is a child node: its ID, the
+//! words and the ID of the *first* member below it, and the numbers of members and heads below it. The IDs of first
+//! members (`leads`) are needed if names break ties. Each column is a separate vector, so that a search reads only
+//! words and a sum reads only counts.
 
 use std::ops::Range;
 
@@ -64,7 +65,7 @@ impl Node {
         &self.words[at * stride..(at + 1) * stride]
     }
 
-    /// Returns the first member at or below row `at`.
+    /// Returns the ID of the first member at or below row `at`.
     pub(super) fn lead(&self, at: usize) -> u32 {
         self.inner.as_ref().map_or(self.ids[at], |inner| inner.leads[at])
     }
@@ -89,7 +90,8 @@ impl Node {
         self.ids.iter().position(|i| *i == id).unwrap_or(0)
     }
 
-    /// Counts the heads among some rows. The range must begin at 1 or later, because each row is compared with the previous one.
+    /// Counts the heads among `rows`. The range must begin at 1 or later, because each row is compared with the
+    /// previous one.
     pub(super) fn heads_within(&self, rows: Range<usize>, stride: usize) -> u32 {
         rows.filter(|&at| self.row(at, stride) != self.row(at - 1, stride)).count() as u32
     }
@@ -181,7 +183,7 @@ impl Node {
     fn fit(&mut self, stride: usize, most: usize) {
         let rows = self.len() + step(most);
         if rows >= most {
-            return; // a node filled by appending keeps its memory
+            return; // a node that was filled by appending keeps its memory
         }
         self.ids.shrink_to(rows);
         self.words.shrink_to(rows * stride);

@@ -35,7 +35,7 @@ impl Key {
     }
 }
 
-/// Returns the string after a change. The TTL may stay only if the window does.
+/// Returns the string after a change. Panics if the TTL stays although the window has changed.
 fn written(before: Option<&[u8]>, change: Update) -> Vec<u8> {
     let [write] = &change.writes[..] else { panic!("{change:?}") };
     let text = match write {

@@ -47,7 +47,7 @@ fn written(change: Update) -> Vec<u8> {
     text.to_vec()
 }
 
-/// A bucket with the level at its last writing.
+/// A bucket with the level at its last write.
 #[derive(Clone, Copy, Debug)]
 struct Written {
     at: i128,
@@ -58,7 +58,7 @@ struct Written {
 }
 
 impl Written {
-    /// Returns the level at `now`. If the clock is before the writing, this is the written level.
+    /// Returns the level at `now`. If the clock is before the last write, this is the written level.
     fn parts(&self, now: i128) -> i128 {
         (self.parts - (now - self.at).max(0) * self.limit).max(0)
     }
@@ -237,7 +237,7 @@ proptest! {
         }
     }
 
-    /// Tests a call that applies a policy and a peek, also after the policy has changed.
+    /// Tests the wait that a refused call returns, and the wait that a peek returns, also after the policy has changed.
     #[test]
     fn retry_after_is_sufficient_and_minimal(
         before in policies(), policy in policies(), costs in prop::collection::vec(1_u64..9, 1..60), cost in 1_u64..40,

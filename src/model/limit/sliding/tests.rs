@@ -23,7 +23,7 @@ impl Key {
                 Write::Part { at, bytes } => self.0.as_mut().unwrap()[at..at + bytes.len()].copy_from_slice(&bytes),
             }
         }
-        // A linear scan of the string agrees with the ring.
+        // The TTL is at least the latest time that a linear scan of the string finds.
         let latest = self.units().last().map_or(0, |(at, _)| *at);
         assert!(change.lifetime.is_none_or(|lifetime| lifetime.expires_at(None) >= latest));
     }
@@ -79,8 +79,9 @@ impl Key {
 struct Reference(Vec<(Millis, u64)>);
 
 impl Reference {
-    /// Compares with a key. The key has all units that have not expired since the clock was at `latest`, and no others. Expired units may
-    /// be overwritten. If the clock steps back, they count while they are there.
+    /// Compares the reference with a key. The key must have all units that were in use when the clock was at `latest`,
+    /// and no units that were never taken. Older units may have been overwritten. If the clock steps back, those that
+    /// are still stored count.
     fn follow(&mut self, key: &Key, latest: Millis) {
         let sum = |units: &[(Millis, u64)]| {
             let mut sums = std::collections::BTreeMap::new();
@@ -202,7 +203,7 @@ fn the_largest_numbers_overflow_nowhere() {
     );
 }
 
-/// A peek reports how long units are held now, not as a call that applies a shorter window would hold them.
+/// A peek reports the waits of the stored state, not those after a call that applies a shorter window.
 #[test]
 fn peek_names_a_wait_that_comes_true_after_the_window_shrank() {
     let (mut key, long, short) = (Key::default(), sliding(3, 60_000, 1), sliding(3, 5000, 1));
@@ -214,7 +215,7 @@ fn peek_names_a_wait_that_comes_true_after_the_window_shrank() {
     assert!(key.check(short, START + 60_000, 1).allowed);
 }
 
-/// A call: ms since the last one (negative if the clock steps back), cost, and the index of the policy.
+/// A call: ms since the previous call (negative if the clock steps back), cost, and the index of the policy.
 type Call = (i64, u64, prop::sample::Index);
 
 fn calls(costs: impl Strategy<Value = u64>) -> impl Strategy<Value = Vec<Call>> {
@@ -243,12 +244,13 @@ proptest! {
             let verdict = key.call(policy, now, cost, force == 0);
             prop_assert_eq!(verdict, reference.call(policy, now, cost, force == 0));
             reference.follow(&key, latest);
-            // A second call changes nothing: a denied call applies a policy at most once.
+            // A denied call applies a changed policy. A second denied call makes no further change.
             prop_assert_eq!(key.assess(policy, now, u64::MAX).refuse().1, None);
         }
     }
 
-    /// Refunds units of earlier calls, also too many, twice, or after they have become available again, between other calls.
+    /// Refunds units of earlier calls between other calls. Some refunds ask for too many units, repeat an earlier
+    /// refund, or come after the units have become available again.
     #[test]
     fn refunds_give_back_exactly_what_is_held_there(
         policies in policies(), calls in calls(0_u64..12),
@@ -288,7 +290,7 @@ proptest! {
         }
     }
 
-    /// A call after `retry_after` succeeds, and one a millisecond earlier does not.
+    /// A call after `retry_after` succeeds, and a call one millisecond earlier does not.
     #[test]
     fn retry_after_is_sufficient_and_minimal(policies in policies(), calls in calls(1_u64..12), cost in 1_u64..40) {
         let (mut key, mut now, policy) = (Key::default(), START, policies[0]);
@@ -411,7 +413,7 @@ fn hostile() -> impl Strategy<Value = u64> {
 proptest! {
     #![proptest_config(crate::model::fuzzing())]
 
-    /// Slots are in any order, with gaps, out of range, and truncated at any byte.
+    /// The slots are in any order, with gaps and times out of range. The string is truncated at any byte.
     #[test]
     fn hostile_slots_are_refused_or_counted_within_bounds(
         slots in prop::collection::vec((hostile(), hostile()), 0..7),

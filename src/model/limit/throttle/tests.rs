@@ -35,7 +35,8 @@ fn a_burst_and_then_one_every_interval() {
     assert_eq!(call(&mut None, policy, NOW, 6), verdict(false, 5, -1, 0), "never");
 }
 
-/// The expected replies are those of redis-cell 0.5.0 to a first call. It counts in whole µs of the interval, and in binary fractions.
+/// The expected replies are those of redis-cell 0.5.0 to a first call. redis-cell truncates the interval to whole µs
+/// and computes in floating point.
 #[test]
 fn units_and_seconds_are_rounded_as_redis_cell_rounds_them() {
     for (burst, count, period, quantity, remaining, reset_after) in [
@@ -143,7 +144,8 @@ fn a_number_is_an_arrival_only_if_the_key_ends_with_it_or_never() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(5000))]
 
-    /// Makes calls within the millisecond in which the key expires. Each reply is that of a key that never expires.
+    /// Makes calls within the millisecond in which the key expires. Each reply must equal that for a key that never
+    /// expires.
     #[test]
     fn a_key_does_not_end_before_its_arrival_time(
         (burst, count) in (0_i64..4, 1_i64..20_000),
@@ -162,8 +164,8 @@ proptest! {
         }
     }
 
-    /// A call after the reported seconds succeeds (except for the rest below a millisecond, which redis-cell ignores), and no bucket admits
-    /// more than its burst and its rate.
+    /// A call after the reported seconds succeeds, except that redis-cell ignores a remainder below a millisecond. No
+    /// bucket admits more than its burst and its rate.
     #[test]
     fn the_rate_is_kept_and_waits_are_true(
         (burst, count, period) in (0_i64..20, 1_i64..5000, 1_i64..100),

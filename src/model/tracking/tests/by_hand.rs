@@ -88,7 +88,7 @@ fn a_slice_is_followed_by_a_rest_even_after_a_change() {
     tracking.track(0, b"more", NOW);
     assert_eq!(tracking.after_change(NOW + 2, || IDLE), Alarm::AsItIs);
     assert_eq!(tracking.at_cron(NOW + 101, HURRY), Alarm::AsItIs);
-    // A step back of the clock does not extend the rest. A step forward ends it early by at most a second or two.
+    // If the clock steps back, the sweeper's rest does not get longer.
     assert_eq!(tracking.at_cron(NOW - 3_600_000, HURRY), Alarm::In(200));
     tracking.fired();
     // The rest exceeds the horizon of the timer.
@@ -114,7 +114,8 @@ fn a_step_of_the_clock_back_leaves_no_timer_for_what_is_far_again() {
     assert_eq!(tracking.at_cron(NOW - 60_000, IDLE), Alarm::Off);
     tracking.track(0, b"near", NOW - 59_000);
     assert_eq!(tracking.after_change(NOW - 60_000, || IDLE), Alarm::In(1000));
-    // As above, with the timer armed for a time that is now far.
+    // The same without the cron job: the timer stays armed for a time that is far away after the step, until the next
+    // change.
     let mut tracking = with(NOW + 1000);
     assert_eq!(tracking.after_change(NOW, || IDLE), Alarm::In(1000));
     tracking.track(0, b"near", NOW - 59_000);
@@ -149,7 +150,7 @@ fn what_is_unknown_is_looked_at_again_after_a_while_and_stays_tracked() {
     }
     assert_eq!(tracking.next_visit(NOW + 1000), Some(key.clone()));
     tracking.fired();
-    // A step back of the clock does not extend the wait: it continues from there.
+    // If the clock steps back, the postponement does not get longer: only the time that passes afterwards counts.
     tracking.visited(&key, Outcome::Unknown, NOW + 1000);
     assert_eq!(tracking.next_visit(NOW - 3_600_000), None);
     assert_eq!(tracking.at_cron(NOW - 3_599_000, IDLE), Alarm::AsItIs);
@@ -164,7 +165,7 @@ fn a_postponed_set_is_found_in_whatever_database_it_is_by_then() {
     tracking.swap(0, 7);
     tracking.at_cron(NOW + 500, IDLE);
     assert_eq!(tracking.next_visit(NOW + 1000), Some(DbKey::new(7, b"k")));
-    // A set that is gone, or was tracked again meanwhile, is handled, too.
+    // The set may also be gone, or tracked again, when its postponement ends.
     for (again, next) in [(None, None), (Some(NOW + 9000), Some(NOW))] {
         let mut tracking = with(NOW);
         tracking.visited(&key, Outcome::Unknown, NOW);
@@ -251,7 +252,8 @@ fn visits_are_due_when_the_first_member_is() {
     }
 }
 
-/// The tracking has more state than a scan can see: a set may be dirty, or its check postponed.
+/// A set that a scan finds may already be tracked. It may be dirty, or its check may be postponed, which the scan
+/// cannot see.
 #[test]
 fn a_walk_finds_what_is_new_and_leaves_the_rest_as_it_is() {
     let mut tracking = with(NOW + HORIZON + 1);

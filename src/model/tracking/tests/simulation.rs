@@ -54,7 +54,7 @@ struct Server {
     failing: BTreeSet<Name>,
     sweeps: bool,
     hurries: u32,
-    /// When each expired member could first have been deleted, by the monotonic clock.
+    /// The time since which each expired member could have been deleted, by the monotonic clock.
     dead_since: BTreeMap<(Name, u8), Millis>,
     slices: u64,
     /// The number of events that justify a slice: an action, or an expired member.
@@ -106,7 +106,7 @@ impl Server {
         self.random.random_range(1..=most)
     }
 
-    /// Follows a timer request.
+    /// Arms or disarms the timer as requested.
     fn obey(&mut self, alarm: Alarm) {
         match alarm {
             Alarm::AsItIs => {}
@@ -128,7 +128,7 @@ impl Server {
         self.obey(alarm);
     }
 
-    /// Lets time pass. The server does what is due meanwhile.
+    /// Lets time pass. The server's timer and cron job run when they are due.
     fn pass(&mut self, span: Millis) {
         let until = self.mono + span;
         loop {
@@ -152,7 +152,7 @@ impl Server {
         self.expire_keys();
     }
 
-    /// Expires keys as the server does. Only a set that clients changed just before may lose live members.
+    /// Expires keys as the server does. Live members may be lost only with a dirty set.
     fn expire_keys(&mut self) {
         let wall = self.wall;
         let gone: Vec<Name> = self.sets.iter().filter(|(_, set)| set.ttl <= wall).map(|(name, _)| *name).collect();
@@ -231,7 +231,7 @@ impl Server {
                 None => Outcome::Gone,
                 Some(set) => {
                     assert_eq!(self.tracking.dirty_ttl(name.0, &[name.1]), Some(set.ttl), "{name:?} is recognized");
-                    // All members expired long ago. The sweeper leaves the TTL as it is.
+                    // If all members expired long ago, the sweeper does not change the TTL.
                     if set.marker() > self.wall {
                         set.ttl = set.marker();
                         self.tracking.clean(&key);
@@ -263,7 +263,7 @@ impl Server {
             for (&member, _) in set.members.iter().filter(|(_, at)| **at <= wall) {
                 let since = match self.dead_since.get(&(name, member)) {
                     Some(&since) if self.sweeps && !self.failing.contains(&name) && !is_held => since,
-                    // It has just expired, or could not be deleted yet.
+                    // The member has just expired, or could not be deleted until now.
                     _ => mono,
                 };
                 let late = mono - since;
@@ -405,7 +405,8 @@ impl Server {
     }
 }
 
-/// Ends the actions. All expired members are deleted, and then nothing more happens.
+/// Lets time pass without actions. All expired members must be deleted, and slices must run only for members that
+/// expire.
 fn calm_down(server: &mut Server) {
     server.failing.clear();
     server.sweeps = true;
@@ -419,7 +420,7 @@ fn calm_down(server: &mut Server) {
     let (deaths, sets) = (deaths(server) as u64, server.sets.len() as u64);
     server.pass(600_000);
     let slices = server.slices - before;
-    // If a member of a set gets a later expiry, the set may be visited once without need.
+    // A set whose first member got a later expiry may be visited once without need.
     assert!(slices <= 3 * deaths + sets, "{slices} slices for {deaths} deaths in {sets} sets");
 }
 

@@ -46,7 +46,7 @@ proptest! {
     fn it_says_what_a_plain_map_says(steps in steps()) {
         const NOW: Millis = 50;
         let mut tracking = Tracking::default();
-        // The due time of each set, and whether it is dirty.
+        // For each set, its due time and whether it is dirty.
         let mut map: BTreeMap<(i32, u8), (Millis, bool)> = BTreeMap::new();
         for step in steps {
             match step {
@@ -121,7 +121,7 @@ proptest! {
 }
 
 fn name(number: u32) -> Vec<u8> {
-    // Names have different lengths, including 0.
+    // The names have different lengths, including 0.
     let mut name = number.to_le_bytes().to_vec();
     name.extend((0..number % 40).map(|n| n as u8));
     name.truncate(if number == 0 { 0 } else { 44 });
@@ -201,7 +201,7 @@ fn how_many_are_due_is_exact_for_few_and_near_the_truth_for_many_and_never_zero_
     }
 }
 
-/// INFO calls this function.
+/// INFO calls `overdue`, so its duration must not depend on the number of sets.
 #[test]
 fn to_say_how_many_are_due_takes_no_longer_for_many_sets_than_for_some() {
     let fastest = |table: &Table| {
@@ -216,7 +216,8 @@ fn to_say_how_many_are_due_takes_no_longer_for_many_sets_than_for_some() {
     assert!(many < some * 20, "{some:?} for 10,000, {many:?} for 1,000,000");
 }
 
-/// A table that shrinks during a walk would move sets from buckets that the walk has not reached to earlier ones.
+/// If the table shrank during a walk, it would move sets from buckets that the walk has not reached to buckets that it
+/// has passed.
 #[test]
 fn a_walk_meets_every_set_that_stays_though_most_others_go_meanwhile() {
     let mut random = StdRng::seed_from_u64(2);
@@ -240,7 +241,7 @@ fn a_walk_meets_every_set_that_stays_though_most_others_go_meanwhile() {
     }
 }
 
-/// No call moves more than the sets of one or two buckets.
+/// No call moves more sets than one or two buckets hold.
 #[test]
 fn a_table_grows_and_shrinks_in_small_steps() {
     let mut table = Table::default();
@@ -261,7 +262,7 @@ fn a_table_grows_and_shrinks_in_small_steps() {
     assert_eq!((table.len(), table.bucket_count()), (0, 1));
 }
 
-/// Most events are about keys that are not tracked.
+/// Most events are about keys that are not tracked. For most of these, a lookup must read only the Bloom filter.
 #[test]
 fn a_name_that_is_not_there_is_mostly_known_by_one_look() {
     let mut table = Table::default();
@@ -282,7 +283,7 @@ fn a_name_that_is_not_there_is_mostly_known_by_one_look() {
     );
 }
 
-/// A set costs at most 80 bytes besides its name.
+/// A set costs at most 80 bytes in addition to its name.
 #[test]
 fn a_set_costs_little_beyond_its_name_and_the_memory_comes_back() {
     let mut table = Table::default();
@@ -304,7 +305,8 @@ fn a_set_costs_little_beyond_its_name_and_the_memory_comes_back() {
     assert!(left - name <= 80, "{left} bytes for each of those that are left");
 }
 
-/// Forgets sets that were present when the walk began, however many there are, and whatever changes meanwhile.
+/// Walks through a table from which sets are removed, and to which sets are added, during the walk. All selected sets
+/// that were present at its beginning must be forgotten.
 #[test]
 fn sets_at_some_places_are_forgotten_in_small_steps() {
     let mut random = StdRng::seed_from_u64(2);
