@@ -39,8 +39,8 @@ impl Keyword {
         Some(Keyword { bytes, len })
     }
 
-    pub fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
     }
 }
 
@@ -217,8 +217,8 @@ fn integer(text: &[u8]) -> Option<i64> {
     if number.first() == Some(&b'0') && (negative || number.len() > 1) {
         return None;
     }
-    let value = i128::from(digits(number)?);
-    i64::try_from(if negative { -value } else { value }).ok()
+    let value = digits(number)?;
+    if negative { 0_i64.checked_sub_unsigned(value) } else { i64::try_from(value).ok() }
 }
 
 /// Parses a decimal number with an optional exponent: `-1`, `0.5`, `1e+20`. Blanks, a leading plus, hex and infinity are errors. So are

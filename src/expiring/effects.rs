@@ -1,7 +1,7 @@
 //! Replication and keyspace events of sorted sets. Replicas and the AOF get the server's own commands with absolute values.
 
 use crate::config;
-use crate::model::time::{self, Millis};
+use crate::model::time::{self, Decimal, Millis};
 use crate::server::context::{EventClass, PendingEvents};
 use crate::server::zset::Element;
 use crate::server::{Context, OwnedStr, Str};
@@ -61,8 +61,7 @@ impl Effects<'_, '_> {
             events.add(EventClass::Generic, c"del");
         }
         if let Some(at) = self.expires {
-            let at = OwnedStr::from_integer(i64::try_from(at).unwrap_or(i64::MAX));
-            ctx.replicate(c"PEXPIREAT", &[self.name, at.as_str()]);
+            ctx.replicate_bytes(c"PEXPIREAT", self.name, [Decimal::of(at).as_bytes()]);
             events.add(EventClass::Generic, c"expire");
         }
         events

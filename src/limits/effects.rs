@@ -4,18 +4,9 @@
 //! ([`PendingEvents::send`]), because listeners of other modules may do anything to any key.
 
 use crate::model::limit::Write;
-use crate::model::time::Millis;
+use crate::model::time::{self, Decimal, Millis};
 use crate::server::context::{EventClass, PendingEvents};
-use crate::server::shared::Shared;
-use crate::server::{Context, OwnedStr, Str};
-use lazy_static::lazy_static;
-
-lazy_static! {
-    /// The option's name, made once because most changes replicate it.
-    static ref PXAT: Shared<Word> = Shared::new(Word(OwnedStr::new(b"PXAT")));
-}
-
-struct Word(OwnedStr);
+use crate::server::{Context, Str};
 
 /// Replicates writes to a string, as SET or SETRANGE, and the new TTL unless `keeps_ttl`.
 pub fn replicate(
@@ -30,20 +21,19 @@ pub fn replicate(
     for write in writes {
         match write {
             Write::Replace(bytes) => {
-                let (value, at) = (OwnedStr::new(bytes), integer(expires_at.unwrap_or(Millis::MAX)));
-                PXAT.with(ctx, |option| ctx.replicate(c"SET", &[name, value.as_str(), option.0.as_str(), at.as_str()]));
+                let at = Decimal::of(expires_at.unwrap_or(time::MAX));
+                ctx.replicate_bytes(c"SET", name, [bytes, b"PXAT", at.as_bytes()]);
                 events.add(EventClass::String, c"set");
                 owes_ttl = false;
             }
             Write::Part { at, bytes } => {
-                let (at, value) = (integer(*at as u64), OwnedStr::new(bytes));
-                ctx.replicate(c"SETRANGE", &[name, at.as_str(), value.as_str()]);
+                ctx.replicate_bytes(c"SETRANGE", name, [Decimal::of(*at as u64).as_bytes(), bytes]);
                 events.add(EventClass::String, c"setrange");
             }
         }
     }
     if let Some(at) = expires_at.filter(|_| owes_ttl) {
-        ctx.replicate(c"PEXPIREAT", &[name, integer(at).as_str()]);
+        ctx.replicate_bytes(c"PEXPIREAT", name, [Decimal::of(at).as_bytes()]);
         events.add(EventClass::Generic, c"expire");
     }
     ctx.signal_modified(name);
@@ -57,8 +47,4 @@ pub fn replicate_unlink(ctx: &Context, name: Str<'_>) -> PendingEvents {
     let mut events = PendingEvents::default();
     events.add(EventClass::Generic, c"del");
     events
-}
-
-fn integer(number: u64) -> OwnedStr {
-    OwnedStr::from_integer(i64::try_from(number).unwrap_or(i64::MAX))
 }

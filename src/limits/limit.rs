@@ -68,10 +68,7 @@ impl<'k> Limit<'k, Writing> {
         for write in &writes {
             match write {
                 Write::Part { at, bytes } => self.text.set_part(*at, bytes),
-                Write::Replace(bytes) => {
-                    keeps_ttl &= self.text.len() == Some(bytes.len());
-                    self.text.set(bytes);
-                }
+                Write::Replace(bytes) => keeps_ttl &= self.text.set(bytes),
             }
         }
         if let Some(at) = expires_at.filter(|_| !keeps_ttl) {

@@ -31,7 +31,7 @@ impl Unit {
     }
 }
 
-/// The units of times, with their length in ms. `ms` precedes `s` because it ends in `s`.
+/// The units of times, with their length in ms.
 const SUFFIXES: [(&[u8], u64); 6] =
     [(b"ms", 1), (b"s", 1000), (b"m", 60_000), (b"h", 3_600_000), (b"d", 86_400_000), (b"w", 604_800_000)];
 
@@ -41,23 +41,23 @@ const SUFFIXES: [(&[u8], u64); 6] =
 /// Returns `None` for any other text, such as one with a sign, a blank, an exponent, or a point without digits on both
 /// sides, and for a value above [`MAX`].
 pub fn parse(text: &[u8], bare: Unit) -> Option<Millis> {
-    let (number, unit) = SUFFIXES
-        .iter()
-        .find_map(|&(suffix, millis)| {
-            let head = text.len().checked_sub(suffix.len())?;
-            text[head..].eq_ignore_ascii_case(suffix).then_some((&text[..head], millis))
-        })
-        .unwrap_or((text, bare.millis()));
-    let (whole, fraction) = match number.iter().position(|&byte| byte == b'.') {
-        Some(point) => (&number[..point], Some(&number[point + 1..])),
-        None => (number, None),
+    let (whole, rest) = leading_digits(text)?;
+    let (fraction, suffix) = match rest {
+        [b'.', rest @ ..] => {
+            let (fraction, suffix) = rest.split_at(rest.iter().take_while(|byte| byte.is_ascii_digit()).count());
+            (Some(fraction), suffix)
+        }
+        rest => (None, rest),
     };
-    let whole = digits(whole)?.checked_mul(unit)?;
+    let unit = match suffix {
+        [] => bare.millis(),
+        suffix => SUFFIXES.iter().find(|(name, _)| suffix.eq_ignore_ascii_case(name))?.1,
+    };
     let fraction = match fraction {
         Some(fraction) => fraction_of(fraction, unit)?,
         None => 0,
     };
-    let total = whole.checked_add(fraction)?;
+    let total = whole.checked_mul(unit)?.checked_add(fraction)?;
     (total <= MAX).then_some(total)
 }
 
@@ -102,24 +102,26 @@ pub fn instant(text: &[u8]) -> Option<Millis> {
 
 /// Parses a decimal integer without sign or blanks. `None` if it is empty, has other characters, or exceeds `u64::MAX`.
 pub fn digits(text: &[u8]) -> Option<u64> {
+    leading_digits(text).filter(|(_, rest)| rest.is_empty()).map(|(number, _)| number)
+}
+
+/// Parses the decimal integer that a text begins with. Returns it and the rest of the text. `None` if there is no digit, or if the integer
+/// exceeds `u64::MAX`.
+pub fn leading_digits(text: &[u8]) -> Option<(u64, &[u8])> {
     /// Any number with this many digits fits into 64 bits.
     const CERTAIN: usize = 19;
-    if text.is_empty() {
-        return None;
+    let (mut value, mut len) = (0_u64, 0);
+    for &byte in text.iter().take(CERTAIN).take_while(|byte| byte.is_ascii_digit()) {
+        value = value * 10 + u64::from(byte - b'0');
+        len += 1;
     }
-    let (head, tail) = text.split_at(text.len().min(CERTAIN));
-    let mut value = 0_u64;
-    for &byte in head {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            return None;
+    if len == CERTAIN {
+        for &byte in text[CERTAIN..].iter().take_while(|byte| byte.is_ascii_digit()) {
+            value = value.checked_mul(10)?.checked_add(u64::from(byte - b'0'))?;
+            len += 1;
         }
-        value = value * 10 + u64::from(digit);
     }
-    tail.iter().try_fold(value, |value, &byte| {
-        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
-        value.checked_mul(10)?.checked_add(digit)
-    })
+    (len > 0).then(|| (value, &text[len..]))
 }
 
 /// Returns the number of digits of a number.
@@ -136,6 +138,24 @@ pub fn decimal(mut number: u64, room: &mut [u8]) -> usize {
         number /= 10;
     }
     len
+}
+
+/// A number in decimal, without leading zeros.
+pub struct Decimal {
+    bytes: [u8; 20],
+    len: usize,
+}
+
+impl Decimal {
+    pub fn of(number: u64) -> Decimal {
+        let mut bytes = [0; 20];
+        let len = decimal(number, &mut bytes);
+        Decimal { bytes, len }
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
 }
 
 /// Returns `0.<fraction> × unit`, rounded up. This is exact for any number of digits, because the digits after the 18th matter only if one

@@ -10,22 +10,14 @@ use std::slice;
 /// An open key that holds a string, or a missing key that becomes a string when one is set.
 pub struct Text<'k, M: Mode> {
     key: Key<'k, M>,
-    /// `None` if the key is missing.
-    len: Option<usize>,
+    is_missing: bool,
 }
 
 impl<'k, M: Mode> Text<'k, M> {
     /// Returns `None` if the key holds another type.
     pub fn new(key: Key<'k, M>) -> Option<Text<'k, M>> {
-        match key.holds() {
-            Holds::Nothing => Some(Text { key, len: None }),
-            Holds::String => {
-                // SAFETY: the handle is open and holds a string.
-                let len = unsafe { api!(RedisModule_ValueLength(key.handle.as_ptr())) };
-                Some(Text { key, len: Some(len) })
-            }
-            _ => None,
-        }
+        let holds = key.holds();
+        matches!(holds, Holds::Nothing | Holds::String).then_some(Text { key, is_missing: holds == Holds::Nothing })
     }
 
     /// See [`Key::ctx`].
@@ -35,15 +27,11 @@ impl<'k, M: Mode> Text<'k, M> {
 
     /// See [`Key::expires_at`]. Redis 8.6 crashes on a missing key that is open for writing, so this does not ask for its TTL.
     pub fn expires_at(&self) -> Option<Millis> {
-        self.len.and_then(|_| self.key.expires_at())
+        if self.is_missing { None } else { self.key.expires_at() }
     }
 
     pub fn is_missing(&self) -> bool {
-        self.len.is_none()
-    }
-
-    pub fn len(&self) -> Option<usize> {
-        self.len
+        self.is_missing
     }
 
     /// Calls `look` with the string and a function that returns the expiry time. The string is empty if the key is missing. Reading makes
@@ -51,7 +39,7 @@ impl<'k, M: Mode> Text<'k, M> {
     pub fn read<R>(&mut self, look: impl FnOnce(&[u8], &dyn Fn() -> Option<Millis>) -> R) -> R {
         let mut len = 0;
         let mode = raw::REDISMODULE_READ as c_int;
-        let text: &[u8] = if self.is_missing() {
+        let text: &[u8] = if self.is_missing {
             &[]
         } else {
             // SAFETY: the handle is open and holds a string.
@@ -65,18 +53,21 @@ impl<'k, M: Mode> Text<'k, M> {
 
 impl<'k> Text<'k, Writing> {
     /// Sets the string. If the length stays the same, this writes in place and the key keeps its TTL. Otherwise this creates a new string,
-    /// because the server reserves twice the memory for a string that grows.
-    pub fn set(&mut self, bytes: &[u8]) {
+    /// because the server reserves twice the memory for a string that grows. Returns whether the key keeps its TTL.
+    pub fn set(&mut self, bytes: &[u8]) -> bool {
         let key = self.key.writable();
-        if self.len != Some(bytes.len()) {
+        // SAFETY: the handle is open. The length of a missing key is 0.
+        let fits = !self.is_missing && unsafe { api!(RedisModule_ValueLength(key)) } == bytes.len();
+        if !fits {
             // SAFETY: the handle is open for writing. The old value is not used again.
             unsafe { api!(RedisModule_DeleteKey(key)) };
             // SAFETY: the handle is open for writing and holds nothing. The length is valid for a string.
             let status = unsafe { api!(RedisModule_StringTruncate(key, bytes.len())) };
             debug_assert_eq!(status, raw::REDISMODULE_OK as c_int);
-            self.len = Some(bytes.len());
+            self.is_missing = false;
         }
         self.set_part(0, bytes);
+        fits
     }
 
     /// Overwrites the string with `bytes` from `at` on. Panics if the string is too short.
@@ -84,7 +75,7 @@ impl<'k> Text<'k, Writing> {
         let (mut len, mode) = (0, raw::REDISMODULE_WRITE as c_int);
         // SAFETY: the handle is open for writing and holds a string.
         let start = unsafe { api!(RedisModule_StringDMA(self.key.writable(), &raw mut len, mode)) };
-        assert!(!start.is_null() && self.len == Some(len), "the string has the length it was given");
+        assert!(!start.is_null(), "the key holds a string");
         // SAFETY: the server lends `len` bytes for writing, until the next call on the key.
         let text = unsafe { slice::from_raw_parts_mut(start.cast::<u8>(), len) };
         text[at..at + bytes.len()].copy_from_slice(bytes);

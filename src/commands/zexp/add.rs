@@ -34,14 +34,14 @@ impl AddOptions {
     fn parse(args: &mut Args<'_>) -> Result<AddOptions, Error> {
         let mut options = AddOptions::default();
         while let Some(keyword) = args.leading_keyword() {
-            match keyword.as_str() {
-                "NX" => once(&mut options.presence, Presence::Absent)?,
-                "XX" => once(&mut options.presence, Presence::Present)?,
-                "GT" => once(&mut options.comparison, Comparison::Later)?,
-                "LT" => once(&mut options.comparison, Comparison::Sooner)?,
-                "CH" => flag(&mut options.counts_changed)?,
-                "CAP" => once(&mut options.cap, args.count()?)?,
-                "AT" => flag(&mut options.is_instant)?,
+            match keyword.bytes() {
+                b"NX" => once(&mut options.presence, Presence::Absent)?,
+                b"XX" => once(&mut options.presence, Presence::Present)?,
+                b"GT" => once(&mut options.comparison, Comparison::Later)?,
+                b"LT" => once(&mut options.comparison, Comparison::Sooner)?,
+                b"CH" => flag(&mut options.counts_changed)?,
+                b"CAP" => once(&mut options.cap, args.count()?)?,
+                b"AT" => flag(&mut options.is_instant)?,
                 _ => return Err(Error::Syntax),
             }
         }

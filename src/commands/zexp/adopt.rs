@@ -33,14 +33,14 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let key = args.string()?;
     let (mut unit, mut plus, mut force) = (None, None, false);
     while let Some(keyword) = args.trailing_keyword()? {
-        match keyword.as_str() {
-            "UNIT" => match args.trailing_keyword()?.ok_or(Error::Syntax)?.as_str() {
-                "S" => once(&mut unit, Unit::Seconds)?,
-                "MS" => once(&mut unit, Unit::Milliseconds)?,
+        match keyword.bytes() {
+            b"UNIT" => match args.trailing_keyword()?.ok_or(Error::Syntax)?.bytes() {
+                b"S" => once(&mut unit, Unit::Seconds)?,
+                b"MS" => once(&mut unit, Unit::Milliseconds)?,
                 _ => return Err(Error::Syntax),
             },
-            "PLUS" => once(&mut plus, args.duration()?)?,
-            "FORCE" => flag(&mut force)?,
+            b"PLUS" => once(&mut plus, args.duration()?)?,
+            b"FORCE" => flag(&mut force)?,
             _ => return Err(Error::Syntax),
         }
     }

@@ -27,10 +27,10 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let key = args.string()?;
     let (mut comparison, mut is_instant) = (None, false);
     while let Some(keyword) = args.leading_keyword() {
-        match keyword.as_str() {
-            "GT" => once(&mut comparison, Comparison::Later)?,
-            "LT" => once(&mut comparison, Comparison::Sooner)?,
-            "AT" => flag(&mut is_instant)?,
+        match keyword.bytes() {
+            b"GT" => once(&mut comparison, Comparison::Later)?,
+            b"LT" => once(&mut comparison, Comparison::Sooner)?,
+            b"AT" => flag(&mut is_instant)?,
             _ => return Err(Error::Syntax),
         }
     }

@@ -31,10 +31,10 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let key = args.string()?;
     let (mut within, mut limit, mut with_ttl) = (None, None, false);
     while let Some(keyword) = args.trailing_keyword()? {
-        match keyword.as_str() {
-            "WITHIN" => once(&mut within, args.duration()?)?,
-            "LIMIT" => once(&mut limit, (args.integer()?, args.integer()?))?,
-            "WITHPTTL" => flag(&mut with_ttl)?,
+        match keyword.bytes() {
+            b"WITHIN" => once(&mut within, args.duration()?)?,
+            b"LIMIT" => once(&mut limit, (args.integer()?, args.integer()?))?,
+            b"WITHPTTL" => flag(&mut with_ttl)?,
             _ => return Err(Error::Syntax),
         }
     }

@@ -26,7 +26,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let (key, member, radius) = (args.string()?, args.string()?, args.count()?);
     let mut details = Details::default();
     while let Some(keyword) = args.trailing_keyword()? {
-        details.take(keyword.as_str())?;
+        details.take(keyword.bytes())?;
     }
     let key = ReadKey::open(ctx, key);
     let ctx = key.ctx();

@@ -42,21 +42,21 @@ pub(super) fn schema(args: &mut Args<'_>) -> Result<Schema, Error> {
     let mut in_dimension = false;
     while let Some(keyword) = args.trailing_keyword()? {
         let dimension = dimensions.last_mut().filter(|_| in_dimension).ok_or(Error::Syntax);
-        match keyword.as_str() {
-            "ASC" => once(&mut dimension?.direction, Direction::Asc)?,
-            "DESC" => once(&mut dimension?.direction, Direction::Desc)?,
-            "INT" => once(&mut dimension?.kind, Kind::Int)?,
-            "FLOAT" => once(&mut dimension?.kind, Kind::Float)?,
-            "DIM" => {
+        match keyword.bytes() {
+            b"ASC" => once(&mut dimension?.direction, Direction::Asc)?,
+            b"DESC" => once(&mut dimension?.direction, Direction::Desc)?,
+            b"INT" => once(&mut dimension?.kind, Kind::Int)?,
+            b"FLOAT" => once(&mut dimension?.kind, Kind::Float)?,
+            b"DIM" => {
                 let name = args.string().map_err(|_| Error::Syntax)?;
                 dimensions.push(Draft { name, direction: None, kind: None });
                 in_dimension = true;
             }
-            "TIES" => {
+            b"TIES" => {
                 once(&mut ties, rule_for_ties(args)?)?;
                 in_dimension = false;
             }
-            "KEEP" => {
+            b"KEEP" => {
                 once(&mut keep, NonZeroU64::new(args.positive()?).ok_or(Error::NotPositive)?)?;
                 in_dimension = false;
             }
@@ -68,10 +68,10 @@ pub(super) fn schema(args: &mut Args<'_>) -> Result<Schema, Error> {
 }
 
 fn rule_for_ties(args: &mut Args<'_>) -> Result<Ties, Error> {
-    match args.trailing_keyword()?.ok_or(Error::Syntax)?.as_str() {
-        "FIRST" => Ok(Ties::First),
-        "LAST" => Ok(Ties::Last),
-        "NAME" => Ok(Ties::Name),
+    match args.trailing_keyword()?.ok_or(Error::Syntax)?.bytes() {
+        b"FIRST" => Ok(Ties::First),
+        b"LAST" => Ok(Ties::Last),
+        b"NAME" => Ok(Ties::Name),
         _ => Err(Error::Syntax),
     }
 }

@@ -35,9 +35,9 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let (dest, sources) = (args.string()?, args.keys(0, 0)?);
     let mut combine = None;
     while let Some(keyword) = args.trailing_keyword()? {
-        match keyword.as_str() {
-            "SUM" => once(&mut combine, Combine::Sum)?,
-            "BEST" => once(&mut combine, Combine::Best)?,
+        match keyword.bytes() {
+            b"SUM" => once(&mut combine, Combine::Sum)?,
+            b"BEST" => once(&mut combine, Combine::Best)?,
             _ => return Err(Error::Syntax),
         }
     }

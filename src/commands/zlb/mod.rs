@@ -49,22 +49,22 @@ struct Details {
 
 impl Details {
     /// Parses the next keyword of `[WITHRANK [DENSE | COMPETITION]] [WITHVALUES]`.
-    fn take(&mut self, keyword: &str) -> Result<(), Error> {
+    fn take(&mut self, keyword: &[u8]) -> Result<(), Error> {
         let is_after_rank = std::mem::take(&mut self.is_after_rank);
         match keyword {
-            "WITHRANK" => {
+            b"WITHRANK" => {
                 self.is_after_rank = true;
                 once(&mut self.rank, Ranking::Plain)
             }
-            "DENSE" if is_after_rank => {
+            b"DENSE" if is_after_rank => {
                 self.rank = Some(Ranking::Dense);
                 Ok(())
             }
-            "COMPETITION" if is_after_rank => {
+            b"COMPETITION" if is_after_rank => {
                 self.rank = Some(Ranking::Competition);
                 Ok(())
             }
-            "WITHVALUES" => flag(&mut self.values),
+            b"WITHVALUES" => flag(&mut self.values),
             _ => Err(Error::Syntax),
         }
     }

@@ -35,8 +35,8 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let (key, start, stop) = (args.string()?, args.integer()?, args.integer()?);
     let (mut is_reversed, mut details) = (false, Details::default());
     while let Some(keyword) = args.trailing_keyword()? {
-        match keyword.as_str() {
-            "REV" => {
+        match keyword.bytes() {
+            b"REV" => {
                 details.is_after_rank = false;
                 flag(&mut is_reversed)?;
             }

@@ -32,9 +32,9 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let (key, member) = (args.string()?, args.string()?);
     let mut ranking = None;
     while let Some(keyword) = args.trailing_keyword()? {
-        match keyword.as_str() {
-            "DENSE" => once(&mut ranking, Ranking::Dense)?,
-            "COMPETITION" => once(&mut ranking, Ranking::Competition)?,
+        match keyword.bytes() {
+            b"DENSE" => once(&mut ranking, Ranking::Dense)?,
+            b"COMPETITION" => once(&mut ranking, Ranking::Competition)?,
             _ => return Err(Error::Syntax),
         }
     }

@@ -41,10 +41,10 @@ fn split<'a>(rest: &'a [Str<'a>], dimensions: usize) -> Result<Parts<'a>, Error>
     let (mut condition, mut when, mut with_rank) = (None, None, false);
     let mut words = Args::new(words);
     while let Some(keyword) = words.trailing_keyword()? {
-        match keyword.as_str() {
-            "NX" => once(&mut condition, Condition::Absent)?,
-            "XX" => once(&mut condition, Condition::Present)?,
-            "BEST" => once(&mut when, When::Better)?,
+        match keyword.bytes() {
+            b"NX" => once(&mut condition, Condition::Absent)?,
+            b"XX" => once(&mut condition, Condition::Present)?,
+            b"BEST" => once(&mut when, When::Better)?,
             _ => flag(&mut with_rank)?,
         }
     }

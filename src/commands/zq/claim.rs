@@ -41,11 +41,11 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let keys = args.keys(0, 2)?;
     let (mut lease, mut count, mut timeout, mut worker) = (None, None, None, None);
     while let Some(keyword) = args.trailing_keyword()? {
-        match keyword.as_str() {
-            "LEASE" => once(&mut lease, args.duration()?)?,
-            "COUNT" => once(&mut count, args.positive()?)?,
-            "BLOCK" => once(&mut timeout, args.wait()?)?,
-            "AS" => once(&mut worker, args.worker()?)?,
+        match keyword.bytes() {
+            b"LEASE" => once(&mut lease, args.duration()?)?,
+            b"COUNT" => once(&mut count, args.positive()?)?,
+            b"BLOCK" => once(&mut timeout, args.wait()?)?,
+            b"AS" => once(&mut worker, args.worker()?)?,
             _ => return Err(Error::Syntax),
         }
     }

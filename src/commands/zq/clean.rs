@@ -38,18 +38,18 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let now = ctx.now();
     let mut args = Args::new(arguments);
     let key = args.string()?;
-    let state = match args.trailing_keyword()?.as_ref().map(Keyword::as_str) {
-        Some("READY") => State::Ready,
-        Some("DELAYED") => State::Delayed,
-        Some("DEAD") => State::Dead,
+    let state = match args.trailing_keyword()?.as_ref().map(Keyword::bytes) {
+        Some(b"READY") => State::Ready,
+        Some(b"DELAYED") => State::Delayed,
+        Some(b"DEAD") => State::Dead,
         _ => return Err(Error::Syntax),
     };
     let (mut older, mut group, mut count) = (None, None, None);
     while let Some(keyword) = args.trailing_keyword()? {
-        match keyword.as_str() {
-            "OLDER" => once(&mut older, args.wait()?)?,
-            "GROUP" => once(&mut group, args.word()?.bytes())?,
-            "COUNT" => once(&mut count, args.positive()?)?,
+        match keyword.bytes() {
+            b"OLDER" => once(&mut older, args.wait()?)?,
+            b"GROUP" => once(&mut group, args.word()?.bytes())?,
+            b"COUNT" => once(&mut count, args.positive()?)?,
             _ => return Err(Error::Syntax),
         }
     }

@@ -82,7 +82,7 @@ fn read(options: &[Str<'_>], now: Millis, settings: &mut Settings) -> Result<(),
     let mut args = Args::new(options);
     let mut given = Vec::new();
     while let Some(keyword) = args.trailing_keyword()? {
-        let mut fields = Settings::FIELDS.iter().filter(|field| field.option == keyword.as_str()).peekable();
+        let mut fields = Settings::FIELDS.iter().filter(|field| field.option.as_bytes() == keyword.bytes()).peekable();
         if fields.peek().is_none() || given.contains(&keyword) {
             return Err(Error::Syntax);
         }
@@ -107,9 +107,9 @@ fn value(args: &mut Args<'_>, now: Millis, notation: Notation) -> Result<u64, Er
     match notation {
         Notation::Number => args.count(),
         Notation::Millis => args.wait().and_then(|duration| after(now, duration).map(|_| duration)),
-        Notation::Switch => match args.trailing_keyword()?.as_ref().map(Keyword::as_str) {
-            Some("YES") => Ok(1),
-            Some("NO") => Ok(0),
+        Notation::Switch => match args.trailing_keyword()?.as_ref().map(Keyword::bytes) {
+            Some(b"YES") => Ok(1),
+            Some(b"NO") => Ok(0),
             _ => Err(Error::Syntax),
         },
     }

@@ -46,9 +46,9 @@ impl<'a> Page<'a> {
     fn parse(args: &mut Args<'a>, default_count: u64) -> Result<Page<'a>, Error> {
         let (mut after, mut count) = (None, None);
         while let Some(keyword) = args.trailing_keyword()? {
-            match keyword.as_str() {
-                "AFTER" => once(&mut after, args.word()?.bytes())?,
-                "COUNT" => once(&mut count, args.positive()?)?,
+            match keyword.bytes() {
+                b"AFTER" => once(&mut after, args.word()?.bytes())?,
+                b"COUNT" => once(&mut count, args.positive()?)?,
                 _ => return Err(Error::Syntax),
             }
         }

@@ -49,13 +49,13 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let (mut fate, mut hold, mut error) = (None, None, None);
     let mut is_free = false;
     while let Some(keyword) = args.trailing_keyword()? {
-        match keyword.as_str() {
-            "DELAY" => once(&mut fate, queue::Nack::At(after(now, args.wait()?)?))?,
-            "AT" => once(&mut fate, queue::Nack::At(args.instant()?))?,
-            "DEAD" => once(&mut fate, queue::Nack::Dead)?,
-            "FREE" => flag(&mut is_free)?,
-            "HOLD" => once(&mut hold, after(now, args.duration()?)?)?,
-            "ERROR" => once(&mut error, args.word()?.bytes())?,
+        match keyword.bytes() {
+            b"DELAY" => once(&mut fate, queue::Nack::At(after(now, args.wait()?)?))?,
+            b"AT" => once(&mut fate, queue::Nack::At(args.instant()?))?,
+            b"DEAD" => once(&mut fate, queue::Nack::Dead)?,
+            b"FREE" => flag(&mut is_free)?,
+            b"HOLD" => once(&mut hold, after(now, args.duration()?)?)?,
+            b"ERROR" => once(&mut error, args.word()?.bytes())?,
             _ => return Err(Error::Syntax),
         }
     }

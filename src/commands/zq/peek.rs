@@ -51,16 +51,16 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let (mut state, mut count, mut after, mut group) = (None, None, None, None);
     let (mut no_payload, mut with_lease) = (false, false);
     while let Some(keyword) = args.trailing_keyword()? {
-        match keyword.as_str() {
-            "READY" => once(&mut state, State::Ready)?,
-            "DELAYED" => once(&mut state, State::Delayed)?,
-            "CLAIMED" => once(&mut state, State::Claimed)?,
-            "DEAD" => once(&mut state, State::Dead)?,
-            "COUNT" => once(&mut count, args.positive()?)?,
-            "AFTER" => once(&mut after, args.word()?.bytes())?,
-            "GROUP" => once(&mut group, args.word()?.bytes())?,
-            "NOPAYLOAD" => flag(&mut no_payload)?,
-            "WITHLEASE" => flag(&mut with_lease)?,
+        match keyword.bytes() {
+            b"READY" => once(&mut state, State::Ready)?,
+            b"DELAYED" => once(&mut state, State::Delayed)?,
+            b"CLAIMED" => once(&mut state, State::Claimed)?,
+            b"DEAD" => once(&mut state, State::Dead)?,
+            b"COUNT" => once(&mut count, args.positive()?)?,
+            b"AFTER" => once(&mut after, args.word()?.bytes())?,
+            b"GROUP" => once(&mut group, args.word()?.bytes())?,
+            b"NOPAYLOAD" => flag(&mut no_payload)?,
+            b"WITHLEASE" => flag(&mut with_lease)?,
             _ => return Err(Error::Syntax),
         }
     }

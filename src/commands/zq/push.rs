@@ -46,17 +46,17 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let (mut id, mut due, mut priority, mut max_attempts, mut every) = (None, None, None, None, None);
     let (mut group, mut ttl, mut replace, mut again) = (None, None, false, false);
     while let Some(keyword) = args.trailing_keyword()? {
-        match keyword.as_str() {
-            "ID" => once(&mut id, args.id()?)?,
-            "DELAY" => once(&mut due, after(now, args.wait()?)?)?,
-            "AT" => once(&mut due, args.instant()?)?,
-            "PRIORITY" => once(&mut priority, args.priority()?)?,
-            "MAXATTEMPTS" => once(&mut max_attempts, args.attempts()?)?,
-            "EVERY" => once(&mut every, args.duration()?)?,
-            "GROUP" => once(&mut group, args.word()?.bytes())?,
-            "TTL" => once(&mut ttl, args.duration()?)?,
-            "REPLACE" => flag(&mut replace)?,
-            "AGAIN" => flag(&mut again)?,
+        match keyword.bytes() {
+            b"ID" => once(&mut id, args.id()?)?,
+            b"DELAY" => once(&mut due, after(now, args.wait()?)?)?,
+            b"AT" => once(&mut due, args.instant()?)?,
+            b"PRIORITY" => once(&mut priority, args.priority()?)?,
+            b"MAXATTEMPTS" => once(&mut max_attempts, args.attempts()?)?,
+            b"EVERY" => once(&mut every, args.duration()?)?,
+            b"GROUP" => once(&mut group, args.word()?.bytes())?,
+            b"TTL" => once(&mut ttl, args.duration()?)?,
+            b"REPLACE" => flag(&mut replace)?,
+            b"AGAIN" => flag(&mut again)?,
             _ => return Err(Error::Syntax),
         }
     }

@@ -38,10 +38,10 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let key = args.string()?;
     let (mut group, mut count, mut ids): (_, _, &[Str<'_>]) = (None, None, &[]);
     while let Some(keyword) = args.trailing_keyword()? {
-        match keyword.as_str() {
-            "GROUP" => once(&mut group, args.word()?.bytes())?,
-            "COUNT" => once(&mut count, args.positive()?)?,
-            "ID" if count.is_none() => ids = args.strings().map_err(|_| Error::Syntax)?,
+        match keyword.bytes() {
+            b"GROUP" => once(&mut group, args.word()?.bytes())?,
+            b"COUNT" => once(&mut count, args.positive()?)?,
+            b"ID" if count.is_none() => ids = args.strings().map_err(|_| Error::Syntax)?,
             _ => return Err(Error::Syntax),
         }
     }

@@ -27,10 +27,10 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let id = args.string()?.bytes();
     let (mut due, mut priority) = (None, None);
     while let Some(keyword) = args.trailing_keyword()? {
-        match keyword.as_str() {
-            "DELAY" => once(&mut due, after(now, args.wait()?)?)?,
-            "AT" => once(&mut due, args.instant()?)?,
-            "PRIORITY" => once(&mut priority, args.priority()?)?,
+        match keyword.bytes() {
+            b"DELAY" => once(&mut due, after(now, args.wait()?)?)?,
+            b"AT" => once(&mut due, args.instant()?)?,
+            b"PRIORITY" => once(&mut priority, args.priority()?)?,
             _ => return Err(Error::Syntax),
         }
     }

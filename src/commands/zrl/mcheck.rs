@@ -8,9 +8,10 @@ use super::{ALGORITHM, COST, FORCE, GRID, Options, Quota, Request, reply};
 use crate::commands::args::Args;
 use crate::error::Error;
 use crate::limits::{Limit, stats};
-use crate::model::limit::{Assessed, Update, Verdict};
+use crate::model::limit::{Update, Verdict};
 use crate::model::time::Millis;
 use crate::server::command::{Access, Arg, Keys, Spec};
+use crate::server::context::PendingEvents;
 use crate::server::key::Writing;
 use crate::server::{Context, Str};
 use hashbrown::HashSet;
@@ -50,65 +51,67 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
         return Err(Error::KeyNamedTwice);
     }
 
-    let mut assessments = assess_all(ctx, &limits, now)?;
-    if assessments.iter().any(|assessment| assessment.was_missing) {
+    let mut assessments = SmallVec::<[Assessment; 2]>::new();
+    if assess_all(ctx, &limits, now, &mut assessments)? {
         // Opening a key may have made the server delete an expired key. Listeners of that event may have changed keys that were assessed
         // before. A key expires at most once during a command, so a second pass is enough.
-        assessments = assess_all(ctx, &limits, now)?;
+        assessments.clear();
+        assess_all(ctx, &limits, now, &mut assessments)?;
     }
     let fits = assessments.iter().all(|assessment| assessment.fits);
     let takes = fits || force;
     // One key is open at a time. Events are sent after all changes.
-    let mut events = SmallVec::<[_; 4]>::new();
-    let mut verdicts = SmallVec::<[_; 4]>::new();
-    for (&Request { key, policy, cost, .. }, assessment) in limits.iter().zip(assessments) {
+    for (&Request { key, policy, cost, .. }, assessment) in limits.iter().zip(&mut assessments) {
         // Nothing has changed since the keys were assessed, so none of this fails.
-        let (verdict, change) = if takes || !assessment.fits {
-            assessment.decided
-        } else {
-            Limit::<Writing>::open(ctx, key)?.assess(policy, now, cost, |limit| limit.refuse())?
-        };
-        verdicts.push(verdict);
-        if change.is_some() {
-            events.push((key, Limit::open(ctx, key)?.commit(change).1));
+        if !takes && assessment.fits {
+            (assessment.verdict, assessment.change) =
+                Limit::<Writing>::open(ctx, key)?.assess(policy, now, cost, |limit| limit.refuse())?;
+        }
+        if let Some(change) = assessment.change.take() {
+            assessment.events = Limit::open(ctx, key)?.commit(Some(change)).1;
         }
     }
     if takes {
-        stats::count_taken(limits.iter().fold(0, |sum, request| request.cost.saturating_add(sum)), fits);
+        stats::count_taken(limits.iter().fold(0, |sum, limit| limit.cost.saturating_add(sum)), fits);
     } else {
-        let denied = limits.iter().zip(&verdicts).filter(|(_, verdict)| !verdict.allowed);
-        stats::count_denied(ctx, denied.map(|(request, _)| request.key), now);
+        let denied = limits.iter().zip(&assessments).filter(|(_, assessment)| !assessment.verdict.allowed);
+        stats::count_denied(ctx, denied.map(|(limit, _)| limit.key), now);
     }
-    for (key, events) in events {
-        events.send(ctx, key);
+    for (limit, assessment) in limits.iter().zip(&mut assessments) {
+        std::mem::take(&mut assessment.events).send(ctx, limit.key);
     }
-    ctx.reply_array(1 + verdicts.len());
+    ctx.reply_array(1 + assessments.len());
     ctx.reply_bool(takes);
-    verdicts.iter().for_each(|verdict| reply(ctx, verdict));
+    assessments.iter().for_each(|assessment| reply(ctx, &assessment.verdict));
     Ok(())
 }
 
-/// The assessment of one limit, independent of the others.
+/// The assessment of one limit: at first independent of the others, then with what the call does to it.
 struct Assessment {
-    was_missing: bool,
     fits: bool,
-    decided: (Verdict, Option<Update>),
+    verdict: Verdict,
+    change: Option<Update>,
+    events: PendingEvents,
 }
 
-/// Assesses all limits in order. Changes nothing.
-fn assess_all(ctx: &mut Context, limits: &[Request<'_>], now: Millis) -> Result<SmallVec<[Assessment; 4]>, Error> {
-    let assess = |&Request { key, policy, cost, force }: &Request<'_>| {
+/// Assesses all limits in order. Changes nothing. Returns whether a key was missing.
+fn assess_all(
+    ctx: &mut Context,
+    limits: &[Request<'_>],
+    now: Millis,
+    assessments: &mut SmallVec<[Assessment; 2]>,
+) -> Result<bool, Error> {
+    let mut is_any_missing = false;
+    for &Request { key, policy, cost, force } in limits {
         // Open for writing, because opening a missing key for reading sends an event.
         let mut limit = Limit::<Writing>::open(ctx, key)?;
-        let was_missing = limit.is_missing();
-        let decide = |assessed: &dyn Assessed| Assessment {
-            was_missing,
-            fits: assessed.fits(),
-            decided: assessed.decide(force),
-        };
-        limit.assess(policy, now, cost, decide)
-    };
-    limits.iter().map(assess).collect()
+        is_any_missing |= limit.is_missing();
+        limit.assess(policy, now, cost, |assessed| {
+            let (verdict, change) = assessed.decide(force);
+            assessments.push(Assessment { fits: assessed.fits(), verdict, change, events: PendingEvents::default() });
+        })?;
+    }
+    Ok(is_any_missing)
 }
 
 /// Whether two keys are equal.

@@ -16,7 +16,7 @@ use crate::model::limit::{Algorithm, Policy, Verdict};
 use crate::model::time::Millis;
 use crate::server::command::Arg;
 use crate::server::{Context, Str};
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 const COST: Arg = Arg::integer(c"units").after(c"COST").optional();
 const ALGORITHM: Arg = Arg::one_of(
@@ -45,7 +45,7 @@ impl Quota {
     }
 }
 
-/// The options of a check. `costs` and `algorithms` have one element for all keys, or one per key.
+/// The options of a check. `costs` and `algorithms` have no element, one for all keys, or one per key.
 pub struct Options {
     costs: SmallVec<[u64; 1]>,
     algorithms: SmallVec<[Algorithm; 1]>,
@@ -55,48 +55,34 @@ pub struct Options {
 
 impl Options {
     pub fn parse(args: &mut Args<'_>, keys: usize) -> Result<Options, Error> {
-        if args.is_empty() {
-            let (costs, algorithms) = (smallvec![1], smallvec![Algorithm::Sliding]);
-            return Ok(Options { costs, algorithms, grid: None, force: false });
-        }
-        let (mut costs, mut algorithms, mut grid, mut force) = (None, None, None, false);
-        let mut next = args.trailing_keyword()?;
-        while let Some(keyword) = next.take() {
-            let word = |keyword: &str| match keyword {
-                "SLIDING" => Some(Algorithm::Sliding),
-                "FIXED" => Some(Algorithm::Fixed),
-                "LEAKY" => Some(Algorithm::Leaky),
+        let (mut costs, mut algorithms) = (SmallVec::new(), SmallVec::<[_; 1]>::new());
+        let (mut grid, mut force) = (None, false);
+        let mut follows_algorithm = false;
+        while let Some(keyword) = args.trailing_keyword()? {
+            let algorithm = match keyword.bytes() {
+                b"SLIDING" => Some(Algorithm::Sliding),
+                b"FIXED" => Some(Algorithm::Fixed),
+                b"LEAKY" => Some(Algorithm::Leaky),
                 _ => None,
             };
-            match keyword.as_str() {
-                "COST" => {
-                    let mut units: SmallVec<[u64; 1]> = smallvec![args.units()?];
+            match (algorithm, keyword.bytes()) {
+                (Some(algorithm), _) if follows_algorithm || algorithms.is_empty() => algorithms.push(algorithm),
+                (None, b"COST") if costs.is_empty() => {
+                    costs.push(args.units()?);
                     while args.is_at_number() {
-                        units.push(args.units()?);
+                        costs.push(args.units()?);
                     }
-                    once(&mut costs, units)?;
                 }
-                "EXACT" => once(&mut grid, 1)?,
-                "PRECISION" => once(&mut grid, args.duration()?)?,
-                "FORCE" => flag(&mut force)?,
-                first => {
-                    let mut words: SmallVec<[Algorithm; 1]> = smallvec![word(first).ok_or(Error::Syntax)?];
-                    next = args.trailing_keyword()?;
-                    while let Some(another) = next.as_ref().and_then(|keyword| word(keyword.as_str())) {
-                        words.push(another);
-                        next = args.trailing_keyword()?;
-                    }
-                    once(&mut algorithms, words)?;
-                    continue;
-                }
+                (None, b"EXACT") => once(&mut grid, 1)?,
+                (None, b"PRECISION") => once(&mut grid, args.duration()?)?,
+                (None, b"FORCE") => flag(&mut force)?,
+                _ => return Err(Error::Syntax),
             }
-            next = args.trailing_keyword()?;
+            follows_algorithm = algorithm.is_some();
         }
-        let costs = costs.unwrap_or(smallvec![1]);
-        let algorithms = algorithms.unwrap_or(smallvec![Algorithm::Sliding]);
-        let fits = |given: usize| given == 1 || given == keys;
+        let fits = |given: usize| given <= 1 || given == keys;
         // Only SLIDING uses the precision.
-        let has_use = grid.is_none() || algorithms.contains(&Algorithm::Sliding);
+        let has_use = grid.is_none() || algorithms.is_empty() || algorithms.contains(&Algorithm::Sliding);
         if !(fits(costs.len()) && fits(algorithms.len()) && has_use) {
             return Err(Error::Syntax);
         }
@@ -105,20 +91,25 @@ impl Options {
 
     /// Returns the units to take from a key.
     pub fn cost(&self, key: usize) -> u64 {
-        if let [one] = self.costs[..] { one } else { self.costs[key] }
+        of_key(&self.costs, key).unwrap_or(1)
     }
 
     /// Returns the policy for a key's quota under these options.
     pub fn policy(&self, key: usize, quota: Quota, now: Millis) -> Result<Policy, Error> {
         let Quota { limit, window } = quota;
         after(now, window)?;
-        let algorithm = if let [one] = self.algorithms[..] { one } else { self.algorithms[key] };
+        let algorithm = of_key(&self.algorithms, key).unwrap_or(Algorithm::Sliding);
         let grid = self.grid.unwrap_or_else(|| sliding::default_grid(limit, window));
         if algorithm == Algorithm::Sliding && grid > window {
             return Err(Error::Precision);
         }
         Ok(Policy { algorithm, limit, window, grid })
     }
+}
+
+/// Returns the element for a key. `None` if there is none at all.
+fn of_key<T: Copy>(values: &[T], key: usize) -> Option<T> {
+    if let [one] = *values { Some(one) } else { values.get(key).copied() }
 }
 
 /// The parsed arguments of CHECK and PEEK.

@@ -24,7 +24,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let mut args = Args::new(arguments);
     let (key, units) = (args.string()?, args.units()?);
     match args.trailing_keyword()? {
-        Some(keyword) if keyword.as_str() == "AT" => {}
+        Some(keyword) if keyword.bytes() == b"AT" => {}
         _ => return Err(Error::Syntax),
     }
     let until = args.instant()?;

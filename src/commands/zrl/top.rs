@@ -31,9 +31,9 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let mut args = Args::new(arguments);
     let (mut count, mut reset) = (None, false);
     while let Some(keyword) = args.trailing_keyword()? {
-        match keyword.as_str() {
-            "COUNT" => once(&mut count, args.positive()?)?,
-            "RESET" => flag(&mut reset)?,
+        match keyword.bytes() {
+            b"COUNT" => once(&mut count, args.positive()?)?,
+            b"RESET" => flag(&mut reset)?,
             _ => return Err(Error::Syntax),
         }
     }

@@ -3,7 +3,7 @@
 //! The key is a string, `fixed:<end of the window>:<units taken>`. The string contains the time at which its units become available again,
 //! so it is correct with any TTL. The TTL only removes the key.
 
-use super::text::{NumberText, number, split};
+use super::text::{NumberReader, NumberText};
 use super::{
     Assessed, Bytes, Foreign, Lifetime, LimitUsage, MAX_UNITS, Refund, RetryAfter, Update, Verdict, Write, remaining,
 };
@@ -22,8 +22,9 @@ pub struct Count {
 
 impl Count {
     pub fn parse(text: &[u8]) -> Result<Count, Foreign> {
-        let (end, units) = text.strip_prefix(TAG.as_bytes()).and_then(|rest| split(rest, b':')).ok_or(Foreign)?;
-        let (end, units) = (number(end)?, number(units)?);
+        let mut text = NumberReader(text);
+        let end = text.number_after(TAG)?;
+        let units = text.last_number_after(":")?;
         let is_ours = end <= time::MAX && (1..=MAX_UNITS).contains(&units);
         is_ours.then_some(Count { end, units }).ok_or(Foreign)
     }

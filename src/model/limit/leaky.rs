@@ -9,7 +9,7 @@
 //! is a part. Limit and window determine how many units are in the bucket. `written at` is the time of the last write.
 //! If the clock has stepped back to before that time, the bucket has as many units as at that time.
 
-use super::text::{NumberText, number, split};
+use super::text::{NumberReader, NumberText};
 use super::{Assessed, Foreign, Lifetime, LimitUsage, MAX_UNITS, Refund, RetryAfter, Update, Verdict};
 use crate::model::time::{self, Millis};
 
@@ -28,14 +28,11 @@ pub struct Level {
 
 impl Level {
     pub fn parse(text: &[u8]) -> Result<Level, Foreign> {
-        let (empty, rest) = text.strip_prefix(TAG.as_bytes()).and_then(|rest| split(rest, b':')).ok_or(Foreign)?;
-        let (at, part) = match split(empty, b'+') {
-            Some((at, part)) => (number(at)?, Some(number(part)?)),
-            None => (number(empty)?, None),
-        };
-        let (limit, rest) = split(rest, b'/').ok_or(Foreign)?;
-        let (window, written_at) = split(rest, b'!').ok_or(Foreign)?;
-        let (limit, window, written_at) = (number(limit)?, number(window)?, number(written_at)?);
+        let mut text = NumberReader(text);
+        let at = text.number_after(TAG)?;
+        let part = if text.is_at("+") { Some(text.number_after("+")?) } else { None };
+        let (limit, window) = (text.number_after(":")?, text.number_after("/")?);
+        let written_at = text.last_number_after("!")?;
         let is_ours = (1..=MAX_UNITS).contains(&limit)
             && (1..=time::MAX).contains(&window)
             && at.max(written_at) <= time::MAX

@@ -3,7 +3,7 @@
 //! Decimals are readable in the reply of GET.
 
 use super::Foreign;
-use crate::model::time::{decimal, digits};
+use crate::model::time::{decimal, leading_digits};
 use std::fmt;
 
 /// Room for five numbers of 20 digits, a tag and separators.
@@ -61,16 +61,28 @@ impl fmt::Debug for NumberText {
     }
 }
 
-/// Parses a number that [`NumberText::number`] wrote: decimal, without leading zeros.
-pub(super) fn number(text: &[u8]) -> Result<u64, Foreign> {
-    match text {
-        [b'0', _, ..] => Err(Foreign),
-        _ => digits(text).ok_or(Foreign),
-    }
-}
+/// Parses a [`NumberText`] from left to right.
+pub(super) struct NumberReader<'a>(pub &'a [u8]);
 
-/// Splits at the first `sign`.
-pub(super) fn split(text: &[u8], sign: u8) -> Option<(&[u8], &[u8])> {
-    let at = text.iter().position(|&byte| byte == sign)?;
-    Some((&text[..at], &text[at + 1..]))
+impl NumberReader<'_> {
+    pub fn is_at(&self, sign: &str) -> bool {
+        self.0.starts_with(sign.as_bytes())
+    }
+
+    /// Parses a sign and the number behind it: decimal, without leading zeros.
+    pub fn number_after(&mut self, sign: &str) -> Result<u64, Foreign> {
+        let text = self.0.strip_prefix(sign.as_bytes()).ok_or(Foreign)?;
+        if let [b'0', b'0'..=b'9', ..] = text {
+            return Err(Foreign);
+        }
+        let (number, rest) = leading_digits(text).ok_or(Foreign)?;
+        self.0 = rest;
+        Ok(number)
+    }
+
+    /// Parses the last sign and number.
+    pub fn last_number_after(mut self, sign: &str) -> Result<u64, Foreign> {
+        let number = self.number_after(sign)?;
+        if self.0.is_empty() { Ok(number) } else { Err(Foreign) }
+    }
 }

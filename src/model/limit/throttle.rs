@@ -10,7 +10,7 @@
 //! key that redis-cell wrote may expire up to a millisecond before its arrival time and then admit a unit too early. A
 //! key that this module wrote does not.
 
-use super::text::{NumberText, number};
+use super::text::{NumberReader, NumberText};
 use super::{Foreign, Lifetime, LimitUsage, Update};
 use crate::model::time::Millis;
 
@@ -38,7 +38,7 @@ pub struct Arrival {
 impl Arrival {
     /// Parses the number in a string, with the TTL of its key.
     pub fn parse(text: &[u8], expires_at: impl FnOnce() -> Option<Millis>) -> Result<Arrival, Foreign> {
-        let arrival = Arrival { nanos: number(text)? };
+        let arrival = Arrival { nanos: NumberReader(text).last_number_after("")? };
         let is_ours = match expires_at() {
             Some(expires_at) => expires_at.abs_diff(arrival.expires_at()) <= TOLERANCE,
             None => arrival.nanos >= EARLIEST,
