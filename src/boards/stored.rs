@@ -32,17 +32,17 @@ impl DataType for Board {
     }
 
     fn rewrite(&self, to: &mut Rewriter<'_>) {
-        emit(to, c"ZLB.CREATE", &description(self.schema()));
+        to.emit(c"ZLB.CREATE", &description(self.schema()));
         let mut arguments = Vec::new();
         for effect in self.rebuild() {
             write(effect, &mut arguments);
             if arguments.len() >= REWRITE_ARGUMENTS {
-                emit(to, c"ZLB.SET", &arguments);
+                to.emit(c"ZLB.SET", &arguments);
                 arguments.clear();
             }
         }
         if !arguments.is_empty() {
-            emit(to, c"ZLB.SET", &arguments);
+            to.emit(c"ZLB.SET", &arguments);
         }
     }
 
@@ -58,12 +58,6 @@ impl DataType for Board {
         self.encode(to);
         to.end_sequence();
     }
-}
-
-fn emit(to: &mut Rewriter<'_>, command: &CStr, arguments: &[OwnedStr]) {
-    let key = to.key();
-    let arguments: Vec<_> = std::iter::once(&key).chain(arguments).map(OwnedStr::as_str).collect();
-    to.emit(command, &arguments);
 }
 
 /// Returns ZLB.CREATE's arguments after the key.

@@ -61,7 +61,7 @@ impl Effects<'_, '_> {
             events.add(EventClass::Generic, c"del");
         }
         if let Some(at) = self.expires {
-            ctx.replicate_bytes(c"PEXPIREAT", self.name, [Decimal::of(at).as_bytes()]);
+            ctx.replicate_bytes(c"PEXPIREAT", self.name, &[Decimal::of(at).as_bytes()]);
             events.add(EventClass::Generic, c"expire");
         }
         events

@@ -22,18 +22,18 @@ pub fn replicate(
         match write {
             Write::Replace(bytes) => {
                 let at = Decimal::of(expires_at.unwrap_or(time::MAX));
-                ctx.replicate_bytes(c"SET", name, [bytes, b"PXAT", at.as_bytes()]);
+                ctx.replicate_bytes(c"SET", name, &[bytes, b"PXAT", at.as_bytes()]);
                 events.add(EventClass::String, c"set");
                 owes_ttl = false;
             }
             Write::Part { at, bytes } => {
-                ctx.replicate_bytes(c"SETRANGE", name, [Decimal::of(*at as u64).as_bytes(), bytes]);
+                ctx.replicate_bytes(c"SETRANGE", name, &[Decimal::of(*at as u64).as_bytes(), bytes]);
                 events.add(EventClass::String, c"setrange");
             }
         }
     }
     if let Some(at) = expires_at.filter(|_| owes_ttl) {
-        ctx.replicate_bytes(c"PEXPIREAT", name, [Decimal::of(at).as_bytes()]);
+        ctx.replicate_bytes(c"PEXPIREAT", name, &[Decimal::of(at).as_bytes()]);
         events.add(EventClass::Generic, c"expire");
     }
     ctx.signal_modified(name);

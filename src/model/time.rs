@@ -133,9 +133,14 @@ pub fn decimal_len(number: u64) -> usize {
 pub fn decimal(mut number: u64, room: &mut [u8]) -> usize {
     let len = decimal_len(number);
     let Some(room) = room.get_mut(..len) else { return 0 };
-    for digit in room.iter_mut().rev() {
-        *digit = b'0' + (number % 10) as u8;
-        number /= 10;
+    // Two digits at a time: half as many divisions of 64 bits.
+    for digits in room.rchunks_mut(2) {
+        let pair = (number % 100) as u8;
+        number /= 100;
+        match digits {
+            [tens, ones] => (*tens, *ones) = (b'0' + pair / 10, b'0' + pair % 10),
+            digits => digits.fill(b'0' + pair),
+        }
     }
     len
 }

@@ -1,6 +1,6 @@
 //! An open queue: it is opened, changed and committed.
 
-use super::wire::EncodedEffects;
+use super::wire::{APPLY, EncodedEffects};
 use super::{Stored, names, upkeep, waiting};
 use crate::error::Error;
 use crate::model::queue::{Change, Effect, Queue};
@@ -131,7 +131,7 @@ impl<'k> OpenQueue<'k, Writing> {
         if let Some(check_at) = check_at {
             names::bring_forward(ctx, name, check_at);
         }
-        effects.send(name, |command, arguments| ctx.replicate(command, arguments));
+        ctx.replicate_bytes(APPLY, name, &effects.arguments());
         ctx.signal_modified(name);
         if let Some(next) = next {
             waiting::note_queue_changed(ctx, name, now, next);

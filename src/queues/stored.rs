@@ -3,9 +3,10 @@
 use super::names;
 use super::totals::Contribution;
 use super::upkeep::Upkeep;
-use super::wire::EncodedEffects;
+use super::wire::{APPLY, EncodedEffects};
 use crate::model::queue::Queue;
 use crate::model::relocate::{Mover, Relocate};
+use crate::server::OwnedStr;
 use crate::server::data_type::{DataType, Handle};
 use crate::server::events::Classes;
 use crate::server::io::{Digest, Loader, Rewriter, Saver};
@@ -70,17 +71,20 @@ impl DataType for Stored {
     }
 
     fn rewrite(&self, to: &mut Rewriter<'_>) {
-        let key = to.key();
-        let mut encoded = EncodedEffects::new();
+        let mut emit = |effects: &EncodedEffects| {
+            let arguments: Vec<_> = effects.arguments().into_iter().map(OwnedStr::new).collect();
+            to.emit(APPLY, &arguments);
+        };
+        let mut effects = EncodedEffects::new();
         for effect in self.queue.rebuild() {
-            encoded.add(&effect);
-            if encoded.effects() >= BATCH || encoded.bytes() >= BATCH_BYTES {
-                encoded.send(key.as_str(), |command, arguments| to.emit(command, arguments));
-                encoded = EncodedEffects::new();
+            effects.add(&effect);
+            if effects.effects() >= BATCH || effects.bytes() >= BATCH_BYTES {
+                emit(&effects);
+                effects = EncodedEffects::new();
             }
         }
-        if encoded.effects() > 0 {
-            encoded.send(key.as_str(), |command, arguments| to.emit(command, arguments));
+        if effects.effects() > 0 {
+            emit(&effects);
         }
     }
 

@@ -33,8 +33,8 @@
 use crate::model::queue::{
     Attempt, Change, Counters, Effect, Extras, Field, NewJob, Record, Settings, State, Taken, Totals,
 };
-use crate::model::time::Millis;
-use crate::server::{OwnedStr, Str};
+use crate::model::time::{Decimal, Millis};
+use smallvec::SmallVec;
 use std::ffi::CStr;
 
 /// The command that applies effects.
@@ -58,7 +58,9 @@ pub const DUE: &[u8] = b"due";
 /// Effects of one time, encoded as the arguments of [`APPLY`].
 #[derive(Default)]
 pub struct EncodedEffects {
-    words: Vec<OwnedStr>,
+    /// All arguments, one after the other, and where each ends.
+    text: Vec<u8>,
+    ends: Vec<usize>,
     effects: usize,
     bytes: usize,
     happened: Events,
@@ -84,15 +86,17 @@ impl EncodedEffects {
         self.happened
     }
 
-    /// Passes the command and its arguments to `send`.
-    pub fn send(&self, key: Str<'_>, send: impl FnOnce(&CStr, &[Str<'_>])) {
-        let arguments: Vec<_> = std::iter::once(key).chain(self.words.iter().map(OwnedStr::as_str)).collect();
-        send(APPLY, &arguments);
+    /// Returns the arguments of the command after the key.
+    pub fn arguments(&self) -> SmallVec<[&[u8]; 12]> {
+        let mut start = 0;
+        self.ends.iter().map(|&end| &self.text[std::mem::replace(&mut start, end)..end]).collect()
     }
 
     /// Adds an effect. All effects of one command have the same `at`.
     pub fn add(&mut self, effect: &Effect<'_>) {
-        if self.words.is_empty() {
+        if self.ends.is_empty() {
+            self.text.reserve(256);
+            self.ends.reserve(12);
             self.number(effect.at);
         }
         self.effects += 1;
@@ -235,7 +239,8 @@ impl EncodedEffects {
     }
 
     fn bare(&mut self, word: &[u8]) -> &mut EncodedEffects {
-        self.words.push(OwnedStr::new(word));
+        self.text.extend_from_slice(word);
+        self.ends.push(self.text.len());
         self
     }
 
@@ -245,12 +250,14 @@ impl EncodedEffects {
     }
 
     fn number(&mut self, number: u64) -> &mut EncodedEffects {
-        self.signed(i64::try_from(number).unwrap_or(i64::MAX))
+        self.bare(Decimal::of(number.min(i64::MAX.unsigned_abs())).as_bytes())
     }
 
     fn signed(&mut self, number: i64) -> &mut EncodedEffects {
-        self.words.push(OwnedStr::from_integer(number));
-        self
+        if number < 0 {
+            self.text.push(b'-');
+        }
+        self.number(number.unsigned_abs())
     }
 }
 

@@ -15,7 +15,7 @@
 //! | with `ReadKey::open`: `key.unlink();`, `key.expire_at(at);`, `key.value_mut::<Board>();` | E0599      |
 
 use super::native;
-use super::string::Str;
+use super::string::{OwnedStr, Str};
 use crate::model::random::Random;
 use crate::model::time::{Micros, Millis};
 use redis_module::raw::{self, RedisModuleCtx};
@@ -24,6 +24,7 @@ use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{array, iter};
 
 /// The server's side of one call into the module: a command, a timer, an event.
 pub struct Context(NonNull<RedisModuleCtx>);
@@ -206,25 +207,24 @@ impl Context {
     }
 
     /// Replicates a command as [`replicate`](Context::replicate) does. The server makes strings of the arguments that follow the key, for
-    /// which this costs less than strings of ours.
-    pub fn replicate_bytes<const N: usize>(&self, command: &CStr, key: Str<'_>, arguments: [&[u8]; N]) {
-        const FORMATS: [&CStr; 4] = [c"s", c"sb", c"sbb", c"sbbb"];
-        let format = const { FORMATS[N] }.as_ptr();
-        let [one, two, three] = [0, 1, 2].map(|at| arguments.get(at).copied().unwrap_or_default());
+    /// which this costs less than strings of the module.
+    pub fn replicate_bytes(&self, command: &CStr, key: Str<'_>, arguments: &[&[u8]]) {
+        let mut format = *b"sbbbbbbbb\0";
+        let Some(end) = format.get_mut(1 + arguments.len()) else {
+            let strings: Vec<_> = arguments.iter().copied().map(OwnedStr::new).collect();
+            return self
+                .replicate(command, &iter::once(key).chain(strings.iter().map(OwnedStr::as_str)).collect::<Vec<_>>());
+        };
+        *end = 0;
+        let [a, b, c, d, e, f, g, h] = array::from_fn(|at| arguments.get(at).copied().unwrap_or_default());
         // SAFETY: format `s` takes a valid string, and each `b` a pointer and a length. The server ignores the arguments that the format
-        // does not name. The command is a NUL-terminated constant.
+        // does not name. The command is a NUL-terminated constant, and the format ends with NUL.
+        #[rustfmt::skip]
         let status = unsafe {
             api!(RedisModule_Replicate(
-                self.as_ptr(),
-                command.as_ptr(),
-                format,
-                key.as_ptr(),
-                one.as_ptr(),
-                one.len(),
-                two.as_ptr(),
-                two.len(),
-                three.as_ptr(),
-                three.len()
+                self.as_ptr(), command.as_ptr(), format.as_ptr().cast::<c_char>(), key.as_ptr(),
+                a.as_ptr(), a.len(), b.as_ptr(), b.len(), c.as_ptr(), c.len(), d.as_ptr(), d.len(),
+                e.as_ptr(), e.len(), f.as_ptr(), f.len(), g.as_ptr(), g.len(), h.as_ptr(), h.len()
             ))
         };
         check_replicated(command, key, status == raw::REDISMODULE_OK as c_int);

@@ -127,6 +127,7 @@ impl Writer for Saver<'_> {
 /// An AOF file that is being rewritten: commands that rebuild one key.
 pub struct Rewriter<'a> {
     io: *mut RedisModuleIO,
+    /// The key that the commands rebuild.
     key: OwnedStr,
     call: PhantomData<&'a mut ()>,
 }
@@ -139,13 +140,9 @@ impl Rewriter<'_> {
         Rewriter { io, key: OwnedStr::new(key.bytes()), call: PhantomData }
     }
 
-    /// Returns the key that the commands rebuild.
-    pub fn key(&self) -> OwnedStr {
-        self.key.clone()
-    }
-
-    /// Writes a command.
-    pub fn emit(&mut self, command: &CStr, arguments: &[Str<'_>]) {
+    /// Writes a command. Its first argument is the key, and `arguments` follow.
+    pub fn emit(&mut self, command: &CStr, arguments: &[OwnedStr]) {
+        let arguments: Vec<_> = std::iter::once(&self.key).chain(arguments).map(OwnedStr::as_str).collect();
         // SAFETY: format `v` takes an array of valid strings and its length; the command is a NUL-terminated constant.
         unsafe {
             api!(RedisModule_EmitAOF(self.io, command.as_ptr(), c"v".as_ptr(), arguments.as_ptr(), arguments.len()))
