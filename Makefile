@@ -70,9 +70,9 @@ bench: need-build need-redis
 	$(CARGO) bench --locked -p zeitset-benches --bench scale >docs/benchmarks/scale.md
 	@cat docs/benchmarks/scale.md
 
-## make bench-instructions  count the server's instructions per request, into docs/benchmarks (CELL=... as for make bench)
+## make bench-instructions  count the server's instructions per request, into docs/benchmarks (CELL=... as for make bench; SERVERS="...": count limits on these servers, too)
 bench-instructions: need-build need-redis
-	CARGO="$(CARGO)" scripts/instructions.sh "$(TARGET_DIR)/instructions" docs/benchmarks/instructions.md
+	CARGO="$(CARGO)" scripts/instructions.sh "$(TARGET_DIR)/instructions" docs/benchmarks/instructions.md $(SERVERS)
 
 ## make bench-clients  compare the libraries' workers with arq, RQ and BullMQ, and measure limits with units ahead, into docs/benchmarks
 bench-clients: build need-redis

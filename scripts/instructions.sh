@@ -1,22 +1,37 @@
 #!/usr/bin/env bash
-# Counts the instructions that the server carries out for a request, inside callgrind (the package valgrind).
+# Counts the instructions that a server carries out for a request, inside callgrind (the package valgrind): all contests on the server
+# that REDIS_SERVER names (default redis-server), and those of limits that allow and deny on each further SERVER.
 #
-#   scripts/instructions.sh FOLDER REPORT
+#   scripts/instructions.sh FOLDER REPORT [SERVER ...]
 set -euo pipefail
 
 folder=$1 report=$2
+shift 2
 command -v callgrind_control >/dev/null || { echo "valgrind is missing: install the package valgrind" >&2; exit 1; }
 mkdir -p "$folder"
 folder=$(cd "$folder" && pwd)
 rm -f "$folder"/out.*
+cargo=${CARGO:-cargo}
 
-# REDIS_SERVER is one program without arguments.
-cat >"$folder/server" <<END
+"$cargo" build --release --locked
+module=$(ls "${CARGO_TARGET_DIR:-$PWD/target}"/release/libzeitset.{so,dylib} 2>/dev/null | head -n 1)
+export ZEITSET_MODULE=${ZEITSET_MODULE:-$module}
+
+# count <server>: prints its tables. REDIS_SERVER is one program without arguments. A server of scripts/matrix.sh is a script that runs
+# another program, which callgrind has to follow. The speed of the client does not matter, so it is built without optimization.
+count() {
+    cat >"$folder/server" <<END
 #!/bin/sh
-exec valgrind --quiet --tool=callgrind --callgrind-out-file="$folder/out.%p" "${REDIS_SERVER:-redis-server}" "\$@"
+exec valgrind --quiet --tool=callgrind --trace-children=yes --callgrind-out-file="$folder/out.%p" "$1" "\$@"
 END
-chmod +x "$folder/server"
+    chmod +x "$folder/server"
+    REDIS_SERVER=$folder/server INSTRUCTIONS=$folder "$cargo" bench --locked --profile dev -p zeitset-benches --bench commands
+}
 
-REDIS_SERVER=$folder/server INSTRUCTIONS=$folder "${CARGO:-cargo}" bench --locked -p zeitset-benches --bench commands >"$folder/report"
+count "${REDIS_SERVER:-redis-server}" >"$folder/report"
+for server; do
+    echo >>"$folder/report"
+    CONTESTS="allowed denied" count "$server" >>"$folder/report"
+done
 mv "$folder/report" "$report"
 cat "$report"

@@ -4,6 +4,7 @@
 use crate::Bench;
 use crate::contests::Contest;
 use crate::load::{Request, flood};
+use crate::stats;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -50,7 +51,7 @@ pub fn measure(bench: &mut Bench, contests: &[Contest], folder: &Path) -> String
     let process: String = redis::cmd("INFO").arg("server").query(&mut bench.con).expect("INFO");
     let process = process.lines().find_map(|line| line.strip_prefix("process_id:")).expect("a process").to_owned();
     let mut counter = Counter { process, folder: folder.to_owned(), dumps: 0 };
-    let mut text = String::from("# Instructions a request\n\n");
+    let mut text = format!("# Instructions a request: {}\n\n", stats::describe(&mut bench.con));
     let ping: Vec<_> = (0..REQUESTS).map(|_| Request::of(&[redis::cmd("PING")])).collect();
     let _ = writeln!(
         text,

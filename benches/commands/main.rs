@@ -9,6 +9,7 @@
 //! | `KEYS`, `REQUESTS`, `ROUNDS` | the size of the contests (100,000, 100,000, 7) |
 //! | `LARGEST` | the largest size in the growth tables (1,000,000) |
 //! | `INSTRUCTIONS` | the output folder of callgrind: counts only instructions (`make bench-instructions`) |
+//! | `CONTESTS` | the slugs of the contests to run (all) |
 //! | `OUT` | the folder for the report and its pictures. Without it, the report is only printed |
 
 mod contests;
@@ -108,7 +109,10 @@ fn main() {
         has_increx: increx.query::<redis::Value>(&mut bench.con).is_ok(),
     };
     let scripts = Scripts::load(&mut bench.con);
-    let contests = contests::all(&scripts, &abilities);
+    let mut contests = contests::all(&scripts, &abilities);
+    if let Ok(wanted) = std::env::var("CONTESTS") {
+        contests.retain(|contest| wanted.split(' ').any(|slug| slug == contest.slug));
+    }
 
     if let Some(folder) = instructions {
         print!("{}", instructions::measure(&mut bench, &contests, &folder));
