@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Counts the instructions that a server carries out for a request, inside callgrind (the package valgrind): all contests on the server
-# that REDIS_SERVER names (default redis-server), and those of limits that allow and deny on each further SERVER.
+# Counts the instructions of a server per request, inside callgrind (the package valgrind): all contests on the server that REDIS_SERVER
+# names (default redis-server), and two contests of limits on each SERVER.
 #
 #   scripts/instructions.sh FOLDER REPORT [SERVER ...]
 set -euo pipefail
@@ -13,9 +13,11 @@ folder=$(cd "$folder" && pwd)
 rm -f "$folder"/out.*
 cargo=${CARGO:-cargo}
 
-"$cargo" build --release --locked
-module=$(ls "${CARGO_TARGET_DIR:-$PWD/target}"/release/libzeitset.{so,dylib} 2>/dev/null | head -n 1)
-export ZEITSET_MODULE=${ZEITSET_MODULE:-$module}
+if [ -z "${ZEITSET_MODULE:-}" ]; then
+    "$cargo" build --release --locked
+    ZEITSET_MODULE=$(ls "${CARGO_TARGET_DIR:-$PWD/target}"/release/libzeitset.{so,dylib} 2>/dev/null | head -n 1)
+    export ZEITSET_MODULE
+fi
 
 # count <server>: prints its tables. REDIS_SERVER is one program without arguments. A server of scripts/matrix.sh is a script that runs
 # another program, which callgrind has to follow. The speed of the client does not matter, so it is built without optimization.
