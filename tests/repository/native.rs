@@ -19,7 +19,7 @@ fn every_command_that_is_replicated_or_called_is_asked_for_at_load() {
     let mut used = Vec::new();
     for file in sources(&src) {
         let text = fs::read_to_string(&file).expect("a source can be read");
-        for opening in ["replicate(", ".call("] {
+        for opening in ["replicate(", "replicate_bytes(", ".call("] {
             used.extend(constants_behind(opening, &text));
         }
     }
