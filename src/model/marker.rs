@@ -17,12 +17,12 @@
 //! changes while the TTL does not, so only the TTL's remainder modulo `g` identifies the set. Any set whose key expires
 //! 47.1 s to 47.1 s + `g` after its highest score would match once in `g` writes:
 //!
-//! | `g`               | chance of a false match | which sets                                                                       |
-//! |-------------------|-------------------------|----------------------------------------------------------------------------------|
-//! | 1 ms (in use)     | never, or always        | keys that expire exactly 47,111 ms after their highest score; no program does so |
+//! | `g`               | chance of a false match | which sets                                                                         |
+//! |-------------------|-------------------------|------------------------------------------------------------------------------------|
+//! | 1 ms (in use)     | never, or always        | keys that expire exactly 47,111 ms after their highest score; no program does so   |
 //! | 2^10 ms, 1 s      | 1 in 1,024              | logs of a limiter with a window of 48 s; at 1,000 requests a second, once a second |
-//! | 2^20 ms, 17 min   | 1 in a million          | logs with a window of 1 to 18 min; of a million idle logs, about one matches      |
-//! | 2^30 ms, 12 days  | 1 in a thousand million | logs and sessions of up to 12 days; without the module, keys live 12 days longer |
+//! | 2^20 ms, 17 min   | 1 in a million          | logs with a window of 1 to 18 min; of a million idle logs, about one matches       |
+//! | 2^30 ms, 12 days  | 1 in a thousand million | logs and sessions of up to 12 days; without the module, keys live 12 days longer   |
 //!
 //! The sweeper deletes the expired members of every marked set. A hand-written limiter log holds only past times: a false match would empty
 //! it, and the limiter would admit everyone.

@@ -1,27 +1,30 @@
 //! Clients that wait for jobs of queues, and the time of the next check of each queue. A pure model: no server, no timer; `now` is a
 //! parameter.
 //!
-//! Each key that clients wait for has an entry. The entry holds its clients in the order of their arrival, and the next time at which the
-//! queue becomes claimable by itself (`next`): a job is due, a lease expires, RATE has units again.
+//! Each key that clients wait for has an entry. The entry holds the key's clients in the order of their arrival, and
+//! the next time at which the queue becomes claimable without a command (`next`): because a job is due, a lease
+//! expires, or RATE has units again.
 //!
 //! # Which client is woken
 //!
-//! One client at a time, the first of the key. After it has claimed, the next one is woken if jobs are left. So a push causes one check of
-//! the queue for each client served, and at most one more, however many clients wait. If a woken client leaves without a job, the key is
-//! checked again.
+//! A key wakes one client at a time, the first one. After this client has claimed, the key wakes the next client if
+//! jobs are left. So a push causes one check of the queue for each served client, and at most one more, however many
+//! clients wait. If a woken client leaves without a job, the key is checked again.
 //!
 //! # Which key serves a client
 //!
-//! A client that waits for several keys is served from the first of them, in its own order, that has a job for it. This may be another key
-//! than the one that woke it. So a woken client goes through its keys ([`Waiting::turn`]). If an earlier client was woken for one of them
-//! and has not claimed yet, the later client waits for the outcome ([`Waiting::wait_behind`]). If the earlier client leaves jobs, the later
-//! client is woken for that key. If no job is left, the key that woke it first wakes it again.
+//! A client that waits for several keys is served from the first of them, in its own order, that has a job for it. This
+//! may be another key than the one that woke the client. So a woken client goes through its keys ([`Waiting::turn`]).
+//! If an earlier client was woken for one of these keys and has not claimed yet, the later client waits until it has
+//! ([`Waiting::wait_behind`]). If the earlier client leaves jobs, this key wakes the later client. If it leaves no job,
+//! the key that woke the later client first wakes it again.
 //!
 //! # When a key is checked
 //!
-//! A timer is armed only for times at most [`HORIZON`] away. The server's cron ([`Waiting::tick`], at least once a second) arms it for
-//! later times. So delays stay far below the integer limits of event loops. If the clock steps forward, the next tick finds the overdue
-//! keys. If it steps back, the tick makes all keys due. An idle server has no timer, and its ticks compare one number.
+//! The timer is armed only for times at most [`HORIZON`] away. For later times, the server's cron ([`Waiting::tick`],
+//! at least once a second) arms it when they are near. So delays stay far below the integer limits of event loops. If
+//! the clock steps forward, the next tick finds the overdue keys. If the clock steps back, the next tick makes all keys
+//! due. An idle server has no timer, and its ticks compare one number.
 //!
 //! # No claimable key is forgotten
 //!
@@ -42,20 +45,21 @@ use hashbrown::{Equivalent, HashMap};
 use std::collections::BTreeSet;
 use std::hash::Hash;
 
-/// A timer is armed at most this many ms ahead. Longer than the longest pause between two ticks.
+/// The maximum delay of the timer, in ms. It is longer than the longest pause between two ticks.
 pub const HORIZON: Millis = 1500;
 
 /// The time in ms after which a key whose clients may not be served is checked again.
 const RETRY: Millis = 250;
 
-/// The time in ms after which a key is checked again if its woken client has not claimed. Above [`HORIZON`], so that a push to a waiting
-/// client arms no timer.
+/// The time in ms after which a key is checked again if its woken client has not claimed. It is above [`HORIZON`], so
+/// that a push to a waiting client arms no timer.
 const WAKE_TIMEOUT: Millis = 2000;
 
-/// A smaller step back of the clock, in ms, is ignored, because it delays no client noticeably.
+/// The minimum step back of the clock, in ms, after which all keys are checked. A smaller step delays no client
+/// noticeably.
 const STEP: Millis = 1000;
 
-/// The number of keys to check at once. The others follow after the server has served its clients.
+/// The maximum number of keys to check in one call. The others follow after the server has served its clients.
 const BATCH: usize = 1000;
 
 /// The number of a waiting client. Later clients have higher numbers.
@@ -69,7 +73,8 @@ pub struct Waiting<K> {
     schedule: BTreeSet<(Millis, K)>,
     /// When the armed timer fires. `None` if no timer is armed.
     armed: Option<Millis>,
-    /// Whether the server may not serve clients now. Then no key is checked until a tick finds that it may.
+    /// Whether the server may not serve clients now. Then no key is checked until a tick finds that the server may
+    /// serve clients again.
     paused: bool,
     /// The latest time since the clock was last set back.
     latest: Millis,
@@ -80,9 +85,9 @@ struct WaitedKey<K> {
     clients: BTreeSet<Client>,
     /// The client that was woken last, until it claims or leaves.
     woken: Option<WokenClient>,
-    /// When to check the key if no command changes its queue before.
+    /// When to check the key, if no command changes its queue before that time.
     next: Option<Millis>,
-    /// Keys whose woken client waits for the outcome of this key.
+    /// Keys whose woken client waits until this key's woken client has claimed or left.
     behind: BTreeSet<K>,
 }
 
@@ -101,11 +106,11 @@ struct WokenClient {
 /// What a woken client does with one of its keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// The key has no job, or may not serve clients. Go on to the next key.
+    /// The key has no job, or may not serve clients. The client goes on to the next key.
     GoOn,
-    /// The key may have a job for this client. Check it, and call [`checked`](Waiting::checked).
+    /// The key may have a job for this client. The client checks the queue and calls [`checked`](Waiting::checked).
     Check,
-    /// An earlier client was woken for this key. Call [`wait_behind`](Waiting::wait_behind).
+    /// An earlier client was woken for this key. The client calls [`wait_behind`](Waiting::wait_behind).
     Wait,
 }
 
@@ -134,8 +139,8 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         self.keys.entry(key.clone()).or_default().clients.insert(client);
     }
 
-    /// Removes a client that does not claim from the key: it disconnected, it timed out, or another key serves it. If it was woken, the key
-    /// is checked again, for the other clients.
+    /// Removes a client that does not claim from the key, because it disconnected, timed out, or is served from another
+    /// key. If the client was woken, the key is checked again for the other clients.
     pub fn leave(&mut self, key: &K, client: Client, now: Millis) {
         if self.is_woken(key, client) {
             self.set_next(key, Some(now));
@@ -154,10 +159,11 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         }
     }
 
-    /// Sets the time at which the queue becomes claimable, after a command has changed it or a check has read it. Returns the client to
-    /// wake, if one can be served now. `allowed`: whether the clients of this key may be served now.
+    /// Sets the time at which the queue becomes claimable (`next`), after a command has changed the queue or a check
+    /// has read it. `allowed` tells whether the clients of this key may be served now. Returns the client to wake, if
+    /// one can be served now.
     ///
-    /// A woken client calls this, too. It may claim if this returns its own number.
+    /// A woken client also calls this function. It may claim if the function returns its own number.
     pub fn checked<Q: Hash + Equivalent<K> + ?Sized>(
         &mut self,
         key: &Q,
@@ -188,19 +194,21 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         Some(woken.client)
     }
 
-    /// Returns what a woken client does with this key. The client calls it for its keys, in its own order.
+    /// Returns what a woken client does with this key. The client calls this function for each of its keys, in its own
+    /// order.
     pub fn turn<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q, client: Client, now: Millis) -> Turn {
         let Some(entry) = self.keys.get(key) else { return Turn::GoOn };
         match entry.woken {
             Some(woken) if woken.client == client => Turn::Check,
-            // A client that has not claimed for so long must not block others.
+            // After `WAKE_TIMEOUT`, a woken client that has not claimed no longer blocks other clients.
             Some(woken) if now.saturating_sub(woken.since) < WAKE_TIMEOUT => Turn::Wait,
             _ if entry.next.is_some_and(|next| next <= now) => Turn::Check,
             _ => Turn::GoOn,
         }
     }
 
-    /// Lets a woken client wait for the outcome of `key`. If `key` has no job for it, the keys of `behind` that woke it are checked again.
+    /// Lets a woken client wait for `key`, for which an earlier client was woken. If `key` has no job for this client,
+    /// those keys of `behind` that woke it are checked again.
     pub fn wait_behind(&mut self, key: &K, behind: &[K], client: Client) {
         let behind: Vec<_> = behind.iter().filter(|behind| self.is_woken(behind, client)).cloned().collect();
         if let Some(entry) = self.keys.get_mut(key) {
@@ -212,12 +220,13 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         self.keys.get(key).and_then(|entry| entry.woken).is_some_and(|woken| woken.client == client)
     }
 
-    /// The key may hold another queue than before. Returns the client to wake.
+    /// Notes that the key may hold another queue than before. Returns the client to wake.
     pub fn replaced<Q: Hash + Equivalent<K> + ?Sized>(&mut self, key: &Q, now: Millis) -> Option<Client> {
         self.checked(key, now, Some(now), true)
     }
 
-    /// Makes all keys due. Called after the clock was set back, a promotion, and the arrival of slots or datasets.
+    /// Makes all keys due. The caller calls this after the clock was set back, after a promotion, and when slots or
+    /// datasets arrive.
     pub fn check_all(&mut self, now: Millis) {
         self.schedule.clear();
         for (key, entry) in &mut self.keys {
@@ -226,10 +235,11 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         }
     }
 
-    /// Called by the server's cron, at least once a second. `allowed` tells whether this server may serve clients. It is called only if a
-    /// key is due, or if the server could not serve clients before.
+    /// The server's cron calls this at least once a second. `allowed` tells whether this server may serve clients.
+    /// `allowed` is called only if a key is due, or if the server could not serve clients before.
     ///
-    /// Timers count on the monotonic clock. If the wall clock was set forward, the armed timer is late, and this replaces it.
+    /// Timers count on the monotonic clock. If the wall clock was set forward, the armed timer is late, and this
+    /// function requests a new one.
     pub fn tick(&mut self, now: Millis, allowed: impl FnOnce() -> bool) -> Alarm {
         if self.latest >= now.saturating_add(STEP) {
             self.latest = now;
@@ -249,7 +259,8 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         }
     }
 
-    /// Called when the timer fires. Returns the keys to check now. The caller then calls [`alarm`](Self::alarm).
+    /// Notes that the timer has fired. Returns the keys to check now. The caller checks them and then calls
+    /// [`alarm`](Self::alarm).
     pub fn fired(&mut self, now: Millis, allowed: impl FnOnce() -> bool) -> Vec<K> {
         self.armed = None;
         if self.is_due(now) {
@@ -258,7 +269,7 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         if self.paused { Vec::new() } else { self.take_due(now) }
     }
 
-    /// Returns the due keys, at most [`BATCH`]. Plans another check of each, in case its check fails.
+    /// Returns the due keys, at most [`BATCH`]. Schedules another check of each key, in case this one fails.
     fn take_due(&mut self, now: Millis) -> Vec<K> {
         let mut due = Vec::new();
         while due.len() < BATCH && self.is_due(now) {
@@ -273,7 +284,7 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         due
     }
 
-    /// Returns what to do with the timer. The caller must do it.
+    /// Returns the request for the timer, which the caller must carry out.
     pub fn alarm(&mut self, now: Millis) -> Alarm {
         let soon = now.saturating_add(HORIZON);
         let wanted = self.schedule.first().map(|&(next, _)| next.max(now)).filter(|&next| next <= soon && !self.paused);

@@ -8,13 +8,13 @@ use std::ptr::null_mut;
 #[cfg_attr(test, expect(dead_code, reason = "unit tests run without a server"))]
 pub struct ServerAlloc;
 
-/// The alignment that every server's allocator guarantees. It is the size of a `usize` and no more: a server built without
-/// `malloc_usable_size` stores a block's size in front of the block.
+/// The alignment that every server's allocator guarantees. It is no more than the size of a `usize`, because a server
+/// built without `malloc_usable_size` stores a block's size in front of the block.
 pub(super) const GUARANTEED: usize = size_of::<usize>();
 
-/// Returns the distance from the start of the server's block to ours, for an alignment above [`GUARANTEED`]: 1 to `align` bytes. The
-/// server's block must be `align` bytes longer than ours. `start` is a multiple of [`GUARANTEED`], and so is the distance: a number fits in
-/// front of our block.
+/// Returns the distance from the start of the server's block to our block, for an alignment above [`GUARANTEED`]: 1 to
+/// `align` bytes. The server's block must be `align` bytes longer than our block. `start` and the distance are
+/// multiples of [`GUARANTEED`], so a number fits in front of our block.
 fn offset(start: usize, align: usize) -> usize {
     align - start % align
 }

@@ -2,7 +2,8 @@
 
 /// Calls a function of the module API. The caller wraps the call in `unsafe` and says in a comment why the arguments are valid.
 ///
-/// The server sets the pointers once, before any of our code runs. [`missing`] checks those that every supported server has.
+/// The server sets the pointers once, before any of our code runs. [`missing`] checks that the server has set the
+/// pointers of all required functions.
 macro_rules! api {
     ($name:ident($($argument:expr),* $(,)?)) => {
         (redis_module::raw::$name.expect(concat!("the server lacks ", stringify!($name))))($($argument),*)
@@ -17,7 +18,8 @@ macro_rules! has_api {
     }};
 }
 
-/// Returns the name of a required function that the server lacks. `None` on Redis from 7.0.5 and on every Valkey.
+/// Returns the name of a required function that the server lacks, if any. Redis from 7.0.5 and every Valkey have all of
+/// them.
 pub fn missing() -> Option<&'static str> {
     [
         ("RedisModule_SetCommandInfo", has_api!(RedisModule_SetCommandInfo)),

@@ -1,7 +1,8 @@
 //! Whether this server may act on a key without a client's command: sweep a set, restore its marker, or serve a waiting client.
 //!
-//! The server checks a client's command before it runs. It checks nothing for a timer, an event or a blocked client. A module that changes
-//! another node's key, or makes a change that the server refuses to every client, loses data or does work twice. So the module asks first:
+//! The server checks a client's command before it runs. For a timer, an event or a blocked client, the server checks
+//! nothing. If a module changes another node's key, or makes a change that the server refuses to every client, data are
+//! lost or work is done twice. So the module first asks the server:
 //!
 //! | question | asked how |
 //! |---|---|
@@ -10,26 +11,29 @@
 //! | in a cluster: does this server own the key's slot, and is the cluster's state `ok`? | a write command with this key, as a *dry run* |
 //! | would a client's write be refused (min-replicas-to-write, MISCONF after a failed save or a full disk, a read-only replica)? | the same dry run in *script mode* |
 //!
-//! **The dry run.** `RedisModule_Call` with `D` (Redis 7.2, every Valkey) makes all checks of a call and stops before the command runs. An
-//! error means no. A null reply, or the empty reply of Valkey 9, means yes. Redis 7.0 has no `D` (the letter is an error in the format), so
-//! there the command runs: a reply means yes, a null reply no. The command must therefore never fail and change nothing, whatever the key
-//! holds: `PEXPIREAT key 1 GT` asks for a TTL in 1970 if that is later than the present one. INFO commandstats and MONITOR show the
-//! command, so all clients that Redis 7.0 serves in one turn of its event loop share one answer. With `S` the server also refuses the call
-//! where it would refuse a script's write: too few replicas, a disk error, a read-only replica.
+//! **The dry run.** `RedisModule_Call` with `D` (Redis 7.2, every Valkey) makes all checks of a call and stops before
+//! the command runs. An error means no. A null reply, or the empty reply of Valkey 9, means yes. Redis 7.0 has no `D`
+//! (the letter is an error in the format). There the command runs: a reply means yes, and a null reply means no. So the
+//! command must never fail and must change nothing, whatever the key holds. `PEXPIREAT key 1 GT` sets a TTL in 1970
+//! only if that is later than the current TTL, which it never is. On Redis 7.0, INFO commandstats and MONITOR show the
+//! command. So all clients that Redis 7.0 serves in one turn of its event loop share one answer. With `S`, the server
+//! also refuses the call if it would refuse a script's write: because of too few replicas, a disk error, or a read-only
+//! replica.
 //!
-//! The dry run has a context of its own, with a client that has sent nothing. A blocked client may still have the ASKING flag, which would
-//! let the call into a slot that is still being imported.
+//! The dry run uses a separate context, with a client that has sent nothing. A blocked client may still have the ASKING
+//! flag. With this flag, the server would accept the call for a slot that is still being imported.
 //!
 //! **Slots.** The dry run depends on the owner of the slot. Every way of moving slots changes the owner only when all keys have arrived:
 //!
-//! - Key by key (SETSLOT, MIGRATE): a slot that is being imported is not ours. A slot that is being migrated is ours, for the keys that are
-//!   still here.
+//! - Key by key (SETSLOT, MIGRATE): this server does not own a slot that it is importing. It owns a slot that it is
+//!   migrating, for the keys that it still has.
 //! - Atomically (Valkey from 9.0, Redis from 8.4): the source owns the slot until the target takes it over.
 //!   `RedisModule_ClusterCanAccessKeysInSlot` (Redis from 8.4) cannot replace the dry run: it also allows slots that are imported key by key.
 //!
-//! Cost: without a cluster, only flags are read. In a cluster, or for a waiting client, one dry run takes 1 to 3 µs (Redis 7.0: 2 to 12),
-//! measured with a debug build on a busy machine. A visit to a set, and serving a client, each make several such calls anyway. So no answer
-//! is cached longer than a turn: it holds only at the moment of its use.
+//! Cost: without a cluster, only flags are read. In a cluster, or for a waiting client, one dry run takes 1 to 3 µs
+//! (Redis 7.0: 2 to 12), measured with a debug build on a busy machine. That is little compared with a visit to a set
+//! or with serving a client, which make several such calls anyway. So the module caches no answer longer than a turn.
+//! An answer is valid only at the moment of its use.
 
 use super::context::Context;
 use super::shared::Shared;
@@ -48,12 +52,13 @@ const DRY_RUN_SINCE: c_int = 0x0007_0200;
 static ASKER: AtomicPtr<RedisModuleCtx> = AtomicPtr::new(null_mut());
 
 lazy_static! {
-    /// Redis 7.0: the answers of this turn, by key: whether its waiting clients may be served. Outside a cluster all keys share one answer.
+    /// Redis 7.0: for each key, whether its waiting clients may be served in this turn. Outside a cluster, all keys
+    /// share one answer.
     static ref TURN: Shared<Option<HashMap<Box<[u8]>, bool>>> = Shared::new(None);
 }
 
-/// Redis 7.0: begins a turn, in which clients are served one after the other. During a turn, the answers to [`Context::may_serve`] do not
-/// change.
+/// Redis 7.0: begins a turn, in which the module serves clients one after the other. During a turn, the results of
+/// [`Context::may_serve`] do not change.
 pub(super) fn begin_turn(ctx: &Context) {
     TURN.with(ctx, |turn| *turn = Some(HashMap::new()));
 }
@@ -65,9 +70,9 @@ pub(super) fn end_turn(ctx: &Context) {
 /// The checks that a call has to pass.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Checks {
-    /// The cluster's.
+    /// The checks of the cluster.
     Slot,
-    /// The cluster's, and those that refuse writes.
+    /// The checks of the cluster, and the checks that refuse writes.
     Write,
 }
 
@@ -77,7 +82,8 @@ impl Context {
         self.is_master() && self.may_act()
     }
 
-    /// Whether this server may change `key` without a client's command now: sweep it, or set its TTL.
+    /// Whether this server may change `key` without a client's command now, such as to delete its expired members or to
+    /// set its TTL.
     pub fn may_change(&mut self, key: Str<'_>) -> bool {
         self.may_write_by_itself() && (!self.is_in_cluster() || self.passes(key, Checks::Slot))
     }

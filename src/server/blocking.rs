@@ -1,14 +1,17 @@
-//! Blocked clients. The module asks the server to check one, and the check serves the client if that is possible.
+//! Blocked clients. The module asks the server to check a blocked client. The check serves the client if that is
+//! possible.
 //!
-//! Each client is blocked on a name of its own ([`crate::model::waiting::name`]), so the server checks no other client. After
-//! [`Context::wake`], the server checks the client when the current command or transaction has ended. How depends on the server:
+//! Each client is blocked on a separate name ([`crate::model::waiting::name`]), so the server checks no other client.
+//! After [`Context::wake`], the server checks the client when the current command or transaction has ended. The
+//! mechanism depends on the server:
 //!
 //! - Redis from 7.2, every Valkey: with `REDISMODULE_BLOCK_UNBLOCK_DELETED`, the server checks the clients of a signalled name even if no
 //!   such key exists.
-//! - Redis 7.0 checks only the clients of an existing key. So the module checks whether the client can be served, and then calls
-//!   `RedisModule_UnblockClient`, which runs the time-out callback at once. After that the client is unblocked in any case. The module does
-//!   this in the event loop's `BEFORE_SLEEP`, right before the server finishes unblocked clients: a client that was timed out, killed or
-//!   redirected in between would get two replies or none.
+//! - Redis 7.0 checks only the clients of an existing key. So the module checks whether the client can be served, and
+//!   if so calls `RedisModule_UnblockClient`, which runs the time-out callback at once. After that the client is
+//!   unblocked in any case. The module does this in the event loop's `BEFORE_SLEEP`, right before the server finishes
+//!   unblocked clients. If the client were timed out, killed or redirected in between, it would get two replies or
+//!   none.
 
 use super::authority;
 use super::context::Context;
@@ -26,7 +29,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// A blocked client's request.
 pub trait Wait: Sized + 'static {
-    /// Whether the woken client can be served now. Neither replies nor replicates. If it can, [`serve`](Wait::serve) follows at once.
+    /// Whether the woken client can be served now. Neither replies nor replicates. If the result is true,
+    /// [`serve`](Wait::serve) is called next.
     fn is_servable(&mut self, ctx: &mut Context) -> bool;
 
     /// Serves the client, and replies.
@@ -35,7 +39,7 @@ pub trait Wait: Sized + 'static {
     /// Replies to the client after its time-out.
     fn time_out(&mut self, ctx: &mut Context);
 
-    /// Called when the client no longer waits: it was served, it timed out, or it disconnected.
+    /// Called when the client no longer waits, because it was served, timed out, or disconnected.
     fn end(self, ctx: &mut Context);
 }
 
@@ -155,7 +159,7 @@ impl Context {
     }
 }
 
-/// Redis 7.0: checks the woken clients, including those that are woken meanwhile.
+/// Redis 7.0: checks the woken clients, including clients that are woken during these checks.
 unsafe extern "C" fn before_sleep(ctx: *mut RedisModuleCtx, _event: RedisModuleEvent, detail: u64, _data: *mut c_void) {
     if detail != raw::REDISMODULE_SUBEVENT_EVENTLOOP_BEFORE_SLEEP {
         return;

@@ -1,7 +1,8 @@
-//! Commands of the server that the module calls, because the module API of sorted sets has no counts and no ranks.
+//! Commands of the server that the module calls, because the module API has no functions for counts and ranks in sorted
+//! sets.
 //!
-//! A called command fails where a client's would: if the cluster is down, or the slot is being imported. The result is then unknown:
-//! [`Failed`].
+//! A called command fails if the same command of a client would fail, such as when the cluster is down or the slot is
+//! being imported. The result is then unknown: [`Failed`].
 
 use super::context::Context;
 use super::string::{OwnedStr, Str};
@@ -10,7 +11,7 @@ use redis_module::raw::{self, RedisModuleCallReply};
 use std::ffi::CStr;
 use std::ptr::NonNull;
 
-/// The server refused a called command. The result is unknown, and nothing was changed.
+/// The error if the server refused a called command. The result is unknown, and nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failed;
 

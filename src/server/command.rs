@@ -27,7 +27,7 @@ pub struct Spec {
 #[derive(Clone, Copy)]
 pub enum Keys {
     None,
-    /// The first one.
+    /// The first argument is a key.
     First(Access),
     /// `numkeys key [key ...]`, from the first argument on.
     Counted(Access),
@@ -44,8 +44,9 @@ impl Keys {
         !matches!(self, Keys::None | Keys::First(_))
     }
 
-    /// Returns the indexes of the keys among the arguments, and the access to each. Returns none if `numkeys` is not a positive number or
-    /// exceeds the arguments. The server then finds no keys, and the command itself returns the error.
+    /// Returns the indexes of the keys among the arguments, and the access to each key. Returns nothing if `numkeys` is
+    /// not a positive number or exceeds the number of arguments. The server then finds no keys, and the command itself
+    /// returns the error.
     fn among(self, arguments: &[Str<'_>]) -> Vec<(usize, Access)> {
         let counted = |numkeys: usize, access| {
             let count = counted_keys(arguments.get(numkeys..).unwrap_or_default());
@@ -120,7 +121,7 @@ impl Arg {
         Arg::new(name, raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_KEY)
     }
 
-    /// Bytes. Also durations and times, which have units.
+    /// An argument of any bytes. Durations and times are also such arguments, because they have units.
     pub const fn string(name: &'static CStr) -> Arg {
         Arg::new(name, raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_STRING)
     }
@@ -129,19 +130,19 @@ impl Arg {
         Arg::new(name, raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_INTEGER)
     }
 
-    /// A keyword without a value.
+    /// An argument that is a keyword without a value.
     pub const fn flag(name: &'static CStr, token: &'static CStr) -> Arg {
         Arg::new(name, raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_PURE_TOKEN).after(token)
     }
 
-    /// Exactly one of `parts`.
+    /// An argument that is exactly one of `parts`.
     pub const fn one_of(name: &'static CStr, parts: &'static [Arg]) -> Arg {
         let mut arg = Arg::new(name, raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_ONEOF);
         arg.parts = parts;
         arg
     }
 
-    /// All of `parts`, in this order.
+    /// An argument that consists of all `parts`, in this order.
     pub const fn block(name: &'static CStr, parts: &'static [Arg]) -> Arg {
         let mut arg = Arg::new(name, raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_BLOCK);
         arg.parts = parts;
@@ -246,8 +247,8 @@ pub unsafe fn enter(
     raw::REDISMODULE_OK as c_int
 }
 
-/// Returns the number of keys after `numkeys`. Returns 0 if `numkeys` is not a positive number or exceeds the arguments. The server then
-/// finds no keys, and the command itself returns the error.
+/// Returns the number of keys after `numkeys`. Returns 0 if `numkeys` is not a positive number or exceeds the number of
+/// arguments. The server then finds no keys, and the command itself returns the error.
 fn counted_keys(arguments: &[Str<'_>]) -> usize {
     let Some((numkeys, rest)) = arguments.split_first() else { return 0 };
     let keys = digits(numkeys.bytes()).and_then(|keys| usize::try_from(keys).ok());
@@ -261,7 +262,7 @@ impl Context {
         unsafe { api!(RedisModule_IsKeysPositionRequest(self.as_ptr())) != 0 }
     }
 
-    /// Tells the server which arguments are keys, and the access to each.
+    /// Tells the server which arguments are keys, and the command's access to each key.
     fn tell_key_positions(&self, keys: &[(usize, Access)]) {
         for (at, access) in keys {
             // The command's name precedes the arguments.
@@ -282,10 +283,12 @@ pub fn set_options(ctx: &Context) {
         | raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
         | raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD;
     let options = options as c_int | slots::module_option();
-    // SAFETY: the context is valid. The options say: (1) the module signals changed keys itself, so a call without a change does not break
-    // WATCH; (2) the module checks for errors while loading (src/server/io.rs), so a truncated payload does not end the server; (3) a
-    // replica may serve its old dataset while it loads the new one (`repl-diskless-load swapdb`): the module keeps no references to values,
-    // and forgets the old keys when the new dataset replaces them (src/server/events.rs); (4) the module leaves importing slots alone.
+    // SAFETY: the context is valid. The options declare four facts. (1) The module signals changed keys itself, so a
+    // call without a change does not break WATCH. (2) The module checks for errors while loading (src/server/io.rs), so
+    // a truncated payload does not end the server. (3) A replica may serve its old dataset while it loads the new one
+    // (`repl-diskless-load swapdb`), because the module keeps no references to values, and forgets the old keys when
+    // the new dataset replaces them (src/server/events.rs). (4) The module does not touch the keys of slots that are
+    // being imported.
     unsafe { api!(RedisModule_SetModuleOptions(ctx.as_ptr(), options)) };
 }
 
@@ -319,7 +322,7 @@ fn register_one(ctx: &Context, command: &Command, extra: Option<&'static str>) -
     // SAFETY: as above; the command has just been created.
     let command = unsafe { api!(RedisModule_GetCommand(ctx.as_ptr(), spec.name.as_ptr())) };
     describe(command, spec)?;
-    // Since Redis 7.2. Before, commands of modules had no categories.
+    // Before Redis 7.2, commands of modules have no categories.
     if has_api!(RedisModule_SetCommandACLCategories) {
         let categories = categories(spec, extra);
         // SAFETY: the command exists, and the categories are the server's own.
@@ -338,8 +341,8 @@ fn flags(spec: &Spec) -> CString {
     CString::new(flags).expect("flags hold no NUL")
 }
 
-/// Returns the ACL categories. The server derives its own commands' categories from their flags, but not those of modules: without this,
-/// `-@write` would still allow our writes.
+/// Returns the ACL categories. The server derives the categories of its own commands from their flags, but not those of
+/// a module's commands. Without explicit categories, `-@write` would not forbid the module's write commands.
 fn categories(spec: &Spec, extra: Option<&'static str>) -> CString {
     let flags = spec.flags.to_str().unwrap_or_default();
     let has = |flag: &str| flags.split(' ').any(|word| word == flag);
@@ -365,7 +368,7 @@ fn arity(spec: &Spec) -> c_int {
     if spec.arguments.iter().any(Arg::varies) { -least } else { least }
 }
 
-/// The layout of the structures below. Newer servers may have larger ones.
+/// The layout of the structures below. In newer servers, these structures may be larger.
 static LAYOUT: raw::RedisModuleCommandInfoVersion = raw::RedisModuleCommandInfoVersion {
     version: 1,
     sizeof_historyentry: size_of::<raw::RedisModuleCommandHistoryEntry>(),

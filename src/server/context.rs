@@ -1,9 +1,10 @@
 //! The context of one call: clock, replication, keyspace events, log.
 //!
-//! The server's call into the module makes one [`Context`], which is lent and never copied. A function that may run code of other modules
-//! takes it by `&mut`: calling a command, sending an event, and opening a key (the server may find that the key has expired, and send an
-//! event). An open key borrows its context. So while a key is open, the compiler refuses to run code of other modules, which may free any
-//! value, and refuses to open a second key. Each of these is an error between `let mut key = WriteKey::open(ctx, name);` and
+//! Each call of the server into the module creates one [`Context`], which is borrowed and never copied. A function that
+//! may run code of other modules borrows it mutably. These functions call a command, send an event, or open a key: the
+//! server may find that the key has expired, and send an event. An open key borrows its context. So while a key is
+//! open, the compiler prevents calls that may run code of other modules, which may free any value. It also prevents
+//! opening a second key. Each of these statements is an error between `let mut key = WriteKey::open(ctx, name);` and
 //! `key.holds();`:
 //!
 //! | statement                                                                               | refused as |
@@ -32,8 +33,8 @@ pub struct Context(NonNull<RedisModuleCtx>);
 /// The name of the event that the module is sending.
 static ANNOUNCED: AtomicPtr<c_char> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Whether the module is sending this event. The server passes the name's pointer on, so the pointer identifies the event. An event of the
-/// same name that another module sends meanwhile has another pointer.
+/// Whether the module is sending this event. The server passes the name's pointer to the listeners, so the pointer
+/// identifies the event. If another module sends an event of the same name at this time, its pointer differs.
 pub(super) fn is_announced(event: *const c_char) -> bool {
     std::ptr::eq(ANNOUNCED.load(Ordering::Relaxed), event)
 }
@@ -133,7 +134,8 @@ impl Context {
         now()
     }
 
-    /// Returns the server's time in microseconds. A command that needs it uses this instead of [`now`](Context::now).
+    /// Returns the server's time in microseconds. A command that needs microseconds calls this instead of
+    /// [`now`](Context::now).
     pub fn micros(&self) -> Micros {
         micros()
     }
@@ -164,7 +166,8 @@ impl Context {
         self.flags() & raw::REDISMODULE_CTX_FLAGS_LOADING as c_int != 0
     }
 
-    /// Whether the current command comes from the master or an AOF file: it has already been executed there.
+    /// Whether the current command comes from the master or from an AOF file. Such a command has already been executed
+    /// once.
     pub fn is_replayed(&self) -> bool {
         let replayed = raw::REDISMODULE_CTX_FLAGS_REPLICATED | raw::REDISMODULE_CTX_FLAGS_LOADING;
         self.flags() & replayed as c_int != 0
@@ -175,7 +178,8 @@ impl Context {
         self.flags() & raw::REDISMODULE_CTX_FLAGS_OOM as c_int != 0
     }
 
-    /// Whether a child process saves the dataset. Every page written meanwhile is copied.
+    /// Whether a child process is saving the dataset. During this time, every memory page that the server writes is
+    /// copied.
     pub fn has_child(&self) -> bool {
         self.flags() & raw::REDISMODULE_CTX_FLAGS_ACTIVE_CHILD as c_int != 0
     }

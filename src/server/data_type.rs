@@ -21,8 +21,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 pub trait DataType: Relocate + Clone + Send + 'static {
     /// The type's name: nine characters of `A-Z a-z 0-9 - _`. RDB files contain it, so it must be unique among all modules.
     const NAME: &'static CStr;
-    /// The encoding version that the server stores with the type's name: 0 to 1023. It never changes: every value begins with its own
-    /// version.
+    /// The encoding version that the server stores with the type's name: 0 to 1023. It never changes, because every
+    /// encoded value begins with its own version.
     const NUMBER: c_int;
     /// Keyspace events to subscribe to when the first value exists.
     const EVENTS: Classes = Classes::NONE;
@@ -30,8 +30,8 @@ pub trait DataType: Relocate + Clone + Send + 'static {
     /// Returns the static that holds the server's handle of the type.
     fn handle() -> &'static Handle<Self>;
 
-    /// Decodes a value that this version or an earlier one [`save`](DataType::save)d. The bytes may be forged: RESTORE takes them from
-    /// clients. The error says what is wrong.
+    /// Decodes a value that this version or an earlier one [`save`](DataType::save)d. The bytes may be forged, because
+    /// RESTORE takes them from clients. The error says what is wrong.
     fn load(from: &mut Loader<'_>) -> Result<Self, String>;
 
     fn save(&self, to: &mut Saver<'_>);
@@ -74,7 +74,8 @@ impl<T> Handle<T> {
 /// Registers a data type, while the module is being loaded. Returns `false` if the server refuses it.
 pub fn register<T: DataType>(ctx: &Context) -> bool {
     let mut methods = RedisModuleTypeMethods {
-        // Redis 7.0 and every later server support this version. Later forms of the same callbacks offer nothing we need.
+        // Redis 7.0 and every later server support this version. The module does not need the later forms of these
+        // callbacks.
         version: 3,
         rdb_load: Some(load::<T>),
         rdb_save: Some(save::<T>),
@@ -107,7 +108,7 @@ pub fn register<T: DataType>(ctx: &Context) -> bool {
 }
 
 impl<M: Mode> Key<'_, M> {
-    /// Returns the value, or `None` if the key does not exist. It is an error if the key holds another type.
+    /// Returns the value, or `None` if the key does not exist. Returns an error if the key holds another type.
     pub fn value<T: DataType>(&self) -> Result<Option<&T>, Error> {
         // SAFETY: the pointer is that of a live `T`, which lives at least as long as the open key. A mutable reference to it would need
         // `&mut self`.
@@ -176,7 +177,8 @@ unsafe extern "C" fn load<T: DataType>(io: *mut RedisModuleIO, number: c_int) ->
     catch_panic(|| load_or_say_why::<T>(&mut from, number)).flatten().map_or(null_mut(), handed_over)
 }
 
-/// Decodes a value, or logs why that failed. The server's own line says only that the value does not end where it should.
+/// Decodes a value. If that fails, logs the reason, because the server's own log line says only that the value does not
+/// end where it should.
 fn load_or_say_why<T: DataType>(from: &mut Loader<'_>, number: c_int) -> Option<T> {
     if number != T::NUMBER {
         from.complain(format_args!("written by a newer version of the module (encoding {number})"));

@@ -1,8 +1,9 @@
 //! Active defragmentation. The server asks each value to move its memory blocks to better addresses.
 //!
-//! Only a `Vec` or a boxed slice can be moved. The module passes its block to the server. The server may return another block with the same
-//! bytes, after freeing the first, as `realloc` does. This is safe: each block has one owner, and no other pointer into it exists. The maps
-//! of the standard library do not give access to their blocks, so they cannot be moved. The module's maps are small, or have small nodes.
+//! The module can move only a `Vec` or a boxed slice. It passes the block to the server. The server may free the block
+//! and return another one with the same bytes, as `realloc` does. This is safe, because each block has one owner, and
+//! no other pointer into the block exists. The maps of the standard library do not give access to their blocks, so the
+//! module does not move them. They are small, or have small nodes.
 
 use super::alloc::GUARANTEED;
 use crate::model::relocate::{Mover, Relocate};

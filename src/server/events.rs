@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 pub enum EventKind {
     /// The key was deleted, has expired, or was evicted.
     Gone,
-    /// The key got a TTL, or another one.
+    /// The key got a TTL, or its TTL was changed.
     Expire,
     /// The key lost its TTL.
     Persist,
@@ -64,7 +64,7 @@ pub struct KeyEvent<'a> {
     pub is_ours: bool,
 }
 
-/// A change of the whole server.
+/// An event that concerns more than one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerEvent<'a> {
     /// This server has become a master.
@@ -76,7 +76,8 @@ pub enum ServerEvent<'a> {
     LoadAborted,
     /// The server has loaded a dataset from a file or a master.
     Loaded,
-    /// A database is empty, or a dataset loaded aside has replaced the old one (`Loaded` follows). `None` means all databases.
+    /// A database was emptied, or a dataset that was loaded aside has replaced the old one (`Loaded` follows). `None`
+    /// means all databases.
     Flushed(Option<i32>),
     Swapped(i32, i32),
     /// The keys of these slots begin to arrive. This server does not own the slots yet.
@@ -95,14 +96,14 @@ pub struct Listeners {
     pub server: &'static [fn(&mut Context, ServerEvent<'_>)],
 }
 
-/// Classes of keyspace events. Each costs every client of the server some 500 instructions a command. So a family of commands subscribes
-/// only when its first key exists.
+/// Classes of keyspace events. Each subscription costs every client of the server about 500 instructions a command. So
+/// a family of commands subscribes only when its first key exists.
 #[derive(Clone, Copy)]
 pub struct Classes(c_int);
 
 impl Classes {
     pub const NONE: Classes = Classes(0);
-    /// A key is removed, or another key takes its name.
+    /// Events about a key that is removed, or whose name another key takes.
     pub const KEYS: Classes =
         Classes(raw::REDISMODULE_NOTIFY_GENERIC | raw::REDISMODULE_NOTIFY_EXPIRED | raw::REDISMODULE_NOTIFY_EVICTED);
     /// [`KEYS`](Classes::KEYS), and changes of sorted sets.
@@ -119,8 +120,9 @@ pub fn is_subscribed(classes: Classes) -> bool {
     classes.0 & !SUBSCRIBED.load(Ordering::Relaxed) == 0
 }
 
-/// Subscribes to the keyspace events of these classes, until the module is unloaded. Returns `false` if all were subscribed to already. It
-/// may be called at any time: the server appends to the end of a list, which is safe even while it iterates over the list.
+/// Subscribes to the keyspace events of these classes, until the module is unloaded. Returns `false` if the module had
+/// already subscribed to all of them. This function may be called at any time: the server appends the subscription to
+/// the end of a list, which is safe even while the server iterates over the list.
 pub fn subscribe(ctx: &Context, classes: Classes) -> bool {
     let subscribed = SUBSCRIBED.load(Ordering::Relaxed);
     // The server sends an event once per subscription, so each class is subscribed to once.
@@ -164,7 +166,7 @@ unsafe extern "C" fn key_event(
     let is_ours = is_announced(name);
     // SAFETY: the server passes a context, a NUL-terminated name and a key that are valid during this call.
     let (mut ctx, name, key) = unsafe { (Context::from_raw(ctx), CStr::from_ptr(name), Str::from_raw(key)) };
-    // Events come one at a time: the module needs no lock.
+    // The server sends events one at a time, so the module needs no lock.
     if let Some(key) = key {
         let of_sorted_set = class & raw::REDISMODULE_NOTIFY_ZSET != 0;
         let event = KeyEvent { kind: EventKind::of(name.to_bytes()), key, of_sorted_set, is_ours };

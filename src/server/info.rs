@@ -60,7 +60,8 @@ unsafe extern "C" fn callback(info: *mut RedisModuleInfoCtx, for_crash_report: c
     }
 }
 
-/// Reports the state outside of any [`Shared`](super::shared::Shared). After a crash, shared state may be inconsistent.
+/// Reports only state that is outside of any [`Shared`](super::shared::Shared), because shared state may be
+/// inconsistent after a crash.
 fn report_crash(info: Info<'_>, version: &CStr) {
     let (is_in_call, has_begun) = call_under_way();
     info.section(c"");
@@ -83,7 +84,7 @@ pub(super) fn with_server_info<R>(
     seen
 }
 
-/// Whether clients are connected. None are while the server starts.
+/// Whether clients are connected. While the server starts, no client is connected.
 pub(super) fn has_clients(ctx: &Context) -> bool {
     let field = c"connected_clients".as_ptr();
     // SAFETY: the name is NUL-terminated, and the data are valid. A null pointer for the error is allowed.

@@ -23,8 +23,8 @@ impl Loader<'_> {
         Loader { io, call: PhantomData }
     }
 
-    /// Returns an error if reading has failed. After a failure the server returns zeros forever, so every read must call this. (The option
-    /// `HANDLE_IO_ERRORS` keeps the server from exiting.)
+    /// Returns an error if reading has failed. After a failure, the server returns zeros from every read, so every read
+    /// must call this function. (The option `HANDLE_IO_ERRORS` keeps the server from exiting.)
     fn check(&self) -> Result<(), DecodeError> {
         // SAFETY: the stream is that of the call under way.
         if unsafe { api!(RedisModule_IsIOError(self.io)) } == 0 { Ok(()) } else { Err(DecodeError::Truncated) }
@@ -71,7 +71,7 @@ impl Reader for Loader<'_> {
         let mut len = 0;
         // SAFETY: as above. The call writes the length before it is read.
         let start = unsafe { api!(RedisModule_LoadStringBuffer(self.io, &raw mut len)) };
-        // Made before the check, so that the buffer is freed in any case.
+        // The `Buffer` is created before the check, so that the server's buffer is freed in any case.
         let buffer = NonNull::new(start.cast::<u8>()).map(|start| Buffer { start, len });
         self.check()?;
         buffer.ok_or(DecodeError::Truncated)
@@ -124,7 +124,7 @@ impl Writer for Saver<'_> {
     }
 }
 
-/// An AOF file that is being rewritten: commands that rebuild one key.
+/// An AOF file that is being rewritten. It gets commands that rebuild one key.
 pub struct Rewriter<'a> {
     io: *mut RedisModuleIO,
     /// The key that the commands rebuild.
@@ -136,7 +136,8 @@ impl Rewriter<'_> {
     /// # Safety
     /// As for [`Loader::new`]. `key` must be the key that came with the call.
     pub(super) unsafe fn new(io: *mut RedisModuleIO, key: Str<'_>) -> Self {
-        // A copy, because the server's string is on its stack: keeping it or sending it on would crash the server.
+        // Copies the key, because the server's string is on its stack. To keep that string or to pass it to the server
+        // would crash the server.
         Rewriter { io, key: OwnedStr::new(key.bytes()), call: PhantomData }
     }
 

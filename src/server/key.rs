@@ -1,8 +1,8 @@
 //! An open key, its type and its TTL.
 //!
-//! A key is opened for [`Reading`] or for [`Writing`], and only a key open for writing has the methods that change it. An open key borrows
-//! the context ([`super::context`]), so one key is open at a time. Nothing that runs meanwhile could free the value, and no other reference
-//! into the value exists. [`WriteKey::close`] returns the context.
+//! A key is opened for [`Reading`] or for [`Writing`], and only a key open for writing has the methods that change it.
+//! An open key borrows the context ([`super::context`]), so one key is open at a time. While a key is open, no other
+//! code can free its value, and no other reference into the value exists. [`WriteKey::close`] returns the context.
 
 use super::context::Context;
 use super::panic::note_begun;
@@ -102,7 +102,7 @@ impl Drop for KeyHandle {
 
 /// An open key, closed when dropped.
 pub struct Key<'k, M: Mode> {
-    // Declared before the context, so that the key is closed before the context is released.
+    // The handle is declared before the context, so that the key is closed before the context is released.
     pub(super) handle: KeyHandle,
     pub(super) kept: M::Keeps<'k>,
 }
@@ -205,8 +205,8 @@ impl<'k> WriteKey<'k> {
     }
 }
 
-/// Returns the flags for opening a key without side effects that this server supports. Redis from 7.2 supports all, earlier ones only
-/// `NOTOUCH`.
+/// Returns those flags for opening a key without side effects that this server supports. Redis from 7.2 supports all of
+/// them. Earlier versions support only `NOTOUCH`.
 fn quiet_modes() -> u32 {
     let known = if has_api!(RedisModule_GetOpenKeyModesAll) {
         // SAFETY: takes no arguments.

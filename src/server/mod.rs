@@ -1,7 +1,8 @@
-//! Safe wrappers over the module API. The only unsafe code of the module.
+//! Safe wrappers over the module API. They contain the only unsafe code of the module.
 //!
-//! The types enforce the API's rules: a [`Str`] lives as long as the call that it came with, a [`Key`](key::Key) closes itself, an iterator
-//! over a sorted set borrows the set. All of this runs in the server's main thread, which holds its global lock.
+//! The types enforce the API's rules. A [`Str`] lives as long as the call to which the server passed it. A
+//! [`Key`](key::Key) closes itself. An iterator over a sorted set borrows the set. All of this code runs in the
+//! server's main thread, which holds the server's global lock.
 #![allow(unsafe_code)]
 
 #[macro_use]

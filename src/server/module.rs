@@ -90,12 +90,13 @@ const PROBE: &CStr = c"zeitset-probe";
 /// Whether the server is loading or unloading the probe.
 static IS_PROBING: AtomicBool = AtomicBool::new(false);
 
-/// Whether the server would refuse to load an empty module now. It does if the current MODULE LOADEX has settings that no module has
-/// registered. The server checks this only after loading a module, and then unloads the module. No API function tells it before. A probe
-/// can be unloaded, so this loads a probe.
+/// Whether the server would refuse to load an empty module now. The server would refuse it if the current MODULE LOADEX
+/// has settings that no module has registered. The server checks this only after it has loaded a module, and then
+/// unloads the module. No API function tells this in advance. A probe can always be unloaded, so this function loads a
+/// probe.
 ///
-/// While the server starts, this returns `false`: the settings of all modules are pending then, and the server checks at the end whether
-/// any is left.
+/// While the server starts, this function returns `false`. The settings of all modules are pending then, and the server
+/// checks at the end of its start whether any setting is left.
 pub(super) fn is_probe_refused(ctx: &mut Context) -> bool {
     if !info::has_clients(ctx) {
         return false;

@@ -1,9 +1,10 @@
-//! Panics, which are defects of the module. If the current call has changed nothing and sent no reply, a panic is caught ([`catch_panic`]).
-//! Its message is logged, and the caller gets an error.
+//! Panics, which are defects of the module. If the current call has changed nothing and sent no reply, [`catch_panic`]
+//! catches the panic. The message is logged, and the client gets an error.
 //!
-//! A later panic ends the server, as the server's own assertions do: continuing would leave a key that differs from replicas and the AOF,
-//! or half a reply. Replication and replies are sent only after the call, so replicas and the AOF still have the state before it. A panic
-//! in an `extern "C"` callback that cannot return an error ends the server, too.
+//! A panic after the first change ends the server, as the server's own assertions do. Otherwise a key could differ from
+//! replicas and the AOF, or a reply could be incomplete. Replication and replies are sent only after the call, so
+//! replicas and the AOF still have the state before the call. A panic in an `extern "C"` callback that cannot return an
+//! error also ends the server.
 
 use redis_module::raw::RedisModuleCtx;
 use std::ffi::CString;
@@ -37,7 +38,7 @@ pub(super) fn call_under_way() -> (bool, bool) {
     (IN_CALL.load(Ordering::Relaxed), HAS_BEGUN.load(Ordering::Relaxed))
 }
 
-/// Notes that the current call changes a key or begins a reply. From now on, a panic ends the server.
+/// Notes that the current call changes a key or begins a reply. After this, a panic in the call ends the server.
 pub(super) fn note_begun() {
     HAS_BEGUN.store(true, Ordering::Relaxed);
 }

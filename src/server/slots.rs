@@ -1,8 +1,9 @@
 //! Atomic slot migration in a cluster: `CLUSTER MIGRATESLOTS` of Valkey from 9.0, `CLUSTER MIGRATION IMPORT` of Redis from 8.4.
 //!
-//! During a migration, the target already holds the keys, but clients do not see them and the source still owns them. The target's keys are
-//! **old**: later writes are buffered (Redis) or in transit. If the migration fails, the target drops the keys. So a module must not touch
-//! them until the migration is complete. Valkey migrates slots only if every module declares support. Redis does not ask.
+//! During a migration, the target already holds the keys, but clients do not see them and the source still owns them.
+//! The target's keys are **outdated**, because later writes are buffered (Redis) or in transit. If the migration fails,
+//! the target drops the keys. So a module must not touch these keys until the migration is complete. Valkey migrates
+//! slots only if every module declares support. Redis does not ask.
 //!
 //! These events tell the module when to forget a slot's keys and when to scan for them. They do not decide whether a key may be changed:
 //! see [`super::authority`].
@@ -23,8 +24,9 @@ pub struct SlotRange {
     end: c_int,
 }
 
-/// The phase of a slot migration at the target. The source needs no action: it owns its keys to the end, writes pause before the slots
-/// change hands, and then it deletes the keys as DEL does (Valkey) or without events (Redis).
+/// The phase of a slot migration at the target. The module has nothing to do at the source. The source owns its keys to
+/// the end, writes pause before the target takes over the slots, and then the source deletes the keys as DEL does
+/// (Valkey) or without events (Redis).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Started,
@@ -32,8 +34,9 @@ pub(super) enum Phase {
     Completed,
 }
 
-/// Returns the event's number: `VALKEYMODULE_EVENT_ATOMIC_SLOT_MIGRATION` or `REDISMODULE_EVENT_CLUSTER_SLOT_MIGRATION`. The other product
-/// uses the same number for another event. Servers without the event refuse the subscription.
+/// Returns the event's number: `VALKEYMODULE_EVENT_ATOMIC_SLOT_MIGRATION` or
+/// `REDISMODULE_EVENT_CLUSTER_SLOT_MIGRATION`. The other product uses the same number for another event. A server
+/// without the event refuses the subscription.
 pub(super) fn event_number() -> u64 {
     if is_valkey() { 19 } else { 18 }
 }

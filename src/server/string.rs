@@ -1,4 +1,5 @@
-//! Strings of the server: borrowed ones (arguments, key names) and owned ones. They hold bytes, which need not be text.
+//! Strings of the server. Arguments and key names are borrowed, other strings are owned. A string holds any bytes, not
+//! only text.
 
 use crate::model::time::decimal;
 use redis_module::raw::RedisModuleString;

@@ -25,7 +25,8 @@ impl<'k, M: Mode> Text<'k, M> {
         self.key.ctx()
     }
 
-    /// See [`Key::expires_at`]. Redis 8.6 crashes on a missing key that is open for writing, so this does not ask for its TTL.
+    /// See [`Key::expires_at`]. If the key is missing, does not ask the server for the TTL, because Redis 8.6 crashes
+    /// if the key is open for writing.
     pub fn expires_at(&self) -> Option<Millis> {
         if self.is_missing { None } else { self.key.expires_at() }
     }
@@ -34,8 +35,8 @@ impl<'k, M: Mode> Text<'k, M> {
         self.is_missing
     }
 
-    /// Calls `look` with the string and a function that returns the expiry time. The string is empty if the key is missing. Reading makes
-    /// the server store a short string in another encoding. The value stays the same.
+    /// Calls `look` with the string and a function that returns the expiry time. The string is empty if the key is
+    /// missing. As a side effect, the server may store a short string in another encoding. The value stays the same.
     pub fn read<R>(&mut self, look: impl FnOnce(&[u8], &dyn Fn() -> Option<Millis>) -> R) -> R {
         let mut len = 0;
         let mode = raw::REDISMODULE_READ as c_int;

@@ -1,8 +1,9 @@
 //! One-shot timers of the server's event loop.
 //!
-//! The server keeps the timers of all modules in one list ordered by the wall clock, but waits for the first by the monotonic clock. If the
-//! wall clock is set forward, another module's timer may stay first. The server then waits for that timer's remaining time, and our timers
-//! do not fire until then. So the cron job checks whether ours are due and runs their tasks ([`Timer::catch_up`]).
+//! The server keeps the timers of all modules in one list ordered by the wall clock, but waits for the first timer by
+//! the monotonic clock. If the wall clock is set forward, another module's timer may stay first. The server then waits
+//! for that timer's remaining time, and this module's timers do not fire before that. So the cron job checks whether
+//! this module's timers are due, and runs their tasks ([`Timer::catch_up`]).
 
 use super::context::Context;
 use super::panic::catch_panic;
@@ -45,7 +46,7 @@ impl Timer {
 
     pub fn disarm(&self, ctx: &Context) {
         if let Some(Armed { id, .. }) = self.armed.with(ctx, Option::take) {
-            // SAFETY: the timer is armed: firing takes it out first.
+            // SAFETY: the timer is still armed, because a timer that fires first removes its ID from here.
             unsafe { api!(RedisModule_StopTimer(ctx.as_ptr(), id, std::ptr::null_mut())) };
         }
     }
@@ -73,7 +74,7 @@ impl Timer {
     }
 
     fn run(&self, ctx: &mut Context) {
-        // The panic hook has logged the panic. The server must go on.
+        // The panic hook has logged the panic, and the server must go on, so the result is ignored.
         catch_panic(|| (self.task)(ctx));
     }
 }

@@ -1,6 +1,7 @@
-//! A check that changes are committed.
+//! A check that all changes are committed.
 
-/// Whether there are uncommitted changes. A debug build panics if they are dropped, because replicas would never get them.
+/// Whether there are uncommitted changes. A debug build panics if this value is dropped with uncommitted changes,
+/// because replicas would never get them.
 #[derive(Default)]
 pub struct Uncommitted(bool);
 

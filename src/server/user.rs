@@ -12,7 +12,7 @@ use std::ptr::NonNull;
 pub struct User(NonNull<RedisModuleUser>);
 
 impl Context {
-    /// Returns the user. `None` if a script, another module or a timer calls, and not a client.
+    /// Returns the user. `None` if the caller is not a client but a script, another module or a timer.
     pub fn user(&self) -> Option<User> {
         User::named(self.user_name()?.as_str())
     }
@@ -21,16 +21,18 @@ impl Context {
     pub fn user_name(&self) -> Option<OwnedStr> {
         // SAFETY: the context is valid.
         let client = unsafe { api!(RedisModule_GetClientId(self.as_ptr())) };
-        // Asks by client ID: asking for the caller's own name crashes the server if there is no client (another module calls).
-        // SAFETY: the context is valid and does not manage strings, so this one is ours. It is null if the client does not exist or has no
-        // user.
+        // Asks for the name by client ID. To ask for the name of the current user would crash the server if another
+        // module calls and there is no client. SAFETY: the context is valid and does not manage strings, so this one is
+        // ours. It is null if the client does not exist or has no user.
         unsafe { OwnedStr::from_raw(api!(RedisModule_GetClientUserNameById(self.as_ptr(), client))) }
     }
 
-    /// Returns an error if the ACL denies the caller RESTORE on this key. For commands that can put any value into a key.
+    /// Returns an error if the ACL denies the caller RESTORE on this key. Commands that can store any value in a key
+    /// call this.
     ///
-    /// From Redis 7.2 on, the server itself checks the command's categories. Redis 7.0 gives commands of modules no category. There this
-    /// calls RESTORE with the caller's rights and with a TTL that RESTORE refuses.
+    /// From Redis 7.2 on, the server itself checks the command's categories. Redis 7.0 gives commands of modules no
+    /// category. On Redis 7.0, this function calls RESTORE with the caller's rights and with a TTL that RESTORE
+    /// refuses.
     pub fn check_right_to_restore(&self, key: Str<'_>) -> Result<(), Error> {
         if has_api!(RedisModule_SetCommandACLCategories) || self.is_replayed() {
             return Ok(());

@@ -1,6 +1,7 @@
 //! The sorted set in an open key.
 //!
-//! The module API has members and score ranges, but no ranks and no counts. Those need commands ([`super::call`]).
+//! The module API has functions for members and score ranges, but none for ranks and counts. For ranks and counts, the
+//! module calls commands ([`super::call`]).
 
 use super::context::Context;
 use super::key::{Holds, Key, KeyHandle, Mode, ReadKey, Reading, WriteKey, Writing};
@@ -20,7 +21,7 @@ pub struct Element {
 #[derive(Clone, Copy, Debug)]
 pub enum Bound {
     From(f64),
-    /// Exclusive.
+    /// The score itself is excluded.
     Beyond(f64),
 }
 
@@ -114,8 +115,8 @@ impl<'k> SortedSet<'k, Reading> {
 impl<'k> SortedSet<'k, Writing> {
     /// Sets the score of a member. Adds the member if it is missing. O(log N).
     ///
-    /// If the key is new, the server sends the event `new` during this call. A module that then deletes the key crashes the server, as in
-    /// the server's own ZADD.
+    /// If the key is new, the server sends the event `new` during this call. If a module deletes the key during this
+    /// event, the server crashes, as it does with its own ZADD.
     pub fn put(&mut self, member: Str<'_>, score: f64) {
         // SAFETY: the handle is open for writing on a sorted set or a missing key. No iterator is open, since one would borrow `self`.
         // Without flags the call cannot leave an empty set.
@@ -160,13 +161,15 @@ pub struct ScoreRange<'s> {
 impl ScoreRange<'_> {
     fn current(&mut self) -> Option<Element> {
         let mut score = 0.0;
-        // SAFETY: the handle is open, or null, for which the result is null. The returned string is ours.
+        // SAFETY: the handle is open or null. For a null handle, the result is null. The module owns the returned
+        // string and must free it.
         let member = unsafe { api!(RedisModule_ZsetRangeCurrentElement(self.key.as_ptr(), &raw mut score)) };
-        // SAFETY: as just said.
+        // SAFETY: the string is null, or the module owns it.
         unsafe { OwnedStr::from_raw(member) }.map(|member| Element { member, score })
     }
 
-    /// Whether the iterator is at an element. Past the end, the server still returns the last element, so this asks for the end.
+    /// Whether the iterator is at an element. Past the end, the server still returns the last element, so this function
+    /// asks whether the end was reached.
     fn here_is_some(&mut self) -> bool {
         // SAFETY: the handle is open and holds a sorted set.
         self.is_open && unsafe { api!(RedisModule_ZsetRangeEndReached(self.key.as_ptr())) } == 0

@@ -1,15 +1,17 @@
 //! The key names on which waiting clients are blocked. Each client has its own.
 //!
-//! When a key is signalled or created, the server checks all clients that are blocked on it. With thousands of workers at one queue this
-//! would stop the server for a while. So each client is blocked on a name of its own, and the module wakes it alone. The name is in the
-//! slot of the queue, because the server redirects a blocked client (`MOVED`) by the slot of the name.
+//! When a key is signalled or created, the server checks all clients that are blocked on it. With thousands of workers
+//! at one queue, this would stop the server for a while. So each client is blocked on a separate name, and the module
+//! can wake it alone. The name is in the slot of the queue, because the server uses the slot of the name to redirect a
+//! blocked client (`MOVED`).
 
 use super::Client;
 
 /// Returns the name for a client that waits for `key`.
 ///
-/// The name has the key's hash tag, or else the whole key as its hash tag. That is not possible for the empty key, nor for a key without a
-/// tag that contains a `}`. Then the name is the key itself, and the server checks all its clients.
+/// The name has the key's hash tag. If the key has no hash tag, the name has the whole key as its hash tag. This is
+/// impossible for the empty key, and for a key without a tag that contains a `}`. For such a key, the name is the key
+/// itself, and the server checks all clients of the key.
 pub fn name(client: Client, key: &[u8]) -> Vec<u8> {
     let tag = tag(key).unwrap_or(key);
     if tag.is_empty() || tag.contains(&b'}') {

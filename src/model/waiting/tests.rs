@@ -18,21 +18,22 @@ type Key = u8;
 const KEYS: Key = 3;
 const DAY: Millis = 86_400_000;
 
-/// The longest time that a client waits for a job that it could have, by the monotonic clock: until its key is checked again, which a small
-/// step back of the clock delays, and then until the next tick.
+/// The maximum time, by the monotonic clock, that a client waits for a job that it could have. Its key is checked again
+/// after `WAKE_TIMEOUT`. A small step back of the clock delays this check by up to `STEP`, and the next tick follows
+/// within 1100 ms.
 const PATIENCE: Millis = WAKE_TIMEOUT + STEP + 1100;
-/// After this time without a disturbance (a clock that steps, writes that are refused) the timers are exact.
+/// If no disturbance (a step of the clock, refused writes) has happened for this time, the timers are exact.
 const CALM: Millis = 5000;
 /// The largest delay of an exact timer. The clock moves while the server checks its clients.
 const EXACT: Millis = 40;
 
 struct Client {
-    /// In its own order. May contain a key twice.
+    /// The keys in the client's order. A key may occur twice.
     keys: Vec<Key>,
-    /// By the wall clock; 0: no timeout.
+    /// The time-out by the wall clock. 0 means none.
     timeout: Millis,
     count: u64,
-    /// Since when there has been a job that the client could have, by the monotonic clock.
+    /// The time since which there has been a job that the client could have, by the monotonic clock.
     passed_over: Option<Millis>,
 }
 
@@ -61,14 +62,15 @@ struct World {
     timer: Option<Timer>,
     tick_every: Millis,
     next_tick: Millis,
-    /// Whether the server may not serve clients: CLIENT PAUSE, min-replicas-to-write, a replica.
+    /// Whether the server may not serve clients, because of CLIENT PAUSE or min-replicas-to-write, or because it is a
+    /// replica.
     refused: bool,
     /// Keys in slots of other nodes.
     foreign: BTreeSet<Key>,
     claims: Vec<Claim>,
     next_client: u64,
     disturbed: Millis,
-    /// The number of timers that had fired when nothing was due soon any more, and no client did anything.
+    /// The number of timers that had fired when the server became idle: nothing is due soon, and no client acts.
     idle: Option<u64>,
     served: u64,
     checks: u64,
@@ -102,7 +104,7 @@ impl World {
         }
     }
 
-    // The module.
+    // What the module does.
 
     fn arm(&mut self, alarm: Alarm) {
         match alarm {
@@ -119,7 +121,7 @@ impl World {
         !self.refused && !self.foreign.contains(&key)
     }
 
-    /// As `OpenQueue::commit`.
+    /// Does the same as `OpenQueue::commit`.
     fn changed(&mut self, key: Key) {
         let now = self.wall;
         let next = self.queues.get(&key).and_then(|queue| queue.next_wake(now));
@@ -200,7 +202,7 @@ impl World {
         self.arm(alarm);
     }
 
-    /// As `Waiter::find_turn`.
+    /// Does the same as `Waiter::find_turn`.
     fn find_turn(&mut self, id: u64) -> Option<Key> {
         let now = self.wall;
         let keys = self.clients[&id].keys.clone();
@@ -224,7 +226,7 @@ impl World {
         None
     }
 
-    /// A client is served from the first of its keys that has a job, unless there was a disturbance.
+    /// Panics unless the client is served from the first of its keys that has a job. After a disturbance, does nothing.
     fn check_order(&self, id: u64, key: Key) {
         if self.mono < self.disturbed + CALM {
             return;
@@ -245,7 +247,7 @@ impl World {
         self.claims.extend(jobs);
     }
 
-    /// ZQ.CLAIM ... BLOCK.
+    /// Runs ZQ.CLAIM with BLOCK.
     fn block(&mut self, keys: Vec<Key>, timeout: Millis, count: u64) {
         let now = self.wall;
         for key in &keys {
@@ -291,12 +293,12 @@ impl World {
         self.arm(alarm);
     }
 
-    // The server.
+    // What the server does.
 
     /// Checks the woken clients, as the server does after every command and every round of the event loop.
     fn handle_woken(&mut self) {
         while let Some(id) = self.woken.pop_front() {
-            // The server may fail to serve a client, such as by a panic.
+            // The server may fail to serve a client, for example because of a panic.
             if self.rng.random_ratio(1, 300) {
                 self.disturbed = self.mono;
                 continue;
@@ -327,7 +329,7 @@ impl World {
         self.mono += ms;
     }
 
-    /// A round of the event loop.
+    /// Runs a round of the event loop.
     fn settle_down(&mut self) {
         self.time_outs();
         self.handle_woken();
@@ -396,8 +398,8 @@ impl World {
         }
     }
 
-    /// After each tick, a timer is armed only for what is due soon. If the clock has stepped back and forward again between two ticks, the
-    /// event loop may fire the timer late. The first tick after the timer's time corrects that.
+    /// Panics if a timer is armed although nothing is due soon. If the clock has stepped back and forward again between
+    /// two ticks, the event loop may fire the timer late. The first tick after the timer's due time corrects that.
     fn check_timer(&mut self) {
         let now = self.wall;
         if let Some(timer) = self.timer {
@@ -412,13 +414,14 @@ impl World {
         if self.mono < self.disturbed + CALM || self.clients.values().any(|client| client.keys.iter().any(soon)) {
             self.idle = None;
         } else {
-            // A timer may fire for a client that has left, and for each queue that was deleted: the model is not told of these.
+            // A timer may still fire once for a client that has left, and once for each queue that was deleted, because
+            // the model is not notified of these.
             let most = *self.idle.get_or_insert(self.firings) + 1 + Millis::from(KEYS);
             assert!(self.firings <= most, "an idle server has timers");
         }
     }
 
-    // Clients and operators.
+    // What clients and operators do.
 
     fn step(&mut self) {
         self.idle = None;
@@ -511,7 +514,7 @@ impl World {
         self.changed(key);
     }
 
-    /// Clients wait, and jobs become due while they are woken for other jobs.
+    /// Clients wait and are woken for jobs. Before they claim, more jobs become due.
     fn rush(&mut self, key: Key) {
         let now = self.wall;
         self.queues.remove(&key);
@@ -607,7 +610,8 @@ fn no_client_is_passed_over_and_nothing_is_left_over() {
     assert!(served > 0 && checks > 0 && firings > 0, "the histories are about something");
 }
 
-/// The event loop checks the timer while the clock is back, and delays it by as much.
+/// While the clock is set back, the event loop computes the timer's remaining time. So the timer fires late by the size
+/// of the step.
 #[test]
 fn a_clock_that_goes_back_and_returns_between_two_ticks_delays_a_client_until_the_next_tick_at_most() {
     let mut world = World::new(0);

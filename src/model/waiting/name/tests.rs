@@ -1,9 +1,10 @@
-//! Names of waiting clients lie in the slots of their keys.
+//! The names of waiting clients are in the slots of their keys.
 
 use super::*;
 use proptest::prelude::*;
 
-/// As the cluster specification has it: CRC16 (XMODEM) of the hash tag or of the whole key, modulo 16,384.
+/// Returns the slot of a key as the cluster specification defines it: CRC16 (XMODEM) of the hash tag or of the whole
+/// key, modulo 16,384.
 fn slot(key: &[u8]) -> u16 {
     let open = key.iter().position(|&byte| byte == b'{');
     let hashed = open

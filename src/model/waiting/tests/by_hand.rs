@@ -1,4 +1,4 @@
-//! Cases that the histories do not distinguish: a needless timer, a needless check, a bound that is off by one.
+//! Cases that the simulated histories do not detect: a needless timer, a needless check, a bound that is off by one.
 
 use super::super::{BATCH, Client, HORIZON, Turn, WAKE_TIMEOUT, Waiting};
 use crate::model::alarm::Alarm;
@@ -7,7 +7,7 @@ use crate::model::time::Millis;
 const NOW: Millis = 1_000_000;
 const CLIENT: Client = 7;
 
-/// Returns a model with a client that waits for these keys, and the time of the next check of each key.
+/// Returns a model with one client that waits for these keys. Each key is given with the time of its next check.
 fn waiting(keys: &[(u32, Millis)]) -> Waiting<u32> {
     let mut waiting = Waiting::default();
     for &(key, next) in keys {
@@ -119,7 +119,8 @@ fn a_timer_is_set_again_only_for_a_sooner_moment() {
     assert_eq!(waiting.alarm(NOW), Alarm::In(499));
 }
 
-/// Two clients: one waits for the key 1. A later one waits for the keys 1 and 2, and was woken for the second.
+/// Returns a model with two clients. The earlier one waits for key 1. The later one waits for the keys 1 and 2, and was
+/// woken for key 2.
 fn earlier_and_later() -> Waiting<u32> {
     let mut waiting = waiting(&[(1, NOW + 10)]);
     waiting.enter(&1, CLIENT + 1, NOW);
@@ -147,7 +148,7 @@ fn a_client_that_does_not_answer_keeps_others_from_their_jobs_for_a_while_at_mos
         assert_eq!(waiting.turn(&1, CLIENT + 1, at), Turn::Wait);
     }
     assert_eq!(waiting.turn(&1, CLIENT + 1, NOW + WAKE_TIMEOUT), Turn::GoOn);
-    // A check finds no job. A later one finds one, and wakes the client again.
+    // A check finds no job. A later check finds one and wakes the client again.
     assert_eq!(waiting.checked(&1, NOW + WAKE_TIMEOUT, None, true), None);
     assert_eq!(waiting.checked(&1, NOW + WAKE_TIMEOUT, Some(NOW), true), Some(CLIENT));
     assert_eq!(waiting.turn(&1, CLIENT + 1, NOW + WAKE_TIMEOUT), Turn::Wait);
