@@ -73,7 +73,7 @@ impl<'k> Rows<'k> {
     }
 }
 
-/// The arguments of an effect: the client's, or new ones.
+/// The arguments of an effect: those that the client sent, or new ones.
 enum EffectWords<'k> {
     Given(&'k [Str<'k>]),
     Made(Vec<OwnedStr>),
@@ -96,7 +96,8 @@ impl<'k> Changes<'k> {
         self.done.is_empty()
     }
 
-    /// Calls `visit` with each change and the arguments of its effect. An [`EffectKind`] makes the same change to an equal board.
+    /// Calls `visit` with each change and the arguments of its effect. The effect makes the same change to an equal
+    /// board.
     pub fn commit(mut self, mut visit: impl FnMut(BoardChange, &[Str<'_>])) {
         self.uncommitted.settle();
         for (change, words) in &self.done {
@@ -125,9 +126,9 @@ impl<'k> Edit<'_, 'k> {
         self.board
     }
 
-    /// Sets the values of members. Returns how many members were added.
+    /// Sets the values of members. Returns the number of added members.
     pub fn set(&mut self, rows: &Rows<'k>, options: SetOptions) -> Result<u64, Error> {
-        // Without conditions, or with one member, the client's arguments are the effect.
+        // If there are no options, or only one member, the effect has the arguments that the client sent.
         let is_effect = options == SetOptions::default() || rows.only_member().is_some();
         let (mut changes, mut effects) = (0_u64, Vec::new());
         let added = self.board.set(&rows.assignments(), options, |effect| {
@@ -155,7 +156,7 @@ impl<'k> Edit<'_, 'k> {
         Ok(outcome)
     }
 
-    /// Removes members. Returns how many were on the board.
+    /// Removes members. Returns the number of removed members.
     pub fn remove(&mut self, members: &'k [Str<'k>]) -> u64 {
         let removed = members.iter().filter(|member| self.board.remove(member.bytes())).count();
         if removed > 0 {
@@ -164,7 +165,7 @@ impl<'k> Edit<'_, 'k> {
         removed as u64
     }
 
-    /// Removes the members from index `start` to `stop`. Returns how many.
+    /// Removes the members from index `start` to `stop`. Returns their number.
     pub fn remove_range(&mut self, start: i64, stop: i64) -> u64 {
         let removed = self.board.remove_range(start, stop);
         if let Some(rest) = removed.rest {
@@ -177,7 +178,7 @@ impl<'k> Edit<'_, 'k> {
         removed.count
     }
 
-    /// Removes all members. Returns how many.
+    /// Removes all members. Returns their number.
     pub fn clear(&mut self) -> u64 {
         let empty = Board::new(self.board.schema().clone());
         let former = std::mem::replace(self.board, empty);
@@ -197,7 +198,8 @@ static FREER: LazyLock<Option<Sender<Board>>> = LazyLock::new(|| {
     thread.ok().map(|_| sender)
 });
 
-/// Frees a board that nothing refers to. A large one is freed in the background, because a million members take milliseconds.
+/// Frees a board that nothing refers to. Another thread frees a large board, because to free a million members takes
+/// milliseconds.
 pub(super) fn discard(board: Board) {
     if board.free_effort() > LARGE
         && let Some(freer) = &*FREER

@@ -14,9 +14,9 @@
 //! Equal boards that get the same effects in the same order stay equal, including the order of ties. An effect depends on no clock,
 //! condition or other key.
 //!
-//! Effects have a command of their own because a server over its `maxmemory` refuses commands flagged `deny-oom`. A replica with
-//! `replica-ignore-maxmemory no` refuses even its master's. A replica that has refused an effect differs until the next synchronization.
-//! ZLB.APPLY does not have the flag.
+//! Effects have a separate command because a server that uses more than its `maxmemory` refuses commands with the flag
+//! `deny-oom`. A replica with `replica-ignore-maxmemory no` refuses them even if its master sends them. A replica that
+//! has refused an effect differs until the next synchronization. So ZLB.APPLY does not have this flag.
 
 use crate::model::board::Board;
 use crate::model::stream::{DecodeError, Reader, Writer};
@@ -54,7 +54,7 @@ impl EffectKind {
         }
     }
 
-    /// Returns the effect with this name, which may be a name of 0.2.
+    /// Returns the effect with this name. Also accepts the names of Zeitset 0.2.
     pub fn of(word: &[u8]) -> Option<EffectKind> {
         match word {
             b"CUT" => Some(EffectKind::RemoveRange),
@@ -64,7 +64,8 @@ impl EffectKind {
     }
 }
 
-/// Encodes a board as arguments, with the fields of its saved form: numbers in decimal, byte strings as they are.
+/// Encodes a board as arguments. The fields are those of the saved form. Numbers are in decimal, byte strings are
+/// unchanged.
 pub fn encode_board(board: &Board) -> Vec<OwnedStr> {
     let mut words = WordWriter(Vec::new());
     board.encode(&mut words);

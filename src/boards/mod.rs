@@ -1,8 +1,8 @@
 //! Leaderboards as keys: the layer between the model's board and the server.
 //!
-//! All changes of a board go through [`OpenBoard`]. It opens the key, [`Edit`] changes the board and records the effects, and the commit
-//! informs replicas, the AOF, WATCH, client-side caching and listeners of keyspace events. `stored` holds the data type: saving, rewriting,
-//! memory usage.
+//! All changes of a board use [`OpenBoard`]. It opens the key, [`Edit`] changes the board and records the effects, and
+//! the commit informs replicas, the AOF, WATCH, client-side caching and listeners of keyspace events. `stored` has the
+//! data type: saving, rewriting, memory usage.
 //!
 //! Boards are replicated by [`effects`] with final values, so a replica computes nothing.
 //!

@@ -15,14 +15,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The command that replicates all effects.
 pub const APPLY: &CStr = c"ZLB.APPLY";
 
-/// Rejected effects, for INFO.
+/// The number of rejected effects, for INFO.
 static REJECTED: AtomicU64 = AtomicU64::new(0);
 
 /// Totals of all boards, for INFO.
 pub struct BoardStats {
-    /// Boards, including empty ones.
+    /// The number of boards, including empty ones.
     pub boards: u64,
-    /// Replicated effects that did not fit the board.
+    /// The number of replicated effects that did not fit the board.
     pub rejected_effects: u64,
 }
 
@@ -30,7 +30,8 @@ pub fn stats() -> BoardStats {
     BoardStats { boards: Board::handle().values(), rejected_effects: REJECTED.load(Ordering::Relaxed) }
 }
 
-/// Counts and logs a replicated effect that did not fit the board in `key`. The board differs from its master's.
+/// Counts and logs a replicated effect that did not fit the board in `key`. The board then differs from the master's
+/// board.
 pub fn report_rejected(ctx: &Context, key: Str<'_>) {
     REJECTED.fetch_add(1, Ordering::Relaxed);
     ctx.log(c"warning", &format!("zeitset: rejected a replicated effect that does not fit the leaderboard {key}"));
@@ -78,7 +79,7 @@ pub fn merge(ctx: &mut Context, dest: Str<'_>, sources: &[Str<'_>], combine: Com
     Ok(members)
 }
 
-/// Stores a board in a key, in place of a present one. `words` is the encoded board.
+/// Stores a board in a key. Replaces a board that the key holds. `words` is the encoded board.
 pub fn store(ctx: &mut Context, name: Str<'_>, board: Board, words: &[Str<'_>]) -> Result<(), Error> {
     let mut key = WriteKey::open(ctx, name);
     let ctx = match key.value_mut::<Board>()? {
@@ -94,7 +95,7 @@ pub fn store(ctx: &mut Context, name: Str<'_>, board: Board, words: &[Str<'_>]) 
 }
 
 /// A board that is open for writing. [`edit`](OpenBoard::edit) changes it and records the effect of each change.
-/// [`commit`](OpenBoard::commit) replicates them and sends the keyspace events.
+/// [`commit`](OpenBoard::commit) replicates the effects and sends the keyspace events.
 #[must_use = "changes must be committed"]
 pub struct OpenBoard<'k> {
     name: Str<'k>,
@@ -103,7 +104,7 @@ pub struct OpenBoard<'k> {
 }
 
 impl<'k> OpenBoard<'k> {
-    /// Opens a board. `None` if the key is missing, an error if it holds another type.
+    /// Opens a board. Returns `None` if the key is missing, and an error if it holds another type.
     pub fn open(ctx: &'k mut Context, name: Str<'k>) -> Result<Option<OpenBoard<'k>>, Error> {
         let key = WriteKey::open(ctx, name);
         let is_there = key.value::<Board>()?.is_some();

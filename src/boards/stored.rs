@@ -6,11 +6,12 @@ use crate::server::data_type::{DataType, Handle};
 use crate::server::io::{Digest, Loader, Rewriter, Saver};
 use std::ffi::{CStr, c_int};
 
-/// The approximate number of arguments of one command in a rewritten AOF. It matches what a client would send at once, so that replaying it
-/// does not block clients and needs no large buffer.
+/// The approximate number of arguments of one command in a rewritten AOF. A client would send about as many at once. So
+/// replaying a command does not block clients for long and needs no large buffer.
 const REWRITE_ARGUMENTS: usize = 512;
 
-/// The number of nodes and pages that MEMORY USAGE samples. All are alike, so more samples would add little.
+/// The number of nodes and pages that MEMORY USAGE samples. Their sizes differ little, so more samples would hardly
+/// improve the estimate.
 const MEMORY_SAMPLES: usize = 64;
 
 static HANDLE: Handle<Board> = Handle::new();

@@ -1,18 +1,20 @@
 //! Checks keys: finds out whether a key is an expiring set, restores its marker and deletes its expired members.
 //!
-//! Everything that may concern an expiring set leads here. An event handler only reads the key ([`inspect`]), because it must not write. The
-//! cron job opens dirty sets for writing, and a slice of the sweeper opens due sets ([`check`]): this restores the marker, deletes expired
-//! members, and notes the time of the next check. [`marker::is_expiring`] alone decides whether a key is an expiring set.
+//! A key is checked in three cases. After an event, [`inspect`] only reads the key, because an event handler must not
+//! write. The cron job checks dirty sets, and a slice of the sweeper checks due sets: [`check`] opens the set for
+//! writing, restores the marker, deletes expired members, and notes the time of the next check. [`marker::is_expiring`]
+//! alone decides whether a key is an expiring set.
 //!
-//! A slice checks the due sets, longest overdue first, until its time is up. It reads the clock every few dozen deletions. If sets remain,
-//! the next slice follows after a rest. A backlog makes slices more frequent, up to a share of one core, but not longer. A small set whose
-//! members have all expired is removed in one step.
+//! A slice checks the due sets, longest overdue first, until its time is up. It reads the clock every few dozen
+//! deletions. If due sets remain, the next slice follows after a rest. A backlog makes slices more frequent, up to a
+//! share of one core, but it does not make them longer. A small set whose members have all expired is removed in one
+//! step.
 //!
-//! A plain command may add a member that expires after the key's TTL. The server would then delete live members with the key. So the marker
-//! is restored, which deletes nothing, even if sweeping is off.
+//! A plain command may add a member that expires after the key's TTL. The server would then delete live members with
+//! the key. So the module restores markers even if active expiry is off. This deletes nothing.
 //!
-//! All this happens only if [`Context::may_change`] allows it. Keyspace events run code of other modules, so they are sent last, when all
-//! is done and noted. Nothing read before is used after them.
+//! The module changes a key only if [`Context::may_change`] allows it. Keyspace events run code of other modules. So
+//! they are sent last, after all changes are made and noted, and data that were read before are not used afterwards.
 
 use super::scan::Seen;
 use super::timed_set::{CHUNK, TimedSet};
@@ -32,16 +34,18 @@ use lazy_static::lazy_static;
 use redis_module::RedisLockIndicator;
 use std::time::{Duration, Instant};
 
-/// The minimum time in ms between two checks of a set that loses members all the time. Deleting several members at once is cheaper than one
-/// by one.
+/// The minimum time in ms between two checks of a set whose members expire continuously. To delete several members at
+/// once is cheaper than to delete them one by one.
 const REVISIT: Millis = 10;
 
-/// Sets of at most this many members, all expired, are unlinked, and the server's background thread frees them. Larger sets are drained
-/// first: freeing a million members takes that thread a quarter of a second, in which it competes with the server for the memory allocator
-/// and, on few cores, for a core. If members are announced, the limit is that of a normal step.
+/// If all members of a set have expired and there are at most this many, the set is unlinked, and the server's
+/// background thread frees it. Larger sets are drained first. To free a million members would take that thread a
+/// quarter of a second, in which it would compete with the server for the memory allocator and, on few cores, for a
+/// core. If members are announced, the limit is [`CHUNK`].
 const UNLINKED_AT_ONCE: u64 = 1000;
 
-/// The divisor of the duty while a child process saves the dataset, because every page written is then copied.
+/// The divisor of the duty while a child process saves the dataset, because the system then copies every page that the
+/// server writes.
 const GENTLY: u32 = 4;
 
 lazy_static! {
@@ -79,7 +83,7 @@ pub(super) fn run_slice(ctx: &mut Context) {
     if tracker::may_sweep(ctx) {
         while let Some(key) = next(ctx) {
             if catch_panic(|| check(ctx, &key, Some(&is_time_up))).is_none() {
-                // A set that cannot be checked must not delay the others.
+                // A set whose check panics must not delay the other sets.
                 note(ctx, &key, Outcome::Unknown);
             }
             if is_time_up() {
@@ -101,7 +105,7 @@ pub(super) fn run_slice(ctx: &mut Context) {
         pace.rest(rested, cpu.max(busy.min(budget)), duty)
     });
     tracker::end_slice(ctx, rest);
-    // With the latency monitor off (threshold 0), the server would accept a sample of 0 ms, too.
+    // If the latency monitor is off (threshold 0), the server would also accept a sample of 0 ms.
     if busy >= Duration::from_millis(1) {
         ctx.add_latency(c"zeitset-sweep", u64::try_from(busy.as_millis()).unwrap_or(Millis::MAX));
     }
@@ -142,7 +146,7 @@ fn check(ctx: &mut Context, key: &DbKey, is_time_up: Option<&dyn Fn() -> bool>) 
         note(ctx, key, Outcome::Gone);
         return events.send(ctx, name);
     }
-    // If all members have expired, the last ones are left for a later unlink.
+    // If all members have expired, the sweep leaves the last ones, and a later check unlinks the set.
     let spared = match is_time_up {
         None => u64::MAX,
         Some(_) if is_all_dead => most,
@@ -155,7 +159,7 @@ fn check(ctx: &mut Context, key: &DbKey, is_time_up: Option<&dyn Fn() -> bool>) 
         Some(first) if first > time::to_score(now) => Outcome::Done(visit_at(first).max(now + REVISIT)),
         Some(first) if is_time_up.is_none() => Outcome::Done(visit_at(first)),
         Some(first) => {
-            // For INFO only. If counting fails, this reports one.
+            // The number is only used for INFO. If counting fails, it is 1.
             let live = ctx.count_above(name, now);
             let left = live.map_or(1, |live| members.saturating_sub(removed.gone).saturating_sub(live));
             Outcome::Unfinished { due: visit_at(first), left }
@@ -183,7 +187,8 @@ fn count_expired(ctx: &Context, members: u64, sets: u64) {
 pub(super) fn inspect(ctx: &mut Context, name: Str<'_>, kind: EventKind) {
     let now = ctx.now();
     let key = ReadKey::open_notouch(ctx, name);
-    // Not the context's database: in a transaction, Valkey 9.1 returns the client's database for a key that MOVE or COPY wrote elsewhere.
+    // Does not use the context's database: in a transaction, Valkey 9.1 returns the client's database for a key that
+    // MOVE or COPY wrote to another database.
     let database = key.database().unwrap_or(key.ctx().database());
     let seen = SortedSet::new(key).and_then(|mut set| Seen::of(&mut set));
     let reason = match kind {
@@ -202,9 +207,9 @@ pub(super) fn inspect(ctx: &mut Context, name: Str<'_>, kind: EventKind) {
     });
 }
 
-/// Whether the source of a moved or copied key was dirty. The event of COPY does not name the source, and after RENAME another module's
-/// listener may have moved the set on. So the source is taken to be a dirty set of the same TTL that is gone, or that has as many members
-/// up to the same score.
+/// Whether the source of a moved or copied key was dirty. The event of COPY does not name the source, and after RENAME
+/// a listener of another module may have moved the set again. So any dirty set with the same TTL counts as the source
+/// if its key is gone, or if its number of members and its highest score are the same.
 fn was_dirty(ctx: &mut Context, database: i32, name: Str<'_>, seen: Option<Seen>) -> bool {
     let Some(Seen::Unmarked { ttl, .. }) = seen else { return false };
     let here = ctx.database();

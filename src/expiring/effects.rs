@@ -80,9 +80,10 @@ fn score_text(score: f64) -> OwnedStr {
 pub(super) fn replicate_sweep(ctx: &Context, name: Str<'_>, gone: &[Element], first: Option<f64>) {
     let Some(last) = gone.last().map(|element| element.score) else { return };
     let whole = match first {
-        // RESTORE accepts sets whose members are out of order. A score range would miss some of them.
+        // RESTORE accepts sets whose members are out of order. A score range would miss some members of such a set.
         _ if !gone.is_sorted_by(|one, next| one.score <= next.score) => 0,
-        // Members with the highest removed score may remain. Then the removed ones are named.
+        // If members with the highest removed score remain, a score range would remove them, too. So the command names
+        // the removed members with this score.
         Some(first) if first <= last => gone.partition_point(|element| element.score < last),
         _ => gone.len(),
     };
@@ -97,9 +98,9 @@ pub(super) fn replicate_sweep(ctx: &Context, name: Str<'_>, gone: &[Element], fi
     }
 }
 
-/// Publishes a message for each removed member of the set, if `zeitset.announce-members` is on. The channel names the database and key, and
-/// the message is the member. Publishing runs no code of other modules, so the set may be open. It is done per chunk, so that its cost
-/// counts for the slice.
+/// Publishes a message for each removed member of the set, if `zeitset.announce-members` is on. The channel names the
+/// database and key, and the message is the member. Publishing runs no code of other modules, so the set may be open.
+/// The sweeper publishes after each chunk, so that the time counts for the slice.
 pub(super) fn announce_members(ctx: &Context, name: Str<'_>, gone: &[Element]) {
     if gone.is_empty() || !config::ANNOUNCE_MEMBERS.get() {
         return;

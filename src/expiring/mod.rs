@@ -1,11 +1,12 @@
-//! Expiring sets: plain sorted sets whose key has a certain TTL, the marker ([`crate::model::marker`]).
+//! Expiring sets: plain sorted sets whose key has a special TTL, the marker ([`crate::model::marker`]).
 //!
-//! All changes of an expiring set go through [`TimedSet`]. It restores the marker, replicates the changes with the server's own commands
-//! and absolute values, and sends the keyspace events.
+//! All changes of an expiring set use [`TimedSet`]. It restores the marker, replicates the changes with the server's
+//! own commands and absolute values, and sends the keyspace events.
 //!
-//! Reads ignore expired members. [`check`] deletes them, and restores the markers of sets that plain commands changed. The [`tracker`]
-//! knows the sets and the time of each one's next check (its model is [`crate::model::tracking`]). It learns of sets from the module's own
-//! commands, from events ([`watch`]) and from the keyspace [`scan`].
+//! Reads ignore expired members. [`check`] deletes them, and restores the markers of sets that plain commands changed.
+//! The [`tracker`] stores which sets exist, and the time of the next check of each set (its model is
+//! [`crate::model::tracking`]). The module's own commands, events ([`watch`]) and the keyspace [`scan`] inform the
+//! tracker of sets.
 //!
 //! Each file uses only earlier ones of this list: [`effects`], [`scan`], [`tracker`], [`TimedSet`], [`check`], [`watch`].
 
@@ -20,7 +21,7 @@ use crate::server::Context;
 pub use effects::MemberName;
 pub use timed_set::TimedSet;
 
-/// Starts looking for expiring sets and sweeping them.
+/// Starts the search for expiring sets and their active expiry.
 pub fn start(ctx: &Context) {
     tracker::start(ctx, check::run_slice);
 }

@@ -1,13 +1,14 @@
 //! The keyspace scan. It reads all keys of all databases repeatedly and finds every expiring set, however it was created.
 //!
-//! It has two paces. A first scan runs in slices of the sweeper, as fast as they may follow. It begins when a dataset or the module was
-//! loaded, when a replica became a master, and when the module subscribed to events because the first expiring set appeared. A first scan
-//! also recognizes sets whose marker was not restored yet: at the time of the snapshot, at the failure of the former master, or before the
-//! subscription. Other scans read a few hundred keys in each run of the cron job, and need no timer.
+//! It has two paces. A first scan runs in slices of the sweeper, one after the other. It begins when a dataset or the
+//! module was loaded, when a replica became a master, and when the module subscribed to events because the first
+//! expiring set appeared. A first scan also recognizes sets whose marker had not been restored when the snapshot was
+//! taken, when the former master failed, or when the module subscribed. All other scans read a few hundred keys in each
+//! run of the cron job, and need no timer.
 //!
-//! Nothing is scanned while a dataset is being loaded, though the server sends an event for each key: that would double the loading time (a
-//! million sets: 5.5 s instead of 2.5), in which clients wait. A set that is not found yet costs only memory, because reads ignore expired
-//! members.
+//! The module scans nothing while a dataset is being loaded, and ignores the events that the server sends for each key.
+//! Otherwise the loading time, in which clients wait, would double (5.5 s instead of 2.5 s for a million sets). A set
+//! that is not found yet costs only memory, because reads ignore expired members.
 
 use crate::model::marker::{self, Reason};
 use crate::model::time::Millis;
@@ -21,7 +22,8 @@ use std::time::{Duration, Instant};
 /// The time that a scan takes in each run of the cron job (by default ten per second).
 const AT_CRON: Duration = Duration::from_micros(50);
 
-/// The minimum number of steps in a run of the cron job. On a busy machine, the time may be over at once.
+/// The minimum number of steps in a run of the cron job. On a busy machine, [`AT_CRON`] may pass before the first step
+/// ends.
 const LEAST: usize = 64;
 
 /// Steps between two readings of the clock.
@@ -35,7 +37,7 @@ pub struct Scan {
     /// Whether this is a first scan.
     is_first: bool,
     completed: u64,
-    /// Sets found in the current steps.
+    /// The sets that the current steps found.
     finds: Finds,
 }
 
@@ -98,7 +100,7 @@ impl Scan {
         }
     }
 
-    /// Takes up to [`STEPS`] steps in one database. Returns how many.
+    /// Takes up to [`STEPS`] steps in one database. Returns the number of steps.
     fn advance(&mut self, ctx: &Context, tracking: &mut Tracking) -> usize {
         let database = self.database;
         if !ctx.select(database) {

@@ -12,7 +12,7 @@ use crate::server::zset::{Bound, Element, ScoreRange, SortedSet};
 use crate::server::{Context, Str};
 use smallvec::SmallVec;
 
-/// Members removed between two readings of the clock. This many take 20 to 50 µs.
+/// The number of members removed between two readings of the clock. To remove them takes 20 to 50 µs.
 pub(super) const CHUNK: u64 = 64;
 
 /// An open expiring set, or a missing key that can become one.
@@ -20,7 +20,7 @@ pub(super) const CHUNK: u64 = 64;
 pub struct TimedSet<'k, M: Mode> {
     name: Str<'k>,
     set: SortedSet<'k, M>,
-    /// The member with the highest score, and the TTL, both from when the key was opened.
+    /// The member with the highest score, and the TTL, at the time when the key was opened.
     last: Option<Element>,
     ttl: Option<Millis>,
     put: SmallVec<[(MemberName<'k>, f64); 1]>,
@@ -28,8 +28,9 @@ pub struct TimedSet<'k, M: Mode> {
 }
 
 impl<'k, M: Mode> TimedSet<'k, M> {
-    /// Checks an open key. A missing key is an empty set. A sorted set without the marker is an error unless `recognizes` returns true,
-    /// given the context, the highest score and the TTL. Another type is an error.
+    /// Checks an open key. A missing key is an empty set. Returns an error if the key holds another type. Also returns
+    /// an error if it holds a sorted set without the marker, unless `recognizes` returns true. `recognizes` gets the
+    /// context, the highest score and the TTL.
     fn of(
         key: Key<'k, M>,
         name: Str<'k>,
@@ -93,7 +94,7 @@ impl<'k, M: Mode> TimedSet<'k, M> {
     /// As [`live`](TimedSet::live), but skips the first `offset` members.
     pub fn live_from(&mut self, offset: usize, now: Millis, until: f64) -> impl Iterator<Item = Element> {
         let now = time::to_score(now);
-        // RESTORE accepts sets whose members are out of order: an expired member may follow a live one.
+        // RESTORE accepts sets whose members are out of order, so an expired member may follow a live one.
         self.set.range(Bound::Beyond(now), until).pass(offset).filter(move |element| element.score > now)
     }
 
@@ -123,7 +124,7 @@ impl<'k> TimedSet<'k, Reading> {
     }
 
     /// Opens an expiring set, counts its live members, and passes both to `look`. O(1) if no member has expired, otherwise O(log N),
-    /// however many have.
+    /// however many members have expired.
     pub fn counted<R>(
         ctx: &mut Context,
         name: Str<'_>,
@@ -140,11 +141,11 @@ impl<'k> TimedSet<'k, Reading> {
     }
 }
 
-/// Changes take effect at once. [`commit`](TimedSet::commit) replicates them and sends the keyspace events. Every caller that opens a set
-/// for writing must end with it.
+/// The methods change the set at once. [`commit`](TimedSet::commit) replicates the changes and sends the keyspace
+/// events. Every caller that opens a set for writing must call it at the end.
 impl<'k> TimedSet<'k, Writing> {
-    /// Opens a set to restore its marker and delete its expired members. No command names the key here, so the set must have the marker or
-    /// be dirty.
+    /// Opens a set to restore its marker and delete its expired members. No command names the key, so the set must have
+    /// the marker or be dirty.
     pub(super) fn to_check(ctx: &'k mut Context, name: Str<'k>) -> Result<TimedSet<'k, Writing>, Error> {
         TimedSet::of(Key::open_notouch(ctx, name), name, |ctx, _, ttl| tracker::is_dirty(ctx, name, ttl))
     }
@@ -154,9 +155,9 @@ impl<'k> TimedSet<'k, Writing> {
         TimedSet::of(Key::open(ctx, name), name, |_, _, _| true)
     }
 
-    /// Counts the live members. O(1) if no member has expired, otherwise O(log N), however many have.
+    /// Counts the live members. O(1) if no member has expired, otherwise O(log N), however many members have expired.
     ///
-    /// The set must be unchanged: this may close the key and open it again.
+    /// The set must be unchanged, because this function may close the key and open it again.
     pub fn live_count(mut self, now: Millis) -> Result<(TimedSet<'k, Writing>, u64), Error> {
         if let Some(live) = self.live_count_at_hand(now) {
             return Ok((self, live));
@@ -199,8 +200,8 @@ impl<'k> TimedSet<'k, Writing> {
     ///
     /// If the marker would be in the past, it is not set, because the server would then remove all members at once.
     ///
-    /// No other code runs meanwhile. The replicated commands name members or a range of past scores, so they never remove a live member,
-    /// whatever a replica or an AOF holds. Replaying them costs as much as the sweep.
+    /// During the sweep, no other code runs. The replicated commands name members or a range of past scores. So they
+    /// never remove a live member, whatever a replica or an AOF holds. To replay them takes as long as the sweep.
     pub(super) fn sweep(
         mut self,
         now: Millis,
@@ -245,8 +246,8 @@ impl<'k> TimedSet<'k, Writing> {
         (ctx, Removed { gone: gone.len() as u64, first, is_marked, events })
     }
 
-    /// Completes the changes: sets the marker if it does not hold, replicates the changes, signals WATCH and client-side caching, and sends
-    /// the keyspace events. Does nothing if there are no changes.
+    /// Completes the changes: sets the marker if the TTL is another one, replicates the changes, signals WATCH and
+    /// client-side caching, and sends the keyspace events. Does nothing if there are no changes.
     pub fn commit(mut self) -> &'k mut Context {
         let off = self.highest_now().filter(|&highest| !marker::holds(highest, self.ttl_now()));
         let expires = off.and_then(marker::of);
@@ -286,7 +287,7 @@ impl<'k> TimedSet<'k, Writing> {
         }
     }
 
-    /// Returns the key's TTL after the changes. A key that is new, or was empty in between, has none.
+    /// Returns the key's TTL after the changes. A key that is new, or was empty in between, has no TTL.
     fn ttl_now(&self) -> Option<Millis> {
         if self.last.is_some() && self.removed.is_empty() { self.ttl } else { self.set.key().expires_at() }
     }

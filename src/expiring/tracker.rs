@@ -1,10 +1,11 @@
 //! The expiring sets of this server, and the time of each one's next check.
 //!
-//! [`Tracking`] decides. This file passes it commands, events, the clock, settings and the server's role, and sets the timer as it
-//! requests. The [`Scan`] finds the sets that no event reported. Both are caches: nothing here opens a key. Code that opens a key decides
-//! by its marker whether it is an expiring set.
+//! [`Tracking`] decides when to check a set. This file informs it of commands, events, the clock, settings and the
+//! server's role, and sets the timer as it requests. The [`Scan`] finds the sets that no event reported. Both are
+//! caches, and this file opens no key. Code that opens a key decides by the marker whether the key is an expiring set.
 //!
-//! While the keys of a slot arrive, the slot belongs to another node. Its sets are tracked only when all keys have arrived.
+//! While the keys of a slot arrive, the slot belongs to another node. The sets of the slot are tracked only when all
+//! its keys have arrived.
 
 use super::scan::Scan;
 use crate::config;
@@ -27,7 +28,7 @@ lazy_static! {
     static ref STATE: Shared<Tracker> = Shared::new(Tracker::default());
 }
 
-/// The timer of the sweeper's slices. [`start`] sets its task, since the sweeper is above this file.
+/// The timer of the sweeper's slices. [`start`] sets its task, because this file must not depend on the sweeper's file.
 static TIMER: OnceLock<Timer> = OnceLock::new();
 
 #[derive(Default)]
@@ -36,16 +37,17 @@ struct Tracker {
     scan: Scan,
     /// The dirty set that was checked last. The next run of the cron job continues after it.
     checked: Option<DbKey>,
-    /// Slots whose keys are arriving. Their sets are not tracked.
+    /// The slots whose keys are arriving. The sets of these slots are not tracked.
     arriving: Vec<SlotRange>,
-    /// Those of `arriving` whose keys have arrived, until all old entries of these slots are forgotten.
+    /// The slots in `arriving` whose keys have all arrived. They stay here until all old entries of these slots are
+    /// forgotten.
     arrived: Vec<SlotRange>,
 }
 
-/// Starts looking for expiring sets. `slice` runs whenever some are due.
+/// Starts the search for expiring sets. `slice` runs whenever sets are due.
 pub(super) fn start(ctx: &Context, slice: fn(&mut Context)) {
     TIMER.get_or_init(|| Timer::new(slice));
-    // A running server has its dataset already.
+    // If the server is already running, it has a dataset to scan.
     begin_scan(ctx);
 }
 
@@ -61,11 +63,11 @@ fn set_timer(ctx: &Context, alarm: Alarm) {
     }
 }
 
-/// The tracker's state, for INFO. A replica deletes nothing by itself, so its backlog and lag are 0.
+/// The tracker's state, for INFO. On a replica, which deletes nothing by itself, backlog and lag are 0.
 pub struct Status {
     pub sets_tracked: usize,
     pub sets_overdue: usize,
-    /// Expired members that are known to remain in the set being drained.
+    /// The number of expired members that are known to remain in sets whose last visit was not finished.
     pub backlog: u64,
     /// The time for which the longest overdue member has been expired.
     pub lag: Millis,
@@ -110,7 +112,7 @@ pub(super) fn standing_of(ctx: &Context, name: Str<'_>) -> Standing {
     })
 }
 
-/// Whether a set is dirty, with the same TTL as when it became dirty.
+/// Whether a set is dirty and has the same TTL as when it became dirty.
 pub(super) fn is_dirty(ctx: &Context, name: Str<'_>, ttl: Option<Millis>) -> bool {
     let (database, key) = (ctx.database(), name.bytes());
     STATE.with(ctx, |Tracker { tracking, arriving, .. }| {
@@ -118,8 +120,8 @@ pub(super) fn is_dirty(ctx: &Context, name: Str<'_>, ttl: Option<Millis>) -> boo
     })
 }
 
-/// Whether a set that a command names is an expiring set although it does not have the marker. During a first scan, the rules of that scan
-/// apply.
+/// Whether a set that a command names is an expiring set although it does not have the marker. During a first scan, the
+/// rules of the scan apply to the command.
 pub(super) fn recognizes(ctx: &Context, name: Str<'_>, highest: f64, ttl: Option<Millis>) -> bool {
     let now = ctx.now();
     let is_new = || STATE.with(ctx, |tracker| tracker.scan.is_first() && !slots::hold(&tracker.arriving, name.bytes()));
@@ -150,7 +152,7 @@ pub(super) fn update(ctx: &Context, change: impl FnOnce(&mut Tracking)) {
     });
 }
 
-/// Notes that a command names an expiring set, even a missing one. The first such command subscribes to events.
+/// Notes that a command for expiring sets names a key, even a missing one. The first such command subscribes to events.
 pub(super) fn note_used(ctx: &Context) {
     if !events::is_subscribed(Classes::SORTED_SETS) {
         STATE.with(ctx, |tracker| tracker.listen(ctx));
@@ -162,7 +164,7 @@ pub(super) fn forget(ctx: &Context, name: Str<'_>) {
     with(ctx, |tracking| tracking.forget(ctx.database(), name.bytes()));
 }
 
-/// Returns the next dirty set to check. `None` at the end of each round.
+/// Returns the next dirty set to check. `None` after the last set, and then the first one again.
 pub(super) fn next_dirty(ctx: &Context) -> Option<DbKey> {
     STATE.with(ctx, |Tracker { tracking, checked, .. }| {
         *checked = tracking.next_dirty(checked.as_ref());
@@ -183,14 +185,15 @@ pub(super) fn note_slots_arrive(ctx: &Context, slots: &[SlotRange]) {
     STATE.with(ctx, |tracker| {
         tracker.arriving.extend_from_slice(slots);
         tracker.arrived.retain(|range| !slots.contains(range));
-        // Entries of former sets of these slots may exist. They are forgotten in slices, and ignored until then.
+        // Entries of former sets of these slots may exist. Slices forget these entries step by step. Until then, the
+        // entries are ignored.
         tracker.tracking.begin_to_forget();
         tracker.attend(ctx);
     });
 }
 
-/// Notes that the keys of some slots have arrived or will not come. Their sets were not tracked meanwhile. When all old entries of the
-/// slots are forgotten, the scan finds them.
+/// Notes that all keys of some slots have arrived, or that they will not come. The sets of these slots have not been
+/// tracked so far. When all old entries of the slots are forgotten, the scan finds the sets.
 pub(super) fn note_slots_settled(ctx: &Context, slots: &[SlotRange]) {
     STATE.with(ctx, |tracker| {
         tracker.arrived.extend_from_slice(slots);
@@ -217,7 +220,7 @@ pub(super) fn on_cron(ctx: &Context) {
     });
 }
 
-/// Does the work of a slice other than checking sets, until time is up.
+/// Does the other work of a slice until time is up: forgets entries of arriving slots and continues a first scan.
 pub(super) fn walk_on(ctx: &Context, is_time_up: impl Fn() -> bool) {
     STATE.with(ctx, |tracker| {
         tracker.forget_on(&is_time_up);
@@ -245,7 +248,8 @@ fn need(ctx: &Context, hurries: bool) -> Need {
 }
 
 impl Tracker {
-    /// Subscribes to events of sorted sets, unless subscribed already. Begins a first scan, because earlier changes sent no events.
+    /// Subscribes to events of sorted sets, if the module has not done so. Then begins a first scan, because earlier
+    /// changes sent no events to the module.
     fn listen(&mut self, ctx: &Context) {
         if events::subscribe(ctx, Classes::SORTED_SETS) {
             self.scan.begin();
@@ -259,7 +263,7 @@ impl Tracker {
         }
     }
 
-    /// Whether there is work without a due time.
+    /// Whether there is work to do as soon as possible: a first scan, or entries to forget.
     fn hurries(&self) -> bool {
         self.scan.is_first() || self.tracking.is_forgetting()
     }
@@ -277,7 +281,8 @@ impl Tracker {
         }
     }
 
-    /// Arms the timer for the next work, even if that is later than now armed, or disarms it if there is none.
+    /// Arms the timer for the next work, even if the timer is armed for an earlier time. Disarms it if there is no
+    /// work.
     fn attend(&mut self, ctx: &Context) {
         let need = need(ctx, self.hurries());
         set_timer(ctx, self.tracking.at_cron(context::now(), need));

@@ -1,10 +1,12 @@
 //! The server's events about sets: created, deleted, moved, or changed by plain commands.
 //!
-//! The server sends them from the moment when the first expiring set exists, or a command names one. Earlier changes are found by the scan.
+//! The module subscribes to these events when the first expiring set exists, or when a command names one. The scan
+//! finds earlier changes.
 //!
-//! Handlers only note what happened and never write. They are called for all keys, including strings, so most events cost one lookup in the
-//! index. EXPIRE turns an untracked sorted set into an expiring set only if members were written just before, as in replication and in an
-//! AOF. Otherwise the key is not opened. If a user gives a TTL to a set written earlier, the scan finds it.
+//! The handlers only note what happened, and never write. The server calls them for all keys, including strings, so
+//! most events must cost only one lookup in the tracker. If EXPIRE gives an untracked sorted set the TTL of the marker,
+//! the handler opens the key only if members of a sorted set were written just before, as in replication and in an AOF.
+//! Otherwise the scan finds the set later.
 
 use super::check::{inspect, restore_markers};
 use super::tracker::{self, Standing};
@@ -13,7 +15,7 @@ use crate::server::key::ReadKey;
 use crate::server::{Context, Str};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
-/// Whether members of a sorted set were written since a TTL was last set.
+/// Whether members of any sorted set were written since the last EXPIRE.
 static IS_WRITTEN: AtomicBool = AtomicBool::new(false);
 
 /// The source database of the last MOVE.
@@ -43,15 +45,15 @@ pub fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
             IS_WRITTEN.store(false, Ordering::Relaxed);
             inspect(ctx, event.key, event.kind);
         }
-        // The entry of a dirty set is kept: at the new key, the set is recognized by it.
+        // Keeps the entry of a dirty set, because the set at the new key is recognized by this entry.
         EventKind::RenameFrom | EventKind::MoveFrom if standing == Standing::Dirty => {}
         EventKind::Gone | EventKind::Persist | EventKind::RenameFrom | EventKind::MoveFrom if is_tracked => {
             tracker::forget(ctx, event.key);
         }
         _ => {}
     }
-    // In Valkey 8.1 and 9.0, handlers run with the client itself, and MOVE leaves the client in the other database (valkey#4024). This
-    // restores the database. It is harmless on other servers.
+    // In Valkey 8.1 and 9.0, handlers run with the client itself, and MOVE leaves the client in the other database
+    // (valkey#4024). So this selects the source database again, which is harmless on other servers.
     if event.kind == EventKind::MoveTo {
         ctx.select(MOVED_FROM.load(Ordering::Relaxed));
     }
@@ -70,12 +72,13 @@ pub fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
             restore_markers(ctx);
             tracker::on_cron(ctx);
         }
-        // A loaded dataset counts when it is served.
+        // A dataset that is loaded aside matters only when the server serves it, which `Loaded` reports.
         ServerEvent::LoadsAside | ServerEvent::LoadAborted => {}
     }
 }
 
-/// Notes that plain commands changed a tracked set. Without a TTL it is no longer an expiring set: another value has replaced it.
+/// Notes that plain commands changed a tracked set. If the key has no TTL, it is no longer an expiring set, because
+/// another value has replaced the set.
 fn note_changed(ctx: &mut Context, name: Str<'_>) {
     let ttl = ReadKey::open_notouch(ctx, name).expires_at();
     let (database, key) = (ctx.database(), name.bytes());

@@ -1,4 +1,4 @@
-//! Replication and keyspace events of limits. All writes go through here.
+//! Replication and keyspace events of limits. All writes of limits use these functions.
 //!
 //! A changed key is closed, replicated and signalled to WATCH and client-side caching at once. Keyspace events come last
 //! ([`PendingEvents::send`]), because listeners of other modules may do anything to any key.

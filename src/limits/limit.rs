@@ -22,7 +22,8 @@ impl<'k, M: Mode> Limit<'k, M> {
         Ok(Limit { text, name })
     }
 
-    /// Calls `look` with the stored limit, or with `None` if the key is missing. A string that is not a limit is an error.
+    /// Calls `look` with the stored limit, or with `None` if the key is missing. Returns an error if the string is not
+    /// a limit.
     pub fn read<R>(&mut self, look: impl FnOnce(Option<StoredLimit<'_>>) -> Result<R, Error>) -> Result<R, Error> {
         if self.text.is_missing() {
             return look(None);
@@ -59,7 +60,7 @@ pub fn usage_of(ctx: &mut Context, name: Str<'_>, now: Millis) -> Result<Option<
 }
 
 impl<'k> Limit<'k, Writing> {
-    /// Makes and replicates a change. Does nothing if `change` is `None`, as for a denied check.
+    /// Makes and replicates a change. If `change` is `None`, as for a denied check, only closes the key.
     pub fn commit(mut self, change: Option<Update>) -> (&'k mut Context, PendingEvents) {
         let Some(Update { writes, lifetime }) = change else { return (self.text.close(), PendingEvents::default()) };
         let before = lifetime.and_then(|_| self.text.expires_at());
@@ -79,7 +80,7 @@ impl<'k> Limit<'k, Writing> {
         (ctx, events)
     }
 
-    /// Refunds up to `units` that would become available again at `until`. Returns how many were refunded.
+    /// Refunds up to `units` that would become available again at `until`. Returns the number of refunded units.
     pub fn refund(
         mut self,
         now: Millis,

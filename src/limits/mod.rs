@@ -1,7 +1,8 @@
 //! Rate limits, which are plain strings with a recognizable format.
 //!
-//! [`Limit`] is an open one. A command assesses it and then commits it, with or without a change. [`effects`] replicates all changes with
-//! the server's own commands and absolute values, and sends the keyspace events. [`crate::model::limit`] has the algorithms.
+//! [`Limit`] is an open limit. A command assesses it and then commits it, with or without a change. [`effects`]
+//! replicates all changes with the server's own commands and absolute values, and sends the keyspace events.
+//! [`crate::model::limit`] has the algorithms.
 
 pub mod effects;
 mod limit;

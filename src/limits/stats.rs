@@ -17,7 +17,7 @@ lazy_static! {
 }
 
 pub struct LimitStats {
-    /// Checks whose units fit.
+    /// Checks that took units that fit.
     pub allowed: u64,
     /// Checks that took units that did not fit (FORCE).
     pub forced: u64,

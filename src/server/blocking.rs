@@ -46,8 +46,8 @@ pub trait Wait: Sized + 'static {
 /// A blocked client. Waking it has no effect after its [`Wait::end`].
 pub struct Blocked {
     name: OwnedStr,
-    /// The address of the [`Wait`]. Only looked up in [`BlockedClients`], never dereferenced: the [`Wait`] may be gone, and another one may
-    /// be at its address. Then that client is checked needlessly.
+    /// The address of the [`Wait`]. The address is only looked up in [`BlockedClients`] and never dereferenced, because
+    /// the [`Wait`] may be freed. If another [`Wait`] has the same address by then, its client is checked needlessly.
     wait: *mut c_void,
 }
 
