@@ -13,10 +13,11 @@ macro_rules! settings {
     };
 }
 
-// Name, default, range. `redis.conf.example` and docs/observability.md explain the settings. tests/docs/observability.rs compares both
-// with the server.
+// Each setting has a name, a default and, for numbers, a range. `redis.conf.example` and docs/observability.md explain
+// the settings. tests/docs/observability.rs compares both files with the server.
 settings! {
-    /// Whether the sweeper deletes expired members. If not, ZEXP commands still ignore them, but they use memory until the key is deleted.
+    /// Whether the sweeper deletes expired members. If not, ZEXP commands still ignore expired members, but these use
+    /// memory until the key is deleted.
     pub static SWEEP: Flag = Flag::new("sweep", true);
 
     /// The maximum time for which a slice of the sweeper blocks clients.

@@ -1,8 +1,8 @@
 //! All errors that clients get, and their texts.
 //!
-//! A command parses all its arguments, looks at the key, and only then changes anything. So a command that returns an error has
-//! changed and replicated nothing. Every text begins with its code, as clients expect. The texts are constants: they contain no
-//! bytes from users, which could break the protocol or a log format.
+//! A command parses all its arguments and checks the key before it changes anything. So a command that returns an error
+//! has changed and replicated nothing. Every text begins with its code, as clients expect. The texts are constants:
+//! they contain no bytes from users, which could break the protocol or a log format.
 
 use std::ffi::CStr;
 
@@ -21,13 +21,13 @@ pub enum Error {
     NotLimit,
     /// The key holds a rate limit of another algorithm.
     OtherAlgorithm,
-    /// Not a duration of at least 1 ms.
+    /// An argument that is not a duration of at least 1 ms.
     Duration,
-    /// Not a duration, for an argument that also accepts 0.
+    /// An argument that is not a duration. The duration may be 0.
     Wait,
-    /// Neither a Unix time nor a date with a time zone.
+    /// An argument that is neither a Unix time nor a date with a time zone.
     Instant,
-    /// `now` plus a duration lies after 2^53-1 ms.
+    /// `now` plus a duration exceeds 2^53-1 ms.
     TooFar,
     NotAnInteger,
     NotPositive,
@@ -39,9 +39,9 @@ pub enum Error {
     TooManyKeys,
     /// A negative count of RANDMEMBER below -1048576.
     TooManyRepeated,
-    /// A priority beyond 32 bits.
+    /// A priority that exceeds 32 bits.
     Priority,
-    /// A count beyond 2^53-1, attempts beyond 32 bits, or more than 100 percent.
+    /// A count above 2^53-1, a number of attempts that exceeds 32 bits, or more than 100 percent.
     OutOfRange,
     /// A limit or a cost outside its range.
     Units,
@@ -65,13 +65,13 @@ pub enum Error {
     AgainWithoutId,
     /// AFTER names a job that is not in the requested state.
     NotInState,
-    /// AFTER names a ready job that is not among the first 500, in an order that is not indexed.
+    /// AFTER names a ready job that is not among the first 500, and the order of the ready jobs is not indexed.
     PageTooFar,
     /// WITHLEASE with a state other than claimed.
     NoLease,
-    /// CLEAN with OLDER found only jobs that are too young, and stopped.
+    /// CLEAN with OLDER found only jobs that are too young, and stopped at its bound.
     CleanUnreached,
-    /// PUSH beyond MAXLEN.
+    /// A PUSH to a queue that has MAXLEN jobs.
     QueueFull,
     /// A setting whose change would affect too many jobs or groups at once.
     QueueTooLong,
@@ -100,13 +100,13 @@ pub enum Error {
     NoRightToRestore,
     /// The ACL denies the caller ZRL.CHECK, which RESET requires.
     NoRightToCheck,
-    /// The server uses more than its `maxmemory`. The text is the server's.
+    /// The server uses more than its `maxmemory`. The text is that of the server's own error.
     OutOfMemory,
     /// A waiting client lost its permission to claim.
     NoPermission,
     /// The server refused a command that the module called.
     InnerCommand,
-    /// The command panicked: a defect of the module.
+    /// The command panicked, which is a defect of the module.
     Internal,
 }
 

@@ -12,7 +12,8 @@
 //! | `info`      | the module's section of INFO                                                               |
 //! | `commands`  | the commands, one per file; `commands/mod.rs` is the table of commands                     |
 //!
-//! Dependencies go one way: commands → expiring → server, commands → model. The model imports none of the others.
+//! Dependencies have one direction: commands → expiring → server, commands → model. The model imports none of the other
+//! folders.
 
 mod boards;
 mod commands;
@@ -30,7 +31,7 @@ use server::events::Listeners;
 use server::module::{self, Module};
 use server::{Context, Str, command, data_type, setting};
 
-// Unit tests run without a server and its allocator.
+// Unit tests run without a server, so they cannot use its allocator.
 #[cfg(not(test))]
 #[global_allocator]
 static ALLOCATOR: server::alloc::ServerAlloc = server::alloc::ServerAlloc;
@@ -94,7 +95,7 @@ fn unload(ctx: &mut Context) {
     server::authority::stop();
 }
 
-/// `expiring::watch` comes last: it may change the selected database.
+/// `expiring::watch` comes last, because it may change the selected database.
 const LISTENERS: Listeners = Listeners {
     key: &[queues::waiting::on_key, queues::names::on_key, expiring::watch::on_key],
     server: &[

@@ -11,12 +11,12 @@ pub struct Args<'a> {
     rest: &'a [Str<'a>],
 }
 
-/// Returns the time `duration` after now. An error if it is too late ([`time::after`]).
+/// Returns the time `duration` after `now`. Returns an error if it exceeds the latest time ([`time::after`]).
 pub fn after(now: Millis, duration: Millis) -> Result<Millis, Error> {
     time::after(now, duration).ok_or(Error::TooFar)
 }
 
-/// A keyword in upper case. Keywords longer than any known one are truncated, and so match none.
+/// A keyword in upper case. A keyword that is longer than all known ones is truncated, so it matches none of them.
 #[derive(PartialEq, Eq)]
 pub struct Keyword {
     bytes: [u8; Keyword::LONGEST],
@@ -26,7 +26,7 @@ pub struct Keyword {
 impl Keyword {
     const LONGEST: usize = 16;
 
-    /// Returns a keyword if the argument begins with a letter. Numbers, durations and times do not.
+    /// Returns a keyword if the argument begins with a letter. Numbers, durations and times do not begin with a letter.
     fn of(argument: Str<'_>) -> Option<Keyword> {
         let text = argument.bytes();
         if !text.first()?.is_ascii_alphabetic() {
@@ -56,8 +56,8 @@ impl<'a> Args<'a> {
         Ok(first)
     }
 
-    /// Parses `numkeys key [key ...]` and returns the keys. There must be at least one key, and enough arguments after the keys: `behind`
-    /// per key and `then` more. The errors are those of ZMPOP and EVAL.
+    /// Parses `numkeys key [key ...]` and returns the keys. At least one key must be given. After the keys, at least
+    /// `behind` arguments per key and `then` more must follow. The errors are those of ZMPOP and EVAL.
     pub fn keys(&mut self, behind: usize, then: usize) -> Result<&'a [Str<'a>], Error> {
         let numkeys = integer(self.string()?.bytes()).filter(|&numkeys| numkeys > 0).ok_or(Error::NumKeys)?;
         let most = self.rest.len().saturating_sub(then) / (1 + behind);
@@ -84,7 +84,8 @@ impl<'a> Args<'a> {
         if self.is_empty() { Ok(()) } else { Err(Error::Syntax) }
     }
 
-    /// Returns the next argument if it is a keyword. For options that precede arguments without a leading letter.
+    /// Returns the next argument if it is a keyword. Used for options in front of arguments that do not begin with a
+    /// letter.
     pub fn leading_keyword(&mut self) -> Option<Keyword> {
         let keyword = Keyword::of(*self.rest.first()?)?;
         self.rest = &self.rest[1..];
@@ -96,7 +97,8 @@ impl<'a> Args<'a> {
         self.rest.first().is_some_and(|next| Keyword::of(*next).is_none())
     }
 
-    /// Returns the next argument, which must be a keyword, or `None` at the end. For options at the end.
+    /// Returns the next argument, which must be a keyword, or `None` at the end. Used for options at the end of a
+    /// command.
     pub fn trailing_keyword(&mut self) -> Result<Option<Keyword>, Error> {
         match self.leading_keyword() {
             None if !self.is_empty() => Err(Error::Syntax),
@@ -104,7 +106,8 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// Returns an option's value. If it is missing, the error is a syntax error, not a wrong number of arguments.
+    /// Returns an option's value. If the value is missing, returns a syntax error instead of the error for a wrong
+    /// number of arguments.
     fn value(&mut self) -> Result<Str<'a>, Error> {
         self.string().map_err(|_| Error::Syntax)
     }
@@ -114,7 +117,7 @@ impl<'a> Args<'a> {
         self.value()
     }
 
-    /// Parses a claim's token. Accepts any integer. One that no claim returned matches no job.
+    /// Parses a claim's token. Accepts any integer. An integer that no claim returned matches no job.
     pub fn token(&mut self) -> Result<u64, Error> {
         let token = integer(self.string()?.bytes()).ok_or(Error::NotAnInteger)?;
         Ok(u64::try_from(token).unwrap_or(0))
@@ -196,7 +199,7 @@ impl<'a> Args<'a> {
         u32::try_from(self.count()?).map_err(|_| Error::OutOfRange)
     }
 
-    /// Skips the next argument if it is `word`. Returns whether it was.
+    /// Skips the next argument if it is `word`. Returns whether it skipped it.
     pub fn skip(&mut self, word: &[u8]) -> bool {
         match self.rest.split_first() {
             Some((first, rest)) if first.bytes() == word => {
@@ -234,7 +237,7 @@ fn float(text: &[u8]) -> Option<f64> {
     (value.is_finite() && (value == 0.0) == is_zero).then_some(value)
 }
 
-/// Sets an option. It is an error to set it twice.
+/// Sets an option. Returns an error if the option is already set.
 pub fn once<T>(option: &mut Option<T>, value: T) -> Result<(), Error> {
     match option.replace(value) {
         None => Ok(()),
@@ -242,7 +245,7 @@ pub fn once<T>(option: &mut Option<T>, value: T) -> Result<(), Error> {
     }
 }
 
-/// Sets a flag. It is an error to set it twice.
+/// Sets a flag. Returns an error if the flag is already set.
 pub fn flag(flag: &mut bool) -> Result<(), Error> {
     if std::mem::replace(flag, true) { Err(Error::Syntax) } else { Ok(()) }
 }

@@ -29,7 +29,7 @@ pub const SETS: &[Command] = commands![
 pub const LIMITS: &[Command] =
     commands![zrl::check, zrl::info, zrl::mcheck, zrl::peek, zrl::refund, zrl::throttle, zrl::top,];
 
-/// The command that `cell` adds: ZRL.THROTTLE under redis-cell's name.
+/// The command that the module argument `cell` adds: ZRL.THROTTLE under redis-cell's name.
 pub const CELL: &[Command] = commands![zrl::cell];
 
 /// The commands for the module's own data types.
@@ -66,6 +66,6 @@ pub const TYPED: &[Command] = commands![
     zq::stats,
 ];
 
-/// The commands that apply effects to the module's data types. Like RESTORE, they put any value into a key, without the other commands'
-/// checks.
+/// The commands that apply effects to the module's data types. Like RESTORE, they can store any value in a key, without
+/// the checks of the other commands.
 pub const EFFECTS: &[Command] = commands![zlb::apply, zq::apply];

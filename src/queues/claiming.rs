@@ -1,4 +1,4 @@
-//! The claim: what ZQ.CLAIM takes from a queue, and its reply. A blocked client claims when it is woken ([`super::waiting`]).
+//! The claim, for ZQ.CLAIM and for blocked clients ([`super::waiting`]): takes jobs from a queue and replies with them.
 
 use super::OpenQueue;
 use crate::model::queue::Claimed;
@@ -8,7 +8,7 @@ use crate::server::{Context, Str};
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Claims by clients of this server, for INFO.
+/// The number of claims by clients of this server, for INFO.
 static CLAIMED: AtomicU64 = AtomicU64::new(0);
 
 pub fn claims() -> u64 {
@@ -18,9 +18,9 @@ pub fn claims() -> u64 {
 /// The options of ZQ.CLAIM.
 pub struct ClaimRequest<'w> {
     pub lease: Millis,
-    /// The largest number of jobs.
+    /// The maximum number of jobs.
     pub count: u64,
-    /// The worker's name; empty if the client gave none.
+    /// The worker's name. Empty if the client gave none.
     pub worker: Cow<'w, [u8]>,
 }
 
@@ -61,8 +61,9 @@ pub fn reply_nothing(ctx: &Context) {
     ctx.reply_array(0);
 }
 
-/// Applies the changes that a claim of this queue needs first ([`Queue::needs_settling`](crate::model::queue::Queue::needs_settling)).
-/// Until then, the queue cannot tell when it becomes claimable.
+/// Applies the changes that a claim of this queue needs first
+/// ([`Queue::needs_settling`](crate::model::queue::Queue::needs_settling)). Before these changes, the queue cannot
+/// compute when it becomes claimable.
 pub fn settle(ctx: &mut Context, key: Str<'_>, clock: Micros) {
     let now = clock / 1000;
     let Ok(mut open) = OpenQueue::<Writing>::open(ctx, key) else { return };

@@ -1,9 +1,9 @@
-//! The queues of each database. ZQ.LIST lists their names without a scan of the keyspace. [`upkeep`](super::upkeep) finds here when to
-//! check each queue.
+//! The queues of each database, with the times of their next checks. So ZQ.LIST lists the names of queues without a
+//! scan of the keyspace, and [`upkeep`](super::upkeep) finds the queues to check.
 //!
-//! A name is added when a key becomes a queue: by a first write, a load, RESTORE, COPY, RENAME or MOVE. It is removed when the key is
-//! removed. A key can also get another type without an event. So each reader of a name checks the key first, and removes the name if the
-//! key holds no queue.
+//! A name is added when a key becomes a queue: by a first write, a load, RESTORE, COPY, RENAME or MOVE. The name is
+//! removed when the key is removed. A key can also get another type without an event. So code that uses a name checks
+//! the key first, and removes the name if the key holds no queue.
 
 use super::OpenQueue;
 use crate::model::time::Millis;
@@ -29,8 +29,8 @@ struct QueueNames {
     by_database: HashMap<i32, Queues>,
     /// The queues of the dataset that a replica loads while it serves the old one. `None` if the server does not load this way.
     loaded_aside: Option<Vec<(i32, Name)>>,
-    /// Whether RENAME or MOVE has removed a queue from its old key, and the event of the new key is still to come. Other modules may move
-    /// and delete keys in between, so this holds until some queue has arrived.
+    /// Whether RENAME or MOVE has removed a queue from its old key, and the event of the new key has not been sent yet.
+    /// Other modules may move and delete keys in between, so this flag stays set until the event of any queue arrives.
     is_moving: bool,
     /// The number of the next planned check.
     next_number: u64,
@@ -43,16 +43,17 @@ struct Queues {
     checks: BTreeSet<(Check, Name)>,
 }
 
-/// When to check a queue, and a number that orders checks of the same time by when they were planned.
+/// The time at which to check a queue, and a number that increases with each planned check. The number orders checks
+/// with the same time.
 type Check = (Millis, u64);
 
 impl QueueNames {
-    /// Whether the server has no queue. Then RENAME, MOVE and COPY cannot bring one to a key.
+    /// Whether the server has no queue. Then RENAME, MOVE and COPY cannot make a key a queue.
     fn is_empty(&self) -> bool {
         self.by_database.is_empty() && !self.is_moving
     }
 
-    /// Removes a name. Returns whether it was there.
+    /// Removes a name. Returns whether the name was present.
     fn forget(&mut self, database: i32, name: &[u8]) -> bool {
         let Some(queues) = self.by_database.get_mut(&database) else { return false };
         let known = queues.by_name.remove_entry(name);
@@ -101,7 +102,7 @@ impl QueueNames {
     }
 }
 
-/// Queues that have just arrived are checked at once.
+/// The time of the first check of a queue that has just arrived: at once.
 const SOON: Millis = 0;
 
 /// Adds the queue in this key of the current database.
@@ -133,7 +134,8 @@ pub(super) fn take_due(ctx: &Context, now: Millis, again: Millis) -> Option<(i32
     })
 }
 
-/// Adds a queue of the dataset that is being loaded. RESTORE also reads queues, but sends an event ([`on_key`]).
+/// Adds a queue of the dataset that is being loaded. Does nothing for a queue that RESTORE reads, because RESTORE sends
+/// an event ([`on_key`]).
 pub(super) fn note_loaded(holder: &impl RedisLockIndicator, database: i32, name: &[u8]) {
     if !is_loading() {
         return;
@@ -192,7 +194,8 @@ fn is_queue(ctx: &mut Context, name: Str<'_>) -> bool {
 }
 
 pub fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
-    // RESTORE is processed even if there are no queues: not every server tells the name of the key that it reads.
+    // Processes RESTORE even if there are no queues, because not every server tells the module the name of the key that
+    // RESTORE reads.
     if event.kind != EventKind::Restore && NAMES.with(ctx, |names| names.is_empty()) {
         return;
     }

@@ -1,4 +1,4 @@
-//! An open queue: it is opened, changed and committed.
+//! An open queue, which a command changes and then commits.
 
 use super::wire::{APPLY, EncodedEffects};
 use super::{Stored, names, upkeep, waiting};
@@ -11,25 +11,26 @@ use crate::server::uncommitted::Uncommitted;
 use crate::server::{Context, Str};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Replicated effects that did not fit their queue, for INFO.
+/// The number of replicated effects that did not fit their queue, for INFO.
 static REJECTED: AtomicU64 = AtomicU64::new(0);
 
 pub fn rejected_effects() -> u64 {
     REJECTED.load(Ordering::Relaxed)
 }
 
-/// Counts and logs replicated effects that did not fit the queue in `key`. The queue differs from its master's.
+/// Counts and logs replicated effects that did not fit the queue in `key`. The queue then differs from the master's
+/// queue.
 pub fn report_rejected(ctx: &Context, key: Str<'_>, count: u64) {
     REJECTED.fetch_add(count, Ordering::Relaxed);
     ctx.log(c"warning", &format!("zeitset: rejected {count} replicated effects that do not fit the queue {key}"));
 }
 
-/// An open queue. A missing key is an empty queue; the first effect creates the key.
+/// An open queue. A missing key is an empty queue. The first effect creates the key.
 #[must_use = "changes must be committed"]
 pub struct OpenQueue<'k, M: Mode> {
     name: Str<'k>,
     key: Key<'k, M>,
-    /// The queue of a missing key.
+    /// An empty queue, if the key is missing.
     new: Option<Queue>,
     effects: EncodedEffects,
     uncommitted: Uncommitted,
@@ -79,7 +80,7 @@ impl<'k> OpenQueue<'k, Reading> {
 /// [`change`](OpenQueue::change) changes the queue at once. [`commit`](OpenQueue::commit) replicates the changes and sends the keyspace
 /// events.
 impl<'k> OpenQueue<'k, Writing> {
-    /// Runs `change` on the queue. `change` must record the effects of what it does.
+    /// Runs `change` on the queue. `change` must record the effects of its changes.
     pub fn change<R>(&mut self, change: impl FnOnce(&mut Queue, &mut Recorder<'_>) -> R) -> R {
         let (effects, uncommitted) = (&mut self.effects, &mut self.uncommitted);
         match &mut self.new {
@@ -103,7 +104,7 @@ impl<'k> OpenQueue<'k, Writing> {
         self.commit_replayed(now);
     }
 
-    /// Commits without dropping dead letters. Replicated effects include the drops.
+    /// Commits without dropping dead letters, because the replicated effects include the drops.
     pub fn commit_replayed(self, now: Millis) {
         if self.effects.effects() == 0 {
             return;
@@ -151,7 +152,7 @@ pub struct Recorder<'e> {
 }
 
 impl<'e> Recorder<'e> {
-    /// Returns the context, for replies. Other calls may not be safe while the queue changes.
+    /// Returns the context, for replies. Other functions of the context may not be safe while the queue changes.
     pub fn ctx(&self) -> &'e Context {
         self.ctx
     }

@@ -12,11 +12,12 @@ use crate::server::events::Classes;
 use crate::server::io::{Digest, Loader, Rewriter, Saver};
 use std::ffi::{CStr, c_int};
 
-/// The largest number of effects, and of bytes, in one command of a rewritten AOF. A single effect may be larger.
+/// The maximum number of effects, and of their bytes, in one command of a rewritten AOF. A single effect may have more
+/// bytes.
 const BATCH: usize = 64;
 const BATCH_BYTES: usize = 64 * 1024;
 
-/// A queue, and what the server keeps with it.
+/// A queue, its contribution to the totals, and the state of its upkeep.
 pub struct Stored {
     pub queue: Queue,
     contribution: Contribution,
@@ -29,7 +30,7 @@ impl Stored {
         Stored { queue, contribution, upkeep: Upkeep::new() }
     }
 
-    /// Updates the totals of INFO. Call it after each change of the queue.
+    /// Updates the totals of INFO. The caller must call this after each change of the queue.
     pub fn count(&mut self, is_replayed: impl FnOnce() -> bool) {
         self.contribution.update(&self.queue, is_replayed);
     }

@@ -1,8 +1,8 @@
 //! Totals of all queues for INFO: the number of queues, the jobs in each state, and the age of the oldest ready job. Each change of a queue
 //! updates them, so INFO reads numbers and no queue.
 //!
-//! A queue counts from the creation of its value (a first push, a load, a copy) until the server frees it, which can happen in a background
-//! thread. Therefore the totals are atomics, and a lock protects the list.
+//! A queue counts from the creation of its value (a first push, a load, a copy) until the server frees it, which can
+//! happen in a background thread. So the totals are atomics, and a lock protects the list.
 
 use crate::model::queue::{Queue, STORED_STATES};
 use crate::model::time::Millis;
@@ -21,13 +21,13 @@ const NEVER: Millis = Millis::MAX;
 
 /// The queues by the due time of their first job, or by an earlier time.
 ///
-/// If the due time becomes earlier, the entry is moved at once. If it becomes later, as after every claim, only `First::due` changes, and
-/// INFO moves the entry when it meets it. So a claim costs one store.
+/// If the due time becomes earlier, the entry is moved at once. If it becomes later, as after every claim, only
+/// `First::due` changes, and INFO moves the entry when it finds it outdated. So a claim costs only one write to memory.
 struct Firsts {
     by_time: BTreeMap<(Millis, u64), Arc<First>>,
 }
 
-/// The due time of the first job of a queue, and the time under which the list has the queue.
+/// The due time of the first job of a queue, and the time of the queue's entry in the list.
 struct First {
     due: AtomicU64,
     entered: AtomicU64,
@@ -44,7 +44,7 @@ impl Firsts {
         self.by_time.insert((due, number), Arc::clone(first));
     }
 
-    /// Returns the earliest due time of all jobs. Moves the outdated entries that it meets.
+    /// Returns the earliest due time of all jobs. Moves the outdated entries that it finds.
     fn earliest(&mut self) -> Option<Millis> {
         loop {
             let (&(entered, number), first) = self.by_time.first_key_value()?;
@@ -79,8 +79,8 @@ impl Contribution {
         contribution
     }
 
-    /// Updates the totals. Call it after each change of the queue. With `is_replayed`, expired leases are not counted, because the server
-    /// that ran the command counted them.
+    /// Updates the totals. The caller must call this after each change of the queue. If `is_replayed` returns true,
+    /// expired leases are not counted, because the server that ran the command counted them.
     pub fn update(&mut self, queue: &Queue, is_replayed: impl FnOnce() -> bool) {
         let jobs = queue.stored_states();
         for ((total, counted), now) in JOBS.iter().zip(&mut self.jobs).zip(jobs) {
@@ -117,11 +117,12 @@ impl Drop for Contribution {
 /// The totals of all queues.
 pub struct AllQueues {
     pub queues: u64,
-    /// By [`Queue::stored_states`].
+    /// The number of jobs in each state, in the order of [`Queue::stored_states`].
     pub jobs: [u64; STORED_STATES],
-    /// How long the oldest ready job has been due; 0 if no job is ready.
+    /// The time for which the oldest ready job has been due. 0 if no job is ready.
     pub longest_wait: Millis,
-    /// Leases that expired without ACK or NACK. Each is counted when its job changes next.
+    /// The number of leases that expired without ACK or NACK. An expired lease is counted at the next change of its
+    /// job.
     pub expired_leases: u64,
 }
 

@@ -1,18 +1,19 @@
-//! Background work for queues that no command changes. It drops dead letters (DEADLEN, DEADTTL) and expired jobs (TTL), pushes the jobs
-//! that wait behind a dead one (AGAIN), and removes groups without jobs. It sends `zq.dead` when an expired lease makes its job a dead
-//! letter.
+//! Background work for queues that no command changes. It drops dead letters (DEADLEN, DEADTTL) and expired jobs (TTL),
+//! pushes the jobs that wait behind a dead one (AGAIN), and removes groups without jobs. When an expired lease makes
+//! its job a dead letter, it sends `zq.dead`.
 //!
-//! Each queue tells when its next check is useful ([`Queue::next_upkeep`](crate::model::queue::Queue::next_upkeep)). [`names`] keeps the
-//! queues by that time, or by an earlier one. Commands change the planned time only if it becomes earlier; a check that finds nothing to do
-//! corrects it. The cron arms a timer when a check is due. A queue that was loaded, renamed or copied is checked soon.
+//! Each queue computes when its next check is useful ([`Queue::next_upkeep`](crate::model::queue::Queue::next_upkeep)).
+//! [`names`] orders the queues by this time or an earlier one. Commands change the planned time only if it becomes
+//! earlier. A check that finds nothing to do corrects it. The cron arms a timer when a check is due. A queue that was
+//! loaded, renamed or copied is checked soon.
 //!
-//! Queues take turns. A check drops a bounded number of dead letters; then the queue goes behind the queues that are already due. A round
-//! ends when its checks have cost [`ROUND`], and the next round starts after [`REST`]. So a queue waits for at most one check of each other
-//! queue.
+//! Queues take turns. A check drops a bounded number of dead letters. After it, the queues that are already due come
+//! before this queue. A round ends when the cost of its checks reaches [`ROUND`], and the next round starts after
+//! [`REST`]. So a queue waits for at most one check of each other queue.
 //!
-//! Only a master does this work, and only for the keys that it may change ([`Context::may_serve`]). A replica keeps the plans, in case it
-//! is promoted. The time of the last `zq.dead` event is not saved. So after a restart or a promotion the event may be sent again for a job
-//! that became a dead letter when its lease expired.
+//! Only a master does this work, and only for the keys that it may change ([`Context::may_serve`]). A replica keeps the
+//! planned checks, in case it is promoted. The time of the last `zq.dead` event is not saved. So after a restart or a
+//! promotion the event may be sent again for a job that became a dead letter when its lease expired.
 
 use super::{OpenQueue, Stored, names};
 use crate::model::queue::Queue;
@@ -33,21 +34,22 @@ const CHECK: usize = 2;
 const REST: Millis = 10;
 /// The time in ms after which a queue is checked again if it cannot be changed now.
 const RETRY: Millis = 1000;
-/// No check is needed.
+/// The time of a check that is not needed.
 const NEVER: Millis = Millis::MAX;
 
-/// Jobs that became dead letters, for INFO.
+/// The number of jobs that became dead letters, for INFO.
 static DEAD_LETTERS: AtomicU64 = AtomicU64::new(0);
-/// Jobs and occurrences that were dropped because their TTL had passed, for INFO.
+/// The number of jobs and occurrences that were dropped because their TTL had passed, for INFO.
 static EXPIRED: AtomicU64 = AtomicU64::new(0);
-/// Jobs that became dead letters before this time are not counted: this server counted them before its restart, or the former master did.
+/// Jobs that became dead letters before this time are not counted, because this server counted them before its restart,
+/// or the former master did.
 static COUNTED_FROM: AtomicU64 = AtomicU64::new(0);
 
 lazy_static! {
     static ref TIMER: Timer = Timer::new(run_round);
 }
 
-/// Returns how many jobs have become dead letters on this server while it was the master.
+/// Returns the number of jobs that have become dead letters on this server while it was the master.
 pub fn dead_letters() -> u64 {
     DEAD_LETTERS.load(Relaxed)
 }
@@ -57,7 +59,7 @@ pub fn count_dead_letters(count: u64) {
     DEAD_LETTERS.fetch_add(count, Relaxed);
 }
 
-/// Returns how many jobs and occurrences this server has dropped because their TTL had passed.
+/// Returns the number of jobs and occurrences that this server has dropped because their TTL had passed.
 pub fn expired() -> u64 {
     EXPIRED.load(Relaxed)
 }
@@ -69,9 +71,9 @@ pub fn count_expired(count: u64) {
 
 /// The state of the upkeep of a queue. It is stored with the queue, so most commands need no lookup in [`names`].
 pub(super) struct Upkeep {
-    /// `zq.dead` was sent for the jobs that became dead letters by an expired lease up to this time.
+    /// The time up to which `zq.dead` was sent for jobs that became dead letters because their leases expired.
     announced: AtomicU64,
-    /// A check is planned for this time or an earlier one.
+    /// The time of the planned check, or a later one.
     planned: AtomicU64,
 }
 
@@ -81,10 +83,10 @@ impl Upkeep {
     }
 }
 
-/// Called after a command has changed the queue. Returns the time of the next check if it is earlier than the planned one.
+/// Returns the time of the next check of a queue that a command has changed, if it is earlier than the planned one.
 pub(super) fn moved_forward(stored: &Stored, now: Millis) -> Option<Millis> {
     let Upkeep { announced, planned } = &stored.upkeep;
-    // The clock may have been set back.
+    // If the clock was set back, `announced` may be in the future.
     if announced.load(Relaxed) > now {
         announced.store(now, Relaxed);
     }
@@ -122,12 +124,12 @@ fn needs_round(ctx: &Context, now: Millis) -> bool {
     !TIMER.is_armed(ctx) && names::is_due(ctx, now)
 }
 
-/// Runs a round. Called by the timer.
+/// Runs a round. The timer calls this function.
 fn run_round(ctx: &mut Context) {
     let now = ctx.now();
     let mut cost = 0;
     while cost < ROUND {
-        // The cron starts the next round when this server may write. A timer would fire again and again until then.
+        // The cron starts the next round when this server may write. Until then, a timer would fire again and again.
         if !ctx.may_write_by_itself() {
             return;
         }
@@ -176,7 +178,7 @@ fn process_queue(ctx: &mut Context, name: Str<'_>, now: Millis) -> usize {
         Some(next) => names::plan(ctx, name, next.map(|next| next.max(now))),
         None => names::forget(ctx, name),
     }
-    // Last, because the event runs code of other modules.
+    // Sends the event last, because it runs code of other modules.
     if has_died {
         ctx.notify(EventClass::Module, super::wire::Event::Dead.name(), name);
     }

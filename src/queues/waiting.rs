@@ -1,8 +1,8 @@
-//! Clients that wait for a job, and what wakes them. [`crate::model::waiting`] decides which client to wake, and when to check a queue.
+//! Clients that wait for a job. [`crate::model::waiting`] decides which client to wake, and when to check a queue.
 //!
-//! Each change of a queue calls [`note_queue_changed`] (from [`OpenQueue::commit`]). It wakes the first client, or sets the time of the
-//! next check. For queues that arrive by RENAME, RESTORE, COPY or MOVE, [`on_key`] wakes the first client, which then checks the queue. A
-//! timer checks the queues whose time has come ([`check_due`]).
+//! For each change of a queue, [`OpenQueue::commit`] calls [`note_queue_changed`], which wakes the first client or sets
+//! the time of the next check. For queues that arrive by RENAME, RESTORE, COPY or MOVE, [`on_key`] wakes the first
+//! client, which then checks the queue. A timer checks the due queues ([`check_due`]).
 
 use super::OpenQueue;
 use super::claiming::{ClaimRequest, claim, reply_nothing, settle};
@@ -35,18 +35,19 @@ struct Waiters {
     stats: WaitingStats,
 }
 
-/// For INFO.
+/// The stats for INFO.
 #[derive(Clone, Copy, Default)]
 pub struct WaitingStats {
-    /// Clients that wait for a job.
+    /// The number of clients that wait for a job.
     pub clients: u64,
-    /// Clients that waited and got a job.
+    /// The number of clients that have waited and got a job.
     pub served: u64,
-    /// Checks of queues for waiting clients.
+    /// The number of checks of queues for waiting clients.
     pub checks: u64,
 }
 
-/// Like [`update`], and wakes the client that `change` returns. It waits for a key of the current database.
+/// Does the same as [`update`], and wakes the client that `change` returns, which waits for a key of the current
+/// database.
 fn update_and_wake(ctx: &Context, now: Millis, change: impl FnOnce(&mut Waiting<DbKey>) -> Option<Client>) {
     let Some(client) = update(ctx, now, change) else { return };
     STATE.with(ctx, |state| {
@@ -81,8 +82,8 @@ pub fn is_waited_for(ctx: &Context, key: Str<'_>) -> bool {
     })
 }
 
-/// Called after a command has changed the queue in `key`, or a client has claimed from it. The queue becomes claimable at `next`, unless it
-/// changes again. If that is now, this wakes the first client.
+/// Notes that a command has changed the queue in `key`, or that a client has claimed from it. The queue becomes
+/// claimable at `next`, unless it changes again. If `next` is not in the future, wakes the first client.
 pub(super) fn note_queue_changed(ctx: &Context, key: Str<'_>, now: Millis, next: Option<Millis>) {
     let db_key = DbKeyRef { database: ctx.database(), name: key.bytes() };
     update_and_wake(ctx, now, |waiting| waiting.checked(&db_key, now, next, true));
@@ -100,8 +101,8 @@ pub fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
     if !has_come || is_unused(ctx) {
         return;
     }
-    // The database of the key: in a transaction, Valkey 9.1 reports the database of the client when MOVE or COPY took the key to another
-    // one.
+    // Uses the database of the key: in a transaction, Valkey 9.1 reports the database of the client if MOVE or COPY has
+    // written the key to another database.
     let database = ReadKey::open_notouch(ctx, event.key).database().unwrap_or(ctx.database());
     let (now, db_key) = (ctx.now(), DbKeyRef { database, name: event.key.bytes() });
     update_and_wake(ctx, now, |waiting| waiting.replaced(&db_key, now));
@@ -110,7 +111,8 @@ pub fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
 pub fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
     match event {
         ServerEvent::Cron => on_cron(ctx),
-        // After these events, queues may be servable that were not, or a key may hold another queue.
+        // After these events, the server may be able to serve clients that it could not serve before, or a key may hold
+        // another queue.
         ServerEvent::BecameMaster
         | ServerEvent::Loaded
         | ServerEvent::Swapped(..)
@@ -133,14 +135,14 @@ fn on_cron(ctx: &mut Context) {
     });
 }
 
-/// Checks the queues whose time has come. Called by the timer.
+/// Checks the due queues. The timer calls this function.
 fn check_due(ctx: &mut Context) {
     let clock = ctx.micros();
     let now = clock / 1000;
-    // On a replica, only clients of a writable replica wait. They are woken after a promotion.
+    // A replica has waiting clients only if it is writable. They are woken after a promotion.
     let due = STATE.with(ctx, |state| state.waiting.fired(now, || ctx.may_write_by_itself()));
     for db_key in due {
-        // A queue whose check panics must not block the clients of others.
+        // A queue whose check panics must not block the clients of other queues.
         catch_panic(|| {
             if ctx.select(db_key.database) {
                 check_queue(ctx, OwnedStr::new(&db_key.name).as_str(), clock);
@@ -173,16 +175,16 @@ pub struct Waiter {
     number: Client,
     /// The user that was authenticated when the client began to wait.
     user: Option<OwnedStr>,
-    /// The keys that it waits for, in its own order. Empty after it was served or timed out.
+    /// The keys that the client waits for, in the order of its command. Empty after the client was served or timed out.
     db_keys: Vec<DbKey>,
-    /// The key that serves it, and the time.
+    /// The key from which the client is served, and the time.
     turn: Option<(DbKey, Micros)>,
     request: ClaimRequest<'static>,
 }
 
 impl Waiter {
-    /// Blocks the client of the current command until a job of one of the keys is claimable, or `timeout` ms have passed (0: no timeout).
-    /// `clock` is the time of the command.
+    /// Blocks the client of the current command until a job of one of the keys is claimable, or until `timeout` ms have
+    /// passed (0 means no timeout). `clock` is the time of the command.
     pub fn block(ctx: &mut Context, keys: &[Str<'_>], timeout: Millis, request: ClaimRequest<'static>, clock: Micros) {
         let now = clock / 1000;
         let (database, user) = (ctx.database(), ctx.user_name());
@@ -203,7 +205,7 @@ impl Waiter {
         }
     }
 
-    /// Removes the client from the model. `served` is the key that serves it.
+    /// Removes the client from the model. `served` is the key from which the client is served, if any.
     fn leave(&mut self, ctx: &Context, served: Option<&DbKey>, now: Millis) {
         let db_keys = std::mem::take(&mut self.db_keys);
         if db_keys.is_empty() {
@@ -225,8 +227,8 @@ impl Waiter {
         });
     }
 
-    /// Returns the first key, in the order of the client, that has a job for it. Returns `None` if there is none, or if that depends on an
-    /// earlier client.
+    /// Returns the first key, in the client's order, that has a job for this client. Returns `None` if no key has a
+    /// job, or if this depends on an earlier client that has not claimed yet.
     fn find_turn(&self, ctx: &mut Context, now: Millis) -> Option<&DbKey> {
         for (nth, db_key) in self.db_keys.iter().enumerate() {
             let turn = |ctx: &Context| STATE.with(ctx, |state| state.waiting.turn(db_key, self.number, now));
@@ -241,7 +243,7 @@ impl Waiter {
         None
     }
 
-    /// Whether the client may claim from this queue now. If it is the turn of another client, wakes that one.
+    /// Whether the client may claim from this queue now. If it is the turn of another client, wakes that client.
     fn check_turn(&self, ctx: &mut Context, db_key: &DbKey, now: Millis) -> bool {
         if !ctx.select(db_key.database) {
             return false;
@@ -259,10 +261,11 @@ impl Waiter {
         is_its_turn
     }
 
-    /// Whether the client's user may still claim from these keys. The server checked this only when the command came.
+    /// Whether the client's user may still claim from these keys. The server checked this only when the client sent the
+    /// command.
     fn may_still_claim(&self, ctx: &Context) -> bool {
         let Some(user) = &self.user else { return true };
-        // If the user was deleted, the client has another user for a moment, until the server disconnects it.
+        // If the user was deleted, the client has another user until the server disconnects it.
         if ctx.user_name().is_none_or(|name| name.as_str().bytes() != user.as_str().bytes()) {
             return false;
         }

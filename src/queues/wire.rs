@@ -1,9 +1,10 @@
 //! The encoding of effects for replicas and AOF files: `ZQ.APPLY key at effect [effect ...]`.
 //!
-//! An effect states results: IDs, tokens, absolute times. `at` is the time of the command. The public commands state requests instead; to
-//! replicate them, each would need a second set of arguments for the results. An effect consists of a name in capitals, its arguments, and
-//! its options in this order. An option is a name in small letters and a value, or a flag without a value. An option with the value 0 or an
-//! empty string is omitted.
+//! An effect has the results of a command: IDs, tokens, absolute times. `at` is the time of the command. Effects are
+//! needed because the public commands have requests, not results. To replicate these commands themselves, each would
+//! need a second set of arguments for the results. An effect consists of a name in capitals, its arguments, and its
+//! options in this order. An option is a name in lower case with a value, or a flag without a value. An option with the
+//! value 0 or an empty string is omitted.
 //!
 //! | effect | arguments | options |
 //! |---|---|---|
@@ -40,7 +41,7 @@ use std::ffi::CStr;
 /// The command that applies effects.
 pub const APPLY: &CStr = c"ZQ.APPLY";
 
-/// In `MOVE`: unchanged.
+/// The due time or priority in `MOVE` is unchanged.
 pub const SAME: &[u8] = b"-";
 
 /// The attempt of a returned job does not count.
@@ -48,7 +49,7 @@ pub const FREE: &[u8] = b"free";
 /// The attempt was the last one before the next occurrence.
 pub const LAST: &[u8] = b"last";
 
-/// A push with AGAIN.
+/// The job was pushed with AGAIN.
 pub const AGAIN: &[u8] = b"again";
 /// The TTL of a job.
 pub const TTL: &[u8] = b"ttl";
@@ -58,7 +59,7 @@ pub const DUE: &[u8] = b"due";
 /// Effects of one time, encoded as the arguments of [`APPLY`].
 #[derive(Default)]
 pub struct EncodedEffects {
-    /// All arguments, one after the other, and where each ends.
+    /// The text of all arguments, one after the other, and the end of each argument in it.
     text: Vec<u8>,
     ends: Vec<usize>,
     effects: usize,
@@ -280,7 +281,7 @@ pub enum Event {
     Expire,
 }
 
-/// In the order of [`Event`].
+/// The names of the events, in the order of [`Event`].
 const EVENT_NAMES: [&CStr; 13] = [
     c"zq.push",
     c"zq.claim",

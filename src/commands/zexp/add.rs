@@ -1,8 +1,8 @@
 //! `ZEXP.ADD key [NX | XX] [GT | LT] [CH] [CAP count] [AT] ttl member [ttl member ...]`
 //!
-//! Adds members that live for `ttl`, or until the given time with AT. NX, XX, GT, LT and CH work as in ZADD, and an expired member counts
-//! as absent. With CAP, a call that would leave more than `count` live members adds nothing: a semaphore with leases, or "at most three
-//! codes in five minutes".
+//! Adds members that live for `ttl`, or until the given time with AT. NX, XX, GT, LT and CH work as in ZADD, and an
+//! expired member counts as absent. With CAP, a call after which more than `count` members would be live adds nothing.
+//! CAP serves for semaphores with leases, or for rules such as "at most three codes in five minutes".
 
 use super::plan::Plan;
 use super::{AT, COMPARISON, Comparison, expiry};
@@ -52,7 +52,7 @@ impl AddOptions {
         Ok(options)
     }
 
-    /// Returns the expiry that a member gets, given its `current` one and the `new` one.
+    /// Returns the expiry that a member with the expiry `current` gets if the command asks for `new`.
     fn decide(&self, current: Option<Millis>, new: Millis, now: Millis) -> Option<Millis> {
         let passes = match current {
             None => self.presence != Some(Presence::Present),
@@ -106,7 +106,8 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     if let Some(cap) = options.cap.filter(|_| counts.added > 0) {
         let live;
         (set, live) = set.live_count(now)?;
-        // RESTORE accepts sets whose members are out of order. Then more members may be removed than were counted.
+        // RESTORE accepts sets whose members are out of order. In such a set, more members may be removed than were
+        // counted.
         if live.saturating_sub(counts.removed).saturating_add(counts.added) > cap {
             set.commit();
             ctx.reply_null();

@@ -1,4 +1,4 @@
-//! ZEXP: expiring sets. This file has the parsing and the conditions that the commands share.
+//! ZEXP: expiring sets. This file has the argument parsing and the conditions that the commands share.
 
 pub mod add;
 pub mod adopt;

@@ -1,6 +1,6 @@
-//! The plan of a command with several members, made before anything is written.
+//! The planned changes of a command with several members. The plan is made before anything is written.
 //!
-//! A member named twice is treated as in two calls: the second sees the result of the first. Nothing is written until the whole command is
+//! If a command names a member twice, the result is that of two calls. Nothing is written until the whole command is
 //! valid. Then each member is written and replicated once.
 
 use crate::expiring::{MemberName, TimedSet};
@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 /// Up to this many members, a linear search is faster than a hash table.
 const FEW: usize = 8;
 
-/// A member with its expiry before and after. `None` means absent or expired.
+/// A member with its expiry before and after the command. `None` means that the member is absent or expired.
 struct PlannedMember<'a> {
     member: Str<'a>,
     before: Option<Millis>,
@@ -48,7 +48,8 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Plans a member's expiry. `decide` gets the present expiry (`None` if absent) and returns the new one. Returns both.
+    /// Plans a member's expiry. `decide` gets the current expiry (`None` if the member is absent) and returns the new
+    /// one. Returns both.
     pub fn decide(
         &mut self,
         set: &TimedSet<'_, Writing>,

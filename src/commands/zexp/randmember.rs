@@ -1,6 +1,7 @@
 //! `ZEXP.RANDMEMBER key [count]`
 //!
-//! Returns random live members. As in SRANDMEMBER, they are distinct for a positive count and may repeat for a negative one.
+//! Returns random live members. As in SRANDMEMBER, the members are distinct if `count` is positive, and may repeat if
+//! it is negative.
 
 use crate::commands::args::Args;
 use crate::error::Error;
@@ -11,11 +12,11 @@ use crate::server::zset::Element;
 use crate::server::{Context, Str};
 use hashbrown::HashSet;
 
-/// The maximum number of members for a negative count, since the reply must fit into memory.
+/// The maximum number of members for a negative count, because the reply must fit into memory.
 const MOST_REPEATED: u64 = 1 << 20;
 
-/// The number of members that are iterated over in the time of one lookup by rank. If more than one in this many is wanted, iterating over
-/// all is faster.
+/// The number of members over which the command can iterate in the time of one lookup by rank. If more than one in
+/// `WALK` members is requested, iterating over all members is faster.
 const WALK: u64 = 12;
 
 pub const SPEC: Spec = Spec {
@@ -54,7 +55,8 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     if let Some(pool) = pool {
         reply_head(ctx, count, chosen.len());
         for rank in chosen {
-            // RESTORE accepts sets whose members are out of order. Then the pool may have fewer members than were counted.
+            // RESTORE accepts sets whose members are out of order. For such a set, the pool may have fewer members than
+            // were counted.
             match pool.get(rank) {
                 Some(member) => ctx.reply_bytes(member),
                 None => ctx.reply_null(),
@@ -81,7 +83,7 @@ fn reply_head(ctx: &Context, count: Option<i64>, members: usize) {
     }
 }
 
-/// All live members in one buffer. Allocating a string for each would take most of the time.
+/// All live members in one buffer. Allocating a string for each member would take most of the command's time.
 #[derive(Default)]
 struct Pool {
     bytes: Vec<u8>,

@@ -1,6 +1,6 @@
 //! `ZEXP.REM key member [member ...]`
 //!
-//! Removes live members. Expired ones do not count, and the sweeper deletes them.
+//! Removes live members. Expired members do not count as removed. The sweeper deletes them.
 
 use super::KEY_AND_MEMBERS;
 use super::plan::Plan;

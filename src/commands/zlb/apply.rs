@@ -1,7 +1,7 @@
 //! `ZLB.APPLY key effect [word ...]`
 //!
-//! Applies an effect ([`EffectKind`]). Other commands replicate this command, and AOF files contain it. Applications do not need it. It
-//! computes nothing: a replica gets the master's values.
+//! Applies an effect ([`EffectKind`]). Other commands replicate this command, and AOF files contain it. Applications do
+//! not need it. It computes nothing, because an effect has the values that the master computed.
 //!
 //! Clients may call it, because ordinary clients also replay AOF files to servers. Like RESTORE, it bypasses the other commands' checks and
 //! needs the same rights. An effect that does not fit the key's value changes nothing: the reply is 0 instead of 1. If such an effect came

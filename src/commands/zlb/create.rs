@@ -1,14 +1,14 @@
 //! `ZLB.CREATE key DIM name [ASC | DESC] [INT | FLOAT] [DIM name ...] [TIES FIRST | LAST | NAME] [KEEP n]`
 //!
-//! Creates an empty board. Its 1 to 64 dimensions are compared in the given order: gold, then silver, then bronze. By default, a dimension
-//! is DESC (more is better) and INT (64 bits, exact). FLOAT dimensions hold finite doubles. TIES orders members with equal values: the
-//! first to reach them is better (the default), or the last, or the bytewise smaller name. With KEEP the board keeps only the best n
-//! members.
+//! Creates an empty board. Its 1 to 64 dimensions are compared in the given order: gold, then silver, then bronze. By
+//! default, a dimension is DESC (more is better) and INT (64 bits, exact). FLOAT dimensions hold finite doubles. TIES
+//! orders members with equal values: the better one is the member that reached them first (the default), the one that
+//! reached them last, or the one with the bytewise smaller name. With KEEP, the board keeps only the best n members.
 //!
-//! If the key holds a board with the same schema, the command changes nothing and returns the same reply. So any writer can create the
-//! board.
+//! If the key holds a board with the same schema, the command changes nothing and returns the same reply. So every
+//! writer may send the command before it uses the board.
 //!
-//! Dimension names are bytes, and case-sensitive.
+//! Dimension names may have any bytes, and are case-sensitive.
 
 use crate::boards;
 use crate::commands::args::{Args, once};

@@ -1,6 +1,7 @@
 //! `ZLB.GET key member [member ...]`
 //!
-//! Returns for each member `[rank, value ...]`, or null if it is not on the board. The rank is that of ZLB.RANK without options.
+//! Returns `[rank, value ...]` for each member, or null if the member is not on the board. The rank is that of ZLB.RANK
+//! without options.
 
 use super::{KEY_AND_MEMBERS, ValueFormat};
 use crate::boards;

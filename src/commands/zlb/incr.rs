@@ -1,8 +1,8 @@
 //! `ZLB.INCR key [WITHRANK] member dim by [dim by ...]`
 //!
-//! Increments some of a member's values. `dim` is the name of a dimension. A new member starts at zeros. Returns all values of the member.
-//! An overflow in any step is an error and changes nothing. With KEEP, a new member that is not among the best n is not added. The reply
-//! then has the values that it would have had.
+//! Increments some of a member's values. `dim` is the name of a dimension. A new member starts at zeros. Returns all
+//! values of the member. If any step overflows, the command returns an error and changes nothing. With KEEP, a new
+//! member that is not among the best n is not added. The reply then has the values that the member would have had.
 //!
 //! WITHRANK adds the member's position in front of the values, or null if the member is not on the board. A member may also be named
 //! `WITHRANK`. Dimensions and increments come in pairs, so the number of arguments tells whether the first one is the option.

@@ -1,12 +1,13 @@
 //! `ZLB.MERGE dest numkeys key [key ...] [SUM | BEST]`
 //!
-//! Stores the union of boards in `dest`. A member on several boards gets the sums of its values (SUM, the default) or the best of its
-//! tuples (BEST). All boards, including a present one in `dest`, must have the same schema. A missing board counts as empty. As in
-//! ZUNIONSTORE, `dest` is replaced, loses its TTL, and may be one of the sources. An overflow is an error and changes nothing. Returns the
-//! number of members of the union.
+//! Stores the union of boards in `dest`. A member on several boards gets the sums of its values (SUM, the default) or
+//! the best of its tuples (BEST). All boards must have the same schema, including the board in `dest`, if there is one.
+//! A missing board counts as empty. As in ZUNIONSTORE, `dest` is replaced, loses its TTL, and may be one of the
+//! sources. If a sum overflows, the command returns an error and changes nothing. Returns the number of members of the
+//! union.
 //!
-//! Ties are ordered as if the boards had been added to one board key by key: with TIES FIRST, a member that has its final values after an
-//! earlier key precedes the others.
+//! Ties are ordered as if the boards had been added to one board key by key. So with TIES FIRST, a member that gets its
+//! final values from an earlier key precedes its equals.
 
 use crate::boards;
 use crate::commands::args::{Args, once};

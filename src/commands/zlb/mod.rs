@@ -1,7 +1,9 @@
-//! ZLB: leaderboards with several dimensions. This file has the parsing and the replies of values that the commands share.
+//! ZLB: leaderboards with several dimensions. This file has the functions that the commands share, which parse values
+//! and reply with them.
 //!
-//! In replies, an INT value is an integer. A FLOAT value is a double in RESP3. In RESP2 it is a bulk string with the fewest digits that
-//! parse to the same double, as in ZSCORE. A missing reply is a null of the reply's type.
+//! In replies, an INT value is an integer. A FLOAT value is a double in RESP3. In RESP2 it is a bulk string with the
+//! fewest digits that parse to the same double, as in ZSCORE. If there is nothing to return, the reply is a null of the
+//! usual reply's type.
 
 pub mod apply;
 pub mod around;
@@ -38,7 +40,7 @@ const WITH_RANK: Arg = Arg::block(c"rank", &[Arg::flag(c"withrank", c"WITHRANK")
 /// `[WITHVALUES]`
 const WITH_VALUES: Arg = Arg::flag(c"withvalues", c"WITHVALUES").optional();
 
-/// The requested fields of each member besides its name.
+/// The requested fields of each member in addition to its name.
 #[derive(Default)]
 struct Details {
     rank: Option<Ranking>,
@@ -103,7 +105,8 @@ impl ValueFormat {
     }
 }
 
-/// Replies members in order. With details, each is an array `[rank, member, value ...]` of the requested fields.
+/// Replies with members in order. With details, each member is an array `[rank, member, value ...]` of the requested
+/// fields.
 fn reply_members(ctx: &Context, members: Range<'_>, dimensions: &[Dimension], details: &Details) {
     ctx.reply_array(members.len());
     let parts = usize::from(details.rank.is_some()) + 1 + if details.values { dimensions.len() } else { 0 };
@@ -128,7 +131,7 @@ fn reply_members(ctx: &Context, members: Range<'_>, dimensions: &[Dimension], de
     }
 }
 
-/// Replies a rank or null.
+/// Replies with a rank or null.
 fn reply_rank(ctx: &Context, rank: Option<u64>) {
     match rank {
         None => ctx.reply_null(),

@@ -1,6 +1,6 @@
 //! `ZLB.RANK key member [DENSE | COMPETITION]`
 //!
-//! Returns a member's zero-based rank, best first. Null if it is not on the board.
+//! Returns a member's zero-based rank, best first, or null if the member is not on the board.
 //!
 //! | values        | 9 | 7 | 7 | 5 |                                        |
 //! |---------------|---|---|---|---|----------------------------------------|

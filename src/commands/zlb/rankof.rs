@@ -1,7 +1,8 @@
 //! `ZLB.RANKOF key value ...`
 //!
-//! Returns the position that a new member with these values would have: after its equals, or with TIES LAST before them. (With TIES NAME
-//! also after them, since it has no name.) KEEP is ignored: the position may be beyond it. If there is no board, the position is 0.
+//! Returns the position that a new member with these values would have: after its equals, or with TIES LAST before
+//! them. With TIES NAME, the position is also after its equals, because no name is given. KEEP is ignored, so the
+//! position may be at or above KEEP. If there is no board, the position is 0.
 
 use super::value;
 use crate::boards;

@@ -1,6 +1,6 @@
 //! `ZLB.REM key member [member ...]`
 //!
-//! Removes members. An empty board keeps its dimensions. DEL removes it.
+//! Removes members. An empty board keeps its dimensions. DEL removes the board.
 
 use super::KEY_AND_MEMBERS;
 use crate::boards::OpenBoard;

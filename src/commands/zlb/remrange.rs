@@ -1,7 +1,7 @@
 //! `ZLB.REMRANGE key start stop`
 //!
-//! Removes the members from one index to another, both inclusive. Indexes are those of ZLB.RANGE: 0 is the best, -1 the last, and an index
-//! beyond an end means that end. `ZLB.REMRANGE key 100 -1` keeps the best hundred. An empty board remains.
+//! Removes the members from index `start` to `stop`, both inclusive. The indexes are those of ZLB.RANGE without REV.
+//! `ZLB.REMRANGE key 100 -1` keeps the best hundred members. If all members are removed, the empty board remains.
 
 use crate::boards::OpenBoard;
 use crate::commands::args::Args;

@@ -1,11 +1,13 @@
 //! `ZLB.SET key [NX | XX] [BEST] [WITHRANK] member value ... [member value ... ...]`
 //!
-//! Sets the values of members, one for each dimension. With NX, only members that are not on the board are set; with XX, only those that
-//! are. With BEST, a member gets values only if they are better than its current ones. A member that gets its current values keeps its
-//! place among equals. Returns the number of added members. With KEEP, a new member that is not among the best n is not counted. With
-//! WITHRANK, which takes one member, the reply is `[added, rank]`, with null for a member that is not on the board.
+//! Sets the values of members, one for each dimension. NX sets only members that are not on the board. XX sets only
+//! members that are on the board. With BEST, a member gets values only if they are better than its current ones. A
+//! member that gets its current values keeps its place among equals. Returns the number of added members. With KEEP, a
+//! new member that is not among the best n is not counted. With WITHRANK, which takes one member, the reply is `[added,
+//! rank]`, with null for a member that is not on the board.
 //!
-//! Members may have any name, including `NX` or `best`: the number of arguments tells which of them are options.
+//! Members may have any name, including `NX` or `best`, because the number of arguments determines which of them are
+//! options.
 
 use super::{reply_rank, value};
 use crate::boards::{OpenBoard, Rows};
@@ -15,7 +17,7 @@ use crate::model::board::{Condition, Dimension, Ranking, SetOptions, When};
 use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::{Context, Str};
 
-/// One of NX and XX, BEST, WITHRANK.
+/// The maximum number of options: NX or XX, BEST, WITHRANK.
 const MOST_OPTIONS: usize = 3;
 
 fn is_option(argument: Str<'_>) -> bool {
@@ -25,12 +27,13 @@ fn is_option(argument: Str<'_>) -> bool {
 /// The options, whether WITHRANK is given, and the members with their values.
 type Parts<'a> = (SetOptions, bool, &'a [Str<'a>]);
 
-/// Separates the options from the members and values, which form rows of `1 + dimensions` arguments. Options are the remainder, at most
-/// three.
+/// Separates the options from the members and values. Members and values form rows of `1 + dimensions` arguments. The
+/// remaining arguments, at most three, are options.
 fn split<'a>(rest: &'a [Str<'a>], dimensions: usize) -> Result<Parts<'a>, Error> {
     let row = 1 + dimensions;
     let mut left_over = rest.len() % row;
-    // With few dimensions, options may fill a row. They are recognized because a value is never a keyword.
+    // With few dimensions, the options may be as many as the arguments of a row. They are recognized because a value is
+    // never a keyword.
     while left_over + row <= MOST_OPTIONS && rest.get(left_over + 1).is_some_and(|&value| is_option(value)) {
         left_over += row;
     }
@@ -58,7 +61,7 @@ pub(super) fn rows<'a>(words: &'a [Str<'a>], dimensions: &[Dimension]) -> Result
     for row in words.chunks_exact(1 + dimensions.len()) {
         for (text, dimension) in row[1..].chunks(1).zip(dimensions) {
             let value = value(&mut Args::new(text), dimension);
-            // A keyword in place of a value is an option too many.
+            // If a keyword is in the place of a value, there are too many options.
             values.push(value.map_err(|error| if is_option(text[0]) { Error::Syntax } else { error })?);
         }
     }

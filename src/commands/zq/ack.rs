@@ -1,7 +1,7 @@
 //! `ZQ.ACK key id token [id token ...]`
 //!
-//! Finishes jobs. A late ACK (after the deadline, even after the job became a dead letter) is accepted unless the job was claimed, NACKed,
-//! redriven or replaced since.
+//! Finishes jobs. A late ACK (after the deadline, even after the job became a dead letter) is accepted, unless the job
+//! has been claimed, NACKed, redriven or replaced in the meantime.
 
 use crate::commands::args::Args;
 use crate::error::Error;

@@ -1,7 +1,8 @@
 //! `ZQ.APPLY key at effect [effect ...]`
 //!
-//! Applies effects, encoded as [`EncodedEffects`](crate::queues::wire) does. Other commands replicate this command, and AOF files contain
-//! it. Applications do not need it. It computes nothing and reads no clock: a replica gets the master's values.
+//! Applies effects, encoded as [`EncodedEffects`](crate::queues::wire) does. Other commands replicate this command, and
+//! AOF files contain it. Applications do not need it. It computes nothing and reads no clock, because an effect has the
+//! values that the master computed.
 //!
 //! Clients may call it, because ordinary clients also replay AOF files to servers. Like RESTORE, it bypasses the other commands' checks and
 //! needs the same rights. An effect that does not fit the queue changes nothing. The reply is the number of effects that fit. If an effect
@@ -24,7 +25,8 @@ pub const SPEC: Spec = Spec {
     summary: c"Applies effects of other commands to a queue, for replication and AOF files.",
     complexity: c"O(log N) for each effect, with N the number of jobs of the queue",
     since: c"0.1.0",
-    // Not deny-oom: a replica with a maxmemory of its own would refuse effects, and differ from its master.
+    // Without the flag deny-oom. With this flag, a replica that uses more than its own `maxmemory` could refuse
+    // effects, and would then differ from its master.
     flags: c"write",
     keys: Keys::First(Access::Exchange),
     arguments: &[Arg::key(c"key"), Arg::integer(c"unix-time-milliseconds"), Arg::string(c"effect").multiple()],

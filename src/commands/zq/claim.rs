@@ -1,10 +1,12 @@
 //! `ZQ.CLAIM numkeys key [key ...] LEASE duration [COUNT n] [BLOCK duration] [AS worker]`
 //!
-//! Claims due jobs from the first key that has any. No other client can claim them until their leases expire.
+//! Claims due jobs from the first key that has due jobs. No other client can claim them until their leases expire.
 //!
-//! A claim drops the expired jobs that it meets, up to a bound. If it meets no other jobs, the reply is empty, or the client waits (BLOCK).
+//! A claim drops the expired jobs that it finds, up to a bound. If it finds no other jobs, the reply is empty, or the
+//! client waits (BLOCK).
 //!
-//! A client with BLOCK goes behind the clients that wait already, even if a job is due that they have not been woken for yet.
+//! A client with BLOCK is served after the clients that already wait, even if a job is due and these clients have not
+//! been woken yet.
 
 use super::after;
 use crate::commands::args::{Args, once};

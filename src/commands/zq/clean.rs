@@ -1,6 +1,7 @@
 //! `ZQ.CLEAN key READY | DELAYED | DEAD [OLDER duration] [GROUP name] [COUNT n]`
 //!
-//! Removes jobs in a state, oldest first, at most COUNT (default 1,000) in a call. To remove all of them, repeat the call until it returns
+//! Removes jobs in a state, oldest first. A call removes at most COUNT jobs (default 1,000). To remove all of them,
+//! repeat the call until it returns
 //! 0. With GROUP, removes only jobs of that group. With OLDER, removes only jobs that have been in the state for at least that long. The
 //! call skips younger jobs, up to a bound.
 

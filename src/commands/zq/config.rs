@@ -19,7 +19,8 @@ pub const SPEC: Spec = Spec {
     summary: c"Sets or returns the settings of a queue.",
     complexity: c"O(1); O(N) with N the number of jobs of the queue when AGING or ORDERED changes; O(G) with G the number of groups with jobs when GROUPCONCURRENCY or GROUPRATE changes; O(M*log(N)) with M the number of claimed jobs when BACKOFF or JITTER changes",
     since: c"0.1.0",
-    // Not deny-oom: operators must always be able to read the settings, and to pause. Only a new queue takes memory.
+    // Without the flag deny-oom, because operators must always be able to read the settings and to pause a queue. Only
+    // a new queue takes memory.
     flags: c"write",
     keys: Keys::First(Access::Exchange),
     arguments: &[
@@ -54,7 +55,8 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
         reply_settings(ctx, open.queue().settings());
         return Ok(());
     }
-    // Reports invalid options before it opens the key. They are read again below, on top of the settings of the queue.
+    // Returns an error for invalid options before the key is opened. Below, the options are parsed again and applied to
+    // the settings of the queue.
     read(options, now, &mut Settings::default())?;
     let mut open = OpenQueue::<Writing>::open(ctx, *key)?;
     if open.is_new() && open.ctx().is_out_of_memory() {
@@ -94,7 +96,7 @@ fn read(options: &[Str<'_>], now: Millis, settings: &mut Settings) -> Result<(),
         }
         given.push(keyword);
     }
-    // Only a limit of 0 (off) may have a window of 0.
+    // The window may be 0 only if the limit is 0 (off).
     let without_window = |rate: Option<Rate>| rate.is_some_and(|rate| rate.limit > 0 && rate.window == 0);
     if without_window(settings.rate) || without_window(settings.group_rate) {
         return Err(Error::Duration);

@@ -1,5 +1,5 @@
-//! ZQ: timers, delayed, priority and reliable queues. This file has what the commands share: the arguments for due times and pages, and the
-//! replies of states and settings.
+//! ZQ: timers, delayed, priority and reliable queues. This file has the code that the commands share: the arguments for
+//! due times and pages, and the replies of states and settings.
 
 pub mod ack;
 pub mod apply;
@@ -35,9 +35,9 @@ const PAGE: [Arg; 2] =
 
 /// A page of names.
 struct Page<'a> {
-    /// Only names after this one.
+    /// The page has only names after this one.
     after: Option<&'a [u8]>,
-    /// The largest number of names.
+    /// The maximum number of names.
     count: usize,
 }
 
@@ -56,7 +56,7 @@ impl<'a> Page<'a> {
     }
 }
 
-/// Converts COUNT to a number of items in memory.
+/// Converts COUNT, or its default, to a `usize`.
 fn at_most(count: Option<u64>, default: u64) -> usize {
     usize::try_from(count.unwrap_or(default)).unwrap_or(usize::MAX)
 }

@@ -1,6 +1,6 @@
 //! `CL.THROTTLE key max_burst count period [quantity]`
 //!
-//! ZRL.THROTTLE under redis-cell's name. Exists only with `loadmodule ... cell`.
+//! ZRL.THROTTLE under redis-cell's name. The command exists only with `loadmodule ... cell`.
 
 pub use super::throttle::run;
 use crate::server::command::Spec;

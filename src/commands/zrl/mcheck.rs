@@ -1,8 +1,8 @@
 //! `ZRL.MCHECK numkeys key [key ...] limit window [limit window ...] [COST units [units ...]] [SLIDING | FIXED | LEAKY ...]
 //! [EXACT | PRECISION duration] [FORCE]`
 //!
-//! Checks several limits, all or nothing: 10 a second *and* 1,000 a day. Takes units from every key or from none. With FORCE, takes them
-//! from every key.
+//! Checks several limits at once, such as 10 a second *and* 1,000 a day. Takes units from all keys or from none. With
+//! FORCE, always takes units from all keys.
 
 use super::{ALGORITHM, COST, FORCE, GRID, Options, Quota, Request, reply};
 use crate::commands::args::Args;
@@ -53,16 +53,16 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
 
     let mut assessments = SmallVec::<[Assessment; 2]>::new();
     if assess_all(ctx, &limits, now, &mut assessments)? {
-        // Opening a key may have made the server delete an expired key. Listeners of that event may have changed keys that were assessed
-        // before. A key expires at most once during a command, so a second pass is enough.
+        // The server may have deleted an expired key when the key was opened. Listeners of that event may have changed
+        // keys that were assessed before. A key expires at most once during a command, so a second pass is enough.
         assessments.clear();
         assess_all(ctx, &limits, now, &mut assessments)?;
     }
     let fits = assessments.iter().all(|assessment| assessment.fits);
     let takes = fits || force;
-    // One key is open at a time. Events are sent after all changes.
+    // Only one key is open at a time. Events are sent after all changes.
     for (&Request { key, policy, cost, .. }, assessment) in limits.iter().zip(&mut assessments) {
-        // Nothing has changed since the keys were assessed, so none of this fails.
+        // Nothing has changed since the keys were assessed, so these calls do not fail.
         if !takes && assessment.fits {
             (assessment.verdict, assessment.change) =
                 Limit::<Writing>::open(ctx, key)?.assess(policy, now, cost, |limit| limit.refuse())?;
@@ -86,7 +86,8 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     Ok(())
 }
 
-/// The assessment of one limit: at first independent of the others, then with what the call does to it.
+/// The assessment of one limit. At first it does not depend on the other limits. Later it has the change that the call
+/// makes to this limit.
 struct Assessment {
     fits: bool,
     verdict: Verdict,
@@ -103,7 +104,7 @@ fn assess_all(
 ) -> Result<bool, Error> {
     let mut is_any_missing = false;
     for &Request { key, policy, cost, force } in limits {
-        // Open for writing, because opening a missing key for reading sends an event.
+        // Opens the key for writing, because opening a missing key for reading sends an event.
         let mut limit = Limit::<Writing>::open(ctx, key)?;
         is_any_missing |= limit.is_missing();
         limit.assess(policy, now, cost, |assessed| {

@@ -1,4 +1,4 @@
-//! ZRL: rate limits. This file has the parsing of policies and the six fields of a reply that the commands share.
+//! ZRL: rate limits. This file has the parsing of policies and the reply with six fields, which the commands share.
 
 pub mod cell;
 pub mod check;
@@ -45,7 +45,8 @@ impl Quota {
     }
 }
 
-/// The options of a check. `costs` and `algorithms` have no element, one for all keys, or one per key.
+/// The options of a check. `costs` and `algorithms` are empty, or have one element for all keys, or one element per
+/// key.
 pub struct Options {
     costs: SmallVec<[u64; 1]>,
     algorithms: SmallVec<[Algorithm; 1]>,
@@ -107,7 +108,7 @@ impl Options {
     }
 }
 
-/// Returns the element for a key. `None` if there is none at all.
+/// Returns the element for a key. `None` if `values` is empty.
 fn of_key<T: Copy>(values: &[T], key: usize) -> Option<T> {
     if let [one] = *values { Some(one) } else { values.get(key).copied() }
 }
@@ -130,7 +131,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Replies the six fields of a verdict.
+/// Replies with the six fields of a verdict.
 pub fn reply(ctx: &Context, verdict: &Verdict) {
     ctx.reply_array(6);
     ctx.reply_bool(verdict.allowed);

@@ -1,7 +1,7 @@
 //! `ZRL.PEEK key limit window [COST units] [SLIDING | FIXED | LEAKY] [EXACT | PRECISION duration] [FORCE]`
 //!
-//! Returns what ZRL.CHECK would return, without taking units. Unlike a denied ZRL.CHECK, it does not apply a shorter window. The reported
-//! waits are valid only until a ZRL.CHECK applies it.
+//! Returns what ZRL.CHECK would return, without taking units. Unlike a denied ZRL.CHECK, it does not apply a shorter
+//! window. The reported waits are valid only until a ZRL.CHECK applies the shorter window.
 
 use super::{ARGUMENTS, Request, reply};
 use crate::error::Error;

@@ -1,8 +1,9 @@
 //! `ZRL.THROTTLE key max_burst count period [quantity]`
 //!
-//! redis-cell's CL.THROTTLE under another name, with the same arguments, arithmetic (GCRA: `count` per `period` seconds, plus bursts of
-//! `max_burst`), five reply fields in seconds, and stored string. An overflow is an error, unlike in redis-cell. With `loadmodule ...
-//! cell`, the command also has the name CL.THROTTLE.
+//! redis-cell's CL.THROTTLE under another name. The arguments, the arithmetic (GCRA: `count` units per `period`
+//! seconds, plus bursts of `max_burst`), the five reply fields in seconds and the stored string are the same. Unlike
+//! redis-cell, the command returns an error on an overflow. With `loadmodule ... cell`, the command also has the name
+//! CL.THROTTLE.
 
 use crate::commands::args::Args;
 use crate::error::Error;

@@ -1,10 +1,11 @@
 //! `ZRL.TOP [COUNT n] [RESET]`
 //!
-//! Returns the keys of this database with the most denials since the server started or since RESET. Only keys that the caller may read are
-//! returned. Each is `[key, denied, since_ms, error]`: the true number of denials is between `denied - error` and `denied`.
+//! Returns the keys of this database with the most denials since the server started or since RESET. Only keys that the
+//! caller may read are returned. Each element of the reply is `[key, denied, since_ms, error]`. The true number of
+//! denials is between `denied - error` and `denied`.
 //!
-//! RESET changes no key, and a replica resets its own counters, so the command is flagged read-only. RESET clears counts of other clients,
-//! so the caller needs the right to call ZRL.CHECK with each of the keys.
+//! RESET changes no key, and a replica resets its own counters, so the command is flagged read-only. RESET also clears
+//! counts that other clients caused, so the caller needs the right to call ZRL.CHECK with each of the keys.
 
 use super::check;
 use crate::commands::args::{Args, flag, once};

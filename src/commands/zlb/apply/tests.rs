@@ -1,4 +1,4 @@
-//! Tests that replicas become equal to their master through recorded effects.
+//! Tests that replicas that apply the recorded effects equal their master.
 
 use super::*;
 use crate::boards::{Changes, decode_board, encode_board};
@@ -67,7 +67,7 @@ fn value(seed: i8, dimension: &Dimension) -> Value {
     }
 }
 
-/// Returns the encoded board.
+/// Returns the encoded form of the board.
 fn saved(board: &Board) -> Vec<Vec<u8>> {
     encode_board(board).iter().map(|word| word.bytes().to_vec()).collect()
 }
@@ -114,7 +114,8 @@ fn run<'k>(edit: &mut Edit<'_, 'k>, op: &Op, words: &'k [Str<'k>], dimensions: &
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// A replica is equal to its master after each change, and passes on the same effects. A call without effects changes nothing.
+    /// After each change, a replica equals its master, and replicates the same effects to its own replicas. A call
+    /// without effects changes nothing.
     #[test]
     fn an_equal_board_that_gets_the_effects_stays_equal(schema in schemas(), ops in ops()) {
         without_a_server();

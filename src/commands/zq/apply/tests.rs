@@ -1,4 +1,4 @@
-//! What a master writes is what its replicas read.
+//! Tests that replicas decode the effects that a master encodes.
 
 use super::*;
 use crate::model::queue::{Extras, Recurrence, Ttl};
@@ -7,10 +7,11 @@ use crate::server::OwnedStr;
 use crate::server::alone::without_a_server;
 use proptest::prelude::*;
 
-/// How many kinds of change there are.
+/// The number of kinds of changes.
 const KINDS: usize = 22;
 
-/// Without a wildcard: a new kind of change does not compile until it has a number here, and `Stuff::change` makes it.
+/// Returns the number of a kind of change. The match has no wildcard, so a new kind does not compile until it has a
+/// number here, and the test fails until `Stuff::change` makes it.
 fn kind(change: &Change<'_>) -> usize {
     match change {
         Change::Push { .. } => 0,
@@ -38,7 +39,7 @@ fn kind(change: &Change<'_>) -> usize {
     }
 }
 
-/// What a change is made of. The wire has integers of 63 bits.
+/// Random parts of a change. Encoded effects have integers of 63 bits.
 #[derive(Clone, Debug)]
 struct Stuff {
     kind: usize,
@@ -52,7 +53,7 @@ struct Stuff {
 fn stuff() -> impl Strategy<Value = Stuff> {
     let word = prop_oneof![
         2 => prop::collection::vec(any::<u8>(), 0..12),
-        // What the queue makes up, and what looks like parts of the wire.
+        // IDs as the queue generates them, and words that look like parts of encoded effects.
         1 => prop::sample::select(vec![&b"1795237731925-3"[..], b"-", b"JOB", b"worker", b"free", b"ttl", b"again", b"due", b"1"]).prop_map(<[u8]>::to_vec),
     ];
     let number = || prop_oneof![Just(0), Just(1), 0..=i64::MAX.unsigned_abs()];
@@ -161,7 +162,6 @@ impl Stuff {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// What a master writes is what its replicas read.
     #[test]
     fn effects_are_read_as_they_were_written(at in 0..=i64::MAX.unsigned_abs(), stuff in prop::collection::vec(stuff(), 1..8)) {
         without_a_server();
