@@ -96,7 +96,7 @@ pub enum Error {
     NotFinite,
     /// More members than a board can have.
     BoardFull,
-    /// The ACL denies the caller RESTORE. Commands that can put any value into a key require it.
+    /// The ACL denies the caller RESTORE. Commands that can store any value in a key require this permission.
     NoRightToRestore,
     /// The ACL denies the caller ZRL.CHECK, which RESET requires.
     NoRightToCheck,

@@ -6,8 +6,8 @@ use crate::server::data_type::{DataType, Handle};
 use crate::server::io::{Digest, Loader, Rewriter, Saver};
 use std::ffi::{CStr, c_int};
 
-/// The approximate number of arguments of one command in a rewritten AOF. A client would send about as many at once. So
-/// replaying a command does not block clients for long and needs no large buffer.
+/// The approximate number of arguments of one command in a rewritten AOF. A client would send about as many arguments
+/// in a command. So replaying a command does not block clients for long and needs no large buffer.
 const REWRITE_ARGUMENTS: usize = 512;
 
 /// The number of nodes and pages that MEMORY USAGE samples. Their sizes differ little, so more samples would hardly

@@ -224,8 +224,8 @@ fn integer(text: &[u8]) -> Option<i64> {
     if negative { 0_i64.checked_sub_unsigned(value) } else { i64::try_from(value).ok() }
 }
 
-/// Parses a decimal number with an optional exponent: `-1`, `0.5`, `1e+20`. Blanks, a leading plus, hex and infinity are errors. So are
-/// numbers too large for a double, and nonzero numbers that a double would round to zero.
+/// Parses a decimal number with an optional exponent: `-1`, `0.5`, `1e+20`. Rejects blanks, a leading plus, hex,
+/// infinity, numbers too large for a double, and nonzero numbers that a double would round to zero.
 fn float(text: &[u8]) -> Option<f64> {
     let is_decimal = |byte: &u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
     if text.first() == Some(&b'+') || !text.iter().all(is_decimal) {

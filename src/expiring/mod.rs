@@ -8,7 +8,8 @@
 //! [`crate::model::tracking`]). The module's own commands, events ([`watch`]) and the keyspace [`scan`] inform the
 //! tracker of sets.
 //!
-//! Each file uses only earlier ones of this list: [`effects`], [`scan`], [`tracker`], [`TimedSet`], [`check`], [`watch`].
+//! Each file uses only files that precede it in this list: [`effects`], [`scan`], [`tracker`], [`TimedSet`], [`check`],
+//! [`watch`].
 
 pub mod check;
 mod effects;

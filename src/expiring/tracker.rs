@@ -164,7 +164,8 @@ pub(super) fn forget(ctx: &Context, name: Str<'_>) {
     with(ctx, |tracking| tracking.forget(ctx.database(), name.bytes()));
 }
 
-/// Returns the next dirty set to check. `None` after the last set, and then the first one again.
+/// Returns the next dirty set to check. Returns `None` after the last set. The next call then begins again with the
+/// first set.
 pub(super) fn next_dirty(ctx: &Context) -> Option<DbKey> {
     STATE.with(ctx, |Tracker { tracking, checked, .. }| {
         *checked = tracking.next_dirty(checked.as_ref());

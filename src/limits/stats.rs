@@ -17,11 +17,11 @@ lazy_static! {
 }
 
 pub struct LimitStats {
-    /// Checks that took units that fit.
+    /// The number of checks that took units that fit.
     pub allowed: u64,
-    /// Checks that took units that did not fit (FORCE).
+    /// The number of checks that took units that did not fit (FORCE).
     pub forced: u64,
-    /// Checks that took nothing.
+    /// The number of checks that took nothing.
     pub denied: u64,
     pub units: u64,
 }

@@ -2,12 +2,12 @@
 //! once. The names are stored elsewhere.
 //!
 //! Linear hashing (Litwin 1980) over *shards* of about a thousand entries. When the average number of entries per shard
-//! reaches that limit, the next shard in turn is split in two. So growth takes a few microseconds at a time instead of
+//! reaches this number, the next shard in turn is split in two. So growth takes a few microseconds at a time instead of
 //! one rehash of all entries. A shard is an open-addressing table of 8-byte slots: 32 bits of the hash, and the number.
 //! These bits determine the shard and the slot, so an entry is moved without reading its name. A lookup reads a name
-//! only if all 32 bits are equal. A shard grows by an eighth, so 3/4 to 7/8 of its slots are in use, and an entry
-//! takes about 10 bytes. The hash is keyed (SipHash with a random key for each table), so no client can choose
-//! colliding names. Nothing that is stored, compared or replicated depends on the key.
+//! only if all 32 bits are equal. A shard grows by an eighth, so 3/4 to 7/8 of its slots are in use, and an entry takes
+//! about 10 bytes. The hash is keyed (SipHash with a random key for each table), so no client can choose colliding
+//! names. Nothing that is stored, compared or replicated depends on the key.
 
 use std::hash::{BuildHasher, RandomState};
 

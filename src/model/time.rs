@@ -15,7 +15,7 @@ pub type Micros = u64;
 /// The latest time, 2^53-1 ms. As a member's score it means "does not expire".
 pub const MAX: Millis = (1 << 53) - 1;
 
-/// The unit of a number without one.
+/// The unit of a number that is given without a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     Milliseconds,
@@ -37,9 +37,9 @@ const SUFFIXES: [(&[u8], u64); 6] =
 
 /// Parses a duration: digits, optionally a point and more digits, optionally a unit in either case.
 ///
-/// `bare` is the unit of a number without one. Fractions of a millisecond are rounded up, so that nothing ends early.
-/// Returns `None` for any other text, such as one with a sign, a blank, an exponent, or a point without digits on both
-/// sides, and for a value above [`MAX`].
+/// `bare` is the unit of a number that is given without a unit. Fractions of a millisecond are rounded up, so that
+/// nothing ends early. Returns `None` for any other text, such as one with a sign, a blank, an exponent, or a point
+/// without digits on both sides, and for a value above [`MAX`].
 pub fn parse(text: &[u8], bare: Unit) -> Option<Millis> {
     let (whole, rest) = leading_digits(text)?;
     let (fraction, suffix) = match rest {

@@ -134,7 +134,7 @@ fn run_round(ctx: &mut Context) {
             return;
         }
         let Some((database, name)) = names::take_due(ctx, now, now.saturating_add(RETRY)) else { return };
-        // A queue whose upkeep panics must not block the others.
+        // A queue whose upkeep panics must not block the other queues.
         let done =
             catch_panic(
                 || if ctx.select(database) { process_queue(ctx, OwnedStr::new(&name).as_str(), now) } else { 0 },
@@ -174,7 +174,7 @@ fn process_queue(ctx: &mut Context, name: Str<'_>, now: Millis) -> usize {
         next
     });
     match next {
-        // A queue with more work goes behind the queues that are already due.
+        // If the queue has more work, the queues that are already due come first.
         Some(next) => names::plan(ctx, name, next.map(|next| next.max(now))),
         None => names::forget(ctx, name),
     }

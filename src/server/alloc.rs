@@ -74,8 +74,8 @@ unsafe impl GlobalAlloc for ServerAlloc {
             // SAFETY: the caller guarantees that `block` came from this allocator. The alignment does not change.
             return unsafe { api!(RedisModule_Realloc(block.cast::<c_void>(), new_size)) }.cast();
         }
-        // The server may move its block to an address that needs another offset. So this allocates a new block.
-        // SAFETY: the caller guarantees that the new size is valid for the alignment.
+        // The server may move its block to an address that needs another offset. So this function allocates a new
+        // block. SAFETY: the caller guarantees that the new size is valid for the alignment.
         let new = unsafe { self.alloc(Layout::from_size_align_unchecked(new_size, layout.align())) };
         if !new.is_null() {
             // SAFETY: both blocks have at least this many bytes and do not overlap.

@@ -88,8 +88,8 @@ impl Context {
         self.may_write_by_itself() && (!self.is_in_cluster() || self.passes(key, Checks::Slot))
     }
 
-    /// Whether a client that waits for `key` may be served now. True if this server would accept the client's claim, so also on a writable
-    /// replica.
+    /// Whether a client that waits for `key` may be served now. True if this server would accept the client's claim. A
+    /// writable replica would also accept it.
     pub fn may_serve(&mut self, key: Str<'_>) -> bool {
         let is_written = self.is_master() || self.flags() & raw::REDISMODULE_CTX_FLAGS_READONLY as c_int == 0;
         is_written && self.may_act() && self.is_served_in_turn(key)
@@ -166,7 +166,7 @@ fn dry_run(asker: *mut RedisModuleCtx, format: &CStr, key: Str<'_>) -> Answer {
     let Some(reply) = NonNull::new(reply) else { return Answer::None };
     // SAFETY: the reply is valid.
     let kind = unsafe { api!(RedisModule_CallReplyType(reply.as_ptr())) };
-    // SAFETY: the reply is ours and is not used again.
+    // SAFETY: the module owns the reply and does not use it again.
     unsafe { api!(RedisModule_FreeCallReply(reply.as_ptr())) };
     if kind == raw::REDISMODULE_REPLY_ERROR as c_int { Answer::Error } else { Answer::Other }
 }
@@ -175,7 +175,7 @@ fn dry_run(asker: *mut RedisModuleCtx, format: &CStr, key: Str<'_>) -> Answer {
 pub fn stop() {
     let asker = NonNull::new(ASKER.swap(null_mut(), Ordering::Relaxed));
     if let Some(asker) = asker {
-        // SAFETY: the context is ours, and no dry run follows.
+        // SAFETY: the module owns the context, and no dry run follows.
         unsafe { api!(RedisModule_FreeThreadSafeContext(asker.as_ptr())) };
     }
 }

@@ -51,7 +51,7 @@ pub struct Blocked {
     wait: *mut c_void,
 }
 
-/// How to check a client of Redis 7.0.
+/// The data for checking a client on Redis 7.0.
 #[derive(Clone, Copy)]
 struct Waking {
     client: *mut RedisModuleBlockedClient,
@@ -71,7 +71,7 @@ lazy_static! {
     static ref BLOCKED: Shared<BlockedClients> = Shared::new(BlockedClients::default());
 }
 
-/// Redis 7.0: the client that its time-out callback serves now.
+/// Redis 7.0: the client that is being served by its time-out callback.
 static SERVED: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
 fn wakes_by_name() -> bool {
@@ -101,8 +101,8 @@ impl Context {
         self.flags() & forbids as c_int == 0
     }
 
-    /// Blocks the client until it is woken and can be served, or for `timeout` ms; 0 means no time-out. `name` is the key name given to the
-    /// server. The command must not reply.
+    /// Blocks the client until it is woken and can be served, or for `timeout` ms. 0 means no time-out. `name` is the
+    /// key name given to the server. The command must not reply.
     ///
     /// Panics outside of a command that [may block](Context::may_block), or if the command has already blocked its client.
     pub fn block<W: Wait>(&self, name: &[u8], timeout: Millis, wait: W) -> Blocked {

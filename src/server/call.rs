@@ -26,7 +26,7 @@ struct Reply(NonNull<RedisModuleCallReply>);
 
 impl Drop for Reply {
     fn drop(&mut self) {
-        // SAFETY: the reply is ours and is not used again.
+        // SAFETY: the module owns the reply and does not use it again.
         unsafe { api!(RedisModule_FreeCallReply(self.0.as_ptr())) }
     }
 }
@@ -81,7 +81,7 @@ impl Context {
         // SAFETY: the reply is valid. Its element lives as long as the reply, and is null if the reply is empty.
         let element = unsafe { api!(RedisModule_CallReplyArrayElement(reply.0.as_ptr(), 0)) };
         let Some(element) = NonNull::new(element) else { return Ok(None) };
-        // SAFETY: `element` is not null. The string is new and ours.
+        // SAFETY: `element` is not null. The string is new, and the module owns it.
         Ok(unsafe { OwnedStr::from_raw(api!(RedisModule_CreateStringFromCallReply(element.as_ptr()))) })
     }
 }

@@ -292,7 +292,7 @@ pub fn set_options(ctx: &Context) {
     unsafe { api!(RedisModule_SetModuleOptions(ctx.as_ptr(), options)) };
 }
 
-/// Registers commands. `extra` are ACL categories besides those that follow from the flags, separated by blanks.
+/// Registers commands. `extra` has ACL categories in addition to those that follow from the flags, separated by blanks.
 pub fn register(ctx: &Context, table: &[Command], extra: Option<&'static str>) -> Result<(), Refused> {
     table.iter().try_for_each(|command| register_one(ctx, command, extra).ok_or(Refused(command.spec.name)))
 }
@@ -331,8 +331,9 @@ fn register_one(ctx: &Context, command: &Command, extra: Option<&'static str>) -
     Some(())
 }
 
-/// Returns the flags in the server's form. A command with counted keys has a key spec, and the server also asks it for the positions: a
-/// cluster of Redis 7.0 redirects by the positions and ignores the spec.
+/// Returns the flags in the server's form. If a command has counted keys, the flags make the server ask it for the
+/// positions of the keys, in addition to the key spec. A cluster of Redis 7.0 redirects by these positions and ignores
+/// the key spec.
 fn flags(spec: &Spec) -> CString {
     let mut flags = spec.flags.to_bytes().to_vec();
     if spec.keys.are_counted() {

@@ -92,7 +92,7 @@ fn micros() -> Micros {
 /// Returns the CPU time that the calling thread has used so far.
 pub fn cpu_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: every system has this clock, and the structure is ours to write.
+    // SAFETY: every system has this clock, and the module may write to the structure.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
@@ -210,8 +210,8 @@ impl Context {
         check_replicated(command, arguments[0], is_known);
     }
 
-    /// Replicates a command as [`replicate`](Context::replicate) does. The server makes strings of the arguments that follow the key, for
-    /// which this costs less than strings of the module.
+    /// Replicates a command as [`replicate`](Context::replicate) does. The server creates the strings of the arguments
+    /// after the key, which takes less time than strings that the module creates.
     pub fn replicate_bytes(&self, command: &CStr, key: Str<'_>, arguments: &[&[u8]]) {
         let mut format = *b"sbbbbbbbb\0";
         let Some(end) = format.get_mut(1 + arguments.len()) else {
@@ -257,8 +257,8 @@ impl Context {
         ANNOUNCED.store(outer, Ordering::Relaxed);
     }
 
-    /// Sends a message to the subscribers of a channel, in a cluster on all nodes. No code of other modules runs: the message waits in the
-    /// output buffers of clients.
+    /// Sends a message to the subscribers of a channel. In a cluster, the message reaches subscribers on all nodes. No
+    /// code of other modules runs, because the message only waits in the output buffers of clients.
     pub fn publish(&self, channel: Str<'_>, message: Str<'_>) {
         // SAFETY: all three are valid for the call. The server takes its own references to both strings.
         unsafe { api!(RedisModule_PublishMessage(self.as_ptr(), channel.as_ptr(), message.as_ptr())) };

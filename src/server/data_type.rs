@@ -17,7 +17,8 @@ use std::marker::PhantomData;
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// A value that a key can hold. `Send`, because a background thread of the server frees large values.
+/// A value that a key can hold. The trait requires `Send`, because a background thread of the server frees large
+/// values.
 pub trait DataType: Relocate + Clone + Send + 'static {
     /// The type's name: nine characters of `A-Z a-z 0-9 - _`. RDB files contain it, so it must be unique among all modules.
     const NAME: &'static CStr;

@@ -23,7 +23,7 @@ pub struct Info<'a> {
 }
 
 impl Info<'_> {
-    /// Begins a section. The server prefixes the module's name; with an empty name, the section has the module's name.
+    /// Begins a section. The server prefixes the module's name. If `name` is empty, the section has the module's name.
     pub fn section(self, name: &CStr) {
         // SAFETY: the info context is valid during the call; the name is NUL-terminated.
         unsafe { api!(RedisModule_InfoAddSection(self.info.as_ptr(), name.as_ptr())) };

@@ -86,7 +86,7 @@ pub struct Buffer {
 
 impl AsRef<[u8]> for Buffer {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: the server guarantees `len` bytes, which are ours until the drop.
+        // SAFETY: the server guarantees `len` bytes, which the module owns until the drop.
         unsafe { slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }

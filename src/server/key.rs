@@ -94,7 +94,7 @@ impl KeyHandle {
 impl Drop for KeyHandle {
     fn drop(&mut self) {
         if let Some(key) = self.key.filter(|_| !self.is_lent) {
-            // SAFETY: the handle is open and ours, and is not used again.
+            // SAFETY: the handle is open. The module owns it and does not use it again.
             unsafe { api!(RedisModule_CloseKey(key.as_ptr())) }
         }
     }

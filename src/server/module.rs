@@ -102,7 +102,7 @@ pub(super) fn is_probe_refused(ctx: &mut Context) -> bool {
         return false;
     }
     let mut library = MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: the address lies in this library, and the structure is ours to write.
+    // SAFETY: the address lies in this library, and the module may write to the structure.
     let status = unsafe { libc::dladdr((&raw const IS_PROBING).cast(), library.as_mut_ptr()) };
     // SAFETY: zero is valid for all fields.
     let path = unsafe { library.assume_init() }.dli_fname;

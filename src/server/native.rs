@@ -1,7 +1,8 @@
 //! The server's own commands that the module replicates or calls.
 //!
-//! `rename-command` may have removed any of them. A change could then not be replicated, and replicas and the AOF would silently differ
-//! from the master. So the module checks all of them when it is loaded. A test compares the list with the sources.
+//! `rename-command` may have removed some of these commands. A change could then not be replicated, and replicas and
+//! the AOF would silently differ from the master. So the module checks all these commands when it is loaded. A test
+//! compares the list with the sources.
 
 use super::context::Context;
 use super::string::OwnedStr;
@@ -44,7 +45,7 @@ fn is_known(ctx: &Context, command: &CStr) -> bool {
         // For a command that exists, the server reports a missing argument instead.
         return io::Error::last_os_error().raw_os_error() != Some(libc::ENOENT);
     }
-    // SAFETY: the array is ours and is not used again.
+    // SAFETY: the module owns the array and does not use it again.
     unsafe { api!(RedisModule_Free(keys.cast())) };
     true
 }

@@ -68,13 +68,13 @@ impl Context {
         unsafe { api!(RedisModule_ReplyWithSimpleString(self.reply(), c"OK".as_ptr())) };
     }
 
-    /// Begins a map of `length` pairs (in RESP2 a flat array). The caller then replies the pairs.
+    /// Begins a map of `length` pairs (in RESP2 a flat array). The caller then replies with the keys and values.
     pub fn reply_map(&self, length: usize) {
         // SAFETY: as above.
         unsafe { api!(RedisModule_ReplyWithMap(self.reply(), length as c_long)) };
     }
 
-    /// Begins an array of `length` elements. The caller then replies the elements.
+    /// Begins an array of `length` elements. The caller then replies with the elements.
     pub fn reply_array(&self, length: usize) {
         // SAFETY: as above.
         unsafe { api!(RedisModule_ReplyWithArray(self.reply(), length as c_long)) };
@@ -85,7 +85,7 @@ impl Context {
         values.iter().for_each(|&value| self.reply_integer(value));
     }
 
-    /// Begins a set of `length` elements (in RESP2 an array). The caller then replies the elements.
+    /// Begins a set of `length` elements (in RESP2 an array). The caller then replies with the elements.
     pub fn reply_set(&self, length: usize) {
         // SAFETY: as above.
         unsafe { api!(RedisModule_ReplyWithSet(self.reply(), length as c_long)) };

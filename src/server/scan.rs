@@ -25,14 +25,14 @@ impl ScanCursor {
     pub fn step(&mut self, ctx: &Context, mut visit: impl FnMut(Str<'_>, &mut SortedSet<'_, Reading>)) -> bool {
         let mut visit: Visit<'_> = &mut visit;
         let data: *mut Visit<'_> = &raw mut visit;
-        // SAFETY: the cursor is ours. The server calls the callback only during this call, with `data` unchanged.
+        // SAFETY: the module owns the cursor. The server calls the callback only during this call, with `data` unchanged.
         unsafe { api!(RedisModule_Scan(ctx.as_ptr(), self.0.as_ptr(), Some(show), data.cast())) != 0 }
     }
 }
 
 impl Drop for ScanCursor {
     fn drop(&mut self) {
-        // SAFETY: the cursor is ours and is not used again.
+        // SAFETY: the module owns the cursor and does not use it again.
         unsafe { api!(RedisModule_ScanCursorDestroy(self.0.as_ptr())) }
     }
 }

@@ -85,10 +85,11 @@ fn of_crate(ctx: &Context) -> redis_module::Context {
     redis_module::Context::new(ctx.as_ptr().cast())
 }
 
-/// Registers the settings and loads their values from redis.conf or MODULE LOADEX. Must be called once, and before anything that prevents
-/// unloading the module: data types, timers. On an error, the module must refuse to load.
+/// Registers the settings and loads their values from redis.conf or MODULE LOADEX. The module must call this once,
+/// before it registers data types or arms timers, which prevent unloading. On an error, the module must refuse to load.
 ///
-/// Otherwise the server would load the module and unload it at once. Redis from 7.2 and every Valkey exit if the module cannot be unloaded.
+/// If the module did not refuse, the server would load it and then unload it. Redis from 7.2 and every Valkey exit if
+/// the module cannot be unloaded.
 pub fn register(ctx: &mut Context, settings: &[&'static dyn Setting]) -> Result<(), &'static str> {
     for setting in settings {
         setting.register(ctx);

@@ -80,7 +80,7 @@ impl OwnedStr {
     }
 
     /// # Safety
-    /// `string` must be valid or null. One reference to it must be ours to release.
+    /// `string` must be valid or null. The caller must own one reference to it.
     pub(super) unsafe fn from_raw(string: *mut RedisModuleString) -> Option<OwnedStr> {
         NonNull::new(string).map(OwnedStr)
     }
@@ -97,7 +97,7 @@ impl OwnedStr {
 impl Clone for OwnedStr {
     /// Returns another reference to the same string.
     fn clone(&self) -> OwnedStr {
-        // SAFETY: the string is valid. The new reference is ours to release.
+        // SAFETY: the string is valid. The module must release the new reference.
         unsafe { api!(RedisModule_RetainString(null_mut(), self.0.as_ptr())) };
         OwnedStr(self.0)
     }
@@ -105,7 +105,7 @@ impl Clone for OwnedStr {
 
 impl Drop for OwnedStr {
     fn drop(&mut self) {
-        // SAFETY: the reference is ours and is released once.
+        // SAFETY: the module owns the reference and releases it once.
         unsafe { api!(RedisModule_FreeString(null_mut(), self.0.as_ptr())) }
     }
 }

@@ -53,8 +53,9 @@ impl<'k, M: Mode> Text<'k, M> {
 }
 
 impl<'k> Text<'k, Writing> {
-    /// Sets the string. If the length stays the same, this writes in place and the key keeps its TTL. Otherwise this creates a new string,
-    /// because the server reserves twice the memory for a string that grows. Returns whether the key keeps its TTL.
+    /// Sets the string. If the length stays the same, the bytes are written in place and the key keeps its TTL.
+    /// Otherwise a new string is created, because the server reserves twice the memory for a string that grows. Returns
+    /// whether the key keeps its TTL.
     pub fn set(&mut self, bytes: &[u8]) -> bool {
         let key = self.key.writable();
         // SAFETY: the handle is open. The length of a missing key is 0.

@@ -22,8 +22,8 @@ impl Context {
         // SAFETY: the context is valid.
         let client = unsafe { api!(RedisModule_GetClientId(self.as_ptr())) };
         // Asks for the name by client ID. To ask for the name of the current user would crash the server if another
-        // module calls and there is no client. SAFETY: the context is valid and does not manage strings, so this one is
-        // ours. It is null if the client does not exist or has no user.
+        // module calls and there is no client. SAFETY: the context is valid and does not manage strings, so the module
+        // owns the returned string. The string is null if the client does not exist or has no user.
         unsafe { OwnedStr::from_raw(api!(RedisModule_GetClientUserNameById(self.as_ptr(), client))) }
     }
 
@@ -47,7 +47,7 @@ impl Context {
             let is_denied = io::Error::last_os_error().raw_os_error() == Some(libc::EACCES);
             return if is_denied { Err(Error::NoRightToRestore) } else { Ok(()) };
         }
-        // SAFETY: the reply is ours and is not used again.
+        // SAFETY: the module owns the reply and does not use it again.
         unsafe { api!(RedisModule_FreeCallReply(reply)) };
         Ok(())
     }
@@ -83,7 +83,7 @@ impl User {
 
 impl Drop for User {
     fn drop(&mut self) {
-        // SAFETY: the handle is ours and is not used again. The user itself remains.
+        // SAFETY: the module owns the handle and does not use it again. The user itself remains.
         unsafe { api!(RedisModule_FreeModuleUser(self.0.as_ptr())) }
     }
 }

@@ -107,7 +107,8 @@ fn split(id: u32) -> (u32, u32) {
 #[derive(Clone, Debug)]
 pub(super) struct Names {
     pages: Slab<NamePage>,
-    /// The pages with a vacant slot, by length. Lengths without such pages are absent. New names go into the last page.
+    /// The pages with a vacant slot, by length. Lengths without such pages are absent. New names go into the last page
+    /// of their length.
     open: BTreeMap<usize, Vec<u32>>,
     page_bytes: usize,
 }

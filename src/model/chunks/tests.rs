@@ -1,4 +1,4 @@
-//! Tests chunks against a `Vec`, and their memory.
+//! Tests that compare chunks with a `Vec`, and tests of their memory.
 
 use super::*;
 use proptest::prelude::*;

@@ -173,7 +173,7 @@ impl Lifetime {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refund {
     pub units: u64,
-    /// The change of the string. `None` if no unit is in use any more, or none was returned.
+    /// The change of the string. `None` if no unit is in use any more, or if no unit was refunded.
     pub left: Option<Update>,
 }
 

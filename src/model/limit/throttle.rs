@@ -8,7 +8,7 @@
 //! call returns more units than are in use, the key becomes empty. If the interval is below a microsecond, the
 //! remaining units are computed in nanoseconds, while redis-cell truncates the interval to 0 µs and divides by it. A
 //! key that redis-cell wrote may expire up to a millisecond before its arrival time and then admit a unit too early. A
-//! key that this module wrote does not.
+//! key that this module wrote does not expire early.
 
 use super::text::{NumberReader, NumberText};
 use super::{Foreign, Lifetime, LimitUsage, Update};

@@ -30,7 +30,7 @@ const LEAST: usize = 4;
 /// The minimum growth of a bucket's names, in bytes.
 const LEAST_NAMES: usize = 64;
 
-/// Buckets per allocation. The list of allocations can grow without moving the buckets.
+/// The number of buckets per allocation. The list of allocations can grow without moving the buckets.
 const PIECE: usize = 256;
 
 /// The maximum number of buckets that are read to count the due sets. This takes some tens of µs.

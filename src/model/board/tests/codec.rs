@@ -1,4 +1,4 @@
-//! Encoding and decoding, including hostile input.
+//! Tests of encoding and decoding, including hostile input.
 
 use super::super::codec::*;
 use super::random::Random;

@@ -1,4 +1,4 @@
-//! Copies, memory usage and digests.
+//! Tests of copies, memory usage and digests.
 
 use super::*;
 use crate::server::counting;

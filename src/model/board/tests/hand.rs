@@ -1,4 +1,4 @@
-//! The documented behaviour, case by case.
+//! Tests of the documented behaviour, case by case.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! MERGE and REMRANGE, case by case.
+//! Tests of MERGE and REMRANGE, case by case.
 
 use super::*;
 

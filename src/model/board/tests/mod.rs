@@ -21,7 +21,7 @@ impl Board {
         Board { tree, names: Names::with_pages_of(40), ..Board::new(schema) }
     }
 
-    /// Applies an effect of an equal board.
+    /// Applies an effect that an equal board recorded.
     pub(super) fn apply(&mut self, effect: Entry) -> Result<(), BoardError> {
         let values: Vec<Value> = effect.values.iter().collect();
         self.set(&[Assignment { member: effect.member, values: &values }], SetOptions::default(), |_| ()).map(|_| ())

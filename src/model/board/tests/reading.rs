@@ -1,4 +1,4 @@
-//! Ranks and ranges, case by case.
+//! Tests of ranks and ranges, case by case.
 
 use super::*;
 

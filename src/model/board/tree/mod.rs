@@ -37,7 +37,8 @@ pub(super) struct Position {
     pub(super) at: usize,
 }
 
-/// A cursor at a row, which can move to the neighbours. It holds the leaf, because most neighbours are in the same one.
+/// A cursor at a row, which can move to the neighbours. The cursor refers to the leaf itself, because most neighbours
+/// are in the same leaf.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cursor<'a> {
     tree: &'a Tree,

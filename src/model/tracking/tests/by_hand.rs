@@ -1,4 +1,4 @@
-//! Timer requests and visits, case by case.
+//! Tests of timer requests and visits, case by case.
 
 use crate::model::alarm::Alarm;
 use crate::model::db_key::DbKey;

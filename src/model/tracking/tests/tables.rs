@@ -1,4 +1,4 @@
-//! The tracked sets, compared with a plain map.
+//! Compares the tables of tracked sets with a plain map.
 
 use crate::model::time::Millis;
 use crate::model::tracking::table::{NEVER, Table};
