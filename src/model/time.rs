@@ -105,8 +105,8 @@ pub fn digits(text: &[u8]) -> Option<u64> {
     leading_digits(text).filter(|(_, rest)| rest.is_empty()).map(|(number, _)| number)
 }
 
-/// Parses the decimal integer that a text begins with. Returns it and the rest of the text. `None` if there is no digit, or if the integer
-/// exceeds `u64::MAX`.
+/// Parses the decimal integer at the beginning of a text. Returns the integer and the remaining text. `None` if the
+/// text does not begin with a digit, or if the integer exceeds `u64::MAX`.
 pub fn leading_digits(text: &[u8]) -> Option<(u64, &[u8])> {
     /// Any number with this many digits fits into 64 bits.
     const CERTAIN: usize = 19;
@@ -133,7 +133,7 @@ pub fn decimal_len(number: u64) -> usize {
 pub fn decimal(mut number: u64, room: &mut [u8]) -> usize {
     let len = decimal_len(number);
     let Some(room) = room.get_mut(..len) else { return 0 };
-    // Two digits at a time: half as many divisions of 64 bits.
+    // Writes two digits at a time, which halves the number of 64-bit divisions.
     for digits in room.rchunks_mut(2) {
         let pair = (number % 100) as u8;
         number /= 100;

@@ -141,7 +141,7 @@ impl Rewriter<'_> {
         Rewriter { io, key: OwnedStr::new(key.bytes()), call: PhantomData }
     }
 
-    /// Writes a command. Its first argument is the key, and `arguments` follow.
+    /// Writes a command whose arguments are the key and then `arguments`.
     pub fn emit(&mut self, command: &CStr, arguments: &[OwnedStr]) {
         let arguments: Vec<_> = std::iter::once(&self.key).chain(arguments).map(OwnedStr::as_str).collect();
         // SAFETY: format `v` takes an array of valid strings and its length; the command is a NUL-terminated constant.
