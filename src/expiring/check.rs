@@ -1,9 +1,9 @@
 //! Checks keys: finds out whether a key is an expiring set, restores its marker and deletes its expired members.
 //!
 //! A key is checked in three cases. After an event, [`inspect`] only reads the key, because an event handler must not
-//! write. The cron job checks dirty sets, and a slice of the sweeper checks due sets: [`check`] opens the set for
-//! writing, restores the marker, deletes expired members, and notes the time of the next check. [`marker::is_expiring`]
-//! alone decides whether a key is an expiring set.
+//! write. The cron job checks dirty sets, and a slice of the sweeper checks due sets. Both call [`check`], which opens
+//! the set for writing, restores the marker, and notes the time of the next check. In a slice, it also deletes expired
+//! members. [`marker::is_expiring`] alone decides whether a key is an expiring set.
 //!
 //! A slice checks the due sets, longest overdue first, until its time is up. It reads the clock every few dozen
 //! deletions. If due sets remain, the next slice follows after a rest. A backlog makes slices more frequent, up to a

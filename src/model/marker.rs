@@ -5,8 +5,8 @@
 //! | highest score + 47,111 ms    | an expiring set      |
 //! | another TTL, or none         | an ordinary set      |
 //!
-//! Nothing else is stored: no marker key, no side table. So the marker is kept whenever the server keeps the key and
-//! its TTL: at restart, replication, RENAME, COPY, RESTORE, and when the module is unloaded. The marker needs no
+//! Nothing else is stored: no marker key, no side table. So a set keeps its marker whenever the server keeps the TTL:
+//! after a restart, on replicas, after RENAME, COPY and RESTORE, and after the module was unloaded. The marker needs no
 //! memory. The server itself removes the key after its last member has expired, even without the module.
 //!
 //! # Why the marker is exact

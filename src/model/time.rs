@@ -38,8 +38,8 @@ const SUFFIXES: [(&[u8], u64); 6] =
 /// Parses a duration: digits, optionally a point and more digits, optionally a unit in either case.
 ///
 /// `bare` is the unit of a number that is given without a unit. Fractions of a millisecond are rounded up, so that
-/// nothing ends early. Returns `None` for any other text, such as one with a sign, a blank, an exponent, or a point
-/// without digits on both sides, and for a value above [`MAX`].
+/// nothing ends early. Returns `None` for any other text, such as one with a sign, a blank or an exponent. A point must
+/// have digits on both sides. Also returns `None` for a value above [`MAX`].
 pub fn parse(text: &[u8], bare: Unit) -> Option<Millis> {
     let (whole, rest) = leading_digits(text)?;
     let (fraction, suffix) = match rest {

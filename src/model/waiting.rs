@@ -2,7 +2,7 @@
 //! parameter.
 //!
 //! Each key that clients wait for has an entry. The entry holds the key's clients in the order of their arrival, and
-//! the next time at which the queue becomes claimable without a command (`next`): because a job is due, a lease
+//! the next time at which the queue becomes claimable without a command (`next`). At this time, a job is due, a lease
 //! expires, or RATE has units again.
 //!
 //! # Which client is woken

@@ -9,8 +9,8 @@
 //!
 //! A [`Writer`] gets numbers and byte strings one by one. Members are written in blocks of a few kilobytes, because in
 //! RDB files the overhead of a separate number or string for each member would exceed its contents. In a block, a
-//! member is the length of its name as a varint (LEB128), the name, and its values: an INT as a zigzag varint, a FLOAT
-//! as the 8 bytes of the double.
+//! member is the length of its name as a varint (LEB128), the name, and its values. An INT value is a zigzag varint, a
+//! FLOAT value the 8 bytes of the double.
 //!
 //! Equal boards are encoded to equal bytes, because the encoding depends only on the schema, the order of the members
 //! and their values. Decoding validates every number, the order, and that no member occurs twice. It allocates only for

@@ -4,7 +4,7 @@
 //!
 //! - `names`: the members' names in pages. A name's slot is the member's ID.
 //! - [`Index`]: a hash table from name to ID, which grows by a thousandth at a time.
-//! - `tree`: the order, a B+tree with counts.
+//! - `tree`: the order of the members, a B+tree with counts.
 //!
 //! A lookup by name finds the member's ID and its leaf, which is stored next to the name. The leaf holds the member's
 //! values, and the counts in its ancestors give its rank. A lookup by rank follows the counts from the root to a leaf.

@@ -101,8 +101,8 @@ impl fmt::Display for Value {
     }
 }
 
-/// Writes a finite double as Redis does (`d2string`): whole numbers up to 2^62 in full, others with the fewest digits that parse to the
-/// same double, with an exponent by the rule of Redis' `fpconv`.
+/// Writes a finite double as Redis does (`d2string`). Whole numbers up to 2^62 are written in full. Other numbers have
+/// the fewest digits that parse to the same double, and an exponent if Redis' `fpconv` would write one.
 ///
 /// # Errors
 /// Only the errors of `out`.

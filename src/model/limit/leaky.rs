@@ -1,9 +1,9 @@
 //! LEAKY: the generic cell rate algorithm (GCRA, ITU-T I.371), exact.
 //!
-//! A bucket of `limit` units drains at one unit per `window / limit`. The only state is the *theoretical arrival time*: the time at which
-//! the bucket is empty if no more units are taken. An interval such as 10 s / 3 is not a whole number of ms, so this time is a fraction:
-//! whole ms, and a part in units of `1 / limit` ms. All arithmetic uses integers. After a change of the policy, the bucket holds the same
-//! number of units, rounded up to a part of the new policy.
+//! A bucket of `limit` units drains at one unit per `window / limit`. The only state is the *theoretical arrival time*:
+//! the time at which the bucket is empty if no more units are taken. An interval such as 10 s / 3 is not a whole number
+//! of ms, so this time is stored as whole ms and a part in units of `1 / limit` ms. All arithmetic uses integers. After
+//! a change of the policy, the bucket holds the same number of units, rounded up to a part of the new policy.
 //!
 //! The key is a string, `leaky:<empty at>:<limit>/<window>!<written at>`, with `+<part>` after the first time if there
 //! is a part. Limit and window determine how many units are in the bucket. `written at` is the time of the last write.

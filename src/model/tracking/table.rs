@@ -1,9 +1,9 @@
 //! The sets of one database, by name and by due time.
 //!
-//! Linear hashing (W. Litwin, "Linear hashing: a new tool for file and table addressing", 1980): the table grows and
-//! shrinks by one bucket at a time, so no call moves more than a few dozen sets. A bucket stores the names of its sets
-//! in one allocation. So a set takes about 25 bytes in addition to its name, and a table of a million sets is freed
-//! quickly.
+//! This table uses linear hashing (W. Litwin, "Linear hashing: a new tool for file and table addressing", 1980). The
+//! table grows and shrinks by one bucket at a time, so no call moves more than a few dozen sets. A bucket stores the
+//! names of its sets in one allocation. So a set takes about 25 bytes in addition to its name, and a table of a million
+//! sets is freed quickly.
 //!
 //! Each bucket stores the earliest due time of its sets. An ordered set of these times finds the bucket that is due
 //! first.

@@ -1,9 +1,9 @@
 //! A node of the tree: ordered rows, each with words and an ID.
 //!
-//! In a leaf, a row is a member: its values as words, and its ID. In an inner node, a row is a child node: its ID, the
-//! words and the ID of the *first* member below it, and the numbers of members and heads below it. The IDs of first
-//! members (`leads`) are needed if names break ties. Each column is a separate vector, so that a search reads only
-//! words and a sum reads only counts.
+//! In a leaf, a row is a member: its values as words, and its ID. In an inner node, a row is a child node. It has the
+//! child's ID, the words and the ID of the *first* member below the child, and the numbers of members and heads below
+//! the child. The IDs of first members (`leads`) are needed if names break ties. Each column is a separate vector, so
+//! that a search reads only words and a sum reads only counts.
 
 use std::ops::Range;
 
