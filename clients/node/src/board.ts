@@ -6,12 +6,12 @@ import * as wire from "./wire/boards.js";
 import type { NameOf } from "./wire/boards.js";
 
 export interface BoardOptions extends wire.Schema {
-  /** Values as bigint: exact beyond 2^53. (ioredis needs `stringNumbers: true` then.) */
+  /** Whether values are bigint, which is exact beyond 2^53. ioredis then needs `stringNumbers: true`. */
   readonly bigint?: boolean;
 }
 
 export interface RangeOptions {
-  /** Worst first. */
+  /** Whether the worst entry is the first. */
   readonly reverse?: boolean;
   readonly ranking?: wire.Ranking;
 }
@@ -25,8 +25,8 @@ export interface BoardInfo {
 }
 
 /**
- * `new Board(redis, "medals", ["gold", "silver", "bronze"])`: dimensions are compared in this order. Entries name them:
- * `{ member: "USA", rank: 0, values: { gold: 40, silver: 44, bronze: 42 } }`.
+ * A leaderboard: `new Board(redis, "medals", ["gold", "silver", "bronze"])`. Dimensions are compared in this order.
+ * Entries name the dimensions: `{ member: "USA", rank: 0, values: { gold: 40, silver: 44, bronze: 42 } }`.
  */
 export class Board<D extends string, V extends wire.Value = number> {
   readonly #redis: Connection;
@@ -43,24 +43,27 @@ export class Board<D extends string, V extends wire.Value = number> {
     this.#shape = new wire.Shape(dimensions.map((dimension) => wire.dimension<NameOf<D>>(dimension)), read);
   }
 
-  /** Makes the board; does nothing if it is there. An error if there is another one. */
+  /** Creates the board. Does nothing if a board with the same schema exists. If its schema differs, throws an error. */
   async create(): Promise<void> {
     await this.#send(wire.create(this.key, this.#shape.dimensions, this.options));
   }
 
-  /** Sets a member's values; answers its rank, null if it is not on the board. */
+  /** Sets a member's values. Returns its rank; null if the member is not on the board. */
   async set(member: string, values: wire.Values<NameOf<D>>, options: wire.SetOptions = {}): Promise<number | null> {
     const reply = list(await this.#send(wire.set(this.key, options, true, [member, ...this.#shape.words(values)])));
     return wire.rank(reply[1]);
   }
 
-  /** Sets the values of many; answers how many are new on the board. */
+  /** Sets the values of several members. Returns how many of them are new on the board. */
   async setMany(members: Iterable<readonly [string, wire.Values<NameOf<D>>]>, options: wire.SetOptions = {}): Promise<number> {
     const words = [...members].flatMap(([member, values]) => [member, ...this.#shape.words(values)]);
     return words.length === 0 ? 0 : integer(await this.#send(wire.set(this.key, options, false, words)));
   }
 
-  /** Adds to some of a member's values; one that is not on the board starts at zeros. `rank` is null if it is still not on it. */
+  /**
+   * Adds to some of a member's values. A member that is not on the board starts with zeros. `rank` is null if the
+   * member is not on the board afterwards.
+   */
   async incr(
     member: string,
     by: { readonly [name in NameOf<D>]?: wire.Value },
@@ -72,7 +75,7 @@ export class Board<D extends string, V extends wire.Value = number> {
     return { rank: wire.rank(rank), values: this.#shape.values(values) };
   }
 
-  /** For each member its entry, or null. */
+  /** Returns the entry of each member; null for a member that is not on the board. */
   async get(...members: string[]): Promise<(wire.Entry<NameOf<D>, V> | null)[]> {
     const rows = list(await this.#send(["ZLB.GET", this.key, ...members]));
     return members.map((member, at) => {
@@ -83,17 +86,20 @@ export class Board<D extends string, V extends wire.Value = number> {
     });
   }
 
-  /** A member's rank, 0 being the best; null if it is not on the board. */
+  /** Returns a member's rank, 0 for the best; null if the member is not on the board. */
   async rank(member: string, ranking: wire.Ranking = "position"): Promise<number | null> {
     return wire.rank(await this.#send(["ZLB.RANK", this.key, member, ...wire.ranking(ranking)]));
   }
 
-  /** The rank that somebody new with these values would get. */
+  /** Returns the rank that a new member with these values would get. */
   async rankOf(values: wire.Values<NameOf<D>>): Promise<number> {
     return integer(await this.#send(["ZLB.RANKOF", this.key, ...this.#shape.words(values)]));
   }
 
-  /** From place to place, best first, as ZRANGE counts: `range(0, 9)` is the top ten, -1 the last. */
+  /**
+   * Returns the entries from index `start` to index `stop`, best first, with the indexes of ZRANGE: `range(0, 9)` is
+   * the top ten, and -1 is the last entry.
+   */
   async range(
     start = 0,
     stop = -1,
@@ -103,7 +109,7 @@ export class Board<D extends string, V extends wire.Value = number> {
     return this.#entries(await this.#send([...words, ...wire.withRank(ranking)]));
   }
 
-  /** A member with its neighbours on either side, best first; null if it is not on the board. */
+  /** Returns a member with `radius` neighbours on either side, best first; null if the member is not on the board. */
   async around(
     member: string,
     radius: number,
@@ -114,7 +120,10 @@ export class Board<D extends string, V extends wire.Value = number> {
     return reply === null ? null : this.#entries(reply);
   }
 
-  /** Writes the union of boards to this one: values added up, or the better ones. Answers how many members it has. */
+  /**
+   * Writes the union of boards to this board. A member gets the sum of its values, or the best of them. Returns how
+   * many members this board has.
+   */
   async mergeFrom(keys: readonly string[], how: "sum" | "best" = "sum"): Promise<number> {
     return integer(await this.#send(["ZLB.MERGE", this.key, `${keys.length}`, ...keys, how.toUpperCase()]));
   }
@@ -127,7 +136,7 @@ export class Board<D extends string, V extends wire.Value = number> {
     return integer(await this.#send(["ZLB.REMRANGE", this.key, whole(start, "start"), whole(stop, "stop")]));
   }
 
-  /** Removes all members, and keeps the board. */
+  /** Removes all members, and keeps the schema. */
   async clear(): Promise<number> {
     return integer(await this.#send(["ZLB.CLEAR", this.key]));
   }

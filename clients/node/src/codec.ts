@@ -3,7 +3,10 @@
 import { asError, PayloadError } from "./errors.js";
 import { type Duration, inMs, milliseconds } from "./values.js";
 
-/** How payloads are written and read. Another one than these two is an object with both functions. */
+/**
+ * How payloads are written and read. `"json"` and `"bytes"` are the names of two codecs. Your own codec is an object
+ * with both functions.
+ */
 export interface Codec<T> {
   encode(payload: T): Buffer | string;
   decode(raw: Buffer): T;
@@ -20,18 +23,18 @@ const JSON_CODEC: Codec<unknown> = {
   decode: (raw) => JSON.parse(UTF8.decode(raw.subarray(linesOf(raw).length))),
 };
 
-/** What travels with a job before its payload. */
+/** The header of a job, which is stored before its payload. */
 export interface Header {
   readonly traceparent?: string | undefined;
   readonly timeoutMs?: number | undefined;
 }
 
-/** Lines of a name and a value. No JSON begins like that. */
+/** A header: lines of a name and a value. No JSON text begins like this. */
 const HEADER = /^(?:[a-z][a-z-]*: [^\n]*\n)+/;
 /** The span that pushed the job (W3C Trace Context). */
 const TRACEPARENT = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
 
-/** Puts a header before a payload, if there is anything to put into it. */
+/** Puts a header before a payload, if it has a traceparent or a timeout. */
 export function headed<T>(codec: Codec<T>, body: Buffer | string, traceparent?: string, timeout?: Duration): Buffer | string {
   let lines = "";
   if (traceparent !== undefined) {
@@ -48,7 +51,7 @@ export function headed<T>(codec: Codec<T>, body: Buffer | string, traceparent?: 
   return lines + body.toString();
 }
 
-/** Ignores lines of other names. Throws a RangeError if the timeout is not a duration. */
+/** Reads the header of a job. Ignores lines of other names. Throws a RangeError if the timeout is not a duration. */
 export function headerOf<T>(codec: Codec<T>, raw: Buffer): Header {
   const lines = (codec as unknown) === JSON_CODEC ? linesOf(raw) : "";
   if (lines === "") return {};
@@ -60,10 +63,10 @@ export function headerOf<T>(codec: Codec<T>, raw: Buffer): Header {
   };
 }
 
-/** The header as it is, each byte a character; empty if there is none. Payloads without one are not copied. */
+/** Returns the header, each byte as a character; empty if there is none. Does not copy payloads without a header. */
 const linesOf = (raw: Buffer): string => (/[a-z]/.test(raw.toString("latin1", 0, 1)) ? (HEADER.exec(raw.toString("latin1"))?.[0] ?? "") : "");
 
-/** JSON.stringify would make null of NaN. */
+/** Refuses NaN and infinity, of which JSON.stringify would make null. */
 function finite(_: string, value: unknown): unknown {
   if (typeof value === "number" && !Number.isFinite(value)) throw new RangeError(`JSON has no ${value}`);
   return value;
@@ -84,7 +87,7 @@ export function codecOf<T>(codec: CodecName | Codec<T> = "json"): Codec<T> {
   return (codec === "json" ? JSON_CODEC : BYTES_CODEC) as Codec<T>;
 }
 
-/** @throws PayloadError */
+/** Decodes a payload. Throws a PayloadError if that fails. */
 export function decode<T>(codec: Codec<T>, raw: Buffer): T {
   try {
     return codec.decode(raw);
@@ -93,7 +96,7 @@ export function decode<T>(codec: Codec<T>, raw: Buffer): T {
   }
 }
 
-/** A payload that cannot be read, among others that can. */
+/** A payload that the codec cannot read, in a reply that shows jobs. */
 export class Undecodable {
   constructor(
     readonly raw: Buffer,

@@ -1,19 +1,20 @@
 /**
- * The one place that knows node-redis from ioredis: a client, cluster, Sentinel or pool of either becomes a {@link Connection}.
+ * Only this module distinguishes node-redis and ioredis. It makes a {@link Connection} of a client, a cluster, a
+ * Sentinel client or a pool of either library.
  *
- * The caller's own client is used as it is, for commands that answer at once. A worker asks for connections of its own
- * ({@link Connection.own}), which differ in three ways. They have no timeouts, since a claim waits for longer than these
- * allow. They do not reconnect by themselves: whatever waits for a reply then fails at once, and the worker, which knows what
- * may be sent again, opens a new connection to whichever server is the master by then. And they send nothing that was queued
- * while there was no server.
+ * The caller's client is used as it is, for commands that reply at once. A worker opens its own connections
+ * ({@link Connection.own}), which differ in three ways. They have no timeouts, since a claim waits longer than these
+ * allow. They do not reconnect by themselves: requests that wait for a reply fail at once, and the worker, which knows
+ * what may be sent again, connects to the present primary. They send no commands that were queued while there was no
+ * server.
  */
 
 import { asError, codeOf, passes } from "./errors.js";
 
-/** One word of a command. Numbers are converted by whoever builds the command. */
+/** One word of a command. The code that builds a command converts numbers. */
 export type Word = string | Buffer;
 
-/** What a server answers, before it is parsed: what the clients make of RESP2 and RESP3. */
+/** A reply, before it is parsed, as the clients return it for RESP2 and RESP3. */
 export type Reply =
   | string
   | number
@@ -25,7 +26,10 @@ export type Reply =
   | ReadonlyMap<Reply, Reply>
   | { readonly [name: string]: Reply };
 
-/** How bulk strings come back. `exact` answers integers as text where the client would round those beyond 2^53. */
+/**
+ * The types in replies. `text` and `bytes`: of bulk strings. `exact`: integers come as text, if the client would round
+ * them beyond 2^53.
+ */
 export type Format = "text" | "bytes" | "exact";
 
 /** A node-redis client, pool, cluster or Sentinel client (version 5 or later). */
@@ -48,21 +52,27 @@ export interface Connection {
   send(key: string, words: readonly Word[], format?: Format): Promise<Reply>;
   /** Sends a command that must not be carried out twice, at most once, even if the connection is lost before the reply. */
   sendOnce(key: string, words: readonly Word[]): Promise<Reply>;
-  /** Whether `sendOnce` can keep its promise. */
+  /** Whether `sendOnce` can guarantee that. */
   readonly canSendOnce: boolean;
-  /** Sends commands together; each fails or succeeds by itself. */
+  /** Sends commands together. Each command fails or succeeds by itself. */
   pipeline(key: string, commands: readonly (readonly Word[])[], format?: Format): Promise<(Reply | Error)[]>;
-  /** Sends commands in one MULTI. Fails if the server refused one, so that none was carried out; with the reason of that. */
+  /**
+   * Sends commands in one MULTI. If the server refuses a command, it carries out none, and this fails with the error of
+   * that command.
+   */
   transaction(key: string, commands: readonly (readonly Word[])[]): Promise<(Reply | Error)[]>;
-  /** Whether there is a server at the other end right now; true where the client does not tell. */
+  /** Whether the client is connected now; true if the client does not tell. */
   isReady(): boolean;
-  /** Whether keys have slots, and a command only keys of one. */
+  /** Whether this is a cluster, in which all keys of a command must be in one slot. */
   readonly isCluster: boolean;
-  /** Of a cluster: a new connection that finds the nodes. */
+  /** Returns a new connection that finds the nodes of a cluster. */
   scout(): Scout;
-  /** Whether all goes over one socket, which is never replaced: then its client id stays what it is. */
+  /** Whether all commands use one socket, which is never replaced, so that the client id never changes. */
   readonly isPinned: boolean;
-  /** A new connection of a worker's own, to the same server, which is not open yet. Not to a cluster, but to one of its nodes: {@link Nodes.own}. */
+  /**
+   * Returns a worker's own connection to the same server, which is not open yet. In a cluster, {@link Nodes.own}
+   * connects to a node.
+   */
   own(): Own;
 }
 
@@ -72,9 +82,9 @@ export interface Address {
   readonly port: number;
 }
 
-/** What connects to nodes of a cluster, each by its address as the cluster says it. */
+/** Connects to the nodes of a cluster by the addresses that the cluster gives. */
 export interface Nodes {
-  /** Those that the client knows. */
+  /** The nodes that the client knows. */
   readonly addresses: readonly Address[];
   own(address: Address): Own;
 }
@@ -84,7 +94,7 @@ export interface Scout {
   close(): void;
 }
 
-/** Addresses by which a client reaches nodes that call themselves `host:port`. */
+/** Maps the name `host:port` that a node has in the cluster to the address at which the client reaches the node. */
 type AddressMap = Readonly<Record<string, Address>> | ((address: string) => Address | null | undefined);
 
 function mapped(address: Address, map: AddressMap | undefined): Address {
@@ -94,13 +104,13 @@ function mapped(address: Address, map: AddressMap | undefined): Address {
 
 /** A worker's own connection. */
 export interface Own extends Connection {
-  /** Fails with the reason why there is no connection, which may be one that does not pass. */
+  /** Connects. Fails with the error that prevents the connection, which may be a lasting one. */
   open(): Promise<void>;
-  /** Ends the connection, even while it is being opened. What waits for a reply fails. */
+  /** Ends the connection, even while it is being opened. Requests that wait for a reply fail. */
   close(): void;
 }
 
-/** The connection of a client, whichever library it comes from. */
+/** Returns the connection of a client of either library. */
 export function connectionOf(client: RedisClient): Connection {
   const any = client as unknown as Record<string, unknown>;
   if (typeof any["call"] === "function" && typeof any["callBuffer"] === "function") {
@@ -145,11 +155,11 @@ interface NodeRedisCluster extends NodeRedis {
   readonly _options?: { readonly nodeAddressMap?: AddressMap };
 }
 
-/** The first bytes of a reply by which node-redis calls their types. */
+/** The first byte of a reply, by which node-redis names its type. */
 const INTEGER = ":".charCodeAt(0);
 const BULK = "$".charCodeAt(0);
 
-/** Named outright, so that type mappings of the caller's client do not change what we get. */
+/** The type mappings for each format. They are always given, so that those of the caller's client have no effect. */
 const FORMATS: Record<Format, object> = {
   text: { typeMapping: {} },
   bytes: { typeMapping: { [BULK]: Buffer } },
@@ -180,7 +190,7 @@ class NodeRedisConnection implements Own {
     }
   }
 
-  /** Only the client for Sentinel sends again what may have been carried out. */
+  /** Only the Sentinel client repeats commands that may have been carried out. */
   sendOnce(key: string, words: readonly Word[]): Promise<Reply> {
     return this.send(key, words);
   }
@@ -189,7 +199,7 @@ class NodeRedisConnection implements Own {
     return this.#kind !== "sentinel";
   }
 
-  /** What is sent in one turn of the event loop goes out together. */
+  /** Commands of one turn of the event loop are sent together. */
   pipeline(key: string, commands: readonly (readonly Word[])[], format?: Format): Promise<(Reply | Error)[]> {
     return settled(commands.map((words) => this.send(key, words, format)));
   }
@@ -204,7 +214,7 @@ class NodeRedisConnection implements Own {
     try {
       return await multi.exec();
     } catch (thrown) {
-      // All were carried out, and some failed then.
+      // The server carried out all commands, and some of them failed.
       const { replies } = thrown as { replies?: (Reply | Error)[] };
       if (Array.isArray(replies)) return replies;
       throw thrown;
@@ -228,7 +238,7 @@ class NodeRedisConnection implements Own {
     const open = async (): Promise<Nodes> => {
       await opened(scout);
       const { masters: addresses, _options: options } = scout;
-      // Whichever answers first: its options are those of all.
+      // Takes the node that connects first. Its options are those of all nodes.
       const node = await Promise.any(addresses.map((master) => scout.nodeClient(master)));
       const own = (address: Address): Own => new NodeRedisConnection(node).own(mapped(address, options?.nodeAddressMap));
       return { addresses, own };
@@ -262,7 +272,7 @@ function closed(client: NodeRedis): void {
   try {
     Promise.resolve(client.destroy()).catch(ignore);
   } catch {
-    // It was closed already.
+    // The client was closed already.
   }
 }
 
@@ -270,7 +280,7 @@ function closed(client: NodeRedis): void {
 
 interface IoRedisCommand {
   keys?: readonly string[];
-  /** What is written to the socket. */
+  /** Returns the bytes for the socket. */
   toWritable(...args: unknown[]): unknown;
 }
 
@@ -313,7 +323,7 @@ class IoRedisConnection implements Own {
     return this.#send(words, "text", (command) => {
       const first = command.toWritable.bind(command);
       let isWritten = false;
-      // ioredis writes it again on its next connection.
+      // After a reconnect, ioredis writes the command again. Then a PING is written instead.
       command.toWritable = (...args) => {
         const bytes = isWritten ? "*1\r\n$4\r\nPING\r\n" : first(...args);
         isWritten = true;
@@ -327,7 +337,7 @@ class IoRedisConnection implements Own {
     return true;
   }
 
-  /** Not `client.call`, as `callBuffer` of ioredis forgets the command's name where pipelines are automatic. */
+  /** Does not use `client.callBuffer`, which loses the command's name if automatic pipelines are on. */
   #send(words: readonly Word[], format: Format | undefined, prepare: (command: IoRedisCommand) => IoRedisCommand): Promise<Reply> {
     const sender = { options: {}, sendCommand: (command: IoRedisCommand) => this.client.sendCommand(prepare(command)) };
     return this.client[method(format)].apply(sender as never, words as never);
@@ -338,7 +348,7 @@ class IoRedisConnection implements Own {
   }
 
   async pipeline(key: string, commands: readonly (readonly Word[])[], format?: Format): Promise<(Reply | Error)[]> {
-    // One command by itself is cheaper than a pipeline of one.
+    // A single command is cheaper than a pipeline of one command.
     if (commands.length < 2) return settled(commands.map((words) => this.send(key, words, format)));
     const pipeline = this.client.pipeline();
     for (const words of commands) pipeline[method(format)](...words);
@@ -386,7 +396,7 @@ class IoRedisConnection implements Own {
   }
 }
 
-/** `lazyConnect`: so that the first attempt to connect tells how it went. */
+/** The options of a worker's own connection. With `lazyConnect`, the first attempt to connect reports its error. */
 const OWN = {
   lazyConnect: true,
   retryStrategy: () => null,
@@ -409,7 +419,7 @@ class IoRedisCluster extends IoRedisConnection {
     return true;
   }
 
-  /** ioredis finds the slot of a command by its keys, and those of a module's commands it does not know: so it is told. */
+  /** Tells ioredis the key, from which it gets the slot of a command. It does not know the keys of a module's commands. */
   protected override routed(command: IoRedisCommand, key: string): IoRedisCommand {
     command.keys = [key];
     return command;
@@ -419,7 +429,10 @@ class IoRedisCluster extends IoRedisConnection {
     return settled(commands.map((words) => this.send(key, words, format)));
   }
 
-  /** Sent in one go, these reach one node in this order; `multi()` of ioredis would choose any node. */
+  /**
+   * Sends MULTI, the commands and EXEC together, so that they reach one node in this order. `multi()` of ioredis would
+   * choose any node.
+   */
   override async transaction(key: string, commands: readonly (readonly Word[])[]): Promise<(Reply | Error)[]> {
     const replies = await this.pipeline(key, [["multi"], ...commands, ["exec"]]);
     const result = replies.at(-1);
@@ -445,13 +458,17 @@ class IoRedisCluster extends IoRedisConnection {
 
 // --- both --------------------------------------------------------------------------------------------------------------------
 
-/** Connects. What fails is the reason why: `connect()` may say only that the connection is closed, or that no node can be had. */
+/**
+ * Connects. Fails with the cause of the failure. The error of `connect()` may only say that the connection is closed,
+ * or that no node is available.
+ */
 async function opened(client: NodeRedis | IoRedis): Promise<void> {
   let reason: Error | undefined;
   const note = (error: Error & { lastNodeError?: Error }): void => {
     if (!reason || passes(reason)) reason = error.lastNodeError ?? error;
   };
-  // Without a listener an error of a connection would end the process. Whoever waits for a reply hears of it.
+  // Without a listener, an error of a connection would end the process. The requests that wait for a reply fail with
+  // the error.
   client.on("error", note);
   try {
     await client.connect();
@@ -461,7 +478,7 @@ async function opened(client: NodeRedis | IoRedis): Promise<void> {
   }
 }
 
-/** Why a transaction was discarded: EXECABORT says only that it was. What passes by itself comes first. */
+/** Returns why a transaction was discarded, which EXECABORT does not say. Prefers an error that passes by itself. */
 function reasonOf(error: Error, causes: readonly Error[]): Error {
   const others = causes.filter((cause) => codeOf(cause) !== "EXECABORT");
   return others.find(passes) ?? others[0] ?? error;

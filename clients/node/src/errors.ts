@@ -1,6 +1,6 @@
 /** Errors of this library, and which errors pass by themselves. */
 
-/** More units than the limit has: such a call can never succeed. Nothing was sent. */
+/** The cost is above the limit, so the call can never succeed. No command was sent. */
 export class CostTooHigh extends RangeError {
   override readonly name = "CostTooHigh";
   constructor(
@@ -11,51 +11,60 @@ export class CostTooHigh extends RangeError {
   }
 }
 
-/** A payload that is not what the codec says. */
+/** The codec cannot read a payload. */
 export class PayloadError extends Error {
   override readonly name = "PayloadError";
 }
 
-/** Redis did not answer in time, or there was no connection for that long; or a job ran for longer than its `timeout`. */
+/** Redis did not reply in time, or there was no connection during that time, or a job ran longer than its `timeout`. */
 export class TimeoutError extends Error {
   override readonly name = "TimeoutError";
 }
 
-/** A reply that the server never gives to this command: something else is at the other end, or replies have shifted. */
+/**
+ * The reply is one that Redis never sends to this command. The other end is no Redis, or the reply is that of another
+ * command.
+ */
 export class ProtocolError extends Error {
   override readonly name = "ProtocolError";
 }
 
-/** Why a handler is cancelled: its lease is lost, and the job may be another worker's by now. */
+/** The reason why a handler is cancelled: its lease is lost, and another worker may have the job. */
 export class LeaseLost extends Error {
   override readonly name = "LeaseLost";
 }
 
-/** Why a handler is cancelled: the worker stops, and gives the job back. */
+/** The reason why a handler is cancelled: the worker stops, and gives the job back. */
 export class Stopped extends Error {
   override readonly name = "Stopped";
 }
 
-/** Codes that pass on a good connection: memory or disk is full, replicas are missing, a script runs. */
+/**
+ * Codes of errors that pass by themselves on the same connection: memory or disk is full, replicas are missing, or a
+ * script runs.
+ */
 const REFUSALS = new Set(["OOM", "MISCONF", "NOREPLICAS", "BUSY"]);
 
-/** Codes that pass by themselves, perhaps on another server: a restart, a failover, a slot that moves. */
+/**
+ * Codes of errors that pass by themselves, perhaps on another server, after a restart, a failover or the move of a
+ * slot.
+ */
 const PASSING = new Set("LOADING READONLY MASTERDOWN UNBLOCKED CLUSTERDOWN TRYAGAIN MOVED ASK".split(" "));
 
-/** The code that a server's error begins with; undefined for an error of the client or the connection. */
+/** Returns the code at the beginning of a server's error; undefined for an error of the client or the connection. */
 export function codeOf(error: Error): string | undefined {
-  // Errors of sockets have a `code`, such as ECONNREFUSED, which would pass for one of a server's.
+  // Errors of sockets have a `code`, such as ECONNREFUSED, which looks like the code of a server's error.
   if ("code" in error && typeof error.code === "string") return undefined;
   return /^([A-Z][A-Z0-9]+)(?: |$)/.exec(error.message)?.[1];
 }
 
-/** Whether the server is the right one and refuses the command for now. */
+/** Whether the right server refuses the command for now. */
 export const isRefusal = (error: Error): boolean => REFUSALS.has(codeOf(error) ?? "");
 
-/** Texts of `ERR` that no wait mends. Any other is a proxy's, or says that the server has too many clients. */
+/** Texts of `ERR` errors that do not pass. Other texts are from a proxy, or from a server that accepts no more clients. */
 const LASTING = /^ERR (unknown (sub)?command|wrong number of arguments|syntax error|DB index|invalid)/i;
 
-/** Whether the same command may work a moment later: the connection is gone, or the server cannot serve it now. */
+/** Whether the same command may succeed later, because the connection was lost or the server cannot serve it now. */
 export function passes(error: Error): boolean {
   if (error instanceof TypeError || error instanceof RangeError || error instanceof SyntaxError) return false;
   const code = codeOf(error);
@@ -71,7 +80,7 @@ export function asError(thrown: unknown): Error {
   }
 }
 
-/** What is kept with a job: the type of the error and its text. */
+/** Returns the type and the text of an error, to be kept with a job. */
 export function describe(error: Error): string {
   try {
     return `${String(error.name)}: ${String(error.message)}`;

@@ -1,15 +1,18 @@
 /** Header fields for HTTP: Retry-After, and those of draft-ietf-httpapi-ratelimit-headers-11. Pure. */
 
-/** One limit as a response tells of it. Without numbers (Redis was away) only its policy is told. */
+/**
+ * A limit in the header fields of a response. If Redis was away, there are no numbers, and the fields show only the
+ * policy.
+ */
 export interface Told {
   readonly name: string;
   readonly limit: number;
   readonly windowMs: number;
   readonly unit?: string | undefined;
   readonly remaining?: number | undefined;
-  /** Until it is worth trying again, or until the limit is free. */
+  /** The time until a retry may succeed, or until all units are free. */
   readonly waitMs?: number | undefined;
-  /** The limit denies, and a wait mends that. */
+  /** Whether the limit denies the call, and will allow it after a wait. */
   readonly isDenied?: boolean;
 }
 
@@ -30,13 +33,16 @@ export function headers(limits: readonly Told[]): Record<string, string> {
 
 const free = ({ remaining = 0 }: Told): number => whole(remaining);
 
-/** Over this time the rest is used at no higher a rate than the policy's. */
+/**
+ * Returns the seconds to wait, but at least the time in which the use of the remaining units does not exceed the
+ * policy's rate.
+ */
 function effectiveWindow(told: Told): number {
   const { windowMs, limit, waitMs = 0 } = told;
   return Math.max(seconds(waitMs), seconds((windowMs * free(told)) / limit));
 }
 
-/** Whole seconds, rounded up: whoever waits them has waited long enough. */
+/** Returns whole seconds, rounded up, so that a client waits long enough. */
 const seconds = (ms: number): number => whole(Math.ceil(ms / 1000));
 
 /** Integers of structured fields (RFC 9651) have at most 15 digits. */

@@ -1,3 +1,3 @@
-/** The same for `import`: one copy of each class, whichever way a program loads it. */
+/** The entry point for `import`. It loads the same copy of each class as `require`. */
 
 export * from "./index.js";

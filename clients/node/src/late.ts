@@ -1,10 +1,11 @@
-/** Bounds how long a promise is waited for. */
+/** A time limit for a promise. */
 
 import { TimeoutError } from "./errors.js";
 
 /**
- * Rejects with a {@link TimeoutError} if the promise takes longer than `ms`. A process that stood still reads what has arrived
- * meanwhile before it decides that nothing has. While this waits, `pending` has a function that ends the wait with an error.
+ * Rejects with a {@link TimeoutError} if the promise takes longer than `ms`. If the process stood still, it reads
+ * replies that have arrived before it decides that the time is up. During the wait, `pending` has a function that ends
+ * the wait with an error.
  */
 export async function late<T>(promise: Promise<T>, ms: number, pending = new Set<(error: Error) => void>()): Promise<T> {
   let timer: NodeJS.Timeout | undefined;

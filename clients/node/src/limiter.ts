@@ -11,23 +11,27 @@ import { type Duration, integer, milliseconds } from "./values.js";
 import * as wire from "./wire/limits.js";
 
 export interface LimiterOptions {
-  /** When a unit comes back: one window after it was taken (default), at the window's end, or evenly spaced. */
+  /**
+   * When a unit becomes available again: one window after it was taken (default), at the end of the window, or evenly
+   * spaced.
+   */
   readonly algorithm?: wire.Algorithm;
-  /** `"sliding"` only: how finely the return of a unit is timed, see ZRL.CHECK. */
+  /** For `"sliding"`: the precision of the time at which a unit becomes available again. See ZRL.CHECK. */
   readonly precision?: "exact" | Duration;
-  /** What `check` and `peek` do when Redis is away. */
+  /** What `check` and `peek` do if Redis is away; `"raise"` by default. */
   readonly onError?: "raise" | "allow" | "deny";
   /** How long to wait for Redis, by default a second. */
   readonly timeout?: Duration;
-  /** What is put before the Redis keys; header fields have the name alone. */
+  /** The prefix of the Redis keys. Header fields have the name without it. */
   readonly prefix?: string;
   /** What the units are, for RateLimit-Policy: `"requests"`, `"content-bytes"`, `"concurrent-requests"` or your own. */
   readonly unit?: string;
   /** Whether calls that the server has denied are denied without asking it until their wait is over; true by default. */
   readonly remember?: boolean;
   /**
-   * How many units to take ahead, at most: they are handed out here without asking the server, for at most a hundredth of the window. All who
-   * use the keys must do so. `"sliding"` only. `close()` gives them back.
+   * The most units to take ahead in one call. For at most a hundredth of the window, the limiter hands them out without
+   * asking the server. All limiters of the same keys must take units ahead. For `"sliding"` only. `close()` gives
+   * unused units back.
    */
   readonly ahead?: number;
 }
@@ -35,7 +39,7 @@ export interface LimiterOptions {
 export interface CheckOptions {
   /** How many units to take, by default 1. */
   readonly cost?: number;
-  /** Take them even if they do not fit: later calls wait until the debt is paid. */
+  /** Whether to take the units even if they do not fit. Later calls are then denied until the debt is paid. */
   readonly force?: boolean;
 }
 
@@ -48,23 +52,26 @@ export interface WaitOptions {
   readonly signal?: AbortSignal;
 }
 
-/** Longer timers fire at once. */
+/** The longest timer of Node.js. Longer ones fire at once. */
 const LONGEST_MS = 2 ** 31 - 1;
 
-/** How long to wait while Redis is away. */
+/** How long `wait` pauses before it asks again if Redis is away. */
 const AWAY_MS = 100;
 
-/** What a limit answered. Times are in milliseconds. */
+/** The decision of a limit. Times are in milliseconds. */
 export class Check {
   readonly allowed: boolean;
   readonly limit: number;
   /** Units that are free after this call, at least 0. */
   readonly remaining: number;
-  /** Units in use beyond the limit, taken by `force`. Later calls wait until they are paid. */
+  /** Units in use beyond the limit, taken by `force`. Later calls are denied until this debt is paid. */
   readonly debt: number;
-  /** The same call succeeds after that long if nobody else takes units; 0 if it was allowed; -1: never, it costs too much. */
+  /**
+   * After this time, the same call succeeds, unless other callers take units. 0: the call was allowed. -1: the call
+   * never succeeds, because it costs too much.
+   */
   readonly retryAfterMs: number;
-  /** Until all units are free. */
+  /** The time until all units are free. */
   readonly resetAfterMs: number;
   /** Unix time at which the units of this call become available again; 0 if none were taken. */
   readonly chargedUntilMs: number;
@@ -72,7 +79,7 @@ export class Check {
   constructor(
     fields: wire.Fields,
     private readonly of: Pick<Limiter, "name" | "limit" | "windowMs"> & { readonly unit?: string | undefined },
-    /** Why Redis was away; then `allowed` is what `onError` says, and the numbers mean nothing. */
+    /** The error, if Redis was away. `allowed` is then as `onError` says, and the numbers mean nothing. */
     readonly error?: Error,
   ) {
     this.allowed = fields.allowed;
@@ -84,7 +91,7 @@ export class Check {
     this.chargedUntilMs = fields.chargedUntilMs;
   }
 
-  /** RateLimit-Policy, RateLimit and, if denied, Retry-After. */
+  /** Returns the fields RateLimit-Policy and RateLimit and, if the call was denied, Retry-After. */
   headers(): Record<string, string> {
     return headers([this.told()]);
   }
@@ -99,12 +106,12 @@ export class Check {
   }
 }
 
-/** What several limits answered together. */
+/** The decision of several limits together. */
 export class Checks {
   constructor(
     /** Whether units were taken: from all limits, or from none. */
     readonly allowed: boolean,
-    /** One for each limit; `allowed` is whether that limit alone would have allowed it. */
+    /** The decision of each limit. Its `allowed` is whether that limit alone would have allowed the call. */
     readonly checks: readonly Check[],
     readonly error?: Error,
   ) {}
@@ -119,7 +126,10 @@ export class Checks {
   }
 }
 
-/** One policy for many keys: `new Limiter(redis, "search", "5/1m")`. The limit of `ann` is the Redis key `search:ann`. */
+/**
+ * A rate limit for each key: `new Limiter(redis, "search", "5/1m")`. The limit of the key `ann` is in the Redis key
+ * `search:ann`.
+ */
 export class Limiter {
   readonly limit: number;
   readonly windowMs: number;
@@ -149,7 +159,7 @@ export class Limiter {
     this.windowMs = policy.windowMs;
     const connection = connectionOf(client);
     this.redis = new PatientConnection(connection, milliseconds(timeout));
-    // A moment of the server's clock lasts 1 ms.
+    // The window is longer by the hold, and by 1 ms, which is the resolution of the server's clock.
     const holdMs = ahead === undefined ? 0 : Math.floor(policy.windowMs / 100);
     this.policy = ahead === undefined ? policy : { ...policy, windowMs: policy.windowMs + holdMs + 1 };
     if (ahead !== undefined) {
@@ -168,7 +178,7 @@ export class Limiter {
     this.onError = onError;
     this.unit = unit;
     this.#prefix = prefix;
-    // Others give back what they have taken ahead, which makes waits shorter.
+    // Other limiters give units back when their hold is over, so a denial may end before its wait is over.
     this.denials = new Denials(!remember ? 0 : ahead === undefined ? Infinity : holdMs);
   }
 
@@ -182,8 +192,8 @@ export class Limiter {
   }
 
   /**
-   * Takes units as soon as they fit. If they cannot fit before `timeout`, a {@link TimeoutError} says so at once, and nothing is taken. Each time
-   * that others were faster, it waits a random while longer.
+   * Takes units as soon as they fit. If the wait would be longer than `timeout`, throws a {@link TimeoutError} at once,
+   * and takes nothing. From the second denial on, waits a random time longer, because other callers were faster.
    */
   async wait(key: string, { cost = 1, timeout, signal }: WaitOptions = {}): Promise<Check> {
     const endMs = timeout === undefined ? Infinity : performance.now() + milliseconds(timeout);
@@ -202,21 +212,21 @@ export class Limiter {
     }
   }
 
-  /** What `check` would answer; takes nothing, and asks the server even if it knows of a denial. */
+  /** Returns what `check` would return, and takes no units. Asks the server even if a denial is remembered. */
   async peek(key: string, { cost = 1 }: Pick<CheckOptions, "cost"> = {}): Promise<Check> {
     this.#fits(cost);
     const held = this.#ahead?.take(key, cost, true);
     return held ? new Check(held, this) : this.#ask(key, cost, { peek: true });
   }
 
-  /** Gives back units that this check took, and answers how many were still held. */
+  /** Gives back units that `check` took. Returns how many of them were still in use. */
   async refund(key: string, units: number, check: Pick<Check, "chargedUntilMs"> | number): Promise<number> {
     const chargedUntilMs = typeof check === "number" ? check : check.chargedUntilMs;
     if (chargedUntilMs === 0) return 0;
     return this.#mend(key, (name) => this.redis.sendOnce(name, wire.refund(name, units, chargedUntilMs)));
   }
 
-  /** Forgets what was taken. */
+  /** Deletes the limit of the key, so that all units are available. Returns whether it existed. */
   async reset(key: string): Promise<boolean> {
     this.#ahead?.drop(key);
     return (await this.#mend(key, (name) => this.redis.send(name, ["DEL", name]))) === 1;
@@ -227,7 +237,7 @@ export class Limiter {
     await this.#ahead?.close();
   }
 
-  /** What makes room, perhaps even if it fails. */
+  /** Sends a command that may make units available, perhaps even if it fails. Forgets the denial of the key. */
   async #mend(key: string, send: (name: string) => Promise<Reply>): Promise<number> {
     try {
       return integer(await send(this.key(key)));
@@ -260,18 +270,18 @@ export class Limiter {
     if (!Number.isSafeInteger(cost) || cost < 0) throw new RangeError(`cost must be a whole number, not ${cost}`);
   }
 
-  /** @internal The Redis key of that name's limit. */
+  /** @internal Returns the Redis key of a key's limit. */
   key(key: string): string {
     return `${this.#prefix}${this.name}:${key}`;
   }
 
-  /** @internal A debt may be larger than the limit, a cost may not. */
+  /** @internal Returns what to take. Only with `force`, the cost may be larger than the limit. */
   take(key: string, cost: number, { force = false }: wire.HowToTake = {}): wire.Take {
     if (!force) this.#fits(cost);
     return { key: this.key(key), policy: this.policy, cost };
   }
 
-  /** @internal Rethrows what does not pass by itself. */
+  /** @internal Decides as `onError` says if Redis is away. Rethrows an error that does not pass by itself. */
   away(error: Error, onError: "raise" | "allow" | "deny"): Check {
     if (onError === "raise" || !passes(error)) throw error;
     const nothing = { limit: this.limit, remaining: 0, retryAfterMs: 0, resetAfterMs: 0, chargedUntilMs: 0 };
@@ -279,12 +289,12 @@ export class Limiter {
   }
 }
 
-/** A limiter, its key, and what this call costs there. */
+/** A limiter, a key, and the cost of the call in this limit. */
 export type Ask = readonly [limiter: Limiter, key: string, cost?: number];
 
 /**
- * Takes units from several limits, or from none: `checkAll([perSecond, "ann"], [perDay, "ann", 5])`. When Redis is away, the strictest
- * `onError` of them decides. In a cluster the keys must share a slot: `"{ann}"`.
+ * Takes units from several limits, or from none: `checkAll([perSecond, "ann"], [perDay, "ann", 5])`. If Redis is away,
+ * the strictest `onError` of the limiters decides. In a cluster, the keys must share a slot: `"{ann}"`.
  */
 export async function checkAll(...asks: readonly Ask[]): Promise<Checks> {
   const [first] = asks;

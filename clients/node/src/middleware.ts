@@ -1,19 +1,22 @@
-/** Limits in front of web services: Express, Fastify and Hono, none of which is imported. */
+/** Limits in front of web services: for Express, Fastify and Hono. None of them is imported. */
 
 import { isIPv6 } from "node:net";
 import { asError } from "./errors.js";
 import { type Check, checkAll, type Checks, type Limiter } from "./limiter.js";
 
 export interface LimitOptions<Request> {
-  /** Whose limit it is, by default the network of the client: see {@link clientNetwork}. Null: this request is not limited. */
+  /**
+   * Returns the key of the client; null if the request is not limited. By default, the key is the network of the
+   * client: see {@link clientNetwork}.
+   */
   readonly key?: (request: Request) => string | null | Promise<string | null>;
   /** How many units the request costs, by default 1. */
   readonly cost?: number | ((request: Request) => number | Promise<number>);
 }
 
 /**
- * A key function: the client's IPv4 address, or of IPv6 the first `ipv6` bits, since one customer has 2^72 addresses or more.
- * `expressLimit(limiter, { key: clientNetwork({ ipv6: 64 }) })`
+ * Returns a key function. The key is the client's IPv4 address, or the first `ipv6` bits of its IPv6 address, since one
+ * customer has 2^72 addresses or more: `expressLimit(limiter, { key: clientNetwork({ ipv6: 64 }) })`
  */
 export function clientNetwork({ ipv6 = 56 }: { ipv6?: number } = {}): (request: { ip?: string | undefined }) => string | null {
   if (!Number.isInteger(ipv6) || ipv6 < 1 || ipv6 > 128) throw new RangeError(`ipv6 must be from 1 to 128 bits, not ${ipv6}`);
@@ -21,7 +24,7 @@ export function clientNetwork({ ipv6 = 56 }: { ipv6?: number } = {}): (request: 
     const [address = ""] = ip.split("%");
     if (!isIPv6(address)) return ip || null;
     const words = wordsOf(canonical(address));
-    // IPv4 as a dual-stack socket shows it: ::ffff:192.0.2.1
+    // An IPv4 address, as a dual-stack socket shows it: ::ffff:192.0.2.1
     if (words.slice(0, 5).every((word) => word === 0) && words[5] === 0xffff) {
       return words.slice(6).flatMap((word) => [word >> 8, word & 255]).join(".");
     }
@@ -30,10 +33,10 @@ export function clientNetwork({ ipv6 = 56 }: { ipv6?: number } = {}): (request: 
   };
 }
 
-/** The one way to write an address (RFC 5952), as the URL standard has it. */
+/** Returns an address in its canonical form (RFC 5952), which URLs have. */
 const canonical = (address: string): string => new URL(`http://[${address}]`).hostname.slice(1, -1);
 
-/** The eight words of a canonical address. */
+/** Returns the eight words of a canonical address. */
 function wordsOf(address: string): number[] {
   const [head = "", tail] = address.split("::");
   const [before, after] = [head, tail ?? ""].map((part) => (part === "" ? [] : part.split(":").map((word) => parseInt(word, 16))));
@@ -92,7 +95,7 @@ async function decide<Request>(
   return { headers, refusal: exceeded(list.filter((_, at) => !checks[at]?.allowed).map(({ name }) => name)) };
 }
 
-/** Behind what an outer limit has said of itself: one list for each field. */
+/** Appends the fields to those of an outer limit, so that each field has one list. */
 function joined(fields: Record<string, string>, said: (name: string) => unknown): Record<string, string> {
   const join = ([name, value]: [string, string]): [string, string] => {
     const before = said(name);
@@ -103,7 +106,7 @@ function joined(fields: Record<string, string>, said: (name: string) => unknown)
 
 const PROBLEM = "application/problem+json";
 
-/** What is used of Express. */
+/** The part of Express that is used. */
 export interface ExpressRequest {
   readonly ip?: string | undefined;
 }
@@ -115,7 +118,7 @@ export interface ExpressResponse {
   send(body: string): unknown;
 }
 
-/** `app.use(expressLimit(limiter))`, or in front of a route. Answers 429 where a limit denies; see the README for the rest. */
+/** `app.use(expressLimit(limiter))`, or in front of a route. Responds 429 if a limit denies. See the README. */
 export function expressLimit<Request extends ExpressRequest = ExpressRequest>(
   limits: Limiter | readonly Limiter[],
   options: LimitOptions<Request> = {},
@@ -133,7 +136,7 @@ export function expressLimit<Request extends ExpressRequest = ExpressRequest>(
   };
 }
 
-/** What is used of Fastify. */
+/** The part of Fastify that is used. */
 export interface FastifyRequest {
   readonly ip: string;
 }
@@ -161,20 +164,20 @@ export function fastifyLimit<Request extends FastifyRequest = FastifyRequest>(
   };
 }
 
-/** What is used of Hono. */
+/** The part of Hono that is used. */
 export interface HonoContext {
   readonly env: unknown;
   readonly res: { readonly headers: { get(name: string): string | null } };
   header(name: string, value: string): void;
 }
 
-/** The address of the client, where Hono runs on Node.js. */
+/** Returns the address of the client, if Hono runs on Node.js. */
 const socketOf = ({ env }: HonoContext): string | undefined =>
   (env as { incoming?: { socket?: { remoteAddress?: string } } } | undefined)?.incoming?.socket?.remoteAddress;
 
 /**
- * `app.use(honoLimit(limiter))`, or in front of a route. By default the key is the network of the client that @hono/node-server knows; elsewhere,
- * and behind a proxy, say the `key`.
+ * `app.use(honoLimit(limiter))`, or in front of a route. By default, the key is the network of the client, which
+ * @hono/node-server gives. With other servers, and behind a proxy, pass `key`.
  */
 export function honoLimit<Context extends HonoContext = HonoContext>(
   limits: Limiter | readonly Limiter[],

@@ -1,8 +1,8 @@
 /**
  * OpenTelemetry of queues and workers, by the semantic conventions for messaging. Needs @opentelemetry/api.
  *
- * The span of a handler is linked with that of the push, if the job came with a `traceparent`. It begins a trace of its own, as a job may run
- * long after it was pushed, and more than once.
+ * If a job has a `traceparent`, the span of its handler is linked with the span of the push. The handler's span begins
+ * its own trace, as a job may run long after it was pushed, and more than once.
  */
 
 import {
@@ -26,9 +26,9 @@ import type { Handled, Telemetry } from "./telemetry.js";
 import { Retry } from "./worker/job.js";
 
 export interface OpenTelemetryOptions {
-  /** Whether each job that is pushed takes the `traceparent` along, in a line before its JSON; false by default. */
+  /** Whether each pushed job carries the `traceparent`, in a line before its JSON; false by default. */
   readonly propagate?: boolean;
-  /** By default those of the global providers. */
+  /** By default, `tracer` and `meter` are those of the global providers. */
   readonly tracer?: Tracer;
   readonly meter?: Meter;
 }
@@ -91,7 +91,7 @@ export class OpenTelemetry implements Telemetry {
       const error = asError(thrown);
       failed = { "error.type": String(error.name) };
       span.setAttributes(failed);
-      // A handler that wants to be run again has not failed.
+      // A handler that asks for a retry has not failed.
       if (!(error instanceof Retry)) {
         span.recordException(error);
         span.setStatus({ code: SpanStatusCode.ERROR, message: String(error.message) });

@@ -1,4 +1,4 @@
-/** Queues, but for what workers do. */
+/** Queues, except for the commands of workers. */
 
 import { type Codec, type CodecName, codecOf } from "./codec.js";
 import { type Connection, connectionOf, type RedisClient, type Reply } from "./connection.js";
@@ -8,43 +8,44 @@ import type { Telemetry } from "./telemetry.js";
 import * as wire from "./wire/queues.js";
 
 export interface QueueOptions<T> {
-  /** `"json"` (default), `"bytes"`, or one of your own. */
+  /** `"json"` (default), `"bytes"`, or your own codec. */
   readonly codec?: CodecName | Codec<T>;
   /** `OpenTelemetry` of zeitset/otel. */
   readonly telemetry?: Telemetry | undefined;
   /**
-   * For a cluster: the jobs are in that many keys, from 1 to 1,024, which the cluster spreads over its nodes: `{mails:0}`, `{mails:1}` … A job is in the
-   * shard of its group, or else of its id. All clients need the same number.
+   * The number of keys that hold the jobs, from 1 to 1,024, so that the nodes of a cluster share the queue:
+   * `{mails:0}`, `{mails:1}` … A hash of a job's group decides about its shard, or of its id if it has no group. All
+   * clients need the same number.
    */
   readonly shards?: number | undefined;
 }
 
-/** What ZQ.STATS counts; all other fields are settings. */
+/** The fields of ZQ.STATS that are counts. All other fields but `oldestReadyMs` are settings. */
 const FIGURES = new Set([
   ...["ready", "delayed", "claimed", "dead", "groups", "pushed", "claimedTotal", "acked", "nacked", "cancelled", "redriven"],
   ...["expiredLeases", "replaced", "recurred", "missed", "cleaned", "dropped", "revoked", "late", "expired"],
 ]);
 
-/** How many jobs ZQ.REDRIVE and ZQ.CLEAN take by default. */
+/** How many jobs ZQ.REDRIVE and ZQ.CLEAN handle by default. */
 const COUNT = 1000;
 
 /** How many groups ZQ.GROUPS shows by default. */
 const GROUPS = 10;
 
-/** `new Queue(redis, "mails")`: where jobs are pushed and looked at. */
+/** A queue: pushes jobs and shows them. `new Queue(redis, "mails")` */
 export class Queue<T = any> {
   readonly #redis: Connection;
   readonly #telemetry: Telemetry | undefined;
-  /** The commands of each shard; of a queue without shards, its own. */
+  /** The commands of each shard. If the queue has no shards, its own commands. */
   readonly #shards: readonly wire.QueueCalls<T>[];
-  /** The queue of each shard. */
+  /** Returns the queue of a shard. */
   readonly #queueOf: (shard: number) => Queue<T>;
-  /** The same methods, which answer commands instead of sending them: for `job.chain`. */
+  /** Has the same methods, which return commands instead of sending them: for `job.chain`. */
   readonly calls: wire.QueueCalls<T>;
 
   constructor(
     client: RedisClient,
-    /** With shards: the name, which their keys contain. */
+    /** The key. If the queue has shards, its name, which their keys contain. */
     readonly key: string,
     { codec, telemetry, shards }: QueueOptions<T> = {},
   ) {
@@ -62,13 +63,13 @@ export class Queue<T = any> {
     };
   }
 
-  /** Adds a job; answers its id. Null: you gave an id, and such a job is there. */
+  /** Adds a job, and returns its id; null if the queue has a job of this `id`, and neither `replace` nor `again` is set. */
   async push(payload: T, options?: wire.PushOptions): Promise<string | null> {
     const [id] = await this.#pushes(1, async () => [await this.#send(this.calls.push(payload, options))]);
     return id ?? null;
   }
 
-  /** Adds many jobs together: `pushMany([{ payload, id, delay … }, …])`. Answers their ids as `push` does. */
+  /** Adds several jobs together: `pushMany([{ payload, id, delay … }, …])`. Returns their ids as `push` does. */
   async pushMany(jobs: Iterable<{ readonly payload: T } & wire.PushOptions>): Promise<(string | null)[]> {
     const all = [...jobs];
     return this.#pushes(all.length, async () => {
@@ -93,7 +94,7 @@ export class Queue<T = any> {
     return this.#telemetry ? this.#telemetry.pushes(this.key, count, push) : push();
   }
 
-  /** Removes jobs, in whatever state; answers how many. */
+  /** Removes jobs in any state. Returns how many. */
   async cancel(...ids: string[]): Promise<number>;
   async cancel(ids: readonly string[], options?: wire.OfGroup): Promise<number>;
   async cancel(first?: string | readonly string[], second?: string | wire.OfGroup, ...rest: string[]): Promise<number> {
@@ -103,7 +104,10 @@ export class Queue<T = any> {
     return sum(await Promise.all(ids.map((id) => this.#find(id, undefined, (shard) => shard.cancel(id)))));
   }
 
-  /** Another due time or priority for a job that waits; false if there is none, or it is claimed or dead. */
+  /**
+   * Changes the due time or the priority of a waiting job. Returns false if there is no such job, or it is claimed or
+   * dead.
+   */
   async reschedule(id: string, options: wire.RescheduleOptions): Promise<boolean> {
     return this.#find(id, options.group, (shard) => shard.reschedule(id, options));
   }
@@ -112,7 +116,7 @@ export class Queue<T = any> {
     return this.#find(id, group, (shard) => shard.get(id));
   }
 
-  /** Jobs of a state in serving order. */
+  /** Returns jobs of a state in serving order. */
   async peek(state: wire.State = "ready", options: wire.PeekOptions = {}): Promise<wire.Listed<T>[]> {
     const { group, after, count = 10 } = options;
     if (group || this.#shards.length === 1) return this.#send(this.#shard(group).peek(state, options));
@@ -123,7 +127,7 @@ export class Queue<T = any> {
     return merged(pages, count, isBefore);
   }
 
-  /** Dead letters back to ready: those named, or at most `count` (default 1,000). Answers how many. */
+  /** Makes dead letters ready again: those of the `ids`, or at most `count` (default 1,000). Returns how many. */
   async redrive(options: wire.RedriveOptions = {}): Promise<number> {
     const { ids, group, count } = options;
     if (ids && !group && this.#shards.length > 1) {
@@ -132,12 +136,15 @@ export class Queue<T = any> {
     return this.#share(group, count, (shard, share) => shard.redrive({ ...options, ...share }));
   }
 
-  /** Removes up to `count` (default 1,000) jobs of a state, oldest first. Answers how many; 0: done. */
+  /** Removes up to `count` (default 1,000) jobs of a state, oldest first. Returns how many. 0: no such job is left. */
   async clean(state: Exclude<wire.State, "claimed">, options: wire.CleanOptions = {}): Promise<number> {
     return this.#share(options.group, options.count, (shard, share) => shard.clean(state, { ...options, ...share }));
   }
 
-  /** Figures and settings; null if there is no such queue. With shards: the sum of the figures, and the settings of the first one. */
+  /**
+   * Returns stats and settings; null if there is no such queue. If the queue has shards, returns the sums of the
+   * counts, and the settings of the first shard.
+   */
   async stats(): Promise<wire.Stats | null> {
     const [first, ...others] = (await this.#all((shard) => shard.stats())).filter((stats) => stats !== null);
     if (!first) return null;
@@ -150,12 +157,12 @@ export class Queue<T = any> {
     return total as wire.Stats;
   }
 
-  /** Settings that are not given stay as they are; 0 switches one off. Each shard gets them. */
+  /** Changes settings, of each shard. Settings that are not given stay as they are. 0 switches a setting off. */
   async configure(settings: wire.Settings): Promise<void> {
     await this.#all((shard) => shard.configure(settings));
   }
 
-  /** No claims until `resume`. */
+  /** Stops claims until `resume`. */
   async pause(): Promise<void> {
     return this.configure({ paused: true });
   }
@@ -164,7 +171,7 @@ export class Queue<T = any> {
     return this.configure({ paused: false });
   }
 
-  /** By name. With shards, the jobs without a group are counted together. */
+  /** Returns the groups in the order of their names. The jobs without a group, of all shards, are one group. */
   async groups(options: { count?: number; after?: string } = {}): Promise<wire.GroupInfo[]> {
     const pages = await this.#all((shard) => shard.groups(options));
     if (pages.length === 1) return pages.flat();
@@ -176,33 +183,39 @@ export class Queue<T = any> {
     return [...(nameless.length > 0 ? [all] : []), ...named].slice(0, options.count ?? GROUPS);
   }
 
-  /** No job of this group (`""`: the jobs without one) is claimed for that long; 0 releases it. False: no job is in the group. */
+  /**
+   * Holds a group: none of its jobs is claimed during `wait`; 0 ends the hold. The group `""` has the jobs without a
+   * group. Returns false if no job is in the group.
+   */
   async hold(group: string, wait: Duration): Promise<boolean> {
     if (group) return this.#send(this.#shard(group).hold(group, wait));
     return (await this.#all((shard) => shard.hold(group, wait))).includes(true);
   }
 
-  /** The queues of the single shards, which are plain queues; of a queue without shards, one. */
+  /** Returns one queue for each shard. If the queue has no shards, returns one queue. */
   get shards(): Queue<T>[] {
     return this.#shards.map((_, at) => this.shard(at));
   }
 
-  /** The queue of one shard, by its number from 0. */
+  /** Returns the queue of a shard. `index` begins at 0. */
   shard(index: number): Queue<T> {
     return this.#queueOf(index);
   }
 
-  /** The shard of this group, or of the jobs of this id that have no group. */
+  /** Returns the commands of the shard for a group, or for the id of a job without a group. */
   #shard(name = ""): wire.QueueCalls<T> {
     return this.#shards[shardOf(name, this.#shards.length)] as wire.QueueCalls<T>;
   }
 
-  /** The same for each shard. */
+  /** Sends a command to each shard. */
   async #all<R>(call: (shard: wire.QueueCalls<T>) => wire.Call<R>): Promise<R[]> {
     return Promise.all(this.#shards.map((shard) => this.#send(call(shard))));
   }
 
-  /** A command for one job: in the shard of the group, or of the id, or if it finds nothing there, in the first that has the job. */
+  /**
+   * Sends a command for one job to the shard of the group or, without a group, of the id. If the job is not there,
+   * sends the command to the first other shard that has the job.
+   */
   async #find<R>(id: string, group: string | undefined, call: (shard: wire.QueueCalls<T>) => wire.Call<R>): Promise<R> {
     const home = this.#shard(group || id);
     const reply = await this.#send(call(home));
@@ -213,7 +226,7 @@ export class Queue<T = any> {
     return found ? this.#send(call(found)) : reply;
   }
 
-  /** A command for up to `count` jobs: of the group, or of one shard after the other. */
+  /** Sends a command for up to `count` jobs to the shard of the group or, without a group, to one shard after the other. */
   async #share(
     group: string | undefined,
     count: number | undefined,
@@ -233,7 +246,7 @@ export class Queue<T = any> {
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, each) => total + each, 0);
 
-/** The first `count` of pages that are each in order. */
+/** Returns the first `count` rows of pages, each of which is in order. */
 function merged<R>(pages: readonly (readonly R[])[], count: number, isBefore: (a: R, b: R) => boolean): R[] {
   const heads = pages.map(() => 0);
   const found: R[] = [];
@@ -250,7 +263,7 @@ function merged<R>(pages: readonly (readonly R[])[], count: number, isBefore: (a
   return found;
 }
 
-/** The names of the queues of this database. */
+/** Returns the names of the queues of this database. */
 export async function queues(client: RedisClient, { after, count }: { after?: string; count?: number } = {}): Promise<string[]> {
   const words = ["ZQ.LIST"];
   if (after !== undefined) words.push("AFTER", after);

@@ -4,7 +4,10 @@ import { type Connection, connectionOf, type RedisClient, type Reply, type Word 
 import { integer, integerOrNull, list, text, whole } from "./values.js";
 import * as wire from "./wire/sets.js";
 
-/** What ZEXP.EXPIRE did with a member: set its expiry, kept it because of `when`, removed it as the time is past, or did not find it. */
+/**
+ * What ZEXP.EXPIRE did with a member: it set the expiry, kept the old expiry because of `when`, removed the member
+ * because the time is past, or did not find the member.
+ */
 export type Expired = "set" | "kept" | "removed" | "missing";
 
 const EXPIRED: ReadonlyMap<number, Expired> = new Map([
@@ -26,14 +29,15 @@ export class ExpiringSet {
   }
 
   /**
-   * Adds members that live for `ttl` or until `at`; of those that are in, sets the expiry. Answers how many are new (with `changed`:
-   * new or changed). Null: `cap` is reached, and nothing was done.
+   * Adds members that live for `ttl` or until `at`. If a member is in the set, sets its expiry. Returns how many
+   * members were added; with `changed`, how many were added or changed. If the set would have more members than `cap`,
+   * does nothing and returns null.
    */
   async add(members: string | readonly string[], options: wire.AddOptions): Promise<number | null> {
     return integerOrNull(await this.#send(wire.add(this.key, many(members), options)));
   }
 
-  /** Gives live members another expiry; answers what happened to each. */
+  /** Gives live members another expiry. Returns what happened to each. */
   async expire(members: string | readonly string[], options: wire.ExpireOptions): Promise<Expired[]> {
     return list(await this.#send(wire.expire(this.key, many(members), options))).map((code) => {
       const expired = EXPIRED.get(integer(code));
@@ -42,19 +46,19 @@ export class ExpiringSet {
     });
   }
 
-  /** Lets members live without an expiry; answers for each whether it is in. */
+  /** Removes the expiry of members. Returns for each whether it is in the set. */
   async persist(...members: string[]): Promise<boolean[]> {
     return list(await this.#send(["ZEXP.PERSIST", this.key, ...members])).map((code) => integer(code) !== -2);
   }
 
-  /** The milliseconds that each member has left: `Infinity` without an expiry, null if it is not in. */
+  /** Returns the milliseconds until each member expires: `Infinity` if it has no expiry, null if it is not in the set. */
   async ttl(...members: string[]): Promise<(number | null)[]> {
     return list(await this.#send(["ZEXP.PTTL", this.key, ...members])).map((ms) =>
       integer(ms) === -2 ? null : endless(integer(ms)),
     );
   }
 
-  /** Removes members; answers how many were in. */
+  /** Removes members. Returns how many were in the set. */
   async remove(...members: string[]): Promise<number> {
     return integer(await this.#send(["ZEXP.REM", this.key, ...members]));
   }
@@ -67,33 +71,33 @@ export class ExpiringSet {
     return list(await this.#send(["ZEXP.MISMEMBER", this.key, ...members])).map((is) => integer(is) === 1);
   }
 
-  /** How many members are live, exactly. */
+  /** Returns the exact number of live members. */
   async card(): Promise<number> {
     return integer(await this.#send(["ZEXP.CARD", this.key]));
   }
 
-  /** Live members, soonest to expire first. */
+  /** Returns live members, soonest to expire first. */
   async members(options: wire.MembersOptions = {}): Promise<string[]> {
     return list(await this.#send(wire.members(this.key, options, false))).map(text);
   }
 
-  /** The same with the milliseconds that each has left (`Infinity` without an end). */
+  /** Returns members as `members` does, each with the milliseconds until it expires (`Infinity` without an expiry). */
   async membersWithTtl(options: wire.MembersOptions = {}): Promise<Map<string, number>> {
     const found = wire.membersWithTtl(await this.#send(wire.members(this.key, options, true)));
     return new Map(found.map(([member, ms]) => [member, endless(ms)]));
   }
 
-  /** Live members at random: up to `count` different ones; negative: with repetitions. */
+  /** Returns random live members: up to `count` different ones. With a negative `count`, members may repeat. */
   async random(count = 1): Promise<string[]> {
     return list(await this.#send(["ZEXP.RANDMEMBER", this.key, whole(count, "count")])).map(text);
   }
 
-  /** Removes and answers members, soonest to expire first. */
+  /** Removes and returns up to `count` members, soonest to expire first. */
   async pop(count = 1): Promise<string[]> {
     return list(await this.#send(["ZEXP.POP", this.key, whole(count, "count")])).map(text);
   }
 
-  /** Makes an expiring set of a sorted set whose scores are times; answers how many members are live. */
+  /** Makes an expiring set of a sorted set whose scores are times. Returns how many members are live. */
   async adopt(options: wire.AdoptOptions = {}): Promise<number> {
     return integer(await this.#send(wire.adopt(this.key, options)));
   }

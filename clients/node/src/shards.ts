@@ -1,9 +1,9 @@
-/** Which shard of a queue a job is in, and which slot of a cluster a key. Pure. */
+/** The shard of a job, and the slot of a key. Pure. */
 
 const MOST = 1024;
 const SLOTS = 16_384;
 
-/** CRC-16 (XMODEM) by the byte that is shifted out. */
+/** The table of CRC-16 (XMODEM), by the byte that is shifted out. */
 const CRC = Uint16Array.from({ length: 256 }, (_, byte) => {
   let crc = byte << 8;
   for (let bit = 0; bit < 8; bit++) crc = crc & 0x8000 ? (crc << 1) ^ 0x1021 : crc << 1;
@@ -16,15 +16,15 @@ function crc16(bytes: Buffer): number {
   return crc;
 }
 
-/** The slot of a key: of its hash tag, if it has one. */
+/** Returns the slot of a key. If the key has a hash tag, only the tag counts. */
 export function slotOf(key: string): number {
   return crc16(Buffer.from(/^[^{]*\{([^}]+)\}/.exec(key)?.[1] ?? key)) % SLOTS;
 }
 
-/** The shard of a job: by its group if it has one, otherwise by its id. */
+/** Returns the number of a job's shard. `name`: its group, or its id if it has no group. */
 export const shardOf = (name: string, shards: number): number => crc16(Buffer.from(name)) % shards;
 
-/** The keys of a queue: its name, or those of its shards. */
+/** Returns the keys of a queue: its name, or the keys of its shards. */
 export function keysOf(name: string, shards: number | undefined): string[] {
   if (shards === undefined) return [name];
   if (!Number.isSafeInteger(shards) || shards < 1 || shards > MOST) {

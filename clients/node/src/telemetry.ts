@@ -1,21 +1,21 @@
-/** What a queue and a worker tell of what they do, and to whom: `OpenTelemetry` of zeitset/otel. */
+/** The interface to which a queue and a worker report their operations. `OpenTelemetry` of zeitset/otel implements it. */
 
-/** What is known of a job that is handled. */
+/** A job that a handler runs. */
 export interface Handled {
   readonly queue: string;
   readonly id: string;
   readonly attempt: number;
-  /** That of the push, if it came with the job. */
+  /** The traceparent of the push, if the job has one. */
   readonly traceparent?: string | undefined;
 }
 
 export interface Telemetry {
   /** Whether a `traceparent` is sent with each job. */
   readonly propagate: boolean;
-  /** That of what goes on now. */
+  /** Returns the traceparent of the active span. */
   traceparent(): string | undefined;
-  /** Runs what adds jobs, `count` of them, and answers their ids: null for one that was there. */
+  /** Runs `push`, which pushes `count` jobs, and returns the ids that it returns: null for a job that was not added. */
   pushes(queue: string, count: number, push: () => Promise<(string | null)[]>): Promise<(string | null)[]>;
-  /** Runs a handler. */
+  /** Runs the handler of a job. */
   handles(job: Handled, handler: () => unknown): Promise<unknown>;
 }

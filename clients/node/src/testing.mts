@@ -1,3 +1,3 @@
-/** The same for `import`. */
+/** The entry point for `import`. */
 
 export * from "./testing.js";

@@ -1,4 +1,4 @@
-/** For tests of what uses this library: a server with the module, and a clock for recurring and delayed jobs. */
+/** Helpers for tests: a server with the module, and a clock for delayed and recurring jobs. */
 
 import { spawn } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -12,11 +12,11 @@ import { keysOf } from "./shards.js";
 import { type Duration, milliseconds } from "./values.js";
 
 export interface ServerOptions {
-  /** The module's file; by default what ZEITSET_MODULE names. */
+  /** The module's file; by default the environment variable ZEITSET_MODULE. */
   readonly module?: string;
-  /** By default what REDIS_SERVER names, or redis-server. */
+  /** The server's program; by default the environment variable REDIS_SERVER, or redis-server. */
   readonly program?: string;
-  /** More words of its command line: `["--maxmemory", "100mb"]`. */
+  /** Further arguments of the server: `["--maxmemory", "100mb"]`. */
   readonly options?: readonly string[];
 }
 
@@ -27,7 +27,10 @@ export interface TestServer {
   stop(): Promise<void>;
 }
 
-/** Starts a server of its own with the module, in a temporary folder, which saves nothing. It ends with `stop()` or this process. */
+/**
+ * Starts a server with the module, in a temporary folder. The server saves nothing. It ends with `stop()`, or with this
+ * process.
+ */
 export async function startServer({ module, program, options = [] }: ServerOptions = {}): Promise<TestServer> {
   const file = module ?? process.env["ZEITSET_MODULE"];
   if (!file) throw new TypeError("name the module's file: startServer({ module }) or ZEITSET_MODULE");
@@ -79,8 +82,8 @@ function answers(port: number): Promise<boolean> {
 }
 
 /**
- * Time that a test moves on: `const clock = new Clock(redis, "jobs")`, `new Worker(redis, "jobs", handler, { clock, cron })`, then
- * `await clock.advance("1d")`.
+ * A clock that a test advances: `const clock = new Clock(redis, "jobs")`,
+ * `new Worker(redis, "jobs", handler, { clock, cron })`, then `await clock.advance("1d")`.
  */
 export class Clock {
   #aheadMs = 0;
@@ -88,7 +91,7 @@ export class Clock {
   constructor(
     private readonly client: RedisClient,
     private readonly queues: string | readonly string[],
-    /** As of the queues. */
+    /** As in the options of the queues. */
     private readonly options: { readonly shards?: number | undefined } = {},
   ) {}
 
@@ -97,7 +100,7 @@ export class Clock {
     return this.#aheadMs;
   }
 
-  /** Makes the delayed jobs of the queues due that much sooner, and lets recurring ones be due by the new time. */
+  /** Makes the delayed jobs of the queues due sooner by `duration`. Recurring jobs are due by the new time. */
   async advance(duration: Duration): Promise<void> {
     const ms = milliseconds(duration);
     this.#aheadMs += ms;

@@ -4,28 +4,31 @@ import { inspect } from "node:util";
 import type { Reply } from "./connection.js";
 import { ProtocolError } from "./errors.js";
 
-/** Seconds as a number; text as the commands take it: `"250ms"`, `"1.5h"`, `"7d"`; or an object: `{ seconds: 30 }`, `{ ms: 250 }`. */
+/**
+ * A number of seconds, a text as the commands take it (`"250ms"`, `"1.5h"`, `"7d"`), or an object: `{ seconds: 30 }`,
+ * `{ ms: 250 }`.
+ */
 export type Duration = number | string | { readonly [unit in keyof typeof NAMED]?: number };
 
-/** When something is due: a date, or Unix time in milliseconds. */
+/** A moment: a date, or Unix time in milliseconds. */
 export type Instant = Date | number;
 
 const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
 const NAMED = { ms: 1, seconds: 1000, minutes: 60_000, hours: 3_600_000, days: 86_400_000 };
 
-/** A duration as a command takes it. */
+/** Returns a duration as a command takes it. */
 export const duration = (value: Duration): string => inMs(milliseconds(value));
 
-/** Milliseconds as a command takes them. */
+/** Returns milliseconds as a command takes them. */
 export const inMs = (ms: number): string => `${Math.ceil(ms)}ms`;
 
-/** A duration in milliseconds: `"1.5h"` is 5,400,000. */
+/** Returns a duration in milliseconds: `"1.5h"` is 5,400,000. */
 export function milliseconds(value: Duration): number {
   const ms = exact(value);
   if (ms === undefined || !(ms >= 0 && ms <= Number.MAX_SAFE_INTEGER)) {
     throw new RangeError(`expected a duration such as 30 (seconds), "250ms", "5m" or { seconds: 30 }, not ${shown(value)}`);
   }
-  // Not above 1.1 s because of what 1.1 × 1000 is in floating point.
+  // Without `toFixed`, 2.007 s would become 2,008 ms, because 2.007 × 1000 is slightly too large in floating point.
   return Math.ceil(Number(ms.toFixed(6)));
 }
 
@@ -37,28 +40,29 @@ function exact(value: Duration): number | undefined {
   }
   const parts = Object.entries(value ?? {}) as [keyof typeof NAMED, number][];
   if (parts.length === 0) return undefined;
-  // Not a number as soon as one part is none, or is of an unknown unit; negative parts are not made up for by others.
+  // NaN if a part is negative, is not a number, or has an unknown unit.
   return parts.reduce((sum, [unit, count]) => sum + (typeof count === "number" && count >= 0 ? count * NAMED[unit] : NaN), 0);
 }
 
 const shown = (value: unknown): string => inspect(value, { breakLength: Infinity, depth: 1, maxArrayLength: 3, maxStringLength: 80 });
 
-/** An instant as a command takes it after AT. */
+/** Returns an instant as a command takes it after AT. */
 export function instant(value: Instant): string {
   const ms = value instanceof Date ? value.getTime() : value;
   if (!Number.isFinite(ms) || ms < 0) throw new RangeError(`not a time: ${String(value)}`);
   return `${Math.floor(ms)}ms`;
 }
 
-/** An integer as an argument. */
+/** Returns an integer as an argument of a command. */
 export function whole(value: number | bigint, name: string): string {
   if (typeof value === "number" && !Number.isSafeInteger(value)) throw new RangeError(`${name} must be a whole number, not ${value}`);
   return value.toString();
 }
 
 /**
- * An integer of a reply. node-redis and ioredis answer numbers, or text where they were told to (`stringNumbers`, a type mapping).
- * Times, counts and tokens stay below 2^53; whatever does not is refused here, since the client would have rounded it.
+ * Returns an integer of a reply. node-redis and ioredis return numbers, or text if they are configured so
+ * (`stringNumbers`, a type mapping). Times, counts and tokens are below 2^53. Larger numbers are refused, since the
+ * client may have rounded them.
  */
 export function integer(reply: Reply | undefined): number {
   const value = typeof reply === "number" ? reply : Number(text(reply));
@@ -81,14 +85,17 @@ export function textOrNull(reply: Reply | undefined): string | null {
   return reply === null || reply === undefined ? null : text(reply);
 }
 
-/** An array, or a set of RESP3. */
+/** Returns the items of an array, or of a set of RESP3. */
 export function list(reply: Reply | undefined): readonly Reply[] {
   if (Array.isArray(reply)) return reply;
   if (reply instanceof Set) return [...reply];
   throw new ProtocolError(`expected an array, got ${shown(reply)}`);
 }
 
-/** A map of a reply by its names: in RESP2 an array of names and values, in RESP3 whatever the client makes of a map. */
+/**
+ * Returns a map of a reply. In RESP2, the reply is an array of names and values; in RESP3, it is any type by which the
+ * client represents a map.
+ */
 export function fields(reply: Reply): ReadonlyMap<string, Reply> {
   const map = new Map<string, Reply>();
   if (reply instanceof Map) {
@@ -103,6 +110,9 @@ export function fields(reply: Reply): ReadonlyMap<string, Reply> {
   return map;
 }
 
-/** Fields of a reply as an object in camel case: `max_attempts` becomes `maxAttempts`, `groupconcurrency` as in `configure`. */
+/**
+ * Returns the name of a field in camel case: `max_attempts` becomes `maxAttempts`. `groupconcurrency` becomes
+ * `groupConcurrency`, as in `configure`.
+ */
 export const camelCase = (name: string): string =>
   name.replace(/^group(?=concurrency|rate)/, "group_").replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase());

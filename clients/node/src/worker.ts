@@ -1,8 +1,9 @@
 /**
- * Takes jobs and runs a handler.
+ * Takes jobs, and runs a handler on each.
  *
- * A pump claims and tells what has come of jobs. In a cluster there is one for each slot that has queues of the worker, since a command takes only keys of
- * one slot; otherwise there is one. The worker shares its slots for jobs among them.
+ * A pump claims jobs and reports their outcomes. A worker has one pump. In a cluster, it has one for each slot with
+ * keys of its queues, since a command takes only keys of one slot. The worker shares its slots for jobs among the
+ * pumps.
  */
 
 import { EventEmitter } from "node:events";
@@ -26,64 +27,67 @@ export type Handler<T> = (job: Job<T>) => unknown;
 export interface WorkerOptions<T> {
   /** How many jobs run at once; 10 by default. */
   readonly concurrency?: number;
-  /** For how long a job is held without a heartbeat; 30 s by default. */
+  /** How long a worker holds a job without a heartbeat; 30 s by default. */
   readonly lease?: Duration;
-  /** How long a job may take; it has failed then. By default as long as it likes. */
+  /** How long a handler may run before its job fails; by default without limit. */
   readonly timeout?: Duration | ((job: Job<T>) => Duration | undefined);
-  /** How long handlers have to finish when the worker stops; 20 s by default. */
+  /** How long handlers may still run after the worker was told to stop; 20 s by default. */
   readonly grace?: Duration;
-  /** The wait after a failure by the number of the attempt, where the queue has no BACKOFF. By default 1 s, 2 s, 4 s … at most 1 h. */
+  /**
+   * Returns the wait after a failure, by the number of the attempt, for queues without a BACKOFF. By default 1 s, 2 s,
+   * 4 s … at most 1 h.
+   */
   readonly backoff?: (attempt: number) => Duration;
   readonly codec?: CodecName | Codec<T>;
-  /** How many shards each of the queues has, as `shards` of `Queue` says; none by default. */
+  /** The number of shards of each queue, as in the options of `Queue`; none by default. */
   readonly shards?: number | undefined;
   readonly cron?: readonly Cron[];
-  /** What ZQ.GET shows of whoever holds a job; by default the host and the process. */
+  /** The name of the worker in ZQ.GET; by default the host and the process. */
   readonly name?: string;
   /** Whether `run` stops on SIGTERM and SIGINT; true by default. */
   readonly signals?: boolean;
-  /** Runs before the first connection. If it fails, `run` throws that. */
+  /** Runs before the first connection. If it fails, `run` throws its error. */
   readonly onStart?: () => unknown;
   /** Runs after the last job, before `run` returns or throws. */
   readonly onStop?: () => unknown;
-  /** `OpenTelemetry` of zeitset/otel. */
+  /** An `OpenTelemetry` of zeitset/otel. */
   readonly telemetry?: Telemetry | undefined;
-  /** The calendar of recurring jobs: `Clock` of zeitset/testing. */
+  /** The clock of recurring jobs: a `Clock` of zeitset/testing. */
   readonly clock?: { readonly aheadMs: number };
 }
 
 export type WorkerState = "new" | "running" | "reconnecting" | "stopping" | "stopped";
 
-/** The names of events, and what listeners get. Times are in milliseconds. */
+/** The names of events, and the arguments of their listeners. Times are in milliseconds. */
 export interface WorkerEvents<T> {
   claimed: [{ readonly job: Job<T> }];
   completed: [outcomes.JobEvent<T>];
   failed: [outcomes.JobEvent<T>];
   retried: [outcomes.JobEvent<T>];
   discarded: [outcomes.JobEvent<T>];
-  /** After `failed`, `retried` or `discarded`: that was the last attempt. */
+  /** The job became a dead letter. Follows `failed`, `retried` or `discarded`. */
   dead: [outcomes.JobEvent<T>];
   lost: [outcomes.JobEvent<T>];
   released: [outcomes.JobEvent<T>];
   stale: [outcomes.JobEvent<T>];
   connected: [];
-  /** The connection is lost, or an attempt to connect has failed: the next one follows. */
+  /** The connection was lost, or an attempt to connect has failed. The worker tries again. */
   disconnected: [{ readonly error: Error }];
-  /** The server refused a command for now (OOM …), which is sent again. */
+  /** The server refused a command for now (OOM …). The worker sends the command again. */
   refused: [{ readonly error: Error }];
 }
 
 const SIGNALS = ["SIGTERM", "SIGINT"] as const;
 
-/** Whether leases have expired is looked at that often between two heartbeats. */
+/** How many times the worker checks between two heartbeats whether leases have expired. */
 const LOOKS = 4;
 
 const CHORES_MS = 60_000;
 
-/** How often a pump whose queues were empty asks for a slot that others could use. */
+/** How long after an empty claim a pump may ask for a slot again, while other pumps have jobs. */
 const ASK_AGAIN_MS = 100;
 
-/** How long a worker that stops tries to tell the server what has come of its jobs. */
+/** How long a worker that stops tries to report the outcomes of its jobs. */
 const LAST_WORDS_MS = 5000;
 
 /**
@@ -91,7 +95,7 @@ const LAST_WORDS_MS = 5000;
  * Then `await worker.run()`.
  */
 export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
-  /** The names of the queues, the first served first. */
+  /** The names of the queues. The first queue is served first. */
   readonly queues: readonly string[];
   readonly name: string;
   readonly #options: WorkerOptions<T>;
@@ -99,7 +103,7 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
   readonly #leaseMs: number;
   readonly #graceMs: number;
   readonly #holding: Holding<T>;
-  /** The one first that has not had slots for the longest. */
+  /** The pump that has had no slots for the longest time is the first. */
   #pumps: readonly Pump<T>[];
 
   #phase: "new" | "working" | "stopping" | "stopped" = "new";
@@ -167,7 +171,7 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
         claimed: (job) => this.#announce("claimed", { job }),
         ended: (outcome) => {
           pumpOf.get(outcome.job.key)?.ended(outcome);
-          // There may be more by now: a burst looks again.
+          // The handler may have pushed jobs, so a burst claims again.
           if (this.#isBurst) for (const pump of this.#pumps) pump.isDrained = false;
           this.#shareSoon();
         },
@@ -218,8 +222,8 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
   }
 
   /**
-   * Works until it is stopped: by `stop`, by SIGTERM or SIGINT, or by an error that does not pass, which it throws. With `burst`
-   * also when no job is ready and none runs.
+   * Works until `stop`, SIGTERM, SIGINT, or an error that does not pass by itself, which it throws. With `burst`, also
+   * ends when no job is ready and none runs.
    */
   async run({ burst = false }: { burst?: boolean } = {}): Promise<void> {
     if (this.#phase === "stopped" && this.#stopped) return;
@@ -248,7 +252,10 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
     if (this.#fatal) throw this.#fatal;
   }
 
-  /** Claims no more, waits for the handlers up to the grace, and gives back what is not ready then. */
+  /**
+   * Stops the worker: claims no more jobs, waits for the handlers until the grace is over, and gives back the other
+   * jobs.
+   */
   stop({ grace }: { grace?: Duration } = {}): Promise<void> {
     this.#stopped ??= this.#stop(grace === undefined ? this.#graceMs : milliseconds(grace));
     return this.#stopped;
@@ -274,7 +281,7 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
 
   // --- who claims next -------------------------------------------------------------------------------------------------------
 
-  /** Once for all that happens in this turn of the event loop. */
+  /** Shares slots once, after all events of this turn of the event loop. */
   #shareSoon(): void {
     if (this.#isShareDue) return;
     this.#isShareDue = true;
@@ -286,8 +293,9 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
   }
 
   /**
-   * Gives the free slots to the pumps in turn. Those come first that expect jobs. Where some do, so do those that were found empty and could not wait
-   * since. If slots are left, the others wait, for so few jobs each that all together do not bring more than may run, if the slots are enough for all.
+   * Gives the free slots to the pumps. Pumps that expect jobs come first. While some pump expects jobs, a pump whose
+   * queues were empty a while ago asks again. If slots are left, the other pumps wait for jobs. Each waits for few
+   * jobs, so that all together do not claim more jobs than may run, if there are enough slots for all pumps.
    */
   #share(): void {
     const isWorking = this.#phase === "working";
@@ -335,12 +343,15 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
     void this.stop();
   }
 
-  /** Nothing that `run` does not wait for may fail unheard: `run` throws it. */
+  /** Makes `run` throw the error of a promise that nothing awaits. */
   #go(promise: Promise<void>): void {
     promise.catch((error: unknown) => this.#fail(asError(error)));
   }
 
-  /** A listener that throws fails by itself, and not the worker. */
+  /**
+   * Calls the listeners of an event. The error of a listener does not stop the worker: it is thrown later, as an
+   * uncaught exception.
+   */
   #announce<Name extends keyof WorkerEvents<T>>(name: Name, ...event: WorkerEvents<T>[Name]): void {
     try {
       (this.emit as (name: Name, ...event: WorkerEvents<T>[Name]) => boolean)(name, ...event);
@@ -357,7 +368,7 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
     for (const watcher of this.#watchers) watcher();
   }
 
-  /** Until that is so, or so much time has passed. */
+  /** Waits until the condition is true, or `ms` have passed. */
   async #when(condition: () => boolean, ms?: number): Promise<void> {
     if (condition()) return;
     let timer: NodeJS.Timeout | undefined;
@@ -372,19 +383,19 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
   }
 }
 
-/** What a promise comes to, an error included. */
+/** Returns the result of a promise, or its error. */
 const result = <R>(promise: Promise<R>): Promise<R | Error> => promise.catch(asError);
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, each) => total + each, 0);
 
-/** Keys by their slot. */
+/** Returns keys by their slot. */
 function bySlot(keys: readonly string[]): Map<number, string[]> {
   const slots = new Map<number, string[]>();
   for (const key of keys) slots.set(slotOf(key), [...(slots.get(slotOf(key)) ?? []), key]);
   return slots;
 }
 
-/** The wait after a failure. A `backoff` that fails leaves the job its failure. */
+/** Returns the wait after a failure. If `backoff` throws, returns the default wait. */
 function waitOf(backoff: (attempt: number) => Duration = outcomes.defaultBackoff, attempt: number): number {
   try {
     return milliseconds(backoff(attempt));

@@ -1,28 +1,29 @@
 /**
  * Units ahead: a limiter takes many units in one call, and hands them out without asking the server.
  *
- * The server is asked for the window and the hold. Units are handed out only during the hold, which counts from before the call was
- * sent. So the server has taken each unit that is handed out in any window within that window and the hold before it, and it allows
- * no more than the limit in that time.
+ * The limiter hands out units only during the hold, which begins before the limiter sends the call. It asks the server
+ * for a window that is longer by the hold. So the server has counted each unit that is handed out within any window in
+ * that window or in the hold before it. In that time, the server allows no more than the limit.
  *
- * There is one call at a time for a key. It takes units for those who wait when it is sent, and some more: twice as many each time
- * they were used up during the hold, and as many as were used where they were not. Those go back.
+ * There is one call at a time for a key. It takes units for the callers that wait when it is sent, and units to hold.
+ * If these were used up during the hold, the next call takes twice as many. If not, it takes as many as were used, and
+ * unused units are given back.
  */
 
 import { asError } from "../errors.js";
 import type { Fields } from "../wire/limits.js";
 import { now } from "./clock.js";
 
-/** Keys of a limiter whose units are held at a time. */
+/** The most keys of a limiter whose units are held at the same time. */
 const KEYS = 10_000;
 
-/** What the limiter does for its units. */
+/** The functions of the limiter that `Ahead` calls. */
 export interface Source {
-  /** Asks the server for that number of units. `onLate` gets what comes after the caller was told that Redis is away. */
+  /** Asks the server for `units`. If the reply comes after the call has timed out, `onLate` gets it. */
   take(key: string, units: number, onLate: (fields: Fields) => void): Promise<Fields>;
   /** Gives units back. */
   giveBack(key: string, units: number, chargedUntilMs: number): Promise<unknown>;
-  /** Denials are remembered, and so known to those who wait. */
+  /** Remembers a denial. */
   denied(key: string, cost: number, fields: Fields): void;
 }
 
@@ -32,7 +33,7 @@ interface Rider {
   readonly reject: (error: Error) => void;
 }
 
-/** What is held of a key. */
+/** The held units of a key. */
 class Stock {
   left = 0;
   /** Units handed out since the last call. */
@@ -41,12 +42,12 @@ class Stock {
   want = 0;
   /** Until when units may be handed out. */
   deadlineMs = 0;
-  /** When the sweep looks at it. */
+  /** When the sweep checks the stock. */
   endsMs = 0;
-  /** The reply to the last call, and when it came. */
+  /** The reply to the last call. `toldMs` is when it came. */
   told: Fields | undefined;
   toldMs = 0;
-  /** Units that the server has, as far as is known. */
+  /** Units that are available at the server, as the last reply said. */
   free = Infinity;
   riders: Rider[] = [];
   isFlying = false;
@@ -59,7 +60,7 @@ export class Ahead {
   readonly #most: number;
   /** In the order of `endsMs`. */
   readonly #stocks = new Map<string, Stock>();
-  /** What is on its way. */
+  /** Requests to the server that have no reply yet. */
   readonly #pending = new Set<Promise<unknown>>();
   #timer: NodeJS.Timeout | undefined;
   #isClosed = false;
@@ -73,7 +74,7 @@ export class Ahead {
     this.#most = Math.min(units, limit);
   }
 
-  /** Hands out units that are held; or only says what it would, if it is `looking`. */
+  /** Hands out held units. Returns undefined if too few are held. If it is `looking`, takes nothing. */
   take(key: string, cost: number, looking = false): Fields | undefined {
     const stock = this.#stocks.get(key);
     if (!stock?.told || stock.left < cost) return undefined;
@@ -86,7 +87,7 @@ export class Ahead {
     return answer(stock, stock.told, looking ? 0 : stock.told.chargedUntilMs, time);
   }
 
-  /** Takes units with the next call to the server. */
+  /** Waits for units of the next call to the server. */
   ask(key: string, cost: number): Promise<Fields> {
     const stock = this.#stocks.get(key) ?? new Stock(key);
     const reply = new Promise<Fields>((resolve, reject) => stock.riders.push({ cost, resolve, reject }));
@@ -94,7 +95,7 @@ export class Ahead {
     return reply;
   }
 
-  /** Forgets the units of a limit that was reset, those that are on their way, too. */
+  /** Forgets the units of a limit that was reset, also those of a call in flight. */
   drop(key: string): void {
     const stock = this.#stocks.get(key);
     if (!stock) return;
@@ -102,7 +103,7 @@ export class Ahead {
     stock.resets += 1;
   }
 
-  /** Gives everything back. From then on no more is taken than is asked for. */
+  /** Gives all units back. Afterwards, no units are taken ahead. */
   async close(): Promise<void> {
     this.#isClosed = true;
     clearTimeout(this.#timer);
@@ -111,7 +112,7 @@ export class Ahead {
     while (this.#pending.size > 0) await Promise.allSettled(this.#pending);
   }
 
-  /** Calls the server until nobody waits. */
+  /** Calls the server until no caller waits. */
   async #fly(stock: Stock): Promise<void> {
     stock.isFlying = true;
     while (stock.riders.length > 0) await this.#call(stock);
@@ -125,7 +126,7 @@ export class Ahead {
     this.#return(stock);
     const riders = boarding(stock);
     const asked = riders.reduce((sum, { cost }) => sum + cost, 0);
-    // Others need the rest. A call for few of many units is seldom denied.
+    // Takes at most half of the units that are left, because other processes need units, too.
     const more = this.#isClosed ? 0 : Math.max(0, Math.min(stock.want - asked, this.limit - asked, Math.floor((stock.free - asked) / 2)));
     this.#keep(stock, sentMs + this.holdMs);
     let fields: Fields;
@@ -134,7 +135,7 @@ export class Ahead {
         if (allowed && more > 0) this.#giveBack(key, more, chargedUntilMs);
       });
     } catch (thrown) {
-      // Those who came meanwhile would wait for longer than they want to, if Redis is away.
+      // Also rejects the callers that came meanwhile. If Redis is away, they would wait longer than their timeout.
       for (const rider of [...riders, ...stock.riders.splice(0)]) rider.reject(asError(thrown));
       return;
     }
@@ -142,7 +143,7 @@ export class Ahead {
     if (fields.allowed) return this.#land(stock, fields, riders, stock.resets === resets ? more : 0, sentMs);
     stock.want >>= 1;
     stock.deadlineMs = 0;
-    // Less may fit, and the wait for less is another one.
+    // Fewer units may fit, or may have a shorter wait.
     if (riders.length > 1 || more > 0) return void stock.riders.unshift(...riders);
     const { cost } = riders[0] as Rider;
     this.source.denied(key, cost, fields);
@@ -166,7 +167,7 @@ export class Ahead {
     }
   }
 
-  /** Gives back what is left of the last call, if it is not needed any more. */
+  /** Gives back the units that are left of the last call. Returns whether any units were used. */
   #return(stock: Stock): boolean {
     const { key, left, told, used } = stock;
     if (left > 0 && told) {
@@ -210,7 +211,10 @@ export class Ahead {
     this.#timer.unref();
   }
 
-  /** Gives back what was not used during the hold. A key whose units were used is known for one more. */
+  /**
+   * Gives back units that were not used during the hold. If any units of a key were used, its stock is kept for one
+   * more hold.
+   */
   #sweep(): void {
     this.#timer = undefined;
     const time = now();
@@ -224,7 +228,7 @@ export class Ahead {
   }
 }
 
-/** Those for whom the next call asks: the first, and as many more as may fit. */
+/** Removes and returns the callers for which the next call asks: the first, and as many others as may fit. */
 function boarding(stock: Stock): Rider[] {
   let sum = 0;
   let count = 0;

@@ -3,8 +3,8 @@
 let aheadMs = -Infinity;
 
 /**
- * Milliseconds from a fixed moment, never fewer than before. The monotonic clock stands still while the machine sleeps, and the
- * server's goes on: so this clock follows the wall clock where that one is further.
+ * Returns milliseconds since a fixed moment, never fewer than before. While the machine sleeps, the monotonic clock
+ * stops, but the server's clock goes on. So this clock follows the wall clock if that is further.
  */
 export function now(): number {
   const ms = performance.now();

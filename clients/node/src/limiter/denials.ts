@@ -1,9 +1,12 @@
-/** Remembers denials: a reply says for how long a key stays denied, so until then nobody has to ask the server. */
+/** Remembers denials: a reply says how long a key stays denied, so until then the limiter need not ask the server. */
 
 import type { Fields } from "../wire/limits.js";
 import { now } from "./clock.js";
 
-/** Keys of a limiter. The one that was asked for least recently is forgotten first. */
+/**
+ * The most keys of a limiter whose denials are remembered. The key that was asked for least recently is forgotten
+ * first.
+ */
 const KEYS = 10_000;
 
 interface Denial {
@@ -23,32 +26,35 @@ interface Among {
 
 export class Denials {
   readonly #keys = new Map<string, Denial>();
-  /** How often something was forgotten: a reply that was on its way then is not remembered. */
+  /** How often a denial was forgotten. A reply that was on its way at that time is not remembered. */
   forgotten = 0;
 
   /** No denial is remembered for longer than `mostMs`. */
   constructor(private readonly mostMs: number) {}
 
-  /** What the server would say, if a call that costs no more is denied for some time yet. */
+  /** Returns what the server would reply, if a call that costs `cost` is still denied. */
   get(key: string, cost: number): Fields | undefined {
     const denial = this.#find(key);
     return denial && cost >= denial.cost ? later(denial.fields, now() - denial.toldMs) : undefined;
   }
 
-  /** What the server would say to that call for several limits, of which `key` is one. */
+  /** Returns what the server would reply to this call for several limits, if the limit of `key` denied it. */
   among(key: string, call: string): readonly Fields[] | undefined {
     const denial = this.#find(key);
     if (denial?.among?.call !== call) return undefined;
     const passedMs = now() - denial.toldMs;
     const limits = denial.among.limits.map((fields) => later(fields, passedMs));
-    // Once the wait of one is over, what the others say is not the whole truth any more.
+    // If the wait of one limit is over, the decision of the server is no longer known.
     return limits.some(({ allowed, retryAfterMs }) => !allowed && retryAfterMs === 0) ? undefined : limits;
   }
 
-  /** Remembers a reply that has just come, if it denies. `forgotten`: as it was when the call was sent. */
+  /**
+   * Remembers a reply that has just come, if it denies. `forgotten`: the value of `this.forgotten` when the call was
+   * sent.
+   */
   add(key: string, cost: number, fields: Fields, forgotten: number, among?: Among): void {
     const toldMs = now();
-    // Timers may fire a moment early, and whoever waits as told is let in.
+    // The denial ends 1 ms early, as timers may fire early, and a caller that has waited must be admitted.
     const untilMs = toldMs + Math.min(fields.retryAfterMs, this.mostMs) - 1;
     if (fields.allowed || untilMs <= toldMs || forgotten !== this.forgotten) return;
     this.#keys.delete(key);

@@ -1,12 +1,12 @@
-/** A connection that a limiter waits for so long and no longer. */
+/** A connection with a time limit for each request of a limiter. */
 
 import type { Connection, Reply, Word } from "../connection.js";
 import { TimeoutError } from "../errors.js";
 import { late } from "../late.js";
 
 /**
- * The clients would queue commands while there is no connection, and send them afterwards: a service that lets requests through
- * without their limits would pile them up.
+ * Without a connection, the clients would queue commands, and send them later. If a service admits requests while Redis
+ * is away, their commands would pile up.
  */
 export class PatientConnection {
   constructor(
@@ -14,12 +14,12 @@ export class PatientConnection {
     private readonly patienceMs: number,
   ) {}
 
-  /** Rejects if the promise takes longer than that. */
+  /** Rejects if the promise takes longer than the time limit. */
   within<T>(promise: Promise<T>): Promise<T> {
     return late(promise, this.patienceMs);
   }
 
-  /** `onLate` gets a reply that comes after the time is up. */
+  /** Sends a command. If the reply comes after the time limit, `onLate` gets it. */
   async send(key: string, words: readonly Word[], onLate?: (reply: Reply) => void): Promise<Reply> {
     const end = await this.#ready();
     const reply = this.connection.send(key, words);
@@ -29,13 +29,13 @@ export class PatientConnection {
     });
   }
 
-  /** Sends what must not be carried out twice. */
+  /** Sends a command that must not be carried out twice. */
   async sendOnce(key: string, words: readonly Word[]): Promise<Reply> {
     const end = await this.#ready();
     return late(this.connection.sendOnce(key, words), end - performance.now());
   }
 
-  /** Waits for the connection. Returns when time is up. */
+  /** Waits for the connection. Returns the moment at which the time is up. */
   async #ready(): Promise<number> {
     const end = performance.now() + this.patienceMs;
     while (!this.connection.isReady()) {
@@ -47,7 +47,7 @@ export class PatientConnection {
   }
 }
 
-/** One timer for all who look whether the connection is back. */
+/** One timer for all requests that wait for a connection. */
 let look: Promise<void> | undefined;
 function nextLook(ms: number): Promise<void> {
   look ??= new Promise((resolve) =>

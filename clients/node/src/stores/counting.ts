@@ -1,8 +1,8 @@
 /**
- * Limits for frameworks that know hits: they count requests, and compare the number with their own limit.
+ * Limits for frameworks that count requests as hits, and compare the number of hits with their own limit.
  *
- * A denied request takes no unit, so a client does not lock itself out by retrying. It is told to the framework as one hit above
- * the limit.
+ * A denied request takes no unit, so a client does not lock itself out by retrying. The framework sees it as one hit
+ * above the limit.
  */
 
 import type { RedisClient } from "../connection.js";
@@ -12,12 +12,12 @@ export type StoreOptions = Pick<LimiterOptions, "algorithm" | "precision" | "pre
 
 export interface Hits {
   readonly hits: number;
-  /** Until the request may be tried again, or until nothing is counted any more. */
+  /** The time until the request may be tried again, or until all units are free. */
   readonly waitMs: number;
   readonly check?: Check;
 }
 
-/** Policies that the framework tells with each request. */
+/** Limiters for the policies, which the framework gives with each request. */
 export class Counting {
   readonly #limiters = new Map<string, Limiter>();
 

@@ -4,7 +4,7 @@ import type { RedisClient } from "../connection.js";
 import type { Limiter } from "../limiter.js";
 import { Counting, type StoreOptions } from "./counting.js";
 
-/** What the middleware is configured with, as far as it matters here. */
+/** The settings of the middleware that matter here. */
 interface Settings {
   readonly windowMs: number;
   readonly limit: unknown;
@@ -17,25 +17,25 @@ interface Info {
   readonly resetTime: Date;
 }
 
-/** Hits of a key that may yet be taken back. */
+/** The hits of a key that `decrement` may take back. */
 interface Recent {
-  /** When their units become available again, the first one first. */
+  /** When the units of the hits become available again, soonest first. */
   readonly charged: number[];
-  /** Denied requests, which took nothing, whose `decrement` will come. */
+  /** The number of denied requests whose `decrement` will come. They took no units. */
   denied: number;
 }
 
-/** More than anybody asks for in a window. */
+/** A limit that no window reaches. */
 const MANY = 1e15;
 
-/** Keys whose hits may yet be taken back. The oldest one is forgotten first. */
+/** The most keys whose hits may be taken back. The oldest key is forgotten first. */
 const KEYS = 10_000;
 
 /**
  * `rateLimit({ windowMs: 60_000, limit: 100, store: new ExpressStore(redis, "api") })`
  *
- * `increment` is not told the limit. If it is a number, the store has it from `init`. If it is a function, the store counts
- * all requests in windows that are aligned to the clock, as it cannot know which are denied.
+ * `increment` does not get the limit. If the limit is a number, the store gets it from `init`. If it is a function, the
+ * store cannot know which requests are denied. It then counts all requests, in windows that are aligned to the clock.
  */
 export class ExpressStore {
   readonly localKeys = false;
@@ -43,7 +43,7 @@ export class ExpressStore {
   readonly #counting: Counting;
   readonly #recent = new Map<string, Recent>();
   #settings: Settings | undefined;
-  /** Counts what it does not limit. */
+  /** The counter of all requests, if the limit is a function. */
   #all: Limiter | undefined;
 
   constructor(client: RedisClient, name: string, options: StoreOptions = {}) {
@@ -68,15 +68,16 @@ export class ExpressStore {
       this.#recent.set(key, recent);
       while ((recent.charged[0] ?? Infinity) <= Date.now()) recent.charged.shift();
       if (check?.allowed) recent.charged.push(check.chargedUntilMs);
-      // A denied request has failed, too.
+      // A denied request counts as failed.
       else if (skipFailedRequests) recent.denied += 1;
     }
     return { totalHits: hits, resetTime: new Date(Date.now() + waitMs) };
   }
 
   /**
-   * Is not told when the hit was. It takes back the oldest hit of this process that still counts, so what remains counts for longer,
-   * never for less long. A hit of another process it does not know.
+   * Takes back the oldest hit of the key in this process that still counts, because the time of the hit is not given.
+   * So the remaining hits may count longer than they should, but never shorter. Hits of other processes cannot be taken
+   * back.
    */
   async decrement(key: string): Promise<void> {
     const recent = this.#recent.get(key);

@@ -12,7 +12,7 @@ interface Hit {
 
 type Callback = (error: Error | null, hit?: Hit) => void;
 
-/** What the plugin, or a route, is configured with, as far as it matters here. */
+/** The settings of the plugin or a route that matter here. */
 interface Settings {
   readonly ban?: number;
   readonly continueExceeding?: boolean;
@@ -48,7 +48,7 @@ export function fastifyStore(client: RedisClient, name: string, options: StoreOp
       told(this.#counting.look(key, max, timeWindow), callback);
     }
 
-    /** A route with settings of its own has limits of its own. */
+    /** Returns a store for a route with its own settings. Its limits are separate. */
     child(settings: Settings): FastifyStore {
       const { method, url } = settings.routeInfo ?? {};
       return new Store(settings, method === undefined ? "" : `:${String(method)}${String(url)}`);

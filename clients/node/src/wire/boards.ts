@@ -3,7 +3,10 @@
 import type { Reply, Word } from "../connection.js";
 import { integer, integerOrNull, list, text, whole } from "../values.js";
 
-/** `"gold"`, or with a direction and a type: `"seconds asc float"`. By default the higher value is better, and values are integers. */
+/**
+ * The name in a dimension, which a direction and a type may follow: `"gold"`, `"seconds asc float"`. By default, the
+ * higher value is better, and values are integers.
+ */
 export type NameOf<Dimension extends string> = Dimension extends `${infer Name} ${string}` ? Name : Dimension;
 
 export interface Dimension<Name extends string = string> {
@@ -24,13 +27,19 @@ export function dimension<Name extends string>(text: string): Dimension<Name> {
 }
 
 export interface Schema {
-  /** What breaks ties: the first to reach the values is ahead (default), or the last, or the smaller name. */
+  /**
+   * Which of the members with equal values is better: the first to reach the values (default), the last, or the smaller
+   * name.
+   */
   readonly ties?: "first" | "last" | "name";
-  /** Keep only the best. */
+  /** The board keeps only this number of members, the best ones. */
   readonly keep?: number;
 }
 
-/** How members of equal values share ranks: one after the other, as in competitions (1, 2, 2, 4), or dense (1, 2, 2, 3). */
+/**
+ * The ranks of members with equal values: one after the other (1, 2, 3, 4), as in competitions (1, 2, 2, 4), or dense
+ * (1, 2, 2, 3).
+ */
 export type Ranking = "position" | "competition" | "dense";
 
 export type Value = number | bigint;
@@ -43,7 +52,7 @@ export interface Entry<Name extends string, V extends Value> {
   readonly values: { readonly [name in Name]: V };
 }
 
-/** The names, directions and types of a board, which its replies do not repeat. */
+/** The names, directions and types of a board's dimensions. The replies do not contain them. */
 export class Shape<Name extends string, V extends Value> {
   constructor(
     readonly dimensions: readonly Dimension<Name>[],
@@ -102,14 +111,14 @@ export const withRank = (how: Ranking): string[] => ["WITHRANK", ...ranking(how)
 
 export const rank = (reply: Reply | undefined): number | null => integerOrNull(reply);
 
-/** An integer that a number holds exactly. */
+/** Reads an integer that a number holds exactly. */
 export function small(reply: Reply | undefined): number {
   const value = typeof reply === "number" ? reply : Number(text(reply));
   if (!Number.isSafeInteger(value)) throw new RangeError(`${value} is beyond 2^53: make the board with { bigint: true }`);
   return value;
 }
 
-/** An integer of any size: text, or a number that the client did not have to round. */
+/** Reads an integer of any size, from text or from a number that the client did not round. */
 export function big(reply: Reply | undefined): bigint {
   if (typeof reply === "number" && !Number.isSafeInteger(reply)) {
     throw new RangeError("the client rounded an integer beyond 2^53; create ioredis connections with stringNumbers: true");

@@ -7,7 +7,7 @@ import { bytes } from "./queues.js";
 
 /** A job as ZQ.CLAIM answers it. The token has 51 bits: the time in microseconds. */
 export interface Claimed {
-  /** Of the queue, or of its shard. */
+  /** The key of the queue, or of its shard. */
   readonly key: string;
   readonly id: string;
   readonly token: number;
@@ -45,18 +45,18 @@ export function claimed(reply: Reply): Claimed[] {
   });
 }
 
-/** What names a claim. */
+/** The fields that identify a claim. */
 export type Held = Pick<Claimed, "key" | "id" | "token">;
 
 export const ack = ({ key, id, token }: Held): Word[] => ["ZQ.ACK", key, id, `${token}`];
 
 export interface Nack {
-  /** When it is due again; the queue's BACKOFF by default. */
+  /** After how many milliseconds the job is due again; by default as the queue's BACKOFF says. */
   readonly delayMs?: number | undefined;
   readonly dead?: boolean;
-  /** This attempt does not count. */
+  /** Whether this attempt does not count. */
   readonly free?: boolean;
-  /** No job of its group is claimed for that long; nothing by default. */
+  /** For how many milliseconds no job of the same group is claimed; by default, the group is not held. */
   readonly holdMs?: number | undefined;
   readonly error?: string | undefined;
 }
@@ -71,7 +71,7 @@ export function nack({ key, id, token }: Held, { delayMs, dead, free, holdMs, er
   return words;
 }
 
-/** One heartbeat for jobs of a key. */
+/** A heartbeat for jobs of a key. */
 export const extend = (key: string, jobs: readonly Pick<Claimed, "id" | "token">[], leaseMs: number): Word[] => [
   "ZQ.EXTEND",
   key,
@@ -79,7 +79,7 @@ export const extend = (key: string, jobs: readonly Pick<Claimed, "id" | "token">
   ...jobs.flatMap(({ id, token }) => [id, `${token}`]),
 ];
 
-/** The new deadline of each of `count` jobs; null: the lease is lost. */
+/** Returns the new deadline of each of `count` jobs; null if the lease is lost. */
 export function extended(reply: Reply, count: number): (number | null)[] {
   const deadlines = list(reply).map(integerOrNull);
   const isGood = (deadlineMs: number | null): boolean => deadlineMs === null || deadlineMs >= 1e12;

@@ -5,12 +5,15 @@ import { type Duration, duration, inMs, integer, list, milliseconds, whole } fro
 
 export type Algorithm = "sliding" | "fixed" | "leaky";
 
-/** How many units a window has, and how they come back. */
+/** How many units a window has, and when they become available again. */
 export interface Policy {
   readonly limit: number;
   readonly windowMs: number;
   readonly algorithm: Algorithm;
-  /** How finely the return of a unit is timed: 1 ms at any limit, or that much. Without it, as ZRL.CHECK does by default. */
+  /**
+   * The precision of the time at which a unit becomes available again: `"exact"` is 1 ms at any limit. By default, it
+   * is the precision of ZRL.CHECK.
+   */
   readonly precision?: "exact" | Duration | undefined;
 }
 
@@ -18,14 +21,14 @@ export interface Policy {
 export interface Fields {
   readonly allowed: boolean;
   readonly limit: number;
-  /** Below 0: in debt. */
+  /** Below 0, the limit is in debt. */
   readonly remaining: number;
   readonly retryAfterMs: number;
   readonly resetAfterMs: number;
   readonly chargedUntilMs: number;
 }
 
-/** Words for units of time, besides those of the commands. */
+/** Names of units of time, in addition to those of the commands. */
 const NAMES: readonly (readonly [RegExp, string])[] = [
   [/^milliseconds?$/, "ms"],
   [/^sec(ond)?s?$/, "s"],
@@ -35,7 +38,7 @@ const NAMES: readonly (readonly [RegExp, string])[] = [
   [/^weeks?$/, "w"],
 ];
 
-/** A policy as text: `"5/1m"`, `"5/m"`, `"5/minute"`, `"100/2 hours"`. */
+/** Reads a policy from text: `"5/1m"`, `"5/m"`, `"5/minute"`, `"100/2 hours"`. */
 export function policy(rate: string, algorithm: Algorithm = "sliding", precision?: "exact" | Duration): Policy {
   const match = /^(\d+)\/(\d+(?:\.\d+)?)?\s*([a-z]*)$/i.exec(rate.trim());
   const [, limit, count, unit = ""] = match ?? [];
@@ -57,9 +60,9 @@ export interface Take {
 }
 
 export interface HowToTake {
-  /** Only ask what would happen. */
+  /** Whether to ask without taking units. */
   readonly peek?: boolean;
-  /** Take the units even if they do not fit. */
+  /** Whether to take the units even if they do not fit. */
   readonly force?: boolean;
 }
 

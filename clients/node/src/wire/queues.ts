@@ -28,42 +28,43 @@ export interface Call<T> {
 
 export type State = "ready" | "delayed" | "claimed" | "dead";
 
-/** When a job is due: in so long, or at that time; now by default. */
+/** When a job is due: after `delay`, or at the time `at`; now by default. */
 export interface Due {
   readonly delay?: Duration;
   readonly at?: Instant;
 }
 
 export interface PushOptions extends Due {
-  /** Your own id: while a job of it is in the queue, waiting, claimed or dead, pushing it again does nothing. */
+  /** Your own id. While a job of this id is in the queue, in any state, another push does nothing. */
   readonly id?: string;
-  /** Lower is served first; 0 by default. */
+  /** Jobs of a lower priority are served first; 0 by default. */
   readonly priority?: number;
-  /** Deliveries before the job is dead, 0: unlimited; the queue's by default. */
+  /** The number of deliveries after which the job becomes a dead letter; 0: unlimited; by default that of the queue. */
   readonly maxAttempts?: number;
-  /** Again and again, with this period. */
+  /** The job recurs with this period. */
   readonly every?: Duration;
   readonly group?: string;
-  /** Travels with the job, not in its payload (JSON only), and is `job.traceparent` of the handler. */
+  /** Is stored with the job, not in its payload (JSON only). The handler gets it as `job.traceparent`. */
   readonly traceparent?: string | undefined;
-  /** How long the handler may run, whatever `timeout` the worker has. It travels like the `traceparent`. */
+  /** How long the handler may run. It replaces the `timeout` of the worker, and is stored like the `traceparent`. */
   readonly timeout?: Duration;
-  /** How long after its due time the job is worth doing. After that no worker gets it. */
+  /** How long after its due time a worker may still get the job. */
   readonly ttl?: Duration;
-  /** Replace a job of this id, whatever its state. */
+  /** Whether to replace a job of this id, whatever its state. */
   readonly replace?: boolean;
   /**
-   * Do the job of this id once more after the last push, never twice at a time. A waiting job gets the payload and the TTL. If a worker holds the
-   * job, this push waits until it is done, dead or cancelled, and a later one replaces it.
+   * Whether to run the job of this id once more after the last push. Two runs never overlap. If the job waits, it gets
+   * the payload and the TTL. If a worker holds the job, this push waits until the job is done, dead or cancelled; a
+   * later push replaces it.
    */
   readonly again?: boolean;
 }
 
 export interface Settings {
   readonly maxAttempts?: number;
-  /** The wait after a failure: `[base, max]`, doubled each time. */
+  /** The wait after a failure: `[base, max]`. It doubles with each attempt. */
   readonly backoff?: readonly [Duration, Duration];
-  /** Up to that many percent more, at random. */
+  /** A random addition to the wait, of up to this percentage. */
   readonly jitter?: number;
   readonly aging?: Duration;
   readonly maxlen?: number;
@@ -85,14 +86,14 @@ export interface JobInfo<T> {
   readonly payload: T | Undecodable;
   readonly priority: number;
   readonly attempts: number;
-  /** Unix time; of a claimed job the end of its lease, of a dead one when it died. */
+  /** Unix time. Of a claimed job, when its lease expires. Of a dead letter, when it became one. */
   readonly dueMs: number;
   readonly error: string | null;
   readonly worker: string | null;
   readonly group: string | null;
-  /** The payload of the push that waits behind the claim (`again`); null: no push waits. */
+  /** The payload of a push with `again` that waits until the claimed job has ended; null if no push waits. */
   readonly again: T | Undecodable | null;
-  /** Everything else by the names of ZQ.GET in camel case. */
+  /** All fields but the payloads, by the names of ZQ.GET in camel case. */
   readonly fields: Readonly<Record<string, string | number | null>>;
 }
 
@@ -103,18 +104,18 @@ export interface Listed<T> {
   readonly priority: number;
   readonly attempts: number;
   readonly payload: T | Undecodable;
-  /** If `peek` was asked for it. */
+  /** The lease of a claimed job, if `peek` was called with `lease`. */
   readonly lease?: Lease;
 }
 
-/** The claim of a job: the name of the worker, if it gave one, and the token. */
+/** The claim of a job: the name of the worker, if it gave one, the token, and the end of the lease. */
 export interface Lease {
   readonly worker: string | null;
   readonly token: number;
   readonly deadlineMs: number;
 }
 
-/** With shards: where the job is that has this group. */
+/** The group of a job. If the queue has shards, only the shard of this group is asked. */
 export interface OfGroup {
   readonly group?: string;
 }
@@ -126,11 +127,11 @@ export interface RescheduleOptions extends Due, OfGroup {
 export interface PeekOptions {
   /** 10 by default. */
   readonly count?: number;
-  /** Goes on behind the job of this id. */
+  /** Begins after the job of this id. */
   readonly after?: string;
-  /** Only its jobs; `""`: those without a group. */
+  /** Only jobs of this group; `""` has the jobs without a group. */
   readonly group?: string;
-  /** Of claimed jobs: who holds them. */
+  /** Whether to include the leases of claimed jobs. */
   readonly lease?: boolean;
 }
 
@@ -138,7 +139,7 @@ export interface RedriveOptions {
   readonly ids?: readonly string[];
   /** 1,000 by default. */
   readonly count?: number;
-  /** Only its jobs; `""`: those without a group. */
+  /** Only jobs of this group; `""` has the jobs without a group. */
   readonly group?: string;
 }
 
@@ -146,21 +147,21 @@ export interface CleanOptions {
   readonly older?: Duration;
   /** 1,000 by default. */
   readonly count?: number;
-  /** Only its jobs; `""`: those without a group. */
+  /** Only jobs of this group; `""` has the jobs without a group. */
   readonly group?: string;
 }
 
 export interface GroupInfo {
-  /** Empty: the jobs that were pushed without a group. */
+  /** Empty for the jobs that were pushed without a group. */
   readonly name: string;
   readonly ready: number;
   readonly delayed: number;
   readonly claimed: number;
-  /** Until when none of its jobs is claimed (`hold`); null: it is not held. */
+  /** Until when no job of the group is claimed (`hold`); null if the group is not held. */
   readonly heldUntilMs: number | null;
 }
 
-/** Figures and settings by the names of ZQ.STATS in camel case. */
+/** Stats and settings by the names of ZQ.STATS in camel case. */
 export type Stats = Readonly<Record<string, string | number | null>> & {
   readonly ready: number;
   readonly delayed: number;
@@ -181,9 +182,9 @@ const number = (name: string, value: number | undefined): string[] =>
 const time = (name: string, value: Duration | undefined): string[] =>
   option(name, value === undefined ? undefined : duration(value));
 
-/** Commands for one queue. `new Queue(...)` sends them; a job may chain them to its ACK. */
+/** The commands of a queue. A `Queue` sends them, and a job may chain them to its ACK. */
 export class QueueCalls<T> {
-  /** `keys`: that of the queue, or those of its shards. */
+  /** `keys`: the key of the queue, or the keys of its shards. */
   constructor(
     private readonly keys: readonly string[],
     private readonly codec: Codec<T>,
@@ -195,7 +196,7 @@ export class QueueCalls<T> {
     const { id, priority, maxAttempts, every, group, ttl, replace, again } = options;
     if (again && id === undefined) throw new TypeError("again needs an id");
     if (again && replace) throw new TypeError("either replace or again");
-    // A random id: a push that is repeated after a lost reply is the same job.
+    // If a push is repeated after a lost reply, the random id prevents a second job.
     const name = id ?? randomBytes(12).toString("base64url");
     const body = headed(this.codec, this.codec.encode(payload), options.traceparent ?? this.traceparent(), options.timeout);
     const words: Word[] = ["ZQ.PUSH", this.#key(group || name), body, "ID", name, ...due(options)];
@@ -206,7 +207,7 @@ export class QueueCalls<T> {
     return called(words, (reply) => (id === undefined ? name : textOrNull(reply)));
   }
 
-  /** With shards: of one job. */
+  /** If the queue has shards, takes one id. */
   cancel(...ids: string[]): Call<number> {
     return called(["ZQ.CANCEL", this.#key(ids.length === 1 ? ids[0] : undefined), ...ids], integer);
   }
@@ -318,7 +319,7 @@ export class QueueCalls<T> {
     return decodeOrNot(this.codec, bytes(reply));
   }
 
-  /** Of the shard that has jobs of this group, or the job of this id and no group. */
+  /** Returns the key of the shard for a group, or for the id of a job without a group. */
   #key(name?: string): string {
     const [key = ""] = this.keys;
     if (this.keys.length === 1) return key;
@@ -327,7 +328,7 @@ export class QueueCalls<T> {
   }
 }
 
-/** The key is the second word. */
+/** Makes a call of a command. The key is the second word. */
 function called<R>(words: readonly Word[], read: (reply: Reply) => R): Call<R> {
   return { key: String(words[1]), words, read };
 }
@@ -338,12 +339,12 @@ function plain(found: ReadonlyMap<string, Reply>, but: ReadonlySet<string>): Rec
   const entries = [...found].filter(([name]) => !but.has(name));
   return Object.fromEntries(
     entries.map(([name, value]) => {
-      // Integers come as text, too, where the client was told so.
+      // If the client is configured so, integers come as text, too.
       const isNumber = typeof value === "number" || (!WORDS.has(name) && value !== null && /^-?\d+$/.test(text(value)));
       return [camelCase(name), isNumber ? integer(value) : textOrNull(value)];
     }),
   );
 }
 
-/** Fields that are text whatever they look like. */
+/** Fields that are text, even if they look like a number. */
 const WORDS = new Set(["state", "error", "worker", "group"]);

@@ -3,20 +3,20 @@
 import type { Reply, Word } from "../connection.js";
 import { type Duration, duration, type Instant, instant, integer, list, text, whole } from "../values.js";
 
-/** For how long a member lives (milliseconds, or text such as `"5m"`), or until when. */
+/** How long a member lives, or until when. */
 export type Life = { readonly ttl: Duration } | { readonly at: Instant };
 
-/** Which expiry to leave alone: that which would become an earlier, or a later one. */
+/** Which expiry to set: only a later, or only a sooner one. */
 export type When = "later" | "sooner";
 
 export type AddOptions = Life & {
-  /** Only members that are not in, or only those that are. */
+  /** Adds only new members, or changes only present ones. */
   readonly only?: "new" | "present";
-  /** Set only a later, or a sooner, expiry. */
+  /** Sets only a later, or only a sooner expiry. */
   readonly when?: When;
-  /** Count those whose expiry changed, too. */
+  /** Whether to count members whose expiry changed, too. */
   readonly changed?: boolean;
-  /** Add nothing if more members than this would live. */
+  /** If the set would have more live members than this, nothing is done. */
   readonly cap?: number;
 };
 
@@ -46,7 +46,7 @@ export const expire = (key: string, members: readonly Word[], options: ExpireOpt
 ];
 
 export interface MembersOptions {
-  /** Only those that expire within this time. */
+  /** Only members that expire within this time. */
   readonly within?: Duration;
   readonly offset?: number;
   readonly count?: number;
@@ -76,7 +76,7 @@ export function adopt(key: string, { unit, plus, force }: AdoptOptions): Word[] 
   return words;
 }
 
-/** In RESP2 member, ttl, member, ttl …; in RESP3 pairs. */
+/** Reads members with their TTLs: in RESP2 a flat array, in RESP3 an array of pairs. */
 export function membersWithTtl(reply: Reply): [string, number][] {
   const items = list(reply);
   if (items.every((item) => Array.isArray(item))) {

@@ -1,9 +1,11 @@
 /**
- * Cron expressions on the wall clock of a zone. clients/cron-cases.json says what they mean, here and in Python alike. Pure.
+ * Cron expressions on the wall clock of a zone. clients/cron-cases.json defines what they mean, for Node.js and Python.
+ * Pure.
  *
- * Five fields: minute, hour, day of the month, month, day of the week. If both days are limited (neither field begins with `*`),
- * either suffices. A time that a change of the clock skips comes as much later as the clock was set forward. A time that comes
- * twice counts once, or twice if the hour field begins with `*`.
+ * Five fields: minute, hour, day of the month, month, day of the week. If neither of the two fields for days begins
+ * with `*`, a day that matches one of them suffices. If the clock is set forward and skips a time, the job runs later
+ * by the length of that change. If a time occurs twice, the job runs once, or twice if the field of the hour begins
+ * with `*`.
  */
 
 const NICKNAMES: Readonly<Record<string, string>> = {
@@ -23,10 +25,13 @@ const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-/** No offset is larger: what is so long before or after a wall time, read as UTC, is before or after its day in any zone. */
+/**
+ * No zone has a larger offset from UTC. So this long before the start of a wall day, read as UTC, that day has not
+ * begun in any zone; this long after its end, it is over in all zones.
+ */
 const FAR = 15 * HOUR;
 
-/** 29 February on a certain weekday may take that long to come. */
+/** Within this time, 29 February falls on each day of the week. */
 const LONGEST_DAYS = 366 * 45;
 
 export class Calendar {
@@ -49,7 +54,7 @@ export class Calendar {
     this.#hours = field(hour, 0, 23);
     this.#days = field(day, 1, 31);
     this.#months = field(month, 1, 12, MONTHS);
-    // 7 is Sunday, too.
+    // 0 and 7 are Sunday.
     this.#weekdays = new Set([...field(weekday, 0, 7, WEEKDAYS)].map((number) => number % 7));
     this.#isEitherDay = !day.startsWith("*") && !weekday.startsWith("*");
     this.#isEveryHour = hour.startsWith("*");
@@ -59,7 +64,7 @@ export class Calendar {
 
   /** Returns the first moment after that one, in Unix ms; null if none ever comes. */
   next(afterMs: number): number | null {
-    // A time of the day before may come today, where the clock was set forward.
+    // If the clock was set forward, a time of the day before may come today.
     const first = Math.floor((afterMs + this.#offset(afterMs)) / DAY) - 1;
     for (let day = first; day < first + LONGEST_DAYS; day += 1) {
       if (!this.#hasDay(day * DAY)) continue;
@@ -71,7 +76,7 @@ export class Calendar {
     return null;
   }
 
-  /** `dayMs`: the midnight of a wall day, as if it were UTC; so are all wall times here. */
+  /** Returns whether a day matches. `dayMs`: the midnight of a wall day, read as UTC, like all wall times in this class. */
   #hasDay(dayMs: number): boolean {
     const date = new Date(dayMs);
     if (!this.#months.has(date.getUTCMonth() + 1)) return false;
@@ -79,7 +84,7 @@ export class Calendar {
     return this.#isEitherDay ? day || weekday : day && weekday;
   }
 
-  /** Returns when the times of a day come, as far as that is after `afterMs`. */
+  /** Returns the moments of the times of a day that are after `afterMs`. */
   #moments(dayMs: number, afterMs: number): number[] {
     const before = this.#offset(dayMs - FAR);
     const after = this.#offset(dayMs + DAY + FAR);
@@ -93,11 +98,11 @@ export class Calendar {
     return moments.filter((moment) => moment > afterMs);
   }
 
-  /** Returns when a wall time comes that may be near a change of the clock. */
+  /** Returns the moments of a wall time that may be near a change of the clock. */
   #atChange(wallMs: number, before: number, after: number): number[] {
     const moments = [wallMs - before, wallMs - after];
     const [first, second] = moments.filter((moment) => this.#offset(moment) === wallMs - moment) as [number?, number?];
-    // It is skipped: by the clock as it was before, it comes later by the new one.
+    // The change skips this time. By the old offset, its moment is later on the new clock.
     if (first === undefined) return [wallMs - before];
     return second === undefined || !this.#isEveryHour ? [first] : [first, second];
   }

@@ -1,4 +1,7 @@
-/** What a pump does at its start and every minute: looks whether its queues have a BACKOFF, and sees to its recurring jobs. */
+/**
+ * The chores of a pump, when it connects and every minute: checks whether its queues have a BACKOFF, and pushes missing
+ * recurring jobs.
+ */
 
 import type { Codec } from "../codec.js";
 import type { Reply, Word } from "../connection.js";
@@ -20,7 +23,7 @@ export class Chores {
     /** Each with the key that it is pushed to. */
     crons: readonly (readonly [key: string, Cron])[],
     private readonly codec: Codec<unknown>,
-    /** How far the calendar is ahead of the server's clock: a test's doing. */
+    /** How far a test has put the calendar ahead of the server's clock. */
     private readonly clock: { readonly aheadMs: number },
   ) {
     for (const [key, cron] of crons) {
@@ -43,7 +46,10 @@ export class Chores {
     for (const [key, crons] of this.#crons) await this.#push(link, key, [...crons.values()]);
   }
 
-  /** Pushes what is not there, and moves what waits for another time than the expression says (now). */
+  /**
+   * Pushes missing jobs. Moves waiting jobs whose time differs from the next one of their expression, which may have
+   * changed.
+   */
   async #push(link: Link, key: string, crons: readonly Cron[]): Promise<void> {
     const now = this.#now();
     const pushes = crons.map((cron) => this.#pushNext(key, cron, now)).filter((words) => words !== undefined);
@@ -65,7 +71,10 @@ export class Chores {
     return this.#withBackoff.has(key);
   }
 
-  /** The outcome of a recurring job's run: with its end the next run is pushed, in the same MULTI. */
+  /**
+   * Returns the outcome of a job. If a run of a recurring job has ended, adds the push of the next run, in the same
+   * MULTI.
+   */
   andNext<T>(outcome: Outcome<T>, leaseMs: number): Outcome<T> {
     const { job, ending } = outcome;
     const cron = this.#crons.get(job.key)?.get(job.id);
@@ -73,7 +82,8 @@ export class Chores {
     const isOver = ending === "completed" || ending === "discarded";
     const isGivenUp = (ending === "failed" || ending === "retried") && !outcome.isFree && job.attempt >= cron.maxAttempts;
     if (!isOver && !isGivenUp) return outcome;
-    // Behind the moment of the claim as well, so that a clock behind the server's does not bring the same run again.
+    // The next run must be after the claim. Otherwise the same run would start again if this clock is behind the
+    // server's.
     const next = this.#pushNext(job.key, cron, Math.max(this.#now(), job.deadlineMs - leaseMs + this.clock.aheadMs));
     const commands = ending === "completed" ? outcome.commands : [wire.ack(job)];
     const { look: _, ...rest } = outcome;
@@ -95,7 +105,7 @@ export class Chores {
   }
 }
 
-/** Replies, none of which is an error. */
+/** Sends commands, and returns the replies. Throws an error reply. */
 async function ask(link: Link, commands: readonly (readonly Word[])[]): Promise<Reply[]> {
   const replies = await link.request(commands);
   return replies.map((reply) => {

@@ -1,4 +1,4 @@
-/** Recurring jobs with a calendar: the schedule is in the code of the workers. */
+/** Recurring jobs with a calendar. Their schedule is in the code of the workers. */
 
 import type { Word } from "../connection.js";
 import { whole } from "../values.js";
@@ -8,9 +8,9 @@ export interface CronOptions {
   /** An IANA time zone such as `"Europe/Berlin"`; UTC by default. */
   readonly tz?: string;
   readonly payload?: unknown;
-  /** Which of the worker's queues, the first by default. */
+  /** One of the worker's queues; by default the first. */
   readonly queue?: string;
-  /** A run that has failed so often is given up, and the next one is pushed; 5 by default. */
+  /** If a run has failed this number of times, the worker gives it up and pushes the next run; 5 by default. */
   readonly maxAttempts?: number;
   readonly priority?: number;
   readonly group?: string;
@@ -44,18 +44,24 @@ export class Cron {
     if (this.next(Date.now()) === null) throw new RangeError(`${expression} never comes`);
   }
 
-  /** The first run after that time, in Unix ms; null if there is none. */
+  /** Returns the first run after `afterMs`, in Unix ms; null if there is none. */
   next(afterMs: number): number | null {
     return this.#calendar.next(afterMs);
   }
 
-  /** Pushes the run at that time, unless there is one in the queue. It cannot die: the worker counts its attempts. */
+  /**
+   * Returns the command that pushes a run, unless the job is in the queue. The job cannot become a dead letter, because
+   * the worker counts its attempts.
+   */
   push(key: string, payload: string | Buffer, atMs: number): Word[] {
     return ["ZQ.PUSH", key, payload, "ID", this.name, "AT", `${atMs}ms`, "MAXATTEMPTS", "0", ...this.#options];
   }
 }
 
-/** Whether a waiting run has to be moved, since the expression says another time. A run that failed and waits, or is about to begin, stays. */
+/**
+ * Whether a waiting run has to be moved, because its time differs from the next one of the expression. A run that has
+ * failed and waits is not moved, nor one that is about to begin.
+ */
 export function isMisplaced(cron: Cron, run: { state: string; attempts: number; dueMs: number }, nowMs: number): boolean {
   return run.state === "delayed" && run.attempts === 0 && run.dueMs > nowMs + 1000 && run.dueMs !== cron.next(nowMs);
 }

@@ -1,4 +1,4 @@
-/** The jobs that a worker holds: runs the handler on each, extends their leases, and cancels what is lost. */
+/** The jobs that a worker holds: runs the handler on each, extends their leases, and cancels the handlers of lost jobs. */
 
 import { type Codec, decode, headerOf } from "../codec.js";
 import type { Reply, Word } from "../connection.js";
@@ -11,25 +11,28 @@ import * as outcomes from "./outcome.js";
 interface Held<T> {
   readonly job: Job<T>;
   readonly startedMs: number;
-  /** When the lease expires by this process's own clock, unless it is extended. */
+  /** When the lease expires by the clock of this process, unless it is extended. */
   leaseEndsMs: number;
   isRunning: boolean;
-  /** The handler was cancelled: nothing that it does counts, but for `job.done()` where the lease was lost. */
+  /**
+   * Why the handler was cancelled. Its result then does not count, except that `job.done()` counts if the lease was
+   * lost.
+   */
   isGivenUp: "lost" | "released" | "timed out" | undefined;
   timer?: NodeJS.Timeout;
 }
 
 export interface Options<T> {
-  /** The name of the queue that has this key. */
+  /** Returns the name of the queue that has this key. */
   nameOf(key: string): string;
-  /** Whether keys have slots. */
+  /** Whether the server is a cluster, in which keys have slots. */
   readonly isCluster: boolean;
   handler(job: Job<T>): unknown;
   readonly codec: Codec<T>;
   readonly leaseMs: number;
-  /** How long a handler may take; undefined: as long as it likes. */
+  /** Returns how long a handler may run; undefined if there is no limit. */
   timeoutMs(job: Job<T>): number | undefined;
-  /** The worker's own wait after a failure; undefined where the queue has one. */
+  /** Returns the worker's wait after a failure; undefined if the queue has a BACKOFF. */
   backoffMs(job: Job<T>): number | undefined;
 }
 
@@ -37,14 +40,14 @@ export interface Told<T> {
   claimed(job: Job<T>): void;
   ended(outcome: outcomes.Outcome<T>): void;
   lost(event: outcomes.JobEvent<T>): void;
-  /** The handler returned something that would have to be run: it has done nothing. */
+  /** The handler returned a function or a generator, which nothing runs. So it has done nothing. */
   unrun(job: Job<T>, what: string): void;
-  /** A handler has returned: its slot is free. */
+  /** A handler has ended, so its slot is free. */
   freed(): void;
 }
 
 export class Holding<T> {
-  /** Those that run, and those that have ended while the server was not told yet. */
+  /** The jobs whose handlers run, and the jobs whose outcomes are not confirmed yet. */
   readonly #held = new Map<Job<T>, Held<T>>();
   #running = 0;
 
@@ -58,7 +61,10 @@ export class Holding<T> {
     return this.#running;
   }
 
-  /** Runs the handler. `sinceMs`: when the lease began at the earliest. If half of it is over, the job is given back. */
+  /**
+   * Runs the handler. `sinceMs`: the earliest time at which the lease may have begun. If half of the lease is over,
+   * gives the job back.
+   */
   start(claimed: wire.Claimed, sinceMs: number): void {
     const nowMs = performance.now();
     if (nowMs - sinceMs > this.options.leaseMs / 2) return this.giveBack(claimed);
@@ -94,7 +100,7 @@ export class Holding<T> {
     let unrun: string | undefined;
     try {
       const timeoutMs = job.timeoutMs ?? this.options.timeoutMs(job);
-      // A timer of Node.js would fire at once.
+      // A longer timer of Node.js would fire at once.
       if (timeoutMs !== undefined && timeoutMs < 2 ** 31) held.timer = setTimeout(() => this.#timeOut(held, timeoutMs), timeoutMs);
       unrun = unrunOf(await this.options.handler(job));
     } catch (thrown) {
@@ -116,18 +122,18 @@ export class Holding<T> {
     return outcomes.failed(job, since(held), error, this.options.backoffMs(job));
   }
 
-  /** Forgets a job: the server knows what came of it, or is not to be told. */
+  /** Forgets a job whose outcome was confirmed, or is not to be reported. */
   settled(job: Job<T>): void {
     if (!this.#held.get(job)?.isRunning) this.#held.delete(job);
   }
 
-  /** Cancels the handlers whose lease has expired without a heartbeat getting through. */
+  /** Cancels the handlers whose leases have expired, because no heartbeat succeeded. */
   loseEnded(): void {
     const now = performance.now();
     for (const held of this.#held.values()) if (held.isRunning && now >= held.leaseEndsMs) this.#lose(held);
   }
 
-  /** A heartbeat for the jobs held of each of these keys, and what to do with the reply to it. */
+  /** Returns a heartbeat for the held jobs of each key, and a function that handles the reply. */
   heartbeats(keys: ReadonlySet<string>): { readonly command: Word[]; answered(reply: Reply): void }[] {
     const sentMs = performance.now();
     const queues = new Map<string, Held<T>[]>();
@@ -143,7 +149,7 @@ export class Holding<T> {
       answered: (reply) => {
         for (const [at, deadlineMs] of wire.extended(reply, alive.length).entries()) {
           const held = alive[at];
-          // What has ended meanwhile is no longer ours to extend; what came of it is told, be it late.
+          // A job that has ended since then is not lost: its outcome is reported, even if the report is late.
           if (!held?.isRunning) continue;
           if (deadlineMs === null) this.#lose(held);
           else held.leaseEndsMs = sentMs + this.options.leaseMs;
@@ -152,7 +158,7 @@ export class Holding<T> {
     }));
   }
 
-  /** Gives all jobs back that are still running, and cancels their handlers. */
+  /** Gives back all jobs whose handlers still run, and cancels the handlers. */
   release(): void {
     for (const held of this.#held.values()) {
       if (!held.isRunning || held.isGivenUp) continue;
@@ -170,7 +176,7 @@ export class Holding<T> {
     held.job.cancel(error);
   }
 
-  /** The handler may never return: the job has failed now. */
+  /** Reports the job as failed without waiting for its handler, which may never return. */
   #timeOut(held: Held<T>, timeoutMs: number): void {
     if (held.isGivenUp || held.job.isDone) return;
     held.isGivenUp = "timed out";
@@ -182,10 +188,13 @@ export class Holding<T> {
 
 const since = ({ startedMs }: Held<unknown>): number => performance.now() - startedMs;
 
-/** `30s`, or `1500ms`. */
+/** Returns `30s` or `1500ms`. */
 const shortly = (ms: number): string => (ms % 1000 === 0 ? `${ms / 1000}s` : `${ms}ms`);
 
-/** What a handler returned, if that has yet to be run: with it the job would be acknowledged undone. */
+/**
+ * Returns the type of a handler's result, if it is a function or a generator. A job with such a result must not be
+ * acknowledged, because nothing has run it.
+ */
 function unrunOf(result: unknown): string | undefined {
   if (typeof result === "function") return "a function";
   const [, kind] = /^\[object (Generator|AsyncGenerator)\]$/.exec(Object.prototype.toString.call(result)) ?? [];

@@ -1,4 +1,4 @@
-/** What a handler gets, and what it may throw. */
+/** The argument of a handler, and the errors that it may throw. */
 
 import type { Header } from "../codec.js";
 import type { Word } from "../connection.js";
@@ -6,7 +6,7 @@ import { slotOf } from "../shards.js";
 import { type Duration, milliseconds } from "../values.js";
 import type { Claimed } from "../wire/claims.js";
 
-/** Thrown by a handler: give the job back, to be run again. */
+/** Thrown by a handler to run the job again. */
 export class Retry extends Error {
   override readonly name = "Retry";
   /** @internal */
@@ -17,9 +17,9 @@ export class Retry extends Error {
   readonly hold: boolean;
 
   /**
-   * `after`: how long to wait, the backoff by default. `free`: this attempt does not count, as for a service that answered 429.
-   * `hold`: no other job of its group runs `after` that long either; everybody else's jobs go on.
-   * `new Retry({ after: "5m" })`
+   * `new Retry({ after: "5m" })`. `after`: the delay before the next attempt; by default the backoff. `free`: this
+   * attempt does not count, for example because a service responded 429. `hold`: no other job of the same group is
+   * claimed during this delay either. Jobs of other groups are.
    */
   constructor({ after, free = false, hold = false, reason = "retry", cause }: RetryOptions = {}) {
     super(reason, cause === undefined ? undefined : { cause });
@@ -38,12 +38,12 @@ export interface RetryOptions {
   readonly cause?: unknown;
 }
 
-/** Thrown by a handler: no further attempt; the job becomes a dead letter. */
+/** Thrown by a handler to make the job a dead letter, without further attempts. */
 export class Discard extends Error {
   override readonly name = "Discard";
 }
 
-/** A command to be sent with an ACK: as `queue.calls` answers them, or any other on a key. */
+/** A command to be sent with an ACK: one that `queue.calls` returns, or any other command with a key. */
 export interface Chained {
   readonly key: string;
   readonly words: readonly Word[];
@@ -53,15 +53,18 @@ export class Job<T> {
   /** @internal */
   readonly key: string;
   readonly id: string;
-  /** Grows with every claim of the queue: store it with what the handler writes, and refuse a smaller one. */
+  /** Grows with every claim of the queue. Store it with what the handler writes, and refuse writes with a smaller token. */
   readonly token: number;
-  /** From 1. */
+  /** The number of the attempt, from 1. */
   readonly attempt: number;
-  /** The end of the lease as the claim answered it; heartbeats move it. */
+  /**
+   * When the lease expires, in Unix ms, as the claim replied. Heartbeats extend the lease, but do not change this
+   * value.
+   */
   readonly deadlineMs: number;
-  /** Of whoever pushed the job, if it came with one. */
+  /** The traceparent of the push, if the job has one. */
   readonly traceparent: string | undefined;
-  /** How long the handler may run, if the push said so; then the worker's `timeout` does not apply. */
+  /** How long the handler may run, if the push gave a timeout. It replaces the worker's `timeout`. */
   readonly timeoutMs: number | undefined;
   readonly #abort = new AbortController();
   readonly #slot: number | undefined;
@@ -70,11 +73,11 @@ export class Job<T> {
 
   constructor(
     claimed: Claimed,
-    /** Its name, as the worker has it. */
+    /** The name of the queue in the worker. */
     readonly queue: string,
     readonly payload: T,
     { traceparent, timeoutMs }: Header = {},
-    /** Of its key, in a cluster. */
+    /** The slot of the key, in a cluster. */
     slot?: number,
   ) {
     this.#slot = slot;
@@ -88,19 +91,22 @@ export class Job<T> {
   }
 
   /**
-   * Aborted when the lease is lost, when the worker stops and gives the job back, and when the job takes longer than `timeout`.
-   * Its `reason` says which. A handler that returns then has not done the job: see `done`.
+   * Is aborted if the lease is lost, if the worker stops and gives the job back, or if the handler runs longer than
+   * `timeout`. Its `reason` says which. If the handler returns after that, the job does not count as done: see `done`.
    */
   get signal(): AbortSignal {
     return this.#abort.signal;
   }
 
-  /** Throws if the job is no longer this worker's: `LeaseLost`, `Stopped` or `TimeoutError`. */
+  /** Throws if this worker no longer holds the job: `LeaseLost`, `Stopped` or `TimeoutError`. */
   check(): void {
     this.signal.throwIfAborted();
   }
 
-  /** Says that the work is done: the job is acknowledged when the handler ends, in whatever way, even if the lease is lost by then. */
+  /**
+   * Declares that the work is done. When the handler ends, in whatever way, the job is acknowledged, even if the lease
+   * is lost by then.
+   */
   done(): void {
     this.#isDone = true;
   }
@@ -111,8 +117,9 @@ export class Job<T> {
   }
 
   /**
-   * Sends another command in the same MULTI as the ACK of this job: `job.chain(mails.calls.push("done", { id: `${job.id}:mail` }))`.
-   * An ACK that comes too late does not stop it; so give a push an id. In a cluster both keys need one slot.
+   * Sends another command in the same MULTI as the ACK of this job:
+   * `job.chain(mails.calls.push("done", { id: `${job.id}:mail` }))`. The server carries out the command even if the ACK
+   * is too late. So give a chained push an id. In a cluster, both keys must be in one slot.
    */
   chain(call: Chained): void {
     if (this.#slot !== undefined && slotOf(call.key) !== this.#slot) {

@@ -1,4 +1,7 @@
-/** The connections of one pump, dropped together: one of its own, which waits for jobs, and the one that all pumps of a server share. */
+/**
+ * The two connections of a pump: its own one, which waits for jobs, and the one that all pumps of a server share. They
+ * are dropped together.
+ */
 
 import type { Address, Connection, Format, Own, Reply, Word } from "../connection.js";
 import { asError, codeOf } from "../errors.js";
@@ -8,32 +11,38 @@ import type { Place, Server } from "./place.js";
 
 interface Opened {
   readonly server: Server;
-  /** Waits for jobs. */
+  /** The connection that waits for jobs. */
   readonly claims: Own;
-  /** The client id of `claims`, by which its wait can be ended; undefined where it may change, or is not ours to know. */
+  /**
+   * The client id of `claims`, by which its wait can be ended. Undefined if it may change, or if the user has no
+   * permission for CLIENT ID.
+   */
   readonly claimsId: number | undefined;
-  /** The slot is being moved to this server: it takes only commands that follow ASKING. */
+  /** Whether the slot is being moved to this server, which then takes only commands that follow ASKING. */
   readonly isAsking: boolean;
 }
 
-/** Sent before a command. Where it fails, so does the command. */
+/** Is sent before a command. If it fails, the command fails, too. */
 const ASKING: readonly Word[] = ["ASKING"];
 
 const ignore = (): void => undefined;
 
 export class Link {
   #opened: Opened | undefined;
-  /** What waits for replies, by how it is told that none will come. */
+  /** For each request that waits for a reply, a function that makes it fail. */
   readonly #pending = new Set<(error: Error) => void>();
 
   constructor(
     private readonly place: Place,
-    /** One of the keys, which share a slot. */
+    /** One of the pump's keys, which are all in one slot. */
     private readonly key: string,
     private readonly leaseMs: number,
   ) {}
 
-  /** `asked`: the node that has the slot's keys already, though the slot is still another's. */
+  /**
+   * Connects. `asked`: the node that an ASK error names. It has keys of the slot already, although the slot still
+   * belongs to another node.
+   */
   async open(asked?: Address): Promise<void> {
     const server = await this.place.open(this.key, asked);
     const claims = server.own();
@@ -48,7 +57,10 @@ export class Link {
     }
   }
 
-  /** Sends commands together. Fails if the connection does, or takes too long; an error reply is one of the replies. */
+  /**
+   * Sends commands together. Fails if the connection fails, or if the reply takes too long. An error reply is one of
+   * the replies.
+   */
   async request(commands: readonly (readonly Word[])[], format?: Format): Promise<(Reply | Error)[]> {
     const { server, isAsking } = this.#open();
     if (!isAsking) return server.pipeline(this.key, commands, format);
@@ -62,7 +74,7 @@ export class Link {
     return server.transaction(this.key, commands);
   }
 
-  /** Sends a command that waits for as long as `blockMs`. */
+  /** Sends a command that waits for up to `blockMs`. */
   async wait(command: readonly Word[], blockMs: number): Promise<Reply> {
     const { claims, isAsking } = this.#open();
     if (isAsking) claims.send(this.key, ASKING).catch(ignore);
@@ -70,20 +82,23 @@ export class Link {
   }
 
   /**
-   * How long a wait may be: where it cannot be ended, somebody who stops the worker waits for its end. A third of a lease, since
-   * the lease of what it brings may have begun when it was sent.
+   * The longest time for a claim to wait. If the wait cannot be ended, a worker that stops has to wait for it. It is at
+   * most a third of a lease, since the leases of claimed jobs are counted from the moment when the claim was sent.
    */
   get longestWaitMs(): number {
     return Math.min(this.#opened?.claimsId === undefined ? 1000 : 5000, this.leaseMs / 3);
   }
 
-  /** Ends a wait, so that it answers at once. */
+  /** Ends the wait of a claim, so that the server replies at once. */
   async endWait(): Promise<void> {
     const { server, claimsId } = this.#open();
     if (claimsId !== undefined) await server.pipeline(this.key, [["CLIENT", "UNBLOCK", `${claimsId}`]]);
   }
 
-  /** Ends the connection that waits, and all that waits for replies; with `isAll` also the one that is shared. */
+  /**
+   * Ends the connection that waits for jobs, and makes waiting requests fail. With `isAll`, also ends the shared
+   * connection.
+   */
   drop(isAll: boolean): void {
     const opened = this.#opened;
     this.#opened = undefined;
@@ -103,7 +118,7 @@ export class Link {
   }
 }
 
-/** The node that an error names: `ASK 3999 127.0.0.1:6381`. */
+/** Returns the node that an ASK error names: `ASK 3999 127.0.0.1:6381`. */
 export function askedBy(error: Error): Address | undefined {
   const [, host, port] = (codeOf(error) === "ASK" && /^ASK \d+ (.*):(\d+)$/.exec(error.message)) || [];
   return host && port ? { host, port: Number(port) } : undefined;
@@ -113,7 +128,7 @@ async function idOf(connection: Connection, key: string): Promise<number | undef
   try {
     return integer(await connection.send(key, ["CLIENT", "ID"]));
   } catch (thrown) {
-    // This user may not ask.
+    // The user has no permission for CLIENT ID.
     if (codeOf(asError(thrown)) === "NOPERM") return undefined;
     throw thrown;
   }

@@ -1,4 +1,4 @@
-/** What came of a job, and the commands that tell the server. Pure. */
+/** The outcomes of jobs, and the commands that report them to the server. Pure. */
 
 import type { Word } from "../connection.js";
 import { describe } from "../errors.js";
@@ -8,7 +8,7 @@ import { Discard, type Job, Retry } from "./job.js";
 
 export type Ending = "completed" | "failed" | "retried" | "discarded" | "released";
 
-/** What listeners are told of a job. */
+/** The argument of listeners for events of jobs. */
 export interface JobEvent<T> {
   readonly job: Job<T>;
   /** How long the handler ran. */
@@ -18,22 +18,25 @@ export interface JobEvent<T> {
 
 export interface Outcome<T> extends JobEvent<T> {
   readonly ending: Ending;
-  /** The commands: more than one go into a MULTI. */
+  /** The commands that report the outcome. Several commands are sent in one MULTI. */
   readonly commands: readonly (readonly Word[])[];
-  /** The job is a dead letter by this. */
+  /** Whether this outcome makes the job a dead letter. */
   readonly isDead?: boolean;
-  /** Asks what has become of a job that has failed: it may have been its last attempt. */
+  /** The command that asks for the state of a job that has failed, because it may have been the last attempt. */
   readonly look?: readonly Word[];
-  /** The attempt does not count. */
+  /** Whether the attempt does not count. */
   readonly isFree?: boolean;
-  /** It was sent before, and was refused or its reply got lost: a stale token may be our own doing. */
+  /**
+   * Whether the outcome was sent before, and was refused or its reply got lost. Then a stale token may mean that the
+   * first report counted.
+   */
   readonly isRepeated?: boolean;
 }
 
 /** The wait after a failure: 1 s, 2 s, 4 s … at most an hour, by the number of the attempt. */
 export const defaultBackoff = (attempt: number): Duration => Math.min(3600, 2 ** Math.min(attempt - 1, 30));
 
-/** What is kept of an error is cut by bytes, at the end of a character. */
+/** Returns the text of an error, cut to at most 1,024 bytes at the end of a character. */
 function kept(error: Error): string {
   const text = Buffer.from(describe(error));
   return text.length <= 1024 ? text.toString() : text.subarray(0, 1024).toString().replace(/\uFFFD+$/, "");
@@ -47,7 +50,10 @@ export function released<T>(job: Job<T>, ms: number): Outcome<T> {
   return { job, ms, ending: "released", commands: [wire.nack(job, { delayMs: 0, free: true })] };
 }
 
-/** `backoffMs`: the worker's own wait, undefined where the queue has a BACKOFF. */
+/**
+ * Returns the outcome of a job whose handler threw. `backoffMs`: the worker's wait; undefined if the queue has a
+ * BACKOFF.
+ */
 export function failed<T>(job: Job<T>, ms: number, error: Error, backoffMs: number | undefined): Outcome<T> {
   if (error instanceof Discard) return discarded(job, ms, error);
   const text = kept(error);

@@ -1,8 +1,8 @@
 /**
- * Where the queues of a worker are, and the connections that its pumps share: one to each server.
+ * The servers that have the queues of a worker, and the connections that its pumps share: one to each server.
  *
- * In a cluster the worker asks the nodes for the slots by itself. A cluster client would hide the node, and with it how a wait can be ended; and it waits
- * in its own ways for a node that is down.
+ * In a cluster, the worker asks the nodes for the slots itself. A cluster client would hide the node, so that a wait
+ * could not be ended, and would wait in its own way for a node that is down.
  */
 
 import type { Address, Connection, Format, Nodes, Own, Reply, Word } from "../connection.js";
@@ -11,29 +11,29 @@ import { late } from "../late.js";
 import { slotOf } from "../shards.js";
 import { integer, list, text } from "../values.js";
 
-/** Slots of one node, by the first and the last. */
+/** A range of slots of one node. */
 interface Range {
   readonly first: number;
   readonly last: number;
   readonly node: Address;
 }
 
-/** The connection to one server for all that does not wait. */
+/** The connection to one server for all commands that do not wait. */
 export class Server {
   #opened: Promise<void> | undefined;
   #users = 0;
-  /** What waits for replies, by how it is told that none will come. */
+  /** For each request that waits for a reply, a function that makes it fail. */
   readonly #pending = new Set<(error: Error) => void>();
 
   constructor(
     private readonly control: Own,
-    /** A further connection to this server. */
+    /** Returns a further connection to this server. */
     readonly own: () => Own,
     private readonly patienceMs: number,
     private readonly closed: () => void,
   ) {}
 
-  /** Whoever opens it closes it with `leave`. */
+  /** Connects, unless another pump has. Each `open` needs a `leave`. */
   async open(): Promise<void> {
     this.#users += 1;
     this.#opened ??= this.#late(this.control.open());
@@ -50,7 +50,10 @@ export class Server {
     if (this.#users === 0) this.close();
   }
 
-  /** Fails if the connection does, or takes too long; an error reply is one of the replies. */
+  /**
+   * Sends commands together. Fails if the connection fails, or if the reply takes too long. An error reply is one of
+   * the replies.
+   */
   async pipeline(key: string, commands: readonly (readonly Word[])[], format?: Format): Promise<(Reply | Error)[]> {
     return this.#late(this.control.pipeline(key, commands, format));
   }
@@ -59,7 +62,7 @@ export class Server {
     return this.#late(this.control.transaction(key, commands));
   }
 
-  /** Ends the connection, on which a later reply could be taken for another command's, and all that waits for replies. */
+  /** Ends the connection, because a late reply could be taken for that of another command. Makes waiting requests fail. */
   close(): void {
     this.control.close();
     this.closed();
@@ -73,22 +76,25 @@ export class Server {
 
 export class Place {
   readonly #servers = new Map<string, Server>();
-  /** What connects to nodes. */
+  /** Connects to nodes of the cluster. */
   #nodes: Nodes | undefined;
-  /** None of the known nodes has answered: there may be others by now. */
+  /** Whether no known node has replied, so that the worker has to look for new nodes. */
   #isLost = false;
-  /** All nodes that are known by their names, and the names of those that have not answered. */
+  /** All known nodes by their names. `#silent` has the names of nodes that have not replied. */
   readonly #known = new Map<string, Address>();
   readonly #silent = new Set<string>();
   #slots: Promise<readonly Range[]> | undefined;
 
   constructor(
     private readonly client: Connection,
-    /** How long a server may take to answer a command that does not wait. */
+    /** How long a server may take to reply to a command that does not wait. */
     readonly patienceMs: number,
   ) {}
 
-  /** Opens the server that has the key; in a cluster by what the nodes say, or the one at this address. */
+  /**
+   * Connects to the server that has the key. In a cluster, this is the node at the address `at`, or else the one that
+   * the nodes name.
+   */
   async open(key: string, at?: Address): Promise<Server> {
     const address = this.client.isCluster ? ((this.#nodes && at) ?? (await this.#find(slotOf(key)))) : undefined;
     const server = this.#at(address);
@@ -96,7 +102,7 @@ export class Place {
     return server;
   }
 
-  /** The slots may have moved. */
+  /** Forgets which nodes have the slots, because slots may have moved. */
   forget(): void {
     this.#slots = undefined;
   }
@@ -126,7 +132,10 @@ export class Place {
     }
   }
 
-  /** Asks one node after the other for the slots, in any order: what a node says that has lost the others is not true for long. */
+  /**
+   * Asks one node after the other for the slots, until one replies. The order is random, because a node that is cut off
+   * from the others may reply wrongly.
+   */
   async #ask(): Promise<readonly Range[]> {
     let problem = new Error("no node is known");
     if (!this.#nodes || this.#isLost) {
@@ -165,7 +174,7 @@ export class Place {
       if (reply instanceof Error) throw reply;
       const nodeOf = (row: Reply | undefined): Address => {
         const [host, port] = list(row);
-        // A node that does not know its own name answers none.
+        // A node that does not know its own address replies an empty one.
         return { host: host ? text(host) : address.host, port: integer(port) };
       };
       return list(reply).map((row) => {

@@ -1,9 +1,9 @@
 /**
- * Claims from the queues of one slot, over connections of its own, and tells the server what has come of their jobs.
+ * Claims jobs from the queues of one slot, and reports their outcomes to the server.
  *
- * While jobs are there, each turn is one round trip: what has come of jobs, and a claim for slots that are free. When a claim brings less than was asked
- * for, the queues are empty, and the next claim waits for a job on a connection of its own. When to claim, and for how many slots, the worker says,
- * since its pumps share them.
+ * While the queues have jobs, each turn is one round trip: outcomes of jobs, and a claim for free slots. If a claim
+ * returns fewer jobs than it may, the queues are empty, and the next claim waits for jobs on a connection of its own.
+ * The worker decides when a pump claims, and for how many slots, since the pumps share them.
  */
 
 import { setTimeout as sleep } from "node:timers/promises";
@@ -18,27 +18,27 @@ import { askedBy, Link } from "./link.js";
 import * as outcomes from "./outcome.js";
 import type { Place } from "./place.js";
 
-/** How soon a claim that does not wait is answered. */
+/** The time for the reply to a claim that does not wait. After it, other pumps may use the slots. */
 const PROMPT_MS = 200;
 
-/** What pumps share. */
+/** The worker, as its pumps use it. */
 export interface Shared<T> {
   readonly place: Place;
   readonly holding: Holding<T>;
   readonly name: string;
   readonly leaseMs: number;
-  /** Whether jobs may be started, or only what has come of them be told; neither: `stopped`. */
+  /** `working`: jobs may be started. `stopping`: only outcomes are reported. `stopped`: neither. */
   phase(): "working" | "stopping" | "stopped";
-  /** How many more jobs may run. */
+  /** Returns how many more jobs may run. */
   room(): number;
   backoffMs(job: Job<T>): number | undefined;
   announce(name: outcomes.Ending | "stale" | "dead", event: outcomes.JobEvent<T>): void;
   announce(name: "disconnected" | "refused", event: { readonly error: Error }): void;
   connected(): void;
-  /** There may be more to do. */
+  /** Tells the worker that its pumps may have more to do. */
   changed(): void;
   fail(error: Error): void;
-  /** Nothing that nobody waits for may fail unheard. */
+  /** Reports the error of a promise that nothing awaits. */
   go(promise: Promise<void>): void;
 }
 
@@ -50,27 +50,27 @@ export class Pump<T> {
   /** The claim in flight, if any. */
   #claiming: "turn" | "wait" | undefined;
   #isEndingWait = false;
-  /** The last claim brought less than was asked for. */
+  /** Whether the last claim returned fewer jobs than it might have. */
   isDrained = false;
   #drainedMs = 0;
-  /** How many slots the claim of a turn may fill that is in flight. */
+  /** How many slots are reserved for the claim of a turn that is in flight. */
   reserved = 0;
   #isBeating = false;
   #beatMs = 0;
-  /** The server refused something a moment ago: no claims, and no repetitions. */
+  /** Whether the server has just refused a command. The pump then sends no claims, and repeats no outcomes. */
   #isResting = false;
-  /** Which connection it is: what fails on a former one says nothing of this one. */
+  /** The number of the connection. Errors of an earlier connection are ignored. */
   #epoch = 0;
-  /** Since the last reply that was none. */
+  /** The number of errors since the last successful claim. */
   #troubles = 0;
-  /** What is still to be told to the server. */
+  /** The outcomes that are still to be reported. */
   #untold: outcomes.Outcome<T>[] = [];
   #claims = 0;
   /** The node to which the slot is being moved. */
   #asked: Address | undefined;
 
   constructor(
-    /** By queue, the first served first: the key, or those of its shards. */
+    /** The keys of each queue: its key, or the keys of its shards. The first queue is served first. */
     private readonly queues: readonly (readonly string[])[],
     private readonly chores: Chores,
     private readonly shared: Shared<T>,
@@ -82,7 +82,7 @@ export class Pump<T> {
 
   // --- what to send next -----------------------------------------------------------------------------------------------------
 
-  /** What came of a job. */
+  /** Adds the outcome of a job, to be reported. */
   ended(outcome: outcomes.Outcome<T>): void {
     this.#untold.push(this.chores.andNext(outcome, this.shared.leaseMs));
   }
@@ -91,7 +91,10 @@ export class Pump<T> {
     return this.chores.hasBackoff(key);
   }
 
-  /** What could not be told yet keeps its slots: no more is held than the worker may hold. */
+  /**
+   * The number of outcomes that could not be reported yet. They keep their slots, so that the worker does not hold more
+   * jobs than it may.
+   */
   get repeated(): number {
     return this.#untold.filter((outcome) => outcome.isRepeated).length;
   }
@@ -100,7 +103,7 @@ export class Pump<T> {
     return this.isConnected && !this.#claiming && !this.#isResting;
   }
 
-  /** Whether the queues were found empty so long ago that it is worth asking again. */
+  /** Whether the queues are drained, and the last claim was at least `ms` ago. */
   isDrainedSince(ms: number): boolean {
     return this.isDrained && performance.now() - this.#drainedMs >= ms;
   }
@@ -109,7 +112,7 @@ export class Pump<T> {
     return this.#claiming === "wait";
   }
 
-  /** Nothing is under way, and nothing left to be told. */
+  /** Whether no request is in flight, and no outcome is left to be reported. */
   get isIdle(): boolean {
     return this.#untold.length === 0 && !this.isTurning && !this.#claiming;
   }
@@ -118,7 +121,7 @@ export class Pump<T> {
     return this.#isResting;
   }
 
-  /** Tells what has come of jobs, if it can now, with a claim for `count` more, if any. */
+  /** Reports outcomes, and claims up to `count` jobs, in one round trip. */
   turn(count: number): void {
     if (!this.isConnected || this.isTurning) return;
     const again = this.#isResting ? this.#untold.filter((outcome) => outcome.isRepeated) : [];
@@ -131,14 +134,14 @@ export class Pump<T> {
     this.isTurning = true;
     if (count > 0) this.#claiming = "turn";
     this.reserved = count;
-    // A node that hangs keeps no slots from others.
+    // A node that hangs must not keep slots from other pumps.
     const hung = setTimeout(() => this.#unreserve(), PROMPT_MS);
     const epoch = this.#epoch;
     const sentMs = performance.now();
     const [single, several] = [told.filter((o) => o.commands.length === 1), told.filter((o) => o.commands.length > 1)];
     const sent = single.map(({ commands, look }) => (look ? [...commands, look] : commands));
     const commands = [...sent.flat(), ...(count > 0 ? [this.#claim(count)] : [])];
-    // In this order on one connection: a claim sees what the outcomes have changed.
+    // One connection carries the commands in this order, so the claim sees the changes that the outcomes made.
     const transactions = several.map(async (o) => this.#told(o, await result(this.#link.transaction(o.commands)), epoch));
     const replies = await result(commands.length > 0 ? this.#link.request(commands, "bytes") : Promise.resolve([]));
     let at = 0;
@@ -178,7 +181,7 @@ export class Pump<T> {
     this.shared.changed();
   }
 
-  /** Lets a claim that waits answer at once. */
+  /** Ends the wait of a claim, so that the server replies at once. */
   endWait(): void {
     if (!this.isWaiting || this.#isEndingWait || !this.isConnected) return;
     this.#isEndingWait = true;
@@ -187,7 +190,7 @@ export class Pump<T> {
   }
 
   #claim(count: number, blockMs?: number): ReturnType<typeof wire.claim> {
-    // From claim to claim another shard is the first.
+    // In each claim, another shard of a queue is the first.
     const turn = this.#claims++;
     const keys = this.queues.flatMap((shards) => [...shards.slice(turn % shards.length), ...shards.slice(0, turn % shards.length)]);
     const claim = { keys, leaseMs: this.shared.leaseMs, count, worker: this.shared.name };
@@ -203,21 +206,21 @@ export class Pump<T> {
     for (const claimed of jobs) {
       if (this.shared.phase() === "working" && this.shared.room() > 0) this.shared.holding.start(claimed, sinceMs);
       else {
-        // Another pump's claim was faster.
+        // The claims of other pumps were faster.
         this.isDrained = false;
         this.shared.holding.giveBack(claimed);
       }
     }
   }
 
-  /** What the server made of an outcome: the replies to its commands, the first of which ends the claim. */
+  /** Handles the replies to the commands of an outcome. The first command ends the claim. */
   #told(outcome: outcomes.Outcome<T>, replies: readonly (Reply | Error)[] | Error, epoch: number): void {
     const reply = replies instanceof Error ? replies : (replies[0] ?? null);
     const hasEnded = reply instanceof Error ? reply : read(() => wire.ended(reply));
     if (hasEnded instanceof Error) return this.#untellable(outcome, hasEnded, epoch);
     const { job, ms, ending, commands, isRepeated } = outcome;
     const [others, [look]] = splitAt(replies as readonly (Reply | Error)[], commands.length);
-    // The claim is ended all the same if a command chained to it has failed.
+    // The claim has ended even if a chained command has failed.
     const error = outcome.error ?? others.find((other) => other instanceof Error);
     const event = error ? { job, ms, error } : { job, ms };
     const isStale = !hasEnded && !isRepeated;
@@ -226,12 +229,12 @@ export class Pump<T> {
     if (!isStale && (outcome.isDead || isDead(look))) this.shared.announce("dead", event);
   }
 
-  /** The server did not take it. */
+  /** Handles an outcome that the server did not take. */
   #untellable(outcome: outcomes.Outcome<T>, error: Error, epoch: number): void {
     const { job, ms, commands } = outcome;
     if (passes(error)) this.#untold.push({ ...outcome, isRepeated: true });
     else if (commands.length > 1) {
-      // It refused a chained command, and so all of them.
+      // The server refused a chained command, and therefore all commands of the MULTI.
       this.#untold.push(outcomes.failed(job, ms, error, this.shared.backoffMs(job)));
       return;
     }
@@ -294,7 +297,7 @@ export class Pump<T> {
     if (error instanceof Error) this.#trouble(error, epoch);
   }
 
-  /** One of the commands failed; `isShared`: on the connection that pumps share. */
+  /** Handles the error of a command. `isShared`: whether the command was sent on the connection that pumps share. */
   #trouble(error: Error, epoch: number, isShared = true): void {
     if (epoch !== this.#epoch || !this.isConnected) return;
     if (isRefusal(error)) return this.#refused(error);
@@ -306,7 +309,7 @@ export class Pump<T> {
     this.shared.go(this.connect());
   }
 
-  /** Ends the connections that say nothing any more, and lets the slot be looked for again. */
+  /** Ends the connections of the failed command, and makes the pump ask again which node has the slot. */
   #drop(error: Error, isShared = true): void {
     this.#troubles += 1;
     this.#asked = askedBy(error);
@@ -314,7 +317,10 @@ export class Pump<T> {
     this.#link.drop(isShared && codeOf(error) === undefined);
   }
 
-  /** The connection is good: heartbeats go on. Claims, and what was refused, wait a little. */
+  /**
+   * Handles a refusal of the server. The connection is good, so heartbeats go on. Claims and refused commands wait for
+   * a short time.
+   */
   #refused(error: Error): void {
     this.shared.announce("refused", { error });
     if (this.#isResting) return;
@@ -333,13 +339,16 @@ export class Pump<T> {
   }
 }
 
-/** 0.1 s, 0.2 s … at most 3 s, less up to a third at random: workers do not come back all at once. */
+/**
+ * Returns 0.1 s, 0.2 s … at most 3 s, shortened at random by up to a third, so that workers do not all reconnect at
+ * once.
+ */
 const reconnectMs = (troubles: number): number => Math.min(3000, 100 * 2 ** Math.min(troubles - 1, 10)) * (1 - Math.random() / 3);
 
-/** What a promise comes to, an error included. */
+/** Returns the result of a promise, or its error. */
 const result = <R>(promise: Promise<R>): Promise<R | Error> => promise.catch(asError);
 
-/** What a reply says, or why it says nothing. */
+/** Returns the parsed reply, or the error of the parser. */
 function read<R>(parse: () => R): R | Error {
   try {
     return parse();
@@ -348,7 +357,7 @@ function read<R>(parse: () => R): R | Error {
   }
 }
 
-/** Whether ZQ.GET shows a dead letter. It may have failed: then nothing is known. */
+/** Returns whether ZQ.GET shows a dead letter. If ZQ.GET failed, returns false. */
 const isDead = (reply: Reply | Error | undefined): boolean =>
   !!reply && !(reply instanceof Error) && read(() => text(fields(reply).get("state"))) === "dead";
 

@@ -1,6 +1,7 @@
 """Zeitset for redis-py: rate limits, expiring sets, leaderboards, queues and workers.
 
-The classes here wait for their replies; those of the same names in `zeitset.asyncio` are awaited. `Worker` serves both.
+The methods of these classes block until the reply. In `zeitset.asyncio`, classes of the same names have coroutine
+methods. `Worker` takes clients of both kinds.
 """
 
 from __future__ import annotations
@@ -63,10 +64,10 @@ __all__ = [
 
 T = TypeVar("T")
 _RETURNING = 1.0
-"""Seconds to give units back, for a limiter without a timeout."""
+"""How long a limiter without a timeout may take to give units back, in seconds."""
 
 _holding: set[Limiter] = set()
-"""Those that hold units."""
+"""The limiters that hold units."""
 
 
 @atexit.register
@@ -78,9 +79,10 @@ def _give_back() -> None:
 class Limiter(Bound[LimiterCalls]):
     """A rate limit for each key: `Limiter(r, "search", "5/1m").check("ann")`.
 
-    `timeout`: how long a call may take, whatever the client's settings are. The Redis key is `prefix`, name, ":", key. `unit`: what
-    the units are, for header fields, if not requests. `remember`: a key that was denied is denied without asking, until the wait is
-    over that the reply told. `ahead`: takes up to that number of units in one call, and hands them out without asking.
+    The Redis key is `prefix`, name, ":", key. `timeout`: how long a call may take, whatever the client's settings are.
+    `unit`: what the units are, for header fields, if not requests. `remember`: after a denial, calls for the key that
+    cost as much or more are denied without asking the server, until the wait of the reply is over. `ahead`: the limiter
+    takes up to that number of units in one call, and hands them out without asking the server.
     """
 
     def __init__(
@@ -120,28 +122,32 @@ class Limiter(Bound[LimiterCalls]):
         return self.calls.policy
 
     def check(self, key: str, cost: int = 1, *, force: bool = False) -> Check:
-        """Takes `cost` units if they fit; with `force`, in any case (the limit goes into debt)."""
+        """Takes `cost` units if they fit. With `force`, takes them even if they do not fit, and the limit is in
+        debt."""
         known = None if force else self._decider.known(key, cost)
         return known or self._drive(self._decider.check(key, cost, force))
 
     def peek(self, key: str, cost: int = 1) -> Check:
-        """What `check` would say. Takes nothing."""
+        """Returns what `check` would return, and takes no units."""
         return self._drive(self._decider.peek(key, cost))
 
     def wait(self, key: str, cost: int = 1, timeout: Duration | None = None) -> Check:
-        """Sleeps until `check` allows. Raises TimeoutError, and takes nothing, if that is not before `timeout`."""
+        """Sleeps until `check` allows the call. If the wait would be longer than `timeout`, raises TimeoutError and
+        takes no units."""
         return self._drive(self._decider.wait(key, cost, timeout))
 
     def refund(self, key: str, units: int, check: Check | int) -> int:
-        """Gives back units that `check` took: a request that failed, a reservation that was too large. Replies how many."""
+        """Gives back units that `check` took, for example for a request that failed. Returns how many were given
+        back."""
         return self._drive(self._decider.refund(key, units, check))
 
     def reset(self, key: str) -> bool:
-        """Forgets what was taken."""
+        """Deletes the limit of the key, so that all units are available. Returns whether it existed."""
         return self._drive(self._decider.reset(key))
 
     def close(self) -> None:
-        """Gives back the units that it has taken ahead. The end of the process does that, too."""
+        """Gives back the units that the limiter has taken ahead. The limiter also does this at the end of the
+        process."""
         drive(self._once, self._decider.close())
 
     def _drive(self, steps: Steps[T]) -> T:
@@ -163,7 +169,7 @@ class Limiter(Bound[LimiterCalls]):
 
 
 def check_all(*parts: tuple[Limiter, str] | tuple[Limiter, str, int], force: bool = False) -> Checks:
-    """Several limits, all or nothing: `check_all((user, "ann"), (tokens, "ann", 850))`."""
+    """Takes units from all of these limits, or from none: `check_all((user, "ann"), (tokens, "ann", 850))`."""
     found = _check_all([(part[0]._decider, *part[1:]) for part in parts], force=force)
     return drive(parts[0][0]._client, found)
 
@@ -211,10 +217,10 @@ class Board(Bound[BoardCalls]):
 
 
 class Queue(Bound[QueueCalls]):
-    """Where jobs are pushed and looked at. `Worker` takes them.
+    """A queue: pushes jobs and shows them. `Worker` runs them.
 
-    `shards`: the queue is that many keys, which the nodes of a cluster share. Jobs of a group are in one of them. `telemetry`: of
-    `zeitset.otel`.
+    `shards`: the number of keys that hold the jobs, so that the nodes of a cluster share the queue. All jobs of a group
+    are in the same shard. `telemetry`: an `OpenTelemetry` of `zeitset.otel`.
     """
 
     def __init__(
@@ -232,7 +238,7 @@ class Queue(Bound[QueueCalls]):
 
     @property
     def shards(self) -> list[Queue]:
-        """A queue for each shard; of a queue without shards, itself."""
+        """One queue for each shard. If the queue has no shards, the only item is the queue itself."""
         return [self.shard(number) for number in range(len(self.calls.shards))]
 
     def shard(self, number: int) -> Queue:
@@ -255,7 +261,8 @@ class Queue(Bound[QueueCalls]):
     hold = blocking(_plans.hold)
 
     def push_many(self, jobs: Iterable[Mapping[str, Any]]) -> list[str | None]:
-        """In one pipeline; each job has the parameters of `push`: `[{"payload": "ann", "id": "1"}, …]`. Replies as `push` does."""
+        """Pushes jobs in one pipeline. Each job is a dictionary of parameters of `push`:
+        `[{"payload": "ann", "id": "1"}, …]`. Returns for each job what `push` returns."""
         many = list(jobs)
         with silent() if self._telemetry is None else self._telemetry.pushes(self.calls.name, len(many)) as added:
             ids = run_all(self._client, [self.calls.push(**job) for job in many])
@@ -264,5 +271,5 @@ class Queue(Bound[QueueCalls]):
 
 
 def queues(client: Client, *, count: int | None = None, after: str | None = None) -> list[str]:
-    """The names of the queues of this database."""
+    """Returns the names of the queues of this database."""
     return run(client, _queues(count=count, after=after))

@@ -1,8 +1,8 @@
 """Units ahead: a limiter takes many units in one call, and hands them out without asking the server.
 
-The server is asked for the window and the hold. Units are handed out only during the hold, which counts from before the call was
-sent. So the server has taken each unit that is handed out in any window within that window and the hold before it, and it allows
-no more than the limit in that time.
+The limiter hands out units only during the hold, which begins before the limiter sends the call. It asks the server for
+a window that is longer by the hold. So the server has counted each unit that is handed out within any window in that
+window or in the hold before it. In that time, the server allows no more than the limit.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ._time import now
 
 _new = object.__new__
 _KEYS = 10_000
-"""Keys of a limiter whose units are held at a time."""
+"""The most keys of a limiter whose units are held at the same time."""
 
 
 class Return(NamedTuple):
@@ -28,34 +28,34 @@ class Return(NamedTuple):
 
 
 class Flight:
-    """A call that takes units ahead. Other callers for its key wait for it."""
+    """A call that takes units ahead. Other callers for the same key wait for its reply."""
 
     def __init__(self, cost: int, units: int) -> None:
         self.cost = cost
         self.units = units
         self.sent = now()
         self.wanted = 0
-        """Units that those who wait ask for."""
+        """The sum of the costs of the waiting callers."""
         self.error: BaseException | None = None
         self.landed = False
         self.waiting: list[Callable[[], object]] = []
 
 
 class _Stock:
-    """What is held of a key."""
+    """The held units of a key."""
 
     __slots__ = ("check", "deadline", "ends", "flight", "left", "told", "used", "want")
 
     def __init__(self) -> None:
         self.want = 1
-        """Units to take by the next call."""
+        """How many units the next call is to take."""
         self.left = 0
         self.used = 0
         """Units handed out since the last call."""
         self.check: Check | None = None
-        """The reply to that call."""
+        """The reply to the last call."""
         self.told = self.deadline = self.ends = 0.0
-        """When it came; until when units may be handed out; when the sweep looks at the stock."""
+        """When the reply came, until when units may be handed out, and when the sweep checks the stock."""
         self.flight: Flight | None = None
 
 
@@ -66,7 +66,7 @@ class Ahead:
         self._most = min(calls.ahead or 1, calls.policy.limit)
         self._hold = (calls.hold_ms - 1) / 1000
         self._stocks: dict[str, _Stock] = {}
-        """By `ends`, soonest first."""
+        """In the order of `ends`, soonest first."""
         self._returns: list[Return] = []
         self.clear()
 
@@ -78,7 +78,7 @@ class Ahead:
         self._sweeping = False
 
     def take(self, key: str, cost: int, *, looking: bool = False) -> Check | None:
-        """Hands out units that are held, unless it is only `looking`."""
+        """Hands out held units. Returns None if too few are held. With `looking`, takes nothing."""
         with self._lock:
             stock = self._stocks.get(key)
             if stock is None or stock.left < cost:
@@ -90,7 +90,8 @@ class Ahead:
             if not looking:
                 stock.left -= cost
                 stock.used += cost
-            # A copy: to make a frozen dataclass takes four times as long, which is a third of a decision.
+            # Copies the fields. The constructor of a frozen dataclass would take four times as long, which is a third
+            # of the time of a decision.
             found = _new(Check)
             fields = found.__dict__
             fields.update(check.__dict__)
@@ -101,7 +102,7 @@ class Ahead:
             return found
 
     def begin(self, key: str, cost: int) -> tuple[Flight, bool]:
-        """The call that is on its way, or a new one, and whether the caller has to send it."""
+        """Returns the call that is in flight, or else a new one. Also returns whether the caller has to send it."""
         with self._lock:
             stock = self._stocks.setdefault(key, _Stock())
             if stock.flight is not None:
@@ -110,21 +111,21 @@ class Ahead:
             if now() >= stock.deadline:
                 self._expire(key, stock)
             else:
-                stock.want *= 2  # they were used up in time
+                stock.want *= 2  # the units were used up during the hold
             stock.want = min(stock.want, self._most)
             stock.flight = Flight(cost, max(cost, stock.want))
             self._keep(key, stock, stock.flight.sent + self._hold)
             return stock.flight, True
 
     def join(self, flight: Flight, call: Callable[[], object]) -> bool:
-        """Calls `call` when the flight has landed. False: it has landed."""
+        """Calls `call` when the flight lands. Returns False, and does not call it, if the flight has landed already."""
         with self._lock:
             if not flight.landed:
                 flight.waiting.append(call)
             return not flight.landed
 
     def land(self, key: str, flight: Flight, check: Check | None, error: BaseException | None = None) -> None:
-        """Keeps the units that the call has taken, and wakes up those who wait."""
+        """Keeps the units that the call has taken, and wakes the waiting callers."""
         with self._lock:
             flight.landed, flight.error = True, error
             stock = self._stocks.get(key) or _Stock()
@@ -149,19 +150,19 @@ class Ahead:
                 self._stocks[key].left = 0
 
     def start(self) -> bool:
-        """Whether a sweep has to be started."""
+        """Returns whether the caller has to start a sweep."""
         with self._lock:
             starts = not self._sweeping
             self._sweeping = True
             return starts
 
     def stop(self) -> None:
-        """The sweep has ended."""
+        """Notes that the sweep has ended."""
         with self._lock:
             self._sweeping = False
 
     def pause(self) -> float | None:
-        """How long the sweep sleeps; None: it has ended, for nothing is held."""
+        """Returns how long the sweep sleeps. None: no units are held, so the sweep ends."""
         with self._lock:
             first = next(iter(self._stocks.values()), None)
             if first is None and not self._returns:
@@ -170,7 +171,7 @@ class Ahead:
             return 0.0 if first is None else max(first.ends - now(), 0.001)
 
     def due(self) -> list[Return]:
-        """Units that were not used during the hold."""
+        """Returns the units to give back, because they were not used during the hold."""
         with self._lock:
             time = now()
             while self._stocks:
@@ -185,7 +186,7 @@ class Ahead:
             return returns
 
     def drain(self) -> list[Return]:
-        """All units."""
+        """Forgets all units, and returns them, to be given back."""
         with self._lock:
             for key, stock in self._stocks.items():
                 self._expire(key, stock)
@@ -194,7 +195,7 @@ class Ahead:
             return returns
 
     def _expire(self, key: str, stock: _Stock) -> bool:
-        """Ends the hold of what is left. Whether any units were used."""
+        """Ends the hold of the units that are left. Returns whether any units were used."""
         if stock.left and stock.check is not None:
             self._returns.append(Return(key, stock.left, stock.check.charged_until_ms))
         was_used = stock.used > 0

@@ -23,7 +23,8 @@ class Entry(NamedTuple):
 
 
 class BoardCalls:
-    """`dims`: `"gold"`, or with a direction and a type: `"seconds asc float"`. The default is `desc int`."""
+    """The calls of a leaderboard. Each of `dims` is a name, which a direction and a type may follow: `"gold"`,
+    `"seconds asc float"`. The default is `desc int`."""
 
     def __init__(self, key: str, *dims: str) -> None:
         if not dims:
@@ -44,7 +45,7 @@ class BoardCalls:
     def create(
         self, *, ties: Literal["first", "last", "name"] = "first", keep: int | None = None
     ) -> Call[None]:
-        """Makes the board; does nothing if it is there with the same schema."""
+        """Creates the board. Does nothing if a board with the same schema exists."""
         kept = () if keep is None else ("KEEP", keep)
         return Call(("ZLB.CREATE", self.key, *self._schema, "TIES", ties.upper(), *kept), nothing)
 
@@ -55,7 +56,8 @@ class BoardCalls:
         only: Literal["new", "present"] | None = None,
         best: bool = False,
     ) -> Call[int | None]:
-        """Gives a member its values; with `best`, only if they are better. Replies the member's rank; None if it is off the board."""
+        """Sets the values of a member; with `best`, only if they are better. Returns the member's rank. None: the
+        member is not on the board."""
         args: tuple[Word, ...] = ("ZLB.SET", self.key, *_options(only, best), "WITHRANK", encoded(member), *self._row(values))
         return Call(args, lambda reply: optional_int(reply[1]))
 
@@ -66,14 +68,15 @@ class BoardCalls:
         only: Literal["new", "present"] | None = None,
         best: bool = False,
     ) -> Call[int]:
-        """Replies how many members are on the board that were not before."""
+        """Sets the values of several members. Returns how many of them are new on the board."""
         args: list[Word] = ["ZLB.SET", self.key, *_options(only, best)]
         for member, values in rows.items():
             args += (encoded(member), *self._row(values))
         return Call(tuple(args), int)
 
     def incr(self, member: Member, by: Mapping[str, Number]) -> Call[Entry]:
-        """`incr("China", {"gold": 1})`. A member that is not there starts at zeros. With KEEP, rank -1 says that it is off the board."""
+        """Adds to values of a member: `incr("China", {"gold": 1})`. A member that is not on the board starts with
+        zeros. If KEEP removes the member from the board, its rank is -1."""
         args: list[Word] = ["ZLB.INCR", self.key, "WITHRANK", encoded(member)]
         for name, amount in by.items():
             args += (name, amount)
@@ -96,22 +99,24 @@ class BoardCalls:
         return Call(("ZLB.GET", self.key, *map(encoded, members)), read)
 
     def rank(self, member: Member, ranking: Ranking = "position") -> Call[int | None]:
-        """From 0, best first. `competition`: members that are strictly better; `dense`: different values that are."""
+        """Returns the rank of a member, 0 for the best. `competition`: the number of members that are strictly better.
+        `dense`: the number of different values that are strictly better."""
         return Call(("ZLB.RANK", self.key, encoded(member), *_ranking(ranking)), optional_int)
 
     def rank_of(self, *values: Number) -> Call[int]:
-        """The rank that a newcomer with these values would take."""
+        """Returns the rank that a new member with these values would get."""
         return Call(("ZLB.RANKOF", self.key, *self._row(values)), int)
 
     def range(self, start: int = 0, stop: int = -1, *, reverse: bool = False, ranking: Ranking = "position") -> Call[list[Entry]]:
-        """By index, best first; `stop` is included, negative ones count from the end."""
+        """Returns the entries from index `start` to index `stop`, which is included, best first. Negative indexes count
+        from the end."""
         args: tuple[Word, ...] = ("ZLB.RANGE", self.key, start, stop)
         if reverse:
             args += ("REV",)
         return Call((*args, "WITHRANK", *_ranking(ranking), "WITHVALUES"), self._entries)
 
     def around(self, member: Member, radius: int, *, ranking: Ranking = "position") -> Call[list[Entry] | None]:
-        """The member with its neighbours on either side; None if it is not on the board."""
+        """Returns the member with `radius` neighbours on either side. None: the member is not on the board."""
         args = ("ZLB.AROUND", self.key, encoded(member), radius, "WITHRANK", *_ranking(ranking), "WITHVALUES")
         return Call(args, lambda reply: None if reply is None else self._entries(reply))
 
@@ -122,7 +127,7 @@ class BoardCalls:
         return Call(("ZLB.REMRANGE", self.key, start, stop), int)
 
     def merge_from(self, *keys: str, how: Literal["sum", "best"] = "sum") -> Call[int]:
-        """Writes the union of these boards into this one. Replies its members."""
+        """Writes the union of these boards into this board. Returns its number of members."""
         return Call(("ZLB.MERGE", self.key, len(keys), *keys, how.upper()), int)
 
     def card(self) -> Call[int]:

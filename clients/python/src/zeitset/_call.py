@@ -1,4 +1,4 @@
-"""A call: the words of a command, and how to read its reply. No I/O: that is in `_run`."""
+"""A call: the words of a command, and how to read its reply. This module does no I/O; `_run` sends calls."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ Word = Union[str, bytes, int, float]
 
 @dataclass(frozen=True)
 class Call(Generic[T]):
-    """`args` fit into a pipeline of your own: `pipe.execute_command(*call.args)`, then `call.parse(reply)`."""
+    """A command, and how to read its reply. For a pipeline of your own: `pipe.execute_command(*call.args)`, then
+    `call.parse(reply)`."""
 
     args: tuple[Word, ...]
     parse: Callable[[Any], T]
     recover: Callable[[BaseException], T] | None = None
-    """What to answer when Redis is away, instead of raising."""
+    """Returns the result if Redis is away. None: the error is raised."""
 
 
 def text(value: Any) -> str:
-    """Any bytes come back as the same bytes from `encoded`."""
+    """Decodes text. `encoded` returns the original bytes, even if they are not UTF-8."""
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
 
 
@@ -58,13 +59,13 @@ def nothing(_: Any) -> None:
 
 
 def mapping(reply: Any) -> dict[str, Any]:
-    """RESP3 has maps, RESP2 lists of names and values. Values stay as they are."""
+    """Reads a map: in RESP3 a map, in RESP2 a list of names and values. The values are not decoded."""
     pairs = reply.items() if isinstance(reply, dict) else zip(reply[::2], reply[1::2])
     return {text(name): value for name, value in pairs}
 
 
 def pairs(reply: Any) -> list[tuple[Any, Any]]:
-    """RESP3 has pairs, RESP2 one flat list."""
+    """Reads pairs: in RESP3 a list of pairs, in RESP2 a flat list."""
     if reply and isinstance(reply[0], (list, tuple)):
         return [(first, second) for first, second in reply]
     return list(zip(reply[::2], reply[1::2]))

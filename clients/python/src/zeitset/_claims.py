@@ -1,4 +1,4 @@
-"""Jobs that somebody else's worker claims: dramatiq's and taskiq's. `Worker` has its own way, which is faster."""
+"""The calls by which the workers of dramatiq and taskiq claim jobs. `Worker` has its own, faster code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Claimed:
 
 
 class Claims:
-    """The calls that claim jobs, keep them and report them."""
+    """The calls that claim jobs, extend their leases and report their outcomes."""
 
     def __init__(self, lease: Duration) -> None:
         self.lease_ms = milliseconds(lease)
@@ -30,26 +30,27 @@ class Claims:
         """Seconds between two heartbeats."""
 
     def claim(self, queues: list[str], count: int, block_ms: int, worker: str) -> Call[list[Claimed]]:
-        # 0 would block forever.
+        # A BLOCK of 0 would wait forever.
         waits: tuple[Word, ...] = ("BLOCK", f"{block_ms}ms") if block_ms > 0 else ()
         args: tuple[Word, ...] = ("ZQ.CLAIM", len(queues), *queues, "LEASE", f"{self.lease_ms}ms", "COUNT", count)
         return Call((*args, *waits, "AS", encoded(worker)[:255]), _claimed)
 
     def ack(self, job: Claimed) -> Call[bool]:
-        """False: the lease was lost to another worker."""
+        """Acknowledges a job. False: this worker no longer holds the job."""
         return Call(("ZQ.ACK", job.queue, encoded(job.id), job.token), flag)
 
     def release(self, job: Claimed) -> Call[bool]:
-        """Another worker gets it at once, and the attempt does not count."""
+        """Returns a job to the queue, so that another worker gets it at once. The attempt does not count."""
         return Call(("ZQ.NACK", job.queue, encoded(job.id), job.token, "DELAY", 0, "FREE"), flag)
 
     def bury(self, job: Claimed, error: BaseException | None) -> Call[bool]:
-        """To the dead letters."""
+        """Makes a job a dead letter."""
         why: tuple[Word, ...] = () if error is None else ("ERROR", error_text(error))
         return Call(("ZQ.NACK", job.queue, encoded(job.id), job.token, "DEAD", *why), flag)
 
     def extend(self, jobs: list[Claimed]) -> list[tuple[list[Claimed], Call[list[bool]]]]:
-        """A heartbeat for each queue, and its jobs: whether they are still held."""
+        """Returns the jobs of each queue with a heartbeat for them. The heartbeat replies for each job whether it is
+        still held."""
         by_queue: dict[str, list[Claimed]] = {}
         for job in jobs:
             by_queue.setdefault(job.queue, []).append(job)

@@ -20,7 +20,7 @@ CodecName = Union[Literal["json", "bytes"], Codec]
 
 @dataclass(frozen=True)
 class Undecodable:
-    """What `get` and `peek` show in the place of a payload that the codec cannot read."""
+    """A payload that the codec cannot read. `get` and `peek` show it in place of the payload."""
 
     raw: bytes
     error: Exception
@@ -34,14 +34,14 @@ def decoded(codec: Codec, raw: bytes) -> Any:
 
 
 class Header(NamedTuple):
-    """What travels with a job before its payload."""
+    """The header of a job, which is stored before its payload."""
 
     traceparent: str | None = None
     timeout_ms: int | None = None
 
 
 def headed(codec: Codec, body: bytes, traceparent: str | None, timeout: Duration | None) -> bytes:
-    """Puts a header before a payload, if there is anything to put into it."""
+    """Puts a header before a payload, if it has a traceparent or a timeout."""
     lines = ""
     if traceparent is not None:
         if not _TRACEPARENT.fullmatch(traceparent):
@@ -57,7 +57,7 @@ def headed(codec: Codec, body: bytes, traceparent: str | None, timeout: Duration
 
 
 def header_of(codec: Codec, raw: bytes) -> Header:
-    """Ignores lines of other names. Raises ValueError if the timeout is not a duration."""
+    """Reads the header of a job. Ignores lines of other names. Raises ValueError if the timeout is not a duration."""
     found = _HEADER.match(raw) if isinstance(codec, Json) else None
     if found is None:
         return Header()
@@ -76,7 +76,7 @@ _decode = json.JSONDecoder(parse_constant=_refuse).decode
 
 
 _HEADER = re.compile(rb"(?:[a-z][a-z-]*: [^\n]*\n)+")
-"""Lines of a name and a value. No JSON begins like that."""
+"""A header: lines of a name and a value. No JSON text begins like this."""
 _TRACEPARENT = re.compile("[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 """The span that pushed the job (W3C Trace Context)."""
 

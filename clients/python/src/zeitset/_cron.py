@@ -1,4 +1,5 @@
-"""Recurring jobs at times of the wall clock. `clients/cron-cases.json` says what expressions mean, here and in Node."""
+"""Jobs that recur at times of the wall clock. `clients/cron-cases.json` defines what expressions mean, for Python and
+Node.js."""
 
 from __future__ import annotations
 
@@ -11,9 +12,9 @@ from ._call import Word
 from ._shards import shard_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_CHANGE = timedelta(hours=3)  # longer than any clock is set forward or back
+_CHANGE = timedelta(hours=3)  # no clock is set forward or back by more than this
 _MS = timedelta(milliseconds=1)
-_YEARS = 41  # 29 February is a given day of the week that seldom, at the latest
+_YEARS = 41  # within this time, 29 February falls on each day of the week
 _MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
 _DAYS = "sun mon tue wed thu fri sat".split()
 _NAMED = {
@@ -30,8 +31,8 @@ _NAMED = {
 class Schedule:
     """Five fields: minute, hour, day of the month, month, day of the week (0 and 7: Sunday).
 
-    A field is a list of `*`, numbers or names, ranges, and steps of `*` or of a range. If both days are given (none begins with
-    `*`), either suffices.
+    A field is a list. Each item is `*`, a number, a name, a range, or a step of `*` or of a range. If neither of the
+    two fields for days begins with `*`, a day that matches one of them suffices.
     """
 
     def __init__(self, expression: str) -> None:
@@ -84,7 +85,7 @@ def _numbers(field: str, low: int, high: int, names: list[str] = []) -> list[int
 class Cron:
     """A job that recurs: `Cron("report", "0 3 * * *", tz="Europe/Berlin")`. Its name is the job's id.
 
-    A run that failed `max_attempts` times is given up; the next one comes at its time all the same.
+    If a run has failed `max_attempts` times, the worker gives it up. The next run starts at its usual time.
     """
 
     def __init__(
@@ -118,10 +119,11 @@ class Cron:
         self.group = group
 
     def next_ms(self, after_ms: int) -> int:
-        """The first time after that moment, in Unix ms.
+        """Returns the first time after `after_ms`, in Unix ms.
 
-        The expression is read on the wall clock. A time that a change of the clock skips comes as much later as the clock was set
-        forward. A time that comes twice counts once, or twice if the hour begins with `*` (as in Vixie cron).
+        The times of the expression are those of the wall clock. If the clock is set forward and skips a time, the job
+        runs later by the length of that change. If a time occurs twice, the job runs once, or twice if the field of the
+        hour begins with `*` (as in Vixie cron).
         """
         start = self._at(after_ms).replace(tzinfo=None, fold=0)
         best: int | None = None
@@ -129,11 +131,11 @@ class Cron:
             if best is not None and self._unix_ms(wall - _CHANGE) > best:
                 return best
             once, again = self._unix_ms(wall), self._unix_ms(wall.replace(fold=1))
-            # Where it is skipped, `again` is before `once`.
+            # If the change of the clock skips `wall`, `again` is before `once`.
             moments = (once, again) if self._schedule.every_hour and again > once else (once,)
             later = [ms for ms in moments if ms > after_ms]
             best = min(later if best is None else [best, *later], default=None)
-            # Where a clock is set forward, a time may come after one that stands behind it.
+            # Near a change of the clock, a later wall time may be an earlier moment. So the search goes on.
             if best is not None and self._is_steady(best):
                 return best
         raise ValueError(f"this cron expression never comes: {self.expression!r}")
@@ -142,7 +144,7 @@ class Cron:
         return (_EPOCH + ms * _MS).astimezone(self._zone)
 
     def _is_steady(self, ms: int) -> bool:
-        """Whether no clock is set near that moment."""
+        """Returns whether the clock of the zone is not changed near that moment."""
         at = _EPOCH + ms * _MS
         return (at - _CHANGE).astimezone(self._zone).utcoffset() == (at + _CHANGE).astimezone(self._zone).utcoffset()
 
@@ -158,7 +160,8 @@ class Cron:
         return (wall.replace(tzinfo=self._zone).astimezone(timezone.utc) - _EPOCH) // _MS
 
     def push(self, queue: str, payload: bytes, at_ms: int) -> tuple[Word, ...]:
-        """Does nothing if the job is there. It cannot die: attempts are counted by the worker."""
+        """Returns the command that pushes a run, unless the job is in the queue. The job cannot become a dead letter,
+        because the worker counts its attempts."""
         args: tuple[Word, ...] = ("ZQ.PUSH", queue, payload, "ID", self.name, "AT", f"{at_ms}ms", "MAXATTEMPTS", 0)
         if self.priority:
             args += ("PRIORITY", self.priority)
@@ -166,7 +169,7 @@ class Cron:
 
 
 def by_key(crons: Iterable[Cron], keys: Mapping[str, list[str]]) -> dict[tuple[str, str], Cron]:
-    """`keys`: of each queue, those of its shards."""
+    """Returns the recurring jobs by their key and name. `keys`: the keys of the shards of each queue."""
     found: dict[tuple[str, str], Cron] = {}
     names: set[tuple[str, str]] = set()
     for cron in crons:

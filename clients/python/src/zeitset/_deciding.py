@@ -1,4 +1,5 @@
-"""How a limiter decides: by what it knows, or by asking the server. No I/O: `drive` and `adrive` of `_run` take the steps."""
+"""How a limiter decides: by its units and denials, or by asking the server. This module does no I/O; `drive` and
+`adrive` of `_run` carry out the steps."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ class Landing:
 
 
 Step = Union[Call[Any], list[Call[Any]], Landing, float]
-"""A command to send, or several in one pipeline, a flight to wait for, seconds to sleep."""
+"""A command to send, several commands to send in one pipeline, a flight to wait for, or seconds to sleep."""
 Steps = Generator[Step, Any, T]
 Part = Union[tuple["Decider", str], tuple["Decider", str, int]]
 
@@ -48,13 +49,13 @@ class Decider:
             raise ValueError("a limiter that takes units ahead remembers denials")
         self.calls = calls
         self.timeout = timeout
-        # Other limiters give units back when their hold is over.
+        # Other limiters give units back when their hold is over, so a denial may end before its wait is over.
         self.denials = Denials(calls.hold_ms / 1000 if calls.ahead else inf) if remember else None
         self.ahead = None if calls.ahead is None else Ahead(calls)
         _deciders.add(self)
 
     def known(self, key: str, cost: int) -> Check | None:
-        """A decision that needs no server."""
+        """Returns a decision, if it is possible without the server."""
         if cost > self.calls.policy.limit:
             self.calls.fits(cost)
         if self.ahead is not None and (check := self.ahead.take(key, cost)):
@@ -103,7 +104,8 @@ class Decider:
         return was_there
 
     def wait(self, key: str, cost: int, timeout: Duration | None) -> Steps[Check]:
-        """Asks again when the limit says so, and somewhat later each time that others were faster."""
+        """Asks again after the wait of each denial. From the second denial on, waits a random time longer, because
+        other callers were faster."""
         end = None if timeout is None else now() + milliseconds(timeout) / 1000
         policy = self.calls.policy
         denials = 0
@@ -133,7 +135,7 @@ class Decider:
             yield from self._give_back(self.ahead.drain())
 
     def after_fork(self) -> None:
-        """The other process has the units."""
+        """Forgets all denials and units. The units belong to the parent process."""
         if self.denials is not None:
             self.denials.clear()
         if self.ahead is not None:
@@ -159,7 +161,7 @@ class Decider:
         return replace(check, remaining=check.remaining + flight.units - flight.cost) if check.allowed else check
 
     def _give_back(self, returns: list[Return]) -> Steps[None]:
-        """Units that cannot be given back become available again when their window ends."""
+        """Gives units back. If that fails, they become available again when their window ends."""
         for key, units, charged_until_ms in returns:
             try:
                 yield self.calls.refund(key, units, charged_until_ms)
@@ -171,7 +173,7 @@ class Decider:
 
 
 def check_all(parts: Sequence[Part], force: bool) -> Steps[Checks]:
-    """Several limits, all or nothing. Asks the server also for limits whose units are held."""
+    """Takes units from all limits, or from none. Does not use held units: the server decides about all limits."""
     call = all_of([(part[0].calls, *part[1:]) for part in parts], force=force)
     asked = tuple((part[0].calls.key(part[1]), part[2] if len(part) == 3 else 1) for part in parts)
     remembering = [] if force else [(part[0].denials, part[1], cost) for part, (_, cost) in zip(parts, asked) if part[0].denials]

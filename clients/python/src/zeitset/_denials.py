@@ -11,7 +11,8 @@ from ._limits import Check, Checks
 from ._time import now
 
 _REMEMBERED = 10_000
-"""Keys of a limiter. The one that was asked for least recently is forgotten first."""
+"""The most keys of a limiter whose denials are remembered. The key that was asked for least recently is forgotten
+first."""
 
 Signature = tuple[tuple[str, int], ...]
 """The keys and costs of a call for several limits."""
@@ -37,30 +38,30 @@ class Denials:
         self.clear()
 
     def clear(self) -> None:
-        """Forgets all. Makes a new lock: after a fork, another thread may have held the old one."""
+        """Forgets all denials. Makes a new lock: after a fork, another thread may have held the old one."""
         self._lock = Lock()
         self._denials.clear()
         self.forgotten = 0
         """How often a denial was forgotten. A reply that was on its way at that time is not remembered."""
 
     def known(self, key: str, cost: int) -> Check | None:
-        """The denial, if a call that costs no more is still denied."""
+        """Returns the denial of the key, if a call that costs `cost` is still denied."""
         denial = self._find(key)
         return _later(denial.check, denial.told) if denial is not None and cost >= denial.cost else None
 
     def known_of_all(self, key: str, call: Signature) -> Checks | None:
-        """The denial of this call for several limits, if it was denied by the limit of `key`."""
+        """Returns the denial of this call for several limits, if the limit of `key` denied it."""
         denial = self._find(key)
         if denial is None or denial.checks is None or denial.call != call:
             return None
         checks = tuple(_later(check, denial.told) for check in denial.checks.checks)
-        # If the wait of one limit is over, what the others say is no longer known.
+        # If the wait of one limit is over, the decision of the server is no longer known.
         return Checks(False, checks) if all(check.allowed or check.retry_after_ms > 0 for check in checks) else None
 
     def note(
         self, key: str, cost: int, check: Check, forgotten: int, call: Signature | None = None, checks: Checks | None = None
     ) -> None:
-        """Remembers a reply that denies. `forgotten` is the number from before the call was sent."""
+        """Remembers a reply that denies. `forgotten` is the value of `self.forgotten` before the call was sent."""
         if check.allowed or check.error or check.retry_after_ms <= 0:
             return
         told = now()

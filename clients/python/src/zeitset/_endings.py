@@ -1,4 +1,4 @@
-"""What comes of a job when its handler has ended."""
+"""Decides the outcome of a job whose handler has ended."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ class Endings:
         self._lease_ms = lease_ms
 
     def conclude(self, job: Job, error: BaseException | None, hurried: bool = False) -> None:
-        """`hurried`: the worker itself is cancelled."""
+        """Reports the outcome of a job. `hurried`: the grace of the worker was ended, so a cancelled handler has not
+        failed."""
         is_cancelled = isinstance(error, asyncio.CancelledError)
         if job._done:
             if error is not None and not is_cancelled:
@@ -50,7 +51,7 @@ class Endings:
             self.finish(job, "completed" if error is None else "failed", error)
 
     def release(self, job: Job) -> None:
-        """Another worker gets it at once, and the attempt does not count."""
+        """Returns a job to the queue, so that another worker gets it at once. The attempt does not count."""
         self._report(job, "released", nack=_AT_ONCE)
 
     def finish(self, job: Job, kind: EventKind, error: BaseException | None) -> None:
@@ -66,7 +67,8 @@ class Endings:
             self._report(job, kind, error, (*self._delay(job), "ERROR", error_text(error)))
 
     def _delay(self, job: Job) -> tuple[Word, ...]:
-        """Nothing where the queue has a BACKOFF; a job that fails again and again must not keep the worker busy."""
+        """Returns the delay after a failure, or nothing if the queue has a BACKOFF. Without a delay, a job that always
+        fails would keep the worker busy."""
         if self._upkeep.has_backoff(job._key):
             return ()
         first, longest = self._backoff_ms

@@ -1,6 +1,7 @@
 """Runs handlers: coroutine functions as tasks, other functions in threads.
 
-Threads are daemons: a handler that cannot be stopped must not keep the process alive, as those of `concurrent.futures` do.
+The threads are daemons, because a handler that cannot be stopped must not keep the process alive. The threads of
+`concurrent.futures` would.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def checked(handler: Handler) -> Handler:
 
 
 class NotRun(TypeError):
-    """The handler has done nothing, nor will it for any other job."""
+    """The handler returned a generator, so it has done nothing. It will do nothing for any other job either."""
 
 
 class Handlers:
@@ -46,7 +47,7 @@ class Handlers:
             Thread(target=self._work, name=f"zeitset-{number}", daemon=True).start()
 
     async def run(self, job: Job) -> None:
-        """Until the handler is done. `job._cancellable` says whether it can be cancelled."""
+        """Runs the handler to its end. Sets `job._cancellable` while the handler can be cancelled."""
         handler = self._handlers[job.queue]
         if is_async(handler):
             job._cancellable = True
@@ -57,14 +58,14 @@ class Handlers:
             result = await future
         if isinstance(result, concurrent.futures.Future):
             result = asyncio.wrap_future(result)
-        while inspect.isawaitable(result):  # as of `lambda job: send(job)`
+        while inspect.isawaitable(result):  # such as by `lambda job: send(job)`
             job._cancellable = True
             result = await result
         if inspect.isgenerator(result) or inspect.isasyncgen(result):
             raise NotRun("the handler returned a generator, which nobody runs: a handler has no `yield`")
 
     def close(self) -> None:
-        """Threads end once their handlers do."""
+        """Ends each thread when its handler has ended."""
         for _ in range(self._count):
             self._calls.put(None)
 
@@ -78,7 +79,7 @@ class Handlers:
                 error = raised
             try:
                 self._loop.call_soon_threadsafe(settle, future, result, error)
-            except RuntimeError:  # the worker is gone, and its loop with it
+            except RuntimeError:  # the event loop of the worker is closed
                 return
 
 
@@ -87,7 +88,7 @@ def settle(future: asyncio.Future[Any], result: Any, error: BaseException | None
         return
     if error is None:
         future.set_result(result)
-    elif isinstance(error, StopIteration):  # a future does not take it
+    elif isinstance(error, StopIteration):  # a future refuses this exception
         future.set_exception(RuntimeError("the handler raised StopIteration"))
     else:
         future.set_exception(error)

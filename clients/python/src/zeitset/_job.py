@@ -1,4 +1,4 @@
-"""A job that a worker holds, and what came of it."""
+"""A job that a worker holds, and its outcome."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EventKind = Literal[
 
 @dataclass(frozen=True)
 class Event:
-    """What `on_event` is told."""
+    """An event of a worker: the argument of `on_event`."""
 
     kind: EventKind
     job: Job | None = None
@@ -27,7 +27,7 @@ class Event:
 
 
 class Job:
-    """What a handler gets."""
+    """A job that a worker holds: the argument of a handler."""
 
     __slots__ = (
         "queue", "id", "token", "attempt", "deadline_ms", "raw", "payload", "traceparent", "timeout_ms", "lost", "stopping",
@@ -40,26 +40,28 @@ class Job:
         self.queue = queue
         self.id = id
         self.token = token
-        """Grows with every claim of the queue: store it with what the handler writes, and refuse a smaller one."""
+        """Grows with every claim of the queue. Store it with what the handler writes, and refuse writes with a smaller
+        token."""
         self.attempt = attempt
-        """From 1."""
+        """The number of the attempt, from 1."""
         self.deadline_ms = deadline_ms
-        """The end of the lease as the claim replied it; heartbeats move it."""
+        """When the lease expires, in Unix ms. Heartbeats update it."""
         self.raw = raw
         """The payload as it was pushed."""
         self.payload: Any = None
         self.traceparent: str | None = None
-        """That of the push, if it came with the job."""
+        """The traceparent of the push, if the job has one."""
         self.timeout_ms: int | None = None
-        """How long the handler may run, if the push said so; then the worker's `timeout` does not apply."""
+        """How long the handler may run, if the push gave a timeout. It replaces the worker's `timeout`."""
         self.lost = False
-        """True: the lease has expired, or the job ran longer than its `timeout`; another worker may run it."""
+        """Whether the lease has expired, or the job has run longer than its `timeout`. Another worker may then run the
+        job."""
         self.stopping = False
-        """True: the worker's grace is over, and it releases the job."""
+        """Whether the worker's grace is over, and the worker releases the job."""
         self._key = queue if key is None else key
-        """That of the shard, if the queue has shards."""
+        """The key of the queue, or of the shard if the queue has shards."""
         self._source: Any = None
-        """Claimed it, and reports it."""
+        """The source that has claimed the job and will report its outcome."""
         self._chained: list[Call[Any]] = []
         self._done = False
         self._expires = 0.0
@@ -71,18 +73,20 @@ class Job:
         self._timer: asyncio.TimerHandle | None = None
 
     def check(self) -> None:
-        """Raises LeaseLost if the job is not this worker's any more. Handlers in threads call it now and then."""
+        """Raises LeaseLost if this worker no longer holds the job. Handlers in threads should call it from time to
+        time."""
         if self.lost or self.stopping:
             raise LeaseLost("the worker stops" if self.stopping else "the lease has expired, or the job took too long")
 
     def done(self) -> None:
-        """Says that the work is done. Without it, a job whose lease was lost is not acknowledged, though its handler returns."""
+        """Declares that the work is done, so that the job is acknowledged even if its lease was lost. Without `done`, a
+        job whose lease was lost is not acknowledged when its handler returns."""
         self._done = True
 
     def chain(self, call: Call[Any]) -> None:
         """Sends `call` in the same MULTI as the ACK of this job: `job.chain(mails.calls.push("done", id=f"{job.id}:mail"))`.
 
-        An ACK that comes too late does not stop it; so give a push an id.
+        The server carries out `call` even if the ACK is too late. So give a chained push an id.
         """
         self._chained.append(call)
 
@@ -92,23 +96,23 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What is still to be told to the server about a job."""
+    """The outcome of a job, to be reported to the server."""
 
     job: Job
     event: Event
     nack: tuple[Word, ...] | None = None
-    """The options of ZQ.NACK; None: ZQ.ACK."""
+    """The options of ZQ.NACK. None: the outcome is reported by ZQ.ACK."""
     chained: tuple[tuple[Word, ...], ...] = ()
     repeated: bool = False
-    """Whether it was sent before, and the reply got lost."""
+    """Whether the outcome was sent before, and the reply got lost."""
 
     @property
     def may_be_last(self) -> bool:
-        """Whether the job may have become a dead letter by this."""
+        """Whether the server may have made the job a dead letter, because this was its last attempt."""
         return self.nack is not None and "FREE" not in self.nack and "DEAD" not in self.nack
 
 
 def error_text(error: BaseException) -> bytes:
-    """`Type: message`, at most 1,024 bytes of whole characters."""
+    """Returns `Type: message`, cut to at most 1,024 bytes at the end of a character."""
     message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return message.encode("utf-8", "replace")[:1024].decode("utf-8", "ignore").encode()

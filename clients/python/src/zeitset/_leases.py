@@ -1,4 +1,4 @@
-"""Extends leases, and notices those that were lost."""
+"""Extends the leases of jobs, and finds out which leases were lost."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Leases:
             await asyncio.sleep(wait)
             wait = self._lease / 3
             by_queue: dict[str, list[Job]] = {}
-            # What is finished and not yet told must not be claimed by another worker either.
+            # Includes finished jobs whose outcomes are not confirmed yet. Another worker must not claim them either.
             for job in dict.fromkeys((*self._held(), *self._outbox.jobs)):
                 if not job.lost:
                     by_queue.setdefault(job._key, []).append(job)

@@ -1,4 +1,5 @@
-"""Rate limits: ZRL commands, their six numbers, and the header fields that tell them to a client."""
+"""Rate limits: ZRL commands, the six numbers of their replies, and the header fields that tell these to an HTTP
+client."""
 
 from __future__ import annotations
 
@@ -33,21 +34,22 @@ class Policy:
 
 @dataclass(frozen=True)
 class Check:
-    """What a limit says. If `error` is set, Redis was away, and the numbers mean nothing."""
+    """The decision of a limit. If `error` is set, Redis was away, and the numbers mean nothing."""
 
     policy: Policy
     allowed: bool
     remaining: int
     """Units that are free after this call, at least 0."""
     retry_after_ms: int
-    """Wait this long, and the same call succeeds if nobody else takes units. 0: allowed; -1: never, it costs too much."""
+    """After this time, the same call succeeds, unless other callers take units. 0: the call was allowed. -1: the call
+    never succeeds, because it costs too much."""
     reset_after_ms: int
-    """Until all units are free."""
+    """The time until all units are free."""
     charged_until_ms: int
     """Unix ms at which the units of this call become available again. 0: it took none."""
     error: BaseException | None = field(default=None, repr=False)
     debt: int = 0
-    """Units in use beyond the limit, taken by `force`. Later calls wait until they are paid."""
+    """Units in use beyond the limit, taken by `force`. Later calls are denied until this debt is paid."""
 
     @property
     def limit(self) -> int:
@@ -55,22 +57,23 @@ class Check:
 
     @property
     def retry_after(self) -> float:
-        """Seconds; -1: never."""
+        """`retry_after_ms` in seconds; -1: never."""
         return seconds(self.retry_after_ms)
 
     @property
     def reset_after(self) -> float:
-        """Seconds."""
+        """`reset_after_ms` in seconds."""
         return self.reset_after_ms / 1000
 
     def headers(self) -> dict[str, str]:
-        """`RateLimit-Policy`, `RateLimit` (draft-ietf-httpapi-ratelimit-headers), and `Retry-After` when denied."""
+        """Returns the fields `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers). If the call was
+        denied, also returns `Retry-After`."""
         return headers((self,))
 
 
 @dataclass(frozen=True)
 class Checks:
-    """What several limits say together. Units were taken from all of them, or from none."""
+    """The decision of several limits together. Units were taken from all of them, or from none."""
 
     allowed: bool
     checks: tuple[Check, ...]
@@ -82,7 +85,7 @@ class Checks:
 
     @property
     def retry_after(self) -> float:
-        """Seconds; -1: never."""
+        """`retry_after_ms` in seconds; -1: never."""
         return seconds(self.retry_after_ms)
 
     @property
@@ -90,12 +93,13 @@ class Checks:
         return next((check.error for check in self.checks if check.error), None)
 
     def headers(self) -> dict[str, str]:
-        """As `Check.headers`: a list of all limits in each field, and the longest `Retry-After`."""
+        """Returns the fields of `Check.headers`. The RateLimit fields list all limits, and `Retry-After` is the longest
+        wait."""
         return headers(self.checks)
 
 
 def headers(checks: Iterable[Check]) -> dict[str, str]:
-    """The fields of all these checks; what could not be asked has a policy only."""
+    """Returns the fields for these checks. A limit that could not be asked is only in `RateLimit-Policy`."""
     checks = tuple(checks)
     fields = {"RateLimit-Policy": ", ".join(check.policy.header for check in checks)}
     asked = [check for check in checks if not check.error]
@@ -109,7 +113,8 @@ def headers(checks: Iterable[Check]) -> dict[str, str]:
 
 
 def told_wait(check: Check) -> int:
-    """Seconds until it is worth trying again, or until the limit is free; never so few that `remaining` in it exceeds the rate."""
+    """Returns the seconds until a retry may succeed, or until all units are free. The time is long enough that the use
+    of the remaining units in it does not exceed the rate."""
     wait = check.retry_after_ms if check.retry_after_ms > 0 else check.reset_after_ms
     least = -(-seconds_up(check.policy.window_ms) * check.remaining // check.limit)
     return max(seconds_up(wait), integer(least))
@@ -129,12 +134,12 @@ def seconds_up(ms: int) -> int:
 
 
 def integer(value: int) -> int:
-    """An integer of RFC 9651 has 15 digits."""
+    """Limits an integer to the 15 digits of RFC 9651."""
     return min(value, 10**15 - 1)
 
 
 def quoted(name: str) -> str:
-    """A string of RFC 9651."""
+    """Returns a string in the syntax of RFC 9651."""
     return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
@@ -162,7 +167,8 @@ class LimiterCalls:
         self.policy = Policy(name, *rate(rate_), unit)
         self.ahead = ahead
         self.hold_ms = 0
-        """For how long units that were taken ahead may be held, and 1 ms, for a moment of the server's clock lasts that long."""
+        """How long units that were taken ahead may be held, plus 1 ms, which is the resolution of the server's
+        clock."""
         if ahead is not None:
             self.hold_ms = self.policy.window_ms // 100 + 1
             if ahead < 1:
@@ -170,7 +176,7 @@ class LimiterCalls:
             if algorithm != "sliding" or self.hold_ms < 2:
                 raise ValueError("units are taken ahead from sliding limits whose window is 100 ms or longer")
         self.window_ms = self.policy.window_ms + self.hold_ms
-        """The window that the server is asked for."""
+        """The window in the commands: the window of the policy, plus `hold_ms`."""
         self._prefix = prefix
         self.algorithm = algorithm
         self.on_error = on_error
@@ -184,20 +190,22 @@ class LimiterCalls:
         return f"{self._prefix}{self.policy.name}:{key}"
 
     def check(self, key: str, cost: int = 1, *, force: bool = False) -> Call[Check]:
-        """Takes `cost` units if they fit; with `force`, in any case (the limit goes into debt)."""
+        """Takes `cost` units if they fit. With `force`, takes them even if they do not fit, and the limit is in
+        debt."""
         return self._ask("ZRL.CHECK", key, cost, force)
 
     def peek(self, key: str, cost: int = 1) -> Call[Check]:
-        """What `check` would say. Takes nothing."""
+        """Replies what `check` would reply, and takes no units."""
         return self._ask("ZRL.PEEK", key, cost, False)
 
     def refund(self, key: str, units: int, check: Check | int) -> Call[int]:
-        """Gives back units that `check` took: a request that failed, a reservation that was too large. Replies how many."""
+        """Gives back units that `check` took, for example for a request that failed. Replies how many were given
+        back."""
         at = check.charged_until_ms if isinstance(check, Check) else check
         return Call(("ZRL.REFUND", self.key(key), units, "AT", f"{at}ms"), int)
 
     def reset(self, key: str) -> Call[bool]:
-        """Forgets what was taken."""
+        """Deletes the limit of the key, so that all units are available. Replies whether it existed."""
         return Call(("DEL", self.key(key)), bool)
 
     def _ask(self, command: str, key: str, cost: int, force: bool) -> Call[Check]:

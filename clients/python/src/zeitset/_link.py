@@ -1,10 +1,10 @@
-"""A worker's own connections: where the primary is, and a pipeline of raw commands to it.
+"""A worker's own connections: finds the primary, and sends it raw commands in a pipeline.
 
-redis-py's clients hide what a worker has to see (a connection that breaks, another primary), and repeat commands by
-themselves. So a worker takes the settings of the client that it is given, and uses a bare connection.
+The clients of redis-py hide what a worker has to see (a connection that breaks, another primary), and repeat commands
+by themselves. So a worker takes the settings of its client, and opens its own connections.
 
-A connection on which a reply was not awaited to its end is closed: the next reply would belong to an earlier command.
-That is why the time limits are here, and not redis-py's: its `read_response(timeout=…)` leaves the connection open.
+If a reply was not read to its end, the connection is closed, because the next reply would belong to an earlier command.
+So this module has its own time limits: `read_response(timeout=…)` of redis-py leaves the connection open.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from .errors import is_away, unexpected
 if sys.version_info >= (3, 11):
     from asyncio import timeout as _timeout
 else:
-    from async_timeout import timeout as _timeout  # redis-py needs it there, too
+    from async_timeout import timeout as _timeout  # redis-py requires this package there, too
 
 _KEPT = ("db", "username", "password", "credential_provider", "host", "port", "path", "socket_connect_timeout")
 _ASKING = 5.0
-"""Seconds for a Sentinel or a node of a cluster to say where the primary is."""
+"""How long a Sentinel or a node of a cluster may take to name the primary, in seconds."""
 
 
 @asynccontextmanager
@@ -45,7 +45,7 @@ async def within(seconds: float | None) -> AsyncIterator[None]:
 
 
 def kept(kind: type, settings: dict[str, Any]) -> dict[str, Any]:
-    """What says where the server is, and who asks."""
+    """Returns the settings for the server's address, TLS and credentials."""
     known = set(inspect.signature(kind.__init__).parameters)  # type: ignore[misc]
     return {
         name: value
@@ -73,7 +73,7 @@ class Node:
         return node
 
     async def open(self, timeout: float) -> Any:
-        # protocol 2: replies are the same, and no message comes that was not asked for.
+        # In RESP2, replies are the same, and the server sends no push messages.
         connection = self._class(**self.settings, socket_timeout=None, protocol=2, decode_responses=False)
         try:
             async with within(timeout):
@@ -97,7 +97,7 @@ class Node:
 
 
 def by_slot(client: Any, keys: list[str]) -> list[list[str]]:
-    """The keys that one command may name."""
+    """Returns groups of keys. One command may name all keys of a group."""
     slots: dict[int, list[str]] = {}
     for key in keys:
         slots.setdefault(key_slot(encoded(key)) if hasattr(client, "nodes_manager") else 0, []).append(key)
@@ -105,13 +105,13 @@ def by_slot(client: Any, keys: list[str]) -> list[list[str]]:
 
 
 class Place:
-    """Where the primary is that has a key."""
+    """Finds and connects to the primary that has a key."""
 
     def __init__(self, client: Any, key: str) -> None:
         manager = getattr(client, "nodes_manager", None)
         pool = getattr(client, "connection_pool", None)
         self._primary: Callable[[Node], Any] | None = None
-        """Asks a Sentinel or a node of a cluster."""
+        """Asks a Sentinel or a node of a cluster for the primary. None: the client names the server itself."""
         if manager is not None:
             settings = {**getattr(client, "connection_kwargs", {}), **getattr(manager, "connection_kwargs", {})}
             kind = settings.get("connection_class", SSLConnection if settings.get("ssl") else Connection)
@@ -133,7 +133,7 @@ class Place:
         return await (await self._find()).open(timeout)
 
     async def _find(self) -> Node:
-        """Asks one node after the other."""
+        """Asks one node after the other, until one names the primary."""
         if self._primary is None:
             return self._node
         problem: Exception | None = None
@@ -156,10 +156,10 @@ class Place:
             return None if found is None else self._node.at(found[0], int(found[1]))
 
     async def _of_slot(self, node: Node) -> Node | None:
-        """Remembers all nodes that it hears of."""
+        """Asks a node for the primary of the slot. Remembers all nodes of the reply."""
         ranges = await node.ask("CLUSTER", "SLOTS")
         with unexpected("slots", ranges):
-            # A node that does not know its own name answers an empty one.
+            # A node that does not know its own address replies an empty one.
             addresses = [(_text(each[0]) or node.settings["host"], each[1]) for row in ranges for each in row[2:]]
             known = [(other.settings["host"], other.settings["port"]) for other in self._nodes]
             self._nodes = [self._node.at(*address) for address in dict.fromkeys((*addresses, *known))]
@@ -170,7 +170,7 @@ class Place:
 
 
 class Link:
-    """One connection, opened when it is needed. Requests wait for each other."""
+    """A connection, which is opened when it is needed. Sends one request at a time."""
 
     def __init__(self, place: Place, timeout: float) -> None:
         self._place = place
@@ -180,7 +180,7 @@ class Link:
         self.client_id: int | None = None
 
     async def open(self) -> bool:
-        """True: it was closed before."""
+        """Opens the connection, unless it is open. Returns whether it was closed before."""
         async with self._lock:
             if self._connection is not None:
                 return False
@@ -189,7 +189,7 @@ class Link:
                 async with within(self._timeout):
                     await connection.send_command("CLIENT", "ID")
                     (reply,) = await _replies(connection, 1)
-                refused = isinstance(reply, ResponseError)  # this user may not ask
+                refused = isinstance(reply, ResponseError)  # the user has no permission for CLIENT ID
                 with unexpected("CLIENT ID", reply):
                     self.client_id = None if refused else int(reply)
             except BaseException:
@@ -204,9 +204,10 @@ class Link:
         patience: float | None = None,
         early: Callable[[list[Any]], None] | None = None,
     ) -> list[Any]:
-        """Replies in order, errors among them. Whatever breaks the connection is raised, and closes it.
+        """Returns the replies in the order of the commands. Error replies are among them. An error of the connection is
+        raised, and closes it.
 
-        The last command may wait, for `patience`; `early` gets the replies to the others before that.
+        The reply to the last command may take `patience` seconds. `early` gets the other replies before that.
         """
         commands = list(commands)
         await self.open()
@@ -230,7 +231,8 @@ class Link:
                 raise
 
     async def close(self) -> None:
-        """After a reply that says to look for another primary. The next request connects again."""
+        """Closes the connection, for example after a reply that names another primary. The next request connects
+        again."""
         async with self._lock:
             await self._drop()
 
@@ -241,7 +243,7 @@ class Link:
 
 
 class Backoff:
-    """0.1 s, 0.2 s, ... at most 3 s, less up to a third at random."""
+    """Waits of 0.1 s, 0.2 s, ... at most 3 s, each shortened at random by up to a third."""
 
     def __init__(self) -> None:
         self._next = 0.1
@@ -265,7 +267,7 @@ async def _replies(connection: Any, count: int) -> list[Any]:
             raise ConnectionError(f"not a reply of Redis: {error}") from error
         except (RedisError, OSError, asyncio.TimeoutError):
             raise
-        except Exception as error:  # such as a length that is no number
+        except Exception as error:  # such as an invalid length
             raise ConnectionError(f"not a reply of Redis: {error!r}") from error
     return replies
 

@@ -1,4 +1,4 @@
-"""A time limit for a call, whatever the settings of the client are: its own limits, and how often it tries again."""
+"""A time limit for a call, whatever time limits and retries the client has."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ _refreshing = Lock()
 
 
 def patient(client: Any, seconds: float) -> Any:
-    """A client for `execute_command` that does not wait for longer."""
+    """Returns a client whose `execute_command` takes at most `seconds`."""
     if isinstance(client, (aredis.Redis, aredis.RedisCluster)):
         return _Awaiting(client, seconds)
     return _Cluster(client, seconds) if isinstance(client, redis.RedisCluster) else _twin(client, seconds)
 
 
 def once(client: Any, seconds: float) -> Any:
-    """As `patient`, and sends no command twice: a REFUND whose reply got lost must not be repeated."""
+    """Returns a client as `patient` does, which sends no command twice. A REFUND whose reply got lost must not be
+    repeated."""
     if isinstance(client, (aredis.Redis, aredis.RedisCluster)):
         return _AwaitingOnce(client, seconds)
     return _Cluster(client, seconds, repeats=False) if isinstance(client, redis.RedisCluster) else _twin(client, seconds)
@@ -45,7 +46,8 @@ class _Awaiting:
 
 
 class _AwaitingOnce:
-    """Has a connection of its own until `close`; in a cluster, one for each command. The client's would not end when it is cancelled."""
+    """Has its own connection until `close`; in a cluster, one for each command. A connection of the client would not
+    end when the command is cancelled."""
 
     def __init__(self, client: Any, seconds: float) -> None:
         self._client = client
@@ -54,7 +56,7 @@ class _AwaitingOnce:
         self._process = os.getpid()
 
     async def execute_command(self, *args: Any, **_: Any) -> Any:
-        if self._link is None or self._process != os.getpid():  # after a fork, the other process has the connection
+        if self._link is None or self._process != os.getpid():  # after a fork, the connection belongs to the parent process
             self._process = os.getpid()
             self._link = Link(Place(self._client, args[1]), self._seconds)
         (reply,) = await self._link.request([args])
@@ -71,7 +73,8 @@ class _AwaitingOnce:
 
 
 class _Cluster:
-    """Asks the node of the key. What the cluster has to sort out goes to its own client, if it `repeats`."""
+    """Sends a command to the node of the key. If another node may have the slot, and it `repeats`, the cluster client
+    sends the command again."""
 
     def __init__(self, client: Any, seconds: float, *, repeats: bool = True) -> None:
         self._client = client
@@ -96,7 +99,7 @@ class _Cluster:
             raise
 
     def _look_again(self) -> None:
-        """Another node may serve the key now. This may take long, so nobody waits for it."""
+        """Reloads the slots, as another node may serve the key now. Runs in a thread, because this may take long."""
         if _refreshing.acquire(blocking=False):
             try:
                 self._client.nodes_manager.initialize()
@@ -107,7 +110,7 @@ class _Cluster:
 
 
 def _twin(client: Any, seconds: float) -> Any:
-    """A client of the same server with connections and limits of its own; one for all limiters."""
+    """Returns a client of the same server with its own connections and time limits. All limiters share it."""
     pool = getattr(client, "connection_pool", None)
     if pool is None:
         return client

@@ -1,4 +1,5 @@
-"""What a queue does that may concern several shards, as steps: lists of calls, each list one pipeline. `drive` and `adrive` of `_run` send them."""
+"""The operations of a queue that may concern several shards, as steps. A step is a list of calls for one pipeline.
+`drive` and `adrive` of `_run` carry out the steps."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 U = TypeVar("U")
 _SETTINGS = "max_attempts"
-"""The first setting in ZQ.STATS. The figures are in front of it."""
+"""The first setting in the reply to ZQ.STATS. The fields before it are counts."""
 
 
 def _everywhere(
@@ -30,7 +31,8 @@ def _everywhere(
 
 
 def get(calls: QueueCalls, id: str, *, group: str | None = None) -> Steps[JobInfo | None]:
-    """None: there is no such job. `group`: of a queue with shards, only that group's shard is asked."""
+    """Returns a job. None: there is no such job. `group`: if the queue has shards, only the shard of this group is
+    asked."""
     return _sought(calls, id, group, lambda shard: shard.get(id))
 
 
@@ -43,17 +45,20 @@ def reschedule(
     priority: int | None = None,
     group: str | None = None,
 ) -> Steps[bool]:
-    """False: there is no such job, or it is claimed or dead. `group`: of a queue with shards, only that group's shard is asked."""
+    """Changes the due time or the priority of a waiting job. Returns False if there is no such job, or it is claimed or
+    dead. `group`: if the queue has shards, only the shard of this group is asked."""
     return _sought(calls, id, group, lambda shard: shard.reschedule(id, delay=delay, at=at, priority=priority))
 
 
 def cancel(calls: QueueCalls, *ids: str, group: str | None = None) -> Steps[int]:
-    """Removes jobs, in whatever state. Replies how many. `group`: of a queue with shards, only that group's shard is asked."""
+    """Removes jobs in any state. Returns how many. `group`: if the queue has shards, only the shard of this group is
+    asked."""
     return _each(calls, ids, group, lambda shard, some: shard.cancel(*some))
 
 
 def redrive(calls: QueueCalls, *ids: str, count: int | None = None, group: str | None = None) -> Steps[int]:
-    """Dead letters back to ready, attempts at 0: those named, or at most `count` (default 1,000). Replies how many."""
+    """Makes dead letters ready again, with 0 attempts: those of the IDs, or at most `count` (default 1,000). Returns
+    how many."""
     if ids:
         return _each(calls, ids, group, lambda shard, some: shard.redrive(*some, count=count, group=group))
     return _shared(calls, count, group, lambda shard, count: shard.redrive(count=count, group=group))
@@ -67,12 +72,13 @@ def clean(
     count: int | None = None,
     group: str | None = None,
 ) -> Steps[int]:
-    """Removes up to `count` (default 1,000) jobs of a state, oldest first. Replies how many; 0: done."""
+    """Removes up to `count` (default 1,000) jobs of a state, oldest first. Returns how many. 0: no such job is left."""
     return _shared(calls, count, group, lambda shard, count: shard.clean(state, older=older, count=count, group=group))
 
 
 def hold(calls: QueueCalls, group: str, wait: Duration) -> Steps[bool]:
-    """No job of this group is claimed for that long; 0 releases it. False: no job is in the group. "": the jobs without a group."""
+    """Holds a group: none of its jobs is claimed during `wait`; 0 ends the hold. The group "" has the jobs without a
+    group. Returns False if no job is in the group."""
     return any((yield [shard.hold(group, wait) for shard in _shards(calls, "", group)]))
 
 
@@ -85,8 +91,9 @@ def peek(
     group: str | None = None,
     lease: bool = False,
 ) -> Steps[list[Listed]]:
-    """Jobs in serving order; `after` goes on behind that job. `group`: only its jobs; "": those without one. `lease`: of claimed
-    jobs, who holds them. Of several shards, the first jobs by priority and due time; `after` needs a group, or `queue.shard(i)`."""
+    """Returns jobs of a state in serving order. `after`: begins after the job of this ID. `group`: only jobs of this
+    group; "" has the jobs without a group. `lease`: includes the leases of claimed jobs. If the queue has several
+    shards, returns the first jobs by priority and due time; `after` then needs a group, or `queue.shard(i)`."""
     shards = _shards(calls, "", group)
     if after is not None and len(shards) > 1:
         raise TypeError("a queue with shards has no pages: use queue.shard(i).peek(after=...), or a group")
@@ -95,7 +102,7 @@ def peek(
 
 
 def groups(calls: QueueCalls, *, count: int | None = None, after: str | None = None) -> Steps[list[Group]]:
-    """By name. The jobs of all shards without a group are one group."""
+    """Returns the groups in the order of their names. The jobs without a group, of all shards, are one group."""
     found: dict[str, Group] = {}
     for page in (yield [shard.groups(count=count, after=after) for shard in calls.shards]):
         for row in page:
@@ -129,13 +136,15 @@ resume = _everywhere(QueueCalls.resume, lambda _: None)
 
 
 def _shards(calls: QueueCalls, id: str, group: str | None) -> list[QueueCalls]:
-    """Those that may have jobs of the group; without one, all, and first that of the ID."""
+    """Returns the shards that may have jobs of the group. Without a group, returns all shards, the shard of the ID
+    first."""
     own = calls.shard_of(id, group)
     return [own] if group else [own, *(shard for shard in calls.shards if shard is not own)]
 
 
 def _sought(calls: QueueCalls, id: str, group: str | None, ask: Callable[[QueueCalls], Call[T]]) -> Steps[T]:
-    """The reply of the ID's own shard, or else of the first of the others that has the job."""
+    """Returns the reply of the shard of the ID. If the job is not there, returns the reply of the first other shard
+    that has it."""
     own, *others = _shards(calls, id, group)
     (found,) = yield [ask(own)]
     if not found and others:
@@ -147,7 +156,8 @@ def _sought(calls: QueueCalls, id: str, group: str | None, ask: Callable[[QueueC
 def _each(
     calls: QueueCalls, ids: tuple[str, ...], group: str | None, ask: Callable[[QueueCalls, tuple[str, ...]], Call[int]]
 ) -> Steps[int]:
-    """In the shard of each ID, then elsewhere what was not there. IDs are unique only within a shard."""
+    """Asks the shard of each ID. Then asks all shards for the IDs that were not found. IDs are unique only within a
+    shard."""
     if group or len(calls.shards) == 1:
         (count,) = yield [ask(calls.shard_of("", group), ids)]
         return int(count)
@@ -161,7 +171,8 @@ def _each(
 def _shared(
     calls: QueueCalls, count: int | None, group: str | None, ask: Callable[[QueueCalls, int | None], Call[int]]
 ) -> Steps[int]:
-    """At most `count` of all shards together: equal parts, and what a shard does not need goes to those that have more."""
+    """Handles at most `count` jobs of all shards together. Each shard gets an equal part. The parts that a shard does
+    not use up go to shards that have more jobs."""
     shards = _shards(calls, "", group)
     if len(shards) == 1:
         (done,) = yield [ask(shards[0], count)]

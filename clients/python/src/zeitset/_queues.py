@@ -1,4 +1,4 @@
-"""Queues, but for what workers do: ZQ commands."""
+"""Queues: the ZQ commands that are not for workers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ State = Literal["ready", "delayed", "claimed", "dead"]
 
 @dataclass(frozen=True)
 class JobInfo:
-    """A job as ZQ.GET shows it; `fields` has all of them by their names."""
+    """A job as ZQ.GET shows it. `fields` has all fields of the reply by their names."""
 
     id: str
     state: str
@@ -30,12 +30,12 @@ class JobInfo:
     group: str | None
     fields: dict[str, Any]
     again: Any = None
-    """The payload of the push that waits behind the claim (`push` with `again`); None: no push waits."""
+    """The payload of a push with `again` that waits until the claimed job has ended. None: no push waits."""
 
 
 @dataclass(frozen=True)
 class Lease:
-    """Who holds a claimed job: the name of the worker, if it gave one, and the token of its claim."""
+    """The claim of a job: the name of the worker, if it gave one, the token, and the end of the lease."""
 
     worker: str | None
     token: int
@@ -52,23 +52,24 @@ class Listed:
     attempts: int
     payload: Any
     lease: Lease | None = None
-    """If `peek` was asked for it."""
+    """The lease of a claimed job, if `peek` was called with `lease`."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """A group of a queue. The jobs without one are the group whose name is empty."""
+    """A group of a queue. The jobs without a group are the group with the empty name."""
 
     name: str
     ready: int
     delayed: int
     claimed: int
     held_until_ms: int | None
-    """Until when none of its jobs is claimed (`hold`); None: it is not held."""
+    """Until when no job of the group is claimed (`hold`). None: the group is not held."""
 
 
 class QueueCalls:
-    """Of a queue with shards, `push` and `hold` pick the shard. The other calls are those of one shard: `queue.shard(i).calls`."""
+    """The calls of a queue. If it has shards, `push` and `hold` choose the shard. Other calls are for one shard:
+    `queue.shard(i).calls`."""
 
     def __init__(
         self,
@@ -82,7 +83,7 @@ class QueueCalls:
         self._codec = _codec_of(codec)
         self._traceparent = traceparent
         self.shards: list[QueueCalls] = [self]
-        """Those of each key; of a queue without shards, its own."""
+        """The calls of each shard. If the queue has no shards, its own calls."""
         keys = keys_of(name, shards)
         if shards is not None:
             self.shards = [QueueCalls(key, codec=codec, traceparent=traceparent) for key in keys]
@@ -113,22 +114,26 @@ class QueueCalls:
         traceparent: str | None = None,
         timeout: Duration | None = None,
     ) -> Call[str | None]:
-        """Adds a job, and replies its id; None if a job of this id is there, and neither `replace` nor `again` is set.
+        """Adds a job, and returns its id. Returns None if the queue has a job of this id, and neither `replace` nor
+        `again` is set.
 
-        `ttl`: how long after its due time the job is worth doing. After that no worker gets it.
+        `ttl`: how long after its due time a worker may still get the job.
 
-        `again`: do the job once more after the last push, never twice at a time. A waiting job of this id gets the payload and the TTL.
-        If a worker holds the job, this push waits until it is done, dead or cancelled, and a later one replaces it.
+        `again`: runs the job once more after the last push. Two runs never overlap. If the job of this id waits, it
+        gets the payload and the TTL. If a worker holds the job, this push waits until the job is done, dead or
+        cancelled; a later push replaces it.
 
-        Lower priorities are served first. `max_attempts`: deliveries before the job is dead, 0: unlimited; default: the queue's.
-        `traceparent` travels with the job, not in its payload (JSON only), and is `job.traceparent` of the handler.
-        `timeout`: how long the handler may run, whatever `timeout` the worker has. It travels like the `traceparent`.
+        Jobs of a lower `priority` are served first. `max_attempts`: the number of deliveries after which the job
+        becomes a dead letter; 0: unlimited; default: the queue's.
+        `traceparent`: is stored with the job, not in its payload (JSON only). The handler gets it as `job.traceparent`.
+        `timeout`: how long the handler may run. It replaces the `timeout` of the worker, and is stored like the
+        `traceparent`.
         """
         if again and id is None:
             raise TypeError("again needs an id")
         if again and replace:
             raise TypeError("either replace or again")
-        # A random id: a push that is repeated after a lost reply is the same job.
+        # If a push is repeated after a lost reply, the random id prevents a second job.
         name = token_urlsafe(12) if id is None else id
         body = headed(self._codec, self._codec.dumps(payload), traceparent or self._traceparent(), timeout)
         args: list[Word] = ["ZQ.PUSH", self.shard_of(name, group).key, body, "ID", encoded(name)]
@@ -150,13 +155,14 @@ class QueueCalls:
         return Call(tuple(args), optional_text if id is not None else lambda _: name)
 
     def cancel(self, *ids: str) -> Call[int]:
-        """Removes jobs, in whatever state. Replies how many."""
+        """Removes jobs in any state. Replies how many."""
         return Call(("ZQ.CANCEL", self.key, *map(encoded, ids)), int)
 
     def reschedule(
         self, id: str, *, delay: Duration | None = None, at: Instant | None = None, priority: int | None = None
     ) -> Call[bool]:
-        """False: there is no such job, or it is claimed or dead."""
+        """Changes the due time or the priority of a waiting job. False: there is no such job, or it is claimed or
+        dead."""
         args: tuple[Word, ...] = ("ZQ.RESCHEDULE", self.key, encoded(id), *_due(delay, at))
         return Call(args if priority is None else (*args, "PRIORITY", priority), flag)
 
@@ -191,8 +197,8 @@ class QueueCalls:
         group: str | None = None,
         lease: bool = False,
     ) -> Call[list[Listed]]:
-        """Jobs in serving order; `after` goes on behind that job. `group`: only its jobs; "": those without one. `lease`: of claimed
-        jobs, who holds them."""
+        """Replies jobs of a state in serving order. `after`: begins after the job of this ID. `group`: only jobs of
+        this group; "" has the jobs without a group. `lease`: includes the leases of claimed jobs."""
         args: list[Word] = ["ZQ.PEEK", self.key, state.upper(), "COUNT", count]
         if after is not None:
             args += ("AFTER", encoded(after))
@@ -216,7 +222,8 @@ class QueueCalls:
         return Call(tuple(args), read)
 
     def redrive(self, *ids: str, count: int | None = None, group: str | None = None) -> Call[int]:
-        """Dead letters back to ready, attempts at 0: those named, or at most `count` (default 1,000). Replies how many."""
+        """Makes dead letters ready again, with 0 attempts: those of the IDs, or at most `count` (default 1,000).
+        Replies how many."""
         args: tuple[Word, ...] = ("ZQ.REDRIVE", self.key, *_of(group))
         if ids:
             args += ("ID", *map(encoded, ids))
@@ -230,19 +237,21 @@ class QueueCalls:
         count: int | None = None,
         group: str | None = None,
     ) -> Call[int]:
-        """Removes up to `count` (default 1,000) jobs of a state, oldest first. Replies how many; 0: done."""
+        """Removes up to `count` (default 1,000) jobs of a state, oldest first. Replies how many. 0: no such job is
+        left."""
         args: tuple[Word, ...] = ("ZQ.CLEAN", self.key, state.upper(), *_of(group))
         if older is not None:
             args += ("OLDER", duration(older))
         return Call(args if count is None else (*args, "COUNT", count), int)
 
     def hold(self, group: str, wait: Duration) -> Call[bool]:
-        """No job of this group is claimed for that long; 0 releases it. False: no job is in the group. "": the jobs without a group."""
+        """Holds a group: none of its jobs is claimed during `wait`; 0 ends the hold. The group "" has the jobs without
+        a group. False: no job is in the group."""
         key = self.shard_of("", group).key if group else self.key
         return Call(("ZQ.HOLD", key, encoded(group), duration(wait)), flag)
 
     def stats(self) -> Call[dict[str, Any] | None]:
-        """Figures and settings, by the names of ZQ.STATS; None if there is no such queue."""
+        """Returns stats and settings by the names of ZQ.STATS. None: there is no such queue."""
         return Call(("ZQ.STATS", self.key), _figures)
 
     def configure(
@@ -262,7 +271,7 @@ class QueueCalls:
         ordered: bool | None = None,
         paused: bool | None = None,
     ) -> Call[None]:
-        """ZQ.CONFIG. Settings that are not given stay as they are; 0 switches one off."""
+        """Changes settings by ZQ.CONFIG. Settings that are not given stay as they are. 0 switches a setting off."""
         args: list[Word] = ["ZQ.CONFIG", self.key]
         for name, number in (
             ("MAXATTEMPTS", max_attempts),
@@ -288,7 +297,7 @@ class QueueCalls:
         return Call(tuple(args), nothing)
 
     def pause(self) -> Call[None]:
-        """No claims until `resume`."""
+        """Stops claims until `resume`."""
         return self.configure(paused=True)
 
     def resume(self) -> Call[None]:
@@ -304,7 +313,7 @@ class QueueCalls:
 
 
 def queues(*, count: int | None = None, after: str | None = None) -> Call[list[str]]:
-    """The names of the queues of this database."""
+    """Replies the names of the queues of this database."""
     args: tuple[Word, ...] = ("ZQ.LIST",)
     if after is not None:
         args += ("AFTER", encoded(after))

@@ -1,4 +1,4 @@
-"""What is told to the server about finished jobs, as commands, and what its replies say."""
+"""Reports finished jobs to the server: makes the commands, and reads the replies."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Outbox:
 
     @property
     def jobs(self) -> Iterable[Job]:
-        """Those waiting, and those that are being told at the moment."""
+        """The jobs of outcomes that wait, and of outcomes that are being sent."""
         return list(self._unconfirmed)
 
     def add(self, outcome: Outcome) -> None:
@@ -44,18 +44,20 @@ class Outbox:
         self.reported.set()
 
     def take(self) -> list[Outcome]:
-        """What is to be sent. Give it to `settle` with the replies, or to `put_back`."""
+        """Returns the outcomes to send. The caller must pass them to `settle` with the replies, or to `put_back`."""
         taken, self._waiting = self._waiting, []
         return taken
 
     def put_back(self, outcomes: list[Outcome]) -> None:
-        """They were sent, and the replies got lost. Nothing of what is settled."""
+        """Puts outcomes back that were sent, and whose replies got lost. `settle` has emptied a list that is
+        settled."""
         self._waiting[:0] = [replace(outcome, repeated=True) for outcome in outcomes]
         if outcomes:
             self.reported.set()
 
     def settle(self, outcomes: list[Outcome], replies: list[Any]) -> None:
-        """Empties `outcomes`. Raises the error that stands in the way of those that have to be sent again."""
+        """Reads the replies, and empties `outcomes`. If an error prevented the server from taking an outcome, raises
+        that error."""
         with unexpected("ZQ.ACK", replies):
             again, events, problem = read_replies(outcomes, replies, self._delay)
         for outcome in outcomes:
@@ -82,7 +84,8 @@ class Outbox:
 
 
 def steps(outcomes: list[Outcome]) -> Iterator[tuple[list[Outcome], Commands]]:
-    """One ZQ.ACK for each queue, a MULTI for each job with chained commands, a ZQ.NACK for each job given back."""
+    """Yields outcomes with their commands: one ZQ.ACK for each queue, a MULTI for each job with chained commands, and a
+    ZQ.NACK for each job that is given back."""
     plain: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         job = outcome.job
@@ -108,7 +111,8 @@ def commands_of(outcomes: list[Outcome]) -> Commands:
 def read_replies(
     outcomes: list[Outcome], replies: list[Any], delay: Delay
 ) -> tuple[list[Outcome], list[Event], BaseException | None]:
-    """What has to be sent again, what happened, and the error that stands in the way."""
+    """Returns the outcomes to send again, the events, and the error that prevented the server from taking an
+    outcome."""
     again: list[Outcome] = []
     events: list[Event] = []
     problem: BaseException | None = None
@@ -116,7 +120,7 @@ def read_replies(
     for group, commands in steps(outcomes):
         own = [next(rest) for _ in commands]
         outcome = group[0]
-        # In a MULTI, the reply to the ACK tells whether the server takes commands at all.
+        # In a MULTI, the reply to the ACK shows whether the server takes commands at all.
         first = own[1] if outcome.chained else own[0]
         if isinstance(first, Exception):
             problem = first
@@ -130,12 +134,12 @@ def read_replies(
             events += told
             problem = refused or problem
         else:
-            # Sent twice: the first one counted, as far as anyone can tell.
+            # If an outcome was sent twice, the first command is assumed to have counted.
             missed = max(0, len(group) - _integer(first) - sum(each.repeated for each in group))
             if missed and len(group) == 1:
                 events.append(Event("stale", outcome.job))
             else:
-                # Which of several came too late is not known.
+                # The reply does not tell which of several ACKs came too late.
                 events += [each.event for each in group] + [Event("stale")] * missed
                 if outcome.nack is not None and _is_dead(outcome, own[1:]):
                     events.append(replace(outcome.event, kind="dead"))

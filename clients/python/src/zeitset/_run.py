@@ -1,7 +1,7 @@
-"""Sends calls, waiting (`blocking`) or not (`awaiting`).
+"""Sends calls, by methods that block (`blocking`) or by coroutines (`awaiting`).
 
-A class of commands is written once, as methods that return a `Call`, or steps that send several. `blocking` and `awaiting` turn each
-into a method that sends it, with the same parameters and the same documentation.
+The commands of a class are written once, as methods that return a `Call`, or steps that send several calls. `blocking`
+and `awaiting` turn each method into one that sends the calls, with the same parameters and the same documentation.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Client(Protocol):
-    """`redis.Redis`, `redis.RedisCluster`, and their twins in `redis.asyncio`."""
+    """`redis.Redis`, `redis.RedisCluster`, and the classes of the same names in `redis.asyncio`."""
 
     def execute_command(self, *args: Any, **options: Any) -> Any: ...
 
@@ -37,7 +37,7 @@ class Bound(Generic[C]):
     def __init__(self, client: Client, calls: C) -> None:
         self._client = client
         self.calls = calls
-        """The same methods, but they return a `Call`, for pipelines, MULTI and `Job.chain`."""
+        """Has the same methods, which return a `Call` instead of sending it, for pipelines, MULTI and `Job.chain`."""
 
 
 def run(client: Client, call: Call[T]) -> T:
@@ -59,7 +59,7 @@ async def arun(client: Client, call: Call[T]) -> T:
 
 
 def drive(client: Client, steps: Steps[T]) -> T:
-    """Takes the steps of a limiter or of a queue with shards: sends commands, waits, sleeps."""
+    """Carries out the steps of a limiter or of a queue with shards: sends commands, waits, sleeps."""
 
     def take(step: Step) -> Any:
         if isinstance(step, Call):
@@ -114,7 +114,7 @@ async def adrive(client: Client, steps: Steps[T]) -> T:
 
 
 def run_all(client: Any, calls: list[Call[T]]) -> list[T]:
-    """In one pipeline. Raises the first error after all were sent."""
+    """Sends calls in one pipeline. After all were sent, raises the first error."""
     if len(calls) == 1:
         return [run(client, calls[0])]
     with client.pipeline(**_plain(client)) as pipe:

@@ -11,7 +11,7 @@ Member = Union[str, bytes]
 
 
 def ttls(reply: Any) -> list[float | None]:
-    """Seconds; None: no such member; infinity: no expiry."""
+    """Returns seconds for each member. None: there is no such member. Infinity: the member has no expiry."""
     return [None if ms == -2 else float("inf") if ms == -1 else ms / 1000 for ms in reply]
 
 
@@ -20,7 +20,8 @@ def members_with_ttl(reply: Any) -> list[tuple[str, float]]:
 
 
 class ExpiringSetCalls:
-    """Members are `str`; any other bytes come as surrogates (PEP 383), and go back as they came."""
+    """The calls of an expiring set. Members are `str`. Bytes that are not UTF-8 become surrogates (PEP 383), and are
+    sent as the same bytes again."""
 
     def __init__(self, key: str) -> None:
         self.key = key
@@ -35,10 +36,11 @@ class ExpiringSetCalls:
         changed: bool = False,
         cap: int | None = None,
     ) -> Call[int | None]:
-        """Adds members that live for `ttl` or until `at`; of those that are in, sets the expiry.
+        """Adds members that live for `ttl` or until `at`. If a member is in the set, sets its expiry.
 
-        `only`: NX, XX. `when`: set only a later (GT) or a sooner (LT) expiry. `cap`: None, and nothing is done, if the set would
-        have more members. Replies how many were added; with `changed`, added or changed.
+        Replies how many members were added; with `changed`, how many were added or changed. `only`: adds only new
+        members (NX), or changes only present ones (XX). `when`: sets only a later (GT) or a sooner (LT) expiry. `cap`:
+        if the set would have more members than this, does nothing and replies None.
         """
         args: list[Word] = ["ZEXP.ADD", self.key]
         if only:
@@ -58,24 +60,27 @@ class ExpiringSetCalls:
     def expire(
         self, *members: Member, ttl: Duration | None = None, at: Instant | None = None, when: Literal["later", "sooner"] | None = None
     ) -> Call[list[int]]:
-        """For each: 1 set, 0 condition not met, 2 removed because the time is past, -2 no such member."""
+        """Sets the expiry of members. Replies for each: 1: it was set. 0: the condition was not met. 2: the member was
+        removed, because the time is past. -2: there is no such member."""
         condition = ("GT" if when == "later" else "LT",) if when else ()
         return Call(("ZEXP.EXPIRE", self.key, *condition, *_expiry(ttl, at), *map(encoded, members)), integers)
 
     def persist(self, *members: Member) -> Call[list[int]]:
-        """For each: 1 now without expiry, -1 had none, -2 no such member."""
+        """Removes the expiry of members. Replies for each: 1: it was removed. -1: the member had none. -2: there is no
+        such member."""
         return Call(("ZEXP.PERSIST", self.key, *map(encoded, members)), integers)
 
     def ttl(self, *members: Member) -> Call[list[float | None]]:
-        """For each the seconds it has to live; infinity without an expiry, None for no such member."""
+        """Replies for each member the seconds until it expires. Infinity: it has no expiry. None: there is no such
+        member."""
         return Call(("ZEXP.PTTL", self.key, *map(encoded, members)), ttls)
 
     def remove(self, *members: Member) -> Call[int]:
-        """Replies how many were in."""
+        """Removes members. Replies how many were in the set."""
         return Call(("ZEXP.REM", self.key, *map(encoded, members)), int)
 
     def card(self) -> Call[int]:
-        """How many members live, exactly."""
+        """Replies the exact number of live members."""
         return Call(("ZEXP.CARD", self.key), int)
 
     def contains(self, member: Member) -> Call[bool]:
@@ -85,21 +90,22 @@ class ExpiringSetCalls:
         return Call(("ZEXP.MISMEMBER", self.key, *map(encoded, members)), flags)
 
     def members(self, *, within: Duration | None = None, offset: int = 0, count: int = -1) -> Call[list[str]]:
-        """Soonest to expire first; with `within`, only those that expire within it."""
+        """Replies members, soonest to expire first. `within`: only members that expire within this time."""
         return Call(self._members(within, offset, count), texts)
 
     def members_with_ttl(
         self, *, within: Duration | None = None, offset: int = 0, count: int = -1
     ) -> Call[list[tuple[str, float]]]:
-        """As `members`, each with the seconds it has to live; infinity without an expiry."""
+        """Replies members as `members` does, each with the seconds until it expires; infinity without an expiry."""
         return Call((*self._members(within, offset, count), "WITHPTTL"), members_with_ttl)
 
     def random(self, count: int = 1) -> Call[list[str]]:
-        """As SRANDMEMBER: up to `count` different ones; negative: with repetitions."""
+        """Replies random members, as SRANDMEMBER does: up to `count` different ones. With a negative `count`, members
+        may repeat."""
         return Call(("ZEXP.RANDMEMBER", self.key, count), texts)
 
     def pop(self, count: int = 1) -> Call[list[str]]:
-        """Removes the soonest to expire, and replies them."""
+        """Removes and replies up to `count` members, soonest to expire first."""
         return Call(("ZEXP.POP", self.key, count), texts)
 
     def _members(self, within: Duration | None, offset: int, count: int) -> tuple[Word, ...]:

@@ -1,4 +1,5 @@
-"""A queue in several keys, so that the nodes of a cluster share it. `clients/shard-cases.json` says which job goes where, here and in Node."""
+"""Queues of several keys, which the nodes of a cluster share. `clients/shard-cases.json` defines the shard of each job,
+for Python and Node.js."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from ._call import encoded
 
 
 def keys_of(queue: str, shards: int | None) -> list[str]:
-    """The keys of a queue. Each shard has a hash tag of its own."""
+    """Returns the keys of a queue. Each shard has a hash tag of its own."""
     if shards is None:
         return [queue]
     if not 1 <= shards <= 1024:
@@ -19,5 +20,5 @@ def keys_of(queue: str, shards: int | None) -> list[str]:
 
 
 def shard_of(id: str, group: str | None, shards: int) -> int:
-    """The shard of a job: a hash of its group, or of its ID if it has none."""
+    """Returns the number of a job's shard: a hash of its group, or of its ID if it has no group."""
     return crc_hqx(encoded(group or id), 0) % shards

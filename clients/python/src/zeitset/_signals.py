@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT, for all workers of an event loop: a loop has one handler for each signal."""
+"""Handles SIGTERM and SIGINT for all workers of an event loop, as a loop has only one handler for each signal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class _Caught:
         self._before: dict[int, Any] = {}
 
     def catch(self) -> None:
-        """Does nothing where signals cannot be caught: on Windows, outside of the main thread."""
+        """Catches the signals. Does nothing where that is not possible: on Windows, outside of the main thread."""
         for number in (signal.SIGTERM, signal.SIGINT):
             before = signal.getsignal(number)
             try:

@@ -15,9 +15,11 @@ from time import monotonic
 from ._job import Job
 
 _LONG = 0.1
-"""Seconds. If a source gets no slot for that long, while other sources get jobs, it has its turn: it may have jobs meanwhile."""
+"""Seconds. If a source gets no slot for this long, while other sources start jobs, it gets a turn, because it may have
+jobs by now."""
 _SOON = 0.2
-"""Seconds for the reply to a claim without BLOCK. A node that hangs must not keep slots from other sources."""
+"""Seconds for the reply to a claim without BLOCK. After them, other sources may use the reserved slots, so a node that
+hangs does not keep them."""
 
 
 @dataclass
@@ -43,11 +45,11 @@ class Slots:
     def __init__(self, size: int, held: dict[Job, None], sources: int) -> None:
         self._size = size
         self.held = held
-        """Their handlers run."""
+        """The jobs whose handlers run."""
         self.started = 0
-        """Jobs so far."""
+        """The number of jobs that were started so far."""
         self.parked: set[Callable[[], None]] = set()
-        """Each ends a claim that waits without a reservation."""
+        """Functions, each of which ends a claim that waits without a reservation."""
         self._is_shared = sources > 1
         self._reserved = 0
         self._waiting: list[_Waiting] = []
@@ -78,7 +80,7 @@ class Slots:
             raise
 
     def settle(self, turn: Turn, start: Callable[[], None] = lambda: None) -> None:
-        """`start` uses slots of the turn. Other sources get the rest."""
+        """Ends a turn. `start` uses slots of the turn, and other sources get the other slots."""
         if turn.timer is not None:
             turn.timer.cancel()
         self._reserved -= turn.reserved
@@ -106,7 +108,7 @@ class Slots:
             await self._freed.wait()
 
     def close(self) -> None:
-        """No source waits any longer."""
+        """Ends the wait of all sources."""
         self._is_closed = True
         self._freed.set()
         self._offer()
@@ -125,7 +127,7 @@ class Slots:
                 first[0].turn.set_result(self._reserve(first[1]))
 
     def _first(self) -> tuple[_Waiting, int] | None:
-        """The source whose turn it is, and for how many jobs."""
+        """Returns the source whose turn it is, and how many jobs it may claim."""
         if not self._is_shared:
             return self._waiting[0], self.free
         before = monotonic() - _LONG

@@ -1,9 +1,10 @@
-"""A source of a worker: queues that one claim may name, and the connections to the server that has them.
+"""A source of a worker: the queues that one claim may name, and the connections to their server.
 
 Without a cluster, a worker has one source. In a cluster, it has one for each slot of its queues. A source claims for itself, reports to its
 server, and extends its leases. So the failure of one node does not stop the others.
 
-`_claim` sends what is finished together with the next claim. `_flush` sends what is finished while a claim waits. `Leases.beat` extends leases.
+`_claim` sends outcomes of jobs together with the next claim. `_flush` sends outcomes while a claim waits. `Leases.beat`
+extends leases.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from .errors import is_away, is_refused, unexpected
 if TYPE_CHECKING:
     from ._worker import Worker
 
-_PATIENCE = 5.0  # seconds for a reply that need not wait
+_PATIENCE = 5.0  # seconds for the reply to a command that does not wait
 _MINUTE = 60.0
 
 
@@ -47,11 +48,11 @@ class Source:
         self.connected = False
         self._eager = True
         self._replied = asyncio.Event()
-        """Set: no claim waits."""
+        """If it is set, no claim waits."""
         self._replied.set()
         self._ending: asyncio.Task[None] | None = None
         self._dry = -1
-        """How many jobs the worker had started when it held none, and this source had none."""
+        """How many jobs the worker had started when it held no job, and a claim of this source found none."""
 
     def start(self) -> None:
         guarded = self._worker._guarded
@@ -85,7 +86,7 @@ class Source:
                 continue
             backoff.reset()
             if claimed:
-                # Short handlers are done before the next claim, which takes their ACKs along.
+                # Lets short handlers end before the next claim, so that their ACKs are sent with it.
                 await asyncio.sleep(0)
             elif worker._burst and not self._outbox:
                 if was_idle:
@@ -151,7 +152,8 @@ class Source:
                 self._eager = True
 
     def _keys(self) -> list[str]:
-        """The shards of a queue take turns to be the first. The order of queues is the worker's."""
+        """Returns the keys for the next claim. The queues are in the order of the worker. In each claim, another shard
+        of a queue is the first."""
         turn = next(self._turns)
         return [key for keys in self._queues for key in (*keys[turn % len(keys) :], *keys[: turn % len(keys)])]
 
@@ -165,14 +167,15 @@ class Source:
             self._ending = asyncio.create_task(self._unblock_while_full())
 
     async def _unblock_while_full(self) -> None:
-        """More than once, as the claim may not have arrived yet."""
+        """Ends the waiting claim. Repeats CLIENT UNBLOCK, as the claim may not have arrived at the server yet."""
         while self._slots.full and not self._replied.is_set():
             await self._unblock()
             with suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._replied.wait(), 0.1)
 
     async def _unblock(self) -> None:
-        """Ends a waiting claim by CLIENT UNBLOCK: a connection that is closed might take jobs along."""
+        """Ends a waiting claim by CLIENT UNBLOCK. If the connection were closed instead, claimed jobs might be lost
+        with the reply."""
         if (client_id := self._claims.client_id) is not None:
             try:
                 await self._control.request([("CLIENT", "UNBLOCK", client_id)])
@@ -186,7 +189,7 @@ class Source:
         while True:
             await self._outbox.reported.wait()
             self._outbox.reported.clear()
-            await asyncio.sleep(0.001)  # the next claim may take it along
+            await asyncio.sleep(0.001)  # the next claim may send the outcomes
             try:
                 await self._outbox.deliver(self._control)
             except Exception as error:
@@ -216,7 +219,7 @@ class Source:
                 await self._interrupted(self._control, error)
 
     async def _interrupted(self, link: Link, error: Exception) -> None:
-        """It passes by itself."""
+        """Handles an error that passes by itself."""
         if not is_refused(error):
             await link.close()
             self.connected = self.connected and link is not self._claims
@@ -225,7 +228,7 @@ class Source:
     # The end
 
     async def end_claims(self, end: float) -> None:
-        """Until that time, the claim that waits may end by itself."""
+        """Unblocks the waiting claim. If it has not ended at `end`, cancels it."""
         while not self._claiming.done() and monotonic() < end:
             if not self._replied.is_set():
                 await self._unblock()
@@ -234,7 +237,7 @@ class Source:
         await asyncio.wait((self._claiming,))
 
     async def deliver(self) -> None:
-        """All that is finished, as far as the server takes it in time."""
+        """Sends all outcomes, unless the server does not take them in time."""
         deadline = monotonic() + _PATIENCE
         while self._outbox and monotonic() < deadline:
             try:

@@ -1,4 +1,5 @@
-"""What a queue and a worker tell of what they do, and to whom: `OpenTelemetry` of `zeitset.otel`."""
+"""The interface to which a queue and a worker report their operations. `OpenTelemetry` of `zeitset.otel` implements
+it."""
 
 from __future__ import annotations
 
@@ -13,30 +14,30 @@ P = ParamSpec("P")
 Q = TypeVar("Q")
 T = TypeVar("T")
 Added = Callable[[Iterable["str | None"]], None]
-"""Takes the ids that the queue replied: None for a job that was there."""
+"""A function that takes the ids that the queue replied. None stands for a job that was not added."""
 
 
 class Telemetry(Protocol):
     propagate: bool
-    """Whether each job that is pushed takes a `traceparent` along."""
+    """Whether each pushed job carries a `traceparent`."""
 
     def traceparent(self) -> str | None:
-        """That of the span that is active now."""
+        """Returns the traceparent of the active span."""
 
     def pushes(self, queue: str, count: int) -> AbstractContextManager[Added]:
-        """Around what adds `count` jobs."""
+        """Surrounds a push of `count` jobs."""
 
     def handles(self, job: Job) -> AbstractContextManager[object]:
-        """Around a handler."""
+        """Surrounds the run of a handler."""
 
 
 def silent() -> AbstractContextManager[Added]:
-    """For a queue without telemetry."""
+    """Replaces `Telemetry.pushes` in a queue without telemetry."""
     return nullcontext(lambda ids: None)
 
 
 def pushing(push: Callable[Concatenate[Q, P], T]) -> Callable[Concatenate[Q, P], T]:
-    """Tells of a method that pushes one job."""
+    """Makes a method that pushes one job report to the telemetry."""
 
     @wraps(push)
     def method(self: Q, /, *args: P.args, **kwargs: P.kwargs) -> T:

@@ -28,11 +28,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 _CLOCK: int | None = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
 now: Callable[[], float] = time.monotonic if _CLOCK is None else partial(time.clock_gettime, _CLOCK)
-"""Seconds from a fixed moment. They go on while the machine sleeps, as the server's do."""
+"""Returns the seconds since a fixed moment. They include the time while the machine sleeps, as those of the server
+do."""
 
 
 def milliseconds(value: Duration) -> int:
-    """Rounded up, as the server does."""
+    """Returns a duration in milliseconds, rounded up as the server does."""
     if isinstance(value, timedelta) and value >= timedelta():
         return -(value // timedelta(milliseconds=-1))
     if isinstance(value, str) and (match := _DURATION.fullmatch(value)):
@@ -55,14 +56,14 @@ def instant(value: Instant) -> str:
 
 
 class Rate(NamedTuple):
-    """The units of each window."""
+    """How many units each window has."""
 
     limit: int
     window_ms: int
 
 
 def rate(text: str) -> Rate:
-    """`"5/1m"`, `"5/m"`, `"5/minute"`, `"100/2 hours"`"""
+    """Reads a rate: `"5/1m"`, `"5/m"`, `"5/minute"`, `"100/2 hours"`."""
     match = _RATE.fullmatch(text)
     if match is None:
         raise ValueError(f"not a rate: {text!r}; expected units/window, such as '5/1m' or '100/hour'")

@@ -1,4 +1,5 @@
-"""What a worker looks after when it connects and every minute: the queues' BACKOFF, and that recurring jobs are there."""
+"""The upkeep of a worker, when it connects and every minute: checks whether its queues have a BACKOFF, and pushes
+missing recurring jobs."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ class Upkeep:
         return self._crons.get((job._key, job.id)) if self._crons else None
 
     def next_run(self, job: Job, cron: Cron, lease_ms: int) -> tuple[Word, ...]:
-        # Not before the claim, which was by the server's clock: this run would come again.
+        # The next run must be after the claim, whose time is from the server's clock. Otherwise this run would start
+        # again.
         now_ms = max(int(time() * 1000) + self._clock_offset_ms, job.deadline_ms - lease_ms)
         return self._push(job._key, cron, now_ms)
 
@@ -60,7 +62,7 @@ class Upkeep:
         jobs = await _all(link, [("ZQ.GET", queue, name) for queue, name in self._crons])
         moves: list[tuple[Word, ...]] = []
         for ((queue, name), cron), reply in zip(crons, jobs):
-            # One that is due now is left alone; one that has failed waits for its next attempt.
+            # A job that is due now is not moved. A job that has failed waits for its next attempt.
             due = self._next_ms(cron, now_ms)
             with unexpected("ZQ.GET", reply):
                 job = mapping(reply or ())
@@ -74,7 +76,7 @@ class Upkeep:
         return cron.push(queue, self._codec.dumps(cron.payload), self._next_ms(cron, now_ms))
 
     def _next_ms(self, cron: Cron, now_ms: int) -> int:
-        """By the server's clock."""
+        """Returns the time of the next run by the server's clock."""
         ahead_ms = 0 if self._clock is None else self._clock.ahead_ms
         return cron.next_ms(now_ms + ahead_ms) - ahead_ms
 

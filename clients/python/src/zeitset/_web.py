@@ -1,4 +1,4 @@
-"""What the middlewares have in common: who asks, and the answer to those who are denied."""
+"""Common code of the middlewares: the keys of clients, and the response to a denied request."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from ._limits import Check, Checks
 
 L = TypeVar("L")
 CHECKS = "zeitset.checks"
-"""Where a request keeps the checks of all limits that were asked for it."""
+"""Under this name, a request keeps the checks of all limits that were asked for it."""
 PROBLEM = "application/problem+json"
 _TYPES = "https://iana.org/assignments/http-problem-types#"
 
 
 def network_of(host: str, ipv6: int = 56) -> str:
-    """An IPv4 address, or the network that has an IPv6 address; a Unix socket as it is."""
+    """Returns an IPv4 address, or the network of an IPv6 address. Returns other hosts, such as a Unix socket,
+    unchanged."""
     try:
         address = ip_address(host.partition("%")[0])
     except ValueError:
@@ -47,7 +48,8 @@ def all_of(check: Check | Checks) -> tuple[Check, ...]:
 
 
 def refusal(check: Check | Checks) -> dict[str, Any]:
-    """The problem document (RFC 9457). A limit that could not be asked is not a client's fault."""
+    """Returns the problem document (RFC 9457). If a limit could not be asked, the status is 503, because that is not
+    the client's fault."""
     if check.error:
         kind, status = "temporary-reduced-capacity", 503
         title = "Request cannot be satisfied due to temporary server capacity constraints"

@@ -1,4 +1,4 @@
-"""The worker: its sources claim jobs, it runs the handler, and they tell the server what came of them. All share one event loop."""
+"""The worker. Its sources claim jobs and report their outcomes, and it runs the handlers. All share one event loop."""
 
 from __future__ import annotations
 
@@ -36,12 +36,13 @@ Hook = Callable[[], Any]
 class Worker:
     """Runs `handler(job)` for each job of the queues: a coroutine function as tasks, any other function in threads.
 
-    `queues` may be a dictionary of queues and their handlers: `Worker(r, {"mails": send, "reports": make})`. The first queue that
-    has a job is served first, unless a cluster has them in different slots. `shards`: that of all these queues. `lease`: a worker that
-    dies is noticed after that long. `grace`: how long handlers may go on once the worker is told to stop. `timeout`: how long a handler may run before its job fails, also as a function of the job. `backoff`:
-    the first and the longest wait after a failure, for queues that have no BACKOFF. `on_start` and `on_stop` are
-    called (and awaited) before the first claim and at the end. `clock`: of `zeitset.testing`.
-    `telemetry`: of `zeitset.otel`.
+    `queues` may be a dictionary of queues and their handlers: `Worker(r, {"mails": send, "reports": make})`. The worker
+    serves the queues in this order, unless a cluster has them in different slots. `shards`: the number of shards of
+    each queue. `lease`: if a worker dies, its jobs are due again after this time. `grace`: how long handlers may still
+    run after the worker was told to stop. `timeout`: how long a handler may run before its job fails; it may be a
+    function of the job. `backoff`: the first and the longest wait after a failure, for queues without a BACKOFF.
+    `on_start` is called (and awaited) before the first claim, and `on_stop` at the end. `clock`: a `Clock` of
+    `zeitset.testing`. `telemetry`: an `OpenTelemetry` of `zeitset.otel`.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class Worker:
         self._on_start, self._on_stop = on_start, on_stop
         self._state: State = "new"
         self._held: dict[Job, None] = {}
-        """Their handlers run."""
+        """The jobs whose handlers run."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop_asked = False
 
@@ -106,18 +107,19 @@ class Worker:
 
     @property
     def running(self) -> int:
-        """Jobs that the worker holds."""
+        """The number of jobs that the worker holds."""
         return len(self._held)
 
     def run(self, *, burst: bool = False) -> None:
-        """Works until SIGTERM, SIGINT or `stop()`; with `burst`, also until no job is due and none runs.
+        """Works until SIGTERM, SIGINT or `stop()`. With `burst`, also ends when no job is due and none runs.
 
-        Raises what does not pass by itself, such as a missing module.
+        Raises an error that does not pass by itself, such as a missing module.
         """
         asyncio.run(self.serve(signals=True, burst=burst))
 
     def stop(self) -> None:
-        """Stops gracefully; the second call ends the grace. May be called from any thread, and before `run`, which then ends at once."""
+        """Stops the worker gracefully. A second call ends the grace. Any thread may call this. After a call before
+        `run`, `run` ends at once."""
         if self._state == "stopped":
             return
         self._stop_asked = True
@@ -128,9 +130,9 @@ class Worker:
                 pass
 
     async def serve(self, *, signals: bool = False, burst: bool = False) -> None:
-        """As `run`, in the running event loop; with `signals`, ends at SIGTERM and SIGINT, too.
+        """Works as `run` does, in the running event loop. With `signals`, also ends at SIGTERM and SIGINT.
 
-        When it is cancelled, it releases the jobs that it holds.
+        If this coroutine is cancelled, the worker releases the jobs that it holds.
         """
         if self._state not in ("new", "stopped"):
             raise RuntimeError("the worker runs already")
@@ -158,7 +160,7 @@ class Worker:
     async def _serve(self) -> None:
         self._stop, self._hurry, self._idle = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        if self._stop_asked:  # by another thread, a moment ago
+        if self._stop_asked:  # another thread has called `stop`
             return
         self._slots = Slots(self.concurrency, self._held, len(self._parts))
         self._sources = [self._source(place, keys) for place, keys in self._parts]
@@ -196,7 +198,7 @@ class Worker:
     def _start(self, job: Job, asked: float) -> None:
         job._started = monotonic()
         job._expires = asked + self._lease
-        # Half of the lease has passed: this process or the server stood still.
+        # If half of the lease has passed, this process or the server stood still.
         if self._stop.is_set() or job._started - asked > self._lease / 2:
             job._source.endings.release(job)
             return
@@ -223,7 +225,7 @@ class Worker:
         except asyncio.CancelledError as raised:
             error = raised
             with suppress(asyncio.CancelledError):
-                await asyncio.sleep(0)  # if everything is cancelled, `serve` knows it then
+                await asyncio.sleep(0)  # if all tasks are cancelled, `serve` notices it now
         except BaseException as raised:
             error = raised
         if job._timer is not None:
@@ -261,7 +263,8 @@ class Worker:
         self._cancel(job)
 
     def _cancel(self, job: Job) -> None:
-        """Threads cannot be cancelled. They keep their slot, and see `job.lost`."""
+        """Cancels the handler of a job. A handler in a thread cannot be cancelled: it keeps its slot, and can check
+        `job.lost`."""
         if job._cancellable and job._task is not None:
             job._task.cancel()
 
@@ -330,7 +333,7 @@ class Worker:
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:
-        """It does not pass by itself."""
+        """Stops the worker because of an error that does not pass by itself."""
         self._fatal = self._fatal or error
         log.error("the worker stops: %s", error)
         self._emit(Event("error", error=error))

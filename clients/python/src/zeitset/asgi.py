@@ -20,7 +20,8 @@ Who = Union[str, None, Awaitable[Union[str, None]]]
 
 
 def client_network(ipv6: int = 56) -> Callable[[Scope], str]:
-    """A key: the client's IPv4 address, or the network that has its IPv6 address, for one client may have all addresses of it.
+    """Returns a key function: the client's IPv4 address, or the network of its IPv6 address, as one client may have all
+    addresses of a network.
 
     Behind a proxy, let the server set the address from a header that only your proxy can set.
     """
@@ -33,7 +34,8 @@ def client_network(ipv6: int = 56) -> Callable[[Scope], str]:
 
 
 class RateLimitHeaders:
-    """Writes the RateLimit fields of all limits that are asked inside of it, such as by the dependency for FastAPI."""
+    """Writes the RateLimit fields of all limits that are asked during a request, such as by the dependency for
+    FastAPI."""
 
     def __init__(self, app: App) -> None:
         self.app = app
@@ -59,9 +61,11 @@ class RateLimitHeaders:
 
 
 class RateLimit(RateLimitHeaders):
-    """Asks the limiters before each request, all or nothing; answers 429 where they deny.
+    """Asks the limiters before each request, and responds 429 if one denies. Units are taken from all limiters, or from
+    none.
 
-    `key(scope)` says who asks, and None that the request is not limited. Responses carry RateLimit header fields.
+    `key(scope)` returns the key of the client, or None if the request is not limited. Responses carry RateLimit header
+    fields.
     """
 
     def __init__(
@@ -100,7 +104,7 @@ async def name_of(key: Who) -> str | None:
 
 
 async def ask(limiters: list[Limiter], key: str, cost: int, scope: Scope) -> Check | Checks:
-    """Notes the checks for the header fields, too."""
+    """Asks the limiters. Notes the checks for the header fields."""
     check: Check | Checks
     if len(limiters) == 1:
         check = await limiters[0].check(key, cost)
@@ -111,5 +115,5 @@ async def ask(limiters: list[Limiter], key: str, cost: int, scope: Scope) -> Che
 
 
 def fields_of(scope: Scope) -> dict[str, str]:
-    """Of all limits that this request has asked."""
+    """Returns the header fields of all limits that were asked for this request."""
     return headers(scope[CHECKS])

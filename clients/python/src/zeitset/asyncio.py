@@ -1,4 +1,5 @@
-"""The classes of `zeitset` for `redis.asyncio`: the same names and parameters, and their methods are awaited."""
+"""The classes of `zeitset` for `redis.asyncio`. They have the same names and parameters, and their methods are
+coroutines."""
 
 from __future__ import annotations
 
@@ -59,15 +60,16 @@ __all__ = [
 
 T = TypeVar("T")
 _RETURNING = 1.0
-"""Seconds to give units back, for a limiter without a timeout."""
+"""How long a limiter without a timeout may take to give units back, in seconds."""
 
 
 class Limiter(Bound[LimiterCalls]):
     """A rate limit for each key: `await Limiter(r, "search", "5/1m").check("ann")`.
 
-    `timeout`: how long a call may take, whatever the client's settings are. The Redis key is `prefix`, name, ":", key. `unit`: what
-    the units are, for header fields, if not requests. `remember`: a key that was denied is denied without asking, until the wait is
-    over that the reply told. `ahead`: takes up to that number of units in one call, and hands them out without asking.
+    The Redis key is `prefix`, name, ":", key. `timeout`: how long a call may take, whatever the client's settings are.
+    `unit`: what the units are, for header fields, if not requests. `remember`: after a denial, calls for the key that
+    cost as much or more are denied without asking the server, until the wait of the reply is over. `ahead`: the limiter
+    takes up to that number of units in one call, and hands them out without asking the server.
     """
 
     def __init__(
@@ -108,28 +110,32 @@ class Limiter(Bound[LimiterCalls]):
         return self.calls.policy
 
     async def check(self, key: str, cost: int = 1, *, force: bool = False) -> Check:
-        """Takes `cost` units if they fit; with `force`, in any case (the limit goes into debt)."""
+        """Takes `cost` units if they fit. With `force`, takes them even if they do not fit, and the limit is in
+        debt."""
         known = None if force else self._decider.known(key, cost)
         return known if known is not None else await self._drive(self._decider.check(key, cost, force))
 
     async def peek(self, key: str, cost: int = 1) -> Check:
-        """What `check` would say. Takes nothing."""
+        """Returns what `check` would return, and takes no units."""
         return await self._drive(self._decider.peek(key, cost))
 
     async def wait(self, key: str, cost: int = 1, timeout: Duration | None = None) -> Check:
-        """Sleeps until `check` allows. Raises TimeoutError, and takes nothing, if that is not before `timeout`."""
+        """Sleeps until `check` allows the call. If the wait would be longer than `timeout`, raises TimeoutError and
+        takes no units."""
         return await self._drive(self._decider.wait(key, cost, timeout))
 
     async def refund(self, key: str, units: int, check: Check | int) -> int:
-        """Gives back units that `check` took: a request that failed, a reservation that was too large. Replies how many."""
+        """Gives back units that `check` took, for example for a request that failed. Returns how many were given
+        back."""
         return await self._drive(self._decider.refund(key, units, check))
 
     async def reset(self, key: str) -> bool:
-        """Forgets what was taken."""
+        """Deletes the limit of the key, so that all units are available. Returns whether it existed."""
         return await self._drive(self._decider.reset(key))
 
     async def close(self) -> None:
-        """Gives back the units that it has taken ahead, as the end of the event loop does if it cancels its tasks."""
+        """Gives back the units that the limiter has taken ahead. The limiter also does this if the event loop cancels
+        its tasks at its end."""
         if self._sweep is not None and not self._sweep.done():
             self._sweep.cancel()
             await asyncio_wait([self._sweep])
@@ -157,7 +163,7 @@ class Limiter(Bound[LimiterCalls]):
 
 
 async def check_all(*parts: tuple[Limiter, str] | tuple[Limiter, str, int], force: bool = False) -> Checks:
-    """Several limits, all or nothing: `await check_all((user, "ann"), (tokens, "ann", 850))`."""
+    """Takes units from all of these limits, or from none: `await check_all((user, "ann"), (tokens, "ann", 850))`."""
     found = _check_all([(part[0]._decider, *part[1:]) for part in parts], force=force)
     return await adrive(parts[0][0]._client, found)
 
@@ -205,10 +211,10 @@ class Board(Bound[BoardCalls]):
 
 
 class Queue(Bound[QueueCalls]):
-    """Where jobs are pushed and looked at. `Worker` takes them.
+    """A queue: pushes jobs and shows them. `Worker` runs them.
 
-    `shards`: the queue is that many keys, which the nodes of a cluster share. Jobs of a group are in one of them. `telemetry`: of
-    `zeitset.otel`.
+    `shards`: the number of keys that hold the jobs, so that the nodes of a cluster share the queue. All jobs of a group
+    are in the same shard. `telemetry`: an `OpenTelemetry` of `zeitset.otel`.
     """
 
     def __init__(
@@ -226,7 +232,7 @@ class Queue(Bound[QueueCalls]):
 
     @property
     def shards(self) -> list[Queue]:
-        """A queue for each shard; of a queue without shards, itself."""
+        """One queue for each shard. If the queue has no shards, the only item is the queue itself."""
         return [self.shard(number) for number in range(len(self.calls.shards))]
 
     def shard(self, number: int) -> Queue:
@@ -249,7 +255,8 @@ class Queue(Bound[QueueCalls]):
     hold = awaiting(_plans.hold)
 
     async def push_many(self, jobs: Iterable[Mapping[str, Any]]) -> list[str | None]:
-        """In one pipeline; each job has the parameters of `push`: `[{"payload": "ann", "id": "1"}, …]`. Replies as `push` does."""
+        """Pushes jobs in one pipeline. Each job is a dictionary of parameters of `push`:
+        `[{"payload": "ann", "id": "1"}, …]`. Returns for each job what `push` returns."""
         many = list(jobs)
         with silent() if self._telemetry is None else self._telemetry.pushes(self.calls.name, len(many)) as added:
             ids = await arun_all(self._client, [self.calls.push(**job) for job in many])
@@ -258,5 +265,5 @@ class Queue(Bound[QueueCalls]):
 
 
 async def queues(client: Client, *, count: int | None = None, after: str | None = None) -> list[str]:
-    """The names of the queues of this database."""
+    """Returns the names of the queues of this database."""
     return await arun(client, _queues(count=count, after=after))

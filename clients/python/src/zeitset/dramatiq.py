@@ -1,7 +1,8 @@
 """A broker for dramatiq: `dramatiq.set_broker(ZeitsetBroker(url="redis://localhost:6379"))`.
 
-A delayed message stays in its queue until it is due. (The broker for Redis gives it to a worker, which holds it in memory and then sends it
-again: it is lost or runs twice when that worker ends at the wrong moment.) Retries are left to dramatiq's middleware.
+A delayed message stays in its queue until it is due. (dramatiq's own broker for Redis gives the message to a worker,
+which holds it in memory and then sends it again. If that worker ends at the wrong moment, the message is lost or runs
+twice.) dramatiq's middleware does the retries.
 """
 
 from __future__ import annotations
@@ -31,10 +32,11 @@ _STATES: tuple[State, ...] = ("ready", "delayed", "claimed", "dead")
 
 
 class ZeitsetBroker(Broker):
-    """`client` or `url` or `parameters` of `redis.Redis`. The Redis key of a queue is `namespace`, ":" and its name.
+    """Takes a `client`, a `url`, or `parameters` of `redis.Redis`. The Redis key of a queue is `namespace`, ":" and its
+    name.
 
-    `lease`: messages of a worker that dies are due again after that long. The priority of a message is its actor's, if that is declared where
-    the message is sent.
+    `lease`: if a worker dies, its messages are due again after this time. A message has the priority of its actor, if
+    the actor is declared in the process that sends the message.
     """
 
     def __init__(
@@ -54,7 +56,7 @@ class ZeitsetBroker(Broker):
         self._held: dict[Claimed, None] = {}
         self._lock = Lock()
         self._beating: Event | None = None
-        """Set: the heartbeats end."""
+        """If it is set, the heartbeats end."""
 
     def queue(self, name: str) -> Queue:
         return Queue(self.client, f"{self.namespace}:{name}", codec="bytes")
@@ -101,7 +103,7 @@ class ZeitsetBroker(Broker):
             sleep(interval / 1000)
 
     def close(self) -> None:
-        """Ends the heartbeats. What a worker still holds is due again when its lease expires."""
+        """Ends the heartbeats. Messages that a worker still holds are due again when their leases expire."""
         with self._lock:
             if self._beating is not None:
                 self._beating.set()
@@ -112,7 +114,7 @@ class ZeitsetBroker(Broker):
             self._held.update(dict.fromkeys(jobs))
 
     def tell(self, call: Call[bool], job: Claimed) -> None:
-        """Reports a job. dramatiq repeats it on the errors that pass by themselves."""
+        """Reports a job. After an error that passes by itself, dramatiq repeats the report."""
         is_ours = self.ask(call, _PATIENCE)
         with self._lock:
             was_held = job in self._held
@@ -158,7 +160,7 @@ class _Consumer(Consumer):
         self._timeout = timeout
         self._claimed: list[Claimed] = []
         self._out: set[Claimed] = set()
-        """What the worker has got."""
+        """The jobs that the worker has received and not reported."""
         self._freed = Event()
         self._name = f"{socket.gethostname()}:{os.getpid()}"
 

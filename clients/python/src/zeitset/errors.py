@@ -1,4 +1,4 @@
-"""What the library raises, and which of the server's errors pass by themselves."""
+"""The exceptions of the library, and which errors of the server pass by themselves."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["CostTooHigh", "Discard", "LeaseLost", "Retry", "is_away", "is_refuse
 
 
 class CostTooHigh(ValueError):
-    """The cost is above the limit, so that the call can never succeed."""
+    """The cost is above the limit, so the call can never succeed."""
 
 
 class Retry(Exception):
-    """Raised by a handler: give the job back, to run again `after` that long (default: the backoff).
+    """Raised by a handler to run the job again. `after`: the delay before the next attempt (default: the backoff).
 
-    With `free`, this attempt does not count, as for a service that answered 429. With `hold`, no other job of its group runs `after` that
-    long either: the customer whose API said so rests, everybody else's jobs go on.
+    With `free`, this attempt does not count, for example because a service responded 429. With `hold`, no other job of
+    the same group is claimed during this delay either. Jobs of other groups are.
     """
 
     def __init__(
@@ -37,19 +37,20 @@ class Retry(Exception):
 
 
 class LeaseLost(Exception):
-    """Raised by `Job.check`: the job is not this worker's any more."""
+    """Raised by `Job.check` if the worker no longer holds the job."""
 
 
 class Discard(Exception):
-    """Raised by a handler: no further attempt; the job becomes a dead letter."""
+    """Raised by a handler to make the job a dead letter, without further attempts."""
 
 
-# Replies that redis-py has no class for, or has one only in some versions.
+# Codes of errors for which redis-py has no class, or has one only in some versions.
 _PASSING = frozenset(
     "LOADING READONLY MASTERDOWN UNBLOCKED CLUSTERDOWN TRYAGAIN MOVED ASK NOREPLICAS MISCONF BUSY OOM".split()
 )
 _REFUSING = frozenset("OOM MISCONF NOREPLICAS BUSY".split())
-# How the server's and the module's own ERR texts begin. Others are a proxy's, or say that the server has no room.
+# The beginnings of ERR texts of the server and the module. Other texts are from a proxy, or from a server that accepts
+# no more clients.
 _MISTAKES = ("unknown ", "wrong number ", "syntax error", "invalid ", "value ", "the ", "DB index", "numkeys", "a key ")
 _LASTING = (
     exceptions.AuthenticationError,
@@ -87,26 +88,27 @@ def is_away(error: BaseException) -> bool:
     code, _, rest = str(error).partition(" ")
     if code.isupper() and code != "ERR":
         return code in _PASSING
-    # redis-py takes ERR away.
+    # redis-py removes ERR from the text.
     return not (rest if code == "ERR" else str(error)).startswith(_MISTAKES)
 
 
 def slot_elsewhere(error: BaseException) -> int | None:
-    """The slot of a MOVED or ASK."""
+    """Returns the slot of a MOVED or ASK error; None for other errors."""
     if isinstance(error, exceptions.AskError):
         return error.slot_id
-    code, _, rest = str(error).partition(" ")  # redis-py 5 has that class for cluster clients only
+    code, _, rest = str(error).partition(" ")  # redis-py 5 uses a class for it only in cluster clients
     return int(rest.split(" ")[0]) if isinstance(error, exceptions.ResponseError) and code in ("MOVED", "ASK") else None
 
 
 def is_refused(error: BaseException) -> bool:
-    """Whether the server lives, and takes no writes for the moment: there is no reason to connect again."""
+    """Whether the server is alive, but takes no writes for now. There is then no reason to connect again."""
     return isinstance(error, exceptions.OutOfMemoryError) or str(error).partition(" ")[0] in _REFUSING
 
 
 @contextmanager
 def unexpected(what: str, reply: Any) -> Iterator[None]:
-    """A reply of a shape that Redis does not give is a broken connection, not a mistake of the program."""
+    """Raises ConnectionError if a reply has a shape that Redis never sends. The cause is then the connection, not a
+    mistake in the program."""
     try:
         yield
     except (TypeError, ValueError, LookupError, AttributeError) as error:

@@ -20,10 +20,12 @@ def rate_limit(
     key: Callable[[Request], Who] = network,
     cost: int = 1,
 ) -> Callable[[Request, Response], Awaitable[Check | Checks | None]]:
-    """A dependency that raises 429 where the limiters deny. `key(request)` says who asks, None: not limited.
+    """Returns a dependency that raises 429 if a limiter denies. `key(request)` returns the key of the client, or None
+    if the request is not limited.
 
-    Its value is the check, such as for a refund. A route that returns a Response of its own or raises loses the header fields, unless
-    the application has a middleware of `zeitset.asgi`: `app.add_middleware(RateLimitHeaders)`.
+    The value of the dependency is the check, for example for a refund. If a route returns its own Response or raises,
+    the header fields are lost, unless the application has a middleware of `zeitset.asgi`:
+    `app.add_middleware(RateLimitHeaders)`.
     """
     asked = as_list(limiters, cost)
 

@@ -29,7 +29,8 @@ def rate_limit(
     key: Callable[[], str | None] = network,
     cost: int = 1,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Answers 429 where the limiters deny. `key()` says who asks, None: not limited; it may use `flask.request` and `session`."""
+    """Responds 429 if a limiter denies. `key()` returns the key of the client, or None if the request is not limited.
+    It may use `flask.request` and `session`."""
     asked = as_list(limiters, cost)
 
     def decorate(view: Callable[P, R]) -> Callable[P, R]:
@@ -51,6 +52,7 @@ def rate_limit(
 
 
 def _with_fields(response: Response) -> Response:
-    """Of all limits that this request has asked, whoever else writes them."""
+    """Writes the header fields of all limits that were asked for this request. Replaces fields that were written
+    before."""
     response.headers.update(headers(request.environ[CHECKS]))
     return response

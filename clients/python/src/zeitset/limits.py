@@ -1,7 +1,8 @@
 """A storage for the package `limits`, and so for slowapi and flask-limiter: `storage_from_string("zeitset://localhost:6379")`.
 
-Importing this module makes the schemes known to `limits`: `zeitset://`, `zeitsets://` (TLS), `zeitset+unix://`, and the same behind
-`async+`. The strategy moving-window is a SLIDING limit, which keeps about 100 slots for any limit; fixed-window is a plain counter.
+If this module is imported, `limits` recognizes the schemes `zeitset://`, `zeitsets://` (TLS), `zeitset+unix://`, and
+each of them after `async+`. The strategy moving-window is a SLIDING limit, which keeps about 100 slots for any limit.
+The strategy fixed-window is a plain counter.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class _Calls:
         return f"{self._prefix}:{key}"
 
     def incr(self, key: str, expiry: int, amount: int) -> list[Call[int]]:
-        """Counts past the limit. If the connection breaks between the two commands, the next call sets the expiry."""
+        """Counts all requests, also those beyond the limit. If the connection breaks between the two commands, the next
+        call sets the expiry."""
         key = self.key(key)
         return [Call(("INCRBY", key, amount), int), Call(("EXPIRE", key, expiry, "NX"), int)]
 
@@ -47,7 +49,7 @@ class _Calls:
         return Call(("ZRL.CHECK", self.key(key), limit, f"{expiry}s", "COST", amount, *self._options), lambda reply: flag(reply[0]))
 
     def window(self, key: str, expiry: int) -> Call[tuple[float, int]]:
-        """When the oldest unit in use was taken, and how many are in use."""
+        """Replies when the oldest unit in use was taken, and how many units are in use."""
 
         def read(reply: Any) -> tuple[float, int]:
             fields = mapping(reply or ())
@@ -67,10 +69,11 @@ def _address(uri: str) -> str:
 
 
 class ZeitsetStorage(Storage, MovingWindowSupport):
-    """`options` go to `redis.Redis.from_url`. `client`: one of your own, such as a RedisCluster, instead of the one of the URI.
+    """`options`: parameters of `redis.Redis.from_url`. `client`: a client of your own, such as a RedisCluster, instead
+    of one for the URI.
 
-    `exact`: units of a limit above 100 become available again to the millisecond, not up to 1 % of the window late; a key then has a
-    slot for each millisecond in which units were taken.
+    `exact`: units of a limit above 100 become available again to the millisecond. Without it, they are late by up to 1
+    % of the window. With it, a key has a slot for each millisecond in which units were taken.
     """
 
     STORAGE_SCHEME = list(_SCHEMES)
@@ -114,7 +117,7 @@ class ZeitsetStorage(Storage, MovingWindowSupport):
             return False
 
     def reset(self) -> int | None:
-        """Removes all keys of the prefix, a page at a time, and replies their number."""
+        """Removes all keys of the prefix, found by SCAN, and returns their number."""
         removed = 0
         for key in self.storage.scan_iter(self._calls.key("*"), count=_PAGE):
             removed += run(self.storage, self._calls.clear(key))
@@ -125,7 +128,8 @@ class ZeitsetStorage(Storage, MovingWindowSupport):
 
 
 class AsyncZeitsetStorage(AsyncStorage, AsyncMovingWindowSupport):
-    """As `ZeitsetStorage`, for `limits.aio`; `client` is one of `redis.asyncio`."""
+    """The storage for `limits.aio`, with the parameters of `ZeitsetStorage`. `client` is a client of
+    `redis.asyncio`."""
 
     STORAGE_SCHEME = [f"async+{scheme}" for scheme in _SCHEMES]
 
@@ -168,7 +172,7 @@ class AsyncZeitsetStorage(AsyncStorage, AsyncMovingWindowSupport):
             return False
 
     async def reset(self) -> int | None:
-        """Removes all keys of the prefix, a page at a time, and replies their number."""
+        """Removes all keys of the prefix, found by SCAN, and returns their number."""
         removed = 0
         async for key in self.storage.scan_iter(self._calls.key("*"), count=_PAGE):
             removed += await arun(self.storage, self._calls.clear(key))

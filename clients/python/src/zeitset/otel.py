@@ -1,8 +1,8 @@
 """OpenTelemetry of queues and workers, by the semantic conventions for messaging. Needs opentelemetry-api.
 
-`telemetry = OpenTelemetry()`, `Queue(r, "mails", telemetry=telemetry)`, `Worker(r, "mails", handler, telemetry=telemetry)`. The span of a
-handler is linked with that of the push, if the job came with a `traceparent`. It begins a trace of its own, as a job may run long after it was
-pushed, and more than once.
+`telemetry = OpenTelemetry()`, `Queue(r, "mails", telemetry=telemetry)`, `Worker(r, "mails", handler, telemetry=telemetry)`.
+If a job has a `traceparent`, the span of its handler is linked with the span of the push. The handler's span begins its
+own trace, as a job may run long after it was pushed, and more than once.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from .errors import Retry
 __all__ = ["OpenTelemetry"]
 
 _BOUNDARIES = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10]
-"""As the conventions give them, in seconds."""
+"""The boundaries that the conventions give, in seconds."""
 Attributes = dict[str, "str | int"]
 
 
 class OpenTelemetry:
-    """`propagate`: each job that is pushed takes the `traceparent` along, in a line before its JSON.
+    """`propagate`: each pushed job carries the `traceparent`, in a line before its JSON.
 
-    `tracer` and `meter` are by default those of the global providers.
+    By default, `tracer` and `meter` are those of the global providers.
     """
 
     def __init__(self, *, propagate: bool = False, tracer: Tracer | None = None, meter: Meter | None = None) -> None:
@@ -96,7 +96,7 @@ def _timed(span: Span, histogram: Histogram, attributes: Attributes) -> Iterator
             except BaseException as error:
                 failed = {"error.type": type(error).__name__}
                 span.set_attributes(failed)
-                if not isinstance(error, Retry):  # a handler that wants to be run again has not failed
+                if not isinstance(error, Retry):  # a handler that asks for a retry has not failed
                     span.record_exception(error)
                     span.set_status(StatusCode.ERROR, str(error))
                 raise

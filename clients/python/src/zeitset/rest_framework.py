@@ -1,4 +1,5 @@
-"""Throttles for Django REST framework, in place of its own: they are exact, and their counts are in Redis, not in Django's cache.
+"""Throttles for Django REST framework, in place of its own. They are exact, and their counts are in Redis, not in
+Django's cache.
 
 `REST_FRAMEWORK = {"DEFAULT_THROTTLE_CLASSES": ["zeitset.rest_framework.UserRateThrottle"], "DEFAULT_THROTTLE_RATES": {"user": "100/day"}}`
 and `ZEITSET_URL = "redis://localhost:6379"`.
@@ -31,10 +32,11 @@ def _limiter(client: Any, scope: str, limit: int, seconds: int, on_error: OnErro
 
 
 class RateThrottle(throttling.SimpleRateThrottle):
-    """What SimpleRateThrottle is: give it a `scope`, and a `get_cache_key(request, view)` that says who asks.
+    """A base class like SimpleRateThrottle: give it a `scope`, and a `get_cache_key(request, view)` that returns the
+    key of the client.
 
-    A denied request counts for nothing. `client`: a Redis of redis-py instead of the one of `settings.ZEITSET_URL`. `on_error`: what to do
-    when Redis is away.
+    A denied request takes no units. `client`: a client of redis-py, instead of one for `settings.ZEITSET_URL`.
+    `on_error`: what to do if Redis is away.
     """
 
     client: Any = None
@@ -48,22 +50,22 @@ class RateThrottle(throttling.SimpleRateThrottle):
             return True
         client = _client(settings.ZEITSET_URL) if self.client is None else self.client
         self.checked: Check = _limiter(client, self.scope or type(self).__name__, self.num_requests, self.duration, self.on_error).check(key)
-        # For the header fields of zeitset.wsgi.RateLimitHeaders, if it is there.
+        # The middleware zeitset.wsgi.RateLimitHeaders writes the header fields of these checks.
         request.META.setdefault(CHECKS, []).append(self.checked)
         return self.checked.allowed
 
     def wait(self) -> float | None:
-        """For Retry-After."""
+        """Returns the seconds for Retry-After."""
         return None if self.checked.error else self.checked.retry_after
 
 
 class AnonRateThrottle(RateThrottle, throttling.AnonRateThrottle):
-    """Clients without a user, by their address."""
+    """Limits clients without a user, by their address."""
 
 
 class UserRateThrottle(RateThrottle, throttling.UserRateThrottle):
-    """Each user, or each address without one."""
+    """Limits each user, and clients without a user by their address."""
 
 
 class ScopedRateThrottle(throttling.ScopedRateThrottle, RateThrottle):
-    """Views with a `throttle_scope`."""
+    """Limits views with a `throttle_scope`."""

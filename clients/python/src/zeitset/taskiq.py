@@ -1,6 +1,7 @@
 """A broker for taskiq: `broker = ZeitsetBroker("redis://localhost:6379")`.
 
-The label `delay` (seconds) makes a task due later, `priority` before or after others. Retries are left to taskiq's middlewares.
+The label `delay` (seconds) makes a task due later. Tasks with a lower label `priority` run first. taskiq's middlewares
+do the retries.
 """
 
 from __future__ import annotations
@@ -30,10 +31,11 @@ _PATIENCE = 5.0
 
 
 class ZeitsetBroker(AsyncBroker):
-    """`client` is one of `redis.asyncio`, instead of `url`; `options` are those of `redis.asyncio.Redis`. `queue_name` is the Redis key.
+    """`client`: a client of `redis.asyncio`, instead of `url`. `options`: parameters of `redis.asyncio.Redis`.
+    `queue_name` is the Redis key.
 
-    `lease`: tasks of a worker that dies are due again after that long. A task is held until taskiq acknowledges it; as long as the worker
-    lives, its lease is extended.
+    `lease`: if a worker dies, its tasks are due again after this time. A worker extends the leases of its tasks until
+    taskiq acknowledges them.
     """
 
     def __init__(
@@ -51,7 +53,8 @@ class ZeitsetBroker(AsyncBroker):
         self.queue_name = queue_name
         self.queue = Queue(self.client, queue_name, codec="bytes")
         self._claims = Claims(lease)
-        # Connections of its own, as those of `Worker`: the client repeats commands, and jobs of a claim whose reply got lost would wait.
+        # The broker has its own connections, as `Worker` has. The client would repeat a claim whose reply got lost, and
+        # the jobs of the first claim would wait until their leases expire.
         place = Place(self.client, queue_name)
         self._claiming, self._telling = Link(place, _PATIENCE), Link(place, _PATIENCE)
         self._held: dict[Claimed, None] = {}
@@ -82,7 +85,7 @@ class ZeitsetBroker(AsyncBroker):
                 yield AckableMessage(data=job.payload, ack=partial(self._ack, job))
 
     async def shutdown(self) -> None:
-        """Gives back what has not been acknowledged: another worker gets it at once."""
+        """Gives back tasks that were not acknowledged. Another worker gets them at once."""
         if self._beating is not None:
             self._beating.cancel()
             self._beating = None
@@ -99,7 +102,7 @@ class ZeitsetBroker(AsyncBroker):
             await self.client.connection_pool.disconnect()
 
     async def _ack(self, job: Claimed) -> None:
-        """Repeats it while Redis is away: a token works once."""
+        """Acknowledges a task. Repeats the ACK while Redis is away, because a token works only once."""
         end = now() + self._claims.lease_ms / 1000
         backoff = Backoff()
         try:

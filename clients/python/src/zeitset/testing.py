@@ -1,6 +1,7 @@
-"""For tests: a server with the module, and a clock for recurring jobs.
+"""Helpers for tests: a server with the module, and a clock for delayed and recurring jobs.
 
-`pytest_plugins = ["zeitset.testing"]` in conftest.py gives the fixture `zeitset_server`, one for the whole run.
+`pytest_plugins = ["zeitset.testing"]` in conftest.py defines the fixture `zeitset_server`: one server for the whole
+run.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from ._time import Duration, milliseconds
 
 try:
     import pytest
-except ImportError:  # the rest needs none
+except ImportError:  # the rest of the module needs no pytest
     pytest = None  # type: ignore[assignment, unused-ignore]
 
 _PATIENCE = 20.0
 
 
 class Server:
-    """A redis-server on a free port of this machine, which keeps nothing. `redis.Redis.from_url(server.url)`"""
+    """A redis-server on a free port of this machine, which saves nothing: `redis.Redis.from_url(server.url)`."""
 
     def __init__(self, command: list[str]) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="zeitset-")
@@ -69,8 +70,8 @@ class Server:
 
 
 def start_server(module: str | None = None, *, options: Iterable[str] = (), executable: str = "redis-server") -> Server:
-    """`module` is the path of libzeitset.so, by default the environment's ZEITSET_MODULE, or else what the package zeitset-server
-    carries. `options` as for redis-server."""
+    """Starts a server with the module. `module`: the path of libzeitset.so. The default is the environment variable
+    ZEITSET_MODULE, or else the file in the package zeitset-server. `options`: arguments of redis-server."""
     path = module or os.environ.get("ZEITSET_MODULE") or _installed_module()
     if path is None:
         raise ValueError("where is the module? Install zeitset-server, give the module's path, or set ZEITSET_MODULE")
@@ -88,7 +89,7 @@ def _installed_module() -> str | None:
 
 
 class Clock:
-    """Makes delayed jobs due sooner, recurring ones as well: `Worker(..., clock=clock)`, then `clock.advance("1d")`.
+    """Makes delayed and recurring jobs due sooner: `Worker(..., clock=clock)`, then `clock.advance("1d")`.
 
     The server's own clock stays as it is. `client` is a `redis.Redis`.
     """

@@ -16,7 +16,8 @@ App = Callable[[Environ, StartResponse], Iterable[bytes]]
 
 
 def client_network(ipv6: int = 56) -> Callable[[Environ], str]:
-    """A key: the client's IPv4 address, or the network that has its IPv6 address, for one client may have all addresses of it.
+    """Returns a key function: the client's IPv4 address, or the network of its IPv6 address, as one client may have all
+    addresses of a network.
 
     Behind a proxy, let the server set REMOTE_ADDR from a header that only your proxy can set.
     """
@@ -24,7 +25,8 @@ def client_network(ipv6: int = 56) -> Callable[[Environ], str]:
 
 
 class RateLimitHeaders:
-    """Writes the RateLimit fields of all limits that are asked inside of it, such as by throttles and decorators."""
+    """Writes the RateLimit fields of all limits that are asked during a request, such as by throttles and
+    decorators."""
 
     def __init__(self, app: App) -> None:
         self.app = app
@@ -49,9 +51,11 @@ class RateLimitHeaders:
 
 
 class RateLimit(RateLimitHeaders):
-    """Asks the limiters before each request, all or nothing; answers 429 where they deny.
+    """Asks the limiters before each request, and responds 429 if one denies. Units are taken from all limiters, or from
+    none.
 
-    `key(environ)` says who asks, and None that the request is not limited. Responses carry RateLimit header fields.
+    `key(environ)` returns the key of the client, or None if the request is not limited. Responses carry RateLimit
+    header fields.
     """
 
     def __init__(
@@ -85,7 +89,7 @@ def as_list(limiters: Limiter | Iterable[Limiter], cost: int) -> list[Limiter]:
 
 
 def ask(limiters: list[Limiter], key: str, cost: int, environ: Environ) -> Check | Checks:
-    """Notes the checks for the header fields, too."""
+    """Asks the limiters. Notes the checks for the header fields."""
     check: Check | Checks
     if len(limiters) == 1:
         check = limiters[0].check(key, cost)
