@@ -3,15 +3,15 @@
 #
 #     examples/promoter.sh <queue> <horizon>        e.g. examples/promoter.sh timers 1h
 #
-# May be started at any time, on several machines, and again after a crash: the id of a job is that of its row, and a job
-# that is in the queue is not pushed again. Prints how many were pushed. The databases are those of psql's PGHOST,
-# PGDATABASE, ... and of REDIS_HOST and REDIS_PORT.
+# You may start this script at any time, on several machines, and again after a crash. A job has the id of its row, so a
+# job that is in the queue is not pushed again. Prints how many jobs were pushed. PGHOST, PGDATABASE, ... (see psql),
+# REDIS_HOST and REDIS_PORT name the databases.
 set -eu
 queue=$1 horizon=$2
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-# A command for each row. Queue and payload may be any text: redis-cli is told each byte as \xNN.
+# Writes a command for each row. Queue and payload may be any text: redis-cli gets each byte as \xNN.
 psql --no-psqlrc --quiet --tuples-only --no-align --set=ON_ERROR_STOP=1 \
     --set=queue="$queue" --set=horizon="$horizon" >"$folder/commands" <<'SQL'
 SELECT format('ZQ.PUSH "%s" "%s" ID %s AT %sms',
@@ -24,7 +24,7 @@ WHERE done IS NULL AND due < now() + CAST(:'horizon' AS interval)
 ORDER BY due;
 SQL
 
-# A reply is a line: the id of a job that is new, nothing of one that is there already. All else is an error.
+# Each reply is a line: the id of a new job, or an empty line if the queue has the job. Any other line is an error.
 redis-cli -h "${REDIS_HOST:-127.0.0.1}" -p "${REDIS_PORT:-6379}" <"$folder/commands" >"$folder/replies"
 awk -v expected="$(wc -l <"$folder/commands")" '
     /^[0-9]+$/ { pushed++; next }

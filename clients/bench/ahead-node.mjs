@@ -1,4 +1,5 @@
-// Decisions a second of a limit, with and without units ahead: node ahead-node.mjs PORT SECONDS PROCESSES AHEAD (0: none).
+// Measures the decisions per second of a limit, with and without units ahead:
+// node ahead-node.mjs PORT SECONDS PROCESSES AHEAD (0: none).
 
 import { fork } from "node:child_process";
 import { once } from "node:events";
@@ -9,7 +10,7 @@ const [port, seconds, processes, ahead] = process.argv.slice(2).map(Number);
 const redis = await createClient({ url: `redis://127.0.0.1:${port}` }).connect();
 
 if (process.send) {
-  const limiter = new Limiter(redis, "bench", "100000000/1s", { timeout: "20s", ...(ahead && { ahead }) }); // all are allowed
+  const limiter = new Limiter(redis, "bench", "100000000/1s", { timeout: "20s", ...(ahead && { ahead }) }); // all calls are allowed
   await limiter.check("warm");
   process.send("ready");
   await once(process, "message");

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Decisions a second of limits with and without units ahead, as a page: ahead.sh MODULE OUT PAGE
+# Measures the decisions per second of limits with and without units ahead, as a page: ahead.sh MODULE OUT PAGE
 set -euo pipefail
 MODULE=$(realpath "$1")
 mkdir -p "$2"

@@ -1,4 +1,5 @@
-"""Decisions a second of a limit, with and without units ahead: ahead_python.py PORT SECONDS PROCESSES AHEAD (0: none)."""
+"""Measures the decisions per second of a limit, with and without units ahead:
+ahead_python.py PORT SECONDS PROCESSES AHEAD (0: none)."""
 
 import sys
 import time
@@ -8,7 +9,7 @@ import redis
 
 from zeitset import Limiter
 
-RATE = "100000000/1s"  # all are allowed
+RATE = "100000000/1s"  # all calls are allowed
 
 
 def decide(port, seconds, ahead, barrier, found):

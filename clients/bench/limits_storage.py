@@ -1,4 +1,5 @@
-"""Memory and processor time of the server for one moving window of `limits`, with its own Redis storage and with Zeitset's.
+"""Measures the memory and the processor time of the server for one moving window of `limits`, with the package's own
+Redis storage and with Zeitset's.
 
 usage: limits_storage.py PORT; prints rows of a table
 """
@@ -16,7 +17,7 @@ CALLS = 300
 
 
 def measure(r, limiter, item, calls=CALLS):
-    """Microseconds of the server for a call, as INFO commandstats counts them."""
+    """Returns the server's microseconds per call, by INFO commandstats."""
     r.config_resetstat()
     for _ in range(calls):
         limiter.hit(item, "ann")
@@ -36,7 +37,7 @@ def main():
             r.flushall()
             limiter = MovingWindowRateLimiter(storage)
             item = RateLimitItemPerHour(limit)
-            # All but the calls that are measured are in use already, taken one by one.
+            # Takes units one by one, until only the units for the measured calls are free.
             calls = min(limit, CALLS)
             for _ in range(limit - calls):
                 limiter.hit(item, "ann")

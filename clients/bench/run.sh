@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The throughput of workers in both languages, into one page: run.sh MODULE OUT PAGE
+# Measures the throughput of workers in both languages, and writes one page: run.sh MODULE OUT PAGE
 set -euo pipefail
 MODULE=$(realpath "$1")
 mkdir -p "$2"

@@ -1,7 +1,7 @@
-// Jobs a second of a worker against BullMQ, in one run: node workers-node.mjs MODULE >workers-node.md
+// Compares the jobs per second of a worker with BullMQ, in one run: node workers-node.mjs MODULE >workers-node.md
 //
-// All jobs are pushed before the worker starts, and a handler does nothing, so what is measured is what a job costs: taking it,
-// finishing it, and everything between. Rounds of the contestants take turns; the median is shown.
+// All jobs are pushed before the worker starts, and the handlers do nothing. So the figures are the cost of a job from
+// its claim to its end. The contestants take turns in rounds. The page shows the median.
 
 import { spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -17,7 +17,7 @@ const MODULE = process.argv[2];
 const JOBS = Number(process.env.JOBS ?? 10_000);
 const ROUNDS = Number(process.env.ROUNDS ?? 5);
 const CONCURRENCIES = [1, 10, 100];
-/** Customers who are to be served in turns, and how many of their jobs may run at once. */
+/** The number of customers, who are served in turns, and how many jobs of a customer may run at once. */
 const CUSTOMERS = Number(process.env.CUSTOMERS ?? 1000);
 const OF_CUSTOMERS = 100;
 const PORT = Number(process.env.BENCH_PORT ?? 17_379);
@@ -40,13 +40,13 @@ nodeRedis.on("error", () => undefined);
 await redis.ping();
 await nodeRedis.connect();
 
-/** Seconds of processor time of the server. */
+/** Returns the server's processor time in seconds. */
 async function serverCpu() {
   const info = await redis.info("cpu");
   return ["used_cpu_sys", "used_cpu_user"].reduce((sum, name) => sum + Number(new RegExp(`${name}:([\\d.]+)`).exec(info)[1]), 0);
 }
 
-/** Runs `start(done)`, which starts a worker and answers how to stop it; `done` is called for each job. */
+/** Runs `start(done)`, which starts a worker and returns a function that stops it. The worker calls `done` for each job. */
 async function measure(start) {
   let left = JOBS;
   let finish;
@@ -65,7 +65,7 @@ async function measure(start) {
   return result;
 }
 
-/** `groupOf` says to which group the job of a number belongs, if to any. */
+/** `groupOf` returns the group of the job with a number, if it has one. */
 function zeitset(client, groupOf = () => undefined) {
   return async (concurrency) => {
     const queue = new Queue(client, "jobs");
@@ -99,7 +99,10 @@ async function bullmq(concurrency) {
   return result;
 }
 
-/** Fair shares without BullMQ's commercial edition: a queue and a worker for every customer, connected beforehand. */
+/**
+ * Fair shares without BullMQ's commercial edition: a queue and a worker for each customer. The workers connect before
+ * the measurement.
+ */
 async function bullmqQueues() {
   const workers = [];
   let done = () => undefined;
@@ -130,7 +133,10 @@ const contestants = {
 const median = (numbers) => numbers.sort((a, b) => a - b)[Math.floor(numbers.length / 2)];
 const results = new Map();
 
-/** Rounds in which the contestants take turns, the first for warming up; the results are kept under `${label} ${name}`. */
+/**
+ * Runs rounds in which the contestants take turns. The first round is a warm-up. The results are stored under
+ * `${label} ${name}`.
+ */
 async function contest(label, contestants, run) {
   for (let round = 0; round <= ROUNDS; round += 1) {
     for (const [name, contestant] of Object.entries(contestants)) {
@@ -164,7 +170,7 @@ removed. The median of ${ROUNDS} rounds, which took turns. \`make bench-clients\
 | jobs at once | | jobs/s | against BullMQ | CPU of the server, µs a job | of the worker |
 |--:|---|--:|--:|--:|--:|`);
 
-/** A row for each contestant; the last one is what the others are compared with. */
+/** Returns a row for each contestant. The others are compared with the last one. */
 function rows(label, contestants) {
   const of = (name, field) => median(results.get(`${label} ${name}`).map((result) => result[field]));
   const names = Object.keys(contestants);

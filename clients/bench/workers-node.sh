@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The throughput of Node.js workers against BullMQ, as a page on standard output.
 #
-# usage: workers-node.sh MODULE OUT; exits with 77 where the machine has not got what it takes
+# usage: workers-node.sh MODULE OUT; exits with 77 if the machine lacks a needed program
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 MODULE=$(realpath "$1")

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # The throughput of Python workers against arq and RQ, as a page on standard output.
 #
-# Each program in turn pushes its jobs and works them off; ROUNDS times, one program after the other, so that whatever the
-# machine does besides hits all of them.
+# In each of ROUNDS rounds, each program pushes its jobs and runs them, one program after the other. So other load of
+# the machine affects all programs.
 #
-# usage: workers-python.sh MODULE OUT; exits with 77 where the machine has not got what it takes
+# usage: workers-python.sh MODULE OUT; exits with 77 if the machine lacks a needed program
 set -euo pipefail
 MODULE=$(realpath "$1")
 mkdir -p "$2"

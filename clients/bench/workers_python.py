@@ -1,8 +1,8 @@
-"""Pushes jobs, works them off with ten at once, and prints how long that took.
+"""Pushes jobs, runs them with ten at once, and prints how long that took.
 
 usage: workers_python.py zeitset-tasks | zeitset-threads | arq | rq  nothing | wait  PORT
 
-The clock runs from the first job that begins to the last one that is done: starting up is not counted.
+The time is from the start of the first job to the end of the last one. The start of the program is not included.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import redis
 
 CONCURRENCY = 10
 WAIT = 0.01
-# Enough for some seconds.
+# Enough jobs for some seconds.
 JOBS = {"zeitset-tasks": 20_000, "zeitset-threads": 20_000, "arq": 500, "rq": 300}
 JOBS_THAT_WAIT = {"zeitset-tasks": 2_000, "zeitset-threads": 2_000, "arq": 100, "rq": 200}
 

@@ -44,7 +44,7 @@ func oneTimeCodes(rdb *redis.Client) {
 		}
 	}
 	for _, code := range []string{"882015", "882015"} {
-		// Removing is the test: of two who come with the same code, one gets in.
+		// ZEXP.REM is the test. If two clients send the same code, only one of them removes it.
 		removed := must(rdb.Do(ctx, "ZEXP.REM", "tour:otp", code).Bool())
 		fmt.Printf("  %s: %s\n", code, choose(removed, "right", "wrong"))
 	}

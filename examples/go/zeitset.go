@@ -1,6 +1,6 @@
 package main
 
-// What Zeitset answers, as Go types. Copy this file into your project, and grow it as you need.
+// The replies of Zeitset as Go types. Copy this file into your project, and extend it as you need.
 
 import (
 	"context"
@@ -14,10 +14,10 @@ import (
 type Limit struct {
 	Allowed    bool
 	Limit      int64
-	Remaining  int64 // below 0: in debt (FORCE)
-	RetryAfter time.Duration // wait this long and the same call succeeds; 0: allowed, negative: it never will
-	ResetAfter time.Duration // until all units are free
-	// Unix time in milliseconds at which the units of this call become available again: what ZRL.REFUND asks for.
+	Remaining  int64 // below 0, the limit is in debt (FORCE)
+	RetryAfter time.Duration // after this time, the same call succeeds; 0: it was allowed; negative: it never succeeds
+	ResetAfter time.Duration // the time until all units are free
+	// Unix time in milliseconds at which the units of this call become available again. Pass it to ZRL.REFUND.
 	ChargedUntilMs int64
 }
 
@@ -44,12 +44,12 @@ func (l Limit) Headers(policy string, window time.Duration) []Header {
 	return headers
 }
 
-// Whole seconds, rounded up: who waits them has waited long enough.
+// Whole seconds, rounded up, so that a client waits long enough.
 func seconds(d time.Duration) int64 {
 	return int64((d + time.Second - 1) / time.Second)
 }
 
-// Check takes one unit from a limit, if there is one.
+// Check takes one unit from a limit if one is free.
 func Check(ctx context.Context, rdb *redis.Client, key string, limit int64, window time.Duration) (Limit, error) {
 	n, err := rdb.Do(ctx, "ZRL.CHECK", key, limit, milliseconds(window)).Int64Slice()
 	if err != nil {
@@ -75,8 +75,8 @@ type Job struct {
 	Payload    string
 }
 
-// Claim returns the next job that is due, or nil; it waits for one. The client's ReadTimeout must be longer than block: it is 3
-// seconds by default.
+// Claim returns the next due job, and waits for one. If none is due within block, it returns nil. The client's
+// ReadTimeout must be longer than block; it is 3 seconds by default.
 func Claim(ctx context.Context, rdb *redis.Client, queue string, lease, block time.Duration) (*Job, error) {
 	jobs, err := rdb.Do(ctx, "ZQ.CLAIM", 1, queue, "LEASE", milliseconds(lease), "BLOCK", milliseconds(block)).Slice()
 	if err != nil || len(jobs) == 0 {

@@ -15,7 +15,7 @@ async function oneTimeCodes() {
     console.log(`  ${code}: ${stored === null ? "refused" : "stored"}`);
   }
   for (const code of ["882015", "882015"]) {
-    // Removing is the test: of two who come with the same code, one gets in.
+    // The removal is the test. If two clients send the same code, only one of them removes it.
     const removed = await codes.remove(code);
     console.log(`  ${code}: ${removed ? "right" : "wrong"}`);
   }

@@ -1,6 +1,6 @@
 // A web service that limits each client: node web.js [redis://localhost:6379] [port]
 //
-// The client is identified by its X-Api-Key, or else by its address. LIMIT and WINDOW (seconds) may be set in the environment.
+// The X-Api-Key identifies a client, or else its address. The environment may set LIMIT and WINDOW (seconds).
 
 import { createServer } from "node:http";
 import { createClient } from "redis";

@@ -17,7 +17,7 @@ def one_time_codes():
     for code in ["493811", "882015", "120374", "700126"]:
         print(f"  {code}:", "refused" if codes.add(code, ttl="5m", cap=3) is None else "stored")
     for code in ["882015", "882015"]:
-        # Removing is the test: of two clients that come with the same code, one gets in.
+        # The removal is the test. If two clients send the same code, only one of them removes it.
         print(f"  {code}:", "right" if codes.remove(code) else "wrong")
 
 

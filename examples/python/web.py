@@ -1,6 +1,6 @@
 """A web service with a limit for each client: python web.py [redis://localhost:6379] [port]
 
-The X-Api-Key tells clients apart, or their address if there is none. LIMIT and WINDOW (seconds) come from the environment.
+The X-Api-Key identifies a client, or else its address. The environment may set LIMIT and WINDOW (seconds).
 With an ASGI framework, `zeitset.asgi.RateLimit` does all of this.
 """
 
@@ -19,7 +19,7 @@ limiter = Limiter(Redis.from_url(url), "default", rate)
 
 
 class Service(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"  # which keeps connections open
+    protocol_version = "HTTP/1.1"  # HTTP/1.1 keeps connections open
 
     def do_GET(self):
         client = self.headers.get("X-Api-Key") or self.client_address[0]

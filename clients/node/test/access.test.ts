@@ -1,5 +1,6 @@
 /**
- * The users of docs/operations.md may do all that the library does in their place. `DOCS`: where that page is.
+ * Tests that the users of docs/operations.md may send all commands that the library sends for their tasks. `DOCS`: the
+ * folder of that page.
  */
 
 import assert from "node:assert/strict";
@@ -31,7 +32,10 @@ async function as(user: string, { call, connect, server, test }: Place): Promise
   return connect(test, { url: server.url.replace("//", `//${user}:change-me@`) });
 }
 
-/** What users were refused. The clients go on without CLIENT SETINFO (node-redis), CLIENT SETNAME and INFO (ioredis). */
+/**
+ * The commands that the server refused to users. The clients go on without CLIENT SETINFO (node-redis), CLIENT SETNAME
+ * and INFO (ioredis).
+ */
 async function refused({ call }: Pick<Place, "call">): Promise<string[]> {
   const entries = (await call("ACL", "LOG")) as string[][];
   const commands = entries.map((entry) => entry[entry.indexOf("object") + 1] ?? "");

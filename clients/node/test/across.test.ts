@@ -1,4 +1,7 @@
-/** Jobs that one language pushes and the other handles. ZEITSET_PYTHON names a Python that has the library. */
+/**
+ * Jobs that a client of one language pushes and a worker of the other handles. ZEITSET_PYTHON names a Python that has
+ * the library.
+ */
 
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";

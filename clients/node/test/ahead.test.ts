@@ -222,7 +222,10 @@ function read(file: string): Given[] {
   });
 }
 
-/** How many units were certainly given within one trailing window: begun after its start, and there before its end. */
+/**
+ * Returns how many units were certainly handed out within one trailing window: the call began after its start, and
+ * ended before its end.
+ */
 function fullest(given: readonly Given[]): number {
   const begins = given.map(({ beginMs }) => beginMs).sort((a, b) => a - b);
   const ends = given.map(({ endMs }) => endMs).sort((a, b) => a - b);

@@ -1,11 +1,11 @@
-/** Units ahead against a server of a few lines, which is slow, loses replies, and keeps books: random histories. */
+/** Units ahead against a model of the server, in random histories. The model is slow, loses replies, and counts units. */
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Check, Limiter } from "zeitset";
 
-/** Numbers from 0 to 1, the same for a seed (mulberry32). */
+/** Returns a function that returns random numbers from 0 to 1, the same for each seed (mulberry32). */
 function random(seed: number): () => number {
   return () => {
     seed = (seed + 0x6d2b79f5) | 0;
@@ -18,7 +18,10 @@ function random(seed: number): () => number {
 /** A limit of one key, whose window is longer than the test. */
 class Server {
   taken = 0;
-  /** Units of calls whose reply was lost, and of refunds that did not arrive: they come back when the window ends. */
+  /**
+   * Units of calls whose reply was lost, and of refunds that did not arrive. They become available again when their
+   * window ends.
+   */
   lost = 0;
   calls = 0;
   readonly multi = (): null => null;
@@ -37,7 +40,7 @@ class Server {
     const [command, , units = "0", , , cost = "1"] = words;
     if (command === "ZRL.REFUND") {
       assert.ok(Number(units) > 0);
-      // It arrives, or it does not, and in either case its reply may be lost.
+      // The refund arrives or does not. In both cases, its reply may be lost.
       if (isLost && fate < this.losses / 2) this.lost += Number(units);
       else this.taken -= Number(units);
       assert.ok(this.taken >= 0, "more is given back than was taken");
@@ -84,7 +87,7 @@ test(`what is taken is handed out, given back or lost, and never more than the l
       }
     };
     await Promise.all(Array.from({ length: 1 + Math.floor(next() * 8) }, client));
-    // Calls are under way while it closes.
+    // Calls are in flight while the limiter closes.
     const last = Array.from({ length: 5 }, () => limiter.check("key").catch(() => undefined));
     await limiter.close();
     for (const check of await Promise.all(last)) given += check?.allowed ? 1 : 0;

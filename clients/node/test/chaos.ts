@@ -1,10 +1,12 @@
 /**
- * Workers during faults, and a ledger: CHAOS_SECONDS says for how long (15), CHAOS_SEED repeats a run: `CHAOS_SECONDS=600 npm run chaos`. No job
- * may be lost, gone undone, or run again after its ACK was accepted, and no worker may end by itself. Servers and workers stand still for 1 to
- * 40 s, are killed and restarted, or replaced by a replica; the network loses replies, says nothing, or answers garbage; memory is full.
+ * Workers during faults, and a ledger of all jobs. CHAOS_SECONDS is the length of the run (default 15), and CHAOS_SEED
+ * repeats a run: `CHAOS_SECONDS=600 npm run chaos`. No job may be lost, remain undone, or run again after its ACK was
+ * accepted. No worker may end by itself. Servers and workers stand still for 1 to 40 s. They are killed and restarted,
+ * or a replica replaces the server. The network loses replies, holds them back, or sends garbage. The memory of the
+ * server is full.
  *
- * The ledger counts as accepted what the replica has, see `Pair`. A push that is in doubt need not be done, and a job whose ACK or claim is in
- * doubt may run again.
+ * The ledger counts a command as accepted if the replica has it: see `Pair`. If a push is in doubt, its job need not
+ * run. If an ACK or a claim is in doubt, the job may run again.
  */
 
 import assert from "node:assert/strict";
@@ -21,7 +23,7 @@ import { until } from "./support/until.js";
 const seconds = Number(process.env["CHAOS_SECONDS"] ?? 15);
 const seed = Number(process.env["CHAOS_SEED"] ?? Math.floor(Math.random() * 2 ** 32));
 
-/** Numbers from 0 to 1 that follow from the seed (mulberry32). */
+/** Returns random numbers from 0 to 1, by the seed (mulberry32). */
 let state = seed;
 function random(): number {
   state = (state + 0x6d2b79f5) | 0;
@@ -36,7 +38,7 @@ const here = { after: (fn: () => void | Promise<void>) => void cleanups.unshift(
 
 const pair = await Pair.start(here, 5);
 const [own, ...proxies] = pair.proxies;
-// No command is sent twice: a push that is repeated after its job is done adds the job again.
+// No command is sent twice: if a push is repeated after its job is done, it adds the job again.
 const direct = new Redis(own!.url, { autoResendUnfulfilledCommands: false, maxRetriesPerRequest: 0 });
 direct.on("error", () => undefined);
 cleanups.unshift(() => direct.disconnect());
@@ -46,7 +48,7 @@ interface Member {
   readonly library: string;
   readonly proxy: Proxy;
   process: ChildProcess;
-  /** It was killed, or told to stop. */
+  /** Whether the worker was killed, or told to stop. */
   isEnding: boolean;
 }
 
@@ -100,7 +102,7 @@ const FAULTS: Record<string, () => Promise<void>> = {
     process.kill("SIGCONT");
   },
   "a partition": () => partition([pick(members).proxy]),
-  // Leases expire, and nobody else claims these jobs: a late ACK would count.
+  // Leases expire, but no other worker claims these jobs, so a late ACK would count.
   "a partition of all": () => partition(members.map(({ proxy }) => proxy)),
   garbage: async () => {
     pick(members).proxy.answer = [pick(COMMANDS), pick(GARBAGE)];
@@ -143,7 +145,7 @@ const FAULTS: Record<string, () => Promise<void>> = {
 
 const counts = new Map<string, number>();
 
-/** Faults one after the other; two of these run side by side. Those of the server happen in one of them only. */
+/** Causes one fault after the other. Two calls run at the same time, and only one of them causes faults of the server. */
 async function trouble(names: readonly string[], first = names): Promise<void> {
   for (let choice = first; Date.now() < end; choice = names) {
     const name = pick(choice);
@@ -158,15 +160,15 @@ let unsure = 0;
 async function push(): Promise<void> {
   for (let n = 0; Date.now() < end; n += 1) {
     const cancelled = pick(["returns", "throws", "goes on"] as const);
-    // Some take longer than a lease, so that a lease is lost while they run.
+    // Some jobs take longer than a lease, so that a lease is lost while they run.
     const payload = { ms: 10_000 * random() ** 8, cancelled, fails: random() < 0.1, chains: random() < 0.2 };
     const id = `job:${n}`;
     const askedMs = Date.now();
     const isIn = await queue.push(payload, { id, maxAttempts: 0 }).then(() => true, () => false);
-    // Without a reply nobody knows: such a job counts for nothing.
+    // If the push got no reply, the job is not judged.
     if (isIn) pushed.push({ id, askedMs, repliedMs: Date.now(), chains: payload.chains });
     else unsure += 1;
-    // On average, 24 of the 40 slots are in use. The rest is for what waits after an outage.
+    // On average, 24 of the 40 slots are in use. The others are for jobs that wait after an outage.
     await sleep(60);
   }
 }
@@ -194,17 +196,18 @@ try {
   const ids = accepted.flatMap(({ id, chains }) => (chains ? [id, `${id}:next`] : [id]));
   const lost = ids.filter((id) => !ledger.begun.has(id));
   const undone = ids.filter((id) => ledger.begun.has(id) && !ledger.done.has(id));
-  /** Whether the ACK was accepted for sure. A token is the time of its claim in microseconds. */
+  /** Returns whether the ACK was certainly accepted. A token is the time of its claim in microseconds. */
   const isFinal = ({ id, token, atMs, pid }: Told): boolean => {
-    // It was sent after the handler had ended.
+    // The ACK was sent after the end of the handler.
     const doneMs = ledger.done.get(id)?.find((done) => done.token === token)?.atMs ?? token / 1000;
-    // If it was sent again after its reply got lost, it counts as `completed`, though the job may have been claimed before.
+    // If the ACK was sent again after a lost reply, it counts as `completed`, although the job may have been claimed in
+    // between.
     const isUnclear = ledger.troubles.some((trouble) => trouble.pid === pid && doneMs <= trouble.atMs && trouble.atMs <= atMs);
     return !isUnclear && !pair.isInDoubt(token / 1000, token / 1000) && !pair.isInDoubt(doneMs, atMs);
   };
   const completed = [...ledger.completed.values()].flat();
   const final = completed.filter(isFinal);
-  // If a parent is done twice, its second push may come after the job of the first is done.
+  // If a parent job is done twice, its second push may come after the job of its first push is done.
   const isPushedOnce = (id: string): boolean => !id.endsWith(":next") || ledger.done.get(id.slice(0, -5))?.length === 1;
   const again = final
     .filter(({ id, atMs }) => isPushedOnce(id) && (ledger.begun.get(id) ?? []).some(({ token }) => token / 1000 > atMs + 1))
@@ -217,7 +220,7 @@ try {
     inDoubt: { seconds: pair.doubtSeconds, pushes: pushed.length - accepted.length, acksOrUnclear: completed.length - final.length },
     left: stats.ready + stats.delayed + stats.claimed, dead: stats.dead, lost, undone, again, endedByThemselves,
   });
-  // What still waits, and who holds it.
+  // Prints jobs that are left, and their runs.
   for (const state of ["ready", "delayed", "claimed"] as const) {
     for (const { id } of await queue.peek(state, { count: 5 })) console.log(Date.now(), await queue.get(id), ledger.begun.get(id));
   }

@@ -1,4 +1,7 @@
-/** How a worker's own connections begin: what passes by itself is tried again and told of, anything else is thrown. */
+/**
+ * How a worker connects. After an error that passes by itself, it announces the error and tries again. It throws any
+ * other error.
+ */
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -14,7 +14,7 @@ interface Case {
   readonly expression: string;
   readonly tz: string;
   readonly after: number;
-  /** Null: such an expression is refused. */
+  /** Null: the expression is refused. */
   readonly next: readonly number[] | null;
 }
 

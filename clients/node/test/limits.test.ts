@@ -90,7 +90,7 @@ test("header fields are what the draft asks", () => {
   const of = { name: "a \"b\"", limit: 10, windowMs: 60_000, unit: "content-bytes" };
   const fields = { allowed: true, limit: 10, chargedUntilMs: 0, retryAfterMs: 0, resetAfterMs: 1 };
   const rate = (told: object): string | undefined => new Check({ ...fields, remaining: 5, ...told }, of).headers()["RateLimit"];
-  // What is left is used at no higher a rate than the policy's.
+  // In t seconds, the remaining units are used no faster than by the policy's rate.
   assert.equal(rate({}), '"a \\"b\\"";r=5;t=30');
   assert.equal(rate({ resetAfterMs: 45_001 }), '"a \\"b\\"";r=5;t=46');
   const denied = new Check({ ...fields, allowed: false, remaining: 5, retryAfterMs: 1 }, of).headers();

@@ -73,7 +73,7 @@ withEach("a master that becomes a replica and back is waited for", async (place)
   await until("it is done", () => events.length === 1);
   await until("it waits", async () => /zeitset_clients_waiting:1/.test(String(await place.call("INFO", "zeitset"))));
   await place.call("REPLICAOF", "127.0.0.1", String(other.port));
-  // It is told UNBLOCKED, then READONLY again and again; neither ends the worker.
+  // The worker gets UNBLOCKED, then READONLY again and again. Neither error ends it.
   await until("it tries again", () => disconnected.length >= 1 && worker.state === "reconnecting");
   await sleep(500);
   await place.call("REPLICAOF", "NO", "ONE");
@@ -117,7 +117,7 @@ withEach("an idle queue breaks no connection, whatever timeouts the client has",
   const redis = await place.connect(place.test, place.server, { timeoutMs: 500 });
   const { worker, disconnected, events } = work({ ...place, redis }, "jobs", () => undefined);
   await until("it runs", () => worker.state === "running");
-  // Longer than one wait, and in `IDLE_SECONDS=60 npm test` a minute.
+  // Longer than the wait of one claim; with `IDLE_SECONDS=60 npm test`, a minute.
   await sleep(1000 * Number(process.env["IDLE_SECONDS"] ?? 7));
   await new Queue(place.redis, "jobs").push(1, { id: "a" });
   await until("it is done", () => events.length > 0);
@@ -182,7 +182,7 @@ for (const [library] of LIBRARIES) {
     const frozen = child(t, server, "jobs");
     let output = "";
     frozen.stdout!.on("data", (data: Buffer) => (output += data.toString()));
-    // It stands still while it waits, so that the server gives it a job.
+    // The worker stands still while its claim waits, so the server gives it a job.
     await until("it was given a job", async () => {
       if (!(await server.ask("INFO zeitset")).includes("zeitset_clients_waiting:1")) return false;
       frozen.kill("SIGSTOP");
@@ -237,7 +237,7 @@ withEach("a server that stands still shifts no replies, and no job is lost or do
   const pushed = 400;
   for (let at = 0; at < pushed; at += 100) {
     await queue.pushMany(Array.from({ length: 100 }, (_, n) => ({ payload: at + n })));
-    // Longer than the worker waits for a reply; it has a third of its lease.
+    // The longer outage exceeds the worker's time limit for a reply, which is a third of its lease.
     await place.server.frozen(() => sleep(at === 200 ? 8000 : 300));
   }
   await until("all are done", () => runs.size === pushed && worker.state === "running");

@@ -1,7 +1,7 @@
 /**
- * What the README and the recipes show is what happens: each block under a `file` comment is run as it stands, on a server of its
- * own, and has to print the block that follows. `README_FOLDER`: where the package is installed; by default the tests' own folder.
- * `DOCS`: where the documentation is.
+ * Runs the code of the README and the recipes. Each block under a `file` comment is run without changes, on a server of
+ * its own, and must print the block that follows. `README_FOLDER`: the folder in which the package is installed; by
+ * default the folder of the tests. `DOCS`: the folder of the documentation.
  */
 
 import assert from "node:assert/strict";
@@ -21,7 +21,7 @@ interface Program {
   readonly file: string;
   code: string;
   printed: string;
-  /** It runs until it is told to end. */
+  /** Whether the program runs until the test ends it. */
   endsBySignal: boolean;
 }
 

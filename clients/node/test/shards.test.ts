@@ -21,13 +21,13 @@ interface Case {
   readonly shards: number;
   readonly id: string;
   readonly group: string | null;
-  /** Null: there is no such queue. */
+  /** Null: the queue is refused. */
   readonly key: string | null;
 }
 
 const cases = JSON.parse(readFileSync(join(docs, "../clients/shard-cases.json"), "utf8")) as Case[];
 
-/** Looks like a client, and is connected to nothing. */
+/** Looks like a client, but has no connection. */
 const nobody = { sendCommand: () => Promise.reject(new Error("nobody")), multi: () => undefined } as unknown as RedisClient;
 
 test("a job is in the shard that Python says", () => {
@@ -41,7 +41,7 @@ test("a job is in the shard that Python says", () => {
   assert.throws(() => new Worker(nobody, "mails", () => undefined, { shards: 1.5 }), RangeError);
 });
 
-/** How many claims of a client list wait. */
+/** Returns how many clients of a client list wait in a claim. */
 const waits = (list: string): number => list.split("\n").filter((line) => /flags=\S*b/.test(line) && /cmd=zq\.claim/i.test(line)).length;
 
 const jobs = (count: number, more: object = {}): { payload: number; id: string }[] =>
@@ -59,7 +59,7 @@ withEach("a queue with shards does what a queue does", async ({ redis, call }) =
   assert.deepEqual([stats?.ready, stats?.delayed, stats?.["pushed"], stats?.["maxAttempts"]], [40, 1, 41, 7]);
   assert.equal(stats?.["oldestReadyMs"], (await queue.peek("ready", { count: 1 }))[0]?.dueMs);
 
-  // By id: with the group, or wherever it is.
+  // A job is found by its id, with or without its group.
   assert.equal((await queue.get("late", { group: "ann" }))?.payload, 100);
   assert.equal((await queue.get("late"))?.payload, 100);
   const elsewhere = ["bob", "eve", "joe"].map((group) => queue.get("late", { group }));
@@ -70,7 +70,7 @@ withEach("a queue with shards does what a queue does", async ({ redis, call }) =
   assert.equal(await queue.cancel(["job2"], { group: "" }), 1);
   assert.equal(await queue.get("late"), null);
 
-  // Of all shards.
+  // A list has jobs of all shards.
   for (const [n, priority] of [5, -1, 2].entries()) await queue.push(n, { id: `p${n}`, priority });
   const listed = await queue.peek("ready", { count: 100 });
   assert.equal(listed.length, 41);
@@ -111,13 +111,13 @@ withEach("a worker serves all shards from one claim, and none first", async (pla
   }, { concurrency: 1, shards: 16, backoff: () => "1h", cron: [new Cron("yearly", "0 0 1 1 *")] });
   await until("all have run", () => events.length === 200);
   assert.deepEqual(worker.queues, ["mails"]);
-  // Of the first turns each has one, as long as all shards have jobs.
+  // While all shards have jobs, each shard is served in the first turns.
   assert.equal(new Set(keys.slice(0, 32)).size, 16, keys.slice(0, 32).join(" "));
   const stats = await queue.stats();
   assert.deepEqual([stats?.["acked"], stats?.delayed], [171, 30]);
   assert.equal((await queue.get("yearly"))?.state, "delayed");
   await until("one claim waits", async () => waits(String(await call("CLIENT", "LIST"))) === 1);
-  // Dead letters from all shards.
+  // Dead letters are redriven from all shards.
   await queue.pushMany(Array.from({ length: 20 }, (_, n) => ({ payload: 7, id: `dead${n}`, maxAttempts: 1 })));
   await until("they are dead", () => events.filter((event) => event.startsWith("dead ")).length === 20);
   await worker.stop();
@@ -126,7 +126,7 @@ withEach("a worker serves all shards from one claim, and none first", async (pla
   assert.equal(await queue.redrive(), 8);
 });
 
-/** How many connections of that cluster wait for jobs. */
+/** Returns how many connections of the cluster wait for jobs. */
 const waiting = async (nodes: readonly Server[]): Promise<number> => waits((await Promise.all(nodes.map((node) => node.ask("CLIENT LIST")))).join(""));
 
 for (const [library, connect] of Object.entries(CLUSTER_CLIENTS)) {
@@ -134,7 +134,7 @@ for (const [library, connect] of Object.entries(CLUSTER_CLIENTS)) {
     const { masters } = await Cluster.start(t);
     const redis = await connect(t, masters);
     const queue = new Queue<number>(redis, "mails", { shards: 16 });
-    // One shard has far more than the others.
+    // One shard has far more jobs than the others.
     await queue.pushMany(jobs(300, { group: "ann" }));
     let running = 0;
     const seen = new Map<string, number>();
@@ -155,7 +155,8 @@ for (const [library, connect] of Object.entries(CLUSTER_CLIENTS)) {
     assert.ok(count < 300, `before the large one is empty: ${count}`);
     await until("all are done", () => events.filter((event) => event.startsWith("completed")).length === 400);
     await until("all shards wait", async () => (await waiting(masters)) === 16);
-    // A job of any of them is handled at once; those of two that came together are handled one after the other.
+    // A job of any shard is handled at once. If two shards get a job at the same time, these are handled one after the
+    // other.
     gate = deferred();
     count = 49;
     await queue.pushMany(jobs(100).map((job) => ({ ...job, id: `last${job.id}` })));
@@ -192,7 +193,7 @@ for (const [library, connect] of Object.entries(CLUSTER_CLIENTS)) {
     };
     const [, home] = await of("a");
     const target = home === first ? second : first;
-    // A job is claimed before its key moves, and heartbeats hold it while the slot has not.
+    // A job is claimed before its key moves. Heartbeats keep its lease while the key has moved and the slot has not.
     await new Queue(redis, "a").push(2500, { id: "long" });
     await until("it runs", async () => (await new Queue(redis, "a").get("long"))?.state === "claimed");
     await cluster.move("a", home, target, async () => {
@@ -203,7 +204,7 @@ for (const [library, connect] of Object.entries(CLUSTER_CLIENTS)) {
     await new Queue(redis, "a").push(0, { id: "a3" });
     await until("the slot has moved", () => events.includes("completed a3"));
     assert.ok(!events.some((event) => /^(lost|failed)/.test(event)), events.join(", "));
-    // The handler cannot send to another slot with its ACK.
+    // A command that is chained to an ACK cannot go to another slot.
     const { events: refused, worker: other } = work<number>({ redis, test: t }, "d", (job) => {
       job.chain(new Queue(redis, "{e}").calls.push(0, { id: "x" }));
     }, { backoff: () => "1h" });
@@ -211,7 +212,7 @@ for (const [library, connect] of Object.entries(CLUSTER_CLIENTS)) {
     await until("it has failed", () => refused.includes("failed d1"));
     await other.stop();
     await worker.stop();
-    // A node that hangs while the others have jobs. By its lease this worker has much patience.
+    // A node hangs while the other nodes have jobs. This worker has a long time limit, because of its long lease.
     const [, hanging] = await of("c");
     const [alive] = await of("b");
     assert.notEqual((await of(alive))[1], hanging);
@@ -226,7 +227,7 @@ for (const [library, connect] of Object.entries(CLUSTER_CLIENTS)) {
     });
     await hanging.ask("ZQ.PUSH c 0 ID c9");
     await until("it is served again", () => busy.events.includes("completed c9"));
-    // All nodes are lost.
+    // All nodes fail.
     for (const node of cluster.masters) await node.kill();
     await until("they are missed", () => busy.worker.state === "reconnecting");
     for (const node of cluster.masters) await node.run();
@@ -238,7 +239,7 @@ for (const [library, connect] of Object.entries(CLUSTER_CLIENTS)) {
   });
 }
 
-/** Numbers from a seed, so that a run can be repeated. */
+/** Returns random numbers by a seed, so that a run can be repeated. */
 function random(seed: number): (below: number) => number {
   let state = seed;
   return (below) => {
@@ -259,7 +260,7 @@ for (const [library, connect] of Object.entries(CLUSTER_CLIENTS)) {
     const queue = new Queue<{ group: string; n: number }>(redis, "mails", { shards });
     await queue.configure({ ordered: true });
 
-    // How far each group is: of what was pushed, and of what was handled for the first time.
+    // The number of each group's last job that was pushed, and of its last job that was handled for the first time.
     const groups = Array.from({ length: 30 }, (_, n) => `group${n}`);
     const pushed = new Map<string, number>();
     const handled = new Map<string, number>();
@@ -281,7 +282,7 @@ for (const [library, connect] of Object.entries(CLUSTER_CLIENTS)) {
       }, { concurrency, shards, lease: "1500ms", backoff: () => "50ms" });
     });
 
-    // A push that fails is repeated until it is accepted: with its id it is the same job.
+    // A push is repeated until it is accepted. The id prevents a second job.
     let isOpen = true;
     let pause: Promise<void> | undefined;
     let pausing = 0;
@@ -310,7 +311,7 @@ for (const [library, connect] of Object.entries(CLUSTER_CLIENTS)) {
 
     try {
       await goesOn("at first");
-      // Slots move: at once, or with their keys at the new node for a while.
+      // Slots move, at once or some time after their keys.
       const home = new Map<number, Server>();
       const keys = Array.from({ length: shards }, (_, n) => `{mails:${n}}`);
       for (const [at, key] of keys.entries()) {
@@ -325,7 +326,8 @@ for (const [library, connect] of Object.entries(CLUSTER_CLIENTS)) {
         home.set(at, to);
         await goesOn("after a slot has moved");
       }
-      // A master is lost, with all that its replica has: replication is asynchronous, so pushes pause until then.
+      // A master fails, and its replica replaces it. Replication is asynchronous, so no jobs are pushed until the
+      // replica has all writes.
       const gate = deferred();
       pause = gate.promise;
       await until("no push is under way", () => pausing === pushers.length);

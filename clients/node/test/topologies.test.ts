@@ -56,7 +56,7 @@ for (const [library, connect] of Object.entries(SENTINELS)) {
     const redis = await connect(t, sentinel.port);
     const queue = new Queue<number>(redis, "jobs");
     const { events } = work<number>({ redis, test: t }, "jobs", () => undefined, { lease: "2s" });
-    // A client that looks for the master may keep a push for long; one that is repeated has its id.
+    // A client that looks for the master may delay a push for a long time. A repeated push has the id of the first one.
     const push = (payload: number, options: PushOptions): Promise<void> =>
       until("a push arrives", () => {
         const pushed = queue.push(payload, options).then(() => true, () => false);
@@ -110,7 +110,7 @@ for (const [library, connect] of Object.entries(CLUSTER_CLIENTS)) {
   });
 }
 
-/** Takes some units ahead, and gives the rest back. */
+/** Takes some units ahead, and gives unused units back. */
 async function takesAhead(redis: RedisClient, name: string): Promise<void> {
   const limiter = new Limiter(redis, `ahead:${name}`, "1000/1h", { ahead: 50 });
   const checks = [];

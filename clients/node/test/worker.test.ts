@@ -15,7 +15,7 @@ withEach("jobs are handled, acknowledged, and gone", async (place) => {
     assert.ok(job.token > 1e15 && Number.isSafeInteger(job.token), `${job.token}`);
     seen.push(job.payload);
   });
-  // Some while it waits, many at once, and one that falls due later.
+  // Pushes a job while the worker waits, many jobs at once, and one job with a delay.
   await until("it runs", () => worker.state === "running");
   await queue.push(0);
   await queue.pushMany(Array.from({ length: 99 }, (_, n) => ({ payload: n + 1 })));
@@ -154,7 +154,7 @@ withEach("a lease that is lost cancels the handler, and another worker's job is 
   }, { lease: "600ms" });
   await queue.push("mine", { id: "a" });
   await until("it is claimed", async () => (await queue.stats())?.claimed === 1);
-  // The job is replaced under the worker: its token is stale.
+  // Another client replaces the job, so the token of the worker is stale.
   await queue.push("replaced", { id: "a", replace: true, delay: "1h" });
   assert.equal((await cancelled.promise).name, "LeaseLost");
   goOn.resolve();
@@ -191,7 +191,7 @@ withEach("a worker that stops waits for its handlers, and gives the others back 
   ready.resolve();
   await stopped;
   await run;
-  // The job that came meanwhile may have been given to the claim that waited: it was given back, too.
+  // The waiting claim may have got the job `late`. The worker then gave it back, too.
   assert.deepEqual(events.filter((event) => !event.endsWith("late")), ["completed short", "released long"]);
   assert.deepEqual((await queue.peek("ready")).map((job) => job.id).sort(), ["late", "long"]);
   assert.equal((await queue.get("long"))?.attempts, 0, "the attempt did not count");

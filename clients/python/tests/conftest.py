@@ -20,7 +20,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
-    """One that the test may stop."""
+    """A server that the test may stop."""
     server = Server(tmp_path)
     yield server
     server.kill()
@@ -28,7 +28,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 @pytest.fixture(params=[(2, False), (3, False), (3, True)], ids=["resp2", "resp3", "decoding"])
 def r(request: pytest.FixtureRequest, shared: Server) -> Iterator[Any]:
-    """Whatever a client is set to, results are the same."""
+    """A client with each protocol, and with decoded replies. The results of the library must be the same."""
     protocol, decodes = request.param
     with shared.client(protocol=protocol, decode_responses=decodes) as client:
         client.flushall()

@@ -41,7 +41,8 @@ def until(condition: Callable[[], Any], patience: float = PATIENCE) -> Any:
 
 
 def free_port() -> int:
-    """Below the ports that connections get, so that nobody else takes it; a cluster adds 10,000, which still lies below them."""
+    """Returns a port below those that the system gives to connections, so that no other process gets it. A cluster also
+    uses the port plus 10,000, which is below them, too."""
     while True:
         port = random.randint(11_000, 22_000)
         with socket.socket() as probe, socket.socket() as bus:
@@ -60,7 +61,7 @@ def missing() -> str | None:
 
 
 class Server:
-    """A redis-server of this test's own, with everything in its append-only file."""
+    """A redis-server for one test, which keeps all data in an append-only file."""
 
     def __init__(self, folder: Path, *options: str, module: bool = True) -> None:
         self.port = free_port()
@@ -149,7 +150,7 @@ def node_id(client: Any) -> str:
 
 
 def move(key: str, old: Server, new: Server, others: Sequence[Server] = ()) -> None:
-    """The slot of a key, and the key, as resharding does it."""
+    """Moves the slot of a key, and the key, as resharding does."""
     with old.client() as here, new.client() as there:
         slot, target = here.execute_command("CLUSTER", "KEYSLOT", key), node_id(there)
         there.execute_command("CLUSTER", "SETSLOT", slot, "IMPORTING", node_id(here))
@@ -162,7 +163,7 @@ def move(key: str, old: Server, new: Server, others: Sequence[Server] = ()) -> N
 
 
 class Watched:
-    """A worker in a thread, and what it has told."""
+    """A worker in a thread, and its events."""
 
     def __init__(self, worker: Worker, events: list[Event]) -> None:
         self.worker = worker
@@ -175,7 +176,7 @@ class Watched:
         return [event.kind for event in self.events if event.kind not in ("claimed", "connected")]
 
     def stop(self) -> None:
-        """Waits until it has stopped."""
+        """Waits until the worker has stopped."""
         while self.thread.is_alive():
             self.worker.stop()
             self.thread.join(PATIENCE)
@@ -201,16 +202,16 @@ def working(client: Any, queues: str | list[str], handler: Callable[..., Any], *
 
 
 class Proxy:
-    """Between a client and a server: holds replies back, gives garbage instead, or cuts connections."""
+    """A proxy between a client and a server. It holds replies back, replaces them by garbage, or cuts connections."""
 
     def __init__(self, server_port: int) -> None:
         self.target = server_port
-        """Where new connections go."""
+        """The server's port for new connections."""
         self._flowing = Event_()
         self._flowing.set()
         self._held_by = b""
         self.garbage: dict[bytes, bytes] = {}
-        """What to answer to the next chunk that contains these bytes, once."""
+        """Replies by the bytes of a command. The next chunk that contains these bytes gets the reply, once."""
         self._sockets: list[socket.socket] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
@@ -228,7 +229,7 @@ class Proxy:
         return redis.Redis(port=self.port, **options)
 
     def hold(self, command: bytes = b"") -> None:
-        """Commands go through, replies do not: from the next such command on."""
+        """Passes commands on, but holds back replies, from the next `command` on."""
         self._held_by = command
         if not command:
             self._flowing.clear()

@@ -1,4 +1,4 @@
-"""The users of docs/operations.md may do all that the library does in their place."""
+"""Tests that the users of docs/operations.md may send all commands that the library sends for their tasks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def users(server: Server) -> Iterator[dict[str, Any]]:
 
 
 def refused(server: Server) -> set[str]:
-    """What users were refused. CLIENT SETINFO is sent by redis-py, which goes on without it."""
+    """Returns the commands that the server refused to users, except CLIENT SETINFO, without which redis-py goes on."""
     with server.client(decode_responses=True) as admin:
         return {entry["object"] for entry in admin.acl_log()} - {"client|setinfo"}
 

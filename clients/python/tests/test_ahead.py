@@ -28,7 +28,7 @@ from .support import NO_RETRY, Proxy, Server, free_port, until
 LIMIT, WINDOW = 2000, 0.5
 ROW = struct.Struct("ddi")
 
-# Writes down each decision: the moments before and after the call, between which the units were handed out.
+# Writes for each decision the moments before and after the call. The units were handed out between them.
 CHILD = """
 import os, random, struct, sys, time, redis
 from zeitset import Limiter
@@ -47,7 +47,8 @@ while (decided := decided + 1) % 100 or not os.path.exists(stop):
 
 
 def most_in_a_window(rows: list[tuple[float, float]]) -> int:
-    """The most units that were handed out within a trailing window beyond doubt: asked for after its start, and got before its end."""
+    """Returns the most units that were certainly handed out within one trailing window: the call began after its start,
+    and ended before its end."""
     most = 0
     inside: list[float] = []
     for before, after in sorted(rows, key=lambda row: row[1]):
@@ -70,7 +71,7 @@ def test_eight_processes_that_die_never_exceed_the_limit(shared: Server, one: An
     try:
         for number in range(8, 14):
             until(lambda: (folder / str(number - 8)).exists())
-            time.sleep(random.uniform(0.1, 0.4))  # a moment of the test's choice, not a wait for something
+            time.sleep(random.uniform(0.1, 0.4))  # the test ends the process at a random moment
             processes[number % 8].kill()
             processes[number % 8].wait()
             processes[number % 8] = start(number)
@@ -163,7 +164,7 @@ if os.fork():
 assert limiter.check("ann").remaining < 979, "it does not know what the parent holds"
 """
     subprocess.run([sys.executable, "-W", "ignore", "-c", code, str(shared.port)], check=True)
-    # The parent held 12 of 32 units, and has not given them back; the child took one more.
+    # The parent held 12 of 32 units, and has not given them back. The child has taken one more unit.
     assert Limiter(one, "api", "1000/1h", ahead=1).peek("ann").remaining < 970
 
 
@@ -196,7 +197,7 @@ def test_tasks_wait_for_one_call_and_the_loops_end_gives_back(shared: Server, on
 
 @pytest.mark.parametrize("kind", ["waiting", "asyncio"])
 def test_a_refund_whose_reply_got_lost_is_not_repeated(shared: Server, one: Any, kind: str) -> None:
-    """The client's own settings say to try again: the second REFUND would give back units that were handed out."""
+    """The client is configured to repeat commands. A second REFUND would give back units that were handed out."""
     with Proxy(shared.port) as proxy:
         one.config_resetstat()
 

@@ -1,4 +1,5 @@
-"""Units ahead against a model: processes on one simulated clock, replies that take long, processes that die, refunds that get lost."""
+"""Units ahead against a model of the server. Processes share a simulated clock, replies take long, processes die, and
+refunds get lost."""
 
 from __future__ import annotations
 
@@ -18,12 +19,13 @@ from zeitset._deciding import Decider, Landing, Steps
 from zeitset._limits import Check, LimiterCalls
 
 LIMIT, WINDOW_MS, CHECKS = 60, 200, 1500
-# One history takes a quarter of a second here, in the Rust models some milliseconds. So this test runs a tenth as many.
+# One history takes a quarter of a second in Python, and some milliseconds in the Rust models. So this test runs a tenth
+# of their number.
 SEEDS = max(60, int(os.environ.get("ZEITSET_SEEDS", "0")) // 10)
 
 
 class Model:
-    """A sliding limit as its definition says: a log of what was taken, by a clock of whole milliseconds."""
+    """A sliding limit by its definition: a log of the units that were taken, by a clock of whole milliseconds."""
 
     def __init__(self) -> None:
         self.log: list[list[int]] = []
@@ -83,7 +85,7 @@ class Process:
         self.restart()
 
     def restart(self) -> None:
-        """It was killed: what it held and what was on its way is lost."""
+        """Kills the process: the held units and the calls in flight are lost."""
         self.decider = Decider(LimiterCalls("a", f"{LIMIT}/{WINDOW_MS}ms", ahead=self.ahead), None, True)
 
     def check(self, cost: int) -> None:
@@ -100,7 +102,8 @@ class Process:
             self.send(self.decider, self.decider.calls.refund(*back), lambda reply, at: None)
 
     def step(self, decider: Decider, steps: Steps[Check], cost: int, reply: Any = None, at: float | None = None) -> None:
-        """`at`: when the server has said so; otherwise, the units come from what is held, now."""
+        """Carries out the next step of a check. `at`: when the server decided. None: the units are held units, handed
+        out now."""
         if decider is not self.decider:
             return
         try:
@@ -161,13 +164,14 @@ def test_no_window_has_more_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> N
         assert most <= LIMIT, f"seed {seed}"
         if pace == 0.0001 and not kills:
             busy.append((most, world.calls))
-    # A single history may do badly: what is held by one process goes back and forth, and the other one's replies take long.
+    # A single history may use few units, if one process takes units and gives them back while the replies to the other
+    # take long.
     assert max(most for most, _ in busy) > LIMIT * 0.9, "the limit is used"
     assert sum(calls for _, calls in busy) < len(busy) * CHECKS / 3, "the server is asked for few of the checks"
 
 
 def test_units_that_are_held_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After the sweep the server holds what was handed out, and nothing else."""
+    """After the sweep, the units in use at the server are those that were handed out."""
     for seed in range(20):
         world = World(seed, monkeypatch)
         process = Process(world, 20)

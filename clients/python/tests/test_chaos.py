@@ -1,11 +1,13 @@
-"""Workers in processes of their own, everything that goes wrong between them and the server, and a ledger of all jobs.
+"""Workers in processes of their own, faults between them and the server, and a ledger of all jobs.
 
-CHAOS_SECONDS says for how long (15), CHAOS_SEED repeats a run: `CHAOS_SECONDS=600 pytest -s tests/test_chaos.py`.
+CHAOS_SECONDS is the length of the run (default 15), and CHAOS_SEED repeats a run:
+`CHAOS_SECONDS=600 pytest -s tests/test_chaos.py`.
 
-Replication is asynchronous: a failover may lose what the primary has just accepted, whatever the library does. The ledger counts as accepted
-what a replica has: `Pair` sends a PUBLISH and WAIT again and again. If that succeeds, the replica has everything that the primary did before
-the PUBLISH was sent. What may have been done after the last success and before the primary was killed is in doubt: such a push need not be
-done, and a job whose ACK or claim is in doubt may run again.
+Replication is asynchronous: a failover may lose what the primary has just accepted, whatever the library does. The
+ledger counts a command as accepted if a replica has it: `Pair` sends a PUBLISH and WAIT again and again. If WAIT
+succeeds, the replica has all writes of the primary from before the PUBLISH. Commands that the primary may have carried
+out after the last success are in doubt. If a push is in doubt, its job need not run. If an ACK or a claim is in doubt,
+the job may run again.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from .support import NO_RETRY, Proxy, Server, until
 
 SECONDS = float(os.environ.get("CHAOS_SECONDS", "15"))
 LONGEST = min(40.0, SECONDS / 4)
-"""Of a freeze."""
+"""The longest freeze, in seconds."""
 GARBAGE = [b"HTTP/1.1 502 Bad Gateway\r\n\r\n", b":abc\r\n", b"$9x\r\n", b"-ERR proxy: no upstream\r\n", b"+OK\r\n", b"*1\r\n+OK\r\n"]
 COMMANDS = [b"ZQ.CLAIM", b"ZQ.ACK", b"ZQ.NACK", b"ZQ.EXTEND", b"ID", b"ZQ.STATS"]
 
@@ -89,7 +91,7 @@ class Pair:
         self.primary, self.replica = (Server(folder, "--repl-diskless-sync-delay", "0") for _ in range(2))
         self.proxies = [Proxy(self.primary.port) for _ in range(proxies)]
         self.doubts: list[tuple[float, float]] = []
-        """From the last moment whose writes the replica has for sure, until the primary was killed."""
+        """Times in doubt: from the last moment whose writes the replica certainly has, until the primary was killed."""
         self._replicated = time.time()
         self._link = Proxy(self.primary.port)
         with self.replica.client() as r:
@@ -113,7 +115,8 @@ class Pair:
             return False
 
     def fail_over(self, behind: float, late: float) -> None:
-        """`behind`: for that long the replica gets nothing. `late`: for that long clients reach the replica before it is promoted."""
+        """Kills the primary, and promotes the replica. `behind`: how long the replica gets no writes before the kill.
+        `late`: how long clients reach the replica before it is promoted."""
         if behind:
             self._link.hold()
             time.sleep(behind)
@@ -135,7 +138,7 @@ class Pair:
             try:
                 with primary.client(socket_timeout=2, retry=NO_RETRY) as r:
                     asked = time.time()
-                    r.publish("ledger", "")  # that is replicated, and no memory is needed for it
+                    r.publish("ledger", "")  # a PUBLISH is replicated, and needs no memory
                     if r.wait(1, 1000) == 1 and primary is self.primary:
                         self._replicated = asked
             except redis.RedisError:
@@ -151,11 +154,12 @@ class Chaos:
         self.over = Event()
         self.done: Counter[str] = Counter()
         self._undo: list[tuple[float, Any]] = []
-        # Each kind once, and so on. Even the shortest run has a failover while jobs run.
+        # Each round has each kind of fault once. The first faults are given, so that even the shortest run has a
+        # failover while jobs run.
         self._next = ["fail over", "cut"]
 
     def run(self) -> None:
-        """Until it is told to end."""
+        """Begins and ends faults, until `over` is set."""
         with self._pair.primary.client() as r:
             until(lambda: (Queue(r, "q").stats() or {}).get("acked"))
         next_fault = 0.0
@@ -192,7 +196,7 @@ class Chaos:
             self._undo.append((time.monotonic() + min(seconds, 5), lambda: self._memory("0")))
         elif self._pair.is_in_sync():
             self._pair.fail_over(self._random.choice([0.0, 0.0, 0.3, 1.0]), self._random.uniform(0, 1))
-        else:  # it has not yet got over the last one
+        else:  # the replica is not in sync since the last failover
             return
         self.done[kind] += 1
 
@@ -216,7 +220,7 @@ class Chaos:
         try:
             with self._pair.primary.client(socket_timeout=0.2) as r:
                 r.config_set("maxmemory", limit)
-        except Exception:  # frozen: then there is no such fault, or its end comes later
+        except Exception:  # the server is frozen: the fault does not begin, or ends later
             if limit == "0":
                 self._undo.append((time.monotonic() + 0.5, lambda: self._memory("0")))
 
@@ -234,7 +238,7 @@ def test_chaos_loses_nothing(tmp_path: Path) -> None:
     tried = 0
     faults = Thread(target=chaos.run)
     try:
-        # No time limit, and no second try: a push that is repeated after its job is done adds the job again.
+        # No time limit, and no retries: if a push is repeated after its job is done, it adds the job again.
         with pair.proxies[0].client(socket_timeout=None, retry=NO_RETRY) as r:
             queue = Queue(r, "q")
             began = time.monotonic()
@@ -247,7 +251,7 @@ def test_chaos_loses_nothing(tmp_path: Path) -> None:
                 except redis.RedisError:
                     pass
                 tried += 1
-                time.sleep(0.08)  # 19 of the 30 slots are in use on average; the rest is for what waits after an outage
+                time.sleep(0.08)  # 19 of the 30 slots are in use on average; the others are for outages
             chaos.over.set()
             faults.join()
             deadline = time.monotonic() + 90 + SECONDS / 4
@@ -280,7 +284,7 @@ def left(stats: Any) -> int:
 
 def read(ledger: str, pushes: list[tuple[str, float, float]], doubts: list[tuple[float, float]]) -> dict[str, int]:
     def in_doubt(earliest: float, latest: float) -> bool:
-        """Whether the replica may lack what the server did between these moments."""
+        """Returns whether the replica may lack writes of the server from between these moments."""
         return any(earliest <= killed and latest >= replicated for replicated, killed in doubts)
 
     started: dict[str, list[tuple[int, float]]] = {}
@@ -288,7 +292,8 @@ def read(ledger: str, pushes: list[tuple[str, float, float]], doubts: list[tuple
     completed: dict[str, list[tuple[int, float]]] = {}
     pids: dict[tuple[str, int], str] = {}
     unclear: list[tuple[str, float]] = []
-    """When a worker had sent ACKs to which no reply came, or a reply for several that does not say which came too late."""
+    """When a worker did not learn which of its ACKs were accepted: it got no reply, or one for several ACKs, some of
+    which were too late."""
     events: Counter[str] = Counter()
     for line in ledger.splitlines():
         words = line.split()
@@ -307,15 +312,16 @@ def read(ledger: str, pushes: list[tuple[str, float, float]], doubts: list[tuple
     accepted = {id for id, asked, replied in pushes if not in_doubt(asked, replied)}
 
     def is_final(id: str, token: int, at: float) -> bool:
-        """Whether the ACK was accepted for sure. A token is the time of its claim in microseconds."""
-        # It was sent after the end of the handler.
+        """Returns whether the ACK was certainly accepted. A token is the time of its claim in microseconds."""
+        # The ACK was sent after the end of the handler.
         sent = ended.get((id, token), token / 1e6)
-        # If it was sent again after its reply got lost, it counts as `completed`, though the job may have been claimed before.
+        # If the ACK was sent again after a lost reply, it counts as `completed`, although the job may have been claimed
+        # in between.
         is_unclear = any(pid == pids[id, token] and sent <= when <= at + 0.1 for pid, when in unclear)
         return not is_unclear and not in_doubt(token / 1e6, token / 1e6) and not in_doubt(sent, at)
 
     final = {id: [(token, at) for token, at in acks if is_final(id, token, at)] for id, acks in completed.items()}
-    # Neither a claim after that, nor a handler that begins after that with an earlier claim.
+    # After a final ACK, the job must not be claimed, and no handler may begin with an earlier claim.
     late = [
         id
         for id, starts in started.items()

@@ -19,11 +19,11 @@ def utc(text: str) -> int:
     [
         ("0 3 * * *", "2026-01-10T02:00", "2026-01-11T02:00"),
         ("0 3 * * *", "2026-07-10T01:00", "2026-07-11T01:00"),
-        # Clocks are set forward: 02:30 does not exist, and comes an hour later.
+        # The clock is set forward: 02:30 does not exist, so the job runs an hour later.
         ("30 2 * * *", "2026-03-28T01:30", "2026-03-29T01:30"),
         ("30 2 * * *", "2026-03-29T01:30", "2026-03-30T00:30"),
         ("*/20 * * * *", "2026-03-29T00:40", "2026-03-29T01:00"),
-        # Set back: 02:30 comes twice, and counts once; each hour counts.
+        # The clock is set back: 02:30 occurs twice, and counts once. With `*`, both hours count.
         ("30 2 * * *", "2026-10-24T00:30", "2026-10-25T00:30"),
         ("30 2 * * *", "2026-10-25T00:30", "2026-10-26T01:30"),
         ("0 * * * *", "2026-10-25T00:00", "2026-10-25T01:00"),

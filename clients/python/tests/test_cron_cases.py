@@ -1,4 +1,4 @@
-"""clients/cron-cases.json: what expressions mean, the same in all languages."""
+"""clients/cron-cases.json: the meaning of expressions, the same in all languages."""
 
 from __future__ import annotations
 

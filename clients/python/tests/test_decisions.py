@@ -1,4 +1,4 @@
-"""Denials that are remembered, and waiting until a limit allows."""
+"""Remembered denials, and the wait until a limit allows a call."""
 
 from __future__ import annotations
 

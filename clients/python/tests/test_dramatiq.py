@@ -1,4 +1,4 @@
-"""The broker for dramatiq: its own tests, delays, leases, workers that die."""
+"""The broker for dramatiq: dramatiq's own tests, delays, leases, workers that die."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def working(broker: Any, threads: int = 4) -> Iterator[Any]:
         yield worker
     finally:
         worker.stop()
-        broker.middleware.pop()  # what the worker has added
+        broker.middleware.pop()  # the middleware that the worker has added
 
 
 @pytest.fixture
@@ -45,7 +45,8 @@ def broker(one: Any) -> Iterator[ZeitsetBroker]:
 
 
 def test_a_delayed_message_stays_in_the_queue_and_runs_once(broker: ZeitsetBroker) -> None:
-    """The broker for Redis hands it to a worker, which sends it again when it is due: dramatiq's issue 431."""
+    """dramatiq's own broker for Redis gives such a message to a worker, which sends it again when it is due (dramatiq's
+    issue 431)."""
     runs: list[str] = []
     record = dramatiq.actor(runs.append, broker=broker, actor_name="record")
     due = time.monotonic() + 1
@@ -183,7 +184,7 @@ time.sleep(60)
 
 @pytest.mark.skipif(SDIST is None, reason="DRAMATIQ_SDIST names no source of dramatiq")
 def test_the_tests_of_dramatiq_itself(shared: Server, one: Any, tmp_path: Path) -> None:
-    """Those of its broker for Redis that do not look into its keys and scripts."""
+    """Runs the tests of dramatiq's broker for Redis that do not read its keys and scripts."""
     assert SDIST is not None
     tests = tmp_path / "tests"
     tests.mkdir()

@@ -68,7 +68,7 @@ def test_a_worker_follows_a_failover(pair: tuple[Server, Server, int], kind: str
         until(lambda: len(done) == 10)
         client.wait(1, 5000)
         primary.kill()
-        with replica.client(retry_on_error=[redis.ConnectionError]) as promoted:  # it drops its clients when it is promoted
+        with replica.client(retry_on_error=[redis.ConnectionError]) as promoted:  # a replica drops its clients when it is promoted
             until(lambda: promoted.role()[0] == b"master")
             for number in range(10, 20):
                 Queue(promoted, "q").push(number, id=str(number))
@@ -94,7 +94,7 @@ def nodes(tmp_path: Path) -> Iterator[list[Server]]:
 
 
 @pytest.mark.parametrize("kind", ["waiting", "asyncio"])
-@pytest.mark.parametrize("name", ["q", "b"])  # one on either node
+@pytest.mark.parametrize("name", ["q", "b"])  # each queue is on another node
 def test_a_worker_finds_its_queue_in_a_cluster(nodes: list[Server], kind: str, name: str) -> None:
     done: list[Any] = []
     cluster = redis.RedisCluster(port=nodes[0].port, host="127.0.0.1")

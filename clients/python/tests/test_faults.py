@@ -1,4 +1,4 @@
-"""What goes wrong around a worker."""
+"""Workers during faults of the server and the network."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .support import Server, until, working
 
 
 class Script:
-    """A worker in a process of its own; its handler comes with the test."""
+    """A worker in a process of its own. The test gives the handler."""
 
     def __init__(self, server: Server, handler: str, options: str = "") -> None:
         lines = textwrap.dedent(handler)
@@ -165,7 +165,7 @@ def test_a_lease_that_was_lost_cancels_the_task(one: Any) -> None:
     queue.push("x", id="a")
     with working(one, "q", handler, lease="3s") as watched:
         until(lambda: queue.stats()["claimed"] == 1)
-        # Somebody replaces the job: its token is stale.
+        # Another client replaces the job, so the token is stale.
         queue.push("y", id="a", replace=True, delay="1h")
         until(lambda: watched.kinds() == ["lost"])
         assert cancelled == [True]
@@ -236,7 +236,7 @@ def test_unblocked_and_readonly_pass_by_themselves(server: Server, tmp_path: Pat
 def idle(one: Any, seconds: float, **options: Any) -> None:
     queue, done = Queue(one, "q"), []
     with working(one, "q", lambda job: done.append(job.payload), **options) as watched:
-        time.sleep(seconds)  # the waiting itself is what is tested
+        time.sleep(seconds)  # the test is about the wait
         assert done == [] and watched.kinds() == [], "no error, no reconnect"
         queue.push("x")
         until(lambda: done == ["x"])

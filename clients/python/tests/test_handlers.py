@@ -1,4 +1,4 @@
-"""What handlers return, and what a worker does with jobs that are not its own any more."""
+"""The results of handlers, and jobs that a worker no longer holds."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_generator_is_no_handler(one: Any) -> None:
 def test_a_job_whose_lease_was_lost_is_not_acknowledged(
     one: Any, monkeypatch: pytest.MonkeyPatch, kind: str, ending: str
 ) -> None:
-    """The lease has expired, and nobody else has claimed the job yet: an ACK would count."""
+    """The lease has expired, but no other worker has claimed the job, so an ACK would count."""
     queue, handlers, request = Queue(one, "q"), [], Link.request
 
     async def without_heartbeats(self: Link, commands: Any, *args: Any) -> Any:

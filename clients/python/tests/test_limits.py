@@ -89,7 +89,8 @@ def test_several_limits_take_all_or_nothing(r: Any) -> None:
     assert requests.peek("ann").remaining == 1
     policy = '"requests";q=2;w=60, "tokens";q=1000;w=3600'
     assert refused.headers()["RateLimit-Policy"] == policy
-    # 150 of 1,000 remain, which are worth 540 s of an hour: by the draft, t and Retry-After are no less, also at the end of an hour.
+    # 150 of 1,000 units remain, for which the rate of the policy takes 540 s. By the draft, t and Retry-After are at
+    # least that long, even at the end of an hour.
     assert int(refused.headers()["Retry-After"]) == max(540, -(-refused.checks[1].retry_after_ms // 1000))
 
 
@@ -109,7 +110,8 @@ def test_header_fields() -> None:
 
 
 def test_fields_promise_no_more_than_the_limit() -> None:
-    """r units in t seconds are no faster than q in w; Retry-After is not before the t of what denies; 15 digits."""
+    """r units in t seconds are no faster than q units in w seconds. Retry-After is at least the t of the limits that
+    deny. Integers have at most 15 digits."""
     leaky = Check(Policy("a", 5, 60_000), True, 4, 0, 12_000, 7)
     assert leaky.headers()["RateLimit"] == '"a";r=4;t=48'
     denied = Check(Policy("a", 10, 60_000), False, 8, 2_000, 12_000, 0)

@@ -1,4 +1,4 @@
-"""The storage for `limits`: its own tests, slowapi, flask-limiter."""
+"""The storage for `limits`: the tests of that package, slowapi, flask-limiter."""
 
 from __future__ import annotations
 
@@ -127,7 +127,8 @@ def test_flask_limiter(shared: Server, one: Any) -> None:
 
 @pytest.mark.skipif(SDIST is None, reason="LIMITS_SDIST names no source of limits")
 def test_the_tests_of_limits_itself(shared: Server, one: Any, tmp_path: Path) -> None:
-    """With this storage instead of all others; the sliding-window-counter, an approximation of moving-window, is not supported."""
+    """Runs the tests with this storage instead of all others. It does not support the sliding-window-counter, an
+    approximation of moving-window."""
     assert SDIST is not None
     for name in ("__init__.py", "utils.py", "test_strategy.py", "aio/__init__.py", "aio/test_strategy.py"):
         (tmp_path / "tests" / name).parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""OpenTelemetry of queues and workers, and the traceparent that travels with jobs."""
+"""OpenTelemetry of queues and workers, and the traceparent of jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers that stand still, connections that break or carry garbage."""
+"""Servers that stand still, and connections that break or carry garbage."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def heartbeats(r: Any) -> int:
 
 
 def test_a_late_reply_is_not_taken_for_the_next_ones(shared: Server, one: Any) -> None:
-    """The reply to a heartbeat came too late. It must not answer the next one, nor stand for a lost lease."""
+    """The reply to a heartbeat comes too late. The worker must not take it for the reply to the next heartbeat, nor for
+    a lost lease."""
     queue, gate = Queue(one, "q"), threading.Event()
     with Proxy(shared.port) as proxy, proxy.client() as r:
         with working(r, "q", lambda job: gate.wait(20), lease="3s", concurrency=1) as watched:
@@ -52,7 +53,7 @@ def test_a_late_reply_is_not_taken_for_the_next_ones(shared: Server, one: Any) -
             until(lambda: queue.stats()["claimed"] == 1)
             proxy.hold(b"ZQ.EXTEND")
             until(lambda: proxy.holds)
-            # The time limit for this reply is a second, the lease is longer.
+            # The time limit for this reply is a second. The lease is longer.
             until(lambda: watched.worker._sources[0]._control._connection is None or watched.kinds())
             proxy.let_go()
             extended = heartbeats(one)
@@ -146,7 +147,7 @@ def test_a_lost_reply_to_an_ack_is_completed(shared: Server, one: Any, short_pat
 
 
 def test_what_is_finished_and_not_yet_told_is_extended(server: Server) -> None:
-    """The server takes no ACK with a push for longer than a lease. The job must not run again."""
+    """For longer than a lease, the server refuses an ACK with a chained push. The job must not run again."""
     runs: list[int] = []
     with server.client() as r:
         queue, next_ones = Queue(r, "q"), Queue(r, "next")
@@ -168,7 +169,7 @@ def test_what_is_finished_and_not_yet_told_is_extended(server: Server) -> None:
 
 
 def test_a_claim_that_came_late_is_given_back(shared: Server, one: Any) -> None:
-    """The lease may be over: another worker may have the job."""
+    """The lease may have expired, so another worker may have the job."""
     queue, runs = Queue(one, "q"), []
     with Proxy(shared.port) as proxy, proxy.client() as r:
         with working(r, "q", lambda job: runs.append(job.attempt), lease="3s", block="1s") as watched:

@@ -1,4 +1,4 @@
-"""README.md and the recipes word by word: each block is a program of its own, and prints what the comments before it say."""
+"""Runs README.md and the recipes word by word. Each block is a program, and must print what its comments say."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BLOCKS = blocks(README)
 # In a recipe, code that prints nothing is part of a program.
 PROGRAMS = [(page.stem, *block) for page in sorted(RECIPES.glob("*.md")) for block in blocks(page) if block[0]]
 
-# `redis.Redis()` and localhost:6379 mean the server of the test. Nothing else is changed.
+# `redis.Redis()` and localhost:6379 are replaced by the server of the test. Nothing else is changed.
 PROGRAM = """
 import sys, redis, redis.asyncio
 for kind in (redis.Redis, redis.asyncio.Redis):
@@ -76,7 +76,7 @@ def runs(shared: Server, tmp_path: Path, expected: list[str], code: str) -> None
     told = False
     while process.poll() is None and time.monotonic() < end:
         if not told and expected and all(text in printed.read_text() for text in expected):
-            if "run()" in code and "burst" not in code:  # a worker goes on until it is told to stop
+            if "run()" in code and "burst" not in code:  # a worker runs until the test stops it
                 process.send_signal(signal.SIGTERM)
             told = True
         time.sleep(0.02)

@@ -1,7 +1,8 @@
-"""A queue with shards while slots move between the nodes of a cluster and a primary is killed: nothing is lost, and groups keep their order.
+"""A queue with shards, while slots move between the nodes of a cluster and a primary is killed. No job is lost, and
+groups keep their order.
 
-RESHARDING_SECONDS says for how long jobs are pushed (12), RESHARDING_SEED repeats a run. Redis replicates asynchronously, so a push counts as accepted
-here only if a replica has it (WAIT).
+RESHARDING_SECONDS is how long the test pushes jobs (default 12), and RESHARDING_SEED repeats a run. Redis replicates
+asynchronously, so a push counts as accepted only if a replica has it (WAIT).
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class Resharding:
         new = self._random.choice([node for node in self._live if node is not old])
         move(key, old, new, [node for node in self._live if node not in (old, new)])
         with new.client() as client:
-            # A replica that does not know the slot, or has not got the queue, could not replace its primary.
+            # If a replica does not know the slot or does not have the queue, it cannot replace its primary.
             if self.killed is None:
                 until(lambda: replicated(client, f"{key}:moved"))
             until(lambda: all(self._knows(node, key, new) for node in self._nodes if node is not self.killed))
@@ -82,7 +83,7 @@ class Resharding:
         until(lambda: all(self._knows(node, key) for node in self._live for key in self._keys))
 
     def _knows(self, node: Server, key: str, primary: Server | None = None) -> bool:
-        """Whether the node knows the primary of the key."""
+        """Returns whether the node knows the primary of the key."""
         with node.client() as client:
             slot = client.execute_command("CLUSTER", "KEYSLOT", key)
             for first, last, owner, *_ in client.execute_command("CLUSTER", "SLOTS", NEVER_DECODE=True):
@@ -92,7 +93,8 @@ class Resharding:
 
 
 def replicated(client: Any, key: str) -> bool:
-    """WAIT is for what this connection has written."""
+    """Returns whether a replica has all writes. WAIT counts only for writes of its own connection, so this connection
+    writes first."""
     pipe = client.pipeline(transaction=False)
     pipe.set(key, 1)
     pipe.delete(key)
@@ -101,11 +103,11 @@ def replicated(client: Any, key: str) -> bool:
 
 
 def push(cluster: Any, queue: Queue, resharding: Resharding, **job: Any) -> None:
-    """Until it is accepted. A push that is repeated has the ID of the first one."""
+    """Pushes a job until the push is accepted. A repeated push has the ID of the first one."""
     call = queue.calls.push(**job)
     end = time.monotonic() + 20
     while True:
-        replicas = 0 if resharding.killed is not None else 1  # no node is killed any more
+        replicas = 0 if resharding.killed is not None else 1  # no other node will be killed
         try:
             node = cluster.get_node_from_key(call.args[1])
             with redis.Redis(port=node.port, socket_timeout=1, single_connection_client=True) as r:

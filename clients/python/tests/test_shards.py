@@ -216,7 +216,7 @@ def test_a_worker_has_a_claim_for_each_slot_of_its_queues(nodes: list[Server], c
 
 
 def test_every_shard_is_served_when_slots_are_scarce(cluster: Any) -> None:
-    """One shard has always jobs. The others get some while it is served."""
+    """One shard always has jobs. The other shards get jobs while it is served."""
     mails = Queue(cluster, "mails", shards=SHARDS)
     at_once = most = 0
     served: list[str] = []

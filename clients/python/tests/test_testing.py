@@ -1,4 +1,4 @@
-"""What `zeitset.testing` gives to the tests of applications."""
+"""`zeitset.testing`, as the tests of applications use it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes of a job."""
+"""The outcomes of jobs."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_an_ack_does_not_wait_for_the_next_job(one: Any) -> None:
 
 
 def test_what_became_of_a_job_is_told_before_the_next_one_comes(one: Any) -> None:
-    """Its ACK may have gone out with a claim that waits."""
+    """The ACK of the job may have been sent with a claim that waits."""
     queue = Queue(one, "q")
     for _ in range(20):
         queue.push(1)
@@ -172,7 +172,7 @@ def test_a_payload_that_cannot_be_decoded_is_discarded(one: Any) -> None:
     one.execute_command("ZQ.PUSH", "q", b"\xff{", "ID", "a")
     with working(one, "q", lambda job: pytest.fail("it must not run")) as watched:
         until(lambda: watched.kinds() == ["discarded", "dead"])
-    assert one.execute_command("ZQ.STATS", "q")  # the queue is as good as before
+    assert one.execute_command("ZQ.STATS", "q")  # the queue still works
     assert Queue(one, "q").stats()["dead"] == 1
 
 

@@ -1,4 +1,7 @@
-/** A worker of the chaos run: node chaos_worker.js <library> <url>. It tells its parent of each run, of what is done, and of events. */
+/**
+ * A worker of the chaos run: node chaos_worker.js <library> <url>. It tells its parent process about each run, each
+ * finished run, and events.
+ */
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
@@ -7,10 +10,10 @@ import { type Job, Queue, Worker } from "zeitset";
 
 export interface Payload {
   readonly ms: number;
-  /** What the handler does when it is cancelled. */
+  /** What the handler does if it is cancelled. */
   readonly cancelled: "returns" | "throws" | "goes on";
   readonly fails: boolean;
-  /** Pushes another job with its ACK. */
+  /** Whether the handler chains the push of another job to its ACK. */
   readonly chains: boolean;
 }
 

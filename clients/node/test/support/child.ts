@@ -1,4 +1,7 @@
-/** Workers in a process of their own: node child.js <library> <url> <lease> <queue> ... They print the jobs that they begin. */
+/**
+ * Runs a worker for each queue, in a process of its own: node child.js <library> <url> <lease> <queue> ... The workers
+ * print the jobs that they begin.
+ */
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";

@@ -6,13 +6,13 @@ import { createClient } from "redis";
 import type { RedisClient } from "zeitset";
 import { Server, type Settings, type Test } from "./server.js";
 
-/** Wherever there is a server behind a URL. */
+/** A server with a URL. */
 export interface Address {
   readonly url: string;
 }
 
 export interface ConnectOptions {
-  /** Timeouts of the client, as a service has them. */
+  /** Timeouts of the client, such as those of a service. */
   readonly timeoutMs?: number;
 }
 
@@ -49,11 +49,11 @@ export interface Place {
   readonly redis: RedisClient;
   readonly connect: Connect;
   readonly test: Test;
-  /** Sends any command, and answers what comes back. */
+  /** Sends any command, and returns the reply. */
   call(...words: string[]): Promise<unknown>;
 }
 
-/** The same test with each library, on a server of its own. */
+/** Runs a test with each library, on a server of its own. */
 export function withEach(name: string, body: (place: Place) => Promise<void>, settings?: Settings): void {
   for (const [library, connect] of LIBRARIES) {
     test(`${name} (${library})`, { timeout: 120_000 }, async (t) => {
@@ -65,7 +65,7 @@ export function withEach(name: string, body: (place: Place) => Promise<void>, se
   }
 }
 
-/** How often the server was called with one of these commands since the last time. */
+/** Returns how often the server was called with one of these commands since the last time. */
 export function asked({ call }: Pick<Place, "call">): (...commands: string[]) => Promise<number> {
   let before = 0;
   return async (...commands) => {

@@ -11,7 +11,7 @@ const ignore = (): void => undefined;
 export class Cluster {
   private constructor(
     readonly masters: readonly Server[],
-    /** Of the first master. */
+    /** The replica of the first master. */
     readonly replica: Server | undefined,
   ) {}
 
@@ -37,7 +37,7 @@ export class Cluster {
     return new Cluster([first, second, third], replica);
   }
 
-  /** Moves the slot of a key from one node to another. `between` runs when the key has moved, and the slot has not. */
+  /** Moves the slot of a key from one node to another. `between` runs after the key has moved and before the slot moves. */
   async move(key: string, from: Server, to: Server, between: () => Promise<void> = async () => undefined): Promise<void> {
     const slot = /:(\d+)/.exec(await from.ask(`CLUSTER KEYSLOT ${key}`))?.[1];
     const [source, target] = [await idOf(from), await idOf(to)];

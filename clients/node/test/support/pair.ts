@@ -1,9 +1,9 @@
 /**
- * A primary and its replica, and what the replica has for sure.
+ * A primary and its replica, and the knowledge of which writes the replica certainly has.
  *
- * Replication is asynchronous: a failover may lose what the primary has just accepted, whatever the library does. So a PUBLISH and WAIT are sent
- * again and again. If WAIT succeeds, the replica has everything that the primary did before the PUBLISH was sent. What the primary may have done
- * after the last success and before it was killed is in doubt.
+ * Replication is asynchronous: a failover may lose what the primary has just accepted, whatever the library does. So a
+ * PUBLISH and WAIT are sent again and again. If WAIT succeeds, the replica has all writes of the primary from before
+ * the PUBLISH. Commands that the primary may have carried out after the last success are in doubt.
  */
 
 import { setTimeout as sleep } from "node:timers/promises";
@@ -19,9 +19,9 @@ export class Pair {
   private constructor(
     public primary: Server,
     public replica: Server,
-    /** The replica reaches its primary through this. */
+    /** The proxy between the replica and its primary. */
     private readonly link: Proxy,
-    /** These lead to the primary, as a virtual address does. */
+    /** Proxies that lead to the primary, as a virtual address does. */
     readonly proxies: readonly Proxy[],
   ) {}
 
@@ -40,7 +40,10 @@ export class Pair {
     return (await this.replica.ask("INFO replication")).includes("master_link_status:up");
   }
 
-  /** Kills the primary. `behindMs`: for that long the replica gets nothing. `lateMs`: for that long clients reach it before it is promoted. */
+  /**
+   * Kills the primary. `behindMs`: how long the replica gets no writes before the kill. `lateMs`: how long clients
+   * reach the replica before it is promoted.
+   */
   async failOver(behindMs: number, lateMs: number): Promise<void> {
     this.link.isPartitioned = true;
     await sleep(behindMs);
@@ -54,7 +57,7 @@ export class Pair {
     await this.replica.run("--replicaof", "127.0.0.1", `${this.link.port}`);
   }
 
-  /** Whether the replica may lack what the server did between these moments. */
+  /** Returns whether the replica may lack writes of the server from between these moments. */
   isInDoubt(earliestMs: number, latestMs: number): boolean {
     return this.#doubts.some(([replicatedMs, killedMs]) => earliestMs <= killedMs && latestMs >= replicatedMs);
   }
@@ -72,7 +75,7 @@ export class Pair {
         await redis.connect();
         while (primary === this.primary && !this.#isOver) {
           const askedMs = Date.now();
-          // That is replicated, and no memory is needed for it.
+          // A PUBLISH is replicated, and needs no memory.
           await redis.publish("ledger", "");
           if ((await redis.wait(1, 1000)) === 1 && primary === this.primary) this.#replicatedMs = askedMs;
           await sleep(20);

@@ -1,22 +1,22 @@
-/** Stands between a client and a server, and breaks connections or replies at a chosen moment. */
+/** A proxy between a client and a server. It breaks connections or replaces replies at a chosen moment. */
 
 import { connect, createServer, type Server as Listener, type Socket } from "node:net";
 import type { Test } from "./server.js";
 
 export class Proxy {
-  /** The reply to the next command that contains this is lost, with its connection. */
+  /** The reply to the next command that contains this text is lost, with its connection. */
   loseReplyTo: string | undefined;
   /** How many replies were lost. */
   lost = 0;
-  /** The next command that contains the first text is answered with the second, and does not reach the server. */
+  /** The next command that contains the first text gets the second text as its reply, and does not reach the server. */
   answer: readonly [to: string, reply: string] | undefined;
-  /** Nothing passes in either direction, and no connection ends. */
+  /** Whether the proxy passes nothing in either direction. No connection ends. */
   isPartitioned = false;
   readonly url: string;
 
   private constructor(
     readonly port: number,
-    /** Where new connections go. */
+    /** The server's port for new connections. */
     public target: number,
   ) {
     this.url = `redis://127.0.0.1:${port}`;

@@ -1,4 +1,4 @@
-/** Redis servers with the module, each in a folder of its own, ended with the test that started them. */
+/** Redis servers with the module, each in a folder of its own. They end with the test that started them. */
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -20,7 +20,7 @@ function module(): string {
   throw new Error("ZEITSET_MODULE must name the module");
 }
 
-/** Resolves to the port if nobody listens there. 0: any port. */
+/** Resolves to the port if no process listens there. 0: any free port. */
 function probePort(wanted: number): Promise<number> {
   return new Promise<number>((resolve, reject) => {
     const probe = createServer();
@@ -35,13 +35,13 @@ function probePort(wanted: number): Promise<number> {
 async function freePort(): Promise<number> {
   for (;;) {
     const port = await probePort(0);
-    // A node of a cluster listens 10,000 above its port, too.
+    // A node of a cluster also listens on its port plus 10,000.
     const isFree = port < 50_000 && (await probePort(port + 10_000).then(() => true, () => false));
     if (isFree) return port;
   }
 }
 
-/** Whoever has a clean-up to be run after a test: the context of `node:test`. */
+/** Runs clean-ups after a test: the context of `node:test`. */
 export interface Test {
   after(fn: () => void | Promise<void>): void;
 }
@@ -49,7 +49,7 @@ export interface Test {
 export interface Settings {
   readonly port?: number;
   readonly arguments?: readonly string[];
-  /** That of the default user, if it has one. */
+  /** The password of the default user, if it has one. */
   readonly password?: string;
 }
 
@@ -75,7 +75,7 @@ export class Server {
     });
   }
 
-  /** A Sentinel, which keeps its own notes in the file it is started with. */
+  /** Starts a Sentinel, which writes its state to its configuration file. */
   static async sentinel(test: Test, lines: readonly string[]): Promise<Server> {
     const { writeFileSync } = await import("node:fs");
     return Server.#begin(test, undefined, undefined, (port, folder) => {
@@ -104,7 +104,7 @@ export class Server {
     return server;
   }
 
-  /** Starts it, again if it has been ended: on its former port, with its former data. */
+  /** Starts the server. If it has ended, starts it again, on the same port and with the same data. */
   async run(...more: string[]): Promise<void> {
     const [program = "", ...words] = this.program;
     const child = spawn(program, [...words, ...more], { stdio: "ignore" });
@@ -120,7 +120,7 @@ export class Server {
     return existsSync(file) ? readFileSync(file, "utf8").split("\n").slice(-20).join("\n") : "";
   }
 
-  /** kill -9. */
+  /** Ends the server by kill -9. */
   async kill(): Promise<void> {
     await this.#end("SIGKILL");
   }
@@ -131,7 +131,7 @@ export class Server {
     if (!child || child.exitCode !== null || child.signalCode !== null) return;
     const ended = new Promise((resolve) => child.once("exit", resolve));
     child.kill(signal);
-    // A stopped process does not end before it goes on.
+    // A stopped process does not end until it is continued.
     child.kill("SIGCONT");
     await ended;
   }
@@ -141,7 +141,7 @@ export class Server {
     await this.run();
   }
 
-  /** The server answers nobody while `body` runs, and nobody's connection ends. */
+  /** Freezes the server while `body` runs. It sends no replies, and no connection ends. */
   async frozen<T>(body: () => Promise<T>): Promise<T> {
     this.#process?.kill("SIGSTOP");
     try {
@@ -151,7 +151,10 @@ export class Server {
     }
   }
 
-  /** One inline command over a connection of its own: the first part of what comes back; empty if nobody answers. */
+  /**
+   * Sends an inline command over a connection of its own. Returns the first chunk of the reply; empty if the server
+   * does not reply.
+   */
   async ask(command: string): Promise<string> {
     return new Promise((resolve) => {
       const socket = new Socket();

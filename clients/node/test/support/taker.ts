@@ -1,6 +1,7 @@
 /**
- * Takes units from limits as fast as it can: node taker.js <library> <url> <rate> <ahead> <file> <key> ... It writes each unit
- * that it was given to the file, with the moments before and after, by a clock that all processes of the machine share.
+ * Takes units from limits as fast as it can: node taker.js <library> <url> <rate> <ahead> <file> <key> ... It writes
+ * each unit that it got to the file, with the moments before and after the call, by a clock that all processes of the
+ * machine share.
  */
 
 import { openSync, writeSync } from "node:fs";
@@ -14,7 +15,8 @@ export const RECORD = 24;
 if (process.send) {
   const [library, url = "", rate = "", ahead = "", file = "", ...keys] = process.argv.slice(2);
   const redis = library === "ioredis" ? new Redis(url) : await createClient({ url }).connect();
-  // Exact, since units that come back a little late would hide those handed out a little late.
+  // The precision is exact. Otherwise units that become available again slightly late would hide units that were handed
+  // out slightly late.
   const limiter = new Limiter(redis, "hot", rate, { ahead: Number(ahead), precision: "exact" });
   const records = openSync(file, "a");
   let isStopping = false;
@@ -27,9 +29,9 @@ if (process.send) {
       record.writeBigUInt64LE(process.hrtime.bigint(), 8);
       const { allowed } = await limiter.check(keys[at] ?? "");
       record.writeBigUInt64LE(process.hrtime.bigint(), 16);
-      // What is written stays, however the process ends.
+      // The record remains even if the process is killed.
       if (allowed) writeSync(records, record);
-      // Others have their turn, and some units are left over.
+      // Lets other callers take units, and lets some held units remain unused.
       if (!allowed || n % 50 === 0) await new Promise((resolve) => setTimeout(resolve, Math.random() * 20));
     }
   };

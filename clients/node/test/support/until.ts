@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** How long anything in a test may take, on a machine that is busy with others. */
+/** How long a test may wait for a condition, on a busy machine. */
 export const PATIENCE_MS = 60_000;
 
-/** Waits until that is so, and fails with the last reason why it was not. */
+/** Waits until the condition is true. Throws an error if that takes longer than `patience`. */
 export async function until(what: string, condition: () => boolean | Promise<boolean>, patience = PATIENCE_MS): Promise<void> {
   const end = Date.now() + patience;
   while (!(await condition())) {
@@ -12,7 +12,7 @@ export async function until(what: string, condition: () => boolean | Promise<boo
   }
 }
 
-/** A promise with its resolve outside. */
+/** A promise with a function that resolves it. */
 export function deferred<T = void>(): { promise: Promise<T>; resolve: (value: T) => void } {
   let resolve!: (value: T) => void;
   const promise = new Promise<T>((done) => {

@@ -3,13 +3,13 @@ import type { Place } from "./clients.js";
 
 export interface Work<T> {
   readonly worker: Worker<T>;
-  /** What it told of jobs, such as `completed a`, in order. */
+  /** The events of jobs, such as `completed a`, in order. */
   readonly events: string[];
   readonly disconnected: Error[];
   readonly run: Promise<void>;
 }
 
-/** A worker that runs until the test is over, and the events it has told of, in order. */
+/** Runs a worker until the test is over. Returns the worker and its events, in order. */
 export function work<T>(
   { redis, test }: Pick<Place, "redis" | "test">,
   queues: string | string[],
