@@ -1,9 +1,9 @@
 /**
  * Takes jobs, and runs a handler on each.
  *
- * A pump claims jobs and reports their outcomes. A worker has one pump. In a cluster, it has one for each slot with
- * keys of its queues, since a command takes only keys of one slot. The worker shares its slots for jobs among the
- * pumps.
+ * A pump claims jobs and reports their outcomes. Without a cluster, a worker has one pump. In a cluster, it has one for
+ * each slot with keys of its queues, since a command takes only keys of one slot. The worker shares its slots for jobs
+ * among the pumps.
  */
 
 import { EventEmitter } from "node:events";

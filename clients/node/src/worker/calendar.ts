@@ -102,7 +102,7 @@ export class Calendar {
   #atChange(wallMs: number, before: number, after: number): number[] {
     const moments = [wallMs - before, wallMs - after];
     const [first, second] = moments.filter((moment) => this.#offset(moment) === wallMs - moment) as [number?, number?];
-    // The change skips this time. By the old offset, its moment is later on the new clock.
+    // The change skips this time. By the old offset, the job runs at a moment that is later on the new clock.
     if (first === undefined) return [wallMs - before];
     return second === undefined || !this.#isEveryHour ? [first] : [first, second];
   }

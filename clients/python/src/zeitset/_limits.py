@@ -195,17 +195,17 @@ class LimiterCalls:
         return self._ask("ZRL.CHECK", key, cost, force)
 
     def peek(self, key: str, cost: int = 1) -> Call[Check]:
-        """Replies what `check` would reply, and takes no units."""
+        """Returns what `check` would reply, and takes no units."""
         return self._ask("ZRL.PEEK", key, cost, False)
 
     def refund(self, key: str, units: int, check: Check | int) -> Call[int]:
-        """Gives back units that `check` took, for example for a request that failed. Replies how many were given
+        """Gives back units that `check` took, for example for a request that failed. Returns how many were given
         back."""
         at = check.charged_until_ms if isinstance(check, Check) else check
         return Call(("ZRL.REFUND", self.key(key), units, "AT", f"{at}ms"), int)
 
     def reset(self, key: str) -> Call[bool]:
-        """Deletes the limit of the key, so that all units are available. Replies whether it existed."""
+        """Deletes the limit of the key, so that all units are available. Returns whether it existed."""
         return Call(("DEL", self.key(key)), bool)
 
     def _ask(self, command: str, key: str, cost: int, force: bool) -> Call[Check]:

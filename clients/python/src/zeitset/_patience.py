@@ -46,8 +46,8 @@ class _Awaiting:
 
 
 class _AwaitingOnce:
-    """Has its own connection until `close`; in a cluster, one for each command. A connection of the client would not
-    end when the command is cancelled."""
+    """A client with its own connection until `close`; in a cluster, with one for each command. A connection of the
+    original client would not end when the command is cancelled."""
 
     def __init__(self, client: Any, seconds: float) -> None:
         self._client = client
@@ -73,8 +73,8 @@ class _AwaitingOnce:
 
 
 class _Cluster:
-    """Sends a command to the node of the key. If another node may have the slot, and it `repeats`, the cluster client
-    sends the command again."""
+    """Sends a command to the node of the key. If another node may have the slot, and `repeats` is set, the cluster
+    client sends the command again."""
 
     def __init__(self, client: Any, seconds: float, *, repeats: bool = True) -> None:
         self._client = client

@@ -155,7 +155,7 @@ class QueueCalls:
         return Call(tuple(args), optional_text if id is not None else lambda _: name)
 
     def cancel(self, *ids: str) -> Call[int]:
-        """Removes jobs in any state. Replies how many."""
+        """Removes jobs in any state. Returns how many."""
         return Call(("ZQ.CANCEL", self.key, *map(encoded, ids)), int)
 
     def reschedule(
@@ -197,7 +197,7 @@ class QueueCalls:
         group: str | None = None,
         lease: bool = False,
     ) -> Call[list[Listed]]:
-        """Replies jobs of a state in serving order. `after`: begins after the job of this ID. `group`: only jobs of
+        """Returns jobs of a state in serving order. `after`: begins after the job of this ID. `group`: only jobs of
         this group; "" has the jobs without a group. `lease`: includes the leases of claimed jobs."""
         args: list[Word] = ["ZQ.PEEK", self.key, state.upper(), "COUNT", count]
         if after is not None:
@@ -223,7 +223,7 @@ class QueueCalls:
 
     def redrive(self, *ids: str, count: int | None = None, group: str | None = None) -> Call[int]:
         """Makes dead letters ready again, with 0 attempts: those of the IDs, or at most `count` (default 1,000).
-        Replies how many."""
+        Returns how many."""
         args: tuple[Word, ...] = ("ZQ.REDRIVE", self.key, *_of(group))
         if ids:
             args += ("ID", *map(encoded, ids))
@@ -237,7 +237,7 @@ class QueueCalls:
         count: int | None = None,
         group: str | None = None,
     ) -> Call[int]:
-        """Removes up to `count` (default 1,000) jobs of a state, oldest first. Replies how many. 0: no such job is
+        """Removes up to `count` (default 1,000) jobs of a state, oldest first. Returns how many. 0: no such job is
         left."""
         args: tuple[Word, ...] = ("ZQ.CLEAN", self.key, state.upper(), *_of(group))
         if older is not None:
@@ -313,7 +313,7 @@ class QueueCalls:
 
 
 def queues(*, count: int | None = None, after: str | None = None) -> Call[list[str]]:
-    """Replies the names of the queues of this database."""
+    """Returns the names of the queues of this database."""
     args: tuple[Word, ...] = ("ZQ.LIST",)
     if after is not None:
         args += ("AFTER", encoded(after))

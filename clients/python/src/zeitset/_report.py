@@ -49,8 +49,8 @@ class Outbox:
         return taken
 
     def put_back(self, outcomes: list[Outcome]) -> None:
-        """Puts outcomes back that were sent, and whose replies got lost. `settle` has emptied a list that is
-        settled."""
+        """Puts outcomes back that were sent, and whose replies got lost. After `settle`, the list is empty, so nothing
+        is put back."""
         self._waiting[:0] = [replace(outcome, repeated=True) for outcome in outcomes]
         if outcomes:
             self.reported.set()

@@ -38,9 +38,9 @@ class ExpiringSetCalls:
     ) -> Call[int | None]:
         """Adds members that live for `ttl` or until `at`. If a member is in the set, sets its expiry.
 
-        Replies how many members were added; with `changed`, how many were added or changed. `only`: adds only new
+        Returns how many members were added; with `changed`, how many were added or changed. `only`: adds only new
         members (NX), or changes only present ones (XX). `when`: sets only a later (GT) or a sooner (LT) expiry. `cap`:
-        if the set would have more members than this, does nothing and replies None.
+        if the set would have more members than this, does nothing and returns None.
         """
         args: list[Word] = ["ZEXP.ADD", self.key]
         if only:
@@ -60,27 +60,27 @@ class ExpiringSetCalls:
     def expire(
         self, *members: Member, ttl: Duration | None = None, at: Instant | None = None, when: Literal["later", "sooner"] | None = None
     ) -> Call[list[int]]:
-        """Sets the expiry of members. Replies for each: 1: it was set. 0: the condition was not met. 2: the member was
-        removed, because the time is past. -2: there is no such member."""
+        """Sets the expiry of members. Returns for each 1 if it was set, 0 if the condition was not met, 2 if the member
+        was removed because the time is past, and -2 if there is no such member."""
         condition = ("GT" if when == "later" else "LT",) if when else ()
         return Call(("ZEXP.EXPIRE", self.key, *condition, *_expiry(ttl, at), *map(encoded, members)), integers)
 
     def persist(self, *members: Member) -> Call[list[int]]:
-        """Removes the expiry of members. Replies for each: 1: it was removed. -1: the member had none. -2: there is no
-        such member."""
+        """Removes the expiry of members. Returns for each 1 if it was removed, -1 if the member had none, and -2 if
+        there is no such member."""
         return Call(("ZEXP.PERSIST", self.key, *map(encoded, members)), integers)
 
     def ttl(self, *members: Member) -> Call[list[float | None]]:
-        """Replies for each member the seconds until it expires. Infinity: it has no expiry. None: there is no such
+        """Returns for each member the seconds until it expires. Infinity: it has no expiry. None: there is no such
         member."""
         return Call(("ZEXP.PTTL", self.key, *map(encoded, members)), ttls)
 
     def remove(self, *members: Member) -> Call[int]:
-        """Removes members. Replies how many were in the set."""
+        """Removes members. Returns how many were in the set."""
         return Call(("ZEXP.REM", self.key, *map(encoded, members)), int)
 
     def card(self) -> Call[int]:
-        """Replies the exact number of live members."""
+        """Returns the exact number of live members."""
         return Call(("ZEXP.CARD", self.key), int)
 
     def contains(self, member: Member) -> Call[bool]:
@@ -90,22 +90,22 @@ class ExpiringSetCalls:
         return Call(("ZEXP.MISMEMBER", self.key, *map(encoded, members)), flags)
 
     def members(self, *, within: Duration | None = None, offset: int = 0, count: int = -1) -> Call[list[str]]:
-        """Replies members, soonest to expire first. `within`: only members that expire within this time."""
+        """Returns members, soonest to expire first. `within`: only members that expire within this time."""
         return Call(self._members(within, offset, count), texts)
 
     def members_with_ttl(
         self, *, within: Duration | None = None, offset: int = 0, count: int = -1
     ) -> Call[list[tuple[str, float]]]:
-        """Replies members as `members` does, each with the seconds until it expires; infinity without an expiry."""
+        """Returns members as `members` does, each with the seconds until it expires; infinity without an expiry."""
         return Call((*self._members(within, offset, count), "WITHPTTL"), members_with_ttl)
 
     def random(self, count: int = 1) -> Call[list[str]]:
-        """Replies random members, as SRANDMEMBER does: up to `count` different ones. With a negative `count`, members
+        """Returns random members, as SRANDMEMBER does: up to `count` different ones. With a negative `count`, members
         may repeat."""
         return Call(("ZEXP.RANDMEMBER", self.key, count), texts)
 
     def pop(self, count: int = 1) -> Call[list[str]]:
-        """Removes and replies up to `count` members, soonest to expire first."""
+        """Removes and returns up to `count` members, soonest to expire first."""
         return Call(("ZEXP.POP", self.key, count), texts)
 
     def _members(self, within: Duration | None, offset: int, count: int) -> tuple[Word, ...]:
