@@ -208,8 +208,8 @@ pub(super) fn inspect(ctx: &mut Context, name: Str<'_>, kind: EventKind) {
 }
 
 /// Whether the source of a moved or copied key was dirty. The event of COPY does not name the source, and after RENAME
-/// a listener of another module may have moved the set again. So any dirty set with the same TTL counts as the source
-/// if its key is gone, or if its number of members and its highest score are the same.
+/// a listener of another module may have moved the set again. So a dirty set with the same TTL as this key counts as
+/// the source in two cases: its key is gone, or it has as many members and the same highest score as this key.
 fn was_dirty(ctx: &mut Context, database: i32, name: Str<'_>, seen: Option<Seen>) -> bool {
     let Some(Seen::Unmarked { ttl, .. }) = seen else { return false };
     let here = ctx.database();

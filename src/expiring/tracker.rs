@@ -269,7 +269,8 @@ impl Tracker {
         self.scan.is_first() || self.tracking.is_forgetting()
     }
 
-    /// Forgets the entries of arriving slots until time is up. When all are forgotten, the slots whose keys have arrived are scanned.
+    /// Forgets the entries of the slots that are being moved to this server, until time is up. When no such entry is
+    /// left, starts the scan of the slots whose move has ended.
     fn forget_on(&mut self, is_time_up: impl Fn() -> bool) {
         let Tracker { tracking, arriving, arrived, scan, .. } = self;
         while tracking.is_forgetting() && !is_time_up() {

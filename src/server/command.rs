@@ -302,7 +302,7 @@ fn register_one(ctx: &Context, command: &Command, extra: Option<&'static str>) -
     let (first, last, step) = match spec.keys {
         Keys::First(_) => (1, 1, 1),
         Keys::None | Keys::Counted(_) => (0, 0, 0),
-        // The first key is at a fixed position. ZUNIONSTORE is described in the same way.
+        // Only the first key is at a fixed position. The server describes ZUNIONSTORE in the same way.
         Keys::Stored { .. } => (1, 1, 1),
     };
     let flags = flags(spec);

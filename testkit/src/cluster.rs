@@ -192,8 +192,8 @@ impl Cluster {
         };
     }
 
-    /// As `begin_to_move_whole`, but the move does not end before `let_move_end`. Returns when the snapshot for the
-    /// target has been taken: it does not include later writes.
+    /// As `begin_to_move_whole`, but the move does not end before `let_move_end`. Returns as soon as the snapshot for
+    /// the target has been taken. Later writes are not in the snapshot.
     pub fn begin_to_move_slowly(&self, how: WholeMoves, slot: i64, from: usize, to: usize) {
         let mut source = self.nodes[from].client();
         match how {

@@ -166,8 +166,8 @@ async fn jobs(server: &Server, key: &[u8], state: JobState, after: &[u8]) -> Res
     Ok((jobs.collect(), is_first))
 }
 
-/// Returns all fields of these jobs. Reads them one by one and stops after payloads of more than `most` bytes: ZQ.GET returns whole
-/// payloads, so at most one too many is fetched.
+/// Returns all fields of these jobs. Reads the jobs one by one, and stops when their payloads exceed `most` bytes in
+/// total. ZQ.GET returns whole payloads, so the last one may go past that limit.
 pub async fn get(server: &Server, key: &[u8], jobs: &[Job], most: usize) -> RedisResult<Vec<Option<Job>>> {
     let (mut known, mut fetched) = (Vec::new(), 0);
     for job in jobs {

@@ -32,8 +32,8 @@ type Parts<'a> = (SetOptions, bool, &'a [Str<'a>]);
 fn split<'a>(rest: &'a [Str<'a>], dimensions: usize) -> Result<Parts<'a>, Error> {
     let row = 1 + dimensions;
     let mut left_over = rest.len() % row;
-    // With few dimensions, the options may be as many as the arguments of a row. They are recognized because a value is
-    // never a keyword.
+    // With few dimensions, the options can have as many arguments as a row. An option begins with a keyword, and a
+    // value is never a keyword.
     while left_over + row <= MOST_OPTIONS && rest.get(left_over + 1).is_some_and(|&value| is_option(value)) {
         left_over += row;
     }

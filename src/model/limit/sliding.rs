@@ -132,7 +132,8 @@ impl Sliding<'_> {
         self.ring.and_then(|(ring, usage)| all_available(&ring, &usage))
     }
 
-    /// Returns the change after which `more` units are in use until [`until`](Sliding::until), and no unit is held longer.
+    /// Returns the change that takes `more` further units. They are in use until [`until`](Sliding::until), and no
+    /// other unit is in use for longer.
     fn put(&self, more: u64) -> Update {
         let write = match self.ring {
             None => ring::begin(self.now, Slot { at: self.until, taken: more }, self.policy.room_for(2)),

@@ -132,7 +132,8 @@ impl Queue {
         }
     }
 
-    /// Returns how many more jobs MAXLEN allows that are not dead. A push that waits behind a claim counts as a job. O(log n).
+    /// Returns how many more jobs MAXLEN allows. Dead jobs do not count. A push that waits behind a claim counts as a
+    /// job. O(log n).
     pub(super) fn room(&self, at: Millis) -> u64 {
         match self.settings.maxlen {
             0 => u64::MAX,

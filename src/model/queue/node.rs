@@ -52,7 +52,7 @@ impl TreeId {
 /// The trees of claimed jobs.
 pub(super) const CLAIMED: [TreeId; 4] = [TreeId::Claimed, TreeId::Spent, TreeId::Retrying, TreeId::Recurring];
 
-/// The trees whose jobs are ready from their time on.
+/// The trees whose jobs are ready as soon as the time by which the tree orders them has come.
 pub(super) const FALLING_DUE: [TreeId; 3] = [TreeId::Delayed, TreeId::Claimed, TreeId::Upcoming];
 
 /// The number of trees.
@@ -60,7 +60,7 @@ pub(super) const TREES: usize = 8;
 
 /// The root of the jobs in [`TreeId::Retrying`], by the time at which they are due again.
 pub(super) const RETRIES: usize = TREES;
-/// The root of the jobs in [`TreeId::Recurring`], by the time at which they are due again.
+/// The root of the tree that orders the jobs in [`TreeId::Recurring`] by the time at which they are due again.
 pub(super) const RECURRENCES: usize = TREES + 1;
 
 /// The roots of a group: its trees, and its two trees of returns.

@@ -107,7 +107,7 @@ impl<'a, I> ByTime<'a, I> {
         Self::skipping(items, root, behind, 0, |_, _, _| false)
     }
 
-    /// Lists the items after the key `behind`, but no subtree that `is_skipped` rejects at `now`.
+    /// Lists the items after the key `behind`. Leaves out every subtree for which `is_skipped` returns true at `now`.
     pub fn skipping<T: Item>(
         items: &'a I,
         root: u32,

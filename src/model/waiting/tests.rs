@@ -24,7 +24,7 @@ const DAY: Millis = 86_400_000;
 const PATIENCE: Millis = WAKE_TIMEOUT + STEP + 1100;
 /// If no disturbance (a step of the clock, refused writes) has happened for this time, the timers are exact.
 const CALM: Millis = 5000;
-/// The largest delay of an exact timer. The clock moves while the server checks its clients.
+/// The largest delay of an exact timer. It is not 0, because the clock moves while the server checks its clients.
 const EXACT: Millis = 40;
 
 struct Client {

@@ -229,7 +229,7 @@ impl Tree {
         }
     }
 
-    /// Returns a cursor at a position with a row.
+    /// Returns a cursor at `position`, which must have a row.
     pub(super) fn cursor(&self, position: Position) -> Cursor<'_> {
         Cursor { tree: self, leaf: &self.nodes[position.leaf], at: position.at }
     }

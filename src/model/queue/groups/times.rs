@@ -53,7 +53,7 @@ thread_local! {
     pub(in crate::model::queue) static WORKED_OUT: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// Returns the first time at which a group has a ready job, and the first time at which a claim gets one.
+/// Returns two times of this group: when it first has a ready job, and when a claim can first get a job of it.
 pub(super) fn of(
     jobs: &Chunks<Job>,
     returns: &Chunks<Return>,

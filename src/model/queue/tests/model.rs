@@ -414,7 +414,7 @@ impl Model {
         of_group.for_each(|(_, back)| *back = (*back).min(horizon));
     }
 
-    /// Returns the name; the numbers of ready, delayed and claimed jobs; until when the group is held.
+    /// Returns for each group: its name; its numbers of ready, delayed and claimed jobs; the end of its hold.
     pub fn groups(&self, now: u64) -> Vec<(&[u8], [u64; 3], Option<u64>)> {
         let count = |group: &[u8], state| {
             self.jobs.iter().filter(|j| j.group == group && j.state(now, &self.settings) == state).count() as u64
