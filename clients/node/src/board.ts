@@ -18,7 +18,7 @@ export interface RangeOptions {
 
 export interface BoardInfo {
   readonly members: number;
-  /** How many different tuples of values. */
+  /** The number of different tuples of values. */
   readonly distinct: number;
   readonly ties: string;
   readonly keep: number | null;

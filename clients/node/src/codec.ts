@@ -1,4 +1,4 @@
-/** Payloads: JSON, or bytes as they are. */
+/** The codecs of payloads: JSON, or unchanged bytes. */
 
 import { asError, PayloadError } from "./errors.js";
 import { type Duration, inMs, milliseconds } from "./values.js";
@@ -31,7 +31,7 @@ export interface Header {
 
 /** A header: lines of a name and a value. No JSON text begins like this. */
 const HEADER = /^(?:[a-z][a-z-]*: [^\n]*\n)+/;
-/** The span that pushed the job (W3C Trace Context). */
+/** The syntax of a traceparent (W3C Trace Context). */
 const TRACEPARENT = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
 
 /** Puts a header before a payload, if it has a traceparent or a timeout. */

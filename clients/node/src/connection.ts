@@ -76,7 +76,7 @@ export interface Connection {
   own(): Own;
 }
 
-/** Where a server is. */
+/** The address of a server. */
 export interface Address {
   readonly host: string;
   readonly port: number;

@@ -45,8 +45,8 @@ function effectiveWindow(told: Told): number {
 /** Returns whole seconds, rounded up, so that a client waits long enough. */
 const seconds = (ms: number): number => whole(Math.ceil(ms / 1000));
 
-/** Integers of structured fields (RFC 9651) have at most 15 digits. */
+/** Limits an integer to the 15 digits of structured fields (RFC 9651). */
 const whole = (value: number): number => Math.min(value, 999_999_999_999_999);
 
-/** A string of structured fields. */
+/** Returns a string in the syntax of structured fields. */
 const quoted = (name: string): string => `"${name.replace(/["\\]/g, "\\$&")}"`;

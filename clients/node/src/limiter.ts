@@ -20,13 +20,16 @@ export interface LimiterOptions {
   readonly precision?: "exact" | Duration;
   /** What `check` and `peek` do if Redis is away; `"raise"` by default. */
   readonly onError?: "raise" | "allow" | "deny";
-  /** How long to wait for Redis, by default a second. */
+  /** How long a call may take; by default one second. */
   readonly timeout?: Duration;
   /** The prefix of the Redis keys. Header fields have the name without it. */
   readonly prefix?: string;
   /** What the units are, for RateLimit-Policy: `"requests"`, `"content-bytes"`, `"concurrent-requests"` or your own. */
   readonly unit?: string;
-  /** Whether calls that the server has denied are denied without asking it until their wait is over; true by default. */
+  /**
+   * Whether, after a denial, calls for the key that cost as much or more are denied without asking the server, until
+   * the wait of the reply is over; true by default.
+   */
   readonly remember?: boolean;
   /**
    * The most units to take ahead in one call. For at most a hundredth of the window, the limiter hands them out without
@@ -46,7 +49,7 @@ export interface CheckOptions {
 export interface WaitOptions {
   /** How many units to take, by default 1. */
   readonly cost?: number;
-  /** How long to wait at most; by default as long as it takes. */
+  /** The longest time to wait; by default without limit. */
   readonly timeout?: Duration;
   /** Ends the wait: `wait` throws its reason. */
   readonly signal?: AbortSignal;
@@ -116,7 +119,7 @@ export class Checks {
     readonly error?: Error,
   ) {}
 
-  /** The longest wait of those limits that deny. */
+  /** The longest wait of the limits that deny. */
   get retryAfterMs(): number {
     return this.allowed ? 0 : Math.max(0, ...this.checks.map((check) => check.retryAfterMs));
   }

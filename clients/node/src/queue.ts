@@ -10,7 +10,7 @@ import * as wire from "./wire/queues.js";
 export interface QueueOptions<T> {
   /** `"json"` (default), `"bytes"`, or your own codec. */
   readonly codec?: CodecName | Codec<T>;
-  /** `OpenTelemetry` of zeitset/otel. */
+  /** An `OpenTelemetry` of zeitset/otel. */
   readonly telemetry?: Telemetry | undefined;
   /**
    * The number of keys that hold the jobs, from 1 to 1,024, so that the nodes of a cluster share the queue:

@@ -11,7 +11,7 @@ export type NameOf<Dimension extends string> = Dimension extends `${infer Name} 
 
 export interface Dimension<Name extends string = string> {
   readonly name: Name;
-  /** ASC, DESC, INT, FLOAT */
+  /** Some of ASC, DESC, INT and FLOAT. */
   readonly words: readonly string[];
 }
 
@@ -56,7 +56,7 @@ export interface Entry<Name extends string, V extends Value> {
 export class Shape<Name extends string, V extends Value> {
   constructor(
     readonly dimensions: readonly Dimension<Name>[],
-    /** How an integer is read: as a number, or as a bigint. */
+    /** Reads an integer as a number, or as a bigint. */
     private readonly whole: (reply: Reply | undefined) => V,
   ) {}
 
@@ -76,7 +76,7 @@ export class Shape<Name extends string, V extends Value> {
     return Object.fromEntries(entries) as { readonly [name in Name]: V };
   }
 
-  /** `[rank, member, value ...]` */
+  /** Reads an entry: `[rank, member, value ...]`. */
   entry(reply: Reply): Entry<Name, V> {
     const [rank, member, ...values] = list(reply);
     return { member: text(member), rank: integer(rank), values: this.values(values) };
@@ -93,7 +93,7 @@ export function create(key: string, dimensions: readonly Dimension[], { ties, ke
 
 export interface SetOptions {
   readonly only?: "new" | "present";
-  /** Only if the values are better than what the member has. */
+  /** Whether to set values only if they are better than the member's values. */
   readonly best?: boolean;
 }
 

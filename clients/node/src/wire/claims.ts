@@ -1,11 +1,11 @@
-/** What workers send: ZQ.CLAIM, ACK, NACK, EXTEND. Pure. */
+/** The commands of workers: ZQ.CLAIM, ACK, NACK, EXTEND. Pure. */
 
 import type { Reply, Word } from "../connection.js";
 import { ProtocolError } from "../errors.js";
 import { inMs, integer, integerOrNull, list, text } from "../values.js";
 import { bytes } from "./queues.js";
 
-/** A job as ZQ.CLAIM answers it. The token has 51 bits: the time in microseconds. */
+/** A job in the reply to ZQ.CLAIM. The token is the time in microseconds, which has 51 bits. */
 export interface Claimed {
   /** The key of the queue, or of its shard. */
   readonly key: string;
@@ -87,7 +87,7 @@ export function extended(reply: Reply, count: number): (number | null)[] {
   return deadlines;
 }
 
-/** Whether ZQ.ACK or ZQ.NACK of one job ended the claim; false: the token is stale. */
+/** Returns whether ZQ.ACK or ZQ.NACK of one job ended the claim; false if the token is stale. */
 export function ended(reply: Reply): boolean {
   const count = integer(reply);
   if (count !== 0 && count !== 1) throw new ProtocolError(`expected 0 or 1, got ${count}`);

@@ -175,7 +175,7 @@ function due({ delay, at }: Due): string[] {
   return delay === undefined ? [] : ["DELAY", duration(delay)];
 }
 
-/** ` name value`, unless the value is undefined. */
+/** Returns the name and the value as words; no words if the value is undefined. */
 const option = (name: string, value: string | undefined): string[] => (value === undefined ? [] : [name, value]);
 const number = (name: string, value: number | undefined): string[] =>
   option(name, value === undefined ? undefined : whole(value, name.toLowerCase()));

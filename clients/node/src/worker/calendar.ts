@@ -62,7 +62,7 @@ export class Calendar {
     this.#format = new Intl.DateTimeFormat("en-US", { timeZone: zone, calendar: "iso8601", hourCycle: "h23", ...parts });
   }
 
-  /** Returns the first moment after that one, in Unix ms; null if none ever comes. */
+  /** Returns the first moment after `afterMs`, in Unix ms; null if there is none. */
   next(afterMs: number): number | null {
     // If the clock was set forward, a time of the day before may come today.
     const first = Math.floor((afterMs + this.#offset(afterMs)) / DAY) - 1;

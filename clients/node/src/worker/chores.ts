@@ -20,7 +20,7 @@ export class Chores {
 
   constructor(
     private readonly keys: readonly string[],
-    /** Each with the key that it is pushed to. */
+    /** The recurring jobs, each with the key to which it is pushed. */
     crons: readonly (readonly [key: string, Cron])[],
     private readonly codec: Codec<unknown>,
     /** How far a test has put the calendar ahead of the server's clock. */

@@ -16,7 +16,7 @@ export interface CronOptions {
   readonly group?: string;
 }
 
-/** `new Cron("report", "0 3 * * *", { tz: "Europe/Berlin" })`: a job whose id is the name. */
+/** A job that recurs: `new Cron("report", "0 3 * * *", { tz: "Europe/Berlin" })`. Its name is the job's id. */
 export class Cron {
   readonly payload: unknown;
   readonly queue: string | undefined;

@@ -85,7 +85,7 @@ export class Holding<T> {
     void this.#run(held);
   }
 
-  /** Lets another worker run a job that has not begun. */
+  /** Gives back a job whose handler has not begun, so that another worker can run it. */
   giveBack(claimed: wire.Claimed): void {
     this.tell.ended(outcomes.released(this.#unread(claimed), 0));
   }

@@ -33,7 +33,7 @@ export interface Outcome<T> extends JobEvent<T> {
   readonly isRepeated?: boolean;
 }
 
-/** The wait after a failure: 1 s, 2 s, 4 s … at most an hour, by the number of the attempt. */
+/** Returns the wait after a failure, by the number of the attempt: 1 s, 2 s, 4 s … at most an hour. */
 export const defaultBackoff = (attempt: number): Duration => Math.min(3600, 2 ** Math.min(attempt - 1, 30));
 
 /** Returns the text of an error, cut to at most 1,024 bytes at the end of a character. */

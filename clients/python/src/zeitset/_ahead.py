@@ -144,7 +144,7 @@ class Ahead:
             call()
 
     def drop(self, key: str) -> None:
-        """Forgets the units of a limit that was reset."""
+        """Forgets the held units of a key whose limit was reset."""
         with self._lock:
             if key in self._stocks:
                 self._stocks[key].left = 0

@@ -1,4 +1,4 @@
-"""Payloads: JSON, or the bytes as they are."""
+"""The codecs of payloads: JSON, or unchanged bytes."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ _decode = json.JSONDecoder(parse_constant=_refuse).decode
 _HEADER = re.compile(rb"(?:[a-z][a-z-]*: [^\n]*\n)+")
 """A header: lines of a name and a value. No JSON text begins like this."""
 _TRACEPARENT = re.compile("[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
-"""The span that pushed the job (W3C Trace Context)."""
+"""The syntax of a traceparent (W3C Trace Context)."""
 
 
 class Json:

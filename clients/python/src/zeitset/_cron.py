@@ -29,7 +29,7 @@ _NAMED = {
 
 
 class Schedule:
-    """Five fields: minute, hour, day of the month, month, day of the week (0 and 7: Sunday).
+    """A cron expression of five fields: minute, hour, day of the month, month, day of the week (0 and 7: Sunday).
 
     A field is a list. Each item is `*`, a number, a name, a range, or a step of `*` or of a range. If neither of the
     two fields for days begins with `*`, a day that matches one of them suffices.

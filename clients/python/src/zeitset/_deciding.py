@@ -113,7 +113,7 @@ class Decider:
             check: Check = yield from self.check(key, cost, False)
             if check.allowed:
                 return check
-            # When Redis is away, the wait is not known.
+            # If Redis is away, the wait is not known.
             pause = 0.1 if check.error else check.retry_after_ms / 1000
             if end is not None and now() + pause > end:
                 raise TimeoutError(f"{policy.name!r} does not allow {cost} units for {key!r} in time") from check.error

@@ -46,7 +46,7 @@ class Check:
     reset_after_ms: int
     """The time until all units are free."""
     charged_until_ms: int
-    """Unix ms at which the units of this call become available again. 0: it took none."""
+    """Unix ms at which the units of this call become available again. 0: the call took no units."""
     error: BaseException | None = field(default=None, repr=False)
     debt: int = 0
     """Units in use beyond the limit, taken by `force`. Later calls are denied until this debt is paid."""

@@ -98,7 +98,7 @@ class Slots:
     def drop(self, job: Job) -> None:
         self.held.pop(job, None)
         self._freed.set()
-        if self._offering is None:  # other jobs may end at this moment, too
+        if self._offering is None:  # offers once for all jobs that end at this moment
             self._offering = self._loop.call_soon(self._offer)
 
     async def freed(self) -> None:

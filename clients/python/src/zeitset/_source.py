@@ -147,7 +147,7 @@ class Source:
             job._source = self
             if self._slots.free > 0:
                 self._worker._start(job, asked)
-            else:  # other sources were faster
+            else:  # other sources have used the slots
                 self.endings.release(job)
                 self._eager = True
 

@@ -179,7 +179,7 @@ class Worker:
                 cancelled = error
                 self._stop.set()
                 self._hurry.set()
-            if ending.cancelled():  # asyncio.run cancels all tasks, this one too
+            if ending.cancelled():  # asyncio.run cancels all tasks, including this one
                 ending = asyncio.create_task(self._wind_down())
         tasks = [watching, *(task for source in self._sources for task in source.tasks)]
         tasks += [job._task for job in self._held if job._task is not None]

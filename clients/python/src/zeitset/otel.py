@@ -71,7 +71,7 @@ class OpenTelemetry:
         attributes = _of(job.queue, "process", "process")
         span = self._tracer.start_span(
             f"process {job.queue}",
-            context=Context(),  # a trace of its own
+            context=Context(),  # the span begins a new trace
             kind=SpanKind.CONSUMER,
             attributes={**attributes, "messaging.message.id": job.id, "zeitset.job.attempt": job.attempt},
             links=_link_to(job.traceparent),
