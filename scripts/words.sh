@@ -67,7 +67,7 @@ amid                | during                                        | later
 '
 
 # Folders whose comments still have some of these words.
-LATER='^(clients|src/model/queue/tests)/'
+LATER='^(src/model/queue/tests)/'
 
 # path | words that may stand there
 ALLOWED='

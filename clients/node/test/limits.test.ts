@@ -23,7 +23,7 @@ withEach("a limit lets its units through, and says when the next one may come", 
   assert.equal(await call("EXISTS", "search:ann"), 1, "the key that the contract names");
 });
 
-withEach("whoever waits as told is let in", async ({ redis }) => {
+withEach("a client that waits for retryAfterMs is allowed", async ({ redis }) => {
   const limiter = new Limiter(redis, "knock", "1/200ms");
   await limiter.check("ann");
   const denied = await limiter.check("ann");
@@ -70,6 +70,9 @@ withEach("several limits are taken from together, or not at all", async ({ redis
   assert.deepEqual(denied.checks.map((check) => check.allowed), [false, true]);
   assert.ok(denied.retryAfterMs > 0 && denied.retryAfterMs <= 60_000);
   assert.equal(denied.checks[1]?.remaining, 4, "nothing was taken from the day");
+  const exact = new Limiter(redis, "exact", "2/1m", { precision: "exact" });
+  assert.equal((await checkAll([exact, "ann"], [day, "ann"])).allowed, true, "precision is an option of SLIDING limits only");
+  await assert.rejects(checkAll([minute, "ann"], [exact, "ann"]), /all SLIDING limits of one call must have the same precision/);
 });
 
 withEach("headers tell of one limit and of several", async ({ redis }) => {

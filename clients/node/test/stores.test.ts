@@ -51,7 +51,7 @@ withEach("express-rate-limit limits through the store, and every instance counts
 withEach("express-rate-limit lets a client in again that has gone on asking", async (place) => {
   const ask = await withExpress(place, { windowMs: 400 });
   await statuses(ask, 3);
-  await until("it is let in while it asks", async () => (await ask()).status === 200, 5000);
+  await until("it is allowed while it asks", async () => (await ask()).status === 200, 5000);
 });
 
 withEach("express-rate-limit takes back what failed, and a denial takes nothing back", async (place) => {
@@ -184,7 +184,7 @@ withEach("NestJS throttles through the storage, and every instance counts the sa
   }
 });
 
-withEach("NestJS blocks for the blockDuration, in all instances, and lets in at once where it is 0", async ({ redis, test, call }) => {
+withEach("NestJS blocks for the blockDuration, in all instances, and allows at once where it is 0", async ({ redis, test, call }) => {
   const storage = (name: string): NestStorage => new NestStorage(redis, name);
   const long = [{ ttl: 300, limit: 1, blockDuration: 3_600_000 }];
   const [ask, other] = [await withNest(test, storage("long"), long), await withNest(test, storage("long"), long)];
@@ -194,7 +194,7 @@ withEach("NestJS blocks for the blockDuration, in all instances, and lets in at 
   assert.deepEqual(((await call("KEYS", "long:*")) as string[]).length, 1, "and has taken no unit");
   const none = await withNest(test, storage("none"), [{ ttl: 300, limit: 1, blockDuration: 0 }]);
   await statuses(none, 2);
-  await until("it is let in while it asks", async () => (await none()).status === 200, 5000);
+  await until("it is allowed while it asks", async () => (await none()).status === 200, 5000);
 });
 
 test("stores refuse what no limit can be", async () => {

@@ -43,7 +43,7 @@ def test_a_call_that_costs_less_is_asked(one: Any) -> None:
     assert limiter.check("ann", 2).allowed and limiter.check("ann", 0).allowed
 
 
-def test_who_waits_as_a_remembered_denial_says_is_let_in(one: Any) -> None:
+def test_a_client_that_waits_as_a_remembered_denial_says_is_allowed(one: Any) -> None:
     limiter = Limiter(one, "knock", "1/200ms")
     assert limiter.check("ann").allowed and not limiter.check("ann").allowed
     time.sleep(limiter.check("ann").retry_after)

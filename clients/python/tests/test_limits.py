@@ -31,7 +31,7 @@ def test_a_limit_denies_and_says_how_long_to_wait(r: Any) -> None:
     assert r.exists("search:ann") and limiter.reset("ann") and limiter.check("ann").allowed
 
 
-def test_who_waits_as_told_is_let_in(one: Any) -> None:
+def test_a_client_that_waits_for_retry_after_is_allowed(one: Any) -> None:
     limiter = Limiter(one, "knock", "1/100ms")
     assert limiter.check("ann").allowed
     while not (check := limiter.check("ann")).allowed:
@@ -92,6 +92,8 @@ def test_several_limits_take_all_or_nothing(r: Any) -> None:
     # 150 of 1,000 units remain, for which the rate of the policy takes 540 s. By the draft, t and Retry-After are at
     # least that long, even at the end of an hour.
     assert int(refused.headers()["Retry-After"]) == max(540, -(-refused.checks[1].retry_after_ms // 1000))
+    with pytest.raises(ValueError, match="all SLIDING limits of one call must have the same precision"):
+        check_all((requests, "ann"), (Limiter(r, "exact", "2/1m", exact=True), "ann"))
 
 
 def test_header_fields() -> None:

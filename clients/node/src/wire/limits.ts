@@ -80,8 +80,9 @@ export function checkAll(takes: readonly Take[], { force = false }: HowToTake = 
   for (const { policy } of takes) words.push(whole(policy.limit, "the limit"), inMs(policy.windowMs));
   words.push("COST", ...takes.map((take) => whole(take.cost, "cost")));
   words.push(...takes.map((take) => take.policy.algorithm.toUpperCase()));
-  const finest = takes.map((take) => precision(take.policy)).find((words) => words.length > 0);
-  if (finest) words.push(...finest);
+  const grids = takes.filter((take) => take.policy.algorithm === "sliding").map((take) => precision(take.policy));
+  if (new Set(grids.map(String)).size > 1) throw new RangeError("all SLIDING limits of one call must have the same precision");
+  words.push(...(grids[0] ?? []));
   if (force) words.push("FORCE");
   return words;
 }

@@ -255,7 +255,7 @@ def check_all(parts: list[Part], *, force: bool = False) -> Call[Checks]:
         args += algorithms[:1] if len(set(algorithms)) == 1 else algorithms
     options = {limiter.options for limiter in limiters if limiter.algorithm == "sliding"}
     if len(options) > 1:
-        raise ValueError("EXACT and PRECISION hold for all limits of one call: give them all the same")
+        raise ValueError("all SLIDING limits of one call must have the same precision")
     args += options.pop() if options else ()
     if force:
         args.append("FORCE")

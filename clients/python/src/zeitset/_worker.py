@@ -86,7 +86,7 @@ class Worker:
         self._timeout_of = timeout if callable(timeout) else lambda job: timeout
         self._backoff_ms = milliseconds(backoff[0]), milliseconds(backoff[1])
         if self._lease_ms < 1:
-            raise ValueError("a lease is longer than that")
+            raise ValueError("lease must be at least 1 ms")
         # A lease counts from the moment the claim was sent, so a claim must not wait for long.
         self._block_ms = max(1, min(milliseconds(block), self._lease_ms // 3))
         self._burst = False
