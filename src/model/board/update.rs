@@ -71,7 +71,7 @@ pub struct Incremented {
 
 /// The result of REMRANGE.
 #[derive(Debug)]
-pub struct Removed {
+pub struct RemovedRange {
     /// The position of the first removed member, or 0.
     pub first: u64,
     /// The number of removed members. The effect consists of `first` and `count`.
@@ -186,14 +186,14 @@ impl Board {
     /// than remain, this board stays unchanged. The result then has a new board of the remaining members, which must
     /// replace this one. So the caller can free the old board in another thread. O(log n) per removed member, or O(1)
     /// per remaining member, whichever is less.
-    pub fn remove_range(&mut self, start: i64, stop: i64) -> Removed {
+    pub fn remove_range(&mut self, start: i64, stop: i64) -> RemovedRange {
         let (first, count) = self.span(start, stop);
         let stay = self.len() - count;
         if count > stay {
             let before = self.iter(Order::BestFirst).take(first as usize);
             let behind = self.range((first + count).cast_signed(), -1, Order::BestFirst);
             let entries = before.chain(behind).map(|entry| (entry.values.words(), entry.member));
-            return Removed { first, count, rest: Some(Board::in_order(self.schema.clone(), entries)) };
+            return RemovedRange { first, count, rest: Some(Board::in_order(self.schema.clone(), entries)) };
         }
         for _ in 0..count {
             let position = self.tree.at_rank(first);
@@ -201,7 +201,7 @@ impl Board {
             let hash = self.index.hash(self.names.name(id));
             self.drop_member(hash, id, position);
         }
-        Removed { first, count, rest: None }
+        RemovedRange { first, count, rest: None }
     }
 
     /// Creates a board from distinct members in order. O(1) per member.

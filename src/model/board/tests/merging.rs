@@ -123,7 +123,7 @@ fn a_range_is_removed_in_place_or_the_rest_is_built_again() {
                 set(&mut all, member, &[-(at as i64) / 2 * 2 - i64::from(ties != Ties::Name) * at as i64]);
             }
             let before = all.len();
-            let Removed { count, rest, .. } = all.remove_range(start, stop);
+            let RemovedRange { count, rest, .. } = all.remove_range(start, stop);
             assert_eq!(rest.is_none(), in_place, "{start} {stop}");
             let is = rest.as_ref().unwrap_or(&all);
             is.check();

@@ -9,7 +9,7 @@ mod reading;
 mod reference;
 
 use super::tree::Tree;
-use super::update::{Incremented, Removed};
+use super::update::{Incremented, RemovedRange};
 use super::*;
 use crate::model::stream::{DecodeError, Reader, Writer};
 use std::num::NonZeroU64;

@@ -131,7 +131,7 @@ impl Trio {
                 effects += u32::from(replica.remove(member));
             }
             Op::RemoveRange(start, stop) => {
-                let Removed { first, count, rest } = self.board.remove_range(*start, *stop);
+                let RemovedRange { first, count, rest } = self.board.remove_range(*start, *stop);
                 assert_eq!(count, self.reference.remove_range(*start, *stop));
                 if count > 0 {
                     self.board = rest.unwrap_or_else(|| self.board.clone());
