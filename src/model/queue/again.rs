@@ -6,17 +6,17 @@ use super::node::TreeId;
 use super::push::NewJob;
 use super::side::Bytes;
 
-/// A push that waits until the claim of the job with its ID ends.
+/// A push that waits until the claim of the job with the same ID ends.
 #[derive(Clone, Debug)]
 pub(super) struct Follower {
     payload: Box<[u8]>,
     group: Box<[u8]>,
-    /// All else.
+    /// The other arguments of the push. The ID, the payload and the group are empty here.
     rest: NewJob<'static>,
 }
 
 impl Follower {
-    /// Returns the job that it pushes.
+    /// Returns the job that this push adds, with the ID `id`.
     pub fn job<'a>(&'a self, id: &'a [u8]) -> NewJob<'a> {
         NewJob { id, payload: &self.payload, group: &self.group, ..self.rest }
     }
@@ -38,7 +38,8 @@ impl Queue {
         self.followers.get(self.jobs[slot].node.seq).is_some()
     }
 
-    /// Restores a push behind the job with its ID. Returns false, and does nothing, if that job cannot have one.
+    /// Restores a push that waits behind the job with the same ID. Returns false, and does nothing, if there is no such
+    /// job or no push can wait behind it.
     pub(super) fn restore_follower(&mut self, new: &NewJob<'_>) -> bool {
         let slot = self
             .slot_of(new.id)
@@ -46,7 +47,7 @@ impl Queue {
         slot.inspect(|&slot| self.follow(slot, new)).is_some()
     }
 
-    /// Makes a push wait behind a job, in place of any other.
+    /// Makes a push wait behind a job. Replaces the push that waited there before.
     pub(super) fn follow(&mut self, slot: u32, new: &NewJob<'_>) {
         let NewJob { payload, group, due, priority, max_attempts, every, ttl, .. } = *new;
         let rest = NewJob { id: b"", payload: b"", group: b"", due, priority, max_attempts, every, ttl };
@@ -56,12 +57,12 @@ impl Queue {
         self.link_expiry(slot);
     }
 
-    /// Removes the push that waits behind a job, which is in no tree.
+    /// Removes and returns the push that waits behind a job. The job must be in no tree.
     pub(super) fn drop_follower(&mut self, slot: u32) -> Option<Follower> {
         self.followers.remove(self.jobs[slot].node.seq)
     }
 
-    /// Gives a recurring job the payload and the TTL of the push behind it. The job is in no tree.
+    /// Gives a recurring job the payload and the TTL of the push behind it. The job must be in no tree.
     pub(super) fn take_on(&mut self, slot: u32) {
         if let Some(Follower { payload, rest, .. }) = self.drop_follower(slot) {
             self.renew_body(slot, rest.ttl.map(|ttl| Ttl::from(0, ttl)), &payload);

@@ -15,9 +15,9 @@ pub struct Claimed<'a> {
     pub id: &'a [u8],
     /// The job's payload.
     pub payload: &'a [u8],
-    /// A number above all tokens before it in this queue, and at least the clock in microseconds.
+    /// The token. It is greater than all earlier tokens of this queue, and at least the clock in microseconds.
     pub token: u64,
-    /// 1 for the first delivery.
+    /// The number of this delivery. The first delivery has 1.
     pub attempt: u32,
     /// When the lease expires.
     pub deadline: Millis,
@@ -43,9 +43,9 @@ impl Queue {
     /// microsecond to claim a job: 3 us for one job, 1.5 us for each of 100,000 (release build on Redis 7.0.15, two
     /// busy cores). On a server twice as fast, the last token of a claim of 100,000 jobs would be 25 ms ahead of the
     /// clock. A restart or a failover takes longer than that. Only a RESTORE of an older value right after such a claim
-    /// could return a token twice. In two more cases a token can return, and no number in the queue could prevent that:
-    /// the state is lost and the clock is set back; or the clock of the new master is behind by more than the failover
-    /// took.
+    /// could return a token twice. In two more cases a token can occur twice, and no number in the queue could prevent
+    /// this. In one case, the state is lost and the clock is set back. In the other case, the clock of the new master
+    /// is behind by more than the failover took.
     pub fn claim<'a>(
         &'a mut self,
         clock: Micros,
@@ -58,7 +58,8 @@ impl Queue {
         let now = (clock / 1000).min(MAX_NOW);
         let deadline = deadline.clamp(now + 1, MAX_TIME);
         let mut slots = Vec::new();
-        // A dropped job moves another job to its slot. So if jobs can be dropped, claimed jobs are found by ID afterwards.
+        // When a job is dropped, another job moves to its slot. So if jobs can be dropped, the claimed jobs are looked
+        // up by ID after the loop.
         let (has_expired, mut ids) = (self.has_expired(now), Vec::<Box<[u8]>>::new());
         let (most, mut to_drop) = (self.openings(now), DROPPED_BY_CLAIM);
         if most > 0 {
@@ -82,7 +83,7 @@ impl Queue {
             }
         }
         slots.extend(ids.iter().filter_map(|id| self.slot_of(id)));
-        // A claim that got a job has settled the log.
+        // If the claim got a job, the units are settled already.
         let unsettled = self.has_late_units(now);
         if unsettled {
             self.settle(now);
@@ -102,15 +103,16 @@ impl Queue {
         jobs.collect()
     }
 
-    /// Returns how many jobs [`claim`](Self::claim) can give now. Groups and expired jobs may reduce the number, but if it is not 0, a
-    /// claim gets a job. O(log n).
+    /// Returns the maximum number of jobs that [`claim`](Self::claim) can return now. Groups and expired jobs can make
+    /// a claim return fewer. If the number is not 0, a claim returns at least one job. O(log n).
     pub fn claimable(&self, now: Millis) -> u64 {
         let now = now.min(MAX_NOW);
         let most = self.openings(now);
         if most > 0 && self.is_held_up(now) { 0 } else { most }
     }
 
-    /// Returns the same number, but counts expired jobs.
+    /// Does the same as [`claimable`](Self::claimable), but does not return 0 because the job that is served first has
+    /// expired.
     pub(super) fn openings(&self, now: Millis) -> u64 {
         if self.settings.paused {
             return 0;
@@ -123,22 +125,23 @@ impl Queue {
         ready.min(self.free_leases(now)).min(self.free_units(now)).min(tokens)
     }
 
-    /// Whether a claim, even one of no jobs, must act before jobs become claimable in time: drop expired jobs, or settle units of RATE or
-    /// GROUPRATE after the clock was set back. O(log n).
+    /// Whether a claim changes the queue even if it gets no job: it drops expired jobs, or settles units of RATE or
+    /// GROUPRATE after the clock was set back. Without such a claim, jobs would become claimable too late. O(log n).
     pub fn needs_settling(&self, now: Millis) -> bool {
         let now = now.min(MAX_NOW);
         self.openings(now) > 0 && self.is_held_up(now) || self.has_late_units(now)
     }
 
-    /// Whether units are held for longer than a window. O(1).
+    /// Whether units of RATE or GROUPRATE are held for longer than a window from `now`. O(1).
     fn has_late_units(&self, now: Millis) -> bool {
         let Settings { rate, group_rate, .. } = self.settings;
         let of_groups = |rate| self.groups.as_ref().is_some_and(|groups| groups.unsettled(rate, now));
         rate.is_some_and(|rate| self.rate_log.unsettled(rate, now)) || group_rate.is_some_and(of_groups)
     }
 
-    /// Makes all units of RATE available at the end of a window from `at`, at the latest. Does the same for the units of GROUPRATE of some
-    /// groups, and forgets those that are available again. Returns the number of these groups.
+    /// Shortens the time for which units of RATE are held, to at most one window from `at`. Does the same with the
+    /// units of GROUPRATE of some groups. Forgets units of GROUPRATE that are available again. Returns the number of
+    /// groups whose units changed.
     pub(super) fn settle(&mut self, at: Millis) -> usize {
         if let Some(rate) = self.settings.rate {
             self.rate_log.settle(rate, at);
@@ -177,7 +180,8 @@ impl Queue {
         self.or_returned(best, &[roots[RETRIES], roots[RECURRENCES]], now)
     }
 
-    /// Returns the job that is served first among `best` and the jobs of the trees of returns that are due again.
+    /// Returns the job that is served first: `best`, or a job in `trees` that is due again. `trees` are trees of
+    /// returns.
     pub(super) fn or_returned(&self, best: u32, trees: &[u32], now: Millis) -> u32 {
         let (order, returns) = (self.order(), &self.returns.own);
         let returned = trees
@@ -191,7 +195,7 @@ impl Queue {
         if is_first { returns[returned].job } else { best }
     }
 
-    /// Half of the tokens are reserved for counting, whatever the clock says.
+    /// Returns the next token. However late the clock is, it leaves half of the tokens for counting on.
     fn next_token(&self, clock: Micros) -> u64 {
         clock.clamp(1, MAX_TOKEN / 2).max(self.last_token + 1)
     }

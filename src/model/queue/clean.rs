@@ -7,26 +7,28 @@ use super::view::Which;
 use super::{MAX_NOW, Millis, Queue};
 use crate::model::chunks::NIL;
 
-/// The number of jobs that are listed before they are removed.
+/// CLEAN lists at most this many jobs at a time, and then removes them.
 const BATCH: u64 = 1000;
 
-/// The maximum number of too young jobs that a call of CLEAN skips, in about a millisecond.
+/// The maximum number of jobs that a call of CLEAN skips because they are too young. Skipping them takes about a
+/// millisecond.
 const MOST_YOUNG: u64 = 3000;
 
 /// The maximum number of dead letters that a write drops because of DEADLEN and DEADTTL.
 pub(super) const DROPPED_AT_ONCE: usize = 64;
 
-/// All jobs that [`Queue::clean`] checked are too young, and there are others.
+/// The error if all jobs that [`Queue::clean`] checked are too young, and more jobs remain to be checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unreached;
 
 impl Queue {
-    /// Removes up to `count` jobs of a state, the oldest first. With `older`, removes only those that have been in the state for that long.
-    /// `sink` gets the effects. Returns the number. O(log n) for each.
+    /// Removes up to `count` jobs of a state, the oldest first. With `older`, removes only jobs that have been in the
+    /// state for at least `older` ms. `sink` gets the effects. Returns the number of removed jobs. O(log n) for each
+    /// job.
     ///
-    /// The age is by due time for ready and delayed jobs, and by time of death for dead letters. With `older`, the time at which a job
-    /// became ready or delayed counts, and jobs are not ordered by it. So jobs that are too young are skipped, at most `MOST_YOUNG` of
-    /// them.
+    /// Ready and delayed jobs are removed in the order of their due times, dead letters in the order of their deaths.
+    /// But `older` is compared with the time since a job became ready or delayed, and jobs are not in the order of that
+    /// time. So the call skips jobs that are too young, at most `MOST_YOUNG` of them.
     ///
     /// # Errors
     ///
@@ -100,7 +102,7 @@ impl Queue {
         count: u64,
     ) -> Result<Vec<Box<[u8]>>, Unreached> {
         let mut ids = Vec::new();
-        // `older` is longer than the time since 1970.
+        // If `older` is longer than the time since 1970, no job is old enough.
         let Some(until) = at.checked_sub(older.unwrap_or(0)) else { return Ok(ids) };
         let is_due = |slot: &u32| older.is_none() || which.state == State::Delayed || self.due_of(*slot, at) <= until;
         let mut young = 0;

@@ -1,10 +1,11 @@
 //! The stored form of a queue (RDB, DUMP, digest), and the effects that rebuild a queue (AOF rewrite).
 //!
-//! The stored form is a sequence of numbers and byte strings. The server implements [`Writer`] and [`Reader`]. The jobs are in the order of
-//! [`Queue::slots`], which does not depend on their slots. So equal queues have equal bytes.
+//! The stored form is a sequence of numbers and byte strings. The server implements [`Writer`] and [`Reader`]. The jobs
+//! are in the order of [`Queue::slots`]. This order does not depend on the slot numbers, so equal queues have equal
+//! bytes.
 //!
-//! Optional numbers are written as a number with a bit for each one that is present, followed by those numbers. A new optional number gets
-//! the next bit.
+//! Optional numbers are written as a bit mask, followed by the numbers. The mask has a bit for each number that is
+//! present. A new optional number gets the next bit.
 //!
 //! RESTORE can pass any bytes to [`Queue::decode`]. So each number is checked against its range and against the others. A length never
 //! determines how much memory is reserved. Jobs pass the same checks as those of an AOF file.
@@ -25,10 +26,10 @@ use std::collections::HashMap;
 /// The first number of a stored queue is its version. Versions 1 to 3 were written before 0.3, and are rejected.
 const VERSION: u64 = 4;
 
-/// The last number. Without it, a payload could be cut short within the last job and still be read.
+/// The last number of a stored queue. Without it, a payload that is cut off within its last job could still be read.
 const END: u64 = 0;
 
-/// The first number of a job: two bits for its state, a bit for each of [`Record::FIELDS`], and these four.
+/// The first number of a job has two bits for the state, a bit for each of [`Record::FIELDS`], and the four bits below.
 const STATE_BITS: usize = 2;
 const WORKER: u64 = 1 << (STATE_BITS + Record::FIELDS.len());
 const ERROR: u64 = 2 * WORKER;
@@ -74,7 +75,7 @@ impl Queue {
     ///
     /// # Errors
     ///
-    /// The errors of the reader, or `Invalid` if no such queue is possible.
+    /// The errors of the reader, `Format` if the version is unknown, or `Invalid` if no queue can have this form.
     pub fn decode(from: &mut impl Reader) -> Result<Self, DecodeError> {
         let version = from.number()?;
         if version != VERSION {
@@ -192,7 +193,7 @@ impl Queue {
     }
 }
 
-/// Returns a number with a bit for each field whose value is not that of `default`.
+/// Returns a number with a bit for each field whose value differs from the value in `default`.
 fn present<T>(fields: &[Field<T>], of: &T, default: &T) -> u64 {
     fields.iter().zip(0..).map(|(field, bit)| u64::from(field.changed(of, default).is_some()) << bit).sum()
 }
@@ -201,7 +202,7 @@ fn write_values<T>(fields: &[Field<T>], of: &T, default: &T, to: &mut impl Write
     fields.iter().filter_map(|field| field.changed(of, default)).for_each(|value| to.number(value));
 }
 
-/// Reads the fields whose bits are set in `present`. `of` has the defaults.
+/// Reads the fields whose bits are set in `present`. Before the call, all fields of `of` have their defaults.
 fn read_values<T>(fields: &[Field<T>], present: u64, of: &mut T, from: &mut impl Reader) -> Result<(), DecodeError> {
     for (field, _) in fields.iter().zip(0..).filter(|(_, bit)| present >> bit & 1 != 0) {
         let value = from.number()?;

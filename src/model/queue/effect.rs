@@ -1,8 +1,8 @@
-//! Effects: what is replicated and written to the AOF instead of commands.
+//! Effects. The module replicates effects, and writes them to the AOF, instead of commands.
 //!
-//! An effect says what a command did: IDs, tokens, absolute times, and `at`, the clock of the server that ran the command. Applying an
-//! effect depends only on the queue and the effect. So two queues that applied the same effects have the same bytes, whatever their clocks
-//! say. A command decides on an effect and applies it, too.
+//! An effect contains what a command did: IDs, tokens, absolute times, and `at`, the clock of the server that ran the
+//! command. Applying an effect depends only on the queue and the effect. So two queues that applied the same effects
+//! have the same bytes, whatever their clocks say. A command itself also computes an effect and then applies it.
 //!
 //! `at` determines whether a lease had expired when the job moved (the counter `expired_leases`), and whether a command made a job due at
 //! once ([`State::Ready`]).
@@ -28,7 +28,7 @@ pub struct Effect<'a> {
 /// A change of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change<'a> {
-    /// Adds a job, which replaces the job with its ID.
+    /// Adds a job. Replaces the job with the same ID, if there is one.
     Push {
         job: NewJob<'a>,
         /// Whether the queue generated the ID.
@@ -36,28 +36,28 @@ pub enum Change<'a> {
         /// AGAIN: if the job with this ID waits, it gets the payload. If it is claimed, this push waits behind it.
         again: bool,
     },
-    /// Claims a job: one more attempt, and a unit of RATE.
+    /// Claims a job. Adds an attempt, and takes a unit of RATE.
     Claim {
         id: &'a [u8],
         token: u64,
         deadline: Millis,
-        /// Empty: no name.
+        /// The worker's name. Empty if it has none.
         worker: &'a [u8],
     },
-    /// Settles units of RATE or GROUPRATE that are held for longer than a window after a step back of the clock, and forgets units of
-    /// GROUPRATE.
+    /// Shortens the time for which units of RATE and GROUPRATE are held, if it is longer than a window because the
+    /// clock has stepped back. Also forgets units of GROUPRATE that are available again.
     SettleRate,
-    /// Acknowledges a job. It is removed, or due `again` (EVERY).
+    /// Acknowledges a job. The job is removed. With EVERY, it is due at `again` instead.
     Ack { id: &'a [u8], again: Option<Millis> },
     /// Returns a job to the queue.
     Retry {
         id: &'a [u8],
         due: Millis,
         attempt: Attempt,
-        /// Empty: the error before is kept.
+        /// The error text. If it is empty, the job keeps its last error text.
         error: &'a [u8],
     },
-    /// Returns a job, which becomes a dead letter.
+    /// Returns a job, and makes it a dead letter.
     Bury {
         id: &'a [u8],
         /// Whether the attempt does not count.
@@ -75,36 +75,36 @@ pub enum Change<'a> {
     Clean { id: &'a [u8] },
     /// Drops a dead letter because of DEADLEN or DEADTTL.
     Drop { id: &'a [u8] },
-    /// Drops a ready or delayed job whose TTL has ended, or makes it due `again` (EVERY).
+    /// Drops a ready or delayed job whose TTL has ended. With EVERY, the job is due at `again` instead.
     Expire { id: &'a [u8], again: Option<Millis> },
     /// Replaces a dead job with the push that waits behind it.
     Follow { id: &'a [u8] },
     /// Makes a dead letter ready.
     Revive { id: &'a [u8] },
-    /// Makes the `count` oldest dead letters of a group, or of all, ready.
+    /// Makes the `count` oldest dead letters ready, of one group or of all jobs.
     Redrive { count: u64, group: Option<&'a [u8]> },
     /// Holds a group: no job of it is claimed before `until`. 0 releases the group.
     Hold { group: &'a [u8], until: Millis },
     /// Replaces the settings.
     Configure(Settings),
-    /// AOF rewrite: restores a job. The jobs come in the order of `seq`.
+    /// AOF rewrite: restores a job. Jobs are restored in the order of `seq`.
     RestoreJob(Record<'a>),
-    /// AOF rewrite: restores a push that waits behind the job with its ID.
+    /// AOF rewrite: restores a push that waits behind the job with the same ID.
     RestoreFollower(NewJob<'a>),
-    /// AOF rewrite: restores units of RATE. They come in the order of time, after `Configure`.
+    /// AOF rewrite: restores units of RATE. Units are restored in the order of time, after `Configure`.
     RestoreRate(Taken),
-    /// AOF rewrite: restores units of a group. They come in the order of time, after the jobs.
+    /// AOF rewrite: restores units of a group. Units are restored in the order of time, after the jobs.
     RestoreUnits { group: &'a [u8], taken: Taken },
-    /// AOF rewrite: restores the turn of a group, after the turns before it.
+    /// AOF rewrite: restores the turn of a group. Turns are restored in their order.
     RestoreTurn { group: &'a [u8] },
-    /// AOF rewrite: restores the counters. It comes last.
+    /// AOF rewrite: restores the counters. This is the last effect of a queue.
     RestoreTotals(Totals),
 }
 
-/// The counters: those that give out numbers, and those of ZQ.STATS.
+/// All counters of a queue: the last token, ID and push number, and the counters of ZQ.STATS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// The last token. 0: none yet.
+    /// The last token. 0 if no job has been claimed yet.
     pub last_token: u64,
     /// The last generated ID.
     pub last_id: AutoId,
@@ -114,7 +114,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Whether a queue can count on from these numbers forever, and they fit a reply.
+    /// Whether these numbers are small enough to fit a reply and never to overflow.
     pub(super) fn possible(&self) -> bool {
         let counts = Counters::FIELDS.iter().map(|field| (field.get)(&self.counters));
         counts.chain([self.last_token, self.next_seq]).all(|count| count <= MAX_TOKEN) && self.last_id.possible()
@@ -146,9 +146,10 @@ impl<'a> Effect<'a> {
 }
 
 impl Queue {
-    /// Applies an effect, on a replica or from an AOF file. Reads no clock. Never panics. Costs what the command cost.
+    /// Applies an effect, on a replica or from an AOF file. Reads no clock. Never panics. Takes as long as the command.
     ///
-    /// Returns false, and does nothing, if the effect does not fit. Then this queue is not the one that the effect was made from.
+    /// Returns false, and does nothing, if the effect does not fit. Then this queue differs from the queue that the
+    /// effect was computed for.
     pub fn apply(&mut self, effect: &Effect<'_>) -> bool {
         let at = effect.at;
         if at > MAX_NOW {

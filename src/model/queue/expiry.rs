@@ -1,11 +1,13 @@
 //! TTL: when a job expires, and how expired jobs are dropped.
 //!
-//! A ready or delayed job whose TTL has ended has expired. A claim or the upkeep drops it. A recurring job is not dropped: it waits for its
-//! next occurrence. Until then the job stays in its tree and counts in its state. A claim checks only the job that is served first. If that
-//! job has expired, the claim drops it and checks the next one, up to a bound.
+//! A ready or delayed job whose TTL has ended has expired. A claim or the upkeep drops it. A recurring job is not
+//! dropped: it waits for its next occurrence. Until a claim or the upkeep acts, the expired job stays in its tree and
+//! counts in its state. A claim checks only the job that is served first. If that job has expired, the claim drops it
+//! and checks the next one. A claim drops at most [`DROPPED_BY_CLAIM`] jobs.
 //!
-//! [`Queue::expiries`] holds the jobs with a TTL by the time at which the upkeep must act: the end of the TTL, or of the lease if that is
-//! later. It also holds claimed jobs that will die with a push behind them (AGAIN), by the end of their lease. Other jobs have no cost for it.
+//! [`Queue::expiries`] contains the jobs with a TTL, ordered by the time at which the upkeep must act: the end of the
+//! TTL, or the deadline of the lease if that is later. It also contains claimed jobs that have a push behind them
+//! (AGAIN) and die when their lease expires, with the deadline of their lease. All other jobs have no entry.
 
 use super::effect::{Change, Effect};
 use super::job::State;
@@ -14,7 +16,8 @@ use super::{MAX_NOW, Millis, NEVER, Queue};
 use crate::model::chunks::NIL;
 use crate::model::time;
 
-/// The most expired jobs that a claim drops. With a million jobs in 1,000 groups, 32 take about half a millisecond.
+/// The maximum number of expired jobs that a claim drops. If the queue has a million jobs in 1,000 groups, dropping 32
+/// of them takes about half a millisecond.
 pub(super) const DROPPED_BY_CLAIM: usize = 32;
 
 impl Queue {
@@ -25,7 +28,8 @@ impl Queue {
             && matches!(self.state_of(slot, at), State::Ready | State::Delayed)
     }
 
-    /// Returns the time at which the upkeep must act on a job that no command changes; [`NEVER`] if there is none.
+    /// Returns the time at which the upkeep must act on a job if no command changes the job. Returns [`NEVER`] if there
+    /// is no such time.
     pub(super) fn expiry(&self, slot: u32) -> Millis {
         let job = &self.jobs[slot];
         let time = job.node.time;
@@ -53,7 +57,7 @@ impl Queue {
         }
     }
 
-    /// Updates the slot of a job that has moved.
+    /// Updates the slot in [`Queue::expiries`] of a job that has moved.
     pub(super) fn renumber_expiry(&mut self, from: u32, slot: u32) {
         if !self.expiries.is_empty() {
             let expiry = self.expiry(slot);
@@ -78,7 +82,7 @@ impl Queue {
         slot != NIL && self.is_expired(slot, now)
     }
 
-    /// Drops the expired jobs that would be served first, at most `left`, and counts `left` down.
+    /// Drops the expired jobs that would be served first, at most `left` of them. Subtracts their number from `left`.
     pub(super) fn drop_first(&mut self, at: Millis, left: &mut usize, sink: &mut impl FnMut(&Effect<'_>)) {
         while *left > 0 && self.has_expired(at) {
             let slot = self.best_ready(at);
@@ -90,8 +94,8 @@ impl Queue {
         }
     }
 
-    /// Drops at most `most` expired jobs. Jobs that have died give way to the push behind them, and count, too. Returns the number. O(log n)
-    /// for each.
+    /// Drops expired jobs, and replaces dead jobs with the pushes that wait behind them. Acts on at most `most` jobs,
+    /// and returns how many they were. O(log n) for each job.
     pub fn drop_expired(&mut self, at: Millis, most: usize, mut sink: impl FnMut(&Effect<'_>)) -> usize {
         for dropped in 0..most {
             let Some(&(expiry, slot)) = self.expiries.first() else { return dropped };

@@ -2,10 +2,10 @@
 //! numbers of a [job](super::Record::FIELDS). The row of a number determines how it is stored, replicated, set by ZQ.CONFIG and shown by
 //! ZQ.STATS.
 
-/// A number of a `T`.
+/// A row of a table: one number of a `T`.
 ///
-/// A number that has its default is not stored. The position of the row is the bit that says whether the number is stored. So a new row is
-/// added at the end of its table.
+/// A number that has its default is not stored. A bit says whether the number is stored: the first bit belongs to the
+/// first row, and so on. So a new row must be added at the end of its table.
 pub struct Field<T> {
     /// The name in replies, in AOF files and in the replication stream.
     pub name: &'static str,
@@ -15,7 +15,7 @@ pub struct Field<T> {
     /// The maximum value.
     pub most: u64,
     pub get: fn(&T) -> u64,
-    /// The value is at most `most`.
+    /// Sets the number. The value must be at most `most`.
     pub set: fn(&mut T, u64),
 }
 
@@ -23,14 +23,14 @@ pub struct Field<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notation {
     Number,
-    /// A duration. Replies have it in ms.
+    /// A duration. Replies contain it in ms.
     Millis,
     /// `yes` or `no`.
     Switch,
 }
 
 impl<T> Field<T> {
-    /// A number without an option of ZQ.CONFIG.
+    /// Returns the row of a number that no option of ZQ.CONFIG sets.
     pub const fn plain(name: &'static str, most: u64, get: fn(&T) -> u64, set: fn(&mut T, u64)) -> Field<T> {
         Field { name, option: "", notation: Notation::Number, most, get, set }
     }
@@ -44,7 +44,7 @@ impl<T> Field<T> {
         fits
     }
 
-    /// Returns the number if it is not that of `default`.
+    /// Returns the number if it differs from the number in `default`.
     pub fn changed(&self, of: &T, default: &T) -> Option<u64> {
         let value = (self.get)(of);
         (value != (self.get)(default)).then_some(value)

@@ -1,8 +1,8 @@
 //! ZQ.ACK, ZQ.NACK, ZQ.EXTEND: the commands of a client that has a token.
 //!
-//! A token is valid until the ACK, or a later claim, NACK, REDRIVE or REPLACE of its job. It stays valid after its lease has expired, even
-//! if the job has become a dead letter. This needs no code: the expiry of a lease changes nothing, so the job keeps its token until one of
-//! these commands clears it.
+//! A token is valid until its job is acknowledged, returned (NACK), claimed again, redriven or replaced. It stays valid
+//! after its lease has expired, even if the job has become a dead letter. This needs no code: the expiry of a lease
+//! changes nothing, so the job keeps its token until one of these commands clears it.
 
 use super::effect::{Change, Effect};
 use super::job::{MAX_ERROR, State};
@@ -10,14 +10,14 @@ use super::transitions::Attempt;
 use super::{MAX_NOW, MAX_TIME, Millis, Queue};
 use crate::model::time;
 
-/// Where a returned job goes.
+/// What happens to a job that NACK returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nack {
-    /// It is due after the queue's BACKOFF. Without BACKOFF, now.
+    /// The job is due after the queue's BACKOFF. Without BACKOFF, it is due now.
     Default,
-    /// It is due at this time.
+    /// The job is due at this time.
     At(Millis),
-    /// It becomes a dead letter.
+    /// The job becomes a dead letter.
     Dead,
 }
 
@@ -26,7 +26,8 @@ pub enum Nack {
 pub struct NackOptions<'a> {
     /// FREE: the attempt does not count.
     pub is_free: bool,
-    /// ERROR: its first [`MAX_ERROR`] bytes are kept with the job. Empty: the error before is kept.
+    /// ERROR: an error text, whose first [`MAX_ERROR`] bytes are stored with the job. If it is empty, the job keeps its
+    /// last error text.
     pub error: &'a [u8],
 }
 
@@ -41,8 +42,8 @@ impl Queue {
 
     /// Returns a job to the queue. Returns `None` if the token is not valid. O(log n).
     ///
-    /// If the attempt was the last one, the job becomes a dead letter, unless the attempt is free. A recurring job then waits for its next
-    /// occurrence instead. [`Nack::Dead`] makes any job a dead letter.
+    /// If the attempt was the last one and is not free, the job becomes a dead letter. A recurring job waits for its
+    /// next occurrence instead. [`Nack::Dead`] makes any job a dead letter.
     pub fn nack<'a>(
         &mut self,
         now: Millis,
@@ -76,8 +77,8 @@ impl Queue {
         self.decide(slot, at, change)
     }
 
-    /// Moves the deadline of a lease to `deadline`, at least `now + 1`. Returns `None` if the token is not valid or the lease has expired.
-    /// Returns `Some(None)` if the deadline is the same. O(log n).
+    /// Changes the deadline of a lease to `deadline`, or to `now + 1` if that is later. Returns `None` if the token is
+    /// not valid or the lease has expired. Returns `Some(None)` if the lease already has this deadline. O(log n).
     pub fn extend<'a>(
         &mut self,
         now: Millis,

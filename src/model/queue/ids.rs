@@ -9,14 +9,14 @@ const LONGEST: usize = 41;
 /// A generated ID.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AutoId {
-    /// The clock at the push, or the `ms` of the ID before if the clock has stepped back.
+    /// The clock at the push, or the `ms` of the previous ID if the clock has stepped back.
     pub ms: Millis,
     /// The position among the IDs with the same `ms`.
     pub seq: u64,
 }
 
 impl AutoId {
-    /// Whether a queue can count on from this ID forever.
+    /// Whether the numbers of this ID are small enough never to overflow.
     pub(super) fn possible(self) -> bool {
         self.ms <= MAX_TIME && self.seq <= MAX_TOKEN
     }

@@ -13,8 +13,9 @@ use super::{MAX_TIME, Millis};
 use crate::model::chunks::NIL;
 use crate::model::time;
 
-/// The state of a job. [`Queue::count`](super::Queue::count) and [`JobView`] have the state by the clock. A [`Record`] has the stored
-/// state, which is that after the last effect. The numbers are part of the stored form.
+/// The state of a job. [`Queue::count`](super::Queue::count) and [`JobView`] use the state by the clock. A [`Record`]
+/// contains the stored state, which is the state after the last effect. The numbers of the states are part of the
+/// stored form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
     /// The job is due. It can be claimed if CONCURRENCY, RATE and PAUSED allow it.
@@ -56,12 +57,13 @@ impl Recurrence {
     }
 }
 
-/// TTL: how long a job is worth doing.
+/// The TTL of a job, and when it ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ttl {
-    /// The time from the due time that PUSH, RESCHEDULE, REDRIVE or the last ACK (EVERY) set, 1 ..= [`MAX_TIME`] ms.
+    /// The TTL, 1 ..= [`MAX_TIME`] ms. It begins at the due time that PUSH, RESCHEDULE, REDRIVE or the last ACK (EVERY)
+    /// set.
     pub ttl: Millis,
-    /// The end of that time. Retries do not change it.
+    /// When the TTL ends. Retries do not change this time.
     pub expires: Millis,
 }
 
@@ -73,17 +75,18 @@ impl Ttl {
 
 /// The maximum length of a worker's name in bytes.
 pub const MAX_WORKER: usize = 255;
-/// The maximum length of an error text in bytes. The rest is cut off.
+/// The maximum length of an error text in bytes. Longer texts are cut off.
 pub const MAX_ERROR: usize = 1024;
 
-/// The optional texts and times of a job. If one is absent, it is 0 or empty.
+/// The optional texts and times of a job. An absent time is 0, an absent text is empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extras<'a> {
     /// When the job was last claimed. 0 if the token contains this time.
     pub claimed: Millis,
     /// When the job last failed: a NACK, or the expiry of a lease.
     pub failed: Millis,
-    /// When ACK (EVERY), NACK with FREE or RESCHEDULE last made the job wait, if no other field tells. A claim clears it.
+    /// When ACK (EVERY), NACK with FREE or RESCHEDULE last made the job wait. 0 if another field contains this time. A
+    /// claim clears it.
     pub since: Millis,
     /// The worker of the last claim, at most [`MAX_WORKER`] bytes.
     pub worker: &'a [u8],
@@ -108,7 +111,7 @@ impl Extras<'_> {
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub node: JobNode,
-    /// The number of the [`member`](Job::member) if the job has a group, the ID, the payload.
+    /// The number of the [`member`](Job::member) if the job has a group, followed by the ID and the payload.
     pub body: Box<[u8]>,
     pub id_len: u32,
     /// The lower bits of [`Job::created`].
@@ -187,7 +190,7 @@ impl Job {
         self.body[..len].copy_from_slice(&member.to_le_bytes()[..len]);
     }
 
-    /// Sets the body. `grouped`: whether the job has a group. It then joins the group later.
+    /// Sets the body. `grouped`: whether the job has a group. If so, the caller adds the job to the group later.
     pub fn set_body(&mut self, grouped: bool, id: &[u8], payload: &[u8]) {
         let member = if grouped { &NIL.to_le_bytes()[..] } else { &[] };
         self.body = [member, id, payload].concat().into_boxed_slice();
@@ -212,7 +215,7 @@ impl Job {
         self.timing = Timing::boxed(self.recurrence(), ttl);
     }
 
-    /// Counts the TTL of a job from another due time. Does nothing without a TTL.
+    /// Lets the TTL of a job begin at another due time. Does nothing without a TTL.
     pub fn count_ttl_from(&mut self, due: Millis) {
         if let (Some(ttl), Some(timing)) = (self.ttl(), &mut self.timing) {
             timing.ttl = Ttl::from(due, ttl.ttl);
@@ -256,7 +259,7 @@ impl Job {
         self.is_exhausted_after(self.attempts)
     }
 
-    /// Whether a NACK that counts its attempt like this can make the job wait.
+    /// Whether a NACK can make the job wait for another delivery. `attempt`: whether the attempt counts.
     pub fn may_retry(&self, attempt: Attempt) -> bool {
         match attempt {
             Attempt::Counts => !self.exhausted(),
@@ -307,12 +310,13 @@ impl Job {
         CLAIMED.contains(&self.node.tree) && self.node.time <= now
     }
 
-    /// Whether the last attempt of a job with EVERY has expired. The job waits for its next occurrence, or that has begun.
+    /// Whether a job with EVERY has no attempt left and its lease has expired. The job waits for its next occurrence,
+    /// or the next occurrence is already due.
     pub fn has_missed(&self, now: Millis) -> bool {
         self.node.tree == TreeId::Recurring && self.node.time <= now
     }
 
-    /// Returns the job by the clock. `again`: the payload of the push behind it.
+    /// Returns the job as it is at `now`. `again`: the payload of the push that waits behind the job.
     pub fn view<'a>(
         &'a self,
         now: Millis,
@@ -345,8 +349,8 @@ impl Job {
         }
     }
 
-    /// Returns when the job was last claimed. 0: never, or unknown. The token contains this time, unless the clock had stepped back or the
-    /// claim took very many jobs. Then the note has it.
+    /// Returns when the job was last claimed. 0: never, or unknown. The token contains this time, unless the clock had
+    /// stepped back or the claim took very many jobs. In these two cases, the note contains the time.
     pub fn claimed(&self, extras: Extras<'_>) -> Millis {
         if extras.claimed != 0 { extras.claimed } else { self.token / 1000 }
     }
@@ -397,14 +401,14 @@ pub struct JobView<'a> {
     pub error: &'a [u8],
 }
 
-/// All data of a job. The stored form and the AOF rewrite have it.
+/// All data of a job, for the stored form and the AOF rewrite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
     /// Unique in the queue.
     pub id: &'a [u8],
-    /// Empty: no group.
+    /// The group. Empty if the job has none.
     pub group: &'a [u8],
-    /// As pushed.
+    /// The payload.
     pub payload: &'a [u8],
     /// The state after the last effect. A job whose lease has expired is still claimed.
     pub state: State,
@@ -426,7 +430,7 @@ pub struct Record<'a> {
     pub created: Millis,
     /// TTL.
     pub ttl: Option<Ttl>,
-    /// What most jobs do not have.
+    /// Texts and times that most jobs do not have.
     pub extras: Extras<'a>,
 }
 
@@ -467,7 +471,8 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Returns when a job was pushed if that is not stored: the time in a generated ID, else the due time.
+    /// Returns the value of `created` that is not stored: the time in a generated ID, else the due time of a waiting
+    /// job, else 0.
     fn created_by_default(id: &[u8], state: State, time: Millis) -> Millis {
         match (AutoId::parse(id), state) {
             (Some(auto), _) => auto.ms,
@@ -476,7 +481,8 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Returns the job without its optional parts. Only numbers that differ from those of this job are stored.
+    /// Returns the job without its optional parts. A number is stored only if it differs from the number in the
+    /// returned job.
     pub fn bare(&self) -> Record<'a> {
         Record::new(self.id, self.payload, self.state, self.time, self.priority, self.seq)
     }

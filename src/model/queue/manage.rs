@@ -48,8 +48,9 @@ impl Queue {
         self.decide(slot, at, Change::Reschedule { id, due, priority }).map(Some)
     }
 
-    /// Makes up to `count` dead letters of a group, or of all, ready, with attempts at 0: the oldest first, as many as MAXLEN allows. The
-    /// effect has the number. Returns `None` if there were none. O(log n) for each.
+    /// Makes up to `count` dead letters ready, of one group or of all jobs, the oldest first, as many as MAXLEN allows.
+    /// Resets their attempts to 0. The effect contains the number of jobs. Returns `None` if no job was made ready.
+    /// O(log n) for each.
     pub fn redrive<'a>(&mut self, now: Millis, group: Option<&'a [u8]>, count: u64) -> Option<Effect<'a>> {
         let at = now.min(MAX_NOW);
         let dead = self.count_of(group.map(|name| self.roots_of(name)), at, State::Dead);
@@ -59,8 +60,8 @@ impl Queue {
         (count > 0).then_some(Effect { at, change })
     }
 
-    /// Makes a dead letter ready, with attempts at 0. Returns `None` if there is none with this ID, or MAXLEN allows no more jobs. O(log
-    /// n).
+    /// Makes a dead letter ready, and resets its attempts to 0. Returns `None` if no dead letter has this ID, or if
+    /// MAXLEN allows no more jobs. O(log n).
     pub fn redrive_one<'a>(&mut self, now: Millis, id: &'a [u8]) -> Option<Effect<'a>> {
         let at = now.min(MAX_NOW);
         let slot = self.slot_of(id)?;

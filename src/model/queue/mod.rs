@@ -3,17 +3,17 @@
 //!
 //! # The idea
 //!
-//! **Time alone changes nothing.** No job moves when it becomes due or when its lease expires. Each job is in one of eight trees
-//! ([`TreeId`](node::TreeId)). A tree is ordered by one time of its jobs: the due time, the deadline of the lease, or the time of death.
-//! Each node stores the size of its subtree and the job of its subtree that is served first ([`tree`]). The following questions are walks
-//! down two or three trees, O(log n):
+//! **Time alone changes nothing.** No job moves when it becomes due or when its lease expires. Each job is in one of
+//! eight trees ([`TreeId`](node::TreeId)). A tree is ordered by one time of its jobs: the due time, the deadline of the
+//! lease, or the time of death. Each node stores the size of its subtree and the job of its subtree that is served
+//! first ([`tree`]). Walks down two or three trees answer the following questions in O(log n):
 //!
 //! - how many jobs are in a state at `now`,
 //! - which due job is served first,
 //! - when the next job becomes due.
 //!
-//! A claim finds the best of all due jobs, even if a million jobs became due in this millisecond. A read (`&self`) sees the same as a
-//! write.
+//! A claim finds the job that is served first among all due jobs, even if a million jobs became due in this
+//! millisecond. A read (`&self`) sees the same as a write.
 //!
 //! | tree | its time | before that time | from that time on |
 //! |---|---|---|---|
@@ -26,29 +26,33 @@
 //! | `Recurring` | lease deadline | claimed, last attempt before the next occurrence (EVERY) | delayed until then, then ready, no attempt counted |
 //! | `Dead` | death | dead | dead |
 //!
-//! A job in `Retrying` or `Recurring` is also in a second tree, by the time at which it is due again ([`returns`]).
+//! A job in `Retrying` or `Recurring` is also in a second tree, which is ordered by the time at which jobs are due
+//! again ([`returns`]).
 //!
 //! If a command makes a job due at once, the job is `Ready`. It stays ready if the clock steps back. A job that got a later time is delayed
 //! again if the clock steps back before that time.
 //!
-//! **Only effects change a queue** ([`effect`]). A command decides by the clock, makes one transition for each job, and returns the
-//! [`Effect`] that makes the same transition on a replica. The trees hold the result of the last effect. The state by the clock is computed
-//! and never stored. So the stored form ([`Queue::encode`]) is the same on master and replica, whatever their clocks say, and the expiry of
-//! a lease needs no replication. The counter `expired_leases` also agrees: an effect adds an expired lease when it moves the job, and its
-//! `at` says whether the lease had expired. Until then, [`Queue::stats`] adds the lease by the clock.
+//! **Only effects change a queue** ([`effect`]). A command decides by the clock, makes one transition for each job, and
+//! returns the [`Effect`] that makes the same transition on a replica. The trees hold the result of the last effect.
+//! The state by the clock is computed and never stored. So the stored form ([`Queue::encode`]) is the same on master
+//! and replica, whatever their clocks say, and the expiry of a lease needs no replication. The counter `expired_leases`
+//! is also equal. An effect that moves a job counts its lease if the lease had expired at the effect's `at`. Expired
+//! leases of jobs that no effect has moved yet are added by [`Queue::stats`], by the clock.
 //!
 //! # Expired jobs, and pushes behind a claim
 //!
-//! If the TTL of a job has ended, a claim or the upkeep drops the job with an effect ([`expiry`]). Until then, the job counts in its state.
-//! A push with AGAIN can wait behind a claim. The effect that ends the claim makes it a job ([`again`]).
+//! If the TTL of a job has ended, a claim or the upkeep drops the job with an effect ([`expiry`]). Until then, the job
+//! counts in its state. A push with AGAIN can wait behind a claim. The effect that ends the claim makes this push a job
+//! ([`again`]).
 //!
 //! # Times and limits
 //!
 //! All times are Unix milliseconds and all durations are milliseconds, 0 ..= [`MAX_TIME`]. The commands reject values that are out of
 //! range. The functions here clamp such values. They never panic.
 //!
-//! A due time or a deadline is an instant. If the clock steps back by an hour, a delayed job waits an hour longer, and a lease lasts an
-//! hour longer. Only units of RATE become available earlier: the next CLAIM sees that they are held for longer than a window.
+//! A due time or a deadline is an instant. If the clock steps back by an hour, a delayed job waits an hour longer, and
+//! a lease lasts an hour longer. Only units of RATE are not: the next CLAIM shortens the time for which they are held
+//! to one window.
 //!
 //! # Costs
 //!
@@ -125,13 +129,13 @@ use side::Side;
 use std::collections::BTreeSet;
 use tree::ServingOrder;
 
-/// The latest `now`. A lease that is given then still has a deadline in the future.
+/// The latest `now`. A lease that begins at this time still has a later deadline.
 const MAX_NOW: Millis = MAX_TIME - 1;
 
 /// A time that never comes.
 const NEVER: Millis = Millis::MAX;
 
-/// The maximum token and push number. Counting on from it never overflows.
+/// The maximum token and push number. Counters that start from this number never overflow in practice.
 const MAX_TOKEN: u64 = 1 << 62;
 
 /// One queue.
@@ -140,7 +144,7 @@ pub struct Queue {
     jobs: Chunks<Job>,
     notes: Side<Note>,
     followers: Side<Follower>,
-    /// The jobs for which the upkeep must act, by the time of that, with their slots.
+    /// The slots of jobs on which the upkeep must act, each with the time at which it must act ([`expiry`]).
     expiries: BTreeSet<(Millis, u32)>,
     index: Index,
     /// The trees of the jobs without a group.

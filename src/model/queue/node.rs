@@ -27,8 +27,9 @@ pub(super) enum TreeId {
 }
 
 impl TreeId {
-    /// Returns the state of a job in this tree before the tree's time, and from that time on. The first is also the stored state. A job in
-    /// [`TreeId::Retrying`] or [`TreeId::Recurring`] is delayed from its time until [`Job::back_at`](super::job::Job::back_at).
+    /// Returns two states of a job in this tree: its state before the time by which the tree orders it, and its state
+    /// from that time on. The first state is also the stored state. A job in [`TreeId::Retrying`] or
+    /// [`TreeId::Recurring`] is delayed from its time until [`Job::back_at`](super::job::Job::back_at).
     pub fn states(self) -> (State, State) {
         match self {
             TreeId::Ready => (State::Ready, State::Ready),
@@ -39,8 +40,8 @@ impl TreeId {
         }
     }
 
-    /// Whether jobs of this tree are ready or will be, and so have an order of serving. Dead jobs have none, nor jobs that die or wait for
-    /// their next occurrence when their lease expires.
+    /// Whether this tree has an order of serving, because its jobs are ready or will be. Dead jobs have no such order.
+    /// Neither have claimed jobs that die, or wait for their next occurrence, when their lease expires.
     pub fn is_served(self) -> bool {
         match self {
             TreeId::Ready | TreeId::Delayed | TreeId::Claimed | TreeId::Retrying | TreeId::Upcoming => true,
@@ -52,15 +53,17 @@ impl TreeId {
 /// The trees of claimed jobs.
 pub(super) const CLAIMED: [TreeId; 4] = [TreeId::Claimed, TreeId::Spent, TreeId::Retrying, TreeId::Recurring];
 
-/// The trees whose jobs are ready as soon as the time by which the tree orders them has come.
+/// The trees whose jobs become ready at the time by which the tree orders them.
 pub(super) const FALLING_DUE: [TreeId; 3] = [TreeId::Delayed, TreeId::Claimed, TreeId::Upcoming];
 
 /// The number of trees.
 pub(super) const TREES: usize = 8;
 
-/// The root of the jobs in [`TreeId::Retrying`], by the time at which they are due again.
+/// The index in [`Roots`] of the tree that orders the jobs in [`TreeId::Retrying`] by the time at which they are due
+/// again.
 pub(super) const RETRIES: usize = TREES;
-/// The root of the tree that orders the jobs in [`TreeId::Recurring`] by the time at which they are due again.
+/// The index in [`Roots`] of the tree that orders the jobs in [`TreeId::Recurring`] by the time at which they are due
+/// again.
 pub(super) const RECURRENCES: usize = TREES + 1;
 
 /// The roots of a group: its trees, and its two trees of returns.

@@ -1,5 +1,5 @@
-//! What only some jobs have: the worker, the error text, and the times of a claim and a failure. A flag in the job says whether it has a
-//! note.
+//! Notes: the worker, the error text, and the times of a claim and a failure. Only some jobs have a note. A flag in the
+//! job says whether it has one.
 
 use super::job::{Extras, Job, MAX_ERROR, MAX_WORKER};
 use super::side::Bytes;
@@ -10,7 +10,7 @@ use super::{Millis, Queue};
 pub(super) struct Note {
     pub claimed: Millis,
     pub failed: Millis,
-    /// The worker, then the error.
+    /// The name of the worker, followed by the error text.
     words: Box<[u8]>,
     worker_len: u8,
     /// [`Extras::since`]. A time needs fewer than 56 bits.

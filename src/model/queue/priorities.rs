@@ -13,7 +13,7 @@ pub(super) struct Priorities {
 }
 
 impl Priorities {
-    /// Counts a job that enters.
+    /// Counts a job that enters the queue.
     pub fn enter(&mut self, priority: i32) {
         match self.position(priority) {
             Some(at) => self.counts[at].1 += 1,
@@ -22,7 +22,7 @@ impl Priorities {
         }
     }
 
-    /// Removes a job that was counted.
+    /// Subtracts a job that leaves the queue.
     pub fn leave(&mut self, priority: i32) {
         match self.position(priority) {
             Some(at) if self.counts[at].1 == 1 => drop(self.counts.swap_remove(at)),
@@ -31,7 +31,8 @@ impl Priorities {
         }
     }
 
-    /// Whether all jobs have the same priority. False negatives are possible after there were many priorities.
+    /// Whether all jobs have the same priority. If there were many priorities before, the function may return false
+    /// although all jobs have the same one.
     pub fn are_one(&self) -> bool {
         self.counts.len() <= 1 && self.others == 0
     }

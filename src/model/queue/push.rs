@@ -19,13 +19,13 @@ pub struct Push<'a> {
     pub max_attempts: Option<u32>,
     /// EVERY, in ms. 0 is the same as `None`.
     pub every: Option<Millis>,
-    /// GROUP. Empty: none.
+    /// GROUP. Empty if the job has no group.
     pub group: &'a [u8],
     /// TTL, in ms. 0 is the same as `None`.
     pub ttl: Option<Millis>,
     /// REPLACE: replaces a job with the same ID.
     pub replace: bool,
-    /// AGAIN: pushes the job once more if there is one with the same ID. Needs an ID, and excludes `replace`.
+    /// AGAIN: the push is also accepted if a job with the same ID is in the queue. Needs an ID, and excludes `replace`.
     pub again: bool,
 }
 
@@ -34,11 +34,11 @@ pub struct Push<'a> {
 pub struct NewJob<'a> {
     pub id: &'a [u8],
     pub payload: &'a [u8],
-    /// Empty: none.
+    /// The group. Empty if the job has none.
     pub group: &'a [u8],
     pub due: Millis,
     pub priority: i32,
-    /// 0: unlimited. The default of the queue is already applied.
+    /// The maximum number of deliveries. 0: unlimited. The setting of the queue is already applied.
     pub max_attempts: u32,
     /// EVERY.
     pub every: Option<Millis>,
@@ -53,7 +53,8 @@ impl NewJob<'_> {
     }
 }
 
-/// The queue has MAXLEN jobs that are not dead, including those that wait behind a claim. Without MAXLEN: four billion jobs.
+/// The error if the queue has MAXLEN jobs. Dead jobs do not count. Pushes that wait behind a claim do. Without MAXLEN,
+/// the limit is four billion jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
@@ -63,7 +64,8 @@ impl Queue {
     ///
     /// # Errors
     ///
-    /// [`Full`] if more than MAXLEN jobs would not be dead. Replacing such a job adds none.
+    /// [`Full`] if the queue would have more than MAXLEN jobs that are not dead. If the push replaces such a job, the
+    /// number does not grow.
     pub fn push<'a>(&'a mut self, now: Millis, push: &Push<'a>) -> Result<Option<Effect<'a>>, Full> {
         let now = now.min(MAX_NOW);
         let same = push.id.and_then(|id| self.slot_of(id));
@@ -99,7 +101,7 @@ impl Queue {
             }
             return change(new, false, push.again);
         }
-        // A client may have pushed an ID of this form. The queue skips it.
+        // A client may have pushed a job with an ID of this form. The queue skips such IDs.
         let mut auto = self.last_id.next(now);
         while self.slot_of(auto.text().as_ref()).is_some() {
             auto = auto.next(now);

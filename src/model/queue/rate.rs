@@ -13,7 +13,8 @@ use std::collections::VecDeque;
 const EXACT: u64 = 100;
 /// The maximum length of a log. A longer stored log is rejected.
 pub(super) const MAX_ENTRIES: usize = 512;
-/// The latest time at which a unit becomes available again: the latest time plus the longest window, rounded up.
+/// No unit becomes available again later than this: the sum of the latest time and the longest window, rounded up, is
+/// lower.
 pub(super) const MAX_BACK_AT: Millis = 4 * MAX_TIME;
 
 /// The setting RATE or GROUPRATE.
@@ -69,8 +70,8 @@ impl RateLog {
         self.taken.back().map(|t| t.back_at)
     }
 
-    /// Returns the number of units that are not available at `now`. It cannot overflow: there are few entries, with at most 2^53 units
-    /// each.
+    /// Returns the number of units that are not available at `now`. The sum cannot overflow, because there are few
+    /// entries with at most 2^53 units each.
     fn held(&self, now: Millis) -> u64 {
         let held = self.taken.iter().filter(|t| t.back_at > now);
         held.map(|t| t.units).sum()
@@ -100,7 +101,8 @@ impl RateLog {
         self.taken.back().is_some_and(|t| t.back_at > rate.horizon(now))
     }
 
-    /// Forgets units that are available at `now`. Makes the others available at the end of a window from `now`, at the latest.
+    /// Forgets units that are available at `now`. The other units become available one window after `now` at the
+    /// latest.
     pub fn settle(&mut self, rate: Rate, now: Millis) {
         while self.taken.front().is_some_and(|t| t.back_at <= now) {
             self.taken.pop_front();
@@ -116,7 +118,8 @@ impl RateLog {
         }
     }
 
-    /// Adds units that become available no earlier than all others. The sum saturates, which only a forged queue can reach.
+    /// Adds units that become available no earlier than all units in the log. The sum of an entry saturates. Only a
+    /// forged queue can reach that value.
     fn add(&mut self, back_at: Millis, units: u64) {
         match self.taken.back_mut() {
             Some(last) if last.back_at == back_at => {
@@ -132,7 +135,8 @@ impl RateLog {
         self.add(rate.horizon(now), 1);
     }
 
-    /// Adapts the log to a new setting: to its grid, and to its window from `now`.
+    /// Adapts the log to a new setting. Rounds the times to the new grid, and limits them to one new window after
+    /// `now`.
     pub fn adopt(&mut self, rate: Rate, now: Millis) {
         for t in std::mem::take(&mut self.taken) {
             self.add(rate.on_grid(t.back_at), t.units);

@@ -5,7 +5,7 @@ use super::groups::Groups;
 use crate::model::relocate::{Mover, Relocate, in_steps};
 
 impl Relocate for Queue {
-    /// A step is a chunk, or a shard of the index.
+    /// Each step moves a chunk, or a shard of the index.
     fn relocate(&mut self, from: usize, mover: &mut impl Mover) -> Option<usize> {
         let jobs = self.jobs.chunks_mut();
         let index = &mut self.index;

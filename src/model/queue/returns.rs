@@ -1,18 +1,20 @@
 //! Claimed jobs that are not due at once when their lease expires.
 //!
-//! When the lease of a job expires, the job waits for BACKOFF ([`TreeId::Retrying`]). If that was the last attempt of a job with EVERY, the
-//! job waits for its next occurrence ([`TreeId::Recurring`]). The time at which it is due again follows from the job and the settings
-//! ([`Job::back_at`]), so no effect is needed when the lease expires. But such a job has two times. Its own tree has the job by the
-//! deadline of the lease, as for all claimed jobs. A tree of [`Return`]s has it by the time at which it is due again. One tree cannot count
-//! both: with different attempts and jitter, a lease that expires later may be due again earlier. Other jobs have no cost for this.
+//! When the lease of a job expires, the job waits for BACKOFF ([`TreeId::Retrying`]). If that was the last attempt of a
+//! job with EVERY, the job waits for its next occurrence ([`TreeId::Recurring`]). The time at which it is due again
+//! follows from the job and the settings ([`Job::back_at`]), so no effect is needed when the lease expires. But such a
+//! job has two times, so it is in two trees. Its own tree orders the jobs by the deadline of the lease, as for all
+//! claimed jobs. A tree of [`Return`]s orders them by the time at which they are due again. The two orders differ:
+//! because of attempts and jitter, a job whose lease expires later may be due again earlier. Other jobs have no
+//! `Return`.
 //!
 //! | trees | jobs |
 //! |---|---|
 //! | `roots[RETRIES]`, `roots[RECURRENCES]` of the queue and of each group | those of the group, by tree |
 //! | [`Returns::grouped_root`] | all jobs with a group |
 //!
-//! A `Return` also stores the earliest deadline of its subtree. So a list of the jobs whose leases have expired skips those that are still
-//! claimed.
+//! A `Return` also stores the earliest deadline of its subtree. So a list of the jobs whose leases have expired skips
+//! subtrees in which all jobs are still claimed.
 
 use super::job::Job;
 use super::node::{JobNode, Links, RECURRENCES, RETRIES, Roots, TreeId};
@@ -22,7 +24,7 @@ use super::{Millis, Queue};
 use crate::model::chunks::{Chunks, NIL};
 use crate::model::time;
 
-/// A claimed job, by the time at which it is due again.
+/// The item of a claimed job in a tree that is ordered by the time at which jobs are due again.
 #[derive(Clone, Debug)]
 pub(super) struct Return {
     pub node: JobNode,
@@ -149,7 +151,7 @@ impl Queue {
         }
     }
 
-    /// Updates the slot of a job that has moved.
+    /// Updates the slot in the returns of a job that has moved.
     pub(super) fn renumber_return(&mut self, slot: u32) {
         if return_tree(self.jobs[slot].node.tree).is_some() {
             let (own, grouped, _) = self.find_return(slot);
@@ -160,7 +162,7 @@ impl Queue {
         }
     }
 
-    /// Returns the two items of a job, and the tree of the first.
+    /// Returns the job's item in `own`, its item in `grouped` or `NIL`, and the tree that contains the first item.
     fn find_return(&mut self, slot: u32) -> (u32, u32, usize) {
         let job = &self.jobs[slot];
         let wanted = (job.back_at(&self.settings), job.node.priority, job.node.seq);
@@ -171,7 +173,8 @@ impl Queue {
         (own, if is_grouped { find(grouped, *grouped_root, wanted) } else { NIL }, tree)
     }
 
-    /// Returns the trees of returns of a group; or for all jobs, those of the jobs without a group and that of the others.
+    /// Returns the trees of returns of a group. For all jobs, returns the two trees of the jobs without a group, and
+    /// the tree of the jobs with a group.
     fn return_trees(&self, group: Option<&Roots>) -> [(&Chunks<Return>, u32); 3] {
         let Returns { own, grouped, grouped_root } = &self.returns;
         let (roots, others) = match group {
@@ -181,12 +184,13 @@ impl Queue {
         [(own, roots[RETRIES]), (own, roots[RECURRENCES]), (grouped, others)]
     }
 
-    /// Returns how many jobs of a group, or of all, are due again after their lease. O(log n).
+    /// Returns how many jobs, of a group or in all, are due again after their lease. O(log n).
     pub(super) fn count_returned(&self, group: Option<&Roots>, now: Millis) -> u64 {
         self.return_trees(group).map(|(items, root)| stretch::count_until(items, root, now)).iter().sum()
     }
 
-    /// Returns the time at which the first job is due again; it may be in the past. [`NEVER`](super::NEVER) if there is none.
+    /// Returns the earliest time at which a job is due again, which may be in the past. Returns [`NEVER`](super::NEVER)
+    /// if there is no such job.
     pub(super) fn first_return(&self) -> Millis {
         self.return_trees(None)
             .map(|(items, root)| stretch::first_time(items, root))
@@ -194,8 +198,8 @@ impl Queue {
             .fold(Millis::MAX, Millis::min)
     }
 
-    /// Lists the jobs of a group, or all, that wait although their lease has expired, by when they are due again. Lists only those after
-    /// `behind`. O(log n) for each.
+    /// Lists the jobs, of a group or all, whose lease has expired and that are not due again yet. They are in the order
+    /// of the times at which they are due again. Lists only jobs after `behind`. O(log n) for each.
     pub(super) fn waiting_returns(&self, group: Option<&Roots>, now: Millis, behind: Option<Key>) -> [List<'_>; 3] {
         let behind = behind.max(Some((now, i32::MAX, u64::MAX)));
         self.return_trees(group).map(|(items, root)| {
@@ -206,7 +210,8 @@ impl Queue {
         })
     }
 
-    /// Lists the jobs of a group, or all, that are due again after their lease, by when they became due. Lists only those after `behind`.
+    /// Lists the jobs, of a group or all, that are due again after their lease. They are in the order of the times at
+    /// which they became due. Lists only jobs after `behind`.
     pub(super) fn returned(&self, group: Option<&Roots>, now: Millis, behind: Option<Key>) -> [List<'_>; 3] {
         self.return_trees(group).map(|(items, root)| {
             let returns = ByTime::of(items, root, behind).map(|(_, it)| (key(&it.node), it.job));
@@ -214,7 +219,7 @@ impl Queue {
         })
     }
 
-    /// Returns when the job is due by the clock.
+    /// Returns when the job is due. If its lease has expired, this is the time at which the job is due again.
     pub(super) fn due_of(&self, slot: u32, now: Millis) -> Millis {
         let job = &self.jobs[slot];
         if job.is_lapsed(now) { job.back_at(&self.settings) } else { job.node.time }

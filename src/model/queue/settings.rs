@@ -8,14 +8,14 @@ use super::{MAX_TIME, Millis};
 /// The settings of a queue. 0 means off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// MAXATTEMPTS: the maximum number of deliveries of jobs that are pushed without their own; 0: unlimited. A change does not concern
-    /// jobs in the queue.
+    /// MAXATTEMPTS: the maximum number of deliveries of a job whose push does not set it. 0: unlimited. A change does
+    /// not affect jobs that are in the queue.
     pub max_attempts: u32,
     /// The base of BACKOFF, in ms: how long a job waits after its first failure. 0: no BACKOFF.
     pub backoff_base: Millis,
     /// The maximum of BACKOFF, in ms.
     pub backoff_max: Millis,
-    /// AGING, in ms: the time of waiting that one step of priority is worth. 0: priority comes first.
+    /// AGING, in ms: how long a job must wait to rise by one step of priority. 0: priority comes first.
     pub aging: Millis,
     /// MAXLEN: the maximum number of jobs that are not dead. 0: unlimited.
     pub maxlen: u64,
@@ -94,8 +94,8 @@ impl Settings {
         wait.min(u128::from(self.backoff_max)) as Millis
     }
 
-    /// Returns the backoff of an attempt with its jitter, at most JITTER percent. The jitter is a hash of the token, so each replica
-    /// computes the same.
+    /// Returns the backoff of an attempt with its jitter, at most JITTER percent. The jitter is a hash of the token, so
+    /// each replica computes the same delay.
     pub fn jittered_backoff(&self, attempt: u32, token: u64) -> Millis {
         let wait = self.backoff(attempt);
         let most = u128::from(wait) * u128::from(self.jitter) / 100;

@@ -1,7 +1,8 @@
-//! What only a few jobs have: [notes](super::notes) and [followers](super::again). It is stored apart from the jobs, by push number, which a
-//! job keeps when it moves to another slot. So a job without it has no cost for it.
+//! A store for values that only a few jobs have: [notes](super::notes) and [followers](super::again). The store is
+//! separate from the jobs, so a job without such a value needs no memory for it. The key is the job's push number,
+//! because the slot of a job can change.
 //!
-//! A B-tree, not a hash table: it grows and shrinks in small steps.
+//! The store is a B-tree and not a hash table, because a B-tree grows and shrinks in small steps.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +46,8 @@ impl<T: Bytes> Side<T> {
         Some(value)
     }
 
-    /// Changes the value of a job, which may have none yet. `change` returns whether the job keeps it. Returns the same.
+    /// Changes the value of a job. If the job has no value yet, `change` gets the default. `change` returns whether the
+    /// job keeps the value. This result is also the result of `edit`.
     pub fn edit(&mut self, seq: u64, change: impl FnOnce(&mut T) -> bool) -> bool
     where
         T: Default,
@@ -60,7 +62,7 @@ impl<T: Bytes> Side<T> {
         is_kept
     }
 
-    /// Updates the push number of a job.
+    /// Moves the value of a job from one push number to another.
     pub fn renumber(&mut self, from: u64, to: u64) {
         if let Some(value) = self.by_seq.remove(&from) {
             self.by_seq.insert(to, value);
@@ -74,7 +76,7 @@ impl<T: Bytes> Side<T> {
 
     /// Estimates the memory in bytes.
     pub fn memory_usage(&self) -> usize {
-        /// The nodes of the B-tree are two thirds full.
+        /// Returns the size of an entry, if the nodes of the B-tree are two thirds full.
         const fn entry(bytes: usize) -> usize {
             (bytes + size_of::<u64>()) * 3 / 2
         }

@@ -6,7 +6,7 @@ use super::node::{CLAIMED, FALLING_DUE, TreeId};
 use super::{MAX_NOW, MAX_TOKEN, Millis, NEVER, Queue};
 use crate::model::chunks::NIL;
 
-/// What has been done to a queue since its creation. The counters are replicated, so they are equal on master and replica.
+/// The counters of a queue since its creation. They are replicated, so they are equal on master and replica.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Pushed jobs, including replacements.
@@ -27,7 +27,8 @@ pub struct Counters {
     pub replaced: u64,
     /// Recurring jobs (EVERY) that got their next occurrence after an ACK, or because an occurrence had expired.
     pub recurred: u64,
-    /// Occurrences of recurring jobs that had no attempts left and whose job has moved since. [`Stats`] adds the others.
+    /// Occurrences of recurring jobs whose last lease expired. An occurrence counts when an effect moves the job.
+    /// [`Stats`] adds the occurrences of jobs that no effect has moved yet.
     pub missed: u64,
     /// Jobs removed by CLEAN.
     pub cleaned: u64,
@@ -108,7 +109,7 @@ impl Queue {
         }
     }
 
-    /// Returns the first due time of the jobs that are ready whatever the clock says, and that of the others.
+    /// Returns two first due times: one of the jobs that are ready whatever the clock says, and one of the other jobs.
     fn first_dues(&self) -> [Option<Millis>; 2] {
         let first = |tree| match self.first(None, tree) {
             NIL => NEVER,
@@ -132,7 +133,8 @@ impl Queue {
         [ready, delayed.iter().sum(), leased.iter().sum(), spent, dead]
     }
 
-    /// Returns the first due time of the present jobs. A claimed job counts with the time at which it is due again. O(log n).
+    /// Returns the earliest due time in the queue. The due time of a claimed job is the time at which the job is due
+    /// again. O(log n).
     pub fn first_due(&self) -> Option<Millis> {
         self.first_dues().into_iter().flatten().min()
     }

@@ -1,4 +1,5 @@
-//! Queries about the jobs of a tree up to `now`, or after it. A count or the best job takes O(log n). A list takes O(log n) for each job.
+//! Queries about the jobs of a tree whose times are up to `now`, or later. A count or the best job takes O(log n). A
+//! list takes O(log n) for each job.
 
 use super::job::Job;
 use super::node::{FALLING_DUE, Links, RECURRENCES, RETRIES, Roots, TreeId};
@@ -17,7 +18,7 @@ enum Piece {
     Subtree(u32),
 }
 
-/// Calls `visit` with O(log n) pieces. Together they are all items with `time <= now`.
+/// Splits the items with `time <= now` into O(log n) pieces, and calls `visit` with each piece.
 fn cut<T: Item>(jobs: &Chunks<T>, mut root: u32, now: Millis, mut visit: impl FnMut(Piece)) {
     while root != NIL {
         let node = jobs[root].node();
@@ -61,7 +62,8 @@ pub(super) fn best_until<T: Item>(jobs: &Chunks<T>, root: u32, now: Millis, orde
     best
 }
 
-/// Returns the first time in the tree for which `holds` is true. It must be true for all later times, too. O(log n) calls.
+/// Returns the first time in the tree for which `holds` is true. `holds` must also be true for all later times. O(log
+/// n) calls.
 pub(super) fn first_where<T: Item>(jobs: &Chunks<T>, mut root: u32, holds: impl Fn(Millis) -> bool) -> Option<Millis> {
     let mut first = None;
     while root != NIL {
@@ -91,7 +93,7 @@ thread_local! {
 /// The items of a tree in its order.
 pub(super) struct ByTime<'a, I> {
     items: &'a I,
-    /// The items whose right subtrees are also still to be listed. The next item is on top.
+    /// The items that are still to be listed, each followed by its right subtree. The next item is on top.
     path: Vec<u32>,
     /// Whether the subtree of an item has nothing to list.
     is_skipped: fn(&I, u32, Millis) -> bool,
@@ -99,7 +101,7 @@ pub(super) struct ByTime<'a, I> {
 }
 
 impl<'a, I> ByTime<'a, I> {
-    /// Lists all items, or only those after the key `behind`, which may be the key of another tree.
+    /// Lists all items, or only the items after the key `behind`. This may be the key of an item of another tree.
     pub fn of<T: Item>(items: &'a I, root: u32, behind: Option<Key>) -> Self
     where
         I: Index<u32, Output = T>,
@@ -155,7 +157,7 @@ impl<'a, T: Item, I: Index<u32, Output = T>> Iterator for ByTime<'a, I> {
 /// Jobs with their keys, in the order of the keys.
 pub(super) type List<'a> = Box<dyn Iterator<Item = (Key, u32)> + 'a>;
 
-/// Merges lists.
+/// Merges lists, in the order of the keys.
 pub(super) fn merge(lists: Vec<List<'_>>) -> List<'_> {
     let mut lists: Vec<_> = lists.into_iter().map(Iterator::peekable).collect();
     Box::new(std::iter::from_fn(move || {
@@ -165,8 +167,8 @@ pub(super) fn merge(lists: Vec<List<'_>>) -> List<'_> {
     }))
 }
 
-/// Lists the jobs of several trees in serving order. A heap holds pieces by the rank of their best job. If the first piece is an item, this
-/// is the next job. If it is a subtree, it is split into pieces.
+/// Lists the jobs of several trees in serving order. A heap holds pieces by the rank of their best job. If the first
+/// piece is an item, this item is the next job. If the first piece is a subtree, the list splits it into pieces.
 pub(super) struct ByRank<'a> {
     jobs: &'a Chunks<Job>,
     returns: &'a Chunks<Return>,

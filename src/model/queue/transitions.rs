@@ -21,11 +21,12 @@ fn tick(counter: &mut u64) {
 /// Whether the attempt of a returned job counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attempt {
-    /// It counts.
+    /// The attempt counts.
     Counts,
-    /// It does not count (FREE).
+    /// The attempt does not count (FREE).
     Free,
-    /// It was the last attempt of a recurring job. The job waits for its next occurrence, with no attempt counted.
+    /// The attempt was the last one of a recurring job. The job waits for its next occurrence, whose attempts start at
+    /// 0.
     Last,
 }
 
@@ -78,13 +79,14 @@ impl Queue {
         }
     }
 
-    /// Carries out a push, which replaces the job with the same ID. `auto`: the ID, if the queue generated it. Returns the slot.
+    /// Carries out a push. Replaces the job with the same ID, if there is one. `auto`: the ID, if the queue generated
+    /// it. Returns the slot.
     pub(super) fn enter(&mut self, at: Millis, mut job: Job, group: &[u8], auto: Option<AutoId>) -> u32 {
         job.set_created(at);
         self.forget_units(at);
         let mut held_until = None;
         if let Some(old) = self.slot_of(job.id()) {
-            // The group may have no job for a moment, which would release it.
+            // If the group has no job for a moment, its hold ends.
             held_until = self.held_until(group);
             tick(&mut self.counters.replaced);
             self.revoke(old, at);
@@ -226,7 +228,7 @@ impl Queue {
         self.put(slot, tree, deadline);
     }
 
-    /// Does what all NACKs do.
+    /// Does the part of a NACK that does not depend on the job's new state.
     fn give_back(&mut self, slot: u32, at: Millis, is_free: bool, error: &[u8]) {
         tick(&mut self.counters.nacked);
         self.count_if_late(slot, at);
@@ -248,14 +250,16 @@ impl Queue {
         }
     }
 
-    /// Makes a job wait for its next occurrence. The job takes the payload of the push behind it.
+    /// Makes a job wait for its next occurrence. If a push waits behind the job, the job gets the payload and the TTL
+    /// of that push.
     fn recur(&mut self, slot: u32, due: Millis) {
         self.jobs[slot].attempts = 0;
         self.take_on(slot);
         self.anchor(slot, due);
     }
 
-    /// Makes a recurring job, which is in no tree, wait for its next occurrence after this one is done or has expired.
+    /// Makes a recurring job wait for its next occurrence, after the present occurrence is done or has expired. The job
+    /// must be in no tree.
     fn begin_again(&mut self, slot: u32, at: Millis, due: Millis) {
         tick(&mut self.counters.recurred);
         self.wait_since(slot, at);
@@ -280,7 +284,7 @@ impl Queue {
         self.put(slot, tree, time);
     }
 
-    /// Gives a job, which is in no tree, another payload and TTL.
+    /// Gives a job another payload and TTL. The job must be in no tree.
     pub(super) fn renew_body(&mut self, slot: u32, ttl: Option<Ttl>, payload: &[u8]) {
         let job = &mut self.jobs[slot];
         self.body_bytes -= job.body.len();
@@ -291,7 +295,7 @@ impl Queue {
         self.body_bytes += job.body.len();
     }
 
-    /// RESCHEDULE. A token of an expired lease stays valid.
+    /// Carries out RESCHEDULE. A token of an expired lease stays valid.
     fn reorder(&mut self, slot: u32, at: Millis, due: Option<Millis>, priority: Option<i32>) {
         let job = &self.jobs[slot];
         // If the lease has expired, the due time is now the deadline, or the time at which the job is due again.
@@ -311,7 +315,7 @@ impl Queue {
         self.put(slot, tree, time);
     }
 
-    /// REDRIVE: makes the `count` oldest dead letters of a group, or of all, ready.
+    /// Carries out REDRIVE: makes the `count` oldest dead letters ready, of one group or of all jobs.
     pub(super) fn revive_oldest(&mut self, at: Millis, group: Option<&[u8]>, count: u64) {
         for _ in 0..count {
             let slot = self.longest_dead(group.map(|name| self.roots_of(name)), at);
@@ -322,8 +326,8 @@ impl Queue {
         }
     }
 
-    /// CONFIG. O(1). If AGING or ORDERED changes, O(n), because each subtree may have another best job. If BACKOFF or JITTER changes, O(m
-    /// log n), with m claimed jobs.
+    /// Carries out CONFIG. O(1). If AGING or ORDERED changes, O(n), because each subtree may have another best job. If
+    /// BACKOFF or JITTER changes, O(m log n), with m claimed jobs.
     pub(super) fn set(&mut self, at: Millis, settings: Settings) {
         let mut claimed: Vec<u32> = Vec::new();
         if settings.backoffs() != self.settings.backoffs() {
@@ -376,7 +380,7 @@ impl Queue {
         self.put(slot, self.jobs[slot].due_tree(due, at), due);
     }
 
-    /// Notes since when the job waits, unless the time of its push tells.
+    /// Stores in the job's note since when the job waits. If the job waits since its push, the note has no such time.
     fn wait_since(&mut self, slot: u32, at: Millis) {
         let job = &self.jobs[slot];
         let since = if at > job.created() { at } else { 0 };
@@ -385,7 +389,7 @@ impl Queue {
         }
     }
 
-    /// Makes the token invalid. The token contained the time of the claim, which the note now gets.
+    /// Makes the token invalid. The token contained the time of the claim, so this time is moved to the note.
     fn end_token(&mut self, slot: u32) {
         let job = &self.jobs[slot];
         if job.token != 0 {
@@ -403,7 +407,8 @@ impl Queue {
         job.count_ttl_from(due);
     }
 
-    /// Removes a job from its trees before a command changes it. [`put`](Self::put) adds it again. An expired lease is counted and noted.
+    /// Removes a job from its trees before a command changes it. [`put`](Self::put) adds it again. If the job's lease
+    /// has expired, counts this, and stores the time in the note.
     fn lapse(&mut self, slot: u32, at: Millis) {
         self.unlink(slot);
         if self.count_lapse(slot, at) {
@@ -412,8 +417,8 @@ impl Queue {
         }
     }
 
-    /// Does what [`lapse`](Self::lapse) does. If the last attempt of a recurring job has expired, the job is then at its next occurrence.
-    /// ACK and NACK do not use this, because they are about the attempt itself.
+    /// Calls [`lapse`](Self::lapse). If the last lease of an occurrence of a recurring job has expired, also moves the
+    /// job to its next occurrence. ACK and NACK do not call this function, because they end the earlier occurrence.
     fn pass(&mut self, slot: u32, at: Millis) {
         let next = self.jobs[slot].has_missed(at).then(|| self.due_of(slot, at));
         self.lapse(slot, at);
@@ -434,7 +439,7 @@ impl Queue {
         has_lapsed
     }
 
-    /// Counts a claim that the job's replacement or cancellation ends.
+    /// Counts a claim that ends because its job is replaced or cancelled.
     fn revoke(&mut self, slot: u32, at: Millis) {
         if self.state_of(slot, at) == State::Claimed {
             tick(&mut self.counters.revoked);
@@ -476,7 +481,7 @@ impl Queue {
             return;
         }
         let id: Box<[u8]> = self.jobs[slot].id().into();
-        // The group may have no job for a moment, which would release it.
+        // If the group has no job for a moment, its hold ends.
         let held_until = self.follower(&self.jobs[slot]).and_then(|it| self.held_until(it.group));
         if let Some(follower) = self.discard(slot, at).filter(|_| self.has_push_numbers()) {
             let mut new = follower.job(&id);
@@ -511,7 +516,7 @@ impl Queue {
         follower
     }
 
-    /// Adds a job, which is in no tree, to a tree.
+    /// Adds a job to a tree. The job must be in no tree.
     fn put(&mut self, slot: u32, tree: TreeId, time: Millis) {
         self.link(slot, tree, time);
         self.touch(self.jobs[slot].member());

@@ -34,7 +34,8 @@ pub(super) trait Item: Sized + 'static {
         Self::SERVED
     }
 
-    /// Updates the other aggregates of `root` from its children. Returns whether they changed.
+    /// Updates the aggregates of `root` from its children, except the size and the best item. Returns whether they
+    /// changed.
     fn gather(_items: &mut impl Items<Self>, _root: u32) -> bool {
         false
     }
@@ -48,7 +49,8 @@ impl<T, I: IndexMut<u32, Output = T>> Items<T> for I {}
 /// The order in which jobs are served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ServingOrder {
-    /// AGING: the ms of waiting that one step of priority is worth. With 0, priority comes first, and then due time and push number.
+    /// AGING: how many ms a job must wait to rise by one step of priority. With 0, priority comes first, then due time,
+    /// then push number.
     pub aging: Millis,
     /// ORDERED: only the push number counts.
     pub by_push: bool,
@@ -70,7 +72,8 @@ impl ServingOrder {
         (rank, node.time, node.seq)
     }
 
-    /// Whether `a` is served before `b`. The result is that of comparing the ranks, but most queues need less than a rank.
+    /// Whether `a` is served before `b`. Returns the same as a comparison of the ranks. For most queues, this is
+    /// faster.
     fn is_before(self, a: &JobNode, b: &JobNode) -> bool {
         if self.by_push {
             a.seq < b.seq
@@ -93,7 +96,7 @@ impl ServingOrder {
     }
 }
 
-/// The key of a tree: time, priority, push number. So jobs of one time are in serving order, with any AGING.
+/// The key of a tree: time, priority, push number. So jobs with the same time are in serving order, whatever AGING is.
 pub(super) type Key = (Millis, i32, u64);
 
 pub(super) fn key(node: &JobNode) -> Key {
@@ -269,7 +272,7 @@ fn rotate<T: Item>(items: &mut impl Items<T>, root: u32, is_left: bool, order: S
     let inner = std::mem::replace(if is_left { &mut raised.left } else { &mut raised.right }, root);
     let lowered = links_mut(items, root);
     *(if is_left { &mut lowered.right } else { &mut lowered.left }) = inner;
-    // `up` now has the items that `root` had.
+    // The subtree of `up` now has the same items as the subtree of `root` before.
     items[up].node_mut().best = items[root].node().best;
     update(items, root, order);
     T::gather(items, up);
@@ -286,8 +289,8 @@ pub(super) fn rerank<T: Item>(items: &mut impl Items<T>, root: u32, order: Servi
     }
 }
 
-/// Updates the ancestors of an item whose own values changed, but not its key `wanted`. Returns whether the ancestors of `root` need an
-/// update. O(log n).
+/// Updates the ancestors of the item `slot` after its aggregates changed. Its key `wanted` must not have changed.
+/// Returns whether the ancestors of `root` need an update. O(log n).
 pub(super) fn changed<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, wanted: Key) -> bool {
     if root != slot {
         if root == NIL {

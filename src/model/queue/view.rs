@@ -17,13 +17,13 @@ pub(super) const MOST_PASSED: usize = 500;
 /// Why there is no page after a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoPage {
-    /// No such job is in this state and group.
+    /// No job with this ID is in this state and group.
     NotInState,
-    /// The job is not among the first ready jobs. Only a walk through all jobs before it would find the next one.
+    /// The job is not among the first ready jobs. Only a walk through all jobs before it would find the job after it.
     TooFar,
 }
 
-/// The jobs in a state, of a group or of all.
+/// Selects the jobs in a state, of one group or of all groups.
 #[derive(Clone, Copy, Debug)]
 pub struct Which<'g> {
     pub state: State,
@@ -37,7 +37,7 @@ impl From<State> for Which<'_> {
     }
 }
 
-/// The jobs of a tree that are in a state: all, those whose time has come, or the others.
+/// Selects jobs of a tree: all jobs, the jobs whose time has come, or the jobs whose time has not come yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     All,
@@ -71,7 +71,7 @@ impl Queue {
         self.count_of(None, now.min(MAX_NOW), state)
     }
 
-    /// Returns the number of jobs in a state, of a group or of all.
+    /// Returns the number of jobs in a state, of one group or of all groups.
     pub(super) fn count_of(&self, group: Option<&Roots>, now: Millis, state: State) -> u64 {
         let until = |tree| self.count_until(group, tree, now);
         let all = |tree| self.count_all(group, tree);
@@ -116,7 +116,7 @@ impl Queue {
         stretch::count_until(&self.jobs, own, now) + grouped
     }
 
-    /// Returns the first time in a tree for which `holds` is true. It must be true for all later times, too.
+    /// Returns the first time in a tree for which `holds` is true. `holds` must also be true for all later times.
     pub(super) fn first_where(&self, tree: TreeId, holds: impl Fn(Millis) -> bool) -> Option<Millis> {
         let (own, grouped) = self.trees(None, tree);
         let own = stretch::first_where(&self.jobs, own, &holds);
@@ -136,7 +136,7 @@ impl Queue {
 
     /// Returns the oldest dead letter of a group, or of all, or `NIL`.
     pub(super) fn longest_dead(&self, group: Option<&Roots>, now: Millis) -> u32 {
-        // A lease that expires later is not a dead letter yet.
+        // A job whose lease expires later is not dead yet.
         let spent = self.first(group, TreeId::Spent);
         let spent = if spent != NIL && self.jobs[spent].node.time <= now { spent } else { NIL };
         self.earlier(self.first(group, TreeId::Dead), spent)
@@ -150,7 +150,7 @@ impl Queue {
         }
     }
 
-    /// Returns a job by the clock. O(1) expected.
+    /// Returns a job as it is at `now`. O(1) expected.
     pub fn get(&self, now: Millis, id: &[u8]) -> Option<JobView<'_>> {
         let slot = self.slot_of(id)?;
         Some(self.view(now.min(MAX_NOW), &self.jobs[slot]))
@@ -186,10 +186,10 @@ impl Queue {
         }
     }
 
-    /// Lists what [`peek`](Self::peek) lists after the job with this ID. O(log n).
+    /// Lists the jobs that [`peek`](Self::peek) lists after the job with this ID. O(log n).
     ///
-    /// The trees have ready jobs by time, and find the best ones by rank. If priorities, groups or ORDERED determine the serving order, the
-    /// jobs before that job are skipped, at most `MOST_PASSED` of them.
+    /// The trees order ready jobs by time. If priorities, groups or ORDERED determine the serving order, no tree tells
+    /// the place of that job. So the call skips the jobs before it, at most `MOST_PASSED` of them.
     pub fn peek_after<'a, 'g>(
         &'a self,
         now: Millis,
@@ -260,7 +260,7 @@ impl Queue {
         ByRank::ready(&self.jobs, &self.returns.own, roots, self.order(), now)
     }
 
-    /// Lists the slots of a tree, of jobs without a group and of the others.
+    /// Lists the slots of the jobs in a tree, first without a group, then with a group.
     pub(super) fn slots_in(&self, tree: TreeId) -> impl Iterator<Item = u32> {
         let (own, grouped) = self.trees(None, tree);
         let grouped = grouped.map(|(members, root)| ByTime::of(members, root, None)).into_iter().flatten();

@@ -2,9 +2,10 @@
 //! a job. [`Queue::next_upkeep`] is for the upkeep, which drops old dead letters (DEADLEN, DEADTTL) and expired jobs (TTL), removes groups
 //! whose units of GROUPRATE are available again, and announces jobs that died when their lease expired.
 //!
-//! Without commands, jobs only become claimable: they become due, leases expire, units of RATE become available again. The same holds for
-//! each group ([`groups`](super::groups)). So each of the three conditions of a claim has a first time from which on it holds. A claim gets
-//! a job from the latest of the three on.
+//! Without commands, jobs only become claimable: they become due, leases expire, units of RATE become available again.
+//! The same holds for each group ([`groups`](super::groups)). A claim needs a ready job, a free lease (CONCURRENCY) and
+//! a free unit (RATE). For each of the three there is a first time from which on it is available. From the latest of
+//! these times on, a claim gets a job.
 
 use super::clean::DROPPED_AT_ONCE;
 use super::effect::{Change, Effect};
@@ -68,7 +69,8 @@ impl Queue {
         self.first_where(TreeId::Spent, |time| time > told)
     }
 
-    /// Returns the number of jobs that died because their lease expired after `told` and not after `now`. O(log n).
+    /// Returns the number of jobs that died because their lease expired after `told`, and at `now` or earlier. O(log
+    /// n).
     pub fn deaths(&self, told: Millis, now: Millis) -> u64 {
         self.count_until(None, TreeId::Spent, now).saturating_sub(self.count_until(None, TreeId::Spent, told))
     }
@@ -79,7 +81,8 @@ impl Queue {
         self.first_to_drop(now) != NIL || self.has_expired(now) || self.has_units_to_forget(now)
     }
 
-    /// Drops some dead letters and expired jobs, and forgets some units. Returns how many. O(log n) for each.
+    /// Drops some dead letters and expired jobs, and forgets some units. Returns the number of dropped jobs plus the
+    /// number of groups whose units changed. O(log n) for each.
     pub fn clean_up(&mut self, now: Millis, mut sink: impl FnMut(&Effect<'_>)) -> usize {
         let at = now.min(MAX_NOW);
         let mut done = self.drop_expired(at, DROPPED_AT_ONCE, &mut sink);
@@ -100,7 +103,7 @@ impl Queue {
         let now = now.min(MAX_NOW);
         let (most, ttl) = (self.settings.deadlen, self.settings.deadttl);
         let is_crowded = most > 0 && self.count(now, State::Dead) > most;
-        // The first lease to expire is the next death, unless its job exceeds DEADTTL earlier.
+        // The job of a lease in `Spent` dies when the lease expires. DEADTTL counts from that time.
         let oldest = [TreeId::Dead, TreeId::Spent].map(|tree| self.first(None, tree)).into_iter();
         let ages =
             oldest.filter(|&slot| ttl > 0 && slot != NIL).map(|slot| self.jobs[slot].node.time.saturating_add(ttl));

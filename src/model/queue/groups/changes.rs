@@ -9,7 +9,7 @@ use crate::model::queue::{Millis, NEVER, Queue, Settings};
 use std::sync::Arc;
 
 impl Groups {
-    /// Returns the group with this name. Creates an idle one if there is none.
+    /// Returns the group with this name. Creates an idle group if there is none.
     fn named_or_new(&mut self, name: &[u8]) -> u32 {
         if let Some(&known) = self.names.get(name) {
             return known;
@@ -43,7 +43,7 @@ impl Groups {
         group
     }
 
-    /// Adds jobs to the count of a group. An idle group goes to the end of the ring.
+    /// Adds jobs to the count of a group. If the group was idle, adds it at the end of the ring.
     fn add_jobs(&mut self, group: u32, jobs: u32) {
         let is_idle = self.table[group].jobs == 0;
         self.table[group].jobs += jobs;
@@ -102,7 +102,7 @@ impl Queue {
         self.groups.as_mut().expect("they have just been made")
     }
 
-    /// Adds a job, which is in no tree yet, to a group.
+    /// Adds a job to a group. The job must be in no tree yet.
     pub(in crate::model::queue) fn join_group(&mut self, slot: u32, name: &[u8]) {
         if self.groups.is_none() && name.is_empty() {
             return;
@@ -117,7 +117,7 @@ impl Queue {
         }
     }
 
-    /// Removes a job, which is in no tree any more, from its group.
+    /// Removes a job from its group. The job must not be in a tree any more.
     pub(in crate::model::queue) fn leave_group(&mut self, slot: u32) {
         let Some(groups) = &mut self.groups else { return };
         let member = self.jobs[slot].member();
@@ -138,7 +138,7 @@ impl Queue {
         self.touch_or_drop(group);
     }
 
-    /// Updates a group that has lost a job or its units. Removes it if it has neither.
+    /// Updates a group that has lost a job or its units. Removes the group if it has neither jobs nor units.
     fn touch_or_drop(&mut self, group: u32) {
         let Some(groups) = &mut self.groups else { return };
         let Group { jobs, log, .. } = &groups.table[group];
@@ -161,7 +161,8 @@ impl Queue {
         }
     }
 
-    /// Returns until when a group is held. 0: it is not. The time may have passed. Returns `None` if the group has no job.
+    /// Returns the time until which a group is held, which may have passed. Returns 0 if the group is not held, and
+    /// `None` if it has no job.
     pub(in crate::model::queue) fn held_until(&self, name: &[u8]) -> Option<Millis> {
         let Some(groups) = &self.groups else { return (name.is_empty() && !self.is_empty()).then_some(0) };
         let group = &groups.table[*groups.names.get(name)?];
@@ -181,7 +182,7 @@ impl Queue {
         held_until.is_some()
     }
 
-    /// Adds the member of a job to the tree that corresponds to the job's own tree.
+    /// Adds the [`Member`] of a job to a tree of members: the one that corresponds to the job's own tree.
     pub(in crate::model::queue) fn link_member(&mut self, slot: u32) {
         let job = &self.jobs[slot];
         let member = job.member();
@@ -206,7 +207,7 @@ impl Queue {
         }
     }
 
-    /// Updates the slot of a job that has moved.
+    /// Updates the slot in the [`Member`] of a job that has moved.
     pub(in crate::model::queue) fn renumber_member(&mut self, slot: u32) {
         let member = self.jobs[slot].member();
         if let Some(groups) = &mut self.groups
@@ -216,7 +217,7 @@ impl Queue {
         }
     }
 
-    /// Updates when the group of a job opens. Call it after each change of the job. O(log n).
+    /// Updates the time at which the group of a job opens. Call it after each change of the job. O(log n).
     pub(in crate::model::queue) fn touch(&mut self, member: u32) {
         if let Some(groups) = &self.groups {
             let group = groups.group_of(member);
@@ -235,7 +236,8 @@ impl Queue {
         groups.set_times(group, times);
     }
 
-    /// Takes a unit of the job's group, and moves the group to the end of the ring. The caller moves the job.
+    /// Takes a unit of GROUPRATE for the job's group, and moves the group to the end of the ring. The caller moves the
+    /// job to another tree.
     pub(in crate::model::queue) fn serve_group(&mut self, slot: u32, at: Millis) {
         let member = self.jobs[slot].member();
         let rate = self.settings.group_rate;
@@ -251,8 +253,8 @@ impl Queue {
         }
     }
 
-    /// Forgets the units of some groups whose units are all available again. Each push and each claim calls it, so these units need little
-    /// memory.
+    /// Forgets the units of some groups whose units are all available again. Each push and each claim calls this
+    /// function, so that these units need little memory.
     pub(in crate::model::queue) fn forget_units(&mut self, at: Millis) {
         self.forget_units_of(FORGOTTEN_BY_USE, at);
     }
@@ -271,8 +273,9 @@ impl Queue {
         most
     }
 
-    /// Shortens the units of some groups that are held for longer than a window, and forgets units that are available again. Without a
-    /// GROUPRATE, forgets all units. Returns the number of groups.
+    /// Forgets the units of some groups whose units are all available again. Then shortens the time for which the units
+    /// of some groups are held, if it is longer than a window. Without GROUPRATE, forgets units even if they are not
+    /// available. Returns the number of groups that it changed.
     pub(in crate::model::queue) fn settle_groups(&mut self, at: Millis) -> usize {
         let Some(rate) = self.settings.group_rate else { return self.forget_units_of(FORGOTTEN_AT_ONCE, NEVER) };
         let mut settled = self.forget_units_of(FORGOTTEN_AT_ONCE, at);
@@ -289,7 +292,8 @@ impl Queue {
         settled
     }
 
-    /// Adapts the units of an idle group that is about to get a job: GROUPRATE may have changed since they were taken.
+    /// Adapts the units of an idle group that is about to get a job. GROUPRATE may have changed since these units were
+    /// taken.
     pub(in crate::model::queue) fn wake_group(&mut self, name: &[u8], at: Millis) {
         let Some(groups) = &mut self.groups else { return };
         if let Some(&group) = groups.names.get(name)
@@ -299,7 +303,7 @@ impl Queue {
         }
     }
 
-    /// Follows a change of the settings. O(1), or O(groups with jobs) if a setting of groups changes.
+    /// Updates the groups after a change of the settings. O(1), or O(groups with jobs) if a setting of groups changes.
     pub(in crate::model::queue) fn adopt_in_groups(&mut self, at: Millis, old: &Settings) {
         let settings = self.settings;
         let order = self.order();
@@ -330,7 +334,7 @@ impl Queue {
         self.drop_groups();
     }
 
-    /// Restores the turn of a group, after the turns that were restored before. Returns false if there is no such group.
+    /// Restores the turn of a group. Turns are restored in their order. Returns false if there is no such group.
     pub(in crate::model::queue) fn restore_turn(&mut self, name: &[u8]) -> bool {
         // If no group has a name, there are no turns.
         let Some(groups) = &mut self.groups else { return name.is_empty() && self.jobs.len() > 0 };
@@ -341,7 +345,8 @@ impl Queue {
         true
     }
 
-    /// Restores units of a group. They come in the order of time. Returns false, and does nothing, if they are impossible.
+    /// Restores units of a group. Units are restored in the order of time. Returns false, and does nothing, if the
+    /// units are impossible.
     pub(in crate::model::queue) fn restore_units(&mut self, name: &[u8], taken: Taken) -> bool {
         if !RateLog::default().restore(taken) {
             return false;

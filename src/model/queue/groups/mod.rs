@@ -1,15 +1,16 @@
-//! Groups of jobs take turns: customers, accounts, aggregates.
+//! Groups of jobs, for example one for each customer or account. The groups take turns.
 //!
 //! # The idea
 //!
-//! **Without commands, a group only opens.** Jobs become due, leases expire, units of GROUPRATE become available again. So each group has
-//! one time, `opens`, from which on a claim gets a job of it. Only a command changes this time. The groups with jobs are in a tree in the
-//! order of their turns ([`ring`]). Each group stores the least `opens` of its subtree. A claim serves the first group in the ring that is
-//! open at `now`: one walk down the tree. The least `opens` of all groups is the next time at which a claim gets a job. Nothing changes
-//! when time passes.
+//! **Without commands, a group can open but never closes.** Jobs become due, leases expire, units of GROUPRATE become
+//! available again. So each group has one time, `opens`, from which on a claim gets a job of the group. Only a command
+//! changes this time. The groups with jobs are in a tree in the order of their turns ([`ring`]). Each group stores the
+//! least `opens` of its subtree. A claim serves the first group in the ring that is open at `now`: one walk down the
+//! tree. The least `opens` of all groups is the next time at which a claim gets a job. Nothing changes when time
+//! passes.
 //!
-//! A group that was served goes to the end of the ring. A new group, and a group that gets a job again, starts there, too. A group that was
-//! closed keeps its place, so it is served soon after it opens: one job, and then it goes to the end.
+//! After a claim of one job, the group goes to the end of the ring. A new group, and an idle group that gets a job,
+//! also starts at the end. A closed group keeps its place, so it is served soon after it opens.
 //!
 //! # The trees of a job
 //!
@@ -27,21 +28,23 @@
 //! group is claimed. When the last lease of the group expires, each claimed job is due again, waits for its BACKOFF, or is dead. So `opens`
 //! is the latest deadline of a lease, or the due time of the head if that is later.
 //!
-//! A recurring job that waits for an occurrence is not the head, because it would hold its group until then. When it is due, it takes its
-//! place in the order of pushes. From then on, its retries and leases hold the group.
+//! A recurring job that waits for an occurrence is not the head, because it would keep its group closed until that
+//! occurrence. When the job is due, it takes its place in the order of pushes. From then on, its leases and retries
+//! keep the group closed.
 //!
 //! # Held groups
 //!
-//! ZQ.HOLD, and NACK with HOLD, set a time before which a group does not open. When a claim gets a job of the group, the time has passed,
-//! and the claim clears it. A hold ends with the last job of the group.
+//! ZQ.HOLD, and NACK with HOLD, set a time before which a group does not open. A claim that gets a job of the group
+//! clears this time, because it has passed. A hold also ends when the last job leaves the group.
 //!
 //! # The life of a group
 //!
-//! A group exists from its first job until its last job, dead ones included, is gone and all its units of GROUPRATE are available again.
-//! Pushes and claims forget such units in small steps. The upkeep does so in queues that are not used.
+//! A group exists as long as it has a job, even a dead one, or stored units of GROUPRATE. When all units of a group are
+//! available again, pushes and claims forget them in small steps. In queues that are not used, the upkeep forgets them.
 //!
-//! A group without jobs is idle: it has no turn, and only its units are stored. A change of GROUPRATE processes only the groups with jobs.
-//! The units of an idle group follow when it gets a job, or by the upkeep ([`Queue::settle_groups`]).
+//! A group without jobs is idle: it has no turn, and only its units are stored. A change of GROUPRATE processes only
+//! the groups with jobs. The units of an idle group are adapted when the group gets a job, or by the upkeep
+//! ([`Queue::settle_groups`]).
 
 mod changes;
 mod ring;
@@ -60,10 +63,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use table::GroupTable;
 
-/// The maximum number of groups whose units one claim or one run of the upkeep settles. The next one continues.
+/// The maximum number of groups whose units one claim or one run of the upkeep settles. The next claim or run
+/// continues.
 const SETTLED_AT_ONCE: usize = 128;
 
-/// The maximum number of groups whose units one push or claim forgets. It is more than one push or claim can add.
+/// The maximum number of groups whose units one push, or one claimed job, forgets. This is more than one push or
+/// claimed job can add.
 const FORGOTTEN_BY_USE: usize = 2;
 
 /// The maximum number of groups whose units are forgotten when units are settled.
@@ -75,7 +80,7 @@ pub(super) struct Groups {
     table: GroupTable,
     /// The groups by name. The name of the group without a name is empty.
     names: BTreeMap<Arc<[u8]>, u32>,
-    /// The root of the groups with jobs.
+    /// The root of the tree of groups with jobs ([`ring`]).
     ring: u32,
     next_turn: u64,
     /// The group without a name. `NIL` if it has neither jobs nor units.
@@ -99,17 +104,17 @@ pub(super) struct Group {
     roots: Roots,
     /// The number of jobs in all states. 0: the group is idle.
     jobs: u32,
-    /// Its position in the ring. `seq` is its turn. Unused if the group is idle.
+    /// The position of the group in the ring. `seq` is the turn of the group. Unused if the group is idle.
     node: JobNode,
     /// The time from which on a claim gets a job of this group.
     opens: Millis,
     /// The time from which on this group has a ready job.
     ready: Millis,
-    /// The minimum of `opens` and of `ready` in the subtree.
+    /// The minimum of `opens` in the subtree. `least_ready` is the minimum of `ready`.
     least_opens: Millis,
     least_ready: Millis,
     log: RateLog,
-    /// No claim gets a job of this group before. 0: the group is not held.
+    /// Before this time, no claim gets a job of this group. 0: the group is not held.
     held_until: Millis,
 }
 
@@ -122,7 +127,7 @@ pub(super) struct Member {
 }
 
 impl Item for Member {
-    /// The trees of the groups have the order of serving.
+    /// Only the trees of the groups need the order of serving.
     const SERVED: bool = false;
 
     fn node(&self) -> &JobNode {
@@ -164,12 +169,12 @@ impl Groups {
         if member == NIL { b"" } else { &self.table[self.members[member].group].name }
     }
 
-    /// Whether units of a group are held for longer than a window.
+    /// Whether any group has units that are held for longer than a window.
     pub fn unsettled(&self, rate: Rate, now: Millis) -> bool {
         self.held.last_key_value().is_some_and(|((back, _), _)| *back > rate.horizon(now))
     }
 
-    /// Returns the first time at which all units of a group are available again.
+    /// Returns the earliest time at which some group has all its units available again.
     pub fn first_back(&self) -> Option<Millis> {
         self.held.first_key_value().map(|((back, _), _)| *back)
     }
@@ -188,7 +193,7 @@ impl Groups {
             + self.log_bytes
     }
 
-    /// Returns the trees of a group. `nameless`: those of the group without a name.
+    /// Returns the trees of a group. `nameless`: the trees of the group without a name.
     fn roots_of<'a>(&'a self, group: u32, nameless: &'a Roots) -> &'a Roots {
         if group == self.nameless { nameless } else { &self.table[group].roots }
     }
@@ -209,7 +214,7 @@ impl Queue {
         }
     }
 
-    /// Returns the root of the tree with the job.
+    /// Returns the root of the tree that contains the job.
     pub(super) fn root_of(&mut self, slot: u32) -> &mut u32 {
         let tree = self.jobs[slot].node.tree as usize;
         self.tree_of_job(slot, tree)

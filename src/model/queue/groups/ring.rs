@@ -1,5 +1,5 @@
-//! The ring: a tree of the groups with jobs, in the order of their turns. Each group stores when the first group of its subtree opens, and
-//! when the first one has a ready job.
+//! The ring: a tree of the groups with jobs, in the order of their turns. Each group stores two times of its subtree:
+//! the earliest time at which a group opens, and the earliest time at which a group has a ready job.
 
 use super::{Group, Groups};
 use crate::model::chunks::NIL;
@@ -44,7 +44,7 @@ impl Groups {
         self.ring = tree::remove(&mut self.table, self.ring, group, ServingOrder::default());
     }
 
-    /// Adds a group that is not in the ring at the end.
+    /// Adds a group at the end of the ring. The group must not be in the ring.
     pub(super) fn enqueue(&mut self, group: u32) {
         self.table[group].node.seq = self.next_turn;
         self.next_turn += 1;
@@ -60,12 +60,12 @@ impl Groups {
         }
     }
 
-    /// Returns when the first group opens, or [`NEVER`].
+    /// Returns the earliest time at which a group opens, or [`NEVER`].
     pub(in crate::model::queue) fn opens(&self) -> Millis {
         if self.ring == NIL { NEVER } else { self.table[self.ring].least_opens }
     }
 
-    /// Returns the first group that is open at `now`, or `NIL`. O(log n).
+    /// Returns the first group of the ring that is open at `now`, or `NIL`. O(log n).
     pub(super) fn turn(&self, now: Millis) -> u32 {
         let is_open = |root: u32| root != NIL && self.table[root].least_opens <= now;
         let mut root = self.ring;

@@ -1,5 +1,5 @@
-//! The store of groups. A job has the number of its group, so a group never moves. Numbers are in small chunks, and a chunk without groups
-//! is freed. So a queue that had many groups keeps little memory for them.
+//! The store of groups. Jobs refer to their group by its number, so a group never moves. The groups are in small
+//! chunks, and a chunk without groups is freed. So after many groups were removed, little memory remains in use.
 
 use super::Group;
 use std::ops::{Index, IndexMut};
@@ -17,7 +17,7 @@ struct Chunk {
 #[derive(Clone, Debug, Default)]
 pub(super) struct GroupTable {
     chunks: Vec<Chunk>,
-    /// The chunks with a vacant number, unordered.
+    /// The indexes of the chunks with a free number, unordered.
     roomy: Vec<u32>,
     len: usize,
     /// The number of chunks that are allocated.

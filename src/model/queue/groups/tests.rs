@@ -6,7 +6,7 @@ use crate::model::queue::node::TREES;
 use crate::model::queue::{Queue, tree};
 
 impl Queue {
-    /// `seen`: all jobs.
+    /// Checks the invariants of groups. `seen` has the slots of all jobs.
     pub(in crate::model::queue) fn check_groups(&self, seen: &[u32]) {
         let has_group = |slot: &&u32| self.jobs[**slot].member() != NIL;
         let with_group = seen.iter().filter(has_group).count();

@@ -1,4 +1,4 @@
-//! When a group opens.
+//! The times at which groups open.
 
 use super::{Group, Groups};
 use crate::model::chunks::{Chunks, NIL};
@@ -14,8 +14,8 @@ fn last(jobs: &Chunks<Job>, roots: &Roots, tree: TreeId) -> Millis {
     if slot == NIL { 0 } else { jobs[slot].node.time }
 }
 
-/// Returns the head: the job with the lowest push number that waits or will wait again, if `order` is by push number. `NIL` if all jobs
-/// wait for an occurrence.
+/// Returns the head, or `NIL`: the job with the lowest push number. Leaves out jobs that are dead or wait for an
+/// occurrence, now or when their lease expires. `order` must be by push number.
 fn head(jobs: &Chunks<Job>, roots: &Roots, order: ServingOrder) -> u32 {
     [TreeId::Ready, TreeId::Delayed, TreeId::Claimed, TreeId::Retrying]
         .into_iter()
@@ -37,7 +37,7 @@ fn frees_at(jobs: &Chunks<Job>, roots: &Roots, most: u64) -> Millis {
     leases.into_iter().filter_map(|root| stretch::first_where(jobs, root, is_free)).min().unwrap_or(NEVER)
 }
 
-/// Returns the first time at which a job is ready, or [`NEVER`]. 0: a job is ready whatever the clock says.
+/// Returns the first time at which a job is ready, or [`NEVER`]. Returns 0 if a job is ready whatever the clock says.
 pub(in crate::model::queue) fn ready_from(jobs: &Chunks<Job>, returns: &Chunks<Return>, roots: &Roots) -> Millis {
     if roots[TreeId::Ready as usize] != NIL {
         return 0;
@@ -79,7 +79,7 @@ pub(super) fn of(
                 _ => 0,
             },
         };
-        // A job that waits for an occurrence does not hold the group.
+        // A job that waits for an occurrence does not keep the group closed.
         opens = opens.min(stretch::first_time(jobs, roots[TreeId::Upcoming as usize]));
         opens = opens.min(stretch::first_time(returns, roots[RECURRENCES]));
         opens = CLAIMED.into_iter().fold(opens, |opens, tree| opens.max(last(jobs, roots, tree)));

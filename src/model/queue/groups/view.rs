@@ -13,7 +13,7 @@ use std::ops::Bound;
 /// A group as ZQ.GROUPS shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupView<'a> {
-    /// Empty: the jobs without a group.
+    /// The name of the group. Empty for the jobs without a group.
     pub name: &'a [u8],
     /// Jobs that are due.
     pub ready: u64,
@@ -21,7 +21,7 @@ pub struct GroupView<'a> {
     pub delayed: u64,
     /// Jobs with a lease that has not expired.
     pub claimed: u64,
-    /// Until when the group is held. `None`: it is not held.
+    /// The time until which the group is held. `None` if it is not held.
     pub held_until: Option<Millis>,
 }
 
@@ -41,7 +41,8 @@ impl Queue {
         }
     }
 
-    /// Lists the groups by name, only those after `after`. The name of the group without a name is empty. O(log n) for each.
+    /// Lists the groups in the order of their names. With `after`, lists only the groups after this name. The name of
+    /// the group without a name is empty. O(log n) for each.
     pub fn groups<'a>(&'a self, now: Millis, after: Option<&[u8]>) -> Box<dyn Iterator<Item = GroupView<'a>> + 'a> {
         let now = now.min(MAX_NOW);
         let Some(groups) = self.groups.as_deref() else {
@@ -63,7 +64,7 @@ impl Queue {
         GroupView { name, ready, delayed, claimed, held_until }
     }
 
-    /// Lists the ready jobs as the groups take turns, without the limits of groups and of the queue.
+    /// Lists the ready jobs in the order in which the groups take turns. Ignores the limits of groups and of the queue.
     pub(in crate::model::queue) fn in_turns<'a>(
         &'a self,
         groups: &'a Groups,
@@ -72,7 +73,7 @@ impl Queue {
         let mut behind = None;
         let mut rounds: VecDeque<(u32, Option<ByRank<'a>>)> = VecDeque::new();
         std::iter::from_fn(move || {
-            // In the first round, each group has its best job, which needs no list.
+            // The first round takes the best job of each group, without a list of the group's jobs.
             let group = groups.next_ready(behind, now);
             if group != NIL {
                 behind = Some(groups.table[group].node.seq);
@@ -81,7 +82,7 @@ impl Queue {
                 crate::model::queue::stretch::STEPS.set(crate::model::queue::stretch::STEPS.get() + 1);
                 return Some(&self.jobs[self.best_of(groups.roots_of(group, &self.roots), now)]);
             }
-            // The later rounds have the groups with a job left.
+            // The later rounds take a job of each group that has jobs left.
             loop {
                 let (group, jobs) = rounds.pop_front()?;
                 let (passed, mut jobs) = match jobs {
@@ -107,7 +108,8 @@ impl Queue {
         })
     }
 
-    /// Lists the groups with a hold, and its end. The hold may have ended, if no claim got a job of the group since.
+    /// Lists the groups with a hold, each with the end of its hold. The end may have passed, because only a claim
+    /// clears it.
     pub(in crate::model::queue) fn holds(&self) -> impl Iterator<Item = (&[u8], Millis)> {
         let groups = self.groups.as_deref().into_iter();
         let holds = groups.flat_map(|groups| groups.in_turn().map(|group| &groups.table[group]));

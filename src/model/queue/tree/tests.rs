@@ -1,4 +1,4 @@
-//! The serving order.
+//! Tests of the serving order.
 
 use super::*;
 use crate::model::queue::node::TreeId;
@@ -14,7 +14,7 @@ fn any_node() -> impl Strategy<Value = JobNode> {
         tree: TreeId::Ready,
         high: [0; 3],
     };
-    // Few values, so that many are equal, and the extremes.
+    // Uses few values, so that many are equal, and extreme values.
     let time = prop_oneof![0..4_u64, Just(1 << 53), 1_700_000_000_000..1_700_000_000_004_u64];
     let priority = prop_oneof![-2..3_i32, Just(i32::MIN), Just(i32::MAX)];
     (time, priority, 0..4_u64).prop_map(of)
