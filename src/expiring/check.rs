@@ -14,7 +14,7 @@
 //! the key. So the module restores markers even if active expiry is off. This deletes nothing.
 //!
 //! The module changes a key only if [`Context::may_change`] allows it. Keyspace events run code of other modules. So
-//! they are sent last, after all changes are made and noted, and data that were read before are not used afterwards.
+//! they are sent last, after all changes are made and noted. Data that were read before are not used after the events.
 
 use super::scan::Seen;
 use super::timed_set::{CHUNK, TimedSet};
@@ -39,9 +39,9 @@ use std::time::{Duration, Instant};
 const REVISIT: Millis = 10;
 
 /// If all members of a set have expired and there are at most this many, the set is unlinked, and the server's
-/// background thread frees it. Larger sets are drained first. To free a million members would take that thread a
-/// quarter of a second, in which it would compete with the server for the memory allocator and, on few cores, for a
-/// core. If members are announced, the limit is [`CHUNK`].
+/// background thread frees it. Larger sets are drained first. That thread would need a quarter of a second to free a
+/// million members. Meanwhile, it would compete with the server for the memory allocator and, on few cores, for a core.
+/// If members are announced, the limit is [`CHUNK`].
 const UNLINKED_AT_ONCE: u64 = 1000;
 
 /// The divisor of the duty while a child process saves the dataset, because the system then copies every page that the
@@ -105,7 +105,7 @@ pub(super) fn run_slice(ctx: &mut Context) {
         pace.rest(rested, cpu.max(busy.min(budget)), duty)
     });
     tracker::end_slice(ctx, rest);
-    // If the latency monitor is off (threshold 0), the server would also accept a sample of 0 ms.
+    // The condition is needed because the server accepts a sample of 0 ms if the latency monitor is off (threshold 0).
     if busy >= Duration::from_millis(1) {
         ctx.add_latency(c"zeitset-sweep", u64::try_from(busy.as_millis()).unwrap_or(Millis::MAX));
     }

@@ -37,8 +37,8 @@ impl Effects<'_, '_> {
         self.put.iter().filter_map(|(_, score)| time::ceil_score(*score)).min()
     }
 
-    /// Replicates the changes with absolute values, and returns the pending events. Additions come first, so that no removal empties the
-    /// set, which would lose its TTL.
+    /// Replicates the changes with absolute values, and returns the pending events. Additions come first. Otherwise, a
+    /// removal could empty the set, and the set would lose its TTL.
     pub(super) fn replicate(&self, ctx: &Context) -> PendingEvents {
         let mut events = PendingEvents::default();
         if !self.put.is_empty() {

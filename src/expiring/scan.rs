@@ -26,7 +26,7 @@ const AT_CRON: Duration = Duration::from_micros(50);
 /// ends.
 const LEAST: usize = 64;
 
-/// Steps between two readings of the clock.
+/// The number of steps between two readings of the clock.
 const STEPS: usize = 16;
 
 /// The scan's position and results.

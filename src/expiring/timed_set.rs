@@ -20,7 +20,7 @@ pub(super) const CHUNK: u64 = 64;
 pub struct TimedSet<'k, M: Mode> {
     name: Str<'k>,
     set: SortedSet<'k, M>,
-    /// The member with the highest score, and the TTL, at the time when the key was opened.
+    /// The member with the highest score when the key was opened. `ttl` is the TTL at that time.
     last: Option<Element>,
     ttl: Option<Millis>,
     put: SmallVec<[(MemberName<'k>, f64); 1]>,
@@ -91,7 +91,7 @@ impl<'k, M: Mode> TimedSet<'k, M> {
         self.live_from(0, now, until)
     }
 
-    /// As [`live`](TimedSet::live), but skips the first `offset` members.
+    /// Does the same as [`live`](TimedSet::live), but skips the first `offset` members.
     pub fn live_from(&mut self, offset: usize, now: Millis, until: f64) -> impl Iterator<Item = Element> {
         let now = time::to_score(now);
         // RESTORE accepts sets whose members are out of order, so an expired member may follow a live one.
@@ -142,7 +142,7 @@ impl<'k> TimedSet<'k, Reading> {
 }
 
 /// The methods change the set at once. [`commit`](TimedSet::commit) replicates the changes and sends the keyspace
-/// events. Every caller that opens a set for writing must call it at the end.
+/// events. Every caller that opens a set for writing must call `commit` at the end.
 impl<'k> TimedSet<'k, Writing> {
     /// Opens a set to restore its marker and delete its expired members. No command names the key, so the set must have
     /// the marker or be dirty.
@@ -195,8 +195,9 @@ impl<'k> TimedSet<'k, Writing> {
         (ctx, events)
     }
 
-    /// Restores the marker, and removes the members that have expired by `now`, lowest score first. Stops when only `spared` members
-    /// remain, or when `is_time_up` returns true, which is called every [`CHUNK`] members. Closes the key.
+    /// Restores the marker, and removes the members that have expired by `now`, lowest score first. Stops when only
+    /// `spared` members remain, or when `is_time_up` returns true. Calls `is_time_up` every [`CHUNK`] members. Closes
+    /// the key.
     ///
     /// If the marker would be in the past, it is not set, because the server would then remove all members at once.
     ///
@@ -246,7 +247,7 @@ impl<'k> TimedSet<'k, Writing> {
         (ctx, Removed { gone: gone.len() as u64, first, is_marked, events })
     }
 
-    /// Completes the changes: sets the marker if the TTL is another one, replicates the changes, signals WATCH and
+    /// Completes the changes: sets the marker if the TTL differs from it, replicates the changes, signals WATCH and
     /// client-side caching, and sends the keyspace events. Does nothing if there are no changes.
     pub fn commit(mut self) -> &'k mut Context {
         let off = self.highest_now().filter(|&highest| !marker::holds(highest, self.ttl_now()));

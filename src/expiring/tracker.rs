@@ -1,8 +1,9 @@
 //! The expiring sets of this server, and the time of each one's next check.
 //!
 //! [`Tracking`] decides when to check a set. This file informs it of commands, events, the clock, settings and the
-//! server's role, and sets the timer as it requests. The [`Scan`] finds the sets that no event reported. Both are
-//! caches, and this file opens no key. Code that opens a key decides by the marker whether the key is an expiring set.
+//! server's role, and sets the timer as it requests. The [`Scan`] finds the sets that no event reported. `Tracking` and
+//! `Scan` are caches, and this file opens no key. Code that opens a key decides by the marker whether the key is an
+//! expiring set.
 //!
 //! While the keys of a slot arrive, the slot belongs to another node. The sets of the slot are tracked only when all
 //! its keys have arrived.
@@ -51,7 +52,7 @@ pub(super) fn start(ctx: &Context, slice: fn(&mut Context)) {
     begin_scan(ctx);
 }
 
-/// Stops the slices, until an event requires one.
+/// Stops the slices. The next slice runs when an event requires it.
 pub(super) fn stop(ctx: &Context) {
     with(ctx, |tracking| tracking.stopped());
     set_timer(ctx, Alarm::Off);
@@ -67,7 +68,7 @@ fn set_timer(ctx: &Context, alarm: Alarm) {
 pub struct Status {
     pub sets_tracked: usize,
     pub sets_overdue: usize,
-    /// The number of expired members that are known to remain in sets whose last visit was not finished.
+    /// The number of expired members that are known to remain in sets whose last check was not finished.
     pub backlog: u64,
     /// The time for which the longest overdue member has been expired.
     pub lag: Millis,
@@ -193,7 +194,7 @@ pub(super) fn note_slots_arrive(ctx: &Context, slots: &[SlotRange]) {
     });
 }
 
-/// Notes that all keys of some slots have arrived, or that they will not come. The sets of these slots have not been
+/// Notes that all keys of some slots have arrived, or that they will not arrive. The sets of these slots have not been
 /// tracked so far. When all old entries of the slots are forgotten, the scan finds the sets.
 pub(super) fn note_slots_settled(ctx: &Context, slots: &[SlotRange]) {
     STATE.with(ctx, |tracker| {

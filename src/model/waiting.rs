@@ -15,9 +15,9 @@
 //!
 //! A client that waits for several keys is served from the first of them, in its own order, that has a job for it. This
 //! may be another key than the one that woke the client. So a woken client goes through its keys ([`Waiting::turn`]).
-//! If an earlier client was woken for one of these keys and has not claimed yet, the later client waits until it has
-//! ([`Waiting::wait_behind`]). If the earlier client leaves jobs, this key wakes the later client. If it leaves no job,
-//! the key that woke the later client first wakes it again.
+//! If an earlier client was woken for one of these keys and has not claimed yet, the later client waits until the
+//! earlier one has claimed ([`Waiting::wait_behind`]). If the earlier client leaves a job, this key wakes the later
+//! client. Otherwise, the key that first woke the later client wakes it again.
 //!
 //! # When a key is checked
 //!
@@ -28,10 +28,11 @@
 //!
 //! # No claimable key is forgotten
 //!
-//! A claimable key that clients wait for always has a time for its next check. If a client was woken, the key is checked again after
-//! [`WAKE_TIMEOUT`], in case the client did not take the job. If the clients of a key may not be served now (writes are refused, the slot
-//! belongs to another node), the key is checked again after [`RETRY`]. If the whole server may not serve clients, the first tick at which
-//! it may again checks the keys.
+//! A claimable key that clients wait for always has a time for its next check. If a client was woken, the key is
+//! checked again after [`WAKE_TIMEOUT`], in case the client did not take the job. If the clients of a key may not be
+//! served now (writes are refused, the slot belongs to another node), the key is checked again after [`RETRY`]. If the
+//! whole server may not serve clients, the keys are checked at the first tick at which the server may serve clients
+//! again.
 //!
 //! The tests simulate histories of clients, clocks and queues (`waiting/tests.rs`).
 
@@ -208,7 +209,7 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
     }
 
     /// Lets a woken client wait for `key`, for which an earlier client was woken. If `key` has no job for this client,
-    /// those keys of `behind` that woke it are checked again.
+    /// the keys of `behind` that woke the client are checked again.
     pub fn wait_behind(&mut self, key: &K, behind: &[K], client: Client) {
         let behind: Vec<_> = behind.iter().filter(|behind| self.is_woken(behind, client)).cloned().collect();
         if let Some(entry) = self.keys.get_mut(key) {
@@ -269,7 +270,7 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         if self.paused { Vec::new() } else { self.take_due(now) }
     }
 
-    /// Returns the due keys, at most [`BATCH`]. Schedules another check of each key, in case this one fails.
+    /// Returns the due keys, at most [`BATCH`]. Schedules another check of each key, in case this check fails.
     fn take_due(&mut self, now: Millis) -> Vec<K> {
         let mut due = Vec::new();
         while due.len() < BATCH && self.is_due(now) {

@@ -102,7 +102,7 @@ impl QueueNames {
     }
 }
 
-/// The time of the first check of a queue that has just arrived: at once.
+/// The time of the first check of a queue that was loaded, renamed or copied. This check is due at once.
 const SOON: Millis = 0;
 
 /// Adds the queue in this key of the current database.

@@ -12,8 +12,8 @@ use crate::server::events::Classes;
 use crate::server::io::{Digest, Loader, Rewriter, Saver};
 use std::ffi::{CStr, c_int};
 
-/// The maximum number of effects, and of their bytes, in one command of a rewritten AOF. A single effect may have more
-/// bytes.
+/// The maximum number of effects in one command of a rewritten AOF. `BATCH_BYTES` is the maximum number of their bytes.
+/// A single effect may have more bytes.
 const BATCH: usize = 64;
 const BATCH_BYTES: usize = 64 * 1024;
 

@@ -19,10 +19,11 @@ static FIRSTS: Mutex<Firsts> = Mutex::new(Firsts { by_time: BTreeMap::new() });
 /// The due time of a queue without waiting jobs.
 const NEVER: Millis = Millis::MAX;
 
-/// The queues by the due time of their first job, or by an earlier time.
+/// The queues, ordered by the due time of their first job or by an earlier time.
 ///
 /// If the due time becomes earlier, the entry is moved at once. If it becomes later, as after every claim, only
-/// `First::due` changes, and INFO moves the entry when it finds it outdated. So a claim costs only one write to memory.
+/// `First::due` changes, and INFO moves the entry when it finds that the entry is outdated. So a claim costs only one
+/// write to memory.
 struct Firsts {
     by_time: BTreeMap<(Millis, u64), Arc<First>>,
 }

@@ -1,15 +1,15 @@
 //! Background work for queues that no command changes. It drops dead letters (DEADLEN, DEADTTL) and expired jobs (TTL),
-//! pushes the jobs that wait behind a dead one (AGAIN), and removes groups without jobs. When an expired lease makes
-//! its job a dead letter, it sends `zq.dead`.
+//! replaces dead jobs with the pushes that wait behind them (AGAIN), and removes groups without jobs. When an expired
+//! lease makes its job a dead letter, it sends `zq.dead`.
 //!
 //! Each queue computes when its next check is useful ([`Queue::next_upkeep`](crate::model::queue::Queue::next_upkeep)).
 //! [`names`] orders the queues by this time or an earlier one. Commands change the planned time only if it becomes
-//! earlier. A check that finds nothing to do corrects it. The cron arms a timer when a check is due. A queue that was
-//! loaded, renamed or copied is checked soon.
+//! earlier. A check that finds nothing to do corrects the planned time. The cron arms a timer when a check is due. A
+//! queue that was loaded, renamed or copied is checked soon.
 //!
-//! Queues take turns. A check drops a bounded number of dead letters. After it, the queues that are already due come
-//! before this queue. A round ends when the cost of its checks reaches [`ROUND`], and the next round starts after
-//! [`REST`]. So a queue waits for at most one check of each other queue.
+//! Queues take turns. A check drops a bounded number of dead letters. After a check, the queues that are already due
+//! come before the checked queue. A round ends when the cost of its checks reaches [`ROUND`], and the next round starts
+//! after [`REST`]. So a queue waits for at most one check of each other queue.
 //!
 //! Only a master does this work, and only for the keys that it may change ([`Context::may_serve`]). A replica keeps the
 //! planned checks, in case it is promoted. The time of the last `zq.dead` event is not saved. So after a restart or a
@@ -73,7 +73,7 @@ pub fn count_expired(count: u64) {
 pub(super) struct Upkeep {
     /// The time up to which `zq.dead` was sent for jobs that became dead letters because their leases expired.
     announced: AtomicU64,
-    /// The time of the planned check, or a later one.
+    /// The time of the planned check, or a later time.
     planned: AtomicU64,
 }
 

@@ -46,8 +46,8 @@ pub struct WaitingStats {
     pub checks: u64,
 }
 
-/// Does the same as [`update`], and wakes the client that `change` returns, which waits for a key of the current
-/// database.
+/// Does the same as [`update`], and wakes the client that `change` returns. This client must wait for a key of the
+/// current database.
 fn update_and_wake(ctx: &Context, now: Millis, change: impl FnOnce(&mut Waiting<DbKey>) -> Option<Client>) {
     let Some(client) = update(ctx, now, change) else { return };
     STATE.with(ctx, |state| {

@@ -41,25 +41,25 @@ use std::ffi::CStr;
 /// The command that applies effects.
 pub const APPLY: &CStr = c"ZQ.APPLY";
 
-/// The due time or priority in `MOVE` is unchanged.
+/// In `MOVE`, this stands for an unchanged due time or priority.
 pub const SAME: &[u8] = b"-";
 
-/// The attempt of a returned job does not count.
+/// The flag of an attempt that does not count.
 pub const FREE: &[u8] = b"free";
-/// The attempt was the last one before the next occurrence.
+/// The flag of the last attempt before the next occurrence.
 pub const LAST: &[u8] = b"last";
 
-/// The job was pushed with AGAIN.
+/// The flag of a push with AGAIN.
 pub const AGAIN: &[u8] = b"again";
-/// The TTL of a job.
+/// The option for the TTL of a job.
 pub const TTL: &[u8] = b"ttl";
-/// The due time of the next occurrence.
+/// The option for the due time of the next occurrence.
 pub const DUE: &[u8] = b"due";
 
 /// Effects of one time, encoded as the arguments of [`APPLY`].
 #[derive(Default)]
 pub struct EncodedEffects {
-    /// The text of all arguments, one after the other, and the end of each argument in it.
+    /// The text of all arguments, one after the other. `ends` has the end of each argument in this text.
     text: Vec<u8>,
     ends: Vec<usize>,
     effects: usize,

@@ -1,4 +1,4 @@
-//! The key names on which waiting clients are blocked. Each client has its own.
+//! The key names on which waiting clients are blocked. Each client is blocked on its own name.
 //!
 //! When a key is signalled or created, the server checks all clients that are blocked on it. With thousands of workers
 //! at one queue, this would stop the server for a while. So each client is blocked on a separate name, and the module

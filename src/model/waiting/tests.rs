@@ -18,9 +18,9 @@ type Key = u8;
 const KEYS: Key = 3;
 const DAY: Millis = 86_400_000;
 
-/// The maximum time, by the monotonic clock, that a client waits for a job that it could have. Its key is checked again
-/// after `WAKE_TIMEOUT`. A small step back of the clock delays this check by up to `STEP`, and the next tick follows
-/// within 1100 ms.
+/// The maximum time, by the monotonic clock, that a client waits for a job that it could claim. Its key is checked
+/// again after `WAKE_TIMEOUT`. A small step back of the clock delays this check by up to `STEP`, and the next tick
+/// follows within 1100 ms.
 const PATIENCE: Millis = WAKE_TIMEOUT + STEP + 1100;
 /// If no disturbance (a step of the clock, refused writes) has happened for this time, the timers are exact.
 const CALM: Millis = 5000;
@@ -30,10 +30,10 @@ const EXACT: Millis = 40;
 struct Client {
     /// The keys in the client's order. A key may occur twice.
     keys: Vec<Key>,
-    /// The time-out by the wall clock. 0 means none.
+    /// The time-out by the wall clock. 0 means no time-out.
     timeout: Millis,
     count: u64,
-    /// The time since which there has been a job that the client could have, by the monotonic clock.
+    /// Since when, by the monotonic clock, a queue has had a job that the client could claim.
     passed_over: Option<Millis>,
 }
 
@@ -104,7 +104,7 @@ impl World {
         }
     }
 
-    // What the module does.
+    // Functions of the module.
 
     fn arm(&mut self, alarm: Alarm) {
         match alarm {
@@ -293,7 +293,7 @@ impl World {
         self.arm(alarm);
     }
 
-    // What the server does.
+    // Functions of the server.
 
     /// Checks the woken clients, as the server does after every command and every round of the event loop.
     fn handle_woken(&mut self) {
@@ -358,7 +358,7 @@ impl World {
                     self.timer = None;
                     self.fire();
                 } else {
-                    // As in Redis: the event loop uses the monotonic clock, and the timer expires by the wall clock.
+                    // As in Redis, the event loop uses the monotonic clock, and the timer expires by the wall clock.
                     self.timer = Some(Timer { event: self.mono + (timer.expires - self.wall), ..timer });
                 }
             }
@@ -415,13 +415,13 @@ impl World {
             self.idle = None;
         } else {
             // A timer may still fire once for a client that has left, and once for each queue that was deleted, because
-            // the model is not notified of these.
+            // the model is not notified of these two events.
             let most = *self.idle.get_or_insert(self.firings) + 1 + Millis::from(KEYS);
             assert!(self.firings <= most, "an idle server has timers");
         }
     }
 
-    // What clients and operators do.
+    // Actions of clients and operators.
 
     fn step(&mut self) {
         self.idle = None;

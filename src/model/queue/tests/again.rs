@@ -1,4 +1,4 @@
-//! AGAIN: once more after the last push, never twice at a time.
+//! Tests of AGAIN. After the last push, the job runs once more. Two runs never overlap.
 
 use super::super::{Change, Effect, Nack, NewJob, Push, Queue, State};
 use super::{Pair, assert_sums, decoded, encoded, rebuilt};
@@ -93,7 +93,7 @@ fn a_push_that_waits_has_its_own_delay_priority_group_and_ttl() {
     assert_eq!((job.recurrence.unwrap().period, job.expires), (1000, Some(79)));
 }
 
-/// The TTL of the push would end before its job can be claimed.
+/// If the TTL began earlier, it would end before the job of the push can be claimed.
 #[test]
 fn the_ttl_of_a_push_that_waits_begins_when_it_is_pushed() {
     let mut pair = Pair::new();
@@ -132,7 +132,7 @@ fn it_waits_through_nacks_and_leases_that_end() {
     assert_eq!(take(&mut pair, 25, 30).0, "two");
 }
 
-/// The job waits for its retry. The push that waited and the new push become one run.
+/// The push that waited behind the job and the new push become one run.
 #[test]
 fn a_job_that_waits_for_its_retry_takes_the_last_push() {
     let mut pair = Pair::new();
@@ -147,7 +147,7 @@ fn a_job_that_waits_for_its_retry_takes_the_last_push() {
     assert_eq!(pair.primary.len(), 0);
 }
 
-/// The token of the expired lease must not acknowledge the run that the last push asked for.
+/// The token of the expired lease must not acknowledge the run of the last push.
 #[test]
 fn a_late_ack_does_not_finish_the_run_that_was_asked_for_meanwhile() {
     let mut pair = Pair::new();
@@ -171,7 +171,7 @@ fn it_takes_the_place_of_a_job_that_dies_by_nack() {
     }
 }
 
-/// A lease expires without a command. Then the upkeep acts.
+/// No command runs when the lease expires, so the upkeep replaces the job.
 #[test]
 fn it_takes_the_place_of_a_job_that_dies_at_the_end_of_its_lease() {
     let mut pair = Pair::new();
@@ -254,7 +254,7 @@ fn a_push_that_waits_counts_for_maxlen() {
     assert!(pair.ack(6, "a", token));
 }
 
-/// The next occurrence of a recurring job is the run after the last push.
+/// For a recurring job, the next occurrence is the run after the last push.
 #[test]
 fn the_next_occurrence_of_a_recurring_job_has_the_payload_of_the_last_push() {
     let mut pair = Pair::new();
@@ -265,7 +265,7 @@ fn the_next_occurrence_of_a_recurring_job_has_the_payload_of_the_last_push() {
     let job = pair.primary.get(3, b"a").unwrap();
     assert_eq!((job.payload, job.again, job.due, job.expires), (&b"two"[..], None, 100, Some(130)));
     assert_eq!(job.recurrence.map(|recurrence| recurrence.period), Some(100));
-    // The occurrence fails, by an expired lease or by a NACK.
+    // One occurrence fails because its lease expires, the next one because of a NACK.
     take(&mut pair, 100, 110);
     again(&mut pair, 101, "a", "three");
     let (payload, token) = take(&mut pair, 200, 210);

@@ -1,4 +1,4 @@
-//! CLEAN with OLDER: how long a job has been in its state.
+//! Tests of CLEAN with OLDER, which depends on how long a job has been in its state.
 
 use super::super::stretch::STEPS;
 use super::super::{Nack, NackOptions, Push, Queue, State};
@@ -16,7 +16,8 @@ fn cleaned(pair: &Pair, now: u64, state: State, older: u64) -> u64 {
     counts[0]
 }
 
-/// `make` makes the job `a` enter the state at 1000. The job is claimed with this token.
+/// Claims the job `a` and calls `make` with the token. `make` must move the job to `state` at 1000. Checks that OLDER
+/// counts from 1000.
 fn since_1000(state: State, make: impl FnOnce(&mut Pair, u64)) {
     let mut pair = Pair::new();
     pair.job_with(0, "a", 0, |p| p.every = Some(100_000));
@@ -112,7 +113,7 @@ fn clean_looks_past_the_young_ones_but_not_without_end() {
     }
 }
 
-/// The time since which a job waits is stored only if no other field tells it.
+/// The time since which a job waits is stored only if no other field contains it.
 #[test]
 fn a_job_that_was_never_moved_takes_no_more_memory() {
     let held = |moved: bool| {

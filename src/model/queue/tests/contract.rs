@@ -1,4 +1,4 @@
-//! PUSH, CLAIM, order, states, CANCEL, RESCHEDULE, REDRIVE, EVERY, next_wake.
+//! Tests of PUSH, CLAIM, the serving order, states, CANCEL, RESCHEDULE, REDRIVE, EVERY and `next_wake`.
 
 use super::super::{Full, MAX_TIME, Nack, Push, Queue, State};
 use super::Pair;

@@ -1,4 +1,4 @@
-//! AGING, CONCURRENCY, RATE, PAUSED, and when they allow the next claim.
+//! Tests of AGING, CONCURRENCY, RATE and PAUSED, and of when they allow the next claim.
 
 use super::super::{Nack, Rate, Settings, State};
 use super::Pair;
@@ -125,7 +125,7 @@ fn rate_above_100_keeps_a_short_log_and_never_admits_more_in_any_window() {
             }
             assert!(times.len() as u64 <= limit);
             assert!(pair.primary.rate_log.entries().len() <= 102);
-            // A wait as long as announced suffices, and a shorter one does not.
+            // Before the time that `next_wake` returns, no job can be claimed.
             if pair.primary.claimable(now) == 0 {
                 let wake = pair.primary.next_wake(now).unwrap_or(now + 1);
                 assert_eq!(pair.primary.claimable(wake - 1), 0);
@@ -190,7 +190,7 @@ fn what_opens_last_of_job_lease_and_rate_is_the_wake() {
 
 #[test]
 fn dead_letters_go_by_number_and_by_age_each_without_the_other() {
-    /// One job died at 100, one at 200, one at 300. Returns which are left at each of some times.
+    /// One job dies at 100, one at 200, one at 300. Returns the jobs that are left at each of `moments`.
     fn left(change: impl FnOnce(&mut Settings), moments: &[u64]) -> Vec<Vec<String>> {
         let mut pair = Pair::configured(change);
         for (died, id) in [(100, "a"), (200, "b"), (300, "c")] {

@@ -1,10 +1,10 @@
-//! The stored form: what a job does not have takes no byte.
+//! Tests of the stored form. Optional parts that a job does not have take no byte.
 
 use super::super::{Nack, NackOptions, Push};
 use super::{Pair, encoded};
 use crate::model::queue::job::Job;
 
-/// The ID, the time and the token of a job tell all its optional fields.
+/// The values of all optional fields of these jobs follow from ID, time and token.
 #[test]
 fn a_job_takes_no_byte_for_what_it_does_not_have() {
     assert_eq!(size_of::<Job>(), 88);
@@ -14,7 +14,8 @@ fn a_job_takes_no_byte_for_what_it_does_not_have() {
     pair.job(1_795_306_720_600, "own", 1_795_306_720_600);
     let body = |id: &str, payload: &str| 2 + id.len() + payload.len();
     let bodies = body("1795306720594-0", "made up") + body("own", "payload");
-    // For each job: state, due time, priority, push number. Also the last ID and the counter of pushes.
+    // Each job has a state, a due time, a priority and a push number. The queue has the last ID and the counter of
+    // pushes.
     assert_eq!(encoded(&pair.primary).len() - empty - bodies, 2 * (1 + 6 + 1 + 1) + 5 + 1);
     let got = pair.claim(1_795_306_720_700, 1_795_306_730_700, 1);
     assert_eq!((got.len(), pair.primary.notes.memory_usage()), (1, 0));

@@ -1,4 +1,4 @@
-//! Groups: turns, limits, ORDERED, and their cost.
+//! Tests of groups: turns, limits, ORDERED, and costs.
 
 use super::super::groups::times::WORKED_OUT;
 use super::super::manage::MOST_TOUCHED;
@@ -14,7 +14,7 @@ fn in_group(pair: &mut Pair, now: u64, id: &str, group: &str) {
     assert_eq!(pair.push(now, &push).as_deref(), Some(id.as_bytes()));
 }
 
-/// Claims the next jobs until 1000. Returns their IDs.
+/// Claims the next jobs, with leases until 1000. Returns the IDs of the jobs.
 fn next(pair: &mut Pair, now: u64, count: u64) -> Vec<String> {
     pair.claim(now, 1000, count).into_iter().map(|job| String::from_utf8(job.id).unwrap()).collect()
 }
@@ -108,7 +108,7 @@ fn a_step_back_of_the_clock_holds_no_unit_of_a_group_longer_than_a_window() {
     assert_eq!(next(&mut pair, 150, 9).len(), 2, "a window from the new now");
 }
 
-/// The jobs behind a job wait while it is returned, while its lease expires, and when it is redriven.
+/// The later jobs of a group wait for the head: after a NACK, after its lease expired, and after a REDRIVE.
 #[test]
 fn ordered_groups_wait_for_their_head() {
     let mut pair = Pair::configured(|s| s.ordered = true);
@@ -147,7 +147,8 @@ fn a_recurring_job_of_an_ordered_group_goes_behind_the_jobs_pushed_meanwhile() {
     pair.take(2, 50, "x");
 }
 
-/// Whether the job was acknowledged, or its last lease expired, or its first occurrence is in the future.
+/// The job waits for an occurrence after an ACK, after its last NACK, after its last lease expired, or because its
+/// first occurrence is in the future.
 #[test]
 fn a_recurring_job_that_waits_for_an_occurrence_holds_nobody() {
     for case in ["acked", "nacked", "lapsed", "to come"] {
@@ -169,7 +170,8 @@ fn a_recurring_job_that_waits_for_an_occurrence_holds_nobody() {
         }
         let token = pair.take(6, 50, "x");
         assert!(pair.ack(6, "x", token));
-        // When the job is due, it has its place in the order. From then on, its leases and retries hold its group.
+        // When the job is due, it has its place in the order. From then on, its leases and retries keep its group
+        // closed.
         assert_eq!(pair.primary.next_wake(7), Some(7));
         let token = pair.take(101, 150, "tick");
         assert_eq!(pair.primary.claimable(101), 0, "{case}");
@@ -185,7 +187,7 @@ fn a_recurring_job_that_waits_for_an_occurrence_holds_nobody() {
     }
 }
 
-/// RESCHEDULE sets the occurrence. It counts as any other.
+/// If RESCHEDULE moves an occurrence, the new time is treated like that of any other occurrence.
 #[test]
 fn a_recurring_job_moved_to_another_time_holds_nobody() {
     let mut pair = Pair::configured(|s| s.ordered = true);
@@ -205,7 +207,7 @@ fn a_delayed_head_holds_its_group() {
     assert_eq!(next(&mut pair, 2, 9), ["second"]);
 }
 
-/// ZEITSET_JOBS=1000000 sets another size.
+/// ZEITSET_JOBS=1000000 sets the number of jobs in the large group.
 #[test]
 fn many_jobs_of_one_group_delay_nobody_elses_first_one() {
     const OTHERS: usize = 1000;
@@ -291,7 +293,7 @@ fn groups_without_jobs_go_in_slices_although_no_command_comes() {
     assert_eq!(pair.primary.next_upkeep(due, due), None);
 }
 
-/// Groups with one job each.
+/// Returns a queue with groups of one job each.
 fn with_groups(groups: usize, change: impl FnOnce(&mut Settings)) -> Pair {
     let mut pair = Pair::configured(change);
     for i in 0..groups {
@@ -301,7 +303,7 @@ fn with_groups(groups: usize, change: impl FnOnce(&mut Settings)) -> Pair {
     pair
 }
 
-/// Groups without jobs, whose units are taken.
+/// Returns a queue with groups that have no jobs, but taken units.
 fn with_idle_groups(groups: usize, rate: Rate) -> Pair {
     let mut pair = with_groups(groups, |s| s.group_rate = Some(rate));
     for job in pair.claim(1, 5, groups as u64) {
@@ -382,7 +384,7 @@ fn units_that_are_left_of_a_rate_that_is_off_are_saved_and_loaded() {
     }
 }
 
-/// Returns when the second job of a group can be claimed, if the first was claimed at 1.
+/// `opens` returns when the second job of a group can be claimed. The first job was claimed at 1.
 #[test]
 fn units_of_a_group_without_jobs_follow_a_change_of_grouprate() {
     let changed = |rate: Option<Rate>| {

@@ -1,4 +1,4 @@
-//! Held groups: which group is held, until when, and what ends a hold.
+//! Tests of held groups: which group is held, until when, and what ends a hold.
 
 use super::super::{Nack, Push, Rate};
 use super::{Pair, decoded, encoded, rebuilt};
@@ -8,12 +8,13 @@ fn job(pair: &mut Pair, now: u64, id: &str, group: &str) {
     assert!(pair.push(now, &push).is_some());
 }
 
-/// Claims the next jobs until 1000. Returns their IDs.
+/// Claims the next jobs, with leases until 1000. Returns the IDs of the jobs.
 fn next(pair: &mut Pair, now: u64) -> Vec<String> {
     pair.claim(now, 1000, 9).into_iter().map(|job| String::from_utf8(job.id).unwrap()).collect()
 }
 
-/// Returns until when a group is held: on the primary, on the replica, after loading an RDB file, and after loading an AOF file.
+/// Returns until when a group is held. Checks that this is equal on the primary, on the replica, after loading an RDB
+/// file, and after loading an AOF file.
 fn held_until(pair: &Pair, now: u64, group: &str) -> Option<u64> {
     let (primary, replica) = (&pair.primary, &pair.replica);
     let all = [primary.clone(), replica.clone(), decoded(&encoded(primary)), rebuilt(primary)];
@@ -67,7 +68,7 @@ fn a_hold_is_released_and_set_again() {
     assert_eq!(pair.primary.group_count(), 1);
 }
 
-/// Several workers get a 429 from the same API, in another order than that of their holds.
+/// Example: several workers get a 429 from one API. A worker with a shorter hold may return its job later.
 #[test]
 fn a_job_given_back_never_shortens_a_hold() {
     let mut pair = Pair::new();
@@ -106,7 +107,7 @@ fn a_hold_ends_with_the_last_job_of_its_group_but_not_with_its_replacement() {
     assert_eq!((held_until(&pair, 3, "a"), next(&mut pair, 3)), (None, vec!["a2".to_owned()]));
 }
 
-/// A dead letter is a job of its group.
+/// A dead letter counts as a job of its group.
 #[test]
 fn a_group_of_dead_letters_stays_held() {
     let mut pair = Pair::new();
@@ -117,7 +118,7 @@ fn a_group_of_dead_letters_stays_held() {
     assert_eq!(pair.primary.next_wake(3), Some(50));
 }
 
-/// A hold, GROUPRATE, GROUPCONCURRENCY and ORDERED: the group opens when the last of them allows it.
+/// The group opens when its hold, GROUPRATE, GROUPCONCURRENCY and ORDERED all allow it.
 #[test]
 fn a_hold_goes_together_with_all_other_bounds() {
     let mut pair = Pair::configured(|s| {
@@ -139,7 +140,7 @@ fn a_hold_goes_together_with_all_other_bounds() {
     assert_eq!(next(&mut pair, 40), ["a2"]);
 }
 
-/// A hold ends at an instant, as a lease does.
+/// Like a lease, a hold ends at a fixed time.
 #[test]
 fn a_hold_lasts_longer_when_the_clock_steps_back() {
     let mut pair = Pair::new();

@@ -1,4 +1,4 @@
-//! Forged bytes and effects. They are rejected, or the queue that they make is sound. Nothing panics.
+//! Tests of forged bytes and effects. They are rejected, or the resulting queue passes all checks. Nothing panics.
 
 use super::super::{
     Attempt, AutoId, Change, Counters, Effect, Extras, MAX_TIME, Nack, NackOptions, NewJob, Push, Queue, Rate, Record,
@@ -49,7 +49,7 @@ fn specimen() -> Queue {
     pair.primary.clone()
 }
 
-/// Uses a queue in all ways. It may do anything but panic.
+/// Calls all functions of a queue. Its results do not matter, but it must not panic.
 fn exercise(mut queue: Queue) {
     queue.check();
     for now in [0, 30, 1000, MAX_TIME, u64::MAX] {
@@ -104,7 +104,7 @@ fn any_single_byte_changed_is_refused_or_gives_a_sound_queue() {
     }
 }
 
-/// The stored form as numbers and byte strings, so that single ones can be replaced by others of any length.
+/// The stored form as numbers and byte strings, so that a test can replace one of them by another of any length.
 #[derive(Clone, Debug)]
 enum Token {
     Number(u64),
@@ -292,7 +292,7 @@ fn claims_without_an_attempt_a_token_or_a_lease_are_refused() {
     }
 }
 
-/// An AOF file cannot lower the counters of a queue: no ID and no token is given out twice.
+/// An AOF file cannot lower the counters of a queue. Otherwise, an ID or a token could occur twice.
 #[test]
 fn totals_that_would_take_a_counter_back_are_refused() {
     let mut pair = Pair::new();
@@ -319,7 +319,8 @@ fn totals_that_would_take_a_counter_back_are_refused() {
     assert_eq!(totals.last_token, token);
 }
 
-/// A counter at the maximum that RESTORE accepts must not grow: the queue would be saved in an RDB file that no server loads.
+/// A counter at the maximum that RESTORE accepts must not grow. Otherwise, no server could load the RDB file of the
+/// queue.
 #[test]
 fn counters_at_their_limit_stay_loadable() {
     let mut tokens: Vec<Token> = Vec::new();

@@ -1,4 +1,4 @@
-//! Generated numbers: IDs, jitter.
+//! Tests of generated numbers: IDs and jitter.
 
 use super::super::MAX_TOKEN;
 use super::super::ids::AutoId;
@@ -20,7 +20,8 @@ fn ids_grow_whatever_the_clock_does_and_never_run_out() {
     }
 }
 
-/// Jitter is the same on each server and in each version: the first two numbers of SplitMix64 with the seed 0.
+/// Jitter must be the same on each server and in each version. The expected values are the first two numbers of
+/// SplitMix64 with the seed 0.
 #[test]
 fn jitter_is_that_of_splitmix64() {
     assert_eq!(scramble(0), 0xe220_a839_7b1d_cdaf);

@@ -1,4 +1,5 @@
-//! Tests of the queue: examples of the contract, random histories that are compared with a simple model, forged bytes.
+//! Tests of the queue: examples of the contract, random histories that are compared with a simple model, and forged
+//! bytes.
 
 mod again;
 mod check;
@@ -74,7 +75,7 @@ impl Pair {
         replicate(&mut self.replica, effect)
     }
 
-    /// Pushes a job. Returns its ID, or `None` if there was a job with this ID.
+    /// Pushes a job. Returns its ID, or `None` if a job with this ID was in the queue.
     pub fn push(&mut self, now: u64, push: &Push<'_>) -> Option<Vec<u8>> {
         self.drop_if_expired(now, push);
         let effect = self.primary.push(now, push).expect("there is room");
@@ -124,7 +125,7 @@ impl Pair {
         replicate(&mut self.replica, effect)
     }
 
-    /// Returns a job by NACK. The inner option has the new due time, or is `None` for a dead letter.
+    /// Returns a job by NACK. The inner option contains the new due time, or is `None` for a dead letter.
     pub fn nack(&mut self, now: u64, id: &str, token: u64, nack: super::Nack) -> Option<Option<u64>> {
         self.nack_with(now, id, token, nack, NackOptions::default())
     }
@@ -188,7 +189,8 @@ impl Pair {
         [stats.ready, stats.delayed, stats.claimed, stats.dead]
     }
 
-    /// Checks everything that must hold at any time.
+    /// Checks the invariants of both queues. Checks that the replica, a loaded RDB file and a loaded AOF file are equal
+    /// to the primary.
     pub fn check(&self) {
         self.primary.check();
         self.replica.check();
@@ -207,7 +209,8 @@ impl Drop for Pair {
     }
 }
 
-/// Checks the two equations of ZQ.STATS: what became of the jobs, and how the claims ended.
+/// Checks the two equations of ZQ.STATS. The first one is about what became of the jobs, the second one about how the
+/// claims ended.
 pub(super) fn assert_sums(stats: &Stats) {
     let t = &stats.totals;
     let here = stats.ready + stats.delayed + stats.claimed + stats.dead;
@@ -238,7 +241,7 @@ pub(super) fn rebuilt(queue: &Queue) -> Queue {
     new
 }
 
-/// Plain bytes: a number as LEB128, a byte string after its length.
+/// Writes plain bytes: a number as LEB128, a byte string after its length.
 impl Writer for Vec<u8> {
     fn number(&mut self, mut value: u64) {
         while value >= 0x80 {
@@ -254,7 +257,7 @@ impl Writer for Vec<u8> {
     }
 }
 
-/// Reads what was written to a `Vec<u8>`.
+/// Reads the numbers and byte strings that were written to a `Vec<u8>`.
 #[derive(Clone, Copy, Debug)]
 pub struct ByteReader<'a>(pub &'a [u8]);
 

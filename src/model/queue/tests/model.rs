@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Debug, PartialEq)]
 enum Where {
-    /// `true`: a command made the job due, whatever the clock says.
+    /// `true`: a command made the job due at once. The job stays ready if the clock steps back.
     Waiting(bool),
     Claimed,
     Dead,
@@ -28,13 +28,13 @@ pub struct ModelJob {
     pub created: u64,
     pub claimed: Option<u64>,
     failed: Option<u64>,
-    /// When a command last made the job wait, if it was not a push or a failure, and no claim came since.
+    /// When a command other than a push last made the job wait, without a failure. A claim resets this time to 0.
     moved: u64,
     pub worker: Vec<u8>,
     pub error: Vec<u8>,
-    /// Empty: none.
+    /// The group. Empty if the job has none.
     pub group: Vec<u8>,
-    /// TTL, and when the job expires.
+    /// The TTL, and the time at which the job expires.
     pub ttl: Option<(u64, u64)>,
     /// The push that waits behind the job.
     pub next: Option<Next>,
@@ -75,7 +75,7 @@ impl ModelJob {
         if self.place == Where::Claimed && self.time <= now { Some(self.time) } else { self.failed }
     }
 
-    /// Returns when a claimed job is due again if no command changes it. `None`: it dies.
+    /// Returns when a claimed job is due again if no command changes it. Returns `None` if the job dies.
     fn back(&self, s: &Settings) -> Option<u64> {
         match self.every {
             // Another test checks JITTER.
@@ -100,7 +100,7 @@ impl ModelJob {
         waits && self.expires(now, s).is_some_and(|expires| expires <= now)
     }
 
-    /// Counts the job from another due time.
+    /// Sets another due time, from which the occurrences and the TTL of the job count.
     fn count_from(&mut self, due: u64) {
         self.every = self.every.map(|(period, _)| (period, due));
         self.ttl = self.ttl.map(|(ttl, _)| (ttl, due + ttl));
@@ -116,7 +116,7 @@ impl ModelJob {
         self.count_from(due);
     }
 
-    /// Returns when the upkeep must act on the job: when it has expired, or when the push behind it must be pushed.
+    /// Returns when the upkeep must act on the job: when the job has expired, or when the push behind it becomes a job.
     fn upkeep(&self, s: &Settings) -> Option<u64> {
         let dies = self.place == Where::Claimed && self.back(s).is_none();
         match self.place {
@@ -127,7 +127,7 @@ impl ModelJob {
         }
     }
 
-    /// Whether the job waits for an occurrence. It then does not hold its group.
+    /// Whether the job waits for an occurrence. Then it does not keep its group closed.
     fn is_between(&self, now: u64) -> bool {
         let waits = self.place == Where::Waiting(false) && self.attempts == 0;
         self.has_missed(now) || waits && self.every.is_some_and(|(_, anchor)| anchor == self.time)
@@ -147,7 +147,7 @@ impl ModelJob {
         if self.has_missed(now) { 0 } else { self.attempts }
     }
 
-    /// What the job waits for, or has waited for.
+    /// Returns the time for which the job waits, or has waited.
     pub fn due(&self, now: u64, s: &Settings) -> u64 {
         match self.place {
             Where::Claimed if self.time <= now => self.back(s).unwrap_or(self.time),
@@ -185,7 +185,7 @@ pub struct Model {
     pub ring: Vec<Vec<u8>>,
     /// When each taken unit of a group becomes available again.
     group_units: Vec<(Vec<u8>, u64)>,
-    /// The groups with a hold, and its end. The hold may have ended, if no claim got a job of the group since.
+    /// The groups with a hold, each with the end of its hold. The end may have passed, because only a claim clears it.
     pub holds: BTreeMap<Vec<u8>, u64>,
     last_token: u64,
     last_id: (u64, u64),
@@ -215,7 +215,7 @@ impl Model {
         self.jobs.iter().position(|job| job.id == id)
     }
 
-    /// Takes the job from its place. Counts its lease if it has expired.
+    /// Counts the job's lease if it has expired. Call it before the job changes.
     fn leave(&mut self, i: usize, now: u64) {
         if self.jobs[i].place == Where::Claimed && self.jobs[i].time <= now {
             self.lapsed += 1;
@@ -242,7 +242,8 @@ impl Model {
         self.counters.missed + self.jobs.iter().filter(|j| j.has_missed(now)).count() as u64
     }
 
-    /// Moves the job to where the expiry of its lease has left it.
+    /// Updates the job after its lease has expired. If the last attempt of a recurring job expired, moves the job to
+    /// its next occurrence.
     fn pass(&mut self, i: usize, now: u64) {
         let (has_missed, back) = (self.jobs[i].has_missed(now), self.jobs[i].back(&self.settings));
         self.leave(i, now);
@@ -298,12 +299,12 @@ impl Model {
         self.wait(i, now, due);
     }
 
-    /// Whether `expire` would do anything.
+    /// Whether the upkeep must call `expire` for a job.
     pub fn has_overdue(&self, now: u64) -> bool {
         self.jobs.iter().filter_map(|j| j.upkeep(&self.settings)).any(|at| at <= now)
     }
 
-    /// Returns the number of jobs that are not dead, and of pushes that wait.
+    /// Returns the number of jobs that are not dead, plus the number of pushes that wait behind a job.
     fn alive(&self, now: u64) -> u64 {
         let alive = self.jobs.iter().filter(|j| j.state(now, &self.settings) != State::Dead).count();
         (alive + self.jobs.iter().filter(|j| j.next.is_some()).count()) as u64
@@ -395,7 +396,7 @@ impl Model {
         }
     }
 
-    /// Adapts the units of the group to the present rate.
+    /// Adapts the units of the group to the present GROUPRATE.
     fn adopt_units(&mut self, group: &[u8], now: u64) {
         let of_group = self.group_units.iter_mut().filter(|(name, _)| name == group);
         match self.settings.group_rate {
@@ -424,7 +425,7 @@ impl Model {
         self.names().into_iter().map(|group| (group, counts(group), held(group))).collect()
     }
 
-    /// Whether the group has a job.
+    /// Holds a group, or releases it if `until` is 0. Returns whether the group has a job.
     pub fn hold(&mut self, group: &[u8], until: u64) -> bool {
         if until > 0 && self.ring.iter().any(|other| other == group) {
             self.holds.insert(group.to_vec(), until);
@@ -569,7 +570,7 @@ impl Model {
         }
     }
 
-    /// Adds a job with a new ID.
+    /// Adds a job. Its ID must be new.
     fn enter(&mut self, now: u64, id: Vec<u8>, push: Next) {
         self.counters.pushed += 1;
         self.jobs.push(ModelJob {
@@ -608,7 +609,7 @@ impl Model {
         }
     }
 
-    /// Counts a claim that a replacement or a cancellation ends.
+    /// Counts a claim that ends because its job is replaced or cancelled.
     fn revoke(&mut self, i: usize, now: u64) {
         self.counters.revoked += u64::from(self.jobs[i].state(now, &self.settings) == State::Claimed);
     }
@@ -619,7 +620,7 @@ impl Model {
 
     pub fn claim(&mut self, now: u64, deadline: u64, count: u64, worker: &[u8]) -> Vec<Got> {
         let mut got = Vec::new();
-        // An empty claim writes nothing, unless units are held for longer than a window.
+        // A claim without a job changes nothing, unless units are held for longer than a window.
         let too_long = |rate: Rate| round_up(now + rate.window, grid(rate));
         let held_too_long = self.settings.rate.is_some_and(|rate| self.units.iter().any(|&u| u > too_long(rate)));
         let most = self.openings(now);
@@ -663,7 +664,7 @@ impl Model {
         let late: Vec<_> = of_groups.map_or(Vec::new(), |(_, horizon)| {
             self.group_units.iter().filter(|(_, back)| *back > horizon).map(|(name, _)| name.clone()).collect()
         });
-        // A claim that got a job has settled the units of RATE.
+        // If the claim got a job, the units of RATE are settled already.
         if held_too_long && got.is_empty() || !late.is_empty() {
             self.settle(now);
             // Without a GROUPRATE, all units of an earlier one are forgotten.

@@ -1,4 +1,5 @@
-//! Random histories. The clock advances, stands still and steps back. Queue, replica and simple model must agree after each step.
+//! Random histories. The clock advances, stands still and steps back. After each step, the queue, its replica and the
+//! simple model must be equal.
 
 use super::super::{Change, Counters, JobView, Nack, NackOptions, NoPage, Push, Queue, Rate, Settings, State, Which};
 use super::model::{Model, ModelJob};
@@ -6,7 +7,8 @@ use super::{Pair, assert_sums, decoded, encoded, rebuilt};
 use crate::model::histories;
 use proptest::prelude::*;
 
-/// Few IDs and small times, so that many operations concern the same job. `scale` has large numbers.
+/// An operation of a history. The IDs are few and the times small, so that operations often concern the same job. The
+/// module `scale` tests large numbers.
 #[derive(Clone, Debug)]
 enum Op {
     Push {
@@ -68,20 +70,20 @@ enum Op {
         group: u8,
         duration: u64,
     },
-    /// What the server does after each write.
+    /// Drops dead letters. The server does this after each write.
     DropDead,
-    /// What the upkeep does.
+    /// Runs the upkeep.
     DropExpired,
     Configure(Settings),
-    /// Saves and loads primary and replica, or rebuilds them from an AOF file, or copies them.
+    /// Saves and loads both queues, rebuilds them from an AOF file, or copies them.
     Reload(u8),
     /// Saves the state that a crash restores.
     Save,
-    /// A crash: both lose all changes since the last save.
+    /// A crash: both queues lose all changes since the last save.
     Crash,
 }
 
-/// What a push does with the job that has its ID.
+/// What a push does with a job that has the same ID.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Same {
     Keep,
@@ -230,7 +232,7 @@ impl Run {
         run
     }
 
-    /// Runs a history. Calls a function with the run and the clock after each step.
+    /// Runs a history. Calls `look` with the run and the clock after each step.
     fn through(settings: Settings, history: &[(i64, Op)], look: impl Fn(&Run, u64)) -> (Run, u64) {
         let mut now = 1000;
         let mut run = Run::new(now, settings);
@@ -243,7 +245,8 @@ impl Run {
         (run, now)
     }
 
-    /// No counter decreases while the clock advances.
+    /// Checks that `missed` and `expired_leases` have not decreased, unless the clock stepped back or the server
+    /// crashed.
     fn count(&mut self, now: u64, is_new: bool) {
         let totals = self.pair.primary.stats(now).totals;
         let (then, before) = std::mem::replace(&mut self.counted, (now, totals));
@@ -526,7 +529,7 @@ proptest! {
         first in settings(Groups::Some),
         mut history in prop::collection::vec((tick(), op(Groups::Some)), 1..40),
     ) {
-        // An expired job is dropped when it is its turn, and not earlier.
+        // Removes all TTLs. With TTLs, a claim at the time of `next_wake` may first have to drop expired jobs.
         for (_, op) in &mut history {
             if let Op::Push { ttl, .. } = op {
                 *ttl = None;

@@ -1,4 +1,4 @@
-//! Active defragmentation: all blocks move, and the queue stays the same.
+//! Tests of active defragmentation: all blocks of memory move, and the queue stays the same.
 
 use super::super::{Push, Queue};
 use super::encoded;

@@ -1,4 +1,4 @@
-//! Large queues, which random histories do not reach.
+//! Tests of large queues, which random histories do not contain.
 
 use super::super::manage::MOST_TOUCHED;
 use super::super::stretch::STEPS;
@@ -40,7 +40,7 @@ fn bytes_of(make: impl FnOnce() -> Queue) -> (Queue, usize) {
     (queue, bytes)
 }
 
-/// With one priority, a page costs what it shows, wherever it begins.
+/// If all jobs have one priority, the cost of a page depends only on its length, not on where it begins.
 #[test]
 fn a_page_of_ready_jobs_begins_anywhere_in_a_queue_of_one_priority() {
     const JOBS: u64 = 20_000;
@@ -96,13 +96,14 @@ fn no_page_of_ready_jobs_walks_through_those_before_it() {
     }
 }
 
-/// A page of one group of two costs what it shows. So do CLEAN and REDRIVE.
+/// The cost of a page of one group depends only on its length. The costs of CLEAN and REDRIVE depend only on the number
+/// of jobs that they change.
 #[test]
 fn nothing_that_is_done_for_one_group_walks_through_the_jobs_of_others() {
     const JOBS: u64 = 20_000;
     let mut queue = Queue::new();
     for n in 0..JOBS {
-        // The jobs of "few" are between those of "many", and after them.
+        // The jobs of the group "few" are between the jobs of the group "many", and after them.
         let group = if n % 200 == 7 || n + 50 > JOBS { "few" } else { "many" };
         let due = if n % 2 == 0 { 100_000 + n } else { 5 };
         assert!(queue.push(1, &Push { due, group: group.as_bytes(), ..Push::default() }).is_ok());
@@ -138,13 +139,13 @@ fn nothing_that_is_done_for_one_group_walks_through_the_jobs_of_others() {
     queue.check();
 }
 
-/// After the only urgent job and the only other group are gone, pages begin anywhere again.
+/// After the jobs of all other priorities and groups are removed, a page can begin at any job again.
 #[test]
 fn pages_begin_anywhere_again_when_there_is_but_one_priority_and_one_group_left() {
     for (group, others) in [(&b""[..], 1), (b"only", 1), (b"only", 7), (b"", 20)] {
         let mut queue = Queue::new();
         let push = |queue: &mut Queue, push: Push<'_>| assert!(queue.push(1, &push).is_ok_and(|id| id.is_some()));
-        // The first job has a priority that goes, too.
+        // The first job also has a priority of which no job is left later.
         for n in 0..others {
             let id = format!("urgent {n}");
             push(&mut queue, Push { id: Some(id.as_bytes()), priority: -1 - n, group, ..Push::default() });
@@ -161,7 +162,8 @@ fn pages_begin_anywhere_again_when_there_is_but_one_priority_and_one_group_left(
         }
         queue.check();
         let page = queue.peek_after(100, State::Ready, last).map(Iterator::count);
-        // After very many priorities, the queue knows that there is one only when no uncounted job is left.
+        // If there were more priorities than the queue counts, it recognizes that one is left only after all uncounted
+        // jobs are removed.
         assert_eq!(page, if others < 8 { Ok(1) } else { Err(NoPage::TooFar) });
         for id in &ids[5..] {
             queue.cancel(1, id);
@@ -196,7 +198,7 @@ fn memory_follows_the_jobs_in_whatever_order_they_go() {
     }
 }
 
-/// 88 bytes for the slot, 10 for the index, and the ID and the payload.
+/// A job takes 88 bytes for its slot, 10 for the index, and the bytes of its ID and payload.
 #[test]
 fn a_job_takes_a_hundred_bytes_and_its_body() {
     const JOBS: usize = 20_000;
@@ -207,7 +209,8 @@ fn a_job_takes_a_hundred_bytes_and_its_body() {
     assert!(queue.memory_usage() >= bytes && queue.memory_usage() < bytes + JOBS * 13, "counted as it is");
 }
 
-/// MEMORY USAGE agrees with the allocator for all kinds of jobs: in groups, returned, dead, with texts.
+/// MEMORY USAGE is close to the allocated memory for all kinds of jobs: jobs in groups, returned jobs, dead jobs, jobs
+/// with texts.
 #[test]
 fn every_kind_of_job_is_counted_as_it_is() {
     const JOBS: usize = 20_000;
@@ -241,7 +244,7 @@ fn every_kind_of_job_is_counted_as_it_is() {
             queue
         });
         let (told, case) = (queue.memory_usage(), (groups, is_returned, is_bury));
-        // MEMORY USAGE includes the overhead of the allocator, which the counter does not.
+        // MEMORY USAGE includes the overhead of the allocator. The counter of allocated bytes does not.
         assert!(told >= bytes * 97 / 100 && told <= bytes * 112 / 100, "{told} for {bytes} of {case:?}");
     }
 }
@@ -312,7 +315,7 @@ fn effects_alone_make_a_large_replica_whatever_its_own_clock() {
                 assert!(pair.ack(i, std::str::from_utf8(&job.id).unwrap(), job.token));
             }
         }
-        // A read changes nothing, whatever the clock of the replica.
+        // A read changes nothing, whatever the clock of the replica says.
         pair.replica.stats(i * 1000);
         pair.replica.peek(0, State::Ready).count();
     }
@@ -333,7 +336,7 @@ fn another_backoff_is_refused_where_very_many_jobs_are_claimed() {
     queue.check();
 }
 
-/// An effect comes from a server that allowed the change, so it is not rejected.
+/// A replica does not reject the effect of such a change, because the master allowed it.
 #[test]
 fn aging_of_a_long_queue_is_refused_where_it_is_set_and_only_there() {
     let mut queue = many(MOST_TOUCHED as u64, |_| 1);

@@ -1,4 +1,4 @@
-//! TTL, and a claim that meets a million expired jobs.
+//! Tests of TTL, and of claims in queues with many expired jobs.
 
 use super::super::expiry::DROPPED_BY_CLAIM;
 use super::super::{Change, Nack, Push, Queue, State};
@@ -144,7 +144,7 @@ fn an_expired_head_holds_its_ordered_group_no_longer() {
     pair.take(50, 60, "b");
 }
 
-/// The bound of one claim. A waiting client continues in the next one.
+/// Tests the maximum of one claim. If a client waits, the next claim continues.
 #[test]
 fn a_claim_drops_a_bounded_number_of_expired_jobs() {
     let mut pair = Pair::new();
@@ -198,7 +198,7 @@ fn what_has_not_expired_cannot_be_dropped_for_it() {
     }
 }
 
-/// A job without a TTL, and a queue without such jobs, need no memory for it.
+/// A job without a TTL needs no memory for one. Neither does a queue whose jobs have no TTL.
 #[test]
 fn a_job_without_a_ttl_takes_no_byte_for_it() {
     let job = |ttl| {

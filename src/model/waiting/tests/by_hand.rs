@@ -1,4 +1,5 @@
-//! Cases that the simulated histories do not detect: a needless timer, a needless check, a bound that is off by one.
+//! Tests of errors that the simulated histories do not detect: a needless timer, a needless check, a bound that is off
+//! by one.
 
 use super::super::{BATCH, Client, HORIZON, Turn, WAKE_TIMEOUT, Waiting};
 use crate::model::alarm::Alarm;
