@@ -1,10 +1,8 @@
 //! Encoding and decoding of boards.
 //!
 //! ```text
-//! version  ties  keep (0: all)  number of dimensions
-//! for each dimension: direction and kind in one number, name
-//! number of members
-//! blocks of members, best first, until all are there
+//! version  ties  keep (0: all)  number of dimensions for each dimension: direction and kind in one number, name number
+//! of members blocks of members, best first, until all members are written
 //! ```
 //!
 //! A [`Writer`] gets numbers and byte strings one by one. Members are written in blocks of a few kilobytes, because in

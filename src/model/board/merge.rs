@@ -1,14 +1,14 @@
 //! MERGE: the union of several boards with the same schema.
 //!
-//! The result is that of setting the members of each board on one board: key by key, and within a key in the board's
-//! order. With SUM, each value is added to the member's current value. With BEST, the values are set only if they are
+//! The result is the same as if all members were set on one board, key by key, and within a key in the order of its
+//! board. With SUM, each value is added to the member's current value. With BEST, the values are set only if they are
 //! better than the current ones. This also determines the order of ties: a member that gets its final values from an
 //! earlier key reached them first. KEEP is applied only at the end, because a member that is not among the best after
 //! the first key may have the best sum after the last.
 //!
 //! The merge first collects one row per distinct member, which it finds by a hash of the name. At the end, it sorts the
 //! rows and builds the tree from them in order. So a merge takes O(M) for the M members of all boards, and O(N log N)
-//! for the N distinct ones. In addition to the result, the merge needs 20 bytes for each distinct member and 8 bytes
+//! for the N distinct members. In addition to the result, the merge needs 20 bytes for each distinct member and 8 bytes
 //! for each of its values.
 
 use super::Board;
@@ -38,7 +38,7 @@ pub struct Merge {
     names: Names,
     index: Index,
     rows: MergedRows,
-    /// The number of changes so far. The number at a member's last change orders ties.
+    /// The number of changes so far. Ties are ordered by the number at each member's last change.
     moment: u64,
 }
 
@@ -146,7 +146,7 @@ struct MergedRow<'a> {
 impl MergedRows {
     const CHUNK: u32 = 1024;
 
-    /// Returns the numbers per row: the words, the time, the ID.
+    /// Returns how many numbers a row has: its words, its time and its ID.
     fn width(&self) -> usize {
         self.stride + 2
     }

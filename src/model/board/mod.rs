@@ -13,9 +13,9 @@
 //! ## Effects
 //!
 //! A replica or an AOF gets two kinds of effects: an [`Entry`], which is a member with its final values, and removals
-//! by name or position. These effects keep the replica identical, because it applies them in the master's order, which
-//! determines the order of ties, and because KEEP removes the last member after each effect. The effect of a SET or
-//! INCR is an unconditional SET of the result. [`Board::rebuild`] lists the SETs that recreate the board.
+//! by name or position. These effects keep the replica identical. The replica applies them in the master's order, which
+//! determines the order of ties. After each effect, KEEP removes the same member as on the master. The effect of a SET
+//! or INCR is an unconditional SET of the result. [`Board::rebuild`] lists the SETs that recreate the board.
 
 mod codec;
 mod error;

@@ -5,7 +5,7 @@
 //! 8 | slot`. A page has at most 256 slots. A page with several slots takes at most 16 KiB. A page grows as needed and
 //! is freed when its last name is removed. If at most a quarter of a page is in use, its names are moved to other
 //! pages, so that the memory shrinks with the number of members. For each length, at most one page is that sparse. A
-//! name and its leaf are stored together, because a lookup needs both and then has only one cache miss.
+//! name and its leaf are stored together, because a lookup needs both. So a lookup has only one cache miss.
 
 use std::collections::BTreeMap;
 
@@ -25,12 +25,13 @@ pub(super) const MAX_NAME: usize = u32::MAX as usize - 15;
 
 #[derive(Clone, Debug, Default)]
 struct NamePage {
-    /// Bytes per slot: the leaf's number, then the name.
+    /// The bytes of a slot, which has the leaf's number, then the name.
     stride: usize,
     /// The maximum number of slots: 1 to 256.
     slots: u32,
     used: u32,
-    /// The first vacant slot, or `NIL`. A vacant slot holds the next one in place of the leaf's number.
+    /// The first vacant slot, or `NIL`. A vacant slot has the number of the next vacant slot in place of the leaf's
+    /// number.
     vacant: u32,
     /// The index of this page in the open pages of its length.
     open_at: u32,
@@ -118,7 +119,7 @@ impl Names {
         Names::with_pages_of(PAGE_BYTES)
     }
 
-    /// Creates a store with pages of this many bytes, but at least one slot.
+    /// Creates a store with pages of `page_bytes` bytes. A page has at least one slot.
     pub(super) fn with_pages_of(page_bytes: usize) -> Self {
         Names { pages: Slab::new(), open: BTreeMap::new(), page_bytes }
     }

@@ -1,4 +1,4 @@
-//! A range with ranks. The first rank takes O(log n). The others are counted from the first.
+//! A range with ranks. The first rank takes O(log n). The other ranks are counted from the first one.
 
 use super::read::{Entry, Order, Range, Ranking};
 use super::tree::Cursor;

@@ -77,8 +77,8 @@ impl Board {
     }
 
     /// Returns the position that a new member with these values would get (RANKOF). The position is after the equal
-    /// members, or with TIES LAST before them. With TIES NAME it is also after them, because no name is given. KEEP is
-    /// ignored, so the position may be at or above KEEP. O(log n).
+    /// members, or with TIES LAST before them. With TIES NAME, the position is also after the equal members, because no
+    /// name is given. KEEP is ignored, so the position may be at or above KEEP. O(log n).
     ///
     /// # Errors
     /// [`BoardError::ValueCount`], [`BoardError::WrongKind`], [`BoardError::NotFinite`].

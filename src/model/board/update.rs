@@ -24,7 +24,7 @@ use crate::model::index::Index;
 pub struct Assignment<'a> {
     /// The name: any bytes, at most 2^32 - 16.
     pub member: &'a [u8],
-    /// Values of the dimensions' kinds. Floats are finite.
+    /// The values must have the kinds of the dimensions. Floats must be finite.
     pub values: &'a [Value],
 }
 
@@ -313,7 +313,7 @@ impl Board {
     }
 }
 
-/// Whether a board of `len` members may get `more`.
+/// Whether a board of `len` members may get `more` members.
 pub(super) fn room(len: u64, more: u64) -> bool {
     len.saturating_add(more) <= MAX_MEMBERS
 }

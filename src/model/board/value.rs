@@ -4,8 +4,8 @@
 //! mix of kinds and directions. Nothing is packed or rounded:
 //!
 //! - INT: flipping the sign bit converts the signed order to the unsigned one.
-//! - FLOAT: the sign bit of a positive number is flipped, and all bits of a negative number (IEEE 754 totalOrder
-//!   without its NaNs).
+//! - FLOAT: of a positive number, the sign bit is flipped; of a negative number, all bits are flipped (IEEE 754
+//!   totalOrder without its NaNs).
 //! - DESC: the word is complemented, because a larger value is better.
 
 use std::fmt;
