@@ -21,7 +21,7 @@ pub struct Claimed<'a> {
     pub attempt: u32,
     /// When the lease expires.
     pub deadline: Millis,
-    /// The worker. Empty if it gave no name.
+    /// The worker's name. Empty if the client gave none.
     pub worker: &'a [u8],
 }
 
@@ -111,8 +111,8 @@ impl Queue {
         if most > 0 && self.is_held_up(now) { 0 } else { most }
     }
 
-    /// Does the same as [`claimable`](Self::claimable), but does not return 0 because the job that is served first has
-    /// expired.
+    /// Returns the same number as [`claimable`](Self::claimable), with one difference: if the job that is served first
+    /// has expired, `claimable` returns 0, and this function ignores that.
     pub(super) fn openings(&self, now: Millis) -> u64 {
         if self.settings.paused {
             return 0;

@@ -32,7 +32,8 @@ impl Queue {
     ///
     /// # Errors
     ///
-    /// [`Unreached`] if none of the checked jobs is old enough, but others may be. Nothing has changed.
+    /// [`Unreached`] if none of the checked jobs is old enough, but jobs that were not checked may be. Then nothing has
+    /// changed.
     pub fn clean<'g>(
         &mut self,
         now: Millis,

@@ -1,8 +1,9 @@
 //! Effects. The module replicates effects, and writes them to the AOF, instead of commands.
 //!
 //! An effect contains what a command did: IDs, tokens, absolute times, and `at`, the clock of the server that ran the
-//! command. Applying an effect depends only on the queue and the effect. So two queues that applied the same effects
-//! have the same bytes, whatever their clocks say. A command itself also computes an effect and then applies it.
+//! command. The result of an effect depends only on the queue and the effect. So two queues that applied the same
+//! effects have the same bytes, whatever their clocks say. A command itself also computes an effect and then applies
+//! it.
 //!
 //! `at` determines whether a lease had expired when the job moved (the counter `expired_leases`), and whether a command made a job due at
 //! once ([`State::Ready`]).
@@ -62,7 +63,7 @@ pub enum Change<'a> {
         id: &'a [u8],
         /// Whether the attempt does not count.
         is_free: bool,
-        /// As in `Retry`.
+        /// The error text, as in `Retry`.
         error: &'a [u8],
     },
     /// Changes the deadline of a lease.

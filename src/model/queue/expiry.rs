@@ -95,7 +95,7 @@ impl Queue {
     }
 
     /// Drops expired jobs, and replaces dead jobs with the pushes that wait behind them. Acts on at most `most` jobs,
-    /// and returns how many they were. O(log n) for each job.
+    /// and returns their number. O(log n) for each job.
     pub fn drop_expired(&mut self, at: Millis, most: usize, mut sink: impl FnMut(&Effect<'_>)) -> usize {
         for dropped in 0..most {
             let Some(&(expiry, slot)) = self.expiries.first() else { return dropped };

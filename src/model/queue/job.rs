@@ -34,7 +34,7 @@ impl State {
 
 /// A flag in the last byte of [`JobNode::high`]: the job has a note. Times do not use the upper bits of that byte.
 const NOTED: u8 = 0x80;
-/// A flag in the same byte: the job has a group.
+/// A flag in the last byte of [`JobNode::high`]: the job has a group.
 const GROUPED: u8 = 0x40;
 const FLAGS: u8 = NOTED | GROUPED;
 
@@ -129,9 +129,9 @@ pub(super) struct Job {
 /// EVERY and TTL of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Timing {
-    /// Without EVERY, the period is 0.
+    /// EVERY. Without EVERY, the period is 0.
     pub recurrence: Recurrence,
-    /// Without TTL, this is 0.
+    /// TTL. Without TTL, all numbers are 0.
     pub ttl: Ttl,
 }
 
@@ -410,7 +410,7 @@ pub struct Record<'a> {
     pub group: &'a [u8],
     /// The payload.
     pub payload: &'a [u8],
-    /// The state after the last effect. A job whose lease has expired is still claimed.
+    /// The state after the last effect. A job whose lease has expired stays claimed until an effect moves it.
     pub state: State,
     /// The due time, the deadline of the lease, or the time of death.
     pub time: Millis,

@@ -13,7 +13,7 @@
 //! - when the next job becomes due.
 //!
 //! A claim finds the job that is served first among all due jobs, even if a million jobs became due in this
-//! millisecond. A read (`&self`) sees the same as a write.
+//! millisecond. A read (`&self`) sees the same states as a write.
 //!
 //! | tree | its time | before that time | from that time on |
 //! |---|---|---|---|
@@ -132,7 +132,7 @@ use tree::ServingOrder;
 /// The latest `now`. A lease that begins at this time still has a later deadline.
 const MAX_NOW: Millis = MAX_TIME - 1;
 
-/// A time that never comes.
+/// A time after all possible times.
 const NEVER: Millis = Millis::MAX;
 
 /// The maximum token and push number. Counters that start from this number never overflow in practice.

@@ -22,7 +22,7 @@ pub(super) enum TreeId {
     Retrying = 5,
     /// The job has EVERY and is claimed for the last time. When its lease expires, it waits for its next occurrence.
     Recurring = 6,
-    /// The job has EVERY and waits for an occurrence. With ORDERED, it does not hold its group.
+    /// The job has EVERY and waits for an occurrence. With ORDERED, the job does not keep its group closed.
     Upcoming = 7,
 }
 
@@ -95,7 +95,7 @@ pub(super) struct JobNode {
     /// The job of this subtree that is served first. Unused if the tree is not served ([`TreeId::is_served`]).
     pub best: u32,
     pub tree: TreeId,
-    /// The upper bits of [`Job::created`](super::job::Job::created), and two flags of the job. They use bytes that would be padding
-    /// otherwise.
+    /// The upper bits of [`Job::created`](super::job::Job::created), and two flags of the job. Without this field,
+    /// these bytes would be padding.
     pub high: [u8; 3],
 }

@@ -37,7 +37,7 @@ impl Note {
         self.set_error(extras.error);
     }
 
-    /// Sets the worker. A longer name is cut off.
+    /// Sets the worker. A name longer than [`MAX_WORKER`] is cut off.
     pub fn set_worker(&mut self, worker: &[u8]) {
         let worker = &worker[..worker.len().min(MAX_WORKER)];
         let old = self.extras();
@@ -47,7 +47,7 @@ impl Note {
         }
     }
 
-    /// Sets the error. A longer text is cut off.
+    /// Sets the error text. A text longer than [`MAX_ERROR`] is cut off.
     pub fn set_error(&mut self, error: &[u8]) {
         let error = &error[..error.len().min(MAX_ERROR)];
         let old = self.extras();

@@ -1,4 +1,5 @@
-//! Counts the jobs of each priority, if there are few priorities. If there is only one, time alone determines the serving order.
+//! Counts the jobs of each priority, if there are few priorities. If there is only one priority, time alone determines
+//! the serving order.
 
 /// The maximum number of priorities that are counted.
 const MOST: usize = 8;
@@ -6,7 +7,7 @@ const MOST: usize = 8;
 /// The number of jobs of each priority.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Priorities {
-    /// Unordered.
+    /// Each priority, with its number of jobs. Unordered.
     counts: Vec<(i32, u32)>,
     /// The number of jobs of other priorities. While it is not 0, no priority is added to `counts`.
     others: u32,
@@ -32,7 +33,7 @@ impl Priorities {
     }
 
     /// Whether all jobs have the same priority. If there were many priorities before, the function may return false
-    /// although all jobs have the same one.
+    /// although all jobs now have the same priority.
     pub fn are_one(&self) -> bool {
         self.counts.len() <= 1 && self.others == 0
     }

@@ -7,7 +7,7 @@ use super::{MAX_NOW, MAX_TIME, Millis, Queue};
 /// The arguments of a push.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Push<'a> {
-    /// Any bytes.
+    /// The payload: any bytes.
     pub payload: &'a [u8],
     /// The ID from the client. `None`: the queue generates one.
     pub id: Option<&'a [u8]>,
@@ -53,8 +53,8 @@ impl NewJob<'_> {
     }
 }
 
-/// The error if the queue has MAXLEN jobs. Dead jobs do not count. Pushes that wait behind a claim do. Without MAXLEN,
-/// the limit is four billion jobs.
+/// The error if the queue has MAXLEN jobs. Dead jobs do not count, but pushes that wait behind a claim count. Without
+/// MAXLEN, the limit is four billion jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 

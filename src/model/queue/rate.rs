@@ -13,8 +13,7 @@ use std::collections::VecDeque;
 const EXACT: u64 = 100;
 /// The maximum length of a log. A longer stored log is rejected.
 pub(super) const MAX_ENTRIES: usize = 512;
-/// No unit becomes available again later than this: the sum of the latest time and the longest window, rounded up, is
-/// lower.
+/// No unit becomes available again later than this. The latest time plus the longest window, rounded up, is earlier.
 pub(super) const MAX_BACK_AT: Millis = 4 * MAX_TIME;
 
 /// The setting RATE or GROUPRATE.
@@ -22,7 +21,7 @@ pub(super) const MAX_BACK_AT: Millis = 4 * MAX_TIME;
 pub struct Rate {
     /// Claims per window, 1 ..= 2^53-1.
     pub limit: u64,
-    /// In ms, 1 ..= [`MAX_TIME`].
+    /// The length of the window in ms, 1 ..= [`MAX_TIME`].
     pub window: Millis,
 }
 
@@ -46,7 +45,7 @@ pub struct Taken {
     pub units: u64,
 }
 
-/// The taken units, by the time at which they become available again.
+/// The taken units, ordered by the time at which they become available again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct RateLog {
     taken: VecDeque<Taken>,

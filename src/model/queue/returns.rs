@@ -10,7 +10,7 @@
 //!
 //! | trees | jobs |
 //! |---|---|
-//! | `roots[RETRIES]`, `roots[RECURRENCES]` of the queue and of each group | those of the group, by tree |
+//! | `roots[RETRIES]`, `roots[RECURRENCES]` of the queue and of each group | the jobs of the group, or the queue's jobs without a group, by tree |
 //! | [`Returns::grouped_root`] | all jobs with a group |
 //!
 //! A `Return` also stores the earliest deadline of its subtree. So a list of the jobs whose leases have expired skips
@@ -198,8 +198,8 @@ impl Queue {
             .fold(Millis::MAX, Millis::min)
     }
 
-    /// Lists the jobs, of a group or all, whose lease has expired and that are not due again yet. They are in the order
-    /// of the times at which they are due again. Lists only jobs after `behind`. O(log n) for each.
+    /// Lists the jobs, of a group or all, whose lease has expired and that are not due again yet. The jobs are in the
+    /// order of the times at which they are due again. Lists only jobs after `behind`. O(log n) for each.
     pub(super) fn waiting_returns(&self, group: Option<&Roots>, now: Millis, behind: Option<Key>) -> [List<'_>; 3] {
         let behind = behind.max(Some((now, i32::MAX, u64::MAX)));
         self.return_trees(group).map(|(items, root)| {
@@ -210,8 +210,8 @@ impl Queue {
         })
     }
 
-    /// Lists the jobs, of a group or all, that are due again after their lease. They are in the order of the times at
-    /// which they became due. Lists only jobs after `behind`.
+    /// Lists the jobs, of a group or all, that are due again after their lease. The jobs are in the order of the times
+    /// at which they became due. Lists only jobs after `behind`.
     pub(super) fn returned(&self, group: Option<&Roots>, now: Millis, behind: Option<Key>) -> [List<'_>; 3] {
         self.return_trees(group).map(|(items, root)| {
             let returns = ByTime::of(items, root, behind).map(|(_, it)| (key(&it.node), it.job));

@@ -109,7 +109,8 @@ impl Queue {
         }
     }
 
-    /// Returns two first due times: one of the jobs that are ready whatever the clock says, and one of the other jobs.
+    /// Returns two times: the first due time among the jobs that are ready whatever the clock says, and the first due
+    /// time among all other jobs.
     fn first_dues(&self) -> [Option<Millis>; 2] {
         let first = |tree| match self.first(None, tree) {
             NIL => NEVER,

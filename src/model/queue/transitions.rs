@@ -1,5 +1,5 @@
-//! The transitions of a job. Commands and effects use the same functions. The caller has checked that the transition is allowed. `at` is
-//! the clock of the server that ran the command.
+//! The transitions of a job. Commands and replicated effects use the same functions. The caller must check first that
+//! the transition is allowed. `at` is the clock of the server that ran the command.
 
 use super::again::Follower;
 use super::effect::Change;
@@ -374,7 +374,7 @@ impl Queue {
         }
     }
 
-    /// Makes the job due at `due`. Its token is no longer valid.
+    /// Makes the job due at `due`, and its token invalid.
     fn make_due(&mut self, slot: u32, at: Millis, due: Millis) {
         self.end_token(slot);
         self.put(slot, self.jobs[slot].due_tree(due, at), due);

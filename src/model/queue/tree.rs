@@ -5,7 +5,8 @@
 //! for any `now`:
 //!
 //! - the number of jobs with `time <= now` is one walk down the tree;
-//! - the best of these jobs is the best of the O(log n) subtrees to the left of that walk.
+//! - the first of these jobs in serving order is found among the best items of the O(log n) subtrees to the left of
+//!   that walk.
 //!
 //! So no job has to move when it becomes due, and neither a million jobs with one due time nor a step back of the clock needs special code.
 //!
@@ -72,8 +73,8 @@ impl ServingOrder {
         (rank, node.time, node.seq)
     }
 
-    /// Whether `a` is served before `b`. Returns the same as a comparison of the ranks. For most queues, this is
-    /// faster.
+    /// Whether `a` is served before `b`. Returns the same result as a comparison of the ranks. For most queues, this
+    /// function is faster.
     fn is_before(self, a: &JobNode, b: &JobNode) -> bool {
         if self.by_push {
             a.seq < b.seq

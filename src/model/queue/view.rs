@@ -27,7 +27,7 @@ pub enum NoPage {
 #[derive(Clone, Copy, Debug)]
 pub struct Which<'g> {
     pub state: State,
-    /// `None`: all jobs. Empty: the jobs without a group.
+    /// The group. `None` selects the jobs of all groups, an empty name the jobs without a group.
     pub group: Option<&'g [u8]>,
 }
 
@@ -94,7 +94,8 @@ impl Queue {
         self.jobs[slot].state(now, &self.settings)
     }
 
-    /// Returns a tree of a group. For all jobs, returns the tree of those without a group and the tree of the others.
+    /// Returns a tree of a group. For all jobs, returns the tree of the jobs without a group and the tree of the jobs
+    /// with a group.
     fn trees(&self, group: Option<&Roots>, tree: TreeId) -> (u32, Option<(&Chunks<Member>, u32)>) {
         let tree = tree as usize;
         match (group, self.groups.as_deref().map(Groups::members)) {
@@ -103,13 +104,13 @@ impl Queue {
         }
     }
 
-    /// Returns the number of jobs in a tree of a group, or of all.
+    /// Returns the number of jobs in a tree, of one group or of all groups.
     pub(super) fn count_all(&self, group: Option<&Roots>, tree: TreeId) -> u64 {
         let (own, grouped) = self.trees(group, tree);
         u64::from(tree::size(&self.jobs, own) + grouped.map_or(0, |(members, root)| tree::size(members, root)))
     }
 
-    /// Returns the number of jobs with `time <= now` in a tree of a group, or of all.
+    /// Returns the number of jobs with `time <= now` in a tree, of one group or of all groups.
     pub(super) fn count_until(&self, group: Option<&Roots>, tree: TreeId, now: Millis) -> u64 {
         let (own, grouped) = self.trees(group, tree);
         let grouped = grouped.map_or(0, |(members, root)| stretch::count_until(members, root, now));
@@ -124,7 +125,7 @@ impl Queue {
         [own, grouped].into_iter().flatten().min()
     }
 
-    /// Returns the first job in a tree of a group, or of all, or `NIL`.
+    /// Returns the first job in a tree, of one group or of all groups. Returns `NIL` if there is none.
     pub(super) fn first(&self, group: Option<&Roots>, tree: TreeId) -> u32 {
         let (own, grouped) = self.trees(group, tree);
         let grouped = grouped.map_or(NIL, |(members, root)| match tree::first(members, root) {
@@ -134,7 +135,7 @@ impl Queue {
         self.earlier(tree::first(&self.jobs, own), grouped)
     }
 
-    /// Returns the oldest dead letter of a group, or of all, or `NIL`.
+    /// Returns the oldest dead letter, of one group or of all groups. Returns `NIL` if there is none.
     pub(super) fn longest_dead(&self, group: Option<&Roots>, now: Millis) -> u32 {
         // A job whose lease expires later is not dead yet.
         let spent = self.first(group, TreeId::Spent);
@@ -171,8 +172,9 @@ impl Queue {
         self.groups.as_ref().map_or(b"", |groups| groups.name_of(job.member()))
     }
 
-    /// Lists the jobs in a state: ready ones in serving order, delayed ones by due time, claimed ones by deadline, dead ones by time of
-    /// death. Jobs with the same time are in serving order. O(log n) for each job that is taken from the iterator.
+    /// Lists the jobs in a state: ready jobs in serving order, delayed jobs by due time, claimed jobs by deadline, dead
+    /// jobs by time of death. Jobs with the same time are in serving order. O(log n) for each job that is taken from
+    /// the iterator.
     pub fn peek<'a, 'g>(
         &'a self,
         now: Millis,
@@ -226,8 +228,8 @@ impl Queue {
         }
     }
 
-    /// Lists the jobs in a state after `behind`: ready and delayed ones by due time, claimed ones by deadline, dead ones by time of death.
-    /// O(log n) for each.
+    /// Lists the jobs in a state after `behind`: ready and delayed jobs by due time, claimed jobs by deadline, dead
+    /// jobs by time of death. O(log n) for each.
     pub(super) fn in_time_order<'a>(
         &'a self,
         now: Millis,
@@ -260,7 +262,7 @@ impl Queue {
         ByRank::ready(&self.jobs, &self.returns.own, roots, self.order(), now)
     }
 
-    /// Lists the slots of the jobs in a tree, first without a group, then with a group.
+    /// Lists the slots of the jobs in a tree: first the jobs without a group, then the jobs with a group.
     pub(super) fn slots_in(&self, tree: TreeId) -> impl Iterator<Item = u32> {
         let (own, grouped) = self.trees(None, tree);
         let grouped = grouped.map(|(members, root)| ByTime::of(members, root, None)).into_iter().flatten();

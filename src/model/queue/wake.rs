@@ -4,8 +4,8 @@
 //!
 //! Without commands, jobs only become claimable: they become due, leases expire, units of RATE become available again.
 //! The same holds for each group ([`groups`](super::groups)). A claim needs a ready job, a free lease (CONCURRENCY) and
-//! a free unit (RATE). For each of the three there is a first time from which on it is available. From the latest of
-//! these times on, a claim gets a job.
+//! a free unit (RATE). Each of the three is available from some time on, if no command changes the queue. From the
+//! latest of these times on, a claim gets a job.
 
 use super::clean::DROPPED_AT_ONCE;
 use super::effect::{Change, Effect};
@@ -15,8 +15,8 @@ use super::node::{CLAIMED, TreeId};
 use super::{MAX_NOW, MAX_TIME, Millis, NEVER, Queue};
 use crate::model::chunks::NIL;
 
-/// The upkeep forgets units of GROUPRATE this many ms after they became available again. A push or a claim usually forgets them earlier, so
-/// the upkeep rarely has to open a queue in use.
+/// The upkeep forgets units of GROUPRATE this many ms after the units became available again. Usually, a push or a
+/// claim forgets the units earlier, so the upkeep rarely has to open a queue in use.
 pub(super) const FORGOTTEN_AFTER: Millis = 30_000;
 
 impl Queue {
@@ -103,7 +103,7 @@ impl Queue {
         let now = now.min(MAX_NOW);
         let (most, ttl) = (self.settings.deadlen, self.settings.deadttl);
         let is_crowded = most > 0 && self.count(now, State::Dead) > most;
-        // The job of a lease in `Spent` dies when the lease expires. DEADTTL counts from that time.
+        // A job in `Spent` dies when its lease expires. DEADTTL counts from that time.
         let oldest = [TreeId::Dead, TreeId::Spent].map(|tree| self.first(None, tree)).into_iter();
         let ages =
             oldest.filter(|&slot| ttl > 0 && slot != NIL).map(|slot| self.jobs[slot].node.time.saturating_add(ttl));

@@ -19,8 +19,8 @@
 //! | without a group | [`Queue::roots`]: the group without a name | - |
 //! | with a group | `Group::roots` | `Groups::roots` |
 //!
-//! The trees of a group tell which of its jobs is served next, and when. The other trees count and list the jobs of all groups by state and
-//! time. A queue whose jobs have no group has no [`Groups`], and no cost for them.
+//! The trees of a group determine which of its jobs is served next, and when. The other trees count and list the jobs
+//! of all groups by state and time. A queue whose jobs have no group has no [`Groups`], and no cost for them.
 //!
 //! # ORDERED
 //!
@@ -100,7 +100,7 @@ pub(super) struct Groups {
 #[derive(Clone, Debug)]
 pub(super) struct Group {
     name: Arc<[u8]>,
-    /// The trees of its jobs. The group without a name uses those of the queue instead.
+    /// The trees of the group's jobs. The group without a name uses the trees of the queue instead.
     roots: Roots,
     /// The number of jobs in all states. 0: the group is idle.
     jobs: u32,

@@ -9,7 +9,7 @@ const CHUNK: usize = 64;
 
 #[derive(Clone, Debug, Default)]
 struct Chunk {
-    /// Empty, or [`CHUNK`] long.
+    /// The groups by number. Empty, or [`CHUNK`] long.
     groups: Vec<Option<Box<Group>>>,
     used: usize,
 }

@@ -1,4 +1,4 @@
-//! The invariants of groups.
+//! Checks of the invariants of groups.
 
 use super::{Groups, times};
 use crate::model::chunks::NIL;

@@ -32,8 +32,8 @@ impl Queue {
         self.groups.is_some()
     }
 
-    /// Returns the number of groups: those with jobs in any state, and those with taken units of GROUPRATE. The group without a name
-    /// counts. O(1).
+    /// Returns the number of groups that have a job in any state, or stored units of GROUPRATE. The group without a
+    /// name counts. O(1).
     pub fn group_count(&self) -> usize {
         match &self.groups {
             Some(groups) => groups.table.len(),
@@ -116,7 +116,8 @@ impl Queue {
         holds.filter(|group| group.held_until > 0).map(|group| (&*group.name, group.held_until))
     }
 
-    /// Lists the trees of all groups with jobs: those of the group without a name, then the others in the order of their turns.
+    /// Lists the trees of all groups with jobs: first the trees of the group without a name, then the trees of the
+    /// other groups in the order of their turns.
     pub(in crate::model::queue) fn all_roots(&self) -> impl Iterator<Item = &Roots> {
         let named = self.groups.as_deref().into_iter().flat_map(|groups| {
             let named = groups.in_turn().filter(move |&group| group != groups.nameless);

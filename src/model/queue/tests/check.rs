@@ -1,4 +1,4 @@
-//! The invariants of a queue.
+//! Checks of the invariants of a queue.
 
 use super::super::job::Job;
 use super::super::node::{Links, RECURRENCES, RETRIES, TREES, TreeId};

@@ -22,7 +22,7 @@ use super::stats::Stats;
 use super::{Change, Claimed, Effect, NackOptions, Push, Queue, Settings, State};
 use crate::model::stream::{DecodeError, Reader, Writer};
 
-/// A queue and its replica, which gets only effects.
+/// A queue and its replica. The replica gets only effects.
 pub(super) struct Pair {
     pub primary: Queue,
     pub replica: Queue,

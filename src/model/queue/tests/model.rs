@@ -363,7 +363,8 @@ impl Model {
         self.ring.iter().find_map(|group| self.next_of(group, now))
     }
 
-    /// Removes turns of groups without jobs. Without groups, removes all units of groups.
+    /// Removes the turns and holds of groups without jobs. If no group has a name and no setting of groups is on,
+    /// removes all units of groups.
     fn tidy(&mut self) {
         let Self { jobs, ring, holds, .. } = self;
         ring.retain(|group| jobs.iter().any(|j| j.group == *group));
@@ -667,7 +668,7 @@ impl Model {
         // If the claim got a job, the units of RATE are settled already.
         if held_too_long && got.is_empty() || !late.is_empty() {
             self.settle(now);
-            // Without a GROUPRATE, all units of an earlier one are forgotten.
+            // If GROUPRATE is off, the units of an earlier GROUPRATE are forgotten.
             self.forget(64, if of_groups.is_some() { now } else { u64::MAX });
         }
         for group in late {

@@ -65,7 +65,7 @@ fn a_page_of_ready_jobs_begins_anywhere_in_a_queue_of_one_priority() {
     queue.check();
 }
 
-/// Jobs of many priorities, of many groups, and of both, with and without ORDERED.
+/// Tests queues with several priorities, with several groups, with both, and with ORDERED.
 #[test]
 fn no_page_of_ready_jobs_walks_through_those_before_it() {
     const JOBS: u64 = 20_000;
