@@ -39,9 +39,9 @@ use std::time::{Duration, Instant};
 const REVISIT: Millis = 10;
 
 /// If all members of a set have expired and there are at most this many, the set is unlinked, and the server's
-/// background thread frees it. Larger sets are drained first. That thread would need a quarter of a second to free a
-/// million members. Meanwhile, it would compete with the server for the memory allocator and, on few cores, for a core.
-/// If members are announced, the limit is [`CHUNK`].
+/// background thread frees it. Larger sets are drained first. The background thread would need a quarter of a second to
+/// free a million members. Meanwhile, it would compete with the server for the memory allocator and, on few cores, for
+/// a core. If members are announced, the limit is [`CHUNK`].
 const UNLINKED_AT_ONCE: u64 = 1000;
 
 /// The divisor of the duty while a child process saves the dataset, because the system then copies every page that the

@@ -32,14 +32,15 @@ impl Queue {
     ///
     /// Also drops the expired jobs that would be served first, at most [`DROPPED_BY_CLAIM`].
     ///
-    /// Even a claim that finds no job can have effects. It may have dropped expired jobs. If the clock was set back, it
-    /// shortens the use of RATE units to one window, because [`Queue::next_wake`] relies on that.
+    /// Even a claim that finds no job can have effects. It may have dropped expired jobs. If the clock was set back,
+    /// the claim shortens the time for which units of RATE are held to one window, because [`Queue::next_wake`] relies
+    /// on that.
     ///
     /// # Tokens
     ///
     /// A token is the last token plus one, or the clock in microseconds if that is more. So tokens grow as long as the
-    /// queue keeps its state. If it loses state (a crash that loses the last second, a failover, a RESTORE of an older
-    /// value, a DEL), the clock is already past every token. This holds because the server needs more than one
+    /// queue keeps its state. If the queue loses state (a crash that loses the last second, a failover, a RESTORE of an
+    /// older value, a DEL), the clock is already past every token. This holds because the server needs more than one
     /// microsecond to claim a job: 3 us for one job, 1.5 us for each of 100,000 (release build on Redis 7.0.15, two
     /// busy cores). On a server twice as fast, the last token of a claim of 100,000 jobs would be 25 ms ahead of the
     /// clock. A restart or a failover takes longer than that. Only a RESTORE of an older value right after such a claim

@@ -7,8 +7,9 @@
 //! Optional numbers are written as a bit mask, followed by the numbers. The mask has a bit for each number that is
 //! present. A new optional number gets the next bit.
 //!
-//! RESTORE can pass any bytes to [`Queue::decode`]. So each number is checked against its range and against the others.
-//! A length never determines how much memory is reserved. Jobs must pass the same checks as jobs in an AOF file.
+//! RESTORE can pass any bytes to [`Queue::decode`]. So each number is checked against its range and against the other
+//! numbers. A length never determines how much memory is reserved. Jobs must pass the same checks as jobs in an AOF
+//! file.
 
 use super::effect::{Change, Effect, Totals};
 use super::field::Field;

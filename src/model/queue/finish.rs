@@ -1,9 +1,9 @@
 //! ZQ.ACK, ZQ.NACK, ZQ.EXTEND: the commands of a client that has a token.
 //!
-//! A token is valid until its job is acknowledged, returned (NACK), claimed again, redriven or replaced. After the
-//! lease has expired, a push with AGAIN also ends the token. It stays valid after its lease has expired, even if the
-//! job has become a dead letter. This needs no code: the expiry of a lease changes nothing, so the job keeps its token
-//! until one of these commands clears it.
+//! A token is valid until its job is acknowledged, returned (NACK), claimed again, redriven or replaced. A token stays
+//! valid after its lease has expired, even if the job has become a dead letter. From then on, a push with AGAIN also
+//! ends the token. The expiry of a lease needs no code: it changes nothing, so the job keeps its token until one of
+//! these commands clears it.
 
 use super::effect::{Change, Effect};
 use super::job::{MAX_ERROR, State};

@@ -6,8 +6,9 @@ use super::node::TreeId;
 use super::settings::Settings;
 use super::{MAX_NOW, MAX_TIME, Millis, Queue};
 
-/// The maximum number of jobs or groups that a change of settings may concern. The server needs tens of milliseconds for that many. AGING and
-/// ORDERED concern all jobs, BACKOFF and JITTER all claimed jobs, GROUPCONCURRENCY and GROUPRATE all groups with jobs.
+/// The maximum number of jobs or groups that a change of settings may concern. The server needs tens of milliseconds to
+/// update this number. AGING and ORDERED concern all jobs, BACKOFF and JITTER all claimed jobs, GROUPCONCURRENCY and
+/// GROUPRATE all groups with jobs.
 pub const MOST_TOUCHED: usize = 100_000;
 
 impl Queue {

@@ -418,7 +418,8 @@ impl Queue {
     }
 
     /// Calls [`lapse`](Self::lapse). If the last lease of an occurrence of a recurring job has expired, also moves the
-    /// job to its next occurrence. ACK and NACK do not call this function, because they end the earlier occurrence.
+    /// job to its next occurrence. ACK and NACK do not call this function, because they concern the attempt that has
+    /// expired.
     fn pass(&mut self, slot: u32, at: Millis) {
         let next = self.jobs[slot].has_missed(at).then(|| self.due_of(slot, at));
         self.lapse(slot, at);

@@ -1,6 +1,7 @@
-//! When the module must act on a queue without a command. [`Queue::next_wake`] is for waiting clients: the next time at which a claim gets
-//! a job. [`Queue::next_upkeep`] is for the upkeep, which drops old dead letters (DEADLEN, DEADTTL) and expired jobs (TTL), removes groups
-//! whose units of GROUPRATE are available again, and announces jobs that died when their lease expired.
+//! When the module must act on a queue without a command. [`Queue::next_wake`] is for waiting clients: it returns the
+//! next time at which a claim gets a job. [`Queue::next_upkeep`] is for the upkeep, which drops old dead letters
+//! (DEADLEN, DEADTTL) and expired jobs (TTL), removes groups whose units of GROUPRATE are available again, and
+//! announces jobs that died when their lease expired.
 //!
 //! Without commands, jobs only become claimable: they become due, leases expire, units of RATE become available again.
 //! The same holds for each group ([`groups`](super::groups)). A claim needs a ready job, a free lease (CONCURRENCY) and
@@ -20,8 +21,9 @@ use crate::model::chunks::NIL;
 pub(super) const FORGOTTEN_AFTER: Millis = 30_000;
 
 impl Queue {
-    /// Returns the first time, not before `now`, at which [`claimable`](Self::claimable) is not 0 if no command changes the queue. Returns
-    /// `None` if there is none. O(log n). If there are more leases than CONCURRENCY allows, O(log^2 n).
+    /// Returns the first time, not before `now`, at which [`claimable`](Self::claimable) is not 0 if no command changes
+    /// the queue. Returns `None` if there is no such time. O(log n). If there are more leases than CONCURRENCY allows,
+    /// O(log^2 n).
     ///
     /// At the returned time, a claim may have to drop expired jobs first ([`needs_settling`](Self::needs_settling)). If this is so at
     /// `now`, the returned time is `now + 1`, so the server can do other work in between.

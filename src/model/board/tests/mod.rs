@@ -1,4 +1,4 @@
-//! Tests of the board: cases by hand, and random ones against a simple reference.
+//! Tests of the board: cases by hand, and random cases that are compared with a simple reference.
 
 mod codec;
 mod footprint;

@@ -274,7 +274,7 @@ impl Tree {
         }
     }
 
-    /// Merges children `at` and `at + 1` into the first.
+    /// Merges the children `at` and `at + 1` into child `at`.
     fn merge(&mut self, parent_id: u32, at: usize, names: &mut Names) {
         let parent = &mut self.nodes[parent_id];
         let (left_id, right_id) = (parent.ids[at], parent.ids[at + 1]);

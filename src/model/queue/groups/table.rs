@@ -37,7 +37,7 @@ impl GroupTable {
             + self.roomy.capacity() * size_of::<u32>()
     }
 
-    /// Adds a group. Returns its number. O(1). There are no more groups than jobs.
+    /// Adds a group. Returns its number. O(1).
     pub fn insert(&mut self, group: Group) -> u32 {
         let number = match self.roomy.last() {
             Some(&number) => number,

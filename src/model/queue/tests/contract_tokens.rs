@@ -102,7 +102,7 @@ fn tokens_go_on_growing_in_a_queue_that_has_lost_its_memory() {
     }
 }
 
-/// Earlier versions counted tokens from 1, or from the first claim.
+/// Queues of earlier versions have tokens that were counted from 1, or from the first claim.
 #[test]
 fn a_queue_with_small_tokens_goes_on_with_large_ones() {
     let mut pair = Pair::new();
