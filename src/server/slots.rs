@@ -41,7 +41,7 @@ pub(super) fn event_number() -> u64 {
     if is_valkey() { 19 } else { 18 }
 }
 
-/// Returns the phase of a sub-event. `None` if it is about the source.
+/// Returns the phase of a sub-event. `None` if the sub-event is one of the node that the slots leave.
 pub(super) fn phase_of(detail: u64) -> Option<Phase> {
     match (is_valkey(), detail) {
         (_, 0) => Some(Phase::Started),

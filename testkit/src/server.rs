@@ -141,8 +141,8 @@ impl Server {
         Self::builder().start()
     }
 
-    /// Starts a server that loads a copy of this server's AOF and does not sweep. The copy of a cluster node is the
-    /// only node of its cluster.
+    /// Starts a server that loads a copy of this server's AOF and does not sweep. If this server is a node of a
+    /// cluster, the new server forms a cluster of its own.
     pub fn reborn(&self) -> Server {
         let stays = |line: &&str| !line.starts_with("replicaof") && !line.starts_with("cluster-");
         let mut config: String = self.builder.config.lines().filter(stays).flat_map(|line| [line, "\n"]).collect();

@@ -21,7 +21,8 @@ pub async fn live(server: server::Server, mut look: Look, interval: Duration) ->
     let mut ticks = ticker(interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks.tick().await;
-    // The sampler runs in its own task, so that a hanging server does not block keys. A sample is shown when it is complete.
+    // The sampler runs in its own task, so that the screen reacts to key presses while the server hangs. A sample is
+    // shown when it is complete.
     let server = Arc::new(server);
     let (sender, mut looks) = mpsc::channel(1);
     let mut is_looking = false;

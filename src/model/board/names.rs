@@ -108,8 +108,8 @@ fn split(id: u32) -> (u32, u32) {
 #[derive(Clone, Debug)]
 pub(super) struct Names {
     pages: Slab<NamePage>,
-    /// The pages with a vacant slot, by length. Lengths without such pages are absent. New names go into the last page
-    /// of their length.
+    /// For each length of names, the pages with a vacant slot. A length without such pages has no entry. A new name
+    /// goes into the last page of its length.
     open: BTreeMap<usize, Vec<u32>>,
     page_bytes: usize,
 }

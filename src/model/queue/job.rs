@@ -60,8 +60,8 @@ impl Recurrence {
 /// The TTL of a job, and when it ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ttl {
-    /// The TTL, 1 ..= [`MAX_TIME`] ms. It begins at the due time that PUSH, RESCHEDULE, REDRIVE or the last ACK (EVERY)
-    /// set.
+    /// The TTL, 1 ..= [`MAX_TIME`] ms. It begins at the due time. PUSH, RESCHEDULE and REDRIVE set that time, and so
+    /// does an ACK of a job with EVERY.
     pub ttl: Millis,
     /// When the TTL ends. Retries do not change this time.
     pub expires: Millis,

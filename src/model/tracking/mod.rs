@@ -48,7 +48,7 @@ const FREED: usize = 128;
 /// The due time of a visit that is due at once, even after the clock steps back.
 const AT_ONCE: Millis = 0;
 
-/// Returns when to visit a set with the lowest score `first`.
+/// Returns when to visit a set whose lowest score is `first`.
 pub fn visit_at(first: f64) -> Millis {
     // A member with a negative score has expired. A member with a score above the latest time never expires.
     match time::ceil_score(first.max(0.0)) {

@@ -67,8 +67,8 @@ use table::GroupTable;
 /// continues.
 const SETTLED_AT_ONCE: usize = 128;
 
-/// The maximum number of groups whose units one push, or one claimed job, forgets. This is more than one push or
-/// claimed job can add.
+/// Each push and each claimed job forgets the units of at most this many groups. It adds fewer of them, so their number
+/// falls.
 const FORGOTTEN_BY_USE: usize = 2;
 
 /// The maximum number of groups whose units are forgotten when units are settled.
@@ -181,7 +181,7 @@ impl Groups {
 
     /// Estimates the memory in bytes. O(1).
     pub fn memory_usage(&self) -> usize {
-        /// The size of an entry of a map, and the overhead of an allocation.
+        /// The size of an entry of a map plus the overhead of its allocation.
         const ENTRY: usize = 40;
         const ALLOCATION: usize = 12;
         size_of::<Self>()
