@@ -1,4 +1,4 @@
-//! All queues: by name in pages, or sorted by another column among those that the sampler has read.
+//! The list of queues: all of them by name, in pages; or those that the sampler has read, sorted by another column.
 
 use super::parts::{name, tile, tiles};
 use super::query::{Query, link};

@@ -72,7 +72,8 @@ impl Level {
         (parts / old).min(MAX_UNITS.into()) * new + (parts % old * new).div_ceil(old)
     }
 
-    /// Returns a level of `parts` at `now`. Levels end at [`time::MAX`].
+    /// Returns a level of `parts` at `now`. A level that would drain after [`time::MAX`] is cut, so that it drains
+    /// then.
     fn of(limit: u64, window: Millis, now: Millis, parts: u128) -> Level {
         let (whole, part) = match u64::try_from(parts) {
             Ok(parts) => (u128::from(parts / limit), u128::from(parts % limit)),

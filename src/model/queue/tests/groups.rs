@@ -147,8 +147,8 @@ fn a_recurring_job_of_an_ordered_group_goes_behind_the_jobs_pushed_meanwhile() {
     pair.take(2, 50, "x");
 }
 
-/// The job waits for an occurrence after an ACK, after its last NACK, after its last lease expired, or because its
-/// first occurrence is in the future.
+/// The job waits for its next occurrence in four cases: it was ACKed; it got its last NACK; its last lease expired; or
+/// its first occurrence is in the future.
 #[test]
 fn a_recurring_job_that_waits_for_an_occurrence_holds_nobody() {
     for case in ["acked", "nacked", "lapsed", "to come"] {

@@ -665,7 +665,7 @@ impl Model {
         let late: Vec<_> = of_groups.map_or(Vec::new(), |(_, horizon)| {
             self.group_units.iter().filter(|(_, back)| *back > horizon).map(|(name, _)| name.clone()).collect()
         });
-        // If the claim got a job, the units of RATE are settled already.
+        // A claim that got a job has settled the units of RATE already. So only a claim without a job does it here.
         if held_too_long && got.is_empty() || !late.is_empty() {
             self.settle(now);
             // If GROUPRATE is off, the units of an earlier GROUPRATE are forgotten.

@@ -145,7 +145,7 @@ fn pages_begin_anywhere_again_when_there_is_but_one_priority_and_one_group_left(
     for (group, others) in [(&b""[..], 1), (b"only", 1), (b"only", 7), (b"", 20)] {
         let mut queue = Queue::new();
         let push = |queue: &mut Queue, push: Push<'_>| assert!(queue.push(1, &push).is_ok_and(|id| id.is_some()));
-        // The first job also has a priority of which no job is left later.
+        // These jobs have priorities of their own. Once they are gone, no job has one of these priorities.
         for n in 0..others {
             let id = format!("urgent {n}");
             push(&mut queue, Push { id: Some(id.as_bytes()), priority: -1 - n, group, ..Push::default() });
