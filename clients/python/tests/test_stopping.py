@@ -57,9 +57,11 @@ def test_both_workers_of_a_loop_stop_and_release(server: Server) -> None:
 def test_ctrl_c_releases(server: Server, how: str) -> None:
     """Without signals=True: asyncio.run cancels the main task."""
     program = f"""
-        import asyncio, time, redis.asyncio
+        import asyncio, signal, time, redis.asyncio
         from zeitset import Worker
 
+        # A shell that runs the tests in the background makes its children ignore SIGINT.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         {how}
 
         async def main():
