@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import Iterable, Mapping
-from copy import copy
 from threading import Thread
 from typing import Any, TypeVar
 
@@ -16,18 +15,18 @@ from . import _plans
 from ._ahead import Ahead
 from ._boards import BoardCalls, Entry
 from ._call import Call
-from ._codec import CodecName, Undecodable
+from ._codec import Undecodable
 from ._cron import Cron
 from ._deciding import Decider, Steps
 from ._deciding import check_all as _check_all
 from ._job import Event, Job
 from ._limits import Algorithm, Check, Checks, LimiterCalls, OnError, Policy
 from ._patience import once, patient
-from ._queues import Group, JobInfo, Lease, Listed, QueueCalls
+from ._queues import BoundQueue, Group, JobInfo, Lease, Listed, QueueCalls
 from ._queues import queues as _queues
 from ._run import Bound, Client, blocking, drive, run, run_all
 from ._sets import ExpiringSetCalls
-from ._telemetry import Telemetry, pushing, silent
+from ._telemetry import pushing, silent
 from ._time import Duration, Instant, milliseconds
 from ._worker import Worker
 from .errors import CostTooHigh, Discard, LeaseLost, Retry
@@ -216,35 +215,12 @@ class Board(Bound[BoardCalls]):
     clear = blocking(BoardCalls.clear)
 
 
-class Queue(Bound[QueueCalls]):
+class Queue(BoundQueue):
     """A queue: pushes jobs and shows them. `Worker` runs them.
 
     `shards`: the number of keys that hold the jobs, so that the nodes of a cluster share the queue. All jobs of a group
     are in the same shard. `telemetry`: an `OpenTelemetry` of `zeitset.otel`.
     """
-
-    def __init__(
-        self,
-        client: Client,
-        key: str,
-        *,
-        shards: int | None = None,
-        codec: CodecName = "json",
-        telemetry: Telemetry | None = None,
-    ) -> None:
-        traceparent = telemetry.traceparent if telemetry is not None and telemetry.propagate else lambda: None
-        super().__init__(client, QueueCalls(key, shards=shards, codec=codec, traceparent=traceparent))
-        self._telemetry = telemetry
-
-    @property
-    def shards(self) -> list[Queue]:
-        """One queue for each shard. If the queue has no shards, the only item is the queue itself."""
-        return [self.shard(number) for number in range(len(self.calls.shards))]
-
-    def shard(self, number: int) -> Queue:
-        shard = copy(self)
-        shard.calls = self.calls.shards[number]
-        return shard
 
     push = pushing(blocking(QueueCalls.push))
     cancel = blocking(_plans.cancel)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from secrets import token_urlsafe
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from ._call import Call, Word, encoded, flag, mapping, nothing, optional_text, text, texts
 from ._codec import CodecName, codec, decoded, headed
+from ._run import Bound, Client
 from ._shards import keys_of, shard_of
+from ._telemetry import Telemetry
 from ._time import Duration, Instant, duration, instant
 
+Q = TypeVar("Q", bound="BoundQueue")
 State = Literal["ready", "delayed", "claimed", "dead"]
 
 
@@ -310,6 +314,33 @@ class QueueCalls:
         if count is not None:
             args += ("COUNT", count)
         return Call(args, lambda reply: [Group(text(row[0]), *row[1:5]) for row in reply])
+
+
+class BoundQueue(Bound[QueueCalls]):
+    """The constructor and the shards of both `Queue` classes, the blocking one and the one for asyncio."""
+
+    def __init__(
+        self,
+        client: Client,
+        key: str,
+        *,
+        shards: int | None = None,
+        codec: CodecName = "json",
+        telemetry: Telemetry | None = None,
+    ) -> None:
+        traceparent = telemetry.traceparent if telemetry is not None and telemetry.propagate else lambda: None
+        super().__init__(client, QueueCalls(key, shards=shards, codec=codec, traceparent=traceparent))
+        self._telemetry = telemetry
+
+    @property
+    def shards(self: Q) -> list[Q]:
+        """One queue for each shard. If the queue has no shards, the only item is the queue itself."""
+        return [self.shard(number) for number in range(len(self.calls.shards))]
+
+    def shard(self: Q, number: int) -> Q:
+        shard = copy(self)
+        shard.calls = self.calls.shards[number]
+        return shard
 
 
 def queues(*, count: int | None = None, after: str | None = None) -> Call[list[str]]:
