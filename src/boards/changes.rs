@@ -1,4 +1,4 @@
-//! Changes of an open board, each recorded together with its effects.
+//! Changes of an open board, and the effects that replicate them.
 
 use super::effects::EffectKind;
 use super::stored::write;
@@ -12,21 +12,15 @@ use std::sync::LazyLock;
 use std::sync::mpsc::{self, Sender};
 use std::thread::Builder;
 
-/// Boards with more allocations than this are freed in the background, as the server frees large values.
+/// A board with more allocations than this is freed in another thread. The server does the same with large values.
 const LARGE: usize = 1000;
 
-/// The kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BoardChange {
-    /// Members have new values, or were added.
     Set,
-    /// Members have new values, by increments.
     Increment,
-    /// Members were removed.
     Remove,
-    /// A range of ranks was removed.
     RemoveRange,
-    /// All members were removed.
     Clear,
 }
 
@@ -51,13 +45,12 @@ impl BoardChange {
     }
 }
 
-/// Members and their values: the arguments of ZLB.SET, and their parsed values.
+/// The arguments of ZLB.SET, and their parsed values.
 pub struct Rows<'k> {
     /// At least one member, each followed by its values.
     pub words: &'k [Str<'k>],
-    /// The parsed values: one per member and dimension, in the order of `words`.
+    /// The parsed values of all members, in order.
     pub values: Vec<Value>,
-    /// The number of values per member.
     pub dimensions: usize,
 }
 
@@ -73,7 +66,7 @@ impl<'k> Rows<'k> {
     }
 }
 
-/// The arguments of an effect: those that the client sent, or new ones.
+/// The arguments of an effect: as the client sent them, or computed.
 enum EffectWords<'k> {
     Given(&'k [Str<'k>]),
     Made(Vec<OwnedStr>),
@@ -87,7 +80,6 @@ pub struct Changes<'k> {
 }
 
 impl<'k> Changes<'k> {
-    /// Returns an editor of `board` that records its changes here.
     pub fn edit<'b>(&'b mut self, board: &'b mut Board) -> Edit<'b, 'k> {
         Edit { board, changes: self }
     }
@@ -96,8 +88,7 @@ impl<'k> Changes<'k> {
         self.done.is_empty()
     }
 
-    /// Calls `visit` with each change and the arguments of its effect. The effect makes the same change to an equal
-    /// board.
+    /// Calls `visit` with each change and the arguments of its effect.
     pub fn commit(mut self, mut visit: impl FnMut(BoardChange, &[Str<'_>])) {
         self.uncommitted.settle();
         for (change, words) in &self.done {
@@ -114,7 +105,7 @@ impl<'k> Changes<'k> {
     }
 }
 
-/// An editor of a board. A call that fails or changes nothing records no effect.
+/// An editor of a board, which records the effect of each change. A call that fails or changes nothing has no effect.
 pub struct Edit<'b, 'k> {
     board: &'b mut Board,
     changes: &'b mut Changes<'k>,
@@ -128,7 +119,7 @@ impl<'k> Edit<'_, 'k> {
 
     /// Sets the values of members. Returns the number of added members.
     pub fn set(&mut self, rows: &Rows<'k>, options: SetOptions) -> Result<u64, Error> {
-        // If there are no options, or only one member, the effect has the arguments that the client sent.
+        // If there are no options, or only one member, the client's arguments are the effect.
         let is_effect = options == SetOptions::default() || rows.only_member().is_some();
         let (mut changes, mut effects) = (0_u64, Vec::new());
         let added = self.board.set(&rows.assignments(), options, |effect| {
@@ -191,20 +182,19 @@ impl<'k> Edit<'_, 'k> {
     }
 }
 
-/// The channel to the thread that frees boards. `None` if the system could not start the thread.
+/// The channel to the thread that frees boards. `None` if the thread could not be started.
 static FREER: LazyLock<Option<Sender<Board>>> = LazyLock::new(|| {
     let (sender, boards) = mpsc::channel();
     let thread = Builder::new().name("zeitset-free".into()).spawn(move || boards.into_iter().for_each(drop));
     thread.ok().map(|_| sender)
 });
 
-/// Frees a board that nothing refers to. Another thread frees a large board, because to free a million members takes
-/// milliseconds.
+/// Frees a board. Another thread frees a large board, because freeing a million members takes milliseconds.
 pub(super) fn discard(board: Board) {
     if board.free_effort() > LARGE
         && let Some(freer) = &*FREER
     {
-        // If the thread has ended, dropping the error frees the board.
+        // If the thread has ended, the error contains the board, and dropping the error frees it.
         let _ = freer.send(board);
     }
 }

@@ -1,4 +1,4 @@
-//! The effects that replicas and the AOF get: `ZLB.APPLY key effect argument ...`.
+//! The effects of changes on boards, which replicas and the AOF get as `ZLB.APPLY key effect argument ...`.
 //!
 //! | effect     | arguments                    | what it does                                        |
 //! |------------|------------------------------|-----------------------------------------------------|
@@ -11,18 +11,17 @@
 //!
 //! Zeitset 0.2 wrote `CUT` for `REMRANGE`, and `WHOLE` for `REPLACE`. [`EffectKind::of`] still reads both names.
 //!
-//! Equal boards that get the same effects in the same order stay equal, including the order of ties. An effect depends on no clock,
-//! condition or other key.
+//! Effects have final values and depend on no clock, condition or other key. So equal boards stay equal if they get the
+//! same effects in the same order. This includes the order of ties.
 //!
-//! Effects have a separate command because a server that uses more than its `maxmemory` refuses commands with the flag
-//! `deny-oom`. A replica with `replica-ignore-maxmemory no` refuses them even if its master sends them. A replica that
-//! has refused an effect differs until the next synchronization. So ZLB.APPLY does not have this flag.
+//! ZLB.APPLY lacks the flag `deny-oom` of other commands that write. A server that uses more than `maxmemory` refuses
+//! commands with this flag. A replica with `replica-ignore-maxmemory no` does so even for its master's commands, and
+//! would then differ until the next synchronization.
 
 use crate::model::board::Board;
 use crate::model::stream::{DecodeError, Reader, Writer};
 use crate::server::{OwnedStr, Str};
 
-/// The effects, by their names in ZLB.APPLY.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EffectKind {
     Create,
@@ -54,7 +53,7 @@ impl EffectKind {
         }
     }
 
-    /// Returns the effect with this name. Also accepts the names of Zeitset 0.2.
+    /// Parses the name of an effect. Also accepts the names of Zeitset 0.2.
     pub fn of(word: &[u8]) -> Option<EffectKind> {
         match word {
             b"CUT" => Some(EffectKind::RemoveRange),
@@ -64,15 +63,13 @@ impl EffectKind {
     }
 }
 
-/// Encodes a board as arguments. The fields are those of the saved form. Numbers are in decimal, byte strings are
-/// unchanged.
+/// Encodes a board as arguments, with the fields of the saved form. Numbers are decimal.
 pub fn encode_board(board: &Board) -> Vec<OwnedStr> {
     let mut words = WordWriter(Vec::new());
     board.encode(&mut words);
     words.0
 }
 
-/// Decodes a board that [`encode_board`] encoded.
 pub fn decode_board(words: &[Str<'_>]) -> Result<Board, DecodeError> {
     let mut words = Unread(words);
     let board = Board::decode(&mut words)?;

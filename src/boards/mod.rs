@@ -1,12 +1,10 @@
-//! Leaderboards as keys: the layer between the model's board and the server.
+//! Leaderboards as keys: the layer between the board of the model and the server.
 //!
-//! All changes of a board use [`OpenBoard`]. It opens the key, [`Edit`] changes the board and records the effects, and
-//! the commit informs replicas, the AOF, WATCH, client-side caching and listeners of keyspace events. `stored` has the
-//! data type: saving, rewriting, memory usage.
+//! Commands change the members of a board through [`OpenBoard`]. It opens the key, and [`Edit`] changes the board and
+//! records the effects. The commit replicates the effects, signals WATCH and client-side caching, and sends the
+//! keyspace events. `stored` has the data type: saving, AOF rewriting, memory usage.
 //!
-//! Boards are replicated by [`effects`] with final values, so a replica computes nothing.
-//!
-//! An empty board keeps its key, because a user chose its dimensions, ties and KEEP. Only DEL or the key's TTL removes it.
+//! An empty board keeps its key, because it has settings that a user chose. Only DEL or the key's TTL removes it.
 
 mod changes;
 mod effects;

@@ -12,17 +12,14 @@ use smallvec::SmallVec;
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The command that replicates all effects.
+/// The command that replicates effects.
 pub const APPLY: &CStr = c"ZLB.APPLY";
 
-/// The number of rejected effects, for INFO.
 static REJECTED: AtomicU64 = AtomicU64::new(0);
 
-/// Totals of all boards, for INFO.
 pub struct BoardStats {
     /// The number of boards, including empty ones.
     pub boards: u64,
-    /// The number of replicated effects that did not fit the board.
     pub rejected_effects: u64,
 }
 
@@ -30,20 +27,20 @@ pub fn stats() -> BoardStats {
     BoardStats { boards: Board::handle().values(), rejected_effects: REJECTED.load(Ordering::Relaxed) }
 }
 
-/// Counts and logs a replicated effect that did not fit the board in `key`. The board then differs from the master's
-/// board.
+/// Counts and logs a replicated effect that did not fit the board in `key`. From then on, the board differs from the
+/// master's board.
 pub fn report_rejected(ctx: &Context, key: Str<'_>) {
     REJECTED.fetch_add(1, Ordering::Relaxed);
     ctx.log(c"warning", &format!("zeitset: rejected a replicated effect that does not fit the leaderboard {key}"));
 }
 
-/// Returns the board in a key. `None` if the key is missing.
+/// Returns the board in a key, or `None` if the key is missing.
 pub fn board_in<'s>(key: &'s ReadKey<'_>) -> Result<Option<&'s Board>, Error> {
     key.value()
 }
 
-/// Creates an empty board. Does nothing if the key holds a board with the same schema. `description` holds ZLB.CREATE's arguments after the
-/// key.
+/// Creates an empty board. Does nothing if the key holds a board with the same schema. `description` has the arguments
+/// of ZLB.CREATE after the key.
 pub fn create(ctx: &mut Context, name: Str<'_>, schema: Schema, description: &[Str<'_>]) -> Result<(), Error> {
     let key = WriteKey::open(ctx, name);
     match key.value::<Board>()? {
@@ -55,8 +52,8 @@ pub fn create(ctx: &mut Context, name: Str<'_>, schema: Schema, description: &[S
     Ok(())
 }
 
-/// Stores the union of boards in a key, and removes its TTL, as other commands that store a result do. Missing boards count as empty.
-/// Returns the number of members.
+/// Stores the union of boards in `dest` and removes its TTL, as other commands that store a result do. Missing boards
+/// count as empty. Returns the number of members.
 pub fn merge(ctx: &mut Context, dest: Str<'_>, sources: &[Str<'_>], combine: Combine) -> Result<u64, Error> {
     let schema = board_in(&ReadKey::open(ctx, dest))?.map(|board| board.schema().clone());
     let mut merge = schema.map(|schema| Merge::new(schema, combine));
@@ -79,7 +76,7 @@ pub fn merge(ctx: &mut Context, dest: Str<'_>, sources: &[Str<'_>], combine: Com
     Ok(members)
 }
 
-/// Stores a board in a key. Replaces a board that the key holds. `words` is the encoded board.
+/// Stores a board in a key, and replaces a board that the key holds. `words` is the encoded board.
 pub fn store(ctx: &mut Context, name: Str<'_>, board: Board, words: &[Str<'_>]) -> Result<(), Error> {
     let mut key = WriteKey::open(ctx, name);
     let ctx = match key.value_mut::<Board>()? {
@@ -94,8 +91,7 @@ pub fn store(ctx: &mut Context, name: Str<'_>, board: Board, words: &[Str<'_>]) 
     Ok(())
 }
 
-/// A board that is open for writing. [`edit`](OpenBoard::edit) changes it and records the effect of each change.
-/// [`commit`](OpenBoard::commit) replicates the effects and sends the keyspace events.
+/// A board that is open for writing. [`commit`](OpenBoard::commit) replicates the changes of [`edit`](OpenBoard::edit).
 #[must_use = "changes must be committed"]
 pub struct OpenBoard<'k> {
     name: Str<'k>,
@@ -104,7 +100,7 @@ pub struct OpenBoard<'k> {
 }
 
 impl<'k> OpenBoard<'k> {
-    /// Opens a board. Returns `None` if the key is missing, and an error if it holds another type.
+    /// Opens a board. Returns `None` if the key is missing, and an error if the key holds another type.
     pub fn open(ctx: &'k mut Context, name: Str<'k>) -> Result<Option<OpenBoard<'k>>, Error> {
         let key = WriteKey::open(ctx, name);
         let is_there = key.value::<Board>()?.is_some();
@@ -120,14 +116,13 @@ impl<'k> OpenBoard<'k> {
         self.key.value().ok().flatten().expect("the key held a board when it was opened")
     }
 
-    /// Returns an editor of the board.
     pub fn edit(&mut self) -> Edit<'_, 'k> {
         let value = self.key.value_mut().ok().flatten();
         let (board, _): (&mut Board, _) = value.expect("the key held a board when it was opened");
         self.changes.edit(board)
     }
 
-    /// Replicates the changes, signals WATCH and client-side caching, and sends the keyspace events. Does nothing if there are no changes.
+    /// Replicates the changes, signals WATCH and client-side caching, and sends the keyspace events.
     pub fn commit(self) {
         let OpenBoard { name, key, changes } = self;
         if changes.is_empty() {

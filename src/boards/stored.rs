@@ -6,12 +6,12 @@ use crate::server::data_type::{DataType, Handle};
 use crate::server::io::{Digest, Loader, Rewriter, Saver};
 use std::ffi::{CStr, c_int};
 
-/// The approximate number of arguments of one command in a rewritten AOF. A client would send about as many arguments
-/// in a command. So replaying a command does not block clients for long and needs no large buffer.
+/// The approximate number of arguments of one ZLB.SET in a rewritten AOF. Larger commands would block clients for
+/// longer during a replay, and need larger buffers.
 const REWRITE_ARGUMENTS: usize = 512;
 
-/// The number of nodes and pages that MEMORY USAGE samples. Their sizes differ little, so more samples would hardly
-/// improve the estimate.
+/// The number of nodes and pages that MEMORY USAGE samples. Their sizes differ little, so more samples would not
+/// improve the estimate much.
 const MEMORY_SAMPLES: usize = 64;
 
 static HANDLE: Handle<Board> = Handle::new();
@@ -61,7 +61,7 @@ impl DataType for Board {
     }
 }
 
-/// Returns ZLB.CREATE's arguments after the key.
+/// Returns the arguments of ZLB.CREATE after the key.
 fn description(schema: &Schema) -> Vec<OwnedStr> {
     let mut words = Vec::new();
     for dimension in schema.dimensions() {
@@ -84,7 +84,7 @@ fn description(schema: &Schema) -> Vec<OwnedStr> {
     words
 }
 
-/// Appends a member and its values, in the form of ZLB.SET.
+/// Appends a member and its values, as arguments of ZLB.SET.
 pub(super) fn write(effect: Entry<'_>, to: &mut Vec<OwnedStr>) {
     to.push(OwnedStr::new(effect.member));
     to.extend(effect.values.iter().map(|value| match value {

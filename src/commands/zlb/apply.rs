@@ -1,11 +1,11 @@
 //! `ZLB.APPLY key effect [word ...]`
 //!
-//! Applies an effect ([`EffectKind`]). Other commands replicate this command, and AOF files contain it. Applications do
-//! not need it. It computes nothing, because an effect has the values that the master computed.
+//! Applies an effect ([`EffectKind`]) with the values that the master computed. Replicas and AOF files get this command
+//! instead of the commands that clients sent. Applications do not need it.
 //!
-//! Clients may call it, because ordinary clients also replay AOF files to servers. Like RESTORE, it bypasses the other commands' checks and
-//! needs the same rights. An effect that does not fit the key's value changes nothing: the reply is 0 instead of 1. If such an effect came
-//! from a master or an AOF file, the server's log reports it.
+//! Clients may call it, because AOF files can also be replayed by a client. Like RESTORE, it bypasses the checks of
+//! other commands, and needs the rights of RESTORE. The reply is 0 if the effect does not fit the key's value: nothing
+//! is changed then. The server logs such an effect if it came from a master or an AOF file.
 
 use super::{create, set};
 use crate::boards::{self, APPLY, Edit, EffectKind, OpenBoard};
@@ -56,7 +56,6 @@ fn make(ctx: &mut Context, key: Str<'_>, words: &[Str<'_>]) -> Result<bool, Erro
     }
 }
 
-/// Applies an effect to an existing board.
 fn change<'a>(ctx: &mut Context, key: Str<'a>, effect: EffectKind, words: &'a [Str<'a>]) -> Result<bool, Error> {
     let Some(mut open) = OpenBoard::open(ctx, key)? else { return Ok(false) };
     let fits = carry_out(&mut open.edit(), effect, words)?;
@@ -64,7 +63,7 @@ fn change<'a>(ctx: &mut Context, key: Str<'a>, effect: EffectKind, words: &'a [S
     Ok(fits)
 }
 
-/// Applies an effect. Returns false if it does not fit the board. Changes nothing in that case and on an error.
+/// Applies an effect. If the effect does not fit the board, changes nothing and returns false.
 fn carry_out<'a>(edit: &mut Edit<'_, 'a>, effect: EffectKind, words: &'a [Str<'a>]) -> Result<bool, Error> {
     match effect {
         EffectKind::Set => {

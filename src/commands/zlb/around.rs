@@ -1,7 +1,7 @@
 //! `ZLB.AROUND key member radius [WITHRANK [DENSE | COMPETITION]] [WITHVALUES]`
 //!
-//! Returns a member and its neighbours, best first. The reply has up to `radius` neighbours on either side, and fewer
-//! at an end of the board. It is null if the member is not on the board.
+//! Returns a member and up to `radius` neighbours on either side, best first. Returns null if the member is not on the
+//! board.
 
 use super::{Details, WITH_RANK, WITH_VALUES, reply_members};
 use crate::boards;

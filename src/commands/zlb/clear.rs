@@ -1,7 +1,7 @@
 //! `ZLB.CLEAR key`
 //!
-//! Removes all members. The board keeps its dimensions and settings, and the key keeps its TTL. Returns the number of
-//! removed members. Another thread frees the memory of a large board.
+//! Removes all members, and returns their number. The board keeps its dimensions and settings, and the key keeps its
+//! TTL.
 
 use crate::boards::OpenBoard;
 use crate::commands::args::Args;

@@ -1,14 +1,14 @@
 //! `ZLB.CREATE key DIM name [ASC | DESC] [INT | FLOAT] [DIM name ...] [TIES FIRST | LAST | NAME] [KEEP n]`
 //!
-//! Creates an empty board. Its 1 to 64 dimensions are compared in the given order: gold, then silver, then bronze. By
-//! default, a dimension is DESC (more is better) and INT (64 bits, exact). FLOAT dimensions hold finite doubles. TIES
-//! orders members with equal values: the better one is the member that reached them first (the default), the one that
-//! reached them last, or the one with the bytewise smaller name. With KEEP, the board keeps only the best n members.
+//! Creates an empty board with 1 to 64 dimensions, the most significant first. By default, a dimension is DESC (more is
+//! better) and INT (64 bits, exact). FLOAT dimensions hold finite doubles. Dimension names are case-sensitive and may
+//! have any bytes. With KEEP, the board keeps only the best n members.
+//!
+//! TIES orders members with equal values: by default (FIRST), members that reached the values earlier are better. With
+//! LAST, members that reached them later are better. With NAME, bytewise smaller names are better.
 //!
 //! If the key holds a board with the same schema, the command changes nothing and returns the same reply. So every
 //! writer may send the command before it uses the board.
-//!
-//! Dimension names may have any bytes, and are case-sensitive.
 
 use crate::boards;
 use crate::commands::args::{Args, once};

@@ -1,7 +1,7 @@
 //! `ZLB.GET key member [member ...]`
 //!
-//! Returns `[rank, value ...]` for each member, or null if the member is not on the board. The rank is that of ZLB.RANK
-//! without options.
+//! Returns `[rank, value ...]` for each member, or null for a member that is not on the board. The rank is the member's
+//! position, as in ZLB.RANK without options.
 
 use super::{KEY_AND_MEMBERS, ValueFormat};
 use crate::boards;

@@ -1,6 +1,6 @@
 //! `ZLB.INFO key`
 //!
-//! Returns a description of the board as a map, or null if there is no board:
+//! Returns a description of the board as a map, or null if the key is missing:
 //!
 //! | field        | value                                                                        |
 //! |--------------|------------------------------------------------------------------------------|

@@ -1,12 +1,11 @@
 //! `ZLB.MERGE dest numkeys key [key ...] [SUM | BEST]`
 //!
-//! Stores the union of boards in `dest`. A member on several boards gets the sums of its values (SUM, the default) or
-//! the best of its tuples (BEST). All boards must have the same schema, including the board in `dest`, if there is one.
-//! A missing board counts as empty. As in ZUNIONSTORE, `dest` is replaced, loses its TTL, and may be one of the
-//! sources. If a sum overflows, the command returns an error and changes nothing. Returns the number of members of the
-//! union.
+//! Stores the union of boards in `dest`, and returns its number of members. A member on several boards gets the sums of
+//! its values (SUM, the default) or the best of its tuples (BEST). All boards must have the same schema, including a
+//! board in `dest`. A missing board counts as empty. As in ZUNIONSTORE, `dest` is replaced, loses its TTL, and may be
+//! one of the sources. If a sum overflows, the command returns an error and changes nothing.
 //!
-//! Ties are ordered as if the boards had been added to one board key by key. So with TIES FIRST, a member that gets its
+//! Ties are ordered as if the boards were added to one board key by key. So with TIES FIRST, a member that gets its
 //! final values from an earlier key precedes its equals.
 
 use crate::boards;

@@ -1,9 +1,8 @@
-//! ZLB: leaderboards with several dimensions. This file has the functions that the commands share, which parse values
-//! and reply with them.
+//! ZLB: leaderboards with several dimensions. This file has the functions that the commands share.
 //!
-//! In replies, an INT value is an integer. A FLOAT value is a double in RESP3. In RESP2 it is a bulk string with the
-//! fewest digits that parse to the same double, as in ZSCORE. If there is nothing to return, the reply is a null of the
-//! usual reply's type.
+//! In replies, an INT value is an integer. A FLOAT value is a double in RESP3. In RESP2, it is a bulk string with the
+//! fewest digits that parse to the same double, as in ZSCORE. A null has the type of the usual reply: a null array
+//! instead of an array.
 
 pub mod apply;
 pub mod around;
@@ -27,20 +26,16 @@ use crate::model::board::{Dimension, Entry, Kind, Range, Ranking, Value};
 use crate::server::Context;
 use crate::server::command::Arg;
 
-/// `key member [member ...]`
 const KEY_AND_MEMBERS: &[Arg] = &[Arg::key(c"key"), Arg::string(c"member").multiple()];
 
-/// `DENSE | COMPETITION`
 const RANKING: Arg =
     Arg::one_of(c"ranking", &[Arg::flag(c"dense", c"DENSE"), Arg::flag(c"competition", c"COMPETITION")]).optional();
 
-/// `[WITHRANK [DENSE | COMPETITION]]`
 const WITH_RANK: Arg = Arg::block(c"rank", &[Arg::flag(c"withrank", c"WITHRANK"), RANKING]).optional().since(c"0.2.0");
 
-/// `[WITHVALUES]`
 const WITH_VALUES: Arg = Arg::flag(c"withvalues", c"WITHVALUES").optional();
 
-/// The requested fields of each member in addition to its name.
+/// The fields of each member that a client requested in addition to the name.
 #[derive(Default)]
 struct Details {
     rank: Option<Ranking>,
@@ -50,7 +45,7 @@ struct Details {
 }
 
 impl Details {
-    /// Parses the next keyword of `[WITHRANK [DENSE | COMPETITION]] [WITHVALUES]`.
+    /// Parses a keyword of `[WITHRANK [DENSE | COMPETITION]] [WITHVALUES]`.
     fn take(&mut self, keyword: &[u8]) -> Result<(), Error> {
         let is_after_rank = std::mem::take(&mut self.is_after_rank);
         match keyword {
@@ -80,7 +75,7 @@ fn value(args: &mut Args<'_>, dimension: &Dimension) -> Result<Value, Error> {
     }
 }
 
-/// The format of values in replies to this client.
+/// The format of values in replies to one client.
 #[derive(Clone, Copy)]
 struct ValueFormat {
     as_doubles: bool,
@@ -131,7 +126,6 @@ fn reply_members(ctx: &Context, members: Range<'_>, dimensions: &[Dimension], de
     }
 }
 
-/// Replies with a rank or null.
 fn reply_rank(ctx: &Context, rank: Option<u64>) {
     match rank {
         None => ctx.reply_null(),

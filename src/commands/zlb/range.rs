@@ -1,9 +1,8 @@
 //! `ZLB.RANGE key start stop [REV] [WITHRANK [DENSE | COMPETITION]] [WITHVALUES]`
 //!
-//! Returns the members from index `start` to `stop`, both inclusive, as ZRANGE does. Index 0 is the best member and -1
-//! the last. Indexes out of range are limited to the first and last member. With REV, index 0 is the worst member. With
-//! WITHRANK or WITHVALUES, each member is an array `[rank, member, value ...]` of the requested fields. Ranks count
-//! from the best member, also with REV.
+//! Returns the members from index `start` to `stop`, both inclusive, as ZRANGE does. Index 0 is the best member. With
+//! REV, index 0 is the worst member, but ranks still count from the best. With WITHRANK or WITHVALUES, each member is
+//! an array `[rank, member, value ...]` of the requested fields.
 
 use super::{Details, WITH_RANK, WITH_VALUES, reply_members};
 use crate::boards;

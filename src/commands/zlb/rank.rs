@@ -4,9 +4,9 @@
 //!
 //! | values        | 9 | 7 | 7 | 5 |                                        |
 //! |---------------|---|---|---|---|----------------------------------------|
-//! | plain         | 0 | 1 | 2 | 3 | its position: each member has its own  |
-//! | `COMPETITION` | 0 | 1 | 1 | 3 | members strictly better                |
-//! | `DENSE`       | 0 | 1 | 1 | 2 | distinct tuples strictly better        |
+//! | plain         | 0 | 1 | 2 | 3 | the member's position                  |
+//! | `COMPETITION` | 0 | 1 | 1 | 3 | the number of better members           |
+//! | `DENSE`       | 0 | 1 | 1 | 2 | the number of better tuples            |
 
 use super::{RANKING, reply_rank};
 use crate::boards;

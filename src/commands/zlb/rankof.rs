@@ -1,8 +1,8 @@
 //! `ZLB.RANKOF key value ...`
 //!
-//! Returns the position that a new member with these values would have: after its equals, or with TIES LAST before
-//! them. With TIES NAME, the position is also after its equals, because no name is given. KEEP is ignored, so the
-//! position may be at or above KEEP. If there is no board, the position is 0.
+//! Returns the position that a new member with these values would get: after all members with equal values, or with
+//! TIES LAST before them. With TIES NAME, the position is also after them, because no name is given. KEEP is ignored.
+//! If the key is missing, the position is 0.
 
 use super::value;
 use crate::boards;

@@ -1,6 +1,6 @@
 //! `ZLB.REM key member [member ...]`
 //!
-//! Removes members. An empty board keeps its dimensions. DEL removes the board.
+//! Removes members, and returns how many were on the board. An empty board keeps its key.
 
 use super::KEY_AND_MEMBERS;
 use crate::boards::OpenBoard;

@@ -1,7 +1,7 @@
 //! `ZLB.REMRANGE key start stop`
 //!
-//! Removes the members from index `start` to `stop`, both inclusive. The indexes are those of ZLB.RANGE without REV.
-//! `ZLB.REMRANGE key 100 -1` keeps the best hundred members. If all members are removed, the empty board remains.
+//! Removes the members from index `start` to `stop`, both inclusive, and returns their number. Index 0 is the best
+//! member, as in ZLB.RANGE without REV. An empty board keeps its key.
 
 use crate::boards::OpenBoard;
 use crate::commands::args::Args;

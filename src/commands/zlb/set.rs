@@ -1,12 +1,14 @@
 //! `ZLB.SET key [NX | XX] [BEST] [WITHRANK] member value ... [member value ... ...]`
 //!
-//! Sets the values of members, one for each dimension. NX sets only members that are not on the board. XX sets only
-//! members that are on the board. With BEST, a member gets values only if they are better than its current ones. A
-//! member that gets its current values keeps its place among equals. Returns the number of added members. With KEEP, a
-//! new member that is not among the best n is not counted. With WITHRANK, which takes one member, the reply is `[added,
-//! rank]`, with null for a member that is not on the board.
+//! Sets the values of members, and returns the number of added members. NX sets only members that are not on the board.
+//! XX sets only members that are on the board. With BEST, a member gets values only if they are better than its current
+//! ones. A member that gets its current values keeps its place among equals. With KEEP, a new member that is not among
+//! the best n is not added.
 //!
-//! Members may have any name, including `NX` or `best`, because the number of arguments determines which of them are
+//! With WITHRANK, which takes one member, the reply is `[added, rank]`. The rank is null if the member is not on the
+//! board.
+//!
+//! Members may have any name, including `NX` or `best`, because the number of arguments determines which arguments are
 //! options.
 
 use super::{reply_rank, value};
@@ -17,7 +19,7 @@ use crate::model::board::{Condition, Dimension, Ranking, SetOptions, When};
 use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::{Context, Str};
 
-/// The maximum number of options: NX or XX, BEST, WITHRANK.
+/// The maximum number of options: NX or XX, BEST, and WITHRANK.
 const MOST_OPTIONS: usize = 3;
 
 fn is_option(argument: Str<'_>) -> bool {
@@ -27,12 +29,12 @@ fn is_option(argument: Str<'_>) -> bool {
 /// The options, whether WITHRANK is given, and the members with their values.
 type Parts<'a> = (SetOptions, bool, &'a [Str<'a>]);
 
-/// Separates the options from the members and values. Members and values form rows of `1 + dimensions` arguments. The
-/// remaining arguments, at most three, are options.
+/// Separates the options from the members and values. Members and values form rows of `1 + dimensions` arguments. All
+/// other arguments are options.
 fn split<'a>(rest: &'a [Str<'a>], dimensions: usize) -> Result<Parts<'a>, Error> {
     let row = 1 + dimensions;
     let mut left_over = rest.len() % row;
-    // With few dimensions, the options can have as many arguments as a row. An option begins with a keyword, and a
+    // With few dimensions, the options can be as many arguments as a row. A row has a value in its second place, and a
     // value is never a keyword.
     while left_over + row <= MOST_OPTIONS && rest.get(left_over + 1).is_some_and(|&value| is_option(value)) {
         left_over += row;
@@ -55,13 +57,13 @@ fn split<'a>(rest: &'a [Str<'a>], dimensions: usize) -> Result<Parts<'a>, Error>
     Ok((options, with_rank, rows))
 }
 
-/// Parses rows of a member and its values.
+/// Parses rows that each consist of a member and its values.
 pub(super) fn rows<'a>(words: &'a [Str<'a>], dimensions: &[Dimension]) -> Result<Rows<'a>, Error> {
     let mut values = Vec::with_capacity(words.len());
     for row in words.chunks_exact(1 + dimensions.len()) {
         for (text, dimension) in row[1..].chunks(1).zip(dimensions) {
             let value = value(&mut Args::new(text), dimension);
-            // If a keyword is in the place of a value, there are too many options.
+            // A keyword in the place of a value means that there are too many options.
             values.push(value.map_err(|error| if is_option(text[0]) { Error::Syntax } else { error })?);
         }
     }

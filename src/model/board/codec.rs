@@ -1,18 +1,20 @@
 //! Encoding and decoding of boards.
 //!
 //! ```text
-//! version  ties  keep (0: all)  number of dimensions for each dimension: direction and kind in one number, name number
-//! of members blocks of members, best first, until all members are written
+//! version  ties  keep (0: no limit)  number of dimensions
+//! for each dimension: direction and kind in one number, name
+//! number of members
+//! blocks of members, best first, until all members are written
 //! ```
 //!
-//! A [`Writer`] gets numbers and byte strings one by one. Members are written in blocks of a few kilobytes, because in
-//! RDB files the overhead of a separate number or string for each member would exceed its contents. In a block, a
-//! member is the length of its name as a varint (LEB128), the name, and its values. An INT value is a zigzag varint, a
-//! FLOAT value the 8 bytes of the double.
+//! The numbers and byte strings are written one by one to a [`Writer`]. Members are written in blocks of about 4 KiB,
+//! because separate numbers and strings for each member would have more overhead than contents in RDB files. In a
+//! block, a member consists of the length of its name as a varint (LEB128), the name, and the values. An INT value is a
+//! zigzag varint. A FLOAT value is the 8 bytes of the double, little-endian.
 //!
 //! Equal boards are encoded to equal bytes, because the encoding depends only on the schema, the order of the members
-//! and their values. Decoding validates every number, the order, and that no member occurs twice. It allocates only for
-//! what it has read, and takes O(n).
+//! and their values. Decoding validates every number, the order of the members, and that no member occurs twice. It
+//! allocates only for bytes that it has read.
 
 use std::num::NonZeroU64;
 
@@ -24,7 +26,7 @@ use super::{Board, names::Names};
 use crate::model::index::Index;
 use crate::model::stream::{DecodeError, Reader, Writer};
 
-/// The first number of every encoded board: its format version. All versions of the module have used this one.
+/// The first number of every encoded board: its format version.
 const VERSION: u64 = 1;
 
 /// The size at which a block is written, in bytes.
@@ -74,10 +76,7 @@ impl Board {
         }
     }
 
-    /// Decodes a board. The input may be anything. O(n).
-    ///
-    /// # Errors
-    /// The first error found; see [`DecodeError`].
+    /// Decodes a board. The input may be any bytes. O(n).
     pub fn decode(input: &mut impl Reader) -> Result<Board, DecodeError> {
         let schema = decode_schema(input)?;
         let len = input.number()?;
@@ -146,7 +145,7 @@ struct Filling {
 }
 
 impl Filling {
-    /// Decodes a member and adds it after the others.
+    /// Decodes a member and adds it as the last one.
     fn member(&mut self, input: &mut ByteReader, words: &mut Vec<u64>) -> Result<(), DecodeError> {
         let length = usize::try_from(input.varint()?).map_err(|_| DecodeError::Truncated)?;
         let name = input.take(length)?;
@@ -198,7 +197,7 @@ impl<'a> ByteReader<'a> {
         Ok(f64::from_le_bytes(*bytes))
     }
 
-    /// Reads a number of at most ten bytes, which must be encoded in its shortest form.
+    /// Reads a number of at most ten bytes. Refuses an encoding that is not the shortest.
     fn varint(&mut self) -> Result<u64, DecodeError> {
         let mut number = 0u64;
         for shift in (0..64).step_by(7) {

@@ -1,6 +1,6 @@
-//! Errors of requests. A request is checked before anything is changed, so a board that returns an error is unchanged.
+//! Errors of requests.
 
-/// Why a board refuses a request.
+/// Why a board refuses a request. The board is then unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BoardError {
     /// A schema without dimensions, or with more than 64.
@@ -11,12 +11,11 @@ pub enum BoardError {
     ValueCount,
     /// No dimension at this position.
     UnknownDimension,
-    /// A float for an INT dimension, or an integer for a FLOAT one. The dimension is given by its position.
+    /// A float for an INT dimension, or an integer for a FLOAT dimension, at this position.
     WrongKind(usize),
-    /// A NaN or an infinity in this dimension, as an argument or as the result of INCR. The dimension is given by its
-    /// position.
+    /// A NaN or an infinity in the dimension at this position, as an argument or as the result of INCR.
     NotFinite(usize),
-    /// An INCR of this dimension would exceed the signed 64-bit range. The dimension is given by its position.
+    /// An INCR of the dimension at this position would exceed the signed 64-bit range.
     Overflow(usize),
     /// The call could exceed [`MAX_MEMBERS`](super::MAX_MEMBERS).
     Full,

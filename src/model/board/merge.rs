@@ -1,15 +1,14 @@
 //! MERGE: the union of several boards with the same schema.
 //!
-//! The result is the same as if all members were set on one board, key by key, and within a key in the order of its
-//! board. With SUM, each value is added to the member's current value. With BEST, the values are set only if they are
-//! better than the current ones. This also determines the order of ties: a member that gets its final values from an
-//! earlier key reached them first. KEEP is applied only at the end, because a member that is not among the best after
-//! the first key may have the best sum after the last.
+//! The result is the same as if all members of all boards were set on one board: key by key, and each board in its own
+//! order. With SUM, each value is added to the member's current value. With BEST, a member gets the values only if they
+//! are better than its current ones. Ties follow from the same rule: members that got their final values from an
+//! earlier key reached them first. KEEP is applied at the end, because a member that is bad on one board may have the
+//! best sum.
 //!
-//! The merge first collects one row per distinct member, which it finds by a hash of the name. At the end, it sorts the
-//! rows and builds the tree from them in order. So a merge takes O(M) for the M members of all boards, and O(N log N)
-//! for the N distinct members. In addition to the result, the merge needs 20 bytes for each distinct member and 8 bytes
-//! for each of its values.
+//! The merge collects one row per distinct member, which it finds by a hash of the name. At the end, it sorts the rows
+//! and builds the tree from them. So a merge takes O(M + N log N) for the M members of all boards and the N distinct
+//! members. During the merge, each distinct member takes 20 bytes, plus 8 bytes per value, in addition to the result.
 
 use super::Board;
 use super::error::BoardError;
@@ -24,10 +23,10 @@ use crate::model::index::Index;
 /// How the values of a member on several boards are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Combine {
-    /// Adds the member's values, dimension by dimension.
+    /// Adds the member's values in each dimension.
     #[default]
     Sum,
-    /// Takes the best of the member's tuples.
+    /// Takes the member's best tuple.
     Best,
 }
 
@@ -38,26 +37,24 @@ pub struct Merge {
     names: Names,
     index: Index,
     rows: MergedRows,
-    /// The number of changes so far. Ties are ordered by the number at each member's last change.
+    /// The number of members added so far. Ties are ordered by this number at each member's last change.
     moment: u64,
 }
 
 impl Merge {
-    /// Begins a merge of boards with this schema.
     pub fn new(schema: Schema, combine: Combine) -> Merge {
         let rows = MergedRows { chunks: Vec::new(), stride: schema.dimensions().len() };
         Merge { combine, schema, names: Names::new(), index: Index::default(), rows, moment: 0 }
     }
 
-    /// Returns the schema of the merge.
     pub fn schema(&self) -> &Schema {
         &self.schema
     }
 
-    /// Adds a board with the merge's schema. O(members).
+    /// Adds a board, which must have the merge's schema. O(members).
     ///
-    /// # Errors
-    /// [`BoardError::Overflow`], [`BoardError::NotFinite`], [`BoardError::Full`]. The caller must then drop the merge.
+    /// # Errors [`BoardError::Overflow`], [`BoardError::NotFinite`], [`BoardError::Full`]. The caller must then drop
+    /// the merge.
     pub fn add(&mut self, board: &Board) -> Result<(), BoardError> {
         debug_assert!(self.schema == board.schema);
         for Entry { member, values } in board.rebuild() {
@@ -89,7 +86,7 @@ impl Merge {
         Ok(())
     }
 
-    /// Returns the union. O(n log n).
+    /// Returns the union. O(N log N) for N distinct members.
     pub fn finish(self) -> Board {
         let Merge { schema, mut names, index, rows, .. } = self;
         let mut order: Vec<u32> = (0..rows.len()).collect();
@@ -109,7 +106,7 @@ impl Merge {
         order.sort_unstable_by(compare);
         let in_order = order.iter().map(|&at| rows.row(at));
         if kept.is_some() {
-            // Copies the names that KEEP leaves, so that the pages of all other names are freed.
+            // Copies the names of the remaining members, so that the memory of all other names is freed.
             return Board::in_order(schema.clone(), in_order.map(|row| (row.words, names.name(row.id))));
         }
         let mut loader = TreeBuilder::new(Tree::new(schema.dimensions().len()));
@@ -130,8 +127,8 @@ fn add(words: &mut [u64], more: &[u64], dimensions: &[Dimension]) -> Result<bool
     Ok(changes)
 }
 
-/// The rows of the members. A row has the member's words, the time at which the member reached them, and the ID of its
-/// name. Rows are stored in chunks, because a single vector would double its memory during the merge.
+/// One row for each distinct member: its words, the moment of its last change, and its ID. Rows are stored in chunks,
+/// because a single vector would double its memory when it is full.
 struct MergedRows {
     chunks: Vec<Vec<u64>>,
     stride: usize,
@@ -146,7 +143,7 @@ struct MergedRow<'a> {
 impl MergedRows {
     const CHUNK: u32 = 1024;
 
-    /// Returns how many numbers a row has: its words, its time and its ID.
+    /// Returns the number of words of a row, including the moment and the ID.
     fn width(&self) -> usize {
         self.stride + 2
     }
@@ -159,7 +156,7 @@ impl MergedRows {
     fn push(&mut self, words: &[u64], moment: u64, id: u32) {
         let full = Self::CHUNK as usize * self.width();
         if self.chunks.last().is_none_or(|chunk| chunk.len() == full) {
-            // The first chunk grows as needed, to save memory on small boards. Later chunks are allocated in full size.
+            // The first chunk grows as needed, so that a small merge takes little memory.
             let room = if self.chunks.is_empty() { 0 } else { full };
             self.chunks.push(Vec::with_capacity(room));
         }
@@ -179,7 +176,7 @@ impl MergedRows {
         MergedRow { words: &row[..self.stride], moment: row[self.stride], id: row[self.stride + 1] as u32 }
     }
 
-    /// Returns the words and the time of a row.
+    /// Returns the words and the moment of a row.
     fn row_mut(&mut self, row: u32) -> (&mut [u64], &mut u64) {
         let ((chunk, start), stride) = (self.at(row), self.stride);
         let (words, rest) = self.chunks[chunk][start..start + stride + 2].split_at_mut(stride);

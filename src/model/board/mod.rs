@@ -1,21 +1,20 @@
 //! Leaderboards with several dimensions: an exact order over tuples of any size.
 //!
-//! A board has three parts, none of which allocates for a single member:
+//! A board has three parts. None of them makes an allocation for each member:
 //!
-//! - `names`: the members' names in pages. A name's slot is the member's ID.
-//! - [`Index`]: a hash table from name to ID, which grows by a thousandth at a time.
+//! - `names`: the members' names in pages. A name's page and slot form the member's ID.
+//! - [`Index`]: a hash table from name to ID. It never rehashes all entries at once.
 //! - `tree`: the order of the members, a B+tree with counts.
 //!
-//! A lookup by name finds the member's ID and its leaf, which is stored next to the name. The leaf holds the member's
-//! values, and the counts in its ancestors give its rank. A lookup by rank follows the counts from the root to a leaf.
-//! The IDs in the leaf lead to the names.
+//! A lookup by name finds the member's ID and its leaf. The leaf holds the member's values, and the counts in the
+//! leaf's ancestors give the rank. A lookup by rank follows the counts from the root to a leaf.
 //!
 //! ## Effects
 //!
-//! A replica or an AOF gets two kinds of effects: an [`Entry`], which is a member with its final values, and removals
-//! by name or position. These effects keep the replica identical. The replica applies them in the master's order, which
-//! determines the order of ties. After each effect, KEEP removes the same member as on the master. The effect of a SET
-//! or INCR is an unconditional SET of the result. [`Board::rebuild`] lists the SETs that recreate the board.
+//! Replicas and the AOF get two kinds of effects: an [`Entry`], which is a member with its final values, and removals
+//! by name or position. A SET or INCR is replicated as a SET of the final values, without conditions. A replica applies
+//! the effects in the master's order, so ties get the same order. KEEP has no effect of its own, because after each
+//! effect it removes the same member as on the master.
 
 mod codec;
 mod error;
@@ -42,12 +41,12 @@ use crate::model::index::Index;
 use names::Names;
 use tree::{Position, Tree};
 
-/// The maximum number of members: 2^31. IDs and counts have 32 bits.
+/// The maximum number of members, because IDs and counts have 32 bits.
 pub const MAX_MEMBERS: u64 = 1 << 31;
 
 /// A leaderboard. See the [module](self).
 ///
-/// Cloning takes O(n), dropping O(n / rows of a leaf).
+/// Cloning takes O(n). Dropping takes O(n / rows of a leaf).
 #[derive(Clone, Debug)]
 pub struct Board {
     schema: Schema,
@@ -57,7 +56,6 @@ pub struct Board {
 }
 
 impl Board {
-    /// Creates an empty board.
     pub fn new(schema: Schema) -> Board {
         let tree = Tree::new(schema.dimensions().len());
         Board { schema, tree, names: Names::new(), index: Index::default() }
@@ -67,7 +65,6 @@ impl Board {
         &self.schema
     }
 
-    /// Returns the number of members.
     pub fn len(&self) -> u64 {
         u64::from(self.tree.len())
     }
@@ -83,13 +80,12 @@ impl Board {
         (hash, self.index.find(hash, |id| self.names.name(id) == member))
     }
 
-    /// Returns the position of a member.
     fn position_of(&self, member: &[u8]) -> Option<Position> {
         let (_, id) = self.find(member);
         id.map(|id| self.tree.position_of(id, &self.names))
     }
 
-    /// Converts values to words.
+    /// Converts values to words, and appends them to `words`.
     fn words(&self, values: &[Value], words: &mut Vec<u64>) -> Result<(), BoardError> {
         let dimensions = self.schema.dimensions();
         if values.len() != dimensions.len() {

@@ -1,11 +1,12 @@
 //! The members' names, each stored with the number of the member's leaf.
 //!
-//! Names of the same length share pages of fixed slots. So a name of 12 bytes takes 16 bytes (with the leaf's number),
-//! and needs no allocation, pointer, length or padding of its own. The page and the slot form the member's ID: `page <<
-//! 8 | slot`. A page has at most 256 slots. A page with several slots takes at most 16 KiB. A page grows as needed and
-//! is freed when its last name is removed. If at most a quarter of a page is in use, its names are moved to other
-//! pages, so that the memory shrinks with the number of members. For each length, at most one page is that sparse. A
-//! name and its leaf are stored together, because a lookup needs both. So a lookup has only one cache miss.
+//! Names of the same length share pages of fixed slots. So a name needs no allocation, pointer or padding: a name of 12
+//! bytes takes 16 bytes, including the leaf's number. A lookup needs both, and gets them with one cache miss.
+//!
+//! The page and the slot form the member's ID: `page << 8 | slot`. A page has at most 256 slots. A page with several
+//! slots takes at most 16 KiB. A page grows as needed, and is freed when its last name is removed. If at most a quarter
+//! of a page is in use, its names are moved to other pages. So the memory shrinks with the number of members. For each
+//! length, at most one page stays that sparse.
 
 use std::collections::BTreeMap;
 
@@ -25,15 +26,15 @@ pub(super) const MAX_NAME: usize = u32::MAX as usize - 15;
 
 #[derive(Clone, Debug, Default)]
 struct NamePage {
-    /// The bytes of a slot, which has the leaf's number, then the name.
+    /// The size of a slot in bytes: the leaf's number and a name.
     stride: usize,
     /// The maximum number of slots: 1 to 256.
     slots: u32,
     used: u32,
-    /// The first vacant slot, or `NIL`. A vacant slot has the number of the next vacant slot in place of the leaf's
+    /// The first vacant slot, or `NIL`. A vacant slot holds the number of the next vacant slot instead of a leaf's
     /// number.
     vacant: u32,
-    /// The index of this page in the open pages of its length.
+    /// The index of this page in `Names::open` for its length.
     open_at: u32,
     bytes: Vec<u8>,
 }
@@ -48,7 +49,6 @@ impl NamePage {
         self.used <= self.slots / 4
     }
 
-    /// Returns the slots in use.
     fn taken(&self) -> Vec<u32> {
         let mut is_taken = vec![true; self.bytes.len() / self.stride];
         let mut vacant = self.vacant;
@@ -76,7 +76,7 @@ impl NamePage {
         &self.bytes[at + LEAF..at + self.stride]
     }
 
-    /// Puts a name into a vacant slot, or into a new one at the end. The page must not be full.
+    /// Stores a name in a vacant slot, or in a new slot at the end. The page must not be full.
     fn put(&mut self, name: &[u8]) -> u32 {
         self.used += 1;
         if self.vacant != NIL {
@@ -108,8 +108,8 @@ fn split(id: u32) -> (u32, u32) {
 #[derive(Clone, Debug)]
 pub(super) struct Names {
     pages: Slab<NamePage>,
-    /// For each length of names, the pages with a vacant slot. A length without such pages has no entry. A new name
-    /// goes into the last page of its length.
+    /// For each length of names, the pages with a vacant slot, at least one. A new name is stored in the last of these
+    /// pages.
     open: BTreeMap<usize, Vec<u32>>,
     page_bytes: usize,
 }
@@ -119,7 +119,7 @@ impl Names {
         Names::with_pages_of(PAGE_BYTES)
     }
 
-    /// Creates a store with pages of `page_bytes` bytes. A page has at least one slot.
+    /// Creates a store with pages of `page_bytes` bytes. A page has room for at least one name.
     pub(super) fn with_pages_of(page_bytes: usize) -> Self {
         Names { pages: Slab::new(), open: BTreeMap::new(), page_bytes }
     }
@@ -141,7 +141,7 @@ impl Names {
         self.pages.len().saturating_add(more) <= MAX_PAGES
     }
 
-    /// Stores a name of at most `MAX_NAME` bytes. The caller sets its leaf later.
+    /// Stores a name of at most `MAX_NAME` bytes, and returns its ID. The caller sets its leaf later.
     pub(super) fn insert(&mut self, name: &[u8]) -> u32 {
         let open = self.open.entry(name.len()).or_default();
         let page_id = match open.last() {
@@ -164,8 +164,8 @@ impl Names {
         id_of(page_id, slot)
     }
 
-    /// Removes a name. Another name may get its ID. Returns the IDs of names that the caller must now [move](Self::move_out) one by one, at
-    /// most 64. O(1) amortized.
+    /// Removes a name. Another name may get its ID. Returns the IDs of at most 64 names that the caller must now
+    /// [move](Self::move_out). O(1) amortized.
     #[must_use]
     pub(super) fn remove(&mut self, id: u32) -> Vec<u32> {
         let is_page_left = self.vacate(id);
@@ -178,7 +178,7 @@ impl Names {
             return Vec::new();
         };
         let (taken, open_at) = (page.taken(), page.open_at);
-        // New names go into the last open page, so the sparse page becomes the first.
+        // New names are stored in the last page of `open`. So the sparse page is moved to the front.
         open.swap(0, open_at as usize);
         let moved = open[open_at as usize];
         self.pages[moved].open_at = open_at;
@@ -186,7 +186,7 @@ impl Names {
         taken.into_iter().map(|slot| id_of(page_id, slot)).collect()
     }
 
-    /// Moves a name and its leaf to another page with room. Returns the new ID, or `None` if there is no such page.
+    /// Moves a name and its leaf to another page. Returns the new ID, or `None` if no other page has a vacant slot.
     pub(super) fn move_out(&mut self, id: u32) -> Option<u32> {
         let (name, leaf) = (self.name(id).to_vec(), self.leaf(id));
         let last = *self.open.get(&name.len())?.last()?;
@@ -237,19 +237,16 @@ impl Names {
         }
     }
 
-    /// Returns the name of a member.
     pub(super) fn name(&self, id: u32) -> &[u8] {
         let (page, slot) = split(id);
         self.pages[page].name(slot)
     }
 
-    /// Returns the leaf of a member.
     pub(super) fn leaf(&self, id: u32) -> u32 {
         let (page, slot) = split(id);
         self.pages[page].number(slot)
     }
 
-    /// Sets the leaf of a member.
     pub(super) fn set_leaf(&mut self, id: u32, leaf: u32) {
         let (page, slot) = split(id);
         self.pages[page].set_number(slot, leaf);

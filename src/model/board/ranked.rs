@@ -1,16 +1,16 @@
-//! A range with ranks. The first rank takes O(log n). The other ranks are counted from the first one.
+//! A range of members with their ranks.
 
 use super::read::{Entry, Order, Range, Ranking};
 use super::tree::Cursor;
 
-/// Members in order with their ranks, which count from the best in both directions. The length is known.
+/// The iterator over members with their ranks. Ranks count from the best member, also with REV.
 #[derive(Clone, Debug)]
 pub struct Ranked<'a> {
     range: Range<'a>,
     ranking: Ranking,
     /// The previous member's rank.
     rank: u64,
-    /// The previous member's words; `None` before the first.
+    /// The previous member's words. `None` before the first member.
     words: Option<&'a [u64]>,
 }
 
@@ -22,7 +22,7 @@ impl<'a> Range<'a> {
 }
 
 impl<'a> Ranked<'a> {
-    /// Returns the rank of a row that is the first, or whose words differ from the previous row's.
+    /// Returns the rank of a row that is the first, or whose words differ from those of the previous row.
     fn rank_of(&self, row: Cursor<'a>) -> u64 {
         let (tree, names) = (&self.range.board.tree, &self.range.board.names);
         let first_equal = || tree.rank(tree.seek(|words, _| words < row.words()));
@@ -33,8 +33,8 @@ impl<'a> Ranked<'a> {
             (Ranking::Dense, Order::WorstFirst, Some(_)) => self.rank.saturating_sub(1),
             (Ranking::Competition, Order::BestFirst, Some(_)) => self.range.position,
             (Ranking::Competition, Order::BestFirst, None) => first_equal(),
-            // The rank is the number of members before the row and its equals. If some equals are outside the range,
-            // one lookup finds the first of them.
+            // The rank is the position of the first row with equal words. If that row is outside the range, a lookup
+            // finds it.
             (Ranking::Competition, Order::WorstFirst, _) => match self.equals_ahead(row) {
                 Some(equals) => self.range.position.saturating_sub(equals),
                 None => first_equal(),
@@ -42,7 +42,8 @@ impl<'a> Ranked<'a> {
         }
     }
 
-    /// Returns the number of equal rows before a row, if the first of them is in the range.
+    /// Returns the number of rows before `row` with equal words. `None` if the first of these rows is outside the
+    /// range.
     fn equals_ahead(&self, row: Cursor<'a>) -> Option<u64> {
         let (mut equals, mut at) = (0, row);
         while let Some(before) = at.before().filter(|before| before.words() == row.words()) {

@@ -6,7 +6,6 @@ use super::schema::{Dimension, Ties};
 use super::tree::{Cursor, Position};
 use super::value::Value;
 
-/// The values of a member, in the order of the dimensions.
 #[derive(Clone, Copy, Debug)]
 pub struct Values<'a> {
     dimensions: &'a [Dimension],
@@ -34,15 +33,15 @@ pub struct Entry<'a> {
     pub values: Values<'a>,
 }
 
-/// How ranks count equal tuples. All ranks are zero-based, best first.
+/// How ranks count members with equal values. All ranks are zero-based, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Ranking {
-    /// The position, different for each member.
+    /// The position of the member. All ranks differ: 0 1 2 3.
     #[default]
     Plain,
-    /// The number of distinct tuples that are better: 0 1 1 2.
+    /// The number of better tuples: 0 1 1 2.
     Dense,
-    /// The number of members that are better: 0 1 1 3.
+    /// The number of better members: 0 1 1 3.
     Competition,
 }
 
@@ -57,13 +56,13 @@ pub enum Order {
 }
 
 impl Board {
-    /// Returns a member's position and values. `None` if it is not on the board. O(log n).
+    /// Returns a member's position and values, or `None` if it is not on the board. O(log n).
     pub fn get(&self, member: &[u8]) -> Option<(u64, Values<'_>)> {
         let position = self.position_of(member)?;
         Some((self.tree.rank(position), Values::new(self.schema.dimensions(), self.tree.words(position))))
     }
 
-    /// Returns a member's rank. `None` if it is not on the board. O(log n).
+    /// Returns a member's rank, or `None` if it is not on the board. O(log n).
     pub fn rank(&self, member: &[u8], ranking: Ranking) -> Option<u64> {
         let position = self.position_of(member)?;
         Some(match ranking {
@@ -76,9 +75,9 @@ impl Board {
         })
     }
 
-    /// Returns the position that a new member with these values would get (RANKOF). The position is after the equal
-    /// members, or with TIES LAST before them. With TIES NAME, the position is also after the equal members, because no
-    /// name is given. KEEP is ignored, so the position may be at or above KEEP. O(log n).
+    /// Returns the position that a new member with these values would get (RANKOF). The position is after all members
+    /// with equal values, also with TIES NAME, because the new member has no name. With TIES LAST, it is before them.
+    /// KEEP is ignored. O(log n).
     ///
     /// # Errors
     /// [`BoardError::ValueCount`], [`BoardError::WrongKind`], [`BoardError::NotFinite`].
@@ -105,7 +104,7 @@ impl Board {
         Range { board: self, next, position, left, order }
     }
 
-    /// Returns the first index and the number of members from index `start` to `stop`. `(0, 0)` if there are none.
+    /// Returns the first index and the number of members of a range, or `(0, 0)` if it has no members.
     pub(super) fn span(&self, start: i64, stop: i64) -> (u64, u64) {
         let len = self.len().cast_signed();
         let from_end = |index: i64| if index < 0 { index + len } else { index };
@@ -114,8 +113,8 @@ impl Board {
         if start > stop { (0, 0) } else { (start.cast_unsigned(), (stop - start).cast_unsigned() + 1) }
     }
 
-    /// Returns a member with up to `radius` neighbours on either side, best first (AROUND). `None` if it is not on the board. O(log n +
-    /// members).
+    /// Returns a member with up to `radius` neighbours on either side, best first (AROUND). Returns `None` if the
+    /// member is not on the board. O(log n + members).
     pub fn around(&self, member: &[u8], radius: u64) -> Option<Range<'_>> {
         let position = self.position_of(member)?;
         let rank = self.tree.rank(position);
@@ -134,18 +133,17 @@ impl Board {
         })
     }
 
-    /// Returns all members.
     pub fn iter(&self, order: Order) -> Range<'_> {
         self.range(0, -1, order)
     }
 }
 
-/// An iterator over members in order. The length is known.
+/// The iterator over the members of a range.
 #[derive(Clone, Debug)]
 pub struct Range<'a> {
     pub(super) board: &'a Board,
     pub(super) next: Option<Cursor<'a>>,
-    /// The position of `next`, from the best.
+    /// The position of `next`. The best member has position 0.
     pub(super) position: u64,
     pub(super) left: u64,
     pub(super) order: Order,
@@ -178,7 +176,7 @@ impl<'a> Iterator for Range<'a> {
         Some(entry)
     }
 
-    /// Iterates without keeping state between members, which is faster.
+    /// Does not update `self` for each member, so it is faster than calls of `next`.
     fn fold<B, F: FnMut(B, Entry<'a>) -> B>(self, init: B, mut f: F) -> B {
         let Range { board, next, mut left, order, .. } = self;
         let (mut result, mut at) = (init, next);

@@ -1,10 +1,10 @@
-//! Moving the memory of a board: its nodes, names and index.
+//! Moves the memory of a board for defragmentation: its nodes, names and index.
 
 use super::Board;
 use crate::model::relocate::{Mover, Relocate, in_steps};
 
 impl Relocate for Board {
-    /// A step is a chunk of nodes, a chunk of pages of names, or a shard of the index.
+    /// Each step moves a chunk of nodes, a chunk of pages of names, or a shard of the index.
     fn relocate(&mut self, from: usize, mover: &mut impl Mover) -> Option<usize> {
         let nodes = self.tree.relocations();
         let names = nodes + self.names.relocations();

@@ -4,7 +4,6 @@ use std::num::NonZeroU64;
 
 use super::error::BoardError;
 
-/// The maximum number of dimensions.
 pub const MAX_DIMENSIONS: usize = 64;
 
 /// Which values of a dimension are better.
@@ -58,8 +57,8 @@ pub struct Schema {
 impl Schema {
     /// Creates a schema with these dimensions, the most significant first.
     ///
-    /// # Errors
-    /// [`BoardError::DimensionCount`] unless there are 1 to 64 dimensions, [`BoardError::DuplicateDimension`] if two have the same name.
+    /// # Errors [`BoardError::DimensionCount`] unless there are 1 to 64 dimensions. [`BoardError::DuplicateDimension`]
+    /// if two have the same name.
     pub fn new(dimensions: Vec<Dimension>, ties: Ties, keep: Option<NonZeroU64>) -> Result<Schema, BoardError> {
         if dimensions.is_empty() || dimensions.len() > MAX_DIMENSIONS {
             return Err(BoardError::DimensionCount);
@@ -71,12 +70,11 @@ impl Schema {
         Ok(Schema { dimensions: dimensions.into(), ties, keep })
     }
 
-    /// Returns the dimensions, the most significant first: 1 to 64.
+    /// Returns the 1 to 64 dimensions, the most significant first.
     pub fn dimensions(&self) -> &[Dimension] {
         &self.dimensions
     }
 
-    /// Returns the position of the dimension with this name.
     pub fn find(&self, name: &[u8]) -> Option<usize> {
         self.dimensions.iter().position(|d| *d.name == *name)
     }

@@ -1,13 +1,11 @@
-//! A store of items whose IDs never change. It consists of [`Chunks`] and a list of the vacant IDs.
-//!
-//! When an item is removed, no other item moves, because a node is referenced by its parent, its neighbours and its
-//! members.
+//! A store of items whose IDs never change, because other data refers to items by ID. It consists of [`Chunks`] and a
+//! list of the vacant IDs.
 
 use crate::model::chunks::Chunks;
 
 #[derive(Clone, Debug)]
 pub(super) struct Slab<T> {
-    /// Vacant items hold defaults.
+    /// Vacant items have default values.
     items: Chunks<T>,
     vacant: Vec<u32>,
 }
@@ -17,17 +15,17 @@ impl<T: Default> Slab<T> {
         Slab { items: Chunks::default(), vacant: Vec::new() }
     }
 
-    /// Returns the number of items.
     pub(super) fn len(&self) -> usize {
         self.items.len() - self.vacant.len()
     }
 
-    /// Returns the bytes of the store, without what its items own.
+    /// Returns the allocated bytes, without what the items own.
     pub(super) fn bytes(&self) -> usize {
         self.items.bytes() + self.vacant.capacity() * size_of::<u32>()
     }
 
-    /// Stores an item. Returns its ID. The caller keeps the number of items far below [`NIL`](crate::model::chunks::NIL).
+    /// Stores an item and returns its ID. The caller keeps the number of items far below
+    /// [`NIL`](crate::model::chunks::NIL).
     pub(super) fn insert(&mut self, item: T) -> u32 {
         if let Some(id) = self.vacant.pop() {
             self[id] = item;
@@ -36,7 +34,7 @@ impl<T: Default> Slab<T> {
         self.items.push(item)
     }
 
-    /// Removes an item. Its ID may be used again.
+    /// Removes an item. A new item may get its ID.
     pub(super) fn remove(&mut self, id: u32) -> T {
         let item = std::mem::take(&mut self[id]);
         self.vacant.push(id);
@@ -46,12 +44,11 @@ impl<T: Default> Slab<T> {
         item
     }
 
-    /// Returns the chunks, so that their memory can be moved.
     pub(super) fn chunks_mut(&mut self) -> &mut [Vec<T>] {
         self.items.chunks_mut()
     }
 
-    /// Returns every `step`-th slot. Vacant slots are defaults.
+    /// Returns every `step`-th slot. Vacant slots have default values.
     pub(super) fn sample(&self, step: usize) -> impl Iterator<Item = &T> {
         (0..self.items.len() as u32).step_by(step.max(1)).map(|id| &self[id])
     }

@@ -1,12 +1,11 @@
 //! Changes of a board (SET, INCR, REM, REMRANGE), and the effects that replicate them.
 //!
-//! A call is checked before the first change, so an error leaves the board unchanged. A call with several members is equivalent to calls
-//! with one each, in order.
+//! A call is checked before the first change, so an error leaves the board unchanged. A call with several members has
+//! the same result as one call per member, in order.
 //!
-//! With KEEP n, the last member is removed each time that a member was set and there are more than n. If a new member
-//! would be the last on a full board, it is not added, nothing changes, and the call has no effect to replicate. A
-//! change of a member that is on the board never removes it, however bad its new values, because the number of members
-//! stays the same.
+//! With KEEP n, the last member is removed after each addition to a board of n members. If the new member would be the
+//! last one itself, it is not added, and the call has no effect to replicate. New values of a member on the board never
+//! remove it, however bad they are.
 
 use std::collections::HashSet;
 
@@ -19,12 +18,12 @@ use super::value::Value;
 use super::{Board, MAX_MEMBERS};
 use crate::model::index::Index;
 
-/// A member and its new values, one per dimension in order.
+/// A member and its new values.
 #[derive(Clone, Copy, Debug)]
 pub struct Assignment<'a> {
-    /// The name: any bytes, at most 2^32 - 16.
+    /// Any bytes, at most 2^32 - 16.
     pub member: &'a [u8],
-    /// The values must have the kinds of the dimensions. Floats must be finite.
+    /// One value per dimension, of the dimension's kind. Floats must be finite.
     pub values: &'a [Value],
 }
 
@@ -40,7 +39,7 @@ pub enum Condition {
     Present,
 }
 
-/// Which values SET may give to a member on the board.
+/// Which values SET may give to a member that is on the board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum When {
     /// All values.
@@ -50,7 +49,6 @@ pub enum When {
     Better,
 }
 
-/// The options of SET.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct SetOptions {
     pub condition: Condition,
@@ -60,42 +58,37 @@ pub struct SetOptions {
 /// The result of INCR.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Incremented {
-    /// The values after the increments, one for each dimension.
+    /// The member's values after the increments. If KEEP does not admit a new member, the values that it would have
+    /// had.
     pub values: Vec<Value>,
-    /// Whether the board changed. False if the member is on the board and its values stay the same, or if KEEP does not
-    /// admit a new member.
+    /// Whether the board changed. False if all values stay the same, or if KEEP does not admit a new member.
     pub changed: bool,
-    /// Whether the member was added.
     pub added: bool,
 }
 
 /// The result of REMRANGE.
 #[derive(Debug)]
 pub struct RemovedRange {
-    /// The position of the first removed member, or 0.
+    /// The position of the first removed member. 0 if there is none.
     pub first: u64,
-    /// The number of removed members. The effect consists of `first` and `count`.
     pub count: u64,
-    /// The board that must replace this one. `None` if this board was changed in place, or nothing was removed.
+    /// The board that must replace this one, if any.
     pub rest: Option<Board>,
 }
 
-/// The result of one assignment.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Placed {
-    /// Nothing changed: the member has these values, or KEEP does not admit it.
+    /// The member has these values already, or KEEP does not admit it.
     Unchanged,
-    /// The member's values changed.
     Moved,
-    /// The member was added.
     Added,
 }
 
 impl Board {
-    /// Returns the effects that build this board from an empty one with the same schema.
+    /// Returns the effects that build this board from an empty one with the same schema, in the order in which they
+    /// must be applied.
     ///
-    /// The effects are ordered best first, because a new member is placed after its equals. With TIES LAST they are
-    /// ordered worst first, because a new member is placed before its equals.
+    /// With TIES LAST, the worst member is first, because a new member is placed before its equals.
     pub fn rebuild(&self) -> Range<'_> {
         self.iter(match self.schema.ties() {
             Ties::First | Ties::Name => Order::BestFirst,
@@ -103,14 +96,11 @@ impl Board {
         })
     }
 
-    /// Sets the values of members, in order, and calls `effect` with each change (SET). A member that gets its current values keeps its
-    /// place among ties. Returns the number of added members.
+    /// Sets the values of members in order (SET). Calls `effect` with each change. A member that gets its current
+    /// values keeps its place among ties. Returns the number of added members. O(log n) per member.
     ///
-    /// O(log n) per member.
-    ///
-    /// # Errors
-    /// [`BoardError::ValueCount`], [`BoardError::WrongKind`], [`BoardError::NotFinite`], [`BoardError::NameTooLong`],
-    /// [`BoardError::Full`]. Nothing has changed then.
+    /// # Errors [`BoardError::ValueCount`], [`BoardError::WrongKind`], [`BoardError::NotFinite`],
+    /// [`BoardError::NameTooLong`], [`BoardError::Full`].
     pub fn set(
         &mut self,
         assignments: &[Assignment],
@@ -129,8 +119,8 @@ impl Board {
             let outcome = self.set_one(only.member, &words, options, &mut effect);
             return Ok(u64::from(outcome == Placed::Added));
         }
-        // With KEEP, a later member of the call may push out an added one, and a removed member may be added again. A
-        // member counts as added if it was absent before the call and is present after it.
+        // With KEEP, a later member of the call may remove a member that the call added, and a removed member may be
+        // added again. So a member counts as added if it was absent before the call and is present after it.
         let absent: HashSet<&[u8]> =
             assignments.iter().map(|a| a.member).filter(|m| self.find(m).1.is_none()).collect();
         for (assignment, row) in assignments.iter().zip(rows) {
@@ -139,13 +129,12 @@ impl Board {
         Ok(absent.into_iter().filter(|m| self.find(m).1.is_some()).count() as u64)
     }
 
-    /// Increments dimensions (given by position) of a member, in order (INCR). A new member starts at zeros.
+    /// Increments dimensions of a member, in order (INCR). Dimensions are given by position. A new member starts at
+    /// zeros. O(log n).
     ///
-    /// O(log n).
-    ///
-    /// # Errors
-    /// [`BoardError::UnknownDimension`], [`BoardError::WrongKind`], [`BoardError::Overflow`] of an INT and [`BoardError::NotFinite`] of a
-    /// FLOAT after any single step, [`BoardError::NameTooLong`], [`BoardError::Full`]. Nothing has changed then.
+    /// # Errors [`BoardError::UnknownDimension`], [`BoardError::WrongKind`], [`BoardError::NameTooLong`],
+    /// [`BoardError::Full`]. [`BoardError::Overflow`] and [`BoardError::NotFinite`] if the result of any single step is
+    /// out of range.
     pub fn incr(
         &mut self,
         member: &[u8],
@@ -173,8 +162,7 @@ impl Board {
         Ok(Incremented { values, changed: outcome != Placed::Unchanged, added: outcome == Placed::Added })
     }
 
-    /// Removes a member (REM). Returns false if the member is not on the board. The effect to replicate is the removal
-    /// itself. O(log n).
+    /// Removes a member (REM). Returns false if the member is not on the board. O(log n).
     pub fn remove(&mut self, member: &[u8]) -> bool {
         let (hash, Some(id)) = self.find(member) else { return false };
         let position = self.tree.position_of(id, &self.names);
@@ -183,9 +171,9 @@ impl Board {
     }
 
     /// Removes the members from index `start` to `stop`, as in [`Board::range`] (REMRANGE). If more members are removed
-    /// than remain, this board stays unchanged. The result then has a new board of the remaining members, which must
-    /// replace this one. So the caller can free the old board in another thread. O(log n) per removed member, or O(1)
-    /// per remaining member, whichever is less.
+    /// than remain, this board stays unchanged, and the result has a new board with the remaining members. The caller
+    /// must replace this board, and can free it in another thread. O(log n) per removed member, or O(1) per remaining
+    /// member, whichever is less.
     pub fn remove_range(&mut self, start: i64, stop: i64) -> RemovedRange {
         let (first, count) = self.span(start, stop);
         let stay = self.len() - count;
@@ -204,7 +192,7 @@ impl Board {
         RemovedRange { first, count, rest: None }
     }
 
-    /// Creates a board from distinct members in order. O(1) per member.
+    /// Creates a board from distinct members, best first. O(1) per member.
     pub(super) fn in_order<'a>(schema: Schema, members: impl Iterator<Item = (&'a [u64], &'a [u8])>) -> Board {
         let mut loader = TreeBuilder::new(Tree::new(schema.dimensions().len()));
         let (mut names, mut index) = (Names::new(), Index::default());
@@ -216,7 +204,7 @@ impl Board {
         Board { schema, tree: loader.finish(), names, index }
     }
 
-    /// Sets a member to valid words, if the options allow it.
+    /// Sets a member to words if the options allow it.
     fn set_one(&mut self, member: &[u8], words: &[u64], options: SetOptions, effect: &mut impl FnMut(Entry)) -> Placed {
         let slot = self.find(member);
         let refused = match slot.1 {
@@ -229,7 +217,7 @@ impl Board {
         if refused { Placed::Unchanged } else { self.put(member, slot, words, effect) }
     }
 
-    /// Sets a member to valid words. `(hash, found)` is the result of [`Board::find`].
+    /// Sets a member to words. `(hash, found)` is the result of [`Board::find`].
     fn put(
         &mut self,
         member: &[u8],
@@ -272,12 +260,12 @@ impl Board {
         outcome
     }
 
-    /// Returns the position of a member that gets these words now.
+    /// Returns the position that a member with these words would get.
     fn seek(&self, words: &[u64], member: &[u8]) -> Position {
         self.tree.seek(|row, other| self.is_before(row, other, words, member))
     }
 
-    /// Whether a row precedes a member that gets `words` now.
+    /// Whether a row precedes a member with these words that is inserted now.
     fn is_before(&self, row: &[u64], id: u32, words: &[u64], member: &[u8]) -> bool {
         match self.schema.ties() {
             Ties::First => row <= words,
@@ -293,7 +281,7 @@ impl Board {
         self.drop_member(hash, id, position);
     }
 
-    /// Removes a member. Other members may get new IDs, so the caller's IDs become invalid.
+    /// Removes a member. Other members may get new IDs, so IDs that the caller holds become invalid.
     fn drop_member(&mut self, hash: u32, id: u32, position: Position) {
         self.tree.remove(position, &mut self.names);
         self.index.remove(hash, id);
@@ -313,7 +301,6 @@ impl Board {
     }
 }
 
-/// Whether a board of `len` members may get `more` members.
 pub(super) fn room(len: u64, more: u64) -> bool {
     len.saturating_add(more) <= MAX_MEMBERS
 }

@@ -1,11 +1,11 @@
 //! Values, and the words that represent them in comparisons.
 //!
-//! Every value is converted to a `u64` such that *a smaller word is a better value*. A tuple is then compared as a slice of words, for any
-//! mix of kinds and directions. Nothing is packed or rounded:
+//! Every value is converted to a `u64` such that *a smaller word is a better value*. So two tuples are compared word by
+//! word, whatever the kinds and directions of the dimensions are. The conversion is exact:
 //!
-//! - INT: flipping the sign bit converts the signed order to the unsigned one.
-//! - FLOAT: of a positive number, the sign bit is flipped; of a negative number, all bits are flipped (IEEE 754
-//!   totalOrder without its NaNs).
+//! - INT: the sign bit is flipped, so that the unsigned order of the words is the signed order of the values.
+//! - FLOAT: the sign bit of a positive number is flipped, and all bits of a negative number. This is IEEE 754's
+//!   totalOrder without NaNs.
 //! - DESC: the word is complemented, because a larger value is better.
 
 use std::fmt;
@@ -24,7 +24,6 @@ pub enum Value {
     Float(f64),
 }
 
-/// Why a value is invalid in a dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ValueError {
     WrongKind,
@@ -32,7 +31,7 @@ pub(super) enum ValueError {
 }
 
 impl ValueError {
-    /// Returns the request's error for a value in this dimension.
+    /// Returns the request's error for dimension `at`.
     pub(super) fn in_dimension(self, at: usize) -> BoardError {
         match self {
             ValueError::WrongKind => BoardError::WrongKind(at),
@@ -60,7 +59,6 @@ impl Value {
         }
     }
 
-    /// Returns the word of this value in `dimension`.
     pub(super) fn to_word(self, dimension: &Dimension) -> Result<u64, ValueError> {
         let ascending = match (dimension.kind, self) {
             (Kind::Int, Value::Int(v)) => v.cast_unsigned() ^ SIGN,
@@ -77,7 +75,6 @@ impl Value {
         })
     }
 
-    /// Converts a word to a value. The inverse of [`Value::to_word`].
     pub(super) fn from_word(word: u64, dimension: &Dimension) -> Value {
         let ascending = match dimension.direction {
             Direction::Asc => word,
@@ -103,16 +100,12 @@ impl fmt::Display for Value {
 
 /// Writes a finite double as Redis does (`d2string`). Whole numbers up to 2^62 are written in full. Other numbers have
 /// the fewest digits that parse to the same double, and an exponent if Redis' `fpconv` would write one.
-///
-/// # Errors
-/// Only the errors of `out`.
 fn write_double(v: f64, out: &mut impl fmt::Write) -> fmt::Result {
     const WHOLE: f64 = (1u64 << 62) as f64;
     if v.trunc() == v && v.abs() <= WHOLE {
         return write!(out, "{}", v as i64); // exact: whole and in range
     }
-    // Rust's `{:e}` writes the fewest digits that parse to the same double, as d.ddde±x. Redis writes the same digits,
-    // but lays them out differently.
+    // Rust's `{:e}` writes the same digits as Redis, but always in the form d.ddde±x.
     let scientific = format!("{:e}", v.abs());
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);

@@ -1,28 +1,25 @@
-//! Bulk loading of ordered rows in O(n): the leaves are filled first, then each level above them.
+//! Bulk loading of ordered rows: the leaves are filled first, then each level above them. O(n).
 
 use super::super::names::Names;
 use super::node::{Node, Row};
 use super::{Position, Tree};
 use crate::model::chunks::NIL;
 
-/// Builds a tree from ordered rows.
 pub(in super::super) struct TreeBuilder {
     tree: Tree,
 }
 
 impl TreeBuilder {
-    /// Creates a builder. `tree` must be empty.
     pub(in super::super) fn new(tree: Tree) -> Self {
         TreeBuilder { tree }
     }
 
-    /// Returns the last row.
     pub(in super::super) fn last(&self) -> Option<(&[u64], u32)> {
         let position: Position = self.tree.last();
         (self.tree.len > 0).then(|| (self.tree.words(position), self.tree.id(position)))
     }
 
-    /// Adds a row at the end. The caller guarantees the order. O(1).
+    /// Adds a row at the end. It must not precede the last row. O(1).
     pub(in super::super) fn push(&mut self, words: &[u64], id: u32, names: &mut Names) {
         let tree = &mut self.tree;
         let head = tree.len == 0 || tree.words(tree.last()) != words;
@@ -52,7 +49,7 @@ impl TreeBuilder {
     }
 }
 
-/// Builds the level above the level whose first node is `child`. Returns the first node of the new level.
+/// Builds the next level above the nodes from `child` on. Returns the first node of the new level.
 fn level_above(tree: &mut Tree, mut child: u32) -> u32 {
     let first = tree.nodes.insert(Node::inner());
     let mut node = first;

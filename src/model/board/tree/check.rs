@@ -50,13 +50,11 @@ impl Tree {
         (counts, all_heads, leaves)
     }
 
-    /// Returns the number of levels from a node to the leaves.
     pub(in super::super) fn depth(&self, id: u32) -> usize {
         let node = &self.nodes[id];
         if node.is_leaf() { 1 } else { 1 + self.depth(node.ids[0]) }
     }
 
-    /// Returns the height of the tree.
     pub(in super::super) fn height(&self) -> usize {
         self.depth(self.root)
     }

@@ -1,10 +1,11 @@
 //! Adding and removing rows, splits and merges.
 //!
-//! A *full* node is split in half. If the new row is the last of all, the old node stays full instead, so that a board
-//! filled in order has full leaves. A node *below a third* is merged with a sibling if the rows of both fit into three
-//! quarters of a node. Otherwise, the node stays, and its sibling has enough rows for both. An empty node is removed.
-//! So the height stays O(log n). Between a split and a merge of a node, the number of changes is proportional to its
-//! size, so splits and merges are rare.
+//! A *full* node is split in half. But if the new row is the last of the tree, the old node stays full and the new row
+//! gets a node of its own. So a board that is filled in order has full leaves.
+//!
+//! A node *below a third* is merged with a sibling if both together fill at most three quarters of a node. An empty
+//! node is removed. So the height stays O(log n). A node is not split soon after a merge or merged soon after a split,
+//! so both are rare.
 
 use super::super::names::Names;
 use super::node::{Node, Row};
@@ -39,7 +40,7 @@ impl Tree {
     /// Removes the row at `position`. The caller must remove the member from `names` or insert it elsewhere. O(log n).
     pub(in super::super) fn remove(&mut self, position: Position, names: &mut Names) {
         let Position { leaf, at } = position;
-        // Copies the words, to compare them with the neighbours after the removal.
+        // The words are compared with the neighbours after the removal.
         let words = self.words(position).to_vec();
         let (head, seats) = self.headship(position, &words, true);
         let follower_leaf = self.leaf_of(Position { leaf, at: at + 1 });
@@ -57,9 +58,9 @@ impl Tree {
         self.rebalance(leaf, names);
     }
 
-    /// Returns the position in its leaf that a row gets after a change of its words, counted without the row itself.
-    /// Returns `None` if the row may belong in another leaf or at an end of this leaf. `before` is as for
-    /// [`Tree::seek`]. On a large board, a row usually stays in its leaf after a small change. O(log of the leaf).
+    /// Returns the index in its leaf that a row would get with new words. Returns `None` if the row may belong in
+    /// another leaf or at an end of this leaf. `before` is as for [`Tree::seek`]. On a large board, a row usually stays
+    /// in its leaf after a small change. O(log of the leaf).
     pub(in super::super) fn seek_near(
         &self,
         position: Position,
@@ -72,9 +73,8 @@ impl Tree {
         stays.then_some(target - usize::from(target > position.at))
     }
 
-    /// Changes the words of the row at `position`, and moves the row to the position that [`Tree::seek_near`] returned.
-    /// The counts of the ancestors change only if the number of distinct tuples changes. O(leaf), plus O(log n) if the
-    /// counts change.
+    /// Changes the words of the row at `position`, and moves the row to the index that [`Tree::seek_near`] returned.
+    /// O(leaf), plus O(log n) if the number of distinct tuples changes.
     pub(in super::super) fn shift(&mut self, position: Position, target: usize, words: &[u64]) {
         let leaf = &mut self.nodes[position.leaf];
         let (low, high) = (position.at.min(target), position.at.max(target));
@@ -88,9 +88,8 @@ impl Tree {
         }
     }
 
-    /// Returns whether a row with these words at `position` is a head. Also returns whether the following row is not a
-    /// head because of this row. The following row is the one at `position`, or the next one if the row itself is
-    /// `present`.
+    /// The first result is whether a row with these words at `position` is a head. The second is whether the next row
+    /// is a head only without this row. If the row is not yet `present`, the next row is the one at `position`.
     fn headship(&self, position: Position, words: &[u64], present: bool) -> (bool, bool) {
         let Position { leaf, at } = position;
         let head = self.cursor(position).before().is_none_or(|row| row.words() != words);
@@ -109,7 +108,7 @@ impl Tree {
         if position.at < node.len() { position.leaf } else { node.next }
     }
 
-    /// Adds to the counts of all ancestors of `node`.
+    /// Adds `members` and `heads` to the counts of all ancestors of `node`.
     fn add(&mut self, mut node: u32, members: i32, heads: i32) {
         loop {
             let parent = self.nodes[node].parent;
@@ -125,7 +124,7 @@ impl Tree {
         }
     }
 
-    /// Changes the ID of the member at `position`. O(1), or O(log n) for the first of a leaf.
+    /// Changes the ID of the member at `position`. O(1), or O(log n) for the first row of a leaf.
     pub(in super::super) fn renumber(&mut self, position: Position, id: u32) {
         let Position { leaf, at } = position;
         self.nodes[leaf].ids[at] = id;
@@ -134,7 +133,7 @@ impl Tree {
         }
     }
 
-    /// Updates the ancestors whose first row is the first row of `node`.
+    /// Updates the ancestors that contain a copy of the first row of `node`.
     fn renew_first(&mut self, mut node: u32) {
         loop {
             let parent = self.nodes[node].parent;
@@ -157,12 +156,12 @@ impl Tree {
         }
     }
 
-    /// Returns the number of rows at which a node is split.
     fn most(&self, node: u32) -> usize {
         if self.nodes[node].is_leaf() { self.leaf_rows } else { self.inner_rows }
     }
 
-    /// Splits a full node, and then its ancestors if they are full. `added` is the row that was added to the node last.
+    /// Splits a full node, and its ancestors if they become full. `added` is the index of the row that was inserted
+    /// last.
     fn split(&mut self, mut node_id: u32, mut added: usize, names: &mut Names) {
         loop {
             let most = self.most(node_id);
@@ -206,7 +205,7 @@ impl Tree {
         }
     }
 
-    /// Puts a new root above the old one.
+    /// Adds a new root above the old one.
     fn grow_root(&mut self, old: u32) -> u32 {
         let mut root = Node::inner();
         let node = &self.nodes[old];
@@ -218,7 +217,7 @@ impl Tree {
         self.root
     }
 
-    /// Counts the members and heads below a node.
+    /// Returns the numbers of members and heads below a node.
     pub(super) fn totals(&self, node_id: u32) -> (u32, u32) {
         let node = &self.nodes[node_id];
         match &node.inner {
@@ -230,8 +229,7 @@ impl Tree {
         }
     }
 
-    /// Makes the rows `from..` of `node_id` refer to this node: members store it as their leaf, children as their
-    /// parent.
+    /// Makes the rows `from..` refer to `node_id`: as the members' leaf, or as the children's parent.
     pub(super) fn adopt(&mut self, node_id: u32, from: usize, names: &mut Names) {
         if self.nodes[node_id].is_leaf() {
             for &id in &self.nodes[node_id].ids[from..] {
@@ -245,7 +243,7 @@ impl Tree {
         }
     }
 
-    /// Merges or removes nodes after a row was removed from `node_id`.
+    /// Merges or removes a node that lost a row, and its ancestors if necessary.
     fn rebalance(&mut self, mut node_id: u32, names: &mut Names) {
         loop {
             let most = self.most(node_id);
@@ -274,7 +272,6 @@ impl Tree {
         }
     }
 
-    /// Merges the children `at` and `at + 1` into child `at`.
     fn merge(&mut self, parent_id: u32, at: usize, names: &mut Names) {
         let parent = &mut self.nodes[parent_id];
         let (left_id, right_id) = (parent.ids[at], parent.ids[at + 1]);
@@ -311,7 +308,7 @@ impl Tree {
         }
     }
 
-    /// Removes roots with a single child. Resets a tree without members.
+    /// Removes roots with a single child. Resets a tree without members to its initial state.
     fn lower_root(&mut self) {
         if self.len == 0 && self.nodes.slots() > 1 {
             *self = Self::with_rows(self.stride, self.leaf_rows, self.inner_rows);

@@ -1,17 +1,17 @@
-//! The order of the members: a B+tree with counts, sorted by values and then by place among equals.
+//! The order of the members: a B+tree with counts.
 //!
-//! - A *row* is a member's values as words, inline in the leaf, so a search follows no pointers. Each member's leaf is stored with its name
-//!   ([`Names`]).
-//! - A member's rank is the number of rows before it in the leaf plus the counts of the children before it in each ancestor. So a rank
-//!   needs no comparisons.
-//! - The order of members with equal values is that of their *positions*. A member that gets the same values is
-//!   inserted after its equals (TIES FIRST), before them (LAST), or by its name (NAME). So no sequence number is
-//!   stored, compared, saved or replicated.
-//! - A *head* is a row whose values differ from those of the previous row. Heads are counted like members. The dense
-//!   rank of a member is the number of heads up to and including its row, less one, and is found in O(log n). Only the
-//!   added or removed row and the next row can become a head or cease to be one, so the counts are easy to keep exact.
+//! - A *row* is a member's values as words. Rows are stored in the leaves themselves, so a search follows no pointers.
+//!   The number of a member's leaf is stored with its name ([`Names`]).
+//! - A member's rank is the number of rows before it in its leaf, plus the counts of the children before it in each
+//!   ancestor. So a rank needs no comparisons.
+//! - Members with equal values are ordered only by their places in the tree. A member with the same values is inserted
+//!   after its equals (TIES FIRST), before them (LAST), or by its name (NAME). So no sequence number is stored,
+//!   compared, saved or replicated.
+//! - A *head* is a row whose values differ from those of the previous row. Inner nodes count heads like members. The
+//!   dense rank of a member is the number of heads up to and including its row, minus one. Inserting or removing a row
+//!   changes only whether this row and the next row are heads.
 //!
-//! Rows of leaves and children of inner nodes are handled alike: splits and merges work in the same way on every level.
+//! Splits and merges are the same for leaves and inner nodes.
 
 mod bulk;
 mod edit;
@@ -25,7 +25,7 @@ use super::slab::Slab;
 use crate::model::chunks::NIL;
 use crate::model::relocate::Mover;
 
-/// The approximate bytes of words per leaf, within the bounds below.
+/// The approximate number of bytes of words per leaf. `LEAF_ROWS` limits the number of rows.
 const LEAF_BYTES: usize = 1536;
 const LEAF_ROWS: (usize, usize) = (16, 128);
 const INNER_ROWS: usize = 64;
@@ -37,8 +37,7 @@ pub(super) struct Position {
     pub(super) at: usize,
 }
 
-/// A cursor at a row, which can move to the neighbours. The cursor refers to the leaf itself, because most neighbours
-/// are in the same leaf.
+/// A cursor at a row. It refers to the leaf itself, because most neighbours of a row are in the same leaf.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cursor<'a> {
     tree: &'a Tree,
@@ -55,7 +54,6 @@ impl<'a> Cursor<'a> {
         self.leaf.row(self.at, self.tree.stride)
     }
 
-    /// Returns the next row, if any.
     pub(super) fn after(self) -> Option<Self> {
         if self.at + 1 < self.leaf.len() {
             return Some(Cursor { at: self.at + 1, ..self });
@@ -63,7 +61,6 @@ impl<'a> Cursor<'a> {
         (self.leaf.next != NIL).then(|| Cursor { leaf: &self.tree.nodes[self.leaf.next], at: 0, ..self })
     }
 
-    /// Returns the previous row, if any.
     pub(super) fn before(self) -> Option<Self> {
         if self.at > 0 {
             return Some(Cursor { at: self.at - 1, ..self });
@@ -83,7 +80,7 @@ pub(super) struct Tree {
     last: u32,
     len: u32,
     heads: u32,
-    /// Words per row: the number of dimensions.
+    /// The number of words per row: one for each dimension.
     stride: usize,
     /// The number of rows at which a node is split. After every change, all nodes have fewer rows.
     leaf_rows: usize,
@@ -91,13 +88,12 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// Creates an empty tree for rows of `stride` words. The size of nodes depends on `stride`.
     pub(super) fn new(stride: usize) -> Self {
         let (least, most) = LEAF_ROWS;
         Self::with_rows(stride, (LEAF_BYTES / (8 * stride)).clamp(least, most), INNER_ROWS)
     }
 
-    /// Creates an empty tree whose nodes are split at the given numbers of rows, at least 4.
+    /// Creates an empty tree. A node is split when it gets this number of rows, which must be at least 4.
     pub(super) fn with_rows(stride: usize, leaf_rows: usize, inner_rows: usize) -> Self {
         let mut nodes = Slab::new();
         let root = nodes.insert(Node::default());
@@ -124,7 +120,6 @@ impl Tree {
         }
     }
 
-    /// Returns the number of members.
     pub(super) fn len(&self) -> u32 {
         self.len
     }
@@ -142,14 +137,13 @@ impl Tree {
         self.nodes[position.leaf].ids[position.at]
     }
 
-    /// Returns the position of a member of the tree.
     pub(super) fn position_of(&self, id: u32, names: &Names) -> Position {
         let leaf = names.leaf(id);
         Position { leaf, at: self.nodes[leaf].position(id) }
     }
 
-    /// Returns the position of the first row for which `before` is false, possibly the end of a leaf. `before` gets the
-    /// words and the ID of a member. It must be true for a prefix of the order. O(log n).
+    /// Returns the position of the first row for which `before` is false, possibly the end of a leaf. `before` gets a
+    /// member's words and ID. It must be true for all rows before the position. O(log n).
     pub(super) fn seek(&self, mut before: impl FnMut(&[u64], u32) -> bool) -> Position {
         let mut node_id = self.root;
         loop {
@@ -182,7 +176,7 @@ impl Tree {
         heads.saturating_sub(1)
     }
 
-    /// Calls `visit` with each ancestor of `node` and the index of the child that leads to `node`, from the bottom up.
+    /// Calls `visit` for each ancestor of `node`, from the bottom up, with the index of the child that contains `node`.
     fn climb(&self, mut node: u32, mut visit: impl FnMut(&node::Inner, usize)) {
         loop {
             let parent = self.nodes[node].parent;
@@ -207,8 +201,8 @@ impl Tree {
         node.row(0, self.stride) != prev.row(prev.len() - 1, self.stride)
     }
 
-    /// Returns the position of the row with this rank, which must be below `len`. O(log n), and O(1) for the best row, because most clients
-    /// read the top of a board.
+    /// Returns the position of the row with this rank, which must be below `len`. O(log n), and O(1) for the best row,
+    /// because most clients read the top of a board.
     pub(super) fn at_rank(&self, rank: u64) -> Position {
         if rank == 0 {
             return Position { leaf: self.first, at: 0 };
@@ -229,7 +223,7 @@ impl Tree {
         }
     }
 
-    /// Returns a cursor at `position`, which must have a row.
+    /// Returns a cursor at `position`, which must not be the end of a leaf.
     pub(super) fn cursor(&self, position: Position) -> Cursor<'_> {
         Cursor { tree: self, leaf: &self.nodes[position.leaf], at: position.at }
     }

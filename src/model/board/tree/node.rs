@@ -1,9 +1,9 @@
 //! A node of the tree: ordered rows, each with words and an ID.
 //!
-//! In a leaf, a row is a member: its values as words, and its ID. In an inner node, a row is a child node. It has the
-//! child's ID, the words and the ID of the *first* member below the child, and the numbers of members and heads below
-//! the child. The IDs of first members (`leads`) are needed if names break ties. Each column is a separate vector, so
-//! that a search reads only words and a sum reads only counts.
+//! In a leaf, each row is a member. In an inner node, each row is a child node: its words are those of the *first*
+//! member below the child. An inner node also has the ID of that member (`leads`), because names may break ties, and
+//! the numbers of members and heads below each child. Each column is a separate vector, so that a search reads only
+//! words and a sum reads only counts.
 
 use std::ops::Range;
 
@@ -12,18 +12,18 @@ use crate::model::chunks::NIL;
 /// The columns of inner nodes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Inner {
-    /// The first member below each child.
+    /// The ID of the first member below each child.
     pub(super) leads: Vec<u32>,
     /// The number of members below each child.
     pub(super) counts: Vec<u32>,
-    /// The number of heads below each child: members whose values differ from the previous member's.
+    /// The number of heads below each child: rows whose values differ from those of the previous row.
     pub(super) heads: Vec<u32>,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) parent: u32,
-    /// The neighbours on the same level, even if they have other parents.
+    /// The neighbours on the same level. They may have other parents.
     pub(super) prev: u32,
     pub(super) next: u32,
     pub(super) ids: Vec<u32>,
@@ -32,7 +32,7 @@ pub(super) struct Node {
     pub(super) inner: Option<Box<Inner>>,
 }
 
-/// A row to insert into a node. `lead`, `count` and `heads` matter only in inner nodes.
+/// A row to insert into a node. Leaves ignore `lead`, `count` and `heads`.
 pub(super) struct Row<'a> {
     pub(super) words: &'a [u64],
     pub(super) id: u32,
@@ -60,7 +60,6 @@ impl Node {
         self.inner.is_none()
     }
 
-    /// Returns the `stride` words of row `at`.
     pub(super) fn row(&self, at: usize, stride: usize) -> &[u64] {
         &self.words[at * stride..(at + 1) * stride]
     }
@@ -70,8 +69,8 @@ impl Node {
         self.inner.as_ref().map_or(self.ids[at], |inner| inner.leads[at])
     }
 
-    /// Returns the number of rows for which `before` is true. `before` gets a row's words and first member, and must be true for a prefix
-    /// of the rows.
+    /// Returns the number of rows for which `before` is true. `before` gets a row's words and the ID of its first
+    /// member. It must be true for a prefix of the rows.
     pub(super) fn partition_point(&self, stride: usize, mut before: impl FnMut(&[u64], u32) -> bool) -> usize {
         let (mut low, mut high) = (0, self.len());
         while low < high {
@@ -85,18 +84,18 @@ impl Node {
         low
     }
 
-    /// Returns the row with this ID, which must be present. Reads at most a few cache lines, in order.
+    /// Returns the index of the row with this ID, which must be present. A node's IDs take at most a few cache lines.
     pub(super) fn position(&self, id: u32) -> usize {
         self.ids.iter().position(|i| *i == id).unwrap_or(0)
     }
 
-    /// Counts the heads among `rows`. The range must begin at 1 or later, because each row is compared with the
-    /// previous one.
+    /// Returns the number of heads among `rows`. The range must begin at 1 or later, because each row is compared with
+    /// the previous one.
     pub(super) fn heads_within(&self, rows: Range<usize>, stride: usize) -> u32 {
         rows.filter(|&at| self.row(at, stride) != self.row(at - 1, stride)).count() as u32
     }
 
-    /// Inserts a row before row `at`. The memory grows in eighths of `most`, the maximum number of rows, so at most an eighth is unused.
+    /// Inserts a row before row `at`. The memory grows by an eighth of `most`, the maximum number of rows.
     pub(super) fn insert(&mut self, at: usize, row: &Row, most: usize) {
         let (stride, len) = (row.words.len(), self.len());
         if self.ids.capacity() == len {
@@ -146,7 +145,7 @@ impl Node {
         }
     }
 
-    /// Moves the rows from `at` on to a new node without neighbours.
+    /// Moves the rows from `at` to the end to a new node, which gets no neighbours.
     pub(super) fn split_off(&mut self, at: usize, stride: usize, most: usize) -> Node {
         let mut right = Node {
             parent: self.parent,
@@ -165,7 +164,7 @@ impl Node {
         right
     }
 
-    /// Appends the rows of the next node.
+    /// Appends the rows of the next node on the same level.
     pub(super) fn append(&mut self, mut right: Node, stride: usize) {
         let more = right.len();
         self.ids.reserve_exact(more);
