@@ -1,12 +1,13 @@
-//! What the linker is told about the shared library. The server must see two symbols of it, RedisModule_OnLoad and _OnUnload.
+//! Linker options of the shared library, which exports only the two symbols that the server looks up:
+//! `RedisModule_OnLoad` and `RedisModule_OnUnload`.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    // The linker makes up symbols for the sections of a dependency's registries (`linkme`), and exports them unless told
-    // otherwise. Understood by GNU ld since 2.35 and by lld since 13.
+    // The crate `linkme`, a dependency's dependency, collects its items in sections. The linker exports symbols for
+    // these sections, except with this option. GNU ld has the option since 2.35, lld since 13.
     if std::env::var("CARGO_CFG_TARGET_OS").is_ok_and(|os| os == "linux") {
         println!("cargo:rustc-link-arg-cdylib=-Wl,-z,start-stop-visibility=hidden");
-        // By it a debugger finds the debug symbols of a release, which are files of their own.
+        // By this ID, a debugger finds the debug symbols of a release, which are separate files.
         println!("cargo:rustc-link-arg-cdylib=-Wl,--build-id=sha1");
     }
 }

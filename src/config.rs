@@ -16,8 +16,8 @@ macro_rules! settings {
 // Each setting has a name, a default and, for numbers, a range. `redis.conf.example` and docs/observability.md explain
 // the settings. tests/docs/observability.rs compares both files with the server.
 settings! {
-    /// Whether the sweeper deletes expired members. If not, ZEXP commands still ignore expired members, but these use
-    /// memory until the key is deleted.
+    /// Whether the sweeper deletes expired members. If not, ZEXP commands still ignore expired members, but the expired
+    /// members use memory until the key is deleted.
     pub static SWEEP: Flag = Flag::new("sweep", true);
 
     /// The maximum time for which a slice of the sweeper blocks clients.
@@ -30,7 +30,6 @@ settings! {
     pub static ANNOUNCE_MEMBERS: Flag = Flag::new("announce-members", false);
 }
 
-/// The version in Cargo.toml.
 pub const VERSION: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
     Ok(version) => version,
     Err(_) => panic!("a version holds no NUL"),

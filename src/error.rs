@@ -1,67 +1,49 @@
 //! All errors that clients get, and their texts.
 //!
-//! A command parses all its arguments and checks the key before it changes anything. So a command that returns an error
-//! has changed and replicated nothing. Every text begins with its code, as clients expect. The texts are constants:
-//! they contain no bytes from users, which could break the protocol or a log format.
+//! A command parses all its arguments and checks the key before it changes anything. So if a command returns an error,
+//! nothing was changed or replicated. Every text begins with its code, as clients expect. The texts are constants: they
+//! contain no bytes from users, which could break the protocol or a log format.
 
 use std::ffi::CStr;
 
 /// Why a command was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// Too few or too many arguments. The server adds the command's name to the text.
     Arity,
     /// An unknown, repeated or contradictory keyword.
     Syntax,
-    /// The key holds another type.
     WrongType,
-    /// The key holds an ordinary sorted set.
     NotExpiring,
-    /// The key holds a string that is not a rate limit.
     NotLimit,
-    /// The key holds a rate limit of another algorithm.
     OtherAlgorithm,
     /// An argument that is not a duration of at least 1 ms.
     Duration,
-    /// An argument that is not a duration. The duration may be 0.
+    /// An argument that is neither 0 nor a duration.
     Wait,
-    /// An argument that is neither a Unix time nor a date with a time zone.
     Instant,
-    /// `now` plus a duration exceeds 2^53-1 ms.
     TooFar,
     NotAnInteger,
     NotPositive,
     /// A negative number, for an argument that accepts 0.
     Negative,
-    /// `numkeys` is not a positive number.
     NumKeys,
-    /// `numkeys` is larger than the number of remaining arguments.
     TooManyKeys,
-    /// A negative count of RANDMEMBER below -1048576.
     TooManyRepeated,
-    /// A priority that exceeds 32 bits.
     Priority,
     /// A count above 2^53-1, a number of attempts that exceeds 32 bits, or more than 100 percent.
     OutOfRange,
-    /// A limit or a cost outside its range.
     Units,
-    /// Arguments of THROTTLE that are out of range, or whose intervals in nanoseconds exceed 64 bits.
     Throttle,
     /// The same key is given twice in ZRL.MCHECK.
     KeyNamedTwice,
-    /// A PRECISION longer than the window.
     Precision,
-    /// A score that is not a time.
     ScoreNotATime,
     /// ADOPT would make every member expire at once.
     AllExpired,
     /// ADOPT with UNIT s or PLUS on a key that is already an expiring set.
     AlreadyExpiring,
-    /// A worker name that is empty or longer than 255 bytes.
     Worker,
-    /// An empty job ID.
     EmptyId,
-    /// AGAIN without a job ID.
     AgainWithoutId,
     /// AFTER names a job that is not in the requested state.
     NotInState,
@@ -71,42 +53,33 @@ pub enum Error {
     NoLease,
     /// CLEAN with OLDER found only jobs that are too young, and stopped at its bound.
     CleanUnreached,
-    /// A PUSH to a queue that has MAXLEN jobs.
     QueueFull,
     /// A setting whose change would affect too many jobs or groups at once.
     QueueTooLong,
-    /// The board to change is missing.
     NoBoard,
     /// The key of CREATE holds a board with another schema.
     BoardExists,
     /// The boards of MERGE have different schemas.
     OtherSchema,
     NotAFloat,
-    /// A schema without dimensions, or with more than 64.
     DimensionCount,
-    /// Two dimensions with the same name.
     DuplicateDimension,
-    /// A dimension that the board does not have.
     UnknownDimension,
-    /// Too few or too many values for the board's dimensions.
     ValueCount,
-    /// An increment whose result exceeds 64 bits.
     Overflow,
-    /// An increment whose result is not a finite double.
     NotFinite,
-    /// More members than a board can have.
     BoardFull,
     /// The ACL denies the caller RESTORE. Commands that can store any value in a key require this permission.
     NoRightToRestore,
     /// The ACL denies the caller ZRL.CHECK, which RESET requires.
     NoRightToCheck,
-    /// The server uses more than its `maxmemory`. The text is that of the server's own error.
+    /// The text is that of the server's own error.
     OutOfMemory,
     /// A waiting client lost its permission to claim.
     NoPermission,
     /// The server refused a command that the module called.
     InnerCommand,
-    /// The command panicked, which is a defect of the module.
+    /// The command panicked: a defect of the module.
     Internal,
 }
 

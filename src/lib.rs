@@ -40,9 +40,11 @@ const MODULE: Module = Module { name: c"zeitset", version: config::VERSION_NUMBE
 
 module::entries!(super::MODULE);
 
-/// Loads the module: `loadmodule libzeitset.so [plain] [cell]`. With `plain`, the module has only the commands for the server's own types
-/// (ZEXP, ZRL), and can be unloaded from a running server. The server never unloads a module with data types. With `cell`, CL.THROTTLE is
-/// another name for ZRL.THROTTLE.
+/// Loads the module: `loadmodule libzeitset.so [plain] [cell]`.
+///
+/// With `plain`, the module has only the commands for the server's own types (ZEXP, ZRL), and can be unloaded from a
+/// running server. The server never unloads a module with data types. With `cell`, CL.THROTTLE is another name for
+/// ZRL.THROTTLE.
 fn load(ctx: &mut Context, arguments: &[Str<'_>]) -> Result<(), String> {
     let (mut is_plain, mut is_cell) = (false, false);
     for word in arguments {

@@ -1,4 +1,4 @@
-//! The cursor over a command's arguments. Only this file parses what clients send.
+//! The cursor over a command's arguments. Only this file parses clients' input.
 
 use crate::error::Error;
 use crate::model::limit::MAX_UNITS;
@@ -6,7 +6,6 @@ use crate::model::queue::MAX_WORKER;
 use crate::model::time::{self, Millis, Unit, digits};
 use crate::server::Str;
 
-/// The remaining arguments.
 pub struct Args<'a> {
     rest: &'a [Str<'a>],
 }
@@ -16,7 +15,7 @@ pub fn after(now: Millis, duration: Millis) -> Result<Millis, Error> {
     time::after(now, duration).ok_or(Error::TooFar)
 }
 
-/// A keyword in upper case. A keyword that is longer than all known ones is truncated, so it matches none of them.
+/// A keyword in upper case, truncated to [`LONGEST`](Keyword::LONGEST) bytes.
 #[derive(PartialEq, Eq)]
 pub struct Keyword {
     bytes: [u8; Keyword::LONGEST],
@@ -26,7 +25,7 @@ pub struct Keyword {
 impl Keyword {
     const LONGEST: usize = 16;
 
-    /// Returns a keyword if the argument begins with a letter. Numbers, durations and times do not begin with a letter.
+    /// `None` if the argument does not begin with a letter: a number, a duration or a time.
     fn of(argument: Str<'_>) -> Option<Keyword> {
         let text = argument.bytes();
         if !text.first()?.is_ascii_alphabetic() {
@@ -49,15 +48,14 @@ impl<'a> Args<'a> {
         Args { rest: arguments }
     }
 
-    /// Returns the next argument, such as a key or a member.
     pub fn string(&mut self) -> Result<Str<'a>, Error> {
         let (&first, rest) = self.rest.split_first().ok_or(Error::Arity)?;
         self.rest = rest;
         Ok(first)
     }
 
-    /// Parses `numkeys key [key ...]` and returns the keys. At least one key must be given. After the keys, at least
-    /// `behind` arguments per key and `then` more must follow. The errors are those of ZMPOP and EVAL.
+    /// Parses `numkeys key [key ...]` and returns the keys, at least one. After the keys, `behind` arguments per key
+    /// and `then` further arguments must follow. The errors are those of ZMPOP and EVAL.
     pub fn keys(&mut self, behind: usize, then: usize) -> Result<&'a [Str<'a>], Error> {
         let numkeys = integer(self.string()?.bytes()).filter(|&numkeys| numkeys > 0).ok_or(Error::NumKeys)?;
         let most = self.rest.len().saturating_sub(then) / (1 + behind);
@@ -84,8 +82,7 @@ impl<'a> Args<'a> {
         if self.is_empty() { Ok(()) } else { Err(Error::Syntax) }
     }
 
-    /// Returns the next argument if it is a keyword. Used for options in front of arguments that do not begin with a
-    /// letter.
+    /// Returns the next argument if it is a keyword. For options in front of arguments that do not begin with a letter.
     pub fn leading_keyword(&mut self) -> Option<Keyword> {
         let keyword = Keyword::of(*self.rest.first()?)?;
         self.rest = &self.rest[1..];
@@ -97,8 +94,7 @@ impl<'a> Args<'a> {
         self.rest.first().is_some_and(|next| Keyword::of(*next).is_none())
     }
 
-    /// Returns the next argument, which must be a keyword, or `None` at the end. Used for options at the end of a
-    /// command.
+    /// Returns the next argument, which must be a keyword, or `None` at the end. For options at the end of a command.
     pub fn trailing_keyword(&mut self) -> Result<Option<Keyword>, Error> {
         match self.leading_keyword() {
             None if !self.is_empty() => Err(Error::Syntax),
@@ -106,13 +102,11 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// Returns an option's value. If the value is missing, returns a syntax error instead of the error for a wrong
-    /// number of arguments.
+    /// Returns an option's value. If the value is missing, the error is a syntax error, not `Arity`.
     fn value(&mut self) -> Result<Str<'a>, Error> {
         self.string().map_err(|_| Error::Syntax)
     }
 
-    /// Returns an option's string value.
     pub fn word(&mut self) -> Result<Str<'a>, Error> {
         self.value()
     }
@@ -199,7 +193,7 @@ impl<'a> Args<'a> {
         u32::try_from(self.count()?).map_err(|_| Error::OutOfRange)
     }
 
-    /// Skips the next argument if it is `word`. Returns whether it skipped it.
+    /// Skips the next argument if it is `word`. Returns whether it was.
     pub fn skip(&mut self, word: &[u8]) -> bool {
         match self.rest.split_first() {
             Some((first, rest)) if first.bytes() == word => {

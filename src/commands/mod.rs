@@ -1,4 +1,4 @@
-//! The table of all commands. Each command's file documents it.
+//! The table of all commands. The file of a command has the command's documentation.
 
 mod args;
 mod zexp;
@@ -66,6 +66,6 @@ pub const TYPED: &[Command] = commands![
     zq::stats,
 ];
 
-/// The commands that apply effects to the module's data types. Like RESTORE, they can store any value in a key, without
-/// the checks of the other commands.
+/// The commands that apply effects to the module's data types. Like RESTORE, these commands can store any value in a
+/// key, without the checks of the other commands.
 pub const EFFECTS: &[Command] = commands![zlb::apply, zq::apply];

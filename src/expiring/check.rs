@@ -5,16 +5,17 @@
 //! the set for writing, restores the marker, and notes the time of the next check. In a slice, it also deletes expired
 //! members. [`marker::is_expiring`] alone decides whether a key is an expiring set.
 //!
-//! A slice checks the due sets, longest overdue first, until its time is up. It reads the clock every few dozen
-//! deletions. If due sets remain, the next slice follows after a rest. A backlog makes slices more frequent, up to a
-//! share of one core, but it does not make them longer. A small set whose members have all expired is removed in one
-//! step.
+//! A slice checks the due sets, longest overdue first, until its time is up. The slice reads the clock every few dozen
+//! deletions. If due sets remain, the next slice follows after a rest. With a backlog, slices are more frequent, up to
+//! a share of one core, but not longer. A small set whose members have all expired is removed in one step.
 //!
-//! A plain command may add a member that expires after the key's TTL. The server would then delete live members with
-//! the key. So the module restores markers even if active expiry is off. This deletes nothing.
+//! A plain command may add a member that expires after the key's TTL. The server would then delete live members
+//! together with the key. So the module restores markers even if active expiry is off. Restoring a marker deletes no
+//! member.
 //!
 //! The module changes a key only if [`Context::may_change`] allows it. Keyspace events run code of other modules. So
-//! they are sent last, after all changes are made and noted. Data that were read before are not used after the events.
+//! the module sends the events last, after it has made and noted all changes, and uses no data that it read before the
+//! events.
 
 use super::scan::Seen;
 use super::timed_set::{CHUNK, TimedSet};
@@ -34,14 +35,14 @@ use lazy_static::lazy_static;
 use redis_module::RedisLockIndicator;
 use std::time::{Duration, Instant};
 
-/// The minimum time in ms between two checks of a set whose members expire continuously. To delete several members at
+/// The minimum time in ms between two checks of a set whose members expire continuously. Deleting several members at
 /// once is cheaper than to delete them one by one.
 const REVISIT: Millis = 10;
 
-/// If all members of a set have expired and there are at most this many, the set is unlinked, and the server's
-/// background thread frees it. Larger sets are drained first. The background thread would need a quarter of a second to
-/// free a million members. Meanwhile, it would compete with the server for the memory allocator and, on few cores, for
-/// a core. If members are announced, the limit is [`CHUNK`].
+/// A set with at most this many members, all of them expired, is unlinked, and the server's background thread frees it.
+/// Larger sets are drained first: freeing a million members would keep the background thread busy for a quarter of a
+/// second. Meanwhile, the thread would compete with the server for the memory allocator and, on few cores, for a core.
+/// If members are announced, the limit is [`CHUNK`].
 const UNLINKED_AT_ONCE: u64 = 1000;
 
 /// The divisor of the duty while a child process saves the dataset, because the system then copies every page that the
@@ -59,7 +60,6 @@ struct Sweeper {
     stats: SweepStats,
 }
 
-/// The sweeper's statistics, for INFO.
 #[derive(Clone, Copy, Default)]
 pub struct SweepStats {
     pub members_expired: u64,
@@ -73,7 +73,7 @@ pub fn stats(holder: &impl RedisLockIndicator) -> SweepStats {
     STATE.with(holder, |sweeper| sweeper.stats)
 }
 
-/// Runs a slice of the sweeper. The tracker's timer calls it.
+/// Runs a slice of the sweeper. The tracker's timer calls this function.
 pub(super) fn run_slice(ctx: &mut Context) {
     tracker::with(ctx, |tracking| tracking.fired());
     let (started, cpu) = (Instant::now(), context::cpu_time());
@@ -125,7 +125,8 @@ pub(super) fn restore_markers(ctx: &mut Context) {
     }
 }
 
-/// Checks a dirty or due key: restores the marker, deletes expired members if `is_time_up` is given, and notes the time of the next check.
+/// Checks a dirty or due key. Restores the marker, deletes expired members if `is_time_up` is given, and notes the time
+/// of the next check.
 fn check(ctx: &mut Context, key: &DbKey, is_time_up: Option<&dyn Fn() -> bool>) {
     let now = ctx.now();
     let name = OwnedStr::new(&key.name);
@@ -146,7 +147,7 @@ fn check(ctx: &mut Context, key: &DbKey, is_time_up: Option<&dyn Fn() -> bool>) 
         note(ctx, key, Outcome::Gone);
         return events.send(ctx, name);
     }
-    // If all members have expired, the sweep leaves the last ones, and a later check unlinks the set.
+    // If all members have expired, the sweep leaves the last `most` members, and a later check unlinks the set.
     let spared = match is_time_up {
         None => u64::MAX,
         Some(_) if is_all_dead => most,
@@ -159,7 +160,7 @@ fn check(ctx: &mut Context, key: &DbKey, is_time_up: Option<&dyn Fn() -> bool>) 
         Some(first) if first > time::to_score(now) => Outcome::Done(visit_at(first).max(now + REVISIT)),
         Some(first) if is_time_up.is_none() => Outcome::Done(visit_at(first)),
         Some(first) => {
-            // The number is only used for INFO. If counting fails, it is 1.
+            // `left` is only used for INFO. If counting fails, it is 1.
             let live = ctx.count_above(name, now);
             let left = live.map_or(1, |live| members.saturating_sub(removed.gone).saturating_sub(live));
             Outcome::Unfinished { due: visit_at(first), left }
@@ -183,7 +184,7 @@ fn count_expired(ctx: &Context, members: u64, sets: u64) {
     });
 }
 
-/// Reads a key after an event, and notes whether it is an expiring set. Any other key is no longer tracked.
+/// Reads a key after an event, and notes whether it is an expiring set. A key that is not one is no longer tracked.
 pub(super) fn inspect(ctx: &mut Context, name: Str<'_>, kind: EventKind) {
     let now = ctx.now();
     let key = ReadKey::open_notouch(ctx, name);
@@ -207,9 +208,10 @@ pub(super) fn inspect(ctx: &mut Context, name: Str<'_>, kind: EventKind) {
     });
 }
 
-/// Whether the source of a moved or copied key was dirty. The event of COPY does not name the source, and after RENAME
-/// a listener of another module may have moved the set again. So a dirty set with the same TTL as this key counts as
-/// the source in two cases: its key is gone, or it has as many members and the same highest score as this key.
+/// Whether the source of a moved or copied key was dirty. The source is not always known: the event of COPY does not
+/// name it, and after RENAME a listener of another module may have moved the set again. So a dirty set with the same
+/// TTL as this key counts as the source in two cases: its key is gone, or it has as many members and the same highest
+/// score as this key.
 fn was_dirty(ctx: &mut Context, database: i32, name: Str<'_>, seen: Option<Seen>) -> bool {
     let Some(Seen::Unmarked { ttl, .. }) = seen else { return false };
     let here = ctx.database();

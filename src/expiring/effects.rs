@@ -22,7 +22,6 @@ impl MemberName<'_> {
     }
 }
 
-/// The changes that a commit replicates.
 pub(super) struct Effects<'e, 'k> {
     pub(super) name: Str<'k>,
     pub(super) put: &'e [(MemberName<'k>, f64)],
@@ -37,8 +36,8 @@ impl Effects<'_, '_> {
         self.put.iter().filter_map(|(_, score)| time::ceil_score(*score)).min()
     }
 
-    /// Replicates the changes with absolute values, and returns the pending events. Additions come first. Otherwise, a
-    /// removal could empty the set, and the set would lose its TTL.
+    /// Replicates the changes, and returns the pending events. Additions come first: a removal could otherwise empty
+    /// the set, and the set would lose its TTL.
     pub(super) fn replicate(&self, ctx: &Context) -> PendingEvents {
         let mut events = PendingEvents::default();
         if !self.put.is_empty() {
@@ -82,8 +81,8 @@ pub(super) fn replicate_sweep(ctx: &Context, name: Str<'_>, gone: &[Element], fi
     let whole = match first {
         // RESTORE accepts sets whose members are out of order. A score range would miss some members of such a set.
         _ if !gone.is_sorted_by(|one, next| one.score <= next.score) => 0,
-        // If members with the highest removed score remain, a score range would remove them, too. So the command names
-        // the removed members with this score.
+        // If members with the highest removed score remain, a score range would also remove them. So ZREM names the
+        // removed members with this score.
         Some(first) if first <= last => gone.partition_point(|element| element.score < last),
         _ => gone.len(),
     };
@@ -100,7 +99,7 @@ pub(super) fn replicate_sweep(ctx: &Context, name: Str<'_>, gone: &[Element], fi
 
 /// Publishes a message for each removed member of the set, if `zeitset.announce-members` is on. The channel names the
 /// database and key, and the message is the member. Publishing runs no code of other modules, so the set may be open.
-/// The sweeper publishes after each chunk, so that the time counts for the slice.
+/// The sweeper publishes after each chunk, so the time of publishing counts for the slice.
 pub(super) fn announce_members(ctx: &Context, name: Str<'_>, gone: &[Element]) {
     if gone.is_empty() || !config::ANNOUNCE_MEMBERS.get() {
         return;

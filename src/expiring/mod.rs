@@ -1,15 +1,15 @@
 //! Expiring sets: plain sorted sets whose key has a special TTL, the marker ([`crate::model::marker`]).
 //!
-//! All changes of an expiring set use [`TimedSet`]. It restores the marker, replicates the changes with the server's
-//! own commands and absolute values, and sends the keyspace events.
+//! All changes of an expiring set use [`TimedSet`]. `TimedSet` restores the marker, replicates the changes with the
+//! server's own commands and absolute values, and sends the keyspace events.
 //!
 //! Reads ignore expired members. [`check`] deletes them, and restores the markers of sets that plain commands changed.
 //! The [`tracker`] stores which sets exist, and the time of the next check of each set (its model is
 //! [`crate::model::tracking`]). The module's own commands, events ([`watch`]) and the keyspace [`scan`] inform the
 //! tracker of sets.
 //!
-//! Each file uses only files that precede it in this list: [`effects`], [`scan`], [`tracker`], [`TimedSet`], [`check`],
-//! [`watch`].
+//! Of the following files, each uses only the files before it: [`effects`], [`scan`], [`tracker`], [`TimedSet`],
+//! [`check`], [`watch`].
 
 pub mod check;
 mod effects;

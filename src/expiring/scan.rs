@@ -1,14 +1,14 @@
 //! The keyspace scan. It reads all keys of all databases repeatedly and finds every expiring set, however it was created.
 //!
-//! There are two kinds of scans. A first scan runs in slices of the sweeper, one after the other. It begins when a
-//! dataset or the module was loaded, when a replica became a master, and when the module subscribed to events because
-//! the first expiring set appeared. A first scan also recognizes sets whose marker had not been restored when the
-//! snapshot was taken, when the former master failed, or when the module subscribed. All other scans read a few hundred
-//! keys in each run of the cron job, and need no timer.
+//! There are two kinds of scans. A first scan runs in slices of the sweeper, one after the other. It begins in three
+//! cases: a dataset or the module was loaded, a replica became a master, or the module subscribed to events because the
+//! first expiring set appeared. A first scan also recognizes sets whose marker was not restored in time: before the
+//! snapshot was taken, before the former master failed, or before the module subscribed. All other scans read a few
+//! hundred keys in each run of the cron job, and need no timer.
 //!
-//! The module scans nothing while a dataset is being loaded, and ignores the events that the server sends for each key.
-//! Otherwise the loading time, in which clients wait, would double (5.5 s instead of 2.5 s for a million sets). A set
-//! that is not found yet costs only memory, because reads ignore expired members.
+//! While a dataset is being loaded, the module scans nothing and ignores the events that the server sends for each key.
+//! Otherwise the loading time, in which clients wait, would double (5.5 s instead of 2.5 s for a million sets). Until
+//! the scan finds a set, its expired members only take memory, because reads ignore them.
 
 use crate::model::marker::{self, Reason};
 use crate::model::time::Millis;
@@ -34,7 +34,6 @@ const STEPS: usize = 16;
 pub struct Scan {
     database: i32,
     cursor: Option<ScanCursor>,
-    /// Whether this is a first scan.
     is_first: bool,
     completed: u64,
     /// The sets that the current steps found.
@@ -72,7 +71,6 @@ impl Scan {
         *self = Scan { is_first: true, completed: self.completed, ..Scan::default() };
     }
 
-    /// Whether a first scan is running.
     pub fn is_first(&self) -> bool {
         self.is_first
     }

@@ -12,7 +12,7 @@ use crate::server::zset::{Bound, Element, ScoreRange, SortedSet};
 use crate::server::{Context, Str};
 use smallvec::SmallVec;
 
-/// The number of members removed between two readings of the clock. To remove them takes 20 to 50 µs.
+/// The number of members removed between two readings of the clock. Removing a chunk takes 20 to 50 µs.
 pub(super) const CHUNK: u64 = 64;
 
 /// An open expiring set, or a missing key that can become one.
@@ -28,9 +28,9 @@ pub struct TimedSet<'k, M: Mode> {
 }
 
 impl<'k, M: Mode> TimedSet<'k, M> {
-    /// Checks an open key. A missing key is an empty set. Returns an error if the key holds another type. Also returns
-    /// an error if it holds a sorted set without the marker, unless `recognizes` returns true. `recognizes` gets the
-    /// context, the highest score and the TTL.
+    /// Wraps an open key. A missing key is an empty set. Returns an error if the key holds another type, or a sorted
+    /// set that has no marker and that `recognizes` rejects. `recognizes` gets the context, the highest score and the
+    /// TTL.
     fn of(
         key: Key<'k, M>,
         name: Str<'k>,
@@ -55,7 +55,6 @@ impl<'k, M: Mode> TimedSet<'k, M> {
         TimedSet::of(Key::open(ctx, name), name, |ctx, highest, ttl| tracker::recognizes(ctx, name, highest, ttl))
     }
 
-    /// Returns the context, for calls that are safe while the set is open.
     pub fn ctx(&self) -> &Context {
         self.set.ctx()
     }
@@ -65,12 +64,11 @@ impl<'k, M: Mode> TimedSet<'k, M> {
         self.last.as_ref().map(|last| last.score)
     }
 
-    /// Returns the lowest score.
     pub fn lowest(&mut self) -> Option<f64> {
         self.set.first(Bound::From(f64::NEG_INFINITY)).map(|first| first.score)
     }
 
-    /// Returns the number of members, including expired ones.
+    /// Includes expired members.
     pub fn len(&self) -> u64 {
         self.set.len()
     }
@@ -81,7 +79,6 @@ impl<'k, M: Mode> TimedSet<'k, M> {
         Some(time::ceil_score(at).unwrap_or(time::MAX))
     }
 
-    /// Returns the members of a score range, lowest first.
     pub fn range(&mut self, from: Bound, to: f64) -> ScoreRange<'_> {
         self.set.range(from, to)
     }
@@ -91,15 +88,15 @@ impl<'k, M: Mode> TimedSet<'k, M> {
         self.live_from(0, now, until)
     }
 
-    /// Does the same as [`live`](TimedSet::live), but skips the first `offset` members.
+    /// Like [`live`](TimedSet::live), but skips the first `offset` members.
     pub fn live_from(&mut self, offset: usize, now: Millis, until: f64) -> impl Iterator<Item = Element> {
         let now = time::to_score(now);
         // RESTORE accepts sets whose members are out of order, so an expired member may follow a live one.
         self.set.range(Bound::Beyond(now), until).pass(offset).filter(move |element| element.score > now)
     }
 
-    /// Returns the number of live members if none or all are live. O(1). Otherwise returns `None`, and the caller must close the key and
-    /// call [`Context::count_above`].
+    /// Returns the number of live members in O(1), if none or all are live. Otherwise returns `None`, and the caller
+    /// must close the key and call [`Context::count_above`].
     fn live_count_at_hand(&mut self, now: Millis) -> Option<u64> {
         debug_assert!(self.is_unchanged());
         let now_score = time::to_score(now);
@@ -118,13 +115,12 @@ impl<'k, M: Mode> TimedSet<'k, M> {
 }
 
 impl<'k> TimedSet<'k, Reading> {
-    /// See [`ReadKey::shared_ctx`](crate::server::key::ReadKey::shared_ctx).
     pub fn shared_ctx(&self) -> &'k Context {
         self.set.shared_ctx()
     }
 
-    /// Opens an expiring set, counts its live members, and passes both to `look`. O(1) if no member has expired, otherwise O(log N),
-    /// however many members have expired.
+    /// Opens an expiring set, and passes the set and the number of its live members to `look`. O(1) if no member has
+    /// expired, otherwise O(log N), however many members have expired.
     pub fn counted<R>(
         ctx: &mut Context,
         name: Str<'_>,
@@ -202,7 +198,7 @@ impl<'k> TimedSet<'k, Writing> {
     /// If the marker would be in the past, it is not set, because the server would then remove all members at once.
     ///
     /// During the sweep, no other code runs. The replicated commands name members or a range of past scores. So they
-    /// never remove a live member, whatever a replica or an AOF holds. To replay them takes as long as the sweep.
+    /// never remove a live member, even if the dataset of a replica differs. Replaying them takes as long as the sweep.
     pub(super) fn sweep(
         mut self,
         now: Millis,
@@ -288,7 +284,8 @@ impl<'k> TimedSet<'k, Writing> {
         }
     }
 
-    /// Returns the key's TTL after the changes. A key that is new, or was empty in between, has no TTL.
+    /// Returns the key's TTL after the changes. Asks the server if the key is new or may have been empty in between,
+    /// because such a key has lost its TTL.
     fn ttl_now(&self) -> Option<Millis> {
         if self.last.is_some() && self.removed.is_empty() { self.ttl } else { self.set.key().expires_at() }
     }

@@ -1,12 +1,12 @@
-//! The expiring sets of this server, and the time of each one's next check.
+//! The expiring sets of this server, and the time of the next check of each set.
 //!
 //! [`Tracking`] decides when to check a set. This file informs it of commands, events, the clock, settings and the
-//! server's role, and sets the timer as it requests. The [`Scan`] finds the sets that no event reported. `Tracking` and
-//! `Scan` are caches, and this file opens no key. Code that opens a key decides by the marker whether the key is an
-//! expiring set.
+//! server's role, and sets the timer that `Tracking` requests. The [`Scan`] finds the sets that no event reported.
+//! `Tracking` and `Scan` are caches, and this file opens no key. Code that opens a key decides by the marker whether
+//! the key is an expiring set.
 //!
-//! While the keys of a slot arrive, the slot belongs to another node. The sets of the slot are tracked only when all
-//! its keys have arrived.
+//! While the keys of a slot arrive, the slot belongs to another node. So its sets are tracked only when all its keys
+//! have arrived.
 
 use super::scan::Scan;
 use crate::config;
@@ -38,10 +38,10 @@ struct Tracker {
     scan: Scan,
     /// The dirty set that was checked last. The next run of the cron job continues after it.
     checked: Option<DbKey>,
-    /// The slots whose keys are arriving. The sets of these slots are not tracked.
+    /// The slots whose keys are arriving. Their sets are not tracked.
     arriving: Vec<SlotRange>,
-    /// The slots in `arriving` whose keys have all arrived. They stay here until all old entries of these slots are
-    /// forgotten.
+    /// The slots in `arriving` whose keys have all arrived. They stay in both lists until all old entries of these
+    /// slots are forgotten.
     arrived: Vec<SlotRange>,
 }
 
@@ -52,7 +52,7 @@ pub(super) fn start(ctx: &Context, slice: fn(&mut Context)) {
     begin_scan(ctx);
 }
 
-/// Stops the slices. The next slice runs when an event requires it.
+/// Stops the slices until an event requires the next slice.
 pub(super) fn stop(ctx: &Context) {
     with(ctx, |tracking| tracking.stopped());
     set_timer(ctx, Alarm::Off);
@@ -88,7 +88,6 @@ pub fn status(holder: &impl RedisLockIndicator) -> Status {
     })
 }
 
-/// The state of a key in the tracker.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Standing {
     Unknown,
@@ -138,7 +137,6 @@ pub(super) fn recognizes(ctx: &Context, name: Str<'_>, highest: f64, ttl: Option
     is_expiring
 }
 
-/// Reads or changes the tracking.
 pub(super) fn with<R>(ctx: &Context, change: impl FnOnce(&mut Tracking) -> R) -> R {
     STATE.with(ctx, |tracker| change(&mut tracker.tracking))
 }
@@ -160,13 +158,12 @@ pub(super) fn note_used(ctx: &Context) {
     }
 }
 
-/// Notes that a set is gone or is no longer an expiring set.
 pub(super) fn forget(ctx: &Context, name: Str<'_>) {
     with(ctx, |tracking| tracking.forget(ctx.database(), name.bytes()));
 }
 
-/// Returns the next dirty set to check. Returns `None` after the last set. The next call then begins again with the
-/// first set.
+/// Returns the next dirty set to check, or `None` after the last set. The call after `None` begins again with the first
+/// set.
 pub(super) fn next_dirty(ctx: &Context) -> Option<DbKey> {
     STATE.with(ctx, |Tracker { tracking, checked, .. }| {
         *checked = tracking.next_dirty(checked.as_ref());
@@ -187,15 +184,15 @@ pub(super) fn note_slots_arrive(ctx: &Context, slots: &[SlotRange]) {
     STATE.with(ctx, |tracker| {
         tracker.arriving.extend_from_slice(slots);
         tracker.arrived.retain(|range| !slots.contains(range));
-        // Entries of former sets of these slots may exist. Slices forget these entries step by step. Until then, the
-        // entries are ignored.
+        // The tracker may still have entries of these slots, from before the slots moved away. Slices forget these
+        // entries step by step. Until then, the entries are ignored.
         tracker.tracking.begin_to_forget();
         tracker.attend(ctx);
     });
 }
 
-/// Notes that all keys of some slots have arrived, or that they will not arrive. The sets of these slots have not been
-/// tracked so far. When all old entries of the slots are forgotten, the scan finds the sets.
+/// Notes that all keys of some slots have arrived, or that they will not arrive. The scan finds the sets of these slots
+/// after all old entries of the slots are forgotten.
 pub(super) fn note_slots_settled(ctx: &Context, slots: &[SlotRange]) {
     STATE.with(ctx, |tracker| {
         tracker.arrived.extend_from_slice(slots);
@@ -232,7 +229,7 @@ pub(super) fn walk_on(ctx: &Context, is_time_up: impl Fn() -> bool) {
     });
 }
 
-/// Ends a slice. The next one follows after at least `rest` ms.
+/// Ends a slice. The next slice follows after at least `rest` ms.
 pub(super) fn end_slice(ctx: &Context, rest: Millis) {
     STATE.with(ctx, |tracker| {
         let need = need(ctx, tracker.hurries());

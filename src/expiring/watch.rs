@@ -1,12 +1,12 @@
 //! The server's events about sets: created, deleted, moved, or changed by plain commands.
 //!
-//! The module subscribes to these events when the first expiring set exists, or when a command names one. The scan
-//! finds earlier changes.
+//! The module subscribes to these events when the first expiring set exists, or when a ZEXP command names a key. The
+//! scan finds earlier changes.
 //!
-//! The handlers only note what happened, and never write. The server calls them for all keys, including strings, so
-//! most events must cost only one lookup in the tracker. If EXPIRE gives an untracked sorted set the TTL of the marker,
-//! the handler opens the key only if members of a sorted set were written just before, as in replication and in an AOF.
-//! Otherwise the scan finds the set later.
+//! The handlers only note what happened, and never write. The server calls the handlers for all keys, including
+//! strings, so most events must cost only one lookup in the tracker. If EXPIRE gives a key the TTL of the marker, the
+//! handler opens an untracked key only if members of any sorted set were written just before, as in replication and in
+//! an AOF. Otherwise the scan finds the set later.
 
 use super::check::{inspect, restore_markers};
 use super::tracker::{self, Standing};
@@ -45,7 +45,7 @@ pub fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
             IS_WRITTEN.store(false, Ordering::Relaxed);
             inspect(ctx, event.key, event.kind);
         }
-        // Keeps the entry of a dirty set, because the set at the new key is recognized by this entry.
+        // Keeps the entry of a dirty set, because the module recognizes the set at its new key by this entry.
         EventKind::RenameFrom | EventKind::MoveFrom if standing == Standing::Dirty => {}
         EventKind::Gone | EventKind::Persist | EventKind::RenameFrom | EventKind::MoveFrom if is_tracked => {
             tracker::forget(ctx, event.key);

@@ -1,6 +1,6 @@
 //! Rate limits, which are plain strings with a recognizable format.
 //!
-//! [`Limit`] is an open limit. A command assesses it and then commits it, with or without a change. [`effects`]
+//! [`Limit`] is an open limit. A command assesses the limit and then commits it, with or without a change. [`effects`]
 //! replicates all changes with the server's own commands and absolute values, and sends the keyspace events.
 //! [`crate::model::limit`] has the algorithms.
 

@@ -32,7 +32,7 @@ pub fn stats() -> LimitStats {
     LimitStats { allowed, forced, denied, units }
 }
 
-/// Counts a check that took units. `fits` is false if they were forced.
+/// Counts a check that took units. `fits` is false if only FORCE made the check take them.
 pub fn count_taken(units: u64, fits: bool) {
     let counter = if fits { &ALLOWED } else { &FORCED };
     counter.fetch_add(1, Ordering::Relaxed);
@@ -52,7 +52,6 @@ pub fn top(ctx: &Context) -> Vec<Counter> {
     TOP.with(ctx, |top| top.top().into_iter().filter(|counter| counter.database == database).cloned().collect())
 }
 
-/// Resets the counts of denials.
 pub fn reset_top(ctx: &Context) {
     TOP.with(ctx, Sketch::clear);
 }

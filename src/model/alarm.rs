@@ -2,7 +2,6 @@
 
 use super::time::Millis;
 
-/// A request for a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alarm {
     AsItIs,

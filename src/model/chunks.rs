@@ -1,11 +1,12 @@
 //! A collection of items in chunks. Each item has a `u32` number.
 //!
-//! A single large `Vec` would, when full, double its memory and copy all items, which would pause the server. In this
+//! A full `Vec` doubles its memory and copies all items. For a large `Vec`, this would pause the server. In this
 //! collection, a push copies at most one chunk and the list of chunks. Chunks are allocated in full size and never
 //! move. Only the first chunk grows as needed, so a small collection takes little memory.
 //!
-//! The number of a removed item is used again. Queues give it to the last item ([`Chunks::remove`]), so the memory
-//! shrinks with the number of jobs, whatever jobs are removed. Boards keep it for the next new item (`board/slab.rs`).
+//! The number of a removed item is used again. Queues give the number to the last item ([`Chunks::remove`]), so the
+//! memory shrinks with the number of jobs, whatever jobs are removed. Boards keep the number for the next new item
+//! (`board/slab.rs`).
 
 use std::ops::{Index, IndexMut};
 
@@ -15,7 +16,6 @@ pub const CHUNK: usize = 128;
 /// A number that no item has. It marks the end of a chain, or an empty tree.
 pub const NIL: u32 = u32::MAX;
 
-/// The maximum number of items: all numbers below [`NIL`].
 pub const MAX_ITEMS: usize = NIL as usize - 1;
 
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ impl<T> Chunks<T> {
         self.len
     }
 
-    /// Returns the allocated bytes, without what the items own. O(1).
+    /// Returns the allocated bytes, without the memory that the items own. O(1).
     pub fn bytes(&self) -> usize {
         // If there is more than one chunk, the first has its full size.
         let room = match self.chunks.as_slice() {
@@ -77,8 +77,8 @@ impl<T> Chunks<T> {
         Some(item)
     }
 
-    /// Removes an item. If it is not the last item, the last item gets its number. Returns the last item's old number in that case, and the
-    /// caller must update all references to it. O(1).
+    /// Removes an item. O(1). If it is not the last item, the last item gets its number. In that case, returns the last
+    /// item's old number, and the caller must update all references to that item.
     #[must_use]
     pub fn remove(&mut self, number: u32) -> Option<u32> {
         let item = self.pop()?;

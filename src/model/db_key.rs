@@ -16,7 +16,7 @@ impl DbKey {
     }
 }
 
-/// A borrowed [`DbKey`] for lookups.
+/// A borrowed [`DbKey`], for lookups.
 #[derive(Clone, Copy, Hash)]
 pub struct DbKeyRef<'k> {
     pub database: i32,

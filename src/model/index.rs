@@ -1,13 +1,17 @@
-//! A hash table from the name of a board's member or a queue's job to its number. It never rehashes all entries at
-//! once. The names are stored elsewhere.
+//! A hash table from names to numbers: of the members of a board, or of the jobs of a queue. The table never rehashes
+//! all entries at once. The names are stored elsewhere.
 //!
-//! Linear hashing (Litwin 1980) over *shards* of about a thousand entries. When the average number of entries per shard
-//! reaches this number, the next shard in turn is split in two. So growth takes a few microseconds at a time instead of
-//! one rehash of all entries. A shard is an open-addressing table of 8-byte slots: 32 bits of the hash, and the number.
-//! These bits determine the shard and the slot, so an entry is moved without reading its name. A lookup reads a name
-//! only if all 32 bits are equal. A shard grows by an eighth, so 3/4 to 7/8 of its slots are in use, and an entry takes
-//! about 10 bytes. The hash is keyed (SipHash with a random key for each table), so no client can choose colliding
-//! names. Nothing that is stored, compared or replicated depends on the key.
+//! The table uses linear hashing (Litwin 1980) over *shards* of about a thousand entries. When the average number of
+//! entries per shard reaches this number, the next shard in turn is split in two. So growth takes a few microseconds at
+//! a time instead of one rehash of all entries.
+//!
+//! A shard is an open-addressing table of 8-byte slots: 32 bits of the hash, and the number. These bits determine the
+//! shard and the slot, so the table can move an entry without reading its name. A lookup reads a name only if all 32
+//! bits are equal. A shard grows by an eighth, so 3/4 to 7/8 of its slots are in use, and an entry takes about 10
+//! bytes.
+//!
+//! The hash is keyed (SipHash with a random key for each table), so no client can choose colliding names. Nothing that
+//! is stored, compared or replicated depends on the key.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -20,7 +24,7 @@ const SHARD: usize = 1024;
 #[cfg(test)]
 const SHARD: usize = 128;
 
-/// A slot: the hash in the upper half, the id in the lower.
+/// The hash in the upper half, the number in the lower half.
 type Slot = u64;
 const VACANT: Slot = NIL as u64;
 
@@ -43,8 +47,8 @@ struct Shard {
 }
 
 impl Shard {
-    /// Returns the preferred slot of a hash. The hash is mixed first, because all hashes in a shard have some bits in
-    /// common. Then it is scaled to the number of slots.
+    /// Returns the preferred slot of a hash. All hashes in a shard have some bits in common, so the hash is mixed
+    /// first.
     fn home(&self, hash: u32) -> usize {
         let mixed = hash.wrapping_mul(0x9E37_79B1);
         ((u64::from(mixed) * self.slots.len() as u64) >> 32) as usize
@@ -92,7 +96,7 @@ impl Shard {
             if slot == VACANT {
                 break;
             }
-            // The entry may fill the hole unless the hole precedes its home, modulo the length.
+            // The entry may move into the hole, unless the hole precedes the entry's home (modulo the length).
             let home = self.home(hash_of(slot));
             if (at + len - home) % len >= (at + len - hole) % len {
                 self.slots[hole] = slot;

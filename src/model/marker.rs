@@ -13,9 +13,9 @@
 //!
 //! In a busy set, every new member with a later expiry changes the marker. Each change costs a second replicated
 //! command, an event and two lookups: about 4,400 of the 22,500 instructions of a ZEXP.ADD to a small set. A coarser
-//! marker, say 47,111 ms after the next multiple of `g` ms, would change once in `g` ms. But then the highest score
-//! changes while the TTL does not, so only the TTL's remainder modulo `g` identifies the set. Any set whose key expires
-//! 47.1 s to 47.1 s + `g` after its highest score would match once in `g` writes:
+//! marker, say 47,111 ms after the next multiple of `g` ms, would change once in `g` ms. But then only the TTL's
+//! remainder modulo `g` would identify the set, because the highest score changes while the TTL stays. Any set whose
+//! key expires 47.1 s to 47.1 s + `g` after its highest score would match once in `g` writes:
 //!
 //! | `g`               | chance of a false match | which sets                                                                         |
 //! |-------------------|-------------------------|------------------------------------------------------------------------------------|
@@ -30,7 +30,7 @@
 use super::time::{self, Millis};
 
 /// The time in ms from the expiry of the last member to that of the key. In this time, the sweeper can drain a large
-/// set in slices, before the server would free the whole set at once. No other program is likely to use this number.
+/// set in slices. Otherwise the server would free the whole set at once. No other program is likely to use this number.
 /// That matters because the sweeper deletes members of every set with the marker.
 pub const GRACE: Millis = 47_111;
 
@@ -50,13 +50,12 @@ const DEAD: (Millis, Millis) = (100, 800);
 /// Why a sorted set without the marker may still be an expiring set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// There is no reason. It is an ordinary set.
     Nothing,
-    /// The set had the marker. Plain commands have changed it since then, and its TTL is still the same.
+    /// The set had the marker. Plain commands have changed the set since then, but not its TTL.
     Dirty,
     /// The set was just restored. MIGRATE sends the TTL as remaining time.
     Restored,
-    /// The module has just received the set's dataset.
+    /// The set belongs to a dataset that is new to the module.
     Loaded,
     /// A command names the set. If all its members have expired, the command may treat it as an expiring set, but the
     /// sweeper does not.

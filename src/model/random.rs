@@ -1,12 +1,11 @@
 //! Fast random numbers: xoshiro256++ (D. Blackman and S. Vigna, "Scrambled linear pseudorandom number generators", 2021), seeded by the
 //! server. The server's own generator computes a hash per call, which takes longer than a lookup of a member.
 
-/// A generator. It is not suitable for cryptography.
+/// Not suitable for cryptography.
 #[derive(Clone, Debug)]
 pub struct Random([u64; 4]);
 
 impl Random {
-    /// Creates a generator from 32 random bytes.
     pub fn from_seed(seed: [u8; 32]) -> Random {
         let mut state = [0; 4];
         for (word, bytes) in state.iter_mut().zip(seed.as_chunks::<8>().0) {

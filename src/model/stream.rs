@@ -1,18 +1,18 @@
-//! Streams for saving and loading values: a sequence of numbers and byte strings. In the server, they are implemented
-//! with RDB files and payloads, in the tests with vectors.
+//! Streams for saving and loading values. A stream is a sequence of numbers and byte strings: in the server an RDB file
+//! or payload, in the tests a vector.
 
 use std::fmt;
 
 /// A destination of a saved value.
 pub trait Writer {
     fn number(&mut self, number: u64);
-    /// Writes a byte string of any length. The reader gets the length, too.
+    /// Writes a byte string of any length, and its length.
     fn bytes(&mut self, bytes: &[u8]);
 }
 
 /// A source of a saved value, in the order of the [`Writer`]'s calls.
 ///
-/// At the end of its input, an implementation must return an error, and not zeros.
+/// At the end of its input, a reader must return an error, not zeros.
 pub trait Reader {
     /// A byte string: borrowed, or a buffer of the server.
     type Bytes: AsRef<[u8]>;
@@ -26,9 +26,8 @@ pub trait Reader {
 pub enum DecodeError {
     /// The input ends too early, or its next item is of another kind than requested.
     Truncated,
-    /// A format that this version does not read.
     Format { found: u64, known: u64 },
-    /// The input does not represent a valid value, for this reason.
+    /// The input is not a valid value, for this reason.
     Invalid(&'static str),
 }
 

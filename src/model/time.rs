@@ -6,10 +6,10 @@
 
 mod rfc3339;
 
-/// Milliseconds: a duration, or a Unix time.
+/// A duration or a Unix time, in ms.
 pub type Millis = u64;
 
-/// Microseconds: a Unix time.
+/// A Unix time in µs.
 pub type Micros = u64;
 
 /// The latest time, 2^53-1 ms. As a member's score it means "does not expire".
@@ -39,7 +39,7 @@ const SUFFIXES: [(&[u8], u64); 6] =
 ///
 /// `bare` is the unit of a number that is given without a unit. Fractions of a millisecond are rounded up, so that
 /// nothing ends early. Returns `None` for any other text, such as one with a sign, a blank or an exponent. A point must
-/// have digits on both sides. Also returns `None` for a value above [`MAX`].
+/// have digits on both sides. A value above [`MAX`] is also `None`.
 pub fn parse(text: &[u8], bare: Unit) -> Option<Millis> {
     let (whole, rest) = leading_digits(text)?;
     let (fraction, suffix) = match rest {
@@ -124,7 +124,6 @@ pub fn leading_digits(text: &[u8]) -> Option<(u64, &[u8])> {
     (len > 0).then(|| (value, &text[len..]))
 }
 
-/// Returns the number of digits of a number.
 pub fn decimal_len(number: u64) -> usize {
     number.checked_ilog10().map_or(1, |power| power as usize + 1)
 }
@@ -163,8 +162,8 @@ impl Decimal {
     }
 }
 
-/// Returns `0.<fraction> × unit`, rounded up. This is exact for any number of digits, because the digits after the 18th matter only if one
-/// is not zero.
+/// Returns `0.<fraction> × unit`, rounded up. The result is exact for any number of digits: the digits after the 18th
+/// matter only if one of them is not zero.
 fn fraction_of(fraction: &[u8], unit: u64) -> Option<u64> {
     const EXACT: usize = 18;
     let (head, tail) = fraction.split_at(fraction.len().min(EXACT));

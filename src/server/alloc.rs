@@ -4,17 +4,18 @@ use std::alloc::{GlobalAlloc, Layout};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-/// Allocates through the module API. Unlike the allocator of the `redis-module` crate, this one can grow a block in place.
+/// Allocates through the module API. Unlike the allocator of the `redis-module` crate, this allocator can grow a block
+/// in place.
 #[cfg_attr(test, expect(dead_code, reason = "unit tests run without a server"))]
 pub struct ServerAlloc;
 
-/// The alignment that every server's allocator guarantees. It is no more than the size of a `usize`, because a server
-/// built without `malloc_usable_size` stores a block's size in front of the block.
+/// The alignment that every server's allocator guarantees. This is only the size of a `usize`, because a server built
+/// without `malloc_usable_size` stores each block's size in front of the block.
 pub(super) const GUARANTEED: usize = size_of::<usize>();
 
-/// Returns the distance from the start of the server's block to our block, for an alignment above [`GUARANTEED`]: 1 to
-/// `align` bytes. The server's block must be `align` bytes longer than our block. `start` and the distance are
-/// multiples of [`GUARANTEED`], so a number fits in front of our block.
+/// Returns the distance from `start`, where the server's block starts, to our block: [`GUARANTEED`] to `align` bytes.
+/// `align` must be above [`GUARANTEED`], and the server's block must be `align` bytes longer than our block. `start`
+/// and the distance are multiples of [`GUARANTEED`], so a `usize` fits in front of our block.
 fn offset(start: usize, align: usize) -> usize {
     align - start % align
 }
@@ -30,7 +31,8 @@ unsafe fn aligned(start: *mut u8, align: usize) -> *mut u8 {
     let offset = offset(start.addr(), align);
     // SAFETY: the server's block has `align` extra bytes, and the offset is at most `align`.
     let block = unsafe { start.add(offset) };
-    // SAFETY: both addresses are multiples of the size of a number, and they differ. So an aligned number fits in front of the second.
+    // SAFETY: both addresses are multiples of `GUARANTEED`, and they differ. So a `usize` fits in front of the block,
+    // aligned.
     unsafe { block.cast::<usize>().sub(1).write(offset) };
     block
 }
@@ -46,8 +48,8 @@ unsafe fn start_of(block: *mut u8) -> *mut u8 {
     unsafe { block.sub(offset) }
 }
 
-// SAFETY: the functions are malloc, calloc, realloc and free of the server's allocator, under their usual contract. `aligned` provides
-// larger alignments.
+// SAFETY: the server's functions have the contracts of malloc, calloc, realloc and free. `aligned` provides larger
+// alignments.
 unsafe impl GlobalAlloc for ServerAlloc {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let (size, align) = (layout.size(), layout.align());

@@ -7,18 +7,21 @@
 //! | question | asked how |
 //! |---|---|
 //! | is the server a master, and not loading? | context flags |
-//! | are writes paused (CLIENT PAUSE, a failover, the end of a slot migration)? A write then ends the server by an assertion | `RedisModule_AvoidReplicaTraffic` |
+//! | are writes paused (CLIENT PAUSE, a failover, the end of a slot migration)? If so, a write would end the server by an assertion | `RedisModule_AvoidReplicaTraffic` |
 //! | in a cluster: does this server own the key's slot, and is the cluster's state `ok`? | a write command with this key, as a *dry run* |
 //! | would a client's write be refused (min-replicas-to-write, MISCONF after a failed save or a full disk, a read-only replica)? | the same dry run in *script mode* |
 //!
-//! **The dry run.** `RedisModule_Call` with `D` (Redis 7.2, every Valkey) makes all checks of a call and stops before
-//! the command runs. An error means no. A null reply, or the empty reply of Valkey 9, means yes. Redis 7.0 has no `D`
-//! (the letter is an error in the format). There the command runs: a reply means yes, and a null reply means no. So the
-//! command must never fail and must change nothing, whatever the key holds. `PEXPIREAT key 1 GT` sets a TTL in 1970
-//! only if that is later than the current TTL, which it never is. On Redis 7.0, INFO commandstats and MONITOR show the
-//! command. So all clients that Redis 7.0 serves in one turn of its event loop share one answer. With `S`, the server
-//! also refuses the call if it would refuse a script's write: because of too few replicas, a disk error, or a read-only
-//! replica.
+//! **The dry run.** `RedisModule_Call` with the letter `D` in its format (Redis 7.2, every Valkey) makes all checks of
+//! a call, but does not run the command. An error means no. A null reply, or the empty reply of Valkey 9, means yes.
+//!
+//! Redis 7.0 does not know `D`, so the module omits the letter there and the command runs. A reply means yes, and a
+//! null reply means no. So the command must never fail and must change nothing, whatever the key holds. `PEXPIREAT key
+//! 1 GT` sets a TTL in 1970 only if that is later than the current TTL, which it never is. On Redis 7.0, INFO
+//! commandstats and MONITOR show the command. To run it less often, all clients that Redis 7.0 serves in one turn of
+//! its event loop share one answer.
+//!
+//! With `S`, the server also refuses the call if it would refuse a script's write: because of too few replicas, a disk
+//! error, or a read-only replica.
 //!
 //! The dry run uses a separate context, with a client that has sent nothing. A blocked client may still have the ASKING
 //! flag. With this flag, the server would accept the call for a slot that is still being imported.
@@ -67,7 +70,6 @@ pub(super) fn end_turn(ctx: &Context) {
     TURN.with(ctx, |turn| *turn = None);
 }
 
-/// The checks that a call has to pass.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Checks {
     /// The checks of the cluster.
@@ -88,8 +90,8 @@ impl Context {
         self.may_write_by_itself() && (!self.is_in_cluster() || self.passes(key, Checks::Slot))
     }
 
-    /// Whether a client that waits for `key` may be served now. True if this server would accept the client's claim. A
-    /// writable replica would also accept it.
+    /// Whether a client that waits for `key` may be served now: whether this server would accept the client's claim. A
+    /// writable replica accepts claims, too.
     pub fn may_serve(&mut self, key: Str<'_>) -> bool {
         let is_written = self.is_master() || self.flags() & raw::REDISMODULE_CTX_FLAGS_READONLY as c_int == 0;
         is_written && self.may_act() && self.is_served_in_turn(key)
@@ -146,7 +148,6 @@ impl Context {
     }
 }
 
-/// The result of a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Answer {
     None,
@@ -154,7 +155,6 @@ enum Answer {
     Other,
 }
 
-/// Calls a command that changes nothing.
 fn dry_run(asker: *mut RedisModuleCtx, format: &CStr, key: Str<'_>) -> Answer {
     let [when, later] = [&b"1"[..], b"GT"].map(OwnedStr::new);
     let arguments = [key, when.as_str(), later.as_str()];

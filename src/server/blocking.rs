@@ -101,8 +101,8 @@ impl Context {
         self.flags() & forbids as c_int == 0
     }
 
-    /// Blocks the client until it is woken and can be served, or for `timeout` ms. 0 means no time-out. `name` is the
-    /// key name given to the server. The command must not reply.
+    /// Blocks the client until it is woken and can be served, but at most `timeout` ms. 0 means no time-out. `name` is
+    /// the key name given to the server. The command must not reply.
     ///
     /// Panics outside of a command that [may block](Context::may_block), or if the command has already blocked its client.
     pub fn block<W: Wait>(&self, name: &[u8], timeout: Millis, wait: W) -> Blocked {
@@ -200,7 +200,7 @@ unsafe extern "C" fn serve<W: Wait>(
     _argv: *mut *mut RedisModuleString,
     _argc: c_int,
 ) -> c_int {
-    // SAFETY: the server calls this for such a client.
+    // SAFETY: the server calls this function for a client blocked by `Context::block`.
     let wait = unsafe { private_data(ctx) };
     // SAFETY: these are the client's data and context.
     if unsafe { is_servable::<W>(ctx, wait) } {
@@ -227,7 +227,7 @@ unsafe extern "C" fn time_out<W: Wait>(
     _argv: *mut *mut RedisModuleString,
     _argc: c_int,
 ) -> c_int {
-    // SAFETY: as in `serve`.
+    // SAFETY: the server calls this function for a client blocked by `Context::block`.
     let wait = unsafe { private_data(ctx) };
     // SAFETY: the context is valid during this call. The `Context` serves only as proof of the lock, and is not used after the next one is
     // made.

@@ -1,8 +1,8 @@
 //! Commands of the server that the module calls, because the module API has no functions for counts and ranks in sorted
 //! sets.
 //!
-//! A called command fails if the same command of a client would fail, such as when the cluster is down or the slot is
-//! being imported. The result is then unknown: [`Failed`].
+//! A called command fails with [`Failed`] if the same command of a client would fail, for example while the cluster is
+//! down or the slot is being imported.
 
 use super::context::Context;
 use super::string::{OwnedStr, Str};
@@ -11,7 +11,7 @@ use redis_module::raw::{self, RedisModuleCallReply};
 use std::ffi::CStr;
 use std::ptr::NonNull;
 
-/// The error if the server refused a called command. The result is unknown, and nothing was changed.
+/// The server refused a called command. Nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failed;
 

@@ -44,9 +44,7 @@ impl Keys {
         !matches!(self, Keys::None | Keys::First(_))
     }
 
-    /// Returns the indexes of the keys among the arguments, and the access to each key. Returns nothing if `numkeys` is
-    /// not a positive number or exceeds the number of arguments. The server then finds no keys, and the command itself
-    /// returns the error.
+    /// Returns the indexes of the keys among the arguments, and the access to each key.
     fn among(self, arguments: &[Str<'_>]) -> Vec<(usize, Access)> {
         let counted = |numkeys: usize, access| {
             let count = counted_keys(arguments.get(numkeys..).unwrap_or_default());
@@ -191,13 +189,11 @@ impl Arg {
     }
 }
 
-/// A row of the table of commands.
 pub struct Command {
     pub spec: &'static Spec,
     pub handler: Handler,
 }
 
-/// A function that the server calls.
 type Handler = unsafe extern "C" fn(*mut RedisModuleCtx, *mut *mut RedisModuleString, c_int) -> c_int;
 
 /// A command's function. The slice holds the arguments after the command's name. The function replies, or returns the error to reply.
@@ -292,7 +288,8 @@ pub fn set_options(ctx: &Context) {
     unsafe { api!(RedisModule_SetModuleOptions(ctx.as_ptr(), options)) };
 }
 
-/// Registers commands. `extra` has ACL categories in addition to those that follow from the flags, separated by blanks.
+/// Registers commands. `extra` lists further ACL categories, separated by blanks. [`categories`] derives the others
+/// from the flags.
 pub fn register(ctx: &Context, table: &[Command], extra: Option<&'static str>) -> Result<(), Refused> {
     table.iter().try_for_each(|command| register_one(ctx, command, extra).ok_or(Refused(command.spec.name)))
 }
@@ -331,9 +328,8 @@ fn register_one(ctx: &Context, command: &Command, extra: Option<&'static str>) -
     Some(())
 }
 
-/// Returns the flags in the server's form. If a command has counted keys, the flags make the server ask it for the
-/// positions of the keys, in addition to the key spec. A cluster of Redis 7.0 redirects by these positions and ignores
-/// the key spec.
+/// Returns the flags in the server's form. If keys are counted, the flag `getkeys-api` makes the server ask the command
+/// for their positions. In a cluster, Redis 7.0 redirects clients by these positions and ignores the key spec.
 fn flags(spec: &Spec) -> CString {
     let mut flags = spec.flags.to_bytes().to_vec();
     if spec.keys.are_counted() {
@@ -363,7 +359,7 @@ fn is_ok(status: c_int) -> Option<()> {
     (status == raw::REDISMODULE_OK as c_int).then_some(())
 }
 
-/// Returns the number of arguments including the command's name. If it varies, the negative minimum.
+/// Returns the number of arguments including the command's name. If the number varies, returns the negative minimum.
 fn arity(spec: &Spec) -> c_int {
     let least = 1 + spec.arguments.iter().map(Arg::least).sum::<c_int>();
     if spec.arguments.iter().any(Arg::varies) { -least } else { least }

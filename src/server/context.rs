@@ -1,9 +1,9 @@
 //! The context of one call: clock, replication, keyspace events, log.
 //!
 //! Each call of the server into the module creates one [`Context`], which is borrowed and never copied. A function that
-//! may run code of other modules borrows it mutably. These functions call a command, send an event, or open a key: the
-//! server may find that the key has expired, and send an event. An open key borrows its context. So while a key is
-//! open, the compiler prevents calls that may run code of other modules, which may free any value. It also prevents
+//! may run code of other modules borrows the context mutably. Such functions call a command, send an event, or open a
+//! key (if the key has expired, the server sends an event). An open key borrows its context. So while a key is open,
+//! the compiler prevents calls that may run code of other modules, which may free any value. The compiler also prevents
 //! opening a second key. Each of these statements is an error between `let mut key = WriteKey::open(ctx, name);` and
 //! `key.holds();`:
 //!
@@ -39,7 +39,6 @@ pub(super) fn is_announced(event: *const c_char) -> bool {
     std::ptr::eq(ANNOUNCED.load(Ordering::Relaxed), event)
 }
 
-/// Classes of keyspace events.
 #[derive(Clone, Copy)]
 #[repr(i32)]
 pub enum EventClass {
@@ -153,7 +152,6 @@ impl Context {
         unsafe { api!(RedisModule_GetContextFlags(self.as_ptr())) }
     }
 
-    /// Whether the client uses RESP3.
     pub fn is_resp3(&self) -> bool {
         self.flags() & raw::REDISMODULE_CTX_FLAGS_RESP3 as c_int != 0
     }
@@ -184,7 +182,6 @@ impl Context {
         self.flags() & raw::REDISMODULE_CTX_FLAGS_ACTIVE_CHILD as c_int != 0
     }
 
-    /// Returns the number of the selected database.
     pub fn database(&self) -> i32 {
         // SAFETY: the context is valid.
         unsafe { api!(RedisModule_GetSelectedDb(self.as_ptr())) }
@@ -196,7 +193,7 @@ impl Context {
         unsafe { api!(RedisModule_SelectDb(self.as_ptr(), database)) == raw::REDISMODULE_OK as c_int }
     }
 
-    /// Adds a sample to LATENCY if it reaches the server's threshold.
+    /// Adds a sample to LATENCY if `latency` reaches the server's threshold.
     pub fn add_latency(&self, event: &CStr, latency: Millis) {
         // SAFETY: the name is a NUL-terminated constant.
         unsafe { api!(RedisModule_LatencyAddSample(event.as_ptr(), i64::try_from(latency).unwrap_or(i64::MAX))) }
@@ -210,8 +207,8 @@ impl Context {
         check_replicated(command, arguments[0], is_known);
     }
 
-    /// Replicates a command as [`replicate`](Context::replicate) does. The server creates the strings of the arguments
-    /// after the key, which takes less time than strings that the module creates.
+    /// Replicates a command as [`replicate`](Context::replicate) does, but faster: the server creates the strings of
+    /// the arguments after the key.
     pub fn replicate_bytes(&self, command: &CStr, key: Str<'_>, arguments: &[&[u8]]) {
         let mut format = *b"sbbbbbbbb\0";
         let Some(end) = format.get_mut(1 + arguments.len()) else {

@@ -167,7 +167,7 @@ fn handed_over<T: DataType>(value: T) -> *mut c_void {
 }
 
 unsafe extern "C" fn load<T: DataType>(io: *mut RedisModuleIO, number: c_int) -> *mut c_void {
-    // RESTORE sends the key's event after this.
+    // RESTORE sends the key's event after this call, so the subscription must exist before.
     if !events::is_subscribed(T::EVENTS) {
         // SAFETY: the server passes the stream of this call, and frees its context afterwards.
         let ctx = unsafe { Context::from_raw(api!(RedisModule_GetContextFromIO(io))) };

@@ -1,9 +1,9 @@
 //! Active defragmentation. The server asks each value to move its memory blocks to better addresses.
 //!
-//! The module can move only a `Vec` or a boxed slice. It passes the block to the server. The server may free the block
-//! and return another one with the same bytes, as `realloc` does. This is safe, because each block has one owner, and
-//! no other pointer into the block exists. The maps of the standard library do not give access to their blocks, so the
-//! module does not move them. They are small, or have small nodes.
+//! The module can move only a `Vec` or a boxed slice. The module passes the block to the server, and the server may
+//! free it and return another block with the same bytes, as `realloc` does. This is safe, because each block has one
+//! owner, and no other pointer into the block exists. The maps of the standard library do not give access to their
+//! blocks, so the module does not move them. These maps are small, or have small nodes.
 
 use super::alloc::GUARANTEED;
 use crate::model::relocate::{Mover, Relocate};
@@ -20,7 +20,7 @@ pub(super) fn is_offered() -> bool {
         && has_api!(RedisModule_DefragCursorSet)
 }
 
-/// The current call.
+/// The server's context of the current call.
 struct Defrag(*mut RedisModuleDefragCtx);
 
 impl Defrag {

@@ -12,7 +12,7 @@ use std::ptr::NonNull;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// A change of a key, as far as the module distinguishes them.
+/// The changes of keys that the module distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
     /// The key was deleted, has expired, or was evicted.
@@ -27,7 +27,7 @@ pub enum EventKind {
     /// The key was moved to another database. The first event is sent in the old database, the second in the new one.
     MoveFrom,
     MoveTo,
-    /// The key is the copy of another one.
+    /// The key was created or replaced by COPY.
     CopyTo,
     Restore,
     /// The key holds the result of a command such as ZUNIONSTORE.
@@ -36,7 +36,6 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    /// Returns the kind of the event with this name.
     fn of(name: &[u8]) -> EventKind {
         match name {
             b"del" | b"expired" | b"evicted" => EventKind::Gone,
@@ -72,7 +71,7 @@ pub enum ServerEvent<'a> {
     BecameReplica,
     /// A replica begins to load a dataset next to the one that it serves.
     LoadsAside,
-    /// The replica has dropped that dataset.
+    /// The replica has dropped the dataset that it was loading aside.
     LoadAborted,
     /// The server has loaded a dataset from a file or a master.
     Loaded,
@@ -112,7 +111,6 @@ impl Classes {
 
 static LISTENERS: OnceLock<Listeners> = OnceLock::new();
 
-/// The classes that the module has subscribed to.
 static SUBSCRIBED: AtomicI32 = AtomicI32::new(0);
 
 /// Whether the module has subscribed to all of these classes.

@@ -12,7 +12,6 @@ use std::sync::OnceLock;
 /// A function that adds the module's sections.
 type Report = fn(Info<'_>);
 
-/// The module's report function and version.
 static REPORT: OnceLock<(Report, &CStr)> = OnceLock::new();
 
 /// An INFO reply in progress.

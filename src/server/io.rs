@@ -18,7 +18,7 @@ pub struct Loader<'a> {
 
 impl Loader<'_> {
     /// # Safety
-    /// `io` must be what the server passed to the current call.
+    /// `io` must be the stream that the server passed to the current call.
     pub(super) unsafe fn new(io: *mut RedisModuleIO) -> Self {
         Loader { io, call: PhantomData }
     }
@@ -78,7 +78,7 @@ impl Reader for Loader<'_> {
     }
 }
 
-/// A string that the server has read. It belongs to the module.
+/// A string that the server has read, and that the module frees.
 pub struct Buffer {
     start: NonNull<u8>,
     len: usize,
@@ -127,7 +127,6 @@ impl Writer for Saver<'_> {
 /// An AOF file that is being rewritten. It gets commands that rebuild one key.
 pub struct Rewriter<'a> {
     io: *mut RedisModuleIO,
-    /// The key that the commands rebuild.
     key: OwnedStr,
     call: PhantomData<&'a mut ()>,
 }
@@ -136,8 +135,8 @@ impl Rewriter<'_> {
     /// # Safety
     /// As for [`Loader::new`]. `key` must be the key that came with the call.
     pub(super) unsafe fn new(io: *mut RedisModuleIO, key: Str<'_>) -> Self {
-        // Copies the key, because the server's string is on its stack. To keep that string or to pass it to the server
-        // would crash the server.
+        // Copies the key, because the server's string is on its stack. If the module kept that string, or passed it to
+        // the server, the server would crash.
         Rewriter { io, key: OwnedStr::new(key.bytes()), call: PhantomData }
     }
 

@@ -156,7 +156,7 @@ impl<'k, M: Mode> Key<'k, M> {
 }
 
 impl<'k> ReadKey<'k> {
-    /// Wraps a key that the server has opened and closes itself.
+    /// Wraps a key that the server has opened, and that the server will close.
     ///
     /// # Safety
     /// `key` must be an open handle or null, and stay open for `'k`.
@@ -205,8 +205,8 @@ impl<'k> WriteKey<'k> {
     }
 }
 
-/// Returns those flags for opening a key without side effects that this server supports. Redis from 7.2 supports all of
-/// them. Earlier versions support only `NOTOUCH`.
+/// Returns the flags for opening a key without side effects, as far as this server supports them. Redis from 7.2
+/// supports all of them. Earlier versions support only `NOTOUCH`.
 fn quiet_modes() -> u32 {
     let known = if has_api!(RedisModule_GetOpenKeyModesAll) {
         // SAFETY: takes no arguments.

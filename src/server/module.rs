@@ -1,7 +1,7 @@
 //! The functions by which the server loads and unloads the module ([`entries!`]).
 //!
-//! The `redis-module` crate has a macro for them. Its code also logs a warning at every start on servers without defrag callbacks, which
-//! this module does not use.
+//! The `redis-module` crate has a macro for these functions. On servers without global defrag callbacks, the macro's
+//! code also logs a warning at every start. This module has no such callbacks.
 
 use super::context::Context;
 use super::info;
@@ -90,10 +90,9 @@ const PROBE: &CStr = c"zeitset-probe";
 /// Whether the server is loading or unloading the probe.
 static IS_PROBING: AtomicBool = AtomicBool::new(false);
 
-/// Whether the server would refuse to load an empty module now. The server would refuse it if the current MODULE LOADEX
-/// has settings that no module has registered. The server checks this only after it has loaded a module, and then
-/// unloads the module. No API function tells this in advance. A probe can always be unloaded, so this function loads a
-/// probe.
+/// Whether the current MODULE LOADEX has settings that no module has registered. No API function tells this in advance:
+/// the server checks the settings only after it has loaded a module, and then unloads the module. So this function
+/// loads an empty module, the probe, and returns whether the server refuses it. A probe can always be unloaded.
 ///
 /// While the server starts, this function returns `false`. The settings of all modules are pending then, and the server
 /// checks at the end of its start whether any setting is left.

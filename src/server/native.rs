@@ -35,7 +35,7 @@ pub fn missing(ctx: &Context) -> Vec<&'static CStr> {
     missing
 }
 
-/// Whether the server has a command of this name. The check itself calls no command.
+/// Whether the server has a command of this name. Does not call the command.
 fn is_known(ctx: &Context, command: &CStr) -> bool {
     let name = OwnedStr::new(command.to_bytes());
     let (mut words, mut count): (_, c_int) = ([name.as_str().as_ptr()], 0);

@@ -62,7 +62,6 @@ impl Context {
         unsafe { api!(RedisModule_ReplyWithStringBuffer(self.reply(), value.as_ptr().cast(), value.len())) };
     }
 
-    /// Replies with `+OK`.
     pub fn reply_ok(&self) {
         // SAFETY: as above, and the text is a NUL-terminated constant.
         unsafe { api!(RedisModule_ReplyWithSimpleString(self.reply(), c"OK".as_ptr())) };

@@ -9,7 +9,6 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
-/// A setting that can be registered with the server.
 pub trait Setting: Sync {
     /// Registers the setting. The server prefixes its name with the module's name and a dot.
     fn register(&'static self, ctx: &Context);
@@ -42,14 +41,12 @@ pub struct Number<T> {
 }
 
 impl Number<Duration> {
-    /// A setting in microseconds.
     pub const fn micros(name: &'static str, default: i64, range: RangeInclusive<i64>) -> Number<Duration> {
         Number::new(name, default, range, |micros| Duration::from_micros(micros.unsigned_abs()))
     }
 }
 
 impl Number<u32> {
-    /// A setting in percent.
     pub const fn percent(name: &'static str, default: i64, range: RangeInclusive<i64>) -> Number<u32> {
         Number::new(name, default, range, |percent| percent as u32)
     }

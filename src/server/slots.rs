@@ -3,7 +3,7 @@
 //! During a migration, the target already holds the keys, but clients do not see them and the source still owns them.
 //! The target's keys are **outdated**, because later writes are buffered (Redis) or in transit. If the migration fails,
 //! the target drops the keys. So a module must not touch these keys until the migration is complete. Valkey migrates
-//! slots only if every module declares support. Redis does not ask.
+//! slots only if every module declares support. Redis does not require this.
 //!
 //! These events tell the module when to forget a slot's keys and when to scan for them. They do not decide whether a key may be changed:
 //! see [`super::authority`].
@@ -24,9 +24,9 @@ pub struct SlotRange {
     end: c_int,
 }
 
-/// The phase of a slot migration at the target. The module has nothing to do at the source. The source owns its keys to
-/// the end, writes pause before the target takes over the slots, and then the source deletes the keys as DEL does
-/// (Valkey) or without events (Redis).
+/// The phase of a slot migration at the target. At the source, the module has nothing to do: the source owns its keys
+/// to the end, and writes pause before the target takes over the slots. Then the source deletes the keys, with events
+/// as DEL does (Valkey) or without events (Redis).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Started,
@@ -35,7 +35,7 @@ pub(super) enum Phase {
 }
 
 /// Returns the event's number: `VALKEYMODULE_EVENT_ATOMIC_SLOT_MIGRATION` or
-/// `REDISMODULE_EVENT_CLUSTER_SLOT_MIGRATION`. The other product uses the same number for another event. A server
+/// `REDISMODULE_EVENT_CLUSTER_SLOT_MIGRATION`. In the other product, the same number means another event. A server
 /// without the event refuses the subscription.
 pub(super) fn event_number() -> u64 {
     if is_valkey() { 19 } else { 18 }
@@ -70,7 +70,7 @@ struct RedisInfo {
     ranges: *const RedisRanges,
 }
 
-/// Layout of `RedisModuleSlotRangeArray`, which `count` pairs follow.
+/// Layout of `RedisModuleSlotRangeArray`. `count` pairs follow it.
 #[repr(C)]
 struct RedisRanges {
     count: i32,

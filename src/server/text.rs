@@ -20,13 +20,12 @@ impl<'k, M: Mode> Text<'k, M> {
         matches!(holds, Holds::Nothing | Holds::String).then_some(Text { key, is_missing: holds == Holds::Nothing })
     }
 
-    /// See [`Key::ctx`].
     pub fn ctx(&self) -> &Context {
         self.key.ctx()
     }
 
-    /// See [`Key::expires_at`]. If the key is missing, does not ask the server for the TTL, because Redis 8.6 crashes
-    /// if the key is open for writing.
+    /// Returns the time at which the key expires, in Unix ms. If the key is missing, does not ask the server, because
+    /// Redis 8.6 crashes if a missing key is open for writing.
     pub fn expires_at(&self) -> Option<Millis> {
         if self.is_missing { None } else { self.key.expires_at() }
     }
@@ -83,17 +82,14 @@ impl<'k> Text<'k, Writing> {
         text[at..at + bytes.len()].copy_from_slice(bytes);
     }
 
-    /// See [`WriteKey::expire_at`](super::key::WriteKey::expire_at).
     pub fn expire_at(&mut self, at: Millis) {
         self.key.expire_at(at);
     }
 
-    /// See [`WriteKey::close`](super::key::WriteKey::close).
     pub fn close(self) -> &'k mut Context {
         self.key.close()
     }
 
-    /// See [`WriteKey::unlink`](super::key::WriteKey::unlink).
     pub fn unlink(self) -> &'k mut Context {
         self.key.unlink()
     }

@@ -6,7 +6,6 @@
 pub struct Uncommitted(bool);
 
 impl Uncommitted {
-    /// Notes a change.
     pub fn note(&mut self) {
         self.0 = true;
     }

@@ -17,7 +17,6 @@ impl Context {
         User::named(self.user_name()?.as_str())
     }
 
-    /// Returns the name of the [`user`](Context::user).
     pub fn user_name(&self) -> Option<OwnedStr> {
         // SAFETY: the context is valid.
         let client = unsafe { api!(RedisModule_GetClientId(self.as_ptr())) };
@@ -70,7 +69,6 @@ impl User {
         }
     }
 
-    /// Whether the ACL lets the user read the key.
     pub fn may_read(&self, key: Str<'_>) -> bool {
         let access = raw::REDISMODULE_CMD_KEY_ACCESS as c_int;
         // SAFETY: user and key are valid during the call.

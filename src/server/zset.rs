@@ -52,7 +52,6 @@ impl<'k, M: Mode> SortedSet<'k, M> {
         &self.key
     }
 
-    /// See [`Key::ctx`].
     pub fn ctx(&self) -> &Context {
         self.key.ctx()
     }
@@ -106,7 +105,6 @@ impl<'k, M: Mode> SortedSet<'k, M> {
 }
 
 impl<'k> SortedSet<'k, Reading> {
-    /// See [`ReadKey::shared_ctx`].
     pub fn shared_ctx(&self) -> &'k Context {
         ReadKey::shared_ctx(&self.key)
     }
@@ -135,17 +133,14 @@ impl<'k> SortedSet<'k, Writing> {
         self.is_empty = self.key.holds() == Holds::Nothing;
     }
 
-    /// See [`WriteKey::expire_at`].
     pub fn expire_at(&mut self, at: Millis) {
         self.key.expire_at(at);
     }
 
-    /// See [`WriteKey::close`].
     pub fn close(self) -> &'k mut Context {
         WriteKey::close(self.key)
     }
 
-    /// See [`WriteKey::unlink`].
     pub fn unlink(self) -> &'k mut Context {
         WriteKey::unlink(self.key)
     }
@@ -183,7 +178,8 @@ impl ScoreRange<'_> {
     /// Skips `count` members without reading them.
     pub fn pass(mut self, count: usize) -> Self {
         if self.here_is_some() {
-            // SAFETY: the handle is open and its iterator is at an element. At the last element it stays there and returns 0.
+            // SAFETY: the handle is open and its iterator is at an element. At the last element, the iterator stays
+            // there and the call returns 0.
             (0..count).take_while(|_| unsafe { api!(RedisModule_ZsetRangeNext(self.key.as_ptr())) } != 0).count();
         }
         self

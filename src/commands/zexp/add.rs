@@ -1,8 +1,7 @@
 //! `ZEXP.ADD key [NX | XX] [GT | LT] [CH] [CAP count] [AT] ttl member [ttl member ...]`
 //!
-//! Adds members that live for `ttl`, or until the given time with AT. NX, XX, GT, LT and CH work as in ZADD, and an
-//! expired member counts as absent. With CAP, a call after which more than `count` members would be live adds nothing.
-//! CAP serves for semaphores with leases, or for rules such as "at most three codes in five minutes".
+//! With CAP, the command adds nothing if more than `count` members would then be live. CAP serves for semaphores with
+//! leases, or for rules such as "at most three codes in five minutes".
 
 use super::plan::Plan;
 use super::{AT, COMPARISON, Comparison, expiry};
@@ -45,14 +44,14 @@ impl AddOptions {
                 _ => return Err(Error::Syntax),
             }
         }
-        // With NX only new members are set, which have no expiry to compare.
+        // NX sets only new members, which have no expiry to compare.
         if options.presence == Some(Presence::Absent) && options.comparison.is_some() {
             return Err(Error::Syntax);
         }
         Ok(options)
     }
 
-    /// Returns the expiry that a member with the expiry `current` gets if the command asks for `new`.
+    /// Returns the expiry that a member gets instead of `current` if the command asks for `new`. `None` means absent.
     fn decide(&self, current: Option<Millis>, new: Millis, now: Millis) -> Option<Millis> {
         let passes = match current {
             None => self.presence != Some(Presence::Present),
@@ -106,8 +105,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     if let Some(cap) = options.cap.filter(|_| counts.added > 0) {
         let live;
         (set, live) = set.live_count(now)?;
-        // RESTORE accepts sets whose members are out of order. In such a set, more members may be removed than were
-        // counted.
+        // RESTORE accepts sets whose members are out of order. In such a set, `counts.removed` may exceed `live`.
         if live.saturating_sub(counts.removed).saturating_add(counts.added) > cap {
             set.commit();
             ctx.reply_null();

@@ -29,7 +29,7 @@ const COMPARISON: Arg = Arg::one_of(c"comparison", &[Arg::flag(c"gt", c"GT"), Ar
 /// `[AT]`: the next argument is a time, not a duration.
 const AT: Arg = Arg::flag(c"at", c"AT").optional();
 
-/// GT or LT: sets an expiry only if it is later, or sooner, than the member's current one.
+/// GT or LT: sets an expiry only if it is later, or sooner, than the member's current expiry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Comparison {
     Later,

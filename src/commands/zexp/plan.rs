@@ -20,7 +20,6 @@ struct PlannedMember<'a> {
     after: Option<Millis>,
 }
 
-/// The planned members of one command.
 pub struct Plan<'a> {
     steps: SmallVec<[PlannedMember<'a>; 1]>,
     /// The indexes of the members in `steps`, if there are more than [`FEW`].
@@ -49,7 +48,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Plans a member's expiry. `decide` gets the current expiry (`None` if the member is absent) and returns the new
-    /// one. Returns both.
+    /// expiry. The result has both.
     pub fn decide(
         &mut self,
         set: &TimedSet<'_, Writing>,

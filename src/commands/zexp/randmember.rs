@@ -15,7 +15,7 @@ use hashbrown::HashSet;
 /// The maximum number of members for a negative count, because the reply must fit into memory.
 const MOST_REPEATED: u64 = 1 << 20;
 
-/// The number of members over which the command can iterate in the time of one lookup by rank. If more than one in
+/// The number of members that the command can iterate over in the time of one lookup by rank. If more than one in
 /// `WALK` members is requested, iterating over all members is faster.
 const WALK: u64 = 12;
 

@@ -1,8 +1,8 @@
 //! `ZRL.CHECK key limit window [COST units] [SLIDING | FIXED | LEAKY] [EXACT | PRECISION duration] [FORCE]`
 //!
 //! Takes units from a limit if they fit, atomically. With FORCE, takes them even if they do not fit, and the limit goes
-//! into debt. A denied check takes no units, so retries do not extend the wait. It only writes if the policy has
-//! changed (see [`refuse`](crate::model::limit::Assessed::refuse)).
+//! into debt. A denied check takes no units, so retries do not extend the wait. A denied check writes only if the
+//! policy has changed (see [`refuse`](crate::model::limit::Assessed::refuse)).
 
 use super::{ARGUMENTS, Request, reply};
 use crate::error::Error;

@@ -62,7 +62,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let takes = fits || force;
     // Only one key is open at a time. Events are sent after all changes.
     for (&Request { key, policy, cost, .. }, assessment) in limits.iter().zip(&mut assessments) {
-        // Nothing has changed since the keys were assessed, so these calls do not fail.
+        // No key has changed since its assessment, so these calls do not fail.
         if !takes && assessment.fits {
             (assessment.verdict, assessment.change) =
                 Limit::<Writing>::open(ctx, key)?.assess(policy, now, cost, |limit| limit.refuse())?;
@@ -86,8 +86,8 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     Ok(())
 }
 
-/// The assessment of one limit. At first it does not depend on the other limits. Later it has the change that the call
-/// makes to this limit.
+/// The assessment of one limit, at first without regard to the other limits. If another limit denies the call,
+/// `verdict` and `change` are replaced by those of a refusal.
 struct Assessment {
     fits: bool,
     verdict: Verdict,
@@ -115,7 +115,6 @@ fn assess_all(
     Ok(is_any_missing)
 }
 
-/// Whether two keys are equal.
 fn has_twins(keys: &[Str<'_>]) -> bool {
     match keys {
         [_] => false,

@@ -32,7 +32,6 @@ const FORCE: Arg = Arg::flag(c"force", c"FORCE").optional().since(c"0.2.0");
 pub const ARGUMENTS: &[Arg] =
     &[Arg::key(c"key"), Arg::integer(c"limit"), Arg::string(c"window"), COST, ALGORITHM, GRID, FORCE];
 
-/// A limit and its window, as given.
 #[derive(Clone, Copy)]
 pub struct Quota {
     limit: u64,
@@ -45,8 +44,7 @@ impl Quota {
     }
 }
 
-/// The options of a check. `costs` and `algorithms` are empty, or have one element for all keys, or one element per
-/// key.
+/// The options of a check. `costs` and `algorithms` have no element, one element for all keys, or one element per key.
 pub struct Options {
     costs: SmallVec<[u64; 1]>,
     algorithms: SmallVec<[Algorithm; 1]>,
@@ -90,12 +88,10 @@ impl Options {
         Ok(Options { costs, algorithms, grid, force })
     }
 
-    /// Returns the units to take from a key.
     pub fn cost(&self, key: usize) -> u64 {
         of_key(&self.costs, key).unwrap_or(1)
     }
 
-    /// Returns the policy for a key's quota under these options.
     pub fn policy(&self, key: usize, quota: Quota, now: Millis) -> Result<Policy, Error> {
         let Quota { limit, window } = quota;
         after(now, window)?;
@@ -108,7 +104,7 @@ impl Options {
     }
 }
 
-/// Returns the element for a key. `None` if `values` is empty.
+/// Returns the element for a key: the only element, or that at the key's index. `None` if `values` is empty.
 fn of_key<T: Copy>(values: &[T], key: usize) -> Option<T> {
     if let [one] = *values { Some(one) } else { values.get(key).copied() }
 }
@@ -131,7 +127,6 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Replies with the six fields of a verdict.
 pub fn reply(ctx: &Context, verdict: &Verdict) {
     ctx.reply_array(6);
     ctx.reply_bool(verdict.allowed);

@@ -1,7 +1,8 @@
 //! `ZRL.PEEK key limit window [COST units] [SLIDING | FIXED | LEAKY] [EXACT | PRECISION duration] [FORCE]`
 //!
-//! Returns what ZRL.CHECK would return, without taking units. Unlike a denied ZRL.CHECK, it does not apply a shorter
-//! window. The reported waits are valid only until a ZRL.CHECK applies the shorter window.
+//! Returns what ZRL.CHECK would return, without taking units. If the window has become shorter, ZRL.PEEK does not apply
+//! the new window. A ZRL.CHECK does, even if it denies the call, and the waits then become shorter than those that
+//! ZRL.PEEK reported.
 
 use super::{ARGUMENTS, Request, reply};
 use crate::error::Error;

@@ -2,8 +2,7 @@
 //!
 //! redis-cell's CL.THROTTLE under another name. The arguments, the arithmetic (GCRA: `count` units per `period`
 //! seconds, plus bursts of `max_burst`), the five reply fields in seconds and the stored string are the same. Unlike
-//! redis-cell, the command returns an error on an overflow. With `loadmodule ... cell`, the command also has the name
-//! CL.THROTTLE.
+//! redis-cell, the command returns an error on an overflow.
 
 use crate::commands::args::Args;
 use crate::error::Error;

@@ -4,8 +4,8 @@
 //! caller may read are returned. Each element of the reply is `[key, denied, since_ms, error]`. The true number of
 //! denials is between `denied - error` and `denied`.
 //!
-//! RESET changes no key, and a replica resets its own counters, so the command is flagged read-only. RESET also clears
-//! counts that other clients caused, so the caller needs the right to call ZRL.CHECK with each of the keys.
+//! RESET changes no key, and a replica resets its own counters, so the command has the flag `readonly`. RESET also
+//! clears denials that other clients caused, so the caller needs the right to call ZRL.CHECK with each of the keys.
 
 use super::check;
 use crate::commands::args::{Args, flag, once};
@@ -15,7 +15,7 @@ use crate::server::command::{Arg, Keys, Spec};
 use crate::server::user::User;
 use crate::server::{Context, OwnedStr, Str};
 
-/// The default of COUNT.
+/// The default COUNT.
 const USUAL: u64 = 10;
 
 pub const SPEC: Spec = Spec {

@@ -5,8 +5,8 @@
 
 use super::{Millis, digits, fraction_of};
 
-/// Parses a date. Fractions are rounded up to a millisecond. `None` if the text is not such a date, has no time zone, or is before 1970. A
-/// leap second (`:60`) is refused, because Unix time has none.
+/// Parses a date. Rounds fractions up to a millisecond. Returns `None` if the text is not an RFC 3339 date with a time
+/// zone, or is before 1970. Also returns `None` for a leap second (`:60`), because Unix time has none.
 pub fn parse(text: &[u8]) -> Option<Millis> {
     let (clock, rest) = text.split_at_checked(b"2026-12-24T18:00:00".len())?;
     let [y0, y1, y2, y3, b'-', m0, m1, b'-', d0, d1, b'T' | b't', h0, h1, b':', i0, i1, b':', s0, s1] = *clock else {
@@ -57,8 +57,8 @@ fn days_of(year: u64, month: u64) -> u64 {
     }
 }
 
-/// Returns the days from the beginning of 1970 to that of a month. The number is negative before 1970. Such a local
-/// date may be valid, because the time in UTC may still be in 1970 if the zone is west of Greenwich.
+/// Returns the days from the beginning of 1970 to that of a month. Negative before 1970: a local date in 1969 is valid
+/// if the zone is west of Greenwich and the time in UTC is already in 1970.
 fn days_before(year: u64, month: u64) -> i64 {
     // The Gregorian calendar, extended to the year 0.
     let leap_days = |year: u64| year.div_ceil(4) - year.div_ceil(100) + year.div_ceil(400);
