@@ -26,6 +26,7 @@ pub trait Reader {
 pub enum DecodeError {
     /// The input ends too early, or its next item is of another kind than requested.
     Truncated,
+    /// A format that this version does not read.
     Format { found: u64, known: u64 },
     /// The input is not a valid value, for this reason.
     Invalid(&'static str),

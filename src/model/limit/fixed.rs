@@ -33,7 +33,6 @@ impl Count {
         NumberText::of(TAG).number(self.end).sign(b':').number(self.units)
     }
 
-    /// See [`super::StoredLimit::usage`].
     pub(super) fn usage(self, now: Millis) -> LimitUsage {
         LimitUsage::of(self.end > now, || LimitUsage {
             units: Some(self.units),
@@ -43,7 +42,6 @@ impl Count {
         })
     }
 
-    /// See [`super::StoredLimit::refund`].
     pub(super) fn refund(self, now: Millis, units: u64, until: Millis) -> Refund {
         if until <= now || until != self.end {
             return Refund::NOTHING;
@@ -76,7 +74,6 @@ pub struct Fixed {
     limit: u64,
     now: Millis,
     cost: u64,
-    /// The units in use.
     live: Option<Count>,
     /// The end of the current window.
     end: Millis,
@@ -127,8 +124,8 @@ impl Assessed for Fixed {
         (self.verdict(self.live.map_or(self.end, |live| live.end.min(self.end))), settled.map(Count::change))
     }
 
-    /// If the policy had a shorter window before, and that window has not ended, its units were taken within the
-    /// current window. They count until the current window ends.
+    /// If an earlier policy had a shorter window that has not ended, its units were taken within the current window. So
+    /// they count until the current window ends.
     fn charge(&self) -> (Verdict, Option<Update>) {
         if self.cost == 0 {
             return self.refuse();

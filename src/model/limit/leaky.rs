@@ -72,8 +72,8 @@ impl Level {
         (parts / old).min(MAX_UNITS.into()) * new + (parts % old * new).div_ceil(old)
     }
 
-    /// Returns a level of `parts` at `now`. A level that would drain after [`time::MAX`] is cut, so that it drains
-    /// then.
+    /// Returns a level of `parts` at `now`. If necessary, lowers the level so that the bucket is empty at
+    /// [`time::MAX`].
     fn of(limit: u64, window: Millis, now: Millis, parts: u128) -> Level {
         let (whole, part) = match u64::try_from(parts) {
             Ok(parts) => (u128::from(parts / limit), u128::from(parts % limit)),
@@ -96,7 +96,6 @@ impl Level {
         }
     }
 
-    /// See [`super::StoredLimit::usage`].
     pub(super) fn usage(self, now: Millis) -> LimitUsage {
         let level = self.seen_at(now);
         let parts = level.parts_at(now);
@@ -112,7 +111,7 @@ impl Level {
         })
     }
 
-    /// See [`super::StoredLimit::refund`]. After earlier refunds, the bucket may be empty before `until`.
+    /// After earlier refunds, the bucket may be empty before `until`.
     pub(super) fn refund(self, now: Millis, units: u64, until: Millis) -> Refund {
         if until <= now {
             return Refund::NOTHING;
@@ -143,7 +142,6 @@ pub struct Leaky {
 /// Assesses a bucket: whether `cost` more units fit into `limit` units that drain in a `window`.
 pub fn assess(limit: u64, window: Millis, now: Millis, cost: u64, stored: Option<Level>) -> Leaky {
     let parts = stored.map_or(0, |level| {
-        // If the clock has stepped back to before the last write, the level is the written one.
         let parts = level.in_parts_of(window, level.parts_at(now.max(level.written_at)));
         // As long as the window is unchanged, a debt stays. Otherwise the level is at most a full bucket of the new
         // policy.

@@ -18,10 +18,9 @@ use super::time::{self, Millis};
 use ring::Ring;
 use smallvec::{SmallVec, smallvec};
 
-/// The maximum limit and cost. Up to this number, clients can represent every count exactly.
+/// The maximum limit and cost. Clients that use doubles represent every count up to this number exactly.
 pub const MAX_UNITS: u64 = time::MAX;
 
-/// The algorithm, which determines when a unit becomes available again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
     /// A unit becomes available again one `window` after it was taken, rounded up to a multiple of
@@ -133,16 +132,14 @@ impl Update {
     }
 }
 
-/// One write to a string.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Write {
-    /// Replaces the string.
     Replace(Bytes),
     /// Overwrites the bytes from `at` on. The length of the string stays the same.
     Part { at: usize, bytes: Bytes },
 }
 
-/// The minimum lifetime of a key, and how much longer it may live.
+/// The key must live until `until`, and may live up to `linger` ms longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lifetime {
     until: Millis,
@@ -169,7 +166,6 @@ impl Lifetime {
     }
 }
 
-/// The result of a refund.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refund {
     pub units: u64,
@@ -181,7 +177,6 @@ impl Refund {
     pub const NOTHING: Refund = Refund { units: 0, left: None };
 }
 
-/// A limit as it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoredLimit<'a> {
     Sliding(Ring<'a>),
@@ -211,7 +206,6 @@ impl<'a> StoredLimit<'a> {
         }
     }
 
-    /// Returns the usage at `now`.
     pub fn usage(self, now: Millis) -> Result<LimitUsage, Foreign> {
         match self {
             StoredLimit::Sliding(ring) => sliding::usage(ring, now),
@@ -222,7 +216,7 @@ impl<'a> StoredLimit<'a> {
     }
 
     /// Refunds `units` of one call, which would become available again at `until`. Refunds at most as many units as are
-    /// in use until then. THROTTLE has no refund: a client returns units with a negative quantity.
+    /// in use until `until`. THROTTLE has no refund: a client returns units with a negative quantity.
     pub fn refund(self, now: Millis, units: u64, until: Millis) -> Result<Refund, Foreign> {
         match self {
             StoredLimit::Sliding(ring) => sliding::refund(ring, now, units, until),
@@ -262,12 +256,11 @@ pub fn assess<R>(
 
 /// A stored limit, and a call to check against it.
 pub trait Assessed {
-    /// Whether the units fit.
     fn fits(&self) -> bool;
 
-    /// Returns the verdict and changes nothing. `allowed` tells whether the units would fit. The waits are computed
-    /// from the stored state. If the window has become shorter, a call that takes units applies the new window, and the
-    /// client may have to wait less.
+    /// Returns the verdict and changes nothing. `allowed` tells whether the units would fit. The waits are those of the
+    /// stored state. If the window has become shorter, ZRL.CHECK applies the new window, and the client may have to
+    /// wait less.
     fn peek(&self) -> Verdict;
 
     /// Returns the verdict of a call that takes nothing. Also returns a change if the policy has changed, so that units

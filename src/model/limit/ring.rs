@@ -24,10 +24,8 @@ const SLOT: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// The time at which its units become available again.
     pub at: Millis,
-    /// The total of the units taken since the key was created, including this slot's. Wraps around at 2^64, because only differences
-    /// matter.
+    /// The total of the units taken, including this slot's. Wraps around at 2^64, because only differences matter.
     pub taken: u64,
 }
 
@@ -54,7 +52,7 @@ pub struct Ring<'a> {
 }
 
 impl<'a> Ring<'a> {
-    /// Parses a string in O(log N). A string that the module did not write may be accepted. Its numbers have no meaning then, but are
+    /// Parses a string in O(log N). May accept a string of another program. Its numbers then have no meaning, but are
     /// within the bounds of [`Usage`].
     pub fn parse(text: &'a [u8]) -> Result<Ring<'a>, Foreign> {
         let (slots, rest) = text.strip_prefix(TAG).ok_or(Foreign)?.as_chunks();

@@ -17,7 +17,8 @@ const MOST_SLOTS: usize = if cfg!(test) { 512 } else { 1 << 24 };
 /// A ring of at most this many slots never shrinks.
 const SMALL: usize = 8;
 
-/// Returns the default precision: 1 ms up to 100 units, above that a hundredth of the window. So a ring has about 100 slots for any limit.
+/// Returns the default precision: 1 ms up to 100 units, above that a hundredth of the window. So a ring has at most
+/// about 100 slots, whatever the limit is.
 pub fn default_grid(limit: u64, window: Millis) -> Millis {
     if limit <= 100 { 1 } else { window.div_ceil(100) }
 }
@@ -48,7 +49,6 @@ pub struct Sliding<'a> {
     cost: u64,
     /// The time at which a unit taken now becomes available again. No unit may be held longer.
     until: Millis,
-    /// The ring and its usage.
     ring: Option<(Ring<'a>, Usage)>,
 }
 
@@ -60,7 +60,7 @@ pub fn assess(policy: Policy, now: Millis, cost: u64, stored: Option<Ring<'_>>) 
 
 /// Returns when the last unit in use becomes available again.
 fn all_available(ring: &Ring<'_>, usage: &Usage) -> Option<Millis> {
-    // The slots after this one may have no units left, because all of them were refunded.
+    // Later slots may have no units left, because all their units were refunded.
     let last = || ring.find(usage.first, |slot| slot.taken.wrapping_sub(usage.before) < usage.units);
     (usage.units > 0).then(last).filter(|&last| last < ring.len()).map(|last| ring.slot(last).at)
 }
@@ -146,8 +146,8 @@ impl Sliding<'_> {
         let len = ring.len();
         let taken = ring.newest().taken.wrapping_add(more.min(time::MAX - usage.units));
         let slot = Slot { at: self.until, taken };
-        // The slots in use that stay. The new slot replaces those at `until` or later, which exist if `until` has not
-        // changed, if the window is shorter, or if the clock stepped back.
+        // The slots in use that stay. The new slot replaces slots at `until` or later. Such slots exist if `until` has
+        // not changed, if the window has become shorter, or if the clock has stepped back.
         let kept = usage.first..ring.find(usage.first, |slot| slot.at < self.until);
         if kept.end + 1 == len && ring.slot(kept.end - 1).at < self.until {
             return ring.replace(kept.end, slot);
@@ -158,8 +158,8 @@ impl Sliding<'_> {
                 return ring.replace(0, slot);
             }
             if len >= MOST_SLOTS {
-                // The new slot replaces the newest one, so the units of the newest slot are held longer than a window.
-                // The limit is never exceeded.
+                // The new slot replaces the newest slot, so the units of the newest slot are held longer than a window.
+                // The limit is still never exceeded.
                 return ring.replace(len - 1, slot);
             }
         }

@@ -1,6 +1,4 @@
-//! The stored form of a limit: decimal numbers and separators, kept on the stack.
-//!
-//! Decimals are readable in the reply of GET.
+//! The stored form of a limit: decimal numbers and separators, which are readable in the reply of GET.
 
 use super::Foreign;
 use crate::model::time::{decimal, leading_digits};

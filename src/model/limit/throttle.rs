@@ -6,9 +6,10 @@
 //!
 //! Where redis-cell panics, overflows or returns an error, this module differs. Numbers out of range are errors. If a
 //! call returns more units than are in use, the key becomes empty. If the interval is below a microsecond, the
-//! remaining units are computed in nanoseconds, while redis-cell truncates the interval to 0 µs and divides by it. A
-//! key that redis-cell wrote may expire up to a millisecond before its arrival time and then admit a unit too early. A
-//! key that this module wrote does not expire early.
+//! remaining units are computed in nanoseconds, while redis-cell truncates the interval to 0 µs and divides by it.
+//!
+//! A key that redis-cell wrote may expire up to a millisecond before its arrival time, and the limit then admits a unit
+//! too early. A key that this module wrote does not expire early.
 
 use super::text::{NumberReader, NumberText};
 use super::{Foreign, Lifetime, LimitUsage, Update};
@@ -26,7 +27,7 @@ pub const MILLISECOND: Nanos = 1_000_000;
 const TOLERANCE: Millis = 5_000;
 
 /// The earliest arrival time of a key without a TTL: September 2001. redis-cell leaves a key without a TTL if a call
-/// returns more units than were in use. A counter is far smaller.
+/// returns more units than were in use. A counter of another program is far smaller.
 const EARLIEST: u64 = 1_000_000_000_000_000_000;
 
 /// The time at which the bucket is empty.
@@ -60,7 +61,7 @@ impl Arrival {
         Update::whole(NumberText::of("").number(self.nanos), Lifetime::exactly(self.expires_at()))
     }
 
-    /// See [`super::StoredLimit::usage`]. The number of units depends on the policy, which is not stored.
+    /// The number of units depends on the policy, which is not stored.
     pub(super) fn usage(self, now: Millis) -> LimitUsage {
         let back = self.nanos.div_ceil(1_000_000);
         LimitUsage::of(back > now, || LimitUsage {
@@ -72,7 +73,7 @@ impl Arrival {
     }
 }
 
-/// A limit of bursts of `max_burst + 1` units, and one unit per `interval`.
+/// A limit of `max_burst + 1` units in a burst, and one unit per `interval`. Times are in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThrottlePolicy {
     pub limit: i64,
@@ -113,7 +114,6 @@ pub struct ThrottleVerdict {
     pub reset_after: i64,
 }
 
-/// The change of the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArrivalChange {
     AsItWas,

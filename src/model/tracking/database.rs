@@ -27,7 +27,7 @@ pub struct Database {
 }
 
 impl Database {
-    /// Tracks a set with a valid marker, which is due at `due`.
+    /// Tracks a set with a valid marker.
     pub fn track(&mut self, key: &[u8], due: Millis) {
         self.table.put(key, due);
         self.clean(key);
@@ -45,7 +45,6 @@ impl Database {
         self.clean(key);
     }
 
-    /// Postpones the check of a set to `until`.
     pub fn postpone(&mut self, key: &Rc<[u8]>, until: (Millis, u64)) {
         if let Some(due) = self.table.get(key).filter(|&due| due != NEVER) {
             self.table.put(key, NEVER);
@@ -77,7 +76,6 @@ impl Database {
         }
     }
 
-    /// Returns the TTL of a set when it became dirty. `None` if it is not dirty.
     pub fn dirty_ttl(&self, key: &[u8]) -> Option<Millis> {
         self.dirty.get(key).copied()
     }
@@ -87,7 +85,7 @@ impl Database {
         self.ttls.range(from..).take_while(move |(other, _)| *other == ttl).map(|(_, key)| &**key)
     }
 
-    /// Returns the dirty set after `key` in byte order, or with `None` the first one.
+    /// Returns the dirty set after `key` in byte order. If `key` is `None`, returns the first dirty set.
     pub fn next_dirty(&self, key: Option<&[u8]>) -> Option<&[u8]> {
         let behind = key.map_or(Bound::Unbounded, Bound::Excluded);
         self.dirty.range::<[u8], _>((behind, Bound::Unbounded)).next().map(|(key, _)| &**key)

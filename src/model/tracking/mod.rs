@@ -2,8 +2,9 @@
 //! server and no clock.
 //!
 //! [`Tracking`] is a cache: every visit reads the set's marker and members from the set itself. So a wrong entry does
-//! no harm. If its time is too early, the visit finds nothing to do. If the key is gone, the visit removes the entry.
-//! If a visit cannot read the set, its outcome is *unknown*: the set stays tracked, and a later visit checks it again.
+//! no harm. If the time in the entry is too early, the visit finds nothing to do. If the key is gone, the visit removes
+//! the entry. If a visit cannot read the set, its outcome is *unknown*: the set stays tracked, and a later visit checks
+//! it again.
 //!
 //! A set that plain commands have changed is *dirty* until its marker is restored. Plain commands do not change the
 //! TTL. So a dirty set is recognized by its TTL at the time of the change, under its own name and under a name that it
@@ -33,8 +34,8 @@ pub use table::NEVER;
 /// The maximum delay of the timer. It exceeds the interval of the cron job, which is at most a second.
 pub const HORIZON: Millis = 1500;
 
-/// The minimum and maximum delay until the next visit to a set that a visit could not check. The more such sets there
-/// are, the longer the delay, so that together they cause about [`RETRIES_PER_SECOND`] visits a second.
+/// The minimum and maximum delay until the next visit to a set that could not be checked. The delay grows with the
+/// number of such sets, so that together they cause about [`RETRIES_PER_SECOND`] visits a second.
 const POSTPONED: std::ops::RangeInclusive<Millis> = 1000..=60_000;
 const RETRIES_PER_SECOND: usize = 1000;
 
@@ -45,7 +46,7 @@ const STEP: Millis = 2000;
 /// The number of buckets of dropped tables that each run of the cron job frees. This takes some tens of µs.
 const FREED: usize = 128;
 
-/// The due time of a visit that is due at once, even after the clock steps back.
+/// A due time that has always passed, even after the clock has stepped back.
 const AT_ONCE: Millis = 0;
 
 /// Returns when to visit a set whose lowest score is `first`.
@@ -79,7 +80,6 @@ pub struct Need {
     pub hurries: bool,
 }
 
-/// All tracked sets.
 #[derive(Default)]
 pub struct Tracking {
     databases: BTreeMap<i32, Database>,
@@ -118,7 +118,7 @@ impl Tracking {
         self.databases.get(&database)?.dirty_ttl(key)
     }
 
-    /// Tracks a set with a valid marker. It is visited at `due`.
+    /// Tracks a set with a valid marker. The next visit is due at `due`.
     pub fn track(&mut self, database: i32, key: &[u8], due: Millis) {
         self.databases.entry(database).or_default().track(key, due);
         self.note_new(due);
@@ -180,7 +180,6 @@ impl Tracking {
         }
     }
 
-    /// Swaps two databases, as SWAPDB does.
     pub fn swap(&mut self, one: i32, other: i32) {
         let [was_one, was_other] = [one, other].map(|number| self.databases.remove(&number));
         self.databases.extend(was_one.map(|database| (other, database)));
@@ -212,7 +211,7 @@ impl Tracking {
         keys.take(SOME).collect()
     }
 
-    /// Returns the dirty set after `key` in order, or with `None` the first one.
+    /// Returns the dirty set after `key` in order. If `key` is `None`, returns the first dirty set.
     pub fn next_dirty(&self, key: Option<&DbKey>) -> Option<DbKey> {
         let from = key.map_or(i32::MIN, |key| key.database);
         self.databases.range(from..).find_map(|(&number, database)| {
@@ -266,7 +265,7 @@ impl Tracking {
         self.armed.is_some()
     }
 
-    /// Returns the set to visit now: the longest overdue one.
+    /// Returns the longest overdue set, if any.
     pub fn next_visit(&mut self, now: Millis) -> Option<DbKey> {
         self.observe(now);
         self.resume();
@@ -278,7 +277,6 @@ impl Tracking {
         Some(DbKey::new(number, name))
     }
 
-    /// Notes the outcome of a visit.
     pub fn visited(&mut self, key: &DbKey, outcome: Outcome, now: Millis) {
         self.observe(now);
         let postponed: usize = self.databases.values().map(|database| database.postponed.len()).sum();
@@ -317,8 +315,8 @@ impl Tracking {
 
 /// The timer.
 impl Tracking {
-    /// Returns the timer request after a command or an event, which arms the timer if a new visit is due before the
-    /// timer fires. `need` is called only if its result matters.
+    /// Returns the timer request after a command or an event: arms the timer if a new visit is due before the timer
+    /// fires. Calls `need` only if its result matters.
     pub fn after_change(&mut self, now: Millis, need: impl FnOnce() -> Need) -> Alarm {
         self.observe(now);
         let delay = self.earliest_new.take().and_then(|due| self.delay(now, due));
@@ -328,8 +326,8 @@ impl Tracking {
         }
     }
 
-    /// Returns the timer request of the cron job. It arms the timer for work within the [`HORIZON`]. If there is no
-    /// such work, it disarms the timer.
+    /// Returns the timer request of the cron job: arms the timer for work within the [`HORIZON`]. Disarms the timer if
+    /// there is no such work.
     pub fn at_cron(&mut self, now: Millis, need: Need) -> Alarm {
         self.observe(now);
         self.resume();
@@ -342,7 +340,6 @@ impl Tracking {
         }
     }
 
-    /// Notes that the timer has fired.
     pub fn fired(&mut self) {
         self.armed = None;
     }
@@ -354,7 +351,6 @@ impl Tracking {
         self.at_cron(now, need)
     }
 
-    /// Notes that the timer is disarmed.
     pub fn stopped(&mut self) {
         self.armed = None;
     }
@@ -387,7 +383,6 @@ impl Tracking {
         (delay <= HORIZON).then_some(delay)
     }
 
-    /// Reads the clock.
     fn observe(&mut self, now: Millis) {
         self.passed += now.saturating_sub(self.seen).min(STEP);
         self.seen = now;

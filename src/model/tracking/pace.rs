@@ -3,14 +3,14 @@
 use crate::model::time::Millis;
 use std::time::Duration;
 
-/// The maximum time in µs by which earlier rests that were too long shorten the next one.
+/// If earlier rests were too long, the next rest is shorter by at most this time, in µs.
 const CREDIT: i64 = 1000;
 
-/// Computes rests. The server's timers have a resolution of 1 ms and fire late, by up to about a ms, while a slice takes half a ms. So the
-/// difference between a planned and an actual rest is carried over to the next one.
+/// Computes rests. The server's timers have a resolution of 1 ms and fire late, by up to about a ms, while a slice
+/// takes half a ms. So the difference between a planned and an actual rest is carried over to the next rest.
 #[derive(Debug, Default)]
 pub struct Pace {
-    /// The owed rest in µs. Negative if too much was taken.
+    /// The owed rest in µs. Negative if earlier rests were too long.
     owed: i64,
 }
 

@@ -15,7 +15,7 @@ use std::hash::BuildHasher;
 use std::hint::black_box;
 use std::ops::BitXor;
 
-/// The due time of a visit that is never due.
+/// The due time of a set that is never due.
 pub const NEVER: Millis = Millis::MAX;
 
 /// The average number of sets per bucket above which the table grows.
@@ -39,7 +39,7 @@ const SAMPLE: usize = 256;
 #[derive(Clone, Copy)]
 struct TrackedSet {
     due: Millis,
-    /// The length of its name. The names are stored in the order of the slots.
+    /// The length of the set's name. The names are stored in the order of the slots.
     length: u32,
     /// A part of the name's hash. A lookup compares names only if their prints are equal.
     print: u16,
@@ -300,8 +300,8 @@ impl Table {
         self.walk.is_some()
     }
 
-    /// Returns the names in the next `most` buckets of the walk. A walk returns every set that stays in the table from
-    /// its beginning to its end. During a walk, the table does not shrink, so sets move only to a new last bucket.
+    /// Returns the names in the next `most` buckets of the walk. A walk returns every set that stays in the table
+    /// during the whole walk. During a walk, the table does not shrink, so sets move only to a new last bucket.
     pub fn walk_on(&mut self, most: usize) -> impl Iterator<Item = &[u8]> {
         let from = self.walk.unwrap_or(self.buckets);
         let to = from.saturating_add(most).min(self.buckets);

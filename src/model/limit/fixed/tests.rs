@@ -67,8 +67,8 @@ impl Units {
         let fits = cost == 0 || used + cost <= limit;
         let taken = (fits || force) && cost > 0;
         let latest = live(&self.0).iter().max().map(|back| end.min(*back));
-        // Units are held at most until the end of the window, and a call that takes units moves all to that end. Expired units are kept
-        // until then, because the clock may step back.
+        // Units are held at most until the end of the window. A call that takes units moves all units to that end.
+        // Until a call takes units, expired units are kept, because the clock may step back.
         if taken {
             self.0.retain(|&back| back > now);
         }

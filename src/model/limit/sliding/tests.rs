@@ -80,8 +80,8 @@ struct Reference(Vec<(Millis, u64)>);
 
 impl Reference {
     /// Compares the reference with a key. The key must have all units that were in use when the clock was at `latest`,
-    /// and no units that were never taken. Older units may have been overwritten. If the clock steps back, those that
-    /// are still stored count.
+    /// and no units that were never taken. Older units may have been overwritten. If the clock steps back, older units
+    /// that are still stored count.
     fn follow(&mut self, key: &Key, latest: Millis) {
         let sum = |units: &[(Millis, u64)]| {
             let mut sums = std::collections::BTreeMap::new();

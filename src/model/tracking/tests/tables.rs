@@ -306,7 +306,7 @@ fn a_set_costs_little_beyond_its_name_and_the_memory_comes_back() {
 }
 
 /// Walks through a table from which sets are removed, and to which sets are added, during the walk. All selected sets
-/// that were present at its beginning must be forgotten.
+/// that were present at the beginning of the walk must be forgotten.
 #[test]
 fn sets_at_some_places_are_forgotten_in_small_steps() {
     let mut random = StdRng::seed_from_u64(2);
