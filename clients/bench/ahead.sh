@@ -6,7 +6,6 @@ mkdir -p "$2"
 OUT=$(realpath "$2")
 PAGE=$(realpath -m "$3")
 cd "$(dirname "${BASH_SOURCE[0]}")"
-PORT=${BENCH_PORT:-17380}
 export PYTHONDONTWRITEBYTECODE=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 
 rm -rf "$OUT/venv" "$OUT/source"
@@ -27,13 +26,7 @@ if ! python3 -m venv "$OUT/venv" || ! "$OUT/venv/bin/python" -m pip install -q "
     exit 77
 fi
 
-"${REDIS_SERVER:-redis-server}" --port "$PORT" --bind 127.0.0.1 --save '' --loglevel warning --loadmodule "$MODULE" >"$OUT/server.log" &
-server=$!
-trap 'kill $server' EXIT
-until redis-cli -p "$PORT" ping >/dev/null 2>&1; do
-    kill -0 "$server"
-    sleep 0.1
-done
+. ./server.sh
 
 figures=$OUT/figures
 : >"$figures"
@@ -45,7 +38,6 @@ for _ in $(seq "${ROUNDS:-5}"); do
         done
     done
 done
-version=$(redis-cli -p "$PORT" info server | sed -n 's/^redis_version:\([0-9.]*\).*/\1/p')
 python=$("$OUT/venv/bin/python" -c 'import platform; print(platform.python_version())')
 sort -k 1,1 -k 2n -k 3n -k 4n "$figures" | awk -v rounds="${ROUNDS:-5}" -v today="$(date +%F)" -v cores="$(nproc)" -v server="$version" -v python="$python, Node.js $(node -p process.versions.node)" '
 BEGIN {

@@ -1,43 +1,30 @@
-// Compares the jobs per second of a worker with BullMQ, in one run: node workers-node.mjs MODULE >workers-node.md
+// Compares the jobs per second of a worker with BullMQ, and prints a page: node workers-node.mjs PORT VERSION
 //
-// All jobs are pushed before the worker starts, and the handlers do nothing. So the figures are the cost of a job from
-// its claim to its end. The contestants take turns in rounds. The page shows the median.
+// PORT and VERSION are those of the Redis server. All jobs are pushed before the worker starts, and the handlers do
+// nothing. So the figures are the cost of a job from its claim to its end.
 
-import { spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { cpus, tmpdir } from "node:os";
-import { join } from "node:path";
+import { readFileSync } from "node:fs";
+import { cpus } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Queue as BullQueue, Worker as BullWorker } from "bullmq";
 import { Redis } from "ioredis";
 import { createClient } from "redis";
 import { Queue, Worker } from "zeitset";
 
-const MODULE = process.argv[2];
+const [, , PORT, VERSION] = process.argv;
 const JOBS = Number(process.env.JOBS ?? 10_000);
 const ROUNDS = Number(process.env.ROUNDS ?? 5);
 const CONCURRENCIES = [1, 10, 100];
 /** The number of customers, who are served in turns, and how many jobs of a customer may run at once. */
 const CUSTOMERS = Number(process.env.CUSTOMERS ?? 1000);
 const OF_CUSTOMERS = 100;
-const PORT = Number(process.env.BENCH_PORT ?? 17_379);
 const PAYLOAD = { to: "ann", subject: "x".repeat(80) };
 const version = (name) => JSON.parse(readFileSync(new URL(`node_modules/${name}/package.json`, import.meta.url))).version;
-
-const folder = mkdtempSync(join(tmpdir(), "zeitset-bench-"));
-const program = process.env.REDIS_SERVER ?? "redis-server";
-const words = ["--port", PORT, "--bind", "127.0.0.1", "--dir", folder, "--save", "", "--loadmodule", MODULE];
-const server = spawn(program, words.map(String), { stdio: "ignore" });
-process.on("exit", () => {
-  server.kill("SIGKILL");
-  rmSync(folder, { recursive: true, force: true });
-});
 
 const redis = new Redis(PORT, { maxRetriesPerRequest: null });
 redis.on("error", () => undefined);
 const nodeRedis = createClient({ url: `redis://127.0.0.1:${PORT}` });
 nodeRedis.on("error", () => undefined);
-await redis.ping();
 await nodeRedis.connect();
 
 /** Returns the server's processor time in seconds. */
@@ -160,10 +147,9 @@ const fair = {
 await contest("customers", fair, (contestant) => contestant(OF_CUSTOMERS));
 
 const date = new Date().toISOString().slice(0, 10);
-const serverVersion = /redis_version:(\S+)/.exec(await redis.info("server"))[1];
 console.log(`# Workers in Node.js
 
-${date}, ${cpus().length} cores, Node.js ${process.versions.node}, Redis ${serverVersion} without persistence, everything on one machine: client
+${date}, ${cpus().length} cores, Node.js ${process.versions.node}, Redis ${VERSION} without persistence, everything on one machine: client
 and server share its cores. ${JOBS.toLocaleString("en")} jobs of about 110 bytes, pushed beforehand; the handler does nothing; finished jobs are
 removed. The median of ${ROUNDS} rounds, which took turns. \`make bench-clients\` repeats it.
 

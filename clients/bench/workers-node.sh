@@ -16,10 +16,11 @@ rm -rf "$OUT/source" "$OUT/run"
 mkdir -p "$OUT/source" "$OUT/run"
 cp -r ../node/{.npmrc,README.md,package.json,package-lock.json,tsconfig.json,src} "$OUT/source"
 cp workers-node.mjs "$OUT/run"
+. ./server.sh
 {
     (cd "$OUT/source" && npm ci --silent --no-audit --no-fund && npm pack --silent --pack-destination "$OUT/run")
     cd "$OUT/run"
     npm init --yes
     npm install --silent --no-audit --no-fund ./zeitset-*.tgz redis@6 ioredis@5 bullmq@6
 } >&2
-node workers-node.mjs "$MODULE"
+node workers-node.mjs "$PORT" "$version"

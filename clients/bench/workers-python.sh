@@ -11,7 +11,6 @@ mkdir -p "$2"
 OUT=$(realpath "$2")
 cd "$(dirname "${BASH_SOURCE[0]}")"
 ROUNDS=${ROUNDS:-3}
-PORT=${BENCH_PORT:-17380}
 export PYTHONDONTWRITEBYTECODE=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 
 rm -rf "$OUT/venv" "$OUT/source"
@@ -22,13 +21,7 @@ fi
 cp -r ../python "$OUT/source"
 "$OUT/venv/bin/python" -m pip install -q "$OUT/source"
 
-"${REDIS_SERVER:-redis-server}" --port "$PORT" --bind 127.0.0.1 --save '' --loglevel warning --loadmodule "$MODULE" >"$OUT/server.log" &
-server=$!
-trap 'kill $server' EXIT
-until redis-cli -p "$PORT" ping >/dev/null 2>&1; do
-    kill -0 "$server"
-    sleep 0.1
-done
+. ./server.sh
 
 figures=$OUT/figures
 : >"$figures"
@@ -39,5 +32,4 @@ for _ in $(seq "$ROUNDS"); do
         done
     done
 done
-version=$(redis-cli -p "$PORT" info server | sed -n 's/^redis_version:\([0-9.]*\).*/\1/p')
 python3 workers_python_report.py "$figures" "$version"
