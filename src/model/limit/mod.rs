@@ -134,6 +134,7 @@ impl Update {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Write {
+    /// Replaces the whole string.
     Replace(Bytes),
     /// Overwrites the bytes from `at` on. The length of the string stays the same.
     Part { at: usize, bytes: Bytes },
