@@ -1,40 +1,39 @@
-//! Clients that wait for jobs of queues, and the time of the next check of each queue. A pure model: no server, no timer; `now` is a
-//! parameter.
+//! Clients that wait for jobs of queues, and the time of the next check of each queue. The model uses no server and no
+//! timer: `now` is a parameter.
 //!
 //! Each key that clients wait for has an entry. The entry holds the key's clients in the order of their arrival, and
-//! the next time at which the queue becomes claimable without a command (`next`). At this time, a job is due, a lease
-//! expires, or RATE has units again.
+//! the time of the key's next check. This is the time at which the queue becomes claimable without a command: a job is
+//! due, a lease expires, or RATE has units again.
 //!
 //! # Which client is woken
 //!
-//! A key wakes one client at a time, the first one. After this client has claimed, the key wakes the next client if
-//! jobs are left. So a push causes one check of the queue for each served client, and at most one more, however many
-//! clients wait. If a woken client leaves without a job, the key is checked again.
+//! A key wakes only its first client. After this client has claimed, the key wakes its next client if the queue is
+//! still claimable. So a push causes one check of the queue for each served client, and at most one more check, however
+//! many clients wait. If a woken client leaves without a job, the key is checked again.
 //!
 //! # Which key serves a client
 //!
-//! A client that waits for several keys is served from the first of them, in its own order, that has a job for it. This
-//! may be another key than the one that woke the client. So a woken client goes through its keys ([`Waiting::turn`]).
-//! If an earlier client was woken for one of these keys and has not claimed yet, the later client waits until the
-//! earlier one has claimed ([`Waiting::wait_behind`]). If the earlier client leaves a job, this key wakes the later
-//! client. Otherwise, the key that first woke the later client wakes it again.
+//! A client may wait for several keys. When any of them wakes the client, the client checks its keys in its own order
+//! ([`Waiting::turn`]), and claims from the first key that has a job for it. One of these keys may have woken an
+//! earlier client that has not claimed yet. Then the later client waits behind this key ([`Waiting::wait_behind`]). If
+//! the earlier client leaves a job, this key wakes the later client. Otherwise, the key that woke the later client
+//! before wakes it again.
 //!
 //! # When a key is checked
 //!
 //! The timer is armed only for times at most [`HORIZON`] away. For later times, the server's cron ([`Waiting::tick`],
-//! at least once a second) arms it when they are near. So delays stay far below the integer limits of event loops. If
-//! the clock steps forward, the next tick finds the overdue keys. If the clock steps back, the next tick makes all keys
-//! due. An idle server has no timer, and its ticks compare one number.
+//! at least once a second) arms the timer when they are near. So delays stay far below the integer limits of event
+//! loops. If the clock steps forward, the next tick finds the overdue keys. If the clock steps back, the next tick
+//! makes all keys due.
 //!
 //! # No claimable key is forgotten
 //!
-//! A claimable key that clients wait for always has a time for its next check. If a client was woken, the key is
-//! checked again after [`WAKE_TIMEOUT`], in case the client did not take the job. If the clients of a key may not be
-//! served now (writes are refused, the slot belongs to another node), the key is checked again after [`RETRY`]. If the
-//! whole server may not serve clients, the keys are checked at the first tick at which the server may serve clients
-//! again.
+//! A claimable key that clients wait for always has a time for its next check:
 //!
-//! The tests simulate histories of clients, clocks and queues (`waiting/tests.rs`).
+//! - After a client was woken, the key is checked again after [`WAKE_TIMEOUT`], in case the client did not claim.
+//! - If the clients of a key may not be served now (writes are refused, the slot belongs to another node), the key is
+//!   checked again after [`RETRY`].
+//! - If the server may serve no client at all, the keys are checked at the first tick at which it may.
 
 pub mod name;
 #[cfg(test)]
@@ -46,21 +45,20 @@ use hashbrown::{Equivalent, HashMap};
 use std::collections::BTreeSet;
 use std::hash::Hash;
 
-/// The maximum delay of the timer, in ms. It is longer than the longest pause between two ticks.
+/// The maximum delay of the timer, in ms. It is longer than the pauses between two ticks.
 pub const HORIZON: Millis = 1500;
 
-/// The time in ms after which a key whose clients may not be served is checked again.
+/// The delay in ms until the next check of a claimable key whose clients may not be served.
 const RETRY: Millis = 250;
 
-/// The time in ms after which a key is checked again if its woken client has not claimed. It is above [`HORIZON`], so
-/// that a push to a waiting client arms no timer.
+/// The delay in ms until the next check of a key that has woken a client. It is above [`HORIZON`], so that a push to a
+/// waiting client arms no timer.
 const WAKE_TIMEOUT: Millis = 2000;
 
-/// The minimum step back of the clock, in ms, after which all keys are checked. A smaller step delays no client
-/// noticeably.
+/// If the clock steps back by at least this time, in ms, all keys are checked. A smaller step hardly delays a client.
 const STEP: Millis = 1000;
 
-/// The maximum number of keys to check in one call. The others follow after the server has served its clients.
+/// The maximum number of keys to check in one call of the timer. The server serves its clients between two calls.
 const BATCH: usize = 1000;
 
 /// The number of a waiting client. Later clients have higher numbers.
@@ -70,14 +68,12 @@ pub type Client = u64;
 #[derive(Debug)]
 pub struct Waiting<K> {
     keys: HashMap<K, WaitedKey<K>>,
-    /// The keys by the time of their next check. Keys without such a time are not here.
+    /// The keys by the time of their next check. Keys without a next check are not here.
     schedule: BTreeSet<(Millis, K)>,
-    /// When the armed timer fires. `None` if no timer is armed.
     armed: Option<Millis>,
-    /// Whether the server may not serve clients now. Then no key is checked until a tick finds that the server may
-    /// serve clients again.
+    /// Whether the server may serve no client now. No key is checked until a tick finds that the server may.
     paused: bool,
-    /// The latest time since the clock was last set back.
+    /// The latest `now` since the clock was last set back.
     latest: Millis,
 }
 
@@ -86,9 +82,9 @@ struct WaitedKey<K> {
     clients: BTreeSet<Client>,
     /// The client that was woken last, until it claims or leaves.
     woken: Option<WokenClient>,
-    /// When to check the key, if no command changes its queue before that time.
+    /// The time of the key's next check, unless a command changes its queue earlier.
     next: Option<Millis>,
-    /// Keys whose woken client waits until this key's woken client has claimed or left.
+    /// Keys whose woken client waits behind this key, until this key's woken client has claimed or left.
     behind: BTreeSet<K>,
 }
 
@@ -107,11 +103,11 @@ struct WokenClient {
 /// What a woken client does with one of its keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// The key has no job, or may not serve clients. The client goes on to the next key.
+    /// The key has no job, or its clients may not be served. The client goes on to its next key.
     GoOn,
-    /// The key may have a job for this client. The client checks the queue and calls [`checked`](Waiting::checked).
+    /// The key may have a job for this client. The client checks the queue, and calls [`checked`](Waiting::checked).
     Check,
-    /// An earlier client was woken for this key. The client calls [`wait_behind`](Waiting::wait_behind).
+    /// The key has woken an earlier client. This client calls [`wait_behind`](Waiting::wait_behind).
     Wait,
 }
 
@@ -127,7 +123,6 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         self.keys.is_empty()
     }
 
-    /// Whether a client waits for the key.
     pub fn is_waited_for<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> bool {
         self.keys.contains_key(key)
     }
@@ -141,7 +136,7 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
     }
 
     /// Removes a client that does not claim from the key, because it disconnected, timed out, or is served from another
-    /// key. If the client was woken, the key is checked again for the other clients.
+    /// key. If this key has woken the client, the key is checked again for its other clients.
     pub fn leave(&mut self, key: &K, client: Client, now: Millis) {
         if self.is_woken(key, client) {
             self.set_next(key, Some(now));
@@ -160,9 +155,8 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         }
     }
 
-    /// Sets the time at which the queue becomes claimable (`next`), after a command has changed the queue or a check
-    /// has read it. `allowed` tells whether the clients of this key may be served now. Returns the client to wake, if
-    /// one can be served now.
+    /// Sets the time at which the queue becomes claimable (`next`), as read from the queue after a change or at a
+    /// check. `allowed` tells whether the clients of this key may be served now. Returns the client to wake, if any.
     ///
     /// A woken client also calls this function. It may claim if the function returns its own number.
     pub fn checked<Q: Hash + Equivalent<K> + ?Sized>(
@@ -186,7 +180,7 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
             before.filter(|before| before.client == client).unwrap_or(WokenClient { client, since: now })
         });
         let Some(woken) = entry.woken else {
-            // This key wakes no client now. So the keys that waited for it wake their clients again.
+            // This key wakes no client now. So the keys behind it are checked again, and wake their clients.
             for behind in std::mem::take(&mut entry.behind) {
                 self.set_next(&behind, Some(now));
             }
@@ -195,21 +189,20 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         Some(woken.client)
     }
 
-    /// Returns what a woken client does with this key. The client calls this function for each of its keys, in its own
-    /// order.
+    /// Returns what a woken client does with this key. The client asks this for each of its keys, in its own order.
     pub fn turn<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q, client: Client, now: Millis) -> Turn {
         let Some(entry) = self.keys.get(key) else { return Turn::GoOn };
         match entry.woken {
             Some(woken) if woken.client == client => Turn::Check,
-            // After `WAKE_TIMEOUT`, a woken client that has not claimed no longer blocks other clients.
+            // If a woken client has not claimed within `WAKE_TIMEOUT`, it no longer blocks later clients.
             Some(woken) if now.saturating_sub(woken.since) < WAKE_TIMEOUT => Turn::Wait,
             _ if entry.next.is_some_and(|next| next <= now) => Turn::Check,
             _ => Turn::GoOn,
         }
     }
 
-    /// Lets a woken client wait for `key`, for which an earlier client was woken. If `key` has no job for this client,
-    /// the keys of `behind` that woke the client are checked again.
+    /// Lets a woken client wait behind `key`, which has woken an earlier client. `behind` are the client's later keys.
+    /// If `key` has no job for this client, those of them that woke the client are checked again.
     pub fn wait_behind(&mut self, key: &K, behind: &[K], client: Client) {
         let behind: Vec<_> = behind.iter().filter(|behind| self.is_woken(behind, client)).cloned().collect();
         if let Some(entry) = self.keys.get_mut(key) {
@@ -221,13 +214,12 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         self.keys.get(key).and_then(|entry| entry.woken).is_some_and(|woken| woken.client == client)
     }
 
-    /// Notes that the key may hold another queue than before. Returns the client to wake.
+    /// Notes that the key may hold another queue. Returns the client to wake.
     pub fn replaced<Q: Hash + Equivalent<K> + ?Sized>(&mut self, key: &Q, now: Millis) -> Option<Client> {
         self.checked(key, now, Some(now), true)
     }
 
-    /// Makes all keys due. The caller calls this after the clock was set back, after a promotion, and when slots or
-    /// datasets arrive.
+    /// Makes all keys due: after the clock was set back, after a promotion, and when slots or datasets arrive.
     pub fn check_all(&mut self, now: Millis) {
         self.schedule.clear();
         for (key, entry) in &mut self.keys {
@@ -236,11 +228,11 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         }
     }
 
-    /// The server's cron calls this at least once a second. `allowed` tells whether this server may serve clients.
-    /// `allowed` is called only if a key is due, or if the server could not serve clients before.
+    /// The server's cron calls this function at least once a second. `allowed` tells whether this server may serve
+    /// clients. It is called only if a key is due, or if the server could not serve clients before.
     ///
-    /// Timers count on the monotonic clock. If the wall clock was set forward, the armed timer is late, and this
-    /// function requests a new one.
+    /// Timers count on the monotonic clock. If the wall clock was set forward, the armed timer fires too late. This
+    /// function then requests a new timer.
     pub fn tick(&mut self, now: Millis, allowed: impl FnOnce() -> bool) -> Alarm {
         if self.latest >= now.saturating_add(STEP) {
             self.latest = now;
@@ -260,7 +252,7 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         }
     }
 
-    /// Notes that the timer has fired. Returns the keys to check now. The caller checks them and then calls
+    /// Returns the keys to check when the timer has fired. The caller checks them, and then calls
     /// [`alarm`](Self::alarm).
     pub fn fired(&mut self, now: Millis, allowed: impl FnOnce() -> bool) -> Vec<K> {
         self.armed = None;
@@ -270,7 +262,7 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         if self.paused { Vec::new() } else { self.take_due(now) }
     }
 
-    /// Returns the due keys, at most [`BATCH`]. Schedules another check of each key, in case this check fails.
+    /// Returns at most [`BATCH`] due keys. Plans another check of each key, in case this check fails.
     fn take_due(&mut self, now: Millis) -> Vec<K> {
         let mut due = Vec::new();
         while due.len() < BATCH && self.is_due(now) {
@@ -285,7 +277,7 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         due
     }
 
-    /// Returns the request for the timer, which the caller must carry out.
+    /// Returns how the caller must set the timer.
     pub fn alarm(&mut self, now: Millis) -> Alarm {
         let soon = now.saturating_add(HORIZON);
         let wanted = self.schedule.first().map(|&(next, _)| next.max(now)).filter(|&next| next <= soon && !self.paused);

@@ -1,4 +1,4 @@
-//! The claim, for ZQ.CLAIM and for blocked clients ([`super::waiting`]): takes jobs from a queue and replies with them.
+//! The claim takes jobs from a queue and replies with them. ZQ.CLAIM and blocked clients ([`super::waiting`]) use it.
 
 use super::OpenQueue;
 use crate::model::queue::Claimed;
@@ -8,7 +8,7 @@ use crate::server::{Context, Str};
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The number of claims by clients of this server, for INFO.
+/// The number of jobs that clients of this server claimed, for INFO.
 static CLAIMED: AtomicU64 = AtomicU64::new(0);
 
 pub fn claims() -> u64 {
@@ -31,7 +31,6 @@ impl ClaimRequest<'_> {
     }
 }
 
-/// Claims jobs from the queue in `key`, and replies with them.
 pub fn claim(mut open: OpenQueue<'_, Writing>, key: Str<'_>, clock: Micros, request: &ClaimRequest<'_>) {
     let now = clock / 1000;
     let deadline = time::after_at_most(now, request.lease);
@@ -56,14 +55,13 @@ fn reply_jobs(ctx: &Context, key: Str<'_>, jobs: &[Claimed<'_>]) {
     }
 }
 
-/// Replies that there is no job to claim.
 pub fn reply_nothing(ctx: &Context) {
     ctx.reply_array(0);
 }
 
-/// Applies the changes that a claim of this queue needs first
-/// ([`Queue::needs_settling`](crate::model::queue::Queue::needs_settling)). Before these changes, the queue cannot
-/// compute when it becomes claimable.
+/// Applies the changes that a claim of this queue would make even without a job
+/// ([`Queue::needs_settling`](crate::model::queue::Queue::needs_settling)). Only then can the queue compute when it
+/// becomes claimable.
 pub fn settle(ctx: &mut Context, key: Str<'_>, clock: Micros) {
     let now = clock / 1000;
     let Ok(mut open) = OpenQueue::<Writing>::open(ctx, key) else { return };

@@ -1,14 +1,13 @@
 //! Queues as keys: the layer between the commands and the state machine ([`crate::model::queue`]).
 //!
-//! All changes of a queue use [`OpenQueue`], which records the effects, replicates them and sends the keyspace events.
-//! [`wire`] encodes effects for replicas and AOF files. [`claiming`] is the claim. [`waiting`] wakes blocked clients
-//! when a job is claimable. [`stored`] is the data type. [`totals`] has the totals of all queues for INFO. [`names`]
-//! lists the queues, with the time of the next check of each queue. [`upkeep`] cleans up queues that no command
-//! changes.
+//! Commands change a queue through [`OpenQueue`], which records the effects, replicates them and sends the keyspace
+//! events. [`wire`] encodes the effects for replicas and AOF files. [`claiming`] is the claim, and [`waiting`] wakes
+//! blocked clients when a job is claimable. [`stored`] is the data type. [`totals`] has the totals of all queues for
+//! INFO. [`names`] has the names of all queues and the times of their next checks. [`upkeep`] makes these checks: it
+//! cleans up queues that no command changes.
 //!
-//! A queue exists from its first push (or ZQ.CONFIG) until its key is removed (DEL, EXPIRE, ...). An empty queue keeps
-//! its key, because the queue holds the settings, the counters and the last token. A new token must be higher than all
-//! earlier ones.
+//! An empty queue keeps its key, because it still holds the settings, the counters and the last token. Each new token
+//! must be higher than all earlier tokens.
 
 pub mod claiming;
 pub mod names;

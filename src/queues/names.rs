@@ -1,9 +1,9 @@
-//! The queues of each database, with the times of their next checks. So ZQ.LIST lists the names of queues without a
-//! scan of the keyspace, and [`upkeep`](super::upkeep) finds the queues to check.
+//! The names of the queues of each database, with the times of their next checks. ZQ.LIST lists the names without a
+//! keyspace scan. [`upkeep`](super::upkeep) finds the queues whose check is due.
 //!
 //! A name is added when a key becomes a queue: by a first write, a load, RESTORE, COPY, RENAME or MOVE. The name is
-//! removed when the key is removed. A key can also get another type without an event. So code that uses a name checks
-//! the key first, and removes the name if the key holds no queue.
+//! removed when the key is removed. But a key may get another type without an event. So code that uses a name opens the
+//! key first, and removes the name if the key holds no queue.
 
 use super::OpenQueue;
 use crate::model::time::Millis;
@@ -27,12 +27,12 @@ pub type Name = Rc<[u8]>;
 #[derive(Default)]
 struct QueueNames {
     by_database: HashMap<i32, Queues>,
-    /// The queues of the dataset that a replica loads while it serves the old one. `None` if the server does not load this way.
+    /// While a replica loads a dataset and still serves the old one: the queues of the new dataset.
     loaded_aside: Option<Vec<(i32, Name)>>,
-    /// Whether RENAME or MOVE has removed a queue from its old key, and the event of the new key has not been sent yet.
-    /// Other modules may move and delete keys in between, so this flag stays set until the event of any queue arrives.
+    /// Whether RENAME or MOVE has removed a queue from its old key, and the event for the new key has not come yet.
+    /// Other modules may move and delete keys in between. So this flag stays set until the event for any key with a
+    /// queue has come.
     is_moving: bool,
-    /// The number of the next planned check.
     next_number: u64,
 }
 
@@ -43,17 +43,16 @@ struct Queues {
     checks: BTreeSet<(Check, Name)>,
 }
 
-/// The time at which to check a queue, and a number that increases with each planned check. The number orders checks
-/// with the same time.
+/// The time of a check, and a number that orders checks with the same time.
 type Check = (Millis, u64);
 
 impl QueueNames {
-    /// Whether the server has no queue. Then RENAME, MOVE and COPY cannot make a key a queue.
+    /// Whether the server has no queue. RENAME, MOVE and COPY then cannot make a key a queue.
     fn is_empty(&self) -> bool {
         self.by_database.is_empty() && !self.is_moving
     }
 
-    /// Removes a name. Returns whether the name was present.
+    /// Removes a name. Returns whether it was present.
     fn forget(&mut self, database: i32, name: &[u8]) -> bool {
         let Some(queues) = self.by_database.get_mut(&database) else { return false };
         let known = queues.by_name.remove_entry(name);
@@ -74,7 +73,7 @@ impl QueueNames {
         }
     }
 
-    /// Adds a queue, or replaces the time of its next check.
+    /// Adds a queue if necessary, and replaces the time of its next check.
     fn plan(&mut self, database: i32, name: &[u8], at: Option<Millis>) {
         let check = at.map(|at| (at, self.next_number));
         self.next_number += 1;
@@ -86,7 +85,7 @@ impl QueueNames {
         queues.checks.extend(check.map(|check| (check, name)));
     }
 
-    /// Plans a check, unless one is planned for that time or an earlier one.
+    /// Adds a queue if necessary. Plans a check of the queue, unless its next check is at `at` or earlier.
     fn bring_forward(&mut self, database: i32, name: &[u8], at: Millis) {
         let planned = self.by_database.get(&database).and_then(|queues| *queues.by_name.get(name)?);
         if planned.is_none_or(|(planned, _)| at < planned) {
@@ -94,7 +93,7 @@ impl QueueNames {
         }
     }
 
-    /// Returns the due queue with the earliest check.
+    /// Returns the queue with the earliest check, if that check is due.
     fn first_due(&self, now: Millis) -> Option<(i32, Name)> {
         let firsts = self.by_database.iter().filter_map(|(&database, queues)| Some((queues.checks.first()?, database)));
         let ((check, name), database) = firsts.min()?;
@@ -102,20 +101,20 @@ impl QueueNames {
     }
 }
 
-/// The time of the first check of a queue that was loaded, renamed or copied. This check is due at once.
+/// The time of the first check of a queue that was loaded, renamed or copied. It is due at once.
 const SOON: Millis = 0;
 
-/// Adds the queue in this key of the current database.
+/// Adds the queue in a key of the current database.
 pub(super) fn note_queue(ctx: &Context, name: Str<'_>) {
     NAMES.with(ctx, |names| names.insert(ctx.database(), name.bytes()));
 }
 
-/// Plans a check of the queue in this key of the current database, unless an earlier one is planned.
+/// Plans a check of the queue in a key of the current database, unless its next check is at `at` or earlier.
 pub(super) fn bring_forward(ctx: &Context, name: Str<'_>, at: Millis) {
     NAMES.with(ctx, |names| names.bring_forward(ctx.database(), name.bytes(), at));
 }
 
-/// Replaces the time of the next check of the queue in this key of the current database.
+/// Replaces the time of the next check of the queue in a key of the current database.
 pub(super) fn plan(ctx: &Context, name: Str<'_>, at: Option<Millis>) {
     NAMES.with(ctx, |names| names.plan(ctx.database(), name.bytes(), at));
 }
@@ -125,7 +124,7 @@ pub(super) fn is_due(ctx: &Context, now: Millis) -> bool {
     NAMES.with(ctx, |names| names.first_due(now).is_some())
 }
 
-/// Returns the due queue with the earliest check, and plans its next check for `again`.
+/// Returns the queue with the earliest check if that check is due, and plans its next check for `again`.
 pub(super) fn take_due(ctx: &Context, now: Millis, again: Millis) -> Option<(i32, Name)> {
     NAMES.with(ctx, |names| {
         let (database, name) = names.first_due(now)?;
@@ -134,8 +133,7 @@ pub(super) fn take_due(ctx: &Context, now: Millis, again: Millis) -> Option<(i32
     })
 }
 
-/// Adds a queue of the dataset that is being loaded. Does nothing for a queue that RESTORE reads, because RESTORE sends
-/// an event ([`on_key`]).
+/// Adds a queue of the dataset that is being loaded. Does nothing during a RESTORE, which sends an event ([`on_key`]).
 pub(super) fn note_loaded(holder: &impl RedisLockIndicator, database: i32, name: &[u8]) {
     if !is_loading() {
         return;
@@ -146,7 +144,7 @@ pub(super) fn note_loaded(holder: &impl RedisLockIndicator, database: i32, name:
     });
 }
 
-/// Adds the queues that were loaded aside, because their dataset is served from now on.
+/// Adds the queues of the dataset that a replica has loaded and now begins to serve.
 fn take_over_loaded(ctx: &Context) {
     NAMES.with(ctx, |names| {
         for (database, name) in names.loaded_aside.take().unwrap_or_default() {
@@ -155,12 +153,12 @@ fn take_over_loaded(ctx: &Context) {
     });
 }
 
-/// Removes the name of this key of the current database.
+/// Removes the name of a key of the current database.
 pub(super) fn forget(ctx: &Context, name: Str<'_>) {
     NAMES.with(ctx, |names| names.forget(ctx.database(), name.bytes()));
 }
 
-/// Returns names of the current database in order: the first `count` after `after` for which `is_shown` is true.
+/// Returns the next `count` names of the current database after `after`, in order, for which `is_shown` is true.
 pub fn list(
     ctx: &mut Context,
     after: Option<&[u8]>,
@@ -194,8 +192,7 @@ fn is_queue(ctx: &mut Context, name: Str<'_>) -> bool {
 }
 
 pub fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
-    // Processes RESTORE even if there are no queues, because not every server tells the module the name of the key that
-    // RESTORE reads.
+    // A RESTORE is never skipped, because some servers do not tell the module the name of the key while it is read.
     if event.kind != EventKind::Restore && NAMES.with(ctx, |names| names.is_empty()) {
         return;
     }

@@ -1,4 +1,4 @@
-//! An open queue, which a command changes and then commits.
+//! An open queue: a command changes it, and then commits the changes.
 
 use super::wire::{APPLY, EncodedEffects};
 use super::{Stored, names, upkeep, waiting};
@@ -11,33 +11,32 @@ use crate::server::uncommitted::Uncommitted;
 use crate::server::{Context, Str};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The number of replicated effects that did not fit their queue, for INFO.
 static REJECTED: AtomicU64 = AtomicU64::new(0);
 
 pub fn rejected_effects() -> u64 {
     REJECTED.load(Ordering::Relaxed)
 }
 
-/// Counts and logs replicated effects that did not fit the queue in `key`. The queue then differs from the master's
-/// queue.
+/// Counts and logs replicated effects that did not fit the queue in `key`. From then on, the queue differs from the
+/// master's queue.
 pub fn report_rejected(ctx: &Context, key: Str<'_>, count: u64) {
     REJECTED.fetch_add(count, Ordering::Relaxed);
     ctx.log(c"warning", &format!("zeitset: rejected {count} replicated effects that do not fit the queue {key}"));
 }
 
-/// An open queue. A missing key is an empty queue. The first effect creates the key.
+/// An open queue. A missing key is open as an empty queue, and the first effect creates the key.
 #[must_use = "changes must be committed"]
 pub struct OpenQueue<'k, M: Mode> {
     name: Str<'k>,
     key: Key<'k, M>,
-    /// An empty queue, if the key is missing.
+    /// The empty queue of a missing key.
     new: Option<Queue>,
     effects: EncodedEffects,
     uncommitted: Uncommitted,
 }
 
 impl<'k, M: Mode> OpenQueue<'k, M> {
-    /// Opens a queue. Fails if the key holds another type.
+    /// Opens a queue. Returns an error if the key holds another type.
     pub fn open(ctx: &'k mut Context, name: Str<'k>) -> Result<OpenQueue<'k, M>, Error> {
         OpenQueue::of(Key::open(ctx, name), name)
     }
@@ -52,7 +51,6 @@ impl<'k, M: Mode> OpenQueue<'k, M> {
         self.key.ctx()
     }
 
-    /// Whether the key is missing.
     pub fn is_new(&self) -> bool {
         self.new.is_some()
     }
@@ -64,23 +62,20 @@ impl<'k, M: Mode> OpenQueue<'k, M> {
         }
     }
 
-    /// Returns the value of the key. `None` if the key is missing.
     pub(super) fn stored(&self) -> Option<&Stored> {
         self.key.value().ok().flatten()
     }
 }
 
 impl<'k> OpenQueue<'k, Reading> {
-    /// Opens a queue for reading, without effects on the key's access time and the server's statistics.
+    /// Opens a queue for reading, without changing the key's access time and the server's statistics.
     pub fn open_notouch(ctx: &'k mut Context, name: Str<'k>) -> Result<OpenQueue<'k, Reading>, Error> {
         OpenQueue::of(Key::open_notouch(ctx, name), name)
     }
 }
 
-/// [`change`](OpenQueue::change) changes the queue at once. [`commit`](OpenQueue::commit) replicates the changes and sends the keyspace
-/// events.
 impl<'k> OpenQueue<'k, Writing> {
-    /// Runs `change` on the queue. `change` must record the effects of its changes.
+    /// Calls `change`, which must record the effect of each change. [`commit`](Self::commit) replicates the effects.
     pub fn change<R>(&mut self, change: impl FnOnce(&mut Queue, &mut Recorder<'_>) -> R) -> R {
         let (effects, uncommitted) = (&mut self.effects, &mut self.uncommitted);
         match &mut self.new {
@@ -93,10 +88,10 @@ impl<'k> OpenQueue<'k, Writing> {
         }
     }
 
-    /// Replicates the changes, signals WATCH and client-side caching, wakes waiting clients, and sends the keyspace events. Does nothing if
-    /// there are no effects. `now` is the time of the changes.
+    /// Replicates the changes, signals WATCH and client-side caching, wakes waiting clients, and sends the keyspace
+    /// events. Does nothing if there are no effects. `now` is the time of the changes.
     ///
-    /// A commit also drops the dead letters that DEADLEN and DEADTTL no longer allow.
+    /// A commit first drops the dead letters that exceed DEADLEN or DEADTTL.
     pub fn commit(mut self, now: Millis) {
         if self.effects.effects() > 0 {
             self.change(|queue, effects| queue.drop_dead(now, |effect| effects.add(effect)));
@@ -104,7 +99,7 @@ impl<'k> OpenQueue<'k, Writing> {
         self.commit_replayed(now);
     }
 
-    /// Commits without dropping dead letters, because the replicated effects include the drops.
+    /// Commits without dropping dead letters, because the replicated effects contain these drops.
     pub fn commit_replayed(self, now: Millis) {
         if self.effects.effects() == 0 {
             return;
@@ -143,7 +138,6 @@ impl<'k> OpenQueue<'k, Writing> {
     }
 }
 
-/// Records the effects of a change.
 pub struct Recorder<'e> {
     ctx: &'e Context,
     effects: &'e mut EncodedEffects,
@@ -152,7 +146,7 @@ pub struct Recorder<'e> {
 }
 
 impl<'e> Recorder<'e> {
-    /// Returns the context, for replies. Other functions of the context may not be safe while the queue changes.
+    /// Returns the context, which may be used only for replies while the queue changes.
     pub fn ctx(&self) -> &'e Context {
         self.ctx
     }
@@ -170,7 +164,7 @@ impl<'e> Recorder<'e> {
         self.effects.add(effect);
     }
 
-    /// Records an effect that only creates the key. Does nothing if the key exists.
+    /// Records an effect if the key is missing. The effect then only creates the key.
     pub fn add_if_new(&mut self, effect: &Effect<'_>) {
         if self.is_new {
             self.add(effect);

@@ -12,8 +12,8 @@ use crate::server::events::Classes;
 use crate::server::io::{Digest, Loader, Rewriter, Saver};
 use std::ffi::{CStr, c_int};
 
-/// The maximum number of effects in one command of a rewritten AOF. `BATCH_BYTES` is the maximum number of their bytes.
-/// A single effect may have more bytes.
+/// The maximum number of effects in one command of a rewritten AOF. The maximum number of their bytes is `BATCH_BYTES`,
+/// unless a single effect is larger.
 const BATCH: usize = 64;
 const BATCH_BYTES: usize = 64 * 1024;
 
@@ -30,7 +30,7 @@ impl Stored {
         Stored { queue, contribution, upkeep: Upkeep::new() }
     }
 
-    /// Updates the totals of INFO. The caller must call this after each change of the queue.
+    /// Updates the totals for INFO. The caller must call this function after each change of the queue.
     pub fn count(&mut self, is_replayed: impl FnOnce() -> bool) {
         self.contribution.update(&self.queue, is_replayed);
     }

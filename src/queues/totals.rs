@@ -1,8 +1,8 @@
-//! Totals of all queues for INFO: the number of queues, the jobs in each state, and the age of the oldest ready job. Each change of a queue
-//! updates them, so INFO reads numbers and no queue.
+//! Totals of all queues for INFO: the number of queues, the jobs in each state, and the age of the oldest ready job.
+//! Each change of a queue updates the totals, so INFO opens no queue.
 //!
-//! A queue counts from the creation of its value (a first push, a load, a copy) until the server frees it, which can
-//! happen in a background thread. So the totals are atomics, and a lock protects the list.
+//! A queue counts from the creation of its value (by a push, a load or a copy) until the server frees the value. The
+//! server may free it in another thread, so the totals are atomics, and a lock protects the list of queues.
 
 use crate::model::queue::{Queue, STORED_STATES};
 use crate::model::time::Millis;
@@ -19,16 +19,15 @@ static FIRSTS: Mutex<Firsts> = Mutex::new(Firsts { by_time: BTreeMap::new() });
 /// The due time of a queue without waiting jobs.
 const NEVER: Millis = Millis::MAX;
 
-/// The queues, ordered by the due time of their first job or by an earlier time.
+/// The queues, ordered by the due time of their first job, or by an earlier time.
 ///
-/// If the due time becomes earlier, the entry is moved at once. If it becomes later, as after every claim, only
-/// `First::due` changes, and INFO moves the entry when it finds that the entry is outdated. So a claim costs only one
-/// write to memory.
+/// If the due time becomes earlier, the queue's entry is moved at once. If it becomes later, as after every claim, only
+/// `First::due` changes. INFO then finds the outdated entry and moves it. So a claim usually needs no lock.
 struct Firsts {
     by_time: BTreeMap<(Millis, u64), Arc<First>>,
 }
 
-/// The due time of the first job of a queue, and the time of the queue's entry in the list.
+/// The due time of a queue's first job, and the time of the queue's entry in [`Firsts`].
 struct First {
     due: AtomicU64,
     entered: AtomicU64,
@@ -45,7 +44,7 @@ impl Firsts {
         self.by_time.insert((due, number), Arc::clone(first));
     }
 
-    /// Returns the earliest due time of all jobs. Moves the outdated entries that it finds.
+    /// Returns the earliest due time of all jobs. Moves outdated entries that are first.
     fn earliest(&mut self) -> Option<Millis> {
         loop {
             let (&(entered, number), first) = self.by_time.first_key_value()?;
@@ -80,8 +79,8 @@ impl Contribution {
         contribution
     }
 
-    /// Updates the totals. The caller must call this after each change of the queue. If `is_replayed` returns true,
-    /// expired leases are not counted, because the server that ran the command counted them.
+    /// Updates the totals. If `is_replayed` returns true, expired leases are not counted, because the server that ran
+    /// the command has counted them.
     pub fn update(&mut self, queue: &Queue, is_replayed: impl FnOnce() -> bool) {
         let jobs = queue.stored_states();
         for ((total, counted), now) in JOBS.iter().zip(&mut self.jobs).zip(jobs) {
@@ -115,15 +114,13 @@ impl Drop for Contribution {
     }
 }
 
-/// The totals of all queues.
 pub struct AllQueues {
     pub queues: u64,
     /// The number of jobs in each state, in the order of [`Queue::stored_states`].
     pub jobs: [u64; STORED_STATES],
-    /// The time for which the oldest ready job has been due. 0 if no job is ready.
+    /// The time in ms since the oldest ready job was due. 0 if no job is ready.
     pub longest_wait: Millis,
-    /// The number of leases that expired without ACK or NACK. An expired lease is counted at the next change of its
-    /// job.
+    /// The number of leases that expired without ACK or NACK. Each is counted at the next change of its job.
     pub expired_leases: u64,
 }
 

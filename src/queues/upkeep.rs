@@ -1,19 +1,18 @@
-//! Background work for queues that no command changes. It drops dead letters (DEADLEN, DEADTTL) and expired jobs (TTL),
-//! replaces dead jobs with the pushes that wait behind them (AGAIN), and removes groups without jobs. When an expired
-//! lease makes its job a dead letter, it sends `zq.dead`.
+//! Background work for queues that no command changes. It drops dead letters (DEADLEN, DEADTTL) and expired jobs (TTL).
+//! It replaces dead letters with the pushes that wait behind them (AGAIN), and removes groups without jobs. It sends
+//! `zq.dead` for jobs that became dead letters because their leases expired.
 //!
 //! Each queue computes when its next check is useful ([`Queue::next_upkeep`](crate::model::queue::Queue::next_upkeep)).
-//! [`names`] orders the queues by this time or an earlier one. Commands change the planned time only if it becomes
-//! earlier. A check that finds nothing to do corrects the planned time. The cron arms a timer when a check is due. A
-//! queue that was loaded, renamed or copied is checked soon.
+//! [`names`] has this time or an earlier one, because a command changes the planned time only if it becomes earlier. A
+//! check then plans the next check exactly. When a check is due, the server's cron arms a timer.
 //!
-//! Queues take turns. A check drops a bounded number of dead letters. After a check, the queues that are already due
-//! come before the checked queue. A round ends when the cost of its checks reaches [`ROUND`], and the next round starts
-//! after [`REST`]. So a queue waits for at most one check of each other queue.
+//! The timer runs a round of checks. A check drops a bounded number of dead letters. If it leaves some, all queues that
+//! are already due come first. So a queue waits for at most one check of each other queue. A round ends when the cost
+//! of its checks reaches [`ROUND`]. The next round starts after [`REST`].
 //!
-//! Only a master does this work, and only for the keys that it may change ([`Context::may_serve`]). A replica keeps the
+//! Only a master does this work, and only for keys that it may change ([`Context::may_serve`]). A replica keeps the
 //! planned checks, in case it is promoted. The time of the last `zq.dead` event is not saved. So after a restart or a
-//! promotion the event may be sent again for a job that became a dead letter when its lease expired.
+//! promotion the event may be sent again for the same dead letters.
 
 use super::{OpenQueue, Stored, names};
 use crate::model::queue::Queue;
@@ -26,52 +25,48 @@ use crate::server::{Context, OwnedStr, Str, catch_panic};
 use lazy_static::lazy_static;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The cost of a round. Dropping a dead letter or removing a group costs 1.
+/// The maximum cost of the checks of a round, in dropped dead letters or removed groups.
 const ROUND: usize = 256;
-/// The cost of a check.
+/// The cost of a check without its drops.
 const CHECK: usize = 2;
 /// The pause between two rounds, in ms.
 const REST: Millis = 10;
 /// The time in ms after which a queue is checked again if it cannot be changed now.
 const RETRY: Millis = 1000;
-/// The time of a check that is not needed.
+/// The time of the next check of a queue that needs none.
 const NEVER: Millis = Millis::MAX;
 
 /// The number of jobs that became dead letters, for INFO.
 static DEAD_LETTERS: AtomicU64 = AtomicU64::new(0);
-/// The number of jobs and occurrences that were dropped because their TTL had passed, for INFO.
+/// The number of jobs and occurrences dropped because their TTL had passed, for INFO.
 static EXPIRED: AtomicU64 = AtomicU64::new(0);
-/// Jobs that became dead letters before this time are not counted, because this server counted them before its restart,
-/// or the former master did.
+/// Jobs that became dead letters before this time are not counted. The former master counted them, or this server did
+/// before its restart.
 static COUNTED_FROM: AtomicU64 = AtomicU64::new(0);
 
 lazy_static! {
     static ref TIMER: Timer = Timer::new(run_round);
 }
 
-/// Returns the number of jobs that have become dead letters on this server while it was the master.
 pub fn dead_letters() -> u64 {
     DEAD_LETTERS.load(Relaxed)
 }
 
-/// Counts jobs that became dead letters.
 pub fn count_dead_letters(count: u64) {
     DEAD_LETTERS.fetch_add(count, Relaxed);
 }
 
-/// Returns the number of jobs and occurrences that this server has dropped because their TTL had passed.
 pub fn expired() -> u64 {
     EXPIRED.load(Relaxed)
 }
 
-/// Counts jobs and occurrences that were dropped because their TTL had passed.
 pub fn count_expired(count: u64) {
     EXPIRED.fetch_add(count, Relaxed);
 }
 
 /// The state of the upkeep of a queue. It is stored with the queue, so most commands need no lookup in [`names`].
 pub(super) struct Upkeep {
-    /// The time up to which `zq.dead` was sent for jobs that became dead letters because their leases expired.
+    /// The time of the last check. For leases that expired up to this time, `zq.dead` has been sent.
     announced: AtomicU64,
     /// The time of the planned check, or a later time.
     planned: AtomicU64,
@@ -83,7 +78,7 @@ impl Upkeep {
     }
 }
 
-/// Returns the time of the next check of a queue that a command has changed, if it is earlier than the planned one.
+/// Returns the time of the next check after a change of the queue, if it is earlier than the planned time.
 pub(super) fn moved_forward(stored: &Stored, now: Millis) -> Option<Millis> {
     let Upkeep { announced, planned } = &stored.upkeep;
     // If the clock was set back, `announced` may be in the future.
@@ -119,17 +114,17 @@ fn on_cron(ctx: &mut Context) {
     }
 }
 
-/// Whether a check is due and no round is planned.
 fn needs_round(ctx: &Context, now: Millis) -> bool {
     !TIMER.is_armed(ctx) && names::is_due(ctx, now)
 }
 
-/// Runs a round. The timer calls this function.
+/// Runs a round when the timer has fired.
 fn run_round(ctx: &mut Context) {
     let now = ctx.now();
     let mut cost = 0;
     while cost < ROUND {
-        // The cron starts the next round when this server may write. Until then, a timer would fire again and again.
+        // The cron starts the next round when the server may write again. Until then, a timer would fire again and
+        // again.
         if !ctx.may_write_by_itself() {
             return;
         }
@@ -146,7 +141,7 @@ fn run_round(ctx: &mut Context) {
     }
 }
 
-/// Checks a queue, and does the work that is due. Returns the cost of the work.
+/// Checks a queue, and does the work that is due. Returns the cost of this work.
 fn process_queue(ctx: &mut Context, name: Str<'_>, now: Millis) -> usize {
     let due = with_stored(ctx, name, |stored| {
         let announced = stored.upkeep.announced.load(Relaxed);
@@ -174,18 +169,18 @@ fn process_queue(ctx: &mut Context, name: Str<'_>, now: Millis) -> usize {
         next
     });
     match next {
-        // If the queue has more work, the queues that are already due come first.
+        // If the queue has more work, all queues that are already due come first.
         Some(next) => names::plan(ctx, name, next.map(|next| next.max(now))),
         None => names::forget(ctx, name),
     }
-    // Sends the event last, because it runs code of other modules.
+    // The event comes last, because it runs code of other modules.
     if has_died {
         ctx.notify(EventClass::Module, super::wire::Event::Dead.name(), name);
     }
     done
 }
 
-/// Calls `read` with the stored queue. Returns `None` if the key holds no queue.
+/// Calls `read` with the queue. Returns `None` if the key holds no queue.
 fn with_stored<R>(ctx: &mut Context, name: Str<'_>, read: impl FnOnce(&Stored) -> R) -> Option<R> {
     let open = OpenQueue::open_notouch(ctx, name).ok()?;
     open.stored().map(read)

@@ -1,8 +1,9 @@
-//! Clients that wait for a job. [`crate::model::waiting`] decides which client to wake, and when to check a queue.
+//! Clients that wait for a job. The model ([`crate::model::waiting`]) decides which client to wake and when to check a
+//! queue. This file tells the model about changes, and does what the model decides.
 //!
-//! For each change of a queue, [`OpenQueue::commit`] calls [`note_queue_changed`], which wakes the first client or sets
-//! the time of the next check. For queues that arrive by RENAME, RESTORE, COPY or MOVE, [`on_key`] wakes the first
-//! client, which then checks the queue. A timer checks the due queues ([`check_due`]).
+//! After a change of a queue, [`OpenQueue::commit`] calls [`note_queue_changed`]. When RENAME, RESTORE, COPY or MOVE
+//! writes a key, [`on_key`] wakes the key's first client, which then checks the queue. A timer calls [`check_due`] for
+//! the due queues.
 
 use super::OpenQueue;
 use super::claiming::{ClaimRequest, claim, reply_nothing, settle};
@@ -35,19 +36,17 @@ struct Waiters {
     stats: WaitingStats,
 }
 
-/// The stats for INFO.
+/// The stats of waiting clients for INFO.
 #[derive(Clone, Copy, Default)]
 pub struct WaitingStats {
-    /// The number of clients that wait for a job.
     pub clients: u64,
-    /// The number of clients that have waited and got a job.
     pub served: u64,
     /// The number of checks of queues for waiting clients.
     pub checks: u64,
 }
 
-/// Does the same as [`update`], and wakes the client that `change` returns. This client must wait for a key of the
-/// current database.
+/// Calls [`update`], and wakes the client that `change` returns. The client must wait for a key of the current
+/// database.
 fn update_and_wake(ctx: &Context, now: Millis, change: impl FnOnce(&mut Waiting<DbKey>) -> Option<Client>) {
     let Some(client) = update(ctx, now, change) else { return };
     STATE.with(ctx, |state| {
@@ -57,7 +56,7 @@ fn update_and_wake(ctx: &Context, now: Millis, change: impl FnOnce(&mut Waiting<
     });
 }
 
-/// Changes the model, and sets the timer as the model requests.
+/// Changes the model, and sets the timer as the model then requests.
 fn update<R>(ctx: &Context, now: Millis, change: impl FnOnce(&mut Waiting<DbKey>) -> R) -> R {
     STATE.with(ctx, |state| {
         let result = change(&mut state.waiting);
@@ -74,7 +73,6 @@ fn is_unused(ctx: &Context) -> bool {
     STATE.with(ctx, |state| state.waiting.is_empty())
 }
 
-/// Whether a client waits for the key.
 pub fn is_waited_for(ctx: &Context, key: Str<'_>) -> bool {
     STATE.with(ctx, |state| {
         !state.waiting.is_empty()
@@ -82,8 +80,8 @@ pub fn is_waited_for(ctx: &Context, key: Str<'_>) -> bool {
     })
 }
 
-/// Notes that a command has changed the queue in `key`, or that a client has claimed from it. The queue becomes
-/// claimable at `next`, unless it changes again. If `next` is not in the future, wakes the first client.
+/// Notes that the queue in `key` has changed, and becomes claimable at `next`. If `next` is not in the future, wakes
+/// the key's first client.
 pub(super) fn note_queue_changed(ctx: &Context, key: Str<'_>, now: Millis, next: Option<Millis>) {
     let db_key = DbKeyRef { database: ctx.database(), name: key.bytes() };
     update_and_wake(ctx, now, |waiting| waiting.checked(&db_key, now, next, true));
@@ -94,15 +92,15 @@ pub fn stop(ctx: &Context) {
     TIMER.disarm(ctx);
 }
 
-/// Wakes the first client of a key that may hold another queue than before.
+/// Wakes the first client of a key that may hold another queue.
 pub fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
     let has_come =
         matches!(event.kind, EventKind::RenameTo | EventKind::Restore | EventKind::CopyTo | EventKind::MoveTo);
     if !has_come || is_unused(ctx) {
         return;
     }
-    // Uses the database of the key: in a transaction, Valkey 9.1 reports the database of the client if MOVE or COPY has
-    // written the key to another database.
+    // In a transaction, Valkey 9.1 reports the database of the client, even if MOVE or COPY has written the key to
+    // another database. So this function asks the key for its database.
     let database = ReadKey::open_notouch(ctx, event.key).database().unwrap_or(ctx.database());
     let (now, db_key) = (ctx.now(), DbKeyRef { database, name: event.key.bytes() });
     update_and_wake(ctx, now, |waiting| waiting.replaced(&db_key, now));
@@ -111,8 +109,7 @@ pub fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
 pub fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
     match event {
         ServerEvent::Cron => on_cron(ctx),
-        // After these events, the server may be able to serve clients that it could not serve before, or a key may hold
-        // another queue.
+        // After these events, a key may hold another queue, or the server may serve clients again.
         ServerEvent::BecameMaster
         | ServerEvent::Loaded
         | ServerEvent::Swapped(..)
@@ -135,11 +132,11 @@ fn on_cron(ctx: &mut Context) {
     });
 }
 
-/// Checks the due queues. The timer calls this function.
+/// Checks the due queues when the timer has fired.
 fn check_due(ctx: &mut Context) {
     let clock = ctx.micros();
     let now = clock / 1000;
-    // A replica has waiting clients only if it is writable. They are woken after a promotion.
+    // A replica has waiting clients only if it is writable. It wakes them after its promotion.
     let due = STATE.with(ctx, |state| state.waiting.fired(now, || ctx.may_write_by_itself()));
     for db_key in due {
         // A queue whose check panics must not block the clients of other queues.
@@ -152,7 +149,7 @@ fn check_due(ctx: &mut Context) {
     update(ctx, now, |_| ());
 }
 
-/// Checks whether a queue is claimable.
+/// Tells the model when a queue becomes claimable. If the queue is claimable now, wakes its first client.
 fn check_queue(ctx: &mut Context, key: Str<'_>, clock: Micros) {
     let now = clock / 1000;
     STATE.with(ctx, |state| state.stats.checks += 1);
@@ -173,18 +170,18 @@ fn check_queue(ctx: &mut Context, key: Str<'_>, clock: Micros) {
 /// A client that waits for a job.
 pub struct Waiter {
     number: Client,
-    /// The user that was authenticated when the client began to wait.
+    /// The user of the client when the client began to wait.
     user: Option<OwnedStr>,
-    /// The keys that the client waits for, in the order of its command. Empty after the client was served or timed out.
+    /// The keys in the order of the command. Empty after the client was served or timed out.
     db_keys: Vec<DbKey>,
-    /// The key from which the client is served, and the time.
+    /// The key that will serve the client, and the time of the claim.
     turn: Option<(DbKey, Micros)>,
     request: ClaimRequest<'static>,
 }
 
 impl Waiter {
-    /// Blocks the client of the current command until a job of one of the keys is claimable, or until `timeout` ms have
-    /// passed (0 means no timeout). `clock` is the time of the command.
+    /// Blocks the client of the current command until one of the keys has a claimable job, or for at most `timeout` ms
+    /// (0 means no timeout). `clock` is the time of the command.
     pub fn block(ctx: &mut Context, keys: &[Str<'_>], timeout: Millis, request: ClaimRequest<'static>, clock: Micros) {
         let now = clock / 1000;
         let (database, user) = (ctx.database(), ctx.user_name());
@@ -196,7 +193,7 @@ impl Waiter {
             state.stats.clients += 1;
             number
         });
-        // All keys are in one slot.
+        // All keys are in one slot, so the first key is enough.
         let name = name(number, keys.first().map_or(b"", |key| key.bytes()));
         let blocked = ctx.block(&name, timeout, Waiter { number, user, db_keys, turn: None, request });
         STATE.with(ctx, |state| state.clients.insert(number, blocked));
@@ -205,7 +202,7 @@ impl Waiter {
         }
     }
 
-    /// Removes the client from the model. `served` is the key from which the client is served, if any.
+    /// Removes the client from the model. `served` is the key that serves the client, if any.
     fn leave(&mut self, ctx: &Context, served: Option<&DbKey>, now: Millis) {
         let db_keys = std::mem::take(&mut self.db_keys);
         if db_keys.is_empty() {
@@ -227,8 +224,8 @@ impl Waiter {
         });
     }
 
-    /// Returns the first key, in the client's order, that has a job for this client. Returns `None` if no key has a
-    /// job, or if this depends on an earlier client that has not claimed yet.
+    /// Returns the first of the client's keys that has a job for this client. Returns `None` if no key has a job, or if
+    /// this depends on an earlier client that has not claimed yet.
     fn find_turn(&self, ctx: &mut Context, now: Millis) -> Option<&DbKey> {
         for (nth, db_key) in self.db_keys.iter().enumerate() {
             let turn = |ctx: &Context| STATE.with(ctx, |state| state.waiting.turn(db_key, self.number, now));
@@ -243,7 +240,7 @@ impl Waiter {
         None
     }
 
-    /// Whether the client may claim from this queue now. If it is the turn of another client, wakes that client.
+    /// Whether the client may claim from this queue now. If another client is first, wakes that client.
     fn check_turn(&self, ctx: &mut Context, db_key: &DbKey, now: Millis) -> bool {
         if !ctx.select(db_key.database) {
             return false;
@@ -261,11 +258,10 @@ impl Waiter {
         is_its_turn
     }
 
-    /// Whether the client's user may still claim from these keys. The server checked this only when the client sent the
-    /// command.
+    /// Whether the client's user may still claim from these keys. Its rights may have changed since the command.
     fn may_still_claim(&self, ctx: &Context) -> bool {
         let Some(user) = &self.user else { return true };
-        // If the user was deleted, the client has another user until the server disconnects it.
+        // A client whose user was deleted has another user until the server disconnects it.
         if ctx.user_name().is_none_or(|name| name.as_str().bytes() != user.as_str().bytes()) {
             return false;
         }

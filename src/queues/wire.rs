@@ -1,10 +1,11 @@
 //! The encoding of effects for replicas and AOF files: `ZQ.APPLY key at effect [effect ...]`.
 //!
-//! An effect has the results of a command: IDs, tokens, absolute times. `at` is the time of the command. Effects are
-//! needed because the public commands have requests, not results. To replicate these commands themselves, each would
-//! need a second set of arguments for the results. An effect consists of a name in capitals, its arguments, and its
-//! options in this order. An option is a name in lower case with a value, or a flag without a value. An option with the
-//! value 0 or an empty string is omitted.
+//! An effect has the results of a command: IDs, tokens, absolute times. The public commands are not replicated, because
+//! their arguments have no place for results. `at` is the time of the command.
+//!
+//! An effect consists of a name in capitals, its arguments, and its options in the order below. An option is a name in
+//! lower case and a value. A flag is an option without a value. An option is omitted if its value is 0 or an empty
+//! string.
 //!
 //! | effect | arguments | options |
 //! |---|---|---|
@@ -28,8 +29,9 @@
 //! | `TURN` | group | |
 //! | `TOTALS` | token id-ms id-seq seq | those of [`Counters::FIELDS`] |
 //!
-//! `state` is the stored state: `ready`, `delayed`, `claimed`, `dead`. Only rewritten AOF files contain `JOB`, `FOLLOWER`, `TAKEN`,
-//! `UNITS`, `TURN` and `TOTALS`. Times are Unix milliseconds, durations milliseconds. `commands/zq/apply.rs` decodes all effects.
+//! `state` is the stored state: `ready`, `delayed`, `claimed`, `dead`. Times are Unix milliseconds, and durations are
+//! milliseconds. Only rewritten AOF files contain `JOB`, `FOLLOWER`, `TAKEN`, `UNITS`, `TURN` and `TOTALS`.
+//! `commands/zq/apply.rs` decodes all effects.
 
 use crate::model::queue::{
     Attempt, Change, Counters, Effect, Extras, Field, NewJob, Record, Settings, State, Taken, Totals,
@@ -41,7 +43,7 @@ use std::ffi::CStr;
 /// The command that applies effects.
 pub const APPLY: &CStr = c"ZQ.APPLY";
 
-/// In `MOVE`, this stands for an unchanged due time or priority.
+/// In `MOVE`: an unchanged due time or priority.
 pub const SAME: &[u8] = b"-";
 
 /// The flag of an attempt that does not count.
@@ -51,15 +53,14 @@ pub const LAST: &[u8] = b"last";
 
 /// The flag of a push with AGAIN.
 pub const AGAIN: &[u8] = b"again";
-/// The option for the TTL of a job.
 pub const TTL: &[u8] = b"ttl";
 /// The option for the due time of the next occurrence.
 pub const DUE: &[u8] = b"due";
 
-/// Effects of one time, encoded as the arguments of [`APPLY`].
+/// Encoded effects with the same time: the arguments of one [`APPLY`].
 #[derive(Default)]
 pub struct EncodedEffects {
-    /// The text of all arguments, one after the other. `ends` has the end of each argument in this text.
+    /// The text of all arguments. `ends` has the end of each argument in this text.
     text: Vec<u8>,
     ends: Vec<usize>,
     effects: usize,
@@ -72,22 +73,20 @@ impl EncodedEffects {
         EncodedEffects::default()
     }
 
-    /// Returns the number of effects.
     pub fn effects(&self) -> usize {
         self.effects
     }
 
-    /// Returns the total length of the IDs, payloads and other strings.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Returns the keyspace events of these effects.
+    /// Returns the keyspace events that these effects send.
     pub fn happened(&self) -> Events {
         self.happened
     }
 
-    /// Returns the arguments of the command after the key.
+    /// Returns the arguments after the key.
     pub fn arguments(&self) -> SmallVec<[&[u8]; 12]> {
         let mut start = 0;
         self.ends.iter().map(|&end| &self.text[std::mem::replace(&mut start, end)..end]).collect()
@@ -262,7 +261,6 @@ impl EncodedEffects {
     }
 }
 
-/// The keyspace events of queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Event {
@@ -304,7 +302,6 @@ impl Event {
     }
 }
 
-/// A set of events.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Events(u16);
 

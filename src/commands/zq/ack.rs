@@ -1,7 +1,7 @@
 //! `ZQ.ACK key id token [id token ...]`
 //!
-//! Finishes jobs. A late ACK (after the deadline, even after the job became a dead letter) is accepted, unless the job
-//! has been claimed, NACKed, redriven or replaced in the meantime.
+//! Finishes jobs. An ACK after the deadline is accepted, even if the job became a dead letter. It is refused if, in the
+//! meantime, the job was claimed again, NACKed, redriven or replaced.
 
 use crate::commands::args::Args;
 use crate::error::Error;

@@ -1,12 +1,11 @@
 //! `ZQ.APPLY key at effect [effect ...]`
 //!
-//! Applies effects, encoded as [`EncodedEffects`](crate::queues::wire) does. Other commands replicate this command, and
-//! AOF files contain it. Applications do not need it. It computes nothing and reads no clock, because an effect has the
-//! values that the master computed.
+//! Applies effects, as [`EncodedEffects`](crate::queues::wire) encodes them, with the values that the master computed.
+//! Replicas and AOF files get this command instead of the commands that clients sent. Applications do not need it.
 //!
-//! Clients may call it, because ordinary clients also replay AOF files to servers. Like RESTORE, it bypasses the other commands' checks and
-//! needs the same rights. An effect that does not fit the queue changes nothing. The reply is the number of effects that fit. If an effect
-//! that came from a master or an AOF file did not fit, the server's log reports it.
+//! Clients may call it, because AOF files can also be replayed by a client. Like RESTORE, it bypasses the checks of
+//! other commands, and needs the rights of RESTORE. An effect that does not fit the queue changes nothing. The reply is
+//! the number of effects that fit. The server logs an effect that did not fit if it came from a master or an AOF file.
 
 use crate::commands::args::Args;
 use crate::error::Error;
@@ -25,8 +24,8 @@ pub const SPEC: Spec = Spec {
     summary: c"Applies effects of other commands to a queue, for replication and AOF files.",
     complexity: c"O(log N) for each effect, with N the number of jobs of the queue",
     since: c"0.1.0",
-    // Without the flag deny-oom. With this flag, a replica that uses more than its own `maxmemory` could refuse
-    // effects, and would then differ from its master.
+    // With the flag deny-oom, a replica above its own `maxmemory` could refuse effects, and would then differ from its
+    // master.
     flags: c"write",
     keys: Keys::First(Access::Exchange),
     arguments: &[Arg::key(c"key"), Arg::integer(c"unix-time-milliseconds"), Arg::string(c"effect").multiple()],
@@ -57,7 +56,6 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     Ok(())
 }
 
-/// Decodes `at effect [effect ...]`.
 fn read<'a>(args: &mut Args<'a>) -> Result<(Millis, Vec<Effect<'a>>), Error> {
     let at = args.count()?;
     let mut effects = Vec::new();
@@ -67,7 +65,7 @@ fn read<'a>(args: &mut Args<'a>) -> Result<(Millis, Vec<Effect<'a>>), Error> {
     Ok((at, effects))
 }
 
-/// Decodes the next effect. Accepts exactly what [`EncodedEffects::add`](crate::queues::wire::EncodedEffects::add) writes.
+/// Decodes the next effect, as [`EncodedEffects::add`](crate::queues::wire::EncodedEffects::add) writes it.
 fn parse<'a>(args: &mut Args<'a>, at: Millis) -> Result<Effect<'a>, Error> {
     let word = args.string()?.bytes();
     let id = |args: &mut Args<'a>| args.string().map(Str::bytes);
@@ -136,12 +134,12 @@ fn unless_same<'a, T>(
     if args.skip(SAME) { Ok(None) } else { read(args).map(Some) }
 }
 
-/// Decodes an option. Returns an empty string if it is missing.
+/// Decodes an option of an effect. Returns an empty string if the option is missing.
 fn option<'a>(args: &mut Args<'a>, name: &[u8]) -> Result<&'a [u8], Error> {
     if args.skip(name) { args.word().map(Str::bytes) } else { Ok(b"") }
 }
 
-/// Decodes a time or duration. Returns `None` if it is missing.
+/// Decodes a time or duration of an effect. Returns `None` if it is missing.
 fn time(args: &mut Args<'_>, name: &[u8]) -> Result<Option<Millis>, Error> {
     if args.skip(name) { args.count().map(Some) } else { Ok(None) }
 }
@@ -166,7 +164,7 @@ fn fields<T: Default>(table: &[Field<T>], args: &mut Args<'_>) -> Result<T, Erro
     Ok(of)
 }
 
-/// Decodes the options of a table.
+/// Decodes the options of an effect that a table lists.
 fn put_fields<T>(table: &[Field<T>], of: &mut T, args: &mut Args<'_>) -> Result<(), Error> {
     for field in table {
         if args.skip(field.name.as_bytes()) && !field.put(of, args.count()?) {

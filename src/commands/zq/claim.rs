@@ -1,12 +1,9 @@
 //! `ZQ.CLAIM numkeys key [key ...] LEASE duration [COUNT n] [BLOCK duration] [AS worker]`
 //!
-//! Claims due jobs from the first key that has due jobs. No other client can claim them until their leases expire.
+//! Claims due jobs from the first key that has some. No other client can claim them until their leases expire.
 //!
-//! A claim drops the expired jobs that it finds, up to a bound. If it finds no other jobs, the reply is empty, or the
-//! client waits (BLOCK).
-//!
-//! A client with BLOCK is served after the clients that already wait, even if a job is due and these clients have not
-//! been woken yet.
+//! If no key has a due job, the reply is empty, or the client waits (BLOCK). A client with BLOCK is served after the
+//! clients that already wait, even if a job is due now. A claim also drops a bounded number of expired jobs.
 
 use super::after;
 use crate::commands::args::{Args, once};

@@ -1,8 +1,10 @@
-//! `ZQ.CONFIG key [MAXATTEMPTS n] [BACKOFF base max] [JITTER percent] [AGING duration] [MAXLEN n] [DEADLEN n] [DEADTTL duration]
-//! [CONCURRENCY n] [RATE limit window] [GROUPCONCURRENCY n] [GROUPRATE limit window] [ORDERED yes | no] [PAUSED yes | no]`
+//! `ZQ.CONFIG key [MAXATTEMPTS n] [BACKOFF base max] [JITTER percent] [AGING duration] [MAXLEN n] [DEADLEN n]
+//! [DEADTTL duration] [CONCURRENCY n] [RATE limit window] [GROUPCONCURRENCY n] [GROUPRATE limit window]
+//! [ORDERED yes | no] [PAUSED yes | no]`
 //!
-//! Sets the given settings, and leaves the others unchanged. 0 turns a setting off (`BACKOFF 0 0`, `RATE 0 0`). A missing key becomes an
-//! empty queue. Without options, returns the settings, or null for a missing key. A new MAXATTEMPTS applies to later pushes.
+//! Sets the given settings, and creates an empty queue if the key is missing. 0 turns a setting off (`BACKOFF 0 0`,
+//! `RATE 0 0`). Without options, returns the settings, or null if the key is missing. A new MAXATTEMPTS applies to
+//! later pushes.
 
 use super::{after, reply_settings};
 use crate::commands::args::{Args, Keyword};
@@ -19,8 +21,8 @@ pub const SPEC: Spec = Spec {
     summary: c"Sets or returns the settings of a queue.",
     complexity: c"O(1); O(N) with N the number of jobs of the queue when AGING or ORDERED changes; O(G) with G the number of groups with jobs when GROUPCONCURRENCY or GROUPRATE changes; O(M*log(N)) with M the number of claimed jobs when BACKOFF or JITTER changes",
     since: c"0.1.0",
-    // Without the flag deny-oom, because operators must always be able to read the settings and to pause a queue. Only
-    // a new queue takes memory.
+    // Without the flag deny-oom, operators can always read the settings and pause a queue. Only a new queue takes
+    // memory.
     flags: c"write",
     keys: Keys::First(Access::Exchange),
     arguments: &[
@@ -55,8 +57,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
         reply_settings(ctx, open.queue().settings());
         return Ok(());
     }
-    // Returns an error for invalid options before the key is opened. Below, the options are parsed again and applied to
-    // the settings of the queue.
+    // Refuses invalid options before the key is opened. They are parsed again below, with the queue's settings.
     read(options, now, &mut Settings::default())?;
     let mut open = OpenQueue::<Writing>::open(ctx, *key)?;
     if open.is_new() && open.ctx().is_out_of_memory() {
@@ -70,7 +71,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     open.change(|queue, effects| {
         match queue.configure(now, settings) {
             Some(effect) => effects.add(&effect),
-            // All settings are unchanged, but the key may be new.
+            // If no setting changes, the effect only creates a missing key.
             None => effects.add_if_new(&Effect { at: now, change: Change::Configure(settings) }),
         }
     });
@@ -79,7 +80,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     Ok(())
 }
 
-/// Changes the given settings.
+/// Parses options, and changes the given settings.
 fn read(options: &[Str<'_>], now: Millis, settings: &mut Settings) -> Result<(), Error> {
     let mut args = Args::new(options);
     let mut given = Vec::new();

@@ -1,8 +1,7 @@
 //! `ZQ.EXTEND key duration id token [id token ...]`
 //!
-//! Sets leases to expire after `duration` from now. A worker calls it as a heartbeat, or with a shorter duration to release its jobs
-//! sooner. An expired lease cannot be extended, because another client may be about to claim the job. Replies with the new deadline of each
-//! job, or null.
+//! Sets leases to expire after `duration` from now. Workers use it as a heartbeat, or with a short duration to release
+//! jobs early. Returns the new deadline of each job. For an expired lease or an invalid token, returns null instead.
 
 use super::after;
 use crate::commands::args::Args;

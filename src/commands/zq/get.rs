@@ -1,8 +1,8 @@
 //! `ZQ.GET key id`
 //!
 //! Returns all fields of a job. `due_ms` is the due time of a waiting job, the deadline of a claimed job, or the time
-//! at which a dead job became a dead letter. `token` is the token that is valid now. `every_ms` is the period of a
-//! recurring job. A field without a value is null. `max_attempts` is 0 if there is no limit.
+//! at which a job became a dead letter. `every_ms` is the period of a recurring job. A field without a value is null,
+//! except `max_attempts`, which is 0 if there is no limit.
 
 use super::{reply_text, state_name, to_integer};
 use crate::commands::args::Args;

@@ -1,7 +1,7 @@
 //! `ZQ.LIST [AFTER key] [COUNT n]`
 //!
 //! Returns the names of the queues of this database in order, at most COUNT (default 100). AFTER continues after a
-//! name, even if no queue has this name. The reply has only queues that the user may read.
+//! name, even if no queue has this name. Queues that the user may not read are left out.
 
 use super::{PAGE, Page};
 use crate::commands::args::Args;

@@ -1,5 +1,4 @@
-//! ZQ: timers, delayed, priority and reliable queues. This file has the code that the commands share: the arguments for
-//! due times and pages, and the replies of states and settings.
+//! ZQ: timers, delayed, priority and reliable queues. This file has the code that the commands share.
 
 pub mod ack;
 pub mod apply;
@@ -25,24 +24,22 @@ use crate::model::queue::{Notation, Settings, State};
 use crate::server::Context;
 use crate::server::command::Arg;
 
-/// `[DELAY duration | AT instant]`
 const DUE: Arg =
     Arg::one_of(c"due", &[Arg::string(c"delay").after(c"DELAY"), Arg::string(c"instant").after(c"AT")]).optional();
 
-/// `[AFTER name] [COUNT count]`: a page of names.
 const PAGE: [Arg; 2] =
     [Arg::string(c"name").after(c"AFTER").optional(), Arg::integer(c"count").after(c"COUNT").optional()];
 
 /// A page of names.
 struct Page<'a> {
-    /// The page has only names after this one.
+    /// The name before the page.
     after: Option<&'a [u8]>,
     /// The maximum number of names.
     count: usize,
 }
 
 impl<'a> Page<'a> {
-    /// Parses [`PAGE`] and the end of the arguments.
+    /// Parses [`PAGE`] as the last arguments.
     fn parse(args: &mut Args<'a>, default_count: u64) -> Result<Page<'a>, Error> {
         let (mut after, mut count) = (None, None);
         while let Some(keyword) = args.trailing_keyword()? {
@@ -56,7 +53,6 @@ impl<'a> Page<'a> {
     }
 }
 
-/// Converts COUNT, or its default, to a `usize`.
 fn at_most(count: Option<u64>, default: u64) -> usize {
     usize::try_from(count.unwrap_or(default)).unwrap_or(usize::MAX)
 }
@@ -83,7 +79,7 @@ fn to_integer(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Replies with the settings as pairs of a map. 0 means that a setting is off.
+/// Replies with the settings as pairs of a map. 0 means that the setting is off.
 fn reply_settings(ctx: &Context, settings: &Settings) {
     for field in Settings::FIELDS {
         ctx.reply_bytes(field.name.as_bytes());

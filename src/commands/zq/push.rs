@@ -1,11 +1,11 @@
-//! `ZQ.PUSH key payload [ID id] [DELAY duration | AT instant] [PRIORITY n] [MAXATTEMPTS n] [EVERY duration] [GROUP name] [TTL duration]
-//! [REPLACE | AGAIN]`
+//! `ZQ.PUSH key payload [ID id] [DELAY duration | AT instant] [PRIORITY n] [MAXATTEMPTS n] [EVERY duration] [GROUP name]
+//! [TTL duration] [REPLACE | AGAIN]`
 //!
-//! Adds a job to a queue. If the queue has a job with the same ID, in any state, the call returns null and changes
-//! nothing. With REPLACE, the new job replaces the existing one. With AGAIN, a waiting job gets the new payload. If the
-//! job is claimed, the push with AGAIN takes effect when the claim ends.
+//! Adds a job to a queue. If the queue already has a job with this ID, in any state, the call changes nothing and
+//! returns null. With REPLACE, the new job replaces that job. With AGAIN, that job gets the new payload if it is
+//! waiting. If it is claimed, the push takes effect when the claim ends.
 //!
-//! With TTL, the job expires at its due time + TTL. An expired job is not served.
+//! With TTL, the job expires at its due time + TTL, and is then not served.
 
 use super::{DUE, after};
 use crate::commands::args::{Args, flag, once};

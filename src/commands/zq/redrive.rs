@@ -1,8 +1,8 @@
 //! `ZQ.REDRIVE key [GROUP name] [COUNT n | ID id [id ...]]`
 //!
 //! Makes dead letters ready again, with 0 attempts. The call redrives the dead letters with the given IDs, or the
-//! oldest ones, at most COUNT (default 1,000). With GROUP, it redrives only dead letters of that group. It redrives no
-//! more jobs than MAXLEN allows.
+//! oldest dead letters, at most COUNT (default 1,000). With GROUP, redrives only dead letters of that group. MAXLEN
+//! limits the number of redriven jobs.
 
 use crate::commands::args::{Args, once};
 use crate::error::Error;

@@ -2,8 +2,8 @@
 //!
 //! Returns the stats and the settings of a queue, or null for a missing key.
 //!
-//! `oldest_ready_ms` is the due time of the job that has been ready the longest, or null. The totals count events since
-//! the queue was created. An expired lease is counted as soon as it expires.
+//! `oldest_ready_ms` is the due time of the job that has been ready the longest, or null. The totals count from the
+//! creation of the queue. An expired lease is counted when it expires.
 
 use super::reply_settings;
 use crate::commands::args::Args;
