@@ -27,7 +27,7 @@ const ANSWER: Duration = Duration::from_secs(20);
 /// The maximum duration of a connection. After it, a client must connect again.
 const CONNECTION: Duration = Duration::from_secs(600);
 
-/// The maximum number of connections served at once. Others wait.
+/// The maximum number of connections served at once. Further connections wait.
 const CONNECTIONS: usize = 256;
 
 /// Serves until the program must end. An incomplete request does not delay the end.
@@ -70,7 +70,7 @@ async fn in_time(request: Request, next: middleware::Next) -> Response {
     }
 }
 
-/// Returns when the program is asked to end by a signal.
+/// Returns when a signal asks the program to end.
 async fn until_ended() {
     let mut term = signal(SignalKind::terminate()).expect("signals work");
     tokio::select! {

@@ -31,7 +31,6 @@ pub struct History<const FIGURES: usize> {
     points: VecDeque<(u64, [f32; FIGURES])>,
 }
 
-/// The histories of the server and its queues.
 pub struct Histories {
     pub server: History<{ OF_SERVER.len() }>,
     queues: BTreeMap<Key, OfQueue>,
@@ -76,7 +75,6 @@ impl Histories {
         }
     }
 
-    /// Returns a queue's history. `None` if it has none.
     pub fn of_queue(&self, name: &[u8]) -> Option<&History<{ OF_QUEUE.len() }>> {
         Some(&self.queues.get(name)?.history)
     }

@@ -1,5 +1,5 @@
-//! Readable JSON: the text with line breaks and indentation between its tokens. Numbers keep their digits and members their order,
-//! which a parser would not preserve.
+//! Readable JSON: the text with line breaks and indentation between its tokens. Unlike a parser, this keeps the digits
+//! of numbers and the order of members.
 
 /// The maximum length of the text, because deep nesting makes the output much longer.
 const LONGEST: usize = 512 * 1024;

@@ -1,8 +1,8 @@
 //! `zeitset`: a web page, Prometheus metrics and a terminal view of a server with the Zeitset module.
 //!
 //! - `server`: all requests to the Redis server. Each has a bounded cost, however large the dataset is.
-//! - `watch`: the sampler of the page and the terminal view. Each sample reads some of the queues. It computes rates
-//!   between two reads.
+//! - `watch`: the sampler of the page and the terminal view. Each sample reads some of the queues. The sampler computes
+//!   rates between two reads of a queue.
 //! - `history`: the last hour of a server, in memory.
 //! - `metrics`, `top`, `web`: the three views.
 //! - `text`: formatting of numbers, durations and arbitrary bytes. `json`: payloads with line breaks.

@@ -157,7 +157,7 @@ pub async fn refresh(server: &Server, queues: &mut BTreeMap<Key, Watched>, names
     Ok(())
 }
 
-/// Parses the reply of TIME.
+/// Parses the reply of TIME. Returns Unix µs.
 pub fn micros(time: &Value) -> u64 {
     let parts: Vec<u64> = reply::array(time).iter().filter_map(reply::count).collect();
     parts.first().copied().unwrap_or_default() * 1_000_000 + parts.get(1).copied().unwrap_or_default()

@@ -52,6 +52,6 @@ fn an_answer_that_nobody_reads_keeps_nobody_else_waiting() {
     let mut first = [0; 1];
     unread.read_exact(&mut first).expect("it answers");
     assert_eq!(fetch(&host, "GET", "/queues", &[], "").0, 200);
-    // Nor does the unread answer delay the end of the program.
+    // The unread answer does not delay the end of the program.
     ui.terminate();
 }

@@ -76,7 +76,7 @@ fn a_server_with_tls_is_asked_by_rediss() {
     assert!(printed(command.env("SSL_CERT_FILE", &ca).output().expect("it starts")).contains("\nzeitset_up 1\n"));
 
     for (words, said) in [
-        // First the client does not trust the server's certificate, then the server misses the client's.
+        // First the client does not trust the server's certificate. Then the server requires a client certificate.
         (&["--redis", &url, "--cacert", &cert, "--cert", &cert, "--key", &key][..], "certificate"),
         (&["--redis", &url, "--cacert", &ca], "certificate"),
         (&["--redis", &server.url(), "--cacert", &ca], "need an address that begins with rediss://"),

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use testkit::{Server, cmd};
 
-/// Returns a printed snapshot.
 fn top(server: &Server) -> String {
     printed(companion(&["top", &server.url(), "--once", "--interval", "200ms"]).output().expect("it starts"))
 }

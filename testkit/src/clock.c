@@ -1,12 +1,15 @@
 /* A clock for tests: loaded into a server with LD_PRELOAD, it moves the time that the server reads.
  *
  * The file named by ZEITSET_CLOCK holds the offsets of the wall clock and of the monotonic clock. A test changes the file while
- * servers run (testkit/src/clock.rs). Processes that a server forks use the same file. Clocks of CPU time do not change, and
- * neither do sleeps: a sleeping server notices a step when it wakes up.
+ * servers run (testkit/src/clock.rs). Processes that a server forks use the same file. Clocks of CPU time and the length of
+ * sleeps do not change: a sleeping server notices a step when it wakes up.
  *
- * The file: one byte that selects the valid one of two entries, padded to 8 bytes; the number of event loop iterations (64 bits),
- * which this library counts; then the two entries. An entry has two signed 64-bit offsets in nanoseconds: of the wall clock and of
- * the monotonic clock. So a reader never sees half of a change.
+ * The file consists of:
+ * - one byte that selects the valid one of two entries, padded to 8 bytes;
+ * - the number of event loop iterations (64 bits), which this library counts;
+ * - the two entries. An entry has two signed 64-bit offsets in nanoseconds: of the wall clock and of the monotonic clock.
+ *
+ * A change writes the other entry and then selects it, so a reader never sees half of a change.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -108,8 +111,8 @@ time_t time(time_t *seconds) {
     return now.tv_sec;
 }
 
-/* Some servers read the processor's counter if /proc/cpuinfo says that it is constant. They use the monotonic clock if they cannot
- * read that file. */
+/* Some servers read the processor's counter if /proc/cpuinfo says that it is constant. If they cannot read that
+ * file, they use the monotonic clock. */
 static FILE *open_stream(const char *name, const char *path, const char *mode) {
     FILE *(*next)(const char *, const char *);
     if (shared != NULL && strcmp(path, "/proc/cpuinfo") == 0) {

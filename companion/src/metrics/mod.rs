@@ -18,14 +18,12 @@ pub const QUEUES: usize = 200;
 
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Runs `zeitset metrics --once`.
 pub async fn print(server: &Server, queues: usize) -> Result<(), Failure> {
     let page = page(server, queues).await;
     crate::ended::print(&page)?;
     if page.contains("\nzeitset_up 1\n") { Ok(()) } else { Err("the server cannot be asked".into()) }
 }
 
-/// Runs `zeitset metrics` until the program ends.
 pub async fn serve(server: Server, listen: SocketAddr, queues: usize) -> Result<(), Failure> {
     let listener = tokio::net::TcpListener::bind(listen).await.map_err(|error| format!("{listen}: {error}"))?;
     if !listen.ip().is_loopback() {

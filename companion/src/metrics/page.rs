@@ -7,7 +7,6 @@ use crate::watch::{Watch, refresh, reply_text};
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write;
 
-/// A function that returns a number of a queue.
 type Count = fn(&Queue) -> u64;
 
 /// Returns all metrics. If the server does not answer, `zeitset_up` is 0.

@@ -29,7 +29,6 @@ impl Denied {
     }
 }
 
-/// A slow command.
 #[derive(Clone)]
 pub struct Slow {
     /// Unix seconds.

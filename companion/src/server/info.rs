@@ -57,7 +57,6 @@ impl Info {
         self.number(name).unwrap_or_default()
     }
 
-    /// Whether the module is loaded.
     pub fn has_module(&self) -> bool {
         self.fields.contains_key("zeitset_version")
     }
@@ -97,7 +96,6 @@ impl Info {
     }
 }
 
-/// Whether a command belongs to the module.
 pub fn is_ours(command: &str) -> bool {
     let family = command.split('.').next().unwrap_or_default();
     command.contains('.') && ["zexp", "zrl", "zq", "zlb"].iter().any(|name| family.eq_ignore_ascii_case(name))

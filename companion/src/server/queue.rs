@@ -27,7 +27,6 @@ pub const COUNTERS: [(&str, &str); 15] = [
 pub struct Counts([u64; COUNTERS.len()]);
 
 impl Counts {
-    /// Returns a counter's value. `None` if there is no such counter.
     pub fn get(&self, counter: &str) -> Option<u64> {
         Some(self.0[place(counter)?])
     }
@@ -76,7 +75,6 @@ impl Queue {
         queue
     }
 
-    /// Returns the number of jobs in a state.
     pub fn count(&self, state: State) -> u64 {
         match state {
             State::Ready => self.ready,

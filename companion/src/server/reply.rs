@@ -41,7 +41,6 @@ pub fn pairs(value: &Value) -> Vec<(String, &Value)> {
     }
 }
 
-/// Formats a scalar value.
 pub fn text(value: &Value) -> String {
     match value {
         Value::Nil => "none".into(),

@@ -7,7 +7,7 @@ use redis::{Pipeline, RedisResult, Value, pipe};
 const TAG: u64 = 8;
 const SLOT: u64 = 16;
 
-/// Strings of at most this many slots are read at once. In longer ones, a binary search finds the newest slot.
+/// Strings of at most this many slots are read at once. In longer strings, a binary search finds the newest slot.
 const AT_ONCE: u64 = 512;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,7 +23,7 @@ pub fn of(look: &Look, choice: &Choice, width: usize) -> Table {
     }
 }
 
-/// Pads or truncates a text to exactly `width` columns. East Asian characters take two.
+/// Pads or truncates a text to exactly `width` columns. East Asian characters take two columns.
 pub fn fit(text: &str, width: usize) -> String {
     let columns = |c: char| Span::raw(c.to_string()).width();
     let total: usize = text.chars().map(columns).sum();

@@ -1,5 +1,6 @@
-//! The actions that `--write` allows. Each is a form sent by POST, after which the browser is redirected to a page that reports the result.
-//! So reloading the page does not repeat the action. (guard.rs has checked the origin of the request.)
+//! The actions that `--write` allows. Each action is a form sent by POST. The response redirects the browser to a page
+//! that reports the result, so reloading that page does not repeat the action. (guard.rs has checked the origin of the
+//! request.)
 
 use super::query::{Query, decoded, link};
 use super::{App, Problem, Shared, errors, guard, layout, settings};
@@ -51,7 +52,7 @@ pub async fn act(State(app): Shared, body: Bytes) -> Result<Response, Problem> {
 }
 
 /// Returns the IDs of the jobs that a form names: by their IDs, or by the error of dead letters. If the user was asked
-/// about a number of jobs, returns no more than that.
+/// about a number of jobs, returns at most that number.
 async fn named(app: &App, query: &Query, key: &[u8]) -> Result<Vec<Key>, Problem> {
     let mut ids: Vec<Key> = query.all("id").filter(|id| !id.is_empty()).map(decoded).collect();
     if let Some(error) = query.all("error").next() {

@@ -49,7 +49,6 @@ const HEIGHT: f64 = 100.0;
 /// The maximum number of drawn points. If a line has more values, each drawn point is the highest value of its column.
 pub const COLUMNS: usize = 150;
 
-/// Draws a chart of a history.
 pub fn draw<const FIGURES: usize>(chart: &Chart, history: &History<FIGURES>) -> Markup {
     let line = |(name, figure): &(&'static str, &str)| {
         let points = history.series(figure);

@@ -83,7 +83,7 @@ fn facts(job: &Job, now_ms: u64) -> Markup {
         @for (field, value) in job.others.iter().filter(|(field, value)| value != "none" && !value.is_empty() && !is_past(field)) {
             div { dt { (field.trim_end_matches("_ms").replace('_', " ")) } dd {
                 @match (field.ends_with("_ms"), value.parse::<u64>()) {
-                    // A larger number is a time (after 1973). A smaller one is a duration.
+                    // A larger number is a time (after 1973). A smaller number is a duration.
                     (true, Ok(ms)) if ms > 100_000_000_000 => { (moment(ms, now_ms)) small { (instant(ms)) " UTC" } },
                     (true, Ok(0)) => "–",
                     (true, Ok(ms)) => (crate::text::span(ms)),

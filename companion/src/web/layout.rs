@@ -58,7 +58,6 @@ async fn whole(app: &App, place: &str, title: &str, body: Markup, refresh_ms: Op
     }
 }
 
-/// Returns an error page.
 pub fn problem(status: StatusCode, text: &str) -> Markup {
     html! {
         (head("Problem"))

@@ -99,7 +99,6 @@ fn table(top: &[Denied], now_ms: u64) -> Markup {
     } } }
 }
 
-/// Returns a numeric field of ZRL.INFO.
 fn number(info: &Value, field: &str) -> Option<u64> {
     reply::pairs(info).iter().find(|(name, _)| name == field).and_then(|(_, value)| reply::count(value))
 }

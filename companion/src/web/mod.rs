@@ -57,7 +57,7 @@ pub struct App {
     server: Server,
     settings: Settings,
     seen: RwLock<Seen>,
-    /// The token in every form. Another site does not know it.
+    /// The token in every form. Other sites do not know the token.
     token: String,
     /// The port that the program listens on.
     port: u16,

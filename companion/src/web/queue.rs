@@ -19,7 +19,6 @@ pub const ROWS: usize = 25;
 /// The maximum size of the payloads that a list fetches. Beyond it, jobs are listed without their payloads.
 const MOST_FETCHED: usize = 256 * 1024;
 
-/// The part of a queue that is shown.
 #[derive(Clone, Copy, PartialEq)]
 enum Tab {
     Jobs(JobState),
@@ -150,8 +149,8 @@ pub async fn peek(server: &Server, key: &[u8], state: JobState, most: usize, aft
     Ok(reply::array(&listed).iter().filter_map(|job| Job::listed(state, job)).collect())
 }
 
-/// Returns a page of jobs, and whether it is the first. If the job of `after` is gone, this returns the first page, because most jobs
-/// before it are gone, too.
+/// Returns a page of jobs, and whether it is the first page. If the job `after` is gone, returns the first page,
+/// because most jobs before that job are gone, too.
 async fn jobs(server: &Server, key: &[u8], state: JobState, after: &[u8]) -> Result<(Vec<Job>, bool), Problem> {
     let (listed, is_first) = match peek(server, key, state, ROWS + 1, after).await {
         Err(error) if !after.is_empty() && crate::server::message(&error).contains("no such job in this state") => {
@@ -167,7 +166,7 @@ async fn jobs(server: &Server, key: &[u8], state: JobState, after: &[u8]) -> Res
 }
 
 /// Returns all fields of these jobs. Reads the jobs one by one, and stops when their payloads exceed `most` bytes in
-/// total. ZQ.GET returns whole payloads, so the last one may go past that limit.
+/// total. ZQ.GET returns whole payloads, so the last payload may exceed the limit.
 pub async fn get(server: &Server, key: &[u8], jobs: &[Job], most: usize) -> RedisResult<Vec<Option<Job>>> {
     let (mut known, mut fetched) = (Vec::new(), 0);
     for job in jobs {

@@ -107,7 +107,6 @@ impl Browser {
         self.must("/execute/sync", &json!({"script": body, "args": []}))
     }
 
-    /// Returns all visible text.
     #[track_caller]
     pub fn text(&self) -> String {
         self.script("return document.body.innerText").as_str().unwrap_or_default().to_owned()
@@ -140,7 +139,6 @@ impl Browser {
         });
     }
 
-    /// Replaces the text of a field.
     #[track_caller]
     pub fn fill(&self, selector: &str, text: &str) {
         let id = self.element("css selector", selector).unwrap_or_else(|| panic!("{selector} is not there"));

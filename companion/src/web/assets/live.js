@@ -1,5 +1,5 @@
-// Keeps a page up to date: requests it again, and replaces changed nodes in the parts marked `data-live`. Unchanged nodes stay, and so do
-// scroll positions, focus, selected text and checked boxes.
+// Keeps a page up to date: requests it again, and replaces changed nodes in the parts marked `data-live`. Unchanged
+// nodes stay, so the page keeps its scroll positions, focus, selected text and checked boxes.
 "use strict";
 
 const every = Number(document.body.dataset.refresh || 0);
@@ -27,7 +27,7 @@ function update(old, fresh) {
   }
   if (old.outerHTML === fresh.outerHTML) return;
   for (const { name } of [...old.attributes]) {
-    // The user opens and closes these.
+    // The user opens and closes `details` elements.
     if (!fresh.hasAttribute(name) && name !== "open") old.removeAttribute(name);
   }
   for (const { name, value } of fresh.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
