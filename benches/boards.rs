@@ -1,8 +1,10 @@
-//! A leaderboard of three dimensions compared with a plain sorted set of one score: `cargo bench -p zeitset-benches --bench boards`.
+//! A leaderboard of three dimensions, compared with a plain sorted set of one score: `cargo bench -p zeitset-benches
+//! --bench boards`.
 //!
-//! One server has a million members on each side, filled in random order. Then the sides take turns, a round each, with the same members. A
-//! connection sends without waiting, so that only the server limits the speed. The benchmark measures operations per second by the wall
-//! clock, and the server's CPU time per operation. It takes a few minutes. `MEMBERS=100000` makes it shorter.
+//! One server has a million members on each side, filled in random order. Then the sides take turns, a round each, with
+//! the same members. A connection sends without waiting, so that only the server limits the speed. The benchmark
+//! measures operations per second by the wall clock, and the server's CPU time per operation. The benchmark takes a few
+//! minutes, and less time with `MEMBERS=100000`.
 
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
@@ -27,7 +29,7 @@ struct Batch {
 }
 
 impl Batch {
-    /// Adds a call. The words of the line are its name and arguments.
+    /// Adds a call: a command's name and arguments.
     fn call(&mut self, line: &str) {
         let words: Vec<_> = line.split(' ').collect();
         self.bytes.extend(format!("*{}\r\n", words.len()).bytes());
@@ -38,7 +40,6 @@ impl Batch {
     }
 }
 
-/// The speed and the cost of a round.
 #[derive(Clone, Copy)]
 struct Figures {
     per_second: f64,
@@ -54,7 +55,6 @@ struct Bench {
 }
 
 impl Bench {
-    /// Sends all calls and reads all replies.
     fn run(&mut self, mut batch: Batch) -> Figures {
         const END: &str = "that is all";
         batch.bytes.extend(format!("*2\r\n$4\r\nECHO\r\n${}\r\n{END}\r\n", END.len()).bytes());
@@ -75,7 +75,7 @@ impl Bench {
         Figures { per_second: calls / seconds, cpu: (self.cpu() - cpu) / calls }
     }
 
-    /// Returns the server's CPU time in nanoseconds.
+    /// Returns nanoseconds.
     fn cpu(&mut self) -> f64 {
         let info = self.client.info("cpu");
         let seconds = |field: &str| info[field].parse::<f64>().expect("seconds");
@@ -185,7 +185,6 @@ impl Bench {
     }
 }
 
-/// The random arguments of a call.
 struct Pick {
     member: String,
     index: u64,

@@ -4,11 +4,11 @@
 //! |---|---|
 //! | 30,000 dequeues a second | Netflix Timestone |
 //! | the delay of 10,000 jobs that are due within a minute | Dropbox ATF |
-//! | how long jobs of quiet tenants wait while a noisy one pushes a million | Amazon SQS fair queues |
+//! | how long jobs of quiet tenants wait while a noisy tenant pushes a million jobs | Amazon SQS fair queues |
 //! | a full server that still dequeues | Slack's job queue |
 //!
 //! The other systems are clusters. This benchmark has one server, and its clients run on the same machine. So the
-//! figures only tell whether one server is in the same range. The benchmark takes about four minutes.
+//! results only tell whether one server is in the same range. The benchmark takes about four minutes.
 
 use redis::{Connection, Pipeline, Value};
 use std::sync::Arc;
@@ -39,8 +39,8 @@ fn tell(name: &str, mut us: Vec<u64>) {
     println!("{name:<74} {:>9.2} {:>9.2} {:>9.2} {:>9.2}", at(50), at(95), at(99), at(100));
 }
 
-/// Claims at fixed times. The wait counts from the time at which the claim should have been sent. So the measured wait
-/// includes delays by slow earlier claims.
+/// Claims at fixed times. The wait counts from the time at which the claim should have been sent, so it includes delays
+/// by slow earlier claims.
 fn dequeues(server: &Server) {
     const RATE: u64 = 30_000;
     const SECONDS: u64 = 20;
@@ -100,7 +100,7 @@ fn lateness(server: &Server) {
     );
 }
 
-/// A hundred quiet tenants push one job per second each, after a noisy tenant has pushed a million. Workers take a
+/// A hundred quiet tenants push one job per second each, after a noisy tenant has pushed a million jobs. Workers take a
 /// millisecond per job, so they never finish the million.
 fn quiet_tenants(server: &Server, groups: bool) {
     const NOISY: usize = 1_000_000;
@@ -157,7 +157,7 @@ fn quiet_tenants(server: &Server, groups: bool) {
     tell(&format!("quiet tenants' jobs, a million of a noisy one, {name}: {served} of {QUIET} served"), waits);
 }
 
-/// Tries LMOVE, with which queues in Redis usually take a job, and ZQ.CLAIM on a server at its maxmemory.
+/// Tries to take a job on a server at its maxmemory: with LMOVE, as queues in Redis usually do, and with ZQ.CLAIM.
 fn full_server() {
     let server = Server::builder().config("maxmemory 64mb\nmaxmemory-policy noeviction").start();
     let mut con = connect(&server);
@@ -189,7 +189,6 @@ fn connect(server: &Server) -> Connection {
     client.get_connection().expect("the server accepts")
 }
 
-/// Pushes a job with these options.
 fn push(payload: &[u8], options: &str) -> redis::Cmd {
     let mut cmd = redis::cmd("ZQ.PUSH");
     cmd.arg("q").arg(payload).arg(options.split(' ').filter(|word| !word.is_empty()).collect::<Vec<_>>());

@@ -1,8 +1,8 @@
-//! Queues of the module compared with queues of Lua scripts: `cargo bench -p zeitset-benches --bench queues`.
+//! Queues of the module, compared with queues of Lua scripts: `cargo bench -p zeitset-benches --bench queues`.
 //!
-//! Compares two ways on one server in one run. One is ZQ. The other is the classic queue of Lua scripts with two sorted
-//! sets and hashes (due jobs, leases, payloads, tokens, attempts). Both have delays, leases, fenced acks and counted
-//! attempts. The benchmark takes about two minutes.
+//! Compares two ways on one server in one run: ZQ, and the classic queue of Lua scripts with two sorted sets and hashes
+//! (due jobs, leases, payloads, tokens, attempts). Both have delays, leases, fenced acks and counted attempts. The
+//! benchmark takes about two minutes.
 
 use redis::{Cmd, Connection, Pipeline, Value};
 use std::sync::Arc;
@@ -42,7 +42,6 @@ fn main() {
     waiting_clients(&server);
 }
 
-/// A queue to measure.
 trait Queue {
     fn name(&self) -> &'static str;
     /// Pushes a job that is due at a Unix time in ms.
@@ -224,7 +223,7 @@ fn acks(con: &mut Connection, queue: &dyn Queue) {
             jobs.extend(claims.iter().map(|reply| queue.claimed(reply)));
         }
         call(con, &["CONFIG", "RESETSTAT"]);
-        // Takes jobs from all over the queue, but few, so that the number of claimed jobs hardly changes.
+        // Acknowledges only a few jobs, from all over the queue, so that the number of claimed jobs hardly changes.
         let step = if in_flight > 1000 { in_flight / 2000 } else { 2 };
         let acks = jobs.iter().step_by(step).map(|(id, token)| queue.ack(id, *token)).collect();
         pipeline(con, acks);
@@ -391,7 +390,7 @@ fn us_per_call(con: &mut Connection, command: &str) -> f64 {
     text.parse().expect("a number")
 }
 
-/// Returns the user and system CPU time of the server.
+/// Returns the user and system time.
 fn cpu(con: &mut Connection) -> Duration {
     let text: String = redis::cmd("INFO").arg("cpu").query(con).expect("INFO");
     let seconds = text

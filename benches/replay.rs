@@ -1,11 +1,11 @@
-//! How often limiters decide wrongly. Compares SLIDING, and the sliding counter of two fixed windows that most
-//! libraries and proxies use, with a log of all requests. `cargo run --release -p zeitset-benches --example replay`.
-//! The program needs no server.
+//! How often limiters decide wrongly. Compares two limiters with a log of all requests: SLIDING, and the sliding
+//! counter of two fixed windows that most libraries and proxies use. `cargo run --release -p zeitset-benches --example
+//! replay`. The program needs no server.
 //!
-//! Cloudflare published such a comparison: 400 million requests of 270,000 sources, of which its counter decided 0.003
-//! % wrongly (https://blog.cloudflare.com/counting-things-a-lot-of-different-things/, 2017). Cloudflare's traffic is
-//! not public. Here, the rates of the sources follow Zipf's law. Each source sends at random times and changes its rate
-//! every 20 s. REQUESTS sets the number of requests.
+//! Cloudflare published a comparison of its counter with a log: of 400 million requests of 270,000 sources, the counter
+//! decided 0.003 % wrongly (https://blog.cloudflare.com/counting-things-a-lot-of-different-things/, 2017). Cloudflare's
+//! traffic is not public. Here, the rates of the sources follow Zipf's law. Each source sends at random times and
+//! changes its rate every 20 s. REQUESTS sets the number of requests.
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -45,7 +45,7 @@ impl Score {
         self.wrongly_denied += u64::from(!is_allowed && would_be);
     }
 
-    /// Prints a row. If a limiter counts only allowed requests, its earlier requests differ from the log's. So a single
+    /// Prints a row. If a limiter counts only allowed requests, its earlier requests differ from the log's, so a single
     /// denial cannot be called wrong.
     fn print(&self, name: &str, takes_all: bool) {
         let share = |count: u64| format!("{count} {:.3} %", 100.0 * count as f64 / (self.allowed + self.denied) as f64);
@@ -159,8 +159,8 @@ fn replay(limit: u64, requests: u64) {
                 compared += 1;
             }
 
-            // The module takes no units for a denied request. It is wrong if it allows a request although its window is
-            // full.
+            // The module takes no units for a denied request. The decision is wrong if the module allows a request
+            // although its window is full.
             let held = admitted.count(at);
             let is_allowed = limited.check(policy, at);
             by_module.count(is_allowed, is_allowed && held < limit);
@@ -169,8 +169,8 @@ fn replay(limit: u64, requests: u64) {
             } else {
                 is_over = true;
             }
-            // The grid holds units up to a hundredth of the window longer. The comparison with a log of allowed
-            // requests shows how many requests are denied because of the grid.
+            // Because of the grid, units are held up to a hundredth of the window longer. The comparison with a log of
+            // allowed requests shows how many requests are denied for this reason.
             let is_logged = logged.count(at) < limit;
             by_log.count(is_logged, is_logged);
             if is_logged {

@@ -1,7 +1,8 @@
 //! The latency that clients see while many members expire: `cargo bench -p zeitset-benches --bench sweep`.
 //!
 //! A client sends PING without a pause. In the same run, the benchmark measures the sweeper, the noise of the machine,
-//! and Redis' own ways: one ZREMRANGEBYSCORE, and field TTLs of a hash if the server has them. It takes about a minute.
+//! and Redis' own ways: one ZREMRANGEBYSCORE, and field TTLs of a hash if the server has them. The benchmark takes
+//! about a minute.
 
 use redis::{Cmd, Connection, Pipeline};
 use std::sync::Arc;
@@ -14,7 +15,7 @@ const MEMBERS: usize = 1_000_000;
 const KEYS: usize = 10_000;
 const BATCH: usize = 1000;
 
-/// How long before their due time members are added, in ms. The filling must be faster.
+/// How long before their due time the benchmark begins to add members, in ms. Adding them must take less time.
 const AHEAD_MS: u64 = 12_000;
 
 /// The timeout of a measurement, so that the benchmark always ends.
@@ -128,7 +129,6 @@ fn run(server: &Server, name: &str, prepare: impl FnOnce(&mut Connection), act: 
     );
 }
 
-/// A client that sends PING after each reply.
 struct Probe {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Vec<u32>>,

@@ -18,7 +18,7 @@ pub struct Contest {
     pub is_refilled: bool,
 }
 
-/// One of the compared ways.
+/// One of the compared ways to do the work.
 pub struct Subject {
     pub name: &'static str,
     pub role: Role,
@@ -54,7 +54,6 @@ impl Call {
         format!("{:x}", self.unique)
     }
 
-    /// Returns a command on the key of the call.
     fn on(self, command: &str) -> Cmd {
         let mut cmd = cmd(command);
         cmd.arg(self.key());
@@ -148,7 +147,7 @@ const LUA_GCRA: &str = "
     redis.call('SET', KEYS[1], string.format('%.6f', new), 'EX', math.ceil(new - now))
     return {1, math.floor((now - allow_at) / interval), '0'}";
 
-/// Removes expired members and adds one. The key expires with its last member.
+/// Removes expired members and adds a member. The key expires with its last member.
 const LUA_TRIM_ADD: &str = "
     local time = redis.call('TIME')
     local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -196,13 +195,12 @@ pub fn all(scripts: &Scripts, abilities: &Abilities) -> Vec<Contest> {
     contests
 }
 
-/// A way that makes a key larger, and another command that is then measured on the same key.
+/// A way that makes a key larger, and another command to measure on the same key.
 pub struct Grown {
     pub fill: Subject,
     pub also: Option<Subject>,
 }
 
-/// Returns what to measure while a key grows.
 pub fn growing(scripts: &Scripts) -> Vec<Grown> {
     let alone = |fill| Grown { fill, also: None };
     vec![
@@ -216,7 +214,6 @@ pub fn growing(scripts: &Scripts) -> Vec<Grown> {
     ]
 }
 
-/// Returns the ways to measure while the number of keys grows.
 pub fn spreading(scripts: &Scripts) -> Vec<Grown> {
     let subjects = [
         incr("incr"),
@@ -229,7 +226,6 @@ pub fn spreading(scripts: &Scripts) -> Vec<Grown> {
     subjects.map(|fill| Grown { fill, also: None }).into()
 }
 
-/// Returns the compared ways to implement a limit.
 pub fn limits(scripts: &Scripts, abilities: &Abilities) -> Vec<Subject> {
     let mut subjects = vec![
         incr("incr"),
@@ -253,7 +249,6 @@ pub fn limits(scripts: &Scripts, abilities: &Abilities) -> Vec<Subject> {
     subjects
 }
 
-/// Returns the compared ways to implement a limit whose units are all in use.
 pub fn used_up(scripts: &Scripts) -> Vec<Subject> {
     vec![
         check("ZRL.CHECK", "sliding", TAKEN, &[]),
@@ -263,7 +258,6 @@ pub fn used_up(scripts: &Scripts) -> Vec<Subject> {
     ]
 }
 
-/// Returns the compared ways to implement a set with members that expire.
 pub fn expiring(scripts: &Scripts, abilities: &Abilities) -> Vec<Subject> {
     let mut subjects = vec![zadd("plain"), zexp_add("zexp"), lua_trim_add(scripts, "trim")];
     if abilities.has_field_ttls {
@@ -489,7 +483,6 @@ fn throttle(prefix: &'static str, Quota(units, window): Quota) -> Subject {
     })
 }
 
-/// Checks two SLIDING limits.
 fn mcheck(prefix: &'static str, Quota(units, window): Quota) -> Subject {
     Subject::new(Role::Ours, "ZRL.MCHECK of two", prefix, move |call| {
         let mut cmd = cmd("ZRL.MCHECK");

@@ -1,4 +1,4 @@
-//! The cost of a call as keys grow, and as the number of keys grows, in µs of time within the command.
+//! The cost of a call as keys grow, and as the number of keys grows: µs within the command.
 
 use crate::Bench;
 use crate::contests::{Grown, Scripts, growing, spreading};
@@ -38,7 +38,7 @@ pub fn measure(bench: &mut Bench, scripts: &Scripts, largest: usize) -> Vec<Grow
     ]
 }
 
-/// Measures each size. `sizing` returns for a size the ways to measure, the number of keys, and the calls per key
+/// Measures each size. For a size, `sizing` returns the ways to measure, the number of keys, and the calls per key
 /// before the measurement.
 fn grow(
     bench: &mut Bench,

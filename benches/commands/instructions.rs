@@ -1,5 +1,5 @@
-//! Counts the instructions of the server per request, with callgrind (valgrind). Other load on the machine does not affect this number, so
-//! different machines can be compared.
+//! Counts the instructions of the server per request, with callgrind (valgrind). Other load on the machine does not
+//! affect the count, so different machines can be compared.
 
 use crate::Bench;
 use crate::contests::Contest;
@@ -10,8 +10,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// With this number of requests, a run of the cron does not matter. Valgrind makes the server fifty times slower, so
-/// there are no more.
+/// With this number of requests, a run of the cron does not matter. The number is no larger, because valgrind makes the
+/// server fifty times slower.
 const KEYS: usize = 1_000;
 const REQUESTS: usize = 4_000;
 /// The number of keys in contests that first fill the keys, with up to a hundred requests each.

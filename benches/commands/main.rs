@@ -36,7 +36,6 @@ const PIPELINE: usize = 32;
 const CONNECTIONS: usize = 16;
 const LONE_CONNECTIONS: usize = 50;
 
-/// The size of a run.
 struct Size {
     keys: usize,
     requests: usize,
@@ -170,7 +169,6 @@ impl Bench {
         self.bar.inc_length(steps as u64);
     }
 
-    /// Begins a step, and shows it in the progress bar.
     pub fn step(&self, what: String) {
         self.bar.inc(1);
         self.bar.set_message(what);
@@ -180,7 +178,6 @@ impl Bench {
         redis::cmd("FLUSHALL").arg("SYNC").exec(&mut self.con).expect("FLUSHALL");
     }
 
-    /// Returns one request per key.
     pub fn each(&mut self, subject: &Subject, keys: usize) -> Vec<Request> {
         (0..keys).map(|key| subject.request(key, self.unique())).collect()
     }
@@ -207,7 +204,6 @@ impl Bench {
         self.send(&requests);
     }
 
-    /// Returns requests for random keys.
     pub fn random(&mut self, subject: &Subject, keys: usize, count: usize) -> Vec<Request> {
         (0..count)
             .map(|_| {

@@ -12,7 +12,7 @@ pub struct Memory {
 }
 
 const LIMITS: usize = 50;
-/// The units of a limit. They are taken evenly over the window.
+/// The units of a limit, taken evenly over the window.
 const UNITS: usize = TAKEN.0 as usize;
 const WINDOW: u64 = TAKEN.1;
 

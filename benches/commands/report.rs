@@ -84,7 +84,6 @@ fn throughput(rounds: &[Round]) -> f64 {
     median(rounds.iter().map(|round| round.pipelined_per_second))
 }
 
-/// Returns the table of the results.
 fn costs(contest: &Contest, results: &[Vec<Round>]) -> String {
     let columns = ["requests/s, pipelined", "not pipelined", "p50 µs", "p99 µs", "µs in the command", "µs of CPU"];
     let rows = contest.subjects.iter().zip(results).map(|(subject, rounds)| {

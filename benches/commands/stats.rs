@@ -58,7 +58,6 @@ pub fn used_memory(con: &mut Connection) -> u64 {
     info(con, "memory")["used_memory"].parse().expect("a number")
 }
 
-/// Describes the server and the machine in a line.
 pub fn describe(con: &mut Connection) -> String {
     let info = info(con, "server");
     let (name, version) = match info.get("valkey_version") {
@@ -88,7 +87,7 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     }
 }
 
-/// Returns the value at or below which the part `part` of the sorted values lies.
+/// Returns the value at the quantile `part` (0 to 1).
 pub fn percentile(sorted: &[f64], part: f64) -> f64 {
     let index = ((sorted.len().max(1) - 1) as f64 * part).round();
     sorted.get(index as usize).copied().unwrap_or(f64::NAN)

@@ -7,7 +7,7 @@ use testkit::Server;
 
 const ROUNDS: usize = 9;
 const CALLS: usize = 10_000;
-/// There are fewer single calls than pipelined ones, because each takes the server about ten times as long.
+/// Fewer than the pipelined calls, because a single call takes the server about ten times as long.
 const LONE_CALLS: usize = 2_000;
 /// The goal: if the module is loaded and tracks no set, a command may cost at most this much more, in percent.
 const AIM: f64 = 3.0;
@@ -98,7 +98,7 @@ fn fill(served: &mut Served, calls: &str) {
     }
 }
 
-/// Returns the cost in ns per call.
+/// Returns ns per call.
 fn cost(served: &mut Served, bill: &Bill, is_pipelined: bool) -> f64 {
     let count = if is_pipelined { CALLS } else { LONE_CALLS };
     let pipeline = |lines: &[&str]| {

@@ -26,7 +26,7 @@ impl Served {
         served
     }
 
-    /// Returns the CPU time so far in µs.
+    /// Returns the µs since the server's start.
     pub fn used(&self) -> f64 {
         let text = fs::read_to_string(&self.schedule).expect("the kernel counts");
         text.split(' ').next().and_then(|word| word.parse::<f64>().ok()).expect("ns") / 1000.0
@@ -75,7 +75,7 @@ pub fn median(of: &mut [f64]) -> f64 {
     of.get(of.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Returns a call. The words of the line are its name and arguments.
+/// Returns a call. `line` has the command's name and arguments.
 pub fn words(line: &str) -> Cmd {
     let mut call = Cmd::new();
     line.split(' ').for_each(|word| {

@@ -91,7 +91,6 @@ fn found(scale: u64) {
     );
 }
 
-/// Measures a push while clients wait.
 pub fn waiting() {
     println!(
         "\n## Waiting clients\n\nµs of the server for a push that serves one of N waiting clients, beyond the cost of PING, and the number of checks of the queue; for \
@@ -103,7 +102,7 @@ pub fn waiting() {
         let pushes = 25;
         let costs = ["ZQ.CLAIM 1 q LEASE 1h BLOCK 0|ZQ.PUSH q x", "BLPOP l 0|RPUSH l x"].map(|lines| {
             let (wait, push) = lines.split_once('|').expect("two");
-            // The clients of the previous way have disconnected. The server needs a moment to notice this.
+            // The clients of the previous row have disconnected. The server needs a moment to notice this.
             until(&mut served, 0.0);
             let mut waiting: Vec<_> = (0..clients + pushes).map(|_| connect(&served.server)).collect();
             let wait = words(wait).get_packed_command();

@@ -17,7 +17,7 @@ pub fn each(served: &mut Served, count: u64, mut add: impl FnMut(&mut Pipeline, 
     }
 }
 
-/// As [`each`], with a script: the server runs the Lua code `calls` for each number `n`.
+/// Like [`each`], with a script: the server runs the Lua code `calls` for each number `n`.
 pub fn by_script(served: &mut Served, count: u64, calls: &str) {
     let script =
         format!("for n = tonumber(ARGV[1]), tonumber(ARGV[2]) do local n = string.format('%d', n) {calls} end");
@@ -77,13 +77,12 @@ pub fn all(served: &mut Served, scale: u64) -> u64 {
         "redis.call('ZQ.PUSH', 'grouped', 'payload', 'GROUP', 'g:' .. n) redis.call('ZQ.PUSH', 'queues:' .. n, 'payload') \
          redis.call('HSET', 'groups', 'g:' .. n, 1)",
     );
-    // The queue is small, because ZQ.CONFIG refuses a change of AGING for a larger one.
+    // The queue is small, because ZQ.CONFIG refuses to change AGING for a larger queue.
     by_script(served, scale.min(100_000), "redis.call('ZQ.PUSH', 'aging', 'payload')");
     dead(served, scale / 4);
     exact(served, now, scale.min(300_000))
 }
 
-/// Adds dead letters.
 fn dead(served: &mut Served, count: u64) {
     each(served, count, |pipe, n| {
         pipe.cmd("ZQ.PUSH").arg("dead").arg("x").arg("ID").arg(n).arg("MAXATTEMPTS").arg(1).ignore();

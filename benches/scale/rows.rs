@@ -1,6 +1,6 @@
 //! The rows of the table "single calls at scale": one per command.
 //!
-//! A call is a line of words with placeholders: `{r}` is a random number below N, `{n}` a number that was never used
+//! A call is a line of words with placeholders: `{r}` is a random number below N, `{n}` a number that was not used
 //! before, `{now}` the time in ms. `{id}` and `{token}` belong to a job that was claimed just before the measurement.
 //! `{tail}` is the number of a job that is not claimed. `{1000 …}` repeats its content a thousand times.
 //! [`super::fill`] creates the keys.

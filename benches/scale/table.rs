@@ -94,7 +94,7 @@ impl Table {
         names
     }
 
-    /// Claims jobs. Returns their IDs and tokens.
+    /// Returns the IDs and tokens of the claimed jobs.
     fn claim(&mut self, count: usize) -> Vec<(String, u64)> {
         let call = words(&format!("ZQ.CLAIM 1 jobs LEASE 1h COUNT {count}"));
         let jobs: Vec<(String, String, u64, u64, u64, String)> = call.query(&mut self.served.con).expect("jobs");
@@ -102,7 +102,6 @@ impl Table {
         jobs.into_iter().map(|(_, id, token, ..)| (id, token)).collect()
     }
 
-    /// Returns a call with its placeholders filled in.
     fn line(&mut self, line: &str) -> String {
         let mut line = line.to_owned();
         if let (Some(from), Some(to)) = (line.find("{1000 "), line.rfind('}')) {
@@ -124,7 +123,7 @@ impl Table {
         self.tails += u64::from(line.contains("{tail}"));
         // Each refund gets another slot.
         self.refunds += u64::from(line.contains("{last"));
-        // The job is one of those that would be claimed last.
+        // This job would be among the last to be claimed.
         let tail = self.scale - 1 - self.tails % (self.scale / 2);
         line.replace("{n}", &(self.scale + self.unique).to_string())
             .replace("{tail}", &tail.to_string())

@@ -25,7 +25,7 @@ pub struct Keyword {
 impl Keyword {
     const LONGEST: usize = 16;
 
-    /// `None` if the argument does not begin with a letter: a number, a duration or a time.
+    /// Returns `None` if the argument does not begin with a letter: a number, a duration or a time.
     fn of(argument: Str<'_>) -> Option<Keyword> {
         let text = argument.bytes();
         if !text.first()?.is_ascii_alphabetic() {

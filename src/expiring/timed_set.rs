@@ -68,7 +68,7 @@ impl<'k, M: Mode> TimedSet<'k, M> {
         self.set.first(Bound::From(f64::NEG_INFINITY)).map(|first| first.score)
     }
 
-    /// Includes expired members.
+    /// Counts expired members, too.
     pub fn len(&self) -> u64 {
         self.set.len()
     }

@@ -1,19 +1,19 @@
 //! The check at the end of tests of persistence, replication and clusters: a master, its replicas, and a server that loads the master's AOF
 //! must have equal data.
 //!
-//! A difference means that an effect was not replicated, or that a replicated effect did not happen elsewhere. The
-//! master's data alone do not show either error.
+//! A difference means that an effect was not replicated, or that a replicated effect did not happen elsewhere. Neither
+//! error is visible in the master's data alone.
 //!
-//! With ZEITSET_AGREE=1 in the environment, every server of every test keeps an AOF and is compared with it when the test ends, unless the
-//! test has switched the AOF off.
+//! With ZEITSET_AGREE=1 in the environment, every server of every test keeps an AOF, and is compared with it when the
+//! test ends. A test can switch the AOF off.
 
 use crate::dataset::Dataset;
 use crate::patience::{PATIENCE, eventually};
 use crate::server::Server;
 use std::time::Instant;
 
-/// Fails if the data of the replicas, or of a server that loads the master's AOF, differ from the master's. The master must have kept an
-/// AOF from its start. Clients may be active: their writes are paused meanwhile.
+/// Fails if the data of the replicas, or of a server that loads the master's AOF, differ from the master's data. The
+/// master must have kept an AOF from its start. Clients may be active: this function pauses their writes.
 #[track_caller]
 pub fn assert_agree(master: &Server, replicas: &[&Server]) {
     let mut control = master.client();
@@ -56,7 +56,6 @@ fn of(name: &str, expected: &Dataset, found: &Dataset) -> String {
 }
 
 impl Server {
-    /// Calls [`assert_agree`] for a server without replicas.
     #[track_caller]
     pub(crate) fn assert_agrees(&self) {
         assert_agree(self, &[]);

@@ -2,10 +2,10 @@
 //!
 //! Everything must be equal, including blanks, except for two kinds of numbers:
 //!
-//! - Current times: Unix ms (13 digits), and the tokens of queues, which begin with a time (16 digits). The page's
-//!   times are moved to the time of the run. Within a session, the time between two of them must be about the same on the
-//!   page and in the run. If a command of the page contains a time or token that was printed before, it is run with the
-//!   one printed now.
+//! - Current times: Unix ms (13 digits), and the tokens of queues, which begin with a time (16 digits). The times of a
+//!   page are those of an earlier run. Within a session, the time between two outputs must be about the same on the
+//!   page and in this run. If a command on the page contains a time or token of an earlier output, the test runs the
+//!   command with the time or token printed in this run.
 //! - Numbers in a range that the page declares to vary, such as a remaining time.
 
 use std::collections::HashMap;
@@ -29,7 +29,7 @@ pub struct Alike {
 }
 
 impl Alike {
-    /// Begins another session, which may have been printed on another day.
+    /// Begins another session, whose output may be from another day.
     pub fn next_session(&mut self) {
         self.first = None;
     }
@@ -46,7 +46,6 @@ impl Alike {
             _ => false,
         };
         match (moment(page), moment(now)) {
-            // The same text, for example a fixed time.
             _ if page == now => true,
             (Some(then), Some(at)) if page.len() == now.len() => self.is_moved(page, then, now, at) || varies(),
             _ => varies(),
@@ -73,8 +72,8 @@ impl Alike {
         }
     }
 
-    /// Returns a command of the page with the numbers of this run. The n-th token and the n-th time printed so far may be written as
-    /// `TOKENn` and `MOMENTn`, for pages that have no output yet.
+    /// Returns a command of the page with the numbers of this run. On pages that have no output yet, `TOKENn` and
+    /// `MOMENTn` stand for the n-th token and the n-th time printed so far.
     pub fn command(&self, page: &str) -> String {
         let known = |piece: &str| self.numbers.get(piece).cloned().unwrap_or_else(|| piece.into());
         let mut command: String = pieces(page).into_iter().map(known).collect();
@@ -97,7 +96,6 @@ fn moment(number: &str) -> Option<u64> {
     ms.ok().filter(|ms| OUR_DAYS.contains(ms))
 }
 
-/// Splits a line into numbers and the text between them.
 fn pieces(line: &str) -> Vec<&str> {
     let mut pieces: Vec<&str> = Vec::new();
     let mut rest = line;

@@ -1,11 +1,11 @@
-//! The programs and libraries of the tests: the module, its evil neighbour, examples. Cargo builds them first.
+//! The programs and libraries of the tests, which Cargo builds first: the module, the evil neighbour (a module that
+//! interferes with it), examples.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Returns the root of the repository.
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("testkit is a folder of the repository")
 }

@@ -8,11 +8,10 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 
 /// A line that redis-cli refuses without sending it to the server. The refusal marks the end of the previous command's
-/// output, in MULTI, too.
+/// output, even within MULTI.
 const UNBALANCED: &str = "\"";
 const REFUSAL: &str = "Invalid argument(s)";
 
-/// A redis-cli connected to a server.
 pub struct Cli {
     child: Child,
     input: ChildStdin,
@@ -45,7 +44,6 @@ impl Cli {
         Self { child, input, output }
     }
 
-    /// Returns the path of redis-cli.
     pub fn program() -> PathBuf {
         let path = std::env::var_os("PATH").unwrap_or_default();
         // If PATH has no such program, the folder of the server under test is searched.

@@ -15,8 +15,8 @@ pub struct Client {
     pushes: Vec<Value>,
 }
 
-/// A socket with a read timeout. After a process was stopped and continued, reads from such a socket return EINTR. This one reads again,
-/// while `redis::Connection` would report a lost connection.
+/// A socket with a read timeout. After the process was stopped and continued, a read returns EINTR. This socket then
+/// reads again, while `redis::Connection` would report a lost connection.
 struct Socket(TcpStream);
 
 impl Read for Socket {
@@ -73,7 +73,6 @@ impl Client {
         }
     }
 
-    /// Sends a command that must succeed.
     #[track_caller]
     pub fn call(&mut self, command: &redis::Cmd) -> Value {
         self.try_call(command).unwrap_or_else(|error| {
@@ -130,13 +129,12 @@ impl Client {
         show(&self.read_reply().expect("the server answers"))
     }
 
-    /// Sends a line that must succeed.
     #[track_caller]
     pub fn run(&mut self, line: &str) -> Value {
         self.call(&command(line))
     }
 
-    /// Returns the reply to a line in the notation of `reply::show`, also if it is an error.
+    /// Returns the reply to a line, even an error, in the notation of `reply::show`.
     pub fn reply(&mut self, line: &str) -> String {
         match self.try_run(line) {
             Ok(value) => show(&value),
@@ -188,7 +186,6 @@ impl Client {
         text_of(line, &self.run(line))
     }
 
-    /// Returns the members of a sorted set with their scores.
     #[track_caller]
     pub fn scores(&mut self, key: &str) -> Vec<(String, f64)> {
         self.strings(&format!("ZRANGE {key} 0 -1 WITHSCORES"))
@@ -203,7 +200,7 @@ impl Client {
         time[0] * 1000 + time[1] / 1000
     }
 
-    /// Returns when the server's time is `instant` (Unix ms) or later.
+    /// Waits until the server's time is `instant` (Unix ms) or later.
     pub fn wait_until(&mut self, instant: i64) {
         loop {
             let left = instant - self.now();
@@ -214,7 +211,6 @@ impl Client {
         }
     }
 
-    /// Returns a section of INFO as a map.
     pub fn info(&mut self, section: &str) -> HashMap<String, String> {
         self.info_of(&format!("INFO {section}"))
     }
@@ -232,7 +228,6 @@ impl Client {
             .collect()
     }
 
-    /// Returns a number from INFO.
     pub fn info_number(&mut self, section: &str, field: &str) -> i64 {
         self.info(section)[field].parse().expect("a number")
     }
@@ -244,8 +239,8 @@ impl Client {
         info.get("valkey_version").is_some_and(|text| numbers(text).as_slice() < version.as_slice())
     }
 
-    /// Whether the server has the bug valkey#4024: if a module listens for events, `COPY ... DB n` leaves the client in database n, and is
-    /// replicated as if it had been sent there.
+    /// Whether the server has the bug valkey#4024: if a module listens for events, `COPY ... DB n` leaves the client in
+    /// database n, and is replicated as if the client had sent it there.
     pub fn copy_loses_the_database(&mut self) -> bool {
         self.is_valkey_before([9, 1, 1])
     }

@@ -1,10 +1,11 @@
-//! A clock that tests control. Servers started with it read a wall clock and a monotonic clock that the test moves.
+//! Clocks that tests control. A server started with a [`Clock`] reads a wall clock and a monotonic clock that the test
+//! moves.
 //!
-//! A small library (`clock.c`) adds offsets to the system's clocks. It is compiled once per run and preloaded before libc. Only Linux is
-//! supported.
+//! A small library (`clock.c`) adds offsets to the system's clocks. The library is compiled once per run and preloaded
+//! before libc. Only Linux is supported.
 //!
-//! Time jumps; it does not run faster. However far a jump goes, a periodic task of the server runs once. A test that
-//! needs an hour of the server's own work lets the hour pass in steps (`pass`).
+//! Time jumps instead of running faster. However far a jump goes, a periodic task of the server runs only once. A test
+//! that needs an hour of the server's own work lets the hour pass in steps (`pass`).
 
 use crate::built::profile_folder;
 use crate::client::Client;
@@ -27,7 +28,7 @@ struct Shared {
     state: Mutex<State>,
 }
 
-/// Offsets in nanoseconds.
+/// The content of the file. The offsets are in nanoseconds.
 #[derive(Clone, Copy, Default)]
 struct State {
     current: u8,
@@ -42,7 +43,6 @@ const TURNS: u64 = 8;
 const ENTRY: u64 = 16;
 
 impl Clock {
-    /// Creates clocks without an offset.
     #[allow(clippy::new_without_default, reason = "it makes a file, which nobody expects of a default")]
     pub fn new() -> Self {
         let folder = Folder::new();
@@ -77,7 +77,7 @@ impl Clock {
         self.change(|state| state.wall += ms * 1_000_000);
     }
 
-    /// Returns the offset of the wall clock in ms.
+    /// Returns ms.
     pub fn wall_ahead(&self) -> i64 {
         self.state().wall / 1_000_000
     }
@@ -139,7 +139,7 @@ fn library() -> &'static PathBuf {
 }
 
 impl Client {
-    /// Returns when the server's cron, which runs `hz` times a second, has seen the current second of the wall clock.
+    /// Waits until the server's cron, which runs `hz` times a second, has seen the current second of the wall clock.
     pub fn wait_for_cron(&mut self) {
         // The server's LRU clock: the seconds of the wall clock at the last run of its cron.
         const LRU_BITS: u32 = 24;

@@ -31,7 +31,7 @@ impl Cluster {
         Self::of(|_| Server::builder().config(config))
     }
 
-    /// As [`start`](Self::start), with a clock for each master and its replica.
+    /// Like [`start`](Self::start), with a clock for each master and its replica.
     pub fn with_clocks(clocks: &[Clock; MASTERS]) -> Self {
         Self::of(|master| Server::builder().config(NO_FAILOVER).clock(&clocks[master]))
     }
@@ -62,7 +62,7 @@ impl Cluster {
         cluster
     }
 
-    /// Returns when every node knows and reaches all others, and all replicas are in sync.
+    /// Waits until every node knows and reaches all other nodes, and all replicas are in sync.
     pub fn wait_until_up(&self) {
         for node in &self.nodes {
             let mut client = node.client();
@@ -98,12 +98,11 @@ impl Cluster {
         (0..MASTERS).find(|n| slot < (n + 1) * SLOTS / MASTERS).expect("a master")
     }
 
-    /// Returns the index of a master's replica among the nodes.
     pub fn replica_of(&self, master: usize) -> usize {
         MASTERS + master
     }
 
-    /// Compares every master with its replica and its AOF. For clusters without a failover.
+    /// Compares every master with its replica and its AOF. No failover may have happened.
     #[track_caller]
     pub fn assert_agrees(&self) {
         for n in 0..MASTERS {
@@ -111,7 +110,6 @@ impl Cluster {
         }
     }
 
-    /// Returns a client that follows redirections.
     pub fn client(&self) -> ClusterClient {
         let ports = (0..self.nodes.len()).map(|node| self.port(node)).collect();
         ClusterClient { ports, at: 0, connections: HashMap::new() }
@@ -135,11 +133,11 @@ impl Cluster {
         }
     }
 
-    /// Returns when every node knows a master as the owner of a slot, in the same epoch.
+    /// Waits until every node knows a master as the owner of a slot, in the same epoch.
     ///
-    /// A node that takes over a slot sets its epoch above every epoch that it knows. If another node has a higher one,
-    /// the messages of the previous owner win and the new owner loses the slot. So a slot must not be moved again
-    /// before all nodes know the owner.
+    /// A node that takes over a slot sets its epoch above every epoch that it knows. If another node has a higher
+    /// epoch, the messages of the previous owner win and the new owner loses the slot. So a slot must not be moved
+    /// again before all nodes know the owner.
     pub fn wait_for_owner(&self, slot: i64, owner: usize) {
         let id = self.id(owner);
         let seen_by = |node: &Server| {
@@ -161,8 +159,8 @@ impl Cluster {
         });
     }
 
-    /// Returns how the servers move slots atomically (Valkey from 9.0, Redis from 8.4). If it returns `None`, it prints that the test is
-    /// skipped.
+    /// Returns how the servers move slots atomically (Valkey from 9.0, Redis from 8.4). If they cannot, prints that the
+    /// test is skipped.
     pub fn whole_moves(&self) -> Option<WholeMoves> {
         let mut client = self.nodes[0].client();
         let mut has = |command: &str| !["[nil]", "[]"].contains(&&*client.reply(&format!("COMMAND INFO {command}")));
@@ -192,13 +190,13 @@ impl Cluster {
         };
     }
 
-    /// As `begin_to_move_whole`, but the move does not end before `let_move_end`. Returns as soon as the snapshot for
+    /// Like `begin_to_move_whole`, but the move does not end before `let_move_end`. Returns as soon as the snapshot for
     /// the target has been taken. Later writes are not in the snapshot.
     pub fn begin_to_move_slowly(&self, how: WholeMoves, slot: i64, from: usize, to: usize) {
         let mut source = self.nodes[from].client();
         match how {
             WholeMoves::Valkey => drop(source.run("DEBUG SLOTMIGRATION PREVENT-PAUSE 1")),
-            // The process that sends the snapshot waits this many microseconds after each key. It reads the setting
+            // The process that sends the snapshot waits this many microseconds after each key, and reads the setting
             // when it starts. With some tens of keys, it takes a few seconds.
             WholeMoves::Redis => drop(source.run("CONFIG SET rdb-key-save-delay 100000")),
         }

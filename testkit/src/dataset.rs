@@ -22,7 +22,7 @@ struct Entry {
 }
 
 impl Dataset {
-    /// Reads the whole dataset, also from a replica in a cluster. Selects database 0 afterwards.
+    /// Reads the whole dataset, even from a replica in a cluster. Selects database 0 afterwards.
     pub fn of(client: &mut Client) -> Self {
         let mut entries = BTreeMap::new();
         // Without a cluster, this command fails.
@@ -59,7 +59,6 @@ impl Dataset {
 }
 
 impl Dataset {
-    /// Returns the keys that differ, with both contents.
     pub fn differences(&self, other: &Dataset) -> String {
         let keys: std::collections::BTreeSet<_> = self.0.keys().chain(other.0.keys()).collect();
         keys.into_iter()

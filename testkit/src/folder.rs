@@ -1,5 +1,3 @@
-//! Temporary folders.
-
 use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};

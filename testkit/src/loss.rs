@@ -1,4 +1,4 @@
-//! Crashes with a loss of data. After such a crash, a server has an earlier state than its clients expect.
+//! Crashes with a loss of data: the server then has an earlier state than its clients expect.
 
 use crate::client::Client;
 use crate::clock::Clock;
@@ -53,7 +53,7 @@ impl Lossy {
             Loss::Failover => {
                 let replica = self.replica.as_ref().expect("started with one");
                 replica.wait_for_sync(&self.master);
-                // The replica gets no more writes from its master, and becomes a master later.
+                // The replica gets no more writes from its master. `lose` makes it a master.
                 replica.client().run("REPLICAOF 127.0.0.1 1");
             }
             Loss::Restore => {

@@ -24,18 +24,16 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Whether pages are updated and not compared.
+/// Whether pages are updated instead of compared.
 pub fn writes() -> bool {
     std::env::var_os("ZEITSET_DOCS").is_some_and(|what| what == "write")
 }
 
-/// A Markdown file of the repository.
 pub struct Page {
     path: PathBuf,
     pub lines: Vec<String>,
 }
 
-/// A step of a page.
 enum Step {
     Run(String),
     WaitUntil { command: String, reply: String },
@@ -96,7 +94,6 @@ impl Page {
         comment.strip_prefix(name)?.strip_prefix(": ")
     }
 
-    /// Starts a server with the page's configuration.
     pub fn server(&self) -> Server {
         let lines = self.lines.iter().filter_map(|line| Self::directive(line, "server"));
         lines.fold(Server::builder(), |builder, line| builder.config(line)).start()
@@ -204,7 +201,7 @@ fn wait_until(client: &mut Client, command: &str, reply: &str) {
     eventually(PATIENCE, &format!("{command} = {reply}"), || client.reply(command) == reply);
 }
 
-/// Returns early in a minute of the server's clock, so that no window aligned to the clock ends during a session.
+/// Waits until the server's clock is early in a minute, so that no window aligned to the clock ends during a session.
 fn early_in_a_minute(client: &mut Client) {
     const YOUNG: std::ops::Range<i64> = 0..50_000;
     let now = client.now();

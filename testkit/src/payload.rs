@@ -18,7 +18,6 @@ pub struct Payload {
     /// The type of the value and the name of its module. The tests do not interpret them.
     pub head: Vec<u8>,
     pub body: Vec<u8>,
-    /// The version of the format.
     pub tail: Vec<u8>,
 }
 

@@ -1,4 +1,5 @@
-//! A PostgreSQL server for a test, from the system's packages, with its own folder and a socket in it.
+//! A PostgreSQL server for a test. The programs are the system's packages; the data and the socket are in a temporary
+//! folder.
 
 use crate::folder::Folder;
 use crate::patience::{PATIENCE, eventually};
@@ -7,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// The database's superuser. If the test runs as root, it is also the system user (of Debian) that runs the server,
+/// The database's superuser. If the test runs as root, this is also the system user (of Debian) that runs the server,
 /// because PostgreSQL refuses root.
 const USER: &str = "postgres";
 

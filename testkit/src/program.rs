@@ -1,4 +1,4 @@
-//! Programs other than servers. They end with the test at the latest.
+//! Programs other than servers. They end no later than the test.
 
 use crate::patience::{PATIENCE, eventually};
 use std::io::Read;
@@ -18,7 +18,7 @@ impl Program {
         Self { child: child.unwrap_or_else(|error| panic!("{command}: {error}")), command }
     }
 
-    /// Runs a program, which must succeed. Returns its output (at most what a pipe holds).
+    /// Runs a program, which must succeed. Returns its output, which must fit into a pipe's buffer.
     #[track_caller]
     pub fn output(command: &mut Command) -> String {
         let mut program = Self::start(command);

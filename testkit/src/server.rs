@@ -16,7 +16,6 @@ use std::sync::OnceLock;
 const CRASHES: [&str; 6] =
     ["REDIS BUG REPORT", "VALKEY BUG REPORT", "ASSERTION FAILED", "crashed by signal", "panicked at", "== CRITICAL =="];
 
-/// The options of a server.
 pub struct Builder {
     module: bool,
     arguments: &'static str,
@@ -35,7 +34,6 @@ impl Builder {
         self
     }
 
-    /// Adds arguments after the module's path.
     pub fn arguments(mut self, words: &'static str) -> Self {
         self.arguments = words;
         self
@@ -47,7 +45,6 @@ impl Builder {
         self
     }
 
-    /// Starts a cluster node that knows no other node yet.
     pub fn cluster(mut self) -> Self {
         self.cluster = true;
         self.config("cluster-enabled yes")
@@ -81,7 +78,6 @@ impl Builder {
         self.config("appendonly no")
     }
 
-    /// Adds a line of redis.conf.
     pub fn config(mut self, line: &str) -> Self {
         self.config.push_str(line);
         self.config.push('\n');
@@ -118,7 +114,6 @@ pub struct Server {
     folder: Folder,
     builder: Builder,
     port: u16,
-    /// The cluster bus port.
     bus_port: u16,
     child: Option<Child>,
 }
@@ -169,7 +164,6 @@ impl Server {
         server
     }
 
-    /// The next start is without the module.
     pub fn remove_module(&mut self) {
         self.builder.module = false;
     }
@@ -183,12 +177,10 @@ impl Server {
         ("127.0.0.1", self.port)
     }
 
-    /// Returns the URL for clients.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// Returns the folder of the server's files.
     pub fn folder(&self) -> &Path {
         &self.folder.0
     }
@@ -197,19 +189,17 @@ impl Server {
         self.bus_port
     }
 
-    /// Opens a connection with RESP2.
     pub fn client(&self) -> Client {
         self.connect().expect("the server accepts connections")
     }
 
-    /// Opens a connection with RESP3.
     pub fn resp3(&self) -> Client {
         let mut client = self.client();
         client.run("HELLO 3");
         client
     }
 
-    /// Opens a connection. Returns `None` if the server refuses or closes it.
+    /// Returns `None` if the server refuses or closes the connection.
     pub fn try_client(&self) -> Option<Client> {
         self.connect().ok()
     }
@@ -238,7 +228,7 @@ impl Server {
         self.launch();
     }
 
-    /// Returns when this replica has all that `master` has replicated so far. Clients may be active.
+    /// Waits until this replica has everything that `master` has replicated so far. Clients may be active.
     #[track_caller]
     pub fn wait_for_sync(&self, master: &Server) {
         let mut ours = self.client();
@@ -257,7 +247,7 @@ impl Server {
     }
 
     fn launch(&mut self) {
-        // Another program may take the free port before the server binds it. Then another port is tried.
+        // Another program may take the free port before the server binds it. If so, this loop tries another port.
         for _ in 0..10 {
             self.spawn();
             if self.comes_up() {
@@ -280,7 +270,7 @@ impl Server {
         let conf = self.folder.0.join("redis.conf");
         fs::write(&conf, self.configuration()).expect("the folder can be written");
         let mut command = if self.builder.fills_up {
-            // If the signal is ignored, a write beyond the limit fails and does not end the server.
+            // If the server ignores the signal, a write beyond the limit fails instead of ending the server.
             let mut shell = Command::new("sh");
             shell.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""]).arg(program());
             shell
@@ -338,7 +328,8 @@ impl Server {
             if child.try_wait().expect("our own child").is_some() {
                 return true;
             }
-            // Another server may have taken the port first. The process ID shows that this is the one just started.
+            // Another server may have taken the port first. The process ID shows that this server is the one just
+            // started.
             up = self.connect().is_ok_and(|mut client| {
                 client.reply("PING") == "+PONG" && client.info("server")["process_id"] == pid.to_string()
             });
@@ -376,7 +367,6 @@ impl Server {
             .is_ok_and(|s| s.success())
     }
 
-    /// Ends the server by `kill -9`.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();

@@ -2,14 +2,13 @@
 
 use crate::page::{Page, writes};
 
-/// Returns the cells of a table row.
 pub fn cells(line: &str) -> Option<Vec<&str>> {
     let row = line.strip_prefix("| ")?.strip_suffix(" |")?;
     Some(row.split(" | ").map(str::trim).collect())
 }
 
 impl Page {
-    /// Returns the lines below a heading, up to the next one.
+    /// Returns the lines between a heading and the next heading.
     pub fn section(&self, heading: &str) -> impl Iterator<Item = &String> {
         let title = format!("## {heading}");
         self.lines.iter().skip_while(move |line| **line != title).skip(1).take_while(|line| !line.starts_with("## "))

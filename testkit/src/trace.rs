@@ -27,7 +27,6 @@ impl Trace {
 }
 
 impl Client {
-    /// Returns the state of `key` and of the server.
     pub fn trace(&mut self, key: &str) -> Trace {
         Trace::take(self, key)
     }

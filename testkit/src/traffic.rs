@@ -1,11 +1,11 @@
-//! Random well-formed commands of all four families on a few keys. (tests/torture/fuzz makes commands that are not well-formed.)
+//! Random well-formed commands of all four families on a few keys. (tests/torture/fuzz creates malformed commands.)
 
 use crate::reply::show;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng, seq::IndexedRandom};
 use redis::Value;
 
-/// A seeded source of commands. It remembers claimed jobs, so that later commands acknowledge some of them.
+/// A seeded source of commands. Remembers claimed jobs, so that later commands acknowledge some of them.
 pub struct Traffic {
     pub random: StdRng,
     /// Durations for the commands.
@@ -26,7 +26,6 @@ impl Traffic {
         Self { random: StdRng::seed_from_u64(seed), durations, claims: Vec::new(), calls: 0 }
     }
 
-    /// Returns any key of any family.
     pub fn any_key(&mut self) -> &'static str {
         let keys: Vec<_> = [&SETS[..], &LIMITS, &QUEUES, &BOARDS, &PLAIN].concat();
         keys.choose(&mut self.random).expect("keys")
@@ -36,7 +35,7 @@ impl Traffic {
         list.choose(&mut self.random).expect("something to choose from")
     }
 
-    /// Returns a key of a family, or sometimes of another one.
+    /// Returns a key of a family, sometimes of another family.
     fn key(&mut self, family: &[&'static str]) -> &'static str {
         if self.random.random_ratio(1, 40) { self.any_key() } else { self.one(family) }
     }
@@ -199,7 +198,7 @@ impl Traffic {
             return None;
         }
         let at = self.random.random_range(0..self.claims.len());
-        // Some tokens are used again and are then stale.
+        // Some tokens are used twice. The second time, they are stale.
         if self.random.random_ratio(1, 8) { Some(self.claims[at].clone()) } else { Some(self.claims.swap_remove(at)) }
     }
 
@@ -280,7 +279,6 @@ impl Traffic {
     }
 }
 
-/// Returns the algorithm of the limits under a key.
 fn algorithm_of(key: &str) -> &'static str {
     match key {
         _ if key.contains("fixed") => "FIXED",

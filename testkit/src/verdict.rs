@@ -41,14 +41,12 @@ impl Verdict {
 }
 
 impl Client {
-    /// Calls ZRL.CHECK or ZRL.PEEK.
     #[track_caller]
     pub fn verdict(&mut self, line: &str) -> Verdict {
         Verdict::from_fields(&self.ints(line))
     }
 
-    /// As `verdict`, but also returns the server's time before and after the call. The time of the call is between the
-    /// two.
+    /// Like `verdict`, but also returns the server's time before and after the call.
     #[track_caller]
     pub fn timed_verdict(&mut self, line: &str) -> (i64, Verdict, i64) {
         let before = self.now();
