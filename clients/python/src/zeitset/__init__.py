@@ -66,7 +66,6 @@ _RETURNING = 1.0
 """How long a limiter without a timeout may take to give units back, in seconds."""
 
 _holding: set[Limiter] = set()
-"""The limiters that hold units."""
 
 
 @atexit.register
@@ -78,10 +77,11 @@ def _give_back() -> None:
 class Limiter(Bound[LimiterCalls]):
     """A rate limit for each key: `Limiter(r, "search", "5/1m").check("ann")`.
 
-    The Redis key is `prefix`, name, ":", key. `timeout`: how long a call may take, whatever the client's settings are.
-    `unit`: what the units are, for header fields, if not requests. `remember`: after a denial, calls for the key that
-    cost as much or more are denied without asking the server, until the wait of the reply is over. `ahead`: the limiter
-    takes up to that number of units in one call, and hands them out without asking the server.
+    The Redis key is `prefix`, name, ":", key. `timeout`: the longest time that a call may take, even if the client's
+    own timeouts are longer. `unit`: the name of the units in header fields (default: requests). `remember`: the limiter
+    remembers a denial for the wait of the reply. During that time, it denies calls for the key that cost as much or
+    more, without asking the server. `ahead`: the most units that the limiter takes in one call, to hand them out
+    without asking the server.
     """
 
     def __init__(
@@ -121,8 +121,8 @@ class Limiter(Bound[LimiterCalls]):
         return self.calls.policy
 
     def check(self, key: str, cost: int = 1, *, force: bool = False) -> Check:
-        """Takes `cost` units if they fit. With `force`, takes them even if they do not fit, and the limit is in
-        debt."""
+        """Takes `cost` units if they fit. With `force`, takes the units in any case. If they do not fit, the limit is
+        then in debt."""
         known = None if force else self._decider.known(key, cost)
         return known or self._drive(self._decider.check(key, cost, force))
 
@@ -141,12 +141,12 @@ class Limiter(Bound[LimiterCalls]):
         return self._drive(self._decider.refund(key, units, check))
 
     def reset(self, key: str) -> bool:
-        """Deletes the limit of the key, so that all units are available. Returns whether it existed."""
+        """Deletes the limit of the key, so that all units are available. Returns whether the limit existed."""
         return self._drive(self._decider.reset(key))
 
     def close(self) -> None:
-        """Gives back the units that the limiter has taken ahead. The limiter also does this at the end of the
-        process."""
+        """Gives back the units that the limiter has taken ahead. At the end of the process, each limiter calls `close`
+        by itself."""
         drive(self._once, self._decider.close())
 
     def _drive(self, steps: Steps[T]) -> T:

@@ -1,8 +1,8 @@
 """Units ahead: a limiter takes many units in one call, and hands them out without asking the server.
 
-The limiter hands out units only during the hold, which begins before the limiter sends the call. It asks the server for
-a window that is longer by the hold. So the server has counted each unit that is handed out within any window in that
-window or in the hold before it. In that time, the server allows no more than the limit.
+The limiter hands out units only for a short time, the hold. The hold begins before the limiter sends the call. So the
+server has counted the units of any window during that window or during the hold before it. The window that the limiter
+sends to the server covers both: it is longer by the hold.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ._time import now
 
 _new = object.__new__
 _KEYS = 10_000
-"""The most keys of a limiter whose units are held at the same time."""
+"""The most keys for which a limiter holds units at the same time."""
 
 
 class Return(NamedTuple):
@@ -55,7 +55,7 @@ class _Stock:
         self.check: Check | None = None
         """The reply to the last call."""
         self.told = self.deadline = self.ends = 0.0
-        """When the reply came, until when units may be handed out, and when the sweep checks the stock."""
+        """The time of the reply, the end of the hold, and the time of the next check by the sweep: seconds of `now`."""
         self.flight: Flight | None = None
 
 
@@ -71,14 +71,14 @@ class Ahead:
         self.clear()
 
     def clear(self) -> None:
-        """Forgets all units. Makes a new lock: after a fork, another thread may have held the old one."""
+        """Forgets all units. Also replaces the lock: at a fork, another thread of the parent process may hold it."""
         self._lock = Lock()
         self._stocks.clear()
         self._returns.clear()
         self._sweeping = False
 
     def take(self, key: str, cost: int, *, looking: bool = False) -> Check | None:
-        """Hands out held units. Returns None if too few are held. With `looking`, takes nothing."""
+        """Hands out held units. Returns None if too few are held. With `looking`, takes no units."""
         with self._lock:
             stock = self._stocks.get(key)
             if stock is None or stock.left < cost:
@@ -90,8 +90,7 @@ class Ahead:
             if not looking:
                 stock.left -= cost
                 stock.used += cost
-            # Copies the fields. The constructor of a frozen dataclass would take four times as long, which is a third
-            # of the time of a decision.
+            # Copies the fields, because the constructor of a frozen dataclass takes four times as long.
             found = _new(Check)
             fields = found.__dict__
             fields.update(check.__dict__)
@@ -102,7 +101,7 @@ class Ahead:
             return found
 
     def begin(self, key: str, cost: int) -> tuple[Flight, bool]:
-        """Returns the call that is in flight, or else a new one. Also returns whether the caller has to send it."""
+        """Returns the call in flight, or a new call. Also returns whether the caller has to send the call."""
         with self._lock:
             stock = self._stocks.setdefault(key, _Stock())
             if stock.flight is not None:
@@ -118,7 +117,8 @@ class Ahead:
             return stock.flight, True
 
     def join(self, flight: Flight, call: Callable[[], object]) -> bool:
-        """Calls `call` when the flight lands. Returns False, and does not call it, if the flight has landed already."""
+        """Calls `call` when the flight lands. If the flight has landed already, returns False without calling
+        `call`."""
         with self._lock:
             if not flight.landed:
                 flight.waiting.append(call)
@@ -157,12 +157,11 @@ class Ahead:
             return starts
 
     def stop(self) -> None:
-        """Notes that the sweep has ended."""
         with self._lock:
             self._sweeping = False
 
     def pause(self) -> float | None:
-        """Returns how long the sweep sleeps. None: no units are held, so the sweep ends."""
+        """Returns how many seconds the sweep sleeps. None: the sweep ends, because no units are held."""
         with self._lock:
             first = next(iter(self._stocks.values()), None)
             if first is None and not self._returns:
@@ -171,7 +170,7 @@ class Ahead:
             return 0.0 if first is None else max(first.ends - now(), 0.001)
 
     def due(self) -> list[Return]:
-        """Returns the units to give back, because they were not used during the hold."""
+        """Returns units that were not used during the hold. The caller gives them back."""
         with self._lock:
             time = now()
             while self._stocks:
@@ -186,7 +185,7 @@ class Ahead:
             return returns
 
     def drain(self) -> list[Return]:
-        """Forgets all units, and returns them, to be given back."""
+        """Forgets and returns all units. The caller gives them back."""
         with self._lock:
             for key, stock in self._stocks.items():
                 self._expire(key, stock)

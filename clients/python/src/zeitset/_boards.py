@@ -76,7 +76,7 @@ class BoardCalls:
 
     def incr(self, member: Member, by: Mapping[str, Number]) -> Call[Entry]:
         """Adds to values of a member: `incr("China", {"gold": 1})`. A member that is not on the board starts with
-        zeros. If KEEP removes the member from the board, its rank is -1."""
+        zeros. If KEEP removes the member from the board, the rank of the entry is -1."""
         args: list[Word] = ["ZLB.INCR", self.key, "WITHRANK", encoded(member)]
         for name, amount in by.items():
             args += (name, amount)
@@ -108,8 +108,8 @@ class BoardCalls:
         return Call(("ZLB.RANKOF", self.key, *self._row(values)), int)
 
     def range(self, start: int = 0, stop: int = -1, *, reverse: bool = False, ranking: Ranking = "position") -> Call[list[Entry]]:
-        """Returns the entries from index `start` to index `stop`, which is included, best first. Negative indexes count
-        from the end."""
+        """Returns the entries from index `start` through index `stop`, best first. Negative indexes count from the
+        end."""
         args: tuple[Word, ...] = ("ZLB.RANGE", self.key, start, stop)
         if reverse:
             args += ("REV",)
@@ -127,7 +127,7 @@ class BoardCalls:
         return Call(("ZLB.REMRANGE", self.key, start, stop), int)
 
     def merge_from(self, *keys: str, how: Literal["sum", "best"] = "sum") -> Call[int]:
-        """Writes the union of these boards into this board. Returns its number of members."""
+        """Writes the union of these boards into this board. Returns the number of members of this board."""
         return Call(("ZLB.MERGE", self.key, len(keys), *keys, how.upper()), int)
 
     def card(self) -> Call[int]:

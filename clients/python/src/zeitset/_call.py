@@ -18,11 +18,11 @@ class Call(Generic[T]):
     args: tuple[Word, ...]
     parse: Callable[[Any], T]
     recover: Callable[[BaseException], T] | None = None
-    """Returns the result if Redis is away. None: the error is raised."""
+    """Returns the result of a call that failed because Redis is away. None: the error is raised."""
 
 
 def text(value: Any) -> str:
-    """Decodes text. `encoded` returns the original bytes, even if they are not UTF-8."""
+    """Decodes text. `encoded` turns the result into the same bytes again, even if these are not UTF-8."""
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
 
 
@@ -59,13 +59,13 @@ def nothing(_: Any) -> None:
 
 
 def mapping(reply: Any) -> dict[str, Any]:
-    """Reads a map: in RESP3 a map, in RESP2 a list of names and values. The values are not decoded."""
+    """Reads a map of RESP3, or a list of names and values of RESP2. Does not decode the values."""
     pairs = reply.items() if isinstance(reply, dict) else zip(reply[::2], reply[1::2])
     return {text(name): value for name, value in pairs}
 
 
 def pairs(reply: Any) -> list[tuple[Any, Any]]:
-    """Reads pairs: in RESP3 a list of pairs, in RESP2 a flat list."""
+    """Reads a list of pairs of RESP3, or a flat list of RESP2."""
     if reply and isinstance(reply[0], (list, tuple)):
         return [(first, second) for first, second in reply]
     return list(zip(reply[::2], reply[1::2]))

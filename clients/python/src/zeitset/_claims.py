@@ -20,7 +20,6 @@ class Claimed:
 
 
 class Claims:
-    """The calls that claim jobs, extend their leases and report their outcomes."""
 
     def __init__(self, lease: Duration) -> None:
         self.lease_ms = milliseconds(lease)
@@ -49,8 +48,8 @@ class Claims:
         return Call(("ZQ.NACK", job.queue, encoded(job.id), job.token, "DEAD", *why), flag)
 
     def extend(self, jobs: list[Claimed]) -> list[tuple[list[Claimed], Call[list[bool]]]]:
-        """Returns the jobs of each queue with a heartbeat for them. The heartbeat replies for each job whether it is
-        still held."""
+        """Returns the jobs of each queue, and a call that extends their leases. For each job, the call returns whether
+        the worker still holds the job."""
         by_queue: dict[str, list[Claimed]] = {}
         for job in jobs:
             by_queue.setdefault(job.queue, []).append(job)

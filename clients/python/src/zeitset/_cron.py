@@ -32,7 +32,7 @@ class Schedule:
     """A cron expression of five fields: minute, hour, day of the month, month, day of the week (0 and 7: Sunday).
 
     A field is a list. Each item is `*`, a number, a name, a range, or a step of `*` or of a range. If neither of the
-    two fields for days begins with `*`, a day that matches one of them suffices.
+    two fields for days begins with `*`, a day has to match only one of them.
     """
 
     def __init__(self, expression: str) -> None:
@@ -122,8 +122,8 @@ class Cron:
         """Returns the first time after `after_ms`, in Unix ms.
 
         The times of the expression are those of the wall clock. If the clock is set forward and skips a time, the job
-        runs later by the length of that change. If a time occurs twice, the job runs once, or twice if the field of the
-        hour begins with `*` (as in Vixie cron).
+        runs later by the length of that change. If a time occurs twice, the job runs once. If the hour field begins
+        with `*`, the job runs both times (as in Vixie cron).
         """
         start = self._at(after_ms).replace(tzinfo=None, fold=0)
         best: int | None = None
@@ -144,7 +144,7 @@ class Cron:
         return (_EPOCH + ms * _MS).astimezone(self._zone)
 
     def _is_steady(self, ms: int) -> bool:
-        """Returns whether the clock of the zone is not changed near that moment."""
+        """Returns whether the UTC offset of the zone is the same shortly before and shortly after the moment."""
         at = _EPOCH + ms * _MS
         return (at - _CHANGE).astimezone(self._zone).utcoffset() == (at + _CHANGE).astimezone(self._zone).utcoffset()
 
@@ -160,8 +160,8 @@ class Cron:
         return (wall.replace(tzinfo=self._zone).astimezone(timezone.utc) - _EPOCH) // _MS
 
     def push(self, queue: str, payload: bytes, at_ms: int) -> tuple[Word, ...]:
-        """Returns the command that pushes a run, unless the job is in the queue. The job cannot become a dead letter,
-        because the worker counts its attempts."""
+        """Returns the command that pushes a run. If the job is in the queue, the command does nothing. It sets
+        MAXATTEMPTS to 0 (no limit), because the worker counts the attempts."""
         args: tuple[Word, ...] = ("ZQ.PUSH", queue, payload, "ID", self.name, "AT", f"{at_ms}ms", "MAXATTEMPTS", 0)
         if self.priority:
             args += ("PRIORITY", self.priority)

@@ -1,5 +1,5 @@
-"""How a limiter decides: by its units and denials, or by asking the server. This module does no I/O; `drive` and
-`adrive` of `_run` carry out the steps."""
+"""Decides the calls of a limiter: by held units, by remembered denials, or by asking the server. This module does no
+I/O; `drive` and `adrive` of `_run` carry out the steps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ log = logging.getLogger("zeitset")
 
 
 class Landing:
-    """The end of another caller's flight, for which the driver waits at most `seconds`."""
+    """A step: the driver waits until another caller's flight lands, for at most `seconds`. None: without limit."""
 
     def __init__(self, ahead: Ahead, flight: Flight, seconds: float | None) -> None:
         self.ahead = ahead
@@ -49,13 +49,15 @@ class Decider:
             raise ValueError("a limiter that takes units ahead remembers denials")
         self.calls = calls
         self.timeout = timeout
-        # Other limiters give units back when their hold is over, so a denial may end before its wait is over.
+        # Other limiters give units back at the end of their hold, so units may be free before the wait of a denial is
+        # over.
         self.denials = Denials(calls.hold_ms / 1000 if calls.ahead else inf) if remember else None
         self.ahead = None if calls.ahead is None else Ahead(calls)
         _deciders.add(self)
 
     def known(self, key: str, cost: int) -> Check | None:
-        """Returns a decision, if it is possible without the server."""
+        """Returns a decision that needs no server: by held units or a remembered denial. None: the server has to
+        decide."""
         if cost > self.calls.policy.limit:
             self.calls.fits(cost)
         if self.ahead is not None and (check := self.ahead.take(key, cost)):
@@ -104,8 +106,8 @@ class Decider:
         return was_there
 
     def wait(self, key: str, cost: int, timeout: Duration | None) -> Steps[Check]:
-        """Asks again after the wait of each denial. From the second denial on, waits a random time longer, because
-        other callers were faster."""
+        """Asks again after the wait of each denial. From the second denial on, adds a random time, so that waiting
+        callers do not ask at the same moment."""
         end = None if timeout is None else now() + milliseconds(timeout) / 1000
         policy = self.calls.policy
         denials = 0
@@ -123,7 +125,7 @@ class Decider:
             denials += 1
 
     def sweep(self) -> Steps[None]:
-        """Gives back units whose hold has passed, until none are held."""
+        """Gives back units at the end of their hold. Ends when no units are held."""
         ahead = self.ahead
         while ahead is not None and (pause := ahead.pause()) is not None:
             yield pause
@@ -161,7 +163,7 @@ class Decider:
         return replace(check, remaining=check.remaining + flight.units - flight.cost) if check.allowed else check
 
     def _give_back(self, returns: list[Return]) -> Steps[None]:
-        """Gives units back. If that fails, they become available again when their window ends."""
+        """Gives units back. Ignores errors, because the units become available again when their window ends."""
         for key, units, charged_until_ms in returns:
             try:
                 yield self.calls.refund(key, units, charged_until_ms)
@@ -173,7 +175,7 @@ class Decider:
 
 
 def check_all(parts: Sequence[Part], force: bool) -> Steps[Checks]:
-    """Takes units from all limits, or from none. Does not use held units: the server decides about all limits."""
+    """Takes units from all limits, or from none. Uses no held units: the server decides about all limits."""
     call = all_of([(part[0].calls, *part[1:]) for part in parts], force=force)
     asked = tuple((part[0].calls.key(part[1]), part[2] if len(part) == 3 else 1) for part in parts)
     remembering = [] if force else [(part[0].denials, part[1], cost) for part, (_, cost) in zip(parts, asked) if part[0].denials]

@@ -1,4 +1,5 @@
-"""Remembers denials: a reply says how long a key stays denied, so until then the limiter need not ask the server."""
+"""Remembers denials. A denial says how long the key stays denied. During that time, the limiter does not ask the
+server."""
 
 from __future__ import annotations
 
@@ -11,8 +12,7 @@ from ._limits import Check, Checks
 from ._time import now
 
 _REMEMBERED = 10_000
-"""The most keys of a limiter whose denials are remembered. The key that was asked for least recently is forgotten
-first."""
+"""The most keys for which a limiter remembers a denial. The least recently used key is forgotten first."""
 
 Signature = tuple[tuple[str, int], ...]
 """The keys and costs of a call for several limits."""
@@ -24,7 +24,7 @@ class _Denial(NamedTuple):
     until: float
     check: Check
     call: Signature | None
-    """The call for several limits that was denied."""
+    """The denied call for several limits. None: the call was for one limit."""
     checks: Checks | None
 
 
@@ -38,11 +38,11 @@ class Denials:
         self.clear()
 
     def clear(self) -> None:
-        """Forgets all denials. Makes a new lock: after a fork, another thread may have held the old one."""
+        """Forgets all denials. Also replaces the lock: at a fork, another thread of the parent process may hold it."""
         self._lock = Lock()
         self._denials.clear()
         self.forgotten = 0
-        """How often a denial was forgotten. A reply that was on its way at that time is not remembered."""
+        """How often `forget` was called. `note` ignores the reply to a call that was sent before the last `forget`."""
 
     def known(self, key: str, cost: int) -> Check | None:
         """Returns the denial of the key, if a call that costs `cost` is still denied."""
@@ -61,7 +61,7 @@ class Denials:
     def note(
         self, key: str, cost: int, check: Check, forgotten: int, call: Signature | None = None, checks: Checks | None = None
     ) -> None:
-        """Remembers a reply that denies. `forgotten` is the value of `self.forgotten` before the call was sent."""
+        """Remembers a denial. `forgotten` is the value of `self.forgotten` before the call was sent."""
         if check.allowed or check.error or check.retry_after_ms <= 0:
             return
         told = now()

@@ -28,8 +28,8 @@ class Endings:
         self._lease_ms = lease_ms
 
     def conclude(self, job: Job, error: BaseException | None, hurried: bool = False) -> None:
-        """Reports the outcome of a job. `hurried`: the grace of the worker was ended, so a cancelled handler has not
-        failed."""
+        """Reports the outcome of a job. `hurried`: the worker's grace was ended early, so the job of a cancelled
+        handler is released."""
         is_cancelled = isinstance(error, asyncio.CancelledError)
         if job._done:
             if error is not None and not is_cancelled:
@@ -67,7 +67,7 @@ class Endings:
             self._report(job, kind, error, (*self._delay(job), "ERROR", error_text(error)))
 
     def _delay(self, job: Job) -> tuple[Word, ...]:
-        """Returns the delay after a failure, or nothing if the queue has a BACKOFF. Without a delay, a job that always
+        """Returns the delay after a failure; no words if the queue has a BACKOFF. Without a delay, a job that always
         fails would keep the worker busy."""
         if self._upkeep.has_backoff(job._key):
             return ()

@@ -1,7 +1,7 @@
-"""Runs handlers: coroutine functions as tasks, other functions in threads.
+"""Runs handlers: coroutine functions as tasks, other functions in daemon threads.
 
-The threads are daemons, because a handler that cannot be stopped must not keep the process alive. The threads of
-`concurrent.futures` would.
+A handler in a thread cannot be stopped, and must not keep the process alive. `concurrent.futures` has no daemon
+threads.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def checked(handler: Handler) -> Handler:
 
 
 class NotRun(TypeError):
-    """The handler returned a generator, so it has done nothing. It will do nothing for any other job either."""
+    """The handler returned a generator, so its code has not run. The handler would do nothing for any other job."""
 
 
 class Handlers:
@@ -47,7 +47,7 @@ class Handlers:
             Thread(target=self._work, name=f"zeitset-{number}", daemon=True).start()
 
     async def run(self, job: Job) -> None:
-        """Runs the handler to its end. Sets `job._cancellable` while the handler can be cancelled."""
+        """Runs the handler to its end. Sets `job._cancellable` as soon as the handler can be cancelled."""
         handler = self._handlers[job.queue]
         if is_async(handler):
             job._cancellable = True
@@ -58,7 +58,7 @@ class Handlers:
             result = await future
         if isinstance(result, concurrent.futures.Future):
             result = asyncio.wrap_future(result)
-        while inspect.isawaitable(result):  # such as by `lambda job: send(job)`
+        while inspect.isawaitable(result):  # for example of `lambda job: send(job)`
             job._cancellable = True
             result = await result
         if inspect.isgenerator(result) or inspect.isasyncgen(result):

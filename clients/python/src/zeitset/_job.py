@@ -73,8 +73,8 @@ class Job:
         self._timer: asyncio.TimerHandle | None = None
 
     def check(self) -> None:
-        """Raises LeaseLost if this worker no longer holds the job. Handlers in threads should call it from time to
-        time."""
+        """Raises LeaseLost if this worker no longer holds the job. A handler in a thread should call `check` from time
+        to time."""
         if self.lost or self.stopping:
             raise LeaseLost("the worker stops" if self.stopping else "the lease has expired, or the job took too long")
 
@@ -86,7 +86,8 @@ class Job:
     def chain(self, call: Call[Any]) -> None:
         """Sends `call` in the same MULTI as the ACK of this job: `job.chain(mails.calls.push("done", id=f"{job.id}:mail"))`.
 
-        The server carries out `call` even if the ACK is too late. So give a chained push an id.
+        The server carries out `call` even if the ACK is too late. So give a chained push an id, which prevents a second
+        job.
         """
         self._chained.append(call)
 

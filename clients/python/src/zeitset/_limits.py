@@ -1,5 +1,4 @@
-"""Rate limits: ZRL commands, the six numbers of their replies, and the header fields that tell these to an HTTP
-client."""
+"""Rate limits: ZRL commands, the six numbers of their replies, and HTTP header fields."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ class Policy:
     limit: int
     window_ms: int
     unit: str | None = None
-    """What the units are, if not requests, such as `"tokens"`."""
+    """The name of the units, for example `"tokens"`. None: the units are requests."""
 
     @property
     def header(self) -> str:
@@ -99,7 +98,7 @@ class Checks:
 
 
 def headers(checks: Iterable[Check]) -> dict[str, str]:
-    """Returns the fields for these checks. A limit that could not be asked is only in `RateLimit-Policy`."""
+    """Returns the fields for these checks. If Redis was away for a limit, only `RateLimit-Policy` names it."""
     checks = tuple(checks)
     fields = {"RateLimit-Policy": ", ".join(check.policy.header for check in checks)}
     asked = [check for check in checks if not check.error]
@@ -113,8 +112,8 @@ def headers(checks: Iterable[Check]) -> dict[str, str]:
 
 
 def told_wait(check: Check) -> int:
-    """Returns the seconds until a retry may succeed, or until all units are free. The time is long enough that the use
-    of the remaining units in it does not exceed the rate."""
+    """Returns the seconds until a retry may succeed, or until all units are free. The time is at least as long as the
+    remaining units take at the policy's rate."""
     wait = check.retry_after_ms if check.retry_after_ms > 0 else check.reset_after_ms
     least = -(-seconds_up(check.policy.window_ms) * check.remaining // check.limit)
     return max(seconds_up(wait), integer(least))
@@ -167,8 +166,8 @@ class LimiterCalls:
         self.policy = Policy(name, *rate(rate_), unit)
         self.ahead = ahead
         self.hold_ms = 0
-        """How long units that were taken ahead may be held, plus 1 ms, which is the resolution of the server's
-        clock."""
+        """The hold of units taken ahead, plus 1 ms for the resolution of the server's clock. 0: no units are taken
+        ahead."""
         if ahead is not None:
             self.hold_ms = self.policy.window_ms // 100 + 1
             if ahead < 1:
@@ -190,22 +189,16 @@ class LimiterCalls:
         return f"{self._prefix}{self.policy.name}:{key}"
 
     def check(self, key: str, cost: int = 1, *, force: bool = False) -> Call[Check]:
-        """Takes `cost` units if they fit. With `force`, takes them even if they do not fit, and the limit is in
-        debt."""
         return self._ask("ZRL.CHECK", key, cost, force)
 
     def peek(self, key: str, cost: int = 1) -> Call[Check]:
-        """Returns what `check` would reply, and takes no units."""
         return self._ask("ZRL.PEEK", key, cost, False)
 
     def refund(self, key: str, units: int, check: Check | int) -> Call[int]:
-        """Gives back units that `check` took, for example for a request that failed. Returns how many were given
-        back."""
         at = check.charged_until_ms if isinstance(check, Check) else check
         return Call(("ZRL.REFUND", self.key(key), units, "AT", f"{at}ms"), int)
 
     def reset(self, key: str) -> Call[bool]:
-        """Deletes the limit of the key, so that all units are available. Returns whether it existed."""
         return Call(("DEL", self.key(key)), bool)
 
     def _ask(self, command: str, key: str, cost: int, force: bool) -> Call[Check]:

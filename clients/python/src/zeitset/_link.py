@@ -3,8 +3,8 @@
 The clients of redis-py hide what a worker has to see (a connection that breaks, another primary), and repeat commands
 by themselves. So a worker takes the settings of its client, and opens its own connections.
 
-If a reply was not read to its end, the connection is closed, because the next reply would belong to an earlier command.
-So this module has its own time limits: `read_response(timeout=…)` of redis-py leaves the connection open.
+After a timeout, this module closes the connection: otherwise a late reply would be taken for the reply to the next
+command. So it has its own time limits, because `read_response(timeout=…)` of redis-py leaves the connection open.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .errors import is_away, unexpected
 if sys.version_info >= (3, 11):
     from asyncio import timeout as _timeout
 else:
-    from async_timeout import timeout as _timeout  # redis-py requires this package there, too
+    from async_timeout import timeout as _timeout  # redis-py requires this package before Python 3.11
 
 _KEPT = ("db", "username", "password", "credential_provider", "host", "port", "path", "socket_connect_timeout")
 _ASKING = 5.0
@@ -73,7 +73,7 @@ class Node:
         return node
 
     async def open(self, timeout: float) -> Any:
-        # In RESP2, replies are the same, and the server sends no push messages.
+        # In RESP2, the server sends no push messages.
         connection = self._class(**self.settings, socket_timeout=None, protocol=2, decode_responses=False)
         try:
             async with within(timeout):
@@ -159,7 +159,7 @@ class Place:
         """Asks a node for the primary of the slot. Remembers all nodes of the reply."""
         ranges = await node.ask("CLUSTER", "SLOTS")
         with unexpected("slots", ranges):
-            # A node that does not know its own address replies an empty one.
+            # A node that does not know its own address replies with an empty address.
             addresses = [(_text(each[0]) or node.settings["host"], each[1]) for row in ranges for each in row[2:]]
             known = [(other.settings["host"], other.settings["port"]) for other in self._nodes]
             self._nodes = [self._node.at(*address) for address in dict.fromkeys((*addresses, *known))]
@@ -204,10 +204,10 @@ class Link:
         patience: float | None = None,
         early: Callable[[list[Any]], None] | None = None,
     ) -> list[Any]:
-        """Returns the replies in the order of the commands. Error replies are among them. An error of the connection is
-        raised, and closes it.
+        """Sends commands in a pipeline. Returns the replies in the same order, error replies included. Raises an error
+        of the connection, and closes the connection.
 
-        The reply to the last command may take `patience` seconds. `early` gets the other replies before that.
+        The reply to the last command may take `patience` seconds. `early` gets the other replies before this wait.
         """
         commands = list(commands)
         await self.open()
@@ -267,7 +267,7 @@ async def _replies(connection: Any, count: int) -> list[Any]:
             raise ConnectionError(f"not a reply of Redis: {error}") from error
         except (RedisError, OSError, asyncio.TimeoutError):
             raise
-        except Exception as error:  # such as an invalid length
+        except Exception as error:  # for example an invalid length
             raise ConnectionError(f"not a reply of Redis: {error!r}") from error
     return replies
 

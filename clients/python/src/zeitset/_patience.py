@@ -1,4 +1,4 @@
-"""A time limit for a call, whatever time limits and retries the client has."""
+"""Limits the time of a call, even if the client has longer time limits, or retries."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ def patient(client: Any, seconds: float) -> Any:
 
 
 def once(client: Any, seconds: float) -> Any:
-    """Returns a client as `patient` does, which sends no command twice. A REFUND whose reply got lost must not be
-    repeated."""
+    """Like `patient`, but the client sends no command twice: a REFUND whose reply got lost must not be repeated."""
     if isinstance(client, (aredis.Redis, aredis.RedisCluster)):
         return _AwaitingOnce(client, seconds)
     return _Cluster(client, seconds, repeats=False) if isinstance(client, redis.RedisCluster) else _twin(client, seconds)
@@ -46,8 +45,8 @@ class _Awaiting:
 
 
 class _AwaitingOnce:
-    """A client with its own connection until `close`; in a cluster, with one for each command. A connection of the
-    original client would not end when the command is cancelled."""
+    """Sends commands over its own connection; in a cluster, over a new connection for each command. If a command is
+    cancelled, this connection ends. A connection of the caller's client would stay open."""
 
     def __init__(self, client: Any, seconds: float) -> None:
         self._client = client
@@ -99,7 +98,8 @@ class _Cluster:
             raise
 
     def _look_again(self) -> None:
-        """Reloads the slots, as another node may serve the key now. Runs in a thread, because this may take long."""
+        """Reloads the slots, because another node may serve the key now. Runs in a thread, because the reload may take
+        long."""
         if _refreshing.acquire(blocking=False):
             try:
                 self._client.nodes_manager.initialize()
@@ -110,7 +110,8 @@ class _Cluster:
 
 
 def _twin(client: Any, seconds: float) -> Any:
-    """Returns a client of the same server with its own connections and time limits. All limiters share it."""
+    """Returns a client of the same server, with its own connections and with `seconds` as timeouts. Limiters share
+    it."""
     pool = getattr(client, "connection_pool", None)
     if pool is None:
         return client

@@ -93,7 +93,8 @@ def peek(
 ) -> Steps[list[Listed]]:
     """Returns jobs of a state in serving order. `after`: begins after the job of this ID. `group`: only jobs of this
     group; "" has the jobs without a group. `lease`: includes the leases of claimed jobs. If the queue has several
-    shards, returns the first jobs by priority and due time; `after` then needs a group, or `queue.shard(i)`."""
+    shards, returns the first jobs by priority and due time. `after` then needs a group; without a group, use
+    `queue.shard(i)`."""
     shards = _shards(calls, "", group)
     if after is not None and len(shards) > 1:
         raise TypeError("a queue with shards has no pages: use queue.shard(i).peek(after=...), or a group")
@@ -102,7 +103,8 @@ def peek(
 
 
 def groups(calls: QueueCalls, *, count: int | None = None, after: str | None = None) -> Steps[list[Group]]:
-    """Returns the groups in the order of their names. The jobs without a group, of all shards, are one group."""
+    """Returns the groups in the order of their names. The jobs without a group are one group, even in several
+    shards."""
     found: dict[str, Group] = {}
     for page in (yield [shard.groups(count=count, after=after) for shard in calls.shards]):
         for row in page:
@@ -171,8 +173,8 @@ def _each(
 def _shared(
     calls: QueueCalls, count: int | None, group: str | None, ask: Callable[[QueueCalls, int | None], Call[int]]
 ) -> Steps[int]:
-    """Handles at most `count` jobs of all shards together. Each shard gets an equal part. The parts that a shard does
-    not use up go to shards that have more jobs."""
+    """Handles at most `count` jobs of all shards together. Each shard gets an equal part. If a shard does not use up
+    its part, the rest goes to shards with more jobs."""
     shards = _shards(calls, "", group)
     if len(shards) == 1:
         (done,) = yield [ask(shards[0], count)]

@@ -87,7 +87,7 @@ class QueueCalls:
         self._codec = _codec_of(codec)
         self._traceparent = traceparent
         self.shards: list[QueueCalls] = [self]
-        """The calls of each shard. If the queue has no shards, its own calls."""
+        """The calls of each shard. If the queue has no shards, this object is the only item."""
         keys = keys_of(name, shards)
         if shards is not None:
             self.shards = [QueueCalls(key, codec=codec, traceparent=traceparent) for key in keys]
@@ -123,15 +123,15 @@ class QueueCalls:
 
         `ttl`: how long after its due time a worker may still get the job.
 
-        `again`: runs the job once more after the last push. Two runs never overlap. If the job of this id waits, it
-        gets the payload and the TTL. If a worker holds the job, this push waits until the job is done, dead or
-        cancelled; a later push replaces it.
+        `again`: runs the job once more after the last push. Two runs never overlap. If a job of this id waits, that job
+        gets the payload and the TTL of this push. If a worker holds the job, this push waits until the job is done,
+        dead or cancelled. A later push replaces a push that waits.
 
         Jobs of a lower `priority` are served first. `max_attempts`: the number of deliveries after which the job
-        becomes a dead letter; 0: unlimited; default: the queue's.
-        `traceparent`: is stored with the job, not in its payload (JSON only). The handler gets it as `job.traceparent`.
-        `timeout`: how long the handler may run. It replaces the `timeout` of the worker, and is stored like the
-        `traceparent`.
+        becomes a dead letter; 0: unlimited; default: the setting of the queue. `traceparent`: the library stores it
+        with the job, before the JSON payload. The handler gets it as `job.traceparent`. `timeout`: how long the handler
+        may run. It replaces the `timeout` of the worker. Raises TypeError for a `traceparent` or a `timeout` if the
+        codec is not JSON.
         """
         if again and id is None:
             raise TypeError("again needs an id")

@@ -35,7 +35,6 @@ class Outbox:
 
     @property
     def jobs(self) -> Iterable[Job]:
-        """The jobs of outcomes that wait, and of outcomes that are being sent."""
         return list(self._unconfirmed)
 
     def add(self, outcome: Outcome) -> None:
@@ -49,8 +48,7 @@ class Outbox:
         return taken
 
     def put_back(self, outcomes: list[Outcome]) -> None:
-        """Puts outcomes back that were sent, and whose replies got lost. After `settle`, the list is empty, so nothing
-        is put back."""
+        """Puts back outcomes whose replies got lost. After `settle`, `outcomes` is empty, so nothing is put back."""
         self._waiting[:0] = [replace(outcome, repeated=True) for outcome in outcomes]
         if outcomes:
             self.reported.set()
@@ -134,7 +132,7 @@ def read_replies(
             events += told
             problem = refused or problem
         else:
-            # If an outcome was sent twice, the first command is assumed to have counted.
+            # If an outcome was sent twice, this assumes that the first command ended the claim.
             missed = max(0, len(group) - _integer(first) - sum(each.repeated for each in group))
             if missed and len(group) == 1:
                 events.append(Event("stale", outcome.job))

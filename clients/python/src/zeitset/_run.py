@@ -1,7 +1,7 @@
 """Sends calls, by methods that block (`blocking`) or by coroutines (`awaiting`).
 
 The commands of a class are written once, as methods that return a `Call`, or steps that send several calls. `blocking`
-and `awaiting` turn each method into one that sends the calls, with the same parameters and the same documentation.
+and `awaiting` turn each of them into a method that sends the calls. Its parameters and documentation are the same.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Bound(Generic[C]):
     def __init__(self, client: Client, calls: C) -> None:
         self._client = client
         self.calls = calls
-        """Has the same methods, which return a `Call` instead of sending it, for pipelines, MULTI and `Job.chain`."""
+        """Has the same methods. Each returns a `Call` instead of sending it: for pipelines, MULTI and `Job.chain`."""
 
 
 def run(client: Client, call: Call[T]) -> T:

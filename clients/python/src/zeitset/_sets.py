@@ -11,7 +11,6 @@ Member = Union[str, bytes]
 
 
 def ttls(reply: Any) -> list[float | None]:
-    """Returns seconds for each member. None: there is no such member. Infinity: the member has no expiry."""
     return [None if ms == -2 else float("inf") if ms == -1 else ms / 1000 for ms in reply]
 
 
@@ -71,8 +70,8 @@ class ExpiringSetCalls:
         return Call(("ZEXP.PERSIST", self.key, *map(encoded, members)), integers)
 
     def ttl(self, *members: Member) -> Call[list[float | None]]:
-        """Returns for each member the seconds until it expires. Infinity: it has no expiry. None: there is no such
-        member."""
+        """Returns for each member the seconds until it expires. Infinity: the member has no expiry. None: there is no
+        such member."""
         return Call(("ZEXP.PTTL", self.key, *map(encoded, members)), ttls)
 
     def remove(self, *members: Member) -> Call[int]:
@@ -96,7 +95,7 @@ class ExpiringSetCalls:
     def members_with_ttl(
         self, *, within: Duration | None = None, offset: int = 0, count: int = -1
     ) -> Call[list[tuple[str, float]]]:
-        """Returns members as `members` does, each with the seconds until it expires; infinity without an expiry."""
+        """Returns the members that `members` returns, each with the seconds until it expires. Infinity: no expiry."""
         return Call((*self._members(within, offset, count), "WITHPTTL"), members_with_ttl)
 
     def random(self, count: int = 1) -> Call[list[str]]:

@@ -1,8 +1,9 @@
 """A worker's slots for jobs, and which of its sources may use them.
 
-A worker of one source claims as many jobs as it has free slots. Several sources (of a cluster) share the slots. A source that probably has
-jobs waits for its turn, reserves free slots, and claims without BLOCK. Any other source waits for jobs in a claim with BLOCK while slots
-are free. It may wait for long, so it reserves none. If such claims get more jobs than there are slots, the source releases the rest.
+A slot is room for one running job. If a worker has one source, this source claims as many jobs as slots are free. In a
+cluster, several sources share the slots. A source that probably has jobs waits for its turn, reserves free slots, and
+claims without BLOCK. Any other source claims with BLOCK while slots are free. This claim may wait for long, so it
+reserves no slots. If it gets more jobs than slots are free, the source releases the rest.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from time import monotonic
 from ._job import Job
 
 _LONG = 0.1
-"""Seconds. If a source gets no slot for this long, while other sources start jobs, it gets a turn, because it may have
-jobs by now."""
+"""In seconds. A source that got no slot for this long gets a turn if other sources have started jobs meanwhile: it may
+have jobs by now."""
 _SOON = 0.2
-"""Seconds for the reply to a claim without BLOCK. After them, other sources may use the reserved slots, so a node that
-hangs does not keep them."""
+"""The time for the reply to a claim without BLOCK, in seconds. Then other sources may use the reserved slots, because a
+node that hangs must not keep them."""
 
 
 @dataclass
@@ -80,7 +81,7 @@ class Slots:
             raise
 
     def settle(self, turn: Turn, start: Callable[[], None] = lambda: None) -> None:
-        """Ends a turn. `start` uses slots of the turn, and other sources get the other slots."""
+        """Ends a turn. `start` starts the claimed jobs. Then other sources get the slots that are left."""
         if turn.timer is not None:
             turn.timer.cancel()
         self._reserved -= turn.reserved
@@ -102,7 +103,7 @@ class Slots:
             self._offering = self._loop.call_soon(self._offer)
 
     async def freed(self) -> None:
-        """Waits for the end of a job."""
+        """Waits until a job ends, or until `close`."""
         self._freed.clear()
         if not self._is_closed:
             await self._freed.wait()

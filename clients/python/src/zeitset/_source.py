@@ -1,10 +1,10 @@
 """A source of a worker: the queues that one claim may name, and the connections to their server.
 
-Without a cluster, a worker has one source. In a cluster, it has one for each slot of its queues. A source claims for itself, reports to its
-server, and extends its leases. So the failure of one node does not stop the others.
+Outside a cluster, a worker has one source. In a cluster, it has a source for each slot of its queues. Each source
+claims jobs, reports their outcomes and extends their leases by itself. So the failure of one node does not stop the
+sources of other nodes.
 
-`_claim` sends outcomes of jobs together with the next claim. `_flush` sends outcomes while a claim waits. `Leases.beat`
-extends leases.
+`_claim` sends outcomes of jobs together with the next claim. `_flush` sends outcomes while a claim waits.
 """
 
 from __future__ import annotations
@@ -48,11 +48,12 @@ class Source:
         self.connected = False
         self._eager = True
         self._replied = asyncio.Event()
-        """If it is set, no claim waits."""
+        """Is set while no claim waits."""
         self._replied.set()
         self._ending: asyncio.Task[None] | None = None
         self._dry = -1
-        """How many jobs the worker had started when it held no job, and a claim of this source found none."""
+        """The value of `Slots.started` at the last claim that found no job while the worker held none. -1: no such
+        claim yet."""
 
     def start(self) -> None:
         guarded = self._worker._guarded
@@ -86,7 +87,7 @@ class Source:
                 continue
             backoff.reset()
             if claimed:
-                # Lets short handlers end before the next claim, so that their ACKs are sent with it.
+                # Lets short handlers end, so that their ACKs are sent with the next claim.
                 await asyncio.sleep(0)
             elif worker._burst and not self._outbox:
                 if was_idle:
@@ -167,7 +168,8 @@ class Source:
             self._ending = asyncio.create_task(self._unblock_while_full())
 
     async def _unblock_while_full(self) -> None:
-        """Ends the waiting claim. Repeats CLIENT UNBLOCK, as the claim may not have arrived at the server yet."""
+        """Ends the waiting claim. Repeats CLIENT UNBLOCK, because the claim may reach the server after the first CLIENT
+        UNBLOCK."""
         while self._slots.full and not self._replied.is_set():
             await self._unblock()
             with suppress(asyncio.TimeoutError):
@@ -237,7 +239,7 @@ class Source:
         await asyncio.wait((self._claiming,))
 
     async def deliver(self) -> None:
-        """Sends all outcomes, unless the server does not take them in time."""
+        """Tries for at most `_PATIENCE` seconds to send all outcomes."""
         deadline = monotonic() + _PATIENCE
         while self._outbox and monotonic() < deadline:
             try:

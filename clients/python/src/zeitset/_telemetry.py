@@ -14,7 +14,7 @@ P = ParamSpec("P")
 Q = TypeVar("Q")
 T = TypeVar("T")
 Added = Callable[[Iterable["str | None"]], None]
-"""A function that takes the ids that the queue replied. None stands for a job that was not added."""
+"""A function that takes the ids in the reply of the queue. None: the job was not added."""
 
 
 class Telemetry(Protocol):
@@ -25,10 +25,10 @@ class Telemetry(Protocol):
         """Returns the traceparent of the active span."""
 
     def pushes(self, queue: str, count: int) -> AbstractContextManager[Added]:
-        """Surrounds a push of `count` jobs."""
+        """Returns a context manager for a push of `count` jobs."""
 
     def handles(self, job: Job) -> AbstractContextManager[object]:
-        """Surrounds the run of a handler."""
+        """Returns a context manager for the run of a handler."""
 
 
 def silent() -> AbstractContextManager[Added]:
@@ -37,7 +37,7 @@ def silent() -> AbstractContextManager[Added]:
 
 
 def pushing(push: Callable[Concatenate[Q, P], T]) -> Callable[Concatenate[Q, P], T]:
-    """Makes a method that pushes one job report to the telemetry."""
+    """Wraps a method that pushes one job, so that it reports to the telemetry."""
 
     @wraps(push)
     def method(self: Q, /, *args: P.args, **kwargs: P.kwargs) -> T:

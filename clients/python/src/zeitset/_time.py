@@ -28,8 +28,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 _CLOCK: int | None = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
 now: Callable[[], float] = time.monotonic if _CLOCK is None else partial(time.clock_gettime, _CLOCK)
-"""Returns the seconds since a fixed moment. They include the time while the machine sleeps, as those of the server
-do."""
+"""Returns the seconds since a fixed moment. Like the server's clock, it counts the time while the machine sleeps."""
 
 
 def milliseconds(value: Duration) -> int:

@@ -15,7 +15,7 @@ from .errors import unexpected
 
 
 class Clock(Protocol):
-    """`zeitset.testing.Clock`"""
+    """The part of `zeitset.testing.Clock` that a worker uses."""
 
     ahead_ms: int
 
@@ -36,8 +36,7 @@ class Upkeep:
         return self._crons.get((job._key, job.id)) if self._crons else None
 
     def next_run(self, job: Job, cron: Cron, lease_ms: int) -> tuple[Word, ...]:
-        # The next run must be after the claim, whose time is from the server's clock. Otherwise this run would start
-        # again.
+        # The next run must be after the claim by the server's clock. Otherwise the same run would start again.
         now_ms = max(int(time() * 1000) + self._clock_offset_ms, job.deadline_ms - lease_ms)
         return self._push(job._key, cron, now_ms)
 
@@ -62,7 +61,7 @@ class Upkeep:
         jobs = await _all(link, [("ZQ.GET", queue, name) for queue, name in self._crons])
         moves: list[tuple[Word, ...]] = []
         for ((queue, name), cron), reply in zip(crons, jobs):
-            # A job that is due now is not moved. A job that has failed waits for its next attempt.
+            # Does not move a job that is due now, or that waits for another attempt after a failure.
             due = self._next_ms(cron, now_ms)
             with unexpected("ZQ.GET", reply):
                 job = mapping(reply or ())

@@ -11,7 +11,7 @@ from ._limits import Check, Checks
 
 L = TypeVar("L")
 CHECKS = "zeitset.checks"
-"""Under this name, a request keeps the checks of all limits that were asked for it."""
+"""The name under which a request stores the checks of all its limits."""
 PROBLEM = "application/problem+json"
 _TYPES = "https://iana.org/assignments/http-problem-types#"
 
@@ -48,8 +48,8 @@ def all_of(check: Check | Checks) -> tuple[Check, ...]:
 
 
 def refusal(check: Check | Checks) -> dict[str, Any]:
-    """Returns the problem document (RFC 9457). If a limit could not be asked, the status is 503, because that is not
-    the client's fault."""
+    """Returns the problem document (RFC 9457). The status is 429; if Redis was away, it is 503, because the client did
+    nothing wrong."""
     if check.error:
         kind, status = "temporary-reduced-capacity", 503
         title = "Request cannot be satisfied due to temporary server capacity constraints"

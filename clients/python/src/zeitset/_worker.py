@@ -1,4 +1,4 @@
-"""The worker. Its sources claim jobs and report their outcomes, and it runs the handlers. All share one event loop."""
+"""The worker, which runs the handlers. Its sources claim jobs and report outcomes, in the same event loop."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ Hook = Callable[[], Any]
 
 
 class Worker:
-    """Runs `handler(job)` for each job of the queues: a coroutine function as tasks, any other function in threads.
+    """Runs `handler(job)` for each job of the queues: a coroutine function in the event loop, any other function in
+    threads.
 
     `queues` may be a dictionary of queues and their handlers: `Worker(r, {"mails": send, "reports": make})`. The worker
     serves the queues in this order, unless a cluster has them in different slots. `shards`: the number of shards of
     each queue. `lease`: if a worker dies, its jobs are due again after this time. `grace`: how long handlers may still
     run after the worker was told to stop. `timeout`: how long a handler may run before its job fails, or a function
-    that returns this for a job. `backoff`: the first and the longest wait after a failure, for queues without a
-    BACKOFF.
-    `on_start` is called (and awaited) before the first claim, and `on_stop` at the end. `clock`: a `Clock` of
+    that returns this time for a job. `backoff`: the first and the longest wait after a failure, for queues without a
+    BACKOFF. `on_start` is called (and awaited) before the first claim, and `on_stop` at the end. `clock`: a `Clock` of
     `zeitset.testing`. `telemetry`: an `OpenTelemetry` of `zeitset.otel`.
     """
 
@@ -119,7 +119,7 @@ class Worker:
         asyncio.run(self.serve(signals=True, burst=burst))
 
     def stop(self) -> None:
-        """Stops the worker gracefully. A second call ends the grace. Any thread may call this. After a call before
+        """Stops the worker gracefully. A second call ends the grace. Any thread may call `stop`. If it is called before
         `run`, `run` ends at once."""
         if self._state == "stopped":
             return
@@ -199,7 +199,7 @@ class Worker:
     def _start(self, job: Job, asked: float) -> None:
         job._started = monotonic()
         job._expires = asked + self._lease
-        # If half of the lease has passed, this process or the server stood still.
+        # This process or the server stood still, and more than half of the lease has passed.
         if self._stop.is_set() or job._started - asked > self._lease / 2:
             job._source.endings.release(job)
             return

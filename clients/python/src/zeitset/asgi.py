@@ -20,8 +20,8 @@ Who = Union[str, None, Awaitable[Union[str, None]]]
 
 
 def client_network(ipv6: int = 56) -> Callable[[Scope], str]:
-    """Returns a key function: the client's IPv4 address, or the network of its IPv6 address, as one client may have all
-    addresses of a network.
+    """Returns a key function. The key is the client's IPv4 address, or the first `ipv6` bits of its IPv6 address: one
+    client may have all addresses of a network.
 
     Behind a proxy, let the server set the address from a header that only your proxy can set.
     """
@@ -34,7 +34,7 @@ def client_network(ipv6: int = 56) -> Callable[[Scope], str]:
 
 
 class RateLimitHeaders:
-    """Writes the RateLimit fields of all limits that are asked during a request, such as by the dependency for
+    """Writes the RateLimit fields of all limits that are asked during a request, for example by the dependency for
     FastAPI."""
 
     def __init__(self, app: App) -> None:
@@ -61,8 +61,8 @@ class RateLimitHeaders:
 
 
 class RateLimit(RateLimitHeaders):
-    """Asks the limiters before each request, and responds 429 if one denies. Units are taken from all limiters, or from
-    none.
+    """Asks the limiters before each request, and responds 429 if one of them denies. Units are taken from all limiters,
+    or from none.
 
     `key(scope)` returns the key of the client, or None if the request is not limited. Responses carry RateLimit header
     fields.

@@ -56,7 +56,7 @@ class ZeitsetBroker(Broker):
         self._held: dict[Claimed, None] = {}
         self._lock = Lock()
         self._beating: Event | None = None
-        """If it is set, the heartbeats end."""
+        """When it is set, the heartbeats end."""
 
     def queue(self, name: str) -> Queue:
         return Queue(self.client, f"{self.namespace}:{name}", codec="bytes")
@@ -160,7 +160,7 @@ class _Consumer(Consumer):
         self._timeout = timeout
         self._claimed: list[Claimed] = []
         self._out: set[Claimed] = set()
-        """The jobs that the worker has received and not reported."""
+        """The jobs that the worker has received, and has not reported yet."""
         self._freed = Event()
         self._name = f"{socket.gethostname()}:{os.getpid()}"
 

@@ -22,7 +22,7 @@ class Retry(Exception):
     """Raised by a handler to run the job again. `after`: the delay before the next attempt (default: the backoff).
 
     With `free`, this attempt does not count, for example because a service responded 429. With `hold`, no other job of
-    the same group is claimed during this delay either. Jobs of other groups are.
+    the same group is claimed during this delay.
     """
 
     def __init__(
@@ -44,13 +44,13 @@ class Discard(Exception):
     """Raised by a handler to make the job a dead letter, without further attempts."""
 
 
-# Codes of errors for which redis-py has no class, or has one only in some versions.
+# Codes of errors that pass by themselves, and for which some versions of redis-py have no class.
 _PASSING = frozenset(
     "LOADING READONLY MASTERDOWN UNBLOCKED CLUSTERDOWN TRYAGAIN MOVED ASK NOREPLICAS MISCONF BUSY OOM".split()
 )
 _REFUSING = frozenset("OOM MISCONF NOREPLICAS BUSY".split())
-# The beginnings of ERR texts of the server and the module. Other texts are from a proxy, or from a server that accepts
-# no more clients.
+# The beginnings of ERR texts of the server and the module, which do not pass. Other ERR texts are from a proxy, or from
+# a server that accepts no more clients.
 _MISTAKES = ("unknown ", "wrong number ", "syntax error", "invalid ", "value ", "the ", "DB index", "numkeys", "a key ")
 _LASTING = (
     exceptions.AuthenticationError,
@@ -96,7 +96,7 @@ def slot_elsewhere(error: BaseException) -> int | None:
     """Returns the slot of a MOVED or ASK error; None for other errors."""
     if isinstance(error, exceptions.AskError):
         return error.slot_id
-    code, _, rest = str(error).partition(" ")  # redis-py 5 uses a class for it only in cluster clients
+    code, _, rest = str(error).partition(" ")  # redis-py 5 has classes for these errors only in cluster clients
     return int(rest.split(" ")[0]) if isinstance(error, exceptions.ResponseError) and code in ("MOVED", "ASK") else None
 
 

@@ -30,7 +30,7 @@ def rate_limit(
     cost: int = 1,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Responds 429 if a limiter denies. `key()` returns the key of the client, or None if the request is not limited.
-    It may use `flask.request` and `session`."""
+    `key` may use `flask.request` and `session`."""
     asked = as_list(limiters, cost)
 
     def decorate(view: Callable[P, R]) -> Callable[P, R]:

@@ -72,8 +72,8 @@ class ZeitsetStorage(Storage, MovingWindowSupport):
     """`options`: parameters of `redis.Redis.from_url`. `client`: a client of your own, such as a RedisCluster, instead
     of one for the URI.
 
-    `exact`: units of a limit above 100 become available again to the millisecond. Without it, they are late by up to 1
-    % of the window. With it, a key has a slot for each millisecond in which units were taken.
+    `exact`: units become available again to the millisecond. Without `exact`, units of a limit above 100 are late by up
+    to 1% of the window. With `exact`, a key has a slot for each millisecond in which units were taken.
     """
 
     STORAGE_SCHEME = list(_SCHEMES)

@@ -102,7 +102,7 @@ class ZeitsetBroker(AsyncBroker):
             await self.client.connection_pool.disconnect()
 
     async def _ack(self, job: Claimed) -> None:
-        """Acknowledges a task. Repeats the ACK while Redis is away, because a token works only once."""
+        """Acknowledges a task. Repeats the ACK while Redis is away. This is safe, because a token works only once."""
         end = now() + self._claims.lease_ms / 1000
         backoff = Backoff()
         try:

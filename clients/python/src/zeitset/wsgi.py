@@ -16,8 +16,8 @@ App = Callable[[Environ, StartResponse], Iterable[bytes]]
 
 
 def client_network(ipv6: int = 56) -> Callable[[Environ], str]:
-    """Returns a key function: the client's IPv4 address, or the network of its IPv6 address, as one client may have all
-    addresses of a network.
+    """Returns a key function. The key is the client's IPv4 address, or the first `ipv6` bits of its IPv6 address: one
+    client may have all addresses of a network.
 
     Behind a proxy, let the server set REMOTE_ADDR from a header that only your proxy can set.
     """
@@ -25,7 +25,7 @@ def client_network(ipv6: int = 56) -> Callable[[Environ], str]:
 
 
 class RateLimitHeaders:
-    """Writes the RateLimit fields of all limits that are asked during a request, such as by throttles and
+    """Writes the RateLimit fields of all limits that are asked during a request, for example by throttles and
     decorators."""
 
     def __init__(self, app: App) -> None:
@@ -51,8 +51,8 @@ class RateLimitHeaders:
 
 
 class RateLimit(RateLimitHeaders):
-    """Asks the limiters before each request, and responds 429 if one denies. Units are taken from all limiters, or from
-    none.
+    """Asks the limiters before each request, and responds 429 if one of them denies. Units are taken from all limiters,
+    or from none.
 
     `key(environ)` returns the key of the client, or None if the request is not limited. Responses carry RateLimit
     header fields.
