@@ -1,8 +1,8 @@
 //! Fair shares between customers: `cargo bench -p zeitset-benches --bench groups`.
 //!
-//! Compares two ways on one server in one run: a queue with a group per customer, and a queue per customer, from which
-//! the client claims in turn. Every customer has one waiting job. A cycle claims a job, acknowledges it, and pushes a
-//! new job for the same customer. The benchmark takes about three minutes.
+//! Compares two ways on one server in one run: a queue with a group per customer, and a queue per customer. In the
+//! second way, the client claims from the queues in turn. Every customer has one waiting job. A cycle claims a job,
+//! acknowledges it, and pushes a new job for the same customer. The benchmark takes about three minutes.
 
 use redis::{Cmd, Connection, Pipeline, Value};
 use std::time::Instant;

@@ -4,8 +4,8 @@
 //!
 //! Cloudflare published a comparison of its counter with a log: of 400 million requests of 270,000 sources, the counter
 //! decided 0.003 % wrongly (https://blog.cloudflare.com/counting-things-a-lot-of-different-things/, 2017). Cloudflare's
-//! traffic is not public. Here, the rates of the sources follow Zipf's law. Each source sends at random times and
-//! changes its rate every 20 s. REQUESTS sets the number of requests.
+//! traffic is not public. In this program, the rates of the sources follow Zipf's law. Each source sends at random
+//! times and changes its rate every 20 s. REQUESTS sets the number of requests.
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// The maximum number of points: an hour, at one sample every five seconds.
 const POINTS: usize = 720;
 
-/// The maximum number of queues with a history, of up to 29 KB each. If there are more queues, those with recent
+/// The maximum number of queues with a history, of up to 29 KB each. If there are more queues, only queues with recent
 /// activity have a history.
 pub const QUEUES: usize = 1_000;
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 const QUEUES_PER_LOOK: usize = 2_000;
 const PAGE: usize = 500;
 
-/// The maximum number of queues that are kept: the first ones by name.
+/// The maximum number of queues that are kept: the first queues by name.
 pub const MOST_QUEUES: usize = 20_000;
 
 /// A sample of a server.

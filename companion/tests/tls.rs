@@ -71,7 +71,7 @@ fn a_server_with_tls_is_asked_by_rediss() {
     assert!(page.contains("\nzeitset_up 1\n") && page.contains(r#"zeitset_queue_jobs{queue="mails",state="ready"} 1"#));
     let picture = printed(run(&[&["top", &url, "--once"], &all[..]].concat()));
     assert!(picture.contains("mails"), "{picture}");
-    // Without --cacert, the system's authorities apply. Here they are the test's authority.
+    // Without --cacert, the system's authorities apply. SSL_CERT_FILE replaces them with the test's authority.
     let mut command = companion(&["metrics", "--once", "--redis", &url, "--cert", &cert, "--key", &key]);
     assert!(printed(command.env("SSL_CERT_FILE", &ca).output().expect("it starts")).contains("\nzeitset_up 1\n"));
 

@@ -45,7 +45,7 @@ const REVISIT: Millis = 10;
 /// If members are announced, the limit is [`CHUNK`].
 const UNLINKED_AT_ONCE: u64 = 1000;
 
-/// The divisor of the duty while a child process saves the dataset, because the system then copies every page that the
+/// Divides the duty while a child process saves the dataset. During this time, the system copies every page that the
 /// server writes.
 const GENTLY: u32 = 4;
 
@@ -184,7 +184,7 @@ fn count_expired(ctx: &Context, members: u64, sets: u64) {
     });
 }
 
-/// Reads a key after an event, and notes whether it is an expiring set. A key that is not one is no longer tracked.
+/// Reads a key after an event. Tracks the key if it is an expiring set, and otherwise forgets it.
 pub(super) fn inspect(ctx: &mut Context, name: Str<'_>, kind: EventKind) {
     let now = ctx.now();
     let key = ReadKey::open_notouch(ctx, name);
@@ -209,9 +209,9 @@ pub(super) fn inspect(ctx: &mut Context, name: Str<'_>, kind: EventKind) {
 }
 
 /// Whether the source of a moved or copied key was dirty. The source is not always known: the event of COPY does not
-/// name it, and after RENAME a listener of another module may have moved the set again. So a dirty set with the same
-/// TTL as this key counts as the source in two cases: its key is gone, or it has as many members and the same highest
-/// score as this key.
+/// name it, and after RENAME a listener of another module may have moved the set again. So this function looks for a
+/// dirty set with the same TTL as this key. The set is the source if its key is gone, or if it has the same number of
+/// members and the same highest score.
 fn was_dirty(ctx: &mut Context, database: i32, name: Str<'_>, seen: Option<Seen>) -> bool {
     let Some(Seen::Unmarked { ttl, .. }) = seen else { return false };
     let here = ctx.database();

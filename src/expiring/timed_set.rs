@@ -195,7 +195,7 @@ impl<'k> TimedSet<'k, Writing> {
     /// `spared` members remain, or when `is_time_up` returns true. Calls `is_time_up` every [`CHUNK`] members. Closes
     /// the key.
     ///
-    /// If the marker would be in the past, it is not set, because the server would then remove all members at once.
+    /// Does not set a marker in the past, because the server would then remove all members at once.
     ///
     /// During the sweep, no other code runs. The replicated commands name members or a range of past scores. So they
     /// never remove a live member, even if the dataset of a replica differs. Replaying them takes as long as the sweep.
@@ -243,7 +243,7 @@ impl<'k> TimedSet<'k, Writing> {
         (ctx, Removed { gone: gone.len() as u64, first, is_marked, events })
     }
 
-    /// Completes the changes: sets the marker if the TTL differs from it, replicates the changes, signals WATCH and
+    /// Completes the changes: sets the TTL to the marker if they differ, replicates the changes, signals WATCH and
     /// client-side caching, and sends the keyspace events. Does nothing if there are no changes.
     pub fn commit(mut self) -> &'k mut Context {
         let off = self.highest_now().filter(|&highest| !marker::holds(highest, self.ttl_now()));

@@ -1,7 +1,7 @@
 //! The expiring sets of this server, and the time of the next check of each set.
 //!
-//! [`Tracking`] decides when to check a set. This file informs it of commands, events, the clock, settings and the
-//! server's role, and sets the timer that `Tracking` requests. The [`Scan`] finds the sets that no event reported.
+//! [`Tracking`] decides when to check a set. This file informs `Tracking` of commands, events, the clock, settings and
+//! the server's role, and sets the timer that `Tracking` requests. The [`Scan`] finds the sets that no event reported.
 //! `Tracking` and `Scan` are caches, and this file opens no key. Code that opens a key decides by the marker whether
 //! the key is an expiring set.
 //!
@@ -38,7 +38,7 @@ struct Tracker {
     scan: Scan,
     /// The dirty set that was checked last. The next run of the cron job continues after it.
     checked: Option<DbKey>,
-    /// The slots whose keys are arriving. Their sets are not tracked.
+    /// The slots whose keys are arriving. The sets of these slots are not tracked.
     arriving: Vec<SlotRange>,
     /// The slots in `arriving` whose keys have all arrived. They stay in both lists until all old entries of these
     /// slots are forgotten.
@@ -151,7 +151,7 @@ pub(super) fn update(ctx: &Context, change: impl FnOnce(&mut Tracking)) {
     });
 }
 
-/// Notes that a command for expiring sets names a key, even a missing one. The first such command subscribes to events.
+/// Subscribes to events when the first ZEXP command names a key, even a missing key.
 pub(super) fn note_used(ctx: &Context) {
     if !events::is_subscribed(Classes::SORTED_SETS) {
         STATE.with(ctx, |tracker| tracker.listen(ctx));
@@ -219,7 +219,7 @@ pub(super) fn on_cron(ctx: &Context) {
     });
 }
 
-/// Does the other work of a slice until time is up: forgets entries of arriving slots and continues a first scan.
+/// Does the rest of a slice's work until time is up: forgets entries of arriving slots, and continues a first scan.
 pub(super) fn walk_on(ctx: &Context, is_time_up: impl Fn() -> bool) {
     STATE.with(ctx, |tracker| {
         tracker.forget_on(&is_time_up);
@@ -247,8 +247,8 @@ fn need(ctx: &Context, hurries: bool) -> Need {
 }
 
 impl Tracker {
-    /// Subscribes to events of sorted sets, if the module has not done so. Then begins a first scan, because earlier
-    /// changes sent no events to the module.
+    /// Subscribes to events of sorted sets, if the module has not subscribed yet. In this case, also begins a first
+    /// scan, because the module got no events of earlier changes.
     fn listen(&mut self, ctx: &Context) {
         if events::subscribe(ctx, Classes::SORTED_SETS) {
             self.scan.begin();
@@ -267,8 +267,8 @@ impl Tracker {
         self.scan.is_first() || self.tracking.is_forgetting()
     }
 
-    /// Forgets the entries of the slots that are being moved to this server, until time is up. When no such entry is
-    /// left, starts the scan of the slots whose move has ended.
+    /// Forgets the entries of the slots that are being moved to this server, until time is up. When none of these
+    /// entries is left, begins a scan, which finds the sets of the slots whose move has ended.
     fn forget_on(&mut self, is_time_up: impl Fn() -> bool) {
         let Tracker { tracking, arriving, arrived, scan, .. } = self;
         while tracking.is_forgetting() && !is_time_up() {

@@ -4,9 +4,9 @@
 //! scan finds earlier changes.
 //!
 //! The handlers only note what happened, and never write. The server calls the handlers for all keys, including
-//! strings, so most events must cost only one lookup in the tracker. If EXPIRE gives a key the TTL of the marker, the
-//! handler opens an untracked key only if members of any sorted set were written just before, as in replication and in
-//! an AOF. Otherwise the scan finds the set later.
+//! strings, so most events must cost only one lookup in the tracker. After EXPIRE, the handler opens an untracked key
+//! only if members of any sorted set were written just before. In replication and in an AOF, the commands have this
+//! order. In other cases, the scan finds the set later.
 
 use super::check::{inspect, restore_markers};
 use super::tracker::{self, Standing};
@@ -52,8 +52,8 @@ pub fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
         }
         _ => {}
     }
-    // In Valkey 8.1 and 9.0, handlers run with the client itself, and MOVE leaves the client in the other database
-    // (valkey#4024). So this selects the source database again, which is harmless on other servers.
+    // In Valkey 8.1 and 9.0, handlers run with the client itself, and MOVE leaves the client in the target database
+    // (valkey#4024). So the handler selects the source database again, which is harmless on other servers.
     if event.kind == EventKind::MoveTo {
         ctx.select(MOVED_FROM.load(Ordering::Relaxed));
     }

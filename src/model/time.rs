@@ -82,8 +82,8 @@ const BARE_MILLIS_FROM: u64 = 100_000_000_000;
 /// - A number may have the unit `s` or `ms`, in either case.
 /// - RFC 3339 with a time zone, such as `2026-12-24T18:00:00.250+01:00`.
 ///
-/// Seconds may have decimals. Fractions of a millisecond are rounded up. Returns `None` for any other text, such as one
-/// with another unit or a local time without a zone, and for a time before 1970 or after [`MAX`].
+/// Seconds may have decimals. Fractions of a millisecond are rounded up. Returns `None` for a time before 1970 or after
+/// [`MAX`]. Also returns `None` for any other text, such as a number with another unit, or a local time without a zone.
 pub fn instant(text: &[u8]) -> Option<Millis> {
     let unit = text.iter().position(u8::is_ascii_alphabetic).unwrap_or(text.len());
     match text.split_at(unit) {

@@ -34,9 +34,9 @@
 //!   `RedisModule_ClusterCanAccessKeysInSlot` (Redis from 8.4) cannot replace the dry run: it also allows slots that are imported key by key.
 //!
 //! Cost: without a cluster, only flags are read. In a cluster, or for a waiting client, one dry run takes 1 to 3 µs
-//! (Redis 7.0: 2 to 12), measured with a debug build on a busy machine. That is little compared with a visit to a set
-//! or with serving a client, which make several such calls anyway. So the module caches no answer longer than a turn.
-//! An answer is valid only at the moment of its use.
+//! (Redis 7.0: 2 to 12 µs), measured with a debug build on a busy machine. A visit to a set, or serving a client, makes
+//! several calls of similar cost anyway. So the module caches no answer longer than a turn. An answer is valid only at
+//! the moment of its use.
 
 use super::context::Context;
 use super::shared::Shared;

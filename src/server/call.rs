@@ -1,8 +1,8 @@
 //! Commands of the server that the module calls, because the module API has no functions for counts and ranks in sorted
 //! sets.
 //!
-//! A called command fails with [`Failed`] if the same command of a client would fail, for example while the cluster is
-//! down or the slot is being imported.
+//! A called command fails with [`Failed`] if the same command of a client would fail. This happens, for example, while
+//! the cluster is down or the slot is being imported.
 
 use super::context::Context;
 use super::string::{OwnedStr, Str};

@@ -119,7 +119,7 @@ impl Arg {
         Arg::new(name, raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_KEY)
     }
 
-    /// An argument of any bytes. Durations and times are also such arguments, because they have units.
+    /// An argument of any bytes. Also for durations and times, because they have units.
     pub const fn string(name: &'static CStr) -> Arg {
         Arg::new(name, raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_STRING)
     }
@@ -282,9 +282,9 @@ pub fn set_options(ctx: &Context) {
     // SAFETY: the context is valid. The options declare four facts. (1) The module signals changed keys itself, so a
     // call without a change does not break WATCH. (2) The module checks for errors while loading (src/server/io.rs), so
     // a truncated payload does not end the server. (3) A replica may serve its old dataset while it loads the new one
-    // (`repl-diskless-load swapdb`), because the module keeps no references to values, and forgets the old keys when
-    // the new dataset replaces them (src/server/events.rs). (4) The module does not touch the keys of slots that are
-    // being imported.
+    // (`repl-diskless-load swapdb`). The module keeps no references to values, and forgets the old keys when the new
+    // dataset replaces them (src/server/events.rs). (4) The module does not touch the keys of slots that are being
+    // imported.
     unsafe { api!(RedisModule_SetModuleOptions(ctx.as_ptr(), options)) };
 }
 

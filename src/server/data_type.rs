@@ -22,8 +22,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 pub trait DataType: Relocate + Clone + Send + 'static {
     /// The type's name: nine characters of `A-Z a-z 0-9 - _`. RDB files contain it, so it must be unique among all modules.
     const NAME: &'static CStr;
-    /// The encoding version that the server stores with the type's name: 0 to 1023. It never changes, because every
-    /// encoded value begins with its own version.
+    /// The encoding version that the server stores with the type's name: 0 to 1023. This number never changes, because
+    /// every encoded value begins with its own version.
     const NUMBER: c_int;
     /// Keyspace events to subscribe to when the first value exists.
     const EVENTS: Classes = Classes::NONE;

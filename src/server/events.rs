@@ -89,7 +89,7 @@ pub enum ServerEvent<'a> {
     Cron,
 }
 
-/// The listeners of events, in the order of their calls. If one panics, the next ones still run.
+/// The listeners of events, in the order of their calls. If a listener panics, the next listeners still run.
 pub struct Listeners {
     pub key: &'static [fn(&mut Context, &KeyEvent<'_>)],
     pub server: &'static [fn(&mut Context, ServerEvent<'_>)],
@@ -119,8 +119,8 @@ pub fn is_subscribed(classes: Classes) -> bool {
 }
 
 /// Subscribes to the keyspace events of these classes, until the module is unloaded. Returns `false` if the module had
-/// already subscribed to all of them. This function may be called at any time: the server appends the subscription to
-/// the end of a list, which is safe even while the server iterates over the list.
+/// already subscribed to all these classes. This function may be called at any time: the server appends the
+/// subscription to a list, even while it iterates over the list.
 pub fn subscribe(ctx: &Context, classes: Classes) -> bool {
     let subscribed = SUBSCRIBED.load(Ordering::Relaxed);
     // The server sends an event once per subscription, so each class is subscribed to once.

@@ -206,7 +206,7 @@ impl<'k> WriteKey<'k> {
 }
 
 /// Returns the flags for opening a key without side effects, as far as this server supports them. Redis from 7.2
-/// supports all of them. Earlier versions support only `NOTOUCH`.
+/// supports all these flags. Earlier versions support only `NOTOUCH`.
 fn quiet_modes() -> u32 {
     let known = if has_api!(RedisModule_GetOpenKeyModesAll) {
         // SAFETY: takes no arguments.

@@ -1,4 +1,4 @@
-//! Safe wrappers over the module API. They contain the only unsafe code of the module.
+//! Safe wrappers over the module API. Only these wrappers contain unsafe code.
 //!
 //! The types enforce the API's rules. A [`Str`] lives as long as the call to which the server passed it. A
 //! [`Key`](key::Key) closes itself. An iterator over a sorted set borrows the set. All of this code runs in the

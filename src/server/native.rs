@@ -22,7 +22,7 @@ const NEEDED: [&CStr; 10] = [
     c"ZREMRANGEBYSCORE",
 ];
 
-/// The module replicates UNLINK, or DEL if the server lacks UNLINK. One of them is needed.
+/// The module replicates UNLINK, or DEL if the server lacks UNLINK. So the server must have UNLINK or DEL.
 pub(super) const UNLINK: &CStr = c"UNLINK";
 pub(super) const DEL: &CStr = c"DEL";
 

@@ -1,5 +1,5 @@
-//! The server's product: Redis or Valkey. They have diverged since Redis 7.2. Newer numbers in the API have different
-//! meanings in the two products, and each product has its own bugs.
+//! The server's product: Redis or Valkey. The two have diverged since Redis 7.2. Newer numbers in the API have
+//! different meanings in the two products, and each product has its own bugs.
 
 use super::context::Context;
 use super::info::with_server_info;

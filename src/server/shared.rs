@@ -9,8 +9,8 @@ unsafe impl RedisLockIndicator for Context {}
 
 /// State that is accessible with a [`Context`], or another proof that the server's lock is held.
 ///
-/// A borrow must end before a call to the server that sends events, because the event handlers also borrow the state,
-/// and a second borrow panics.
+/// A borrow must end before a call to the server that sends events. The event handlers also borrow the state, and a
+/// second borrow panics.
 pub struct Shared<T>(RedisGILGuard<RefCell<T>>);
 
 impl<T> Shared<T> {

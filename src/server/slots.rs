@@ -5,8 +5,8 @@
 //! the target drops the keys. So a module must not touch these keys until the migration is complete. Valkey migrates
 //! slots only if every module declares support. Redis does not require this.
 //!
-//! These events tell the module when to forget a slot's keys and when to scan for them. They do not decide whether a key may be changed:
-//! see [`super::authority`].
+//! These events tell the module when to forget a slot's keys and when to scan for them. The events do not decide
+//! whether a key may be changed: see [`super::authority`].
 
 use super::events::details;
 use super::product::is_valkey;

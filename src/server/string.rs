@@ -27,7 +27,7 @@ impl<'a> Str<'a> {
     /// Borrows the arguments of a command.
     ///
     /// # Safety
-    /// `argv` must hold `argc` strings that are valid for `'a`. It may be null if there are none.
+    /// `argv` must hold `argc` strings that are valid for `'a`. `argv` may be null if `argc` is 0.
     pub(super) unsafe fn arguments(argv: *mut *mut RedisModuleString, argc: c_int) -> &'a [Str<'a>] {
         let count = usize::try_from(argc).unwrap_or(0);
         // The server passes a null array if the module is loaded without arguments.

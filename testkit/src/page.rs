@@ -138,7 +138,7 @@ impl Page {
         steps
     }
 
-    /// Runs the page's sessions. In all of them, numbers in the ranges of `varying` may differ. Calls `after` after
+    /// Runs the page's sessions. In all sessions, numbers in the ranges of `varying` may differ. Calls `after` after
     /// every command.
     pub fn replay(&mut self, server: &Server, varying: &[RangeInclusive<u64>], mut after: impl FnMut(&str)) {
         let mut client = server.client();

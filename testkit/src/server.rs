@@ -319,7 +319,7 @@ impl Server {
         conf
     }
 
-    /// Waits until the server serves clients. Returns false if it has exited instead.
+    /// Waits until the server serves clients. Returns `false` if the server has exited.
     fn comes_up(&mut self) -> bool {
         let mut up = false;
         eventually(PATIENCE, "the server starts", || {

@@ -1,4 +1,4 @@
-//! The list of queues: all of them by name, in pages; or those that the sampler has read, sorted by another column.
+//! The list of queues: all queues by name, in pages, or the queues that the sampler has read, sorted by another column.
 
 use super::parts::{name, tile, tiles};
 use super::query::{Query, link};

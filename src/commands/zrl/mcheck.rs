@@ -87,7 +87,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
 }
 
 /// The assessment of one limit, at first without regard to the other limits. If another limit denies the call,
-/// `verdict` and `change` are replaced by those of a refusal.
+/// `verdict` and `change` are replaced by the result of `refuse`.
 struct Assessment {
     fits: bool,
     verdict: Verdict,

@@ -1,4 +1,4 @@
-//! ZRL: rate limits. This file has the parsing of policies and the reply with six fields, which the commands share.
+//! ZRL: rate limits. For several commands, this file parses policies and writes the reply with six fields.
 
 pub mod cell;
 pub mod check;

@@ -1,8 +1,7 @@
 //! `ZRL.PEEK key limit window [COST units] [SLIDING | FIXED | LEAKY] [EXACT | PRECISION duration] [FORCE]`
 //!
-//! Returns what ZRL.CHECK would return, without taking units. If the window has become shorter, ZRL.PEEK does not apply
-//! the new window. A ZRL.CHECK does, even if it denies the call, and the waits then become shorter than those that
-//! ZRL.PEEK reported.
+//! Returns what ZRL.CHECK would return, without taking units. ZRL.PEEK does not apply a shorter window to the units in
+//! use. ZRL.CHECK applies it, even if it denies the call, and the waits may then become shorter than reported.
 
 use super::{ARGUMENTS, Request, reply};
 use crate::error::Error;

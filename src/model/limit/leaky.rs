@@ -2,12 +2,12 @@
 //!
 //! A bucket of `limit` units drains at one unit per `window / limit`. The only state is the *theoretical arrival time*:
 //! the time at which the bucket is empty if no more units are taken. An interval such as 10 s / 3 is not a whole number
-//! of ms, so this time is stored as whole ms and a part in units of `1 / limit` ms. All arithmetic uses integers. After
+//! of ms. So this time is stored as whole ms and a part in units of `1 / limit` ms. All arithmetic uses integers. After
 //! a change of the policy, the bucket holds the same number of units, rounded up to a part of the new policy.
 //!
-//! The key is a string, `leaky:<empty at>:<limit>/<window>!<written at>`, with `+<part>` after the first time if there
-//! is a part. Limit and window determine how many units are in the bucket. `written at` is the time of the last write.
-//! If the clock has stepped back to before that time, the bucket has as many units as at that time.
+//! The key is a string, `leaky:<empty at>+<part>:<limit>/<window>!<written at>`. If the part is 0, `+<part>` is left
+//! out. Limit and window determine how many units are in the bucket. `written at` is the time of the last write. If the
+//! clock has stepped back to before that time, the bucket has as many units as at that time.
 
 use super::text::{NumberReader, NumberText};
 use super::{Assessed, Foreign, Lifetime, LimitUsage, MAX_UNITS, Refund, RetryAfter, Update, Verdict};
@@ -143,8 +143,8 @@ pub struct Leaky {
 pub fn assess(limit: u64, window: Millis, now: Millis, cost: u64, stored: Option<Level>) -> Leaky {
     let parts = stored.map_or(0, |level| {
         let parts = level.in_parts_of(window, level.parts_at(now.max(level.written_at)));
-        // As long as the window is unchanged, a debt stays. Otherwise the level is at most a full bucket of the new
-        // policy.
+        // A debt stays as long as the window is unchanged. Without a debt, or with another window, the level is at most
+        // a full bucket of the new policy.
         let full = u128::from(level.limit) * u128::from(level.window);
         let is_debt = level.window == window && level.parts_at(level.written_at) > full;
         if is_debt { parts } else { parts.min(u128::from(limit) * u128::from(window)) }

@@ -188,7 +188,7 @@ pub enum StoredLimit<'a> {
 
 impl<'a> StoredLimit<'a> {
     /// Parses a string. The first byte identifies the algorithm. A plain number belongs to THROTTLE, as in redis-cell.
-    /// Only then is the TTL read.
+    /// `expires_at` is called only for a plain number.
     pub fn parse(text: &'a [u8], expires_at: impl FnOnce() -> Option<Millis>) -> Result<StoredLimit<'a>, Foreign> {
         match text.first() {
             Some(b's') => Ring::parse(text).map(StoredLimit::Sliding),
@@ -268,8 +268,8 @@ pub trait Assessed {
     /// are not held longer than the new window allows.
     fn refuse(&self) -> (Verdict, Option<Update>);
 
-    /// Takes the units even if they do not fit. The limit is then in debt until they have become available again, and `remaining` is
-    /// negative.
+    /// Takes the units even if they do not fit. If they do not fit, the limit is in debt, and `remaining` is negative
+    /// until enough units have become available again.
     fn charge(&self) -> (Verdict, Option<Update>);
 
     /// Takes the units if they fit, or if they are `forced`.

@@ -7,8 +7,8 @@
 //! header.
 //!
 //! The units of a slot are its total minus that of the slot before it. The oldest slot has no slot before it, so its
-//! own units do not count. It only provides the total for the next slot. As soon as the units of the second oldest slot
-//! are available again, a new slot may replace the oldest one.
+//! own units do not count. The oldest slot only provides the total for the next slot. As soon as the units of the
+//! second oldest slot are available again, a new slot may replace the oldest one.
 //!
 //! Slots that were never written have the time 0. They are at the end of the string, and are treated as the oldest
 //! slots.

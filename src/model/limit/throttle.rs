@@ -6,7 +6,7 @@
 //!
 //! Where redis-cell panics, overflows or returns an error, this module differs. Numbers out of range are errors. If a
 //! call returns more units than are in use, the key becomes empty. If the interval is below a microsecond, the
-//! remaining units are computed in nanoseconds, while redis-cell truncates the interval to 0 µs and divides by it.
+//! remaining units are computed in nanoseconds. (redis-cell truncates the interval to 0 µs and divides by 0.)
 //!
 //! A key that redis-cell wrote may expire up to a millisecond before its arrival time, and the limit then admits a unit
 //! too early. A key that this module wrote does not expire early.
@@ -21,9 +21,9 @@ pub type Nanos = i128;
 const SECOND: Nanos = 1_000_000_000;
 pub const MILLISECOND: Nanos = 1_000_000;
 
-/// The maximum difference between a key's TTL and its arrival time. They differ after MIGRATE, which sends the TTL as
-/// remaining time. A number of another program, read as nanoseconds, is unlikely to be that close to its TTL: a counter
-/// is near 0, which is the year 1970.
+/// The maximum difference between a key's TTL and its arrival time. The two differ after MIGRATE, which sends the TTL
+/// as remaining time. A number of another program, read as nanoseconds, is unlikely to be that close to its TTL. For
+/// example, a counter is near 0, which is the year 1970.
 const TOLERANCE: Millis = 5_000;
 
 /// The earliest arrival time of a key without a TTL: September 2001. redis-cell leaves a key without a TTL if a call

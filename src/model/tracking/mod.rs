@@ -7,12 +7,12 @@
 //! it again.
 //!
 //! A set that plain commands have changed is *dirty* until its marker is restored. Plain commands do not change the
-//! TTL. So a dirty set is recognized by its TTL at the time of the change, under its own name and under a name that it
-//! is moved or copied to.
+//! TTL. So the module recognizes a dirty set by the TTL that it had at the time of the change, even after the set was
+//! moved or copied to another key.
 //!
-//! The timer is armed only for times within [`HORIZON`]. Later times are left to the cron job ([`Tracking::at_cron`]), which runs at least
-//! once a second. So delays stay far below the limits of the server's event loop, a step of the wall clock is noticed within a second or
-//! two, and an idle server has no armed timer.
+//! The timer is armed only for times within [`HORIZON`]. Later times are left to the cron job ([`Tracking::at_cron`]),
+//! which runs at least once a second. So delays stay far below the limits of the server's event loop. A step of the
+//! wall clock is noticed within a second or two, and an idle server has no armed timer.
 
 mod database;
 mod finds;
@@ -172,7 +172,7 @@ impl Tracking {
         }
     }
 
-    /// Forgets the sets of one database, or of all.
+    /// Forgets the sets of one database. If `database` is `None`, forgets all sets.
     pub fn flush(&mut self, database: Option<i32>) {
         match database {
             Some(database) => self.dropped.extend(self.databases.remove(&database)),
@@ -186,8 +186,8 @@ impl Tracking {
         self.databases.extend(was_other.map(|database| (one, database)));
     }
 
-    /// Begins a walk through all sets, in which [`forget_some`](Tracking::forget_some) forgets some of them. If a walk
-    /// is in progress, it starts again from the beginning.
+    /// Begins a walk through all sets. [`forget_some`](Tracking::forget_some) continues the walk, and forgets the sets
+    /// that it selects. If a walk is in progress, it starts again from the beginning.
     pub fn begin_to_forget(&mut self) {
         self.databases.values_mut().for_each(|database| database.table.begin_walk());
     }

@@ -1,6 +1,7 @@
 //! A simulated server with clients, a cron job, a timer, a wall clock that steps, and visits that fail.
 //!
-//! `ZEITSET_SEEDS` sets the number of seeds (default [`SEEDS`]), `ZEITSET_SEED` the first one. A failure prints its seed.
+//! `ZEITSET_SEEDS` sets the number of seeds (default [`SEEDS`]), `ZEITSET_SEED` the first seed. A failure prints its
+//! seed.
 
 use crate::model::alarm::Alarm;
 use crate::model::db_key::DbKey;
