@@ -29,7 +29,6 @@ struct Batch {
 }
 
 impl Batch {
-    /// Adds a call: a command's name and arguments.
     fn call(&mut self, line: &str) {
         let words: Vec<_> = line.split(' ').collect();
         self.bytes.extend(format!("*{}\r\n", words.len()).bytes());

@@ -34,7 +34,6 @@ fn main() {
     }
 }
 
-/// Runs cycles on one queue.
 fn cycles(con: &mut Connection, name: &str, customers: usize, push: impl Fn(&mut Cmd, usize)) {
     redis::cmd("FLUSHALL").exec(con).expect("FLUSHALL");
     let before = number(con, "memory", "used_memory");
@@ -61,7 +60,6 @@ fn cycles(con: &mut Connection, name: &str, customers: usize, push: impl Fn(&mut
     });
 }
 
-/// Runs cycles with a queue per customer.
 fn turns(con: &mut Connection, name: &str, customers: usize) {
     redis::cmd("FLUSHALL").exec(con).expect("FLUSHALL");
     let before = number(con, "memory", "used_memory");

@@ -34,7 +34,6 @@ pub enum Error {
     OutOfRange,
     Units,
     Throttle,
-    /// The same key is given twice in ZRL.MCHECK.
     KeyNamedTwice,
     Precision,
     ScoreNotATime,
@@ -49,7 +48,6 @@ pub enum Error {
     NotInState,
     /// AFTER names a ready job that is not among the first 500, and the order of the ready jobs is not indexed.
     PageTooFar,
-    /// WITHLEASE with a state other than claimed.
     NoLease,
     /// CLEAN with OLDER found only jobs that are too young, and stopped at its bound.
     CleanUnreached,
@@ -59,7 +57,6 @@ pub enum Error {
     NoBoard,
     /// The key of CREATE holds a board with another schema.
     BoardExists,
-    /// The boards of MERGE have different schemas.
     OtherSchema,
     NotAFloat,
     DimensionCount,
@@ -77,7 +74,6 @@ pub enum Error {
     OutOfMemory,
     /// A waiting client lost its permission to claim.
     NoPermission,
-    /// The server refused a command that the module called.
     InnerCommand,
     /// The command panicked: a defect of the module.
     Internal,

@@ -35,7 +35,6 @@ pub enum Role {
     Rival,
 }
 
-/// One call of a subject.
 #[derive(Clone, Copy)]
 struct Call {
     prefix: &'static str,
@@ -62,12 +61,10 @@ impl Call {
 }
 
 impl Subject {
-    /// Creates a subject that needs one command.
     fn new(role: Role, name: &'static str, prefix: &'static str, command: impl Fn(Call) -> Cmd + 'static) -> Subject {
         Subject { name, role, prefix, commands: Box::new(move |call| vec![command(call)]) }
     }
 
-    /// Creates a subject that calls a script on the key of the call.
     fn script(
         name: &'static str,
         prefix: &'static str,
@@ -96,7 +93,6 @@ impl Subject {
     }
 }
 
-/// The commands and options that the server supports.
 pub struct Abilities {
     pub has_cell: bool,
     pub has_field_ttls: bool,

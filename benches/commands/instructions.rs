@@ -46,7 +46,6 @@ impl Counter {
     }
 }
 
-/// Returns the report, with a table per contest.
 pub fn measure(bench: &mut Bench, contests: &[Contest], folder: &Path) -> String {
     let process: String = redis::cmd("INFO").arg("server").query(&mut bench.con).expect("INFO");
     let process = process.lines().find_map(|line| line.strip_prefix("process_id:")).expect("a process").to_owned();

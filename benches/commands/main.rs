@@ -66,7 +66,6 @@ impl Size {
     }
 }
 
-/// The server, the connections to it, and the source of random keys.
 pub struct Bench {
     pub con: redis::Connection,
     pipelined: Vec<Connection>,
@@ -164,7 +163,6 @@ impl Bench {
         matches!(known, redis::Value::Array(infos) if matches!(infos[..], [redis::Value::Array(_)]))
     }
 
-    /// Increases the length of the progress bar.
     pub fn expect(&self, steps: usize) {
         self.bar.inc_length(steps as u64);
     }

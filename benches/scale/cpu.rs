@@ -6,7 +6,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 use testkit::Server;
 
-/// A server and a connection to it.
 pub struct Served {
     pub server: Server,
     pub con: Connection,

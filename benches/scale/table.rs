@@ -132,7 +132,6 @@ impl Table {
     }
 }
 
-/// Formats a call for the page.
 fn shown(line: &str) -> String {
     match line.find("{1000 ") {
         Some(from) => format!("{}…, 1000 of them", &line[..from]),

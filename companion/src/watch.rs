@@ -12,7 +12,6 @@ const PAGE: usize = 500;
 /// The maximum number of queues that are kept: the first queues by name.
 pub const MOST_QUEUES: usize = 20_000;
 
-/// A sample of a server.
 #[derive(Clone, Default)]
 pub struct Sample {
     /// The server's time, µs.
@@ -133,7 +132,6 @@ impl Watch {
     }
 }
 
-/// Reads the stats of these queues.
 pub async fn refresh(server: &Server, queues: &mut BTreeMap<Key, Watched>, names: &[Key]) -> RedisResult<()> {
     let mut pipe = pipe();
     pipe.cmd("TIME");

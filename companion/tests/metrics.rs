@@ -12,14 +12,12 @@ fn once(server: &Server, words: &[&str]) -> String {
     printed(companion(&words).output().expect("it starts"))
 }
 
-/// Returns the values by metric and labels, as on the page.
 fn values(page: &str) -> BTreeMap<String, f64> {
     let samples = page.lines().filter(|line| !line.starts_with('#'));
     let pairs = samples.map(|line| line.rsplit_once(' ').unwrap_or_else(|| panic!("no sample: {line}")));
     pairs.map(|(name, value)| (name.to_owned(), value.parse().expect("a number"))).collect()
 }
 
-/// Returns the types of the metrics on the page.
 fn types(page: &str) -> BTreeMap<&str, &str> {
     page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')).collect()
 }

@@ -160,7 +160,6 @@ fn a_reader_that_has_read_enough_ends_the_program_quietly() {
     }
 }
 
-/// A program that ends with the test.
 struct Ended(Child);
 
 impl Drop for Ended {

@@ -9,7 +9,6 @@ fn ui(server: &Server, words: &[&str]) -> Running {
     Running::start(companion(&[&["ui", "--redis", &url, "--interval", "200ms"], words].concat()))
 }
 
-/// Returns the token of the forms.
 fn token(ui: &Running) -> String {
     let (_, page) = ui.get("/queue?key=mails");
     let token = page.split("name=\"token\" value=\"").nth(1).and_then(|rest| rest.split('"').next());

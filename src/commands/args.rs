@@ -147,7 +147,6 @@ impl<'a> Args<'a> {
         u64::try_from(units).ok().filter(|&units| units <= MAX_UNITS).ok_or(Error::Units)
     }
 
-    /// Parses a signed 64-bit integer.
     pub fn integer(&mut self) -> Result<i64, Error> {
         integer(self.value()?.bytes()).ok_or(Error::NotAnInteger)
     }
@@ -183,12 +182,10 @@ impl<'a> Args<'a> {
         if id.is_empty() { Err(Error::EmptyId) } else { Ok(id) }
     }
 
-    /// Parses a priority: a signed 32-bit integer.
     pub fn priority(&mut self) -> Result<i32, Error> {
         i32::try_from(self.integer()?).map_err(|_| Error::Priority)
     }
 
-    /// Parses a number of attempts: 0 to 2^32-1.
     pub fn attempts(&mut self) -> Result<u32, Error> {
         u32::try_from(self.count()?).map_err(|_| Error::OutOfRange)
     }
@@ -239,7 +236,6 @@ pub fn once<T>(option: &mut Option<T>, value: T) -> Result<(), Error> {
     }
 }
 
-/// Sets a flag. Returns an error if the flag is already set.
 pub fn flag(flag: &mut bool) -> Result<(), Error> {
     if std::mem::replace(flag, true) { Err(Error::Syntax) } else { Ok(()) }
 }

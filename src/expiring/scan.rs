@@ -29,7 +29,6 @@ const LEAST: usize = 64;
 /// The number of steps between two readings of the clock.
 const STEPS: usize = 16;
 
-/// The scan's position and results.
 #[derive(Default)]
 pub struct Scan {
     database: i32,

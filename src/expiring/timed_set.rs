@@ -49,7 +49,6 @@ impl<'k, M: Mode> TimedSet<'k, M> {
         Ok(TimedSet { name, set, last, ttl, put, removed })
     }
 
-    /// Opens a set for a command.
     pub fn expiring(ctx: &'k mut Context, name: Str<'k>) -> Result<TimedSet<'k, M>, Error> {
         tracker::note_used(ctx);
         TimedSet::of(Key::open(ctx, name), name, |ctx, highest, ttl| tracker::recognizes(ctx, name, highest, ttl))
@@ -291,7 +290,6 @@ impl<'k> TimedSet<'k, Writing> {
     }
 }
 
-/// The result of a sweep.
 pub(super) struct Removed {
     pub gone: u64,
     /// The lowest remaining score. `None` if the key is gone.

@@ -237,7 +237,6 @@ pub(super) fn end_slice(ctx: &Context, rest: Millis) {
     });
 }
 
-/// Whether this server may delete expired members now.
 pub(super) fn may_sweep(ctx: &Context) -> bool {
     config::SWEEP.get() && ctx.may_write_by_itself()
 }

@@ -40,7 +40,6 @@ pub fn replicate(
     events
 }
 
-/// Replicates the removal of a key.
 pub fn replicate_unlink(ctx: &Context, name: Str<'_>) -> PendingEvents {
     ctx.replicate(c"UNLINK", &[name]);
     ctx.signal_modified(name);

@@ -46,7 +46,6 @@ pub fn count_denied<'a>(ctx: &Context, keys: impl IntoIterator<Item = Str<'a>>, 
     TOP.with(ctx, |top| keys.into_iter().for_each(|key| top.add(database, key.bytes(), now)));
 }
 
-/// Returns the most denied keys of the selected database.
 pub fn top(ctx: &Context) -> Vec<Counter> {
     let database = ctx.database();
     TOP.with(ctx, |top| top.top().into_iter().filter(|counter| counter.database == database).cloned().collect())

@@ -68,7 +68,6 @@ impl<T> Chunks<T> {
         self.len as u32 - 1
     }
 
-    /// Removes and returns the last item. O(1).
     pub fn pop(&mut self) -> Option<T> {
         let last = self.len.checked_sub(1)?;
         let item = self.chunks[last / CHUNK].pop()?;

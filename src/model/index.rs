@@ -128,7 +128,7 @@ pub struct Index {
     /// Empty while there are no entries.
     shards: Vec<Shard>,
     len: usize,
-    /// The slots of all shards.
+    /// The number of slots in all shards.
     slots: usize,
     keys: RandomState,
 }
@@ -139,12 +139,10 @@ impl Index {
         self.shards.len()
     }
 
-    /// Moves the memory of one shard.
     pub fn relocate(&mut self, step: usize, mover: &mut impl Mover) {
         mover.vec(&mut self.shards[step].slots);
     }
 
-    /// Returns the hash of a name for this table.
     pub fn hash(&self, name: &[u8]) -> u32 {
         self.keys.hash_one(name) as u32
     }
@@ -185,7 +183,6 @@ impl Index {
         self.len += 1;
     }
 
-    /// Removes an entry.
     pub fn remove(&mut self, hash: u32, id: u32) {
         if self.len == 0 {
             return;
@@ -214,7 +211,6 @@ impl Index {
         }
     }
 
-    /// Splits the next shard in turn.
     fn split(&mut self) {
         let round = 1 << self.shards.len().ilog2();
         let from = self.shards.len() - round;
@@ -250,7 +246,6 @@ impl Index {
         }
     }
 
-    /// Returns the number of allocations.
     pub fn allocations(&self) -> usize {
         self.shards.len()
     }

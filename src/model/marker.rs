@@ -73,7 +73,6 @@ pub fn holds(highest: f64, ttl: Option<Millis>) -> bool {
     ttl.is_some() && of(highest) == ttl
 }
 
-/// Whether a sorted set with this highest score and TTL is an expiring set.
 pub fn is_expiring(highest: f64, ttl: Option<Millis>, reason: Reason, now: Millis) -> bool {
     let is_alive = highest > time::to_score(now);
     holds(highest, ttl)

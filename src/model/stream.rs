@@ -3,7 +3,6 @@
 
 use std::fmt;
 
-/// A destination of a saved value.
 pub trait Writer {
     fn number(&mut self, number: u64);
     /// Writes a byte string of any length, and its length.
@@ -21,7 +20,6 @@ pub trait Reader {
     fn bytes(&mut self) -> Result<Self::Bytes, DecodeError>;
 }
 
-/// Why a value cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeError {
     /// The input ends too early, or its next item is of another kind than requested.

@@ -107,7 +107,6 @@ impl Context {
         answer
     }
 
-    /// Whether the server is not loading and writes are not paused.
     fn may_act(&self) -> bool {
         // SAFETY: takes no arguments.
         !self.is_loading() && unsafe { api!(RedisModule_AvoidReplicaTraffic()) } == 0

@@ -33,10 +33,8 @@ pub trait Wait: Sized + 'static {
     /// [`serve`](Wait::serve) is called next.
     fn is_servable(&mut self, ctx: &mut Context) -> bool;
 
-    /// Serves the client, and replies.
     fn serve(&mut self, ctx: &mut Context);
 
-    /// Replies to the client after its time-out.
     fn time_out(&mut self, ctx: &mut Context);
 
     /// Called when the client no longer waits, because it was served, timed out, or disconnected.

@@ -27,7 +27,6 @@ pub struct Spec {
 #[derive(Clone, Copy)]
 pub enum Keys {
     None,
-    /// The first argument is a key.
     First(Access),
     /// `numkeys key [key ...]`, from the first argument on.
     Counted(Access),
@@ -65,7 +64,6 @@ impl Keys {
     }
 }
 
-/// A command's access to a key.
 #[derive(Clone, Copy)]
 pub enum Access {
     /// Reads the value and returns it.
@@ -258,7 +256,6 @@ impl Context {
         unsafe { api!(RedisModule_IsKeysPositionRequest(self.as_ptr())) != 0 }
     }
 
-    /// Tells the server which arguments are keys, and the command's access to each key.
     fn tell_key_positions(&self, keys: &[(usize, Access)]) {
         for (at, access) in keys {
             // The command's name precedes the arguments.
@@ -273,7 +270,6 @@ impl Context {
 #[derive(Debug)]
 pub struct Refused(pub &'static CStr);
 
-/// Sets the module's options.
 pub fn set_options(ctx: &Context) {
     let options = raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED
         | raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS

@@ -77,7 +77,6 @@ pub fn now() -> Millis {
     u64::try_from(now).unwrap_or(0)
 }
 
-/// Returns the server's time in microseconds.
 fn micros() -> Micros {
     if has_api!(RedisModule_Microseconds) {
         // SAFETY: takes no arguments.

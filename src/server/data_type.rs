@@ -43,7 +43,6 @@ pub trait DataType: Relocate + Clone + Send + 'static {
     /// Adds the value to a digest. Equal values have equal digests.
     fn digest(&self, to: &mut Digest<'_>);
 
-    /// Returns the size in bytes.
     fn memory_usage(&self) -> usize;
 
     /// Returns the approximate number of allocations.

@@ -17,9 +17,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 pub enum EventKind {
     /// The key was deleted, has expired, or was evicted.
     Gone,
-    /// The key got a TTL, or its TTL was changed.
     Expire,
-    /// The key lost its TTL.
     Persist,
     /// The key was renamed. The first event is about the old name, the second about the new one.
     RenameFrom,
@@ -53,7 +51,6 @@ impl EventKind {
     }
 }
 
-/// A keyspace event.
 pub struct KeyEvent<'a> {
     pub kind: EventKind,
     pub key: Str<'a>,
@@ -66,7 +63,6 @@ pub struct KeyEvent<'a> {
 /// An event that concerns more than one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerEvent<'a> {
-    /// This server has become a master.
     BecameMaster,
     BecameReplica,
     /// A replica begins to load a dataset next to the one that it serves.

@@ -9,7 +9,6 @@ use std::marker::PhantomData;
 use std::ptr::{NonNull, null_mut};
 use std::sync::OnceLock;
 
-/// A function that adds the module's sections.
 type Report = fn(Info<'_>);
 
 static REPORT: OnceLock<(Report, &CStr)> = OnceLock::new();

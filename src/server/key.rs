@@ -57,7 +57,6 @@ impl Mode for Writing {
     }
 }
 
-/// The type of a key's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holds {
     Nothing,

@@ -18,7 +18,6 @@ impl<T> Shared<T> {
         Shared(RedisGILGuard::new(RefCell::new(value)))
     }
 
-    /// Calls `use_it` with the state.
     pub fn with<R>(&self, holder: &impl RedisLockIndicator, use_it: impl FnOnce(&mut T) -> R) -> R {
         let guard = self.0.lock(holder);
         let mut state: RefMut<'_, T> = guard.borrow_mut();

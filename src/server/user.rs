@@ -8,7 +8,6 @@ use std::ffi::c_int;
 use std::io;
 use std::ptr::NonNull;
 
-/// The user of the calling client.
 pub struct User(NonNull<RedisModuleUser>);
 
 impl Context {

@@ -11,7 +11,6 @@ use redis_module::raw;
 use std::ffi::c_int;
 use std::ptr::null_mut;
 
-/// A member and its score.
 pub struct Element {
     pub member: OwnedStr,
     pub score: f64,

@@ -62,7 +62,6 @@ impl Alike {
         drift.unsigned_abs() <= SLACK && (!is_token || known.is_none_or(|known| known == now))
     }
 
-    /// Notes the tokens and times of a line that was printed now.
     pub fn note(&mut self, now: &str) {
         for piece in pieces(now).into_iter().filter(|piece| moment(piece).is_some()) {
             let known = if piece.len() > 13 { &mut self.tokens } else { &mut self.moments };

@@ -115,7 +115,6 @@ fn nanoseconds(time: Duration) -> i64 {
     time.as_nanos().try_into().expect("less than 292 years")
 }
 
-/// Compiles `clock.c`. Returns the library.
 fn library() -> &'static PathBuf {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {

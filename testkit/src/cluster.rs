@@ -239,7 +239,6 @@ impl Cluster {
     }
 }
 
-/// How servers move slots atomically.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum WholeMoves {
     /// The source is told to send the slots.

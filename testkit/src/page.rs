@@ -40,7 +40,6 @@ enum Step {
     Session { varying: Vec<RangeInclusive<u64>>, calls: Vec<Call> },
 }
 
-/// A command of a session and its output.
 struct Call {
     /// The line on the page, from 0.
     line: usize,

@@ -10,7 +10,6 @@ pub struct Program {
 }
 
 impl Program {
-    /// Starts a program without input.
     #[track_caller]
     pub fn start(command: &mut Command) -> Self {
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();

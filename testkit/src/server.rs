@@ -56,7 +56,6 @@ impl Builder {
         self
     }
 
-    /// Uses clocks that the test moves.
     pub fn clock(mut self, clock: &Clock) -> Self {
         self.clock = Some(clock.clone());
         self
@@ -222,7 +221,6 @@ impl Server {
         self.launch();
     }
 
-    /// Ends the server with `kill -9` and starts it again with its files.
     pub fn crash_and_restart(&mut self) {
         self.kill();
         self.launch();
@@ -413,7 +411,6 @@ fn agrees_always() -> bool {
     std::env::var_os("ZEITSET_AGREE").is_some()
 }
 
-/// Returns a port that was just free.
 pub fn free_port() -> u16 {
     free_ports().0
 }

@@ -8,7 +8,6 @@ use redis::Value;
 /// A seeded source of commands. Remembers claimed jobs, so that later commands acknowledge some of them.
 pub struct Traffic {
     pub random: StdRng,
-    /// Durations for the commands.
     durations: &'static [&'static str],
     /// Queue, ID and token of claimed jobs.
     claims: Vec<(String, String, String)>,
@@ -259,7 +258,6 @@ impl Traffic {
         }
     }
 
-    /// Notes the claimed jobs in a command's reply.
     pub fn note(&mut self, line: &str, reply: &Value) {
         if !line.starts_with("ZQ.CLAIM") {
             return;

@@ -23,7 +23,6 @@ impl Verdict {
         verdict
     }
 
-    /// Checks the invariants of every reply.
     #[track_caller]
     fn check(&self) {
         assert!(matches!(self.allowed, 0 | 1), "{self:?}");
@@ -75,7 +74,6 @@ impl Client {
         slots.windows(2).map(units).filter(|(units, _)| *units > 0).collect()
     }
 
-    /// Returns the units in use of a SLIDING limit.
     #[track_caller]
     pub fn units(&mut self, key: &str) -> u64 {
         let now = self.now();

@@ -163,7 +163,6 @@ fn scaled(value: f64, scale: f64) -> f64 {
     value / (1.0 / scale).round()
 }
 
-/// Escapes the value of a label.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

@@ -23,7 +23,6 @@ impl View {
     }
 }
 
-/// The column by which queues are sorted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
     Name,

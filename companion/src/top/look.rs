@@ -23,7 +23,7 @@ impl Look {
         pipe.cmd("ZRL.TOP").arg("COUNT").arg(50);
         pipe.cmd("SLOWLOG").arg("GET").arg(64);
         let replies = server.ask(pipe).await?;
-        // If the user may not call one of these commands, its table is empty.
+        // If the user may not call one of these commands, the table of that command is empty.
         if let [denied, slow] = replies.as_slice() {
             self.denied = denied.as_ref().map(Denied::read).unwrap_or_default();
             self.slow = slow.as_ref().map(Slow::read).unwrap_or_default();

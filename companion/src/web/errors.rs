@@ -59,7 +59,6 @@ pub async fn ids(server: &Server, key: &[u8], error: &[u8]) -> RedisResult<Vec<K
     Ok(Groups::read(server, key).await?.by_error.remove(error).unwrap_or_default().ids)
 }
 
-/// Shows the groups of a queue with `dead` dead letters.
 pub async fn show(app: &App, key: &[u8], dead: u64, now_ms: u64) -> RedisResult<Markup> {
     let groups = Groups::read(&app.server, key).await?;
     let mut found: Vec<(&Vec<u8>, &Group)> = groups.by_error.iter().collect();

@@ -47,9 +47,7 @@ pub struct Settings {
     pub password: Option<String>,
     /// Additional host names that browsers may use.
     pub hosts: Vec<String>,
-    /// The time between two samples.
     pub interval: Duration,
-    /// The number of queues that /metrics shows individually.
     pub queues: usize,
 }
 
@@ -63,7 +61,6 @@ pub struct App {
     port: u16,
 }
 
-/// The sampler's data.
 #[derive(Default)]
 pub struct Seen {
     pub watch: Watch,

@@ -6,11 +6,9 @@ use crate::server::reply;
 use crate::text::{grouped, instant, printable, shortened, span};
 use maud::{Markup, html};
 
-/// A value with its label.
 pub struct Tile {
     pub name: &'static str,
     pub value: String,
-    /// Whether the value is highlighted.
     pub is_worrying: bool,
 }
 
@@ -50,7 +48,6 @@ pub fn count(number: u64) -> Markup {
     html! { (grouped(number)) }
 }
 
-/// Shows the result of an action.
 pub fn done(query: &Query) -> Markup {
     let n = query.number("n").unwrap_or_default();
     let jobs = |verb: &str| format!("{} {} {verb}.", grouped(n), if n == 1 { "job" } else { "jobs" });
@@ -104,7 +101,6 @@ pub fn outcome(result: redis::RedisResult<redis::Value>) -> Result<redis::Value,
     })
 }
 
-/// Returns a field of a map as text.
 pub fn field(value: &redis::Value, name: &str) -> String {
     let pairs = reply::pairs(value);
     pairs.iter().find(|(other, _)| other == name).map_or_else(String::new, |(_, value)| reply::text(value))

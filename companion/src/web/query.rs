@@ -48,7 +48,6 @@ pub fn encoded(bytes: &[u8]) -> String {
     percent_encode(bytes, NON_ALPHANUMERIC).to_string()
 }
 
-/// Decodes the output of [`encoded`].
 pub fn decoded(text: &[u8]) -> Vec<u8> {
     percent_decode(text).collect()
 }

@@ -293,7 +293,6 @@ fn beginning(payload: &[u8]) -> String {
     shortened(&printable(&payload[..payload.len().min(400)]), 60)
 }
 
-/// Shows the actions on many jobs.
 fn bulk(app: &App, key: &[u8], state: JobState) -> Markup {
     html! {
         details.bulk {

@@ -117,13 +117,11 @@ impl Browser {
         value.as_object()?.iter().find(|(name, _)| name.starts_with("element-"))?.1.as_str().map(str::to_owned)
     }
 
-    /// Clicks the element of a CSS selector.
     #[track_caller]
     pub fn click(&self, selector: &str) {
         self.press("css selector", selector);
     }
 
-    /// Clicks the link with this text.
     #[track_caller]
     pub fn follow(&self, text: &str) {
         self.press("partial link text", text);
@@ -146,7 +144,6 @@ impl Browser {
         self.must(&format!("/element/{id}/value"), &json!({"text": text}));
     }
 
-    /// Waits until the page shows a text.
     #[track_caller]
     pub fn sees(&self, text: &str) {
         let mut seen = String::new();

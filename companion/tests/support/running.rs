@@ -4,7 +4,6 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Output, Stdio};
 
-/// Returns the command that runs the companion with these arguments.
 pub fn companion(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_zeitset"));
     command.args(words).stdin(Stdio::null()).env_remove("ZEITSET_REDIS").env_remove("ZEITSET_PASSWORD");
@@ -50,7 +49,6 @@ impl Drop for Running {
     }
 }
 
-/// Returns the status and the body of an HTTP response.
 pub fn fetch(address: &str, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> (u16, String) {
     let mut socket = TcpStream::connect(address).expect("it listens");
     socket.set_read_timeout(Some(super::PATIENCE)).expect("a timeout");

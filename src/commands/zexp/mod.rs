@@ -20,10 +20,8 @@ use crate::error::Error;
 use crate::model::time::Millis;
 use crate::server::command::Arg;
 
-/// `key member [member ...]`
 const KEY_AND_MEMBERS: &[Arg] = &[Arg::key(c"key"), Arg::string(c"member").multiple()];
 
-/// `[GT | LT]`
 const COMPARISON: Arg = Arg::one_of(c"comparison", &[Arg::flag(c"gt", c"GT"), Arg::flag(c"lt", c"LT")]).optional();
 
 /// `[AT]`: the next argument is a time, not a duration.

@@ -26,7 +26,6 @@ pub struct Plan<'a> {
     index: HashMap<&'a [u8], usize>,
 }
 
-/// The numbers of members that a plan changes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     pub added: u64,
@@ -85,7 +84,6 @@ impl<'a> Plan<'a> {
         })
     }
 
-    /// Writes the planned changes and commits.
     pub fn carry_out<'k>(self, mut set: TimedSet<'k, Writing>)
     where
         'a: 'k,

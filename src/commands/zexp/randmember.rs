@@ -108,7 +108,6 @@ impl Pool {
     }
 }
 
-/// Returns `count` independent random numbers below `bound`.
 fn below(mut random: Random, bound: u64, count: u64) -> Vec<u64> {
     (0..count).map(|_| random.below(bound)).collect()
 }

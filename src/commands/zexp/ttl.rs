@@ -25,7 +25,6 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     reply_remaining(ctx, arguments, |remaining| (remaining + 500) / 1000)
 }
 
-/// Replies with the remaining time to live of each member, in the command's unit.
 pub fn reply_remaining<'a>(
     ctx: &mut Context,
     arguments: &'a [Str<'a>],

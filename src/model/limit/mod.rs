@@ -62,7 +62,6 @@ pub struct Verdict {
 /// The minimum wait after which the same call succeeds, if no other call takes units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryAfter {
-    /// The call succeeds now.
     Now,
     Wait(Millis),
     /// The call asks for more than the limit.
@@ -118,7 +117,6 @@ pub struct Foreign;
 /// Bytes to write. Most changes need no allocation.
 pub type Bytes = SmallVec<[u8; 64]>;
 
-/// A change of the string of a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Update {
     pub writes: SmallVec<[Write; 1]>,
@@ -272,7 +270,6 @@ pub trait Assessed {
     /// until enough units have become available again.
     fn charge(&self) -> (Verdict, Option<Update>);
 
-    /// Takes the units if they fit, or if they are `forced`.
     fn decide(&self, forced: bool) -> (Verdict, Option<Update>) {
         if forced || self.fits() { self.charge() } else { self.refuse() }
     }

@@ -91,7 +91,6 @@ impl Sketch {
         }
     }
 
-    /// Returns the counters, highest count first.
     pub fn top(&self) -> Vec<&Counter> {
         let mut top: Vec<_> = self.counters.iter().collect();
         top.sort_unstable_by(|a, b| b.count.cmp(&a.count).then_with(|| a.key.cmp(&b.key)));

@@ -58,14 +58,12 @@ pub fn assess(policy: Policy, now: Millis, cost: u64, stored: Option<Ring<'_>>) 
     Ok(Sliding { policy, now, cost, until: policy.until(now), ring })
 }
 
-/// Returns when the last unit in use becomes available again.
 fn all_available(ring: &Ring<'_>, usage: &Usage) -> Option<Millis> {
     // Later slots may have no units left, because all their units were refunded.
     let last = || ring.find(usage.first, |slot| slot.taken.wrapping_sub(usage.before) < usage.units);
     (usage.units > 0).then(last).filter(|&last| last < ring.len()).map(|last| ring.slot(last).at)
 }
 
-/// Returns the usage of a ring. O(log N).
 pub(super) fn usage(ring: Ring<'_>, now: Millis) -> Result<LimitUsage, Foreign> {
     let usage = ring.usage(now)?;
     let next = ring.find(usage.first, |slot| slot.taken == usage.before);

@@ -58,7 +58,6 @@ pub fn visit_at(first: f64) -> Millis {
     }
 }
 
-/// The result of a visit to a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// No expired member is left. The next visit is due at this time.
@@ -85,7 +84,6 @@ pub struct Tracking {
     databases: BTreeMap<i32, Database>,
     /// Dropped databases, which are freed gradually.
     dropped: Vec<Database>,
-    /// The number of postponements so far.
     postponements: u64,
     /// The wall clock at the last reading.
     seen: Millis,

@@ -45,7 +45,6 @@ struct TrackedSet {
     print: u16,
 }
 
-/// The position of a set in its bucket.
 #[derive(Clone, Copy)]
 struct At {
     slot: usize,
@@ -196,7 +195,6 @@ impl Table {
         self.len
     }
 
-    /// Returns the due time of a set. `None` if it is not in the table.
     pub fn get(&self, name: &[u8]) -> Option<Millis> {
         let (bucket, print) = self.address(name);
         let bucket = self.bucket(bucket);
@@ -247,7 +245,6 @@ impl Table {
         is_new
     }
 
-    /// Removes a set. Returns its due time, or `None` if it was not in the table.
     pub fn remove(&mut self, name: &[u8]) -> Option<Millis> {
         let (at, print) = self.address(name);
         let gone = self.change(at, |bucket| {
@@ -261,7 +258,6 @@ impl Table {
         Some(gone)
     }
 
-    /// Returns the earliest due time of all sets.
     pub fn next_due(&self) -> Option<Millis> {
         self.order.first().map(|&(due, _)| due)
     }
@@ -291,7 +287,6 @@ impl Table {
         counted.max(sample.map(due_in).sum::<usize>() * self.buckets / size).min(self.len)
     }
 
-    /// Begins a walk through all buckets, which [`walk_on`](Table::walk_on) continues.
     pub fn begin_walk(&mut self) {
         self.walk = Some(0);
     }
@@ -386,7 +381,6 @@ impl Table {
         self.split(new - self.buckets.next_power_of_two() / 2, new);
     }
 
-    /// Moves the sets that belong in bucket `new` from bucket `old`.
     fn split(&mut self, old: usize, new: usize) {
         let both = self.take(old);
         let goes: Vec<bool> = both.each().map(|(_, name)| self.place(self.hash(name)) == new).collect();
@@ -429,7 +423,6 @@ fn print(hash: u64) -> u16 {
 
 #[cfg(test)]
 impl Table {
-    /// Returns all names. O(number of sets).
     pub fn names(&self) -> impl Iterator<Item = &[u8]> {
         self.pieces.iter().flatten().flat_map(|bucket| bucket.each().map(|(_, name)| name))
     }

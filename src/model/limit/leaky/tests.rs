@@ -38,7 +38,6 @@ impl Bucket {
     }
 }
 
-/// Returns the string after a change.
 fn written(change: Update) -> Vec<u8> {
     let [Write::Replace(text)] = &change.writes[..] else { panic!("{change:?}") };
     let level = Level::parse(text).unwrap();

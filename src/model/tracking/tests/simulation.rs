@@ -107,7 +107,6 @@ impl Server {
         self.random.random_range(1..=most)
     }
 
-    /// Arms or disarms the timer as requested.
     fn obey(&mut self, alarm: Alarm) {
         match alarm {
             Alarm::AsItIs => {}
@@ -278,7 +277,6 @@ impl Server {
         self.dead_since = dead_since;
     }
 
-    /// Makes a random action.
     fn deed(&mut self) {
         self.reasons += 2;
         let name = self.name();
