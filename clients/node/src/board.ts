@@ -43,7 +43,7 @@ export class Board<D extends string, V extends wire.Value = number> {
     this.#shape = new wire.Shape(dimensions.map((dimension) => wire.dimension<NameOf<D>>(dimension)), read);
   }
 
-  /** Creates the board. Does nothing if a board with the same schema exists. If its schema differs, throws an error. */
+  /** Creates the board. Does nothing if a board with the same schema exists. Throws an error if the schema differs. */
   async create(): Promise<void> {
     await this.#send(wire.create(this.key, this.#shape.dimensions, this.options));
   }
@@ -61,8 +61,8 @@ export class Board<D extends string, V extends wire.Value = number> {
   }
 
   /**
-   * Adds to some of a member's values. A member that is not on the board starts with zeros. `rank` is null if the
-   * member is not on the board afterwards.
+   * Adds to some of a member's values. A member that is not on the board starts with zeros. `rank` is null if `keep`
+   * removes the member from the board.
    */
   async incr(
     member: string,
@@ -97,8 +97,8 @@ export class Board<D extends string, V extends wire.Value = number> {
   }
 
   /**
-   * Returns the entries from index `start` to index `stop`, best first, with the indexes of ZRANGE: `range(0, 9)` is
-   * the top ten, and -1 is the last entry.
+   * Returns the entries from index `start` through index `stop`, best first: `range(0, 9)` is the top ten, and -1 is
+   * the last entry.
    */
   async range(
     start = 0,

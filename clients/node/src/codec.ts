@@ -4,8 +4,8 @@ import { asError, PayloadError } from "./errors.js";
 import { type Duration, inMs, milliseconds } from "./values.js";
 
 /**
- * How payloads are written and read. `"json"` and `"bytes"` are the names of two codecs. Your own codec is an object
- * with both functions.
+ * Encodes and decodes payloads. `"json"` and `"bytes"` are the names of two codecs. Your own codec is an object with
+ * both functions.
  */
 export interface Codec<T> {
   encode(payload: T): Buffer | string;
@@ -66,7 +66,7 @@ export function headerOf<T>(codec: Codec<T>, raw: Buffer): Header {
 /** Returns the header, each byte as a character; empty if there is none. Does not copy payloads without a header. */
 const linesOf = (raw: Buffer): string => (/[a-z]/.test(raw.toString("latin1", 0, 1)) ? (HEADER.exec(raw.toString("latin1"))?.[0] ?? "") : "");
 
-/** Refuses NaN and infinity, of which JSON.stringify would make null. */
+/** Refuses NaN and infinity, which JSON.stringify would write as null. */
 function finite(_: string, value: unknown): unknown {
   if (typeof value === "number" && !Number.isFinite(value)) throw new RangeError(`JSON has no ${value}`);
   return value;

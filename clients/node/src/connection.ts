@@ -2,19 +2,20 @@
  * Only this module distinguishes node-redis and ioredis. It makes a {@link Connection} of a client, a cluster, a
  * Sentinel client or a pool of either library.
  *
- * The caller's client is used as it is, for commands that reply at once. A worker opens its own connections
- * ({@link Connection.own}), which differ in three ways. They have no timeouts, since a claim waits longer than these
- * allow. They do not reconnect by themselves: requests that wait for a reply fail at once, and the worker, which knows
- * what may be sent again, connects to the present primary. They send no commands that were queued while there was no
- * server.
+ * Commands that reply at once use the caller's client. A worker opens its own connections ({@link Connection.own}),
+ * which differ in three ways:
+ * - They have no timeouts, because a claim may wait longer than the client's timeouts.
+ * - They do not reconnect by themselves. Requests that wait for a reply fail at once. The worker knows which commands
+ *   it may send again, and connects to the current primary.
+ * - They queue no commands while there is no connection.
  */
 
 import { asError, codeOf, passes } from "./errors.js";
 
-/** One word of a command. The code that builds a command converts numbers. */
+/** One word of a command. The code that builds a command converts numbers to strings. */
 export type Word = string | Buffer;
 
-/** A reply, before it is parsed, as the clients return it for RESP2 and RESP3. */
+/** An unparsed reply, as the clients return it for RESP2 and RESP3. */
 export type Reply =
   | string
   | number
@@ -27,8 +28,8 @@ export type Reply =
   | { readonly [name: string]: Reply };
 
 /**
- * The types in replies. `text` and `bytes`: of bulk strings. `exact`: integers come as text, if the client would round
- * them beyond 2^53.
+ * The types in replies. `text`: bulk strings are strings. `bytes`: bulk strings are buffers. `exact`: integers are text
+ * if the client would round integers beyond 2^53.
  */
 export type Format = "text" | "bytes" | "exact";
 
@@ -50,15 +51,15 @@ export type RedisClient = NodeRedisClient | IoRedisClient;
 export interface Connection {
   /** Sends one command; in a cluster, to the node that has `key`. */
   send(key: string, words: readonly Word[], format?: Format): Promise<Reply>;
-  /** Sends a command that must not be carried out twice, at most once, even if the connection is lost before the reply. */
+  /** Sends a command at most once, even if the connection is lost before the reply. */
   sendOnce(key: string, words: readonly Word[]): Promise<Reply>;
-  /** Whether `sendOnce` can guarantee that. */
+  /** Whether `sendOnce` can guarantee to send a command at most once. */
   readonly canSendOnce: boolean;
   /** Sends commands together. Each command fails or succeeds by itself. */
   pipeline(key: string, commands: readonly (readonly Word[])[], format?: Format): Promise<(Reply | Error)[]>;
   /**
-   * Sends commands in one MULTI. If the server refuses a command, it carries out none, and this fails with the error of
-   * that command.
+   * Sends commands in one MULTI. If the server refuses a command, it carries out none of them, and the promise rejects
+   * with that command's error.
    */
   transaction(key: string, commands: readonly (readonly Word[])[]): Promise<(Reply | Error)[]>;
   /** Whether the client is connected now; true if the client does not tell. */
@@ -76,7 +77,6 @@ export interface Connection {
   own(): Own;
 }
 
-/** The address of a server. */
 export interface Address {
   readonly host: string;
   readonly port: number;
@@ -94,7 +94,7 @@ export interface Scout {
   close(): void;
 }
 
-/** Maps the name `host:port` that a node has in the cluster to the address at which the client reaches the node. */
+/** Maps `host:port`, by which the cluster names a node, to the address at which the client reaches the node. */
 type AddressMap = Readonly<Record<string, Address>> | ((address: string) => Address | null | undefined);
 
 function mapped(address: Address, map: AddressMap | undefined): Address {
@@ -104,13 +104,12 @@ function mapped(address: Address, map: AddressMap | undefined): Address {
 
 /** A worker's own connection. */
 export interface Own extends Connection {
-  /** Connects. Fails with the error that prevents the connection, which may be a lasting one. */
+  /** Connects. Fails with the error that prevented the connection. */
   open(): Promise<void>;
   /** Ends the connection, even while it is being opened. Requests that wait for a reply fail. */
   close(): void;
 }
 
-/** Returns the connection of a client of either library. */
 export function connectionOf(client: RedisClient): Connection {
   const any = client as unknown as Record<string, unknown>;
   if (typeof any["call"] === "function" && typeof any["callBuffer"] === "function") {
@@ -159,7 +158,9 @@ interface NodeRedisCluster extends NodeRedis {
 const INTEGER = ":".charCodeAt(0);
 const BULK = "$".charCodeAt(0);
 
-/** The type mappings for each format. They are always given, so that those of the caller's client have no effect. */
+/**
+ * The type mappings of each format. Each command names one, so that the mappings of the caller's client have no effect.
+ */
 const FORMATS: Record<Format, object> = {
   text: { typeMapping: {} },
   bytes: { typeMapping: { [BULK]: Buffer } },
@@ -199,7 +200,7 @@ class NodeRedisConnection implements Own {
     return this.#kind !== "sentinel";
   }
 
-  /** Commands of one turn of the event loop are sent together. */
+  /** node-redis sends all commands of one turn of the event loop together. */
   pipeline(key: string, commands: readonly (readonly Word[])[], format?: Format): Promise<(Reply | Error)[]> {
     return settled(commands.map((words) => this.send(key, words, format)));
   }
@@ -238,7 +239,7 @@ class NodeRedisConnection implements Own {
     const open = async (): Promise<Nodes> => {
       await opened(scout);
       const { masters: addresses, _options: options } = scout;
-      // Takes the node that connects first. Its options are those of all nodes.
+      // Takes the node that connects first, because all nodes have the same options.
       const node = await Promise.any(addresses.map((master) => scout.nodeClient(master)));
       const own = (address: Address): Own => new NodeRedisConnection(node).own(mapped(address, options?.nodeAddressMap));
       return { addresses, own };
@@ -337,7 +338,7 @@ class IoRedisConnection implements Own {
     return true;
   }
 
-  /** Does not use `client.callBuffer`, which loses the command's name if automatic pipelines are on. */
+  /** Does not call `client.callBuffer` directly: with automatic pipelines, it loses the command's name. */
   #send(words: readonly Word[], format: Format | undefined, prepare: (command: IoRedisCommand) => IoRedisCommand): Promise<Reply> {
     const sender = { options: {}, sendCommand: (command: IoRedisCommand) => this.client.sendCommand(prepare(command)) };
     return this.client[method(format)].apply(sender as never, words as never);
@@ -419,7 +420,7 @@ class IoRedisCluster extends IoRedisConnection {
     return true;
   }
 
-  /** Tells ioredis the key, from which it gets the slot of a command. It does not know the keys of a module's commands. */
+  /** Tells ioredis the key of a command, because ioredis does not know the keys of a module's commands. */
   protected override routed(command: IoRedisCommand, key: string): IoRedisCommand {
     command.keys = [key];
     return command;
@@ -429,10 +430,7 @@ class IoRedisCluster extends IoRedisConnection {
     return settled(commands.map((words) => this.send(key, words, format)));
   }
 
-  /**
-   * Sends MULTI, the commands and EXEC together, so that they reach one node in this order. `multi()` of ioredis would
-   * choose any node.
-   */
+  /** Sends MULTI, the commands and EXEC together to the node of the key. `multi()` of ioredis would choose any node. */
   override async transaction(key: string, commands: readonly (readonly Word[])[]): Promise<(Reply | Error)[]> {
     const replies = await this.pipeline(key, [["multi"], ...commands, ["exec"]]);
     const result = replies.at(-1);
@@ -459,16 +457,16 @@ class IoRedisCluster extends IoRedisConnection {
 // --- both --------------------------------------------------------------------------------------------------------------------
 
 /**
- * Connects. Fails with the cause of the failure. The error of `connect()` may only say that the connection is closed,
- * or that no node is available.
+ * Connects. If that fails, throws an error that does not pass by itself, or else the last error. The error of
+ * `connect()` alone may say only that the connection is closed, or that no node is available.
  */
 async function opened(client: NodeRedis | IoRedis): Promise<void> {
   let reason: Error | undefined;
   const note = (error: Error & { lastNodeError?: Error }): void => {
     if (!reason || passes(reason)) reason = error.lastNodeError ?? error;
   };
-  // Without a listener, an error of a connection would end the process. The requests that wait for a reply fail with
-  // the error.
+  // Without a listener, an error of a connection would end the process. The requests that wait for a reply fail in any
+  // case.
   client.on("error", note);
   try {
     await client.connect();
@@ -478,7 +476,10 @@ async function opened(client: NodeRedis | IoRedis): Promise<void> {
   }
 }
 
-/** Returns why a transaction was discarded, which EXECABORT does not say. Prefers an error that passes by itself. */
+/**
+ * Returns the error for which the server discarded a transaction, because EXECABORT does not name it. Prefers an error
+ * that passes by itself.
+ */
 function reasonOf(error: Error, causes: readonly Error[]): Error {
   const others = causes.filter((cause) => codeOf(cause) !== "EXECABORT");
   return others.find(passes) ?? others[0] ?? error;

@@ -22,7 +22,7 @@ export class TimeoutError extends Error {
 }
 
 /**
- * The reply is one that Redis never sends to this command. The other end is no Redis, or the reply is that of another
+ * Redis never sends this reply to this command. Either the other end is not Redis, or the reply belongs to another
  * command.
  */
 export class ProtocolError extends Error {
@@ -34,7 +34,7 @@ export class LeaseLost extends Error {
   override readonly name = "LeaseLost";
 }
 
-/** The reason why a handler is cancelled: the worker stops, and gives the job back. */
+/** The reason why a handler is cancelled: the worker stops, and returns the job to the queue. */
 export class Stopped extends Error {
   override readonly name = "Stopped";
 }
@@ -46,8 +46,7 @@ export class Stopped extends Error {
 const REFUSALS = new Set(["OOM", "MISCONF", "NOREPLICAS", "BUSY"]);
 
 /**
- * Codes of errors that pass by themselves, perhaps on another server, after a restart, a failover or the move of a
- * slot.
+ * Codes of errors that pass by themselves after a restart, a failover or the move of a slot, perhaps on another server.
  */
 const PASSING = new Set("LOADING READONLY MASTERDOWN UNBLOCKED CLUSTERDOWN TRYAGAIN MOVED ASK".split(" "));
 
@@ -58,7 +57,7 @@ export function codeOf(error: Error): string | undefined {
   return /^([A-Z][A-Z0-9]+)(?: |$)/.exec(error.message)?.[1];
 }
 
-/** Whether the right server refuses the command for now. */
+/** Whether the server refuses the command for now, although it is the right server for the key. */
 export const isRefusal = (error: Error): boolean => REFUSALS.has(codeOf(error) ?? "");
 
 /** Texts of `ERR` errors that do not pass. Other texts are from a proxy, or from a server that accepts no more clients. */

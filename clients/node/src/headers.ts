@@ -1,7 +1,7 @@
 /** Header fields for HTTP: Retry-After, and those of draft-ietf-httpapi-ratelimit-headers-11. Pure. */
 
 /**
- * A limit in the header fields of a response. If Redis was away, there are no numbers, and the fields show only the
+ * A limit in the header fields of a response. If Redis was away, `remaining` is undefined, and the fields show only the
  * policy.
  */
 export interface Told {
@@ -33,10 +33,7 @@ export function headers(limits: readonly Told[]): Record<string, string> {
 
 const free = ({ remaining = 0 }: Told): number => whole(remaining);
 
-/**
- * Returns the seconds to wait, but at least the time in which the use of the remaining units does not exceed the
- * policy's rate.
- */
+/** Returns the seconds to wait. They are at least as many as the remaining units take at the policy's rate. */
 function effectiveWindow(told: Told): number {
   const { windowMs, limit, waitMs = 0 } = told;
   return Math.max(seconds(waitMs), seconds((windowMs * free(told)) / limit));
@@ -48,5 +45,4 @@ const seconds = (ms: number): number => whole(Math.ceil(ms / 1000));
 /** Limits an integer to the 15 digits of structured fields (RFC 9651). */
 const whole = (value: number): number => Math.min(value, 999_999_999_999_999);
 
-/** Returns a string in the syntax of structured fields. */
 const quoted = (name: string): string => `"${name.replace(/["\\]/g, "\\$&")}"`;

@@ -3,9 +3,9 @@
 import { TimeoutError } from "./errors.js";
 
 /**
- * Rejects with a {@link TimeoutError} if the promise takes longer than `ms`. If the process stood still, it reads
- * replies that have arrived before it decides that the time is up. During the wait, `pending` has a function that ends
- * the wait with an error.
+ * Rejects with a {@link TimeoutError} if the promise takes longer than `ms`. Before the rejection, the process reads
+ * the replies that have arrived, in case it stood still until now. During the wait, `pending` contains a function that
+ * rejects with a given error.
  */
 export async function late<T>(promise: Promise<T>, ms: number, pending = new Set<(error: Error) => void>()): Promise<T> {
   let timer: NodeJS.Timeout | undefined;

@@ -22,18 +22,20 @@ export interface LimiterOptions {
   readonly onError?: "raise" | "allow" | "deny";
   /** How long a call may take; by default one second. */
   readonly timeout?: Duration;
-  /** The prefix of the Redis keys. Header fields have the name without it. */
+  /** The prefix of the Redis keys. Header fields have the name without the prefix. */
   readonly prefix?: string;
-  /** What the units are, for RateLimit-Policy: `"requests"`, `"content-bytes"`, `"concurrent-requests"` or your own. */
+  /**
+   * The name of the units in RateLimit-Policy: `"requests"`, `"content-bytes"`, `"concurrent-requests"` or your own.
+   */
   readonly unit?: string;
   /**
-   * Whether, after a denial, calls for the key that cost as much or more are denied without asking the server, until
-   * the wait of the reply is over; true by default.
+   * Whether the limiter remembers a denial for the wait of the reply; true by default. During that time, it denies
+   * calls for the key that cost as much or more, without asking the server.
    */
   readonly remember?: boolean;
   /**
-   * The most units to take ahead in one call. For at most a hundredth of the window, the limiter hands them out without
-   * asking the server. All limiters of the same keys must take units ahead. For `"sliding"` only. `close()` gives
+   * The most units to take ahead in one call. The limiter hands them out without asking the server, for at most a
+   * hundredth of the window. All limiters of the same keys must take units ahead. For `"sliding"` only. `close()` gives
    * unused units back.
    */
   readonly ahead?: number;
@@ -82,7 +84,7 @@ export class Check {
   constructor(
     fields: wire.Fields,
     private readonly of: Pick<Limiter, "name" | "limit" | "windowMs"> & { readonly unit?: string | undefined },
-    /** The error, if Redis was away. `allowed` is then as `onError` says, and the numbers mean nothing. */
+    /** The error, if Redis was away. `onError` has then decided about `allowed`, and the numbers mean nothing. */
     readonly error?: Error,
   ) {
     this.allowed = fields.allowed;
@@ -112,7 +114,7 @@ export class Check {
 /** The decision of several limits together. */
 export class Checks {
   constructor(
-    /** Whether units were taken: from all limits, or from none. */
+    /** Whether units were taken from all limits. If not, units were taken from none. */
     readonly allowed: boolean,
     /** The decision of each limit. Its `allowed` is whether that limit alone would have allowed the call. */
     readonly checks: readonly Check[],
@@ -181,7 +183,8 @@ export class Limiter {
     this.onError = onError;
     this.unit = unit;
     this.#prefix = prefix;
-    // Other limiters give units back when their hold is over, so a denial may end before its wait is over.
+    // Other limiters give units back at the end of their hold, so units may be free before the wait of a denial is
+    // over.
     this.denials = new Denials(!remember ? 0 : ahead === undefined ? Infinity : holdMs);
   }
 
@@ -196,7 +199,8 @@ export class Limiter {
 
   /**
    * Takes units as soon as they fit. If the wait would be longer than `timeout`, throws a {@link TimeoutError} at once,
-   * and takes nothing. From the second denial on, waits a random time longer, because other callers were faster.
+   * and takes no units. From the second denial on, adds a random time, so that waiting callers do not ask at the same
+   * moment.
    */
   async wait(key: string, { cost = 1, timeout, signal }: WaitOptions = {}): Promise<Check> {
     const endMs = timeout === undefined ? Infinity : performance.now() + milliseconds(timeout);
@@ -229,7 +233,7 @@ export class Limiter {
     return this.#mend(key, (name) => this.redis.sendOnce(name, wire.refund(name, units, chargedUntilMs)));
   }
 
-  /** Deletes the limit of the key, so that all units are available. Returns whether it existed. */
+  /** Deletes the limit of the key, so that all units are available. Returns whether the limit existed. */
   async reset(key: string): Promise<boolean> {
     this.#ahead?.drop(key);
     return (await this.#mend(key, (name) => this.redis.send(name, ["DEL", name]))) === 1;
@@ -240,7 +244,10 @@ export class Limiter {
     await this.#ahead?.close();
   }
 
-  /** Sends a command that may make units available, perhaps even if it fails. Forgets the denial of the key. */
+  /**
+   * Sends a command that may make units available. Forgets the denial of the key, even after an error: the server may
+   * have carried out the command.
+   */
   async #mend(key: string, send: (name: string) => Promise<Reply>): Promise<number> {
     try {
       return integer(await send(this.key(key)));
@@ -278,7 +285,7 @@ export class Limiter {
     return `${this.#prefix}${this.name}:${key}`;
   }
 
-  /** @internal Returns what to take. Only with `force`, the cost may be larger than the limit. */
+  /** @internal Returns what to take. Throws an error if the cost is above the limit, unless `force` is set. */
   take(key: string, cost: number, { force = false }: wire.HowToTake = {}): wire.Take {
     if (!force) this.#fits(cost);
     return { key: this.key(key), policy: this.policy, cost };
@@ -292,7 +299,6 @@ export class Limiter {
   }
 }
 
-/** A limiter, a key, and the cost of the call in this limit. */
 export type Ask = readonly [limiter: Limiter, key: string, cost?: number];
 
 /**

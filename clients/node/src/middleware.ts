@@ -1,4 +1,4 @@
-/** Limits in front of web services: for Express, Fastify and Hono. None of them is imported. */
+/** Limits in front of web services, for Express, Fastify and Hono. This module imports none of the three. */
 
 import { isIPv6 } from "node:net";
 import { asError } from "./errors.js";
@@ -15,8 +15,9 @@ export interface LimitOptions<Request> {
 }
 
 /**
- * Returns a key function. The key is the client's IPv4 address, or the first `ipv6` bits of its IPv6 address, since one
- * customer has 2^72 addresses or more: `expressLimit(limiter, { key: clientNetwork({ ipv6: 64 }) })`
+ * Returns a key function. The key is the client's IPv4 address, or the first `ipv6` bits of its IPv6 address, because
+ * one customer may have all addresses with the same first bits:
+ * `expressLimit(limiter, { key: clientNetwork({ ipv6: 64 }) })`
  */
 export function clientNetwork({ ipv6 = 56 }: { ipv6?: number } = {}): (request: { ip?: string | undefined }) => string | null {
   if (!Number.isInteger(ipv6) || ipv6 < 1 || ipv6 > 128) throw new RangeError(`ipv6 must be from 1 to 128 bits, not ${ipv6}`);
@@ -24,7 +25,7 @@ export function clientNetwork({ ipv6 = 56 }: { ipv6?: number } = {}): (request: 
     const [address = ""] = ip.split("%");
     if (!isIPv6(address)) return ip || null;
     const words = wordsOf(canonical(address));
-    // An IPv4 address, as a dual-stack socket shows it: ::ffff:192.0.2.1
+    // A dual-stack socket shows an IPv4 address as ::ffff:192.0.2.1
     if (words.slice(0, 5).every((word) => word === 0) && words[5] === 0xffff) {
       return words.slice(6).flatMap((word) => [word >> 8, word & 255]).join(".");
     }
@@ -43,7 +44,7 @@ function wordsOf(address: string): number[] {
   return [...before!, ...Array<number>(8 - before!.length - after!.length).fill(0), ...after!];
 }
 
-/** A problem document (RFC 9457) of the types that the draft of the header fields defines. */
+/** A problem document (RFC 9457). The draft of the header fields defines its types. */
 interface Refusal {
   readonly type: string;
   readonly title: string;
@@ -72,7 +73,6 @@ interface Outcome {
   readonly refusal?: Refusal;
 }
 
-/** Asks the limits of a request: one, or several at once. */
 async function decide<Request>(
   limits: Limiter | readonly Limiter[],
   { key, cost = 1 }: LimitOptions<Request> & Pick<Required<LimitOptions<Request>>, "key">,
@@ -95,7 +95,7 @@ async function decide<Request>(
   return { headers, refusal: exceeded(list.filter((_, at) => !checks[at]?.allowed).map(({ name }) => name)) };
 }
 
-/** Appends the fields to those of an outer limit, so that each field has one list. */
+/** Appends the fields to the fields of an outer limit, so that each field has one list. */
 function joined(fields: Record<string, string>, said: (name: string) => unknown): Record<string, string> {
   const join = ([name, value]: [string, string]): [string, string] => {
     const before = said(name);
@@ -176,8 +176,8 @@ const socketOf = ({ env }: HonoContext): string | undefined =>
   (env as { incoming?: { socket?: { remoteAddress?: string } } } | undefined)?.incoming?.socket?.remoteAddress;
 
 /**
- * `app.use(honoLimit(limiter))`, or in front of a route. By default, the key is the network of the client, which
- * @hono/node-server gives. With other servers, and behind a proxy, pass `key`.
+ * `app.use(honoLimit(limiter))`, or in front of a route. The default `key` is the network of the client, and needs
+ * @hono/node-server. With other servers, and behind a proxy, pass `key`.
  */
 export function honoLimit<Context extends HonoContext = HonoContext>(
   limits: Limiter | readonly Limiter[],

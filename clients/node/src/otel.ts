@@ -28,7 +28,7 @@ import { Retry } from "./worker/job.js";
 export interface OpenTelemetryOptions {
   /** Whether each pushed job carries the `traceparent`, in a line before its JSON; false by default. */
   readonly propagate?: boolean;
-  /** By default, `tracer` and `meter` are those of the global providers. */
+  /** `tracer` and `meter` come from the global providers by default. */
   readonly tracer?: Tracer;
   readonly meter?: Meter;
 }

@@ -14,8 +14,8 @@ export interface QueueOptions<T> {
   readonly telemetry?: Telemetry | undefined;
   /**
    * The number of keys that hold the jobs, from 1 to 1,024, so that the nodes of a cluster share the queue:
-   * `{mails:0}`, `{mails:1}` … A hash of a job's group decides about its shard, or of its id if it has no group. All
-   * clients need the same number.
+   * `{mails:0}`, `{mails:1}` … A hash of the job's group selects the shard; without a group, a hash of the job's id
+   * does. All clients need the same number.
    */
   readonly shards?: number | undefined;
 }
@@ -36,16 +36,15 @@ const GROUPS = 10;
 export class Queue<T = any> {
   readonly #redis: Connection;
   readonly #telemetry: Telemetry | undefined;
-  /** The commands of each shard. If the queue has no shards, its own commands. */
+  /** The commands of each shard. If the queue has no shards, the only item is `calls`. */
   readonly #shards: readonly wire.QueueCalls<T>[];
-  /** Returns the queue of a shard. */
   readonly #queueOf: (shard: number) => Queue<T>;
   /** Has the same methods, which return commands instead of sending them: for `job.chain`. */
   readonly calls: wire.QueueCalls<T>;
 
   constructor(
     client: RedisClient,
-    /** The key. If the queue has shards, its name, which their keys contain. */
+    /** The key. If the queue has shards: the name in the keys of the shards. */
     readonly key: string,
     { codec, telemetry, shards }: QueueOptions<T> = {},
   ) {
@@ -69,7 +68,9 @@ export class Queue<T = any> {
     return id ?? null;
   }
 
-  /** Adds several jobs together: `pushMany([{ payload, id, delay … }, …])`. Returns their ids as `push` does. */
+  /**
+   * Adds several jobs together: `pushMany([{ payload, id, delay … }, …])`. Returns for each job what `push` returns.
+   */
   async pushMany(jobs: Iterable<{ readonly payload: T } & wire.PushOptions>): Promise<(string | null)[]> {
     const all = [...jobs];
     return this.#pushes(all.length, async () => {
@@ -171,7 +172,7 @@ export class Queue<T = any> {
     return this.configure({ paused: false });
   }
 
-  /** Returns the groups in the order of their names. The jobs without a group, of all shards, are one group. */
+  /** Returns the groups in the order of their names. The jobs without a group are one group, even in several shards. */
   async groups(options: { count?: number; after?: string } = {}): Promise<wire.GroupInfo[]> {
     const pages = await this.#all((shard) => shard.groups(options));
     if (pages.length === 1) return pages.flat();
@@ -207,14 +208,13 @@ export class Queue<T = any> {
     return this.#shards[shardOf(name, this.#shards.length)] as wire.QueueCalls<T>;
   }
 
-  /** Sends a command to each shard. */
   async #all<R>(call: (shard: wire.QueueCalls<T>) => wire.Call<R>): Promise<R[]> {
     return Promise.all(this.#shards.map((shard) => this.#send(call(shard))));
   }
 
   /**
-   * Sends a command for one job to the shard of the group or, without a group, of the id. If the job is not there,
-   * sends the command to the first other shard that has the job.
+   * Sends a command for one job to the shard of the group; without a group, to the shard of the id. If that shard does
+   * not have the job, sends the command to the first other shard that has it.
    */
   async #find<R>(id: string, group: string | undefined, call: (shard: wire.QueueCalls<T>) => wire.Call<R>): Promise<R> {
     const home = this.#shard(group || id);
@@ -226,7 +226,9 @@ export class Queue<T = any> {
     return found ? this.#send(call(found)) : reply;
   }
 
-  /** Sends a command for up to `count` jobs to the shard of the group or, without a group, to one shard after the other. */
+  /**
+   * Sends a command for up to `count` jobs to the shard of the group; without a group, to one shard after the other.
+   */
   async #share(
     group: string | undefined,
     count: number | undefined,

@@ -5,8 +5,8 @@ import { integer, integerOrNull, list, text, whole } from "./values.js";
 import * as wire from "./wire/sets.js";
 
 /**
- * What ZEXP.EXPIRE did with a member: it set the expiry, kept the old expiry because of `when`, removed the member
- * because the time is past, or did not find the member.
+ * The result of ZEXP.EXPIRE for a member: the expiry was set; the old expiry was kept because of `when`; the member was
+ * removed because the time is past; or the member is missing.
  */
 export type Expired = "set" | "kept" | "removed" | "missing";
 
@@ -37,7 +37,7 @@ export class ExpiringSet {
     return integerOrNull(await this.#send(wire.add(this.key, many(members), options)));
   }
 
-  /** Gives live members another expiry. Returns what happened to each. */
+  /** Gives live members another expiry. Returns the result for each member. */
   async expire(members: string | readonly string[], options: wire.ExpireOptions): Promise<Expired[]> {
     return list(await this.#send(wire.expire(this.key, many(members), options))).map((code) => {
       const expired = EXPIRED.get(integer(code));
@@ -46,7 +46,7 @@ export class ExpiringSet {
     });
   }
 
-  /** Removes the expiry of members. Returns for each whether it is in the set. */
+  /** Removes the expiry of members. Returns for each member whether it is in the set. */
   async persist(...members: string[]): Promise<boolean[]> {
     return list(await this.#send(["ZEXP.PERSIST", this.key, ...members])).map((code) => integer(code) !== -2);
   }
@@ -81,7 +81,7 @@ export class ExpiringSet {
     return list(await this.#send(wire.members(this.key, options, false))).map(text);
   }
 
-  /** Returns members as `members` does, each with the milliseconds until it expires (`Infinity` without an expiry). */
+  /** Returns the members that `members` returns, each with the milliseconds until it expires. `Infinity`: no expiry. */
   async membersWithTtl(options: wire.MembersOptions = {}): Promise<Map<string, number>> {
     const found = wire.membersWithTtl(await this.#send(wire.members(this.key, options, true)));
     return new Map(found.map(([member, ms]) => [member, endless(ms)]));
@@ -97,7 +97,7 @@ export class ExpiringSet {
     return list(await this.#send(["ZEXP.POP", this.key, whole(count, "count")])).map(text);
   }
 
-  /** Makes an expiring set of a sorted set whose scores are times. Returns how many members are live. */
+  /** Turns a sorted set whose scores are times into an expiring set. Returns how many members are live. */
   async adopt(options: wire.AdoptOptions = {}): Promise<number> {
     return integer(await this.#send(wire.adopt(this.key, options)));
   }

@@ -3,7 +3,7 @@
 const MOST = 1024;
 const SLOTS = 16_384;
 
-/** The table of CRC-16 (XMODEM), by the byte that is shifted out. */
+/** The table of CRC-16 (XMODEM), indexed by the byte that is shifted out. */
 const CRC = Uint16Array.from({ length: 256 }, (_, byte) => {
   let crc = byte << 8;
   for (let bit = 0; bit < 8; bit++) crc = crc & 0x8000 ? (crc << 1) ^ 0x1021 : crc << 1;
@@ -21,10 +21,9 @@ export function slotOf(key: string): number {
   return crc16(Buffer.from(/^[^{]*\{([^}]+)\}/.exec(key)?.[1] ?? key)) % SLOTS;
 }
 
-/** Returns the number of a job's shard. `name`: its group, or its id if it has no group. */
+/** Returns the number of a job's shard. `name`: the group of the job; without a group, its id. */
 export const shardOf = (name: string, shards: number): number => crc16(Buffer.from(name)) % shards;
 
-/** Returns the keys of a queue: its name, or the keys of its shards. */
 export function keysOf(name: string, shards: number | undefined): string[] {
   if (shards === undefined) return [name];
   if (!Number.isSafeInteger(shards) || shards < 1 || shards > MOST) {

@@ -28,8 +28,8 @@ export interface TestServer {
 }
 
 /**
- * Starts a server with the module, in a temporary folder. The server saves nothing. It ends with `stop()`, or with this
- * process.
+ * Starts a server with the module, in a temporary folder. The server saves nothing. It ends at `stop()`, or when this
+ * process ends.
  */
 export async function startServer({ module, program, options = [] }: ServerOptions = {}): Promise<TestServer> {
   const file = module ?? process.env["ZEITSET_MODULE"];
@@ -91,16 +91,16 @@ export class Clock {
   constructor(
     private readonly client: RedisClient,
     private readonly queues: string | readonly string[],
-    /** As in the options of the queues. */
+    /** The number of shards, as in the options of the queues. */
     private readonly options: { readonly shards?: number | undefined } = {},
   ) {}
 
-  /** How far the calendar of recurring jobs is ahead of the server's clock. */
+  /** How far the clock of recurring jobs is ahead of the server's clock. */
   get aheadMs(): number {
     return this.#aheadMs;
   }
 
-  /** Makes the delayed jobs of the queues due sooner by `duration`. Recurring jobs are due by the new time. */
+  /** Makes the delayed jobs of the queues due sooner by `duration`. Recurring jobs use the new time. */
   async advance(duration: Duration): Promise<void> {
     const ms = milliseconds(duration);
     this.#aheadMs += ms;

@@ -5,7 +5,7 @@ import type { Reply } from "./connection.js";
 import { ProtocolError } from "./errors.js";
 
 /**
- * A number of seconds, a text as the commands take it (`"250ms"`, `"1.5h"`, `"7d"`), or an object: `{ seconds: 30 }`,
+ * A number of seconds, a string as the commands take it (`"250ms"`, `"1.5h"`, `"7d"`), or an object: `{ seconds: 30 }`,
  * `{ ms: 250 }`.
  */
 export type Duration = number | string | { readonly [unit in keyof typeof NAMED]?: number };
@@ -93,8 +93,8 @@ export function list(reply: Reply | undefined): readonly Reply[] {
 }
 
 /**
- * Returns a map of a reply. In RESP2, the reply is an array of names and values; in RESP3, it is any type by which the
- * client represents a map.
+ * Returns a map of a reply. In RESP2, the reply is an array of names and values. In RESP3, it has the client's type for
+ * maps.
  */
 export function fields(reply: Reply): ReadonlyMap<string, Reply> {
   const map = new Map<string, Reply>();

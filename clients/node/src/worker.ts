@@ -1,5 +1,5 @@
 /**
- * Takes jobs, and runs a handler on each.
+ * Claims jobs, and runs a handler for each job.
  *
  * A pump claims jobs and reports their outcomes. Without a cluster, a worker has one pump. In a cluster, it has one for
  * each slot with keys of its queues, since a command takes only keys of one slot. The worker shares its slots for jobs
@@ -27,15 +27,15 @@ export type Handler<T> = (job: Job<T>) => unknown;
 export interface WorkerOptions<T> {
   /** How many jobs run at once; 10 by default. */
   readonly concurrency?: number;
-  /** How long a worker holds a job without a heartbeat; 30 s by default. */
+  /** The lease of a job; 30 s by default. If the worker dies, its jobs are due again after this time. */
   readonly lease?: Duration;
   /** How long a handler may run before its job fails; by default without limit. */
   readonly timeout?: Duration | ((job: Job<T>) => Duration | undefined);
   /** How long handlers may still run after the worker was told to stop; 20 s by default. */
   readonly grace?: Duration;
   /**
-   * Returns the wait after a failure, by the number of the attempt, for queues without a BACKOFF. By default 1 s, 2 s,
-   * 4 s … at most 1 h.
+   * Returns the wait after a failed attempt, by the number of the attempt; by default 1 s, 2 s, 4 s … at most 1 h. The
+   * BACKOFF of a queue replaces this wait.
    */
   readonly backoff?: (attempt: number) => Duration;
   readonly codec?: CodecName | Codec<T>;
@@ -79,7 +79,7 @@ export interface WorkerEvents<T> {
 
 const SIGNALS = ["SIGTERM", "SIGINT"] as const;
 
-/** How many times the worker checks between two heartbeats whether leases have expired. */
+/** How often the worker checks for expired leases between two heartbeats. */
 const LOOKS = 4;
 
 const CHORES_MS = 60_000;
@@ -87,7 +87,7 @@ const CHORES_MS = 60_000;
 /** How long after an empty claim a pump may ask for a slot again, while other pumps have jobs. */
 const ASK_AGAIN_MS = 100;
 
-/** How long a worker that stops tries to report the outcomes of its jobs. */
+/** How long a worker tries to report the outcomes of its jobs after it was told to stop. */
 const LAST_WORDS_MS = 5000;
 
 /**
@@ -171,7 +171,7 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
         claimed: (job) => this.#announce("claimed", { job }),
         ended: (outcome) => {
           pumpOf.get(outcome.job.key)?.ended(outcome);
-          // The handler may have pushed jobs, so a burst claims again.
+          // The handler may have pushed jobs. So with `burst`, the worker claims again.
           if (this.#isBurst) for (const pump of this.#pumps) pump.isDrained = false;
           this.#shareSoon();
         },
@@ -253,8 +253,8 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
   }
 
   /**
-   * Stops the worker: claims no more jobs, waits for the handlers until the grace is over, and gives back the other
-   * jobs.
+   * Stops the worker: claims no more jobs, waits for the handlers until the grace is over, and returns the other jobs
+   * to the queue.
    */
   stop({ grace }: { grace?: Duration } = {}): Promise<void> {
     this.#stopped ??= this.#stop(grace === undefined ? this.#graceMs : milliseconds(grace));
@@ -293,9 +293,10 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
   }
 
   /**
-   * Gives the free slots to the pumps. Pumps that expect jobs come first. While some pump expects jobs, a pump whose
-   * queues were empty a while ago asks again. If slots are left, the other pumps wait for jobs. Each waits for few
-   * jobs, so that all together do not claim more jobs than may run, if there are enough slots for all pumps.
+   * Gives the free slots to the pumps. Pumps that expect jobs come first. While any pump expects jobs, the other pumps
+   * claim again from time to time. If slots are left, pumps with empty queues wait for jobs. These pumps share the
+   * slots that are left, so that together they do not claim more jobs than may run. If there are fewer slots than
+   * pumps, each pump still waits for one job.
    */
   #share(): void {
     const isWorking = this.#phase === "working";
@@ -349,8 +350,8 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
   }
 
   /**
-   * Calls the listeners of an event. The error of a listener does not stop the worker: it is thrown later, as an
-   * uncaught exception.
+   * Calls the listeners of an event. If a listener throws, the worker goes on, and the error becomes an uncaught
+   * exception.
    */
   #announce<Name extends keyof WorkerEvents<T>>(name: Name, ...event: WorkerEvents<T>[Name]): void {
     try {
@@ -368,7 +369,6 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
     for (const watcher of this.#watchers) watcher();
   }
 
-  /** Waits until the condition is true, or `ms` have passed. */
   async #when(condition: () => boolean, ms?: number): Promise<void> {
     if (condition()) return;
     let timer: NodeJS.Timeout | undefined;
@@ -383,12 +383,10 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
   }
 }
 
-/** Returns the result of a promise, or its error. */
 const result = <R>(promise: Promise<R>): Promise<R | Error> => promise.catch(asError);
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, each) => total + each, 0);
 
-/** Returns keys by their slot. */
 function bySlot(keys: readonly string[]): Map<number, string[]> {
   const slots = new Map<number, string[]>();
   for (const key of keys) slots.set(slotOf(key), [...(slots.get(slotOf(key)) ?? []), key]);

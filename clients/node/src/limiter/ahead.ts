@@ -1,29 +1,27 @@
 /**
  * Units ahead: a limiter takes many units in one call, and hands them out without asking the server.
  *
- * The limiter hands out units only during the hold, which begins before the limiter sends the call. It asks the server
- * for a window that is longer by the hold. So the server has counted each unit that is handed out within any window in
- * that window or in the hold before it. In that time, the server allows no more than the limit.
+ * The limiter hands out units only for a short time, the hold. The hold begins before the limiter sends the call. So
+ * the server has counted the units of any window during that window or during the hold before it. The window that the
+ * limiter sends to the server covers both: it is longer by the hold.
  *
- * There is one call at a time for a key. It takes units for the callers that wait when it is sent, and units to hold.
- * If these were used up during the hold, the next call takes twice as many. If not, it takes as many as were used, and
- * unused units are given back.
+ * At most one call is in flight for a key. A call takes units for the callers that wait, and units to hold. If the held
+ * units were used up during the hold, the next call takes twice as many. Otherwise, it takes as many as were used, and
+ * the limiter gives unused units back.
  */
 
 import { asError } from "../errors.js";
 import type { Fields } from "../wire/limits.js";
 import { now } from "./clock.js";
 
-/** The most keys of a limiter whose units are held at the same time. */
+/** The most keys for which a limiter holds units at the same time. */
 const KEYS = 10_000;
 
-/** The functions of the limiter that `Ahead` calls. */
+/** The limiter, as `Ahead` uses it. */
 export interface Source {
   /** Asks the server for `units`. If the reply comes after the call has timed out, `onLate` gets it. */
   take(key: string, units: number, onLate: (fields: Fields) => void): Promise<Fields>;
-  /** Gives units back. */
   giveBack(key: string, units: number, chargedUntilMs: number): Promise<unknown>;
-  /** Remembers a denial. */
   denied(key: string, cost: number, fields: Fields): void;
 }
 
@@ -40,14 +38,14 @@ class Stock {
   used = 0;
   /** Units to hold after the next call. */
   want = 0;
-  /** Until when units may be handed out. */
+  /** The end of the hold. */
   deadlineMs = 0;
   /** When the sweep checks the stock. */
   endsMs = 0;
-  /** The reply to the last call. `toldMs` is when it came. */
+  /** The reply to the last call. `toldMs` is the time of the reply. */
   told: Fields | undefined;
   toldMs = 0;
-  /** Units that are available at the server, as the last reply said. */
+  /** The units that were available at the server at the last reply. */
   free = Infinity;
   riders: Rider[] = [];
   isFlying = false;
@@ -74,7 +72,7 @@ export class Ahead {
     this.#most = Math.min(units, limit);
   }
 
-  /** Hands out held units. Returns undefined if too few are held. If it is `looking`, takes nothing. */
+  /** Hands out held units. Returns undefined if too few are held. With `looking`, takes no units. */
   take(key: string, cost: number, looking = false): Fields | undefined {
     const stock = this.#stocks.get(key);
     if (!stock?.told || stock.left < cost) return undefined;
@@ -95,7 +93,7 @@ export class Ahead {
     return reply;
   }
 
-  /** Forgets the units of a limit that was reset, also those of a call in flight. */
+  /** Forgets the units of a limit that was reset, including units of a call in flight. */
   drop(key: string): void {
     const stock = this.#stocks.get(key);
     if (!stock) return;
@@ -126,7 +124,7 @@ export class Ahead {
     this.#return(stock);
     const riders = boarding(stock);
     const asked = riders.reduce((sum, { cost }) => sum + cost, 0);
-    // Takes at most half of the units that are left, because other processes need units, too.
+    // Holds at most half of the units that are left at the server, because other processes need units, too.
     const more = this.#isClosed ? 0 : Math.max(0, Math.min(stock.want - asked, this.limit - asked, Math.floor((stock.free - asked) / 2)));
     this.#keep(stock, sentMs + this.holdMs);
     let fields: Fields;
@@ -135,7 +133,8 @@ export class Ahead {
         if (allowed && more > 0) this.#giveBack(key, more, chargedUntilMs);
       });
     } catch (thrown) {
-      // Also rejects the callers that came meanwhile. If Redis is away, they would wait longer than their timeout.
+      // Also rejects the callers that came during the call. With another call, they might wait longer than their
+      // timeout.
       for (const rider of [...riders, ...stock.riders.splice(0)]) rider.reject(asError(thrown));
       return;
     }
@@ -143,7 +142,7 @@ export class Ahead {
     if (fields.allowed) return this.#land(stock, fields, riders, stock.resets === resets ? more : 0, sentMs);
     stock.want >>= 1;
     stock.deadlineMs = 0;
-    // Fewer units may fit, or may have a shorter wait.
+    // A call for fewer units may succeed, or get a shorter wait.
     if (riders.length > 1 || more > 0) return void stock.riders.unshift(...riders);
     const { cost } = riders[0] as Rider;
     this.source.denied(key, cost, fields);
@@ -212,8 +211,8 @@ export class Ahead {
   }
 
   /**
-   * Gives back units that were not used during the hold. If any units of a key were used, its stock is kept for one
-   * more hold.
+   * Gives back units that were not used during the hold. If any units of a key were used, keeps the stock for one more
+   * hold.
    */
   #sweep(): void {
     this.#timer = undefined;
@@ -228,7 +227,7 @@ export class Ahead {
   }
 }
 
-/** Removes and returns the callers for which the next call asks: the first, and as many others as may fit. */
+/** Removes and returns the callers that the next call serves: the first caller, and as many others as may fit. */
 function boarding(stock: Stock): Rider[] {
   let sum = 0;
   let count = 0;

@@ -1,12 +1,12 @@
-/** Remembers denials: a reply says how long a key stays denied, so until then the limiter need not ask the server. */
+/**
+ * Remembers denials. A denial says how long the key stays denied. During that time, the limiter does not ask the
+ * server.
+ */
 
 import type { Fields } from "../wire/limits.js";
 import { now } from "./clock.js";
 
-/**
- * The most keys of a limiter whose denials are remembered. The key that was asked for least recently is forgotten
- * first.
- */
+/** The most keys for which a limiter remembers a denial. The least recently used key is forgotten first. */
 const KEYS = 10_000;
 
 interface Denial {
@@ -26,7 +26,7 @@ interface Among {
 
 export class Denials {
   readonly #keys = new Map<string, Denial>();
-  /** How often a denial was forgotten. A reply that was on its way at that time is not remembered. */
+  /** How often `forget` was called. `add` ignores the reply to a call that was sent before the last `forget`. */
   forgotten = 0;
 
   /** No denial is remembered for longer than `mostMs`. */
@@ -48,13 +48,11 @@ export class Denials {
     return limits.some(({ allowed, retryAfterMs }) => !allowed && retryAfterMs === 0) ? undefined : limits;
   }
 
-  /**
-   * Remembers a reply that has just come, if it denies. `forgotten`: the value of `this.forgotten` when the call was
-   * sent.
-   */
+  /** Remembers a reply that denies. `forgotten`: the value of `this.forgotten` when the call was sent. */
   add(key: string, cost: number, fields: Fields, forgotten: number, among?: Among): void {
     const toldMs = now();
-    // The denial ends 1 ms early, as timers may fire early, and a caller that has waited must be admitted.
+    // The denial ends 1 ms early, because timers may fire early, and the server must decide about a caller that has
+    // waited.
     const untilMs = toldMs + Math.min(fields.retryAfterMs, this.mostMs) - 1;
     if (fields.allowed || untilMs <= toldMs || forgotten !== this.forgotten) return;
     this.#keys.delete(key);

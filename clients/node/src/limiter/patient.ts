@@ -5,8 +5,8 @@ import { TimeoutError } from "../errors.js";
 import { late } from "../late.js";
 
 /**
- * Without a connection, the clients would queue commands, and send them later. If a service admits requests while Redis
- * is away, their commands would pile up.
+ * Sends commands only while the client is connected. Otherwise, the client would queue them. If a service admits
+ * requests while Redis is away, the queue would grow without limit.
  */
 export class PatientConnection {
   constructor(
@@ -14,7 +14,6 @@ export class PatientConnection {
     private readonly patienceMs: number,
   ) {}
 
-  /** Rejects if the promise takes longer than the time limit. */
   within<T>(promise: Promise<T>): Promise<T> {
     return late(promise, this.patienceMs);
   }
@@ -29,13 +28,13 @@ export class PatientConnection {
     });
   }
 
-  /** Sends a command that must not be carried out twice. */
+  /** Sends a command at most once. */
   async sendOnce(key: string, words: readonly Word[]): Promise<Reply> {
     const end = await this.#ready();
     return late(this.connection.sendOnce(key, words), end - performance.now());
   }
 
-  /** Waits for the connection. Returns the moment at which the time is up. */
+  /** Waits for the connection. Returns the end of the time limit. */
   async #ready(): Promise<number> {
     const end = performance.now() + this.patienceMs;
     while (!this.connection.isReady()) {

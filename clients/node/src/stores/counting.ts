@@ -17,7 +17,7 @@ export interface Hits {
   readonly check?: Check;
 }
 
-/** Limiters for the policies, which the framework gives with each request. */
+/** A limiter for each policy, which the framework passes with each request. */
 export class Counting {
   readonly #limiters = new Map<string, Limiter>();
 

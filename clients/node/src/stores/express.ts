@@ -4,7 +4,7 @@ import type { RedisClient } from "../connection.js";
 import type { Limiter } from "../limiter.js";
 import { Counting, type StoreOptions } from "./counting.js";
 
-/** The settings of the middleware that matter here. */
+/** The settings of the middleware that the store uses. */
 interface Settings {
   readonly windowMs: number;
   readonly limit: unknown;
@@ -21,11 +21,10 @@ interface Info {
 interface Recent {
   /** When the units of the hits become available again, soonest first. */
   readonly charged: number[];
-  /** The number of denied requests whose `decrement` will come. They took no units. */
+  /** The number of expected `decrement` calls for denied requests, which took no units. */
   denied: number;
 }
 
-/** A limit that no window reaches. */
 const MANY = 1e15;
 
 /** The most keys whose hits may be taken back. The oldest key is forgotten first. */
@@ -34,8 +33,8 @@ const KEYS = 10_000;
 /**
  * `rateLimit({ windowMs: 60_000, limit: 100, store: new ExpressStore(redis, "api") })`
  *
- * `increment` does not get the limit. If the limit is a number, the store gets it from `init`. If it is a function, the
- * store cannot know which requests are denied. It then counts all requests, in windows that are aligned to the clock.
+ * If the limit is a number, the store gets it from `init`. If the limit is a function, the store does not know which
+ * requests are denied. It then counts all requests, in windows that are aligned to the clock.
  */
 export class ExpressStore {
   readonly localKeys = false;
@@ -75,9 +74,8 @@ export class ExpressStore {
   }
 
   /**
-   * Takes back the oldest hit of the key in this process that still counts, because the time of the hit is not given.
-   * So the remaining hits may count longer than they should, but never shorter. Hits of other processes cannot be taken
-   * back.
+   * Takes back the oldest hit of the key that still counts, because `decrement` does not get the time of the hit. So
+   * the other hits may count for longer than the window, but never for less. Takes back only hits of this process.
    */
   async decrement(key: string): Promise<void> {
     const recent = this.#recent.get(key);

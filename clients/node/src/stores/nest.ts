@@ -19,8 +19,8 @@ interface ThrottlerRecord {
  * `ThrottlerModule.forRoot({ throttlers: [{ ttl: 60_000, limit: 100 }], storage: new NestStorage(redis) })`
  *
  * A request above the limit starts a block of `blockDuration`, which is the `ttl` by default. With `blockDuration: 0`,
- * a client is admitted again as soon as units are available. A block never makes the limit larger: requests before it
- * count for their `ttl`.
+ * a client is admitted again as soon as units are available. A block never makes the limit larger: requests before the
+ * block count for their `ttl`.
  */
 export class NestStorage {
   readonly #counting: Counting;
@@ -46,7 +46,7 @@ export class NestStorage {
     ]);
     const resetMs = check?.resetAfterMs ?? ttl;
     if (hits <= limit && left <= 0) return told(hits, resetMs, 0);
-    // The client is still blocked, although units are available. So the unit is given back.
+    // Units are available, but the client is still blocked. So this gives the unit back.
     if (hits <= limit && check) await this.#counting.of(limit, ttl).refund(name, 1, check);
     if (blocks && left <= 0) await this.#redis.send(block, ["SET", block, "1", "PX", `${Math.ceil(blockDuration)}`, "NX"]);
     const blockedMs = Math.max(hits <= limit ? 0 : waitMs, left > 0 ? left : blockDuration);

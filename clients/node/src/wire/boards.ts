@@ -28,11 +28,11 @@ export function dimension<Name extends string>(text: string): Dimension<Name> {
 
 export interface Schema {
   /**
-   * Which of the members with equal values is better: the first to reach the values (default), the last, or the smaller
-   * name.
+   * Which of two members with equal values ranks first: the one that reached the values first (default) or last, or the
+   * one with the smaller name.
    */
   readonly ties?: "first" | "last" | "name";
-  /** The board keeps only this number of members, the best ones. */
+  /** The board keeps only this number of members: the best ones. */
   readonly keep?: number;
 }
 
@@ -111,7 +111,6 @@ export const withRank = (how: Ranking): string[] => ["WITHRANK", ...ranking(how)
 
 export const rank = (reply: Reply | undefined): number | null => integerOrNull(reply);
 
-/** Reads an integer that a number holds exactly. */
 export function small(reply: Reply | undefined): number {
   const value = typeof reply === "number" ? reply : Number(text(reply));
   if (!Number.isSafeInteger(value)) throw new RangeError(`${value} is beyond 2^53: make the board with { bigint: true }`);

@@ -5,7 +5,7 @@ import { ProtocolError } from "../errors.js";
 import { inMs, integer, integerOrNull, list, text } from "../values.js";
 import { bytes } from "./queues.js";
 
-/** A job in the reply to ZQ.CLAIM. The token is the time in microseconds, which has 51 bits. */
+/** A job in the reply to ZQ.CLAIM. The token is a time in microseconds, which a number holds exactly. */
 export interface Claimed {
   /** The key of the queue, or of its shard. */
   readonly key: string;
@@ -45,7 +45,6 @@ export function claimed(reply: Reply): Claimed[] {
   });
 }
 
-/** The fields that identify a claim. */
 export type Held = Pick<Claimed, "key" | "id" | "token">;
 
 export const ack = ({ key, id, token }: Held): Word[] => ["ZQ.ACK", key, id, `${token}`];
@@ -71,7 +70,6 @@ export function nack({ key, id, token }: Held, { delayMs, dead, free, holdMs, er
   return words;
 }
 
-/** A heartbeat for jobs of a key. */
 export const extend = (key: string, jobs: readonly Pick<Claimed, "id" | "token">[], leaseMs: number): Word[] => [
   "ZQ.EXTEND",
   key,

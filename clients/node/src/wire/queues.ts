@@ -41,21 +41,21 @@ export interface PushOptions extends Due {
   readonly priority?: number;
   /** The number of deliveries after which the job becomes a dead letter; 0: unlimited; by default that of the queue. */
   readonly maxAttempts?: number;
-  /** The job recurs with this period. */
+  /** The period of a job that recurs. */
   readonly every?: Duration;
   readonly group?: string;
-  /** Is stored with the job, not in its payload (JSON only). The handler gets it as `job.traceparent`. */
+  /** The library stores it with the job, before the JSON payload. The handler gets it as `job.traceparent`. */
   readonly traceparent?: string | undefined;
-  /** How long the handler may run. It replaces the `timeout` of the worker, and is stored like the `traceparent`. */
+  /** How long the handler may run. It replaces the `timeout` of the worker. For JSON only. */
   readonly timeout?: Duration;
   /** How long after its due time a worker may still get the job. */
   readonly ttl?: Duration;
   /** Whether to replace a job of this id, whatever its state. */
   readonly replace?: boolean;
   /**
-   * Whether to run the job of this id once more after the last push. Two runs never overlap. If the job waits, it gets
-   * the payload and the TTL. If a worker holds the job, this push waits until the job is done, dead or cancelled; a
-   * later push replaces it.
+   * Whether to run the job of this id once more after the last push. Two runs never overlap. If a job of this id waits,
+   * that job gets the payload and the TTL of this push. If a worker holds the job, this push waits until the job is
+   * done, dead or cancelled. A later push replaces a push that waits.
    */
   readonly again?: boolean;
 }
@@ -86,7 +86,9 @@ export interface JobInfo<T> {
   readonly payload: T | Undecodable;
   readonly priority: number;
   readonly attempts: number;
-  /** Unix time. Of a claimed job, when its lease expires. Of a dead letter, when it became one. */
+  /**
+   * Unix time at which the job is due. For a claimed job: the end of its lease. For a dead letter: when the job died.
+   */
   readonly dueMs: number;
   readonly error: string | null;
   readonly worker: string | null;
@@ -175,14 +177,13 @@ function due({ delay, at }: Due): string[] {
   return delay === undefined ? [] : ["DELAY", duration(delay)];
 }
 
-/** Returns the name and the value as words; no words if the value is undefined. */
 const option = (name: string, value: string | undefined): string[] => (value === undefined ? [] : [name, value]);
 const number = (name: string, value: number | undefined): string[] =>
   option(name, value === undefined ? undefined : whole(value, name.toLowerCase()));
 const time = (name: string, value: Duration | undefined): string[] =>
   option(name, value === undefined ? undefined : duration(value));
 
-/** The commands of a queue. A `Queue` sends them, and a job may chain them to its ACK. */
+/** The commands of a queue. A `Queue` sends them, and `job.chain` sends them with an ACK. */
 export class QueueCalls<T> {
   /** `keys`: the key of the queue, or the keys of its shards. */
   constructor(
@@ -207,7 +208,7 @@ export class QueueCalls<T> {
     return called(words, (reply) => (id === undefined ? name : textOrNull(reply)));
   }
 
-  /** If the queue has shards, takes one id. */
+  /** If the queue has shards, takes only one id. */
   cancel(...ids: string[]): Call<number> {
     return called(["ZQ.CANCEL", this.#key(ids.length === 1 ? ids[0] : undefined), ...ids], integer);
   }
@@ -339,7 +340,7 @@ function plain(found: ReadonlyMap<string, Reply>, but: ReadonlySet<string>): Rec
   const entries = [...found].filter(([name]) => !but.has(name));
   return Object.fromEntries(
     entries.map(([name, value]) => {
-      // If the client is configured so, integers come as text, too.
+      // Some clients are configured to return integers as text.
       const isNumber = typeof value === "number" || (!WORDS.has(name) && value !== null && /^-?\d+$/.test(text(value)));
       return [camelCase(name), isNumber ? integer(value) : textOrNull(value)];
     }),

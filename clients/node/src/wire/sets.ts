@@ -3,10 +3,8 @@
 import type { Reply, Word } from "../connection.js";
 import { type Duration, duration, type Instant, instant, integer, list, text, whole } from "../values.js";
 
-/** How long a member lives, or until when. */
 export type Life = { readonly ttl: Duration } | { readonly at: Instant };
 
-/** Which expiry to set: only a later, or only a sooner one. */
 export type When = "later" | "sooner";
 
 export type AddOptions = Life & {
@@ -14,7 +12,7 @@ export type AddOptions = Life & {
   readonly only?: "new" | "present";
   /** Sets only a later, or only a sooner expiry. */
   readonly when?: When;
-  /** Whether to count members whose expiry changed, too. */
+  /** Whether the count includes members whose expiry changed. */
   readonly changed?: boolean;
   /** If the set would have more live members than this, nothing is done. */
   readonly cap?: number;

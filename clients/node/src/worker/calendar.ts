@@ -3,9 +3,9 @@
  * Pure.
  *
  * Five fields: minute, hour, day of the month, month, day of the week. If neither of the two fields for days begins
- * with `*`, a day that matches one of them suffices. If the clock is set forward and skips a time, the job runs later
- * by the length of that change. If a time occurs twice, the job runs once, or twice if the field of the hour begins
- * with `*`.
+ * with `*`, a day has to match only one of them. If the clock is set forward and skips a time, the job runs later by
+ * the length of that change. If a time occurs twice, the job runs once. If the hour field begins with `*`, the job runs
+ * both times.
  */
 
 const NICKNAMES: Readonly<Record<string, string>> = {
@@ -26,8 +26,8 @@ const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
 /**
- * No zone has a larger offset from UTC. So this long before the start of a wall day, read as UTC, that day has not
- * begun in any zone; this long after its end, it is over in all zones.
+ * More than the offset of any zone from UTC. At this time before a UTC day begins, the day of the same date has begun
+ * in no zone. At this time after a UTC day ends, the day of the same date is over in all zones.
  */
 const FAR = 15 * HOUR;
 
@@ -64,7 +64,7 @@ export class Calendar {
 
   /** Returns the first moment after `afterMs`, in Unix ms; null if there is none. */
   next(afterMs: number): number | null {
-    // If the clock was set forward, a time of the day before may come today.
+    // If the clock was set forward, a time of yesterday may occur today.
     const first = Math.floor((afterMs + this.#offset(afterMs)) / DAY) - 1;
     for (let day = first; day < first + LONGEST_DAYS; day += 1) {
       if (!this.#hasDay(day * DAY)) continue;
@@ -76,7 +76,10 @@ export class Calendar {
     return null;
   }
 
-  /** Returns whether a day matches. `dayMs`: the midnight of a wall day, read as UTC, like all wall times in this class. */
+  /**
+   * Returns whether a day matches. `dayMs` is the midnight of the wall day, read as UTC. This class reads all wall
+   * times as UTC.
+   */
   #hasDay(dayMs: number): boolean {
     const date = new Date(dayMs);
     if (!this.#months.has(date.getUTCMonth() + 1)) return false;
@@ -84,7 +87,7 @@ export class Calendar {
     return this.#isEitherDay ? day || weekday : day && weekday;
   }
 
-  /** Returns the moments of the times of a day that are after `afterMs`. */
+  /** Returns the moments after `afterMs` at which the expression matches on a day. */
   #moments(dayMs: number, afterMs: number): number[] {
     const before = this.#offset(dayMs - FAR);
     const after = this.#offset(dayMs + DAY + FAR);
@@ -102,7 +105,7 @@ export class Calendar {
   #atChange(wallMs: number, before: number, after: number): number[] {
     const moments = [wallMs - before, wallMs - after];
     const [first, second] = moments.filter((moment) => this.#offset(moment) === wallMs - moment) as [number?, number?];
-    // The change skips this time. By the old offset, the job runs at a moment that is later on the new clock.
+    // The change skips this time. So the job runs at the moment that the old offset gives.
     if (first === undefined) return [wallMs - before];
     return second === undefined || !this.#isEveryHour ? [first] : [first, second];
   }

@@ -15,7 +15,7 @@ export class Chores {
   readonly #withBackoff = new Set<string>();
   /** Recurring jobs by the key of the queue and the name of the job. */
   readonly #crons = new Map<string, Map<string, Cron>>();
-  /** How far the server's clock, which decides what is due, is ahead of the worker's. */
+  /** How far the server's clock is ahead of the worker's clock. */
   #aheadMs = 0;
 
   constructor(
@@ -23,7 +23,7 @@ export class Chores {
     /** The recurring jobs, each with the key to which it is pushed. */
     crons: readonly (readonly [key: string, Cron])[],
     private readonly codec: Codec<unknown>,
-    /** How far a test has put the calendar ahead of the server's clock. */
+    /** A clock for tests, which is ahead of the server's clock by `aheadMs`. */
     private readonly clock: { readonly aheadMs: number },
   ) {
     for (const [key, cron] of crons) {
@@ -47,7 +47,7 @@ export class Chores {
   }
 
   /**
-   * Pushes missing jobs. Moves waiting jobs whose time differs from the next one of their expression, which may have
+   * Pushes missing jobs. Moves waiting jobs to the next time of their expression, because the expression may have
    * changed.
    */
   async #push(link: Link, key: string, crons: readonly Cron[]): Promise<void> {
@@ -105,7 +105,7 @@ export class Chores {
   }
 }
 
-/** Sends commands, and returns the replies. Throws an error reply. */
+/** Sends commands, and returns the replies. Throws the first error reply. */
 async function ask(link: Link, commands: readonly (readonly Word[])[]): Promise<Reply[]> {
   const replies = await link.request(commands);
   return replies.map((reply) => {

@@ -1,4 +1,4 @@
-/** Recurring jobs with a calendar. Their schedule is in the code of the workers. */
+/** Jobs that recur at times of the wall clock. Their schedule is in the code of the workers. */
 
 import type { Word } from "../connection.js";
 import { whole } from "../values.js";
@@ -50,8 +50,8 @@ export class Cron {
   }
 
   /**
-   * Returns the command that pushes a run, unless the job is in the queue. The job cannot become a dead letter, because
-   * the worker counts its attempts.
+   * Returns the command that pushes a run. If the job is in the queue, the command does nothing. MAXATTEMPTS is 0 (no
+   * limit), because the worker counts the attempts.
    */
   push(key: string, payload: string | Buffer, atMs: number): Word[] {
     return ["ZQ.PUSH", key, payload, "ID", this.name, "AT", `${atMs}ms`, "MAXATTEMPTS", "0", ...this.#options];
@@ -59,8 +59,8 @@ export class Cron {
 }
 
 /**
- * Whether a waiting run has to be moved, because its time differs from the next one of the expression. A run that has
- * failed and waits is not moved, nor one that is about to begin.
+ * Whether a waiting run has to be moved to the next time of the expression. False for a run that waits for another
+ * attempt after a failure, and for a run that is due within a second.
  */
 export function isMisplaced(cron: Cron, run: { state: string; attempts: number; dueMs: number }, nowMs: number): boolean {
   return run.state === "delayed" && run.attempts === 0 && run.dueMs > nowMs + 1000 && run.dueMs !== cron.next(nowMs);

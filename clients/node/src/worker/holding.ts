@@ -1,4 +1,4 @@
-/** The jobs that a worker holds: runs the handler on each, extends their leases, and cancels the handlers of lost jobs. */
+/** The jobs that a worker holds. Runs their handlers, extends their leases, and cancels the handlers of lost jobs. */
 
 import { type Codec, decode, headerOf } from "../codec.js";
 import type { Reply, Word } from "../connection.js";
@@ -15,15 +15,15 @@ interface Held<T> {
   leaseEndsMs: number;
   isRunning: boolean;
   /**
-   * Why the handler was cancelled. Its result then does not count, except that `job.done()` counts if the lease was
-   * lost.
+   * Why the handler was cancelled. The result of a cancelled handler does not count. If the lease was lost,
+   * `job.done()` still counts.
    */
   isGivenUp: "lost" | "released" | "timed out" | undefined;
   timer?: NodeJS.Timeout;
 }
 
 export interface Options<T> {
-  /** Returns the name of the queue that has this key. */
+  /** Returns the name of the queue that has this key, or a shard with this key. */
   nameOf(key: string): string;
   /** Whether the server is a cluster, in which keys have slots. */
   readonly isCluster: boolean;
@@ -40,7 +40,7 @@ export interface Told<T> {
   claimed(job: Job<T>): void;
   ended(outcome: outcomes.Outcome<T>): void;
   lost(event: outcomes.JobEvent<T>): void;
-  /** The handler returned a function or a generator, which nothing runs. So it has done nothing. */
+  /** The handler returned a function or a generator, so its code has not run. */
   unrun(job: Job<T>, what: string): void;
   /** A handler has ended, so its slot is free. */
   freed(): void;
@@ -56,14 +56,14 @@ export class Holding<T> {
     private readonly tell: Told<T>,
   ) {}
 
-  /** Returns how many handlers run. */
+  /** The number of handlers that run. */
   get running(): number {
     return this.#running;
   }
 
   /**
    * Runs the handler. `sinceMs`: the earliest time at which the lease may have begun. If half of the lease is over,
-   * gives the job back.
+   * returns the job to the queue.
    */
   start(claimed: wire.Claimed, sinceMs: number): void {
     const nowMs = performance.now();
@@ -85,7 +85,7 @@ export class Holding<T> {
     void this.#run(held);
   }
 
-  /** Gives back a job whose handler has not begun, so that another worker can run it. */
+  /** Returns a job to the queue before its handler has begun, so that another worker can run the job. */
   giveBack(claimed: wire.Claimed): void {
     this.tell.ended(outcomes.released(this.#unread(claimed), 0));
   }
@@ -127,7 +127,7 @@ export class Holding<T> {
     if (!this.#held.get(job)?.isRunning) this.#held.delete(job);
   }
 
-  /** Cancels the handlers whose leases have expired, because no heartbeat succeeded. */
+  /** Cancels the handlers of jobs whose leases have expired because no heartbeat succeeded. */
   loseEnded(): void {
     const now = performance.now();
     for (const held of this.#held.values()) if (held.isRunning && now >= held.leaseEndsMs) this.#lose(held);
@@ -149,7 +149,7 @@ export class Holding<T> {
       answered: (reply) => {
         for (const [at, deadlineMs] of wire.extended(reply, alive.length).entries()) {
           const held = alive[at];
-          // A job that has ended since then is not lost: its outcome is reported, even if the report is late.
+          // A job that has ended since the heartbeat is not lost: its outcome is reported.
           if (!held?.isRunning) continue;
           if (deadlineMs === null) this.#lose(held);
           else held.leaseEndsMs = sentMs + this.options.leaseMs;
@@ -158,7 +158,7 @@ export class Holding<T> {
     }));
   }
 
-  /** Gives back all jobs whose handlers still run, and cancels the handlers. */
+  /** Returns to the queue all jobs whose handlers still run, and cancels the handlers. */
   release(): void {
     for (const held of this.#held.values()) {
       if (!held.isRunning || held.isGivenUp) continue;
@@ -188,12 +188,11 @@ export class Holding<T> {
 
 const since = ({ startedMs }: Held<unknown>): number => performance.now() - startedMs;
 
-/** Returns `30s` or `1500ms`. */
 const shortly = (ms: number): string => (ms % 1000 === 0 ? `${ms / 1000}s` : `${ms}ms`);
 
 /**
- * Returns the type of a handler's result, if it is a function or a generator. A job with such a result must not be
- * acknowledged, because nothing has run it.
+ * If a handler's result is a function or a generator, returns its type. The job must not be acknowledged, because the
+ * code of the handler has not run.
  */
 function unrunOf(result: unknown): string | undefined {
   if (typeof result === "function") return "a function";

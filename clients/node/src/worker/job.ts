@@ -19,7 +19,7 @@ export class Retry extends Error {
   /**
    * `new Retry({ after: "5m" })`. `after`: the delay before the next attempt; by default the backoff. `free`: this
    * attempt does not count, for example because a service responded 429. `hold`: no other job of the same group is
-   * claimed during this delay either. Jobs of other groups are.
+   * claimed during this delay.
    */
   constructor({ after, free = false, hold = false, reason = "retry", cause }: RetryOptions = {}) {
     super(reason, cause === undefined ? undefined : { cause });
@@ -43,7 +43,7 @@ export class Discard extends Error {
   override readonly name = "Discard";
 }
 
-/** A command to be sent with an ACK: one that `queue.calls` returns, or any other command with a key. */
+/** A command to send with an ACK: a command of `queue.calls`, or any other command with a key. */
 export interface Chained {
   readonly key: string;
   readonly words: readonly Word[];
@@ -91,8 +91,9 @@ export class Job<T> {
   }
 
   /**
-   * Is aborted if the lease is lost, if the worker stops and gives the job back, or if the handler runs longer than
-   * `timeout`. Its `reason` says which. If the handler returns after that, the job does not count as done: see `done`.
+   * Is aborted if the lease is lost, if the worker stops and returns the job, or if the handler runs longer than
+   * `timeout`. Its `reason` is `LeaseLost`, `Stopped` or `TimeoutError`. If the handler returns later, the job does not
+   * count as done: see `done`.
    */
   get signal(): AbortSignal {
     return this.#abort.signal;
@@ -104,8 +105,8 @@ export class Job<T> {
   }
 
   /**
-   * Declares that the work is done. When the handler ends, in whatever way, the job is acknowledged, even if the lease
-   * is lost by then.
+   * Declares that the work is done. Whether the handler returns or throws, the job is then acknowledged, even if the
+   * lease is lost.
    */
   done(): void {
     this.#isDone = true;
@@ -119,7 +120,8 @@ export class Job<T> {
   /**
    * Sends another command in the same MULTI as the ACK of this job:
    * `job.chain(mails.calls.push("done", { id: `${job.id}:mail` }))`. The server carries out the command even if the ACK
-   * is too late. So give a chained push an id. In a cluster, both keys must be in one slot.
+   * is too late. So give a chained push an id, which prevents a second job. In a cluster, the key of the command must
+   * be in the slot of the job's queue.
    */
   chain(call: Chained): void {
     if (this.#slot !== undefined && slotOf(call.key) !== this.#slot) {

@@ -1,6 +1,6 @@
 /**
- * The two connections of a pump: its own one, which waits for jobs, and the one that all pumps of a server share. They
- * are dropped together.
+ * The two connections of a pump. One belongs to the pump, and waits for jobs. The other is shared by all pumps of a
+ * server.
  */
 
 import type { Address, Connection, Format, Own, Reply, Word } from "../connection.js";
@@ -14,22 +14,22 @@ interface Opened {
   /** The connection that waits for jobs. */
   readonly claims: Own;
   /**
-   * The client id of `claims`, by which its wait can be ended. Undefined if it may change, or if the user has no
-   * permission for CLIENT ID.
+   * The client id of `claims`, for CLIENT UNBLOCK. Undefined if the id may change, or if the user has no permission for
+   * CLIENT ID.
    */
   readonly claimsId: number | undefined;
-  /** Whether the slot is being moved to this server, which then takes only commands that follow ASKING. */
+  /** Whether the slot is being moved to this server. The server then takes only commands that follow ASKING. */
   readonly isAsking: boolean;
 }
 
-/** Is sent before a command. If it fails, the command fails, too. */
+/** Precedes a command. If ASKING fails, the command fails, too, so the reply to ASKING is ignored. */
 const ASKING: readonly Word[] = ["ASKING"];
 
 const ignore = (): void => undefined;
 
 export class Link {
   #opened: Opened | undefined;
-  /** For each request that waits for a reply, a function that makes it fail. */
+  /** For each request that waits for a reply, a function that makes the request fail. */
   readonly #pending = new Set<(error: Error) => void>();
 
   constructor(
@@ -40,8 +40,8 @@ export class Link {
   ) {}
 
   /**
-   * Connects. `asked`: the node that an ASK error names. It has keys of the slot already, although the slot still
-   * belongs to another node.
+   * Connects. `asked`: the node that an ASK error names. That node already has some keys of the slot, although the slot
+   * still belongs to another node.
    */
   async open(asked?: Address): Promise<void> {
     const server = await this.place.open(this.key, asked);
@@ -58,8 +58,8 @@ export class Link {
   }
 
   /**
-   * Sends commands together. Fails if the connection fails, or if the reply takes too long. An error reply is one of
-   * the replies.
+   * Sends commands together. Fails if the connection fails, or if the reply takes too long. Error replies are among the
+   * replies.
    */
   async request(commands: readonly (readonly Word[])[], format?: Format): Promise<(Reply | Error)[]> {
     const { server, isAsking } = this.#open();
@@ -82,8 +82,9 @@ export class Link {
   }
 
   /**
-   * The longest time for a claim to wait. If the wait cannot be ended, a worker that stops has to wait for it. It is at
-   * most a third of a lease, since the leases of claimed jobs are counted from the moment when the claim was sent.
+   * The longest time for a claim to wait. It is short if CLIENT UNBLOCK is not possible, because a worker that stops
+   * has to wait for the claim. It is at most a third of a lease, because the lease of a claimed job is counted from the
+   * moment when the claim was sent.
    */
   get longestWaitMs(): number {
     return Math.min(this.#opened?.claimsId === undefined ? 1000 : 5000, this.leaseMs / 3);

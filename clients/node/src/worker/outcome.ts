@@ -27,8 +27,8 @@ export interface Outcome<T> extends JobEvent<T> {
   /** Whether the attempt does not count. */
   readonly isFree?: boolean;
   /**
-   * Whether the outcome was sent before, and was refused or its reply got lost. Then a stale token may mean that the
-   * first report counted.
+   * Whether the outcome was sent before, and was refused, or its reply got lost. A stale token may then mean that the
+   * first report succeeded.
    */
   readonly isRepeated?: boolean;
 }

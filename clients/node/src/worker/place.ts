@@ -1,8 +1,8 @@
 /**
  * The servers that have the queues of a worker, and the connections that its pumps share: one to each server.
  *
- * In a cluster, the worker asks the nodes for the slots itself. A cluster client would hide the node, so that a wait
- * could not be ended, and would wait in its own way for a node that is down.
+ * In a cluster, the worker itself asks the nodes for the slots. A cluster client would hide the node that a claim waits
+ * at, so the worker could not end the wait. The client would also wait by its own rules for a node that is down.
  */
 
 import type { Address, Connection, Format, Nodes, Own, Reply, Word } from "../connection.js";
@@ -11,7 +11,6 @@ import { late } from "../late.js";
 import { slotOf } from "../shards.js";
 import { integer, list, text } from "../values.js";
 
-/** A range of slots of one node. */
 interface Range {
   readonly first: number;
   readonly last: number;
@@ -22,7 +21,7 @@ interface Range {
 export class Server {
   #opened: Promise<void> | undefined;
   #users = 0;
-  /** For each request that waits for a reply, a function that makes it fail. */
+  /** For each request that waits for a reply, a function that makes the request fail. */
   readonly #pending = new Set<(error: Error) => void>();
 
   constructor(
@@ -33,7 +32,7 @@ export class Server {
     private readonly closed: () => void,
   ) {}
 
-  /** Connects, unless another pump has. Each `open` needs a `leave`. */
+  /** Connects, unless another pump has connected. Each `open` needs a `leave`. */
   async open(): Promise<void> {
     this.#users += 1;
     this.#opened ??= this.#late(this.control.open());
@@ -51,8 +50,8 @@ export class Server {
   }
 
   /**
-   * Sends commands together. Fails if the connection fails, or if the reply takes too long. An error reply is one of
-   * the replies.
+   * Sends commands together. Fails if the connection fails, or if the reply takes too long. Error replies are among the
+   * replies.
    */
   async pipeline(key: string, commands: readonly (readonly Word[])[], format?: Format): Promise<(Reply | Error)[]> {
     return this.#late(this.control.pipeline(key, commands, format));
@@ -62,7 +61,10 @@ export class Server {
     return this.#late(this.control.transaction(key, commands));
   }
 
-  /** Ends the connection, because a late reply could be taken for that of another command. Makes waiting requests fail. */
+  /**
+   * Ends the connection, because a late reply could be taken for the reply to another command. Makes waiting requests
+   * fail.
+   */
   close(): void {
     this.control.close();
     this.closed();
@@ -92,8 +94,8 @@ export class Place {
   ) {}
 
   /**
-   * Connects to the server that has the key. In a cluster, this is the node at the address `at`, or else the one that
-   * the nodes name.
+   * Connects to the server that has the key. In a cluster, the server is the node at the address `at`, or else the node
+   * that the other nodes name.
    */
   async open(key: string, at?: Address): Promise<Server> {
     const address = this.client.isCluster ? ((this.#nodes && at) ?? (await this.#find(slotOf(key)))) : undefined;
@@ -133,8 +135,8 @@ export class Place {
   }
 
   /**
-   * Asks one node after the other for the slots, until one replies. The order is random, because a node that is cut off
-   * from the others may reply wrongly.
+   * Asks one node after the other for the slots, until one replies. Asks in random order, because a node that is cut
+   * off from the others may reply wrongly.
    */
   async #ask(): Promise<readonly Range[]> {
     let problem = new Error("no node is known");
@@ -174,7 +176,7 @@ export class Place {
       if (reply instanceof Error) throw reply;
       const nodeOf = (row: Reply | undefined): Address => {
         const [host, port] = list(row);
-        // A node that does not know its own address replies an empty one.
+        // A node that does not know its own address replies with an empty address.
         return { host: host ? text(host) : address.host, port: integer(port) };
       };
       return list(reply).map((row) => {

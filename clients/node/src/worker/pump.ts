@@ -2,8 +2,8 @@
  * Claims jobs from the queues of one slot, and reports their outcomes to the server.
  *
  * While the queues have jobs, each turn is one round trip: outcomes of jobs, and a claim for free slots. If a claim
- * returns fewer jobs than it may, the queues are empty, and the next claim waits for jobs on a connection of its own.
- * The worker decides when a pump claims, and for how many slots, since the pumps share them.
+ * returns fewer jobs than it asked for, the queues are empty. The next claim then waits for jobs, on a connection of
+ * its own. The pumps share the slots, so the worker decides when a pump claims, and for how many slots.
  */
 
 import { setTimeout as sleep } from "node:timers/promises";
@@ -50,7 +50,7 @@ export class Pump<T> {
   /** The claim in flight, if any. */
   #claiming: "turn" | "wait" | undefined;
   #isEndingWait = false;
-  /** Whether the last claim returned fewer jobs than it might have. */
+  /** Whether the last claim returned fewer jobs than it asked for. */
   isDrained = false;
   #drainedMs = 0;
   /** How many slots are reserved for the claim of a turn that is in flight. */
@@ -92,8 +92,8 @@ export class Pump<T> {
   }
 
   /**
-   * The number of outcomes that could not be reported yet. They keep their slots, so that the worker does not hold more
-   * jobs than it may.
+   * The number of outcomes that could not be reported yet. These jobs keep their slots, so that the worker does not
+   * hold too many jobs.
    */
   get repeated(): number {
     return this.#untold.filter((outcome) => outcome.isRepeated).length;
@@ -141,7 +141,7 @@ export class Pump<T> {
     const [single, several] = [told.filter((o) => o.commands.length === 1), told.filter((o) => o.commands.length > 1)];
     const sent = single.map(({ commands, look }) => (look ? [...commands, look] : commands));
     const commands = [...sent.flat(), ...(count > 0 ? [this.#claim(count)] : [])];
-    // One connection carries the commands in this order, so the claim sees the changes that the outcomes made.
+    // One connection sends the commands in this order, so the claim sees the changes by the outcomes.
     const transactions = several.map(async (o) => this.#told(o, await result(this.#link.transaction(o.commands)), epoch));
     const replies = await result(commands.length > 0 ? this.#link.request(commands, "bytes") : Promise.resolve([]));
     let at = 0;
@@ -164,7 +164,6 @@ export class Pump<T> {
     this.shared.changed();
   }
 
-  /** Waits for up to `count` jobs. */
   wait(count: number): void {
     this.shared.go(this.#wait(count));
   }
@@ -181,7 +180,6 @@ export class Pump<T> {
     this.shared.changed();
   }
 
-  /** Ends the wait of a claim, so that the server replies at once. */
   endWait(): void {
     if (!this.isWaiting || this.#isEndingWait || !this.isConnected) return;
     this.#isEndingWait = true;
@@ -206,7 +204,7 @@ export class Pump<T> {
     for (const claimed of jobs) {
       if (this.shared.phase() === "working" && this.shared.room() > 0) this.shared.holding.start(claimed, sinceMs);
       else {
-        // The claims of other pumps were faster.
+        // Other pumps have used the slots.
         this.isDrained = false;
         this.shared.holding.giveBack(claimed);
       }
@@ -229,7 +227,6 @@ export class Pump<T> {
     if (!isStale && (outcome.isDead || isDead(look))) this.shared.announce("dead", event);
   }
 
-  /** Handles an outcome that the server did not take. */
   #untellable(outcome: outcomes.Outcome<T>, error: Error, epoch: number): void {
     const { job, ms, commands } = outcome;
     if (passes(error)) this.#untold.push({ ...outcome, isRepeated: true });
@@ -309,7 +306,7 @@ export class Pump<T> {
     this.shared.go(this.connect());
   }
 
-  /** Ends the connections of the failed command, and makes the pump ask again which node has the slot. */
+  /** Ends the connections of the failed command. Before it reconnects, the pump asks again which node has the slot. */
   #drop(error: Error, isShared = true): void {
     this.#troubles += 1;
     this.#asked = askedBy(error);
@@ -318,8 +315,8 @@ export class Pump<T> {
   }
 
   /**
-   * Handles a refusal of the server. The connection is good, so heartbeats go on. Claims and refused commands wait for
-   * a short time.
+   * Handles a refusal of the server. The connection still works, so heartbeats continue. Claims and refused commands
+   * pause for a short time.
    */
   #refused(error: Error): void {
     this.shared.announce("refused", { error });
@@ -345,10 +342,8 @@ export class Pump<T> {
  */
 const reconnectMs = (troubles: number): number => Math.min(3000, 100 * 2 ** Math.min(troubles - 1, 10)) * (1 - Math.random() / 3);
 
-/** Returns the result of a promise, or its error. */
 const result = <R>(promise: Promise<R>): Promise<R | Error> => promise.catch(asError);
 
-/** Returns the parsed reply, or the error of the parser. */
 function read<R>(parse: () => R): R | Error {
   try {
     return parse();
