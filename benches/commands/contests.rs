@@ -266,7 +266,7 @@ fn allowed(scripts: &Scripts, abilities: &Abilities) -> Contest {
     Contest {
         slug: "allowed",
         title: "A request that a rate limit allows",
-        setting: "limit 100 a minute; a call takes one unit of a random key; every key has been checked before",
+        setting: "the limit is 100 units a minute. A call takes one unit from a random key. Every key has been checked before",
         subjects: limits(scripts, abilities),
         primings: 1,
         is_refilled: false,
@@ -294,7 +294,7 @@ fn denied(scripts: &Scripts, abilities: &Abilities) -> Contest {
     Contest {
         slug: "denied",
         title: "A request that a rate limit denies",
-        setting: "limit 5 an hour, used up on every key",
+        setting: "the limit is 5 units an hour, and all units of every key are in use",
         subjects,
         primings: 5,
         is_refilled: false,
@@ -327,32 +327,62 @@ fn filled(scripts: &Scripts, abilities: &Abilities) -> Vec<Contest> {
         is_refilled: true,
     };
     vec![
-        contest(1, 100, "allowed-1", "Allowed, 1 unit in use", "limit 100 a week; 1 unit of every key is in use"),
+        contest(
+            1,
+            100,
+            "allowed-1",
+            "Allowed, 1 unit in use",
+            "the limit is 100 units a week, and 1 unit of every key is in use",
+        ),
         contest(
             10,
             100,
             "allowed-10",
             "Allowed, 10 units in use",
-            "limit 100 a week; 10 units of every key are in use",
+            "the limit is 100 units a week, and 10 units of every key are in use",
         ),
         contest(
             50,
             100,
             "allowed-50",
             "Allowed, 50 units in use",
-            "limit 100 a week; 50 units of every key are in use",
+            "the limit is 100 units a week, and 50 units of every key are in use",
         ),
         contest(
             100,
             200,
             "allowed-100",
             "Allowed, 100 units in use",
-            "limit 200 a week, EXACT; 100 units of every key are in use",
+            "the limit is 200 units a week, EXACT, and 100 units of every key are in use",
         ),
-        contest(1, 1, "denied-1", "Denied, 1 unit in use", "limit 1 a week, used up on every key"),
-        contest(10, 10, "denied-10", "Denied, 10 units in use", "limit 10 a week, used up on every key"),
-        contest(50, 50, "denied-50", "Denied, 50 units in use", "limit 50 a week, used up on every key"),
-        contest(100, 100, "denied-100", "Denied, 100 units in use", "limit 100 a week, used up on every key"),
+        contest(
+            1,
+            1,
+            "denied-1",
+            "Denied, 1 unit in use",
+            "the limit is 1 unit a week, and all units of every key are in use",
+        ),
+        contest(
+            10,
+            10,
+            "denied-10",
+            "Denied, 10 units in use",
+            "the limit is 10 units a week, and all units of every key are in use",
+        ),
+        contest(
+            50,
+            50,
+            "denied-50",
+            "Denied, 50 units in use",
+            "the limit is 50 units a week, and all units of every key are in use",
+        ),
+        contest(
+            100,
+            100,
+            "denied-100",
+            "Denied, 100 units in use",
+            "the limit is 100 units a week, and all units of every key are in use",
+        ),
     ]
 }
 
@@ -360,7 +390,7 @@ fn additions(scripts: &Scripts, abilities: &Abilities) -> Contest {
     Contest {
         slug: "additions",
         title: "A member that expires",
-        setting: "a call adds a new member to a random key. It expires in an hour. Every key has members",
+        setting: "a call adds a new member, which expires in an hour, to a random key. Every key has members",
         subjects: expiring(scripts, abilities),
         primings: 1,
         is_refilled: false,
@@ -375,7 +405,7 @@ fn counts(scripts: &Scripts, abilities: &Abilities) -> Contest {
     Contest {
         slug: "counts",
         title: "How many members are live",
-        setting: "the keys of the previous table",
+        setting: "a call counts the live members of a random key. The keys are as in the table of added members",
         subjects,
         primings: 0,
         is_refilled: false,
@@ -390,7 +420,7 @@ fn memberships(scripts: &Scripts) -> Contest {
     Contest {
         slug: "memberships",
         title: "Whether a member is live",
-        setting: "the same keys, and a member that does not exist",
+        setting: "a call asks for a member that does not exist. The keys are as in the table of added members",
         subjects: vec![
             Subject::new(Role::Floor, "ZSCORE", "plain", move |call| stranger(call.on("ZSCORE"))),
             Subject::new(Role::Ours, "ZEXP.ISMEMBER", "zexp", move |call| stranger(call.on("ZEXP.ISMEMBER"))),

@@ -50,12 +50,13 @@ pub fn measure(bench: &mut Bench, contests: &[Contest], folder: &Path) -> String
     let process: String = redis::cmd("INFO").arg("server").query(&mut bench.con).expect("INFO");
     let process = process.lines().find_map(|line| line.strip_prefix("process_id:")).expect("a process").to_owned();
     let mut counter = Counter { process, folder: folder.to_owned(), dumps: 0 };
-    let mut text = format!("# Instructions a request: {}\n\n", stats::describe(&mut bench.con));
+    let mut text = format!("# Instructions per request: {}\n\n", stats::describe(&mut bench.con));
     let ping: Vec<_> = (0..REQUESTS).map(|_| Request::of(&[redis::cmd("PING")])).collect();
     let _ = writeln!(
         text,
-        "Made by `make bench-instructions`: the server inside callgrind, {KEYS} keys, {REQUESTS} requests for random ones, {PIPELINE} \
-         at a time. This includes all work of the server: reading, parsing, replying. PING: {}.",
+        "`make bench-instructions` counts the instructions of a server inside callgrind, which gets {REQUESTS} \
+         requests for random keys, {PIPELINE} at a time. The server has {KEYS} keys. The figures include all work of \
+         the server: reading, parsing, replying. A PING takes {} instructions.",
         count(bench, &mut counter, &ping)
     );
     for contest in contests {

@@ -60,8 +60,9 @@ impl Size {
     fn describe(&self) -> String {
         let Size { keys, requests, rounds, .. } = self;
         format!(
-            "{keys} keys, {rounds} rounds of {requests} requests; pipelined: {PIPELINE} requests at a time on each of \
-             {CONNECTIONS} connections; not pipelined: on {LONE_CONNECTIONS} connections; p50 and p99: on one."
+            "Each contest has {keys} keys and {rounds} rounds of {requests} requests. Pipelined requests are sent \
+             {PIPELINE} at a time on each of {CONNECTIONS} connections; requests that are not pipelined, on \
+             {LONE_CONNECTIONS} connections. The latencies p50 and p99 come from one connection."
         )
     }
 }

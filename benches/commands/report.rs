@@ -23,8 +23,9 @@ pub struct Report<'a> {
 impl Report<'_> {
     pub fn text(&self) -> String {
         let mut text = format!(
-            "# Commands against their rivals\n\nMade by `make bench`: {}. {} The time of a call is that of its median round. A ratio \
-             is the median of the ratios of all rounds. Compare ratios, not times: times depend on the machine.\n",
+            "# Commands against their rivals\n\n`make bench` measured these figures ({}). {} The time of a call is the \
+             time in its median round. A ratio is the median of the ratios of all rounds. Compare ratios, not times: \
+             times depend on the machine.\n",
             self.server, self.size
         );
         for (contest, results) in self.contests.iter().zip(&self.results) {
@@ -38,7 +39,7 @@ impl Report<'_> {
             let sizes: Vec<_> = growth.sizes.iter().map(|&size| grouped(size as f64)).collect();
             let _ = write!(
                 text,
-                "\n## {}\n\nµs within the command, by {}.\n\n![]({}.svg)\n\n",
+                "\n## {}\n\nThe time within the command, in µs, by the number of {}.\n\n![]({}.svg)\n\n",
                 growth.title, growth.of, growth.slug
             );
             let rows = growth

@@ -51,8 +51,10 @@ pub fn run() {
     fill(&mut servers[3], "redis.call('ZEXP.ADD', 'e:' .. n, '9d', 'm')");
     println!("\n## The cost for plain commands\n");
     println!(
-        "ns of the server for a plain command. Medians of {ROUNDS} rounds in which the servers take turns: one without the module, one with it, and \
-         both again with 100,000 sets in each of two databases (sorted sets with a TTL; expiring sets on the server with the module)."
+        "The server's time for a plain command, in ns. Each figure is the median of {ROUNDS} rounds. In each round, \
+         four servers take turns: a server without the module, a server with the module, and two such servers with \
+         100,000 sets in each of two databases. These sets are expiring sets on the server with the module, and sorted \
+         sets with a TTL on the server without the module."
     );
     for is_pipelined in [true, false] {
         table(&mut servers, is_pipelined);
@@ -63,9 +65,9 @@ fn table(servers: &mut [Served; 4], is_pipelined: bool) {
     println!(
         "\n{}:\n",
         if is_pipelined {
-            format!("{CALLS} commands in one pipeline")
+            format!("The costs of {CALLS} commands in one pipeline")
         } else {
-            format!("{LONE_CALLS} commands one by one, as most applications call them")
+            format!("The costs of {LONE_CALLS} commands one by one, as most applications call commands")
         }
     );
     println!(

@@ -19,7 +19,10 @@ pub fn run(scale: u64) {
 }
 
 fn compare_with_plain_sets(scale: u64) {
-    println!("ms of the server, and of a server without the module that has {scale} plain sorted sets.\n");
+    println!(
+        "The time of each operation, in ms, on a server with {scale} expiring sets, and on a server without the module \
+         that has {scale} plain sorted sets.\n"
+    );
     println!("| operation | with | without |\n|---|--:|--:|");
     let mut with = with("");
     let mut plain = Server::builder().config("save \"\"\n").start();
@@ -84,8 +87,9 @@ fn found(scale: u64) {
         info("zeitset_sweep_longest_slice_us"),
     );
     println!(
-        "After a restart from an RDB file of them: {sets:.0} sets found {took:.1} s after the server answered, in {slices:.0} slices of {:.0} µs of \
-         processor time each, {:.2} µs a set. The longest took {longest:.0} µs of wall-clock time, which includes other processes.",
+        "After a restart from an RDB file with these sets, the keyspace scan found {sets:.0} sets within {took:.1} s \
+         after the server's first answer. The scan worked in {slices:.0} slices of {:.0} µs of processor time each, or \
+         {:.2} µs a set. The longest slice took {longest:.0} µs of wall-clock time, in which other processes also ran.",
         cpu / slices,
         cpu / sets
     );
@@ -93,8 +97,10 @@ fn found(scale: u64) {
 
 pub fn waiting() {
     println!(
-        "\n## Waiting clients\n\nµs of the server for a push that serves one of N waiting clients, beyond the cost of PING, and the number of checks of the queue; for \
-         comparison, BLPOP and RPUSH. Single calls differ by some ten µs; 0 means no more than PING. The cost does not grow with N.\n"
+        "\n## Waiting clients\n\nThe server's time for a push that serves one of N waiting clients, in µs beyond the \
+         cost of PING. The column checks is the number of checks of the queue per push. For comparison, RPUSH serves \
+         one of N clients that wait in BLPOP. Single calls differ by some ten µs; 0 means that the push costs no more \
+         than PING. The cost does not grow with N.\n"
     );
     println!("| clients | ZQ.PUSH | checks | RPUSH |\n|--:|--:|--:|--:|");
     for clients in [1, 1000, 10_000] {

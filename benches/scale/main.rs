@@ -23,7 +23,7 @@ fn scales() -> Vec<u64> {
 }
 
 fn main() {
-    println!("# No call stops the server\n\nMeasured by `make bench` (benches/scale).");
+    println!("# No call stops the server\n\n`make bench` (benches/scale) measured these figures.");
     let only = std::env::var("ONLY").unwrap_or_default();
     let parts: [(&str, fn()); 4] = [
         ("bystander", bystander::run),

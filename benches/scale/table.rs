@@ -35,8 +35,9 @@ pub fn run(scale: u64) {
     let mut table = Table { served, rng, scale, unique: 0, tails: 0, refunds: 0, last, above: Vec::new() };
     println!("\n## Single calls at scale: {scale}\n");
     println!(
-        "µs of the server for one call with {scale} keys, members or jobs (an EXACT limit: {} slots), beyond the cost of PING; median and \
-         worst of up to {CALLS} calls. 0 means that the call costs no more than PING. Single calls differ by some ten µs. The server holds {:.1} GB.",
+        "The server's time for one call, in µs beyond the cost of PING: the median and the worst of up to {CALLS} \
+         calls. The server holds {scale} keys, members or jobs (an EXACT limit: {} slots), {:.1} GB in all. 0 means \
+         that the call costs no more than PING. Single calls differ by some ten µs.",
         scale.min(300_000),
         table.served.info("memory", "used_memory") / 1e9
     );
@@ -51,10 +52,13 @@ pub fn run(scale: u64) {
         if calls > 1 {
             let above = std::mem::take(&mut table.above);
             let above = if above.is_empty() { "none".to_owned() } else { above.join(", ") };
-            println!("\nAbove {AIM:.0} µs: {above}.");
+            println!("\nCalls whose worst time is above {AIM:.0} µs: {above}.");
         }
     }
-    println!("\nNot in these tables: {}, which only replication and AOF files contain.", table.left_out().join(", "));
+    println!(
+        "\nThe tables have no row for {}: only replication and AOF files contain them.",
+        table.left_out().join(" and ")
+    );
 }
 
 impl Table {

@@ -42,12 +42,12 @@ python=$("$OUT/venv/bin/python" -c 'import platform; print(platform.python_versi
 sort -k 1,1 -k 2n -k 3n -k 4n "$figures" | awk -v rounds="${ROUNDS:-5}" -v today="$(date +%F)" -v cores="$(nproc)" -v server="$version" -v python="$python, Node.js $(node -p process.versions.node)" '
 BEGIN {
     print "# Units ahead\n"
-    print "The effect of [units ahead](../../clients/README.md#limits): decisions per second of one hot limit, `Limiter(r, \"bench\","
-    print "\"100000000/1s\", ahead=200)`, and the load of the server. All calls are allowed.\n"
-    print today ", Redis " server ", Python " python ". The processes and the server share a machine with " cores " cores. The"
-    print "figures are the median of " rounds " rounds, which took turns; in brackets the slowest and the fastest. `make bench-clients`"
-    print "repeats the measurement.\n"
-    print "| language | processes | `ahead` | decisions/s | commands/s that the server gets | decisions for each | CPU of the server, % |"
+    print "The table shows the effect of [units ahead](../../clients/README.md#limits) on one hot limit, `Limiter(r, \"bench\","
+    print "\"100000000/1s\", ahead=200)`: the decisions per second, and the load of the server. The limit allows all calls.\n"
+    print "On " today ", the processes and the server ran on one machine with " cores " cores (Redis " server ", Python " python ")."
+    print "Each figure is the median of " rounds " rounds, with the slowest and the fastest round in brackets. In each round, the"
+    print "rows of the table took turns. `make bench-clients` repeats the measurement.\n"
+    print "| language | processes | `ahead` | decisions/s | commands/s that the server gets | decisions per command | CPU of the server, % |"
     print "|:--|--:|--:|--:|--:|--:|--:|"
 }
 { decisions[NR] = $4; commands[NR] = $5; cpu[NR] = $6 }

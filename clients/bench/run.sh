@@ -15,7 +15,7 @@ for language in python node; do
     fi
 done
 {
-    printf '# Workers\n\nWhat a worker of the client libraries does in a second, compared with workers of other queues on Redis.\n\n'
+    printf '# Workers\n\nThis page compares the jobs per second of a worker of the client libraries with workers of other queues on Redis.\n\n'
     sed 's/^# /## /' "$page"
 } >"$PAGE"
 cat "$PAGE"

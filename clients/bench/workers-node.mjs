@@ -149,11 +149,12 @@ await contest("customers", fair, (contestant) => contestant(OF_CUSTOMERS));
 const date = new Date().toISOString().slice(0, 10);
 console.log(`# Workers in Node.js
 
-${date}, ${cpus().length} cores, Node.js ${process.versions.node}, Redis ${VERSION} without persistence, everything on one machine: client
-and server share its cores. ${JOBS.toLocaleString("en")} jobs of about 110 bytes, pushed beforehand; the handler does nothing; finished jobs are
-removed. The median of ${ROUNDS} rounds, which took turns. \`make bench-clients\` repeats it.
+On ${date}, the workers and Redis ${VERSION} without persistence ran on one machine with ${cpus().length} cores, with Node.js ${process.versions.node}.
+${JOBS.toLocaleString("en")} jobs of about 110 bytes are pushed before the measurement. The handler does nothing, and finished jobs are
+removed. Each figure is the median of ${ROUNDS} rounds, in which the libraries take turns. \`make bench-clients\` repeats the
+measurement.
 
-| jobs at once | | jobs/s | against BullMQ | CPU of the server, µs a job | of the worker |
+| jobs at once | | jobs/s | against BullMQ | CPU of the server, µs a job | CPU of the worker, µs a job |
 |--:|---|--:|--:|--:|--:|`);
 
 /** Returns a row for each contestant. The others are compared with the last one. */
@@ -170,11 +171,12 @@ for (const concurrency of CONCURRENCIES) {
   for (const row of rows(concurrency, contestants)) console.log(`| ${concurrency} | ${row.join(" | ")} |`);
 }
 console.log(`
-The same jobs of ${CUSTOMERS.toLocaleString("en")} customers, who are served in turns. With Zeitset each is a group of one queue, and one worker runs ${OF_CUSTOMERS} jobs at
-once. With BullMQ, whose groups are part of its commercial edition, each has a queue and a worker of their own in the same process,
-which are connected before the clock starts.
+In the next table, the same jobs belong to ${CUSTOMERS.toLocaleString("en")} customers, who take turns. With Zeitset, each customer is a group of
+one queue, and one worker runs ${OF_CUSTOMERS} jobs at once. With BullMQ, whose groups are part of its commercial edition, each
+customer has a queue and a worker of its own. All workers of BullMQ are in one process, and are connected before the
+clock starts.
 
-| | jobs/s | against BullMQ | CPU of the server, µs a job | of the worker |
+| | jobs/s | against BullMQ | CPU of the server, µs a job | CPU of the worker, µs a job |
 |---|--:|--:|--:|--:|`);
 for (const row of rows("customers", fair)) console.log(`| ${row.join(" | ")} |`);
 nodeRedis.destroy();

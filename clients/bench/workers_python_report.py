@@ -20,10 +20,11 @@ rounds = max(len(each) for each in rates.values())
 print(
     f"""# Workers in Python
 
-{date.today().isoformat()}, {os.cpu_count()} cores, Python {platform.python_version()}, Redis {sys.argv[2]} without persistence, everything on one machine. Ten jobs at once, pushed
-beforehand; the clock runs from the first job that begins to the last one that is done. The median of {rounds} rounds, which took
-turns; in brackets the slowest and the fastest. Ten jobs that wait 10 ms cannot be faster than 1,000 a second.
-`make bench-clients` repeats it.
+On {date.today().isoformat()}, the workers and Redis {sys.argv[2]} without persistence ran on one machine with {os.cpu_count()} cores, with Python {platform.python_version()}.
+A worker runs ten jobs at once. All jobs are pushed before the measurement, which lasts from the beginning of the first
+job to the end of the last job. Each figure is the median of {rounds} rounds, with the slowest and the fastest round in
+brackets. In each round, the libraries take turns. If a job waits 10 ms, no worker can do more than 1,000 jobs a second.
+`make bench-clients` repeats the measurement.
 
 | | a job that does nothing, jobs/s | a job that waits 10 ms, jobs/s |
 |---|--:|--:|"""
@@ -36,7 +37,8 @@ for library in dict.fromkeys(library for library, _ in rates):
     print(f"| {library} | {' | '.join(cells)} |")
 print(
     """
-arq's rows tell how often it polls, not how fast it works: every 0.5 s (its default `poll_delay`) it looks for jobs and takes as many
-as it has free slots. With a shorter `poll_delay` it does more. RQ runs ten worker processes (`rq worker-pool -n 10`), each of which forks for a job. A worker of
-this library claims as many jobs as it has free slots in one command, and sends the ACKs along with it."""
+arq polls every 0.5 s (its default `poll_delay`), and takes as many jobs as it has free slots. So the row of arq shows
+how often arq polls, not how fast it works: with a shorter `poll_delay`, arq does more jobs. RQ runs ten worker processes
+(`rq worker-pool -n 10`), and each process forks for every job. A worker of Zeitset claims as many jobs as it has free
+slots in one command, and sends the ACKs together with the claim."""
 )
