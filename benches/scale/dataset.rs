@@ -75,7 +75,7 @@ fn found(scale: u64) {
     server.restart();
     let mut served = Served::new(server);
     let started = Instant::now();
-    while served.info("zeitset", "zeitset_patrols_completed") < 1.0 && started.elapsed() < Duration::from_secs(180) {
+    while served.info("zeitset", "zeitset_scans_completed") < 1.0 && started.elapsed() < Duration::from_secs(180) {
         thread::sleep(Duration::from_millis(50));
     }
     let took = started.elapsed().as_secs_f64();
