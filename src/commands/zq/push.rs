@@ -1,5 +1,5 @@
-//! `ZQ.PUSH key payload [ID id] [DELAY duration | AT instant] [PRIORITY n] [MAXATTEMPTS n] [EVERY duration] [GROUP name]
-//! [TTL duration] [REPLACE | AGAIN]`
+//! `ZQ.PUSH key payload [ID id] [DELAY duration | AT instant] [PRIORITY n] [MAXATTEMPTS n] [EVERY duration]
+//! [GROUP name] [TTL duration] [REPLACE | AGAIN]`
 //!
 //! Adds a job to a queue. If the queue already has a job with this ID, in any state, the call changes nothing and
 //! returns null. With REPLACE, the new job replaces that job. With AGAIN, that job gets the new payload if it is

@@ -1,4 +1,5 @@
-//! AGAIN: pushes that wait until a claim ends.
+//! AGAIN: a push whose job is claimed waits behind that claim. Such a push is a *follower* of the job. When the claim
+//! ends, the follower becomes a job.
 
 use super::Queue;
 use super::job::{Job, Ttl};
@@ -6,17 +7,16 @@ use super::node::TreeId;
 use super::push::NewJob;
 use super::side::Bytes;
 
-/// A push that waits until the claim of the job with the same ID ends.
 #[derive(Clone, Debug)]
 pub(super) struct Follower {
     payload: Box<[u8]>,
     group: Box<[u8]>,
-    /// The other arguments of the push. The ID, the payload and the group are empty here.
+    /// The other arguments of the push. Its ID, payload and group are empty.
     rest: NewJob<'static>,
 }
 
 impl Follower {
-    /// Returns the job that this push adds, with the ID `id`.
+    /// Returns the job that this push adds.
     pub fn job<'a>(&'a self, id: &'a [u8]) -> NewJob<'a> {
         NewJob { id, payload: &self.payload, group: &self.group, ..self.rest }
     }
@@ -29,7 +29,6 @@ impl Bytes for Follower {
 }
 
 impl Queue {
-    /// Returns the push that waits behind a job.
     pub(super) fn follower<'a>(&'a self, job: &'a Job) -> Option<NewJob<'a>> {
         self.followers.get(job.node.seq).map(|follower| follower.job(job.id()))
     }
@@ -38,8 +37,8 @@ impl Queue {
         self.followers.get(self.jobs[slot].node.seq).is_some()
     }
 
-    /// Restores a push that waits behind the job with the same ID. Returns false, and does nothing, if there is no such
-    /// job or no push can wait behind it.
+    /// Restores the push that waits behind the job with the same ID. Returns false, and does nothing, if there is no
+    /// such job or no push can wait behind it.
     pub(super) fn restore_follower(&mut self, new: &NewJob<'_>) -> bool {
         let slot = self
             .slot_of(new.id)
@@ -47,7 +46,7 @@ impl Queue {
         slot.inspect(|&slot| self.follow(slot, new)).is_some()
     }
 
-    /// Makes a push wait behind a job. Replaces the push that waited there before.
+    /// Makes a push wait behind a job. Replaces the previous follower.
     pub(super) fn follow(&mut self, slot: u32, new: &NewJob<'_>) {
         let NewJob { payload, group, due, priority, max_attempts, every, ttl, .. } = *new;
         let rest = NewJob { id: b"", payload: b"", group: b"", due, priority, max_attempts, every, ttl };
@@ -57,12 +56,12 @@ impl Queue {
         self.link_expiry(slot);
     }
 
-    /// Removes and returns the push that waits behind a job. The job must be in no tree.
+    /// Removes the follower of a job, which must be in no tree.
     pub(super) fn drop_follower(&mut self, slot: u32) -> Option<Follower> {
         self.followers.remove(self.jobs[slot].node.seq)
     }
 
-    /// Gives a recurring job the payload and the TTL of the push behind it. The job must be in no tree.
+    /// Gives a recurring job the payload and the TTL of its follower. The job must be in no tree.
     pub(super) fn take_on(&mut self, slot: u32) {
         if let Some(Follower { payload, rest, .. }) = self.drop_follower(slot) {
             self.renew_body(slot, rest.ttl.map(|ttl| Ttl::from(0, ttl)), &payload);

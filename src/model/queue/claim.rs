@@ -1,4 +1,4 @@
-//! ZQ.CLAIM.
+//! ZQ.CLAIM takes ready jobs in serving order, and gives each a lease and a token.
 
 use super::effect::{Change, Effect};
 use super::expiry::DROPPED_BY_CLAIM;
@@ -11,42 +11,41 @@ use crate::model::chunks::NIL;
 /// A claimed job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claimed<'a> {
-    /// The job's ID.
     pub id: &'a [u8],
-    /// The job's payload.
     pub payload: &'a [u8],
-    /// The token. It is greater than all earlier tokens of this queue, and at least the clock in microseconds.
+    /// Greater than all earlier tokens of this queue, and at least the clock in microseconds.
     pub token: u64,
-    /// The number of this delivery. The first delivery has 1.
+    /// The number of this attempt, from 1.
     pub attempt: u32,
-    /// When the lease expires.
     pub deadline: Millis,
-    /// The worker's name. Empty if the client gave none.
+    /// The worker's name, or empty.
     pub worker: &'a [u8],
 }
 
 impl Queue {
-    /// Claims up to `count` ready jobs in serving order, as many as PAUSED, CONCURRENCY and RATE allow. `clock` is `now` in microseconds.
-    /// The leases expire at `deadline`, which is raised to `now + 1` if it is lower. `worker` is empty if the client gave no name. `sink`
-    /// gets the effects. O(log n) for each job.
+    /// Claims up to `count` ready jobs in serving order, as many as PAUSED, CONCURRENCY and RATE allow. The leases
+    /// expire at `deadline`, or at `now + 1` if `deadline` is earlier. `clock` is `now` in microseconds. `worker` is
+    /// the worker's name, or empty. `sink` gets the effects. O(log n) per job.
     ///
-    /// Also drops the expired jobs that would be served first, at most [`DROPPED_BY_CLAIM`].
-    ///
-    /// Even a claim that finds no job can have effects. It may have dropped expired jobs. If the clock was set back,
-    /// the claim shortens the time for which units of RATE are held to one window, because [`Queue::next_wake`] relies
-    /// on that.
+    /// A claim also drops expired jobs that would be served first, at most [`DROPPED_BY_CLAIM`]. After the clock was
+    /// set back, a claim makes units of RATE available again after at most one window. So a claim can have effects
+    /// without getting a job.
     ///
     /// # Tokens
     ///
     /// A token is the last token plus one, or the clock in microseconds if that is more. So tokens grow as long as the
-    /// queue keeps its state. If the queue loses state (a crash that loses the last second, a failover, a RESTORE of an
-    /// older value, a DEL), the clock is already past every token. This holds because the server needs more than one
-    /// microsecond to claim a job: 3 us for one job, 1.5 us for each of 100,000 (release build on Redis 7.0.15, two
-    /// busy cores). On a server twice as fast, the last token of a claim of 100,000 jobs would be 25 ms ahead of the
-    /// clock. A restart or a failover takes longer than that. Only a RESTORE of an older value right after such a claim
-    /// could return a token twice. In two more cases a token can occur twice, and no number in the queue could prevent
-    /// this. In one case, the state is lost and the clock is set back. In the other case, the clock of the new master
-    /// is behind by more than the failover took.
+    /// queue keeps its state.
+    ///
+    /// A crash, a failover, a RESTORE of an older value or a DEL can lose the last tokens. The clock is then already
+    /// past each lost token, because a claim takes more than one microsecond per job: 3 us for one job, 1.5 us for each
+    /// of 100,000 jobs (release build on Redis 7.0.15, two busy cores). On a server twice as fast, the last token of
+    /// 100,000 jobs would be 25 ms ahead of the clock. A restart or a failover takes longer than 25 ms.
+    ///
+    /// A token can occur twice in three cases:
+    ///
+    /// - a RESTORE of an older value right after a claim of very many jobs,
+    /// - the queue loses state, and the clock is set back,
+    /// - a failover to a server whose clock is behind by more than the failover took.
     pub fn claim<'a>(
         &'a mut self,
         clock: Micros,
@@ -59,8 +58,8 @@ impl Queue {
         let now = (clock / 1000).min(MAX_NOW);
         let deadline = deadline.clamp(now + 1, MAX_TIME);
         let mut slots = Vec::new();
-        // When a job is dropped, another job moves to its slot. So if jobs can be dropped, the claimed jobs are looked
-        // up by ID after the loop.
+        // When a job is dropped, another job moves to its slot. So if jobs may be dropped, the claimed jobs are found
+        // by ID later.
         let (has_expired, mut ids) = (self.has_expired(now), Vec::<Box<[u8]>>::new());
         let (most, mut to_drop) = (self.openings(now), DROPPED_BY_CLAIM);
         if most > 0 {
@@ -68,7 +67,7 @@ impl Queue {
         }
         for _ in 0..most.min(count) {
             self.drop_first(now, &mut to_drop, &mut sink);
-            // The new lease has not expired, so the loop does not meet a job twice.
+            // A job with a new lease is not ready, so the loop does not meet a job twice.
             let slot = self.best_ready(now);
             if slot == NIL || has_expired && self.is_expired(slot, now) {
                 break;
@@ -84,7 +83,7 @@ impl Queue {
             }
         }
         slots.extend(ids.iter().filter_map(|id| self.slot_of(id)));
-        // If the claim got a job, the units are settled already.
+        // If the claim got a job, it has settled the units already.
         let unsettled = self.has_late_units(now);
         if unsettled {
             self.settle(now);
@@ -104,16 +103,15 @@ impl Queue {
         jobs.collect()
     }
 
-    /// Returns the maximum number of jobs that [`claim`](Self::claim) can return now. Groups and expired jobs can make
-    /// a claim return fewer. If the number is not 0, a claim returns at least one job. O(log n).
+    /// Returns the maximum number of jobs that a [`claim`](Self::claim) gets now. Because of groups and expired jobs, a
+    /// claim may get fewer, but at least one if the number is not 0. O(log n).
     pub fn claimable(&self, now: Millis) -> u64 {
         let now = now.min(MAX_NOW);
         let most = self.openings(now);
         if most > 0 && self.is_held_up(now) { 0 } else { most }
     }
 
-    /// Returns the same number as [`claimable`](Self::claimable), with one difference: if the job that is served first
-    /// has expired, `claimable` returns 0, and this function ignores that.
+    /// Returns [`claimable`](Self::claimable), but ignores whether the job that is served first has expired.
     pub(super) fn openings(&self, now: Millis) -> u64 {
         if self.settings.paused {
             return 0;
@@ -126,23 +124,23 @@ impl Queue {
         ready.min(self.free_leases(now)).min(self.free_units(now)).min(tokens)
     }
 
-    /// Whether a claim changes the queue even if it gets no job: it drops expired jobs, or settles units of RATE or
-    /// GROUPRATE after the clock was set back. Without such a claim, jobs would become claimable too late. O(log n).
+    /// Whether a claim has effects even without getting a job: it drops expired jobs, or settles units of RATE or
+    /// GROUPRATE. Without these effects, the queue would become claimable too late. O(log n).
     pub fn needs_settling(&self, now: Millis) -> bool {
         let now = now.min(MAX_NOW);
         self.openings(now) > 0 && self.is_held_up(now) || self.has_late_units(now)
     }
 
-    /// Whether units of RATE or GROUPRATE are held for longer than a window from `now`. O(1).
+    /// Whether units of RATE or GROUPRATE become available later than one window after `now`. O(1).
     fn has_late_units(&self, now: Millis) -> bool {
         let Settings { rate, group_rate, .. } = self.settings;
         let of_groups = |rate| self.groups.as_ref().is_some_and(|groups| groups.unsettled(rate, now));
         rate.is_some_and(|rate| self.rate_log.unsettled(rate, now)) || group_rate.is_some_and(of_groups)
     }
 
-    /// Shortens the time for which units of RATE are held, to at most one window from `at`. Does the same with the
-    /// units of GROUPRATE of some groups. Forgets units of GROUPRATE that are available again. Returns the number of
-    /// groups whose units changed.
+    /// Makes units of RATE available again after at most one window from `at`. Does the same for some groups and their
+    /// units of GROUPRATE, and forgets units of GROUPRATE that are available again. Returns the number of changed
+    /// groups.
     pub(super) fn settle(&mut self, at: Millis) -> usize {
         if let Some(rate) = self.settings.rate {
             self.rate_log.settle(rate, at);
@@ -170,7 +168,7 @@ impl Queue {
         }
     }
 
-    /// Returns the ready job of these trees that is served first, or `NIL`.
+    /// Returns the ready job of one group that is served first, or `NIL`.
     pub(super) fn best_of(&self, roots: &Roots, now: Millis) -> u32 {
         let order = self.order();
         let ready = tree::best(&self.jobs, roots[TreeId::Ready as usize]);
@@ -181,8 +179,8 @@ impl Queue {
         self.or_returned(best, &[roots[RETRIES], roots[RECURRENCES]], now)
     }
 
-    /// Returns the job that is served first: `best`, or a job in `trees` that is due again. `trees` are trees of
-    /// returns.
+    /// Returns the job that is served first: `best`, or a job of `trees` that is due again. `trees` are second trees
+    /// ([`returns`](super::returns)).
     pub(super) fn or_returned(&self, best: u32, trees: &[u32], now: Millis) -> u32 {
         let (order, returns) = (self.order(), &self.returns.own);
         let returned = trees
@@ -196,7 +194,7 @@ impl Queue {
         if is_first { returns[returned].job } else { best }
     }
 
-    /// Returns the next token. However late the clock is, it leaves half of the tokens for counting on.
+    /// Returns the next token. The clock can use up only half of the tokens, so counting can continue.
     fn next_token(&self, clock: Micros) -> u64 {
         clock.clamp(1, MAX_TOKEN / 2).max(self.last_token + 1)
     }

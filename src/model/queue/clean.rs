@@ -1,5 +1,5 @@
-//! ZQ.CLEAN, DEADLEN and DEADTTL. They remove jobs one by one, the oldest first. The caller sets a maximum, so a call need not remove a
-//! million jobs.
+//! ZQ.CLEAN, DEADLEN and DEADTTL remove jobs, oldest first. Each call has a maximum number of jobs, so that it does not
+//! block the server.
 
 use super::effect::{Change, Effect};
 use super::job::State;
@@ -7,33 +7,29 @@ use super::view::Which;
 use super::{MAX_NOW, Millis, Queue};
 use crate::model::chunks::NIL;
 
-/// CLEAN lists at most this many jobs at a time, and then removes them.
+/// The number of jobs that CLEAN lists at a time before it removes them.
 const BATCH: u64 = 1000;
 
-/// The maximum number of jobs that a call of CLEAN skips because they are too young. Skipping them takes about a
-/// millisecond.
+/// The maximum number of jobs that a CLEAN skips because they are too young. Skipping them takes about a millisecond.
 const MOST_YOUNG: u64 = 3000;
 
-/// The maximum number of dead letters that a write drops because of DEADLEN and DEADTTL.
+/// The maximum number of dead letters that a command drops because of DEADLEN and DEADTTL.
 pub(super) const DROPPED_AT_ONCE: usize = 64;
 
-/// The error if all jobs that [`Queue::clean`] checked are too young, and more jobs remain to be checked.
+/// All jobs that [`Queue::clean`] checked are too young, but there are more jobs to check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unreached;
 
 impl Queue {
-    /// Removes up to `count` jobs of a state, the oldest first. With `older`, removes only jobs that have been in the
-    /// state for at least `older` ms. `sink` gets the effects. Returns the number of removed jobs. O(log n) for each
-    /// job.
+    /// Removes up to `count` jobs in a state, oldest first. With `older`, removes only jobs that have been in the state
+    /// for at least `older` ms. `sink` gets the effects. Returns the number of removed jobs. O(log n) per job.
     ///
-    /// Ready and delayed jobs are removed in the order of their due times, dead letters in the order of their deaths.
-    /// But `older` is compared with the time since a job became ready or delayed, and jobs are not in the order of that
-    /// time. So the call skips jobs that are too young, at most `MOST_YOUNG` of them.
+    /// Waiting jobs are ordered by due time. But `older` is compared with the time since the job became ready or
+    /// delayed, and no tree has this order. So the call skips up to `MOST_YOUNG` jobs that are too young.
     ///
     /// # Errors
     ///
-    /// [`Unreached`] if none of the checked jobs is old enough, but jobs that were not checked may be. Then nothing has
-    /// changed.
+    /// [`Unreached`] if all checked jobs are too young, and more jobs remain. Nothing has changed then.
     pub fn clean<'g>(
         &mut self,
         now: Millis,
@@ -64,8 +60,8 @@ impl Queue {
         Ok(cleaned)
     }
 
-    /// Drops some of the dead letters that DEADLEN and DEADTTL do not allow, the oldest first. Call it after each write, and at
-    /// [`next_upkeep`](Self::next_upkeep). O(1) without these settings.
+    /// Drops some of the dead letters that exceed DEADLEN or DEADTTL, oldest first. Must be called after each command
+    /// that writes, and at [`next_upkeep`](Self::next_upkeep).
     pub fn drop_dead(&mut self, now: Millis, mut sink: impl FnMut(&Effect<'_>)) {
         let at = now.min(MAX_NOW);
         for _ in 0..DROPPED_AT_ONCE {
@@ -78,7 +74,7 @@ impl Queue {
         }
     }
 
-    /// Returns the next dead letter to drop because of DEADLEN and DEADTTL, or `NIL`. O(log n), or O(1) without these settings.
+    /// Returns the next dead letter to drop because of DEADLEN and DEADTTL, or `NIL`. O(log n).
     pub(super) fn first_to_drop(&self, at: Millis) -> u32 {
         let (most, ttl) = (self.settings.deadlen, self.settings.deadttl);
         if most == 0 && ttl == 0 {
@@ -93,8 +89,8 @@ impl Queue {
         if too_many || too_old { slot } else { NIL }
     }
 
-    /// Returns the IDs of up to `count` jobs of a state, the oldest first. With `older`, only of jobs that are known to have been in the
-    /// state for that long.
+    /// Returns the IDs of up to `count` jobs in a state, oldest first. With `older`, returns only jobs that have surely
+    /// been in the state for that long.
     fn oldest(
         &self,
         at: Millis,
@@ -122,7 +118,7 @@ impl Queue {
         Ok(ids)
     }
 
-    /// Returns since when a job has been in its state, if that is known.
+    /// Returns the time since which a job has been in its state, if it is known.
     fn since(&self, slot: u32, at: Millis) -> Option<Millis> {
         let job = &self.jobs[slot];
         let view = self.view(at, job);
@@ -135,8 +131,7 @@ impl Queue {
         }
     }
 
-    /// Returns how many more jobs MAXLEN allows. Dead jobs do not count. A push that waits behind a claim counts as a
-    /// job. O(log n).
+    /// Returns how many more jobs MAXLEN allows. Dead letters do not count, but followers count. O(log n).
     pub(super) fn room(&self, at: Millis) -> u64 {
         match self.settings.maxlen {
             0 => u64::MAX,

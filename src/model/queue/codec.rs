@@ -1,15 +1,12 @@
-//! The stored form of a queue (RDB, DUMP, digest), and the effects that rebuild a queue (AOF rewrite).
+//! The stored form of a queue (RDB, DUMP, digest), and the effects that rebuild a queue (AOF rewriting).
 //!
-//! The stored form is a sequence of numbers and byte strings. The server implements [`Writer`] and [`Reader`]. The jobs
-//! are in the order of [`Queue::slots`]. This order does not depend on the slot numbers, so equal queues have equal
-//! bytes.
+//! The stored form is a sequence of numbers and byte strings. The order of the jobs ([`Queue::slots`]) does not depend
+//! on their slots, so equal queues have equal bytes. Optional numbers are a bit mask and the numbers whose bits are
+//! set. A new optional number gets the next bit.
 //!
-//! Optional numbers are written as a bit mask, followed by the numbers. The mask has a bit for each number that is
-//! present. A new optional number gets the next bit.
-//!
-//! RESTORE can pass any bytes to [`Queue::decode`]. So each number is checked against its range and against the other
-//! numbers. A length never determines how much memory is reserved. Jobs must pass the same checks as jobs in an AOF
-//! file.
+//! RESTORE can pass any bytes to [`Queue::decode`]. So each number is checked against its range and against other
+//! numbers. A length in the input never determines how much memory is allocated. Jobs must pass the same checks as jobs
+//! in an AOF file.
 
 use super::effect::{Change, Effect, Totals};
 use super::field::Field;
@@ -24,10 +21,10 @@ use super::{MAX_TIME, Queue};
 use crate::model::stream::{DecodeError, Reader, Writer};
 use std::collections::HashMap;
 
-/// The first number of a stored queue is its version. Versions 1 to 3 were written before 0.3, and are rejected.
+/// The first number of a stored queue: its version. Zeitset before 0.3 wrote versions 1 to 3, which are rejected.
 const VERSION: u64 = 4;
 
-/// The last number of a stored queue. Without it, a payload that is cut off within its last job could still be read.
+/// The last number of a stored queue. Without it, a payload without the end of its last job might be accepted.
 const END: u64 = 0;
 
 /// The first number of a job has two bits for the state, a bit for each of [`Record::FIELDS`], and the four bits below.
@@ -42,7 +39,7 @@ fn ensure(holds: bool, what: &'static str) -> Result<(), DecodeError> {
 }
 
 impl Queue {
-    /// Writes the queue. O(n), with few allocations.
+    /// Writes the stored form. O(n), with few allocations.
     pub fn encode(&self, to: &mut impl Writer) {
         to.number(VERSION);
         write_fields(Settings::FIELDS, &self.settings, to);
@@ -72,11 +69,11 @@ impl Queue {
         to.number(END);
     }
 
-    /// Reads a queue. O(n log n). Never panics. Uses no more memory than a small multiple of the input.
+    /// Reads the stored form. O(n log n). Never panics. Takes at most a small multiple of the input's memory.
     ///
     /// # Errors
     ///
-    /// The errors of the reader, `Format` if the version is unknown, or `Invalid` if no queue can have this form.
+    /// The errors of the reader, `Format` if the version is unknown, or `Invalid` if this is not the form of any queue.
     pub fn decode(from: &mut impl Reader) -> Result<Self, DecodeError> {
         let version = from.number()?;
         if version != VERSION {
@@ -126,8 +123,8 @@ impl Queue {
         Ok(queue)
     }
 
-    /// Adds a stored job. Returns false, and does nothing, if the job is impossible. The caller has compared `seq` and `token` with the
-    /// counters.
+    /// Adds a stored job. Returns false, and does nothing, if the queue cannot have this job. The caller has compared
+    /// `seq` and `token` with the counters.
     pub(super) fn restore(&mut self, record: &Record<'_>) -> bool {
         let possible = record.time <= MAX_TIME
             && record.recurrence.is_none_or(|r| (1..=MAX_TIME).contains(&r.period) && r.anchor <= MAX_TIME)
@@ -151,7 +148,7 @@ impl Queue {
         job.attempts = record.attempts;
         job.token = record.token;
         job.node.seq = record.seq;
-        // A waiting job has a delivery left. A claimed job has been delivered.
+        // A waiting job has an attempt left. A claimed job has had an attempt.
         let (tree, counts) = match record.state {
             State::Ready => (TreeId::Ready, !job.exhausted()),
             State::Delayed => (job.delayed_tree(record.time), !job.exhausted()),
@@ -169,7 +166,7 @@ impl Queue {
         possible
     }
 
-    /// Returns the effects that rebuild this queue from an empty one. O(n log n), with four bytes of memory for each job.
+    /// Returns the effects that rebuild this queue from an empty one. O(n log n), with four bytes of memory per job.
     pub fn rebuild(&self) -> impl Iterator<Item = Effect<'_>> {
         let mut slots: Vec<u32> = self.slots().collect();
         slots.sort_unstable_by_key(|&slot| self.jobs[slot].node.seq);
@@ -194,7 +191,7 @@ impl Queue {
     }
 }
 
-/// Returns a number with a bit for each field whose value differs from the value in `default`.
+/// Returns a number with a bit for each field that is not its default.
 fn present<T>(fields: &[Field<T>], of: &T, default: &T) -> u64 {
     fields.iter().zip(0..).map(|(field, bit)| u64::from(field.changed(of, default).is_some()) << bit).sum()
 }
@@ -203,7 +200,7 @@ fn write_values<T>(fields: &[Field<T>], of: &T, default: &T, to: &mut impl Write
     fields.iter().filter_map(|field| field.changed(of, default)).for_each(|value| to.number(value));
 }
 
-/// Reads the fields whose bits are set in `present`. Before the call, all fields of `of` have their defaults.
+/// Reads the fields whose bits are set in `present`. All fields of `of` must have their defaults.
 fn read_values<T>(fields: &[Field<T>], present: u64, of: &mut T, from: &mut impl Reader) -> Result<(), DecodeError> {
     for (field, _) in fields.iter().zip(0..).filter(|(_, bit)| present >> bit & 1 != 0) {
         let value = from.number()?;
@@ -241,7 +238,7 @@ fn read_units(from: &mut impl Reader) -> Result<Vec<Taken>, DecodeError> {
     Ok(log)
 }
 
-/// `group`: the number of the job's group. `follower`: the push that waits behind the job.
+/// `group` is the number of the job's group, and `follower` the push that waits behind the job.
 fn write_record(job: &Record<'_>, group: Option<u64>, follower: Option<NewJob<'_>>, to: &mut impl Writer) {
     let Extras { worker, error, .. } = job.extras;
     let bare = job.bare();
@@ -268,7 +265,7 @@ fn write_record(job: &Record<'_>, group: Option<u64>, follower: Option<NewJob<'_
     }
 }
 
-/// Writes a follower. Its group is written by name, because the group may have no jobs yet.
+/// Writes a follower, with the name of its group, because this group may have no jobs yet.
 fn write_follower(follower: &NewJob<'_>, to: &mut impl Writer) {
     let NewJob { id: _, payload, group, due, priority, max_attempts, every, ttl } = *follower;
     to.bytes(payload);
@@ -298,7 +295,7 @@ fn read_follower(queue: &mut Queue, id: &[u8], from: &mut impl Reader) -> Result
     ensure(queue.restore_follower(&follower), "impossible push behind a job")
 }
 
-/// Reads a job into the queue. Returns its push number.
+/// Reads a job and adds it to the queue. Returns its push number.
 fn read_job<R: Reader>(
     queue: &mut Queue,
     totals: &Totals,

@@ -1,12 +1,11 @@
-//! Effects. The module replicates effects, and writes them to the AOF, instead of commands.
+//! Effects: what the module replicates and writes to the AOF instead of commands.
 //!
-//! An effect contains what a command did: IDs, tokens, absolute times, and `at`, the clock of the server that ran the
-//! command. The result of an effect depends only on the queue and the effect. So two queues that applied the same
-//! effects have the same bytes, whatever their clocks say. A command itself also computes an effect and then applies
-//! it.
+//! An effect contains the results of a command: IDs, tokens, absolute times. It also has `at`, the clock of the server
+//! that ran the command. What an effect does depends only on the queue and the effect. So two queues with the same
+//! effects have the same bytes, whatever the clocks of their servers say. A command also applies its own effect.
 //!
-//! `at` determines whether a lease had expired when the job moved (the counter `expired_leases`), and whether a command made a job due at
-//! once ([`State::Ready`]).
+//! `at` determines whether a lease had expired when its job moved (the counter `expired_leases`), and whether a command
+//! made a job due at once ([`State::Ready`]).
 
 use super::ids::AutoId;
 use super::job::{Record, State};
@@ -17,48 +16,46 @@ use super::stats::Counters;
 use super::transitions::Attempt;
 use super::{MAX_NOW, MAX_TIME, MAX_TOKEN, Millis, Queue};
 
-/// A change of a queue, and its time. It borrows IDs and payloads from the arguments of the command, or from the queue.
+/// A change of a queue, and its time. It borrows texts from the arguments of the command, or from the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effect<'a> {
     /// The clock of the server that ran the command.
     pub at: Millis,
-    /// What the command did.
     pub change: Change<'a>,
 }
 
-/// A change of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change<'a> {
-    /// Adds a job. Replaces the job with the same ID, if there is one.
+    /// Adds a job, or replaces the job with the same ID.
     Push {
         job: NewJob<'a>,
         /// Whether the queue generated the ID.
         generated: bool,
-        /// AGAIN: if the job with this ID waits, it gets the payload. If it is claimed, this push waits behind it.
+        /// AGAIN: a waiting job with this ID gets the payload. If that job is claimed, this push waits behind it.
         again: bool,
     },
-    /// Claims a job. Adds an attempt, and takes a unit of RATE.
+    /// Claims a job. Counts an attempt, and takes a unit of RATE.
     Claim {
         id: &'a [u8],
         token: u64,
         deadline: Millis,
-        /// The worker's name. Empty if it has none.
+        /// The worker's name, or empty.
         worker: &'a [u8],
     },
-    /// Shortens the time for which units of RATE and GROUPRATE are held, if it is longer than a window because the
-    /// clock has stepped back. Also forgets units of GROUPRATE that are available again.
+    /// After the clock has stepped back: makes taken units of RATE and GROUPRATE available again after at most one
+    /// window. Also forgets units of GROUPRATE that are available again.
     SettleRate,
-    /// Acknowledges a job. The job is removed. With EVERY, it is due at `again` instead.
+    /// Removes an acknowledged job. A recurring job is due at `again` instead.
     Ack { id: &'a [u8], again: Option<Millis> },
-    /// Returns a job to the queue.
+    /// NACK: makes a job wait for another attempt.
     Retry {
         id: &'a [u8],
         due: Millis,
         attempt: Attempt,
-        /// The error text. If it is empty, the job keeps its last error text.
+        /// The error text. If it is empty, the job keeps its previous error text.
         error: &'a [u8],
     },
-    /// Returns a job, and makes it a dead letter.
+    /// NACK: makes a job a dead letter.
     Bury {
         id: &'a [u8],
         /// Whether the attempt does not count.
@@ -68,54 +65,54 @@ pub enum Change<'a> {
     },
     /// Changes the deadline of a lease.
     Extend { id: &'a [u8], deadline: Millis },
-    /// Cancels a job.
+    /// Removes a job by CANCEL.
     Cancel { id: &'a [u8] },
-    /// Changes the due time or the priority of a ready or delayed job. `None` keeps the value.
+    /// Changes the due time or the priority of a waiting job. `None` keeps the value.
     Reschedule { id: &'a [u8], due: Option<Millis>, priority: Option<i32> },
     /// Removes a job by CLEAN.
     Clean { id: &'a [u8] },
-    /// Drops a dead letter because of DEADLEN or DEADTTL.
+    /// Removes a dead letter because of DEADLEN or DEADTTL.
     Drop { id: &'a [u8] },
-    /// Drops a ready or delayed job whose TTL has ended. With EVERY, the job is due at `again` instead.
+    /// Removes a waiting job whose TTL has ended. A recurring job is due at `again` instead.
     Expire { id: &'a [u8], again: Option<Millis> },
-    /// Replaces a dead job with the push that waits behind it.
+    /// Replaces a dead letter with the push that waits behind it.
     Follow { id: &'a [u8] },
     /// Makes a dead letter ready.
     Revive { id: &'a [u8] },
-    /// Makes the `count` oldest dead letters ready, of one group or of all jobs.
+    /// Makes the `count` oldest dead letters ready, of one group or of all groups.
     Redrive { count: u64, group: Option<&'a [u8]> },
-    /// Holds a group: no job of it is claimed before `until`. 0 releases the group.
+    /// Holds a group: its jobs cannot be claimed before `until`. 0 releases the group.
     Hold { group: &'a [u8], until: Millis },
     /// Replaces the settings.
     Configure(Settings),
-    /// AOF rewrite: restores a job. Jobs are restored in the order of `seq`.
+    /// AOF rewriting: restores a job. Jobs are restored in the order of `seq`.
     RestoreJob(Record<'a>),
-    /// AOF rewrite: restores a push that waits behind the job with the same ID.
+    /// AOF rewriting: restores a push that waits behind the job with the same ID.
     RestoreFollower(NewJob<'a>),
-    /// AOF rewrite: restores units of RATE. Units are restored in the order of time, after `Configure`.
+    /// AOF rewriting: restores taken units of RATE, in the order of time, after `Configure`.
     RestoreRate(Taken),
-    /// AOF rewrite: restores units of a group. Units are restored in the order of time, after the jobs.
+    /// AOF rewriting: restores taken units of a group, in the order of time, after the jobs.
     RestoreUnits { group: &'a [u8], taken: Taken },
-    /// AOF rewrite: restores the turn of a group. Turns are restored in their order.
+    /// AOF rewriting: restores the turn of a group. Groups are restored in the order of their turns.
     RestoreTurn { group: &'a [u8] },
-    /// AOF rewrite: restores the counters. This is the last effect of a queue.
+    /// AOF rewriting: restores the counters. This is the last effect of a queue.
     RestoreTotals(Totals),
 }
 
-/// All counters of a queue: the last token, ID and push number, and the counters of ZQ.STATS.
+/// All counters of a queue, including those of ZQ.STATS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// The last token. 0 if no job has been claimed yet.
+    /// The last token. 0 before the first claim.
     pub last_token: u64,
     /// The last generated ID.
     pub last_id: AutoId,
-    /// The number of the next push.
+    /// The push number of the next push.
     pub next_seq: u64,
     pub counters: Counters,
 }
 
 impl Totals {
-    /// Whether these numbers are small enough to fit a reply and never to overflow.
+    /// Whether these numbers fit a reply and can be increased without an overflow.
     pub(super) fn possible(&self) -> bool {
         let counts = Counters::FIELDS.iter().map(|field| (field.get)(&self.counters));
         counts.chain([self.last_token, self.next_seq]).all(|count| count <= MAX_TOKEN) && self.last_id.possible()
@@ -123,7 +120,7 @@ impl Totals {
 }
 
 impl<'a> Effect<'a> {
-    /// Returns the ID of the job that the effect changes, if it changes one.
+    /// Returns the ID of the job that the effect changes, if any.
     pub fn id(&self) -> Option<&'a [u8]> {
         match self.change {
             Change::Push { job: NewJob { id, .. }, .. }
@@ -147,10 +144,11 @@ impl<'a> Effect<'a> {
 }
 
 impl Queue {
-    /// Applies an effect, on a replica or from an AOF file. Reads no clock. Never panics. Takes as long as the command.
+    /// Applies an effect on a replica or from an AOF file. Reads no clock, and never panics. Has the complexity of the
+    /// command.
     ///
-    /// Returns false, and does nothing, if the effect does not fit. Then this queue differs from the queue that the
-    /// effect was computed for.
+    /// Returns false, and does nothing, if the effect does not fit. This queue then differs from the queue for which
+    /// the effect was computed.
     pub fn apply(&mut self, effect: &Effect<'_>) -> bool {
         let at = effect.at;
         if at > MAX_NOW {
@@ -212,7 +210,7 @@ impl Queue {
         (self.last_token, self.last_id, self.next_seq, self.counters) = (last_token, last_id, next_seq, counters);
     }
 
-    /// Applies a change of a job for a command. Returns its effect, or `None` if the change does not fit.
+    /// Applies a change of a job for a command. Returns the effect, or `None` if the change does not fit.
     pub(super) fn decide<'a>(&mut self, slot: u32, at: Millis, change: Change<'a>) -> Option<Effect<'a>> {
         self.change_job(slot, at, &change).then_some(Effect { at, change })
     }

@@ -1,13 +1,13 @@
 //! TTL: when a job expires, and how expired jobs are dropped.
 //!
-//! A ready or delayed job whose TTL has ended has expired. A claim or the upkeep drops it. A recurring job is not
-//! dropped: it waits for its next occurrence. Until a claim or the upkeep acts, the expired job stays in its tree and
-//! counts in its state. A claim checks only the job that is served first. If that job has expired, the claim drops it
-//! and checks the next one. A claim drops at most [`DROPPED_BY_CLAIM`] jobs.
+//! A ready or delayed job expires when its TTL ends. A claim or the upkeep then drops the job. A recurring job is not
+//! removed, but waits for its next occurrence. Until a claim or the upkeep acts, the expired job counts in its state. A
+//! claim drops only expired jobs that would be served first, at most [`DROPPED_BY_CLAIM`].
 //!
-//! [`Queue::expiries`] contains the jobs with a TTL, ordered by the time at which the upkeep must act: the end of the
-//! TTL, or the deadline of the lease if that is later. It also contains claimed jobs that have a push behind them
-//! (AGAIN) and die when their lease expires, with the deadline of their lease. All other jobs have no entry.
+//! [`Queue::expiries`] has an entry for each job on which the upkeep must act:
+//!
+//! - jobs with a TTL: at the end of the TTL, or at the deadline if that is later;
+//! - claimed jobs with a follower (AGAIN) that become dead letters when their lease expires: at the deadline.
 
 use super::effect::{Change, Effect};
 use super::job::State;
@@ -16,20 +16,19 @@ use super::{MAX_NOW, Millis, NEVER, Queue};
 use crate::model::chunks::NIL;
 use crate::model::time;
 
-/// The maximum number of expired jobs that a claim drops. If the queue has a million jobs in 1,000 groups, dropping 32
-/// of them takes about half a millisecond.
+/// The maximum number of expired jobs that a claim drops. Of a million jobs in 1,000 groups, dropping 32 jobs takes
+/// about half a millisecond.
 pub(super) const DROPPED_BY_CLAIM: usize = 32;
 
 impl Queue {
-    /// Whether a job is ready or delayed and its TTL has ended.
+    /// Whether a ready or delayed job's TTL has ended.
     pub(super) fn is_expired(&self, slot: u32, at: Millis) -> bool {
         let job = &self.jobs[slot];
         job.expires(at, &self.settings).is_some_and(|expires| expires <= at)
             && matches!(self.state_of(slot, at), State::Ready | State::Delayed)
     }
 
-    /// Returns the time at which the upkeep must act on a job if no command changes the job. Returns [`NEVER`] if there
-    /// is no such time.
+    /// Returns the time at which the upkeep must act on a job if no command changes the job, or [`NEVER`].
     pub(super) fn expiry(&self, slot: u32) -> Millis {
         let job = &self.jobs[slot];
         let time = job.node.time;
@@ -42,7 +41,7 @@ impl Queue {
         }
     }
 
-    /// Adds a job to [`Queue::expiries`] after it entered its tree or got a follower.
+    /// Adds a job to `expiries` after it entered its tree or got a follower.
     pub(super) fn link_expiry(&mut self, slot: u32) {
         let expiry = self.expiry(slot);
         if expiry != NEVER {
@@ -50,14 +49,14 @@ impl Queue {
         }
     }
 
-    /// Removes a job from [`Queue::expiries`] before it leaves its tree or gets a follower.
+    /// Removes a job from `expiries` before it leaves its tree or gets a follower.
     pub(super) fn unlink_expiry(&mut self, slot: u32) {
         if !self.expiries.is_empty() {
             self.expiries.remove(&(self.expiry(slot), slot));
         }
     }
 
-    /// Updates the slot in [`Queue::expiries`] of a job that has moved.
+    /// Updates the entry in `expiries` of a job that has moved to `slot`.
     pub(super) fn renumber_expiry(&mut self, from: u32, slot: u32) {
         if !self.expiries.is_empty() {
             let expiry = self.expiry(slot);
@@ -76,13 +75,13 @@ impl Queue {
         self.first_expiry().is_some_and(|first| first <= at)
     }
 
-    /// Whether the job that is served first has expired. It must be dropped before a claim gets a job. O(log n).
+    /// Whether the job that is served first has expired. A claim must drop this job first. O(log n).
     pub fn is_held_up(&self, now: Millis) -> bool {
         let slot = if self.has_expired(now) { self.best_ready(now) } else { NIL };
         slot != NIL && self.is_expired(slot, now)
     }
 
-    /// Drops the expired jobs that would be served first, at most `left` of them. Subtracts their number from `left`.
+    /// Drops expired jobs that would be served first, at most `left`. Subtracts their number from `left`.
     pub(super) fn drop_first(&mut self, at: Millis, left: &mut usize, sink: &mut impl FnMut(&Effect<'_>)) {
         while *left > 0 && self.has_expired(at) {
             let slot = self.best_ready(at);
@@ -94,8 +93,8 @@ impl Queue {
         }
     }
 
-    /// Drops expired jobs, and replaces dead jobs with the pushes that wait behind them. Acts on at most `most` jobs,
-    /// and returns their number. O(log n) for each job.
+    /// Drops expired jobs, and replaces dead letters with their followers. Acts on at most `most` jobs, and returns
+    /// their number. O(log n) per job.
     pub fn drop_expired(&mut self, at: Millis, most: usize, mut sink: impl FnMut(&Effect<'_>)) -> usize {
         for dropped in 0..most {
             let Some(&(expiry, slot)) = self.expiries.first() else { return dropped };

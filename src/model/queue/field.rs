@@ -1,21 +1,20 @@
-//! Tables of numbers: the [settings](super::Settings::FIELDS) and the [counters](super::Counters::FIELDS) of a queue, and the optional
-//! numbers of a [job](super::Record::FIELDS). The row of a number determines how it is stored, replicated, set by ZQ.CONFIG and shown by
-//! ZQ.STATS.
+//! Tables of the numbers of a queue: its [settings](super::Settings::FIELDS), its [counters](super::Counters::FIELDS),
+//! and the optional numbers of a [job](super::Record::FIELDS). A number's row determines how the number is stored,
+//! replicated, set by ZQ.CONFIG and shown by ZQ.STATS.
 
 /// A row of a table: one number of a `T`.
 ///
-/// A number that has its default is not stored. A bit says whether the number is stored: the first bit belongs to the
-/// first row, and so on. So a new row must be added at the end of its table.
+/// A number is stored only if it differs from its default. A bit mask says which numbers are stored, in the order of
+/// the rows. So a new row must be added at the end of its table.
 pub struct Field<T> {
-    /// The name in replies, in AOF files and in the replication stream.
+    /// The name in replies, in AOF files and in replicated effects.
     pub name: &'static str,
-    /// The option of ZQ.CONFIG that sets the number. An option with several values has several rows, one after the other.
+    /// The option of ZQ.CONFIG that sets the number. If an option has several values, their rows follow each other.
     pub option: &'static str,
     pub notation: Notation,
-    /// The maximum value.
     pub most: u64,
     pub get: fn(&T) -> u64,
-    /// Sets the number. The value must be at most `most`.
+    /// Sets the number to a value of at most `most`.
     pub set: fn(&mut T, u64),
 }
 
@@ -23,19 +22,19 @@ pub struct Field<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notation {
     Number,
-    /// A duration. Replies contain it in ms.
+    /// A duration. It is in ms in replies.
     Millis,
     /// `yes` or `no`.
     Switch,
 }
 
 impl<T> Field<T> {
-    /// Returns the row of a number that no option of ZQ.CONFIG sets.
+    /// Returns the row of a number that is no setting.
     pub const fn plain(name: &'static str, most: u64, get: fn(&T) -> u64, set: fn(&mut T, u64)) -> Field<T> {
         Field { name, option: "", notation: Notation::Number, most, get, set }
     }
 
-    /// Sets the number. Returns false, and does nothing, if `value` is too large.
+    /// Sets the number. If `value` is too large, does nothing and returns false.
     pub fn put(&self, of: &mut T, value: u64) -> bool {
         let fits = value <= self.most;
         if fits {
@@ -44,7 +43,7 @@ impl<T> Field<T> {
         fits
     }
 
-    /// Returns the number if it differs from the number in `default`.
+    /// Returns the number if it is not the default.
     pub fn changed(&self, of: &T, default: &T) -> Option<u64> {
         let value = (self.get)(of);
         (value != (self.get)(default)).then_some(value)

@@ -1,9 +1,8 @@
-//! ZQ.ACK, ZQ.NACK, ZQ.EXTEND: the commands of a client that has a token.
+//! ZQ.ACK, ZQ.NACK and ZQ.EXTEND: the commands that need a token.
 //!
-//! A token is valid until its job is acknowledged, returned (NACK), claimed again, redriven or replaced. A token stays
-//! valid after its lease has expired, even if the job has become a dead letter. From then on, a push with AGAIN also
-//! ends the token. The expiry of a lease needs no code: it changes nothing, so the job keeps its token until one of
-//! these commands clears it.
+//! A token is valid until its job is acknowledged, NACKed, claimed again, redriven or replaced. So a token stays valid
+//! when its lease expires, and even when its job then becomes a dead letter. After the lease has expired, a push with
+//! AGAIN also ends the token.
 
 use super::effect::{Change, Effect};
 use super::job::{MAX_ERROR, State};
@@ -11,10 +10,10 @@ use super::transitions::Attempt;
 use super::{MAX_NOW, MAX_TIME, Millis, Queue};
 use crate::model::time;
 
-/// What happens to a job that NACK returns.
+/// What a NACK does with the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nack {
-    /// The job is due after the queue's BACKOFF. Without BACKOFF, it is due now.
+    /// The job is due after the queue's BACKOFF, or now without BACKOFF.
     Default,
     /// The job is due at this time.
     At(Millis),
@@ -22,13 +21,12 @@ pub enum Nack {
     Dead,
 }
 
-/// The options of a NACK.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NackOptions<'a> {
     /// FREE: the attempt does not count.
     pub is_free: bool,
-    /// ERROR: an error text, whose first [`MAX_ERROR`] bytes are stored with the job. If it is empty, the job keeps its
-    /// last error text.
+    /// ERROR: the error text. Only its first [`MAX_ERROR`] bytes are stored. If it is empty, the job keeps its previous
+    /// error text.
     pub error: &'a [u8],
 }
 
@@ -41,9 +39,9 @@ impl Queue {
         self.decide(slot, at, Change::Ack { id, again })
     }
 
-    /// Returns a job to the queue. Returns `None` if the token is not valid. O(log n).
+    /// NACKs a job. Returns `None` if the token is not valid. O(log n).
     ///
-    /// If the attempt was the last one and is not free, the job becomes a dead letter. A recurring job waits for its
+    /// After its last attempt, the job becomes a dead letter, unless the attempt is free. A recurring job waits for its
     /// next occurrence instead. [`Nack::Dead`] makes any job a dead letter.
     pub fn nack<'a>(
         &mut self,
@@ -78,8 +76,9 @@ impl Queue {
         self.decide(slot, at, change)
     }
 
-    /// Changes the deadline of a lease to `deadline`, or to `now + 1` if that is later. Returns `None` if the token is
-    /// not valid or the lease has expired. Returns `Some(None)` if the lease already has this deadline. O(log n).
+    /// Changes the deadline of a lease to `deadline`, or to `now + 1` if `deadline` is earlier. Returns `None` if the
+    /// token is not valid or the lease has expired. Returns `Some(None)` if the lease already has this deadline. O(log
+    /// n).
     pub fn extend<'a>(
         &mut self,
         now: Millis,

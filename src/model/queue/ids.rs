@@ -1,27 +1,26 @@
-//! Generated IDs: `<ms>-<seq>`. As with XADD, they grow even if the clock steps back.
+//! Generated IDs: `<ms>-<seq>`. As with XADD, each ID is greater than the previous ID, even if the clock steps back.
 
 use super::{MAX_TIME, MAX_TOKEN, Millis};
 use crate::model::time::decimal;
 
-/// The maximum length: two numbers of 20 digits, and a dash.
+/// The maximum length of an ID in bytes: two numbers of 20 digits, and a dash.
 const LONGEST: usize = 41;
 
-/// A generated ID.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AutoId {
-    /// The clock at the push, or the `ms` of the previous ID if the clock has stepped back.
+    /// The time of the push, or the `ms` of the previous ID if the clock has stepped back.
     pub ms: Millis,
-    /// The position among the IDs with the same `ms`.
+    /// Counts the IDs with the same `ms`.
     pub seq: u64,
 }
 
 impl AutoId {
-    /// Whether the numbers of this ID are small enough never to overflow.
+    /// Whether the numbers of this ID can be increased without an overflow.
     pub(super) fn possible(self) -> bool {
         self.ms <= MAX_TIME && self.seq <= MAX_TOKEN
     }
 
-    /// Returns the next ID: with the present millisecond, or with the next `seq` if the clock has not advanced.
+    /// Returns the next ID: with `now`, or with the next `seq` if the clock has not advanced.
     pub(super) fn next(self, now: Millis) -> Self {
         match self.seq {
             _ if now > self.ms => Self { ms: now, seq: 0 },
@@ -30,7 +29,7 @@ impl AutoId {
         }
     }
 
-    /// Parses an ID that [`text`](Self::text) wrote. Rejects other forms of the same numbers.
+    /// Parses an ID that [`text`](Self::text) wrote. Rejects other notations of the same numbers.
     pub(super) fn parse(id: &[u8]) -> Option<Self> {
         let (ms, seq) = std::str::from_utf8(id).ok()?.split_once('-')?;
         let id_of = Self { ms: ms.parse().ok()?, seq: seq.parse().ok()? };
@@ -45,7 +44,7 @@ impl AutoId {
     }
 }
 
-/// The text of an ID, without an allocation.
+/// The text of an ID. Needs no allocation.
 #[derive(Clone, Copy)]
 pub(super) struct AutoIdText {
     digits: [u8; LONGEST],

@@ -1,7 +1,7 @@
-//! A job, and its two public forms: the [`Record`] that is stored, and the [`JobView`] of GET and PEEK.
+//! A job, and its two public forms: the [`Record`] that is stored, and the [`JobView`] that GET and PEEK show.
 //!
-//! The links of a job's tree are in the job itself. So a job takes one slot, ten bytes of the index, and one allocation with its ID and
-//! payload.
+//! The links of a tree are in the jobs themselves. So a job takes one slot, ten bytes of the index, and one allocation
+//! for its ID and payload.
 
 use super::field::Field;
 use super::ids::AutoId;
@@ -13,12 +13,11 @@ use super::{MAX_TIME, Millis};
 use crate::model::chunks::NIL;
 use crate::model::time;
 
-/// The state of a job. [`Queue::count`](super::Queue::count) and [`JobView`] use the state by the clock. A [`Record`]
-/// contains the stored state, which is the state after the last effect. The numbers of the states are part of the
-/// stored form.
+/// The state of a job. [`JobView`] has the state at `now`. [`Record`] has the stored state, which is the state after
+/// the last effect. The numbers are part of the stored form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
-    /// The job is due. It can be claimed if CONCURRENCY, RATE and PAUSED allow it.
+    /// The job is due. CONCURRENCY, RATE or PAUSED may prevent a claim.
     Ready = 0,
     /// The job is due later.
     Delayed = 1,
@@ -32,24 +31,24 @@ impl State {
     pub const ALL: [State; 4] = [State::Ready, State::Delayed, State::Claimed, State::Dead];
 }
 
-/// A flag in the last byte of [`JobNode::high`]: the job has a note. Times do not use the upper bits of that byte.
+/// A flag in the last byte of [`JobNode::high`]: the job has a note. Times do not use this bit.
 const NOTED: u8 = 0x80;
 /// A flag in the last byte of [`JobNode::high`]: the job has a group.
 const GROUPED: u8 = 0x40;
 const FLAGS: u8 = NOTED | GROUPED;
 
-/// EVERY: the job waits for its next occurrence after ACK.
+/// EVERY: after an ACK, the job waits for its next occurrence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recurrence {
-    /// The time between two occurrences, 1 ..= [`MAX_TIME`] ms.
+    /// The time between two occurrences in ms, 1 ..= [`MAX_TIME`].
     pub period: Millis,
-    /// The due time that PUSH, RESCHEDULE or the last ACK set. Retries do not change it. So a job that runs on the hour keeps running on
-    /// the hour.
+    /// The due time of the present occurrence. PUSH, RESCHEDULE and ACK set this time, but retries do not change it. So
+    /// a job that runs on the hour keeps running on the hour.
     pub anchor: Millis,
 }
 
 impl Recurrence {
-    /// Returns the first occurrence after `now` and after the present one.
+    /// Returns the first occurrence that is after `now` and after the present occurrence.
     pub(super) fn next(self, now: Millis) -> Millis {
         let periods = now.saturating_sub(self.anchor) / self.period.max(1) + 1;
         let ahead = periods.saturating_mul(self.period);
@@ -57,13 +56,13 @@ impl Recurrence {
     }
 }
 
-/// The TTL of a job, and when it ends.
+/// The TTL of a job, and the time at which it ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ttl {
-    /// The TTL, 1 ..= [`MAX_TIME`] ms. It begins at the due time. PUSH, RESCHEDULE and REDRIVE set that time, and so
-    /// does an ACK of a job with EVERY.
+    /// The TTL in ms, 1 ..= [`MAX_TIME`]. It begins at the due time that PUSH, RESCHEDULE, REDRIVE or an ACK (EVERY)
+    /// sets.
     pub ttl: Millis,
-    /// When the TTL ends. Retries do not change this time.
+    /// The end of the TTL. Retries do not change this time.
     pub expires: Millis,
 }
 
@@ -78,15 +77,15 @@ pub const MAX_WORKER: usize = 255;
 /// The maximum length of an error text in bytes. Longer texts are cut off.
 pub const MAX_ERROR: usize = 1024;
 
-/// The optional texts and times of a job. An absent time is 0, an absent text is empty.
+/// The optional texts and times of a job. If absent, a time is 0, and a text is empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extras<'a> {
-    /// When the job was last claimed. 0 if the token contains this time.
+    /// The time of the last claim. 0 if the token contains this time.
     pub claimed: Millis,
-    /// When the job last failed: a NACK, or the expiry of a lease.
+    /// The time of the last failure: a NACK, or the expiry of a lease.
     pub failed: Millis,
-    /// When ACK (EVERY), NACK with FREE or RESCHEDULE last made the job wait. 0 if another field contains this time. A
-    /// claim clears it.
+    /// The time since which the job waits, if ACK (EVERY), NACK with FREE or RESCHEDULE made it wait. 0 if another
+    /// field has this time. A claim resets it to 0.
     pub since: Millis,
     /// The worker of the last claim, at most [`MAX_WORKER`] bytes.
     pub worker: &'a [u8],
@@ -111,7 +110,7 @@ impl Extras<'_> {
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub node: JobNode,
-    /// The number of the [`member`](Job::member) if the job has a group, followed by the ID and the payload.
+    /// If the job has a group: the number of its [`member`](Job::member). Then the ID and the payload.
     pub body: Box<[u8]>,
     pub id_len: u32,
     /// The lower bits of [`Job::created`].
@@ -120,18 +119,17 @@ pub(super) struct Job {
     pub token: u64,
     /// `None` if the job has neither EVERY nor TTL.
     pub timing: Option<Box<Timing>>,
-    /// The number of deliveries so far.
     pub attempts: u32,
-    /// The maximum number of deliveries. 0: unlimited.
+    /// The maximum number of attempts. 0: unlimited.
     pub max_attempts: u32,
 }
 
 /// EVERY and TTL of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Timing {
-    /// EVERY. Without EVERY, the period is 0.
+    /// The period is 0 without EVERY.
     pub recurrence: Recurrence,
-    /// TTL. Without TTL, all numbers are 0.
+    /// All numbers are 0 without TTL.
     pub ttl: Ttl,
 }
 
@@ -171,12 +169,13 @@ impl Job {
         self.node.high[2] & flag != 0
     }
 
-    /// Returns the length of the body before the ID.
+    /// Returns the length of the member's number in the body.
     fn prefix(&self) -> usize {
         if self.is(GROUPED) { size_of::<u32>() } else { 0 }
     }
 
-    /// Returns the number of the job's [`Member`](super::groups::Member). `NIL` if the job has no group, or has not joined it yet.
+    /// Returns the number of the job's [`Member`](super::groups::Member). `NIL` if the job has no group, or is not yet
+    /// in its group.
     pub fn member(&self) -> u32 {
         match self.body.first_chunk() {
             Some(&number) if self.is(GROUPED) => u32::from_le_bytes(number),
@@ -184,13 +183,13 @@ impl Job {
         }
     }
 
-    /// Sets the member. The job must have a group.
+    /// Sets the number of the member. The job must have a group.
     pub fn set_member(&mut self, member: u32) {
         let len = self.prefix();
         self.body[..len].copy_from_slice(&member.to_le_bytes()[..len]);
     }
 
-    /// Sets the body. `grouped`: whether the job has a group. If so, the caller adds the job to the group later.
+    /// Sets the ID and the payload. If the job has a group (`grouped`), the caller adds the job to the group later.
     pub fn set_body(&mut self, grouped: bool, id: &[u8], payload: &[u8]) {
         let member = if grouped { &NIL.to_le_bytes()[..] } else { &[] };
         self.body = [member, id, payload].concat().into_boxed_slice();
@@ -215,14 +214,15 @@ impl Job {
         self.timing = Timing::boxed(self.recurrence(), ttl);
     }
 
-    /// Lets the TTL of a job begin at another due time. Does nothing without a TTL.
+    /// Lets the TTL begin at another due time. Does nothing without a TTL.
     pub fn count_ttl_from(&mut self, due: Millis) {
         if let (Some(ttl), Some(timing)) = (self.ttl(), &mut self.timing) {
             timing.ttl = Ttl::from(due, ttl.ttl);
         }
     }
 
-    /// Returns when the job expires. After the last lease of an occurrence has expired, this is the expiry of the next occurrence.
+    /// Returns the time at which the job expires. If the job has missed its occurrence, returns the time for its next
+    /// occurrence.
     pub fn expires(&self, now: Millis, settings: &Settings) -> Option<Millis> {
         let ttl = self.ttl()?;
         let next = self.has_missed(now).then(|| Ttl::from(self.back_at(settings), ttl.ttl));
@@ -233,7 +233,7 @@ impl Job {
         self.node.high[2] = self.node.high[2] & !flag | if set { flag } else { 0 };
     }
 
-    /// Returns when the job was pushed. 0: unknown.
+    /// Returns the time of the push. 0: unknown.
     pub fn created(&self) -> Millis {
         let [a, b, c] = self.node.high;
         u64::from(self.low) | u64::from(u32::from_le_bytes([a, b, c & !FLAGS, 0])) << 32
@@ -245,7 +245,6 @@ impl Job {
         self.node.high = [a, b, c | self.node.high[2] & FLAGS];
     }
 
-    /// Whether the job has a note. See [`super::notes`].
     pub fn is_noted(&self) -> bool {
         self.node.high[2] & NOTED != 0
     }
@@ -254,12 +253,12 @@ impl Job {
         self.set_flag(NOTED, noted);
     }
 
-    /// Whether the job has no delivery left.
+    /// Whether the job has no attempt left.
     pub fn exhausted(&self) -> bool {
         self.is_exhausted_after(self.attempts)
     }
 
-    /// Whether a NACK can make the job wait for another delivery. `attempt`: whether the attempt counts.
+    /// Whether a NACK can make the job wait for another attempt. `attempt` tells whether the attempt counts.
     pub fn may_retry(&self, attempt: Attempt) -> bool {
         match attempt {
             Attempt::Counts => !self.exhausted(),
@@ -272,7 +271,7 @@ impl Job {
         self.max_attempts != 0 && attempts >= self.max_attempts
     }
 
-    /// Returns the tree of the job if it is claimed.
+    /// Returns the tree of the job while it is claimed.
     pub fn claimed_tree(&self, settings: &Settings) -> TreeId {
         match (self.exhausted(), self.recurrence()) {
             (true, Some(_)) => TreeId::Recurring,
@@ -282,13 +281,13 @@ impl Job {
         }
     }
 
-    /// Returns the tree of the job if a command at `at` makes it due at `due`.
+    /// Returns the tree of the job if a command at `at` sets the due time `due`.
     pub fn due_tree(&self, due: Millis, at: Millis) -> TreeId {
         if due <= at { TreeId::Ready } else { self.delayed_tree(due) }
     }
 
-    /// Returns the tree of the job if `due` is in the future. A job with EVERY that has no attempt yet waits for an occurrence. Other jobs
-    /// wait for a retry or for their first delivery.
+    /// Returns the tree of the job if `due` is in the future. A recurring job without attempts waits for an occurrence.
+    /// All other jobs wait for a retry or for their first attempt.
     pub fn delayed_tree(&self, due: Millis) -> TreeId {
         let is_occurrence = self.recurrence().is_some_and(|recurrence| recurrence.anchor == due);
         if is_occurrence && self.attempts == 0 { TreeId::Upcoming } else { TreeId::Delayed }
@@ -305,18 +304,18 @@ impl Job {
         }
     }
 
-    /// Whether the job's lease has expired and no effect has moved the job since.
+    /// Whether the job's lease has expired and no effect has moved the job since then.
     pub fn is_lapsed(&self, now: Millis) -> bool {
         CLAIMED.contains(&self.node.tree) && self.node.time <= now
     }
 
-    /// Whether a job with EVERY has no attempt left and its lease has expired. The job waits for its next occurrence,
-    /// or the next occurrence is already due.
+    /// Whether the job has missed its occurrence: the lease of the last attempt has expired, and no effect has moved
+    /// the job since then. The job waits for its next occurrence, or is due for it.
     pub fn has_missed(&self, now: Millis) -> bool {
         self.node.tree == TreeId::Recurring && self.node.time <= now
     }
 
-    /// Returns the job as it is at `now`. `again`: the payload of the push that waits behind the job.
+    /// Returns the job at `now`. `again` is the payload of the push that waits behind the job.
     pub fn view<'a>(
         &'a self,
         now: Millis,
@@ -349,8 +348,8 @@ impl Job {
         }
     }
 
-    /// Returns when the job was last claimed. 0: never, or unknown. The token contains this time, unless the clock had
-    /// stepped back or the claim took very many jobs. In these two cases, the note contains the time.
+    /// Returns the time of the last claim. 0: never, or unknown. Usually the token contains this time. The note
+    /// contains this time if the clock had stepped back, or if the claim took very many jobs.
     pub fn claimed(&self, extras: Extras<'_>) -> Millis {
         if extras.claimed != 0 { extras.claimed } else { self.token / 1000 }
     }
@@ -375,7 +374,7 @@ impl Job {
     }
 }
 
-/// A job as GET and PEEK show it, by the clock.
+/// A job at `now`, as GET and PEEK show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobView<'a> {
     pub id: &'a [u8],
@@ -385,9 +384,9 @@ pub struct JobView<'a> {
     pub again: Option<&'a [u8]>,
     pub state: State,
     pub ttl: Option<Millis>,
-    /// When the job expires. `None` without a TTL, and for a dead letter.
+    /// The time at which the job expires. `None` without a TTL, and for a dead letter.
     pub expires: Option<Millis>,
-    /// The due time if ready or delayed, the deadline of the lease if claimed, the time of death if dead.
+    /// The due time, the deadline, or the time at which the job became a dead letter.
     pub due: Millis,
     pub priority: i32,
     pub attempts: u32,
@@ -401,18 +400,16 @@ pub struct JobView<'a> {
     pub error: &'a [u8],
 }
 
-/// All data of a job, for the stored form and the AOF rewrite.
+/// All data of a job, for the stored form and for AOF rewriting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// Unique in the queue.
     pub id: &'a [u8],
-    /// The group. Empty if the job has none.
+    /// Empty if the job has no group.
     pub group: &'a [u8],
-    /// The payload.
     pub payload: &'a [u8],
-    /// The state after the last effect. A job whose lease has expired stays claimed until an effect moves it.
+    /// The state after the last effect.
     pub state: State,
-    /// The due time, the deadline of the lease, or the time of death.
+    /// The due time, the deadline, or the time at which the job became a dead letter.
     pub time: Millis,
     /// A lower number is served first.
     pub priority: i32,
@@ -420,22 +417,18 @@ pub struct Record<'a> {
     pub seq: u64,
     /// The valid token. 0: none.
     pub token: u64,
-    /// The number of deliveries so far.
     pub attempts: u32,
-    /// The maximum number of deliveries. 0: unlimited.
+    /// The maximum number of attempts. 0: unlimited.
     pub max_attempts: u32,
-    /// EVERY.
     pub recurrence: Option<Recurrence>,
-    /// When the job was pushed. 0: unknown.
+    /// The time of the push. 0: unknown.
     pub created: Millis,
-    /// TTL.
     pub ttl: Option<Ttl>,
-    /// Texts and times that most jobs do not have.
     pub extras: Extras<'a>,
 }
 
 impl<'a> Record<'a> {
-    /// The optional numbers of a job.
+    /// The optional numbers. Each is stored only if it differs from the number in [`Record::bare`].
     #[rustfmt::skip]
     pub const FIELDS: [Field<Record<'a>>; 11] = [
         Field::plain("token", u64::MAX, |job| job.token, |job, n| job.token = n),
@@ -471,8 +464,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Returns the value of `created` that is not stored: the time in a generated ID, else the due time of a waiting
-    /// job, else 0.
+    /// Returns the default of `created`: the time in a generated ID, or the due time of a waiting job, or 0.
     fn created_by_default(id: &[u8], state: State, time: Millis) -> Millis {
         match (AutoId::parse(id), state) {
             (Some(auto), _) => auto.ms,
@@ -481,8 +473,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Returns the job without its optional parts. A number is stored only if it differs from the number in the
-    /// returned job.
+    /// Returns the job with defaults for all optional parts.
     pub fn bare(&self) -> Record<'a> {
         Record::new(self.id, self.payload, self.state, self.time, self.priority, self.seq)
     }

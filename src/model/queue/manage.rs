@@ -1,4 +1,5 @@
-//! ZQ.CANCEL, ZQ.RESCHEDULE, ZQ.REDRIVE, ZQ.HOLD, ZQ.CONFIG: the commands of an operator.
+//! ZQ.CANCEL, ZQ.RESCHEDULE, ZQ.REDRIVE, ZQ.HOLD and ZQ.CONFIG: the commands that manage jobs and settings without a
+//! token.
 
 use super::effect::{Change, Effect};
 use super::job::State;
@@ -6,9 +7,9 @@ use super::node::TreeId;
 use super::settings::Settings;
 use super::{MAX_NOW, MAX_TIME, Millis, Queue};
 
-/// The maximum number of jobs or groups that a change of settings may concern. The server needs tens of milliseconds to
-/// update this number. AGING and ORDERED concern all jobs, BACKOFF and JITTER all claimed jobs, GROUPCONCURRENCY and
-/// GROUPRATE all groups with jobs.
+/// The maximum number of jobs or groups that a change of settings may update. These updates take tens of milliseconds.
+/// AGING and ORDERED update all jobs, BACKOFF and JITTER all claimed jobs, GROUPCONCURRENCY and GROUPRATE all groups
+/// with jobs.
 pub const MOST_TOUCHED: usize = 100_000;
 
 impl Queue {
@@ -19,10 +20,10 @@ impl Queue {
         self.decide(slot, at, Change::Cancel { id })
     }
 
-    /// Changes the due time or the priority of a ready or delayed job. `None` keeps the value. Returns `None` if the job is absent, claimed
-    /// or dead, and `Some(None)` if nothing changes. O(log n).
+    /// Changes the due time or the priority of a waiting job. `None` keeps the value. Returns `None` if the job is
+    /// missing, claimed or a dead letter, and `Some(None)` if nothing changes. O(log n).
     ///
-    /// A job whose lease has expired is ready, so it can be rescheduled. The token of that lease stays valid.
+    /// A job with an expired lease can be ready or delayed. The token of that lease stays valid.
     pub fn reschedule<'a>(
         &mut self,
         now: Millis,
@@ -49,9 +50,8 @@ impl Queue {
         self.decide(slot, at, Change::Reschedule { id, due, priority }).map(Some)
     }
 
-    /// Makes up to `count` dead letters ready, of one group or of all jobs, the oldest first, as many as MAXLEN allows.
-    /// Resets their attempts to 0. The effect contains the number of jobs. Returns `None` if no job was made ready.
-    /// O(log n) for each.
+    /// Makes up to `count` dead letters ready, oldest first, of one group or of all groups, as MAXLEN allows. Resets
+    /// their attempts to 0. Returns `None` if there is no such job. O(log n) per job.
     pub fn redrive<'a>(&mut self, now: Millis, group: Option<&'a [u8]>, count: u64) -> Option<Effect<'a>> {
         let at = now.min(MAX_NOW);
         let dead = self.count_of(group.map(|name| self.roots_of(name)), at, State::Dead);
@@ -61,8 +61,8 @@ impl Queue {
         (count > 0).then_some(Effect { at, change })
     }
 
-    /// Makes a dead letter ready, and resets its attempts to 0. Returns `None` if no dead letter has this ID, or if
-    /// MAXLEN allows no more jobs. O(log n).
+    /// Makes a dead letter ready, and resets its attempts to 0. Returns `None` if there is no dead letter with this ID,
+    /// or if MAXLEN allows no more jobs. O(log n).
     pub fn redrive_one<'a>(&mut self, now: Millis, id: &'a [u8]) -> Option<Effect<'a>> {
         let at = now.min(MAX_NOW);
         let slot = self.slot_of(id)?;
@@ -72,8 +72,8 @@ impl Queue {
         self.decide(slot, at, Change::Revive { id })
     }
 
-    /// Holds a group: no job of it is claimed before `until`. 0 releases the group. Returns `None` if the group has no job, and
-    /// `Some(None)` if nothing changes. O(log n).
+    /// Holds a group: its jobs cannot be claimed before `until`. 0 releases the group. Returns `None` if the group has
+    /// no job, and `Some(None)` if nothing changes. O(log n).
     pub fn hold<'a>(&mut self, now: Millis, group: &'a [u8], until: Millis) -> Option<Option<Effect<'a>>> {
         let until = until.min(MAX_TIME);
         let held = self.held_until(group)?;
@@ -82,7 +82,8 @@ impl Queue {
         Some((held != until).then_some(Effect { at: now.min(MAX_NOW), change }))
     }
 
-    /// NACK with HOLD: holds the group of a job at least until `until`. `sink` gets the effect. O(log n).
+    /// NACK with HOLD: holds the job's group until `until`, or later if the group is held for longer. `sink` gets the
+    /// effect.
     pub fn hold_group_of(&mut self, now: Millis, id: &[u8], until: Millis, sink: impl FnOnce(&Effect<'_>)) {
         let Some(slot) = self.slot_of(id) else { return };
         let group: Box<[u8]> = self.group_name(&self.jobs[slot]).into();
@@ -92,7 +93,7 @@ impl Queue {
         }
     }
 
-    /// Whether a change to these settings would concern more than [`MOST_TOUCHED`] jobs or groups.
+    /// Whether a change to these settings would update more than [`MOST_TOUCHED`] jobs or groups.
     pub fn is_too_long_for(&self, settings: &Settings) -> bool {
         let old = &self.settings;
         let touched = match settings.order() != old.order() {
@@ -109,10 +110,10 @@ impl Queue {
         touched as u64 + claimed > MOST_TOUCHED as u64
     }
 
-    /// Replaces the settings. Values out of range are clamped. Returns `None` if nothing changes. O(1), or O(n) if AGING or ORDERED
-    /// changes.
+    /// Replaces the settings. Values out of range are clamped. Returns `None` if nothing changes. O(1), or O(n) if
+    /// AGING or ORDERED changes.
     ///
-    /// A new RATE has all its units. A changed RATE keeps the taken units, but none for longer than the new window.
+    /// A new RATE has all its units. If RATE changes, taken units stay taken for at most one new window.
     pub fn configure(&mut self, now: Millis, settings: Settings) -> Option<Effect<'static>> {
         let at = now.min(MAX_NOW);
         let settings = settings.normal();

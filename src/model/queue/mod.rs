@@ -1,62 +1,70 @@
-//! The `zeitqueue`: timers, delayed, priority and reliable queues in one value. This code is pure: no server, no clock, no I/O. The current
-//! time is always the parameter `now`.
+//! A queue (`zeitqueue`): timers, delayed, priority and reliable queues in one value. The code uses no server, no clock
+//! and no I/O: the current time is always the parameter `now`.
 //!
-//! # The idea
+//! # Terms
 //!
-//! **Time alone changes nothing.** No job moves when it becomes due or when its lease expires. Each job is in one of
-//! eight trees ([`TreeId`](node::TreeId)). A tree is ordered by one time of its jobs: the due time, the deadline of the
-//! lease, or the time of death. Each node stores the size of its subtree and the job of its subtree that is served
-//! first ([`tree`]). Walks down two or three trees answer the following questions in O(log n):
+//! - A claim gives a worker a *lease* on a job, and a *token*. The lease expires at its *deadline*. ACK, NACK and
+//!   EXTEND need the token.
+//! - The *serving order* is the order in which claims take ready jobs: by priority, due time and push number. AGING and
+//!   ORDERED change this order ([`tree`]). A job's *push number* is its number among the pushes of the queue.
+//! - A job with EVERY is *recurring*: after an ACK, it waits for its next *occurrence*.
+//! - A *dead letter* is a job in the state `Dead`. It is not served.
 //!
-//! - how many jobs are in a state at `now`,
-//! - which due job is served first,
-//! - when the next job becomes due.
+//! # Time alone changes nothing
 //!
-//! A claim finds the job that is served first among all due jobs, even if a million jobs became due in this
-//! millisecond. A read (`&self`) sees the same states as a write.
+//! No job moves when it becomes due or when its lease expires. Each job is in one of eight trees
+//! ([`TreeId`](node::TreeId)), and each tree is ordered by one time of its jobs. This time and `now` give the state of
+//! a job:
 //!
 //! | tree | its time | before that time | from that time on |
 //! |---|---|---|---|
 //! | `Ready` | due | ready | ready |
 //! | `Delayed` | due | delayed | ready |
 //! | `Upcoming` | due: the next occurrence (EVERY) | delayed | ready |
-//! | `Claimed` | lease deadline | claimed | ready: due again at the deadline |
-//! | `Retrying` | lease deadline | claimed | delayed by BACKOFF, then ready |
-//! | `Spent` | lease deadline | claimed, last attempt | dead since the deadline |
-//! | `Recurring` | lease deadline | claimed, last attempt before the next occurrence (EVERY) | delayed until then, then ready, no attempt counted |
-//! | `Dead` | death | dead | dead |
+//! | `Claimed` | deadline | claimed | ready |
+//! | `Retrying` | deadline | claimed | delayed by BACKOFF, then ready |
+//! | `Spent` | deadline | claimed, last attempt | dead |
+//! | `Recurring` | deadline | claimed, last attempt | delayed until the next occurrence (EVERY), then ready |
+//! | `Dead` | when the job became a dead letter | dead | dead |
 //!
-//! A job in `Retrying` or `Recurring` is also in a second tree, which is ordered by the time at which jobs are due
+//! Each node of a tree stores the size of its subtree, and the job of its subtree that is served first. So walks down a
+//! few trees answer these questions in O(log n):
+//!
+//! - how many jobs are in a state at `now`,
+//! - which ready job is served first,
+//! - when the next job becomes due.
+//!
+//! A job in `Retrying` or `Recurring` is also in a second tree, which is ordered by the time at which the job is due
 //! again ([`returns`]).
 //!
-//! If a command makes a job due at once, the job is `Ready`. It stays ready if the clock steps back. A job that got a later time is delayed
-//! again if the clock steps back before that time.
+//! If the clock steps back, a job in `Ready` stays ready. A job in another tree may be delayed or claimed again.
 //!
-//! **Only effects change a queue** ([`effect`]). A command decides by the clock, makes one transition for each job, and
-//! returns the [`Effect`] that makes the same transition on a replica. The trees hold the result of the last effect.
-//! The state by the clock is computed and never stored. So the stored form ([`Queue::encode`]) is the same on master
-//! and replica, whatever their clocks say, and the expiry of a lease needs no replication. The counter `expired_leases`
-//! is also equal. An effect that moves a job counts its lease if the lease had expired at the effect's `at`. Expired
-//! leases of jobs that no effect has moved yet are added by [`Queue::stats`], by the clock.
+//! # Only effects change a queue
+//!
+//! A command computes a change of each job at `now`, applies it, and returns it as an [`Effect`]. A replica applies the
+//! same effects. The stored form ([`Queue::encode`]) has the result of the last effect, and no state at `now`. So it is
+//! the same on master and replica, whatever their clocks say, and the expiry of a lease needs no replication.
+//!
+//! The counter `expired_leases` is also the same. When an effect moves a job whose lease had expired at the effect's
+//! `at`, the counter grows. [`Queue::stats`] adds the expired leases of jobs that no effect has moved yet.
 //!
 //! # Expired jobs, and pushes behind a claim
 //!
 //! If the TTL of a job has ended, a claim or the upkeep drops the job with an effect ([`expiry`]). Until then, the job
-//! counts in its state. A push with AGAIN can wait behind a claim. The effect that ends the claim makes this push a job
-//! ([`again`]).
+//! counts in its state. A push with AGAIN can wait behind a claim ([`again`]). The effect that ends the claim makes
+//! this push a job.
 //!
 //! # Times and limits
 //!
-//! All times are Unix milliseconds and all durations are milliseconds, 0 ..= [`MAX_TIME`]. The commands reject values that are out of
-//! range. The functions here clamp such values. They never panic.
+//! All times are Unix milliseconds, and all durations are milliseconds: 0 ..= [`MAX_TIME`]. The commands reject values
+//! that are out of range. The functions here clamp such values, and never panic.
 //!
-//! A due time or a deadline is an instant. If the clock steps back by an hour, a delayed job waits an hour longer, and
-//! a lease lasts an hour longer. Only units of RATE are not: the next CLAIM shortens the time for which they are held
-//! to one window.
+//! If the clock steps back by an hour, a delayed job waits an hour longer, and a lease lasts an hour longer. Units of
+//! RATE do not wait longer: the next claim makes them available again after at most one window.
 //!
 //! # Costs
 //!
-//! With n jobs, each operation on one job is O(log n), however many jobs are claimed. Memory:
+//! With n jobs, each operation on one job is O(log n). Memory:
 //!
 //! | for | bytes |
 //! |---|---|
@@ -64,7 +72,7 @@
 //! | EVERY, TTL, or both | 32 in a second allocation |
 //! | a TTL | 24 in the set of jobs that expire |
 //! | a note: a failure, or a worker with a name | 70 and the texts |
-//! | a claimed job that waits after its lease ([`returns`]) | 64, with a group 128 |
+//! | a claimed job in `Retrying` or `Recurring` | 64, with a group 128 |
 //!
 //! The memory of removed jobs is freed, in any order of removal (`model/chunks.rs`).
 
@@ -129,22 +137,21 @@ use side::Side;
 use std::collections::BTreeSet;
 use tree::ServingOrder;
 
-/// The latest `now`. A lease that begins at this time still has a later deadline.
+/// The latest `now`, so that a deadline can be later.
 const MAX_NOW: Millis = MAX_TIME - 1;
 
 /// A time after all possible times.
 const NEVER: Millis = Millis::MAX;
 
-/// The maximum token and push number. Counters that start from this number never overflow in practice.
+/// The maximum of tokens, push numbers and counters. In practice, no queue reaches this number.
 const MAX_TOKEN: u64 = 1 << 62;
 
-/// One queue.
 #[derive(Clone, Debug)]
 pub struct Queue {
     jobs: Chunks<Job>,
     notes: Side<Note>,
     followers: Side<Follower>,
-    /// The slots of jobs on which the upkeep must act, each with the time at which it must act ([`expiry`]).
+    /// The time at which the upkeep must act on a job, and the slot of the job ([`expiry`]).
     expiries: BTreeSet<(Millis, u32)>,
     index: Index,
     /// The trees of the jobs without a group.
@@ -156,11 +163,10 @@ pub struct Queue {
     last_token: u64,
     last_id: AutoId,
     next_seq: u64,
-    /// The bytes of all IDs and payloads.
+    /// The total length of all IDs and payloads.
     body_bytes: usize,
     /// The number of jobs with EVERY or TTL.
     timed: usize,
-    /// The priorities of all jobs.
     priorities: Priorities,
     /// `None` if no job has a group and no setting of groups is on.
     groups: Option<Box<Groups>>,
@@ -173,7 +179,7 @@ impl Default for Queue {
 }
 
 impl Queue {
-    /// Creates an empty queue with all settings off. O(1), without an allocation.
+    /// Creates an empty queue with all settings off.
     pub fn new() -> Self {
         Self {
             jobs: Chunks::default(),
@@ -196,31 +202,28 @@ impl Queue {
         }
     }
 
-    /// Returns the number of jobs in all states, dead ones included. O(1).
+    /// Returns the number of jobs, including dead letters.
     pub fn len(&self) -> usize {
         self.jobs.len()
     }
 
-    /// Whether the queue has no job in any state.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns the settings of ZQ.CONFIG.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Returns the counters.
     pub fn totals(&self) -> Totals {
         Totals { last_token: self.last_token, last_id: self.last_id, next_seq: self.next_seq, counters: self.counters }
     }
 
-    /// Estimates the memory in bytes, with the overhead of the allocator. O(1).
+    /// Estimates the memory in bytes, including the overhead of the allocator. O(1).
     pub fn memory_usage(&self) -> usize {
-        /// The overhead of an allocation.
+        /// The bytes of overhead per allocation.
         const ALLOCATION: usize = 12;
-        /// The size of an entry in a set whose nodes are two thirds full.
+        /// The bytes per entry of a set whose nodes are two thirds full.
         const EXPIRY: usize = size_of::<(Millis, u32)>() * 3 / 2;
         let timing = size_of::<Timing>() + ALLOCATION;
         size_of::<Self>()

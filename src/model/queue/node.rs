@@ -1,35 +1,34 @@
-//! The trees of a queue, and the part of a job that a tree reads.
+//! The trees of a queue, and the part of a job that a tree reads ([`JobNode`]).
 
 use super::Millis;
 use super::job::State;
 use crate::model::chunks::NIL;
 
-/// The tree of a job. Only an effect moves a job to another tree. Time does not.
+/// The tree of a job. Only effects move jobs to other trees. The table in [`queue`](super) shows their states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum TreeId {
-    /// A command made the job due at once: a push, a NACK without delay, REDRIVE. The job stays ready if the clock steps back.
+    /// A command made the job due at once: a push, a NACK without delay, REDRIVE.
     Ready = 0,
     /// The job waits for its due time.
     Delayed = 1,
-    /// The job is claimed and has attempts left. There is no BACKOFF: the job is due again when its lease expires.
+    /// The job is claimed and has attempts left. Without BACKOFF, it is due again when its lease expires.
     Claimed = 2,
-    /// The job is claimed for the last time. It is dead when its lease expires.
+    /// The job is claimed for the last time. When its lease expires, it becomes a dead letter.
     Spent = 3,
-    /// A command made the job a dead letter.
     Dead = 4,
-    /// The job is claimed and has attempts left. After its lease has expired, it waits for BACKOFF. See [`super::returns`].
+    /// The job is claimed and has attempts left. When its lease expires, it waits for BACKOFF ([`super::returns`]).
     Retrying = 5,
-    /// The job has EVERY and is claimed for the last time. When its lease expires, it waits for its next occurrence.
+    /// The job is recurring and claimed for the last time. When its lease expires, it waits for its next occurrence.
     Recurring = 6,
-    /// The job has EVERY and waits for an occurrence. With ORDERED, the job does not keep its group closed.
+    /// The job is recurring and waits for an occurrence. With ORDERED, it does not keep its group closed.
     Upcoming = 7,
 }
 
 impl TreeId {
-    /// Returns two states of a job in this tree: its state before the time by which the tree orders it, and its state
-    /// from that time on. The first state is also the stored state. A job in [`TreeId::Retrying`] or
-    /// [`TreeId::Recurring`] is delayed from its time until [`Job::back_at`](super::job::Job::back_at).
+    /// Returns the state of a job before the time that orders this tree, and the state from that time on. The first
+    /// state is also the stored state. In [`TreeId::Retrying`] and [`TreeId::Recurring`], a job is delayed between
+    /// these two states, until [`Job::back_at`](super::job::Job::back_at).
     pub fn states(self) -> (State, State) {
         match self {
             TreeId::Ready => (State::Ready, State::Ready),
@@ -40,8 +39,8 @@ impl TreeId {
         }
     }
 
-    /// Whether this tree has an order of serving, because its jobs are ready or will be. Dead jobs have no such order.
-    /// Neither have claimed jobs that die, or wait for their next occurrence, when their lease expires.
+    /// Whether this tree stores the serving order of its jobs. The other trees have dead letters, or claimed jobs
+    /// without an attempt left.
     pub fn is_served(self) -> bool {
         match self {
             TreeId::Ready | TreeId::Delayed | TreeId::Claimed | TreeId::Retrying | TreeId::Upcoming => true,
@@ -53,20 +52,17 @@ impl TreeId {
 /// The trees of claimed jobs.
 pub(super) const CLAIMED: [TreeId; 4] = [TreeId::Claimed, TreeId::Spent, TreeId::Retrying, TreeId::Recurring];
 
-/// The trees whose jobs become ready at the time by which the tree orders them.
+/// The trees whose jobs become ready at the time that orders the tree.
 pub(super) const FALLING_DUE: [TreeId; 3] = [TreeId::Delayed, TreeId::Claimed, TreeId::Upcoming];
 
-/// The number of trees.
 pub(super) const TREES: usize = 8;
 
-/// The index in [`Roots`] of the tree that orders the jobs in [`TreeId::Retrying`] by the time at which they are due
-/// again.
+/// The index in [`Roots`] of the second tree ([`super::returns`]) of the jobs in [`TreeId::Retrying`].
 pub(super) const RETRIES: usize = TREES;
-/// The index in [`Roots`] of the tree that orders the jobs in [`TreeId::Recurring`] by the time at which they are due
-/// again.
+/// The index in [`Roots`] of the second tree of the jobs in [`TreeId::Recurring`].
 pub(super) const RECURRENCES: usize = TREES + 1;
 
-/// The roots of a group: its trees, and its two trees of returns.
+/// The roots of the trees of a group, including its two second trees.
 pub(super) type Roots = [u32; TREES + 2];
 
 /// The position of an item in its tree.
@@ -74,28 +70,26 @@ pub(super) type Roots = [u32; TREES + 2];
 pub(super) struct Links {
     pub left: u32,
     pub right: u32,
-    /// The number of items in this subtree.
     pub size: u32,
 }
 
 impl Links {
-    /// The links of a tree with one item.
     pub const ALONE: Links = Links { left: NIL, right: NIL, size: 1 };
 }
 
 /// The part of a job that the trees read. It is small, so a step down a tree reads one place in memory.
 #[derive(Clone, Debug)]
 pub(super) struct JobNode {
-    /// The due time, the deadline of the lease, or the time of death.
+    /// The time that orders the tree: the due time, the deadline, or the time at which the job became a dead letter.
     pub time: Millis,
     /// The push number, unique in the queue.
     pub seq: u64,
     pub priority: i32,
     pub links: Links,
-    /// The job of this subtree that is served first. Unused if the tree is not served ([`TreeId::is_served`]).
+    /// The job of this subtree that is served first. Unused without a serving order ([`TreeId::is_served`]).
     pub best: u32,
     pub tree: TreeId,
-    /// The upper bits of [`Job::created`](super::job::Job::created), and two flags of the job. Without this field,
-    /// these bytes would be padding.
+    /// The upper bits of [`Job::created`](super::job::Job::created), and two flags of the job, in bytes that would
+    /// otherwise be padding.
     pub high: [u8; 3],
 }

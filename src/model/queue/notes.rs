@@ -1,19 +1,19 @@
-//! Notes: the worker, the error text, and the times of a claim and a failure. Only some jobs have a note. A flag in the
-//! job says whether it has one.
+//! Notes: the worker, the error text, and some times of a job. A flag tells whether a job has a note, because most jobs
+//! have none.
 
 use super::job::{Extras, Job, MAX_ERROR, MAX_WORKER};
 use super::side::Bytes;
 use super::{Millis, Queue};
 
-/// The [`Extras`] of a job, owned.
+/// An owned copy of the [`Extras`] of a job.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Note {
     pub claimed: Millis,
     pub failed: Millis,
-    /// The name of the worker, followed by the error text.
+    /// The worker's name, then the error text.
     words: Box<[u8]>,
     worker_len: u8,
-    /// [`Extras::since`]. A time needs fewer than 56 bits.
+    /// [`Extras::since`]. Times have fewer than 56 bits.
     since: [u8; 7],
 }
 
@@ -37,7 +37,7 @@ impl Note {
         self.set_error(extras.error);
     }
 
-    /// Sets the worker. A name longer than [`MAX_WORKER`] is cut off.
+    /// Sets the worker's name, cut to [`MAX_WORKER`] bytes.
     pub fn set_worker(&mut self, worker: &[u8]) {
         let worker = &worker[..worker.len().min(MAX_WORKER)];
         let old = self.extras();
@@ -47,7 +47,7 @@ impl Note {
         }
     }
 
-    /// Sets the error text. A text longer than [`MAX_ERROR`] is cut off.
+    /// Sets the error text, cut to [`MAX_ERROR`] bytes.
     pub fn set_error(&mut self, error: &[u8]) {
         let error = &error[..error.len().min(MAX_ERROR)];
         let old = self.extras();
@@ -74,7 +74,6 @@ impl Queue {
         job.set_noted(is_noted);
     }
 
-    /// Removes the note of a job that leaves the queue.
     pub(super) fn drop_note(&mut self, slot: u32) {
         let job = &self.jobs[slot];
         if job.is_noted() {
@@ -82,7 +81,6 @@ impl Queue {
         }
     }
 
-    /// Returns the note of a job.
     pub(super) fn extras(&self, job: &Job) -> Extras<'_> {
         let note = if job.is_noted() { self.notes.get(job.node.seq) } else { None };
         note.map_or_else(Extras::default, Note::extras)

@@ -1,20 +1,18 @@
-//! Counts the jobs of each priority, if there are few priorities. If there is only one priority, time alone determines
-//! the serving order.
+//! The number of jobs of each priority, for up to eight priorities. If all jobs have the same priority, their due times
+//! determine the serving order.
 
-/// The maximum number of priorities that are counted.
 const MOST: usize = 8;
 
-/// The number of jobs of each priority.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Priorities {
-    /// Each priority, with its number of jobs. Unordered.
+    /// Each priority and its number of jobs, in any order.
     counts: Vec<(i32, u32)>,
-    /// The number of jobs of other priorities. While it is not 0, no priority is added to `counts`.
+    /// The number of jobs whose priority is not in `counts`. While it is not 0, `counts` gets no new priority.
     others: u32,
 }
 
 impl Priorities {
-    /// Counts a job that enters the queue.
+    /// Counts a job that is added to the queue.
     pub fn enter(&mut self, priority: i32) {
         match self.position(priority) {
             Some(at) => self.counts[at].1 += 1,
@@ -23,7 +21,7 @@ impl Priorities {
         }
     }
 
-    /// Subtracts a job that leaves the queue.
+    /// Subtracts a job that is removed from the queue.
     pub fn leave(&mut self, priority: i32) {
         match self.position(priority) {
             Some(at) if self.counts[at].1 == 1 => drop(self.counts.swap_remove(at)),
@@ -32,8 +30,8 @@ impl Priorities {
         }
     }
 
-    /// Whether all jobs have the same priority. If there were many priorities before, the function may return false
-    /// although all jobs now have the same priority.
+    /// Whether all jobs have the same priority. After more than eight priorities, the result may be false although it
+    /// is true now.
     pub fn are_one(&self) -> bool {
         self.counts.len() <= 1 && self.others == 0
     }

@@ -1,4 +1,4 @@
-//! ZQ.PUSH.
+//! ZQ.PUSH adds a job to the queue.
 
 use super::effect::{Change, Effect};
 use super::job::State;
@@ -7,42 +7,41 @@ use super::{MAX_NOW, MAX_TIME, Millis, Queue};
 /// The arguments of a push.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Push<'a> {
-    /// The payload: any bytes.
     pub payload: &'a [u8],
-    /// The ID from the client. `None`: the queue generates one.
+    /// The ID. If `None`, the queue generates an ID.
     pub id: Option<&'a [u8]>,
-    /// When the job is due. Without DELAY and AT, this is `now`.
+    /// The due time: `now` without DELAY and AT.
     pub due: Millis,
     /// A lower number is served first.
     pub priority: i32,
-    /// The maximum number of deliveries, 0: unlimited. `None`: the setting of the queue.
+    /// The maximum number of attempts. 0: unlimited. `None`: the setting of the queue.
     pub max_attempts: Option<u32>,
     /// EVERY, in ms. 0 is the same as `None`.
     pub every: Option<Millis>,
-    /// GROUP. Empty if the job has no group.
+    /// GROUP, or empty.
     pub group: &'a [u8],
     /// TTL, in ms. 0 is the same as `None`.
     pub ttl: Option<Millis>,
-    /// REPLACE: replaces a job with the same ID.
+    /// REPLACE: replaces the job with the same ID.
     pub replace: bool,
-    /// AGAIN: the push is also accepted if a job with the same ID is in the queue. Needs an ID, and excludes `replace`.
+    /// AGAIN: the push is accepted even if the queue has a job with the same ID. Needs an ID, and excludes `replace`.
     pub again: bool,
 }
 
-/// A job that a push adds.
+/// The job that a push adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewJob<'a> {
     pub id: &'a [u8],
     pub payload: &'a [u8],
-    /// The group. Empty if the job has none.
+    /// Empty if the job has no group.
     pub group: &'a [u8],
     pub due: Millis,
     pub priority: i32,
-    /// The maximum number of deliveries. 0: unlimited. The setting of the queue is already applied.
+    /// The maximum number of attempts, from the push or from the settings. 0: unlimited.
     pub max_attempts: u32,
-    /// EVERY.
+    /// EVERY, in ms.
     pub every: Option<Millis>,
-    /// TTL.
+    /// TTL, in ms.
     pub ttl: Option<Millis>,
 }
 
@@ -53,19 +52,20 @@ impl NewJob<'_> {
     }
 }
 
-/// The error if the queue has MAXLEN jobs. Dead jobs do not count, but pushes that wait behind a claim count. Without
-/// MAXLEN, the limit is four billion jobs.
+/// The queue has MAXLEN jobs. Dead letters do not count. Pushes that wait behind a claim count. Without MAXLEN, the
+/// limit is four billion jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
 impl Queue {
-    /// Pushes a job. Returns `Ok(None)` if a job with this ID is in the queue, in any state, and the push neither replaces it nor has
-    /// AGAIN. The effect's [`id`](Effect::id) is the ID of the job. Call [`drop_if_expired`](Self::drop_if_expired) first. O(log n).
+    /// Pushes a job. Returns the effect, whose [`id`](Effect::id) is the job's ID. Returns `Ok(None)` if the queue has
+    /// a job with this ID, and the push has neither REPLACE nor AGAIN. Call [`drop_if_expired`](Self::drop_if_expired)
+    /// first. O(log n).
     ///
     /// # Errors
     ///
-    /// [`Full`] if the queue would have more than MAXLEN jobs that are not dead. If the push replaces such a job, the
-    /// number does not grow.
+    /// [`Full`] if the queue would have more jobs than MAXLEN allows. A push that replaces a job does not add to their
+    /// number, unless that job is a dead letter.
     pub fn push<'a>(&'a mut self, now: Millis, push: &Push<'a>) -> Result<Option<Effect<'a>>, Full> {
         let now = now.min(MAX_NOW);
         let same = push.id.and_then(|id| self.slot_of(id));
@@ -101,7 +101,7 @@ impl Queue {
             }
             return change(new, false, push.again);
         }
-        // A client may have pushed a job with an ID of this form. The queue skips such IDs.
+        // The queue skips generated IDs that a client has used for a job.
         let mut auto = self.last_id.next(now);
         while self.slot_of(auto.text().as_ref()).is_some() {
             auto = auto.next(now);

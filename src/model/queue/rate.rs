@@ -1,27 +1,25 @@
-//! RATE: at most `limit` claims in any trailing `window`.
+//! RATE and GROUPRATE: at most `limit` claims in any `window`. The log is part of the stored form, so only effects
+//! change it.
 //!
-//! A claim takes a unit, which becomes available again at `now + window`. For limits up to 100, this time is exact. For higher limits, it
-//! is rounded up to a grid of a hundredth of the window. So units with the same rounded time share an entry, and the log has about 100
-//! entries at any limit. Rounding up holds a unit longer, so there are never more than `limit` claims in a window.
-//!
-//! The log is part of the stored state. Only effects change it.
+//! A claim takes a unit, which becomes available again one window later. For limits up to 100, this time is exact. For
+//! higher limits, the time is rounded up to a hundredth of the window, and units with the same time share an entry. So
+//! the log has about 100 entries at any limit. Rounding up never allows more than `limit` claims in a window.
 
 use super::{MAX_TIME, Millis};
 use std::collections::VecDeque;
 
-/// The maximum limit that is exact to the millisecond.
+/// The maximum limit for which times are exact.
 const EXACT: u64 = 100;
 /// The maximum length of a log. A longer stored log is rejected.
 pub(super) const MAX_ENTRIES: usize = 512;
-/// No unit becomes available again later than this. The latest time plus the longest window, rounded up, is earlier.
+/// The maximum of `back_at`. The latest time plus the longest window, rounded up, is less.
 pub(super) const MAX_BACK_AT: Millis = 4 * MAX_TIME;
 
-/// The setting RATE or GROUPRATE.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rate {
-    /// Claims per window, 1 ..= 2^53-1.
+    /// The number of claims per window, 1 ..= 2^53-1.
     pub limit: u64,
-    /// The length of the window in ms, 1 ..= [`MAX_TIME`].
+    /// The window in ms, 1 ..= [`MAX_TIME`].
     pub window: Millis,
 }
 
@@ -30,18 +28,17 @@ impl Rate {
         if self.limit <= EXACT { at } else { at.next_multiple_of(self.window.div_ceil(EXACT)) }
     }
 
-    /// Returns when a unit that is taken at `now` becomes available again.
+    /// Returns the time at which a unit that is taken at `now` becomes available again.
     pub(super) fn horizon(self, now: Millis) -> Millis {
         self.on_grid(now + self.window)
     }
 }
 
-/// The units that become available again at one time.
+/// Units that become available again at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
-    /// When they become available again.
     pub back_at: Millis,
-    /// The number of units, at least 1.
+    /// At least 1.
     pub units: u64,
 }
 
@@ -56,7 +53,6 @@ impl RateLog {
         self.taken.iter()
     }
 
-    /// Estimates the memory in bytes.
     pub fn bytes(&self) -> usize {
         match self.taken.len() {
             0 => 0,
@@ -64,13 +60,13 @@ impl RateLog {
         }
     }
 
-    /// Returns when the last unit becomes available again.
+    /// Returns the time at which the last unit becomes available again.
     pub fn back_at(&self) -> Option<Millis> {
         self.taken.back().map(|t| t.back_at)
     }
 
-    /// Returns the number of units that are not available at `now`. The sum cannot overflow, because there are few
-    /// entries with at most 2^53 units each.
+    /// Returns the number of units that are not available at `now`. The sum cannot overflow: there are at most
+    /// [`MAX_ENTRIES`] entries of at most 2^53 units.
     fn held(&self, now: Millis) -> u64 {
         let held = self.taken.iter().filter(|t| t.back_at > now);
         held.map(|t| t.units).sum()
@@ -95,13 +91,12 @@ impl RateLog {
         at
     }
 
-    /// Whether units are held for longer than a window from `now`. This happens after the clock has stepped back.
+    /// Whether a unit becomes available later than one window after `now`, because the clock has stepped back.
     pub fn unsettled(&self, rate: Rate, now: Millis) -> bool {
         self.taken.back().is_some_and(|t| t.back_at > rate.horizon(now))
     }
 
-    /// Forgets units that are available at `now`. The other units become available one window after `now` at the
-    /// latest.
+    /// Forgets units that are available at `now`. Makes all other units available after at most one window.
     pub fn settle(&mut self, rate: Rate, now: Millis) {
         while self.taken.front().is_some_and(|t| t.back_at <= now) {
             self.taken.pop_front();
@@ -117,8 +112,8 @@ impl RateLog {
         }
     }
 
-    /// Adds units that become available no earlier than all units in the log. The sum of an entry saturates. Only a
-    /// forged queue can reach that value.
+    /// Adds units that become available after all units in the log, or at the same time as the last ones. Only the
+    /// units of a forged queue can exceed the maximum of an entry.
     fn add(&mut self, back_at: Millis, units: u64) {
         match self.taken.back_mut() {
             Some(last) if last.back_at == back_at => {
@@ -128,14 +123,12 @@ impl RateLog {
         }
     }
 
-    /// Takes one unit.
     pub fn take(&mut self, rate: Rate, now: Millis) {
         self.settle(rate, now);
         self.add(rate.horizon(now), 1);
     }
 
-    /// Adapts the log to a new setting. Rounds the times to the new grid, and limits them to one new window after
-    /// `now`.
+    /// Adapts the log to a new setting. All units become available again after at most one new window.
     pub fn adopt(&mut self, rate: Rate, now: Millis) {
         for t in std::mem::take(&mut self.taken) {
             self.add(rate.on_grid(t.back_at), t.units);
@@ -147,7 +140,7 @@ impl RateLog {
         self.taken = VecDeque::new();
     }
 
-    /// Appends an entry of a stored log. Returns false, and does nothing, if the entry is impossible.
+    /// Appends an entry of a stored log. Returns false, and does nothing, if no log can have this entry here.
     pub fn restore(&mut self, entry: Taken) -> bool {
         let later = self.taken.back().is_none_or(|t| t.back_at < entry.back_at);
         let possible = later

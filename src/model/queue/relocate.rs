@@ -1,4 +1,5 @@
-//! Moves the memory of a queue: the chunks of jobs and their bodies, the index, the members of groups, the returns.
+//! Moves the memory of a queue for defragmentation: jobs and their bodies, the index, the members of groups, the
+//! returns.
 
 use super::Queue;
 use super::groups::Groups;

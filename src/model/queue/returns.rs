@@ -1,20 +1,21 @@
 //! Claimed jobs that are not due at once when their lease expires.
 //!
-//! When the lease of a job expires, the job waits for BACKOFF ([`TreeId::Retrying`]). If that was the last attempt of a
-//! job with EVERY, the job waits for its next occurrence ([`TreeId::Recurring`]). The time at which it is due again
-//! follows from the job and the settings ([`Job::back_at`]), so no effect is needed when the lease expires. But such a
-//! job has two times, so it is in two trees. Its own tree orders the jobs by the deadline of the lease, as for all
-//! claimed jobs. A tree of [`Return`]s orders them by the time at which they are due again. The two orders differ:
-//! because of attempts and jitter, a job whose lease expires later may be due again earlier. Other jobs have no
-//! `Return`.
+//! A job in [`TreeId::Retrying`] waits for BACKOFF after its lease. A job in [`TreeId::Recurring`] waits for its next
+//! occurrence. The time at which these jobs are due again follows from the job and the settings ([`Job::back_at`]). So
+//! no effect is needed when the lease expires.
 //!
-//! | trees | jobs |
+//! The tree of the job is ordered by deadline, as for all claimed jobs. So the job also has an entry, a [`Return`], in
+//! a second tree, which is ordered by the time at which jobs are due again. The two orders differ, because of BACKOFF
+//! and JITTER. A job with a group has an entry in two second trees:
+//!
+//! | second trees | jobs |
 //! |---|---|
-//! | `roots[RETRIES]`, `roots[RECURRENCES]` of the queue and of each group | the jobs of the group, or the queue's jobs without a group, by tree |
-//! | [`Returns::grouped_root`] | all jobs with a group |
+//! | `roots[RETRIES]`, `roots[RECURRENCES]` of the queue | jobs without a group: in `Retrying`, and in `Recurring` |
+//! | `roots[RETRIES]`, `roots[RECURRENCES]` of a group | its jobs: in `Retrying`, and in `Recurring` |
+//! | [`Returns::grouped_root`] | all jobs with a group, in `Retrying` or `Recurring` |
 //!
-//! A `Return` also stores the earliest deadline of its subtree. So a list of the jobs whose leases have expired skips
-//! subtrees in which all jobs are still claimed.
+//! A `Return` also stores the earliest deadline of its subtree. So a list of the jobs whose leases have expired can
+//! skip the subtrees of jobs that are still claimed.
 
 use super::job::Job;
 use super::node::{JobNode, Links, RECURRENCES, RETRIES, Roots, TreeId};
@@ -24,11 +25,11 @@ use super::{Millis, Queue};
 use crate::model::chunks::{Chunks, NIL};
 use crate::model::time;
 
-/// The item of a claimed job in a tree that is ordered by the time at which jobs are due again.
+/// The entry of a job in a second tree. The time of `node` is [`Job::back_at`].
 #[derive(Clone, Debug)]
 pub(super) struct Return {
     pub node: JobNode,
-    /// When the lease expires.
+    /// The deadline of the job's lease.
     pub deadline: Millis,
     /// The earliest deadline of the subtree.
     pub first_deadline: Millis,
@@ -54,9 +55,9 @@ impl Item for Return {
 
 #[derive(Clone, Debug)]
 pub(super) struct Returns {
-    /// The items of the trees of the queue and its groups.
+    /// The entries in the trees of the queue and of the groups.
     pub own: Chunks<Return>,
-    /// A second item for each job with a group.
+    /// The entries in the tree of all jobs with a group.
     pub grouped: Chunks<Return>,
     pub grouped_root: u32,
 }
@@ -66,7 +67,7 @@ impl Returns {
         Returns { own: Chunks::default(), grouped: Chunks::default(), grouped_root: NIL }
     }
 
-    /// Updates the trees of a group after the order of serving changed.
+    /// Updates the trees of a group after a change of the serving order.
     pub fn rerank(&mut self, roots: &Roots, order: ServingOrder) {
         for tree in [RETRIES, RECURRENCES] {
             tree::rerank(&mut self.own, roots[tree], order);
@@ -82,7 +83,7 @@ impl Returns {
     }
 }
 
-/// Returns the tree of returns that belongs to a tree, if there is one.
+/// Returns the second tree of the jobs in a tree.
 pub(super) fn return_tree(tree: TreeId) -> Option<usize> {
     match tree {
         TreeId::Retrying => Some(RETRIES),
@@ -104,7 +105,7 @@ fn find(items: &Chunks<Return>, mut root: u32, wanted: Key) -> u32 {
 }
 
 impl Queue {
-    /// Adds a job to its trees of returns after it entered its own tree.
+    /// Adds the entries of a job after it entered its tree.
     pub(super) fn link_return(&mut self, slot: u32) {
         let job = &self.jobs[slot];
         let Some(tree) = return_tree(job.node.tree) else { return };
@@ -125,7 +126,7 @@ impl Queue {
         *self.tree_of_job(slot, tree) = tree::insert(&mut self.returns.own, root, entry, order);
     }
 
-    /// Removes a job from its trees of returns before it leaves its own tree.
+    /// Removes the entries of a job before it leaves its tree.
     pub(super) fn unlink_return(&mut self, slot: u32) {
         if return_tree(self.jobs[slot].node.tree).is_none() {
             return;
@@ -151,7 +152,7 @@ impl Queue {
         }
     }
 
-    /// Updates the slot in the returns of a job that has moved.
+    /// Updates the entries of a job that has moved to `slot`.
     pub(super) fn renumber_return(&mut self, slot: u32) {
         if return_tree(self.jobs[slot].node.tree).is_some() {
             let (own, grouped, _) = self.find_return(slot);
@@ -162,7 +163,8 @@ impl Queue {
         }
     }
 
-    /// Returns the job's item in `own`, its item in `grouped` or `NIL`, and the tree that contains the first item.
+    /// Returns the job's entry in `own`, its entry in `grouped` or `NIL`, and the index in [`Roots`] of the first
+    /// entry's tree.
     fn find_return(&mut self, slot: u32) -> (u32, u32, usize) {
         let job = &self.jobs[slot];
         let wanted = (job.back_at(&self.settings), job.node.priority, job.node.seq);
@@ -173,8 +175,7 @@ impl Queue {
         (own, if is_grouped { find(grouped, *grouped_root, wanted) } else { NIL }, tree)
     }
 
-    /// Returns the trees of returns of a group. For all jobs, returns the two trees of the jobs without a group, and
-    /// the tree of the jobs with a group.
+    /// Returns the second trees of a group, or of all groups.
     fn return_trees(&self, group: Option<&Roots>) -> [(&Chunks<Return>, u32); 3] {
         let Returns { own, grouped, grouped_root } = &self.returns;
         let (roots, others) = match group {
@@ -184,13 +185,12 @@ impl Queue {
         [(own, roots[RETRIES]), (own, roots[RECURRENCES]), (grouped, others)]
     }
 
-    /// Returns how many jobs, of a group or in all, are due again after their lease. O(log n).
+    /// Returns the number of jobs that are due again after their lease, of one group or of all groups. O(log n).
     pub(super) fn count_returned(&self, group: Option<&Roots>, now: Millis) -> u64 {
         self.return_trees(group).map(|(items, root)| stretch::count_until(items, root, now)).iter().sum()
     }
 
-    /// Returns the earliest time at which a job is due again, which may be in the past. Returns [`NEVER`](super::NEVER)
-    /// if there is no such job.
+    /// Returns the first time at which a job is due again, which may have passed, or [`NEVER`](super::NEVER).
     pub(super) fn first_return(&self) -> Millis {
         self.return_trees(None)
             .map(|(items, root)| stretch::first_time(items, root))
@@ -198,8 +198,8 @@ impl Queue {
             .fold(Millis::MAX, Millis::min)
     }
 
-    /// Lists the jobs, of a group or all, whose lease has expired and that are not due again yet. The jobs are in the
-    /// order of the times at which they are due again. Lists only jobs after `behind`. O(log n) for each.
+    /// Lists the jobs that wait after their lease has expired, of one group or of all groups. The jobs are ordered by
+    /// the time at which they are due again, after `behind`. O(log n) per job.
     pub(super) fn waiting_returns(&self, group: Option<&Roots>, now: Millis, behind: Option<Key>) -> [List<'_>; 3] {
         let behind = behind.max(Some((now, i32::MAX, u64::MAX)));
         self.return_trees(group).map(|(items, root)| {
@@ -210,8 +210,8 @@ impl Queue {
         })
     }
 
-    /// Lists the jobs, of a group or all, that are due again after their lease. The jobs are in the order of the times
-    /// at which they became due. Lists only jobs after `behind`.
+    /// Lists the jobs that are due again after their lease, of one group or of all groups. The jobs are ordered by the
+    /// time at which they became due, after `behind`.
     pub(super) fn returned(&self, group: Option<&Roots>, now: Millis, behind: Option<Key>) -> [List<'_>; 3] {
         self.return_trees(group).map(|(items, root)| {
             let returns = ByTime::of(items, root, behind).map(|(_, it)| (key(&it.node), it.job));
@@ -219,7 +219,7 @@ impl Queue {
         })
     }
 
-    /// Returns when the job is due. If its lease has expired, this is the time at which the job is due again.
+    /// Returns the due time of a job at `now`. If its lease has expired, the job is due again at [`Job::back_at`].
     pub(super) fn due_of(&self, slot: u32, now: Millis) -> Millis {
         let job = &self.jobs[slot];
         if job.is_lapsed(now) { job.back_at(&self.settings) } else { job.node.time }
@@ -227,7 +227,8 @@ impl Queue {
 }
 
 impl Job {
-    /// Returns when a claimed job is due again if no command changes it. A job in [`TreeId::Spent`] dies at this time.
+    /// Returns the time at which a claimed job is due again if no command changes it. A job in [`TreeId::Spent`]
+    /// becomes a dead letter at this time.
     pub fn back_at(&self, settings: &super::Settings) -> Millis {
         let deadline = self.node.time;
         match (self.node.tree, self.recurrence()) {

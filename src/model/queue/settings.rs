@@ -5,37 +5,37 @@ use super::rate::Rate;
 use super::tree::ServingOrder;
 use super::{MAX_TIME, Millis};
 
-/// The settings of a queue. 0 means off.
+/// The settings of a queue. If a number is 0, the setting is off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// MAXATTEMPTS: the maximum number of deliveries of a job whose push does not set it. 0: unlimited. A change does
-    /// not affect jobs that are in the queue.
+    /// MAXATTEMPTS: the maximum number of attempts, if the push does not set it. A change does not affect jobs in the
+    /// queue.
     pub max_attempts: u32,
-    /// The base of BACKOFF, in ms: how long a job waits after its first failure. 0: no BACKOFF.
+    /// BACKOFF, in ms: how long a job waits after its first failure.
     pub backoff_base: Millis,
-    /// The maximum of BACKOFF, in ms.
+    /// BACKOFF, in ms: the maximum.
     pub backoff_max: Millis,
-    /// AGING, in ms: how long a job must wait to rise by one step of priority. 0: priority comes first.
+    /// AGING, in ms: this time of waiting counts as much as one step of priority.
     pub aging: Millis,
-    /// MAXLEN: the maximum number of jobs that are not dead. 0: unlimited.
+    /// MAXLEN: the maximum number of jobs, without dead letters.
     pub maxlen: u64,
-    /// CONCURRENCY: the maximum number of leases. 0: unlimited.
+    /// CONCURRENCY: the maximum number of leases.
     pub concurrency: u64,
     /// RATE. A limit or window of 0 is the same as `None`.
     pub rate: Option<Rate>,
     /// PAUSED: no job can be claimed.
     pub paused: bool,
-    /// GROUPCONCURRENCY: the maximum number of leases of a group. 0: unlimited.
+    /// GROUPCONCURRENCY: the maximum number of leases per group.
     pub group_concurrency: u64,
     /// GROUPRATE. A limit or window of 0 is the same as `None`.
     pub group_rate: Option<Rate>,
-    /// ORDERED: the jobs of a group are served in the order of their pushes, one at a time.
+    /// ORDERED: the jobs of a group are served in the order of push numbers, one at a time.
     pub ordered: bool,
-    /// JITTER, 0 ..= 100: the maximum percentage of a BACKOFF that is added to it at random.
+    /// JITTER: up to this percentage, 0 ..= 100, is added to BACKOFF at random.
     pub jitter: u32,
-    /// DEADLEN: the maximum number of dead letters. 0: unlimited.
+    /// DEADLEN: the maximum number of dead letters.
     pub deadlen: u64,
-    /// DEADTTL, in ms: how long a dead letter is kept. 0: unlimited.
+    /// DEADTTL, in ms: how long a dead letter is kept.
     pub deadttl: Millis,
 }
 
@@ -87,15 +87,15 @@ impl Settings {
         setting("DEADTTL", "deadttl_ms", Notation::Millis, MAX_TIME, |s| s.deadttl, |s, n| s.deadttl = n),
     ];
 
-    /// Returns how long a job waits after its `attempt`-th delivery has failed: min(max, base × 2^(attempt-1)).
+    /// Returns how long a job waits after its failed attempt number `attempt`: min(max, base × 2^(attempt-1)).
     pub fn backoff(&self, attempt: u32) -> Millis {
         let doublings = attempt.saturating_sub(1).min(63);
         let wait = u128::from(self.backoff_base) << doublings;
         wait.min(u128::from(self.backoff_max)) as Millis
     }
 
-    /// Returns the backoff of an attempt with its jitter, at most JITTER percent. The jitter is a hash of the token, so
-    /// each replica computes the same delay.
+    /// Returns the backoff of an attempt with JITTER. The jitter is a hash of the token, so every replica computes the
+    /// same delay.
     pub fn jittered_backoff(&self, attempt: u32, token: u64) -> Millis {
         let wait = self.backoff(attempt);
         let most = u128::from(wait) * u128::from(self.jitter) / 100;
@@ -103,12 +103,12 @@ impl Settings {
         wait.saturating_add(share as Millis)
     }
 
-    /// Returns the settings that determine how long a job waits after a failure.
+    /// Returns the settings that determine how long a job waits after a failed attempt. All are 0 without BACKOFF.
     pub(super) fn backoffs(&self) -> (Millis, Millis, u32) {
         if self.backoff(1) == 0 { (0, 0, 0) } else { (self.backoff_base, self.backoff_max, self.jitter) }
     }
 
-    /// Clamps all values to their ranges. A rate without a limit or a window becomes `None`.
+    /// Clamps all numbers to their ranges. A rate without a limit or a window becomes `None`.
     pub fn normal(mut self) -> Self {
         for field in Self::FIELDS {
             let value = (field.get)(&self).min(field.most);
@@ -125,12 +125,11 @@ impl Settings {
         (self.group_concurrency, self.group_rate, self.order())
     }
 
-    /// Whether a setting of groups is on.
+    /// Whether a setting needs [`Groups`](super::groups::Groups).
     pub(super) fn concern_groups(&self) -> bool {
         self.group_concurrency > 0 || self.group_rate.is_some() || self.ordered
     }
 
-    /// Returns the order in which the jobs of a group are served.
     pub(super) fn order(&self) -> ServingOrder {
         ServingOrder { aging: self.aging, by_push: self.ordered }
     }

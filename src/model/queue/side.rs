@@ -1,8 +1,7 @@
-//! A store for values that only a few jobs have: [notes](super::notes) and [followers](super::again). The store is
-//! separate from the jobs, so a job without such a value needs no memory for it. The key is the job's push number,
-//! because the slot of a job can change.
+//! A store for values that only some jobs have: [notes](super::notes) and [followers](super::again). The key is the
+//! job's push number, because the slot of a job can change.
 //!
-//! The store is a B-tree and not a hash table, because a B-tree grows and shrinks in small steps.
+//! The store is a B-tree, because a hash table would not grow and shrink in small steps.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +10,10 @@ pub(super) trait Bytes {
     fn bytes(&self) -> usize;
 }
 
-/// The values of some jobs of a queue.
 #[derive(Clone, Debug)]
 pub(super) struct Side<T> {
     by_seq: BTreeMap<u64, T>,
-    /// The bytes that all values own.
+    /// The bytes that all values own together.
     bytes: usize,
 }
 
@@ -46,8 +44,8 @@ impl<T: Bytes> Side<T> {
         Some(value)
     }
 
-    /// Changes the value of a job. If the job has no value yet, `change` gets the default. `change` returns whether the
-    /// job keeps the value. This result is also the result of `edit`.
+    /// Changes the value of a job, or the default if the job has none. `change` returns whether to keep the value.
+    /// Returns whether the value is kept.
     pub fn edit(&mut self, seq: u64, change: impl FnOnce(&mut T) -> bool) -> bool
     where
         T: Default,
@@ -62,7 +60,7 @@ impl<T: Bytes> Side<T> {
         is_kept
     }
 
-    /// Moves the value of a job from one push number to another.
+    /// Moves a value to another push number.
     pub fn renumber(&mut self, from: u64, to: u64) {
         if let Some(value) = self.by_seq.remove(&from) {
             self.by_seq.insert(to, value);
@@ -74,9 +72,8 @@ impl<T: Bytes> Side<T> {
         self.bytes
     }
 
-    /// Estimates the memory in bytes.
     pub fn memory_usage(&self) -> usize {
-        /// Returns the size of an entry, if the nodes of the B-tree are two thirds full.
+        /// Returns the size of an entry. The nodes of a B-tree are about two thirds full.
         const fn entry(bytes: usize) -> usize {
             (bytes + size_of::<u64>()) * 3 / 2
         }

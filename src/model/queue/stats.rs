@@ -1,4 +1,4 @@
-//! ZQ.STATS.
+//! ZQ.STATS: the number of jobs in each state, and counters.
 
 use super::field::Field;
 use super::job::State;
@@ -6,39 +6,33 @@ use super::node::{CLAIMED, FALLING_DUE, TreeId};
 use super::{MAX_NOW, MAX_TOKEN, Millis, NEVER, Queue};
 use crate::model::chunks::NIL;
 
-/// The counters of a queue since its creation. They are replicated, so they are equal on master and replica.
+/// The counters of a queue since its creation. They are the same on master and replica.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Pushed jobs, including replacements.
+    /// Including pushes that replaced a job.
     pub pushed: u64,
-    /// Claims.
     pub claimed: u64,
-    /// Acknowledged jobs. Each occurrence of a recurring job counts.
+    /// Each occurrence of a recurring job counts.
     pub acked: u64,
-    /// NACKs.
     pub nacked: u64,
-    /// Jobs removed by CANCEL.
     pub cancelled: u64,
-    /// Dead letters made ready by REDRIVE.
     pub redriven: u64,
-    /// Expired leases of jobs that an effect has moved since. [`Stats`] adds the other expired leases.
+    /// A lease is counted when an effect moves its job. [`Queue::stats`] adds the other expired leases.
     pub expired_leases: u64,
-    /// Pushes that replaced a job.
     pub replaced: u64,
-    /// Recurring jobs (EVERY) that got their next occurrence after an ACK, or because an occurrence had expired.
+    /// Recurring jobs that got their next occurrence after an ACK, or after an occurrence expired (TTL).
     pub recurred: u64,
-    /// Occurrences of recurring jobs whose last lease expired. An occurrence counts when an effect moves the job.
-    /// [`Stats`] adds the occurrences of jobs that no effect has moved yet.
+    /// Occurrences of recurring jobs whose last attempt failed. If its lease expired, an occurrence is counted when an
+    /// effect moves the job. [`Queue::stats`] adds the other occurrences.
     pub missed: u64,
-    /// Jobs removed by CLEAN.
     pub cleaned: u64,
-    /// Dead letters dropped because of DEADLEN and DEADTTL.
+    /// Dead letters removed because of DEADLEN and DEADTTL.
     pub dropped: u64,
     /// Claims that ended because the job was replaced or cancelled.
     pub revoked: u64,
     /// ACKs and NACKs after the lease had expired.
     pub late: u64,
-    /// Jobs, and occurrences of recurring jobs, dropped because their TTL had ended.
+    /// Jobs, and occurrences of recurring jobs, whose TTL ended.
     pub expired: u64,
 }
 
@@ -72,25 +66,21 @@ impl Counters {
 /// The length of [`Queue::stored_states`].
 pub const STORED_STATES: usize = 5;
 
-/// The stats of a queue, by the clock.
+/// The stats of a queue at `now`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stats {
-    /// Jobs that are due, even if PAUSED, CONCURRENCY or RATE prevents a claim.
+    /// Including jobs that PAUSED, CONCURRENCY or RATE keeps from being claimed.
     pub ready: u64,
-    /// Jobs that are due later.
     pub delayed: u64,
-    /// Jobs with a lease that has not expired.
     pub claimed: u64,
-    /// Dead letters.
     pub dead: u64,
-    /// The counters, with `expired_leases` and `missed` by the clock.
+    /// The counters, including leases that expired and occurrences that were missed up to `now`.
     pub totals: Counters,
-    /// The due time of the ready job that has waited longest.
+    /// The earliest due time of a ready job.
     pub oldest_ready: Option<Millis>,
 }
 
 impl Queue {
-    /// Returns the stats. O(log n).
     pub fn stats(&self, now: Millis) -> Stats {
         let now = now.min(MAX_NOW);
         let mut totals = self.counters;
@@ -109,8 +99,7 @@ impl Queue {
         }
     }
 
-    /// Returns two times: the first due time among the jobs that are ready whatever the clock says, and the first due
-    /// time among all other jobs.
+    /// Returns the first due time of the jobs in [`TreeId::Ready`], and the first due time of all other jobs.
     fn first_dues(&self) -> [Option<Millis>; 2] {
         let first = |tree| match self.first(None, tree) {
             NIL => NEVER,
@@ -125,8 +114,8 @@ impl Queue {
         ready.into_iter().chain(other.filter(|&time| time <= now)).min()
     }
 
-    /// Returns the number of jobs by stored state, which does not depend on the clock: ready, delayed, claimed, claimed for the last time
-    /// (dead when the lease expires), dead. O(1).
+    /// Returns the number of jobs in each stored state: ready, delayed, claimed, claimed for the last time, dead. A job
+    /// that is claimed for the last time becomes a dead letter when its lease expires. O(1).
     pub fn stored_states(&self) -> [u64; STORED_STATES] {
         let leased = [TreeId::Claimed, TreeId::Retrying, TreeId::Recurring].map(|tree| self.count_all(None, tree));
         let delayed = [TreeId::Delayed, TreeId::Upcoming].map(|tree| self.count_all(None, tree));
@@ -134,8 +123,8 @@ impl Queue {
         [ready, delayed.iter().sum(), leased.iter().sum(), spent, dead]
     }
 
-    /// Returns the earliest due time in the queue. The due time of a claimed job is the time at which the job is due
-    /// again. O(log n).
+    /// Returns the earliest due time in the queue. For a claimed job, this is the time at which it is due again. O(log
+    /// n).
     pub fn first_due(&self) -> Option<Millis> {
         self.first_dues().into_iter().flatten().min()
     }

@@ -1,5 +1,5 @@
-//! Queries about the jobs of a tree whose times are up to `now`, or later. A count or the best job takes O(log n). A
-//! list takes O(log n) for each job.
+//! Queries about the jobs of a tree up to a time, or after it. A count or the best job takes O(log n). A list takes
+//! O(log n) per job.
 
 use super::job::Job;
 use super::node::{FALLING_DUE, Links, RECURRENCES, RETRIES, Roots, TreeId};
@@ -18,7 +18,7 @@ enum Piece {
     Subtree(u32),
 }
 
-/// Splits the items with `time <= now` into O(log n) pieces, and calls `visit` with each piece.
+/// Splits the items with `time <= now` into O(log n) pieces, and calls `visit` for each piece.
 fn cut<T: Item>(jobs: &Chunks<T>, mut root: u32, now: Millis, mut visit: impl FnMut(Piece)) {
     while root != NIL {
         let node = jobs[root].node();
@@ -62,8 +62,8 @@ pub(super) fn best_until<T: Item>(jobs: &Chunks<T>, root: u32, now: Millis, orde
     best
 }
 
-/// Returns the first time in the tree for which `holds` is true. `holds` must also be true for all later times. O(log
-/// n) calls.
+/// Returns the first time in the tree for which `holds` is true. `holds` must be true for all later times, too. Calls
+/// `holds` O(log n) times.
 pub(super) fn first_where<T: Item>(jobs: &Chunks<T>, mut root: u32, holds: impl Fn(Millis) -> bool) -> Option<Millis> {
     let mut first = None;
     while root != NIL {
@@ -86,22 +86,23 @@ pub(super) fn first_time<T: Item>(jobs: &Chunks<T>, root: u32) -> Millis {
 
 #[cfg(test)]
 thread_local! {
-    /// How many items were listed and how many trees were split into pieces.
+    /// The number of listed items and split subtrees.
     pub(super) static STEPS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// The items of a tree in its order.
+/// Lists the items of a tree in their order.
 pub(super) struct ByTime<'a, I> {
     items: &'a I,
-    /// The items that are still to be listed, each followed by its right subtree. The next item is on top.
+    /// A stack of items that are still to be listed, with the next item on top. After each item, its right subtree is
+    /// listed.
     path: Vec<u32>,
-    /// Whether the subtree of an item has nothing to list.
+    /// Whether to skip the subtree of an item.
     is_skipped: fn(&I, u32, Millis) -> bool,
     now: Millis,
 }
 
 impl<'a, I> ByTime<'a, I> {
-    /// Lists all items, or only the items after the key `behind`. This may be the key of an item of another tree.
+    /// Lists the items after the key `behind`, or all items. `behind` need not be the key of an item.
     pub fn of<T: Item>(items: &'a I, root: u32, behind: Option<Key>) -> Self
     where
         I: Index<u32, Output = T>,
@@ -109,7 +110,7 @@ impl<'a, I> ByTime<'a, I> {
         Self::skipping(items, root, behind, 0, |_, _, _| false)
     }
 
-    /// Lists the items after the key `behind`. Leaves out every subtree for which `is_skipped` returns true at `now`.
+    /// Lists the items after the key `behind`, without the subtrees for which `is_skipped` is true at `now`.
     pub fn skipping<T: Item>(
         items: &'a I,
         root: u32,
@@ -154,10 +155,9 @@ impl<'a, T: Item, I: Index<u32, Output = T>> Iterator for ByTime<'a, I> {
     }
 }
 
-/// Jobs with their keys, in the order of the keys.
+/// The keys and slots of jobs, in the order of the keys.
 pub(super) type List<'a> = Box<dyn Iterator<Item = (Key, u32)> + 'a>;
 
-/// Merges lists, in the order of the keys.
 pub(super) fn merge(lists: Vec<List<'_>>) -> List<'_> {
     let mut lists: Vec<_> = lists.into_iter().map(Iterator::peekable).collect();
     Box::new(std::iter::from_fn(move || {
@@ -167,18 +167,18 @@ pub(super) fn merge(lists: Vec<List<'_>>) -> List<'_> {
     }))
 }
 
-/// Lists the jobs of several trees in serving order. A heap holds pieces by the rank of their best job. If the first
-/// piece is an item, this item is the next job. If the first piece is a subtree, the list splits it into pieces.
+/// Lists the jobs of several trees in serving order. A heap orders pieces by the rank of their best job. The first
+/// piece is listed if it is an item. If it is a subtree, it is split into pieces.
 pub(super) struct ByRank<'a> {
     jobs: &'a Chunks<Job>,
     returns: &'a Chunks<Return>,
     order: ServingOrder,
-    /// The pieces, and whether they are pieces of a tree of returns.
+    /// The pieces, each with its rank. The flag tells whether a piece belongs to a tree of [`Return`]s.
     pieces: BinaryHeap<Reverse<(Rank, bool, Piece)>>,
 }
 
 impl<'a> ByRank<'a> {
-    /// Lists the ready jobs in the trees of a group.
+    /// Lists the ready jobs of one group.
     pub fn ready(
         jobs: &'a Chunks<Job>,
         returns: &'a Chunks<Return>,

@@ -1,5 +1,5 @@
-//! The transitions of a job. Commands and replicated effects use the same functions. The caller must check first that
-//! the transition is allowed. `at` is the clock of the server that ran the command.
+//! The changes of a job, which commands and replicated effects share. The caller must check first that a change is
+//! allowed. `at` is the clock of the server that ran the command.
 
 use super::again::Follower;
 use super::effect::Change;
@@ -13,20 +13,18 @@ use super::{MAX_TIME, MAX_TOKEN, Millis, Queue};
 use crate::model::chunks::MAX_ITEMS;
 use crate::model::chunks::NIL;
 
-/// Adds one, up to [`MAX_TOKEN`]. A queue with a larger counter could be saved, but not loaded.
+/// Adds one, up to [`MAX_TOKEN`]. A queue with a larger counter could not be loaded.
 fn tick(counter: &mut u64) {
     *counter = (*counter + 1).min(MAX_TOKEN);
 }
 
-/// Whether the attempt of a returned job counts.
+/// Whether an attempt counts when a NACK ends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attempt {
-    /// The attempt counts.
     Counts,
-    /// The attempt does not count (FREE).
+    /// FREE: the attempt does not count.
     Free,
-    /// The attempt was the last one of a recurring job. The job waits for its next occurrence, whose attempts start at
-    /// 0.
+    /// The attempt was the last one of a recurring job. The job waits for its next occurrence, with 0 attempts.
     Last,
 }
 
@@ -35,12 +33,12 @@ impl Queue {
         self.len() < MAX_ITEMS && self.has_push_numbers()
     }
 
-    /// Whether a push number is left. Only a forged payload can use them up.
+    /// Whether a push number is left. Only a forged queue has none left.
     pub(super) fn has_push_numbers(&self) -> bool {
         self.next_seq < MAX_TOKEN
     }
 
-    /// Returns a job with the next push number. The job is not in the queue yet.
+    /// Returns a job with the next push number. The caller adds it to the queue.
     pub(super) fn new_job(&self, new: &NewJob<'_>) -> Job {
         let NewJob { id, payload, group, due, priority, max_attempts, every, ttl } = *new;
         let mut job = Job {
@@ -68,7 +66,6 @@ impl Queue {
         job
     }
 
-    /// Carries out a push with AGAIN.
     pub(super) fn enter_again(&mut self, at: Millis, new: &NewJob<'_>) {
         match self.slot_of(new.id).map(|slot| (slot, self.state_of(slot, at))) {
             Some((slot, State::Claimed)) => self.follow(slot, new),
@@ -79,14 +76,13 @@ impl Queue {
         }
     }
 
-    /// Carries out a push. Replaces the job with the same ID, if there is one. `auto`: the ID, if the queue generated
-    /// it. Returns the slot.
+    /// Adds a job, or replaces the job with the same ID. `auto` is the ID if the queue generated it. Returns the slot.
     pub(super) fn enter(&mut self, at: Millis, mut job: Job, group: &[u8], auto: Option<AutoId>) -> u32 {
         job.set_created(at);
         self.forget_units(at);
         let mut held_until = None;
         if let Some(old) = self.slot_of(job.id()) {
-            // If the group has no job for a moment, its hold ends.
+            // If the old job is the only one of its group, removing it ends the hold of the group.
             held_until = self.held_until(group);
             tick(&mut self.counters.replaced);
             self.revoke(old, at);
@@ -106,7 +102,8 @@ impl Queue {
         slot
     }
 
-    /// Applies a change of a job. Returns false, and does nothing, if the change does not fit the job. The ID in the change is not read.
+    /// Applies a change of a job. Returns false, and does nothing, if the change does not fit the job. Ignores the
+    /// change's ID.
     pub(super) fn change_job(&mut self, slot: u32, at: Millis, change: &Change<'_>) -> bool {
         let (job, state) = (&self.jobs[slot], self.state_of(slot, at));
         let has_token = job.token != 0;
@@ -228,7 +225,7 @@ impl Queue {
         self.put(slot, tree, deadline);
     }
 
-    /// Does the part of a NACK that does not depend on the job's new state.
+    /// Does the part of a NACK that does not depend on the new state of the job.
     fn give_back(&mut self, slot: u32, at: Millis, is_free: bool, error: &[u8]) {
         tick(&mut self.counters.nacked);
         self.count_if_late(slot, at);
@@ -258,8 +255,8 @@ impl Queue {
         self.anchor(slot, due);
     }
 
-    /// Makes a recurring job wait for its next occurrence, after the present occurrence is done or has expired. The job
-    /// must be in no tree.
+    /// Makes a recurring job wait for its next occurrence. The present occurrence is done or has expired. The job must
+    /// be in no tree.
     fn begin_again(&mut self, slot: u32, at: Millis, due: Millis) {
         tick(&mut self.counters.recurred);
         self.wait_since(slot, at);
@@ -268,7 +265,7 @@ impl Queue {
         self.make_due(slot, at, due);
     }
 
-    /// Gives a waiting job another payload and TTL. The job keeps its place. Its token is no longer valid.
+    /// Gives a waiting job another payload and TTL, and ends its token. The job keeps its due time.
     fn renew(&mut self, slot: u32, at: Millis, new: &NewJob<'_>) {
         let job = &self.jobs[slot];
         let (tree, time) = (job.node.tree, self.due_of(slot, at));
@@ -284,7 +281,7 @@ impl Queue {
         self.put(slot, tree, time);
     }
 
-    /// Gives a job another payload and TTL. The job must be in no tree.
+    /// Changes the payload and the TTL of a job, which must be in no tree.
     pub(super) fn renew_body(&mut self, slot: u32, ttl: Option<Ttl>, payload: &[u8]) {
         let job = &mut self.jobs[slot];
         self.body_bytes -= job.body.len();
@@ -295,10 +292,10 @@ impl Queue {
         self.body_bytes += job.body.len();
     }
 
-    /// Carries out RESCHEDULE. A token of an expired lease stays valid.
+    /// Carries out RESCHEDULE. The token of an expired lease stays valid.
     fn reorder(&mut self, slot: u32, at: Millis, due: Option<Millis>, priority: Option<i32>) {
         let job = &self.jobs[slot];
-        // If the lease has expired, the due time is now the deadline, or the time at which the job is due again.
+        // If the lease has expired, the job is due at the deadline, or later ([`Job::back_at`]).
         let (tree, time) = (job.node.tree, due.unwrap_or(self.due_of(slot, at)));
         let (is_moved, has_missed) = (due.is_some() || job.is_lapsed(at), job.has_missed(at));
         self.pass(slot, at);
@@ -315,7 +312,7 @@ impl Queue {
         self.put(slot, tree, time);
     }
 
-    /// Carries out REDRIVE: makes the `count` oldest dead letters ready, of one group or of all jobs.
+    /// Makes the `count` oldest dead letters ready, of one group or of all groups.
     pub(super) fn revive_oldest(&mut self, at: Millis, group: Option<&[u8]>, count: u64) {
         for _ in 0..count {
             let slot = self.longest_dead(group.map(|name| self.roots_of(name)), at);
@@ -326,13 +323,13 @@ impl Queue {
         }
     }
 
-    /// Carries out CONFIG. O(1). If AGING or ORDERED changes, O(n), because each subtree may have another best job. If
-    /// BACKOFF or JITTER changes, O(m log n), with m claimed jobs.
+    /// Carries out CONFIG. O(1). If AGING or ORDERED changes, O(n), because the trees store the serving order. If
+    /// BACKOFF or JITTER changes, O(m log n) with m claimed jobs.
     pub(super) fn set(&mut self, at: Millis, settings: Settings) {
         let mut claimed: Vec<u32> = Vec::new();
         if settings.backoffs() != self.settings.backoffs() {
             let slots = [TreeId::Claimed, TreeId::Retrying].into_iter().flat_map(|tree| self.slots_in(tree));
-            // A job that is ready after its lease stays ready, whatever the new BACKOFF.
+            // A job that is ready after its lease has expired stays ready, whatever the new BACKOFF is.
             let (ready, others): (Vec<_>, _) = slots.partition(|&slot| self.state_of(slot, at) == State::Ready);
             ready.into_iter().for_each(|slot| self.reorder(slot, at, None, None));
             claimed = others;
@@ -364,7 +361,7 @@ impl Queue {
         }
     }
 
-    /// Gives a recurring job a new push number for its next occurrence, if the queue is ORDERED.
+    /// If the queue is ORDERED, gives a recurring job a new push number for its next occurrence.
     fn push_again(&mut self, slot: u32) {
         if self.settings.ordered && self.has_push_numbers() {
             let earlier = std::mem::replace(&mut self.jobs[slot].node.seq, self.next_seq);
@@ -374,13 +371,13 @@ impl Queue {
         }
     }
 
-    /// Makes the job due at `due`, and its token invalid.
+    /// Makes the job due at `due`, and ends its token.
     fn make_due(&mut self, slot: u32, at: Millis, due: Millis) {
         self.end_token(slot);
         self.put(slot, self.jobs[slot].due_tree(due, at), due);
     }
 
-    /// Stores in the job's note since when the job waits. If the job waits since its push, the note has no such time.
+    /// Notes that the job has waited since `at`. A job that has waited since its push needs no note.
     fn wait_since(&mut self, slot: u32, at: Millis) {
         let job = &self.jobs[slot];
         let since = if at > job.created() { at } else { 0 };
@@ -389,7 +386,7 @@ impl Queue {
         }
     }
 
-    /// Makes the token invalid. The token contained the time of the claim, so this time is moved to the note.
+    /// Ends the token of a job. The token contained the time of the claim, so the note gets this time.
     fn end_token(&mut self, slot: u32) {
         let job = &self.jobs[slot];
         if job.token != 0 {
@@ -407,8 +404,8 @@ impl Queue {
         job.count_ttl_from(due);
     }
 
-    /// Removes a job from its trees before a command changes it. [`put`](Self::put) adds it again. If the job's lease
-    /// has expired, counts this, and stores the time in the note.
+    /// Removes a job from its trees, before a change. [`put`](Self::put) adds it again. If the job's lease has expired,
+    /// counts this, and notes the time.
     fn lapse(&mut self, slot: u32, at: Millis) {
         self.unlink(slot);
         if self.count_lapse(slot, at) {
@@ -417,9 +414,8 @@ impl Queue {
         }
     }
 
-    /// Calls [`lapse`](Self::lapse). If the last lease of an occurrence of a recurring job has expired, also moves the
-    /// job to its next occurrence. ACK and NACK do not call this function, because they concern the attempt that has
-    /// expired.
+    /// Calls [`lapse`](Self::lapse). If a recurring job has missed its occurrence, also moves the job to its next
+    /// occurrence. ACK and NACK call only `lapse`, because they end the missed occurrence itself.
     fn pass(&mut self, slot: u32, at: Millis) {
         let next = self.jobs[slot].has_missed(at).then(|| self.due_of(slot, at));
         self.lapse(slot, at);
@@ -447,14 +443,13 @@ impl Queue {
         }
     }
 
-    /// Counts an ACK or NACK after the lease has expired.
+    /// Counts an ACK or NACK that comes after the lease has expired.
     fn count_if_late(&mut self, slot: u32, at: Millis) {
         if self.state_of(slot, at) != State::Claimed {
             tick(&mut self.counters.late);
         }
     }
 
-    /// Returns the slot of the job with this ID. O(1).
     pub(super) fn slot_of(&self, id: &[u8]) -> Option<u32> {
         self.index.find(self.index.hash(id), |slot| self.jobs[slot].id() == id)
     }
@@ -463,7 +458,7 @@ impl Queue {
         self.index.hash(self.jobs[slot].id())
     }
 
-    /// Adds a job. Its ID and push number must be new.
+    /// Adds a job, whose ID and push number must be new.
     pub(super) fn insert(&mut self, job: Job, group: &[u8], tree: TreeId) -> u32 {
         self.body_bytes += job.body.len();
         self.timed += usize::from(job.timing.is_some());
@@ -475,14 +470,14 @@ impl Queue {
         slot
     }
 
-    /// Removes a job. The push that waits behind it becomes a job.
+    /// Removes a job. A push that waits behind it becomes a job.
     fn leave(&mut self, slot: u32, at: Millis) {
         if !self.has_follower(slot) {
             self.discard(slot, at);
             return;
         }
         let id: Box<[u8]> = self.jobs[slot].id().into();
-        // If the group has no job for a moment, its hold ends.
+        // If the job is the only one of its group, removing it ends the hold of the group.
         let held_until = self.follower(&self.jobs[slot]).and_then(|it| self.held_until(it.group));
         if let Some(follower) = self.discard(slot, at).filter(|_| self.has_push_numbers()) {
             let mut new = follower.job(&id);
@@ -494,8 +489,8 @@ impl Queue {
         }
     }
 
-    /// Removes a job, and returns the push that waited behind it. Another job may move into the slot, so slots that the caller stored are
-    /// invalid.
+    /// Removes a job, and returns the push that waited behind it. The last job moves to the slot, so slots that the
+    /// caller has stored become invalid.
     fn discard(&mut self, slot: u32, at: Millis) -> Option<Follower> {
         self.count_lapse(slot, at);
         self.drop_note(slot);
@@ -517,7 +512,7 @@ impl Queue {
         follower
     }
 
-    /// Adds a job to a tree. The job must be in no tree.
+    /// Adds a job to a tree. It must be in no tree.
     fn put(&mut self, slot: u32, tree: TreeId, time: Millis) {
         self.link(slot, tree, time);
         self.touch(self.jobs[slot].member());

@@ -1,14 +1,11 @@
-//! A tree of jobs by time. It also finds the job that is served first among all jobs up to a time.
+//! A tree of jobs ordered by time, which also finds the job that is served first among all jobs up to a time.
 //!
-//! The tree is weight-balanced (Nievergelt and Reingold 1973, with the parameters of Hirai and Yamamoto 2011), and its links are in the
-//! items. Each item stores the size of its subtree and the item of its subtree that is served first. The key is `(time, priority, seq)`. So
-//! for any `now`:
+//! The tree is weight-balanced (Nievergelt and Reingold 1973, with the parameters of Hirai and Yamamoto 2011). The key
+//! is `(time, priority, seq)`. The links are in the items. Each item stores two *aggregates* of its subtree: its size,
+//! and its *best* item, which is served first.
 //!
-//! - the number of jobs with `time <= now` is one walk down the tree;
-//! - the first of these jobs in serving order is found among the best items of the O(log n) subtrees to the left of
-//!   that walk.
-//!
-//! So no job has to move when it becomes due, and neither a million jobs with one due time nor a step back of the clock needs special code.
+//! One walk down the tree splits the items with `time <= now` into O(log n) items and whole subtrees. The number of the
+//! items and the best item follow from these pieces. So no job has to move when it becomes due.
 //!
 //! The depth is below 2.5 × log2(n), at most 80, so recursion is safe.
 
@@ -19,18 +16,18 @@ use std::ops::IndexMut;
 
 /// The maximum ratio of the weights of two siblings.
 const DELTA: u64 = 3;
-/// A single rotation suffices if the ratio of the inner to the outer grandchild is below this.
+/// The ratio of the weights of the inner and the outer grandchild below which a single rotation suffices.
 const GAMMA: u64 = 2;
 
-/// An item of a tree.
+/// An item of a tree: a job, or an entry for a job or a group.
 pub(super) trait Item: Sized + 'static {
     fn node(&self) -> &JobNode;
     fn node_mut(&mut self) -> &mut JobNode;
 
-    /// Whether trees of this type can have an order of serving.
+    /// Whether trees of this type can store the serving order.
     const SERVED: bool = true;
 
-    /// Whether the tree of this item has an order of serving. If not, its items do not store the best of their subtrees.
+    /// Whether the tree of this item stores the serving order. If not, its items do not store a best item.
     fn is_served(&self) -> bool {
         Self::SERVED
     }
@@ -42,22 +39,19 @@ pub(super) trait Item: Sized + 'static {
     }
 }
 
-/// A store of items, by number.
 pub(super) trait Items<T>: IndexMut<u32, Output = T> {}
 
 impl<T, I: IndexMut<u32, Output = T>> Items<T> for I {}
 
-/// The order in which jobs are served.
+/// The order in which claims take ready jobs: by priority, due time and push number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ServingOrder {
-    /// AGING: how many ms a job must wait to rise by one step of priority. With 0, priority comes first, then due time,
-    /// then push number.
+    /// AGING: each `aging` ms of waiting count as much as one step of priority. If 0, priority always comes first.
     pub aging: Millis,
-    /// ORDERED: only the push number counts.
+    /// ORDERED: the order of push numbers alone.
     pub by_push: bool,
 }
 
-/// The rank of a job. The job with the lowest rank is served first.
 pub(super) type Rank = (i128, Millis, u64);
 
 impl ServingOrder {
@@ -73,8 +67,7 @@ impl ServingOrder {
         (rank, node.time, node.seq)
     }
 
-    /// Whether `a` is served before `b`. Returns the same result as a comparison of the ranks. For most queues, this
-    /// function is faster.
+    /// Whether `a` is served before `b`. For most queues, this function is faster than a comparison of ranks.
     fn is_before(self, a: &JobNode, b: &JobNode) -> bool {
         if self.by_push {
             a.seq < b.seq
@@ -97,7 +90,7 @@ impl ServingOrder {
     }
 }
 
-/// The key of a tree: time, priority, push number. So jobs with the same time are in serving order, whatever AGING is.
+/// The key of a tree: time, priority, push number. So jobs with the same time are in serving order, with any AGING.
 pub(super) type Key = (Millis, i32, u64);
 
 pub(super) fn key(node: &JobNode) -> Key {
@@ -116,7 +109,7 @@ pub(super) fn size<T: Item>(items: &impl Items<T>, root: u32) -> u32 {
     if root == NIL { 0 } else { links(items, root).size }
 }
 
-/// Returns the item that is served first. The tree must have an order of serving.
+/// Returns the best item of a tree that stores the serving order.
 pub(super) fn best<T: Item>(items: &impl Items<T>, root: u32) -> u32 {
     debug_assert!(root == NIL || items[root].is_served(), "nobody keeps it");
     if root == NIL { NIL } else { items[root].node().best }
@@ -126,7 +119,7 @@ fn weight<T: Item>(items: &impl Items<T>, root: u32) -> u64 {
     u64::from(size(items, root)) + 1
 }
 
-/// Updates the aggregates of `root` from its children, except the size. Returns whether they changed. If not, ancestors need no update.
+/// Updates the aggregates of `root` from its children, except the size. Returns whether the ancestors need an update.
 fn refresh<T: Item>(items: &mut impl Items<T>, root: u32, order: ServingOrder) -> bool {
     if !T::SERVED || !items[root].is_served() {
         return T::gather(items, root);
@@ -138,7 +131,7 @@ fn refresh<T: Item>(items: &mut impl Items<T>, root: u32, order: ServingOrder) -
     T::gather(items, root) || best != was
 }
 
-/// Updates `root` after `slot` was added to its subtree. The result is that of [`refresh`], at a lower cost.
+/// Does the same as [`refresh`] at a lower cost, after `slot` was added to the subtree of `root`.
 fn entered<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, order: ServingOrder) -> bool {
     if !T::SERVED {
         return T::gather(items, root);
@@ -159,7 +152,7 @@ pub(super) fn insert<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, o
     put(items, root, (slot, key), order, &mut true)
 }
 
-/// `has_changed`: whether the ancestors need an update.
+/// `has_changed` tells whether the ancestors need an update.
 fn put<T: Item>(
     items: &mut impl Items<T>,
     root: u32,
@@ -181,13 +174,13 @@ fn put<T: Item>(
     balance(items, root, child, order)
 }
 
-/// Removes an item that is in the tree. Returns the new root. O(log n).
+/// Removes an item of the tree. Returns the new root. O(log n).
 pub(super) fn remove<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, order: ServingOrder) -> u32 {
     let key = key(items[slot].node());
     take(items, root, (slot, key), order, &mut true)
 }
 
-/// `has_changed`: whether the ancestors need an update.
+/// `has_changed` tells whether the ancestors need an update.
 fn take<T: Item>(
     items: &mut impl Items<T>,
     root: u32,
@@ -214,7 +207,7 @@ fn take<T: Item>(
     balance(items, root, child, order)
 }
 
-/// Joins two trees that were siblings.
+/// Joins the two children of a removed item. Returns the new root.
 fn join<T: Item>(items: &mut impl Items<T>, left: u32, right: u32, order: ServingOrder) -> u32 {
     if left == NIL {
         return right;
@@ -222,7 +215,7 @@ fn join<T: Item>(items: &mut impl Items<T>, left: u32, right: u32, order: Servin
     if right == NIL {
         return left;
     }
-    // The new root comes from the heavier side. So at most one rotation is needed.
+    // The new root comes from the heavier side, so at most one rotation is needed.
     let (root, left, right) = if size(items, left) > size(items, right) {
         let root = last(items, left);
         (root, remove(items, left, root, order), right)
@@ -243,8 +236,8 @@ fn update<T: Item>(items: &mut impl Items<T>, root: u32, order: ServingOrder) {
     refresh(items, root, order);
 }
 
-/// Balances a tree after its `child` gained or lost an item. The function reads the other child only if it rotates: in a large tree, that
-/// child is probably not in the cache.
+/// Balances a tree after its `child` gained or lost an item. Returns the new root. The function reads the other child
+/// only if it rotates, because in a large tree that child is probably not in the CPU's cache.
 fn balance<T: Item>(items: &mut impl Items<T>, root: u32, child: u32, order: ServingOrder) -> u32 {
     let Links { left, right, size } = links(items, root);
     let near = weight(items, child);
@@ -264,7 +257,7 @@ fn balance<T: Item>(items: &mut impl Items<T>, root: u32, child: u32, order: Ser
     rotate(items, root, is_right_heavy, order)
 }
 
-/// Rotates: replaces `root` with its right child if `is_left`, else with its left child. Returns that child.
+/// Rotates to the left or to the right: replaces `root` with one of its children. Returns this child.
 fn rotate<T: Item>(items: &mut impl Items<T>, root: u32, is_left: bool, order: ServingOrder) -> u32 {
     let Links { left, right, size } = links(items, root);
     let up = if is_left { right } else { left };
@@ -280,7 +273,7 @@ fn rotate<T: Item>(items: &mut impl Items<T>, root: u32, is_left: bool, order: S
     up
 }
 
-/// Updates all subtrees after the order of serving changed. O(n).
+/// Updates all subtrees after a change of the serving order. O(n).
 pub(super) fn rerank<T: Item>(items: &mut impl Items<T>, root: u32, order: ServingOrder) {
     if root != NIL {
         let Links { left, right, .. } = links(items, root);
@@ -290,8 +283,8 @@ pub(super) fn rerank<T: Item>(items: &mut impl Items<T>, root: u32, order: Servi
     }
 }
 
-/// Updates the ancestors of the item `slot` after its aggregates changed. Its key `wanted` must not have changed.
-/// Returns whether the ancestors of `root` need an update. O(log n).
+/// Updates the ancestors of `slot` after its aggregates changed. `wanted` is the unchanged key of `slot`. Returns
+/// whether the ancestors of `root` need an update. O(log n).
 pub(super) fn changed<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, wanted: Key) -> bool {
     if root != slot {
         if root == NIL {
@@ -306,7 +299,7 @@ pub(super) fn changed<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, 
     T::gather(items, root)
 }
 
-/// Replaces all references to slot `from` with `to`, where the item is now. Returns the root. O(log n).
+/// Replaces all references to slot `from` with `to`, after the item has moved. Returns the new root. O(log n).
 pub(super) fn renumber<T: Item>(items: &mut impl Items<T>, root: u32, from: u32, to: u32) -> u32 {
     let wanted = key(items[to].node());
     let rename = |number: &mut u32| {
@@ -328,7 +321,6 @@ pub(super) fn renumber<T: Item>(items: &mut impl Items<T>, root: u32, from: u32,
     new_root
 }
 
-/// Returns the first item of a tree, or `NIL`.
 pub(super) fn first<T: Item>(items: &impl Items<T>, mut root: u32) -> u32 {
     while root != NIL && links(items, root).left != NIL {
         root = links(items, root).left;
@@ -336,7 +328,6 @@ pub(super) fn first<T: Item>(items: &impl Items<T>, mut root: u32) -> u32 {
     root
 }
 
-/// Returns the last item of a tree, or `NIL`.
 pub(super) fn last<T: Item>(items: &impl Items<T>, mut root: u32) -> u32 {
     while root != NIL && links(items, root).right != NIL {
         root = links(items, root).right;

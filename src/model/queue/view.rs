@@ -1,7 +1,7 @@
-//! Reads: the number of jobs in a state, ZQ.GET and ZQ.PEEK.
+//! Reads of a queue: ZQ.GET, ZQ.PEEK, and the number of jobs in a state.
 //!
-//! Jobs without a group are in the trees of the queue. Jobs with a group are in the trees of [`groups`](super::groups). A query about all
-//! jobs reads both.
+//! The queue has trees of the jobs without a group. [`groups`](super::groups) has trees of the jobs with a group. A
+//! query about all jobs reads both.
 
 use super::groups::{Groups, Member};
 use super::job::{Job, JobView, Record, State};
@@ -11,23 +11,23 @@ use super::tree::{Item, Key, key};
 use super::{MAX_NOW, Millis, Queue, stretch, tree};
 use crate::model::chunks::{Chunks, NIL};
 
-/// The maximum number of ready jobs that a page skips to find the job that it continues after.
+/// The maximum number of ready jobs that PEEK skips to find the job of AFTER.
 pub(super) const MOST_PASSED: usize = 500;
 
 /// Why there is no page after a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoPage {
-    /// No job with this ID is in this state and group.
+    /// No job with this ID is in the state and the group.
     NotInState,
-    /// The job is not among the first ready jobs. Only a walk through all jobs before it would find the job after it.
+    /// Too many ready jobs are served before this job.
     TooFar,
 }
 
-/// Selects the jobs in a state, of one group or of all groups.
+/// The jobs in a state, of one group or of all groups.
 #[derive(Clone, Copy, Debug)]
 pub struct Which<'g> {
     pub state: State,
-    /// The group. `None` selects the jobs of all groups, an empty name the jobs without a group.
+    /// `None`: all groups. Empty: the jobs without a group.
     pub group: Option<&'g [u8]>,
 }
 
@@ -37,7 +37,7 @@ impl From<State> for Which<'_> {
     }
 }
 
-/// Selects jobs of a tree: all jobs, the jobs whose time has come, or the jobs whose time has not come yet.
+/// The jobs of a tree: all jobs, those with `time <= now`, or those with `time > now`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     All,
@@ -45,7 +45,7 @@ enum Part {
     After,
 }
 
-/// Returns the trees with the jobs of a state, except the trees of returns.
+/// Returns the trees with the jobs in a state, except the trees of [`returns`](super::returns).
 fn parts(state: State) -> &'static [(TreeId, Part)] {
     match state {
         State::Ready => &[
@@ -66,7 +66,7 @@ fn parts(state: State) -> &'static [(TreeId, Part)] {
 }
 
 impl Queue {
-    /// Returns the number of jobs in a state, by the clock. O(log n).
+    /// Returns the number of jobs in a state at `now`. O(log n).
     pub fn count(&self, now: Millis, state: State) -> u64 {
         self.count_of(None, now.min(MAX_NOW), state)
     }
@@ -94,8 +94,8 @@ impl Queue {
         self.jobs[slot].state(now, &self.settings)
     }
 
-    /// Returns a tree of a group. For all jobs, returns the tree of the jobs without a group and the tree of the jobs
-    /// with a group.
+    /// Returns a tree of a group. For all groups, returns two trees: of the jobs without a group, and of the jobs with
+    /// a group.
     fn trees(&self, group: Option<&Roots>, tree: TreeId) -> (u32, Option<(&Chunks<Member>, u32)>) {
         let tree = tree as usize;
         match (group, self.groups.as_deref().map(Groups::members)) {
@@ -117,7 +117,7 @@ impl Queue {
         stretch::count_until(&self.jobs, own, now) + grouped
     }
 
-    /// Returns the first time in a tree for which `holds` is true. `holds` must also be true for all later times.
+    /// Returns the first time in a tree for which `holds` is true. `holds` must be true for all later times, too.
     pub(super) fn first_where(&self, tree: TreeId, holds: impl Fn(Millis) -> bool) -> Option<Millis> {
         let (own, grouped) = self.trees(None, tree);
         let own = stretch::first_where(&self.jobs, own, &holds);
@@ -125,7 +125,7 @@ impl Queue {
         [own, grouped].into_iter().flatten().min()
     }
 
-    /// Returns the first job in a tree, of one group or of all groups. Returns `NIL` if there is none.
+    /// Returns the first job in a tree, of one group or of all groups, or `NIL`.
     pub(super) fn first(&self, group: Option<&Roots>, tree: TreeId) -> u32 {
         let (own, grouped) = self.trees(group, tree);
         let grouped = grouped.map_or(NIL, |(members, root)| match tree::first(members, root) {
@@ -135,9 +135,9 @@ impl Queue {
         self.earlier(tree::first(&self.jobs, own), grouped)
     }
 
-    /// Returns the oldest dead letter, of one group or of all groups. Returns `NIL` if there is none.
+    /// Returns the oldest dead letter, of one group or of all groups, or `NIL`.
     pub(super) fn longest_dead(&self, group: Option<&Roots>, now: Millis) -> u32 {
-        // A job whose lease expires later is not dead yet.
+        // The job is a dead letter only after its deadline.
         let spent = self.first(group, TreeId::Spent);
         let spent = if spent != NIL && self.jobs[spent].node.time <= now { spent } else { NIL };
         self.earlier(self.first(group, TreeId::Dead), spent)
@@ -151,7 +151,7 @@ impl Queue {
         }
     }
 
-    /// Returns a job as it is at `now`. O(1) expected.
+    /// Returns a job at `now`. O(1) expected.
     pub fn get(&self, now: Millis, id: &[u8]) -> Option<JobView<'_>> {
         let slot = self.slot_of(id)?;
         Some(self.view(now.min(MAX_NOW), &self.jobs[slot]))
@@ -173,8 +173,7 @@ impl Queue {
     }
 
     /// Lists the jobs in a state: ready jobs in serving order, delayed jobs by due time, claimed jobs by deadline, dead
-    /// jobs by time of death. Jobs with the same time are in serving order. O(log n) for each job that is taken from
-    /// the iterator.
+    /// letters by the time at which they became dead letters. O(log n) for each job that is read.
     pub fn peek<'a, 'g>(
         &'a self,
         now: Millis,
@@ -190,8 +189,8 @@ impl Queue {
 
     /// Lists the jobs that [`peek`](Self::peek) lists after the job with this ID. O(log n).
     ///
-    /// The trees order ready jobs by time. If priorities, groups or ORDERED determine the serving order, no tree tells
-    /// the place of that job. So the call skips the jobs before it, at most `MOST_PASSED` of them.
+    /// If priorities, groups or ORDERED determine the serving order, no tree finds the place of that job. The call then
+    /// skips the ready jobs before it, at most `MOST_PASSED`.
     pub fn peek_after<'a, 'g>(
         &'a self,
         now: Millis,
@@ -215,7 +214,7 @@ impl Queue {
         Ok(Box::new(jobs.map(move |slot| self.view(now, &self.jobs[slot]))))
     }
 
-    /// Whether only time determines the serving order of a group, or of all jobs.
+    /// Whether time alone determines the serving order of a group, or of all jobs.
     fn is_served_by_time(&self, group: Option<&[u8]>) -> bool {
         (group.is_some() || self.group_count() <= 1) && !self.order().by_push && self.priorities.are_one()
     }
@@ -228,8 +227,7 @@ impl Queue {
         }
     }
 
-    /// Lists the jobs in a state after `behind`: ready and delayed jobs by due time, claimed jobs by deadline, dead
-    /// jobs by time of death. O(log n) for each.
+    /// Lists the jobs in a state by time, after `behind`. The times are those that order the trees. O(log n) per job.
     pub(super) fn in_time_order<'a>(
         &'a self,
         now: Millis,
@@ -257,7 +255,7 @@ impl Queue {
         merge(lists).map(|(_, slot)| slot)
     }
 
-    /// Lists the ready jobs of these trees in serving order.
+    /// Lists the ready jobs of one group in serving order.
     pub(super) fn by_rank(&self, roots: &Roots, now: Millis) -> ByRank<'_> {
         ByRank::ready(&self.jobs, &self.returns.own, roots, self.order(), now)
     }
@@ -269,7 +267,7 @@ impl Queue {
         ByTime::of(&self.jobs, own, None).map(|(slot, _)| slot).chain(grouped.map(|(_, member)| member.job))
     }
 
-    /// Lists the slots of all jobs, group by group, tree by tree, by time. The order is the same on each replica.
+    /// Lists the slots of all jobs, in an order that is the same on each replica.
     pub(super) fn slots(&self) -> impl Iterator<Item = u32> {
         let trees = self.all_roots().flat_map(|roots| &roots[..TREES]);
         trees.flat_map(|&root| ByTime::of(&self.jobs, root, None).map(|(slot, _)| slot))

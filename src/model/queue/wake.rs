@@ -1,12 +1,11 @@
 //! When the module must act on a queue without a command. [`Queue::next_wake`] is for waiting clients: it returns the
-//! next time at which a claim gets a job. [`Queue::next_upkeep`] is for the upkeep, which drops old dead letters
-//! (DEADLEN, DEADTTL) and expired jobs (TTL), removes groups whose units of GROUPRATE are available again, and
-//! announces jobs that died when their lease expired.
+//! next time at which a claim gets a job. [`Queue::next_upkeep`] is for the upkeep. The upkeep drops dead letters
+//! (DEADLEN, DEADTTL) and expired jobs (TTL), and removes groups without jobs. It also announces jobs that became dead
+//! letters because their leases expired.
 //!
-//! Without commands, jobs only become claimable: they become due, leases expire, units of RATE become available again.
-//! The same holds for each group ([`groups`](super::groups)). A claim needs a ready job, a free lease (CONCURRENCY) and
-//! a free unit (RATE). Each of the three is available from some time on, if no command changes the queue. From the
-//! latest of these times on, a claim gets a job.
+//! Without commands, jobs and groups only become claimable. A claim needs a ready job, a free lease (CONCURRENCY) and a
+//! free unit (RATE). If no command changes the queue, each of the three is available from some time on. From the latest
+//! of these times on, a claim gets a job.
 
 use super::clean::DROPPED_AT_ONCE;
 use super::effect::{Change, Effect};
@@ -16,17 +15,17 @@ use super::node::{CLAIMED, TreeId};
 use super::{MAX_NOW, MAX_TIME, Millis, NEVER, Queue};
 use crate::model::chunks::NIL;
 
-/// The upkeep forgets units of GROUPRATE this many ms after the units became available again. Usually, a push or a
-/// claim forgets the units earlier, so the upkeep rarely has to open a queue in use.
+/// The delay in ms after which the upkeep forgets units of GROUPRATE that are available again. Pushes and claims
+/// usually forget them earlier, so the upkeep rarely opens a queue in use.
 pub(super) const FORGOTTEN_AFTER: Millis = 30_000;
 
 impl Queue {
     /// Returns the first time, not before `now`, at which [`claimable`](Self::claimable) is not 0 if no command changes
-    /// the queue. Returns `None` if there is no such time. O(log n). If there are more leases than CONCURRENCY allows,
-    /// O(log^2 n).
+    /// the queue. Returns `None` if there is no such time. O(log n), or O(log^2 n) if CONCURRENCY was lowered below the
+    /// number of leases.
     ///
-    /// At the returned time, a claim may have to drop expired jobs first ([`needs_settling`](Self::needs_settling)). If this is so at
-    /// `now`, the returned time is `now + 1`, so the server can do other work in between.
+    /// At the returned time, a claim may have to drop expired jobs first ([`needs_settling`](Self::needs_settling)). If
+    /// this is so at `now`, the function returns `now + 1`, so that the server can do other work in between.
     pub fn next_wake(&self, now: Millis) -> Option<Millis> {
         let now = now.min(MAX_NOW);
         if self.settings.paused {
@@ -56,7 +55,7 @@ impl Queue {
         let first_where = |holds: &dyn Fn(Millis) -> bool| {
             CLAIMED.into_iter().filter_map(|tree| self.first_where(tree, holds)).min().unwrap_or(MAX_TIME)
         };
-        // Usually the next lease to expire suffices. If CONCURRENCY was lowered, several must expire.
+        // Usually, one lease must expire. If CONCURRENCY was lowered, several leases must expire.
         let next = first_where(&|time| time > now);
         if is_free(next) { next } else { first_where(&is_free) }
     }
@@ -66,25 +65,24 @@ impl Queue {
         rate.map_or(now, |rate| self.rate_log.opens_at(rate, now))
     }
 
-    /// Returns the first time after `told` at which a lease expires and its job dies. O(log n).
+    /// Returns the first time after `told` at which a job becomes a dead letter because its lease expires. O(log n).
     pub fn next_death(&self, told: Millis) -> Option<Millis> {
         self.first_where(TreeId::Spent, |time| time > told)
     }
 
-    /// Returns the number of jobs that died because their lease expired after `told`, and at `now` or earlier. O(log
-    /// n).
+    /// Returns the number of jobs that became dead letters because their leases expired after `told`, up to `now`.
+    /// O(log n).
     pub fn deaths(&self, told: Millis, now: Millis) -> u64 {
         self.count_until(None, TreeId::Spent, now).saturating_sub(self.count_until(None, TreeId::Spent, told))
     }
 
-    /// Whether [`clean_up`](Self::clean_up) would do anything. O(log n).
     pub fn has_to_clean_up(&self, now: Millis) -> bool {
         let now = now.min(MAX_NOW);
         self.first_to_drop(now) != NIL || self.has_expired(now) || self.has_units_to_forget(now)
     }
 
-    /// Drops some dead letters and expired jobs, and forgets some units. Returns the number of dropped jobs plus the
-    /// number of groups whose units changed. O(log n) for each.
+    /// Drops some dead letters and expired jobs, and forgets some units. Returns the number of dropped jobs and changed
+    /// groups. O(log n) for each.
     pub fn clean_up(&mut self, now: Millis, mut sink: impl FnMut(&Effect<'_>)) -> usize {
         let at = now.min(MAX_NOW);
         let mut done = self.drop_expired(at, DROPPED_AT_ONCE, &mut sink);
@@ -99,13 +97,13 @@ impl Queue {
         done
     }
 
-    /// Returns the first time at which the upkeep must act if no command changes the queue. The time may be before `now`. `told` is the
-    /// time up to which all deaths have been announced. Returns `None` if the upkeep need not act. O(log n).
+    /// Returns the first time at which the upkeep must act if no command changes the queue, or `None`. The time may be
+    /// before `now`. `told` is the time up to which dead letters have been announced. O(log n).
     pub fn next_upkeep(&self, now: Millis, told: Millis) -> Option<Millis> {
         let now = now.min(MAX_NOW);
         let (most, ttl) = (self.settings.deadlen, self.settings.deadttl);
         let is_crowded = most > 0 && self.count(now, State::Dead) > most;
-        // A job in `Spent` dies when its lease expires. DEADTTL counts from that time.
+        // A job in `Spent` becomes a dead letter at its deadline. DEADTTL counts from that time.
         let oldest = [TreeId::Dead, TreeId::Spent].map(|tree| self.first(None, tree)).into_iter();
         let ages =
             oldest.filter(|&slot| ttl > 0 && slot != NIL).map(|slot| self.jobs[slot].node.time.saturating_add(ttl));
@@ -114,7 +112,7 @@ impl Queue {
         ages.chain(is_crowded.then_some(now)).chain(self.next_death(told)).chain(forgotten).chain(expired).min()
     }
 
-    /// Returns when the upkeep must forget or settle units of GROUPRATE ([`settle`](Self::settle)).
+    /// Returns the time at which the upkeep must forget or settle units of GROUPRATE ([`settle`](Self::settle)).
     fn next_forgetting(&self, now: Millis) -> Option<Millis> {
         let groups = self.groups.as_deref()?;
         let back = groups.first_back()?;

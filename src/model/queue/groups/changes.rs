@@ -1,4 +1,4 @@
-//! Changes of groups: jobs enter and leave, claims take units, settings change.
+//! Changes of groups: jobs are added and removed, claims take units, settings change.
 
 use super::{FORGOTTEN_AT_ONCE, FORGOTTEN_BY_USE, Group, Groups, Member, SETTLED_AT_ONCE, times};
 use crate::model::chunks::NIL;
@@ -9,7 +9,7 @@ use crate::model::queue::{Millis, NEVER, Queue, Settings};
 use std::sync::Arc;
 
 impl Groups {
-    /// Returns the group with this name. Creates an idle group if there is none.
+    /// Returns the group with this name, or a new idle group.
     fn named_or_new(&mut self, name: &[u8]) -> u32 {
         if let Some(&known) = self.names.get(name) {
             return known;
@@ -43,7 +43,7 @@ impl Groups {
         group
     }
 
-    /// Adds jobs to the count of a group. If the group was idle, adds it at the end of the ring.
+    /// Adds to the number of jobs of a group. Adds an idle group at the end of the ring.
     fn add_jobs(&mut self, group: u32, jobs: u32) {
         let is_idle = self.table[group].jobs == 0;
         self.table[group].jobs += jobs;
@@ -62,7 +62,6 @@ impl Groups {
         self.table.remove(group);
     }
 
-    /// Changes the units of a group.
     fn change_log(&mut self, group: u32, change: impl FnOnce(&mut RateLog)) {
         let Group { name, log, .. } = &mut self.table[group];
         self.log_bytes -= log.bytes();
@@ -76,7 +75,7 @@ impl Groups {
         }
     }
 
-    /// Adapts the units of a group to the present GROUPRATE.
+    /// Adapts the units of a group to a new GROUPRATE.
     fn adopt_rate(&mut self, group: u32, rate: Option<Rate>, at: Millis) {
         self.change_log(group, |log| match rate {
             Some(rate) => log.adopt(rate, at),
@@ -86,11 +85,11 @@ impl Groups {
 }
 
 impl Queue {
-    /// Returns the groups. Creates them if there are none.
+    /// Returns the groups. Creates [`Groups`] if necessary.
     fn groups_mut(&mut self) -> &mut Groups {
         if self.groups.is_none() {
             let mut groups = Box::new(Groups::new());
-            // A job that is being added is in no tree yet.
+            // A job that is being added is not in a tree yet.
             let jobs = self.roots[..TREES].iter().map(|&root| tree::size(&self.jobs, root)).sum();
             if jobs > 0 {
                 let nameless = groups.named_or_new(b"");
@@ -102,7 +101,7 @@ impl Queue {
         self.groups.as_mut().expect("they have just been made")
     }
 
-    /// Adds a job to a group. The job must be in no tree yet.
+    /// Adds a job to a group. The job must not be in a tree yet.
     pub(in crate::model::queue) fn join_group(&mut self, slot: u32, name: &[u8]) {
         if self.groups.is_none() && name.is_empty() {
             return;
@@ -138,7 +137,7 @@ impl Queue {
         self.touch_or_drop(group);
     }
 
-    /// Updates a group that has lost a job or its units. Removes the group if it has neither jobs nor units.
+    /// Updates a group that has lost a job or units. Removes the group if it has neither.
     fn touch_or_drop(&mut self, group: u32) {
         let Some(groups) = &mut self.groups else { return };
         let Group { jobs, log, .. } = &groups.table[group];
@@ -150,7 +149,7 @@ impl Queue {
         }
     }
 
-    /// Frees the groups if no group has a name or is held, and no setting of groups is on.
+    /// Frees [`Groups`] if no group has a name or is held, and no setting needs groups.
     fn drop_groups(&mut self) {
         let is_unused = |groups: &Groups| match groups.nameless {
             NIL => groups.table.len() == 0,
@@ -161,8 +160,8 @@ impl Queue {
         }
     }
 
-    /// Returns the time until which a group is held, which may have passed. Returns 0 if the group is not held, and
-    /// `None` if it has no job.
+    /// Returns the time until which a group is held, which may have passed. 0: the group is not held. `None`: the group
+    /// has no job.
     pub(in crate::model::queue) fn held_until(&self, name: &[u8]) -> Option<Millis> {
         let Some(groups) = &self.groups else { return (name.is_empty() && !self.is_empty()).then_some(0) };
         let group = &groups.table[*groups.names.get(name)?];
@@ -182,7 +181,7 @@ impl Queue {
         held_until.is_some()
     }
 
-    /// Adds the [`Member`] of a job to a tree of members: the one that corresponds to the job's own tree.
+    /// Adds the [`Member`] of a job to its tree, which corresponds to the job's own tree.
     pub(in crate::model::queue) fn link_member(&mut self, slot: u32) {
         let job = &self.jobs[slot];
         let member = job.member();
@@ -207,7 +206,7 @@ impl Queue {
         }
     }
 
-    /// Updates the slot in the [`Member`] of a job that has moved.
+    /// Updates the [`Member`] of a job that has moved to `slot`.
     pub(in crate::model::queue) fn renumber_member(&mut self, slot: u32) {
         let member = self.jobs[slot].member();
         if let Some(groups) = &mut self.groups
@@ -217,7 +216,7 @@ impl Queue {
         }
     }
 
-    /// Updates the time at which the group of a job opens. Call it after each change of the job. O(log n).
+    /// Updates the times of a job's group. Must be called after each change of the job. O(log n).
     pub(in crate::model::queue) fn touch(&mut self, member: u32) {
         if let Some(groups) = &self.groups {
             let group = groups.group_of(member);
@@ -236,8 +235,8 @@ impl Queue {
         groups.set_times(group, times);
     }
 
-    /// Takes a unit of GROUPRATE for the job's group, and moves the group to the end of the ring. The caller moves the
-    /// job to another tree.
+    /// Takes a unit of GROUPRATE, and moves the job's group to the end of the ring. Must be called while the job is in
+    /// no tree.
     pub(in crate::model::queue) fn serve_group(&mut self, slot: u32, at: Millis) {
         let member = self.jobs[slot].member();
         let rate = self.settings.group_rate;
@@ -254,12 +253,13 @@ impl Queue {
     }
 
     /// Forgets the units of some groups whose units are all available again. Each push and each claim calls this
-    /// function, so that these units need little memory.
+    /// function, so that such units take little memory.
     pub(in crate::model::queue) fn forget_units(&mut self, at: Millis) {
         self.forget_units_of(FORGOTTEN_BY_USE, at);
     }
 
-    /// Forgets the units of up to `most` groups whose units are all available again. Returns the number of groups.
+    /// Does the same as [`forget_units`](Self::forget_units) for up to `most` groups. Returns the number of these
+    /// groups.
     fn forget_units_of(&mut self, most: usize, at: Millis) -> usize {
         for forgotten in 0..most {
             let Some(groups) = &mut self.groups else { return forgotten };
@@ -273,9 +273,9 @@ impl Queue {
         most
     }
 
-    /// Forgets the units of some groups whose units are all available again. Then shortens the time for which the units
-    /// of some groups are held, if it is longer than a window. Without GROUPRATE, forgets units even if they are not
-    /// available. Returns the number of groups that it changed.
+    /// Forgets the units of some groups whose units are all available again. Makes the units of some other groups
+    /// available after at most one window. Without GROUPRATE, forgets units in any case. Returns the number of changed
+    /// groups.
     pub(in crate::model::queue) fn settle_groups(&mut self, at: Millis) -> usize {
         let Some(rate) = self.settings.group_rate else { return self.forget_units_of(FORGOTTEN_AT_ONCE, NEVER) };
         let mut settled = self.forget_units_of(FORGOTTEN_AT_ONCE, at);
@@ -292,8 +292,7 @@ impl Queue {
         settled
     }
 
-    /// Adapts the units of an idle group that is about to get a job. GROUPRATE may have changed since these units were
-    /// taken.
+    /// Adapts the units of an idle group to the present GROUPRATE before the group gets a job.
     pub(in crate::model::queue) fn wake_group(&mut self, name: &[u8], at: Millis) {
         let Some(groups) = &mut self.groups else { return };
         if let Some(&group) = groups.names.get(name)
@@ -303,7 +302,7 @@ impl Queue {
         }
     }
 
-    /// Updates the groups after a change of the settings. O(1), or O(groups with jobs) if a setting of groups changes.
+    /// Updates the groups after a change of settings. O(1), or O(groups with jobs) if the change concerns groups.
     pub(in crate::model::queue) fn adopt_in_groups(&mut self, at: Millis, old: &Settings) {
         let settings = self.settings;
         let order = self.order();
@@ -334,9 +333,9 @@ impl Queue {
         self.drop_groups();
     }
 
-    /// Restores the turn of a group. Turns are restored in their order. Returns false if there is no such group.
+    /// Restores the turn of a group, after the turns of all groups before it. Returns false if there is no such group.
     pub(in crate::model::queue) fn restore_turn(&mut self, name: &[u8]) -> bool {
-        // If no group has a name, there are no turns.
+        // Without [`Groups`], only the group without a name exists.
         let Some(groups) = &mut self.groups else { return name.is_empty() && self.jobs.len() > 0 };
         let Some(&group) = groups.names.get(name) else { return false };
         if groups.table[group].jobs > 0 {
@@ -345,8 +344,8 @@ impl Queue {
         true
     }
 
-    /// Restores units of a group. Units are restored in the order of time. Returns false, and does nothing, if the
-    /// units are impossible.
+    /// Restores units of a group, after all units that are available earlier. Returns false if no group can have these
+    /// units.
     pub(in crate::model::queue) fn restore_units(&mut self, name: &[u8], taken: Taken) -> bool {
         if !RateLog::default().restore(taken) {
             return false;

@@ -1,5 +1,5 @@
-//! The ring: a tree of the groups with jobs, in the order of their turns. Each group stores two times of its subtree:
-//! the earliest time at which a group opens, and the earliest time at which a group has a ready job.
+//! The ring: a tree of the groups with jobs, in the order of their turns. Each group also stores the earliest time of
+//! its subtree at which a group opens, and the earliest time at which a group has a ready job.
 
 use super::{Group, Groups};
 use crate::model::chunks::NIL;
@@ -34,7 +34,6 @@ impl Item for Group {
 }
 
 impl Groups {
-    /// Moves a group to the end of the ring. O(log n).
     pub(super) fn requeue(&mut self, group: u32) {
         self.dequeue(group);
         self.enqueue(group);
@@ -44,7 +43,7 @@ impl Groups {
         self.ring = tree::remove(&mut self.table, self.ring, group, ServingOrder::default());
     }
 
-    /// Adds a group at the end of the ring. The group must not be in the ring.
+    /// Adds a group at the end of the ring. It must not be in the ring.
     pub(super) fn enqueue(&mut self, group: u32) {
         self.table[group].node.seq = self.next_turn;
         self.next_turn += 1;
@@ -65,7 +64,7 @@ impl Groups {
         if self.ring == NIL { NEVER } else { self.table[self.ring].least_opens }
     }
 
-    /// Returns the first group of the ring that is open at `now`, or `NIL`. O(log n).
+    /// Returns the first group that is open at `now`, or `NIL`. O(log n).
     pub(super) fn turn(&self, now: Millis) -> u32 {
         let is_open = |root: u32| root != NIL && self.table[root].least_opens <= now;
         let mut root = self.ring;
@@ -80,7 +79,7 @@ impl Groups {
         NIL
     }
 
-    /// Returns the first group after `turn` that has a ready job, or `NIL`. O(log n).
+    /// Returns the first group after `turn` that has a ready job at `now`, or `NIL`. O(log n).
     pub(super) fn next_ready(&self, turn: Option<u64>, now: Millis) -> u32 {
         self.ready_in(self.ring, turn, now)
     }
@@ -104,7 +103,6 @@ impl Groups {
         self.ready_in(right, behind, now)
     }
 
-    /// Returns the number of groups with jobs. O(1).
     pub(in crate::model::queue) fn with_jobs(&self) -> usize {
         tree::size(&self.table, self.ring) as usize
     }

@@ -1,15 +1,14 @@
-//! The store of groups. Jobs refer to their group by its number, so a group never moves. The groups are in small
-//! chunks, and a chunk without groups is freed. So after many groups were removed, little memory remains in use.
+//! The store of groups. Jobs refer to their group by number, so a group never moves. The groups are in small chunks,
+//! and an empty chunk is freed. So the memory shrinks with the number of groups.
 
 use super::Group;
 use std::ops::{Index, IndexMut};
 
-/// The number of groups in a chunk.
 const CHUNK: usize = 64;
 
 #[derive(Clone, Debug, Default)]
 struct Chunk {
-    /// The groups by number. Empty, or [`CHUNK`] long.
+    /// The groups, or empty if the chunk is not allocated.
     groups: Vec<Option<Box<Group>>>,
     used: usize,
 }
@@ -17,10 +16,10 @@ struct Chunk {
 #[derive(Clone, Debug, Default)]
 pub(super) struct GroupTable {
     chunks: Vec<Chunk>,
-    /// The indexes of the chunks with a free number, unordered.
+    /// The chunks with a free number, in any order.
     roomy: Vec<u32>,
     len: usize,
-    /// The number of chunks that are allocated.
+    /// The number of allocated chunks.
     held: usize,
 }
 
@@ -29,7 +28,7 @@ impl GroupTable {
         self.len
     }
 
-    /// Returns the bytes of the table and the groups, without the bytes that the groups own. O(1).
+    /// Returns the bytes of the table, without the bytes that groups own. O(1).
     pub fn bytes(&self) -> usize {
         self.len * size_of::<Group>()
             + self.held * CHUNK * size_of::<Option<Box<Group>>>()
@@ -63,7 +62,6 @@ impl GroupTable {
         number * CHUNK as u32 + offset as u32
     }
 
-    /// Removes a group. O(1).
     pub fn remove(&mut self, slot: u32) {
         let (number, offset) = (slot as usize / CHUNK, slot as usize % CHUNK);
         let chunk = &mut self.chunks[number];

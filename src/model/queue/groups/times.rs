@@ -1,4 +1,4 @@
-//! The times at which groups open.
+//! The times at which a group opens and at which it has a ready job.
 
 use super::{Group, Groups};
 use crate::model::chunks::{Chunks, NIL};
@@ -14,22 +14,23 @@ fn last(jobs: &Chunks<Job>, roots: &Roots, tree: TreeId) -> Millis {
     if slot == NIL { 0 } else { jobs[slot].node.time }
 }
 
-/// Returns the head, or `NIL`: the job with the lowest push number. Leaves out jobs that are dead or wait for an
-/// occurrence, now or when their lease expires. `order` must be by push number.
+/// Returns the head of a group, or `NIL`: the job with the lowest push number, without dead letters and recurring jobs
+/// that wait for an occurrence. Jobs that get into these states when their lease expires are also left out. `order`
+/// must be `by_push`.
 fn head(jobs: &Chunks<Job>, roots: &Roots, order: ServingOrder) -> u32 {
     [TreeId::Ready, TreeId::Delayed, TreeId::Claimed, TreeId::Retrying]
         .into_iter()
         .fold(NIL, |head, tree| order.better(jobs, head, tree::best(jobs, roots[tree as usize])))
 }
 
-/// Returns the first time at which there are fewer than `most` leases. O(log^2 n).
+/// Returns the first time at which the group has fewer than `most` leases. O(log^2 n).
 fn frees_at(jobs: &Chunks<Job>, roots: &Roots, most: u64) -> Millis {
     let leases = CLAIMED.map(|tree| roots[tree as usize]);
     if leases.map(|root| u64::from(tree::size(jobs, root))).iter().sum::<u64>() < most {
         return 0;
     }
     let is_free = |at| leases.map(|root| stretch::count_after(jobs, root, at)).iter().sum::<u64>() < most;
-    // Usually the first lease to expire suffices.
+    // Usually, one lease must expire.
     let first = leases.into_iter().map(|root| stretch::first_time(jobs, root)).fold(NEVER, Millis::min);
     if is_free(first) {
         return first;
@@ -37,7 +38,8 @@ fn frees_at(jobs: &Chunks<Job>, roots: &Roots, most: u64) -> Millis {
     leases.into_iter().filter_map(|root| stretch::first_where(jobs, root, is_free)).min().unwrap_or(NEVER)
 }
 
-/// Returns the first time at which a job is ready, or [`NEVER`]. Returns 0 if a job is ready whatever the clock says.
+/// Returns the first time at which the group has a ready job, or [`NEVER`]. 0: the group has a job in
+/// [`TreeId::Ready`].
 pub(in crate::model::queue) fn ready_from(jobs: &Chunks<Job>, returns: &Chunks<Return>, roots: &Roots) -> Millis {
     if roots[TreeId::Ready as usize] != NIL {
         return 0;
@@ -53,7 +55,8 @@ thread_local! {
     pub(in crate::model::queue) static WORKED_OUT: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// Returns two times of this group: when it first has a ready job, and when a claim can first get a job of it.
+/// Returns the first time at which the group has a ready job, and the first time at which a claim can get a job of the
+/// group.
 pub(super) fn of(
     jobs: &Chunks<Job>,
     returns: &Chunks<Return>,
@@ -79,7 +82,7 @@ pub(super) fn of(
                 _ => 0,
             },
         };
-        // A job that waits for an occurrence does not keep the group closed.
+        // A recurring job that waits for an occurrence does not keep the group closed.
         opens = opens.min(stretch::first_time(jobs, roots[TreeId::Upcoming as usize]));
         opens = opens.min(stretch::first_time(returns, roots[RECURRENCES]));
         opens = CLAIMED.into_iter().fold(opens, |opens, tree| opens.max(last(jobs, roots, tree)));
@@ -94,7 +97,7 @@ pub(super) fn of(
 }
 
 impl Queue {
-    /// Returns the job that a claim gets from the first open group, or `NIL`. O(log n).
+    /// Returns the job that a claim gets at `now`, from the first open group, or `NIL`. O(log n).
     pub(in crate::model::queue) fn best_in_turn(&self, groups: &Groups, now: Millis) -> u32 {
         let group = groups.turn(now);
         if group == NIL {

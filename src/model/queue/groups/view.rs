@@ -13,27 +13,23 @@ use std::ops::Bound;
 /// A group as ZQ.GROUPS shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupView<'a> {
-    /// The name of the group. Empty for the jobs without a group.
+    /// Empty for the group without a name.
     pub name: &'a [u8],
-    /// Jobs that are due.
     pub ready: u64,
-    /// Jobs that are due later.
     pub delayed: u64,
-    /// Jobs with a lease that has not expired.
     pub claimed: u64,
-    /// The time until which the group is held. `None` if it is not held.
+    /// The time until which the group is held, if it is held.
     pub held_until: Option<Millis>,
 }
 
 impl Queue {
-    /// Whether the queue has memory for groups.
+    /// Whether the queue has [`Groups`].
     #[cfg(test)]
     pub fn knows_groups(&self) -> bool {
         self.groups.is_some()
     }
 
-    /// Returns the number of groups that have a job in any state, or stored units of GROUPRATE. The group without a
-    /// name counts. O(1).
+    /// Returns the number of groups, including idle groups and the group without a name. O(1).
     pub fn group_count(&self) -> usize {
         match &self.groups {
             Some(groups) => groups.table.len(),
@@ -41,8 +37,7 @@ impl Queue {
         }
     }
 
-    /// Lists the groups in the order of their names. With `after`, lists only the groups after this name. The name of
-    /// the group without a name is empty. O(log n) for each.
+    /// Lists the groups in the order of their names, after the name `after`. O(log n) per group.
     pub fn groups<'a>(&'a self, now: Millis, after: Option<&[u8]>) -> Box<dyn Iterator<Item = GroupView<'a>> + 'a> {
         let now = now.min(MAX_NOW);
         let Some(groups) = self.groups.as_deref() else {
@@ -64,7 +59,7 @@ impl Queue {
         GroupView { name, ready, delayed, claimed, held_until }
     }
 
-    /// Lists the ready jobs in the order in which the groups take turns. Ignores the limits of groups and of the queue.
+    /// Lists the ready jobs of all groups in turns. Ignores the limits of the groups and of the queue.
     pub(in crate::model::queue) fn in_turns<'a>(
         &'a self,
         groups: &'a Groups,
@@ -73,7 +68,7 @@ impl Queue {
         let mut behind = None;
         let mut rounds: VecDeque<(u32, Option<ByRank<'a>>)> = VecDeque::new();
         std::iter::from_fn(move || {
-            // The first round takes the best job of each group, without a list of the group's jobs.
+            // In the first round, each group with a ready job serves its best job.
             let group = groups.next_ready(behind, now);
             if group != NIL {
                 behind = Some(groups.table[group].node.seq);
@@ -82,7 +77,7 @@ impl Queue {
                 crate::model::queue::stretch::STEPS.set(crate::model::queue::stretch::STEPS.get() + 1);
                 return Some(&self.jobs[self.best_of(groups.roots_of(group, &self.roots), now)]);
             }
-            // The later rounds take a job of each group that has jobs left.
+            // In later rounds, each group serves its next job.
             loop {
                 let (group, jobs) = rounds.pop_front()?;
                 let (passed, mut jobs) = match jobs {
@@ -108,16 +103,15 @@ impl Queue {
         })
     }
 
-    /// Lists the groups with a hold, each with the end of its hold. The end may have passed, because only a claim
-    /// clears it.
+    /// Lists the held groups and the ends of their holds. An end may have passed, because only a claim clears it.
     pub(in crate::model::queue) fn holds(&self) -> impl Iterator<Item = (&[u8], Millis)> {
         let groups = self.groups.as_deref().into_iter();
         let holds = groups.flat_map(|groups| groups.in_turn().map(|group| &groups.table[group]));
         holds.filter(|group| group.held_until > 0).map(|group| (&*group.name, group.held_until))
     }
 
-    /// Lists the trees of all groups with jobs: first the trees of the group without a name, then the trees of the
-    /// other groups in the order of their turns.
+    /// Lists the trees of all groups with jobs: first those of the group without a name, then in the order of the
+    /// turns.
     pub(in crate::model::queue) fn all_roots(&self) -> impl Iterator<Item = &Roots> {
         let named = self.groups.as_deref().into_iter().flat_map(|groups| {
             let named = groups.in_turn().filter(move |&group| group != groups.nameless);
