@@ -25,7 +25,7 @@ use crate::server::{Context, OwnedStr, Str, catch_panic};
 use lazy_static::lazy_static;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The maximum cost of the checks of a round, in dropped dead letters or removed groups.
+/// A round ends when its checks have this cost. Dropping a dead letter or removing a group costs 1.
 const ROUND: usize = 256;
 /// The cost of a check without its drops.
 const CHECK: usize = 2;

@@ -193,7 +193,7 @@ impl Waiter {
             state.stats.clients += 1;
             number
         });
-        // All keys are in one slot, so the first key is enough.
+        // The name must be in the slot of the keys. All keys are in one slot.
         let name = name(number, keys.first().map_or(b"", |key| key.bytes()));
         let blocked = ctx.block(&name, timeout, Waiter { number, user, db_keys, turn: None, request });
         STATE.with(ctx, |state| state.clients.insert(number, blocked));

@@ -53,8 +53,8 @@ impl Merge {
 
     /// Adds a board, which must have the merge's schema. O(members).
     ///
-    /// # Errors [`BoardError::Overflow`], [`BoardError::NotFinite`], [`BoardError::Full`]. The caller must then drop
-    /// the merge.
+    /// # Errors
+    /// [`BoardError::Overflow`], [`BoardError::NotFinite`], [`BoardError::Full`]. The caller must then drop the merge.
     pub fn add(&mut self, board: &Board) -> Result<(), BoardError> {
         debug_assert!(self.schema == board.schema);
         for Entry { member, values } in board.rebuild() {

@@ -57,8 +57,9 @@ pub struct Schema {
 impl Schema {
     /// Creates a schema with these dimensions, the most significant first.
     ///
-    /// # Errors [`BoardError::DimensionCount`] unless there are 1 to 64 dimensions. [`BoardError::DuplicateDimension`]
-    /// if two have the same name.
+    /// # Errors
+    /// [`BoardError::DimensionCount`] unless there are 1 to 64 dimensions. [`BoardError::DuplicateDimension`] if two
+    /// have the same name.
     pub fn new(dimensions: Vec<Dimension>, ties: Ties, keep: Option<NonZeroU64>) -> Result<Schema, BoardError> {
         if dimensions.is_empty() || dimensions.len() > MAX_DIMENSIONS {
             return Err(BoardError::DimensionCount);

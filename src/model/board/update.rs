@@ -69,10 +69,10 @@ pub struct Incremented {
 /// The result of REMRANGE.
 #[derive(Debug)]
 pub struct RemovedRange {
-    /// The position of the first removed member. 0 if there is none.
+    /// The position of the first removed member, or 0.
     pub first: u64,
     pub count: u64,
-    /// The board that must replace this one, if any.
+    /// The board that must replace this board, if any.
     pub rest: Option<Board>,
 }
 
@@ -99,8 +99,9 @@ impl Board {
     /// Sets the values of members in order (SET). Calls `effect` with each change. A member that gets its current
     /// values keeps its place among ties. Returns the number of added members. O(log n) per member.
     ///
-    /// # Errors [`BoardError::ValueCount`], [`BoardError::WrongKind`], [`BoardError::NotFinite`],
-    /// [`BoardError::NameTooLong`], [`BoardError::Full`].
+    /// # Errors
+    /// [`BoardError::ValueCount`], [`BoardError::WrongKind`], [`BoardError::NotFinite`], [`BoardError::NameTooLong`],
+    /// [`BoardError::Full`].
     pub fn set(
         &mut self,
         assignments: &[Assignment],
@@ -132,9 +133,9 @@ impl Board {
     /// Increments dimensions of a member, in order (INCR). Dimensions are given by position. A new member starts at
     /// zeros. O(log n).
     ///
-    /// # Errors [`BoardError::UnknownDimension`], [`BoardError::WrongKind`], [`BoardError::NameTooLong`],
-    /// [`BoardError::Full`]. [`BoardError::Overflow`] and [`BoardError::NotFinite`] if the result of any single step is
-    /// out of range.
+    /// # Errors
+    /// [`BoardError::UnknownDimension`], [`BoardError::WrongKind`], [`BoardError::NameTooLong`], [`BoardError::Full`].
+    /// [`BoardError::Overflow`] and [`BoardError::NotFinite`] if the result of any single step is out of range.
     pub fn incr(
         &mut self,
         member: &[u8],
