@@ -3,9 +3,9 @@
 //! Applies an effect ([`EffectKind`]) with the values that the master computed. Replicas and AOF files get this command
 //! instead of the commands that clients sent. Applications do not need it.
 //!
-//! Clients may call it, because AOF files can also be replayed by a client. Like RESTORE, it bypasses the checks of
-//! other commands, and needs the rights of RESTORE. The reply is 0 if the effect does not fit the key's value: nothing
-//! is changed then. The server logs such an effect if it came from a master or an AOF file.
+//! Clients may send this command, because a client can also replay an AOF file. Like RESTORE, the command bypasses the
+//! checks of other commands, and needs the rights of RESTORE. If the effect does not fit the key's value, the command
+//! changes nothing and returns 0. The server logs such an effect if it came from a master or an AOF file.
 
 use super::{create, set};
 use crate::boards::{self, APPLY, Edit, EffectKind, OpenBoard};

@@ -1,6 +1,7 @@
 //! `ZQ.CLAIM numkeys key [key ...] LEASE duration [COUNT n] [BLOCK duration] [AS worker]`
 //!
-//! Claims due jobs from the first key that has some. No other client can claim them until their leases expire.
+//! Claims due jobs from the first key that has due jobs. No other client can claim these jobs until their leases
+//! expire.
 //!
 //! If no key has a due job, the reply is empty, or the client waits (BLOCK). A client with BLOCK is served after the
 //! clients that already wait, even if a job is due now. A claim also drops a bounded number of expired jobs.

@@ -2,8 +2,8 @@
 //! [GROUP name] [TTL duration] [REPLACE | AGAIN]`
 //!
 //! Adds a job to a queue. If the queue already has a job with this ID, in any state, the call changes nothing and
-//! returns null. With REPLACE, the new job replaces that job. With AGAIN, that job gets the new payload if it is
-//! waiting. If it is claimed, the push takes effect when the claim ends.
+//! returns null. With REPLACE, the new job replaces that job. With AGAIN, a waiting job gets the new payload, and a
+//! claimed job is pushed again when its claim ends.
 //!
 //! With TTL, the job expires at its due time + TTL, and is then not served.
 

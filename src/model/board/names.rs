@@ -1,8 +1,8 @@
 //! The members' names, each stored with the number of the member's leaf.
 //!
 //! Names of the same length share pages of fixed slots. So a name needs no allocation, pointer or padding: a name of 12
-//! bytes takes 16 bytes, including the leaf's number. A lookup needs the name and the leaf's number. It
-//! gets both with one cache miss.
+//! bytes takes 16 bytes, including the leaf's number. A lookup needs the name and the leaf's number. It gets both with
+//! one cache miss.
 //!
 //! The page and the slot form the member's ID: `page << 8 | slot`. A page has at most 256 slots. A page with several
 //! slots takes at most 16 KiB. A page grows as needed, and is freed when its last name is removed. If at most a quarter
