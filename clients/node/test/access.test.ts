@@ -33,8 +33,8 @@ async function as(user: string, { call, connect, server, test }: Place): Promise
 }
 
 /**
- * The commands that the server refused to users. The clients go on without CLIENT SETINFO (node-redis), CLIENT SETNAME
- * and INFO (ioredis).
+ * Returns the commands that the server refused to users, except commands that the clients do not need: CLIENT SETINFO
+ * (node-redis), CLIENT SETNAME and INFO (ioredis).
  */
 async function refused({ call }: Pick<Place, "call">): Promise<string[]> {
   const entries = (await call("ACL", "LOG")) as string[][];

@@ -151,7 +151,7 @@ withEach("a unit that is handed out late is not available again before a window 
     const { chargedUntilMs } = await limiter.check(key);
     await sleep(30);
     const begunMs = performance.now();
-    if ((await limiter.check(key)).chargedUntilMs !== chargedUntilMs) continue; // a machine so busy that the hold has passed
+    if ((await limiter.check(key)).chargedUntilMs !== chargedUntilMs) continue; // busy machine: the hold has passed
     await until("all are available again", async () => (await call("ZRL.CHECK", `api:${key}`, "10", "5051ms", "COST", "10", "EXACT") as number[])[0] === 1);
     assert.ok(performance.now() - begunMs >= 5000);
     return;
@@ -223,8 +223,8 @@ function read(file: string): Given[] {
 }
 
 /**
- * Returns how many units were certainly handed out within one trailing window: the call began after its start, and
- * ended before its end.
+ * Returns the most units that were certainly handed out within one window. A unit counts if its call began after the
+ * start of the window, and ended before the end.
  */
 function fullest(given: readonly Given[]): number {
   const begins = given.map(({ beginMs }) => beginMs).sort((a, b) => a - b);

@@ -40,7 +40,7 @@ class Server {
     const [command, , units = "0", , , cost = "1"] = words;
     if (command === "ZRL.REFUND") {
       assert.ok(Number(units) > 0);
-      // The refund arrives or does not. In both cases, its reply may be lost.
+      // Either the refund gets lost, or its reply may get lost.
       if (isLost && fate < this.losses / 2) this.lost += Number(units);
       else this.taken -= Number(units);
       assert.ok(this.taken >= 0, "more is given back than was taken");

@@ -30,7 +30,7 @@ withEach("a denial is remembered for no longer than the server said", async (pla
   for (let round = 0; round < 3; round++) {
     await limiter.check("ann");
     const denied = await limiter.check("ann");
-    if (denied.allowed) continue; // a machine so busy that the window has passed
+    if (denied.allowed) continue; // busy machine: the window has passed
     const again = await limiter.check("ann");
     if (!again.allowed) await sleep(again.retryAfterMs + 1);
     assert.equal((await limiter.check("ann")).allowed, true);

@@ -27,7 +27,7 @@ withEach("a client that waits for retryAfterMs is allowed", async ({ redis }) =>
   const limiter = new Limiter(redis, "knock", "1/200ms");
   await limiter.check("ann");
   const denied = await limiter.check("ann");
-  if (denied.allowed) return; // a machine so busy that the window has passed
+  if (denied.allowed) return; // busy machine: the window has passed
   await sleep(denied.retryAfterMs);
   assert.equal((await limiter.check("ann")).allowed, true);
 });

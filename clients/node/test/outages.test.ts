@@ -73,7 +73,7 @@ withEach("a master that becomes a replica and back is waited for", async (place)
   await until("it is done", () => events.length === 1);
   await until("it waits", async () => /zeitset_clients_waiting:1/.test(String(await place.call("INFO", "zeitset"))));
   await place.call("REPLICAOF", "127.0.0.1", String(other.port));
-  // The worker gets UNBLOCKED, then READONLY again and again. Neither error ends it.
+  // The worker gets UNBLOCKED, then READONLY again and again. Neither error ends the worker.
   await until("it tries again", () => disconnected.length >= 1 && worker.state === "reconnecting");
   await sleep(500);
   await place.call("REPLICAOF", "NO", "ONE");
@@ -182,7 +182,7 @@ for (const [library] of LIBRARIES) {
     const frozen = child(t, server, "jobs");
     let output = "";
     frozen.stdout!.on("data", (data: Buffer) => (output += data.toString()));
-    // The worker stands still while its claim waits, so the server gives it a job.
+    // The worker's process stands still while its claim waits, so the server still gives a job to it.
     await until("it was given a job", async () => {
       if (!(await server.ask("INFO zeitset")).includes("zeitset_clients_waiting:1")) return false;
       frozen.kill("SIGSTOP");

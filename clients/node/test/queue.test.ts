@@ -62,7 +62,7 @@ withEach("a header before the payload is no part of it", async ({ redis, call })
   const rows = (await call("ZQ.PEEK", "mails")) as string[][];
   assert.deepEqual(rows.map((row) => row[4]), [`traceparent: ${traceparent}\ntimeout: 1500ms\n{"to":"ann"}`, "timeout: 60000ms\nnull"]);
   assert.deepEqual((await mails.peek()).map(({ payload }) => payload), [{ to: "ann" }, null]);
-  // A later version of the module may have more names.
+  // A later version of the library may write other header lines.
   const later = Buffer.from('for: ann \u00e9\ntimeout: 5m\n"x"', "latin1");
   await new Queue<Buffer>(redis, "mails", { codec: "bytes" }).push(later, { id: "a" });
   assert.equal((await mails.get("a"))?.payload, "x");

@@ -165,7 +165,7 @@ for (const [library, connect] of Object.entries(CLUSTER_CLIENTS)) {
     assert.match(commands, /cmdstat_client\|unblock:calls=/i, "their waits were ended");
     gate.resolve();
     await until("all shards wait again", async () => (await waiting(masters)) === 16);
-    // If several shards get a job at the same time, one is handled, and the worker gives the others back.
+    // If several shards get a job at the same time, the worker handles one job, and returns the others to their queues.
     gate = deferred();
     count = 49;
     await queue.pushMany(jobs(100).map((job) => ({ ...job, id: `last${job.id}` })));
@@ -186,7 +186,7 @@ for (const [library, connect] of Object.entries(CLUSTER_CLIENTS)) {
     const cluster = await Cluster.start(t, { settings: ["--cluster-require-full-coverage", "no"] });
     const [first, second] = cluster.masters as [Server, Server, Server];
     const redis = await connect(t, cluster.masters);
-    // {c} is on the second node, {a} and {b} on the third and the first.
+    // The first node has {b}, the second {c}, and the third {a}.
     const names = ["a", "b", "c"];
     const { events, worker } = work<number>({ redis, test: t }, names, async (job) => {
       if (job.payload > 0) await sleep(job.payload, undefined, { signal: job.signal });
@@ -267,7 +267,7 @@ for (const [library, connect] of Object.entries(CLUSTER_CLIENTS)) {
     const queue = new Queue<{ group: string; n: number }>(redis, "mails", { shards });
     await queue.configure({ ordered: true });
 
-    // The number of each group's last job that was pushed, and of its last job that was handled for the first time.
+    // For each group: the number of the last pushed job, and of the last job that was handled for the first time.
     const groups = Array.from({ length: 30 }, (_, n) => `group${n}`);
     const pushed = new Map<string, number>();
     const handled = new Map<string, number>();

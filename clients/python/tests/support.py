@@ -32,7 +32,6 @@ NO_RETRY: Any = Retry(NoBackoff(), 0)
 
 
 def until(condition: Callable[[], Any], patience: float = PATIENCE) -> Any:
-    """Waits for a condition, not for a time."""
     end = time.monotonic() + patience
     while not (found := condition()):
         assert time.monotonic() < end, "it did not come about"
@@ -41,8 +40,8 @@ def until(condition: Callable[[], Any], patience: float = PATIENCE) -> Any:
 
 
 def free_port() -> int:
-    """Returns a port below those that the system gives to connections, so that no other process gets it. A cluster also
-    uses the port plus 10,000, which is below them, too."""
+    """Returns a free port below the ports that the system assigns to connections. The port plus 10,000, which a node of
+    a cluster also uses, is below these ports, too."""
     while True:
         port = random.randint(11_000, 22_000)
         with socket.socket() as probe, socket.socket() as bus:
@@ -115,7 +114,8 @@ class Server:
 
 @contextmanager
 def clustered(folder: Path, primaries: int, *options: str, replicas: bool = False) -> Iterator[list[Server]]:
-    """Primaries with equal shares of the slots, then a replica of each."""
+    """Starts primaries with equal shares of the slots, and with `replicas` one replica of each. The list begins with
+    the primaries."""
     count = primaries * (2 if replicas else 1)
     options = ("--cluster-enabled", "yes", "--cluster-node-timeout", "1000", *options)
     buses = [free_port() for _ in range(count)]
@@ -176,7 +176,6 @@ class Watched:
         return [event.kind for event in self.events if event.kind not in ("claimed", "connected")]
 
     def stop(self) -> None:
-        """Waits until the worker has stopped."""
         while self.thread.is_alive():
             self.worker.stop()
             self.thread.join(PATIENCE)
@@ -211,7 +210,7 @@ class Proxy:
         self._flowing.set()
         self._held_by = b""
         self.garbage: dict[bytes, bytes] = {}
-        """Replies by the bytes of a command. The next chunk that contains these bytes gets the reply, once."""
+        """Maps bytes of a command to a reply. The next command that contains these bytes gets the reply, once."""
         self._sockets: list[socket.socket] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
@@ -229,7 +228,7 @@ class Proxy:
         return redis.Redis(port=self.port, **options)
 
     def hold(self, command: bytes = b"") -> None:
-        """Passes commands on, but holds back replies, from the next `command` on."""
+        """From the next `command` on, passes commands to the server, but holds replies back."""
         self._held_by = command
         if not command:
             self._flowing.clear()

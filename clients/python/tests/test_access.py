@@ -36,7 +36,7 @@ def users(server: Server) -> Iterator[dict[str, Any]]:
 
 
 def refused(server: Server) -> set[str]:
-    """Returns the commands that the server refused to users, except CLIENT SETINFO, without which redis-py goes on."""
+    """Returns the commands that the server refused to users, except CLIENT SETINFO, which redis-py does not need."""
     with server.client(decode_responses=True) as admin:
         return {entry["object"] for entry in admin.acl_log()} - {"client|setinfo"}
 

@@ -28,7 +28,8 @@ from .support import NO_RETRY, Proxy, Server, free_port, until
 LIMIT, WINDOW = 2000, 0.5
 ROW = struct.Struct("ddi")
 
-# Writes for each decision the moments before and after the call. The units were handed out between them.
+# Writes for each decision the moments before and after the call. The limiter handed out the units between these
+# moments.
 CHILD = """
 import os, random, struct, sys, time, redis
 from zeitset import Limiter
@@ -47,8 +48,8 @@ while (decided := decided + 1) % 100 or not os.path.exists(stop):
 
 
 def most_in_a_window(rows: list[tuple[float, float]]) -> int:
-    """Returns the most units that were certainly handed out within one trailing window: the call began after its start,
-    and ended before its end."""
+    """Returns the most units that were certainly handed out within one window. A unit counts if its call began after
+    the start of the window, and ended before the end."""
     most = 0
     inside: list[float] = []
     for before, after in sorted(rows, key=lambda row: row[1]):

@@ -20,7 +20,7 @@ from zeitset._limits import Check, LimiterCalls
 
 LIMIT, WINDOW_MS, CHECKS = 60, 200, 1500
 # One history takes a quarter of a second in Python, and some milliseconds in the Rust models. So this test runs a tenth
-# of their number.
+# of the histories.
 SEEDS = max(60, int(os.environ.get("ZEITSET_SEEDS", "0")) // 10)
 
 
@@ -164,8 +164,8 @@ def test_no_window_has_more_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> N
         assert most <= LIMIT, f"seed {seed}"
         if pace == 0.0001 and not kills:
             busy.append((most, world.calls))
-    # A single history may use few units, if one process takes units and gives them back while the replies to the other
-    # take long.
+    # A single history may use few units: one process may take units and give them back, while the other waits for
+    # replies.
     assert max(most for most, _ in busy) > LIMIT * 0.9, "the limit is used"
     assert sum(calls for _, calls in busy) < len(busy) * CHECKS / 3, "the server is asked for few of the checks"
 

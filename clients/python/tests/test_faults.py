@@ -21,7 +21,7 @@ from .support import Server, until, working
 
 
 class Script:
-    """A worker in a process of its own. The test gives the handler."""
+    """A worker in its own process, with a handler of the test."""
 
     def __init__(self, server: Server, handler: str, options: str = "") -> None:
         lines = textwrap.dedent(handler)

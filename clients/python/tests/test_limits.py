@@ -89,8 +89,8 @@ def test_several_limits_take_all_or_nothing(r: Any) -> None:
     assert requests.peek("ann").remaining == 1
     policy = '"requests";q=2;w=60, "tokens";q=1000;w=3600'
     assert refused.headers()["RateLimit-Policy"] == policy
-    # 150 of 1,000 units remain, for which the rate of the policy takes 540 s. By the draft, t and Retry-After are at
-    # least that long, even at the end of an hour.
+    # 150 of 1,000 units remain, which last for 540 s at the policy's rate. By the draft, t and Retry-After are at least
+    # 540 s, even shortly before the hour ends.
     assert int(refused.headers()["Retry-After"]) == max(540, -(-refused.checks[1].retry_after_ms // 1000))
     with pytest.raises(ValueError, match="all SLIDING limits of one call must have the same precision"):
         check_all((requests, "ann"), (Limiter(r, "exact", "2/1m", exact=True), "ann"))

@@ -127,8 +127,8 @@ def test_flask_limiter(shared: Server, one: Any) -> None:
 
 @pytest.mark.skipif(SDIST is None, reason="LIMITS_SDIST names no source of limits")
 def test_the_tests_of_limits_itself(shared: Server, one: Any, tmp_path: Path) -> None:
-    """Runs the tests with this storage instead of all others. It does not support the sliding-window-counter, an
-    approximation of moving-window."""
+    """Runs the tests of `limits` with this storage only. The storage does not support sliding-window-counter, which
+    approximates moving-window."""
     assert SDIST is not None
     for name in ("__init__.py", "utils.py", "test_strategy.py", "aio/__init__.py", "aio/test_strategy.py"):
         (tmp_path / "tests" / name).parent.mkdir(parents=True, exist_ok=True)

@@ -44,8 +44,8 @@ def heartbeats(r: Any) -> int:
 
 
 def test_a_late_reply_is_not_taken_for_the_next_ones(shared: Server, one: Any) -> None:
-    """The reply to a heartbeat comes too late. The worker must not take it for the reply to the next heartbeat, nor for
-    a lost lease."""
+    """The reply to a heartbeat comes too late. The worker must not take this reply for the reply to the next heartbeat,
+    and must not lose the lease."""
     queue, gate = Queue(one, "q"), threading.Event()
     with Proxy(shared.port) as proxy, proxy.client() as r:
         with working(r, "q", lambda job: gate.wait(20), lease="3s", concurrency=1) as watched:

@@ -123,7 +123,7 @@ def test_a_header_before_the_payload_is_no_part_of_it(r: Any) -> None:
     raw = [row[4] for row in r.execute_command("ZQ.PEEK", "mails", NEVER_DECODE=True)]
     assert raw == [f'traceparent: {parent}\ntimeout: 1500ms\n{{"to":"ann"}}'.encode(), b"timeout: 60000ms\nnull"]
     assert [job.payload for job in mails.peek()] == [{"to": "ann"}, None]
-    # A later version of the module may have more names.
+    # A later version of the library may write other header lines.
     r.execute_command("ZQ.PUSH", "mails", 'for: ann \u00e9\ntimeout: 5m\n"x"'.encode("latin1"), "ID", "a")
     job = mails.get("a")
     assert job and job.payload == "x"

@@ -26,7 +26,7 @@ def blocks(page: Path) -> list[tuple[list[str], str]]:
 
 
 BLOCKS = blocks(README)
-# In a recipe, code that prints nothing is part of a program.
+# In a recipe, a block without expected output is only a part of a program, and is not run.
 PROGRAMS = [(page.stem, *block) for page in sorted(RECIPES.glob("*.md")) for block in blocks(page) if block[0]]
 
 # `redis.Redis()` and localhost:6379 are replaced by the server of the test. Nothing else is changed.

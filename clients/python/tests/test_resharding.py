@@ -103,7 +103,7 @@ def replicated(client: Any, key: str) -> bool:
 
 
 def push(cluster: Any, queue: Queue, resharding: Resharding, **job: Any) -> None:
-    """Pushes a job until the push is accepted. A repeated push has the ID of the first one."""
+    """Pushes a job until the push is accepted. A repeated push has the ID of the first push."""
     call = queue.calls.push(**job)
     end = time.monotonic() + 20
     while True:

@@ -216,7 +216,7 @@ def test_a_worker_has_a_claim_for_each_slot_of_its_queues(nodes: list[Server], c
 
 
 def test_every_shard_is_served_when_slots_are_scarce(cluster: Any) -> None:
-    """One shard always has jobs. The other shards get jobs while it is served."""
+    """One shard always has jobs. The other shards get jobs while that shard is served."""
     mails = Queue(cluster, "mails", shards=SHARDS)
     at_once = most = 0
     served: list[str] = []
@@ -256,7 +256,7 @@ def test_shards_that_have_jobs_take_turns(cluster: Any) -> None:
 
 
 def test_claims_end_when_the_slots_are_gone(nodes: list[Server], cluster: Any) -> None:
-    """A job must not wait for a worker that has no slot for it."""
+    """A job must not wait for a worker that has no free slot."""
     mails = Queue(cluster, "mails", shards=SHARDS)
     gate = Event()
     with working(cluster, "mails", lambda job: gate.wait(20), shards=SHARDS, concurrency=2, block=60, lease=600) as watched:

@@ -1,9 +1,9 @@
 /**
- * A primary and its replica, and the knowledge of which writes the replica certainly has.
+ * A primary and its replica. The class knows which writes the replica certainly has.
  *
- * Replication is asynchronous: a failover may lose what the primary has just accepted, whatever the library does. So a
- * PUBLISH and WAIT are sent again and again. If WAIT succeeds, the replica has all writes of the primary from before
- * the PUBLISH. Commands that the primary may have carried out after the last success are in doubt.
+ * Replication is asynchronous: a failover may lose writes that the primary has just accepted, whatever the library
+ * does. So the class sends PUBLISH and WAIT again and again. If WAIT succeeds, the replica has all writes of the
+ * primary from before the PUBLISH. Commands that the primary may have carried out after the last success are in doubt.
  */
 
 import { setTimeout as sleep } from "node:timers/promises";

@@ -10,7 +10,7 @@ export class Proxy {
   lost = 0;
   /** The next command that contains the first text gets the second text as its reply, and does not reach the server. */
   answer: readonly [to: string, reply: string] | undefined;
-  /** Whether the proxy passes nothing in either direction. No connection ends. */
+  /** Whether the proxy stops all data in both directions. The connections stay open. */
   isPartitioned = false;
   readonly url: string;
 

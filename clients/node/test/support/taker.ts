@@ -1,7 +1,7 @@
 /**
- * Takes units from limits as fast as it can: node taker.js <library> <url> <rate> <ahead> <file> <key> ... It writes
- * each unit that it got to the file, with the moments before and after the call, by a clock that all processes of the
- * machine share.
+ * Takes units from limits as fast as it can: node taker.js <library> <url> <rate> <ahead> <file> <key> ... For each
+ * unit, it writes the moments before and after the call to the file, by a clock that all processes of the machine
+ * share.
  */
 
 import { openSync, writeSync } from "node:fs";
@@ -15,8 +15,7 @@ export const RECORD = 24;
 if (process.send) {
   const [library, url = "", rate = "", ahead = "", file = "", ...keys] = process.argv.slice(2);
   const redis = library === "ioredis" ? new Redis(url) : await createClient({ url }).connect();
-  // The precision is exact. Otherwise units that become available again slightly late would hide units that were handed
-  // out slightly late.
+  // With a lower precision, units that become available again late would hide units that were handed out late.
   const limiter = new Limiter(redis, "hot", rate, { ahead: Number(ahead), precision: "exact" });
   const records = openSync(file, "a");
   let isStopping = false;
