@@ -2,8 +2,8 @@
 
 PORT ?= 6379
 
-# Where `make install` installs; DESTDIR stages. (The service of Debian's redis-server runs code below /usr/lib only: there,
-# `make deb` or PREFIX=/usr.)
+# `make install` installs below PREFIX. DESTDIR is for staging. The service of Debian's redis-server loads modules only
+# from /usr/lib: on Debian, use `make deb` or PREFIX=/usr.
 PREFIX     ?= /usr/local
 DESTDIR    ?=
 MODULE_DIR := $(PREFIX)/lib/redis/modules
@@ -16,7 +16,7 @@ UNBUILT    := node_modules build dist .venv __pycache__
 
 CARGO      ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
-# The name of the library depends on the system: .so everywhere but on macOS.
+# The suffix of the library: .dylib on macOS, .so elsewhere.
 SUFFIX     := $(if $(filter Darwin,$(shell uname -s)),dylib,so)
 MODULE     := $(TARGET_DIR)/release/libzeitset.$(SUFFIX)
 COMPANION  := $(TARGET_DIR)/companion/zeitset
@@ -96,10 +96,10 @@ asan: need-build
 	scripts/asan.sh "$(REDIS_SERVER)" "$(TARGET_DIR)/asan" "$(CARGO)" $(ASAN_TESTS)
 
 ## make mutants    does a test fail when the code is changed? MUTANTS=src/model/waiting.rs TESTS=model::waiting SHARD=0/4 (cargo-mutants)
-# Changes the tree in place, one mutant at a time, and restores it at the end. TESTS (default: those of the models) names the tests
-# for each mutant, SHARD=k/n a sample of the mutants. Most of the time is compilation. So this compiles without optimisation, which
-# takes 3 s per mutant instead of 30, and runs few histories. Repeat survivors with ZEITSET_SEEDS=2000. Some mutants never end and
-# allocate all memory, so each process may use 8 GB.
+# Changes the source files in place, one mutant at a time, and restores them at the end. TESTS names the tests for each
+# mutant (default: the tests of the models). SHARD=k/n selects a sample of the mutants. Compilation takes most of the
+# time, so this compiles without optimisation: 3 s per mutant instead of 30. It runs few histories: repeat surviving
+# mutants with ZEITSET_SEEDS=2000. Some mutants allocate memory without end, so each process may use at most 8 GB.
 mutants: need-build
 	git diff --quiet -- src || { echo "commit or stash your changes first"; exit 1; }
 	mkdir -p "$(TARGET_DIR)/mutants"
@@ -108,11 +108,11 @@ mutants: need-build
 	    --shard $(or $(SHARD),0/1) --sharding round-robin --timeout $(or $(MUTANT_SECONDS),300) --build-timeout 600 \
 	    --output "$(TARGET_DIR)/mutants" --cargo-arg=--lib -- $(or $(TESTS),model::)
 
-## make examples   the tours and web services of examples/ against real servers; EXAMPLES="python node" may skip neither
+## make examples   the tours and web services of examples/ against real servers; EXAMPLES="python node": do not skip these languages
 examples: need-build need-redis
 	$(CARGO) test --locked --test integration -- --include-ignored --nocapture examples::tour examples::web
 
-## make clients    the libraries of clients/: built, installed into empty environments, tested; CLIENTS="python node" may skip neither; CHAOS_SECONDS=600: only the chaos test, for that long
+## make clients    the libraries of clients/: built, installed into empty environments, tested; CLIENTS="python node": do not skip these languages; CHAOS_SECONDS=600: only the chaos test, for 600 s
 clients: build notices need-redis
 	NOTICES="$(abspath $(NOTICES))" scripts/clients.sh "$(MODULE)" "$(TARGET_DIR)/clients"
 
@@ -143,13 +143,13 @@ lint: need-build
 ## make install    install module, companion and documentation: make install PREFIX=/usr/local DESTDIR=
 install: $(MODULE) $(COMPANION) $(NOTICES)
 	install -d "$(DESTDIR)$(MODULE_DIR)" "$(DESTDIR)$(BIN_DIR)" "$(DESTDIR)$(DOC_DIR)/examples"
-	install -m 755 "$(MODULE)" "$(DESTDIR)$(MODULE_DIR)/zeitset.so" # a server refuses modules that are not executable
+	install -m 755 "$(MODULE)" "$(DESTDIR)$(MODULE_DIR)/zeitset.so" # a server refuses a module that is not executable
 	install -m 755 "$(COMPANION)" "$(DESTDIR)$(BIN_DIR)/zeitset"
-	tar -cf - $(UNBUILT:%=--exclude %) $(DOCS) | tar -xof - -C "$(DESTDIR)$(DOC_DIR)" # in the folders that links name
+	tar -cf - $(UNBUILT:%=--exclude %) $(DOCS) | tar -xof - -C "$(DESTDIR)$(DOC_DIR)" # keeps the folders, so that links between pages work
 	install -m 644 "$(NOTICES)" "$(DESTDIR)$(DOC_DIR)"
 	sed 's|/usr/bin/zeitset|$(BIN_DIR)/zeitset|' packaging/systemd/zeitset-ui.service >"$(DESTDIR)$(DOC_DIR)/examples/zeitset-ui.service"
 	{ sed 's|/usr/lib/redis/modules|$(MODULE_DIR)|' packaging/zeitset.conf && sed -n 's/^zeitset\./# &/p' redis.conf.example; } \
-	    >"$(DESTDIR)$(DOC_DIR)/examples/zeitset.conf" # the settings stand in the example, commented out here
+	    >"$(DESTDIR)$(DOC_DIR)/examples/zeitset.conf" # adds the settings of the example, commented out
 	@echo "Append $(DOC_DIR)/examples/zeitset.conf to the server's configuration, and restart the server."
 
 ## make uninstall  remove what `make install` with the same PREFIX and DESTDIR has installed
@@ -161,7 +161,7 @@ uninstall:
 deb: all
 	@scripts/deb.sh "$(TARGET_DIR)"
 
-## make rpm        build an RPM package in target/, for Fedora, Red Hat and their like
+## make rpm        build an RPM package in target/, for Fedora, Red Hat and similar systems
 rpm: all
 	@scripts/rpm.sh "$(TARGET_DIR)"
 
@@ -169,7 +169,7 @@ rpm: all
 wheel: build notices
 	@scripts/wheel.py "$(MODULE)" "$(NOTICES)" "$(TARGET_DIR)"
 
-## make test-deb   build, install, use and remove the Debian package in a throw-away root; as root, start what the Docker image is made of
+## make test-deb   build, install, use and remove the Debian package in a temporary root; as root, also run the server of the Docker image
 test-deb: deb need-redis
 	$(CARGO) test --locked --test integration -- --include-ignored package:: container::
 
@@ -181,7 +181,7 @@ clean:
 help:
 	@sed -n 's/^## //p' Makefile
 
-# Not `build`: `make install` often runs as root, without Rust.
+# Builds only missing files, because `make install` often runs as root, without Rust.
 $(MODULE):
 	$(MAKE) build
 
@@ -191,13 +191,13 @@ $(COMPANION):
 $(NOTICES):
 	$(MAKE) notices
 
-# In the order in which they are missed: without Rust nothing else is worth installing.
+# Checks Rust first, because the other programs are useless without Rust.
 need-build:
 	@CARGO="$(CARGO)" scripts/need.sh rust cc libclang
 
 need-redis:
 	@scripts/need.sh redis bash
 
-# Before minutes of building.
+# Runs before the build, which takes minutes.
 need-port:
 	@scripts/need.sh bash && scripts/run.sh --free "$(PORT)"

@@ -1,7 +1,7 @@
-//! Draws when requests are admitted by each of the three algorithms of ZRL.CHECK, from a real run: `cargo run --example algorithms` writes
-//! `docs/pictures/{sliding,fixed,leaky}.svg`. It takes eight seconds.
+//! Draws the times at which each of the three algorithms of ZRL.CHECK admits requests in a real run.
+//! `cargo run --example algorithms` writes `docs/pictures/{sliding,fixed,leaky}.svg` in eight seconds.
 //!
-//! A client asks for one unit of `10 per 2s` again and again, starting half a second after the start of a window.
+//! A client asks for units of a limit of 10 per 2 s, one by one. It starts half a second after the start of a window.
 
 use std::fmt::Write as _;
 use std::time::Duration;

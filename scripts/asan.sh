@@ -21,8 +21,8 @@ folder=$(cd "$folder" && pwd)
 rm -f "$folder"/report.*
 
 status=0
-# tests/server/memory.rs and valgrind search for leaks. An allocation that is too large may return null. The library that moves the clock is
-# loaded before the sanitizer's.
+# tests/server/memory.rs and valgrind search for leaks, so the sanitizer does not. A too large allocation returns null.
+# The tests load the library that moves the clock before the sanitizer's library.
 ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:verify_asan_link_order=0:abort_on_error=1:log_path=$folder/report REDIS_SERVER=$server \
     FUZZ_ROUNDS=${FUZZ_ROUNDS:-3000} "$cargo" test --locked --test integration -- --test-threads 2 "${tests[@]}" || status=$?
 

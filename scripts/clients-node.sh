@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../clients/node"
 export ZEITSET_MODULE=$1 DOCS=$PWD/../../docs
 OUT=$2
-# That of clients-python.sh, if it has run before.
+# The Python environment of clients-python.sh, if that script has run before.
 [ ! -x "$OUT/../python/venv/bin/python" ] || export ZEITSET_PYTHON=$OUT/../python/venv/bin/python
 
 skip() {
@@ -17,7 +17,7 @@ skip() {
 
 node -e 'process.exit(process.versions.node.split(".")[0] < 20 ? 1 : 0)' 2>/dev/null || skip "Node.js 20 or later"
 command -v npm >/dev/null || skip "npm"
-# A machine without access to packages is no failure of the library.
+# Without access to packages, skips the tests instead of failing.
 npm view redis version >/dev/null 2>&1 || skip "packages (npm cannot get redis)"
 
 mkdir -p "$OUT/source" "$OUT/empty" "$OUT/checkout" "$OUT/linked"
@@ -33,7 +33,7 @@ echo "clients: $(basename "$tarball")"
 cd "$OUT/empty"
 npm init --yes >/dev/null
 npm install --silent --no-audit --no-fund "$tarball" redis ioredis @opentelemetry/api
-# The installation from a checkout, and CommonJS.
+# Tests the installation from a checkout, and CommonJS.
 cd "$OUT/linked"
 npm init --yes >/dev/null
 npm install --silent --no-audit --no-fund ../checkout/node
@@ -45,7 +45,7 @@ if [ -n "${CHAOS_SECONDS:-}" ]; then
     exec node build/test/chaos.js
 fi
 README_FOLDER="$OUT/empty" node --test build/test/readme.test.js
-# The README has been run.
+# The test of the README has already run.
 rm build/test/readme.test.js
 node --test --test-concurrency=2 "build/test/${CLIENT_TESTS:-}"*.test.js
 [ -n "${CLIENT_TESTS:-}" ] || node build/test/chaos.js

@@ -17,7 +17,7 @@ skip() {
 python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || skip "Python 3.10 or later"
 python3 -m venv "$OUT/venv" 2>/dev/null || skip "venv and pip (python3-venv)"
 python=$OUT/venv/bin/python
-# A machine without access to packages is no failure of the library.
+# Without access to packages, skips the tests instead of failing.
 "$python" -m pip download -q --no-deps -d "$OUT/probe" redis >/dev/null 2>&1 || skip "packages (pip cannot get redis)"
 
 cp -r . "$OUT/source" # a build leaves files behind
@@ -26,7 +26,7 @@ wheel=$(echo "$OUT"/zeitset-*.whl)
 echo "clients: $(basename "$wheel")"
 "$python" -m pip install -q "$wheel"
 (cd "$OUT" && "$python" -c 'import zeitset, zeitset.asyncio, zeitset.asgi')
-# The wheel with the module, in an otherwise empty environment.
+# Tests the wheel with the module in an otherwise empty environment.
 if [ "$(uname -s)" = Linux ] && getconf GNU_LIBC_VERSION >/dev/null 2>&1 && command -v objdump >/dev/null; then
     server=$("$python" ../../scripts/wheel.py "$ZEITSET_MODULE" "$NOTICES" "$OUT")
     echo "clients: $(basename "$server")"
@@ -41,7 +41,8 @@ else
 fi
 
 "$python" -m pip install -q "$wheel[fastapi,flask,rest-framework,limits,dramatiq,taskiq,otel]" 'pytest>=8' 'mypy>=1.8' 'httpx>=0.27' opentelemetry-sdk slowapi flask-limiter pytest-asyncio pytest-lazy-fixtures
-# Their own tests are in their source distributions. Without those, they are skipped.
+# The tests of limits and dramatiq are in the source distributions. Without a source distribution, its tests are
+# skipped.
 for package in limits dramatiq; do
     version=$("$python" -c "from importlib.metadata import version; print(version('$package'))")
     if "$python" -m pip download -q --no-deps --no-binary "$package" -d "$OUT" "$package==$version"; then

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the client libraries, installs each into an empty environment, and runs its tests and the code of its README
-# there. `scripts/clients-<language>.sh MODULE OUT` does it for one language.
+# there. `scripts/clients-<language>.sh MODULE OUT` does this for one language.
 #
 # If a language is not installed, or its packages are not available, the script says so and skips it. CLIENTS="python node"
 # names languages that must not be skipped.

@@ -28,11 +28,11 @@ make --no-print-directory install PREFIX=/usr DESTDIR="$root" >&2
 doc=$root/usr/share/doc/zeitset
 {
     cat packaging/debian/copyright
-    # The licence's text in that format: indented, and a dot for each empty line.
+    # In debian/copyright, the text of a licence is indented, with a dot in each empty line.
     sed -n '/^Permission/,$p' LICENSE | sed 's/^$/./; s/^/ /'
 } >"$doc/copyright"
 rm "$doc/LICENSE"
-# The debug symbols of a release (scripts/symbols.sh).
+# Removes the debug symbols, which a release has (scripts/symbols.sh).
 strip --strip-unneeded "$root/usr/lib/redis/modules/zeitset.so" "$root/usr/bin/zeitset"
 install -m 644 packaging/debian/README.Debian "$doc/"
 install -d "$root/usr/lib/systemd/system"
@@ -46,8 +46,8 @@ zeitset ($version) unstable; urgency=medium
  -- $maintainer  $(date -uRd "@$epoch")
 CHANGES
 
-# The packages of the libraries that module and companion are linked with, in the versions that their symbols need. dpkg-shlibdeps
-# insists on a source package's control file.
+# dpkg-shlibdeps prints the packages of the linked libraries, in the versions that the symbols need. It requires the
+# control file of a source package.
 programs="root/usr/lib/redis/modules/zeitset.so root/usr/bin/zeitset"
 printf 'Source: zeitset\n\nPackage: zeitset\nArchitecture: any\n' >"$folder/debian/control"
 # shellcheck disable=SC2086 # two files are two words

@@ -1,5 +1,5 @@
--- One step of a small shop, several of which scripts/demo.sh takes a second: customers order, workers work, sellers climb. A real shop
--- would have programs for this, and workers that wait for jobs; a script cannot wait.
+-- One step of a small shop: customers order, workers handle jobs, sellers rise on a leaderboard. scripts/demo.sh runs
+-- five steps a second. A real shop would have programs for this, with workers that wait for jobs. A script cannot wait.
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -7,7 +7,7 @@ math.randomseed(time[1] * 1000003 % 2147483647 + time[2])
 
 local function one_of(list) return list[math.random(#list)] end
 
--- Errors of commands, as a full queue's, are part of the picture.
+-- Commands may fail, for example if a queue is full. The demo then goes on.
 local call = redis.pcall
 
 local customers = {'ann', 'bob', 'cem', 'dora', 'emil', 'flo', 'gus', 'hana'}
@@ -25,7 +25,8 @@ if redis.call('EXISTS', 'orders') == 0 then
     redis.call('ZQ.PUSH', 'reports', '{"report":"sales"}', 'ID', 'sales', 'EVERY', '1m')
 end
 
--- Customers look around; who asks too often is told to wait. At times a customer sends a pile of orders: the others take turns with them.
+-- Customers search. A customer that searches too often is denied. At times, a customer sends many orders at once, and
+-- the workers serve the customers in turns.
 for _ = 1, math.random(2, 8) do
     local customer = math.random(3) == 1 and 'eve' or one_of(customers)
     call('ZEXP.ADD', 'visitors', '30s', customer .. ':' .. math.random(20))
@@ -38,7 +39,7 @@ for _ = 1, math.random(2, 8) do
     end
 end
 
--- What workers hold stands in a hash: worker -> queue, job, token, when it is finished.
+-- The hash demo:held has the job of each worker: its queue, ID, token, and the time at which the worker finishes it.
 for _, worker in ipairs(workers) do
     local held = redis.call('HGET', 'demo:held', worker)
     if held then
@@ -59,7 +60,7 @@ for _, worker in ipairs(workers) do
         local claimed = call('ZQ.CLAIM', 1, queue, 'LEASE', '15s', 'AS', worker)[1]
         if claimed then
             local payload = cjson.decode(claimed[6])
-            -- Some work takes longer than its lease.
+            -- Some jobs take longer than their leases.
             local job = {
                 queue = queue, id = claimed[2], token = string.format('%.0f', claimed[3]), seller = payload.seller,
                 customer = payload.customer, until_ms = now + math.random(200, 3000) + (math.random(80) == 1 and 20000 or 0),

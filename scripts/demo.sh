@@ -14,7 +14,7 @@ port=${4:-6390}
 listen=${5:-127.0.0.1:8080}
 cli=$(command -v redis-cli || command -v valkey-cli)
 
-# Steps of the shop: an hour of them, and the seconds between two.
+# The number of steps, which is enough for an hour, and the seconds between two steps.
 steps=18000
 pause=0.2
 
@@ -41,5 +41,5 @@ echo "A small shop is open on port $port: redis-cli -p $port. Ctrl-C closes it."
 children+=($!)
 "$cli" -p "$port" -r "$steps" -i "$pause" EVAL "$(cat scripts/demo.lua)" 0 >/dev/null &
 children+=($!)
-# When one of them ends, the others are ended.
+# When one process ends, the trap ends the others.
 wait -n

@@ -19,8 +19,9 @@ if [ -z "${ZEITSET_MODULE:-}" ]; then
     export ZEITSET_MODULE
 fi
 
-# count <server>: prints its tables. REDIS_SERVER is one program without arguments. A server of scripts/matrix.sh is a script that runs
-# another program, which callgrind has to follow. The speed of the client does not matter, so it is built without optimization.
+# count <server>: prints the tables of a server. REDIS_SERVER must be one program without arguments. A server of
+# scripts/matrix.sh is a script that starts another program, so callgrind has to follow child processes. The client is
+# built without optimization, because its speed does not matter.
 count() {
     cat >"$folder/server" <<END
 #!/bin/sh

@@ -3,23 +3,23 @@
 #
 #     scripts/matrix.sh <folder> [arguments of `cargo test`, as --release or -- zrl_]
 #
-# Most servers are Debian's packages. They are not installed: each is downloaded with its libraries through a private
-# apt root, unpacked into <folder>/<name>, and runs there with its own dynamic loader and C library. Nothing of the
-# machine is changed, root is not needed, and what was unpacked once is used again. The mirror is the one that the
-# machine's own apt knows.
+# Most servers are packages of Debian. The script does not install them, needs no root, and does not change the machine.
+# It downloads each server with its libraries through a private apt root, from the mirror of the machine's apt, and
+# unpacks it into <folder>/<name>. The server runs there with its own dynamic loader and C library. The next run uses
+# the unpacked servers again.
 #
-# Redis 7.2 and 7.4 and Valkey 8.0 are in no suite. MATRIX_BUILT names a folder with programs that you have built:
-# $MATRIX_BUILT/redis-7.2 and so on, each the program itself or the source tree that it was built in. `redis-7.0-align8` is a Redis
-# 7.0 whose memory is aligned to 8 bytes only (make MALLOC=libc CFLAGS=-DNO_MALLOC_USABLE_SIZE); the module has to be built with
-# --release for that to matter.
+# Redis 7.2 and 7.4 and Valkey 8.0 are in no suite of Debian. MATRIX_BUILT names a folder with servers that you have
+# built: $MATRIX_BUILT/redis-7.2 and so on. Each is the program itself, or the source tree with the program.
+# `redis-7.0-align8` is a Redis 7.0 that aligns memory to only 8 bytes (make MALLOC=libc
+# CFLAGS=-DNO_MALLOC_USABLE_SIZE). The alignment matters only if the module is built with --release.
 #
 # A server that is not available is skipped, and the table at the end says why. Only failed tests make the script fail.
-# Only some of them: MATRIX="redis-8.0 valkey-9" make test-matrix
-# Only get them, without running a test: MATRIX_GET=only scripts/matrix.sh <folder>
+# Only some servers: MATRIX="redis-8.0 valkey-9" make test-matrix
+# Only get the servers, without running a test: MATRIX_GET=only scripts/matrix.sh <folder>
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# name      from         package        of Debian's suites; `built`: of $MATRIX_BUILT
+# name      from         package        (from: a suite of Debian, or `built` for $MATRIX_BUILT)
 servers='redis-7.0   bookworm     redis-server
 redis-7.0-align8 built   redis-server
 redis-7.2   built        redis-server
@@ -65,7 +65,7 @@ mirrors() {
 # download <apt root> <suite> <package>: the package with all it depends on, as files.
 download() {
     local root=$1 suite=$2 package=$3 keys mirror
-    # Suites older and newer than the machine's are needed. Debian's keys for all of them are here.
+    # The servers are in older and newer suites than the machine's. One of these files has Debian's keys for all suites.
     for keys in /usr/share/keyrings/debian-archive-keyring.{pgp,gpg}; do
         if [ -e "$keys" ]; then break; else keys=; fi
     done
@@ -73,9 +73,10 @@ download() {
         rm -rf "$root"
         mkdir -p "$root/lists/partial" "$root/cache/archives/partial"
         echo "deb ${keys:+[signed-by=$keys] }$mirror $suite main" >"$root/sources.list"
-        # Experimental holds some packages only. Their dependencies are those of sid.
+        # Experimental has only some packages. Their dependencies are in sid.
         [ "$suite" != experimental ] || echo "deb ${keys:+[signed-by=$keys] }$mirror sid main" >>"$root/sources.list"
-        # No status file: nothing is installed, so all dependencies come along, the C library among them.
+        # Without a status file, apt takes no package for installed. So it downloads all dependencies, including the C
+        # library.
         if private "$root" apt-get update && private "$root" apt-get install -y --no-install-recommends \
             --download-only "$package/$suite"; then
             return 0
@@ -99,7 +100,7 @@ WRAPPER
     echo "exec \"$loader\" --library-path \"$libraries\" --list \"\$1\"" >"$server.ldd"
     chmod +x "$server.new"
     "$server.new" --version >/dev/null || return 1
-    # Last, so that an interrupted run starts over.
+    # This comes last, so that an interrupted run starts again.
     mv "$server.new" "$server"
 }
 
@@ -196,7 +197,7 @@ release=()
 [ $profile = debug ] || release=(--release)
 cargo build --locked "${release[@]}"
 cargo test --locked "${release[@]}" --test integration --no-run
-# One copy for all servers, even if the sources change meanwhile.
+# All servers load this file, even if the sources change during the run.
 module=${CARGO_TARGET_DIR:-$PWD/target}/$profile/libzeitset.so
 export ZEITSET_MODULE=$module
 

@@ -46,7 +46,7 @@ oldest_rust=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$(dirname "$0")/../Cargo
 # "cargo 1.96.0 (3a2b..." -> 1.96.0; nothing if there is no cargo, or rustup has no toolchain
 rust_version() { "${CARGO:-cargo}" --version 2>/dev/null | sed -n 's/^cargo \([0-9.]*\).*/\1/p'; }
 
-# Says how to get Rust here, and fails, unless it is there.
+# If Rust is missing or too old, says how to install Rust on this system, and fails.
 need_rust() {
     version=$(rust_version)
     if [ -n "$version" ]; then
@@ -94,8 +94,8 @@ have_file() {
     return 1
 }
 
-# The library alone is not enough: without clang's own headers (stddef.h, stdarg.h) bindgen cannot read any C.
-# They lie next to the library (lib/clang/*/include), except that Debian links the library into /usr/lib/<triplet>.
+# bindgen needs the library, and clang's own headers (stddef.h, stdarg.h). The headers are next to the library
+# (lib/clang/*/include). Debian also links the library into /usr/lib/<triplet>, which has no headers.
 have_libclang() {
     found=no
     for dir in $(libclang_dirs); do
@@ -116,7 +116,7 @@ have_libclang() {
 
 # --- installing ------------------------------------------------------------------------------------------
 
-# The words that make a command run as root: none, `sudo -n`, or failure when neither is available.
+# Runs a command as root, with `sudo -n` if needed.
 as_root() {
     if [ "$(id -u)" -eq 0 ]; then
         "$@"
@@ -127,7 +127,7 @@ as_root() {
 
 may_install() {
     [ "${NEED_INSTALL:-yes}" = yes ] || return 1
-    # Homebrew is the exception that refuses to run as root.
+    # Homebrew refuses to run as root.
     [ "$manager" != brew ] || return 0
     [ "$(id -u)" -eq 0 ] || sudo -n true 2>/dev/null
 }
@@ -139,7 +139,7 @@ find_manager() {
     manager=none
 }
 
-# package_for <need>: what it is called by this system's package manager.
+# package_for <need>: prints its packages, by their names in this system's package manager.
 package_for() {
     case "$1:$manager" in
         bash:*) echo bash ;;
@@ -172,7 +172,7 @@ install_command() {
 
 install() {
     case $manager in
-        # A fresh machine has no package lists yet; without the update the install would find nothing.
+        # A fresh machine has no package lists yet, so the installation would find no package without the update.
         apt-get)
             as_root apt-get update
             as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@"
@@ -185,9 +185,9 @@ install() {
     esac </dev/null >&2
 }
 
-# Debian's redis-server package starts a service on port 6379 and enables it at boot. Only the program
-# is needed, and `make run` uses that port. So a service that this script has installed is stopped. This is called only after
-# this script has installed the package, so it never stops a Redis that existed before.
+# Debian's package redis-server starts a service on port 6379, and enables it at boot. Only the program is needed, and
+# `make run` uses that port. So this stops the service. The script calls this only after it has installed the package,
+# so it never stops a Redis that existed before.
 stop_installed_service() {
     [ "$manager" = apt-get ] || return 0
     if [ -d /run/systemd/system ]; then

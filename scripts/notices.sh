@@ -1,6 +1,6 @@
 #!/bin/sh
-# Prints the licences of the crates that module and companion are linked with: `make` puts them next to what it builds, and packages
-# carry them.
+# Prints the licences of the crates that module and companion are linked with. `make` writes them next to its output,
+# and packages contain them.
 #
 #     scripts/notices.sh [cargo]
 #
@@ -12,7 +12,7 @@ cargo=${1:-cargo}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# A line for each crate, "name version|licence", without our own, whose line names a folder.
+# A line for each crate, "name version|licence", without our own crates, whose lines name a folder.
 "$cargo" tree --locked --edges normal,no-proc-macro --prefix none --format '{p}|{l}' -p zeitset -p zeitset-companion >"$work/tree"
 sed -n 's/ (\*)$//; /^[^ ]* v[^ ]*|/s/ v/ /p' "$work/tree" | sort -u >"$work/crates"
 "$cargo" metadata --locked --format-version 1 >"$work/metadata"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Makes an RPM of what `make install` installs, with nothing but rpmbuild:
+# Makes an RPM package of the files that `make install` installs. Needs only rpmbuild:
 #
 #     scripts/rpm.sh <folder>       writes <folder>/zeitset-<version>-1.<architecture>.rpm
 #
-# The module goes where Fedora's and Red Hat's servers have theirs: /usr/lib64/redis/modules.
+# The module goes into the folder for modules of Fedora and Red Hat: /usr/lib64/redis/modules.
 set -euo pipefail
 
 command -v rpmbuild >/dev/null || { echo "rpm: rpmbuild is missing (the package rpm-build; on Debian rpm)" >&2; exit 1; }

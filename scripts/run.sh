@@ -4,9 +4,8 @@
 #     scripts/run.sh <module> <port> <folder>
 #     scripts/run.sh --free <port>            only says whether the port is free, as `make run` asks before it builds
 #
-# The configuration is redis.conf.example with three settings replaced (module, port, folder). The server gets a
-# copy of it: CONFIG REWRITE must not write into the repository, and neither must its data (<folder>/<port>, emptied
-# at every start).
+# The configuration is a copy of redis.conf.example with three settings replaced (module, port, folder), because CONFIG
+# REWRITE must not write into the repository. The data are in <folder>/<port>, which the script empties at every start.
 set -euo pipefail
 
 port=$2

@@ -29,7 +29,7 @@ if [ ! -x "$server" ]; then
     make -C "$folder/redis/src" MALLOC=libc OPTIMIZATION=-O1 redis-server >"$folder/build.log" 2>&1
 fi
 
-# REDIS_SERVER is one program without arguments.
+# REDIS_SERVER must be one program without arguments.
 cat >"$folder/server" <<END
 #!/bin/sh
 exec valgrind --quiet --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite \\

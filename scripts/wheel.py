@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes the wheel zeitset-server, which carries the module, with nothing but Python's own library:
+"""Makes the wheel zeitset-server, which contains the module. Needs Python's standard library and objdump (binutils):
 
     scripts/wheel.py MODULE NOTICES FOLDER      prints the path of the wheel
 
-The wheel's platform is this machine's; the oldest C library that it is for is read from the module (objdump of binutils).
-File times are those of SOURCE_DATE_EPOCH, by default of 1980.
+The wheel is for the platform of this machine, and for the C library that the module needs. File times are
+SOURCE_DATE_EPOCH, by default 1980.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ func Check(ctx context.Context, rdb *redis.Client, key string, limit int64, wind
 	}, nil
 }
 
-// Job is a job that ZQ.CLAIM has leased to this client. A client that has the token may finish it.
+// Job is a job that ZQ.CLAIM has leased to this client. A client that has the token may acknowledge it.
 type Job struct {
 	Queue      string
 	ID         string
@@ -75,8 +75,8 @@ type Job struct {
 	Payload    string
 }
 
-// Claim returns the next due job, and waits for one. If none is due within block, it returns nil. The client's
-// ReadTimeout must be longer than block; it is 3 seconds by default.
+// Claim returns the next due job. If no job is due within block, Claim returns nil. The client's ReadTimeout (3 seconds
+// by default) must be longer than block.
 func Claim(ctx context.Context, rdb *redis.Client, queue string, lease, block time.Duration) (*Job, error) {
 	jobs, err := rdb.Do(ctx, "ZQ.CLAIM", 1, queue, "LEASE", milliseconds(lease), "BLOCK", milliseconds(block)).Slice()
 	if err != nil || len(jobs) == 0 {

@@ -17,10 +17,10 @@ pub struct Limit {
     pub charged_until_ms: u64,
 }
 
-/// When the same call succeeds, if no other call takes units meanwhile.
+/// When the same call succeeds, if other calls take no units before.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
-    /// It has succeeded.
+    /// This call has succeeded.
     Unneeded,
     After(Duration),
     /// The cost is higher than the limit.
@@ -58,7 +58,7 @@ impl Limit {
     }
 }
 
-/// Returns whole seconds, rounded up, so that a client that waits for this long waits long enough.
+/// Returns whole seconds, rounded up, so that a client waits long enough.
 fn seconds(duration: Duration) -> u128 {
     duration.as_millis().div_ceil(1000)
 }
@@ -68,7 +68,7 @@ pub fn check(redis: &mut Connection, key: &str, limit: u64, window: &str) -> Red
     cmd("ZRL.CHECK").arg(key).arg(limit).arg(window).query(redis)
 }
 
-/// A job that ZQ.CLAIM has leased to this client. A client that has the token may finish it.
+/// A job that ZQ.CLAIM has leased to this client. A client that has the token may acknowledge it.
 #[allow(dead_code, reason = "the tour is quicker than its leases")]
 pub struct Job {
     pub queue: String,
@@ -86,8 +86,9 @@ impl FromRedisValue for Job {
     }
 }
 
-/// Claims the next due job, and waits for one. A read timeout of the connection must be longer than `block`; there is none by default. The
-/// response timeout of an asynchronous connection must be longer, too; it is half a second by default.
+/// Claims the next due job. Returns None if no job is due within `block`. If the connection has a read timeout
+/// (default: none), it must be longer than `block`. For an asynchronous connection, this holds for the response timeout
+/// (default: half a second).
 pub fn claim(redis: &mut Connection, queue: &str, lease: &str, block: &str) -> RedisResult<Option<Job>> {
     let jobs: Vec<Job> =
         cmd("ZQ.CLAIM").arg(1).arg(queue).arg("LEASE").arg(lease).arg("BLOCK").arg(block).query(redis)?;

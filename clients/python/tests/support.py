@@ -210,7 +210,7 @@ class Proxy:
         self._flowing.set()
         self._held_by = b""
         self.garbage: dict[bytes, bytes] = {}
-        """Maps bytes of a command to a reply. The next command that contains these bytes gets the reply, once."""
+        """Maps bytes of a command to a reply. The next chunk of data that contains these bytes gets the reply, once."""
         self._sockets: list[socket.socket] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]

@@ -1,4 +1,5 @@
-"""The Zeitset module for Redis and Valkey, as a file of this package. For tests and development: a redis-server is not part of it."""
+"""The Zeitset module for Redis and Valkey, as a file of this package. For tests and development. The package contains
+no redis-server."""
 
 from __future__ import annotations
 
@@ -8,5 +9,5 @@ __all__ = ["module_path"]
 
 
 def module_path() -> str:
-    """The path to load: `redis-server --loadmodule PATH`."""
+    """Returns the path for `redis-server --loadmodule PATH`."""
     return os.path.join(os.path.dirname(os.path.abspath(__file__)), "zeitset.so")

@@ -1,5 +1,5 @@
-"""`python -m zeitset_server` prints the module's path. `python -m zeitset_server run --port 6380` starts a server with it: the words
-behind `run` are those of redis-server."""
+"""`python -m zeitset_server` prints the module's path. `python -m zeitset_server run --port 6380` starts a server with
+the module. The arguments after `run` are arguments of redis-server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ elif words[0] == "run":
     if server is None:
         sys.exit("zeitset_server: no redis-server or valkey-server is in PATH; REDIS_SERVER names another place")
     sys.stdout.flush()
-    # A configuration file must stay the first word.
+    # A configuration file must stay the first argument.
     conf, options = (words[1:2], words[2:]) if words[1:] and not words[1].startswith("-") else ([], words[1:])
     os.execvp(server, [server, *conf, "--loadmodule", module_path(), *options])
 else:
