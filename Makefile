@@ -58,9 +58,12 @@ test: need-build need-redis
 	$(CARGO) test --locked -p zeitset -p zeitset-testkit
 	$(CARGO) test --locked -p zeitset-companion
 
-## make bench      compare all commands with their rivals; results into docs/benchmarks (CELL=libredis_cell.so: redis-cell, too)
+## make bench      compare all commands with their rivals; results into docs/benchmarks (CELL=libredis_cell.so: redis-cell, too; SERVERS="...": also on these)
 bench: need-build need-redis
 	OUT="$(CURDIR)/docs/benchmarks" $(CARGO) bench --locked -p zeitset-benches --bench commands
+	@for server in $(SERVERS); do \
+	    REDIS_SERVER=$$server $(CARGO) bench --locked -p zeitset-benches --bench commands >docs/benchmarks/commands-$$(basename $$(dirname $$server)).md || exit 1; \
+	done
 	@for bench in sweep queues published groups boards; do \
 	    $(CARGO) bench --locked -p zeitset-benches --bench $$bench >docs/benchmarks/$$bench.txt || exit 1; \
 	    cat docs/benchmarks/$$bench.txt; \

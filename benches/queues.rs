@@ -25,6 +25,8 @@ fn main() {
     for queue in [&zq as &dyn Queue, &lua] {
         cycles(&mut con, queue, 60_000);
     }
+    println!("\nCPU of the server per cycle, us: {:>30} {:>15}", "pipelined", "not pipelined");
+    cpu_per_cycle(&mut con, [&zq, &lua]);
     println!("\nmemory of waiting jobs: {:>27}", "bytes/job");
     for queue in [&zq as &dyn Queue, &lua] {
         memory(&mut con, queue, 1_000_000);
@@ -201,6 +203,42 @@ fn cycles(con: &mut Connection, queue: &dyn Queue, jobs: usize) {
     let rounds = (jobs / BATCH) as f64;
     let [push, claim, ack] = spent.map(|us| us / rounds);
     println!("    {:<36} {per_second:>10.0} {push:>12.2} {claim:>12.2} {ack:>12.2}", queue.name());
+}
+
+/// Measures the CPU time of a server per cycle, with and without pipelines. The queues take turns for some rounds. Prints the
+/// medians, and the medians of the ratios within a round.
+fn cpu_per_cycle(con: &mut Connection, queues: [&dyn Queue; 2]) {
+    const ROUNDS: usize = 9;
+    let mut spent = [(BATCH, 30_000), (1, 10_000)].map(|(batch, jobs)| {
+        let mut rounds = Vec::new();
+        for _ in 0..ROUNDS {
+            rounds.push(queues.map(|queue| {
+                call(con, &["FLUSHALL"]);
+                let before = cpu(con);
+                for first in (0..jobs).step_by(batch) {
+                    let ids = first..first + batch;
+                    pipeline(con, ids.clone().map(|id| queue.push(id, 1)).collect());
+                    let claims = pipeline(con, ids.map(|_| queue.claim()).collect());
+                    let claimed = claims.iter().map(|reply| queue.claimed(reply));
+                    pipeline(con, claimed.map(|(id, token)| queue.ack(&id, token)).collect());
+                }
+                (cpu(con) - before).as_secs_f64() * 1e6 / jobs as f64
+            }));
+        }
+        rounds
+    });
+    let mut median = |of: &dyn Fn(&[f64; 2]) -> f64| {
+        spent.each_mut().map(|rounds| {
+            rounds.sort_by(|a, b| of(a).total_cmp(&of(b)));
+            of(&rounds[ROUNDS / 2])
+        })
+    };
+    for (at, queue) in queues.iter().enumerate() {
+        let [pipelined, single] = median(&|round| round[at]);
+        println!("    {:<36} {pipelined:>22.2} {single:>15.2}", queue.name());
+    }
+    let [pipelined, single] = median(&|[zq, lua]| lua / zq);
+    println!("    {:<36} {pipelined:>22.2} {single:>15.2}", "ratio");
 }
 
 fn memory(con: &mut Connection, queue: &dyn Queue, jobs: usize) {

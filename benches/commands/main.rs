@@ -130,7 +130,7 @@ fn main() {
         growths,
         memories,
     };
-    println!("{}", report.text());
+    println!("{}", report.text(false));
     if let Some(folder) = std::env::var_os("OUT").map(PathBuf::from) {
         report.write(&folder).expect("the report is written");
         println!("Written to {}.", folder.display());

@@ -21,7 +21,9 @@ pub struct Report<'a> {
 }
 
 impl Report<'_> {
-    pub fn text(&self) -> String {
+    /// Returns the tables. `with_pictures` adds links to the pictures that [`Report::write`] draws.
+    pub fn text(&self, with_pictures: bool) -> String {
+        let picture = |slug: &str| if with_pictures { format!("![]({slug}.svg)\n\n") } else { String::new() };
         let mut text = format!(
             "# Commands against their rivals\n\n`make bench` measured these figures ({}). {} The time of a call is the \
              time in its median round. A ratio is the median of the ratios of all rounds. Compare ratios, not times: \
@@ -29,8 +31,13 @@ impl Report<'_> {
             self.server, self.size
         );
         for (contest, results) in self.contests.iter().zip(&self.results) {
-            let slug = contest.slug;
-            let _ = write!(text, "\n## {}\n\n{}.\n\n![]({slug}.svg)\n\n", contest.title, capitalised(contest.setting));
+            let _ = write!(
+                text,
+                "\n## {}\n\n{}.\n\n{}",
+                contest.title,
+                capitalised(contest.setting),
+                picture(contest.slug)
+            );
             text += &costs(contest, results);
             text += "\n";
             text += &ratios(contest, results);
@@ -39,8 +46,10 @@ impl Report<'_> {
             let sizes: Vec<_> = growth.sizes.iter().map(|&size| grouped(size as f64)).collect();
             let _ = write!(
                 text,
-                "\n## {}\n\nThe time within the command, in µs, by the number of {}.\n\n![]({}.svg)\n\n",
-                growth.title, growth.of, growth.slug
+                "\n## {}\n\nThe time within the command, in µs, by the number of {}.\n\n{}",
+                growth.title,
+                growth.of,
+                picture(growth.slug)
             );
             let rows = growth
                 .rows
@@ -59,7 +68,7 @@ impl Report<'_> {
 
     pub fn write(&self, folder: &Path) -> io::Result<()> {
         fs::create_dir_all(folder)?;
-        fs::write(folder.join("commands.md"), self.text())?;
+        fs::write(folder.join("commands.md"), self.text(true))?;
         for (contest, results) in self.contests.iter().zip(&self.results) {
             let bars: Vec<_> = contest
                 .subjects
