@@ -3,8 +3,8 @@
 #
 #     scripts/deb.sh <folder>       writes <folder>/zeitset_<version>_<architecture>.deb
 #
-# The maintainer's name comes from DEBFULLNAME and DEBEMAIL, as with Debian's own tools, or from git. File times are those
-# of SOURCE_DATE_EPOCH or of the commit.
+# The maintainer's name comes from DEBFULLNAME and DEBEMAIL, as with Debian's own tools, or from git. File times are
+# SOURCE_DATE_EPOCH, or the time of the commit.
 set -euo pipefail
 
 command -v dpkg-shlibdeps >/dev/null || { echo "deb: dpkg-shlibdeps is missing: apt-get install dpkg-dev" >&2; exit 1; }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Counts the instructions of a server per request, inside callgrind (the package valgrind): all contests on the server that REDIS_SERVER
-# names (default redis-server), and two contests of limits on each SERVER.
+# Counts the instructions of a server per request, with callgrind of the package valgrind. Runs all contests on the
+# server that REDIS_SERVER names (default redis-server). Runs two contests of limits on each SERVER.
 #
 #   scripts/instructions.sh FOLDER REPORT [SERVER ...]
 set -euo pipefail

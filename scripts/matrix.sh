@@ -45,8 +45,8 @@ say() { printf '%s\n' "matrix: $*" >&2; }
 
 # --- getting a server ------------------------------------------------------------------------------------
 
-# private <apt root> <apt command>...: runs apt with the machine's settings (such as a proxy), but without its state. Expired
-# package lists are accepted if they are signed: Debian's sid changes every few hours, and mirrors are slower.
+# private <apt root> <apt command>...: runs apt with the machine's settings, for example a proxy, but without its state.
+# Expired package lists are accepted if they are signed: Debian's sid changes every few hours, and mirrors are slower.
 private() {
     local root=$1
     shift
@@ -201,7 +201,8 @@ cargo test --locked "${release[@]}" --test integration --no-run
 module=${CARGO_TARGET_DIR:-$PWD/target}/$profile/libzeitset.so
 export ZEITSET_MODULE=$module
 
-# one <name> <server>: runs the tests on that server; writes its row of the table, what failed, and the exit code next to its log.
+# one <name> <server>: runs the tests on that server. Writes the row of the table and the exit code next to the log.
+# Prints the failed tests.
 one() {
     local name=$1 server=$2 home=$folder/$1 version started=$SECONDS code=0 result
     version=$("$server" --version | sed -n 's/.* v=\([0-9.]*\).*/\1/p')

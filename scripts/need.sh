@@ -75,7 +75,7 @@ have_bash() { command -v bash >/dev/null 2>&1; }
 
 # --- libclang --------------------------------------------------------------------------------------------
 
-# Directories in which bindgen would look for the library (those of the clang-sys crate that matter in practice).
+# Directories in which bindgen searches for the library: the important directories of the clang-sys crate.
 libclang_dirs() {
     [ -z "${LIBCLANG_PATH:-}" ] || printf '%s\n' "$LIBCLANG_PATH"
     if command -v llvm-config >/dev/null 2>&1; then llvm-config --libdir; fi

@@ -3,8 +3,8 @@
 #
 #     scripts/site.sh <folder> [mdbook]       writes <folder>/html
 #
-# The pages stay where they are: links between them work in the repository, too. The script copies what git tracks, makes the table of
-# contents from the pages' titles, and at the end looks for links that lead nowhere.
+# The pages stay where they are: links between them work in the repository, too. The script copies the files that git
+# tracks, and makes the table of contents from the titles of the pages. At the end, it finds dead links.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 mdbook=${2:-mdbook}

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs all random tests from new seeds: simulations of the models, and real servers with clocks that step, a hostile module,
-# crashes that lose data, hostile input, and all of these at once. Prints a summary and the findings at the end.
+# Runs all random tests from new seeds: simulations of the models, and real servers. The servers get clock steps, a
+# hostile module, crashes that lose data, hostile input, and all of these at once. Prints a summary and the findings at
+# the end.
 #
 #   scripts/torture.sh CARGO SECONDS FOLDER
 #

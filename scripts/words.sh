@@ -2,7 +2,7 @@
 # Refuses words that stop readers, in all texts that git tracks: source, comments, error texts, docs, scripts. `make lint` calls it.
 # It ignores case, punctuation and line ends: it also finds `for ever` across two lines of a comment.
 #
-# If such a word is right, for example in a quotation, add a line to ALLOWED.
+# If a refused word is right, for example in a quotation, add a line to ALLOWED.
 set -eu
 cd "$(dirname "$0")/.."
 

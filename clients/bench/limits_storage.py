@@ -1,5 +1,5 @@
-"""Measures the memory and the processor time of the server for one moving window of `limits`, with the package's own
-Redis storage and with Zeitset's.
+"""Measures the memory and the processor time of the server for one moving window of the package `limits`. Compares the
+Redis storage of the package with the storage of Zeitset.
 
 usage: limits_storage.py PORT; prints rows of a table
 """

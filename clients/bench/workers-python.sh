@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # The throughput of Python workers against arq and RQ, as a page on standard output.
 #
-# In each of ROUNDS rounds, each program pushes its jobs and runs them, one program after the other. So other load of
-# the machine affects all programs.
+# In each of ROUNDS rounds, the programs run in turns. So other load of the machine affects all programs.
 #
 # usage: workers-python.sh MODULE OUT; exits with 77 if the machine lacks a needed program
 set -euo pipefail

@@ -42,7 +42,8 @@ impl FromRedisValue for Limit {
 }
 
 impl Limit {
-    /// Returns HTTP header fields: Retry-After, and those of draft-ietf-httpapi-ratelimit-headers. `window` is in seconds.
+    /// Returns HTTP header fields: Retry-After, and the fields of draft-ietf-httpapi-ratelimit-headers. `window` is in
+    /// seconds.
     pub fn headers(&self, policy: &str, window: u64) -> Vec<(&'static str, String)> {
         let retry = match self.retry_after {
             Retry::After(wait) => Some(seconds(wait)),

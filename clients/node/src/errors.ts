@@ -21,10 +21,7 @@ export class TimeoutError extends Error {
   override readonly name = "TimeoutError";
 }
 
-/**
- * Redis never sends this reply to this command. Either the other end is not Redis, or the reply belongs to another
- * command.
- */
+/** Redis never sends this reply to this command. The peer is not Redis, or the reply belongs to another command. */
 export class ProtocolError extends Error {
   override readonly name = "ProtocolError";
 }
@@ -52,7 +49,7 @@ const PASSING = new Set("LOADING READONLY MASTERDOWN UNBLOCKED CLUSTERDOWN TRYAG
 
 /** Returns the code at the beginning of a server's error; undefined for an error of the client or the connection. */
 export function codeOf(error: Error): string | undefined {
-  // Errors of sockets have a `code`, such as ECONNREFUSED, which looks like the code of a server's error.
+  // Errors of sockets have a `code`, for example ECONNREFUSED, which looks like the code of a server's error.
   if ("code" in error && typeof error.code === "string") return undefined;
   return /^([A-Z][A-Z0-9]+)(?: |$)/.exec(error.message)?.[1];
 }

@@ -73,7 +73,7 @@ export class Check {
   readonly debt: number;
   /**
    * After this time, the same call succeeds, unless other callers take units. 0: the call was allowed. -1: the call
-   * never succeeds, because it costs too much.
+   * costs more than the limit, and never succeeds.
    */
   readonly retryAfterMs: number;
   /** The time until all units are free. */

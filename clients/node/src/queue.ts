@@ -62,7 +62,9 @@ export class Queue<T = any> {
     };
   }
 
-  /** Adds a job, and returns its id; null if the queue has a job of this `id`, and neither `replace` nor `again` is set. */
+  /**
+   * Adds a job, and returns its id. Without `replace` and `again`, returns null if the queue has a job of this `id`.
+   */
   async push(payload: T, options?: wire.PushOptions): Promise<string | null> {
     const [id] = await this.#pushes(1, async () => [await this.#send(this.calls.push(payload, options))]);
     return id ?? null;
@@ -105,10 +107,7 @@ export class Queue<T = any> {
     return sum(await Promise.all(ids.map((id) => this.#find(id, undefined, (shard) => shard.cancel(id)))));
   }
 
-  /**
-   * Changes the due time or the priority of a waiting job. Returns false if there is no such job, or it is claimed or
-   * dead.
-   */
+  /** Changes the due time or the priority of a waiting job. Returns false if the job is claimed, dead or missing. */
   async reschedule(id: string, options: wire.RescheduleOptions): Promise<boolean> {
     return this.#find(id, options.group, (shard) => shard.reschedule(id, options));
   }
@@ -128,7 +127,9 @@ export class Queue<T = any> {
     return merged(pages, count, isBefore);
   }
 
-  /** Makes dead letters ready again: those of the `ids`, or at most `count` (default 1,000). Returns how many. */
+  /**
+   * Makes dead letters ready again: the jobs of the `ids`, or at most `count` jobs (default 1,000). Returns how many.
+   */
   async redrive(options: wire.RedriveOptions = {}): Promise<number> {
     const { ids, group, count } = options;
     if (ids && !group && this.#shards.length > 1) {
@@ -137,13 +138,13 @@ export class Queue<T = any> {
     return this.#share(group, count, (shard, share) => shard.redrive({ ...options, ...share }));
   }
 
-  /** Removes up to `count` (default 1,000) jobs of a state, oldest first. Returns how many. 0: no such job is left. */
+  /** Removes up to `count` (default 1,000) jobs of a state, oldest first. Returns how many; 0 if none are left. */
   async clean(state: Exclude<wire.State, "claimed">, options: wire.CleanOptions = {}): Promise<number> {
     return this.#share(options.group, options.count, (shard, share) => shard.clean(state, { ...options, ...share }));
   }
 
   /**
-   * Returns stats and settings; null if there is no such queue. If the queue has shards, returns the sums of the
+   * Returns stats and settings; null if the queue does not exist. If the queue has shards, returns the sums of the
    * counts, and the settings of the first shard.
    */
   async stats(): Promise<wire.Stats | null> {
@@ -226,9 +227,7 @@ export class Queue<T = any> {
     return found ? this.#send(call(found)) : reply;
   }
 
-  /**
-   * Sends a command for up to `count` jobs to the shard of the group; without a group, to one shard after the other.
-   */
+  /** Sends a command for up to `count` jobs to the shard of the group. Without a group, goes through the shards. */
   async #share(
     group: string | undefined,
     count: number | undefined,

@@ -5,8 +5,8 @@ import { integer, integerOrNull, list, text, whole } from "./values.js";
 import * as wire from "./wire/sets.js";
 
 /**
- * The result of ZEXP.EXPIRE for a member: the expiry was set; the old expiry was kept because of `when`; the member was
- * removed because the time is past; or the member is missing.
+ * The result of ZEXP.EXPIRE for a member. `kept`: the old expiry stays because of `when`. `removed`: the time is past.
+ * `missing`: there is no such member.
  */
 export type Expired = "set" | "kept" | "removed" | "missing";
 

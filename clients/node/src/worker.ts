@@ -34,7 +34,7 @@ export interface WorkerOptions<T> {
   /** How long handlers may still run after the worker was told to stop; 20 s by default. */
   readonly grace?: Duration;
   /**
-   * Returns the wait after a failed attempt, by the number of the attempt; by default 1 s, 2 s, 4 s … at most 1 h. The
+   * Returns the wait after a failed attempt, by the number of the attempt. Default: 1 s, 2 s, 4 s … at most 1 h. The
    * BACKOFF of a queue replaces this wait.
    */
   readonly backoff?: (attempt: number) => Duration;
@@ -253,8 +253,8 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
   }
 
   /**
-   * Stops the worker: claims no more jobs, waits for the handlers until the grace is over, and returns the other jobs
-   * to the queue.
+   * Stops the worker. It claims no more jobs, and waits for the handlers until the grace is over. Then it returns the
+   * unfinished jobs to the queue.
    */
   stop({ grace }: { grace?: Duration } = {}): Promise<void> {
     this.#stopped ??= this.#stop(grace === undefined ? this.#graceMs : milliseconds(grace));

@@ -1,6 +1,6 @@
 /**
- * Jobs that a client of one language pushes and a worker of the other handles. ZEITSET_PYTHON names a Python that has
- * the library.
+ * Node.js and Python: a client of one language pushes jobs, and a worker of the second language handles them.
+ * ZEITSET_PYTHON names a Python that has the library.
  */
 
 import assert from "node:assert/strict";

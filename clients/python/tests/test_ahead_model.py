@@ -171,7 +171,7 @@ def test_no_window_has_more_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_units_that_are_held_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After the sweep, the units in use at the server are those that were handed out."""
+    """After the sweep, the server counts only the units that were handed out."""
     for seed in range(20):
         world = World(seed, monkeypatch)
         process = Process(world, 20)

@@ -45,8 +45,7 @@ def broker(one: Any) -> Iterator[ZeitsetBroker]:
 
 
 def test_a_delayed_message_stays_in_the_queue_and_runs_once(broker: ZeitsetBroker) -> None:
-    """dramatiq's own broker for Redis gives such a message to a worker, which sends it again when it is due (dramatiq's
-    issue 431)."""
+    """In dramatiq's own broker for Redis, a worker holds a delayed message, and sends it again when it is due."""
     runs: list[str] = []
     record = dramatiq.actor(runs.append, broker=broker, actor_name="record")
     due = time.monotonic() + 1

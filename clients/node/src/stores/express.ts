@@ -75,7 +75,7 @@ export class ExpressStore {
 
   /**
    * Takes back the oldest hit of the key that still counts, because `decrement` does not get the time of the hit. So
-   * the other hits may count for longer than the window, but never for less. Takes back only hits of this process.
+   * the remaining hits may count for longer than the window, but never for less. Takes back only hits of this process.
    */
   async decrement(key: string): Promise<void> {
     const recent = this.#recent.get(key);

@@ -28,8 +28,8 @@ export function dimension<Name extends string>(text: string): Dimension<Name> {
 
 export interface Schema {
   /**
-   * Which of two members with equal values ranks first: the one that reached the values first (default) or last, or the
-   * one with the smaller name.
+   * Which of two members with equal values ranks first. `first` (default) and `last`: the first or last to reach the
+   * values. `name`: the smaller name.
    */
   readonly ties?: "first" | "last" | "name";
   /** The board keeps only this number of members: the best ones. */
@@ -37,8 +37,8 @@ export interface Schema {
 }
 
 /**
- * The ranks of members with equal values: one after the other (1, 2, 3, 4), as in competitions (1, 2, 2, 4), or dense
- * (1, 2, 2, 3).
+ * The ranks of members if the second and the third have equal values. `position`: 1, 2, 3, 4. `competition`: 1, 2, 2,
+ * 4. `dense`: 1, 2, 2, 3.
  */
 export type Ranking = "position" | "competition" | "dense";
 

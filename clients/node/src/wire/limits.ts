@@ -28,7 +28,7 @@ export interface Fields {
   readonly chargedUntilMs: number;
 }
 
-/** Names of units of time, in addition to those of the commands. */
+/** Names of units of time, in addition to the names that the commands accept. */
 const NAMES: readonly (readonly [RegExp, string])[] = [
   [/^milliseconds?$/, "ms"],
   [/^sec(ond)?s?$/, "s"],

@@ -50,7 +50,7 @@ export interface PushOptions extends Due {
   readonly timeout?: Duration;
   /** How long after its due time a worker may still get the job. */
   readonly ttl?: Duration;
-  /** Whether to replace a job of this id, whatever its state. */
+  /** Whether to replace a job of this id in any state. */
   readonly replace?: boolean;
   /**
    * Whether to run the job of this id once more after the last push. Two runs never overlap. If a job of this id waits,

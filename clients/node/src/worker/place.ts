@@ -94,8 +94,8 @@ export class Place {
   ) {}
 
   /**
-   * Connects to the server that has the key. In a cluster, the server is the node at the address `at`, or else the node
-   * that the other nodes name.
+   * Connects to the server that has the key. In a cluster, connects to the address `at`. Without `at`, connects to the
+   * primary that the nodes name.
    */
   async open(key: string, at?: Address): Promise<Server> {
     const address = this.client.isCluster ? ((this.#nodes && at) ?? (await this.#find(slotOf(key)))) : undefined;
@@ -135,8 +135,8 @@ export class Place {
   }
 
   /**
-   * Asks one node after the other for the slots, until one replies. Asks in random order, because a node that is cut
-   * off from the others may reply wrongly.
+   * Asks the nodes for the slots, until one replies. The order is random, because a node that is cut off from the
+   * cluster may reply wrongly.
    */
   async #ask(): Promise<readonly Range[]> {
     let problem = new Error("no node is known");

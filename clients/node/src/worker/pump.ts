@@ -27,7 +27,7 @@ export interface Shared<T> {
   readonly holding: Holding<T>;
   readonly name: string;
   readonly leaseMs: number;
-  /** `working`: jobs may be started. `stopping`: only outcomes are reported. `stopped`: neither. */
+  /** `working`: jobs may be started. `stopping`: the pump only reports outcomes. `stopped`: the pump does nothing. */
   phase(): "working" | "stopping" | "stopped";
   /** Returns how many more jobs may run. */
   room(): number;
@@ -337,8 +337,8 @@ export class Pump<T> {
 }
 
 /**
- * Returns 0.1 s, 0.2 s … at most 3 s, shortened at random by up to a third, so that workers do not all reconnect at
- * once.
+ * Returns 0.1 s, 0.2 s … at most 3 s. Shortens the wait at random by up to a third, so that workers do not all
+ * reconnect at once.
  */
 const reconnectMs = (troubles: number): number => Math.min(3000, 100 * 2 ** Math.min(troubles - 1, 10)) * (1 - Math.random() / 3);
 

@@ -12,7 +12,7 @@ export interface Address {
 }
 
 export interface ConnectOptions {
-  /** Timeouts of the client, such as those of a service. */
+  /** The timeouts of the client, as a service may set them. */
   readonly timeoutMs?: number;
 }
 

@@ -1,9 +1,10 @@
 /**
  * A primary and its replica. The class knows which writes the replica certainly has.
  *
- * Replication is asynchronous: a failover may lose writes that the primary has just accepted, whatever the library
- * does. So the class sends PUBLISH and WAIT again and again. If WAIT succeeds, the replica has all writes of the
- * primary from before the PUBLISH. Commands that the primary may have carried out after the last success are in doubt.
+ * Replication is asynchronous, so a failover may lose writes that the primary has just accepted. The library cannot
+ * prevent this. So the class sends PUBLISH and WAIT again and again. If WAIT succeeds, the replica has all writes of
+ * the primary from before the PUBLISH. Commands that the primary may have carried out after the last success are in
+ * doubt.
  */
 
 import { setTimeout as sleep } from "node:timers/promises";

@@ -1,7 +1,6 @@
 /**
  * Takes units from limits as fast as it can: node taker.js <library> <url> <rate> <ahead> <file> <key> ... For each
- * unit, it writes the moments before and after the call to the file, by a clock that all processes of the machine
- * share.
+ * unit, writes the moments before and after the call to the file. All processes of the machine share this clock.
  */
 
 import { openSync, writeSync } from "node:fs";

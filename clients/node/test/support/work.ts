@@ -3,7 +3,7 @@ import type { Place } from "./clients.js";
 
 export interface Work<T> {
   readonly worker: Worker<T>;
-  /** The events of jobs, such as `completed a`, in order. */
+  /** The events of jobs in order, for example `completed a`. */
   readonly events: string[];
   readonly disconnected: Error[];
   readonly run: Promise<void>;

@@ -121,9 +121,9 @@ class Cron:
     def next_ms(self, after_ms: int) -> int:
         """Returns the first time after `after_ms`, in Unix ms.
 
-        The times of the expression are those of the wall clock. If the clock is set forward and skips a time, the job
-        runs later by the length of that change. If a time occurs twice, the job runs once. If the hour field begins
-        with `*`, the job runs both times (as in Vixie cron).
+        The expression gives times of the wall clock. If the clock is set forward and skips a time, the job runs later
+        by the length of that change. If a time occurs twice, the job runs once. If the hour field begins with `*`, the
+        job runs both times (as in Vixie cron).
         """
         start = self._at(after_ms).replace(tzinfo=None, fold=0)
         best: int | None = None

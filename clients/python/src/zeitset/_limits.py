@@ -41,7 +41,7 @@ class Check:
     """Units that are free after this call, at least 0."""
     retry_after_ms: int
     """After this time, the same call succeeds, unless other callers take units. 0: the call was allowed. -1: the call
-    never succeeds, because it costs too much."""
+    costs more than the limit, and never succeeds."""
     reset_after_ms: int
     """The time until all units are free."""
     charged_until_ms: int

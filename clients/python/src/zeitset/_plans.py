@@ -31,8 +31,8 @@ def _everywhere(
 
 
 def get(calls: QueueCalls, id: str, *, group: str | None = None) -> Steps[JobInfo | None]:
-    """Returns a job. None: there is no such job. `group`: if the queue has shards, only the shard of this group is
-    asked."""
+    """Returns a job; None if the queue does not have it. `group`: if the queue has shards, only the shard of this group
+    is asked."""
     return _sought(calls, id, group, lambda shard: shard.get(id))
 
 
@@ -45,8 +45,8 @@ def reschedule(
     priority: int | None = None,
     group: str | None = None,
 ) -> Steps[bool]:
-    """Changes the due time or the priority of a waiting job. Returns False if there is no such job, or it is claimed or
-    dead. `group`: if the queue has shards, only the shard of this group is asked."""
+    """Changes the due time or the priority of a waiting job. Returns False if the job is claimed, dead or missing.
+    `group`: if the queue has shards, only the shard of this group is asked."""
     return _sought(calls, id, group, lambda shard: shard.reschedule(id, delay=delay, at=at, priority=priority))
 
 
@@ -57,8 +57,8 @@ def cancel(calls: QueueCalls, *ids: str, group: str | None = None) -> Steps[int]
 
 
 def redrive(calls: QueueCalls, *ids: str, count: int | None = None, group: str | None = None) -> Steps[int]:
-    """Makes dead letters ready again, with 0 attempts: those of the IDs, or at most `count` (default 1,000). Returns
-    how many."""
+    """Makes dead letters ready again, with 0 attempts: the jobs of the IDs, or at most `count` jobs (default 1,000).
+    Returns how many."""
     if ids:
         return _each(calls, ids, group, lambda shard, some: shard.redrive(*some, count=count, group=group))
     return _shared(calls, count, group, lambda shard, count: shard.redrive(count=count, group=group))
@@ -72,7 +72,7 @@ def clean(
     count: int | None = None,
     group: str | None = None,
 ) -> Steps[int]:
-    """Removes up to `count` (default 1,000) jobs of a state, oldest first. Returns how many. 0: no such job is left."""
+    """Removes up to `count` (default 1,000) jobs of a state, oldest first. Returns how many; 0 if none are left."""
     return _shared(calls, count, group, lambda shard, count: shard.clean(state, older=older, count=count, group=group))
 
 

@@ -118,8 +118,8 @@ class QueueCalls:
         traceparent: str | None = None,
         timeout: Duration | None = None,
     ) -> Call[str | None]:
-        """Adds a job, and returns its id. Returns None if the queue has a job of this id, and neither `replace` nor
-        `again` is set.
+        """Adds a job, and returns its id. Without `replace` and `again`, returns None if the queue has a job of this
+        id.
 
         `ttl`: how long after its due time a worker may still get the job.
 
@@ -165,8 +165,7 @@ class QueueCalls:
     def reschedule(
         self, id: str, *, delay: Duration | None = None, at: Instant | None = None, priority: int | None = None
     ) -> Call[bool]:
-        """Changes the due time or the priority of a waiting job. False: there is no such job, or it is claimed or
-        dead."""
+        """Changes the due time or the priority of a waiting job. False: the job is claimed, dead or missing."""
         args: tuple[Word, ...] = ("ZQ.RESCHEDULE", self.key, encoded(id), *_due(delay, at))
         return Call(args if priority is None else (*args, "PRIORITY", priority), flag)
 
@@ -226,8 +225,8 @@ class QueueCalls:
         return Call(tuple(args), read)
 
     def redrive(self, *ids: str, count: int | None = None, group: str | None = None) -> Call[int]:
-        """Makes dead letters ready again, with 0 attempts: those of the IDs, or at most `count` (default 1,000).
-        Returns how many."""
+        """Makes dead letters ready again, with 0 attempts: the jobs of the IDs, or at most `count` jobs (default
+        1,000). Returns how many."""
         args: tuple[Word, ...] = ("ZQ.REDRIVE", self.key, *_of(group))
         if ids:
             args += ("ID", *map(encoded, ids))
@@ -241,8 +240,7 @@ class QueueCalls:
         count: int | None = None,
         group: str | None = None,
     ) -> Call[int]:
-        """Removes up to `count` (default 1,000) jobs of a state, oldest first. Returns how many. 0: no such job is
-        left."""
+        """Removes up to `count` (default 1,000) jobs of a state, oldest first. Returns how many; 0 if none are left."""
         args: tuple[Word, ...] = ("ZQ.CLEAN", self.key, state.upper(), *_of(group))
         if older is not None:
             args += ("OLDER", duration(older))
@@ -255,7 +253,7 @@ class QueueCalls:
         return Call(("ZQ.HOLD", key, encoded(group), duration(wait)), flag)
 
     def stats(self) -> Call[dict[str, Any] | None]:
-        """Returns stats and settings by the names of ZQ.STATS. None: there is no such queue."""
+        """Returns stats and settings by the names of ZQ.STATS. None: the queue does not exist."""
         return Call(("ZQ.STATS", self.key), _figures)
 
     def configure(

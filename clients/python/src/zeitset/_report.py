@@ -82,8 +82,8 @@ class Outbox:
 
 
 def steps(outcomes: list[Outcome]) -> Iterator[tuple[list[Outcome], Commands]]:
-    """Yields outcomes with their commands: one ZQ.ACK for each queue, a MULTI for each job with chained commands, and a
-    ZQ.NACK for each job that is given back."""
+    """Yields outcomes with their commands. Completed jobs of a queue share one ZQ.ACK. A job with chained commands gets
+    a MULTI. Any other outcome gets a ZQ.NACK."""
     plain: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         job = outcome.job

@@ -59,14 +59,14 @@ class ExpiringSetCalls:
     def expire(
         self, *members: Member, ttl: Duration | None = None, at: Instant | None = None, when: Literal["later", "sooner"] | None = None
     ) -> Call[list[int]]:
-        """Sets the expiry of members. Returns for each 1 if it was set, 0 if the condition was not met, 2 if the member
-        was removed because the time is past, and -2 if there is no such member."""
+        """Sets the expiry of members. Returns a number for each member. 1: the expiry was set. 0: the condition was not
+        met. 2: the member was removed, because the time is past. -2: there is no such member."""
         condition = ("GT" if when == "later" else "LT",) if when else ()
         return Call(("ZEXP.EXPIRE", self.key, *condition, *_expiry(ttl, at), *map(encoded, members)), integers)
 
     def persist(self, *members: Member) -> Call[list[int]]:
-        """Removes the expiry of members. Returns for each 1 if it was removed, -1 if the member had none, and -2 if
-        there is no such member."""
+        """Removes the expiry of members. Returns a number for each member. 1: the expiry was removed. -1: the member
+        had no expiry. -2: there is no such member."""
         return Call(("ZEXP.PERSIST", self.key, *map(encoded, members)), integers)
 
     def ttl(self, *members: Member) -> Call[list[float | None]]:

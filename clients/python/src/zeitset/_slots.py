@@ -16,8 +16,8 @@ from time import monotonic
 from ._job import Job
 
 _LONG = 0.1
-"""In seconds. A source that got no slot for this long gets a turn if other sources have started jobs meanwhile: it may
-have jobs by now."""
+"""In seconds. If a source got no slot for this long, and other sources have started jobs, the source gets a turn. It
+may have jobs by now."""
 _SOON = 0.2
 """The time for the reply to a claim without BLOCK, in seconds. Then other sources may use the reserved slots, because a
 node that hangs must not keep them."""

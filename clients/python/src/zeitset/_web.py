@@ -17,8 +17,8 @@ _TYPES = "https://iana.org/assignments/http-problem-types#"
 
 
 def network_of(host: str, ipv6: int = 56) -> str:
-    """Returns an IPv4 address, or the network of an IPv6 address. Returns other hosts, such as a Unix socket,
-    unchanged."""
+    """Returns an IPv4 address, or the network of an IPv6 address. Returns any other host unchanged, for example a Unix
+    socket."""
     try:
         address = ip_address(host.partition("%")[0])
     except ValueError:

@@ -114,7 +114,7 @@ class Worker:
     def run(self, *, burst: bool = False) -> None:
         """Works until SIGTERM, SIGINT or `stop()`. With `burst`, also ends when no job is due and none runs.
 
-        Raises an error that does not pass by itself, such as a missing module.
+        Raises an error that does not pass by itself, for example if the server lacks the module.
         """
         asyncio.run(self.serve(signals=True, burst=burst))
 

@@ -1,8 +1,8 @@
 """A broker for dramatiq: `dramatiq.set_broker(ZeitsetBroker(url="redis://localhost:6379"))`.
 
-A delayed message stays in its queue until it is due. (dramatiq's own broker for Redis gives the message to a worker,
-which holds it in memory and then sends it again. If that worker ends at the wrong moment, the message is lost or runs
-twice.) dramatiq's middleware does the retries.
+A delayed message stays in its queue until it is due. In dramatiq's own broker for Redis, a worker holds the message in
+memory, and sends it again when it is due. If that worker ends at the wrong moment, the message is lost or runs twice.
+dramatiq's middleware does the retries.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class ZeitsetBroker(Broker):
         return message
 
     def flush(self, queue_name: str) -> None:
-        """Removes all messages, also those that a worker holds. The queue's settings stay."""
+        """Removes all messages, including messages that a worker holds. The queue's settings stay."""
         queue = self.queue(queue_name)
         for state in _STATES:
             while page := queue.peek(state, count=1000):

@@ -34,8 +34,8 @@ class _Calls:
         return f"{self._prefix}:{key}"
 
     def incr(self, key: str, expiry: int, amount: int) -> list[Call[int]]:
-        """Counts all requests, also those beyond the limit. If the connection breaks between the two commands, the next
-        call sets the expiry."""
+        """Counts all requests, including requests beyond the limit. If the connection breaks between the two commands,
+        the next call sets the expiry."""
         key = self.key(key)
         return [Call(("INCRBY", key, amount), int), Call(("EXPIRE", key, expiry, "NX"), int)]
 
@@ -69,8 +69,8 @@ def _address(uri: str) -> str:
 
 
 class ZeitsetStorage(Storage, MovingWindowSupport):
-    """`options`: parameters of `redis.Redis.from_url`. `client`: a client of your own, such as a RedisCluster, instead
-    of one for the URI.
+    """`options`: parameters of `redis.Redis.from_url`. `client`: your own client, for example a RedisCluster. It
+    replaces the client for the URI.
 
     `exact`: units become available again to the millisecond. Without `exact`, units of a limit above 100 are late by up
     to 1% of the window. With `exact`, a key has a slot for each millisecond in which units were taken.

@@ -30,7 +30,7 @@ Attributes = dict[str, "str | int"]
 class OpenTelemetry:
     """`propagate`: each pushed job carries the `traceparent`, in a line before its JSON.
 
-    By default, `tracer` and `meter` are those of the global providers.
+    `tracer` and `meter` come from the global providers by default.
     """
 
     def __init__(self, *, propagate: bool = False, tracer: Tracer | None = None, meter: Meter | None = None) -> None:

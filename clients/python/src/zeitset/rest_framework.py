@@ -1,4 +1,4 @@
-"""Throttles that replace those of Django REST framework. They are exact, and keep their counts in Redis, not in
+"""Throttles that replace the throttles of Django REST framework. They are exact, and keep their counts in Redis, not in
 Django's cache.
 
 `REST_FRAMEWORK = {"DEFAULT_THROTTLE_CLASSES": ["zeitset.rest_framework.UserRateThrottle"], "DEFAULT_THROTTLE_RATES": {"user": "100/day"}}`

@@ -1,4 +1,5 @@
-"""Rate limits for WSGI applications, such as Flask's and Django's: `application = RateLimit(application, limiter)`."""
+"""Rate limits for WSGI applications, for example of Flask and Django: `application = RateLimit(application,
+limiter)`."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ App = Callable[[Environ, StartResponse], Iterable[bytes]]
 
 
 def client_network(ipv6: int = 56) -> Callable[[Environ], str]:
-    """Returns a key function. The key is the client's IPv4 address, or the first `ipv6` bits of its IPv6 address: one
+    """Returns a key function. The key is the client's IPv4 address, or the first `ipv6` bits of its IPv6 address. One
     client may have all addresses of a network.
 
     Behind a proxy, let the server set REMOTE_ADDR from a header that only your proxy can set.
