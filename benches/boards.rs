@@ -157,7 +157,7 @@ impl Bench {
                 plain(&mut there, &pick);
                 board(&mut here, &pick);
             }
-            // If an operation needs several calls, they count as one.
+            // If an operation needs several calls, these calls count as one.
             (there.calls, here.calls) = (CALLS, CALLS);
             let figures = if round % 2 == 0 {
                 let there = self.run(there);

@@ -27,7 +27,8 @@ struct Batch {
 
 /// Sends all requests, `pipeline` at a time on each connection. Returns the duration.
 ///
-/// Each connection has one batch in progress. While the server processes one batch, others wait, so the server is never idle.
+/// Each connection has one batch in progress. While the server processes one batch, the other batches wait, so the
+/// server is never idle.
 pub fn flood(connections: &mut [Connection], requests: &[Request], pipeline: usize) -> Duration {
     let batches: Vec<Batch> = requests
         .chunks(pipeline)

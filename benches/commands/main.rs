@@ -94,7 +94,7 @@ fn main() {
     let instructions = std::env::var_os("INSTRUCTIONS").map(PathBuf::from);
     let mut config = cell.iter().map(|path| format!("loadmodule {path}\n")).collect::<String>();
     if instructions.is_some() {
-        // The server's cron is not part of a request. On a slow machine, it would add more to each request.
+        // The server's cron is not part of a request. On a slow machine, the cron would add more to each request.
         config.push_str("hz 1\ndynamic-hz no\n");
     }
     let server = Server::builder().config(&config).start();

@@ -21,7 +21,7 @@ const LAST_PAGES: Duration = Duration::from_secs(3);
 /// The timeout for the head of a request, from the start of the connection or the previous response.
 const HEAD: Duration = Duration::from_secs(10);
 
-/// The timeout for a request's body and its response, longer than the timeout of the Redis server.
+/// The timeout for a request's body and its response. It is longer than the timeout of requests to the Redis server.
 const ANSWER: Duration = Duration::from_secs(20);
 
 /// The maximum duration of a connection. After it, a client must connect again.

@@ -288,7 +288,7 @@ fn dead_letters(browser: &Browser, at: &dyn Fn(&str) -> String, c: &mut Client) 
     browser.sees("1 job ready again.");
     assert_eq!(c.text_field("ZQ.GET orders order:4701", "state"), "ready");
 
-    // Removes the dead letters older than an hour, of which there are none, and then all.
+    // Removes the dead letters older than an hour (there are none), and then all dead letters.
     browser.click("details summary");
     browser.fill("input[name=older]", "1h");
     browser.click("button[value=clean]");

@@ -191,7 +191,7 @@ fn keys_are_heard_while_the_server_hangs() {
     let seen = Mutex::new(String::new());
     let shows = |text: &str| seen.lock().expect("no panic").contains(text);
     std::thread::scope(|scope| {
-        // The program is killed before the thread that reads its output is joined, also if the test fails.
+        // Kills the program before the thread that reads its output is joined, even if the test fails.
         let mut child = child;
         scope.spawn(|| {
             let mut buffer = [0; 4096];

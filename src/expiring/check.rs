@@ -36,7 +36,7 @@ use redis_module::RedisLockIndicator;
 use std::time::{Duration, Instant};
 
 /// The minimum time in ms between two checks of a set whose members expire continuously. Deleting several members at
-/// once is cheaper than to delete them one by one.
+/// once is cheaper than deleting them one by one.
 const REVISIT: Millis = 10;
 
 /// A set with at most this many members, all of them expired, is unlinked, and the server's background thread frees it.
@@ -209,7 +209,7 @@ pub(super) fn inspect(ctx: &mut Context, name: Str<'_>, kind: EventKind) {
 }
 
 /// Whether the source of a moved or copied key was dirty. The source is not always known: the event of COPY does not
-/// name it, and after RENAME a listener of another module may have moved the set again. So this function looks for a
+/// name it, and a listener of another module may have moved the set again after RENAME. So this function looks for a
 /// dirty set with the same TTL as this key. The set is the source if its key is gone, or if it has the same number of
 /// members and the same highest score.
 fn was_dirty(ctx: &mut Context, database: i32, name: Str<'_>, seen: Option<Seen>) -> bool {

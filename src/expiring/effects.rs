@@ -79,7 +79,7 @@ fn score_text(score: f64) -> OwnedStr {
 pub(super) fn replicate_sweep(ctx: &Context, name: Str<'_>, gone: &[Element], first: Option<f64>) {
     let Some(last) = gone.last().map(|element| element.score) else { return };
     let whole = match first {
-        // RESTORE accepts sets whose members are out of order. A score range would miss some members of such a set.
+        // RESTORE accepts sets whose members are out of order. In such a set, a score range would miss some members.
         _ if !gone.is_sorted_by(|one, next| one.score <= next.score) => 0,
         // If members with the highest removed score remain, a score range would also remove them. So ZREM names the
         // removed members with this score.

@@ -20,7 +20,7 @@ pub const MAX_ITEMS: usize = NIL as usize - 1;
 
 #[derive(Clone, Debug)]
 pub struct Chunks<T> {
-    /// All chunks are full except the last one with items. An empty chunk may follow it.
+    /// All chunks are full except the last chunk with items. One empty chunk may follow that chunk.
     chunks: Vec<Vec<T>>,
     len: usize,
 }
@@ -38,7 +38,7 @@ impl<T> Chunks<T> {
 
     /// Returns the allocated bytes, without the memory that the items own. O(1).
     pub fn bytes(&self) -> usize {
-        // If there is more than one chunk, the first has its full size.
+        // If there is more than one chunk, the first chunk has its full size.
         let room = match self.chunks.as_slice() {
             [only] => only.capacity(),
             chunks => chunks.len() * CHUNK,

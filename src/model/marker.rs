@@ -42,9 +42,9 @@ pub const TOLERANCE: Millis = 10_000;
 /// transfer time and clock skew.
 pub const RESTORED: Millis = 5000;
 
-/// How far the TTL may be below and above the marker, in ms, if all members have expired, as in a log of past times.
-/// Programs give logs a TTL of whole seconds after the highest score. The range 47.011 to 47.911 s contains no whole
-/// second.
+/// How far the TTL may be below and above the marker, in ms, if all members have expired. This is also the case in a
+/// log of past times. But programs give logs a TTL of whole seconds after the highest score, and the range 47.011 to
+/// 47.911 s contains no whole second.
 const DEAD: (Millis, Millis) = (100, 800);
 
 /// Why a sorted set without the marker may still be an expiring set.

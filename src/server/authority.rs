@@ -17,8 +17,8 @@
 //! Redis 7.0 does not know `D`, so the module omits the letter there and the command runs. A reply means yes, and a
 //! null reply means no. So the command must never fail and must change nothing, whatever the key holds. `PEXPIREAT key
 //! 1 GT` sets a TTL in 1970 only if that is later than the current TTL, which it never is. On Redis 7.0, INFO
-//! commandstats and MONITOR show the command. To run it less often, all clients that Redis 7.0 serves in one turn of
-//! its event loop share one answer.
+//! commandstats and MONITOR show the command. To run the command less often, all clients that Redis 7.0 serves in one
+//! turn of its event loop share one answer.
 //!
 //! With `S`, the server also refuses the call if it would refuse a script's write: because of too few replicas, a disk
 //! error, or a read-only replica.
@@ -90,8 +90,8 @@ impl Context {
         self.may_write_by_itself() && (!self.is_in_cluster() || self.passes(key, Checks::Slot))
     }
 
-    /// Whether a client that waits for `key` may be served now: whether this server would accept the client's claim. A
-    /// writable replica accepts claims, too.
+    /// Whether this server would accept the claim of a client that waits for `key`. A writable replica accepts claims,
+    /// too.
     pub fn may_serve(&mut self, key: Str<'_>) -> bool {
         let is_written = self.is_master() || self.flags() & raw::REDISMODULE_CTX_FLAGS_READONLY as c_int == 0;
         is_written && self.may_act() && self.is_served_in_turn(key)

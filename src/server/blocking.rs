@@ -187,7 +187,7 @@ unsafe fn is_servable<W: Wait>(ctx: *mut RedisModuleCtx, wait: *mut c_void) -> b
 }
 
 /// # Safety
-/// The context must be that of a callback of a client blocked by [`Context::block`].
+/// `ctx` must be the context of a callback of a client blocked by [`Context::block`].
 unsafe fn private_data(ctx: *mut RedisModuleCtx) -> *mut c_void {
     // SAFETY: the caller guarantees it.
     unsafe { api!(RedisModule_GetBlockedClientPrivateData(ctx)) }
@@ -211,7 +211,7 @@ unsafe extern "C" fn serve<W: Wait>(
 }
 
 /// # Safety
-/// The context must be that of a callback of a client, and `wait` its data.
+/// `ctx` must be the context of a callback of a blocked client, and `wait` that client's data.
 unsafe fn serve_now<W: Wait>(ctx: *mut RedisModuleCtx, wait: *mut c_void) {
     // SAFETY: the caller guarantees it.
     let wait = unsafe { &mut *wait.cast::<W>() };

@@ -117,7 +117,7 @@ impl Arg {
         Arg::new(name, raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_KEY)
     }
 
-    /// An argument of any bytes. Also for durations and times, because they have units.
+    /// An argument of any bytes. Durations and times are strings, too, because they have units.
     pub const fn string(name: &'static CStr) -> Arg {
         Arg::new(name, raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_STRING)
     }
@@ -219,7 +219,7 @@ pub(crate) use commands;
 /// Calls a command's function from its handler.
 ///
 /// # Safety
-/// The context and the arguments must be those that the server passed to the handler.
+/// All arguments must come from the call of the handler.
 #[inline]
 pub unsafe fn enter(
     ctx: *mut RedisModuleCtx,

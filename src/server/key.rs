@@ -170,7 +170,7 @@ impl<'k> ReadKey<'k> {
 }
 
 impl<'k> WriteKey<'k> {
-    /// Returns the handle for changing the key. A key open for writing has a handle even if it is missing.
+    /// Returns the handle for changing the key. If a missing key is opened for writing, it has a handle, too.
     pub(super) fn writable(&mut self) -> *mut RedisModuleKey {
         note_begun();
         self.handle.key.expect("the server opens any key for writing").as_ptr()

@@ -94,8 +94,8 @@ static IS_PROBING: AtomicBool = AtomicBool::new(false);
 /// the server checks the settings only after it has loaded a module, and then unloads the module. So this function
 /// loads an empty module, the probe, and returns whether the server refuses it. A probe can always be unloaded.
 ///
-/// While the server starts, this function returns `false`. The settings of all modules are pending then, and the server
-/// checks at the end of its start whether any setting is left.
+/// While the server starts, this function returns `false`. At this time, the settings of all modules are pending. The
+/// server checks at the end of its start whether any setting is left.
 pub(super) fn is_probe_refused(ctx: &mut Context) -> bool {
     if !info::has_clients(ctx) {
         return false;

@@ -58,7 +58,7 @@ impl User {
         NonNull::new(user).map(User)
     }
 
-    /// Whether the ACL lets the user run this command, given with its arguments and keys.
+    /// Whether the ACL lets the user run this command. `command` has the name and the arguments.
     pub fn may_run(&self, command: &[Str<'_>]) -> bool {
         let length = c_int::try_from(command.len()).unwrap_or(0);
         // SAFETY: the user and the strings are valid during the call, which does not change them. A `Str` is a pointer to a string.

@@ -102,7 +102,7 @@ impl Cluster {
         MASTERS + master
     }
 
-    /// Compares every master with its replica and its AOF. No failover may have happened.
+    /// Compares every master with its replica and its AOF. The cluster must have had no failover.
     #[track_caller]
     pub fn assert_agrees(&self) {
         for n in 0..MASTERS {
@@ -159,8 +159,8 @@ impl Cluster {
         });
     }
 
-    /// Returns how the servers move slots atomically (Valkey from 9.0, Redis from 8.4). If they cannot, prints that the
-    /// test is skipped.
+    /// Returns how the servers move slots atomically (Valkey from 9.0, Redis from 8.4). If the servers cannot, prints
+    /// that the test is skipped.
     pub fn whole_moves(&self) -> Option<WholeMoves> {
         let mut client = self.nodes[0].client();
         let mut has = |command: &str| !["[nil]", "[]"].contains(&&*client.reply(&format!("COMMAND INFO {command}")));

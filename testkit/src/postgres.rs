@@ -78,7 +78,7 @@ impl Drop for Postgres {
     }
 }
 
-/// Returns the folder of the newest server's programs. `None` if there is none, or if psql is not installed.
+/// Returns the folder of the newest installed server. `None` if no server or no psql is installed.
 fn programs() -> Option<PathBuf> {
     let mut folders: Vec<_> = std::fs::read_dir("/usr/lib/postgresql")
         .ok()?

@@ -202,7 +202,8 @@ async fn reschedule(app: &App, key: &[u8], ids: &[Vec<u8>], words: &[&str]) -> R
     Ok(changed)
 }
 
-/// Removes jobs in small batches, so that no client waits. Stops after a number of batches and reports that.
+/// Removes jobs in small batches, so that no client waits long. Stops after [`CLEANINGS`] batches, and then returns
+/// `cleaning`.
 async fn clean(app: &App, key: &[u8], state: JobState, older: Option<&str>) -> Result<(&'static str, u64), Problem> {
     let (count, mut removed) = (CLEANED_AT_ONCE.to_string(), 0);
     let mut words: Vec<&[u8]> = vec![b"ZQ.CLEAN", key, state.name().as_bytes()];

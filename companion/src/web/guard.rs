@@ -85,7 +85,7 @@ fn is_known(app: &App, host: &str) -> bool {
     let is_our_port = port.is_none_or(|port| port.parse() == Ok(app.port));
     let ip = settings.listen.ip();
     let is_address = name.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok_and(|named| {
-        // If the program listens on all addresses, any IP address is valid. A name is not.
+        // If the program listens on all addresses, any IP address is valid. A host name is not.
         ip.is_unspecified() || named == ip || named.is_loopback() && ip.is_loopback()
     });
     is_our_port && (is_address || name.eq_ignore_ascii_case("localhost") && (ip.is_loopback() || ip.is_unspecified()))

@@ -16,7 +16,7 @@ const PLACES: [(&str, &str); 6] = [
     ("boards", "Boards"),
 ];
 
-/// Returns a whole page, which the script keeps up to date. `place` is its entry in the navigation.
+/// Returns a whole page, which the script keeps up to date. `place` is the page's entry in the navigation.
 pub async fn page(app: &App, place: &str, title: &str, body: Markup) -> Markup {
     whole(app, place, title, body, Some(REFRESH_MS)).await
 }

@@ -27,7 +27,7 @@ pub const MILLISECOND: Nanos = 1_000_000;
 const TOLERANCE: Millis = 5_000;
 
 /// The earliest arrival time of a key without a TTL: September 2001. redis-cell leaves a key without a TTL if a call
-/// returns more units than were in use. A counter of another program is far smaller.
+/// returns more units than were in use. A counter of another program is far smaller, so it does not match.
 const EARLIEST: u64 = 1_000_000_000_000_000_000;
 
 /// The time at which the bucket is empty.

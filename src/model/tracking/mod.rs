@@ -209,7 +209,8 @@ impl Tracking {
         keys.take(SOME).collect()
     }
 
-    /// Returns the dirty set after `key` in order. If `key` is `None`, returns the first dirty set.
+    /// Returns the dirty set after `key`, in the order of databases and then of keys. If `key` is `None`, returns the
+    /// first dirty set.
     pub fn next_dirty(&self, key: Option<&DbKey>) -> Option<DbKey> {
         let from = key.map_or(i32::MIN, |key| key.database);
         self.databases.range(from..).find_map(|(&number, database)| {

@@ -325,9 +325,9 @@ impl Table {
         self.hasher.hash_one(name)
     }
 
-    /// Returns the bucket of a hash. If `2^k` is the number of buckets, rounded up to a power of two, the bucket is
-    /// given by the lowest `k` bits of the hash. If that bucket does not exist yet, its sets are in the bucket
-    /// `2^(k-1)` before it.
+    /// Returns the bucket of a hash. If `2^k` is the number of buckets, rounded up to a power of two, the lowest `k`
+    /// bits of the hash are the number of the bucket. If this bucket does not exist yet, its sets are in the bucket
+    /// whose number is `2^(k-1)` lower.
     fn place(&self, hash: u64) -> usize {
         let wide = self.buckets.next_power_of_two();
         let at = usize::try_from(hash & (wide as u64 - 1)).unwrap_or(0);

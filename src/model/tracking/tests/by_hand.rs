@@ -114,8 +114,7 @@ fn a_step_of_the_clock_back_leaves_no_timer_for_what_is_far_again() {
     assert_eq!(tracking.at_cron(NOW - 60_000, IDLE), Alarm::Off);
     tracking.track(0, b"near", NOW - 59_000);
     assert_eq!(tracking.after_change(NOW - 60_000, || IDLE), Alarm::In(1000));
-    // The same without the cron job: the timer stays armed for a time that is far away after the step, until the next
-    // change.
+    // Without the cron job, the timer stays armed until the next change, although its time is far away after the step.
     let mut tracking = with(NOW + 1000);
     assert_eq!(tracking.after_change(NOW, || IDLE), Alarm::In(1000));
     tracking.track(0, b"near", NOW - 59_000);
