@@ -55,7 +55,6 @@ pub struct Rows<'k> {
 }
 
 impl<'k> Rows<'k> {
-    /// Returns the member if there is only one.
     pub fn only_member(&self) -> Option<&'k [u8]> {
         (self.words.len() == 1 + self.dimensions).then(|| self.words[0].bytes())
     }
@@ -72,7 +71,6 @@ enum EffectWords<'k> {
     Made(Vec<OwnedStr>),
 }
 
-/// The changes of a board, in order.
 #[derive(Default)]
 pub struct Changes<'k> {
     done: SmallVec<[(BoardChange, EffectWords<'k>); 1]>,
@@ -88,7 +86,6 @@ impl<'k> Changes<'k> {
         self.done.is_empty()
     }
 
-    /// Calls `visit` with each change and the arguments of its effect.
     pub fn commit(mut self, mut visit: impl FnMut(BoardChange, &[Str<'_>])) {
         self.uncommitted.settle();
         for (change, words) in &self.done {

@@ -12,7 +12,6 @@ use smallvec::SmallVec;
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The command that replicates effects.
 pub const APPLY: &CStr = c"ZLB.APPLY";
 
 static REJECTED: AtomicU64 = AtomicU64::new(0);
@@ -34,7 +33,6 @@ pub fn report_rejected(ctx: &Context, key: Str<'_>) {
     ctx.log(c"warning", &format!("zeitset: rejected a replicated effect that does not fit the leaderboard {key}"));
 }
 
-/// Returns the board in a key, or `None` if the key is missing.
 pub fn board_in<'s>(key: &'s ReadKey<'_>) -> Result<Option<&'s Board>, Error> {
     key.value()
 }

@@ -64,7 +64,6 @@ const BATCH: usize = 1000;
 /// The number of a waiting client. Later clients have higher numbers.
 pub type Client = u64;
 
-/// The keys that clients wait for.
 #[derive(Debug)]
 pub struct Waiting<K> {
     keys: HashMap<K, WaitedKey<K>>,

@@ -15,10 +15,8 @@ pub fn claims() -> u64 {
     CLAIMED.load(Ordering::Relaxed)
 }
 
-/// The options of ZQ.CLAIM.
 pub struct ClaimRequest<'w> {
     pub lease: Millis,
-    /// The maximum number of jobs.
     pub count: u64,
     /// The worker's name. Empty if the client gave none.
     pub worker: Cow<'w, [u8]>,

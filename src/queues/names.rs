@@ -36,7 +36,6 @@ struct QueueNames {
     next_number: u64,
 }
 
-/// The queues of a database.
 #[derive(Default)]
 struct Queues {
     by_name: BTreeMap<Name, Option<Check>>,
@@ -65,7 +64,6 @@ impl QueueNames {
         known.is_some()
     }
 
-    /// Adds a queue without a planned check.
     fn insert(&mut self, database: i32, name: &[u8]) {
         let by_name = &mut self.by_database.entry(database).or_default().by_name;
         if !by_name.contains_key(name) {
@@ -119,7 +117,6 @@ pub(super) fn plan(ctx: &Context, name: Str<'_>, at: Option<Millis>) {
     NAMES.with(ctx, |names| names.plan(ctx.database(), name.bytes(), at));
 }
 
-/// Whether a check of a queue is due.
 pub(super) fn is_due(ctx: &Context, now: Millis) -> bool {
     NAMES.with(ctx, |names| names.first_due(now).is_some())
 }

@@ -46,7 +46,6 @@ impl<'k, M: Mode> OpenQueue<'k, M> {
         Ok(OpenQueue { name, key, new, effects: EncodedEffects::new(), uncommitted: Uncommitted::default() })
     }
 
-    /// See [`Key::ctx`].
     pub fn ctx(&self) -> &Context {
         self.key.ctx()
     }

@@ -58,7 +58,6 @@ impl Firsts {
     }
 }
 
-/// One queue's contribution to the totals.
 pub struct Contribution {
     number: u64,
     jobs: [u64; STORED_STATES],

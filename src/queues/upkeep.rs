@@ -118,7 +118,6 @@ fn needs_round(ctx: &Context, now: Millis) -> bool {
     !TIMER.is_armed(ctx) && names::is_due(ctx, now)
 }
 
-/// Runs a round when the timer has fired.
 fn run_round(ctx: &mut Context) {
     let now = ctx.now();
     let mut cost = 0;

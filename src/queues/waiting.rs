@@ -31,12 +31,10 @@ lazy_static! {
 struct Waiters {
     waiting: Waiting<DbKey>,
     clients: HashMap<Client, Blocked>,
-    /// The number of the client that was blocked last.
     last_client: Client,
     stats: WaitingStats,
 }
 
-/// The stats of waiting clients for INFO.
 #[derive(Clone, Copy, Default)]
 pub struct WaitingStats {
     pub clients: u64,
@@ -167,7 +165,6 @@ fn check_queue(ctx: &mut Context, key: Str<'_>, clock: Micros) {
     update_and_wake(ctx, now, |waiting| waiting.checked(&db_key, now, next, allowed));
 }
 
-/// A client that waits for a job.
 pub struct Waiter {
     number: Client,
     /// The user of the client when the client began to wait.

@@ -40,7 +40,6 @@ use crate::model::time::{Decimal, Millis};
 use smallvec::SmallVec;
 use std::ffi::CStr;
 
-/// The command that applies effects.
 pub const APPLY: &CStr = c"ZQ.APPLY";
 
 /// In `MOVE`: an unchanged due time or priority.
@@ -51,7 +50,6 @@ pub const FREE: &[u8] = b"free";
 /// The flag of the last attempt before the next occurrence.
 pub const LAST: &[u8] = b"last";
 
-/// The flag of a push with AGAIN.
 pub const AGAIN: &[u8] = b"again";
 pub const TTL: &[u8] = b"ttl";
 /// The option for the due time of the next occurrence.
@@ -81,7 +79,6 @@ impl EncodedEffects {
         self.bytes
     }
 
-    /// Returns the keyspace events that these effects send.
     pub fn happened(&self) -> Events {
         self.happened
     }

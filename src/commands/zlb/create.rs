@@ -18,7 +18,6 @@ use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::{Context, Str};
 use std::num::NonZeroU64;
 
-/// A dimension during parsing.
 struct Draft<'a> {
     name: Str<'a>,
     direction: Option<Direction>,

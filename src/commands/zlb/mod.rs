@@ -67,7 +67,6 @@ impl Details {
     }
 }
 
-/// Parses a value of the dimension's kind.
 fn value(args: &mut Args<'_>, dimension: &Dimension) -> Result<Value, Error> {
     match dimension.kind {
         Kind::Int => args.integer().map(Value::Int),

@@ -57,7 +57,6 @@ fn split<'a>(rest: &'a [Str<'a>], dimensions: usize) -> Result<Parts<'a>, Error>
     Ok((options, with_rank, rows))
 }
 
-/// Parses rows that each consist of a member and its values.
 pub(super) fn rows<'a>(words: &'a [Str<'a>], dimensions: &[Dimension]) -> Result<Rows<'a>, Error> {
     let mut values = Vec::with_capacity(words.len());
     for row in words.chunks_exact(1 + dimensions.len()) {

@@ -80,7 +80,6 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     Ok(())
 }
 
-/// Parses options, and changes the given settings.
 fn read(options: &[Str<'_>], now: Millis, settings: &mut Settings) -> Result<(), Error> {
     let mut args = Args::new(options);
     let mut given = Vec::new();

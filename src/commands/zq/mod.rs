@@ -30,11 +30,9 @@ const DUE: Arg =
 const PAGE: [Arg; 2] =
     [Arg::string(c"name").after(c"AFTER").optional(), Arg::integer(c"count").after(c"COUNT").optional()];
 
-/// A page of names.
 struct Page<'a> {
     /// The name before the page.
     after: Option<&'a [u8]>,
-    /// The maximum number of names.
     count: usize,
 }
 

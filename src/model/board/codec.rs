@@ -39,7 +39,6 @@ pub(super) const ORDER: DecodeError = DecodeError::Invalid("members out of order
 pub(super) const DUPLICATE: DecodeError = DecodeError::Invalid("duplicate member");
 
 impl Board {
-    /// Encodes the board. O(n).
     pub fn encode(&self, out: &mut impl Writer) {
         out.number(VERSION);
         out.number(match self.schema.ties() {
@@ -136,7 +135,6 @@ fn decode_schema(input: &mut impl Reader) -> Result<Schema, DecodeError> {
     Schema::new(dimensions, ties, keep).map_err(|_| SCHEMA)
 }
 
-/// A board that is being decoded.
 struct Filling {
     schema: Schema,
     names: Names,
@@ -181,7 +179,6 @@ impl Filling {
     }
 }
 
-/// The unread bytes of a block.
 struct ByteReader<'a>(&'a [u8]);
 
 impl<'a> ByteReader<'a> {

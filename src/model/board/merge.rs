@@ -30,7 +30,6 @@ pub enum Combine {
     Best,
 }
 
-/// A merge in progress.
 pub struct Merge {
     combine: Combine,
     schema: Schema,
@@ -176,7 +175,6 @@ impl MergedRows {
         MergedRow { words: &row[..self.stride], moment: row[self.stride], id: row[self.stride + 1] as u32 }
     }
 
-    /// Returns the words and the moment of a row.
     fn row_mut(&mut self, row: u32) -> (&mut [u64], &mut u64) {
         let ((chunk, start), stride) = (self.at(row), self.stride);
         let (words, rest) = self.chunks[chunk][start..start + stride + 2].split_at_mut(stride);

@@ -125,12 +125,10 @@ impl Names {
         Names { pages: Slab::new(), open: BTreeMap::new(), page_bytes }
     }
 
-    /// Returns the number of steps of [`relocate`](Self::relocate).
     pub(super) fn relocations(&mut self) -> usize {
         self.pages.chunks_mut().len()
     }
 
-    /// Moves the memory of a chunk of pages.
     pub(super) fn relocate(&mut self, step: usize, mover: &mut impl Mover) {
         let pages = &mut self.pages.chunks_mut()[step];
         mover.vec(pages);
@@ -224,7 +222,6 @@ impl Names {
         true
     }
 
-    /// Removes a page from the open pages.
     fn close(&mut self, page_id: u32) {
         let NamePage { stride, open_at, .. } = self.pages[page_id];
         let length = stride - LEAF;
@@ -253,7 +250,6 @@ impl Names {
         self.pages[page].set_number(slot, leaf);
     }
 
-    /// Returns the approximate number of allocations.
     pub(super) fn allocations(&self) -> usize {
         self.pages.len() + self.open.len()
     }
@@ -268,7 +264,6 @@ impl Names {
 
 #[cfg(test)]
 impl Names {
-    /// Panics if an invariant is broken.
     pub(super) fn check(&self) {
         let mut sparse = BTreeMap::new();
         for id in 0..self.pages.slots() as u32 {

@@ -8,7 +8,6 @@ use super::tree::Cursor;
 pub struct Ranked<'a> {
     range: Range<'a>,
     ranking: Ranking,
-    /// The previous member's rank.
     rank: u64,
     /// The previous member's words. `None` before the first member.
     words: Option<&'a [u64]>,

@@ -26,7 +26,6 @@ impl<'a> Values<'a> {
     }
 }
 
-/// A member with its values.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
     pub member: &'a [u8],

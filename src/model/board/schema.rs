@@ -9,9 +9,7 @@ pub const MAX_DIMENSIONS: usize = 64;
 /// Which values of a dimension are better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Direction {
-    /// Less is better.
     Asc,
-    /// More is better.
     #[default]
     Desc,
 }

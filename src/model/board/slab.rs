@@ -53,7 +53,6 @@ impl<T: Default> Slab<T> {
         (0..self.items.len() as u32).step_by(step.max(1)).map(|id| &self[id])
     }
 
-    /// Returns the number of slots, including vacant ones.
     pub(super) fn slots(&self) -> usize {
         self.items.len()
     }

@@ -18,7 +18,6 @@ use super::value::Value;
 use super::{Board, MAX_MEMBERS};
 use crate::model::index::Index;
 
-/// A member and its new values.
 #[derive(Clone, Copy, Debug)]
 pub struct Assignment<'a> {
     /// Any bytes, at most 2^32 - 16.
@@ -30,7 +29,6 @@ pub struct Assignment<'a> {
 /// Which members SET may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Condition {
-    /// All members.
     #[default]
     Any,
     /// NX: only members that are not on the board.
@@ -42,7 +40,6 @@ pub enum Condition {
 /// Which values SET may give to a member that is on the board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum When {
-    /// All values.
     #[default]
     Always,
     /// BEST: only values that are better than the current ones.
@@ -55,7 +52,6 @@ pub struct SetOptions {
     pub when: When,
 }
 
-/// The result of INCR.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Incremented {
     /// The member's values after the increments. If KEEP does not admit a new member, the values that it would have
@@ -205,7 +201,6 @@ impl Board {
         Board { schema, tree: loader.finish(), names, index }
     }
 
-    /// Sets a member to words if the options allow it.
     fn set_one(&mut self, member: &[u8], words: &[u64], options: SetOptions, effect: &mut impl FnMut(Entry)) -> Placed {
         let slot = self.find(member);
         let refused = match slot.1 {
@@ -295,7 +290,6 @@ impl Board {
         }
     }
 
-    /// Returns an error unless `more` members are guaranteed to fit.
     fn check_room(&self, more: usize) -> Result<(), BoardError> {
         let fits = room(self.len(), more as u64) && self.names.has_room(more);
         fits.then_some(()).ok_or(BoardError::Full)

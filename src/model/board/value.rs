@@ -15,10 +15,8 @@ use super::schema::{Dimension, Direction, Kind};
 
 const SIGN: u64 = 1 << 63;
 
-/// One value of a tuple.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value {
-    /// A signed 64-bit integer.
     Int(i64),
     /// A finite double. A board never holds NaN, an infinity or `-0.0`.
     Float(f64),
@@ -31,7 +29,6 @@ pub(super) enum ValueError {
 }
 
 impl ValueError {
-    /// Returns the request's error for dimension `at`.
     pub(super) fn in_dimension(self, at: usize) -> BoardError {
         match self {
             ValueError::WrongKind => BoardError::WrongKind(at),

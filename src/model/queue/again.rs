@@ -16,7 +16,6 @@ pub(super) struct Follower {
 }
 
 impl Follower {
-    /// Returns the job that this push adds.
     pub fn job<'a>(&'a self, id: &'a [u8]) -> NewJob<'a> {
         NewJob { id, payload: &self.payload, group: &self.group, ..self.rest }
     }

@@ -8,7 +8,6 @@ use super::tree::Item;
 use super::{MAX_NOW, MAX_TIME, MAX_TOKEN, Micros, Millis, Queue, Settings, stretch, tree};
 use crate::model::chunks::NIL;
 
-/// A claimed job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claimed<'a> {
     pub id: &'a [u8],

@@ -104,7 +104,6 @@ pub enum Change<'a> {
 pub struct Totals {
     /// The last token. 0 before the first claim.
     pub last_token: u64,
-    /// The last generated ID.
     pub last_id: AutoId,
     /// The push number of the next push.
     pub next_seq: u64,

@@ -18,7 +18,6 @@ pub struct Field<T> {
     pub set: fn(&mut T, u64),
 }
 
-/// How the value of a setting is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notation {
     Number,

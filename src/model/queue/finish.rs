@@ -15,9 +15,7 @@ use crate::model::time;
 pub enum Nack {
     /// The job is due after the queue's BACKOFF, or now without BACKOFF.
     Default,
-    /// The job is due at this time.
     At(Millis),
-    /// The job becomes a dead letter.
     Dead,
 }
 

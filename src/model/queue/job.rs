@@ -56,7 +56,6 @@ impl Recurrence {
     }
 }
 
-/// The TTL of a job, and the time at which it ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ttl {
     /// The TTL in ms, 1 ..= [`MAX_TIME`]. It begins at the due time that PUSH, RESCHEDULE, REDRIVE or an ACK (EVERY)
@@ -124,7 +123,6 @@ pub(super) struct Job {
     pub max_attempts: u32,
 }
 
-/// EVERY and TTL of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Timing {
     /// The period is 0 without EVERY.
@@ -134,7 +132,6 @@ pub(super) struct Timing {
 }
 
 impl Timing {
-    /// Returns `None` if there is neither EVERY nor TTL.
     pub fn boxed(recurrence: Option<Recurrence>, ttl: Option<Ttl>) -> Option<Box<Timing>> {
         let timing = Timing { recurrence: recurrence.unwrap_or_default(), ttl: ttl.unwrap_or_default() };
         (timing != Timing::default()).then(|| Box::new(timing))
@@ -183,7 +180,6 @@ impl Job {
         }
     }
 
-    /// Sets the number of the member. The job must have a group.
     pub fn set_member(&mut self, member: u32) {
         let len = self.prefix();
         self.body[..len].copy_from_slice(&member.to_le_bytes()[..len]);
@@ -444,7 +440,6 @@ impl<'a> Record<'a> {
         Field::plain("expires", u64::MAX, |job| job.ttl.map_or(0, |it| it.expires), |job, n| job.ttl.get_or_insert_default().expires = n),
     ];
 
-    /// Returns a job without optional parts.
     pub fn new(id: &'a [u8], payload: &'a [u8], state: State, time: Millis, priority: i32, seq: u64) -> Record<'a> {
         Record {
             id,

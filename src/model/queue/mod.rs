@@ -140,7 +140,6 @@ use tree::ServingOrder;
 /// The latest `now`, so that a deadline can be later.
 const MAX_NOW: Millis = MAX_TIME - 1;
 
-/// A time after all possible times.
 const NEVER: Millis = Millis::MAX;
 
 /// The maximum of tokens, push numbers and counters. In practice, no queue reaches this number.
@@ -179,7 +178,6 @@ impl Default for Queue {
 }
 
 impl Queue {
-    /// Creates an empty queue with all settings off.
     pub fn new() -> Self {
         Self {
             jobs: Chunks::default(),
@@ -221,7 +219,6 @@ impl Queue {
 
     /// Estimates the memory in bytes, including the overhead of the allocator. O(1).
     pub fn memory_usage(&self) -> usize {
-        /// The bytes of overhead per allocation.
         const ALLOCATION: usize = 12;
         /// The bytes per entry of a set whose nodes are two thirds full.
         const EXPIRY: usize = size_of::<(Millis, u32)>() * 3 / 2;

@@ -10,7 +10,6 @@ use crate::model::chunks::NIL;
 pub(super) enum TreeId {
     /// A command made the job due at once: a push, a NACK without delay, REDRIVE.
     Ready = 0,
-    /// The job waits for its due time.
     Delayed = 1,
     /// The job is claimed and has attempts left. Without BACKOFF, it is due again when its lease expires.
     Claimed = 2,
@@ -49,7 +48,6 @@ impl TreeId {
     }
 }
 
-/// The trees of claimed jobs.
 pub(super) const CLAIMED: [TreeId; 4] = [TreeId::Claimed, TreeId::Spent, TreeId::Retrying, TreeId::Recurring];
 
 /// The trees whose jobs become ready at the time that orders the tree.
@@ -65,7 +63,6 @@ pub(super) const RECURRENCES: usize = TREES + 1;
 /// The roots of the trees of a group, including its two second trees.
 pub(super) type Roots = [u32; TREES + 2];
 
-/// The position of an item in its tree.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Links {
     pub left: u32,

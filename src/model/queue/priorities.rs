@@ -5,14 +5,12 @@ const MOST: usize = 8;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Priorities {
-    /// Each priority and its number of jobs, in any order.
     counts: Vec<(i32, u32)>,
     /// The number of jobs whose priority is not in `counts`. While it is not 0, `counts` gets no new priority.
     others: u32,
 }
 
 impl Priorities {
-    /// Counts a job that is added to the queue.
     pub fn enter(&mut self, priority: i32) {
         match self.position(priority) {
             Some(at) => self.counts[at].1 += 1,
@@ -21,7 +19,6 @@ impl Priorities {
         }
     }
 
-    /// Subtracts a job that is removed from the queue.
     pub fn leave(&mut self, priority: i32) {
         match self.position(priority) {
             Some(at) if self.counts[at].1 == 1 => drop(self.counts.swap_remove(at)),
@@ -30,8 +27,8 @@ impl Priorities {
         }
     }
 
-    /// Whether all jobs have the same priority. After more than eight priorities, the result may be false although it
-    /// is true now.
+    /// Whether all jobs have the same priority. If the queue had more than eight priorities before, the result may be
+    /// false although all jobs now have the same priority.
     pub fn are_one(&self) -> bool {
         self.counts.len() <= 1 && self.others == 0
     }

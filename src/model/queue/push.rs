@@ -4,7 +4,6 @@ use super::effect::{Change, Effect};
 use super::job::State;
 use super::{MAX_NOW, MAX_TIME, Millis, Queue};
 
-/// The arguments of a push.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Push<'a> {
     pub payload: &'a [u8],
@@ -22,13 +21,11 @@ pub struct Push<'a> {
     pub group: &'a [u8],
     /// TTL, in ms. 0 is the same as `None`.
     pub ttl: Option<Millis>,
-    /// REPLACE: replaces the job with the same ID.
     pub replace: bool,
     /// AGAIN: the push is accepted even if the queue has a job with the same ID. Needs an ID, and excludes `replace`.
     pub again: bool,
 }
 
-/// The job that a push adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewJob<'a> {
     pub id: &'a [u8],

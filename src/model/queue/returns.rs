@@ -29,7 +29,6 @@ use crate::model::time;
 #[derive(Clone, Debug)]
 pub(super) struct Return {
     pub node: JobNode,
-    /// The deadline of the job's lease.
     pub deadline: Millis,
     /// The earliest deadline of the subtree.
     pub first_deadline: Millis,

@@ -66,7 +66,6 @@ fn of(rate: &mut Option<Rate>) -> &mut Rate {
 }
 
 impl Settings {
-    /// All settings, in the order of the replies.
     #[rustfmt::skip]
     pub const FIELDS: &[Field<Settings>] = &[
         setting("MAXATTEMPTS", "max_attempts", Notation::Number, u32::MAX as u64, |s| s.max_attempts.into(), |s, n| s.max_attempts = n as u32),

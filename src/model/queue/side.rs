@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 
-/// A value that owns bytes.
 pub(super) trait Bytes {
     fn bytes(&self) -> usize;
 }
@@ -60,7 +59,6 @@ impl<T: Bytes> Side<T> {
         is_kept
     }
 
-    /// Moves a value to another push number.
     pub fn renumber(&mut self, from: u64, to: u64) {
         if let Some(value) = self.by_seq.remove(&from) {
             self.by_seq.insert(to, value);

@@ -43,7 +43,6 @@ macro_rules! counters {
 }
 
 impl Counters {
-    /// All counters, in the order of the replies.
     pub const FIELDS: &[Field<Counters>] = counters! {
         pushed "pushed"
         claimed "claimed_total"

@@ -86,7 +86,6 @@ pub(super) fn first_time<T: Item>(jobs: &Chunks<T>, root: u32) -> Millis {
 
 #[cfg(test)]
 thread_local! {
-    /// The number of listed items and split subtrees.
     pub(super) static STEPS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
@@ -96,7 +95,6 @@ pub(super) struct ByTime<'a, I> {
     /// A stack of items that are still to be listed, with the next item on top. After each item, its right subtree is
     /// listed.
     path: Vec<u32>,
-    /// Whether to skip the subtree of an item.
     is_skipped: fn(&I, u32, Millis) -> bool,
     now: Millis,
 }

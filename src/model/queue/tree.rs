@@ -1,8 +1,8 @@
 //! A tree of jobs ordered by time, which also finds the job that is served first among all jobs up to a time.
 //!
 //! The tree is weight-balanced (Nievergelt and Reingold 1973, with the parameters of Hirai and Yamamoto 2011). The key
-//! is `(time, priority, seq)`. The links are in the items. Each item stores two *aggregates* of its subtree: its size,
-//! and its *best* item, which is served first.
+//! is `(time, priority, seq)`. The links are in the items. Each item stores *aggregates* of its subtree: the size, the
+//! *best* item, which is served first, and for some types of items an earliest time.
 //!
 //! One walk down the tree splits the items with `time <= now` into O(log n) items and whole subtrees. The number of the
 //! items and the best item follow from these pieces. So no job has to move when it becomes due.

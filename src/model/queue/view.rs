@@ -14,7 +14,6 @@ use crate::model::chunks::{Chunks, NIL};
 /// The maximum number of ready jobs that PEEK skips to find the job of AFTER.
 pub(super) const MOST_PASSED: usize = 500;
 
-/// Why there is no page after a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoPage {
     /// No job with this ID is in the state and the group.
@@ -162,7 +161,6 @@ impl Queue {
         job.view(now, &self.settings, self.extras(job), self.group_name(job), again)
     }
 
-    /// Returns a job as it is stored.
     pub(super) fn record(&self, slot: u32) -> Record<'_> {
         let job = &self.jobs[slot];
         job.record(self.extras(job), self.group_name(job))

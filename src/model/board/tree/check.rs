@@ -3,7 +3,6 @@
 use super::*;
 
 impl Tree {
-    /// Panics if an invariant is broken.
     pub(in super::super) fn check(&self, names: &Names) {
         let (count, heads, leaves) = self.check_below(self.root, NIL, names);
         assert_eq!((count, heads), (self.len, self.heads), "members and heads of the whole");

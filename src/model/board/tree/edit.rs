@@ -205,7 +205,6 @@ impl Tree {
         }
     }
 
-    /// Adds a new root above the old one.
     fn grow_root(&mut self, old: u32) -> u32 {
         let mut root = Node::inner();
         let node = &self.nodes[old];

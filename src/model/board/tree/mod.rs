@@ -100,12 +100,10 @@ impl Tree {
         Tree { nodes, root, first: root, last: root, len: 0, heads: 0, stride, leaf_rows, inner_rows }
     }
 
-    /// Returns the number of steps of [`relocate`](Self::relocate).
     pub(super) fn relocations(&mut self) -> usize {
         self.nodes.chunks_mut().len()
     }
 
-    /// Moves the memory of a chunk of nodes.
     pub(super) fn relocate(&mut self, step: usize, mover: &mut impl Mover) {
         let nodes = &mut self.nodes.chunks_mut()[step];
         mover.vec(nodes);
@@ -124,7 +122,6 @@ impl Tree {
         self.len
     }
 
-    /// Returns the number of distinct tuples.
     pub(super) fn distinct(&self) -> u32 {
         self.heads
     }
@@ -238,7 +235,6 @@ impl Tree {
         position.leaf == self.last && position.at == self.nodes[position.leaf].len()
     }
 
-    /// Returns the approximate number of allocations.
     pub(super) fn allocations(&self) -> usize {
         2 * self.nodes.len()
     }

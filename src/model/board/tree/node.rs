@@ -193,7 +193,6 @@ impl Node {
         }
     }
 
-    /// Returns the bytes on the heap.
     pub(super) fn bytes(&self) -> usize {
         let inner = self.inner.as_ref().map_or(0, |inner| {
             let columns = inner.leads.capacity() + inner.counts.capacity() + inner.heads.capacity();

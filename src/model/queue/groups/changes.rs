@@ -52,7 +52,6 @@ impl Groups {
         }
     }
 
-    /// Removes an idle group without units.
     fn drop_group(&mut self, group: u32) {
         if group == self.nameless {
             self.nameless = NIL;
@@ -75,7 +74,6 @@ impl Groups {
         }
     }
 
-    /// Adapts the units of a group to a new GROUPRATE.
     fn adopt_rate(&mut self, group: u32, rate: Option<Rate>, at: Millis) {
         self.change_log(group, |log| match rate {
             Some(rate) => log.adopt(rate, at),

@@ -90,7 +90,6 @@ pub(super) struct Groups {
     /// name.
     held: BTreeMap<(Millis, Arc<[u8]>), u32>,
     name_bytes: usize,
-    /// The bytes of all logs of units.
     log_bytes: usize,
 }
 
@@ -152,7 +151,6 @@ impl Groups {
         }
     }
 
-    /// Returns the members and their trees.
     pub fn members(&self) -> (&Chunks<Member>, &[u32; TREES]) {
         (&self.members, &self.roots)
     }
@@ -211,7 +209,6 @@ impl Queue {
         }
     }
 
-    /// Returns the root of the tree of a job.
     pub(super) fn root_of(&mut self, slot: u32) -> &mut u32 {
         let tree = self.jobs[slot].node.tree as usize;
         self.tree_of_job(slot, tree)

@@ -19,7 +19,6 @@ pub(super) struct GroupTable {
     /// The chunks with a free number, in any order.
     roomy: Vec<u32>,
     len: usize,
-    /// The number of allocated chunks.
     held: usize,
 }
 

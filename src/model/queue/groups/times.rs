@@ -51,7 +51,6 @@ pub(in crate::model::queue) fn ready_from(jobs: &Chunks<Job>, returns: &Chunks<R
 
 #[cfg(test)]
 thread_local! {
-    /// The number of calls of [`of`].
     pub(in crate::model::queue) static WORKED_OUT: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 

@@ -10,7 +10,6 @@ use crate::model::queue::{MAX_NOW, Millis, Queue};
 use std::collections::VecDeque;
 use std::ops::Bound;
 
-/// A group as ZQ.GROUPS shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupView<'a> {
     /// Empty for the group without a name.
@@ -18,12 +17,10 @@ pub struct GroupView<'a> {
     pub ready: u64,
     pub delayed: u64,
     pub claimed: u64,
-    /// The time until which the group is held, if it is held.
     pub held_until: Option<Millis>,
 }
 
 impl Queue {
-    /// Whether the queue has [`Groups`].
     #[cfg(test)]
     pub fn knows_groups(&self) -> bool {
         self.groups.is_some()
