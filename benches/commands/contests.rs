@@ -301,7 +301,7 @@ fn denied(scripts: &Scripts, abilities: &Abilities) -> Contest {
     }
 }
 
-/// Returns contests about limits with some units in use. Each unit was taken at another time, and none becomes
+/// Returns contests about limits with some units in use. Each unit was taken at another time, and no unit becomes
 /// available again during a contest.
 fn filled(scripts: &Scripts, abilities: &Abilities) -> Vec<Contest> {
     const WEEK: u64 = 604_800;

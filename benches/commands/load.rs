@@ -50,7 +50,7 @@ pub fn flood(connections: &mut [Connection], requests: &[Request], pipeline: usi
     start.elapsed()
 }
 
-/// Sends the requests one by one, each after the reply to the previous one. Returns the duration of each.
+/// Sends each request after the reply to the previous request. Returns the duration of each request.
 pub fn ping_pong(connection: &mut Connection, requests: &[Request]) -> Vec<Duration> {
     let time = |request: &Request| {
         let start = Instant::now();

@@ -24,7 +24,7 @@ const HEAD: Duration = Duration::from_secs(10);
 /// The timeout for a request's body and its response. It is longer than the timeout of requests to the Redis server.
 const ANSWER: Duration = Duration::from_secs(20);
 
-/// The maximum duration of a connection. After it, a client must connect again.
+/// The maximum duration of a connection. After this time, a client must connect again.
 const CONNECTION: Duration = Duration::from_secs(600);
 
 /// The maximum number of connections served at once. Further connections wait.

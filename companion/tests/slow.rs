@@ -1,4 +1,5 @@
-//! Clients that connect and then do little or nothing. They neither block other clients for long nor stay connected forever.
+//! Clients that connect and then do little or nothing. Such clients must not block other clients for long, and must not
+//! stay connected forever.
 
 use crate::support::{PATIENCE, Running, companion, fetch};
 use std::io::{Read, Write};

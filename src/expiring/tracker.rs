@@ -280,8 +280,8 @@ impl Tracker {
         }
     }
 
-    /// Arms the timer for the next work, even if the timer is armed for an earlier time. Disarms it if there is no
-    /// work.
+    /// Arms the timer for the next work, even if the timer is armed for an earlier time. Disarms the timer if there is
+    /// no work.
     fn attend(&mut self, ctx: &Context) {
         let need = need(ctx, self.hurries());
         set_timer(ctx, self.tracking.at_cron(context::now(), need));

@@ -29,13 +29,13 @@
 
 use super::time::{self, Millis};
 
-/// The time in ms from the expiry of the last member to that of the key. In this time, the sweeper can drain a large
-/// set in slices. Otherwise the server would free the whole set at once. No other program is likely to use this number.
-/// That matters because the sweeper deletes members of every set with the marker.
+/// The time in ms from the expiry of the last member to the expiry of the key. In this time, the sweeper can drain a
+/// large set in slices. Otherwise the server would free the whole set at once. Other programs are unlikely to use this
+/// number. If a program did, the sweeper would delete members of its sets.
 pub const GRACE: Millis = 47_111;
 
-/// How far the TTL of a set in a new dataset may be below its marker, in ms. Such a TTL is treated as an older marker
-/// of the set.
+/// How far the TTL of a set in a new dataset may be below its marker, in ms. The module treats such a TTL as an older
+/// marker of the set.
 pub const TOLERANCE: Millis = 10_000;
 
 /// How far the TTL of a restored set may differ from the marker, in ms. MIGRATE sends the *remaining* time, so the TTL is shifted by the
@@ -109,7 +109,7 @@ mod tests {
         {
             assert_eq!(holds(5e6, ttl), expected, "{ttl:?}");
         }
-        // NaN has no marker, so a set without a TTL does not match.
+        // The highest score NaN has no marker, so it must not match a missing TTL.
         assert!(!holds(f64::NAN, None));
     }
 

@@ -171,7 +171,8 @@ unsafe extern "C" fn key_event(
     raw::REDISMODULE_OK as c_int
 }
 
-/// Returns the structure that comes with an event. `None` if the server passes none, or one of an unknown version.
+/// Returns the structure that comes with an event. Returns `None` if the server passes no structure, or a structure of
+/// an unknown version.
 ///
 /// # Safety
 /// `data` must be null or the structure of an event, valid for `'a`. Version 1 of that structure must be a `T`.

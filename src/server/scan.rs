@@ -1,4 +1,4 @@
-//! Iterates over all keys of a database, a few at a time, while clients continue.
+//! Iterates over all keys of a database, a few at a time, so that clients do not wait.
 
 use super::context::Context;
 use super::key::{ReadKey, Reading};

@@ -41,7 +41,7 @@ pub(super) fn event_number() -> u64 {
     if is_valkey() { 19 } else { 18 }
 }
 
-/// Returns the phase of a sub-event. `None` if the sub-event is one of the node that the slots leave.
+/// Returns the phase of a sub-event. Returns `None` for a sub-event at the source of the migration.
 pub(super) fn phase_of(detail: u64) -> Option<Phase> {
     match (is_valkey(), detail) {
         (_, 0) => Some(Phase::Started),
@@ -77,7 +77,7 @@ struct RedisRanges {
     first: [[u16; 2]; 0],
 }
 
-/// Returns the module option that declares support for atomic slot migration. 0 if the server lacks it.
+/// Returns the module option that declares support for atomic slot migration. Returns 0 if the server lacks the option.
 pub(super) fn module_option() -> c_int {
     if !(is_valkey() && has_api!(RedisModule_GetModuleOptionsAll)) {
         return 0;

@@ -26,7 +26,7 @@ impl Context {
     }
 
     /// Returns an error if the ACL denies the caller RESTORE on this key. Commands that can store any value in a key
-    /// call this.
+    /// call this function.
     ///
     /// From Redis 7.2 on, the server itself checks the command's categories. Redis 7.0 gives commands of modules no
     /// category. On Redis 7.0, this function calls RESTORE with the caller's rights and with a TTL that RESTORE

@@ -1,7 +1,7 @@
 //! The sorted set in an open key.
 //!
-//! The module API has functions for members and score ranges, but none for ranks and counts. For ranks and counts, the
-//! module calls commands ([`super::call`]).
+//! The module API has functions for members and score ranges. For ranks and counts, the module calls commands
+//! ([`super::call`]).
 
 use super::context::Context;
 use super::key::{Holds, Key, KeyHandle, Mode, ReadKey, Reading, WriteKey, Writing};

@@ -142,7 +142,7 @@ impl Client {
         }
     }
 
-    /// Runs pairs of a line and its expected reply. Of an error, only the beginning is compared.
+    /// Runs pairs of a line and its expected reply. For an error, compares only the beginning.
     #[track_caller]
     pub fn script<L: AsRef<str>, R: AsRef<str>>(&mut self, steps: &[(L, R)]) {
         for (line, expected) in steps {

@@ -18,7 +18,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// The offsets of some servers' clocks. All clones share the same clock, and a restarted server keeps it.
+/// The offsets of some servers' clocks. All clones share the same clock, and a restarted server keeps its clock.
 #[derive(Clone)]
 pub struct Clock(Arc<Shared>);
 
@@ -123,8 +123,8 @@ fn library() -> &'static PathBuf {
         }
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/clock.c");
         let library = profile_folder().join("libzeitset_clock.so");
-        // Another run of the tests may have loaded the old library. Renaming the new file over it does not disturb that
-        // run.
+        // Another run of the tests may have loaded the old library. Renaming the new file over the old file does not
+        // disturb that run.
         let new = library.with_extension(std::process::id().to_string());
         let compiled = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()))
             .args(["-shared", "-fPIC", "-O2", "-Wall", "-o"])

@@ -1,4 +1,5 @@
-//! Workers by their names in ZQ.CLAIM (AS): the claimed jobs of each, since when, and when the leases expire.
+//! Workers, by their names in ZQ.CLAIM (AS). For each worker: its claimed jobs, since when they are claimed, and when
+//! their leases expire.
 
 use super::parts::{moment, name};
 use super::query::{Query, encoded, link};

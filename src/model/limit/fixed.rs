@@ -1,7 +1,7 @@
 //! FIXED: a count per window. Windows are aligned to the Unix epoch.
 //!
-//! The key is a string, `fixed:<end of the window>:<units taken>`. The string contains the time at which its units become available again,
-//! so it is correct with any TTL. The TTL only removes the key.
+//! The key is a string, `fixed:<end of the window>:<units taken>`. The string contains the time at which its units
+//! become available again, so the string is correct with any TTL. The TTL only removes the key.
 
 use super::text::{NumberReader, NumberText};
 use super::{

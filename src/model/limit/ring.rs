@@ -1,10 +1,10 @@
 //! A ring of times: the string in which SLIDING stores the units in use.
 //!
-//! The string is `sliding:` followed by slots of 16 bytes. A slot is two 64-bit little-endian numbers. The first is the
-//! time (Unix ms) at which the slot's units become available again. The second is the total of the units taken since
-//! the key was created, including the slot's units. Times increase around the ring, except at the seam between the
-//! newest and the oldest slot. So a binary search finds the seam and the slot of a time, and the string needs no
-//! header.
+//! The string is `sliding:` followed by slots of 16 bytes. A slot is two 64-bit little-endian numbers. The first number
+//! is the time (Unix ms) at which the slot's units become available again. The second number is the total of the units
+//! taken since the key was created, including the slot's units. Times increase around the ring, except at the seam
+//! between the newest and the oldest slot. So a binary search finds the seam and the slot of a time, and the string
+//! needs no header.
 //!
 //! The units of a slot are its total minus that of the slot before it. The oldest slot has no slot before it, so its
 //! own units do not count. The oldest slot only provides the total for the next slot. As soon as the units of the
