@@ -102,7 +102,6 @@ function mapped(address: Address, map: AddressMap | undefined): Address {
   return (typeof map === "function" ? map(name) : map?.[name]) ?? address;
 }
 
-/** A worker's own connection. */
 export interface Own extends Connection {
   /** Connects. Fails with the error that prevented the connection. */
   open(): Promise<void>;

@@ -1,5 +1,3 @@
-/** A time limit for a promise. */
-
 import { TimeoutError } from "./errors.js";
 
 /**

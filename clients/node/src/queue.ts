@@ -14,8 +14,8 @@ export interface QueueOptions<T> {
   readonly telemetry?: Telemetry | undefined;
   /**
    * The number of keys that hold the jobs, from 1 to 1,024, so that the nodes of a cluster share the queue:
-   * `{mails:0}`, `{mails:1}` … A hash of the job's group selects the shard; without a group, a hash of the job's id
-   * does. All clients need the same number.
+   * `{mails:0}`, `{mails:1}` … The shard of a job is a hash of its group; without a group, a hash of its id. All
+   * clients need the same number.
    */
   readonly shards?: number | undefined;
 }

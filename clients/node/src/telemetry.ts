@@ -16,6 +16,5 @@ export interface Telemetry {
   traceparent(): string | undefined;
   /** Runs `push`, which pushes `count` jobs, and returns its result: the ids, null for a job that was not added. */
   pushes(queue: string, count: number, push: () => Promise<(string | null)[]>): Promise<(string | null)[]>;
-  /** Runs the handler of a job. */
   handles(job: Handled, handler: () => unknown): Promise<unknown>;
 }

@@ -61,8 +61,8 @@ export function whole(value: number | bigint, name: string): string {
 
 /**
  * Returns an integer of a reply. node-redis and ioredis return numbers, or text if they are configured so
- * (`stringNumbers`, a type mapping). Times, counts and tokens are below 2^53. Larger numbers are refused, since the
- * client may have rounded them.
+ * (`stringNumbers`, a type mapping). Times, counts and tokens are below 2^53. This function refuses larger numbers,
+ * because the client may have rounded them.
  */
 export function integer(reply: Reply | undefined): number {
   const value = typeof reply === "number" ? reply : Number(text(reply));

@@ -1,9 +1,9 @@
 /**
  * Claims jobs, and runs a handler for each job.
  *
- * A pump claims jobs and reports their outcomes. Without a cluster, a worker has one pump. In a cluster, it has one for
- * each slot with keys of its queues, since a command takes only keys of one slot. The worker shares its slots for jobs
- * among the pumps.
+ * A pump claims jobs and reports their outcomes. Outside a cluster, a worker has one pump. In a cluster, a worker has a
+ * pump for each slot of its queues, because all keys of a command must be in one slot. All pumps share the worker's
+ * slots for jobs.
  */
 
 import { EventEmitter } from "node:events";

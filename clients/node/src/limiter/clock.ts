@@ -1,5 +1,3 @@
-/** Time since a fixed moment. */
-
 let aheadMs = -Infinity;
 
 /**

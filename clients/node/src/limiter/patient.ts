@@ -28,7 +28,6 @@ export class PatientConnection {
     });
   }
 
-  /** Sends a command at most once. */
   async sendOnce(key: string, words: readonly Word[]): Promise<Reply> {
     const end = await this.#ready();
     return late(this.connection.sendOnce(key, words), end - performance.now());

@@ -1,8 +1,8 @@
 /**
  * Limits for frameworks that count requests as hits, and compare the number of hits with their own limit.
  *
- * A denied request takes no unit, so a client does not lock itself out by retrying. The framework sees it as one hit
- * above the limit.
+ * A denied request takes no unit, so a client does not lock itself out by retrying. The framework sees a denied request
+ * as one hit above the limit.
  */
 
 import type { RedisClient } from "../connection.js";

@@ -1,6 +1,6 @@
 /**
- * The chores of a pump, when it connects and every minute: checks whether its queues have a BACKOFF, and pushes missing
- * recurring jobs.
+ * The chores of a pump: checks whether its queues have a BACKOFF, and pushes missing recurring jobs. The chores run
+ * when the pump connects, and every minute.
  */
 
 import type { Codec } from "../codec.js";

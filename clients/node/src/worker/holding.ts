@@ -56,7 +56,6 @@ export class Holding<T> {
     private readonly tell: Told<T>,
   ) {}
 
-  /** The number of handlers that run. */
   get running(): number {
     return this.#running;
   }

@@ -73,7 +73,6 @@ export class Job<T> {
 
   constructor(
     claimed: Claimed,
-    /** The name of the queue in the worker. */
     readonly queue: string,
     readonly payload: T,
     { traceparent, timeoutMs }: Header = {},

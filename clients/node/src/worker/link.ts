@@ -74,7 +74,6 @@ export class Link {
     return server.transaction(this.key, commands);
   }
 
-  /** Sends a command that waits for up to `blockMs`. */
   async wait(command: readonly Word[], blockMs: number): Promise<Reply> {
     const { claims, isAsking } = this.#open();
     if (isAsking) claims.send(this.key, ASKING).catch(ignore);

@@ -26,7 +26,6 @@ export class Server {
 
   constructor(
     private readonly control: Own,
-    /** Returns a further connection to this server. */
     readonly own: () => Own,
     private readonly patienceMs: number,
     private readonly closed: () => void,
@@ -78,7 +77,6 @@ export class Server {
 
 export class Place {
   readonly #servers = new Map<string, Server>();
-  /** Connects to nodes of the cluster. */
   #nodes: Nodes | undefined;
   /** Whether no known node has replied, so that the worker has to look for new nodes. */
   #isLost = false;

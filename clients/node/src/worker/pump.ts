@@ -47,7 +47,6 @@ export class Pump<T> {
   readonly #keySet: ReadonlySet<string>;
   isConnected = false;
   isTurning = false;
-  /** The claim in flight, if any. */
   #claiming: "turn" | "wait" | undefined;
   #isEndingWait = false;
   /** Whether the last claim returned fewer jobs than it asked for. */

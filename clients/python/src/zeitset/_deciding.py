@@ -132,7 +132,6 @@ class Decider:
             yield from self._give_back(ahead.due())
 
     def close(self) -> Steps[None]:
-        """Gives back all units."""
         if self.ahead is not None:
             yield from self._give_back(self.ahead.drain())
 

@@ -45,7 +45,7 @@ class Job:
         self.attempt = attempt
         """The number of the attempt, from 1."""
         self.deadline_ms = deadline_ms
-        """When the lease expires, in Unix ms. Heartbeats update it."""
+        """When the lease expires, in Unix ms. Heartbeats update this value."""
         self.raw = raw
         """The payload as it was pushed."""
         self.payload: Any = None

@@ -138,7 +138,6 @@ def integer(value: int) -> int:
 
 
 def quoted(name: str) -> str:
-    """Returns a string in the syntax of RFC 9651."""
     return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 

@@ -159,13 +159,11 @@ class QueueCalls:
         return Call(tuple(args), optional_text if id is not None else lambda _: name)
 
     def cancel(self, *ids: str) -> Call[int]:
-        """Removes jobs in any state. Returns how many."""
         return Call(("ZQ.CANCEL", self.key, *map(encoded, ids)), int)
 
     def reschedule(
         self, id: str, *, delay: Duration | None = None, at: Instant | None = None, priority: int | None = None
     ) -> Call[bool]:
-        """Changes the due time or the priority of a waiting job. False: the job is claimed, dead or missing."""
         args: tuple[Word, ...] = ("ZQ.RESCHEDULE", self.key, encoded(id), *_due(delay, at))
         return Call(args if priority is None else (*args, "PRIORITY", priority), flag)
 
@@ -200,8 +198,6 @@ class QueueCalls:
         group: str | None = None,
         lease: bool = False,
     ) -> Call[list[Listed]]:
-        """Returns jobs of a state in serving order. `after`: begins after the job of this ID. `group`: only jobs of
-        this group; "" has the jobs without a group. `lease`: includes the leases of claimed jobs."""
         args: list[Word] = ["ZQ.PEEK", self.key, state.upper(), "COUNT", count]
         if after is not None:
             args += ("AFTER", encoded(after))
@@ -225,8 +221,6 @@ class QueueCalls:
         return Call(tuple(args), read)
 
     def redrive(self, *ids: str, count: int | None = None, group: str | None = None) -> Call[int]:
-        """Makes dead letters ready again, with 0 attempts: the jobs of the IDs, or at most `count` jobs (default
-        1,000). Returns how many."""
         args: tuple[Word, ...] = ("ZQ.REDRIVE", self.key, *_of(group))
         if ids:
             args += ("ID", *map(encoded, ids))
@@ -240,15 +234,12 @@ class QueueCalls:
         count: int | None = None,
         group: str | None = None,
     ) -> Call[int]:
-        """Removes up to `count` (default 1,000) jobs of a state, oldest first. Returns how many; 0 if none are left."""
         args: tuple[Word, ...] = ("ZQ.CLEAN", self.key, state.upper(), *_of(group))
         if older is not None:
             args += ("OLDER", duration(older))
         return Call(args if count is None else (*args, "COUNT", count), int)
 
     def hold(self, group: str, wait: Duration) -> Call[bool]:
-        """Holds a group: none of its jobs is claimed during `wait`; 0 ends the hold. The group "" has the jobs without
-        a group. False: no job is in the group."""
         key = self.shard_of("", group).key if group else self.key
         return Call(("ZQ.HOLD", key, encoded(group), duration(wait)), flag)
 

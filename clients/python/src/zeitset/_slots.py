@@ -109,7 +109,6 @@ class Slots:
             await self._freed.wait()
 
     def close(self) -> None:
-        """Ends the wait of all sources."""
         self._is_closed = True
         self._freed.set()
         self._offer()

@@ -230,7 +230,7 @@ class Source:
     # The end
 
     async def end_claims(self, end: float) -> None:
-        """Unblocks the waiting claim. If it has not ended at `end`, cancels it."""
+        """Unblocks the waiting claim. Cancels the claim if it has not ended at `end`."""
         while not self._claiming.done() and monotonic() < end:
             if not self._replied.is_set():
                 await self._unblock()

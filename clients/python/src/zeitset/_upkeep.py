@@ -1,5 +1,5 @@
-"""The upkeep of a worker, when it connects and every minute: checks whether its queues have a BACKOFF, and pushes
-missing recurring jobs."""
+"""The upkeep of a worker: checks whether its queues have a BACKOFF, and pushes missing recurring jobs. The upkeep runs
+when the worker connects, and every minute."""
 
 from __future__ import annotations
 

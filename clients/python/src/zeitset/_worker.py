@@ -98,7 +98,6 @@ class Worker:
         self._on_start, self._on_stop = on_start, on_stop
         self._state: State = "new"
         self._held: dict[Job, None] = {}
-        """The jobs whose handlers run."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop_asked = False
 
