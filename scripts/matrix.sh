@@ -62,7 +62,7 @@ mirrors() {
     apt-get indextargets --format '$(COMPONENT) $(REPO_URI)' | sed -n 's/^main //p' | awk '!seen[$0]++'
 }
 
-# download <apt root> <suite> <package>: the package with all it depends on, as files.
+# download <apt root> <suite> <package>: downloads the package and its dependencies as files.
 download() {
     local root=$1 suite=$2 package=$3 keys mirror
     # The servers are in older and newer suites than the machine's. One of these files has Debian's keys for all suites.
@@ -85,8 +85,8 @@ download() {
     return 1
 }
 
-# program <server> <tree> <file> <name>: makes the program <server>, which runs <file> as <name> with the loader
-# and the libraries that lie in <tree>.
+# program <server> <tree> <file> <name>: makes the program <server>, which runs <file> as <name> with the loader and the
+# libraries in <tree>.
 program() {
     local server=$1 tree=$2 file=$3 name=$4 loader libraries
     loader=$(find "$tree" -type f -name 'ld-linux*.so.*' | head -n 1)

@@ -40,7 +40,7 @@ version_at_least() {
 
 # --- rust --------------------------------------------------------------------------------------------------
 
-# The oldest Rust that builds the module. `cargo` says itself which other version a dependency needs.
+# The oldest Rust that builds the module. If a dependency needs a later Rust, `cargo` says so.
 oldest_rust=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$(dirname "$0")/../Cargo.toml" | head -n 1)
 
 # "cargo 1.96.0 (3a2b..." -> 1.96.0; nothing if there is no cargo, or rustup has no toolchain

@@ -3,8 +3,9 @@
 #
 #     scripts/site.sh <folder> [mdbook]       writes <folder>/html
 #
-# The pages stay where they are: links between them work in the repository, too. The script copies the files that git
-# tracks, and makes the table of contents from the titles of the pages. At the end, it finds dead links.
+# The pages keep their folders, so that links between pages work in the repository and on the site. The script copies
+# the files that git tracks, and makes the table of contents from the titles of the pages. At the end, it finds dead
+# links.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 mdbook=${2:-mdbook}

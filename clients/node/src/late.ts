@@ -2,8 +2,8 @@ import { TimeoutError } from "./errors.js";
 
 /**
  * Rejects with a {@link TimeoutError} if the promise takes longer than `ms`. Before the rejection, the process reads
- * the replies that have arrived, in case it stood still until now. During the wait, `pending` contains a function that
- * rejects with a given error.
+ * the replies that have arrived, because the process may have stood still. During the wait, `pending` contains a
+ * function that rejects with a given error.
  */
 export async function late<T>(promise: Promise<T>, ms: number, pending = new Set<(error: Error) => void>()): Promise<T> {
   let timer: NodeJS.Timeout | undefined;

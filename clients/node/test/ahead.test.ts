@@ -138,7 +138,7 @@ withEach("units ahead that come after the caller has given up go back", async ({
   await server.frozen(async () => {
     await assert.rejects(limiter.check("ann"));
   });
-  // The unit of the caller is charged, as it is without units ahead.
+  // The unit of the caller stays charged, as without units ahead.
   await until("they go back", async () => (await level({ call }, "api:ann")) === 4);
   test.after(() => limiter.close());
 });

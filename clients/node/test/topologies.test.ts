@@ -56,7 +56,8 @@ for (const [library, connect] of Object.entries(SENTINELS)) {
     const redis = await connect(t, sentinel.port);
     const queue = new Queue<number>(redis, "jobs");
     const { events } = work<number>({ redis, test: t }, "jobs", () => undefined, { lease: "2s" });
-    // A client that looks for the master may delay a push for a long time. A repeated push has the id of the first one.
+    // A client that looks for the master may delay a push for a long time. A repeated push has the id of the first
+    // push.
     const push = (payload: number, options: PushOptions): Promise<void> =>
       until("a push arrives", () => {
         const pushed = queue.push(payload, options).then(() => true, () => false);

@@ -23,7 +23,7 @@ def utc(text: str) -> int:
         ("30 2 * * *", "2026-03-28T01:30", "2026-03-29T01:30"),
         ("30 2 * * *", "2026-03-29T01:30", "2026-03-30T00:30"),
         ("*/20 * * * *", "2026-03-29T00:40", "2026-03-29T01:00"),
-        # The clock is set back: 02:30 occurs twice, and counts once. With `*`, both hours count.
+        # The clock is set back: 02:30 occurs twice, and counts once. With `*` as the hour, both times count.
         ("30 2 * * *", "2026-10-24T00:30", "2026-10-25T00:30"),
         ("30 2 * * *", "2026-10-25T00:30", "2026-10-26T01:30"),
         ("0 * * * *", "2026-10-25T00:00", "2026-10-25T01:00"),

@@ -39,7 +39,10 @@ export interface PushOptions extends Due {
   readonly id?: string;
   /** Jobs of a lower priority are served first; 0 by default. */
   readonly priority?: number;
-  /** The number of deliveries after which the job becomes a dead letter; 0: unlimited; by default that of the queue. */
+  /**
+   * The number of deliveries after which the job becomes a dead letter; 0: unlimited; by default the setting of the
+   * queue.
+   */
   readonly maxAttempts?: number;
   /** The period of a job that recurs. */
   readonly every?: Duration;

@@ -141,7 +141,7 @@ export class Server {
     await this.run();
   }
 
-  /** Freezes the server while `body` runs. It sends no replies, and no connection ends. */
+  /** Freezes the server while `body` runs. The server sends no replies, and no connection ends. */
   async frozen<T>(body: () => Promise<T>): Promise<T> {
     this.#process?.kill("SIGSTOP");
     try {
