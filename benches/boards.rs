@@ -85,7 +85,7 @@ impl Bench {
         self.client.info_number("memory", "used_memory") as f64
     }
 
-    /// Fills a key in random order. Prints the bytes per member.
+    /// Fills a key in random order, and prints the bytes per member.
     fn fill(&mut self, what: &str, call: impl Fn(&str, [u64; 3]) -> String) -> f64 {
         let mut order: Vec<_> = (0..self.members).collect();
         order.shuffle(&mut self.random);

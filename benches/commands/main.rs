@@ -30,7 +30,6 @@ use stats::Watch;
 use std::path::PathBuf;
 use testkit::Server;
 
-/// Commands per pipeline.
 const PIPELINE: usize = 32;
 /// Connections with and without pipelining.
 const CONNECTIONS: usize = 16;

@@ -10,7 +10,6 @@ pub struct Cost {
     pub cpu: f64,
 }
 
-/// The server's statistics at the start of a measurement.
 pub struct Watch {
     cpu: f64,
 }

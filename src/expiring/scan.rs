@@ -79,7 +79,6 @@ impl Scan {
         self.completed
     }
 
-    /// Continues a first scan until time is up.
     pub fn run_on(&mut self, ctx: &Context, tracking: &mut Tracking, is_time_up: impl Fn() -> bool) {
         while self.is_first && !ctx.is_loading() && !is_time_up() {
             self.advance(ctx, tracking);

@@ -144,7 +144,6 @@ pub fn decimal(mut number: u64, room: &mut [u8]) -> usize {
     len
 }
 
-/// A number in decimal, without leading zeros.
 pub struct Decimal {
     bytes: [u8; 20],
     len: usize,

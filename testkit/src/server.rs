@@ -262,7 +262,6 @@ impl Server {
         panic!("ten ports in a row were taken");
     }
 
-    /// Starts the program on free ports.
     fn spawn(&mut self) {
         (self.port, self.bus_port) = free_ports();
         let conf = self.folder.0.join("redis.conf");

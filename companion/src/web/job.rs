@@ -99,7 +99,6 @@ fn is_past(field: &str) -> bool {
     matches!(field, "created_ms" | "failed_ms")
 }
 
-/// Shows a job's past and its next event.
 fn history(job: &Job, now_ms: u64) -> Markup {
     let past = |field: &str| job.others.iter().find(|(other, _)| other == field)?.1.parse::<u64>().ok();
     let next = match job.state.as_str() {

@@ -42,7 +42,6 @@ use tokio::sync::RwLock;
 
 pub struct Settings {
     pub listen: SocketAddr,
-    /// Whether actions are allowed.
     pub write: bool,
     pub password: Option<String>,
     /// Additional host names that browsers may use.
@@ -57,7 +56,6 @@ pub struct App {
     seen: RwLock<Seen>,
     /// The token in every form. Other sites do not know the token.
     token: String,
-    /// The port that the program listens on.
     port: u16,
 }
 
@@ -71,7 +69,6 @@ pub struct Seen {
 
 type Shared = State<Arc<App>>;
 
-/// A page or an error page.
 type Page = Result<Markup, Problem>;
 
 pub struct Problem {

@@ -69,7 +69,6 @@ pub enum RetryAfter {
 }
 
 impl Verdict {
-    /// Returns the verdict of a call with FORCE.
     pub fn of_forced(self) -> Verdict {
         Verdict { allowed: true, retry_after: RetryAfter::Now, ..self }
     }

@@ -28,7 +28,6 @@ pub struct Counter {
 
 pub struct Sketch {
     counters: Vec<Counter>,
-    /// The indexes of the counters by key.
     places: HashTable<usize>,
     hasher: DefaultHashBuilder,
     /// The lower bound of all counts.
