@@ -3,7 +3,7 @@
 //! The key is a string, `fixed:<end of the window>:<units taken>`. The string contains the time at which its units
 //! become available again, so the string is correct with any TTL. The TTL only removes the key.
 
-use super::text::{NumberReader, NumberText};
+use super::text::{NumberReader, number_text};
 use super::{
     Assessed, Bytes, Foreign, Lifetime, LimitUsage, MAX_UNITS, Refund, RetryAfter, Update, Verdict, Write, remaining,
 };
@@ -29,8 +29,8 @@ impl Count {
         is_ours.then_some(Count { end, units }).ok_or(Foreign)
     }
 
-    pub fn text(self) -> NumberText {
-        NumberText::of(TAG).number(self.end).sign(b':').number(self.units)
+    pub fn text(self) -> Bytes {
+        number_text(&[(TAG, self.end), (":", self.units)])
     }
 
     pub(super) fn usage(self, now: Millis) -> LimitUsage {

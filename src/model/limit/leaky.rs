@@ -9,8 +9,8 @@
 //! out. Limit and window determine how many units are in the bucket. `written at` is the time of the last write. If the
 //! clock has stepped back to before that time, the bucket has as many units as at that time.
 
-use super::text::{NumberReader, NumberText};
-use super::{Assessed, Foreign, Lifetime, LimitUsage, MAX_UNITS, Refund, RetryAfter, Update, Verdict};
+use super::text::{NumberReader, number_text};
+use super::{Assessed, Bytes, Foreign, Lifetime, LimitUsage, MAX_UNITS, Refund, RetryAfter, Update, Verdict};
 use crate::model::time::{self, Millis};
 
 const TAG: &str = "leaky:";
@@ -40,12 +40,12 @@ impl Level {
         is_ours.then_some(Level { at, part: part.unwrap_or(0), limit, window, written_at }).ok_or(Foreign)
     }
 
-    fn text(self) -> NumberText {
-        let mut text = NumberText::of(TAG).number(self.at);
-        if self.part > 0 {
-            text = text.sign(b'+').number(self.part);
+    fn text(self) -> Bytes {
+        let Level { at, part, limit, window, written_at } = self;
+        match part {
+            0 => number_text(&[(TAG, at), (":", limit), ("/", window), ("!", written_at)]),
+            part => number_text(&[(TAG, at), ("+", part), (":", limit), ("/", window), ("!", written_at)]),
         }
-        text.sign(b':').number(self.limit).sign(b'/').number(self.window).sign(b'!').number(self.written_at)
     }
 
     fn change(self) -> Update {

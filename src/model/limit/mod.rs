@@ -124,8 +124,8 @@ pub struct Update {
 }
 
 impl Update {
-    fn whole(text: text::NumberText, lifetime: Lifetime) -> Update {
-        Update { writes: smallvec![Write::Replace(Bytes::from_slice(text.as_bytes()))], lifetime: Some(lifetime) }
+    fn whole(text: Bytes, lifetime: Lifetime) -> Update {
+        Update { writes: smallvec![Write::Replace(text)], lifetime: Some(lifetime) }
     }
 }
 

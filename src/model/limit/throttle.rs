@@ -11,7 +11,7 @@
 //! A key that redis-cell wrote may expire up to a millisecond before its arrival time, and the limit then admits a unit
 //! too early. A key that this module wrote does not expire early.
 
-use super::text::{NumberReader, NumberText};
+use super::text::{NumberReader, number_text};
 use super::{Foreign, Lifetime, LimitUsage, Update};
 use crate::model::time::Millis;
 
@@ -58,7 +58,7 @@ impl Arrival {
     }
 
     pub fn change(self) -> Update {
-        Update::whole(NumberText::of("").number(self.nanos), Lifetime::exactly(self.expires_at()))
+        Update::whole(number_text(&[("", self.nanos)]), Lifetime::exactly(self.expires_at()))
     }
 
     /// The number of units depends on the policy, which is not stored.

@@ -47,7 +47,7 @@ fn written(before: Option<&[u8]>, change: Update) -> Vec<u8> {
         }
     };
     let count = Count::parse(&text).unwrap();
-    assert_eq!(count.text().as_bytes(), &text[..]);
+    assert_eq!(count.text()[..], text[..]);
     let end = change
         .lifetime
         .map_or_else(|| Count::parse(before.unwrap()).unwrap().end, |lifetime| lifetime.expires_at(None));

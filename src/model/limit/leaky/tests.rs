@@ -41,7 +41,7 @@ impl Bucket {
 fn written(change: Update) -> Vec<u8> {
     let [Write::Replace(text)] = &change.writes[..] else { panic!("{change:?}") };
     let level = Level::parse(text).unwrap();
-    assert_eq!(level.text().as_bytes(), &text[..]);
+    assert_eq!(level.text()[..], text[..]);
     assert!(change.lifetime.unwrap().expires_at(None) >= level.empty_at());
     text.to_vec()
 }
@@ -297,7 +297,7 @@ proptest! {
         ] {
             let Ok(level) = Level::parse(text.as_bytes()) else { continue };
             let again = level.text();
-            prop_assert_eq!(again.as_bytes(), text.as_bytes());
+            prop_assert_eq!(&again[..], text.as_bytes());
             let assessed = assess(limit, window, START, cost, Some(level));
             prop_assert!(assessed.peek().remaining <= limit.cast_signed());
             assessed.refuse();
