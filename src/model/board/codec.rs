@@ -18,12 +18,10 @@
 
 use std::num::NonZeroU64;
 
+use super::Board;
 use super::schema::{Dimension, Direction, Kind, MAX_DIMENSIONS, Schema, Ties};
-use super::tree::{Tree, TreeBuilder};
 use super::update::{check_name, room};
 use super::value::Value;
-use super::{Board, names::Names};
-use crate::model::index::Index;
 use crate::model::stream::{DecodeError, Reader, Writer};
 
 /// The first number of every encoded board: its format version.
@@ -82,9 +80,7 @@ impl Board {
         if !room(0, len) || schema.keep().is_some_and(|keep| len > keep.get()) {
             return Err(TOO_MANY);
         }
-        let tree = Tree::new(schema.dimensions().len());
-        let mut filling =
-            Filling { schema, names: Names::new(), index: Index::default(), loader: TreeBuilder::new(tree) };
+        let mut board = Board::new(schema);
         let mut words = Vec::new();
         let mut left = len;
         while left > 0 {
@@ -95,11 +91,43 @@ impl Board {
             }
             while !rest.0.is_empty() {
                 left = left.checked_sub(1).ok_or(MALFORMED)?;
-                filling.member(&mut rest, &mut words)?;
+                board.decode_member(&mut rest, &mut words)?;
             }
         }
-        let Filling { schema, names, index, loader } = filling;
-        Ok(Board { schema, tree: loader.finish(), names, index })
+        board.tree.build_levels();
+        Ok(board)
+    }
+
+    /// Decodes a member and adds it after the others. The caller completes the tree.
+    fn decode_member(&mut self, input: &mut ByteReader, words: &mut Vec<u64>) -> Result<(), DecodeError> {
+        let length = usize::try_from(input.varint()?).map_err(|_| DecodeError::Truncated)?;
+        let name = input.take(length)?;
+        check_name(name).map_err(|_| MALFORMED)?;
+        words.clear();
+        for (at, dimension) in self.schema.dimensions().iter().enumerate() {
+            let value = match dimension.kind {
+                Kind::Int => Value::Int(unzigzag(input.varint()?)),
+                Kind::Float => Value::Float(input.double()?),
+            };
+            words.push(value.to_word(dimension, at).map_err(|_| MALFORMED)?);
+        }
+        if self.len() > 0 {
+            let last = self.tree.last();
+            let order = self.tree.words(last).cmp(words);
+            let ordered = match self.schema.ties() {
+                Ties::First | Ties::Last => order.is_le(),
+                Ties::Name => order.then_with(|| self.names.name(self.tree.id(last)).cmp(name)).is_lt(),
+            };
+            if !ordered {
+                return Err(ORDER);
+            }
+        }
+        let (hash, None) = self.find(name) else { return Err(DUPLICATE) };
+        if !self.names.has_room(1) {
+            return Err(TOO_MANY);
+        }
+        self.append(hash, words, name);
+        Ok(())
     }
 }
 
@@ -133,50 +161,6 @@ fn decode_schema(input: &mut impl Reader) -> Result<Schema, DecodeError> {
         dimensions.push(Dimension { name, direction, kind });
     }
     Schema::new(dimensions, ties, keep).map_err(|_| SCHEMA)
-}
-
-struct Filling {
-    schema: Schema,
-    names: Names,
-    index: Index,
-    loader: TreeBuilder,
-}
-
-impl Filling {
-    /// Decodes a member and adds it as the last one.
-    fn member(&mut self, input: &mut ByteReader, words: &mut Vec<u64>) -> Result<(), DecodeError> {
-        let length = usize::try_from(input.varint()?).map_err(|_| DecodeError::Truncated)?;
-        let name = input.take(length)?;
-        check_name(name).map_err(|_| MALFORMED)?;
-        words.clear();
-        for dimension in self.schema.dimensions() {
-            let value = match dimension.kind {
-                Kind::Int => Value::Int(unzigzag(input.varint()?)),
-                Kind::Float => Value::Float(input.double()?),
-            };
-            words.push(value.to_word(dimension).map_err(|_| MALFORMED)?);
-        }
-        if let Some((last, id)) = self.loader.last() {
-            let ordered = match self.schema.ties() {
-                Ties::First | Ties::Last => last <= words.as_slice(),
-                Ties::Name => last.cmp(words.as_slice()).then_with(|| self.names.name(id).cmp(name)).is_lt(),
-            };
-            if !ordered {
-                return Err(ORDER);
-            }
-        }
-        let hash = self.index.hash(name);
-        if self.index.find(hash, |id| self.names.name(id) == name).is_some() {
-            return Err(DUPLICATE);
-        }
-        if !self.names.has_room(1) {
-            return Err(TOO_MANY);
-        }
-        let id = self.names.insert(name);
-        self.index.insert(hash, id);
-        self.loader.push(words, id, &mut self.names);
-        Ok(())
-    }
 }
 
 struct ByteReader<'a>(&'a [u8]);

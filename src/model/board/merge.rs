@@ -15,7 +15,7 @@ use super::error::BoardError;
 use super::names::Names;
 use super::read::Entry;
 use super::schema::{Dimension, Schema, Ties};
-use super::tree::{Tree, TreeBuilder};
+use super::tree::Tree;
 use super::update::room;
 use super::value::Value;
 use crate::model::index::Index;
@@ -108,9 +108,10 @@ impl Merge {
             // Copies the names of the remaining members, so that the memory of all other names is freed.
             return Board::in_order(schema.clone(), in_order.map(|row| (row.words, names.name(row.id))));
         }
-        let mut loader = TreeBuilder::new(Tree::new(schema.dimensions().len()));
-        in_order.for_each(|row| loader.push(row.words, row.id, &mut names));
-        Board { tree: loader.finish(), schema, names, index }
+        let mut tree = Tree::new(schema.dimensions().len());
+        in_order.for_each(|row| tree.append(row.words, row.id, &mut names));
+        tree.build_levels();
+        Board { schema, tree, names, index }
     }
 }
 
@@ -118,8 +119,8 @@ impl Merge {
 fn add(words: &mut [u64], more: &[u64], dimensions: &[Dimension]) -> Result<bool, BoardError> {
     let mut changes = false;
     for (at, ((word, more), dimension)) in words.iter_mut().zip(more).zip(dimensions).enumerate() {
-        let sum = Value::from_word(*word, dimension).plus(Value::from_word(*more, dimension), at)?;
-        let sum = sum.to_word(dimension).map_err(|error| error.in_dimension(at))?;
+        let sum =
+            Value::from_word(*word, dimension).plus(Value::from_word(*more, dimension), at)?.to_word(dimension, at)?;
         changes |= sum != *word;
         *word = sum;
     }

@@ -92,7 +92,7 @@ impl Board {
             return Err(BoardError::ValueCount);
         }
         for (at, (value, dimension)) in values.iter().zip(dimensions).enumerate() {
-            words.push(value.to_word(dimension).map_err(|e| e.in_dimension(at))?);
+            words.push(value.to_word(dimension, at)?);
         }
         Ok(())
     }

@@ -10,13 +10,12 @@
 use std::collections::HashSet;
 
 use super::error::BoardError;
-use super::names::{MAX_NAME, Names};
+use super::names::MAX_NAME;
 use super::read::{Entry, Order, Range, Values};
 use super::schema::{Schema, Ties};
-use super::tree::{Position, Tree, TreeBuilder};
+use super::tree::Position;
 use super::value::Value;
 use super::{Board, MAX_MEMBERS};
-use crate::model::index::Index;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Assignment<'a> {
@@ -191,14 +190,19 @@ impl Board {
 
     /// Creates a board from distinct members, best first. O(1) per member.
     pub(super) fn in_order<'a>(schema: Schema, members: impl Iterator<Item = (&'a [u64], &'a [u8])>) -> Board {
-        let mut loader = TreeBuilder::new(Tree::new(schema.dimensions().len()));
-        let (mut names, mut index) = (Names::new(), Index::default());
+        let mut board = Board::new(schema);
         for (words, name) in members {
-            let id = names.insert(name);
-            index.insert(index.hash(name), id);
-            loader.push(words, id, &mut names);
+            board.append(board.index.hash(name), words, name);
         }
-        Board { schema, tree: loader.finish(), names, index }
+        board.tree.build_levels();
+        board
+    }
+
+    /// Adds a member after all others. The caller completes the tree with [`build_levels`](super::tree::Tree::build_levels). O(1).
+    pub(super) fn append(&mut self, hash: u32, words: &[u64], name: &[u8]) {
+        let id = self.names.insert(name);
+        self.index.insert(hash, id);
+        self.tree.append(words, id, &mut self.names);
     }
 
     fn set_one(&mut self, member: &[u8], words: &[u64], options: SetOptions, effect: &mut impl FnMut(Entry)) -> Placed {

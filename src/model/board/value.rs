@@ -22,21 +22,6 @@ pub enum Value {
     Float(f64),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ValueError {
-    WrongKind,
-    NotFinite,
-}
-
-impl ValueError {
-    pub(super) fn in_dimension(self, at: usize) -> BoardError {
-        match self {
-            ValueError::WrongKind => BoardError::WrongKind(at),
-            ValueError::NotFinite => BoardError::NotFinite(at),
-        }
-    }
-}
-
 impl Value {
     /// Returns the zero of a kind, at which INCR starts a new member.
     pub(super) fn zero(kind: Kind) -> Value {
@@ -56,15 +41,16 @@ impl Value {
         }
     }
 
-    pub(super) fn to_word(self, dimension: &Dimension) -> Result<u64, ValueError> {
+    /// Returns the word of this value in `dimension`, whose position is `at`.
+    pub(super) fn to_word(self, dimension: &Dimension, at: usize) -> Result<u64, BoardError> {
         let ascending = match (dimension.kind, self) {
             (Kind::Int, Value::Int(v)) => v.cast_unsigned() ^ SIGN,
             (Kind::Float, Value::Float(v)) if v.is_finite() => {
                 let bits = (v + 0.0).to_bits(); // -0.0 + 0.0 is 0.0, so both zeros have the same word
                 if bits & SIGN == 0 { bits | SIGN } else { !bits }
             }
-            (Kind::Float, Value::Float(_)) => return Err(ValueError::NotFinite),
-            _ => return Err(ValueError::WrongKind),
+            (Kind::Float, Value::Float(_)) => return Err(BoardError::NotFinite(at)),
+            _ => return Err(BoardError::WrongKind(at)),
         };
         Ok(match dimension.direction {
             Direction::Asc => ascending,

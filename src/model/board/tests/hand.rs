@@ -42,7 +42,7 @@ fn integers_are_exact_and_ordered_up_to_both_ends_of_64_bits() {
         [i64::MIN, i64::MIN + 1, -(1 << 53) - 1, -(1 << 53), -1, 0, 1, 1 << 53, (1 << 53) + 1, i64::MAX - 1, i64::MAX];
     for direction in [Direction::Asc, Direction::Desc] {
         let d = dim("d", direction, Kind::Int);
-        let words: Vec<u64> = edges.iter().map(|v| int(*v).to_word(&d).unwrap()).collect();
+        let words: Vec<u64> = edges.iter().map(|v| int(*v).to_word(&d, 0).unwrap()).collect();
         assert!(words.windows(2).all(|w| (w[0] < w[1]) == (direction == Direction::Asc) && w[0] != w[1]));
         for (word, v) in words.iter().zip(edges) {
             assert_eq!(Value::from_word(*word, &d), int(v));
@@ -60,12 +60,12 @@ fn floats_are_ordered_and_zero_is_one_value() {
     let edges = [-f64::MAX, -1.5, -f64::MIN_POSITIVE, -5e-324, 0.0, 5e-324, 0.1, 1.0, f64::MAX];
     for direction in [Direction::Asc, Direction::Desc] {
         let d = dim("d", direction, Kind::Float);
-        let words: Vec<u64> = edges.iter().map(|v| Value::Float(*v).to_word(&d).unwrap()).collect();
+        let words: Vec<u64> = edges.iter().map(|v| Value::Float(*v).to_word(&d, 0).unwrap()).collect();
         assert!(words.windows(2).all(|w| (w[0] < w[1]) == (direction == Direction::Asc) && w[0] != w[1]));
         for (word, v) in words.iter().zip(edges) {
             assert_eq!(Value::from_word(*word, &d), Value::Float(v));
         }
-        assert_eq!(Value::Float(-0.0).to_word(&d), Value::Float(0.0).to_word(&d));
+        assert_eq!(Value::Float(-0.0).to_word(&d, 0), Value::Float(0.0).to_word(&d, 0));
     }
 }
 

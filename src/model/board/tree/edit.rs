@@ -164,8 +164,13 @@ impl Tree {
     /// last.
     fn split(&mut self, mut node_id: u32, mut added: usize, names: &mut Names) {
         loop {
+            if self.nodes[node_id].parent == NIL {
+                self.root = self.nodes.insert(Node::inner());
+                self.insert_child(self.root, 0, node_id);
+            }
             let most = self.most(node_id);
             let node = &mut self.nodes[node_id];
+            let parent_id = node.parent;
             let appended = node.next == NIL && added + 1 == node.len();
             let at = if appended { added } else { node.len() / 2 };
             let mut right = node.split_off(at, self.stride, most);
@@ -181,23 +186,12 @@ impl Tree {
             }
             self.adopt(right_id, 0, names);
 
-            let parent_id = match self.nodes[node_id].parent {
-                NIL => self.grow_root(node_id),
-                parent => parent,
-            };
-            let (count, heads) = self.totals(right_id);
             let slot = self.nodes[parent_id].position(node_id);
+            let (count, heads) = self.insert_child(parent_id, slot + 1, right_id);
             if let Some(inner) = &mut self.nodes[parent_id].inner {
                 inner.counts[slot] -= count;
                 inner.heads[slot] -= heads;
             }
-            let words = std::mem::take(&mut self.nodes[right_id].words);
-            let lead = self.nodes[right_id].lead(0);
-            let row = Row { words: &words[..self.stride], id: right_id, lead, count, heads };
-            self.nodes[parent_id].insert(slot + 1, &row, self.inner_rows);
-            self.nodes[right_id].words = words;
-            self.nodes[right_id].parent = parent_id;
-
             if self.nodes[parent_id].len() < self.inner_rows {
                 return;
             }
@@ -205,15 +199,16 @@ impl Tree {
         }
     }
 
-    fn grow_root(&mut self, old: u32) -> u32 {
-        let mut root = Node::inner();
-        let node = &self.nodes[old];
-        let row =
-            Row { words: node.row(0, self.stride), id: old, lead: node.lead(0), count: self.len, heads: self.heads };
-        root.insert(0, &row, self.inner_rows);
-        self.root = self.nodes.insert(root);
-        self.nodes[old].parent = self.root;
-        self.root
+    /// Inserts a child before row `at` of an inner node. Returns the numbers of members and heads below the child.
+    pub(super) fn insert_child(&mut self, parent_id: u32, at: usize, child_id: u32) -> (u32, u32) {
+        let (count, heads) = self.totals(child_id);
+        let child = &mut self.nodes[child_id];
+        child.parent = parent_id;
+        let (words, lead) = (std::mem::take(&mut child.words), child.lead(0));
+        let row = Row { words: &words[..self.stride], id: child_id, lead, count, heads };
+        self.nodes[parent_id].insert(at, &row, self.inner_rows);
+        self.nodes[child_id].words = words;
+        (count, heads)
     }
 
     /// Returns the numbers of members and heads below a node.
@@ -229,7 +224,7 @@ impl Tree {
     }
 
     /// Makes the rows `from..` refer to `node_id`: as the members' leaf, or as the children's parent.
-    pub(super) fn adopt(&mut self, node_id: u32, from: usize, names: &mut Names) {
+    fn adopt(&mut self, node_id: u32, from: usize, names: &mut Names) {
         if self.nodes[node_id].is_leaf() {
             for &id in &self.nodes[node_id].ids[from..] {
                 names.set_leaf(id, node_id);

@@ -17,7 +17,6 @@ mod bulk;
 mod edit;
 mod node;
 
-pub(super) use bulk::TreeBuilder;
 use node::Node;
 
 use super::names::Names;
