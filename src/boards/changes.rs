@@ -15,36 +15,6 @@ use std::thread::Builder;
 /// A board with more allocations than this is freed in another thread. The server does the same with large values.
 const LARGE: usize = 1000;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BoardChange {
-    Set,
-    Increment,
-    Remove,
-    RemoveRange,
-    Clear,
-}
-
-impl BoardChange {
-    pub fn effect(self) -> EffectKind {
-        match self {
-            BoardChange::Set | BoardChange::Increment => EffectKind::Set,
-            BoardChange::Remove => EffectKind::Remove,
-            BoardChange::RemoveRange => EffectKind::RemoveRange,
-            BoardChange::Clear => EffectKind::Clear,
-        }
-    }
-
-    pub fn event(self) -> &'static CStr {
-        match self {
-            BoardChange::Set => c"zlb.set",
-            BoardChange::Increment => c"zlb.incr",
-            BoardChange::Remove => c"zlb.rem",
-            BoardChange::RemoveRange => c"zlb.remrange",
-            BoardChange::Clear => c"zlb.clear",
-        }
-    }
-}
-
 /// The arguments of ZLB.SET, and their parsed values.
 pub struct Rows<'k> {
     /// At least one member, each followed by its values.
@@ -73,7 +43,8 @@ enum EffectWords<'k> {
 
 #[derive(Default)]
 pub struct Changes<'k> {
-    done: SmallVec<[(BoardChange, EffectWords<'k>); 1]>,
+    /// For each change, its effect, the effect's arguments, and the keyspace event.
+    done: SmallVec<[(EffectKind, EffectWords<'k>, &'static CStr); 1]>,
     uncommitted: Uncommitted,
 }
 
@@ -86,19 +57,22 @@ impl<'k> Changes<'k> {
         self.done.is_empty()
     }
 
-    pub fn commit(mut self, mut visit: impl FnMut(BoardChange, &[Str<'_>])) {
+    /// Calls `visit` with the effect of each change, its arguments, and the keyspace event.
+    pub fn commit(mut self, mut visit: impl FnMut(EffectKind, &[Str<'_>], &'static CStr)) {
         self.uncommitted.settle();
-        for (change, words) in &self.done {
+        for (effect, words, event) in &self.done {
             match words {
-                EffectWords::Given(words) => visit(*change, words),
-                EffectWords::Made(words) => visit(*change, &words.iter().map(OwnedStr::as_str).collect::<Vec<_>>()),
+                EffectWords::Given(words) => visit(*effect, words, event),
+                EffectWords::Made(words) => {
+                    visit(*effect, &words.iter().map(OwnedStr::as_str).collect::<Vec<_>>(), event);
+                }
             }
         }
     }
 
-    fn add(&mut self, change: BoardChange, words: EffectWords<'k>) {
+    fn add(&mut self, effect: EffectKind, words: EffectWords<'k>, event: &'static CStr) {
         self.uncommitted.note();
-        self.done.push((change, words));
+        self.done.push((effect, words, event));
     }
 }
 
@@ -126,10 +100,8 @@ impl<'k> Edit<'_, 'k> {
             }
         })?;
         if changes > 0 {
-            self.changes.add(
-                BoardChange::Set,
-                if is_effect { EffectWords::Given(rows.words) } else { EffectWords::Made(effects) },
-            );
+            let words = if is_effect { EffectWords::Given(rows.words) } else { EffectWords::Made(effects) };
+            self.changes.add(EffectKind::Set, words, c"zlb.set");
         }
         Ok(added)
     }
@@ -139,7 +111,7 @@ impl<'k> Edit<'_, 'k> {
         let mut effects = Vec::new();
         let outcome = self.board.incr(member, increments, |effect| write(effect, &mut effects))?;
         if outcome.changed {
-            self.changes.add(BoardChange::Increment, EffectWords::Made(effects));
+            self.changes.add(EffectKind::Set, EffectWords::Made(effects), c"zlb.incr");
         }
         Ok(outcome)
     }
@@ -148,7 +120,7 @@ impl<'k> Edit<'_, 'k> {
     pub fn remove(&mut self, members: &'k [Str<'k>]) -> u64 {
         let removed = members.iter().filter(|member| self.board.remove(member.bytes())).count();
         if removed > 0 {
-            self.changes.add(BoardChange::Remove, EffectWords::Given(members));
+            self.changes.add(EffectKind::Remove, EffectWords::Given(members), c"zlb.rem");
         }
         removed as u64
     }
@@ -161,7 +133,7 @@ impl<'k> Edit<'_, 'k> {
         }
         if removed.count > 0 {
             let words = [removed.first, removed.count].map(|number| OwnedStr::new(number.to_string().as_bytes()));
-            self.changes.add(BoardChange::RemoveRange, EffectWords::Made(words.into()));
+            self.changes.add(EffectKind::RemoveRange, EffectWords::Made(words.into()), c"zlb.remrange");
         }
         removed.count
     }
@@ -173,7 +145,7 @@ impl<'k> Edit<'_, 'k> {
         let members = former.len();
         discard(former);
         if members > 0 {
-            self.changes.add(BoardChange::Clear, EffectWords::Given(&[]));
+            self.changes.add(EffectKind::Clear, EffectWords::Given(&[]), c"zlb.clear");
         }
         members
     }

@@ -128,9 +128,9 @@ impl<'k> OpenBoard<'k> {
         }
         let ctx = key.close();
         let mut events = SmallVec::<[_; 1]>::new();
-        changes.commit(|change, words| {
-            replicate(ctx, name, change.effect(), words);
-            events.push(change.event());
+        changes.commit(|effect, words, event| {
+            replicate(ctx, name, effect, words);
+            events.push(event);
         });
         ctx.signal_modified(name);
         for event in events {

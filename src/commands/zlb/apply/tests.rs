@@ -130,14 +130,14 @@ proptest! {
             if changes.is_empty() {
                 prop_assert_eq!(&saved(&master), &before);
             }
-            changes.commit(|change, words| {
+            changes.commit(|effect, words, _| {
                 let mut passed_on = Changes::default();
-                let fits = carry_out(&mut passed_on.edit(&mut replica), change.effect(), words);
+                let fits = carry_out(&mut passed_on.edit(&mut replica), effect, words);
                 assert_eq!(fits, Ok(true));
                 let bytes = |words: &[Str<'_>]| words.iter().map(|word| word.bytes().to_vec()).collect::<Vec<_>>();
                 let mut told = Vec::new();
-                passed_on.commit(|change, words| told.push((change.effect(), bytes(words))));
-                assert_eq!(told, [(change.effect(), bytes(words))]);
+                passed_on.commit(|effect, words, _| told.push((effect, bytes(words))));
+                assert_eq!(told, [(effect, bytes(words))]);
             });
             prop_assert_eq!(saved(&replica), saved(&master));
         }
