@@ -38,13 +38,14 @@
 //! several calls of similar cost anyway. So the module caches no answer longer than a turn. An answer is valid only at
 //! the moment of its use.
 
+use super::call::Reply;
 use super::context::Context;
 use super::shared::Shared;
 use super::string::{OwnedStr, Str};
 use lazy_static::lazy_static;
 use redis_module::raw::{self, RedisModuleCtx};
 use std::collections::HashMap;
-use std::ffi::{CStr, c_int};
+use std::ffi::c_int;
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -131,8 +132,11 @@ impl Context {
             (Checks::Slot, false) => c"v",
             (Checks::Write, false) => c"Sv",
         };
-        let answer = dry_run(asker, format, key);
-        if is_dry { answer != Answer::Error } else { answer != Answer::None }
+        let [when, later] = [&b"1"[..], b"GT"].map(OwnedStr::new);
+        // SAFETY: the asker's context exists until the module is unloaded. The server's lock is held, as there is a
+        // context of a call.
+        let reply = unsafe { Reply::of(asker, c"PEXPIREAT", format, &[key, when.as_str(), later.as_str()]) };
+        if is_dry { reply.is_none_or(|reply| !reply.is_error()) } else { reply.is_some() }
     }
 
     fn asker(&self) -> *mut RedisModuleCtx {
@@ -145,29 +149,6 @@ impl Context {
         ASKER.store(asker, Ordering::Relaxed);
         asker
     }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Answer {
-    None,
-    Error,
-    Other,
-}
-
-fn dry_run(asker: *mut RedisModuleCtx, format: &CStr, key: Str<'_>) -> Answer {
-    let [when, later] = [&b"1"[..], b"GT"].map(OwnedStr::new);
-    let arguments = [key, when.as_str(), later.as_str()];
-    // SAFETY: the context exists until the module is unloaded. Format `v` takes an array of valid strings and its length. The server's lock
-    // is held, as the caller has a context.
-    let reply = unsafe {
-        api!(RedisModule_Call(asker, c"PEXPIREAT".as_ptr(), format.as_ptr(), arguments.as_ptr(), arguments.len()))
-    };
-    let Some(reply) = NonNull::new(reply) else { return Answer::None };
-    // SAFETY: the reply is valid.
-    let kind = unsafe { api!(RedisModule_CallReplyType(reply.as_ptr())) };
-    // SAFETY: the module owns the reply and does not use it again.
-    unsafe { api!(RedisModule_FreeCallReply(reply.as_ptr())) };
-    if kind == raw::REDISMODULE_REPLY_ERROR as c_int { Answer::Error } else { Answer::Other }
 }
 
 /// Frees the context of the dry runs, before the module is unloaded.

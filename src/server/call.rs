@@ -7,7 +7,7 @@
 use super::context::Context;
 use super::string::{OwnedStr, Str};
 use crate::error::Error;
-use redis_module::raw::{self, RedisModuleCallReply};
+use redis_module::raw::{self, RedisModuleCallReply, RedisModuleCtx};
 use std::ffi::CStr;
 use std::ptr::NonNull;
 
@@ -22,7 +22,7 @@ impl From<Failed> for Error {
 }
 
 /// A command's reply, freed when dropped.
-struct Reply(NonNull<RedisModuleCallReply>);
+pub(super) struct Reply(NonNull<RedisModuleCallReply>);
 
 impl Drop for Reply {
     fn drop(&mut self) {
@@ -32,9 +32,31 @@ impl Drop for Reply {
 }
 
 impl Reply {
+    /// Calls a command. `format` has the letter `v` and modifiers of `RedisModule_Call`. Returns `None` if the server
+    /// refuses the call without a reply.
+    ///
+    /// # Safety
+    /// The context must be valid, and belong to the holder of the server's lock.
+    pub(super) unsafe fn of(
+        ctx: *mut RedisModuleCtx,
+        command: &CStr,
+        format: &CStr,
+        arguments: &[Str<'_>],
+    ) -> Option<Reply> {
+        // SAFETY: the caller guarantees the context. Format `v` takes an array of valid strings and its length.
+        NonNull::new(unsafe {
+            api!(RedisModule_Call(ctx, command.as_ptr(), format.as_ptr(), arguments.as_ptr(), arguments.len()))
+        })
+        .map(Reply)
+    }
+
     fn is(&self, kind: isize) -> bool {
         // SAFETY: the reply is valid.
         unsafe { api!(RedisModule_CallReplyType(self.0.as_ptr())) as isize == kind }
+    }
+
+    pub(super) fn is_error(&self) -> bool {
+        self.is(raw::REDISMODULE_REPLY_ERROR)
     }
 
     fn count(&self) -> Result<u64, Failed> {
@@ -50,18 +72,15 @@ impl Reply {
 impl Context {
     /// Runs a command without replicating it. The command sends its keyspace events, and listeners of other modules run.
     fn call(&mut self, command: &CStr, arguments: &[Str<'_>]) -> Result<Reply, Failed> {
-        // SAFETY: format `v` takes an array of valid strings and its length.
-        let reply = unsafe {
-            api!(RedisModule_Call(self.as_ptr(), command.as_ptr(), c"v".as_ptr(), arguments.as_ptr(), arguments.len()))
-        };
-        NonNull::new(reply).map(Reply).ok_or(Failed)
+        // SAFETY: the context is valid.
+        unsafe { Reply::of(self.as_ptr(), command, c"v", arguments) }.ok_or(Failed)
     }
 
     /// Runs a command. Returns whether the server replies with an error.
     pub(super) fn refuses(&mut self, command: &CStr, arguments: [&[u8]; 2]) -> bool {
         let arguments = arguments.map(OwnedStr::new);
         let reply = self.call(command, &arguments.each_ref().map(OwnedStr::as_str));
-        reply.is_ok_and(|reply| reply.is(raw::REDISMODULE_REPLY_ERROR))
+        reply.is_ok_and(|reply| reply.is_error())
     }
 
     /// Returns how many members of a sorted set have a score above `score`. O(log N).

@@ -1,5 +1,6 @@
 //! The user that calls a command, and the ACL checks of this user.
 
+use super::call::Reply;
 use super::context::Context;
 use super::string::{OwnedStr, Str};
 use crate::error::Error;
@@ -37,17 +38,10 @@ impl Context {
         }
         let [ttl, value] = [b"-1".as_slice(), b""].map(OwnedStr::new);
         let words = [key, ttl.as_str(), value.as_str()];
-        // SAFETY: format `v` takes an array of valid strings and its length. `C` checks the rights of the caller, if it has a user.
-        let reply = unsafe {
-            api!(RedisModule_Call(self.as_ptr(), c"RESTORE".as_ptr(), c"Cv".as_ptr(), words.as_ptr(), words.len()))
-        };
-        if reply.is_null() {
-            let is_denied = io::Error::last_os_error().raw_os_error() == Some(libc::EACCES);
-            return if is_denied { Err(Error::NoRightToRestore) } else { Ok(()) };
-        }
-        // SAFETY: the module owns the reply and does not use it again.
-        unsafe { api!(RedisModule_FreeCallReply(reply)) };
-        Ok(())
+        // SAFETY: the context is valid. `C` checks the rights of the caller, if it has a user.
+        let reply = unsafe { Reply::of(self.as_ptr(), c"RESTORE", c"Cv", &words) };
+        let is_denied = reply.is_none() && io::Error::last_os_error().raw_os_error() == Some(libc::EACCES);
+        if is_denied { Err(Error::NoRightToRestore) } else { Ok(()) }
     }
 }
 
