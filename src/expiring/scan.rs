@@ -54,7 +54,7 @@ pub enum Seen {
 impl Seen {
     /// Reads a sorted set. `None` if it is empty or has no TTL.
     pub fn of(set: &mut SortedSet<'_, impl Mode>) -> Option<Seen> {
-        let ttl = set.key().expires_at()?;
+        let ttl = set.key.expires_at()?;
         let highest = set.last()?.score;
         let members = set.len();
         if !marker::holds(highest, Some(ttl)) {

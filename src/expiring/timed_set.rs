@@ -38,10 +38,10 @@ impl<'k, M: Mode> TimedSet<'k, M> {
     ) -> Result<TimedSet<'k, M>, Error> {
         let mut set = SortedSet::new(key).ok_or(Error::WrongType)?;
         let last = set.last();
-        let ttl = last.as_ref().and_then(|_| set.key().expires_at());
+        let ttl = last.as_ref().and_then(|_| set.key.expires_at());
         if let Some(last) = &last
             && !marker::holds(last.score, ttl)
-            && !recognizes(set.ctx(), last.score, ttl)
+            && !recognizes(set.key.ctx(), last.score, ttl)
         {
             return Err(Error::NotExpiring);
         }
@@ -55,7 +55,7 @@ impl<'k, M: Mode> TimedSet<'k, M> {
     }
 
     pub fn ctx(&self) -> &Context {
-        self.set.ctx()
+        self.set.key.ctx()
     }
 
     /// Returns the highest score at the time of opening.
@@ -115,7 +115,7 @@ impl<'k, M: Mode> TimedSet<'k, M> {
 
 impl<'k> TimedSet<'k, Reading> {
     pub fn shared_ctx(&self) -> &'k Context {
-        self.set.shared_ctx()
+        self.set.key.shared_ctx()
     }
 
     /// Opens an expiring set, and passes the set and the number of its live members to `look`. O(1) if no member has
@@ -157,7 +157,7 @@ impl<'k> TimedSet<'k, Writing> {
         if let Some(live) = self.live_count_at_hand(now) {
             return Ok((self, live));
         }
-        let ctx = self.set.close();
+        let ctx = self.set.key.close();
         let live = ctx.count_above(self.name, now)?;
         self.set = SortedSet::new(Key::open(ctx, self.name)).ok_or(Error::WrongType)?;
         Ok((self, live))
@@ -181,7 +181,7 @@ impl<'k> TimedSet<'k, Writing> {
             let gone: Vec<_> = self.range(Bound::From(f64::NEG_INFINITY), f64::INFINITY).collect();
             announce_members(self.ctx(), name, &gone);
         }
-        let ctx = self.set.unlink();
+        let ctx = self.set.key.unlink();
         ctx.replicate(c"UNLINK", &[name]);
         ctx.signal_modified(name);
         let mut events = PendingEvents::default();
@@ -207,7 +207,7 @@ impl<'k> TimedSet<'k, Writing> {
         let marker = self.highest().and_then(marker::of).filter(|&marker| marker > now);
         let expires = marker.filter(|_| marker != self.ttl);
         if let Some(marker) = expires {
-            self.set.expire_at(marker);
+            self.set.key.expire_at(marker);
         }
         let now = time::to_score(now);
         let mut gone: Vec<Element> = Vec::new();
@@ -222,14 +222,14 @@ impl<'k> TimedSet<'k, Writing> {
             for element in &gone[before..] {
                 self.set.remove(element.member.as_str());
             }
-            announce_members(self.set.ctx(), self.name, &gone[before..]);
+            announce_members(self.set.key.ctx(), self.name, &gone[before..]);
             if is_time_up() {
                 break;
             }
         }
         let first = self.lowest();
         let is_marked = expires.is_some() || marker::holds(self.highest().unwrap_or(f64::NAN), self.ttl);
-        let (ctx, name) = (self.set.close(), self.name);
+        let (ctx, name) = (self.set.key.close(), self.name);
         let effects = Effects { name, put: &[], removed: &[], expires, is_empty: first.is_none() };
         let mut events = effects.replicate(ctx);
         if !gone.is_empty() {
@@ -248,14 +248,14 @@ impl<'k> TimedSet<'k, Writing> {
         let off = self.highest_now().filter(|&highest| !marker::holds(highest, self.ttl_now()));
         let expires = off.and_then(marker::of);
         if let Some(marker) = expires {
-            self.set.expire_at(marker);
+            self.set.key.expire_at(marker);
         }
         if self.is_unchanged() && expires.is_none() {
-            return self.set.close();
+            return self.set.key.close();
         }
         let is_empty = self.set.is_empty();
         let was_missing = self.last.is_none();
-        let ctx = self.set.close();
+        let ctx = self.set.key.close();
         let TimedSet { name, put, removed, .. } = self;
         let effects = Effects { name, put: &put, removed: &removed, expires, is_empty };
         let events = effects.replicate(ctx);
@@ -286,7 +286,7 @@ impl<'k> TimedSet<'k, Writing> {
     /// Returns the key's TTL after the changes. Asks the server if the key is new or may have been empty in between,
     /// because such a key has lost its TTL.
     fn ttl_now(&self) -> Option<Millis> {
-        if self.last.is_some() && self.removed.is_empty() { self.ttl } else { self.set.key().expires_at() }
+        if self.last.is_some() && self.removed.is_empty() { self.ttl } else { self.set.key.expires_at() }
     }
 }
 

@@ -47,7 +47,7 @@ impl<'k, M: Mode> Limit<'k, M> {
     }
 
     pub fn ctx(&self) -> &Context {
-        self.text.ctx()
+        self.text.key.ctx()
     }
 }
 
@@ -62,7 +62,9 @@ pub fn usage_of(ctx: &mut Context, name: Str<'_>, now: Millis) -> Result<Option<
 impl<'k> Limit<'k, Writing> {
     /// Makes and replicates a change. If `change` is `None`, as for a denied check, only closes the key.
     pub fn commit(mut self, change: Option<Update>) -> (&'k mut Context, PendingEvents) {
-        let Some(Update { writes, lifetime }) = change else { return (self.text.close(), PendingEvents::default()) };
+        let Some(Update { writes, lifetime }) = change else {
+            return (self.text.key.close(), PendingEvents::default());
+        };
         let before = lifetime.and_then(|_| self.text.expires_at());
         let expires_at = lifetime.map(|lifetime| lifetime.expires_at(before));
         let mut keeps_ttl = expires_at == before;
@@ -73,9 +75,9 @@ impl<'k> Limit<'k, Writing> {
             }
         }
         if let Some(at) = expires_at.filter(|_| !keeps_ttl) {
-            self.text.expire_at(at);
+            self.text.key.expire_at(at);
         }
-        let ctx = self.text.close();
+        let ctx = self.text.key.close();
         let events = effects::replicate(ctx, self.name, &writes, expires_at, keeps_ttl);
         (ctx, events)
     }
@@ -100,9 +102,9 @@ impl<'k> Limit<'k, Writing> {
 
     pub fn remove(self) -> (&'k mut Context, PendingEvents) {
         if self.text.is_missing() {
-            return (self.text.close(), PendingEvents::default());
+            return (self.text.key.close(), PendingEvents::default());
         }
-        let ctx = self.text.unlink();
+        let ctx = self.text.key.unlink();
         let events = effects::replicate_unlink(ctx, self.name);
         (ctx, events)
     }

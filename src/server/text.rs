@@ -1,6 +1,5 @@
 //! The string in an open key.
 
-use super::context::Context;
 use super::key::{Holds, Key, Mode, Writing};
 use crate::model::time::Millis;
 use redis_module::raw;
@@ -9,7 +8,8 @@ use std::slice;
 
 /// An open key that holds a string, or a missing key that becomes a string when one is set.
 pub struct Text<'k, M: Mode> {
-    key: Key<'k, M>,
+    /// For its context, changing its TTL, and closing it.
+    pub key: Key<'k, M>,
     is_missing: bool,
 }
 
@@ -18,10 +18,6 @@ impl<'k, M: Mode> Text<'k, M> {
     pub fn new(key: Key<'k, M>) -> Option<Text<'k, M>> {
         let holds = key.holds();
         matches!(holds, Holds::Nothing | Holds::String).then_some(Text { key, is_missing: holds == Holds::Nothing })
-    }
-
-    pub fn ctx(&self) -> &Context {
-        self.key.ctx()
     }
 
     /// Returns the time at which the key expires, in Unix ms. If the key is missing, does not ask the server, because
@@ -51,7 +47,7 @@ impl<'k, M: Mode> Text<'k, M> {
     }
 }
 
-impl<'k> Text<'k, Writing> {
+impl Text<'_, Writing> {
     /// Sets the string. If the length stays the same, the bytes are written in place and the key keeps its TTL.
     /// Otherwise a new string is created, because the server reserves twice the memory for a string that grows. Returns
     /// whether the key keeps its TTL.
@@ -80,17 +76,5 @@ impl<'k> Text<'k, Writing> {
         // SAFETY: the server lends `len` bytes for writing, until the next call on the key.
         let text = unsafe { slice::from_raw_parts_mut(start.cast::<u8>(), len) };
         text[at..at + bytes.len()].copy_from_slice(bytes);
-    }
-
-    pub fn expire_at(&mut self, at: Millis) {
-        self.key.expire_at(at);
-    }
-
-    pub fn close(self) -> &'k mut Context {
-        self.key.close()
-    }
-
-    pub fn unlink(self) -> &'k mut Context {
-        self.key.unlink()
     }
 }

@@ -3,10 +3,8 @@
 //! The module API has functions for members and score ranges. For ranks and counts, the module calls commands
 //! ([`super::call`]).
 
-use super::context::Context;
-use super::key::{Holds, Key, KeyHandle, Mode, ReadKey, Reading, WriteKey, Writing};
+use super::key::{Holds, Key, KeyHandle, Mode, Writing};
 use super::string::{OwnedStr, Str};
-use crate::model::time::Millis;
 use redis_module::raw;
 use std::ffi::c_int;
 use std::ptr::null_mut;
@@ -35,7 +33,8 @@ impl Bound {
 
 /// An open key that holds a sorted set, or a missing key that becomes a sorted set with the first member.
 pub struct SortedSet<'k, M: Mode> {
-    key: Key<'k, M>,
+    /// For its context, its TTL, and closing it.
+    pub key: Key<'k, M>,
     is_empty: bool,
 }
 
@@ -45,14 +44,6 @@ impl<'k, M: Mode> SortedSet<'k, M> {
         let holds = key.holds();
         matches!(holds, Holds::Nothing | Holds::SortedSet)
             .then_some(SortedSet { key, is_empty: holds == Holds::Nothing })
-    }
-
-    pub fn key(&self) -> &Key<'k, M> {
-        &self.key
-    }
-
-    pub fn ctx(&self) -> &Context {
-        self.key.ctx()
     }
 
     /// Returns the number of members, including expired ones. O(1).
@@ -103,13 +94,7 @@ impl<'k, M: Mode> SortedSet<'k, M> {
     }
 }
 
-impl<'k> SortedSet<'k, Reading> {
-    pub fn shared_ctx(&self) -> &'k Context {
-        ReadKey::shared_ctx(&self.key)
-    }
-}
-
-impl<'k> SortedSet<'k, Writing> {
+impl SortedSet<'_, Writing> {
     /// Sets the score of a member. Adds the member if it is missing. O(log N).
     ///
     /// If the key is new, the server sends the event `new` during this call. If a module deletes the key during this
@@ -130,18 +115,6 @@ impl<'k> SortedSet<'k, Writing> {
         // SAFETY: the handle is open for writing and holds a sorted set. No iterator is open.
         unsafe { api!(RedisModule_ZsetRem(self.key.writable(), member.as_ptr(), null_mut())) };
         self.is_empty = self.key.holds() == Holds::Nothing;
-    }
-
-    pub fn expire_at(&mut self, at: Millis) {
-        self.key.expire_at(at);
-    }
-
-    pub fn close(self) -> &'k mut Context {
-        WriteKey::close(self.key)
-    }
-
-    pub fn unlink(self) -> &'k mut Context {
-        WriteKey::unlink(self.key)
     }
 }
 
