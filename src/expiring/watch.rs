@@ -66,7 +66,7 @@ pub fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
         ServerEvent::Flushed(database) => tracker::with(ctx, |tracking| tracking.flush(database)),
         ServerEvent::Swapped(one, other) => tracker::update(ctx, |tracking| tracking.swap(one, other)),
         ServerEvent::SlotsArrive(slots) => tracker::note_slots_arrive(ctx, slots),
-        ServerEvent::SlotsArrived(slots) | ServerEvent::SlotsStayAway(slots) => tracker::note_slots_settled(ctx, slots),
+        ServerEvent::SlotsSettled(slots) => tracker::note_slots_settled(ctx, slots),
         ServerEvent::Cron => {
             tracker::catch_up(ctx);
             restore_markers(ctx);

@@ -108,11 +108,7 @@ pub fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
     match event {
         ServerEvent::Cron => on_cron(ctx),
         // After these events, a key may hold another queue, or the server may serve clients again.
-        ServerEvent::BecameMaster
-        | ServerEvent::Loaded
-        | ServerEvent::Swapped(..)
-        | ServerEvent::SlotsArrived(_)
-        | ServerEvent::SlotsStayAway(_) => {
+        ServerEvent::BecameMaster | ServerEvent::Loaded | ServerEvent::Swapped(..) | ServerEvent::SlotsSettled(_) => {
             let now = ctx.now();
             update(ctx, now, |waiting| waiting.check_all(now));
         }

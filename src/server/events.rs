@@ -77,10 +77,8 @@ pub enum ServerEvent<'a> {
     Swapped(i32, i32),
     /// The keys of these slots begin to arrive. This server does not own the slots yet.
     SlotsArrive(&'a [SlotRange]),
-    /// This server owns the slots from now on.
-    SlotsArrived(&'a [SlotRange]),
-    /// The import of the slots failed. The server has dropped the keys.
-    SlotsStayAway(&'a [SlotRange]),
+    /// This server owns the slots from now on, or the import failed and the server has dropped the keys.
+    SlotsSettled(&'a [SlotRange]),
     /// The server's cron job, `hz` times a second.
     Cron,
 }
@@ -213,14 +211,10 @@ unsafe extern "C" fn server_event(ctx: *mut RedisModuleCtx, event: RedisModuleEv
         }
         (raw::REDISMODULE_EVENT_CRON_LOOP, _) => ServerEvent::Cron,
         (id, detail) if id == slots::event_number() => {
-            let Some(phase) = slots::phase_of(detail) else { return };
+            let Some(is_beginning) = slots::is_beginning(detail) else { return };
             // SAFETY: the data came with this event.
             ranges = unsafe { slots::ranges_of(data) };
-            match phase {
-                slots::Phase::Started => ServerEvent::SlotsArrive(&ranges),
-                slots::Phase::Completed => ServerEvent::SlotsArrived(&ranges),
-                slots::Phase::Failed => ServerEvent::SlotsStayAway(&ranges),
-            }
+            if is_beginning { ServerEvent::SlotsArrive(&ranges) } else { ServerEvent::SlotsSettled(&ranges) }
         }
         _ => return,
     };

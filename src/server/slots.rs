@@ -24,16 +24,6 @@ pub struct SlotRange {
     end: c_int,
 }
 
-/// The phase of a slot migration at the target. At the source, the module has nothing to do: the source owns its keys
-/// to the end, and writes pause before the target takes over the slots. Then the source deletes the keys, with events
-/// as DEL does (Valkey) or without events (Redis).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
-    Started,
-    Failed,
-    Completed,
-}
-
 /// Returns the event's number: `VALKEYMODULE_EVENT_ATOMIC_SLOT_MIGRATION` or
 /// `REDISMODULE_EVENT_CLUSTER_SLOT_MIGRATION`. In the other product, the same number means another event. A server
 /// without the event refuses the subscription.
@@ -41,12 +31,14 @@ pub(super) fn event_number() -> u64 {
     if is_valkey() { 19 } else { 18 }
 }
 
-/// Returns the phase of a sub-event. Returns `None` for a sub-event at the source of the migration.
-pub(super) fn phase_of(detail: u64) -> Option<Phase> {
+/// Whether a sub-event begins a slot migration at the target, or ends it. `None` for the sub-events at the source, where
+/// the module has nothing to do: the source owns its keys to the end, and writes pause before the target takes over the
+/// slots. Then the source deletes the keys, with events as DEL does (Valkey) or without events (Redis).
+pub(super) fn is_beginning(detail: u64) -> Option<bool> {
     match (is_valkey(), detail) {
-        (_, 0) => Some(Phase::Started),
-        (true, 2) | (false, 1) => Some(Phase::Failed),
-        (true, 4) | (false, 2) => Some(Phase::Completed),
+        (_, 0) => Some(true),
+        // Failed, or completed.
+        (true, 2 | 4) | (false, 1 | 2) => Some(false),
         _ => None,
     }
 }
