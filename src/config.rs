@@ -2,33 +2,24 @@
 
 use crate::server::setting::{Flag, Number, Setting};
 use std::ffi::{CStr, c_int};
-use std::time::Duration;
-
-/// Declares the settings and the list of all of them.
-macro_rules! settings {
-    ($($(#[$doc:meta])* pub static $name:ident: $kind:ty = $setting:expr;)*) => {
-        $($(#[$doc])* pub static $name: $kind = $setting;)*
-
-        pub static SETTINGS: &[&dyn Setting] = &[$(&$name),*];
-    };
-}
 
 // Each setting has a name, a default and, for numbers, a range. `redis.conf.example` and docs/observability.md explain
 // the settings. tests/docs/observability.rs compares both files with the server.
-settings! {
-    /// Whether the sweeper deletes expired members. If not, ZEXP commands still ignore expired members, but the expired
-    /// members use memory until the key is deleted.
-    pub static SWEEP: Flag = Flag::new("sweep", true);
 
-    /// The maximum time for which a slice of the sweeper blocks clients.
-    pub static SWEEP_SLICE: Number<Duration> = Number::micros("sweep-slice-us", 500, 50..=100_000);
+/// Whether the sweeper deletes expired members. If not, ZEXP commands still ignore expired members, but the expired
+/// members use memory until the key is deleted.
+pub static SWEEP: Flag = Flag::new("sweep", true);
 
-    /// The maximum share of one core for the sweeper, in percent.
-    pub static SWEEP_MAX_DUTY: Number<u32> = Number::percent("sweep-max-duty", 25, 1..=90);
+/// The maximum time in µs for which a slice of the sweeper blocks clients.
+pub static SWEEP_SLICE_US: Number = Number::new("sweep-slice-us", 500, 50..=100_000);
 
-    /// Whether the sweeper publishes a message for each deleted member.
-    pub static ANNOUNCE_MEMBERS: Flag = Flag::new("announce-members", false);
-}
+/// The maximum share of one core for the sweeper, in percent.
+pub static SWEEP_MAX_DUTY: Number = Number::new("sweep-max-duty", 25, 1..=90);
+
+/// Whether the sweeper publishes a message for each deleted member.
+pub static ANNOUNCE_MEMBERS: Flag = Flag::new("announce-members", false);
+
+pub static SETTINGS: [&dyn Setting; 4] = [&SWEEP, &SWEEP_SLICE_US, &SWEEP_MAX_DUTY, &ANNOUNCE_MEMBERS];
 
 pub const VERSION: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
     Ok(version) => version,

@@ -67,7 +67,7 @@ fn load(ctx: &mut Context, arguments: &[Str<'_>]) -> Result<(), String> {
     }
     server::product::find_out(ctx);
     server::log_panics();
-    setting::register(ctx, config::SETTINGS)?;
+    setting::register(ctx, &config::SETTINGS)?;
     command::set_options(ctx);
     let refused = |command::Refused(name)| format!("the server refused the command {}", name.to_string_lossy());
     command::register(ctx, commands::SETS, Some("sortedset")).map_err(refused)?;

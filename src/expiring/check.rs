@@ -77,7 +77,7 @@ pub fn stats(holder: &impl RedisLockIndicator) -> SweepStats {
 pub(super) fn run_slice(ctx: &mut Context) {
     tracker::with(ctx, |tracking| tracking.fired());
     let (started, cpu) = (Instant::now(), context::cpu_time());
-    let budget = config::SWEEP_SLICE.get();
+    let budget = slice();
     let is_time_up = || started.elapsed() >= budget;
     let next = |ctx: &Context| tracker::with(ctx, |tracking| tracking.next_visit(context::now()));
     if tracker::may_sweep(ctx) {
@@ -111,6 +111,11 @@ pub(super) fn run_slice(ctx: &mut Context) {
     }
 }
 
+/// Returns the maximum time of a slice.
+fn slice() -> Duration {
+    Duration::from_micros(config::SWEEP_SLICE_US.get().into())
+}
+
 /// Returns the maximum share of time for slices, in percent.
 fn duty(ctx: &Context) -> u32 {
     if ctx.has_child() { config::SWEEP_MAX_DUTY.get().div_ceil(GENTLY) } else { config::SWEEP_MAX_DUTY.get() }
@@ -119,7 +124,7 @@ fn duty(ctx: &Context) -> u32 {
 /// Restores the markers of dirty sets, for at most the time of a slice.
 pub(super) fn restore_markers(ctx: &mut Context) {
     let started = Instant::now();
-    while started.elapsed() < config::SWEEP_SLICE.get() && ctx.may_write_by_itself() {
+    while started.elapsed() < slice() && ctx.may_write_by_itself() {
         let Some(key) = tracker::next_dirty(ctx) else { return };
         catch_panic(|| check(ctx, &key, None));
     }

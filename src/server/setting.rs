@@ -7,7 +7,6 @@ use redis_module::raw;
 use std::ffi::c_int;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::time::Duration;
 
 pub trait Setting: Sync {
     /// Registers the setting. The server prefixes its name with the module's name and a dot.
@@ -31,35 +30,22 @@ impl Flag {
     }
 }
 
-/// An integer setting with a range. The value is converted to a `T`.
-pub struct Number<T> {
+/// An integer setting with a range.
+pub struct Number {
     name: &'static str,
-    default: i64,
-    range: RangeInclusive<i64>,
+    default: u32,
+    range: RangeInclusive<u32>,
     value: AtomicI64,
-    meaning: fn(i64) -> T,
 }
 
-impl Number<Duration> {
-    pub const fn micros(name: &'static str, default: i64, range: RangeInclusive<i64>) -> Number<Duration> {
-        Number::new(name, default, range, |micros| Duration::from_micros(micros.unsigned_abs()))
-    }
-}
-
-impl Number<u32> {
-    pub const fn percent(name: &'static str, default: i64, range: RangeInclusive<i64>) -> Number<u32> {
-        Number::new(name, default, range, |percent| percent as u32)
-    }
-}
-
-impl<T> Number<T> {
-    const fn new(name: &'static str, default: i64, range: RangeInclusive<i64>, meaning: fn(i64) -> T) -> Number<T> {
-        assert!(*range.start() >= 0 && *range.start() <= default && default <= *range.end());
-        Number { name, default, range, value: AtomicI64::new(default), meaning }
+impl Number {
+    pub const fn new(name: &'static str, default: u32, range: RangeInclusive<u32>) -> Number {
+        assert!(*range.start() <= default && default <= *range.end());
+        Number { name, default, range, value: AtomicI64::new(default as i64) }
     }
 
-    pub fn get(&self) -> T {
-        (self.meaning)(self.value.load(Ordering::Relaxed))
+    pub fn get(&self) -> u32 {
+        u32::try_from(self.value.load(Ordering::Relaxed)).unwrap_or(self.default)
     }
 }
 
@@ -70,11 +56,11 @@ impl Setting for Flag {
     }
 }
 
-impl<T> Setting for Number<T> {
+impl Setting for Number {
     fn register(&'static self, ctx: &Context) {
-        let (ctx, min, max) = (of_crate(ctx), *self.range.start(), *self.range.end());
-        let flags = ConfigurationFlags::DEFAULT;
-        register_i64_configuration(&ctx, self.name, &self.value, self.default, min, max, flags, None);
+        let [default, min, max] = [self.default, *self.range.start(), *self.range.end()].map(i64::from);
+        let (ctx, flags) = (of_crate(ctx), ConfigurationFlags::DEFAULT);
+        register_i64_configuration(&ctx, self.name, &self.value, default, min, max, flags, None);
     }
 }
 
