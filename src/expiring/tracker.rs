@@ -21,13 +21,10 @@ use crate::server::shared::Shared;
 use crate::server::slots::{self, SlotRange};
 use crate::server::timer::Timer;
 use crate::server::{Context, Str};
-use lazy_static::lazy_static;
 use redis_module::RedisLockIndicator;
 use std::sync::OnceLock;
 
-lazy_static! {
-    static ref STATE: Shared<Tracker> = Shared::new(Tracker::default());
-}
+static STATE: Shared<Tracker> = Shared::new();
 
 /// The timer of the sweeper's slices. [`start`] sets its task, because this file must not depend on the sweeper's file.
 static TIMER: OnceLock<Timer> = OnceLock::new();

@@ -28,8 +28,8 @@ struct Armed {
 }
 
 impl Timer {
-    pub fn new(task: fn(&mut Context)) -> Timer {
-        Timer { task, armed: Shared::new(None) }
+    pub const fn new(task: fn(&mut Context)) -> Timer {
+        Timer { task, armed: Shared::new() }
     }
 
     /// Arms the timer to run the task once after `delay` ms. Replaces an earlier due time.
