@@ -6,7 +6,11 @@ mod zlb;
 mod zq;
 mod zrl;
 
-use crate::server::command::{Command, commands};
+use crate::server::command::{Arg, Command, commands};
+
+const KEY_AND_MEMBERS: &[Arg] = &[Arg::key(c"key"), Arg::string(c"member").multiple()];
+
+const CONDITION: Arg = Arg::one_of(c"condition", &[Arg::flag(c"nx", c"NX"), Arg::flag(c"xx", c"XX")]).optional();
 
 /// The commands for plain sorted sets.
 pub const SETS: &[Command] = commands![

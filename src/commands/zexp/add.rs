@@ -5,6 +5,7 @@
 
 use super::plan::Plan;
 use super::{AT, COMPARISON, Comparison, expiry};
+use crate::commands::CONDITION;
 use crate::commands::args::{Args, flag, once};
 use crate::error::Error;
 use crate::expiring::TimedSet;
@@ -76,7 +77,7 @@ pub const SPEC: Spec = Spec {
     keys: Keys::First(Access::Insert),
     arguments: &[
         Arg::key(c"key"),
-        Arg::one_of(c"condition", &[Arg::flag(c"nx", c"NX"), Arg::flag(c"xx", c"XX")]).optional(),
+        CONDITION,
         COMPARISON,
         Arg::flag(c"change", c"CH").optional(),
         Arg::integer(c"count").after(c"CAP").optional(),

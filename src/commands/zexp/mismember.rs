@@ -2,12 +2,10 @@
 //!
 //! Returns for each member whether it is live.
 
-use super::KEY_AND_MEMBERS;
-use crate::commands::args::Args;
+use super::reply_each;
+use crate::commands::KEY_AND_MEMBERS;
 use crate::error::Error;
-use crate::expiring::TimedSet;
 use crate::server::command::{Access, Keys, Spec};
-use crate::server::key::Reading;
 use crate::server::{Context, Str};
 
 pub const SPEC: Spec = Spec {
@@ -21,14 +19,5 @@ pub const SPEC: Spec = Spec {
 };
 
 pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
-    let now = ctx.now();
-    let mut args = Args::new(arguments);
-    let (key, members) = (args.string()?, args.strings()?);
-    let set = TimedSet::<Reading>::expiring(ctx, key)?;
-    let ctx = set.ctx();
-    ctx.reply_array(members.len());
-    for &member in members {
-        ctx.reply_bool(set.live_until(member, now).is_some());
-    }
-    Ok(())
+    reply_each(ctx, arguments, |ctx, expiry, _| ctx.reply_bool(expiry.is_some()))
 }

@@ -17,10 +17,11 @@ pub mod ttl;
 
 use super::args::{Args, after};
 use crate::error::Error;
+use crate::expiring::TimedSet;
 use crate::model::time::Millis;
 use crate::server::command::Arg;
-
-const KEY_AND_MEMBERS: &[Arg] = &[Arg::key(c"key"), Arg::string(c"member").multiple()];
+use crate::server::key::Reading;
+use crate::server::{Context, Str};
 
 const COMPARISON: Arg = Arg::one_of(c"comparison", &[Arg::flag(c"gt", c"GT"), Arg::flag(c"lt", c"LT")]).optional();
 
@@ -41,6 +42,23 @@ impl Comparison {
             Comparison::Sooner => new < current,
         }
     }
+}
+
+/// Runs a command `key member [member ...]` that calls `reply` with each member's expiry and the current time. The
+/// expiry is `None` if the member is not live.
+fn reply_each<'a>(
+    ctx: &mut Context,
+    arguments: &'a [Str<'a>],
+    reply: impl Fn(&Context, Option<Millis>, Millis),
+) -> Result<(), Error> {
+    let now = ctx.now();
+    let mut args = Args::new(arguments);
+    let (key, members) = (args.string()?, args.strings()?);
+    let set = TimedSet::<Reading>::expiring(ctx, key)?;
+    let ctx = set.ctx();
+    ctx.reply_array(members.len());
+    members.iter().for_each(|&member| reply(ctx, set.live_until(member, now), now));
+    Ok(())
 }
 
 /// Parses `ttl`: a duration from now, or with AT a time. Returns the time of expiry.

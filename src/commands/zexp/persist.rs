@@ -2,8 +2,8 @@
 //!
 //! Makes live members permanent: sets their score to 2^53-1.
 
-use super::KEY_AND_MEMBERS;
 use super::plan::Plan;
+use crate::commands::KEY_AND_MEMBERS;
 use crate::commands::args::Args;
 use crate::error::Error;
 use crate::expiring::TimedSet;

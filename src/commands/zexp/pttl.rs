@@ -2,8 +2,8 @@
 //!
 //! Returns the remaining time to live of members in milliseconds.
 
-use super::KEY_AND_MEMBERS;
 use super::ttl::reply_remaining;
+use crate::commands::KEY_AND_MEMBERS;
 use crate::error::Error;
 use crate::server::command::{Access, Keys, Spec};
 use crate::server::{Context, Str};

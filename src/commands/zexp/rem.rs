@@ -2,8 +2,8 @@
 //!
 //! Removes live members. Expired members do not count as removed. The sweeper deletes them.
 
-use super::KEY_AND_MEMBERS;
 use super::plan::Plan;
+use crate::commands::KEY_AND_MEMBERS;
 use crate::commands::args::Args;
 use crate::error::Error;
 use crate::expiring::TimedSet;

@@ -2,13 +2,11 @@
 //!
 //! Returns the remaining time to live of members in seconds, rounded as in TTL.
 
-use super::KEY_AND_MEMBERS;
-use crate::commands::args::Args;
+use super::reply_each;
+use crate::commands::KEY_AND_MEMBERS;
 use crate::error::Error;
-use crate::expiring::TimedSet;
 use crate::model::time::{self, Millis};
 use crate::server::command::{Access, Keys, Spec};
-use crate::server::key::Reading;
 use crate::server::{Context, Str};
 
 pub const SPEC: Spec = Spec {
@@ -30,18 +28,9 @@ pub fn reply_remaining<'a>(
     arguments: &'a [Str<'a>],
     in_unit: impl Fn(Millis) -> u64,
 ) -> Result<(), Error> {
-    let now = ctx.now();
-    let mut args = Args::new(arguments);
-    let (key, members) = (args.string()?, args.strings()?);
-    let set = TimedSet::<Reading>::expiring(ctx, key)?;
-    let ctx = set.ctx();
-    ctx.reply_array(members.len());
-    for &member in members {
-        match set.live_until(member, now) {
-            None => ctx.reply_integer(-2),
-            Some(time::MAX) => ctx.reply_integer(-1),
-            Some(expiry) => ctx.reply_count(in_unit(expiry - now)),
-        }
-    }
-    Ok(())
+    reply_each(ctx, arguments, |ctx, expiry, now| match expiry {
+        None => ctx.reply_integer(-2),
+        Some(time::MAX) => ctx.reply_integer(-1),
+        Some(expiry) => ctx.reply_count(in_unit(expiry - now)),
+    })
 }

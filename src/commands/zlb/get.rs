@@ -3,8 +3,9 @@
 //! Returns `[rank, value ...]` for each member, or null for a member that is not on the board. The rank is the member's
 //! position, as in ZLB.RANK without options.
 
-use super::{KEY_AND_MEMBERS, ValueFormat};
+use super::ValueFormat;
 use crate::boards;
+use crate::commands::KEY_AND_MEMBERS;
 use crate::commands::args::Args;
 use crate::error::Error;
 use crate::server::command::{Access, Keys, Spec};

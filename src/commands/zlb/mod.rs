@@ -26,8 +26,6 @@ use crate::model::board::{Dimension, Entry, Kind, Range, Ranking, Value};
 use crate::server::Context;
 use crate::server::command::Arg;
 
-const KEY_AND_MEMBERS: &[Arg] = &[Arg::key(c"key"), Arg::string(c"member").multiple()];
-
 const RANKING: Arg =
     Arg::one_of(c"ranking", &[Arg::flag(c"dense", c"DENSE"), Arg::flag(c"competition", c"COMPETITION")]).optional();
 

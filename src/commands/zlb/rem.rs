@@ -2,8 +2,8 @@
 //!
 //! Removes members, and returns how many were on the board. An empty board keeps its key.
 
-use super::KEY_AND_MEMBERS;
 use crate::boards::OpenBoard;
+use crate::commands::KEY_AND_MEMBERS;
 use crate::commands::args::Args;
 use crate::error::Error;
 use crate::server::command::{Access, Keys, Spec};

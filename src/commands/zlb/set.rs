@@ -13,6 +13,7 @@
 
 use super::{reply_rank, value};
 use crate::boards::{OpenBoard, Rows};
+use crate::commands::CONDITION;
 use crate::commands::args::{Args, flag, once};
 use crate::error::Error;
 use crate::model::board::{Condition, Dimension, Ranking, SetOptions, When};
@@ -78,7 +79,7 @@ pub const SPEC: Spec = Spec {
     keys: Keys::First(Access::Update),
     arguments: &[
         Arg::key(c"key"),
-        Arg::one_of(c"condition", &[Arg::flag(c"nx", c"NX"), Arg::flag(c"xx", c"XX")]).optional(),
+        CONDITION,
         Arg::flag(c"best", c"BEST").optional(),
         Arg::flag(c"withrank", c"WITHRANK").optional().since(c"0.2.0"),
         Arg::block(c"data", &[Arg::string(c"member"), Arg::string(c"value").multiple()]).multiple(),
