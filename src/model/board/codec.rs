@@ -111,7 +111,7 @@ impl Board {
             };
             words.push(value.to_word(dimension, at).map_err(|_| MALFORMED)?);
         }
-        if self.len() > 0 {
+        if self.tree.len() > 0 {
             let last = self.tree.last();
             let order = self.tree.words(last).cmp(words);
             let ordered = match self.schema.ties() {
