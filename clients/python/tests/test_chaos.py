@@ -8,6 +8,9 @@ ledger counts a command as accepted if a replica has it: `Pair` sends a PUBLISH 
 succeeds, the replica has all writes of the primary from before the PUBLISH. Commands that the primary may have carried
 out after the last success are in doubt. If a push is in doubt, its job need not run. If an ACK or a claim is in doubt,
 the job may run again.
+
+Some jobs have a TTL, some are pushed again and again by the same ID (AGAIN), and some belong to groups, which the test
+and the workers hold. The payload of a job is the number of its push.
 """
 
 from __future__ import annotations
@@ -21,8 +24,9 @@ import time
 from collections import Counter
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any
+from typing import Any, NamedTuple
 
+import pytest
 import redis
 
 from zeitset import Queue
@@ -30,58 +34,98 @@ from zeitset import Queue
 from .support import NO_RETRY, Proxy, Server, until
 
 SECONDS = float(os.environ.get("CHAOS_SECONDS", "15"))
+LONG_FORM = SECONDS >= 60
 LONGEST = min(40.0, SECONDS / 4)
 """The longest freeze, in seconds."""
 GARBAGE = [b"HTTP/1.1 502 Bad Gateway\r\n\r\n", b":abc\r\n", b"$9x\r\n", b"-ERR proxy: no upstream\r\n", b"+OK\r\n", b"*1\r\n+OK\r\n"]
 COMMANDS = [b"ZQ.CLAIM", b"ZQ.ACK", b"ZQ.NACK", b"ZQ.EXTEND", b"ID", b"ZQ.STATS"]
+GROUPS = ["a", "b", "c", "d"]
+LEASE = 5.0
+HELD = 1.0
+"""How long a worker holds a group, in seconds."""
+PRECISION = 0.002
+"""The server's clock counts whole milliseconds."""
 
-# Half of the handlers obey their cancellation by returning. The ledger gets a line for each start, end and event, with the time.
+# Half of the handlers obey their cancellation by returning. The ledger gets a line for each event and for each start, success ("end")
+# and end of a handler ("over"), with the time.
 WORKER = """
 import asyncio, os, random, sys, time
 import redis
-from zeitset import Worker
+from zeitset import Retry, Worker
 
 kind, port, path, seed = sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
 ledger, chance = os.open(path, os.O_APPEND | os.O_WRONLY | os.O_CREAT), random.Random(seed)
 
 def note(what, job):
-    id, token = ("-", 0) if job is None else (job.id, job.token)
-    os.write(ledger, f"{time.time()} {what} {id} {token} {os.getpid()}\\n".encode())
+    push, token = ("-", 0) if job is None else (job.payload, job.token)
+    os.write(ledger, f"{time.time()} {what} {push} {token} {os.getpid()}\\n".encode())
 
-def plan():
+def plan(job):
     if chance.random() < 0.03:
         raise RuntimeError("at random")
-    return chance.choice([0.0, 0.01, 0.1, 1.0, 1.0, 3.0, 8.0]), chance.random() < 0.5
+    if job.id.startswith("group") and chance.random() < 0.1:
+        note("hold", job)
+        raise Retry(after=HELD, hold=True)
+    # A long run of a job that waited for a release, or for another run, would delay the end of a short test.
+    longest = 8.0 if LONG_FORM or job.id.startswith("plain") else 3.0
+    return chance.choice([0.0, 0.01, 0.1, 1.0, 1.0, 3.0, longest]), chance.random() < 0.5
 
 async def task(job):
     note("start", job)
-    seconds, returns = plan()
     try:
-        await asyncio.sleep(seconds)
-    except asyncio.CancelledError:
-        if returns:
-            return
-        raise
-    note("end", job)
+        seconds, returns = plan(job)
+        try:
+            await asyncio.sleep(seconds)
+        except asyncio.CancelledError:
+            if returns:
+                return
+            raise
+        note("end", job)
+    finally:
+        note("over", job)
 
 def thread(job):
     note("start", job)
-    seconds, returns = plan()
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        if job.lost or job.stopping:
-            if returns:
-                return
-            job.check()
-        time.sleep(0.02)
-    note("end", job)
+    try:
+        seconds, returns = plan(job)
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            if job.lost or job.stopping:
+                if returns:
+                    return
+                job.check()
+            time.sleep(0.02)
+        note("end", job)
+    finally:
+        note("over", job)
 
 def on_event(event):
     note(event.kind, event.job)
 
 handler = {"task": task, "thread": thread, "lambda": lambda job: task(job)}[kind]
-Worker(redis.Redis(port=port), "q", handler, lease=5, grace=2, backoff=("100ms", "1s"), on_event=on_event).run()
-"""
+Worker(redis.Redis(port=port), "q", handler, lease=LEASE, grace=2, backoff=("100ms", "1s"), on_event=on_event).run()
+""".replace("HELD", str(HELD)).replace("LEASE", str(LEASE)).replace("LONG_FORM", str(LONG_FORM))
+
+
+class Push(NamedTuple):
+    number: int
+    id: str
+    asked: float
+    replied: float | None
+    """None: the push failed, and may have added its job or not."""
+    group: str | None = None
+    ttl: float | None = None
+
+
+class Hold(NamedTuple):
+    group: str
+    asked: float
+    replied: float
+    """When the call had certainly taken effect or failed."""
+    seconds: float
+    """0: a release."""
+    accepted: bool
+    """False: perhaps the call had no effect."""
 
 
 class Pair:
@@ -234,26 +278,28 @@ def test_chaos_loses_nothing(tmp_path: Path) -> None:
         for number, (kind, proxy) in enumerate(zip(("task", "thread", "lambda"), pair.proxies[1:]))
     ]
     chaos = Chaos(pair, workers, seed)
-    pushes: list[tuple[str, float, float]] = []
-    tried = 0
+    chance = random.Random(seed)
+    pushes: list[Push] = []
+    holds: list[Hold] = []
     faults = Thread(target=chaos.run)
     try:
         # No time limit, and no retries: if a push is repeated after its job is done, it adds the job again.
         with pair.proxies[0].client(socket_timeout=None, retry=NO_RETRY) as r:
             queue = Queue(r, "q")
+            for group in GROUPS:  # a hold also ends when the last job of its group is removed
+                queue.push(None, id=group, group=group, delay="1d")
+            r.wait(1, 5000)
+            holding = Thread(target=hold_groups, args=(queue, holds, chaos.over, random.Random(seed)))
             began = time.monotonic()
             faults.start()
+            holding.start()
             while time.monotonic() < began + SECONDS:
-                asked = time.time()
-                try:
-                    queue.push(tried, id=str(tried), max_attempts=0)
-                    pushes.append((str(tried), asked, time.time()))
-                except redis.RedisError:
-                    pass
-                tried += 1
+                pushes.append(push(queue, len(pushes), chance))
                 time.sleep(0.08)  # 19 of the 30 slots are in use on average; the others are for outages
             chaos.over.set()
             faults.join()
+            holding.join()
+            assert queue.cancel(*GROUPS) == len(GROUPS)
             deadline = time.monotonic() + 90 + SECONDS / 4
             while left(stats := queue.stats()) and time.monotonic() < deadline:
                 time.sleep(0.05)
@@ -269,76 +315,233 @@ def test_chaos_loses_nothing(tmp_path: Path) -> None:
             worker.kill()
             worker.wait()
         pair.close()
-    figures = read(ledger.read_text(), pushes, pair.doubts)
-    figures |= {"left": left(stats), "ended by themselves": len(ended), "acknowledged twice": max(0, stats["acked"] - tried)}
+    figures, violations = read(ledger.read_text(), pushes, holds, pair.doubts, stats["expired"])
+    violations |= {"left": left(stats), "ended by themselves": len(ended), "acknowledged twice": max(0, stats["acked"] - len(pushes))}
     faulty = f"{sum(chaos.done.values())} faults {dict(chaos.done)}"
-    print(f"\nCHAOS_SEED={seed}: {SECONDS:g} s, {tried} pushes, {faulty}: {figures}")
+    print(f"\nCHAOS_SEED={seed}: {SECONDS:g} s, {len(pushes)} pushes, {faulty}: {figures}, {violations}")
     assert figures["accepted"] and not stats["dead"] and codes == [0, 0, 0]
-    for name in ("left", "lost", "undone", "run after an accepted ACK", "ended by themselves", "acknowledged twice"):
-        assert figures[name] == 0, name
+    assert not {name: count for name, count in violations.items() if count}
+    if LONG_FORM:
+        for name in ("dropped by TTL", "AGAIN during a run", "holds", "holds by workers", "claims of others during holds"):
+            assert figures[name], name
+
+
+PUSHES = [
+    Push(0, "ttl:0", 100.0, 100.1, "a", 1.0),
+    Push(1, "again:0", 100.0, 100.1),
+    Push(2, "again:0", 102.0, 102.1),
+    Push(3, "group:3", 100.0, 100.1, "a"),
+    Push(4, "group:4", 100.0, 100.1, "a"),
+]
+RUNS = {0: (100.2, 100.5), 1: (100.2, 103.0), 2: (103.1, 104.0), 3: (105.2, 106.0), 4: (107.2, 108.0)}
+"""When each job is claimed, and done."""
+
+
+@pytest.mark.parametrize(
+    ("violation", "changed", "dropped"),
+    [
+        (None, {}, 0),
+        (None, {0: None}, 1),
+        ("run after their TTL", {0: (105.2, 105.3)}, 0),
+        ("neither done nor dropped", {0: None}, 0),
+        ("dropped too often", {}, 1),
+        ("lost", {2: None}, 0),
+        ("lost", {3: None}, 0),
+        ("run twice at a time", {2: (102.5, 104.0)}, 0),
+        ("claimed from a held group", {3: (103.0, 104.0)}, 0),  # held by the test
+        ("claimed from a held group", {4: (106.5, 108.0)}, 0),  # held by the worker of job 3
+    ],
+)
+def test_ledger_notices(violation: str | None, changed: dict[int, Any], dropped: int) -> None:
+    lines = ["106.0 hold 3 106000000 1", "106.1 over 3 106000000 1", "106.1 retried 3 106000000 1"]
+    for number, run in (RUNS | changed).items():
+        if run is not None:
+            claimed, over = run
+            lines += [f"{at} {what} {number} {int(claimed * 1e6)} 1" for at, what in ((claimed, "start"), (over, "end"), (over, "over"))]
+            lines.append(f"{over + 0.05} completed {number} {int(claimed * 1e6)} 1")
+    holds = [Hold("a", 101.0, 101.1, 60.0, True), Hold("a", 105.0, 105.1, 0.0, True)]
+    _, violations = read("\n".join(lines), PUSHES, holds, [], dropped)
+    assert {name for name, count in violations.items() if count} == ({violation} if violation else set())
+
+
+def push(queue: Queue, number: int, chance: random.Random) -> Push:
+    kind = chance.choice(["plain", "plain", "ttl", "again", "group"])
+    id = f"again:{chance.randrange(4)}" if kind == "again" else f"{kind}:{number}"
+    group = chance.choice(GROUPS) if kind in ("ttl", "group") else None
+    ttl = chance.uniform(0.1, 4) if kind == "ttl" else None
+    asked, replied = time.time(), None
+    try:
+        queue.push(number, id=id, group=group, ttl=ttl, again=kind == "again", max_attempts=0)
+        replied = time.time()
+    except redis.RedisError:
+        pass
+    return Push(number, id, asked, replied, group, ttl)
+
+
+def hold_groups(queue: Queue, holds: list[Hold], over: Event, chance: random.Random) -> None:
+    """Holds and releases one group after the other, until `over` is set."""
+    while not over.is_set():
+        group = chance.choice(GROUPS)
+        for seconds in (chance.uniform(0.5, 5), 0.0):
+            asked, accepted = time.time(), False
+            try:
+                accepted = queue.hold(group, seconds)
+            except redis.RedisError:
+                pass
+            holds.append(Hold(group, asked, time.time(), seconds, accepted))
+            over.wait(chance.uniform(0, 5) if seconds else 0.2)
 
 
 def left(stats: Any) -> int:
     return sum(stats[state] for state in ("ready", "delayed", "claimed"))
 
 
-def read(ledger: str, pushes: list[tuple[str, float, float]], doubts: list[tuple[float, float]]) -> dict[str, int]:
+def read(
+    ledger: str, pushes: list[Push], holds: list[Hold], doubts: list[tuple[float, float]], dropped: int
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Returns figures and violations. `dropped`: how many jobs the queue dropped because of their TTL."""
+
     def in_doubt(earliest: float, latest: float) -> bool:
         """Returns whether the replica may lack writes of the server from between these moments."""
         return any(earliest <= killed and latest >= replicated for replicated, killed in doubts)
 
-    started: dict[str, list[tuple[int, float]]] = {}
-    ended: dict[tuple[str, int], float] = {}
-    completed: dict[str, list[tuple[int, float]]] = {}
-    pids: dict[tuple[str, int], str] = {}
+    started: dict[int, list[tuple[int, float]]] = {}
+    ended: set[int] = set()
+    over: dict[tuple[int, int], float] = {}
+    completed: dict[int, list[tuple[int, float]]] = {}
+    retried: dict[tuple[int, int], float] = {}
+    held: list[tuple[int, int, float]] = []
+    released: set[tuple[int, int]] = set()
+    pids: dict[tuple[int, int], str] = {}
     unclear: list[tuple[str, float]] = []
-    """When a worker did not learn which of its ACKs were accepted: it got no reply, or one for several ACKs, some of
+    """When a worker did not learn which of its commands were accepted: it got no reply, or one for several ACKs, some of
     which were too late."""
     events: Counter[str] = Counter()
     for line in ledger.splitlines():
         words = line.split()
-        what, id, token, at = words[1], words[2], int(words[3]), float(words[0])
+        at, what, token = float(words[0]), words[1], int(words[3])
+        number = int(words[2]) if words[2].isdigit() else -1
         events[what] += 1
-        pids[id, token] = words[4]
-        if what == "disconnected" or (what == "stale" and id == "-"):
+        pids[number, token] = words[4]
+        if what == "disconnected" or (what == "stale" and number == -1):
             unclear.append((words[4], at))
         if what == "start":
-            started.setdefault(id, []).append((token, at))
+            started.setdefault(number, []).append((token, at))
         elif what == "end":
-            ended[id, token] = at
+            ended.add(number)
+        elif what == "over":
+            over[number, token] = at
         elif what == "completed":
-            completed.setdefault(id, []).append((token, at))
-    finished = {id for id, _ in ended}
-    accepted = {id for id, asked, replied in pushes if not in_doubt(asked, replied)}
+            completed.setdefault(number, []).append((token, at))
+        elif what == "retried":
+            retried[number, token] = at
+        elif what == "hold":
+            held.append((number, token, at))
+        elif what == "released":
+            released.add((number, token))
 
-    def is_final(id: str, token: int, at: float) -> bool:
-        """Returns whether the ACK was certainly accepted. A token is the time of its claim in microseconds."""
-        # The ACK was sent after the end of the handler.
-        sent = ended.get((id, token), token / 1e6)
-        # If the ACK was sent again after a lost reply, it counts as `completed`, although the job may have been claimed
+    def is_final(number: int, token: int, at: float) -> bool:
+        """Returns whether the ACK or NACK was certainly accepted. A token is the time of its claim in microseconds."""
+        # The command was sent after the end of the handler.
+        sent = over.get((number, token), token / 1e6)
+        # If the command was sent again after a lost reply, it counts as accepted, although the job may have been claimed
         # in between.
-        is_unclear = any(pid == pids[id, token] and sent <= when <= at + 0.1 for pid, when in unclear)
+        is_unclear = any(pid == pids[number, token] and sent <= when <= at + 0.1 for pid, when in unclear)
         return not is_unclear and not in_doubt(token / 1e6, token / 1e6) and not in_doubt(sent, at)
 
-    final = {id: [(token, at) for token, at in acks if is_final(id, token, at)] for id, acks in completed.items()}
+    accepted = [push for push in pushes if push.replied and not in_doubt(push.asked, push.replied)]
+    final = {number: [(token, at) for token, at in acks if is_final(number, token, at)] for number, acks in completed.items()}
     # After a final ACK, the job must not be claimed, and no handler may begin with an earlier claim.
     late = [
-        id
-        for id, starts in started.items()
+        number
+        for number, starts in started.items()
         for token, at in starts
-        if any((at if token < by else token / 1e6) > when for by, when in final.get(id, ()) if by != token)
+        if any((at if token < by else token / 1e6) > when for by, when in final.get(number, ()) if by != token)
     ]
-    replied = {id for id, *_ in pushes}
+    # AGAIN: a later push of the same ID stands for all earlier ones.
+    last_started: dict[str, int] = {}
+    last_ended: dict[str, int] = {}
+    runs: dict[str, list[tuple[int, int, float]]] = {}
+    for push in pushes:
+        if push.number in started:
+            last_started[push.id] = push.number
+        if push.number in ended:
+            last_ended[push.id] = push.number
+        runs.setdefault(push.id, []).extend((token, push.number, at) for token, at in started.get(push.number, ()))
+    lasting = [push for push in accepted if push.ttl is None]
+    lost = [push for push in lasting if push.number > last_started.get(push.id, -1)]
+    undone = [push for push in lasting if last_started.get(push.id, -1) >= push.number > last_ended.get(push.id, -1)]
+
+    # A job is claimed a second time only if its first run is over, or if its lease has expired. An accepted ACK shows
+    # that no other worker had claimed the job.
+    twice = 0
+    for each in runs.values():
+        each.sort()
+        for place, (token, number, at) in enumerate(each):
+            leased = 0.0 if in_doubt(token / 1e6, token / 1e6) else token / 1e6 + LEASE
+            acked = next((when for by, when in final.get(number, ()) if by == token), 0.0)
+            for other, *_ in each[place + 1 :]:
+                claimed = other / 1e6
+                if claimed > over.get((number, token), at) - PRECISION or (number, token) in released:
+                    break
+                twice += claimed < leased - PRECISION or (claimed < acked and not in_doubt(claimed, claimed))
+
+    # TTL: no claim after it. A job that no handler finished was not acknowledged, so the queue has dropped it.
+    perishable = [push for push in pushes if push.ttl is not None]
+    stale = [
+        push
+        for push in perishable
+        for token, _ in started.get(push.number, ())
+        if push.replied and push.ttl and token / 1e6 > push.replied + push.ttl + PRECISION
+    ]
+    least = sum(push.ttl is not None and push.number not in ended for push in accepted)
+    most = sum(not final.get(push.number) for push in perishable)
+
+    # HOLD: no claim of the group, until the hold expires, or another call may have replaced it.
+    group_of = {push.number: push.group for push in pushes}
+    for number, token, at in held:
+        replied = retried.get((number, token))
+        is_accepted = replied is not None and is_final(number, token, replied)
+        if replied is None or not is_accepted:
+            # The NACK may take effect until the next claim of the job.
+            replied = min((other for other, _ in started[number] if other > token), default=sys.maxsize) / 1e6
+        holds = [*holds, Hold(group_of[number] or "", at, replied, HELD, is_accepted)]
+    claims = [(token / 1e6, group_of.get(number)) for number, starts in started.items() for token, _ in starts]
+    windows = []
+    for hold in holds:
+        if hold.accepted and hold.seconds and not in_doubt(hold.asked, hold.replied):
+            others = (other.asked for other in holds if other.group == hold.group and other is not hold and other.replied >= hold.asked)
+            end = min((hold.asked + hold.seconds, *others))
+            if end > hold.replied:
+                windows.append((hold.group, hold.replied + PRECISION, end - PRECISION))
+    during = [group == other for group, begin, end in windows for claim, other in claims if begin < claim < end]
+
     return {
         "accepted": len(accepted),
-        "lost": len(accepted - started.keys()),
-        "undone": len((accepted & started.keys()) - finished),
-        "run after an accepted ACK": len(late),
         "in doubt: seconds": round(sum(killed - replicated for replicated, killed in doubts)),
-        "in doubt: pushes": len(replied - accepted),
-        "of these lost": len((replied - accepted) - started.keys()),
+        "in doubt: pushes": sum(push.replied is not None for push in pushes) - len(accepted),
         "ACKs in doubt, or unclear": sum(map(len, completed.values())) - sum(map(len, final.values())),
         "runs": events["start"],
         "leases lost": events["lost"],
         **{kind: events[kind] for kind in ("completed", "failed", "released", "stale")},
+        "pushes with TTL": len(perishable),
+        "dropped by TTL": dropped,
+        "pushes with AGAIN": sum(push.id.startswith("again") for push in pushes),
+        "AGAIN during a run": sum(
+            any(at < push.asked < over.get((number, token), at) for token, number, at in runs[push.id])
+            for push in pushes
+            if push.id.startswith("again")
+        ),
+        "holds": len(windows),
+        "holds by workers": len(retried.keys() & {(number, token) for number, token, _ in held}),
+        "claims of others during holds": during.count(False),
+    }, {
+        "lost": len(lost),
+        "undone": len(undone),
+        "run after an accepted ACK": len(late),
+        "run twice at a time": twice,
+        "run after their TTL": len(stale),
+        "neither done nor dropped": max(0, least - dropped),
+        "dropped too often": max(0, dropped - most),
+        "claimed from a held group": during.count(True),
     }
