@@ -7,6 +7,9 @@
  *
  * The ledger counts a command as accepted if the replica has it: see `Pair`. If a push is in doubt, its job need not
  * run. If an ACK or a claim is in doubt, the job may run again.
+ *
+ * Some jobs have a TTL, some are pushed again and again by the same id (AGAIN), and some belong to groups, which the run
+ * and its workers hold.
  */
 
 import assert from "node:assert/strict";
@@ -15,7 +18,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { Redis } from "ioredis";
 import { Queue } from "zeitset";
-import type { Payload, Told } from "./support/chaos_worker.js";
+import type { Payload } from "./support/chaos_worker.js";
+import { type Hold, judge, type Push, type Told } from "./support/ledger.js";
 import { Pair } from "./support/pair.js";
 import type { Proxy } from "./support/proxy.js";
 import { until } from "./support/until.js";
@@ -52,20 +56,15 @@ interface Member {
   isEnding: boolean;
 }
 
-const ledger = { begun: new Map<string, Told[]>(), done: new Map<string, Told[]>(), completed: new Map<string, Told[]>(), stale: 0, troubles: [] as Told[] };
-const note = (list: Map<string, Told[]>, told: Told): void => void list.set(told.id, [...(list.get(told.id) ?? []), told]);
+const told: Told[] = [];
 const endedByThemselves: string[] = [];
 
 function start(library: string, proxy: Proxy): Member {
   const process = fork(fileURLToPath(new URL("support/chaos_worker.js", import.meta.url)), [library, proxy.url]);
   const member: Member = { library, proxy, process, isEnding: false };
-  process.on("message", (told: Told) => {
-    if (told.what === "begun") note(ledger.begun, told);
-    else if (told.what === "done") note(ledger.done, told);
-    else if (told.what === "completed") note(ledger.completed, told);
-    else if (told.what === "stale") ledger.stale += 1;
-    else if (told.what === "trouble") ledger.troubles.push(told);
-    else if (!member.isEnding) endedByThemselves.push(`${library}: ${told.error ?? "run() returned"}`);
+  process.on("message", (message: Told) => {
+    if (message.what !== "ended") told.push(message);
+    else if (!member.isEnding) endedByThemselves.push(`${library}: ${message.error ?? "run() returned"}`);
   });
   process.on("exit", (code, signal) => {
     if (member.isEnding) return;
@@ -155,35 +154,59 @@ async function trouble(names: readonly string[], first = names): Promise<void> {
   }
 }
 
-const pushed: { id: string; askedMs: number; repliedMs: number; chains: boolean }[] = [];
-let unsure = 0;
+const GROUPS = ["a", "b", "c", "d"];
+const pushes: Push[] = [];
 async function push(): Promise<void> {
-  for (let n = 0; Date.now() < end; n += 1) {
+  for (let number = 0; Date.now() < end; number += 1) {
+    const kind = pick(["plain", "plain", "ttl", "again", "group"]);
     const cancelled = pick(["returns", "throws", "goes on"] as const);
     // Some jobs take longer than a lease, so that a lease is lost while they run.
-    const payload = { ms: 10_000 * random() ** 8, cancelled, fails: random() < 0.1, chains: random() < 0.2 };
-    const id = `job:${n}`;
+    const ms = 10_000 * random() ** 8;
+    const chains = kind === "plain" && random() < 0.3;
+    const payload = { number, ms, cancelled, fails: random() < 0.1, chains, holds: kind === "group" && random() < 0.1 };
+    const id = kind === "again" ? `again:${pick([0, 1, 2, 3])}` : `${kind}:${number}`;
+    const group = kind === "ttl" || kind === "group" ? pick(GROUPS) : undefined;
+    const ttlMs = kind === "ttl" ? Math.ceil(4000 * random()) : undefined;
+    const options = { id, maxAttempts: 0, again: kind === "again", ...(group && { group }), ...(ttlMs && { ttl: `${ttlMs}ms` }) };
     const askedMs = Date.now();
-    const isIn = await queue.push(payload, { id, maxAttempts: 0 }).then(() => true, () => false);
-    // If the push got no reply, the job is not judged.
-    if (isIn) pushed.push({ id, askedMs, repliedMs: Date.now(), chains: payload.chains });
-    else unsure += 1;
+    const repliedMs = await queue.push(payload, options).then(() => Date.now(), () => undefined);
+    pushes.push({ number, id, askedMs, repliedMs, group, ttlMs, chains });
     // On average, 24 of the 40 slots are in use. The others are for jobs that wait after an outage.
     await sleep(60);
   }
 }
 
+const holds: Hold[] = [];
+/** Holds and releases one group after the other. */
+async function hold(): Promise<void> {
+  while (Date.now() < end) {
+    const group = pick(GROUPS);
+    for (const ms of [Math.ceil(5000 * random()), 0]) {
+      const askedMs = Date.now();
+      const isAccepted = await queue.hold(group, `${ms}ms`).catch(() => false);
+      holds.push({ group, askedMs, repliedMs: Date.now(), ms, isAccepted });
+      await sleep(Math.min(ms && 5000 * random(), Math.max(0, end - Date.now())));
+    }
+  }
+}
+
 const names = Object.keys(FAULTS);
-await queue.push({ ms: 0, cancelled: "throws", fails: false, chains: false }, { id: "first" });
-await until("jobs run", () => ledger.completed.has("first"));
+const quick: Payload = { number: -1, ms: 0, cancelled: "throws", fails: false, chains: false, holds: false };
+// A hold also ends when the last job of its group is removed.
+for (const group of GROUPS) await queue.push(quick, { id: group, group, delay: "1d" });
+await queue.push(quick, { id: "first" });
+await until("jobs run", () => told.some(({ what, id }) => what === "completed" && id === "first"));
+await direct.wait(1, 5000);
 const end = Date.now() + 1000 * seconds;
 const serverless = names.filter((name) => !/server|memory|failover/.test(name));
-await Promise.all([push(), trouble(names, ["a failover"]), trouble(serverless)]);
+await Promise.all([push(), hold(), trouble(names, ["a failover"]), trouble(serverless)]);
 for (const { process, proxy } of members) {
   process.kill("SIGCONT");
   proxy.isPartitioned = false;
 }
 try {
+  await until("a connection", () => direct.ping().then(() => true, () => false));
+  assert.equal(await queue.cancel(GROUPS), GROUPS.length);
   await until("the queue is empty", async () => {
     const { ready, delayed, claimed } = (await queue.stats().catch(() => null)) ?? { ready: 1, delayed: 0, claimed: 0 };
     return ready + delayed + claimed === 0;
@@ -192,41 +215,24 @@ try {
 } finally {
   const stats = await queue.stats();
   assert.ok(stats);
-  const accepted = pushed.filter(({ askedMs, repliedMs }) => !pair.isInDoubt(askedMs, repliedMs));
-  const ids = accepted.flatMap(({ id, chains }) => (chains ? [id, `${id}:next`] : [id]));
-  const lost = ids.filter((id) => !ledger.begun.has(id));
-  const undone = ids.filter((id) => ledger.begun.has(id) && !ledger.done.has(id));
-  /** Returns whether the ACK was certainly accepted. A token is the time of its claim in microseconds. */
-  const isFinal = ({ id, token, atMs, pid }: Told): boolean => {
-    // The ACK was sent after the end of the handler.
-    const doneMs = ledger.done.get(id)?.find((done) => done.token === token)?.atMs ?? token / 1000;
-    // If the ACK was sent again after a lost reply, it counts as `completed`, although the job may have been claimed in
-    // between.
-    const isUnclear = ledger.troubles.some((trouble) => trouble.pid === pid && doneMs <= trouble.atMs && trouble.atMs <= atMs);
-    return !isUnclear && !pair.isInDoubt(token / 1000, token / 1000) && !pair.isInDoubt(doneMs, atMs);
-  };
-  const completed = [...ledger.completed.values()].flat();
-  const final = completed.filter(isFinal);
-  // If a parent job is done twice, its second push may come after the job of its first push is done.
-  const isPushedOnce = (id: string): boolean => !id.endsWith(":next") || ledger.done.get(id.slice(0, -5))?.length === 1;
-  const again = final
-    .filter(({ id, atMs }) => isPushedOnce(id) && (ledger.begun.get(id) ?? []).some(({ token }) => token / 1000 > atMs + 1))
-    .map(({ id }) => id);
-  const runs = [...ledger.begun.values()].reduce((sum, { length }) => sum + length, 0);
+  const { figures, violations } = judge(told, pushes, holds, (earliestMs, latestMs) => pair.isInDoubt(earliestMs, latestMs), stats["expired"] as number);
   const faults = [...counts.values()].reduce((sum, count) => sum + count, 0);
+  const count = (what: Told["what"]): number => told.filter((message) => message.what === what).length;
   console.log(Object.fromEntries(counts));
   console.log({
-    seconds, seed, faults, accepted: ids.length, unsure, runs, troubles: ledger.troubles.length, stale: ledger.stale, acked: stats["acked"],
-    inDoubt: { seconds: pair.doubtSeconds, pushes: pushed.length - accepted.length, acksOrUnclear: completed.length - final.length },
-    left: stats.ready + stats.delayed + stats.claimed, dead: stats.dead, lost, undone, again, endedByThemselves,
+    seconds, seed, faults, pushes: pushes.length, ...figures, troubles: count("trouble"), stale: count("stale"), acked: stats["acked"],
+    doubtSeconds: pair.doubtSeconds, left: stats.ready + stats.delayed + stats.claimed, dead: stats.dead, endedByThemselves, ...violations,
   });
   // Prints jobs that are left, and their runs.
   for (const state of ["ready", "delayed", "claimed"] as const) {
-    for (const { id } of await queue.peek(state, { count: 5 })) console.log(Date.now(), await queue.get(id), ledger.begun.get(id));
+    for (const { id } of await queue.peek(state, { count: 5 })) console.log(Date.now(), await queue.get(id), told.filter((message) => message.id === id));
   }
   for (const member of members) member.isEnding = true;
   for (const clean of cleanups) await clean();
-  const found = { dead: stats.dead, lost, undone, again, endedByThemselves };
-  assert.deepEqual(found, { dead: 0, lost: [], undone: [], again: [], endedByThemselves: [] });
+  const none = { lost: [], undone: [], again: [], twice: [], late: [], claimedFromHeldGroups: [], neitherDoneNorDropped: 0, droppedTooOften: 0 };
+  assert.deepEqual({ dead: stats.dead, endedByThemselves, ...violations }, { dead: 0, endedByThemselves: [], ...none });
+  const { dropped, againDuringARun, holds: held, holdsByWorkers, claimsOfOthersDuringHolds } = figures;
+  const covered = { dropped, againDuringARun, held, holdsByWorkers, claimsOfOthersDuringHolds };
+  if (seconds >= 60) assert.ok(Object.values(covered).every((count) => count > 0), JSON.stringify(covered));
 }
 process.exit();

@@ -6,39 +6,39 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
 import { createClient } from "redis";
-import { type Job, Queue, Worker } from "zeitset";
+import { type Job, Queue, Retry, Stopped, Worker } from "zeitset";
+import { HELD_MS, LEASE_MS, type Told } from "./ledger.js";
 
 export interface Payload {
+  /** The number of the push. */
+  readonly number: number;
   readonly ms: number;
   /** What the handler does if it is cancelled. */
   readonly cancelled: "returns" | "throws" | "goes on";
   readonly fails: boolean;
   /** Whether the handler chains the push of another job to its ACK. */
   readonly chains: boolean;
-}
-
-export interface Told {
-  readonly what: "begun" | "done" | "completed" | "stale" | "trouble" | "ended";
-  readonly id: string;
-  readonly token: number;
-  readonly atMs: number;
-  readonly pid: number;
-  readonly error?: string;
+  /** Whether the first attempt holds the job's group. */
+  readonly holds: boolean;
 }
 
 if (process.send) {
   const [library, url = ""] = process.argv.slice(2);
-  const tell = (what: Told["what"], { id, token }: { id: string; token: number }, error?: Error): void => {
-    process.send?.({ what, id, token, atMs: Date.now(), pid: process.pid, ...(error && { error: error.message }) } satisfies Told);
+  const tell = (what: Told["what"], job?: Job<Payload>, error?: Error): void => {
+    const { id = "", token = 0, payload } = job ?? {};
+    const number = payload?.number ?? -1;
+    process.send?.({ what, id, number, token, atMs: Date.now(), pid: process.pid, ...(error && { error: error.message }) } satisfies Told);
   };
-  const nobody = { id: "", token: 0 };
   const redis = library === "ioredis" ? new Redis(url, { lazyConnect: true }) : createClient({ url });
   redis.on("error", () => undefined);
   const next = new Queue<Payload>(redis, "chaos");
 
-  const handler = async (job: Job<Payload>): Promise<void> => {
-    tell("begun", job);
-    const { ms, cancelled, fails, chains } = job.payload;
+  const run = async (job: Job<Payload>): Promise<void> => {
+    const { ms, cancelled, fails, chains, holds } = job.payload;
+    if (holds && job.attempt === 1) {
+      tell("hold", job);
+      throw new Retry({ after: `${HELD_MS}ms`, hold: true });
+    }
     if (fails && job.attempt === 1) throw new Error("the first attempt fails");
     try {
       await sleep(ms, undefined, cancelled === "goes on" ? {} : { signal: job.signal });
@@ -50,11 +50,20 @@ if (process.send) {
     job.done();
     if (chains) job.chain(next.calls.push({ ...job.payload, chains: false }, { id: `${job.id}:next`, maxAttempts: 0 }));
   };
-  const worker = new Worker<Payload>(redis, "chaos", handler, { lease: "3s", grace: "2s", backoff: () => "200ms" });
-  for (const what of ["completed", "stale"] as const) worker.on(what, ({ job }) => tell(what, job));
-  for (const what of ["disconnected", "refused"] as const) worker.on(what, ({ error }) => tell("trouble", nobody, error));
+  const handler = async (job: Job<Payload>): Promise<void> => {
+    tell("begun", job);
+    try {
+      await run(job);
+    } finally {
+      // A worker that stops has released the job before its handler ends.
+      if (!(job.signal.reason instanceof Stopped)) tell("over", job);
+    }
+  };
+  const worker = new Worker<Payload>(redis, "chaos", handler, { lease: `${LEASE_MS}ms`, grace: "2s", backoff: () => "200ms" });
+  for (const what of ["completed", "retried", "stale"] as const) worker.on(what, ({ job }) => tell(what, job));
+  for (const what of ["disconnected", "refused"] as const) worker.on(what, ({ error }) => tell("trouble", undefined, error));
   worker.run().then(
-    () => tell("ended", nobody),
-    (error: Error) => tell("ended", nobody, error),
+    () => tell("ended"),
+    (error: Error) => tell("ended", undefined, error),
   ).finally(() => setTimeout(() => process.exit(), 100));
 }
