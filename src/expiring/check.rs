@@ -31,6 +31,7 @@ use crate::server::key::ReadKey;
 use crate::server::shared::Shared;
 use crate::server::zset::SortedSet;
 use crate::server::{Context, OwnedStr, Str, catch_panic};
+use lazy_static::lazy_static;
 use redis_module::RedisLockIndicator;
 use std::time::{Duration, Instant};
 
@@ -48,7 +49,9 @@ const UNLINKED_AT_ONCE: u64 = 1000;
 /// server writes.
 const GENTLY: u32 = 4;
 
-static STATE: Shared<Sweeper> = Shared::new();
+lazy_static! {
+    static ref STATE: Shared<Sweeper> = Shared::new(Sweeper::default());
+}
 
 #[derive(Default)]
 struct Sweeper {

@@ -21,10 +21,13 @@ use crate::server::shared::Shared;
 use crate::server::slots::{self, SlotRange};
 use crate::server::timer::Timer;
 use crate::server::{Context, Str};
+use lazy_static::lazy_static;
 use redis_module::RedisLockIndicator;
 use std::sync::OnceLock;
 
-static STATE: Shared<Tracker> = Shared::new();
+lazy_static! {
+    static ref STATE: Shared<Tracker> = Shared::new(Tracker::default());
+}
 
 /// The timer of the sweeper's slices. [`start`] sets its task, because this file must not depend on the sweeper's file.
 static TIMER: OnceLock<Timer> = OnceLock::new();

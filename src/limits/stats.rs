@@ -4,6 +4,7 @@ use crate::model::limit::sketch::{Counter, Sketch};
 use crate::model::time::Millis;
 use crate::server::shared::Shared;
 use crate::server::{Context, Str};
+use lazy_static::lazy_static;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 static ALLOWED: AtomicU64 = AtomicU64::new(0);
@@ -11,7 +12,9 @@ static FORCED: AtomicU64 = AtomicU64::new(0);
 static DENIED: AtomicU64 = AtomicU64::new(0);
 static UNITS: AtomicU64 = AtomicU64::new(0);
 
-static TOP: Shared<Sketch> = Shared::new();
+lazy_static! {
+    static ref TOP: Shared<Sketch> = Shared::new(Sketch::new());
+}
 
 pub struct LimitStats {
     /// The number of checks that took units that fit.

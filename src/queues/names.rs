@@ -12,12 +12,15 @@ use crate::server::events::{EventKind, KeyEvent, ServerEvent};
 use crate::server::key::ReadKey;
 use crate::server::shared::Shared;
 use crate::server::{Context, OwnedStr, Str};
+use lazy_static::lazy_static;
 use redis_module::RedisLockIndicator;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use std::rc::Rc;
 
-static NAMES: Shared<QueueNames> = Shared::new();
+lazy_static! {
+    static ref NAMES: Shared<QueueNames> = Shared::new(QueueNames::default());
+}
 
 pub type Name = Rc<[u8]>;
 

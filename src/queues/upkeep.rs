@@ -22,6 +22,7 @@ use crate::server::events::ServerEvent;
 use crate::server::key::Writing;
 use crate::server::timer::Timer;
 use crate::server::{Context, OwnedStr, Str, catch_panic};
+use lazy_static::lazy_static;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A round ends when its checks have this cost. Dropping a dead letter or removing a group costs 1.
@@ -43,7 +44,9 @@ static EXPIRED: AtomicU64 = AtomicU64::new(0);
 /// before its restart.
 static COUNTED_FROM: AtomicU64 = AtomicU64::new(0);
 
-static TIMER: Timer = Timer::new(run_round);
+lazy_static! {
+    static ref TIMER: Timer = Timer::new(run_round);
+}
 
 pub fn dead_letters() -> u64 {
     DEAD_LETTERS.load(Relaxed)

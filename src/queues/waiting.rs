@@ -19,10 +19,13 @@ use crate::server::shared::Shared;
 use crate::server::timer::Timer;
 use crate::server::{Context, OwnedStr, Str, catch_panic};
 use hashbrown::HashMap;
+use lazy_static::lazy_static;
 use redis_module::RedisLockIndicator;
 
-static STATE: Shared<Waiters> = Shared::new();
-static TIMER: Timer = Timer::new(check_due);
+lazy_static! {
+    static ref STATE: Shared<Waiters> = Shared::new(Waiters::default());
+    static ref TIMER: Timer = Timer::new(check_due);
+}
 
 #[derive(Default)]
 struct Waiters {

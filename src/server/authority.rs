@@ -42,6 +42,7 @@ use super::call::Reply;
 use super::context::Context;
 use super::shared::Shared;
 use super::string::{OwnedStr, Str};
+use lazy_static::lazy_static;
 use redis_module::raw::{self, RedisModuleCtx};
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -54,9 +55,11 @@ const DRY_RUN_SINCE: c_int = 0x0007_0200;
 /// The context of all dry runs. The first dry run creates it.
 static ASKER: AtomicPtr<RedisModuleCtx> = AtomicPtr::new(null_mut());
 
-/// Redis 7.0: for each key, whether its waiting clients may be served in this turn. Outside a cluster, all keys
-/// share one answer.
-static TURN: Shared<Option<HashMap<Box<[u8]>, bool>>> = Shared::new();
+lazy_static! {
+    /// Redis 7.0: for each key, whether its waiting clients may be served in this turn. Outside a cluster, all keys
+    /// share one answer.
+    static ref TURN: Shared<Option<HashMap<Box<[u8]>, bool>>> = Shared::new(None);
+}
 
 /// Redis 7.0: begins a turn, in which the module serves clients one after the other. During a turn, the results of
 /// [`Context::may_serve`] do not change.

@@ -20,6 +20,7 @@ use super::shared::Shared;
 use super::string::OwnedStr;
 use crate::model::time::Millis;
 use hashbrown::HashMap;
+use lazy_static::lazy_static;
 use redis_module::raw::{self, RedisModuleBlockedClient, RedisModuleCtx, RedisModuleEvent, RedisModuleString};
 use std::collections::VecDeque;
 use std::ffi::{c_int, c_longlong, c_void};
@@ -64,7 +65,9 @@ struct BlockedClients {
     woken: VecDeque<*mut c_void>,
 }
 
-static BLOCKED: Shared<BlockedClients> = Shared::new();
+lazy_static! {
+    static ref BLOCKED: Shared<BlockedClients> = Shared::new(BlockedClients::default());
+}
 
 /// Redis 7.0: the client that is being served by its time-out callback.
 static SERVED: AtomicPtr<c_void> = AtomicPtr::new(null_mut());

@@ -3,25 +3,23 @@
 use super::context::Context;
 use redis_module::{RedisGILGuard, RedisLockIndicator};
 use std::cell::{RefCell, RefMut};
-use std::sync::OnceLock;
 
 // SAFETY: the server calls into the module, which then makes a context, only while its global lock is held.
 unsafe impl RedisLockIndicator for Context {}
 
-/// State that is accessible with a [`Context`], or another proof that the server's lock is held. It begins as the type's
-/// default.
+/// State that is accessible with a [`Context`], or another proof that the server's lock is held.
 ///
 /// A borrow must end before a call to the server that sends events. The event handlers also borrow the state, and a
 /// second borrow panics.
-pub struct Shared<T>(OnceLock<RedisGILGuard<RefCell<T>>>);
+pub struct Shared<T>(RedisGILGuard<RefCell<T>>);
 
-impl<T: Default> Shared<T> {
-    pub const fn new() -> Shared<T> {
-        Shared(OnceLock::new())
+impl<T> Shared<T> {
+    pub fn new(value: T) -> Shared<T> {
+        Shared(RedisGILGuard::new(RefCell::new(value)))
     }
 
     pub fn with<R>(&self, holder: &impl RedisLockIndicator, use_it: impl FnOnce(&mut T) -> R) -> R {
-        let guard = self.0.get_or_init(RedisGILGuard::default).lock(holder);
+        let guard = self.0.lock(holder);
         let mut state: RefMut<'_, T> = guard.borrow_mut();
         use_it(&mut state)
     }

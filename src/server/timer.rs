@@ -28,8 +28,8 @@ struct Armed {
 }
 
 impl Timer {
-    pub const fn new(task: fn(&mut Context)) -> Timer {
-        Timer { task, armed: Shared::new() }
+    pub fn new(task: fn(&mut Context)) -> Timer {
+        Timer { task, armed: Shared::new(None) }
     }
 
     /// Arms the timer to run the task once after `delay` ms. Replaces an earlier due time.

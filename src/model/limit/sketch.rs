@@ -26,7 +26,6 @@ pub struct Counter {
     pub since: Millis,
 }
 
-#[derive(Default)]
 pub struct Sketch {
     counters: Vec<Counter>,
     places: HashTable<usize>,
@@ -38,6 +37,16 @@ pub struct Sketch {
 }
 
 impl Sketch {
+    pub fn new() -> Sketch {
+        Sketch {
+            counters: Vec::new(),
+            places: HashTable::new(),
+            hasher: DefaultHashBuilder::default(),
+            least: 0,
+            cursor: 0,
+        }
+    }
+
     pub fn add(&mut self, database: i32, key: &[u8], now: Millis) {
         if key.len() > LONGEST_NAME {
             return;
@@ -88,7 +97,7 @@ impl Sketch {
     }
 
     pub fn clear(&mut self) {
-        *self = Sketch::default();
+        *self = Sketch::new();
     }
 }
 
@@ -106,7 +115,7 @@ mod tests {
 
     #[test]
     fn up_to_its_capacity_a_sketch_is_exact() {
-        let mut sketch = Sketch::default();
+        let mut sketch = Sketch::new();
         for key in 0..CAPACITY {
             (0..=key).for_each(|_| sketch.add(0, key.to_string().as_bytes(), 7));
         }
@@ -119,7 +128,7 @@ mod tests {
 
     #[test]
     fn databases_are_told_apart_and_long_names_are_not_counted() {
-        let mut sketch = Sketch::default();
+        let mut sketch = Sketch::new();
         sketch.add(0, b"k", 1);
         sketch.add(1, b"k", 2);
         sketch.add(0, &[b'x'; LONGEST_NAME + 1], 3);
@@ -138,7 +147,7 @@ mod tests {
         fn counts_are_bounded_from_both_sides(
             keys in prop::collection::vec(prop_oneof![0_u32..20, 0_u32..400, 0_u32..100_000], 1..20_000),
         ) {
-            let (mut sketch, mut exact) = (Sketch::default(), HashMap::new());
+            let (mut sketch, mut exact) = (Sketch::new(), HashMap::new());
             for key in &keys {
                 sketch.add(0, key.to_string().as_bytes(), 0);
                 *exact.entry(*key).or_insert(0_u64) += 1;
