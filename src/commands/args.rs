@@ -15,7 +15,7 @@ pub fn after(now: Millis, duration: Millis) -> Result<Millis, Error> {
     time::after(now, duration).ok_or(Error::TooFar)
 }
 
-/// A keyword in upper case, truncated to [`LONGEST`](Keyword::LONGEST) bytes.
+/// A keyword in upper case. Empty if it is longer than every known keyword.
 #[derive(PartialEq, Eq)]
 pub struct Keyword {
     bytes: [u8; Keyword::LONGEST],
@@ -31,7 +31,7 @@ impl Keyword {
         if !text.first()?.is_ascii_alphabetic() {
             return None;
         }
-        let len = text.len().min(Keyword::LONGEST);
+        let len = if text.len() > Keyword::LONGEST { 0 } else { text.len() };
         let mut bytes = [0; Keyword::LONGEST];
         bytes[..len].copy_from_slice(&text[..len]);
         bytes.make_ascii_uppercase();
