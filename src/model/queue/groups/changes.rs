@@ -83,7 +83,7 @@ impl Groups {
 }
 
 impl Queue {
-    /// Returns the groups. Creates [`Groups`] if necessary.
+    /// Returns the [`Groups`] of the queue, and creates it if the queue has none.
     fn groups_mut(&mut self) -> &mut Groups {
         if self.groups.is_none() {
             let mut groups = Box::new(Groups::new());
@@ -135,7 +135,7 @@ impl Queue {
         self.touch_or_drop(group);
     }
 
-    /// Updates a group that has lost a job or units. Removes the group if it has neither.
+    /// Updates a group that has lost a job or units. If the group has no job and no taken unit left, removes the group.
     fn touch_or_drop(&mut self, group: u32) {
         let Some(groups) = &mut self.groups else { return };
         let Group { jobs, log, .. } = &groups.table[group];
@@ -158,8 +158,8 @@ impl Queue {
         }
     }
 
-    /// Returns the time until which a group is held, which may have passed. 0: the group is not held. `None`: the group
-    /// has no job.
+    /// Returns the time at which the hold of a group ends. This time may have passed. Returns 0 if the group is not
+    /// held, and `None` if it has no job.
     pub(in crate::model::queue) fn held_until(&self, name: &[u8]) -> Option<Millis> {
         let Some(groups) = &self.groups else { return (name.is_empty() && !self.is_empty()).then_some(0) };
         let group = &groups.table[*groups.names.get(name)?];
@@ -179,7 +179,8 @@ impl Queue {
         held_until.is_some()
     }
 
-    /// Adds the [`Member`] of a job to its tree, which corresponds to the job's own tree.
+    /// If the job has a group, adds its [`Member`] to a tree of all jobs with a group: the tree with the same
+    /// [`TreeId`] as the job's own tree.
     pub(in crate::model::queue) fn link_member(&mut self, slot: u32) {
         let job = &self.jobs[slot];
         let member = job.member();
@@ -214,7 +215,8 @@ impl Queue {
         }
     }
 
-    /// Updates the times of a job's group. Must be called after each change of the job. O(log n).
+    /// Updates the times at which a job's group opens and has a ready job. Must be called after each change of the job.
+    /// O(log n).
     pub(in crate::model::queue) fn touch(&mut self, member: u32) {
         if let Some(groups) = &self.groups {
             let group = groups.group_of(member);
@@ -250,14 +252,14 @@ impl Queue {
         }
     }
 
-    /// Forgets the units of some groups whose units are all available again. Each push and each claim calls this
-    /// function, so that such units take little memory.
+    /// Clears the unit logs of up to [`FORGOTTEN_BY_USE`] groups whose units are all available again. This function is
+    /// called for each pushed job and for each claimed job, so that few such logs use memory.
     pub(in crate::model::queue) fn forget_units(&mut self, at: Millis) {
         self.forget_units_of(FORGOTTEN_BY_USE, at);
     }
 
-    /// Does the same as [`forget_units`](Self::forget_units) for up to `most` groups. Returns the number of these
-    /// groups.
+    /// Clears the unit logs of up to `most` groups whose units are all available again at `at`. Returns the number of
+    /// cleared logs.
     fn forget_units_of(&mut self, most: usize, at: Millis) -> usize {
         for forgotten in 0..most {
             let Some(groups) = &mut self.groups else { return forgotten };
@@ -271,9 +273,11 @@ impl Queue {
         most
     }
 
-    /// Forgets the units of some groups whose units are all available again. Makes the units of some other groups
-    /// available after at most one window. Without GROUPRATE, forgets units in any case. Returns the number of changed
-    /// groups.
+    /// Clears the unit logs of some groups whose units are all available again. If GROUPRATE is off, clears the logs of
+    /// other groups, too. Returns the number of changed groups.
+    ///
+    /// A unit may become available later than one window after `at`, because GROUPRATE has changed or the clock has
+    /// stepped back. For some groups, this function makes such units available after one window.
     pub(in crate::model::queue) fn settle_groups(&mut self, at: Millis) -> usize {
         let Some(rate) = self.settings.group_rate else { return self.forget_units_of(FORGOTTEN_AT_ONCE, NEVER) };
         let mut settled = self.forget_units_of(FORGOTTEN_AT_ONCE, at);
@@ -290,7 +294,7 @@ impl Queue {
         settled
     }
 
-    /// Adapts the units of an idle group to the present GROUPRATE before the group gets a job.
+    /// If the group is idle, adapts its units to the present GROUPRATE. Must be called before the group gets a job.
     pub(in crate::model::queue) fn wake_group(&mut self, name: &[u8], at: Millis) {
         let Some(groups) = &mut self.groups else { return };
         if let Some(&group) = groups.names.get(name)
@@ -331,7 +335,8 @@ impl Queue {
         self.drop_groups();
     }
 
-    /// Restores the turn of a group, after the turns of all groups before it. Returns false if there is no such group.
+    /// Moves a group with jobs to the end of the ring. To restore all turns, call this function for each group in the
+    /// order of the turns. Returns false if there is no such group.
     pub(in crate::model::queue) fn restore_turn(&mut self, name: &[u8]) -> bool {
         // Without [`Groups`], only the group without a name exists.
         let Some(groups) = &mut self.groups else { return name.is_empty() && self.jobs.len() > 0 };
@@ -342,8 +347,8 @@ impl Queue {
         true
     }
 
-    /// Restores units of a group, after all units that are available earlier. Returns false if no group can have these
-    /// units.
+    /// Appends stored units to the unit log of a group. The units must be appended in the order of their times. Returns
+    /// false, and appends nothing, if a log cannot have these units at this place.
     pub(in crate::model::queue) fn restore_units(&mut self, name: &[u8], taken: Taken) -> bool {
         if !RateLog::default().restore(taken) {
             return false;

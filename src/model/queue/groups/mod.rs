@@ -63,14 +63,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use table::GroupTable;
 
-/// The maximum number of groups whose units one claim or one run of the upkeep settles. Later claims and runs continue.
+/// One claim, or one run of the upkeep, settles the unit logs ([`RateLog::settle`]) of at most this number of groups.
+/// Later claims and runs continue.
 const SETTLED_AT_ONCE: usize = 128;
 
-/// The maximum number of groups whose units each push and each claimed job forgets. It is more than the one group that
-/// a claim can add, so the number of groups with units falls.
+/// The maximum number of groups whose unit logs are cleared for each pushed job and for each claimed job. The units of
+/// such a log are all available again. A claimed job adds a unit to only one log, so the number of such logs falls.
 const FORGOTTEN_BY_USE: usize = 2;
 
-/// The maximum number of groups whose units one claim or one run of the upkeep forgets.
+/// One claim, or one run of the upkeep, clears the unit logs of at most this number of groups.
 const FORGOTTEN_AT_ONCE: usize = 64;
 
 #[derive(Clone, Debug)]
@@ -84,7 +85,7 @@ pub(super) struct Groups {
     /// The group without a name, or `NIL` if it does not exist.
     nameless: u32,
     members: Chunks<Member>,
-    /// The trees of all members.
+    /// The roots of the trees of all jobs with a group.
     roots: [u32; TREES],
     /// The groups with taken units of GROUPRATE, by the time at which their last unit becomes available again, and by
     /// name.
@@ -100,13 +101,14 @@ pub(super) struct Group {
     roots: Roots,
     /// The number of jobs, including dead letters. 0: the group is idle.
     jobs: u32,
-    /// The place of the group in the ring, with the group's turn as `seq`. Unused if the group is idle.
+    /// The group's node in the tree of groups with jobs ([`ring`]). Its `seq` is the group's turn. Unused if the group
+    /// is idle.
     node: JobNode,
     /// The time from which on a claim gets a job of this group.
     opens: Millis,
     /// The time from which on this group has a ready job.
     ready: Millis,
-    /// The least `opens` of the subtree. `least_ready` is the least `ready`.
+    /// The earliest `opens` in the subtree of this node. `least_ready` is the earliest `ready` in this subtree.
     least_opens: Millis,
     least_ready: Millis,
     log: RateLog,
@@ -123,7 +125,7 @@ pub(super) struct Member {
 }
 
 impl Item for Member {
-    /// Only the trees of one group need the serving order.
+    /// A claim chooses a job from the trees of its group. So the trees of all jobs with a group store no serving order.
     const SERVED: bool = false;
 
     fn node(&self) -> &JobNode {

@@ -8,7 +8,7 @@ const CHUNK: usize = 64;
 
 #[derive(Clone, Debug, Default)]
 struct Chunk {
-    /// The groups, or empty if the chunk is not allocated.
+    /// The groups, and `None` for each free number. The vector is empty if the chunk has no group.
     groups: Vec<Option<Box<Group>>>,
     used: usize,
 }
@@ -16,7 +16,7 @@ struct Chunk {
 #[derive(Clone, Debug, Default)]
 pub(super) struct GroupTable {
     chunks: Vec<Chunk>,
-    /// The chunks with a free number, in any order.
+    /// The indexes of the chunks that can take another group, in any order.
     roomy: Vec<u32>,
     len: usize,
     held: usize,

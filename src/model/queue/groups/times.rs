@@ -14,9 +14,9 @@ fn last(jobs: &Chunks<Job>, roots: &Roots, tree: TreeId) -> Millis {
     if slot == NIL { 0 } else { jobs[slot].node.time }
 }
 
-/// Returns the head of a group, or `NIL`: the job with the lowest push number, without dead letters and recurring jobs
-/// that wait for an occurrence. Jobs that get into these states when their lease expires are also left out. `order`
-/// must be `by_push`.
+/// Returns the head of a group, or `NIL`. The head is the job with the lowest push number. Dead letters do not count,
+/// and neither do recurring jobs that wait for an occurrence. A claimed job does not count if it gets into one of these
+/// two states when its lease expires. `order` must be `by_push`.
 fn head(jobs: &Chunks<Job>, roots: &Roots, order: ServingOrder) -> u32 {
     [TreeId::Ready, TreeId::Delayed, TreeId::Claimed, TreeId::Retrying]
         .into_iter()
