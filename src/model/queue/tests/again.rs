@@ -93,7 +93,7 @@ fn a_push_that_waits_has_its_own_delay_priority_group_and_ttl() {
     assert_eq!((job.recurrence.unwrap().period, job.expires), (1000, Some(79)));
 }
 
-/// If the TTL began earlier, it would end before the job of the push can be claimed.
+/// If the TTL began when the client sent the push, the TTL could end before the push becomes a job.
 #[test]
 fn the_ttl_of_a_push_that_waits_begins_when_it_is_pushed() {
     let mut pair = Pair::new();
@@ -132,7 +132,8 @@ fn it_waits_through_nacks_and_leases_that_end() {
     assert_eq!(take(&mut pair, 25, 30).0, "two");
 }
 
-/// The push that waited behind the job and the new push become one run.
+/// The new push replaces the payload of the waiting job. It also replaces the push behind this job. So the job runs
+/// only once.
 #[test]
 fn a_job_that_waits_for_its_retry_takes_the_last_push() {
     let mut pair = Pair::new();
@@ -147,7 +148,8 @@ fn a_job_that_waits_for_its_retry_takes_the_last_push() {
     assert_eq!(pair.primary.len(), 0);
 }
 
-/// The token of the expired lease must not acknowledge the run of the last push.
+/// The job is pushed again after its lease has expired. The old token must not acknowledge the job, because the payload
+/// of the new push has not been processed yet.
 #[test]
 fn a_late_ack_does_not_finish_the_run_that_was_asked_for_meanwhile() {
     let mut pair = Pair::new();
@@ -254,7 +256,7 @@ fn a_push_that_waits_counts_for_maxlen() {
     assert!(pair.ack(6, "a", token));
 }
 
-/// For a recurring job, the next occurrence is the run after the last push.
+/// A recurring job is pushed again while it is claimed. Its next occurrence has the payload and the TTL of this push.
 #[test]
 fn the_next_occurrence_of_a_recurring_job_has_the_payload_of_the_last_push() {
     let mut pair = Pair::new();

@@ -7,7 +7,8 @@ use crate::server::counting;
 
 const FREE: NackOptions<'static> = NackOptions { is_free: true, error: b"" };
 
-/// Returns how many jobs CLEAN would remove: on the primary, on the replica, after loading an RDB file, and after loading an AOF file.
+/// Returns how many jobs CLEAN would remove. Checks that this number is equal on the primary, on the replica, after
+/// loading an RDB file, and after loading an AOF file.
 fn cleaned(pair: &Pair, now: u64, state: State, older: u64) -> u64 {
     let (primary, replica) = (&pair.primary, &pair.replica);
     let all = [primary.clone(), replica.clone(), decoded(&encoded(primary)), rebuilt(primary)];

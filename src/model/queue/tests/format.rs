@@ -4,7 +4,8 @@ use super::super::{Nack, NackOptions, Push};
 use super::{Pair, encoded};
 use crate::model::queue::job::Job;
 
-/// The values of all optional fields of these jobs follow from ID, time and token.
+/// The stored form omits all optional fields of these jobs, because their values follow from the ID, the due time and
+/// the token.
 #[test]
 fn a_job_takes_no_byte_for_what_it_does_not_have() {
     assert_eq!(size_of::<Job>(), 88);

@@ -187,7 +187,8 @@ fn a_recurring_job_that_waits_for_an_occurrence_holds_nobody() {
     }
 }
 
-/// If RESCHEDULE moves an occurrence, the new time is treated like that of any other occurrence.
+/// RESCHEDULE moves the next occurrence of a recurring job. While the job waits for the new time, it does not keep its
+/// group closed.
 #[test]
 fn a_recurring_job_moved_to_another_time_holds_nobody() {
     let mut pair = Pair::configured(|s| s.ordered = true);

@@ -49,7 +49,7 @@ fn specimen() -> Queue {
     pair.primary.clone()
 }
 
-/// Calls all functions of a queue. Its results do not matter, but it must not panic.
+/// Calls all functions of a queue, and ignores the results. No function may panic.
 fn exercise(mut queue: Queue) {
     queue.check();
     for now in [0, 30, 1000, MAX_TIME, u64::MAX] {
@@ -258,7 +258,8 @@ proptest! {
     }
 }
 
-/// A claimed job has an attempt and a token, and its lease expires in the future. Other effects are rejected.
+/// A claimed job has an attempt, a token, and a lease that expires in the future. A queue rejects an effect that breaks
+/// this rule.
 #[test]
 fn claims_without_an_attempt_a_token_or_a_lease_are_refused() {
     let mut pair = Pair::new();

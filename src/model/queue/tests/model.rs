@@ -28,7 +28,8 @@ pub struct ModelJob {
     pub created: u64,
     pub claimed: Option<u64>,
     failed: Option<u64>,
-    /// When a command other than a push last made the job wait, without a failure. A claim resets this time to 0.
+    /// The time of the last RESCHEDULE with a new due time, of the last NACK with FREE, or of the last move to the next
+    /// occurrence by an ACK or by the upkeep. A claim resets this time to 0.
     moved: u64,
     pub worker: Vec<u8>,
     pub error: Vec<u8>,
@@ -85,7 +86,8 @@ impl ModelJob {
         }
     }
 
-    /// Whether the last lease before the next occurrence has expired.
+    /// Whether the job is recurring and the lease of its last attempt has expired. Such a job waits for its next
+    /// occurrence.
     fn has_missed(&self, now: u64) -> bool {
         self.place == Where::Claimed && self.time <= now && self.spent() && self.every.is_some()
     }
@@ -147,7 +149,8 @@ impl ModelJob {
         if self.has_missed(now) { 0 } else { self.attempts }
     }
 
-    /// Returns the time for which the job waits, or has waited.
+    /// Returns the due time of a waiting job. If the job waits because its lease has expired, returns the time at which
+    /// the job is due again.
     pub fn due(&self, now: u64, s: &Settings) -> u64 {
         match self.place {
             Where::Claimed if self.time <= now => self.back(s).unwrap_or(self.time),

@@ -336,7 +336,8 @@ fn another_backoff_is_refused_where_very_many_jobs_are_claimed() {
     queue.check();
 }
 
-/// A replica does not reject the effect of such a change, because the master allowed it.
+/// A command refuses to change AGING if the queue is too long. A replica applies the effect of such a change, because
+/// the master allowed the change.
 #[test]
 fn aging_of_a_long_queue_is_refused_where_it_is_set_and_only_there() {
     let mut queue = many(MOST_TOUCHED as u64, |_| 1);

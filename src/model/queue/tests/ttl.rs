@@ -144,7 +144,7 @@ fn an_expired_head_holds_its_ordered_group_no_longer() {
     pair.take(50, 60, "b");
 }
 
-/// Tests the maximum of one claim. If a client waits, the next claim continues.
+/// One claim drops at most [`DROPPED_BY_CLAIM`] expired jobs. Later claims drop the others.
 #[test]
 fn a_claim_drops_a_bounded_number_of_expired_jobs() {
     let mut pair = Pair::new();
