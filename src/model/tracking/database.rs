@@ -17,7 +17,7 @@ pub struct Database {
     pub table: Table,
     /// The dirty sets, with their TTL when they became dirty.
     dirty: BTreeMap<Box<[u8]>, Millis>,
-    /// The dirty sets by that TTL.
+    /// The dirty sets, ordered by their TTL in `dirty`.
     ttls: BTreeSet<(Millis, Box<[u8]>)>,
     /// Sets whose check is postponed, by the time of the next attempt, measured in
     /// [`Tracking::passed`](super::Tracking::passed). The second number distinguishes sets with the same time.
@@ -91,15 +91,16 @@ impl Database {
         self.dirty.range::<[u8], _>((behind, Bound::Unbounded)).next().map(|(key, _)| &**key)
     }
 
-    /// Continues a walk through all sets by a few buckets, and removes the sets that `is_meant` selects.
+    /// Reads the next buckets of the walk in progress, and removes the sets in them that `is_meant` selects.
     pub fn forget_some(&mut self, is_meant: impl Fn(&[u8]) -> bool) {
-        /// The number of buckets per call. They hold a few hundred names on average.
+        /// The number of buckets that one call reads. Together, they hold a few hundred names on average.
         const BUCKETS: usize = 16;
         let meant: Vec<Box<[u8]>> = self.table.walk_on(BUCKETS).filter(|name| is_meant(name)).map(Box::from).collect();
         meant.iter().for_each(|name| self.remove(name));
     }
 
-    /// Frees some of the memory. Returns `false` when all is freed.
+    /// Frees some of the memory of a dropped database: at most `most` entries of each map, or at most `most` buckets.
+    /// Returns `false` when all memory is freed.
     pub fn free_some(&mut self, most: usize) -> bool {
         for _ in 0..most {
             let is_more = self.dirty.pop_first().is_some() | self.ttls.pop_first().is_some();

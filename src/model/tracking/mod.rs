@@ -93,7 +93,7 @@ pub struct Tracking {
     rests_until: Millis,
     /// The wall clock time at which the armed timer fires.
     armed: Option<Millis>,
-    /// The earliest new visit since the timer was last set.
+    /// The earliest visit that was planned since the last timer request. `None`: no visit was planned.
     earliest_new: Option<Millis>,
 }
 
@@ -152,7 +152,8 @@ impl Tracking {
         self.track(database, key, due);
     }
 
-    /// Tracks an expiring set without a valid marker. Its TTL is `ttl` until the marker is restored.
+    /// Marks an expiring set as dirty, because its marker is not valid. Tracks the set if it is untracked. `ttl` is the
+    /// current TTL of the set.
     pub fn note_dirty(&mut self, database: i32, key: &[u8], ttl: Millis) {
         self.databases.entry(database).or_default().note_dirty(key, ttl);
     }
@@ -194,7 +195,7 @@ impl Tracking {
         self.databases.values().any(|database| database.table.is_walked())
     }
 
-    /// Continues the walk by a few hundred sets.
+    /// Checks the next few hundred sets of the walk in progress, and forgets those that `is_meant` selects.
     pub fn forget_some(&mut self, is_meant: impl Fn(&[u8]) -> bool) {
         if let Some(database) = self.databases.values_mut().find(|database| database.table.is_walked()) {
             database.forget_some(is_meant);
@@ -314,8 +315,8 @@ impl Tracking {
 
 /// The timer.
 impl Tracking {
-    /// Returns the timer request after a command or an event: arms the timer if a new visit is due before the timer
-    /// fires. Calls `need` only if its result matters.
+    /// Returns the timer request after a command or an event. If a new visit is due within the [`HORIZON`] and before
+    /// the timer fires, calls `need`. If `need` allows visits, the request arms the timer for the new visit.
     pub fn after_change(&mut self, now: Millis, need: impl FnOnce() -> Need) -> Alarm {
         self.observe(now);
         let delay = self.earliest_new.take().and_then(|due| self.delay(now, due));
@@ -325,8 +326,8 @@ impl Tracking {
         }
     }
 
-    /// Returns the timer request of the cron job: arms the timer for work within the [`HORIZON`]. Disarms the timer if
-    /// there is no such work.
+    /// Returns the timer request of the cron job. If the next work is due within the [`HORIZON`], the request arms the
+    /// timer for this work. Otherwise, it disarms the timer.
     pub fn at_cron(&mut self, now: Millis, need: Need) -> Alarm {
         self.observe(now);
         self.resume();

@@ -3,7 +3,7 @@
 use crate::model::time::Millis;
 use std::time::Duration;
 
-/// If earlier rests were too long, the next rest is shorter by at most this time, in µs.
+/// If earlier rests were too long, the next rest is shorter, by at most this time in µs.
 const CREDIT: i64 = 1000;
 
 /// Computes rests. The server's timers have a resolution of 1 ms and fire late, by up to about a ms, while a slice

@@ -80,7 +80,7 @@ impl Bucket {
         bucket
     }
 
-    /// Returns the word and the bit of a print.
+    /// Returns a print's place in the Bloom filter: the index of the word, and the mask of the bit.
     fn bit(print: u16) -> (usize, u64) {
         (usize::from(print >> 6 & 3), 1 << (print & 63))
     }

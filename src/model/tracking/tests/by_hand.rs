@@ -199,7 +199,8 @@ fn however_many_are_unknown_they_are_asked_a_thousand_times_a_second() {
     assert!((3 * MANY..6 * MANY).contains(&visits), "{visits}");
 }
 
-/// A dirty set is recognized by its TTL at the time of the change, even while its check is postponed.
+/// While the check of a dirty set is postponed, the set stays dirty. It also keeps the TTL that it had when it became
+/// dirty.
 #[test]
 fn a_dirty_set_that_cannot_be_checked_stays_dirty() {
     let mut tracking = with(NOW);
@@ -251,8 +252,8 @@ fn visits_are_due_when_the_first_member_is() {
     }
 }
 
-/// A set that a scan finds may already be tracked. It may be dirty, or its check may be postponed, which the scan
-/// cannot see.
+/// A scan may find a set that is already tracked. The scan does not know whether this set is dirty, or whether its
+/// check is postponed. So the scan must not change the set's state.
 #[test]
 fn a_walk_finds_what_is_new_and_leaves_the_rest_as_it_is() {
     let mut tracking = with(NOW + HORIZON + 1);

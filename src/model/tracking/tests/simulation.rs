@@ -152,7 +152,7 @@ impl Server {
         self.expire_keys();
     }
 
-    /// Expires keys as the server does. Live members may be lost only with a dirty set.
+    /// Expires keys as the server does. Panics if a set expires that still has a live member, unless the set is dirty.
     fn expire_keys(&mut self) {
         let wall = self.wall;
         let gone: Vec<Name> = self.sets.iter().filter(|(_, set)| set.ttl <= wall).map(|(name, _)| *name).collect();
@@ -379,7 +379,7 @@ impl Server {
         }
     }
 
-    /// Moves a set (RENAME, MOVE) if it `leaves`, or else copies it.
+    /// Moves a set to a random key, as RENAME and MOVE do. If `leaves` is false, copies the set, as COPY does.
     fn carry(&mut self, from: Name, leaves: bool) {
         let to = self.name();
         if from == to {

@@ -128,7 +128,7 @@ fn name(number: u32) -> Vec<u8> {
     name
 }
 
-/// The table has far more sets than a bucket, and grows, shrinks and grows again.
+/// The number of buckets grows, shrinks and grows again, because thousands of sets are added and removed.
 #[test]
 fn a_table_that_grows_and_shrinks_says_what_a_plain_map_says() {
     let mut random = StdRng::seed_from_u64(1);
