@@ -25,9 +25,9 @@ use crate::server::{Context, OwnedStr, Str, catch_panic};
 use lazy_static::lazy_static;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A round ends when its checks have this cost. Dropping a dead letter or removing a group costs 1.
+/// A round ends when its checks together have this cost. Each dropped job, and each changed group, costs 1.
 const ROUND: usize = 256;
-/// The cost of a check without its drops.
+/// The cost of a check, in addition to the cost of its changes.
 const CHECK: usize = 2;
 /// The pause between two rounds, in ms.
 const REST: Millis = 10;
@@ -66,9 +66,11 @@ pub fn count_expired(count: u64) {
 
 /// The state of the upkeep of a queue. It is stored with the queue, so most commands need no lookup in [`names`].
 pub(super) struct Upkeep {
-    /// The time of the last check. For leases that expired up to this time, `zq.dead` has been sent.
+    /// The time of the last check. If a job became a dead letter up to this time because its lease expired, `zq.dead`
+    /// has been sent.
     announced: AtomicU64,
-    /// The time of the planned check, or a later time.
+    /// The time for which the last check or the last change of the queue planned the next check. In [`names`], this
+    /// time may be different: earlier after a RENAME, later if the queue could not be changed.
     planned: AtomicU64,
 }
 
