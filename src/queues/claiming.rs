@@ -57,9 +57,9 @@ pub fn reply_nothing(ctx: &Context) {
     ctx.reply_array(0);
 }
 
-/// Applies the changes that a claim of this queue would make even without a job
-/// ([`Queue::needs_settling`](crate::model::queue::Queue::needs_settling)). Only then can the queue compute when it
-/// becomes claimable.
+/// Drops expired jobs and settles units, as a claim does even if it gets no job
+/// ([`Queue::needs_settling`](crate::model::queue::Queue::needs_settling)). The queue can compute the time at which it
+/// becomes claimable only after these changes.
 pub fn settle(ctx: &mut Context, key: Str<'_>, clock: Micros) {
     let now = clock / 1000;
     let Ok(mut open) = OpenQueue::<Writing>::open(ctx, key) else { return };

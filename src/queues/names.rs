@@ -27,11 +27,12 @@ pub type Name = Rc<[u8]>;
 #[derive(Default)]
 struct QueueNames {
     by_database: HashMap<i32, Queues>,
-    /// While a replica loads a dataset and still serves the old one: the queues of the new dataset.
+    /// The queues of a dataset that the replica loads while it still serves the old dataset. `None`: there is no such
+    /// dataset.
     loaded_aside: Option<Vec<(i32, Name)>>,
     /// Whether RENAME or MOVE has removed a queue from its old key, and the event for the new key has not come yet.
-    /// Other modules may move and delete keys in between. So this flag stays set until the event for any key with a
-    /// queue has come.
+    /// Between these two events, other modules may move and delete keys. So the event for a key that holds no queue
+    /// does not clear this flag.
     is_moving: bool,
     next_number: u64,
 }

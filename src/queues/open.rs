@@ -17,8 +17,8 @@ pub fn rejected_effects() -> u64 {
     REJECTED.load(Ordering::Relaxed)
 }
 
-/// Counts and logs replicated effects that did not fit the queue in `key`. From then on, the queue differs from the
-/// master's queue.
+/// Counts and logs replicated effects that the queue in `key` has rejected. Without these effects, the queue differs
+/// from the master's queue.
 pub fn report_rejected(ctx: &Context, key: Str<'_>, count: u64) {
     REJECTED.fetch_add(count, Ordering::Relaxed);
     ctx.log(c"warning", &format!("zeitset: rejected {count} replicated effects that do not fit the queue {key}"));
@@ -163,7 +163,7 @@ impl<'e> Recorder<'e> {
         self.effects.add(effect);
     }
 
-    /// Records an effect if the key is missing. The effect then only creates the key.
+    /// If the key is missing, records `effect` to create the key. `effect` must not change an empty queue.
     pub fn add_if_new(&mut self, effect: &Effect<'_>) {
         if self.is_new {
             self.add(effect);

@@ -44,7 +44,7 @@ impl Firsts {
         self.by_time.insert((due, number), Arc::clone(first));
     }
 
-    /// Returns the earliest due time of all jobs. Moves outdated entries that are first.
+    /// Returns the earliest due time of all jobs. While the first entry is outdated, moves it to its queue's due time.
     fn earliest(&mut self) -> Option<Millis> {
         loop {
             let (&(entered, number), first) = self.by_time.first_key_value()?;

@@ -54,7 +54,7 @@ fn update_and_wake(ctx: &Context, now: Millis, change: impl FnOnce(&mut Waiting<
     });
 }
 
-/// Changes the model, and sets the timer as the model then requests.
+/// Calls `change` with the model. Then arms or disarms the timer, as the model requests.
 fn update<R>(ctx: &Context, now: Millis, change: impl FnOnce(&mut Waiting<DbKey>) -> R) -> R {
     STATE.with(ctx, |state| {
         let result = change(&mut state.waiting);
@@ -90,7 +90,7 @@ pub fn stop(ctx: &Context) {
     TIMER.disarm(ctx);
 }
 
-/// Wakes the first client of a key that may hold another queue.
+/// After RENAME, MOVE, COPY or RESTORE has written a key, wakes the first client that waits for this key.
 pub fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
     let has_come =
         matches!(event.kind, EventKind::RenameTo | EventKind::Restore | EventKind::CopyTo | EventKind::MoveTo);

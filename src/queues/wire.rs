@@ -42,7 +42,7 @@ use std::ffi::CStr;
 
 pub const APPLY: &CStr = c"ZQ.APPLY";
 
-/// In `MOVE`: an unchanged due time or priority.
+/// The argument of `MOVE` if the due time, or the priority, does not change.
 pub const SAME: &[u8] = b"-";
 
 /// The flag of an attempt that does not count.

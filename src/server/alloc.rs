@@ -13,7 +13,9 @@ pub struct ServerAlloc;
 /// without `malloc_usable_size` stores each block's size in front of the block.
 pub(super) const GUARANTEED: usize = size_of::<usize>();
 
-/// Returns the distance from `start`, where the server's block starts, to our block: [`GUARANTEED`] to `align` bytes.
+/// Returns the distance from `start`, the start of the server's block, to the start of our block. The distance is at
+/// least [`GUARANTEED`] bytes and at most `align` bytes.
+///
 /// `align` must be above [`GUARANTEED`], and the server's block must be `align` bytes longer than our block. `start`
 /// and the distance are multiples of [`GUARANTEED`], so a `usize` fits in front of our block.
 fn offset(start: usize, align: usize) -> usize {

@@ -167,7 +167,7 @@ impl Arg {
         self
     }
 
-    /// Returns the minimum number of words for this argument.
+    /// Returns the minimum number of strings that a client sends for this argument.
     fn least(&self) -> c_int {
         if self.flags & raw::REDISMODULE_CMD_ARG_OPTIONAL as c_int != 0 {
             return 0;
@@ -181,7 +181,7 @@ impl Arg {
         }
     }
 
-    /// Whether the argument may have more words than the minimum.
+    /// Whether a client may send more strings for this argument than the minimum.
     fn varies(&self) -> bool {
         self.flags != raw::REDISMODULE_CMD_ARG_NONE as c_int || self.parts.iter().any(Arg::varies)
     }
@@ -197,7 +197,8 @@ type Handler = unsafe extern "C" fn(*mut RedisModuleCtx, *mut *mut RedisModuleSt
 /// A command's function. The slice holds the arguments after the command's name. The function replies, or returns the error to reply.
 pub type Run = for<'a> fn(&mut Context, &'a [Str<'a>]) -> Result<(), Error>;
 
-/// Makes the table of commands from their modules, written as `family::command`. Each module has a `SPEC` and a function `run`.
+/// Makes the table of commands. Each argument is the path of a command's Rust module, as `family::command`. This module
+/// has a `SPEC` and a function `run`.
 macro_rules! commands {
     ($($family:ident::$command:ident),* $(,)?) => {
         &[$({

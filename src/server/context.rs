@@ -108,7 +108,8 @@ pub fn is_master() -> bool {
     flags & raw::REDISMODULE_CTX_FLAGS_MASTER as c_int != 0
 }
 
-/// Whether the server loads a dataset, even next to the dataset that it serves. For callers without a context.
+/// Whether the server loads a dataset. A replica may load a dataset while it still serves the old one. For callers
+/// without a context.
 pub fn is_loading() -> bool {
     let loading = raw::REDISMODULE_CTX_FLAGS_LOADING | raw::REDISMODULE_CTX_FLAGS_ASYNC_LOADING;
     // SAFETY: as above.

@@ -9,9 +9,9 @@ use super::Client;
 
 /// Returns the name for a client that waits for `key`.
 ///
-/// The name has the key's hash tag. If the key has no hash tag, the name has the whole key as its hash tag. This is
-/// impossible for the empty key, and for a key without a tag that contains a `}`. For such a key, the name is the key
-/// itself, and the server checks all clients of the key.
+/// The name contains the key's hash tag. If the key has no hash tag, the name contains the whole key as its hash tag.
+/// But a hash tag cannot be empty or contain a `}`. So if a key without a hash tag is empty or contains a `}`, the name
+/// is the key itself. The server then checks all clients that wait for this key.
 pub fn name(client: Client, key: &[u8]) -> Vec<u8> {
     let tag = tag(key).unwrap_or(key);
     if tag.is_empty() || tag.contains(&b'}') {

@@ -70,7 +70,8 @@ struct World {
     claims: Vec<Claim>,
     next_client: u64,
     disturbed: Millis,
-    /// The number of timers that had fired when the server became idle: nothing is due soon, and no client acts.
+    /// The value of `firings` when the server became idle. `None`: the server is not idle. An idle server runs no
+    /// commands, and no queue with a waiting client becomes claimable soon.
     idle: Option<u64>,
     served: u64,
     checks: u64,
