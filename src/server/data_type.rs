@@ -61,7 +61,7 @@ impl<T> Handle<T> {
         Handle { kind: AtomicPtr::new(null_mut()), values: AtomicU64::new(0), of: PhantomData }
     }
 
-    /// Returns the number of values in the dataset.
+    /// Returns the number of values of this data type that the server holds.
     pub fn values(&self) -> u64 {
         self.values.load(Ordering::Relaxed)
     }
@@ -117,7 +117,8 @@ impl<M: Mode> Key<'_, M> {
 }
 
 impl<'k> WriteKey<'k> {
-    /// Returns the value for changing, and the context.
+    /// Returns a mutable reference to the key's value, and the context. Returns `None` if the key does not exist.
+    /// Returns an error if the key holds another type.
     pub fn value_mut<T: DataType>(&mut self) -> Result<Option<(&mut T, &Context)>, Error> {
         note_begun();
         // SAFETY: as above. No other reference exists: one key is open at a time, and this borrows it mutably.
@@ -177,8 +178,8 @@ unsafe extern "C" fn load<T: DataType>(io: *mut RedisModuleIO, number: c_int) ->
     catch_panic(|| load_or_say_why::<T>(&mut from, number)).flatten().map_or(null_mut(), handed_over)
 }
 
-/// Decodes a value. If that fails, logs the reason, because the server's own log line says only that the value does not
-/// end where it should.
+/// Decodes a value. If that fails, this function logs the reason. The server's own log line says only that the value
+/// does not end where it should.
 fn load_or_say_why<T: DataType>(from: &mut Loader<'_>, number: c_int) -> Option<T> {
     if number != T::NUMBER {
         from.complain(format_args!("written by a newer version of the module (encoding {number})"));

@@ -20,14 +20,16 @@ pub(super) fn is_offered() -> bool {
         && has_api!(RedisModule_DefragCursorSet)
 }
 
-/// The server's context of the current call.
+/// The context that the server passed to the current call of [`defrag`].
 struct Defrag(*mut RedisModuleDefragCtx);
 
 impl Defrag {
-    /// Returns the block's new address.
+    /// Offers a block to the server, which may move it. Returns the address of the block: the new one if the server has
+    /// moved the block, otherwise the old one.
     ///
     /// # Safety
-    /// The block must have come from the module's allocator, for an alignment of at most [`GUARANTEED`], and must not be used again.
+    /// The block must come from the module's allocator, with an alignment of at most [`GUARANTEED`]. The caller must
+    /// use only the returned address afterwards.
     unsafe fn moved<T>(&self, block: NonNull<T>) -> NonNull<T> {
         // SAFETY: the context is that of the current call. At that alignment, the block is one of the server's own.
         let new = unsafe { api!(RedisModule_DefragAlloc(self.0, block.as_ptr().cast::<c_void>())) };
@@ -64,7 +66,8 @@ impl Mover for Defrag {
     }
 }
 
-/// The server's callback. Returns nonzero if the server must call again for this value.
+/// The server calls this function to defragment one value. Returns nonzero if the server must call again for this
+/// value.
 pub(super) unsafe extern "C" fn defrag<T: Relocate>(
     ctx: *mut RedisModuleDefragCtx,
     _key: *mut RedisModuleString,

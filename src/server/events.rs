@@ -54,7 +54,7 @@ impl EventKind {
 pub struct KeyEvent<'a> {
     pub kind: EventKind,
     pub key: Str<'a>,
-    /// Whether the event is about the value of a sorted set.
+    /// Whether the event belongs to the class of sorted set events (`z` in `notify-keyspace-events`).
     pub of_sorted_set: bool,
     /// Whether the module sent the event.
     pub is_ours: bool,
@@ -71,15 +71,16 @@ pub enum ServerEvent<'a> {
     LoadAborted,
     /// The server has loaded a dataset from a file or a master.
     Loaded,
-    /// A database was emptied, or a dataset that was loaded aside has replaced the old one (`Loaded` follows). `None`
-    /// means all databases.
+    /// A database was emptied, or all databases if the value is `None`. The server also sends this event when a dataset
+    /// that was loaded aside replaces the old one. `Loaded` follows in that case.
     Flushed(Option<i32>),
     Swapped(i32, i32),
     /// The keys of these slots begin to arrive. This server does not own the slots yet.
     SlotsArrive(&'a [SlotRange]),
-    /// This server owns the slots from now on, or the import failed and the server has dropped the keys.
+    /// The import of these slots has ended. Either this server owns the slots from now on, or the import failed and the
+    /// server has dropped the keys of the slots.
     SlotsSettled(&'a [SlotRange]),
-    /// The server's cron job, `hz` times a second.
+    /// The server runs its cron job, which it does `hz` times a second.
     Cron,
 }
 
@@ -89,17 +90,18 @@ pub struct Listeners {
     pub server: &'static [fn(&mut Context, ServerEvent<'_>)],
 }
 
-/// Classes of keyspace events. Each subscription costs every client of the server about 500 instructions a command. So
-/// a family of commands subscribes only when its first key exists.
+/// Classes of keyspace events. Each event that the module has subscribed to costs the command that causes it about 500
+/// instructions. So the module subscribes to a class only when the first key that needs it exists.
 #[derive(Clone, Copy)]
 pub struct Classes(c_int);
 
 impl Classes {
     pub const NONE: Classes = Classes(0);
-    /// Events about a key that is removed, or whose name another key takes.
+    /// The classes of generic, expired and evicted events. They tell when a key is removed, and when another key takes
+    /// its name.
     pub const KEYS: Classes =
         Classes(raw::REDISMODULE_NOTIFY_GENERIC | raw::REDISMODULE_NOTIFY_EXPIRED | raw::REDISMODULE_NOTIFY_EVICTED);
-    /// [`KEYS`](Classes::KEYS), and changes of sorted sets.
+    /// The classes of [`KEYS`](Classes::KEYS), and the class of sorted set events.
     pub const SORTED_SETS: Classes = Classes(Classes::KEYS.0 | raw::REDISMODULE_NOTIFY_ZSET);
 }
 
@@ -113,8 +115,10 @@ pub fn is_subscribed(classes: Classes) -> bool {
 }
 
 /// Subscribes to the keyspace events of these classes, until the module is unloaded. Returns `false` if the module had
-/// already subscribed to all these classes. This function may be called at any time: the server appends the
-/// subscription to a list, even while it iterates over the list.
+/// already subscribed to all these classes.
+///
+/// The module may call this function at any time, even in an event handler: the server only appends the subscription to
+/// its list.
 pub fn subscribe(ctx: &Context, classes: Classes) -> bool {
     let subscribed = SUBSCRIBED.load(Ordering::Relaxed);
     // The server sends an event once per subscription, so each class is subscribed to once.

@@ -21,7 +21,8 @@ pub struct Info<'a> {
 }
 
 impl Info<'_> {
-    /// Begins a section. The server prefixes the module's name. If `name` is empty, the section has the module's name.
+    /// Begins a section of INFO. The server puts the module's name in front of `name`. If `name` is empty, the section
+    /// has only the module's name.
     pub fn section(self, name: &CStr) {
         // SAFETY: the info context is valid during the call; the name is NUL-terminated.
         unsafe { api!(RedisModule_InfoAddSection(self.info.as_ptr(), name.as_ptr())) };
@@ -58,8 +59,8 @@ unsafe extern "C" fn callback(info: *mut RedisModuleInfoCtx, for_crash_report: c
     }
 }
 
-/// Reports only state that is outside of any [`Shared`](super::shared::Shared), because shared state may be
-/// inconsistent after a crash.
+/// Adds the module's fields to a crash report. They come only from state outside of any
+/// [`Shared`](super::shared::Shared), because a crash may leave shared state inconsistent.
 fn report_crash(info: Info<'_>, version: &CStr) {
     let (is_in_call, has_begun) = call_under_way();
     info.section(c"");
@@ -68,7 +69,7 @@ fn report_crash(info: Info<'_>, version: &CStr) {
     info.field(c"call_has_begun", u64::from(has_begun));
 }
 
-/// Calls `look` with a section of the server's INFO.
+/// Calls `look` with the data of `section`, a section of the server's INFO.
 pub(super) fn with_server_info<R>(
     ctx: &Context,
     section: &CStr,

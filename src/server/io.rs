@@ -163,7 +163,7 @@ impl Digest<'_> {
         Digest { digest, call: PhantomData }
     }
 
-    /// Ends a sequence of items whose order is significant.
+    /// Ends a sequence of items. Within a sequence, the order of the items changes the digest.
     pub fn end_sequence(&mut self) {
         // SAFETY: as above.
         unsafe { api!(RedisModule_DigestEndSequence(self.digest)) }

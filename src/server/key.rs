@@ -16,7 +16,7 @@ use std::ptr::NonNull;
 pub trait Mode: 'static {
     const WRITES: bool;
 
-    /// How an open key borrows the context.
+    /// The reference to the context that an open key keeps: shared for reading, exclusive for writing.
     type Keeps<'k>;
 
     fn keep(ctx: &mut Context) -> Self::Keeps<'_>;
@@ -40,7 +40,8 @@ impl Mode for Reading {
     }
 }
 
-/// Opening for writing does not signal WATCH or client-side caching. The module signals changes itself ([`super::command::set_options`]).
+/// A key open in this mode can be read and changed. The server does not signal the key to WATCH and client-side
+/// caching. The module does so itself ([`super::command::set_options`]).
 pub enum Writing {}
 
 impl Mode for Writing {
@@ -163,7 +164,7 @@ impl<'k> ReadKey<'k> {
         Key { handle: KeyHandle { key: NonNull::new(key), is_lent: true }, kept: ctx }
     }
 
-    /// Returns the context as [`ctx`](Key::ctx) does, but for as long as the key borrows it.
+    /// Returns the context, like [`ctx`](Key::ctx). The returned reference may outlive this key.
     pub fn shared_ctx(&self) -> &'k Context {
         self.kept
     }

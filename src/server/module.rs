@@ -84,18 +84,20 @@ pub unsafe fn unload(module: &Module, ctx: *mut RedisModuleCtx) -> c_int {
     raw::REDISMODULE_OK as c_int
 }
 
-/// The name under which the module loads itself as an empty probe.
+/// The name of the probe: an empty module, which this library registers when the server loads it a second time.
 const PROBE: &CStr = c"zeitset-probe";
 
 /// Whether the server is loading or unloading the probe.
 static IS_PROBING: AtomicBool = AtomicBool::new(false);
 
-/// Whether the current MODULE LOADEX has settings that no module has registered. No API function tells this in advance:
-/// the server checks the settings only after it has loaded a module, and then unloads the module. So this function
-/// loads an empty module, the probe, and returns whether the server refuses it. A probe can always be unloaded.
+/// Whether the current MODULE LOADEX has settings that no module has registered.
 ///
-/// While the server starts, this function returns `false`. At this time, the settings of all modules are pending. The
-/// server checks at the end of its start whether any setting is left.
+/// No API function tells this in advance. The server checks the settings only after it has loaded a module, and then
+/// unloads the module. So this function loads the probe, a module that can always be unloaded, and returns whether the
+/// server refuses it.
+///
+/// While the server starts, this function returns `false`. At this time, the settings of all modules wait to be
+/// registered. The server itself checks at the end of its start that no unregistered setting is left.
 pub(super) fn is_probe_refused(ctx: &mut Context) -> bool {
     if !info::has_clients(ctx) {
         return false;

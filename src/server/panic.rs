@@ -30,10 +30,10 @@ compile_error!("the module must be built with panic = \"unwind\"");
 /// Whether the current call has changed a key or begun a reply. Only the server's main thread uses it.
 static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
 
-/// Whether the server is in a call of the module, for crash reports.
+/// Whether the server is executing code of the module. Crash reports contain this flag.
 static IN_CALL: AtomicBool = AtomicBool::new(false);
 
-/// Returns [`IN_CALL`] and [`HAS_BEGUN`], which a crash cannot have damaged.
+/// Returns [`IN_CALL`] and [`HAS_BEGUN`]. They are atomic, so they are valid even after a crash.
 pub(super) fn call_under_way() -> (bool, bool) {
     (IN_CALL.load(Ordering::Relaxed), HAS_BEGUN.load(Ordering::Relaxed))
 }

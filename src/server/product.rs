@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 static IS_VALKEY: AtomicBool = AtomicBool::new(false);
 
-/// Asks the server for its product. Must be called first when the module is loaded.
+/// Finds out whether the server is Redis or Valkey. The module must call this function first when it is loaded.
 pub fn find_out(ctx: &Context) {
     // SAFETY: the name is NUL-terminated, and the data are valid.
     let version = |data| unsafe { api!(RedisModule_ServerInfoGetFieldC(data, c"valkey_version".as_ptr())) };

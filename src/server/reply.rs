@@ -90,7 +90,8 @@ impl Context {
         unsafe { api!(RedisModule_ReplyWithSet(self.reply(), length as c_long)) };
     }
 
-    /// Replies with an array of unknown length. `each` replies an item as `parts` elements of the array.
+    /// Replies with an array whose length is not known in advance. For each item, `each` must reply with `parts`
+    /// elements of the array.
     pub fn reply_items<T>(&self, parts: usize, items: impl Iterator<Item = T>, mut each: impl FnMut(&Context, T)) {
         // SAFETY: as above.
         unsafe { api!(RedisModule_ReplyWithArray(self.reply(), c_long::from(raw::REDISMODULE_POSTPONED_LEN))) };

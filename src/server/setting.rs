@@ -68,11 +68,12 @@ fn of_crate(ctx: &Context) -> redis_module::Context {
     redis_module::Context::new(ctx.as_ptr().cast())
 }
 
-/// Registers the settings and loads their values from redis.conf or MODULE LOADEX. The module must call this once,
-/// before it registers data types or arms timers, which prevent unloading. On an error, the module must refuse to load.
+/// Registers the settings and loads their values from redis.conf or MODULE LOADEX. The module must call this function
+/// once while it is loaded. If this function returns an error, the module must refuse to load.
 ///
-/// If the module did not refuse, the server would load it and then unload it. Redis from 7.2 and every Valkey exit if
-/// the module cannot be unloaded.
+/// The call must come before the module registers data types or arms timers, because these prevent unloading. If the
+/// module did not refuse after an error, the server would load it and then unload it. Redis from 7.2 and every Valkey
+/// exit if they cannot unload the module.
 pub fn register(ctx: &mut Context, settings: &[&'static dyn Setting]) -> Result<(), &'static str> {
     for setting in settings {
         setting.register(ctx);

@@ -7,7 +7,8 @@ use std::cell::{RefCell, RefMut};
 // SAFETY: the server calls into the module, which then makes a context, only while its global lock is held.
 unsafe impl RedisLockIndicator for Context {}
 
-/// State that is accessible with a [`Context`], or another proof that the server's lock is held.
+/// State that only a holder of the server's lock can access. A [`Context`] proves that its owner holds the lock, and so
+/// do other [`RedisLockIndicator`]s.
 ///
 /// A borrow must end before a call to the server that sends events. The event handlers also borrow the state, and a
 /// second borrow panics.

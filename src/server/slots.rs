@@ -24,16 +24,18 @@ pub struct SlotRange {
     end: c_int,
 }
 
-/// Returns the event's number: `VALKEYMODULE_EVENT_ATOMIC_SLOT_MIGRATION` or
-/// `REDISMODULE_EVENT_CLUSTER_SLOT_MIGRATION`. In the other product, the same number means another event. A server
-/// without the event refuses the subscription.
+/// Returns the number of the slot migration event: `VALKEYMODULE_EVENT_ATOMIC_SLOT_MIGRATION` or
+/// `REDISMODULE_EVENT_CLUSTER_SLOT_MIGRATION`. The number of one product means another event in the other product. A
+/// server without the event refuses the subscription.
 pub(super) fn event_number() -> u64 {
     if is_valkey() { 19 } else { 18 }
 }
 
-/// Whether a sub-event begins a slot migration at the target, or ends it. `None` for the sub-events at the source, where
-/// the module has nothing to do: the source owns its keys to the end, and writes pause before the target takes over the
-/// slots. Then the source deletes the keys, with events as DEL does (Valkey) or without events (Redis).
+/// Returns `true` if the sub-event begins a slot migration at the target, and `false` if it ends one, also by failure.
+///
+/// Returns `None` for the sub-events at the source, where the module has nothing to do. The source owns its keys to the
+/// end, and pauses writes before the target takes over the slots. Then the source deletes the keys: Valkey sends events
+/// as DEL does, Redis sends none.
 pub(super) fn is_beginning(detail: u64) -> Option<bool> {
     match (is_valkey(), detail) {
         (_, 0) => Some(true),

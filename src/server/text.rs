@@ -8,7 +8,7 @@ use std::slice;
 
 /// An open key that holds a string, or a missing key that becomes a string when one is set.
 pub struct Text<'k, M: Mode> {
-    /// For its context, changing its TTL, and closing it.
+    /// The open key. Callers use it to get its context, change its TTL or close it.
     pub key: Key<'k, M>,
     is_missing: bool,
 }

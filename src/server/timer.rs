@@ -51,7 +51,7 @@ impl Timer {
         }
     }
 
-    /// Arms or disarms the timer as the model requests.
+    /// Arms, disarms or keeps the timer, as `alarm` says.
     pub fn set(&'static self, ctx: &Context, alarm: Alarm) {
         match alarm {
             Alarm::AsItIs => {}

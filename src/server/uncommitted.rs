@@ -1,7 +1,7 @@
 //! A check that all changes are committed.
 
-/// Whether there are uncommitted changes. A debug build panics if this value is dropped with uncommitted changes,
-/// because replicas would never get them.
+/// Whether changes to a key have not been replicated yet. If this value is dropped with such changes, a debug build
+/// panics, because replicas would never get the changes.
 #[derive(Default)]
 pub struct Uncommitted(bool);
 
@@ -10,7 +10,7 @@ impl Uncommitted {
         self.0 = true;
     }
 
-    /// Notes that the changes are being committed.
+    /// Marks the changes as committed, just before the caller commits them.
     pub fn settle(&mut self) {
         self.0 = false;
     }

@@ -26,12 +26,12 @@ impl Context {
         unsafe { OwnedStr::from_raw(api!(RedisModule_GetClientUserNameById(self.as_ptr(), client))) }
     }
 
-    /// Returns an error if the ACL denies the caller RESTORE on this key. Commands that can store any value in a key
-    /// call this function.
+    /// Returns an error if the ACL denies the caller RESTORE on this key. The module's commands that can store any
+    /// value in a key call this function.
     ///
-    /// From Redis 7.2 on, the server itself checks the command's categories. Redis 7.0 gives commands of modules no
-    /// category. On Redis 7.0, this function calls RESTORE with the caller's rights and with a TTL that RESTORE
-    /// refuses.
+    /// Redis from 7.2 checks the categories of a command by itself, so this function does nothing there. Redis 7.0
+    /// knows no categories for commands of modules. There, this function calls RESTORE with the caller's rights. The
+    /// TTL of this call is invalid, so RESTORE stores nothing.
     pub fn check_right_to_restore(&self, key: Str<'_>) -> Result<(), Error> {
         if has_api!(RedisModule_SetCommandACLCategories) || self.is_replayed() {
             return Ok(());

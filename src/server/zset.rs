@@ -33,7 +33,7 @@ impl Bound {
 
 /// An open key that holds a sorted set, or a missing key that becomes a sorted set with the first member.
 pub struct SortedSet<'k, M: Mode> {
-    /// For its context, its TTL, and closing it.
+    /// The open key. Callers use it to get its context, read or change its TTL, or close it.
     pub key: Key<'k, M>,
     is_empty: bool,
 }
@@ -78,7 +78,7 @@ impl<'k, M: Mode> SortedSet<'k, M> {
         ScoreRange { key: &mut self.key.handle, is_open: true }.current()
     }
 
-    /// Returns the first member of the range. O(log N).
+    /// Returns the member with the lowest score that `from` allows. O(log N).
     pub fn first(&mut self, from: Bound) -> Option<Element> {
         self.range(from, f64::INFINITY).here()
     }
@@ -135,8 +135,8 @@ impl ScoreRange<'_> {
         unsafe { OwnedStr::from_raw(member) }.map(|member| Element { member, score })
     }
 
-    /// Whether the iterator is at an element. Past the end, the server still returns the last element, so this function
-    /// asks whether the end was reached.
+    /// Whether the iterator is at an element. The server returns the last element even after the end, so this function
+    /// asks the server whether the end was reached.
     fn here_is_some(&mut self) -> bool {
         // SAFETY: the handle is open and holds a sorted set.
         self.is_open && unsafe { api!(RedisModule_ZsetRangeEndReached(self.key.as_ptr())) } == 0
