@@ -40,7 +40,7 @@ errors! {
     TooFar = c"ERR time is out of range, must be at most 2^53-1 ms",
     NotAnInteger = c"ERR value is not an integer or out of range",
     NotPositive = c"ERR value is out of range, must be positive",
-    /// A negative number, for an argument that accepts 0.
+    /// The argument is negative, but must be 0 or more.
     Negative = c"ERR value is out of range, must not be negative",
     NumKeys = c"ERR numkeys should be greater than 0",
     TooManyKeys = c"ERR Number of keys can't be greater than number of args",
@@ -60,10 +60,10 @@ errors! {
     EmptyId = c"ERR job ID must not be empty",
     AgainWithoutId = c"ERR AGAIN requires a job ID",
     NotInState = c"ERR no such job in this state and group; continue after another ID or omit AFTER",
-    /// AFTER names a ready job that is not among the first 500, and the order of the ready jobs is not indexed.
+    /// AFTER names a ready job with at least 500 ready jobs before it, and no index gives the position of the job.
     PageTooFar = c"ERR job is not among the first 500 ready jobs; use GROUP, or COUNT without AFTER",
     NoLease = c"ERR only claimed jobs have a lease; use WITHLEASE with CLAIMED",
-    /// CLEAN with OLDER found only jobs that are too young, and stopped at its bound.
+    /// CLEAN with OLDER checked 3000 jobs. All of them are too young, and more jobs remain.
     CleanUnreached = c"ERR the first 3000 jobs by due time are too young; use ZQ.CLEAN without OLDER, or ZQ.CANCEL",
     QueueFull = c"QUEUEFULL queue already holds MAXLEN jobs",
     QueueTooLong = c"ERR queue is too large; a change of this setting can affect at most 100000 jobs or groups",
@@ -82,7 +82,7 @@ errors! {
     NoRightToRestore = c"NOPERM this command requires permission to call RESTORE with the same key",
     /// The ACL denies the caller ZRL.CHECK, which RESET requires.
     NoRightToCheck = c"NOPERM RESET requires permission to call ZRL.CHECK with each counted key",
-    /// The text is that of the server's own error.
+    /// The same text as the server's own OOM error.
     OutOfMemory = c"OOM command not allowed when used memory > 'maxmemory'.",
     /// A waiting client lost its permission to claim.
     NoPermission = c"NOPERM permission to claim from these keys was revoked",

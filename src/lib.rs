@@ -97,7 +97,8 @@ fn unload(ctx: &mut Context) {
     server::authority::stop();
 }
 
-/// `expiring::watch` comes last, because it may change the selected database.
+/// The listeners, in the order in which they are called. `expiring::watch` is the last one, because it may select
+/// another database.
 const LISTENERS: Listeners = Listeners {
     key: &[queues::waiting::on_key, queues::names::on_key, expiring::watch::on_key],
     server: &[

@@ -76,7 +76,8 @@ impl<'k> Changes<'k> {
     }
 }
 
-/// An editor of a board, which records the effect of each change. A call that fails or changes nothing has no effect.
+/// An editor of a board. It records the effect of each change. For a call that fails or changes nothing, it records no
+/// effect.
 pub struct Edit<'b, 'k> {
     board: &'b mut Board,
     changes: &'b mut Changes<'k>,

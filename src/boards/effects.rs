@@ -63,7 +63,8 @@ impl EffectKind {
     }
 }
 
-/// Encodes a board as arguments, with the fields of the saved form. Numbers are decimal.
+/// Encodes a board as arguments: the same numbers and byte strings as in an RDB file, in the same order. Each number
+/// is written in decimal.
 pub fn encode_board(board: &Board) -> Vec<OwnedStr> {
     let mut words = WordWriter(Vec::new());
     board.encode(&mut words);

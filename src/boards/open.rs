@@ -26,8 +26,8 @@ pub fn stats() -> BoardStats {
     BoardStats { boards: Board::handle().values(), rejected_effects: REJECTED.load(Ordering::Relaxed) }
 }
 
-/// Counts and logs a replicated effect that did not fit the board in `key`. From then on, the board differs from the
-/// master's board.
+/// Counts and logs a replicated effect that could not be applied to the value in `key`. From then on, the value may
+/// differ from the master's board.
 pub fn report_rejected(ctx: &Context, key: Str<'_>) {
     REJECTED.fetch_add(1, Ordering::Relaxed);
     ctx.log(c"warning", &format!("zeitset: rejected a replicated effect that does not fit the leaderboard {key}"));

@@ -25,7 +25,7 @@ pub struct Keyword {
 impl Keyword {
     const LONGEST: usize = 16;
 
-    /// Returns `None` if the argument does not begin with a letter: a number, a duration or a time.
+    /// Returns `None` if the argument does not begin with a letter. Numbers, durations and times do not.
     fn of(argument: Str<'_>) -> Option<Keyword> {
         let text = argument.bytes();
         if !text.first()?.is_ascii_alphabetic() {
@@ -54,8 +54,9 @@ impl<'a> Args<'a> {
         Ok(first)
     }
 
-    /// Parses `numkeys key [key ...]` and returns the keys, at least one. After the keys, `behind` arguments per key
-    /// and `then` further arguments must follow. The errors are those of ZMPOP and EVAL.
+    /// Parses `numkeys key [key ...]` and returns the keys. Returns an error if `numkeys` is less than 1. Also returns
+    /// an error if fewer than `behind` arguments per key, plus `then` arguments, follow the keys. The texts of the
+    /// errors are those of ZMPOP and EVAL.
     pub fn keys(&mut self, behind: usize, then: usize) -> Result<&'a [Str<'a>], Error> {
         let numkeys = integer(self.string()?.bytes()).filter(|&numkeys| numkeys > 0).ok_or(Error::NumKeys)?;
         let most = self.rest.len().saturating_sub(then) / (1 + behind);
@@ -82,7 +83,8 @@ impl<'a> Args<'a> {
         if self.is_empty() { Ok(()) } else { Err(Error::Syntax) }
     }
 
-    /// Returns the next argument if it is a keyword. For options in front of arguments that do not begin with a letter.
+    /// Returns the next argument if it is a keyword, otherwise `None`. This function parses options that are followed
+    /// by a number, a duration or a time.
     pub fn leading_keyword(&mut self) -> Option<Keyword> {
         let keyword = Keyword::of(*self.rest.first()?)?;
         self.rest = &self.rest[1..];
@@ -94,7 +96,8 @@ impl<'a> Args<'a> {
         self.rest.first().is_some_and(|next| Keyword::of(*next).is_none())
     }
 
-    /// Returns the next argument, which must be a keyword, or `None` at the end. For options at the end of a command.
+    /// Returns the next argument, which must be a keyword. Returns `None` if no argument remains. This function parses
+    /// options at the end of a command.
     pub fn trailing_keyword(&mut self) -> Result<Option<Keyword>, Error> {
         match self.leading_keyword() {
             None if !self.is_empty() => Err(Error::Syntax),

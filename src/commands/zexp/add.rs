@@ -52,7 +52,8 @@ impl AddOptions {
         Ok(options)
     }
 
-    /// Returns the expiry that a member gets instead of `current` if the command asks for `new`. `None` means absent.
+    /// Returns the expiry of a member after the command. `current` is its expiry before the command. `new` is the
+    /// expiry in the command's arguments. `None` means that the member is absent or expired.
     fn decide(&self, current: Option<Millis>, new: Millis, now: Millis) -> Option<Millis> {
         let passes = match current {
             None => self.presence != Some(Presence::Present),

@@ -46,8 +46,8 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Plans a member's expiry. `decide` gets the current expiry (`None` if the member is absent) and returns the new
-    /// expiry. The result has both.
+    /// Plans a member's expiry. `decide` gets the current expiry and returns the new expiry. `None` means that the
+    /// member is absent or expired. Returns the current expiry and the new expiry.
     pub fn decide(
         &mut self,
         set: &TimedSet<'_, Writing>,

@@ -112,8 +112,8 @@ fn below(mut random: Random, bound: u64, count: u64) -> Vec<u64> {
     (0..count).map(|_| random.below(bound)).collect()
 }
 
-/// Returns `count` distinct random numbers below `bound`, with all choices equally likely, in O(count). (Robert Floyd's algorithm: J.
-/// Bentley, Programming Pearls, "A sample of brilliance", 1987.)
+/// Returns `count` distinct random numbers below `bound`. All choices are equally likely. O(count). (Robert Floyd's
+/// algorithm: J. Bentley, Programming Pearls, "A sample of brilliance", 1987.)
 fn distinct_below(mut random: Random, bound: u64, count: u64) -> Vec<u64> {
     if count == bound {
         return (0..bound).collect();

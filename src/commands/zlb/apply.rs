@@ -63,7 +63,8 @@ fn change<'a>(ctx: &mut Context, key: Str<'a>, effect: EffectKind, words: &'a [S
     Ok(fits)
 }
 
-/// Applies an effect. If the effect does not fit the board, changes nothing and returns false.
+/// Applies an effect. If the board has other dimensions or fewer members than the effect requires, changes nothing and
+/// returns false.
 fn carry_out<'a>(edit: &mut Edit<'_, 'a>, effect: EffectKind, words: &'a [Str<'a>]) -> Result<bool, Error> {
     match effect {
         EffectKind::Set => {

@@ -165,7 +165,7 @@ fn fields<T: Default>(table: &[Field<T>], args: &mut Args<'_>) -> Result<T, Erro
     Ok(of)
 }
 
-/// Decodes the options of an effect that a table lists.
+/// Decodes the optional fields that `table` lists, and sets them in `of`.
 fn put_fields<T>(table: &[Field<T>], of: &mut T, args: &mut Args<'_>) -> Result<(), Error> {
     for field in table {
         if args.skip(field.name.as_bytes()) && !field.put(of, args.count()?) {

@@ -31,13 +31,13 @@ const PAGE: [Arg; 2] =
     [Arg::string(c"name").after(c"AFTER").optional(), Arg::integer(c"count").after(c"COUNT").optional()];
 
 struct Page<'a> {
-    /// The name before the page.
+    /// AFTER: the page contains only names after this name.
     after: Option<&'a [u8]>,
     count: usize,
 }
 
 impl<'a> Page<'a> {
-    /// Parses [`PAGE`] as the last arguments.
+    /// Parses the options of [`PAGE`]. No other arguments may follow.
     fn parse(args: &mut Args<'a>, default_count: u64) -> Result<Page<'a>, Error> {
         let (mut after, mut count) = (None, None);
         while let Some(keyword) = args.trailing_keyword()? {

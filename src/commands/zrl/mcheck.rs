@@ -86,8 +86,8 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     Ok(())
 }
 
-/// The assessment of one limit, at first without regard to the other limits. If another limit denies the call,
-/// `verdict` and `change` are replaced by the result of `refuse`.
+/// The assessment of one limit. First, the command assesses each limit alone. If this limit allows the call but another
+/// limit denies it, the command replaces `verdict` and `change` by the result of `refuse`.
 struct Assessment {
     fits: bool,
     verdict: Verdict,

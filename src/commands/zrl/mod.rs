@@ -28,7 +28,8 @@ const GRID: Arg =
     Arg::one_of(c"grid", &[Arg::flag(c"exact", c"EXACT"), Arg::string(c"duration").after(c"PRECISION")]).optional();
 const FORCE: Arg = Arg::flag(c"force", c"FORCE").optional().since(c"0.2.0");
 
-/// `key limit window [COST units] [SLIDING | FIXED | LEAKY] [EXACT | PRECISION duration] [FORCE]`: the arguments of CHECK and PEEK.
+/// The arguments of CHECK and PEEK:
+/// `key limit window [COST units] [SLIDING | FIXED | LEAKY] [EXACT | PRECISION duration] [FORCE]`.
 pub const ARGUMENTS: &[Arg] =
     &[Arg::key(c"key"), Arg::integer(c"limit"), Arg::string(c"window"), COST, ALGORITHM, GRID, FORCE];
 

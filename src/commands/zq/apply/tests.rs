@@ -10,8 +10,8 @@ use proptest::prelude::*;
 /// The number of kinds of changes.
 const KINDS: usize = 22;
 
-/// Returns the number of a kind of change. The match has no wildcard, so a new kind does not compile until it has a
-/// number here, and the test fails until `Stuff::change` makes it.
+/// Returns the number of a kind of change. The match has no wildcard, so the code does not compile until each kind of
+/// change has a number. If [`KINDS`] counts a kind that `Stuff::change` does not generate, the test fails.
 fn kind(change: &Change<'_>) -> usize {
     match change {
         Change::Push { .. } => 0,
@@ -39,7 +39,8 @@ fn kind(change: &Change<'_>) -> usize {
     }
 }
 
-/// Random parts of a change. Encoded effects have integers of 63 bits.
+/// Random values, from which [`Stuff::change`] builds a change. The `numbers` have at most 63 bits, like the integers
+/// of an encoded effect.
 #[derive(Clone, Debug)]
 struct Stuff {
     kind: usize,
