@@ -45,8 +45,8 @@ const REVISIT: Millis = 10;
 /// If members are announced, the limit is [`CHUNK`].
 const UNLINKED_AT_ONCE: u64 = 1000;
 
-/// Divides the duty while a child process saves the dataset. During this time, the system copies every page that the
-/// server writes.
+/// While a child process saves the dataset, the sweeper's maximum share of one core is divided by this number. During
+/// the save, the system copies every memory page that the server changes.
 const GENTLY: u32 = 4;
 
 lazy_static! {

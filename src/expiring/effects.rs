@@ -98,8 +98,9 @@ pub(super) fn replicate_sweep(ctx: &Context, name: Str<'_>, gone: &[Element], fi
 }
 
 /// Publishes a message for each removed member of the set, if `zeitset.announce-members` is on. The channel names the
-/// database and key, and the message is the member. Publishing runs no code of other modules, so the set may be open.
-/// The sweeper publishes after each chunk, so the time of publishing counts for the slice.
+/// database and key, and the message is the member. Publishing runs no code of other modules, so the caller may keep
+/// the set open. The sweeper calls this function after each chunk of removed members. So the time for publishing is
+/// part of the slice.
 pub(super) fn announce_members(ctx: &Context, name: Str<'_>, gone: &[Element]) {
     if gone.is_empty() || !config::ANNOUNCE_MEMBERS.get() {
         return;

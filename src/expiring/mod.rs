@@ -22,7 +22,7 @@ use crate::server::Context;
 pub use effects::MemberName;
 pub use timed_set::TimedSet;
 
-/// Starts the search for expiring sets and their active expiry.
+/// Starts active expiry, and the search for expiring sets.
 pub fn start(ctx: &Context) {
     tracker::start(ctx, check::run_slice);
 }

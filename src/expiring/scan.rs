@@ -19,7 +19,7 @@ use crate::server::scan::ScanCursor;
 use crate::server::zset::{Bound, SortedSet};
 use std::time::{Duration, Instant};
 
-/// The time that a scan takes in each run of the cron job (by default ten per second).
+/// The time that a scan takes in each run of the cron job. By default, the cron job runs ten times per second.
 const AT_CRON: Duration = Duration::from_micros(50);
 
 /// The minimum number of steps in a run of the cron job. On a busy machine, [`AT_CRON`] may pass before the first step
@@ -35,7 +35,7 @@ pub struct Scan {
     cursor: Option<ScanCursor>,
     is_first: bool,
     completed: u64,
-    /// The sets that the current steps found.
+    /// The sets with the marker that the current call of [`advance`](Self::advance) has found.
     finds: Finds,
 }
 

@@ -136,11 +136,12 @@ impl<'k> TimedSet<'k, Reading> {
     }
 }
 
-/// The methods change the set at once. [`commit`](TimedSet::commit) replicates the changes and sends the keyspace
-/// events. Every caller that opens a set for writing must call `commit` at the end.
+/// `put` and `remove` change the set immediately. [`commit`](TimedSet::commit) replicates these changes and sends the
+/// keyspace events. `unlink` and `sweep` replicate their own changes, and return the events for the caller to send. A
+/// caller that opens an existing set for writing must call one of these three functions, unless it returns an error.
 impl<'k> TimedSet<'k, Writing> {
-    /// Opens a set to restore its marker and delete its expired members. No command names the key, so the set must have
-    /// the marker or be dirty.
+    /// Opens a set to restore its marker and delete its expired members. The module chose this key, not a client. So
+    /// the function accepts only a set that has the marker or is dirty.
     pub(super) fn to_check(ctx: &'k mut Context, name: Str<'k>) -> Result<TimedSet<'k, Writing>, Error> {
         TimedSet::of(Key::open_notouch(ctx, name), name, |ctx, _, ttl| tracker::is_dirty(ctx, name, ttl))
     }
@@ -163,7 +164,7 @@ impl<'k> TimedSet<'k, Writing> {
         Ok((self, live))
     }
 
-    /// Sets a member's score. A member may be put or removed once per commit.
+    /// Sets a member's score. A member may be put or removed at most once per commit.
     pub fn put(&mut self, member: MemberName<'k>, score: f64) {
         self.set.put(member.as_str(), score);
         self.put.push((member, score));
@@ -283,8 +284,8 @@ impl<'k> TimedSet<'k, Writing> {
         }
     }
 
-    /// Returns the key's TTL after the changes. Asks the server if the key is new or may have been empty in between,
-    /// because such a key has lost its TTL.
+    /// Returns the key's TTL after the changes. If the key was missing, or if members were removed, this function reads
+    /// the TTL from the server. The set may have been empty in between, and then the key has lost its TTL.
     fn ttl_now(&self) -> Option<Millis> {
         if self.last.is_some() && self.removed.is_empty() { self.ttl } else { self.set.key.expires_at() }
     }

@@ -70,7 +70,7 @@ pub struct Status {
     pub sets_overdue: usize,
     /// The number of expired members that are known to remain in sets whose last check was not finished.
     pub backlog: u64,
-    /// The time for which the longest overdue member has been expired.
+    /// The time since the oldest expired member expired.
     pub lag: Millis,
     pub timer_armed: bool,
     pub scans_completed: u64,
@@ -120,8 +120,8 @@ pub(super) fn is_dirty(ctx: &Context, name: Str<'_>, ttl: Option<Millis>) -> boo
     })
 }
 
-/// Whether a set that a command names is an expiring set although it does not have the marker. During a first scan, the
-/// rules of the scan apply to the command.
+/// Whether a set that a command names is an expiring set although it does not have the marker. During a first scan, a
+/// set with live members is recognized by the rules of the scan.
 pub(super) fn recognizes(ctx: &Context, name: Str<'_>, highest: f64, ttl: Option<Millis>) -> bool {
     let now = ctx.now();
     let is_new = || STATE.with(ctx, |tracker| tracker.scan.is_first() && !slots::hold(&tracker.arriving, name.bytes()));

@@ -82,7 +82,8 @@ impl<'k> Limit<'k, Writing> {
         (ctx, events)
     }
 
-    /// Refunds up to `units` that would become available again at `until`. Returns the number of refunded units.
+    /// Refunds up to `units` units of an earlier call, whose units would become available again at `until`. Returns the
+    /// number of refunded units.
     pub fn refund(
         mut self,
         now: Millis,

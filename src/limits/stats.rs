@@ -17,11 +17,11 @@ lazy_static! {
 }
 
 pub struct LimitStats {
-    /// The number of checks that took units that fit.
+    /// The number of checks that were allowed without FORCE.
     pub allowed: u64,
-    /// The number of checks that took units that did not fit (FORCE).
+    /// The number of checks that were allowed only because of FORCE.
     pub forced: u64,
-    /// The number of checks that took nothing.
+    /// The number of denied checks.
     pub denied: u64,
     pub units: u64,
 }
@@ -32,7 +32,7 @@ pub fn stats() -> LimitStats {
     LimitStats { allowed, forced, denied, units }
 }
 
-/// Counts a check that took units. `fits` is false if only FORCE made the check take them.
+/// Counts an allowed check that took `units`. `fits` is false if the check was allowed only because of FORCE.
 pub fn count_taken(units: u64, fits: bool) {
     let counter = if fits { &ALLOWED } else { &FORCED };
     counter.fetch_add(1, Ordering::Relaxed);
