@@ -54,7 +54,7 @@ impl Shard {
         ((u64::from(mixed) * self.slots.len() as u64) >> 32) as usize
     }
 
-    /// Returns the slot of the entry with this hash for whose number `is` returns true.
+    /// Returns the position of the entry that has this hash and for whose number `is` returns true.
     fn find(&self, hash: u32, mut is: impl FnMut(u32) -> bool) -> Option<usize> {
         if self.used == 0 {
             return None;
@@ -229,7 +229,7 @@ impl Index {
         self.shards.push(leaves);
     }
 
-    /// Undoes the last split, or removes the last shard.
+    /// Undoes the last split. If there is only one shard, removes it.
     fn merge(&mut self) {
         let Some(gone) = self.shards.pop() else { return };
         let last = self.shards.len();
@@ -291,8 +291,8 @@ mod tests {
         assert_eq!((index.len, index.bytes()), (0, 0));
     }
 
-    /// One step moves at most the entries of a shard, when it grows or is split. The memory shrinks with the number of
-    /// entries.
+    /// Growing or splitting a shard moves only the entries of this shard. So every shard must stay small. The memory
+    /// must shrink with the number of entries.
     #[test]
     fn no_shard_grows_large_and_memory_follows_the_entries() {
         const ENTRIES: u32 = 20_000;

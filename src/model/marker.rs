@@ -38,13 +38,13 @@ pub const GRACE: Millis = 47_111;
 /// marker of the set.
 pub const TOLERANCE: Millis = 10_000;
 
-/// How far the TTL of a restored set may differ from the marker, in ms. MIGRATE sends the *remaining* time, so the TTL is shifted by the
-/// transfer time and clock skew.
+/// How far the TTL of a restored set may differ from the marker, in ms. MIGRATE sends the *remaining* time. So the new
+/// TTL differs from the old one by the transfer time and the clock skew.
 pub const RESTORED: Millis = 5000;
 
-/// How far the TTL may be below and above the marker, in ms, if all members have expired. This is also the case in a
-/// log of past times. But programs give logs a TTL of whole seconds after the highest score, and the range 47.011 to
-/// 47.911 s contains no whole second.
+/// How far the TTL may be below and above the marker, in ms, if all members of the set have expired. A log of past
+/// times looks like such a set. But programs give logs a TTL of whole seconds after the highest score. The accepted
+/// range is 47.011 to 47.911 s after the highest score, and contains no whole second.
 const DEAD: (Millis, Millis) = (100, 800);
 
 /// Why a sorted set without the marker may still be an expiring set.
@@ -62,8 +62,8 @@ pub enum Reason {
     Named,
 }
 
-/// Returns the TTL (absolute, ms) of an expiring set with the highest score `highest`. `None` for NaN. A score of
-/// 2^53-1 or more never expires. A negative score expired long ago.
+/// Returns the TTL (absolute, ms) of an expiring set with the highest score `highest`. `None` for NaN. All scores of
+/// 2^53-1 or more have the same marker: their members never expire. A negative score has the marker of score 0.
 pub fn of(highest: f64) -> Option<Millis> {
     Some(time::ceil_score(highest.clamp(0.0, time::to_score(time::MAX)))? + GRACE)
 }

@@ -1,7 +1,7 @@
 //! Moving the memory of values, for active defragmentation. The server decides which blocks are moved. A value passes
 //! each of its blocks to the server.
 
-/// Moves blocks of memory if the server wants that.
+/// Moves blocks of memory. The server decides for each block whether it is moved.
 pub trait Mover {
     fn vec<T>(&mut self, vec: &mut Vec<T>);
 

@@ -35,7 +35,8 @@ impl Unit {
 const SUFFIXES: [(&[u8], u64); 6] =
     [(b"ms", 1), (b"s", 1000), (b"m", 60_000), (b"h", 3_600_000), (b"d", 86_400_000), (b"w", 604_800_000)];
 
-/// Parses a duration: digits, optionally a point and more digits, optionally a unit in either case.
+/// Parses a duration: digits, an optional fraction (a point and more digits), and an optional unit. The unit may be in
+/// upper or lower case.
 ///
 /// `bare` is the unit of a number that is given without a unit. Fractions of a millisecond are rounded up, so that
 /// nothing ends early. Returns `None` for any other text, such as one with a sign, a blank or an exponent. A point must
@@ -75,12 +76,12 @@ pub fn after_at_most(at: Millis, duration: Millis) -> Millis {
 /// the year 5138. In milliseconds, it is in March 1973.
 const BARE_MILLIS_FROM: u64 = 100_000_000_000;
 
-/// Parses the time after `AT`, in all commands:
+/// Parses the argument of the keyword `AT`, in all commands. A valid argument is one of:
 ///
-/// - A number without a unit is in Unix seconds below 10^11, and otherwise in milliseconds. So a time that a reply
-///   gives in milliseconds is also a valid argument.
-/// - A number may have the unit `s` or `ms`, in either case.
-/// - RFC 3339 with a time zone, such as `2026-12-24T18:00:00.250+01:00`.
+/// - A Unix time without a unit. A number below 10^11 is in seconds, any other number in milliseconds. So a time that
+///   a reply gives in milliseconds is also a valid argument.
+/// - A Unix time with the unit `s` or `ms`, in upper or lower case.
+/// - A time in RFC 3339 format with a time zone, such as `2026-12-24T18:00:00.250+01:00`.
 ///
 /// Seconds may have decimals. Fractions of a millisecond are rounded up. Returns `None` for a time before 1970 or after
 /// [`MAX`]. Also returns `None` for any other text, such as a number with another unit, or a local time without a zone.
@@ -411,7 +412,7 @@ mod tests {
             prop_assert!(bytes[len..].iter().all(|&byte| byte == b'x'));
         }
 
-        /// Compares with integer arithmetic: `<whole>.<fraction of n digits>` of a unit, rounded up.
+        /// Compares the parsed duration with a result of integer arithmetic. The input has a unit and nine decimals.
         #[test]
         fn decimals_agree_with_integer_arithmetic(whole in 0_u64..1_000_000, fraction in 0_u64..1_000_000_000, suffix in 0..6_usize) {
             let (name, unit) = SUFFIXES[suffix];

@@ -51,8 +51,8 @@ pub const HORIZON: Millis = 1500;
 /// The delay in ms until the next check of a claimable key whose clients may not be served.
 const RETRY: Millis = 250;
 
-/// The delay in ms until the next check of a key that has woken a client. It is above [`HORIZON`], so that a push to a
-/// waiting client arms no timer.
+/// The delay in ms until the next check of a key that has woken a client. It is longer than [`HORIZON`], so waking a
+/// client arms no timer.
 const WAKE_TIMEOUT: Millis = 2000;
 
 /// If the clock steps back by at least this time, in ms, all keys are checked. A smaller step hardly delays a client.
@@ -70,7 +70,7 @@ pub struct Waiting<K> {
     /// The keys by the time of their next check. Keys without a next check are not here.
     schedule: BTreeSet<(Millis, K)>,
     armed: Option<Millis>,
-    /// Whether the server may serve no client now. No key is checked until a tick finds that the server may.
+    /// Whether this server is not allowed to serve any client now. While this is true, no due key is checked.
     paused: bool,
     /// The latest `now` since the clock was last set back.
     latest: Millis,
@@ -83,7 +83,8 @@ struct WaitedKey<K> {
     woken: Option<WokenClient>,
     /// The time of the key's next check, unless a command changes its queue earlier.
     next: Option<Millis>,
-    /// Keys whose woken client waits behind this key, until this key's woken client has claimed or left.
+    /// Other keys, each of which has woken a client that now waits behind this key. If a check of this key wakes no
+    /// client, these keys are checked again.
     behind: BTreeSet<K>,
 }
 
@@ -154,8 +155,9 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         }
     }
 
-    /// Sets the time at which the queue becomes claimable (`next`), as read from the queue after a change or at a
-    /// check. `allowed` tells whether the clients of this key may be served now. Returns the client to wake, if any.
+    /// Notes when the queue becomes claimable. The caller calls this function after a change of the queue and when the
+    /// key is due, and reads `next` from the queue. `next` is a time that has passed if the queue is claimable now.
+    /// `allowed` is false if the clients of this key may not be served now. Returns the client to wake, if any.
     ///
     /// A woken client also calls this function. It may claim if the function returns its own number.
     pub fn checked<Q: Hash + Equivalent<K> + ?Sized>(
@@ -200,8 +202,9 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         }
     }
 
-    /// Lets a woken client wait behind `key`, which has woken an earlier client. `behind` are the client's later keys.
-    /// If `key` has no job for this client, those of them that woke the client are checked again.
+    /// Lets a woken client wait behind `key`, which has woken an earlier client. `behind` contains the keys that follow
+    /// `key` in the client's own order. Some of these keys may have woken this client. If `key` has no job for this
+    /// client, the keys that have woken the client are checked again.
     pub fn wait_behind(&mut self, key: &K, behind: &[K], client: Client) {
         let behind: Vec<_> = behind.iter().filter(|behind| self.is_woken(behind, client)).cloned().collect();
         if let Some(entry) = self.keys.get_mut(key) {
@@ -218,7 +221,8 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         self.checked(key, now, Some(now), true)
     }
 
-    /// Makes all keys due: after the clock was set back, after a promotion, and when slots or datasets arrive.
+    /// Makes all keys due. This is necessary after the clock was set back, after a promotion, and when slots or
+    /// datasets arrive.
     pub fn check_all(&mut self, now: Millis) {
         self.schedule.clear();
         for (key, entry) in &mut self.keys {
@@ -227,8 +231,8 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         }
     }
 
-    /// The server's cron calls this function at least once a second. `allowed` tells whether this server may serve
-    /// clients. It is called only if a key is due, or if the server could not serve clients before.
+    /// The server's cron calls this function at least once a second. This function calls `allowed` if a key is due, or
+    /// if the last call of `allowed` returned false. `allowed` returns whether this server may serve clients now.
     ///
     /// Timers count on the monotonic clock. If the wall clock was set forward, the armed timer fires too late. This
     /// function then requests a new timer.

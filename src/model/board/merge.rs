@@ -36,7 +36,8 @@ pub struct Merge {
     names: Names,
     index: Index,
     rows: MergedRows,
-    /// The number of members added so far. Ties are ordered by this number at each member's last change.
+    /// The number of members that were read from all boards so far. Each row stores this number at its last change. The
+    /// stored numbers order ties.
     moment: u64,
 }
 

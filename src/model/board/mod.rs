@@ -46,7 +46,7 @@ pub const MAX_MEMBERS: u64 = 1 << 31;
 
 /// A leaderboard. See the [module](self).
 ///
-/// Cloning takes O(n). Dropping takes O(n / rows of a leaf).
+/// Cloning takes O(n). Dropping takes O(n / r), with r the number of rows of a leaf.
 #[derive(Clone, Debug)]
 pub struct Board {
     schema: Schema,

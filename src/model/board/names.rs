@@ -35,7 +35,7 @@ struct NamePage {
     /// The first vacant slot, or `NIL`. A vacant slot holds the number of the next vacant slot instead of a leaf's
     /// number.
     vacant: u32,
-    /// The index of this page in `Names::open` for its length.
+    /// The index of this page in the list in `Names::open` for the length of its names.
     open_at: u32,
     bytes: Vec<u8>,
 }
@@ -185,7 +185,8 @@ impl Names {
         taken.into_iter().map(|slot| id_of(page_id, slot)).collect()
     }
 
-    /// Moves a name and its leaf to another page. Returns the new ID, or `None` if no other page has a vacant slot.
+    /// Moves a name and the number of its leaf to another page. Returns the new ID. Returns `None` if no other page has
+    /// a vacant slot.
     pub(super) fn move_out(&mut self, id: u32) -> Option<u32> {
         let (name, leaf) = (self.name(id).to_vec(), self.leaf(id));
         let last = *self.open.get(&name.len())?.last()?;

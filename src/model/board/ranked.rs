@@ -21,7 +21,8 @@ impl<'a> Range<'a> {
 }
 
 impl<'a> Ranked<'a> {
-    /// Returns the rank of a row that is the first, or whose words differ from those of the previous row.
+    /// Returns the rank of a row. With [`Ranking::Dense`] and [`Ranking::Competition`], the row must be the first one
+    /// of the iteration, or have other words than the previous row.
     fn rank_of(&self, row: Cursor<'a>) -> u64 {
         let (tree, names) = (&self.range.board.tree, &self.range.board.names);
         let first_equal = || tree.rank(tree.seek(|words, _| words < row.words()));
@@ -41,8 +42,8 @@ impl<'a> Ranked<'a> {
         }
     }
 
-    /// Returns the number of rows before `row` with equal words. `None` if the first of these rows is outside the
-    /// range.
+    /// Returns the number of rows that directly precede `row` on the board and have the same words. Returns `None` if
+    /// the first of these rows is outside the range.
     fn equals_ahead(&self, row: Cursor<'a>) -> Option<u64> {
         let (mut equals, mut at) = (0, row);
         while let Some(before) = at.before().filter(|before| before.words() == row.words()) {

@@ -53,8 +53,8 @@ pub struct SetOptions {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Incremented {
-    /// The member's values after the increments. If KEEP does not admit a new member, the values that it would have
-    /// had.
+    /// The member's values after the increments. If KEEP does not admit a new member, these are the values that the
+    /// member would have had.
     pub values: Vec<Value>,
     /// Whether the board changed. False if all values stay the same, or if KEEP does not admit a new member.
     pub changed: bool,
@@ -198,7 +198,8 @@ impl Board {
         board
     }
 
-    /// Adds a member after all others. The caller completes the tree with [`build_levels`](super::tree::Tree::build_levels). O(1).
+    /// Adds a member after all others. The caller completes the tree with
+    /// [`build_levels`](super::tree::Tree::build_levels). O(1).
     pub(super) fn append(&mut self, hash: u32, words: &[u64], name: &[u8]) {
         let id = self.names.insert(name);
         self.index.insert(hash, id);
@@ -217,7 +218,7 @@ impl Board {
         if refused { Placed::Unchanged } else { self.put(member, slot, words, effect) }
     }
 
-    /// Sets a member to words. `(hash, found)` is the result of [`Board::find`].
+    /// Sets the values of a member, which `words` encodes. `(hash, found)` is the result of [`Board::find`].
     fn put(
         &mut self,
         member: &[u8],
@@ -265,7 +266,7 @@ impl Board {
         self.tree.seek(|row, other| self.is_before(row, other, words, member))
     }
 
-    /// Whether a row precedes a member with these words that is inserted now.
+    /// Whether the row with the words `row` and the ID `id` precedes `member`, if `member` gets the words `words` now.
     fn is_before(&self, row: &[u64], id: u32, words: &[u64], member: &[u8]) -> bool {
         match self.schema.ties() {
             Ties::First => row <= words,

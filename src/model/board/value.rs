@@ -41,7 +41,7 @@ impl Value {
         }
     }
 
-    /// Returns the word of this value in `dimension`, whose position is `at`.
+    /// Returns the word that represents this value in comparisons. `at` is the position of `dimension`, for errors.
     pub(super) fn to_word(self, dimension: &Dimension, at: usize) -> Result<u64, BoardError> {
         let ascending = match (dimension.kind, self) {
             (Kind::Int, Value::Int(v)) => v.cast_unsigned() ^ SIGN,

@@ -55,7 +55,8 @@ impl Count {
         Update::whole(self.text(), Lifetime::exactly(self.end))
     }
 
-    /// Returns the change from `before` to this count. Within a window, usually only a few digits change, and the TTL stays.
+    /// Returns the change from `before` to this count. Within a window, usually only a few digits change, and the TTL
+    /// stays.
     fn change_from(self, before: Count) -> Update {
         let len = decimal_len(self.units);
         if self.end != before.end || len != decimal_len(before.units) {
@@ -68,7 +69,7 @@ impl Count {
     }
 }
 
-/// A stored count, and a call to check against it.
+/// The assessment of a call: its cost, the limit, and the stored count.
 #[derive(Clone, Copy, Debug)]
 pub struct Fixed {
     limit: u64,
@@ -90,7 +91,7 @@ impl Fixed {
         remaining(self.limit, self.live.map_or(0, |live| live.units))
     }
 
-    /// Returns the verdict if the units in use become available again at `end`.
+    /// Returns the verdict on the call. `end` is the time at which the units in use become available again.
     fn verdict(&self, end: Millis) -> Verdict {
         let retry_after = if self.fits() {
             RetryAfter::Now
@@ -124,8 +125,8 @@ impl Assessed for Fixed {
         (self.verdict(self.live.map_or(self.end, |live| live.end.min(self.end))), settled.map(Count::change))
     }
 
-    /// If an earlier policy had a shorter window that has not ended, its units were taken within the current window. So
-    /// they count until the current window ends.
+    /// The stored units may be from an earlier policy with a shorter window. If that window has not ended, these units
+    /// count until the current window ends.
     fn charge(&self) -> (Verdict, Option<Update>) {
         if self.cost == 0 {
             return self.refuse();

@@ -196,7 +196,7 @@ impl Trio {
         assert_eq!(entries, expected);
     }
 
-    /// Compares all queries with the reference, which is slow.
+    /// Compares the results of all queries with those of the reference. This check is slow.
     fn check_answers(&self) {
         let members = |range: Range| range.map(|e| e.member.to_vec()).collect::<Vec<_>>();
         let mut tuples = Vec::new();

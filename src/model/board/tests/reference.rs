@@ -116,8 +116,9 @@ impl Reference {
         gone.iter().filter(|member| self.remove(member)).count() as u64
     }
 
-    /// Merges boards key by key. Each member's values are added to its current values, or set if they are better. KEEP
-    /// applies at the end. Returns `None` on an overflow.
+    /// Merges boards in the order of `sources`. With SUM, adds each member's values to its current values. With BEST,
+    /// sets each member's values if they are better than its current ones. KEEP applies at the end. Returns `None` on
+    /// an overflow.
     pub(super) fn merge(sources: &[&Reference], combine: Combine) -> Option<Reference> {
         let schema = sources[0].schema.clone();
         let endless = Schema::new(schema.dimensions().to_vec(), schema.ties(), None).unwrap();

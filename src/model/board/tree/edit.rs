@@ -88,8 +88,10 @@ impl Tree {
         }
     }
 
-    /// The first result is whether a row with these words at `position` is a head. The second is whether the next row
-    /// is a head only without this row. If the row is not yet `present`, the next row is the one at `position`.
+    /// Returns two facts about a row with these words at `position`. First: whether it is a head, because its words
+    /// differ from those of the previous row. Second: whether it is a head and the next row has the same words. Without
+    /// this row, the next row would then be the head. If `present` is false, this row is not in the tree yet, and the
+    /// next row is the one at `position`.
     fn headship(&self, position: Position, words: &[u64], present: bool) -> (bool, bool) {
         let Position { leaf, at } = position;
         let head = self.cursor(position).before().is_none_or(|row| row.words() != words);

@@ -95,7 +95,8 @@ impl Node {
         rows.filter(|&at| self.row(at, stride) != self.row(at - 1, stride)).count() as u32
     }
 
-    /// Inserts a row before row `at`. The memory grows by an eighth of `most`, the maximum number of rows.
+    /// Inserts a row before row `at`. `most` is the maximum number of rows. If the node has no spare memory, its memory
+    /// grows by `most / 8` rows.
     pub(super) fn insert(&mut self, at: usize, row: &Row, most: usize) {
         let (stride, len) = (row.words.len(), self.len());
         if self.ids.capacity() == len {
