@@ -55,8 +55,8 @@ fn a_word_that_only_begins_like_a_setting_is_refused() {
     let (_server, mut c) = start();
     c.script(&[
         ("ZQ.CONFIG q GROUPCONCURRENCY 1", "+OK"),
-        ("ZQ.CONFIG q GROUPCONCURRENCYX 5", "-ERR syntax error"),
-        ("ZQ.CONFIG q MAXATTEMPTSX 5", "-ERR syntax error"),
+        ("ZQ.CONFIG q GROUPCONCURRENCYX 5", "!ERR syntax error"),
+        ("ZQ.CONFIG q MAXATTEMPTSX 5", "!ERR syntax error"),
     ]);
 }
 
