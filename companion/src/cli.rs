@@ -74,7 +74,8 @@ impl Target {
 struct Ui {
     #[command(flatten)]
     target: Target,
-    /// The address to listen on. Other than on this machine, a password is required (--password-file, or ZEITSET_PASSWORD)
+    /// The address to listen on. An address other than a loopback address requires a password (--password-file, or
+    /// ZEITSET_PASSWORD)
     #[arg(long, default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
     /// Show buttons that change queues. Without it, the page only reads
@@ -83,10 +84,11 @@ struct Ui {
     /// A file whose first line is the password. Any user name is accepted
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
-    /// Another name by which browsers reach the page, such as behind a proxy. Requires a password. May be repeated
+    /// Another host name under which browsers reach the page, such as the name of a proxy. Requires a password. May be
+    /// repeated
     #[arg(long = "host", value_name = "NAME")]
     hosts: Vec<String>,
-    /// Time between two samples. 720 samples are kept
+    /// Time between two samples of the server. The charts show the last 720 samples
     #[arg(long, default_value = "5s", value_parser = interval)]
     interval: Duration,
     /// The number of queues that /metrics shows individually

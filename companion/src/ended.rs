@@ -30,7 +30,8 @@ const CONNECTION: Duration = Duration::from_secs(600);
 /// The maximum number of connections served at once. Further connections wait.
 const CONNECTIONS: usize = 256;
 
-/// Serves until the program must end. An incomplete request does not delay the end.
+/// Serves HTTP requests until a signal asks the program to end. Incomplete requests do not delay the end by more than
+/// [`LAST_PAGES`].
 pub async fn serve(listener: TcpListener, router: Router) -> Result<(), Failure> {
     let router = router.layer(middleware::from_fn(in_time));
     let (room, open) = (Arc::new(Semaphore::new(CONNECTIONS)), GracefulShutdown::new());

@@ -79,8 +79,8 @@ impl Histories {
         Some(&self.queues.get(name)?.history)
     }
 
-    /// Adds a gap to all histories because the server did not answer. The gap is `later` than each history's last
-    /// point.
+    /// Adds a gap to all histories, because the server did not answer. In each history, the gap begins at the time of
+    /// the last point plus `later`.
     pub fn miss(&mut self, later: Duration) {
         self.server.miss(later);
         self.queues.values_mut().for_each(|kept| kept.history.miss(later));

@@ -1,10 +1,11 @@
 //! Readable JSON: the text with line breaks and indentation between its tokens. Unlike a parser, this keeps the digits
 //! of numbers and the order of members.
 
-/// The maximum length of the text, because deep nesting makes the output much longer.
+/// The maximum length of the indented output in bytes. Deep nesting makes the output much longer than the input.
 const LONGEST: usize = 512 * 1024;
 
-/// Returns the indented text. `None` if it is not a valid object or array.
+/// Returns the JSON text with indentation. Returns `None` if the text is not a valid object or array, or if the output
+/// would be too long.
 pub fn indented(text: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(text).ok().filter(|text| text.trim_start().starts_with(['{', '[']))?;
     serde_json::from_str::<serde_json::Value>(text).ok()?;

@@ -18,7 +18,7 @@ mod top;
 mod watch;
 mod web;
 
-/// The error that ends the program, for the operator.
+/// An error that ends the program. The program prints it for the operator.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 fn main() -> std::process::ExitCode {

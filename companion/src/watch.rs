@@ -5,11 +5,12 @@ use crate::server::{Counts, Info, Key, Queue, Server, reply};
 use redis::{RedisError, RedisResult, Value, pipe};
 use std::collections::BTreeMap;
 
-/// The maximum number of queues that one sample reads, in pipelines of [`PAGE`].
+/// The maximum number of queues that one sample reads. A pipeline reads [`PAGE`] queues.
 const QUEUES_PER_LOOK: usize = 2_000;
 const PAGE: usize = 500;
 
-/// The maximum number of queues that are kept: the first queues by name.
+/// The maximum number of queues whose stats the program keeps. If there are more queues, it keeps the first ones by
+/// name.
 pub const MOST_QUEUES: usize = 20_000;
 
 #[derive(Clone, Default)]
@@ -19,7 +20,7 @@ pub struct Sample {
     pub info: Info,
 }
 
-/// The last read stats of a queue.
+/// The stats of a queue, as last read.
 #[derive(Clone, Default)]
 pub struct Watched {
     pub at_us: u64,
@@ -43,7 +44,7 @@ pub struct Watch {
     pub before: Option<Sample>,
     pub now: Sample,
     pub queues: BTreeMap<Key, Watched>,
-    /// The last queue read. The next sample continues after it.
+    /// The name of the queue that was read last. The next sample continues after this name.
     cursor: Key,
     /// The number of queues up to the cursor.
     passed: usize,
@@ -98,7 +99,8 @@ impl Watch {
         Ok(())
     }
 
-    /// Removes the queues that are missing on this page, because they no longer exist.
+    /// Removes the queues that no longer exist. `names` is the page of existing queues after the cursor. A queue in the
+    /// range of this page that is not in `names` no longer exists.
     fn forget_between(&mut self, names: &[Key]) {
         let until = if names.len() < PAGE { None } else { names.last() };
         let cursor = &self.cursor;

@@ -8,7 +8,7 @@
 pub enum Kind {
     Counter,
     Gauge,
-    /// A field that is missing in the table, because the module is newer than this program.
+    /// A field that is not in the table of docs/observability.md, because the module is newer than this program.
     Untyped,
 }
 use Kind::{Counter, Gauge};
@@ -23,8 +23,8 @@ impl Kind {
     }
 }
 
-/// The description of the module's own fields. A row is `| field | kind | help. More text |`: the first sentence is the
-/// help.
+/// The page that describes the module's own fields of INFO. A row of its table is `| field | kind | help. More text |`.
+/// The first sentence is the help text of the metric.
 const OBSERVABILITY: &str = include_str!("../../../docs/observability.md");
 
 /// Returns the kind and help of a field of the module's own section.
@@ -43,7 +43,8 @@ fn row(line: &'static str) -> Option<(&'static str, Kind, &'static str)> {
     Some((name, kind, meaning.split(". ").next().unwrap_or(meaning)))
 }
 
-/// Fields of the server's own sections for alerts and dashboards, with the names of their metrics.
+/// Fields of the server's own INFO sections that alerts and dashboards need. Each row has the field, the name of its
+/// metric, its kind, and the help.
 pub const SERVER: &[(&str, &str, Kind, &str)] = &[
     ("uptime_in_seconds", "zeitset_server_uptime_seconds", Gauge, "Since the server was started"),
     ("connected_clients", "zeitset_server_clients", Gauge, "Connected clients"),

@@ -34,7 +34,7 @@ pub struct Slow {
     /// Unix seconds.
     pub at: u64,
     pub micros: u64,
-    /// The command's first arguments.
+    /// The command's name and its first arguments.
     pub words: Vec<Vec<u8>>,
 }
 

@@ -27,7 +27,8 @@ use tokio::sync::Mutex;
 /// A key, which may have any bytes.
 pub type Key = Vec<u8>;
 
-/// The timeout of a request, longer than any expected reply takes. If a request times out, the page shows an error.
+/// The timeout of a request to the server. No reply is expected to take this long. If a request times out, the page
+/// shows an error.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A server. The connection is opened when needed, and again after an error.

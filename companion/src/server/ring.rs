@@ -7,7 +7,8 @@ use redis::{Pipeline, RedisResult, Value, pipe};
 const TAG: u64 = 8;
 const SLOT: u64 = 16;
 
-/// Strings of at most this many slots are read at once. In longer strings, a binary search finds the newest slot.
+/// If a string has at most this many slots, the whole string is read with one command. In a longer string, a binary
+/// search finds the newest slot.
 const AT_ONCE: u64 = 512;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,8 +24,8 @@ pub struct Moment {
     pub units: u64,
 }
 
-/// Returns the latest `most` times at which units of a limit become available again, in ascending order. Past times are
-/// left out.
+/// Returns when units of a limit become available again, in ascending order. Past times are left out. If there are more
+/// than `most` times, only the latest `most` are returned.
 pub async fn moments(server: &Server, key: &[u8], now_ms: u64, most: u64) -> RedisResult<Vec<Moment>> {
     let len = server.one(&[b"STRLEN", key]).await?;
     let slots = reply::count(&len).unwrap_or_default().saturating_sub(TAG) / SLOT;

@@ -85,7 +85,7 @@ impl Default for Choice {
 }
 
 impl Choice {
-    /// Handles a key. Returns whether the operator wants to exit.
+    /// Handles a key press. Returns whether the operator wants to exit.
     pub fn press(&mut self, key: KeyEvent, page: usize) -> bool {
         let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
         if is_control && key.code == KeyCode::Char('c') {

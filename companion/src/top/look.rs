@@ -10,7 +10,7 @@ pub struct Look {
     pub watch: Watch,
     pub denied: Vec<Denied>,
     pub slow: Vec<Slow>,
-    /// Calls of the module's commands in the previous sample.
+    /// The number of calls of each command of the module, as of the previous sample.
     calls: BTreeMap<String, u64>,
 }
 

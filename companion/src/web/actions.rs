@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use redis::pipe;
 
-/// The maximum number of jobs that one ZQ.CLEAN removes, and of calls per action.
+/// The maximum number of jobs that one call of ZQ.CLEAN removes, and the maximum number of calls per action.
 const CLEANED_AT_ONCE: u64 = 1_000;
 const CLEANINGS: u64 = 100;
 
@@ -51,8 +51,8 @@ pub async fn act(State(app): Shared, body: Bytes) -> Result<Response, Problem> {
     Ok((StatusCode::SEE_OTHER, [(header::LOCATION, to)]).into_response())
 }
 
-/// Returns the IDs of the jobs that a form names: by their IDs, or by the error of dead letters. If the user was asked
-/// about a number of jobs, returns at most that number.
+/// Returns the IDs of the jobs that a form selects, either by ID or by the error of dead letters. If the page asked the
+/// user to confirm a number of jobs, returns at most that number.
 async fn named(app: &App, query: &Query, key: &[u8]) -> Result<Vec<Key>, Problem> {
     let mut ids: Vec<Key> = query.all("id").filter(|id| !id.is_empty()).map(decoded).collect();
     if let Some(error) = query.all("error").next() {
@@ -105,7 +105,8 @@ async fn ask(app: &App, query: &Query, key: &[u8], question: &str, told: usize) 
     layout::still(app, "queues", "Sure?", body).await
 }
 
-/// Returns the state and age of the jobs to remove. The age is `None` for all jobs. An empty field is an error.
+/// Returns the state and the minimum age of the jobs to remove. The age is `None` if the form asks to remove jobs of
+/// any age. An empty field in the form is an error.
 fn cleaning(query: &Query) -> Result<(JobState, Option<String>), Problem> {
     let state = JobState::parse(query.text("state").as_bytes()).ok_or_else(|| bad("Which state?"))?;
     match query.text("older").as_str() {
@@ -202,8 +203,8 @@ async fn reschedule(app: &App, key: &[u8], ids: &[Vec<u8>], words: &[&str]) -> R
     Ok(changed)
 }
 
-/// Removes jobs in small batches, so that no client waits long. Stops after [`CLEANINGS`] batches, and then returns
-/// `cleaning`.
+/// Removes jobs in small batches, so that no client waits long. Returns `cleaned` if it has removed all jobs. Returns
+/// `cleaning` if it has stopped after [`CLEANINGS`] batches, and jobs may be left.
 async fn clean(app: &App, key: &[u8], state: JobState, older: Option<&str>) -> Result<(&'static str, u64), Problem> {
     let (count, mut removed) = (CLEANED_AT_ONCE.to_string(), 0);
     let mut words: Vec<&[u8]> = vec![b"ZQ.CLEAN", key, state.name().as_bytes()];

@@ -9,7 +9,7 @@ use axum::extract::{RawQuery, State};
 use maud::{Markup, html};
 use redis::{Value, pipe};
 
-/// Members per page, and neighbours on either side.
+/// The number of members per page, and the number of neighbours on each side of a member.
 const ROWS: u64 = 25;
 const RADIUS: u64 = 10;
 

@@ -74,7 +74,8 @@ fn ends(lines: &[Line]) -> (u64, u64) {
     (times().min().unwrap_or_default(), times().max().unwrap_or_default())
 }
 
-/// Draws lines from the first to the last time. `names` labels these times.
+/// Draws a chart of `lines`. The time axis begins at the first point of all lines and ends at the last one. `names`
+/// labels both ends.
 pub fn plot(title: &str, unit: Unit, lines: &[Line], names: [&str; 2]) -> Markup {
     let (first, last) = ends(lines);
     // `max` ignores NaN.

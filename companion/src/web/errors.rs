@@ -10,15 +10,15 @@ use redis::RedisResult;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// The maximum number of dead letters to read, oldest first, and the size of payloads in bytes after which reading
-/// stops. ZQ.GET cannot return the error without the payload.
+/// The maximum number of dead letters to read, oldest first, and the total size of their payloads in bytes at which
+/// reading stops. ZQ.GET cannot return the error without the payload.
 const LOOKED_AT: usize = 1_000;
 const MOST_FETCHED: usize = 2 * 1024 * 1024;
 
 /// Groups per page.
 const ROWS: usize = 50;
 
-/// Dead letters with the same error, oldest first.
+/// Dead letters whose errors have the same first line, oldest first.
 #[derive(Default)]
 struct Group {
     ids: Vec<Key>,
@@ -26,7 +26,7 @@ struct Group {
     last_ms: u64,
 }
 
-/// Dead letters by error. The error may be empty.
+/// Groups of dead letters by the first line of their errors. This line may be empty.
 struct Groups {
     by_error: BTreeMap<Vec<u8>, Group>,
     looked_at: usize,
@@ -54,7 +54,8 @@ fn first_line(error: &[u8]) -> &[u8] {
     error.split(|byte| *byte == b'\n').next().unwrap_or_default().trim_ascii_end()
 }
 
-/// Returns the IDs of the dead letters with this error, among those read.
+/// Returns the IDs of the dead letters whose error has this first line. Only the dead letters that [`Groups::read`]
+/// reads are searched.
 pub async fn ids(server: &Server, key: &[u8], error: &[u8]) -> RedisResult<Vec<Key>> {
     Ok(Groups::read(server, key).await?.by_error.remove(error).unwrap_or_default().ids)
 }

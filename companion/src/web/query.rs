@@ -52,7 +52,7 @@ pub fn decoded(text: &[u8]) -> Vec<u8> {
     percent_decode(text).collect()
 }
 
-/// The maximum length of a link. Longer requests are refused.
+/// The maximum length of a link in bytes. It is below the longest URI that the HTTP library accepts.
 const LONGEST: usize = 60_000;
 
 /// Returns `path?name=value&…` without empty values. Links do not begin with `/`, because the page may be served below

@@ -13,11 +13,12 @@ use redis::{RedisResult, Value, pipe};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The maximum number of queues to read, and of claimed jobs per queue. Queues with the most claimed jobs come first.
+/// The maximum number of queues to read, and the maximum number of claimed jobs to read per queue. Queues with the most
+/// claimed jobs come first.
 const QUEUES: usize = 100;
 const JOBS: usize = 100;
 
-/// The maximum number of workers per page, and of jobs and queues per worker.
+/// The maximum number of workers per page, and the maximum numbers of jobs and of queues shown per worker.
 const ROWS: usize = 200;
 const NAMED: usize = 3;
 
