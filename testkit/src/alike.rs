@@ -11,16 +11,17 @@
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
-/// 2020 to 2100 in Unix ms. Pages with a fixed time choose one from 2100 on.
+/// The range of numbers that count as a current time: 2020 to 2100 in Unix ms. A page that needs a fixed time uses one
+/// after this range.
 const OUR_DAYS: std::ops::Range<u64> = 1_577_836_800_000..4_102_444_800_000;
 
-/// The maximum difference between two runs in the time between two commands of a page, in ms.
+/// The slack in ms. The time between two outputs may differ by at most this much between the page and this run.
 const SLACK: u64 = 60_000;
 
 /// The numbers of a page and the values that replace them in this run.
 #[derive(Default)]
 pub struct Alike {
-    /// The first time of the session, on the page and in this run.
+    /// The first point in time that the session printed: on the page, and in this run.
     first: Option<(u64, u64)>,
     numbers: HashMap<String, String>,
     /// Tokens and times, in the order of their first output.
@@ -29,7 +30,8 @@ pub struct Alike {
 }
 
 impl Alike {
-    /// Begins another session, whose output may be from another day.
+    /// Begins another session of the page. Its output on the page may be from another day than that of the previous
+    /// session.
     pub fn next_session(&mut self) {
         self.first = None;
     }
@@ -71,8 +73,8 @@ impl Alike {
         }
     }
 
-    /// Returns a command of the page with the numbers of this run. On pages that have no output yet, `TOKENn` and
-    /// `MOMENTn` stand for the n-th token and the n-th time printed so far.
+    /// Returns a command of the page with its tokens and times replaced by those of this run. On a page that has no
+    /// output yet, `TOKENn` and `MOMENTn` stand for the n-th token and the n-th time printed so far.
     pub fn command(&self, page: &str) -> String {
         let known = |piece: &str| self.numbers.get(piece).cloned().unwrap_or_else(|| piece.into());
         let mut command: String = pieces(page).into_iter().map(known).collect();
@@ -85,7 +87,8 @@ impl Alike {
     }
 }
 
-/// Returns the time that a number contains.
+/// Returns the Unix time in ms at the beginning of a number of 13 or 16 digits. Returns `None` if the number is not a
+/// current time.
 fn moment(number: &str) -> Option<u64> {
     let ms = match number.len() {
         13 => number.parse(),

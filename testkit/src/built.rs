@@ -22,7 +22,8 @@ pub fn module() -> &'static Path {
     })
 }
 
-/// Returns the evil neighbour: `target/<profile>/examples/libzeitset_neighbour.so`.
+/// Returns `target/<profile>/examples/libzeitset_neighbour.so`. This second module disturbs the module under test with
+/// random commands during keyspace events.
 pub(crate) fn neighbour() -> &'static Path {
     static MODULE: OnceLock<PathBuf> = OnceLock::new();
     MODULE.get_or_init(|| built(&["--example", "zeitset_neighbour"], "examples/libzeitset_neighbour"))

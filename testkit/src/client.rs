@@ -11,7 +11,7 @@ use std::time::Duration;
 pub struct Client {
     socket: Socket,
     parser: Parser,
-    /// The push messages (RESP3) that arrived before a reply.
+    /// The push messages (RESP3) that the client received while it waited for replies.
     pushes: Vec<Value>,
 }
 
@@ -172,7 +172,7 @@ impl Client {
         }
     }
 
-    /// Returns a simple or bulk string, or the elements of an array of strings.
+    /// Runs a line whose reply is an array. Returns the elements of the array as strings.
     #[track_caller]
     pub fn strings(&mut self, line: &str) -> Vec<String> {
         match self.run(line) {

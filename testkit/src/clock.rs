@@ -18,7 +18,8 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// The offsets of some servers' clocks. All clones share the same clock, and a restarted server keeps its clock.
+/// A wall clock and a monotonic clock for the servers that are started with this value or a clone of it. A restarted
+/// server keeps its clock.
 #[derive(Clone)]
 pub struct Clock(Arc<Shared>);
 
@@ -36,9 +37,10 @@ struct State {
     monotonic: i64,
 }
 
-/// The position and length of the file's two entries. The first byte of the file selects the valid one.
+/// The position of the file's two entries, each [`ENTRY`] bytes long. The first byte of the file selects the valid
+/// entry.
 const ENTRIES: u64 = 16;
-/// The position of the number of event loop iterations, which `clock.c` counts.
+/// The position of the count of event loop iterations. `clock.c` increases this count.
 const TURNS: u64 = 8;
 const ENTRY: u64 = 16;
 
@@ -52,7 +54,7 @@ impl Clock {
         Self(Arc::new(Shared { folder, file, state: Mutex::default() }))
     }
 
-    /// Advances both clocks at once, as if the server's process had been stopped for this time.
+    /// Advances the wall clock and the monotonic clock by the same time, as if the server's process had been stopped.
     pub fn advance(&self, time: Duration) {
         let time = nanoseconds(time);
         self.change(|state| {
@@ -77,7 +79,7 @@ impl Clock {
         self.change(|state| state.wall += ms * 1_000_000);
     }
 
-    /// Returns ms.
+    /// Returns how far this wall clock is ahead of the system's wall clock, in ms.
     pub fn wall_ahead(&self) -> i64 {
         self.state().wall / 1_000_000
     }

@@ -159,8 +159,8 @@ impl Cluster {
         });
     }
 
-    /// Returns how the servers move slots atomically (Valkey from 9.0, Redis from 8.4). If the servers cannot, prints
-    /// that the test is skipped.
+    /// Returns the commands with which the servers can move whole slots atomically (Valkey from 9.0, Redis from 8.4).
+    /// If the servers cannot do this, prints that the test is skipped and returns `None`.
     pub fn whole_moves(&self) -> Option<WholeMoves> {
         let mut client = self.nodes[0].client();
         let mut has = |command: &str| !["[nil]", "[]"].contains(&&*client.reply(&format!("COMMAND INFO {command}")));

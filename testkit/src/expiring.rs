@@ -3,7 +3,7 @@
 use crate::client::Client;
 use crate::patience::{PATIENCE, eventually};
 
-/// The time from the last member's expiry to the TTL that is the set's marker, in ms.
+/// The marker of an expiring set is a TTL. The key expires this many ms after its last member.
 pub const GRACE_MS: i64 = 47_111;
 
 /// The score of a member without expiry, 2^53-1.
@@ -12,8 +12,8 @@ pub const NEVER: i64 = 9_007_199_254_740_991;
 /// A time after every test (1 January 2100, Unix ms).
 pub const FAR: i64 = 4_102_444_800_000;
 
-/// Writes an expiring set with plain commands, as if it came from an RDB file or another server. The set has the
-/// marker. Its scores may be in the past.
+/// Writes an expiring set with its marker, but only with plain commands, as if the set came from an RDB file or another
+/// server. The scores may be in the past.
 pub fn plant(client: &mut Client, key: &str, members: &[(&str, i64)]) {
     let scored: Vec<_> = members.iter().map(|(member, at)| format!("{at} {member}")).collect();
     let highest = members.iter().map(|(_, at)| at).max().expect("a member");
@@ -53,7 +53,7 @@ pub fn assert_drained(client: &mut Client, key: &str, members: i64) {
     eventually(PATIENCE, &what, || client.int(&format!("ZCARD {key}")) == members);
 }
 
-/// Waits until the TTL of `key` is the marker for the highest score `highest`.
+/// Waits until `key` has the marker of a set whose highest score is `highest`.
 #[track_caller]
 pub fn assert_restored(client: &mut Client, key: &str, highest: i64) {
     let what = format!("the TTL of {key} is set right");
@@ -61,7 +61,7 @@ pub fn assert_restored(client: &mut Client, key: &str, highest: i64) {
 }
 
 /// Waits until the module has scanned all keys of the server, and then until the sweeper has deleted a newly expired
-/// member. If an older expired member still exists then, the sweeper will never delete it.
+/// member. The sweeper will never delete an older expired member that still exists after this.
 #[track_caller]
 pub fn after_scan(client: &mut Client) {
     const WITNESS: &str = "test:witness";

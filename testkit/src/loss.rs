@@ -18,7 +18,7 @@ pub enum Loss {
 
 pub const LOSSES: [Loss; 3] = [Loss::Snapshot, Loss::Failover, Loss::Restore];
 
-/// A server that will lose its writes after `keep`.
+/// A server that will lose the writes after the call of [`keep`](Self::keep).
 pub struct Lossy {
     pub loss: Loss,
     pub clock: Clock,
@@ -45,7 +45,7 @@ impl Lossy {
         &self.master
     }
 
-    /// Keeps the current state, to which [`lose`](Self::lose) returns.
+    /// Saves the current state of the server. [`lose`](Self::lose) returns to this state.
     pub fn keep(&mut self) {
         let mut client = self.client();
         match self.loss {
@@ -70,7 +70,7 @@ impl Lossy {
         }
     }
 
-    /// Returns the server to the state at `keep`. Clients must reconnect.
+    /// Returns the server to the state that [`keep`](Self::keep) saved. Clients must reconnect.
     pub fn lose(&mut self) {
         match self.loss {
             Loss::Snapshot => self.master.crash_and_restart(),

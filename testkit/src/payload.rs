@@ -31,7 +31,8 @@ impl Payload {
         Payload { head: bytes, body, tail }
     }
 
-    /// Restores another body with a valid checksum. Returns whether the server accepted it.
+    /// Calls RESTORE for `key` with a payload that has this body and a valid checksum. An existing key is replaced.
+    /// Returns whether the server accepted the payload.
     pub fn restore(&self, c: &mut Client, key: &str, body: &[u8]) -> bool {
         let mut bytes = [&self.head, body, &self.tail].concat();
         bytes.extend(crc64(&bytes).to_le_bytes());

@@ -8,8 +8,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// The database's superuser. If the test runs as root, this is also the system user (of Debian) that runs the server,
-/// because PostgreSQL refuses root.
+/// The name of the database's superuser. If the test runs as root, the system user of this name runs PostgreSQL, which
+/// refuses root. Debian's package creates this user.
 const USER: &str = "postgres";
 
 pub struct Postgres {

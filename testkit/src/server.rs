@@ -50,7 +50,7 @@ impl Builder {
         self.config("cluster-enabled yes")
     }
 
-    /// Loads the evil neighbour (tests/torture/neighbour/module.rs).
+    /// Loads a second module, which runs random commands during keyspace events (tests/torture/neighbour/module.rs).
     pub fn neighbour(mut self) -> Self {
         self.neighbour = true;
         self
@@ -72,7 +72,8 @@ impl Builder {
         self.config("appendonly yes\nauto-aof-rewrite-percentage 0")
     }
 
-    /// Keeps no AOF, even with ZEITSET_AGREE. A server with an AOF would load the AOF instead of its snapshot.
+    /// Switches the AOF off, even if ZEITSET_AGREE is set. A server with an AOF would load it at a restart instead of
+    /// the snapshot.
     pub fn without_aof(self) -> Self {
         self.config("appendonly no")
     }

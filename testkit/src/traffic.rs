@@ -34,7 +34,7 @@ impl Traffic {
         list.choose(&mut self.random).expect("something to choose from")
     }
 
-    /// Returns a key of a family, sometimes of another family.
+    /// Returns a random key of `family`. With a chance of 1 in 40, it is any key.
     fn key(&mut self, family: &[&'static str]) -> &'static str {
         if self.random.random_ratio(1, 40) { self.any_key() } else { self.one(family) }
     }

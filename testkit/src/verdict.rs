@@ -54,8 +54,9 @@ impl Client {
     }
 
     /// Returns the slots of a SLIDING limit, including expired ones, as `(units, available again at)`, ordered by time.
-    /// Parses the string as docs/formats.md describes it. Panics if the string is not a ring. Leaves out the oldest
-    /// slot, whose units are unknown.
+    /// Leaves out the oldest slot, whose units are unknown, and slots without units.
+    ///
+    /// Parses the string as docs/formats.md describes it. Panics if the string does not have this format.
     #[track_caller]
     pub fn slots(&mut self, key: &str) -> Vec<(u64, i64)> {
         let redis::Value::BulkString(text) = self.call(redis::cmd("GET").arg(key)) else {

@@ -72,8 +72,8 @@ fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// Whether `host` names this program: an address on which it listens, `localhost` if it listens on a loopback address or on
-/// all addresses, or a name of `--host`. A port after an address or `localhost` must be the program's port.
+/// Whether `host` names this program: an address on which it listens, `localhost` if it listens on a loopback address
+/// or on all addresses, or a name of `--host`. A port after an address or `localhost` must be the program's port.
 fn is_known(app: &App, host: &str) -> bool {
     let (name, port) = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => (name, Some(port)),
