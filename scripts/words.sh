@@ -6,7 +6,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-# What is refused | what to write | later: not yet in the source files of LATER, nor in the changelog of old versions
+# What is refused | what to write
 REFUSED='
 for ever            | forever
 anew                | again
@@ -45,41 +45,39 @@ patrol              | keyspace scan
 misfit              | rejected effect
 tally               | stats, totals
 mended              | fixed; restored (a marker)
-whoever             | the client that ..., the worker that ...      | later
-anybody             | any client, or the actor'"'"'s name           | later
-everybody           | all clients, or the actors'"'"' name           | later
+whoever             | the client that ..., the worker that ...
+anybody             | any client, or the actor'"'"'s name
+everybody           | all clients, or the actors'"'"' name
 dead member         | expired member
 dead members        | expired members
 swept               | deleted by the sweeper
 clock on the wall   | wall clock
-lease ends          | lease expires                                 | later
-leases end          | leases expire                                 | later
-lease ended         | lease expired                                 | later
-falls due           | is due                                        | later
-fall due            | are due                                       | later
-fell due            | was due                                       | later
-is let in           | is allowed, is admitted                       | later
-are let in          | are allowed, are admitted                     | later
-lets in             | allows, admits                                | later
+lease ends          | lease expires
+leases end          | leases expire
+lease ended         | lease expired
+falls due           | is due
+fall due            | are due
+fell due            | was due
+is let in           | is allowed, is admitted
+are let in          | are allowed, are admitted
+lets in             | allows, admits
 unless it is given  | default ...
-at the most         | at most                                       | later
-amid                | during                                        | later
+at the most         | at most
+amid                | during
 '
-
-# Folders whose comments still have some of these words.
-LATER='^(src/model/queue/tests)/'
 
 # path | words that may stand there
 ALLOWED='
 scripts/words.sh    | *
 CHANGELOG.md        | misfit
+CHANGELOG.md        | lease ends
 docs/upgrading.md   | misfit
 '
 
 git rev-parse --git-dir >/dev/null 2>&1 || { echo "words: skipped, as this is no git checkout"; exit 0; }
 
 # Lock files are written by tools.
-git ls-files -z --cached --others --exclude-standard -- ':!Cargo.lock' ':!*package-lock.json' ':!*.svg' ':!*.png' | xargs -0 awk -v refused="$REFUSED" -v allowed="$ALLOWED" -v later="$LATER" '
+git ls-files -z --cached --others --exclude-standard -- ':!Cargo.lock' ':!*package-lock.json' ':!*.svg' ':!*.png' | xargs -0 awk -v refused="$REFUSED" -v allowed="$ALLOWED" '
 function trim(text) { gsub(/^[ \t]+|[ \t]+$/, "", text); return text }
 
 # Returns the words of a line, with one blank between and around them. A full stop replaces punctuation.
@@ -93,17 +91,13 @@ function plain(text) {
 
 function report(what, instead) {
     if ((FILENAME, what) in may || (FILENAME, "*") in may) return
-    if (what in not_yet && (FILENAME == "CHANGELOG.md" || FILENAME ~ later && FILENAME !~ /\.md$/)) return
     printf "%s:%d: \"%s\": write %s\n", FILENAME, FNR, what, instead
     hits++
 }
 
 BEGIN {
     n = split(refused, lines, "\n")
-    for (i = 1; i <= n; i++) if ((cells = split(lines[i], cell, "|")) > 1) {
-        instead[trim(cell[1])] = trim(cell[2])
-        if (cells > 2) not_yet[trim(cell[1])]
-    }
+    for (i = 1; i <= n; i++) if (split(lines[i], cell, "|") == 2) instead[trim(cell[1])] = trim(cell[2])
     n = split(allowed, lines, "\n")
     for (i = 1; i <= n; i++) if (split(lines[i], cell, "|") == 2) may[trim(cell[1]), trim(cell[2])] = 1
 }

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 const KINDS: usize = 22;
 
 /// Returns the number of a kind of change. The match has no wildcard, so the code does not compile until each kind of
-/// change has a number. If [`KINDS`] counts a kind that `Stuff::change` does not generate, the test fails.
+/// change has a number. If [`KINDS`] counts a kind that `Parts::change` does not generate, the test fails.
 fn kind(change: &Change<'_>) -> usize {
     match change {
         Change::Push { .. } => 0,
@@ -39,10 +39,10 @@ fn kind(change: &Change<'_>) -> usize {
     }
 }
 
-/// Random values, from which [`Stuff::change`] builds a change. The `numbers` have at most 63 bits, like the integers
+/// Random values, from which [`Parts::change`] builds a change. The `numbers` have at most 63 bits, like the integers
 /// of an encoded effect.
 #[derive(Clone, Debug)]
-struct Stuff {
+struct Parts {
     kind: usize,
     words: [Vec<u8>; 5],
     numbers: [u64; 20],
@@ -51,7 +51,7 @@ struct Stuff {
     choices: [bool; 3],
 }
 
-fn stuff() -> impl Strategy<Value = Stuff> {
+fn any_parts() -> impl Strategy<Value = Parts> {
     let word = prop_oneof![
         2 => prop::collection::vec(any::<u8>(), 0..12),
         // IDs as the queue generates them, and words that look like parts of encoded effects.
@@ -61,7 +61,7 @@ fn stuff() -> impl Strategy<Value = Stuff> {
     let numbers = prop::array::uniform20(number());
     let small = prop::array::uniform3(any::<u32>());
     let parts = (0..KINDS, prop::array::uniform5(word), numbers, small, any::<i32>(), any::<[bool; 3]>());
-    parts.prop_map(|(kind, words, numbers, small, priority, choices)| Stuff {
+    parts.prop_map(|(kind, words, numbers, small, priority, choices)| Parts {
         kind,
         words,
         numbers,
@@ -71,7 +71,7 @@ fn stuff() -> impl Strategy<Value = Stuff> {
     })
 }
 
-impl Stuff {
+impl Parts {
     fn change(&self) -> Change<'_> {
         let [id, payload, group, worker, error] = [0, 1, 2, 3, 4].map(|at| self.words[at].as_slice());
         let [first, second, third, fourth, ..] = self.numbers;
@@ -164,11 +164,11 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn effects_are_read_as_they_were_written(at in 0..=i64::MAX.unsigned_abs(), stuff in prop::collection::vec(stuff(), 1..8)) {
+    fn effects_are_read_as_they_were_written(at in 0..=i64::MAX.unsigned_abs(), parts in prop::collection::vec(any_parts(), 1..8)) {
         without_a_server();
-        let effects: Vec<_> = stuff.iter().map(|stuff| Effect { at, change: stuff.change() }).collect();
-        for (effect, stuff) in effects.iter().zip(&stuff) {
-            prop_assert_eq!(kind(&effect.change), stuff.kind);
+        let effects: Vec<_> = parts.iter().map(|parts| Effect { at, change: parts.change() }).collect();
+        for (effect, parts) in effects.iter().zip(&parts) {
+            prop_assert_eq!(kind(&effect.change), parts.kind);
         }
         let mut words = EncodedEffects::new();
         effects.iter().for_each(|effect| words.add(effect));

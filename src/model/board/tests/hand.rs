@@ -160,7 +160,7 @@ fn names_break_ties_by_bytes_whatever_they_are() {
 }
 
 #[test]
-fn nx_and_xx_and_best_touch_whom_they_should() {
+fn nx_xx_and_best_change_only_the_members_that_they_allow() {
     let mut board = Board::new(plain(2, Ties::First, 0));
     assert_eq!(set_with(&mut board, "a", &[1, 5], only(Condition::Present)), 0);
     assert!(board.is_empty());
@@ -253,7 +253,7 @@ fn keep_with_ties_last_drops_the_oldest_and_with_name_the_greatest() {
 }
 
 #[test]
-fn a_newcomer_whom_keep_refuses_has_no_effect_but_incr_tells_its_values() {
+fn a_new_member_that_keep_refuses_has_no_effect_but_incr_returns_its_values() {
     let mut board = Board::new(plain(1, Ties::First, 1));
     set(&mut board, "a", &[5]);
     let before = board.saved();

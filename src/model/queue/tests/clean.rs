@@ -57,7 +57,7 @@ fn a_job_is_delayed_since_a_command_made_it_so() {
     });
     since_1000(State::Delayed, |pair, token| {
         pair.configure(20, |s| (s.backoff_base, s.backoff_max) = (5000, 5000));
-        assert!(pair.extend(20, "a", token, 1000), "its lease ends then");
+        assert!(pair.extend(20, "a", token, 1000), "the lease expires then");
     });
 }
 
@@ -81,7 +81,7 @@ fn a_job_is_ready_since_a_command_made_it_so_however_early_it_was_due() {
     since_1000(State::Ready, |pair, token| {
         pair.nack_with(20, "a", token, Nack::At(1000), FREE).expect("the token is good");
     });
-    since_1000(State::Ready, |pair, token| assert!(pair.extend(20, "a", token, 1000), "its lease ends then"));
+    since_1000(State::Ready, |pair, token| assert!(pair.extend(20, "a", token, 1000), "the lease expires then"));
 }
 
 #[test]

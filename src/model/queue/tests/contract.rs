@@ -88,7 +88,7 @@ fn lower_priority_first_then_due_time_then_order_of_push() {
 }
 
 #[test]
-fn what_is_not_due_does_not_stand_in_the_way_of_what_is() {
+fn delayed_jobs_do_not_block_due_ones() {
     let mut pair = Pair::new();
     pair.job_with(0, "urgent", 11, |p| p.priority = -5);
     pair.job(0, "due", 10);
@@ -109,7 +109,7 @@ fn due_and_expired_mean_at_that_very_millisecond() {
 }
 
 #[test]
-fn a_job_whose_lease_ended_is_due_again_at_that_moment() {
+fn an_expired_lease_makes_its_job_due_again_at_that_time() {
     let mut pair = Pair::new();
     pair.job(0, "a", 0);
     pair.take(0, 20, "a");

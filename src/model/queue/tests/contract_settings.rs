@@ -35,7 +35,7 @@ fn a_change_of_aging_ranks_waiting_jobs_again() {
 }
 
 #[test]
-fn concurrency_is_freed_by_an_ack_or_by_a_leases_end() {
+fn concurrency_is_freed_by_an_ack_or_an_expired_lease() {
     let mut pair = Pair::configured(|s| s.concurrency = 2);
     for id in ["a", "b", "c", "d"] {
         pair.job_with(0, id, 0, |p| p.max_attempts = Some(1));
@@ -189,7 +189,7 @@ fn what_opens_last_of_job_lease_and_rate_is_the_wake() {
 }
 
 #[test]
-fn dead_letters_go_by_number_and_by_age_each_without_the_other() {
+fn dead_letters_are_dropped_by_number_and_by_age() {
     /// One job dies at 100, one at 200, one at 300. Returns the jobs that are left at each of `moments`.
     fn left(change: impl FnOnce(&mut Settings), moments: &[u64]) -> Vec<Vec<String>> {
         let mut pair = Pair::configured(change);

@@ -14,7 +14,7 @@ fn an_ack_past_the_deadline_counts() {
 }
 
 #[test]
-fn an_ack_counts_even_if_the_job_has_died_of_its_lease() {
+fn an_ack_counts_even_if_the_job_is_a_dead_letter_since_its_lease_expired() {
     let mut pair = Pair::new();
     pair.job_with(0, "a", 0, |p| p.max_attempts = Some(1));
     let token = pair.take(0, 10, "a");
@@ -53,7 +53,7 @@ fn nack_and_redrive_end_a_token() {
 }
 
 #[test]
-fn reschedule_is_not_among_the_things_that_end_a_token() {
+fn reschedule_keeps_the_token() {
     let mut pair = Pair::new();
     pair.job(0, "a", 0);
     let token = pair.take(0, 10, "a");
@@ -117,7 +117,7 @@ fn a_queue_with_small_tokens_goes_on_with_large_ones() {
 }
 
 #[test]
-fn zero_and_foreign_tokens_are_good_for_nothing() {
+fn zero_and_tokens_of_other_jobs_match_no_claim() {
     let mut pair = Pair::new();
     pair.job(0, "a", 0);
     pair.job(0, "b", 0);
@@ -140,7 +140,7 @@ fn the_last_attempt_given_back_is_dead() {
 }
 
 #[test]
-fn nack_past_the_deadline_of_a_job_that_died_buries_it() {
+fn a_late_nack_of_the_last_attempt_makes_a_dead_letter() {
     let mut pair = Pair::new();
     pair.job_with(0, "a", 0, |p| p.max_attempts = Some(1));
     let token = pair.take(0, 10, "a");

@@ -54,7 +54,7 @@ fn priority_holds_within_a_group_only() {
 }
 
 #[test]
-fn a_group_at_its_concurrency_is_passed_over_and_wakes_when_a_lease_ends() {
+fn a_group_at_its_concurrency_is_skipped_and_wakes_when_a_lease_expires() {
     let mut pair = Pair::configured(|s| s.group_concurrency = 2);
     for i in 0..4 {
         in_group(&mut pair, 1, &format!("a{i}"), "a");
@@ -150,7 +150,7 @@ fn a_recurring_job_of_an_ordered_group_goes_behind_the_jobs_pushed_meanwhile() {
 /// The job waits for its next occurrence in four cases: it was ACKed; it got its last NACK; its last lease expired; or
 /// its first occurrence is in the future.
 #[test]
-fn a_recurring_job_that_waits_for_an_occurrence_holds_nobody() {
+fn a_recurring_job_that_waits_for_an_occurrence_leaves_its_group_open() {
     for case in ["acked", "nacked", "lapsed", "to come"] {
         let mut pair = Pair::configured(|s| s.ordered = true);
         let due = if case == "to come" { 101 } else { 1 };
@@ -190,7 +190,7 @@ fn a_recurring_job_that_waits_for_an_occurrence_holds_nobody() {
 /// RESCHEDULE moves the next occurrence of a recurring job. While the job waits for the new time, it does not keep its
 /// group closed.
 #[test]
-fn a_recurring_job_moved_to_another_time_holds_nobody() {
+fn a_recurring_job_moved_to_another_time_leaves_its_group_open() {
     let mut pair = Pair::configured(|s| s.ordered = true);
     pair.job_with(1, "tick", 1, |p| (p.group, p.every) = (b"a", Some(100)));
     in_group(&mut pair, 1, "x", "a");
@@ -210,7 +210,7 @@ fn a_delayed_head_holds_its_group() {
 
 /// ZEITSET_JOBS=1000000 sets the number of jobs in the large group.
 #[test]
-fn many_jobs_of_one_group_delay_nobody_elses_first_one() {
+fn many_jobs_of_one_group_do_not_delay_other_groups() {
     const OTHERS: usize = 1000;
     let many = crate::model::number("ZEITSET_JOBS").unwrap_or(20_000);
     let mut queue = Queue::new();

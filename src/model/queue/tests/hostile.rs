@@ -338,7 +338,7 @@ fn counters_at_their_limit_stay_loadable() {
 }
 
 #[test]
-fn lengths_out_of_thin_air_reserve_nothing() {
+fn false_lengths_reserve_no_memory() {
     let mut bytes = encoded(&Queue::new());
     assert_eq!(bytes.split_off(bytes.len() - 2), [0, 0], "the number of jobs, and the end");
     bytes.number(u64::MAX);

@@ -36,7 +36,7 @@ enum Op {
         error: &'static str,
         hold: Option<u64>,
     },
-    Bury {
+    NackDead {
         token: usize,
         is_free: bool,
         error: &'static str,
@@ -179,7 +179,7 @@ fn op(groups: Groups) -> impl Strategy<Value = Op> {
         4 => (token(), option(delay()), prop::bool::weighted(0.2), words(), hold)
             .prop_map(|(token, nack, is_free, error, hold)| Op::Nack { token, nack, is_free, error, hold }),
         1 => (token(), prop::bool::weighted(0.2), words())
-            .prop_map(|(token, is_free, error)| Op::Bury { token, is_free, error }),
+            .prop_map(|(token, is_free, error)| Op::NackDead { token, is_free, error }),
         2 => (token(), lease()).prop_map(|(token, lease)| Op::Extend { token, lease }),
         2 => id().prop_map(|id| Op::Cancel { id }),
         2 => (id(), option(delay()), option(-3i32..3))
@@ -322,7 +322,7 @@ impl Run {
                 assert!(effect.flatten().is_none_or(|effect| pair.replica.apply(&effect)));
                 assert_eq!(effect.flatten().is_some(), encoded(&pair.primary) != before, "what changes is replicated");
             }
-            Op::Bury { token, is_free, error } => {
+            Op::NackDead { token, is_free, error } => {
                 let (id, token) = held(token);
                 let options = NackOptions { is_free: *is_free, error: error.as_bytes() };
                 let reply = model.nack(now, id.as_bytes(), token, Nack::Dead, options);

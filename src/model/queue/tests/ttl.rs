@@ -61,16 +61,16 @@ fn a_lease_may_last_longer_than_the_ttl_and_is_acknowledged() {
 }
 
 #[test]
-fn a_job_whose_lease_ends_after_its_ttl_is_not_tried_again() {
+fn a_job_whose_lease_expires_after_its_ttl_is_not_tried_again() {
     let mut pair = Pair::configured(|s| (s.backoff_base, s.backoff_max) = (100, 100));
     with_ttl(&mut pair, 0, "a", 0, 10);
     with_ttl(&mut pair, 0, "b", 0, 10);
     let token = pair.take(5, 50, "a");
     pair.take(5, 60, "b");
-    assert_eq!(pair.nack(20, "a", token, Nack::At(30)), Some(Some(30)), "given back, and of no use to anybody");
+    assert_eq!(pair.nack(20, "a", token, Nack::At(30)), Some(Some(30)), "returned, and expired");
     assert_eq!(pair.primary.next_upkeep(20, 0), Some(10));
     assert_eq!(upkeep(&mut pair, 20), ["a"]);
-    assert_eq!(pair.primary.next_upkeep(20, 20), Some(60), "when the lease ends, not when BACKOFF does");
+    assert_eq!(pair.primary.next_upkeep(20, 20), Some(60), "when the lease expires, not when BACKOFF ends");
     assert_eq!(upkeep(&mut pair, 60), ["b"]);
     assert_eq!((expired(&pair, 60), pair.primary.len()), (2, 0));
 }

@@ -22,7 +22,7 @@ fn any_node() -> impl Strategy<Value = JobNode> {
 
 proptest! {
     #[test]
-    fn who_is_served_first_is_who_has_the_lower_rank(
+    fn the_job_with_the_lower_rank_is_served_first(
         a in any_node(),
         b in any_node(),
         aging in prop_oneof![Just(0), 1..3_u64, Just(1 << 53)],

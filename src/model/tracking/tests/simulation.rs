@@ -277,7 +277,7 @@ impl Server {
         self.dead_since = dead_since;
     }
 
-    fn deed(&mut self) {
+    fn act(&mut self) {
         self.reasons += 2;
         let name = self.name();
         let key = [name.1];
@@ -426,7 +426,7 @@ fn calm_down(server: &mut Server) {
 fn run(seed: u64) -> u64 {
     let mut server = Server::new(seed);
     for _ in 0..DEEDS {
-        server.deed();
+        server.act();
         let most = [0, 0, 1, 10, 300, 3000, 30_000][server.random.random_range(0..7)];
         let span = server.random.random_range(0..=most);
         server.pass(span);
