@@ -1,6 +1,6 @@
 //! A connection to a server. Commands are lines or lists of bytes.
 
-use crate::patience::PATIENCE;
+use crate::patience::{PATIENCE, eventually};
 use crate::reply::show;
 use redis::{Parser, RedisResult, Value};
 use std::collections::HashMap;
@@ -184,6 +184,32 @@ impl Client {
     #[track_caller]
     pub fn string(&mut self, line: &str) -> String {
         text_of(line, &self.run(line))
+    }
+
+    /// Returns the output of DUMP.
+    #[track_caller]
+    pub fn dump(&mut self, key: &str) -> Vec<u8> {
+        match self.call(redis::cmd("DUMP").arg(key)) {
+            Value::BulkString(dump) => dump,
+            other => panic!("DUMP {key}: {}", show(&other)),
+        }
+    }
+
+    /// Creates or replaces a key from the output of DUMP. `until` is the end of its TTL in Unix ms, or 0 for no TTL.
+    #[track_caller]
+    pub fn restore(&mut self, key: &str, until: i64, dump: &[u8]) {
+        self.call(redis::cmd("RESTORE").arg(key).arg(until).arg(dump).arg("ABSTTL").arg("REPLACE"));
+    }
+
+    /// Rewrites the AOF.
+    #[track_caller]
+    pub fn rewrite_aof(&mut self) {
+        self.run("BGREWRITEAOF");
+        eventually(PATIENCE, "the AOF is rewritten", || {
+            let info = self.info("persistence");
+            let fields = ["aof_rewrite_in_progress", "aof_rewrite_scheduled", "aof_last_bgrewrite_status"];
+            fields.map(|field| info[field].as_str()) == ["0", "0", "ok"]
+        });
     }
 
     #[track_caller]

@@ -49,6 +49,7 @@ pub use clock::Clock;
 pub use cluster::{Cluster, ClusterClient, WholeMoves};
 pub use dataset::{Dataset, assert_same_data};
 pub use expiring::{FAR, GRACE_MS, NEVER, after_scan, assert_drained, assert_marked, assert_restored, pairs, plant};
+pub use jobs::Job;
 pub use loss::{LOSSES, Loss, Lossy};
 pub use page::{Page, writes};
 pub use patience::{PATIENCE, eventually};

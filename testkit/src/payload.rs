@@ -1,7 +1,6 @@
 //! Hand-made RESTORE payloads with a valid checksum.
 
 use crate::client::Client;
-use redis::Value;
 
 /// Computes the checksum at the end of a DUMP: CRC-64 of Jones, reflected, as in Redis.
 pub fn crc64(bytes: &[u8]) -> u64 {
@@ -23,7 +22,7 @@ pub struct Payload {
 
 impl Payload {
     pub fn of(c: &mut Client, key: &str) -> Self {
-        let Value::BulkString(mut bytes) = c.run(&format!("DUMP {key}")) else { panic!("{key}") };
+        let mut bytes = c.dump(key);
         let sum = bytes.split_off(bytes.len() - 8);
         assert_eq!(crc64(&bytes).to_le_bytes(), sum[..], "the checksum is the server's");
         let tail = bytes.split_off(bytes.len() - 2);

@@ -36,12 +36,12 @@ fn a_cluster_that_is_down_sweeps_nothing_and_replicates_nothing() {
         }
         take_down(&mut c, slot);
         let sent = c.info_number("replication", "master_repl_offset");
-        let slices = c.info_number("zeitset", "zeitset_sweep_slices");
+        let (slices, before) = (c.info_number("zeitset", "zeitset_sweep_slices"), std::time::Instant::now());
         c.wait_until(soon + 1500);
         assert_eq!(c.info_number("zeitset", "zeitset_members_expired"), 0);
         assert_eq!(c.info_number("replication", "master_repl_offset"), sent, "something was replicated");
         let slices = c.info_number("zeitset", "zeitset_sweep_slices") - slices;
-        assert!(slices < 100, "the sweeper looked {slices} times in 1.5 s");
+        assert!(slices <= 4 + 2 * before.elapsed().as_secs() as i64, "{slices} slices in {:?}", before.elapsed());
         bring_up(&mut c, slot);
         assert_drained(&mut c, "{d}:set", 20);
         assert_drained(&mut c, "{d}:all", 0);
@@ -68,7 +68,7 @@ fn clients_that_wait_in_a_cluster_that_is_down_are_served_when_it_is_up() {
             }
         }
     });
-    eventually(PATIENCE, "it waits", || c.info_number("zeitset", "zeitset_clients_waiting") == 1);
+    c.wait_for_blocked(1);
     take_down(&mut c, slot);
     c.wait_until(due + 500);
     assert_eq!(c.info_number("zeitset", "zeitset_clients_served"), 0);

@@ -125,7 +125,7 @@ fn a_killed_master_is_replaced_and_what_was_replicated_is_there() {
 }
 
 #[test]
-fn a_master_that_hands_over_sends_away_who_waits() {
+fn a_master_that_hands_over_redirects_waiting_clients() {
     let cluster = Cluster::start();
     let home = cluster.home("{f}");
     let (mut master, mut replica) = (cluster.nodes[home].client(), cluster.nodes[cluster.replica_of(home)].client());
@@ -166,14 +166,14 @@ fn who_waits_is_sent_after_the_slot(cluster: &Cluster, keys: &str, move_slot: im
 }
 
 #[test]
-fn who_waits_for_a_queue_is_sent_after_its_slot() {
+fn a_client_that_waits_for_a_queue_is_redirected_to_the_new_owner_of_its_slot() {
     let cluster = Cluster::start();
     who_waits_is_sent_after_the_slot(&cluster, "{w}:delayed", |slot, from, to| cluster.move_slot(slot, from, to));
     cluster.assert_agrees();
 }
 
 #[test]
-fn who_waits_for_several_queues_that_are_not_there_is_sent_after_their_slot() {
+fn a_client_that_waits_for_missing_queues_is_redirected_to_the_new_owner_of_their_slot() {
     let cluster = Cluster::start();
     let keys = "{w}:none {w}:delayed {w}:nothing";
     who_waits_is_sent_after_the_slot(&cluster, keys, |slot, from, to| cluster.move_slot(slot, from, to));
@@ -181,7 +181,7 @@ fn who_waits_for_several_queues_that_are_not_there_is_sent_after_their_slot() {
 }
 
 #[test]
-fn who_waits_for_a_queue_is_sent_after_a_slot_that_moved_as_a_whole() {
+fn a_client_that_waits_for_a_queue_is_redirected_after_its_slot_moved_as_a_whole() {
     let cluster = Cluster::start();
     if let Some(how) = cluster.whole_moves() {
         let move_slot = |slot, from, to| cluster.move_slot_whole(how, slot, from, to);

@@ -2,7 +2,6 @@
 //! and serves no job from them. If a server is killed, the source still has all keys. Each test compares master,
 //! replica and AOF.
 
-use redis::Value;
 use testkit::{Client, Cluster, FAR, PATIENCE, WholeMoves, assert_drained, assert_restored, cmd, eventually, plant};
 
 const SETS: usize = 40;
@@ -129,16 +128,12 @@ fn sets_whose_slot_is_still_arriving_when_the_target_is_restarted_are_sets_after
             continue;
         }
         // Simulates a slow network, or a clock that is behind: the TTL is 400 ms late.
-        let Value::BulkString(dump) = source.run(&format!("DUMP {key}")) else { panic!("no dump") };
+        let dump = source.dump(&key);
         target.run("ASKING");
         cmd!(target, "RESTORE", &key, source.int(&format!("PTTL {key}")) + 400, dump);
         source.run(&format!("DEL {key}"));
     }
-    target.run("BGREWRITEAOF");
-    eventually(PATIENCE, "it is rewritten", || {
-        let persistence = target.info("persistence");
-        persistence["aof_rewrite_in_progress"] == "0" && persistence["aof_rewrite_scheduled"] == "0"
-    });
+    target.rewrite_aof();
     cluster.nodes[to].crash_and_restart();
     cluster.wait_until_up();
     let mut target = cluster.nodes[to].client();

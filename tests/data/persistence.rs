@@ -1,7 +1,6 @@
 //! Every way to load a dataset again, with and without the module. No data are lost, no expired member returns, and the
 //! sweeper continues.
 
-use redis::Value;
 use testkit::{
     Client, Dataset, FAR, GRACE_MS, NEVER, PATIENCE, Server, after_scan, assert_agree, assert_drained, assert_marked,
     assert_restored, cmd, eventually, plant, start_keeping_aof,
@@ -53,15 +52,6 @@ fn drain_all(c: &mut Client, soon: i64) {
     c.run("SELECT 0");
 }
 
-fn rewrite(c: &mut Client) {
-    c.run("BGREWRITEAOF");
-    eventually(PATIENCE, "the AOF is rewritten", || {
-        c.info_number("persistence", "aof_rewrite_in_progress") == 0
-            && c.info_number("persistence", "aof_rewrite_scheduled") == 0
-    });
-    assert_eq!(c.info("persistence")["aof_last_bgrewrite_status"], "ok");
-}
-
 #[test]
 fn sets_are_drained_after_a_restart() {
     for config in KEEPING {
@@ -70,7 +60,7 @@ fn sets_are_drained_after_a_restart() {
             let mut c = server.client();
             let soon = fill(&mut c);
             if rewritten && config.starts_with("appendonly") {
-                rewrite(&mut c);
+                c.rewrite_aof();
             }
             server.restart();
             drain_all(&mut server.client(), soon);
@@ -266,7 +256,7 @@ fn no_acknowledged_write_is_lost_by_a_crash() {
 }
 
 #[test]
-fn a_crash_during_sweeping_revives_nobody() {
+fn a_crash_during_sweeping_revives_no_member() {
     let mut server = Server::builder().config("appendonly yes").config("appendfsync always").start();
     let mut c = server.client();
     let at = c.now() + 300;
@@ -322,7 +312,7 @@ fn a_set_restored_just_before_a_crash_is_one_afterwards() {
         plant(&mut c, "k", &[("live", FAR)]);
         after_scan(&mut c);
         c.run("ZADD k 1000 dead");
-        let Value::BulkString(dump) = c.run("DUMP k") else { panic!("no dump") };
+        let dump = c.dump("k");
         let shifts = [-4900, -3, 3, 4900];
         // While writes are paused, the module cannot correct the TTL.
         c.run("MULTI");

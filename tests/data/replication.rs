@@ -2,8 +2,8 @@
 //! expired member, and hide expired members.
 
 use testkit::{
-    FAR, PATIENCE, Server, Stream, after_scan, assert_agree, assert_drained, assert_marked, assert_restored,
-    eventually, plant, start, start_keeping_aof,
+    FAR, PATIENCE, Server, after_scan, assert_agree, assert_drained, assert_marked, assert_restored, eventually, plant,
+    start_keeping_aof,
 };
 
 #[test]
@@ -241,21 +241,6 @@ fn rings_are_the_same_everywhere_byte_for_byte() {
         }
     }
     assert_agree(&server, &[&modular, &plain]);
-}
-
-#[test]
-fn a_denied_check_and_an_idle_server_send_nothing() {
-    let (server, mut c) = start();
-    c.run("ZRL.CHECK k 1 1000h");
-    plant(&mut c, "never", &[("live", FAR)]);
-    let mut stream = Stream::attach(&server);
-    for _ in 0..20 {
-        c.run("ZRL.CHECK k 1 1000h");
-        c.run("ZEXP.CARD never");
-    }
-    let scans = c.info_number("zeitset", "zeitset_scans_completed");
-    eventually(PATIENCE, "scans", || c.info_number("zeitset", "zeitset_scans_completed") > scans + 2);
-    assert_eq!(stream.take(), [""; 0]);
 }
 
 /// A replica keeps nothing in memory about the commands that it applies.

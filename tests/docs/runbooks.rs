@@ -1,6 +1,5 @@
 //! Runs the shell commands on the pages for operators, with real servers.
 
-use redis::Value;
 use std::process::Command;
 use testkit::{Client, Dataset, FAR, PATIENCE, Page, Program, Server, eventually, root};
 
@@ -175,8 +174,8 @@ fn keys_that_are_copied_as_the_page_says_are_what_they_were() {
     assert_eq!(n.verdict("ZRL.PEEK carts:fixed 10 1000h FIXED").remaining, 7);
 
     // Makes the mistake that the page warns of, and then repairs the set.
-    let Value::BulkString(dump) = c.run("DUMP carts:more") else { panic!("a dump") };
-    n.call(redis::cmd("RESTORE").arg("carts:more").arg(0).arg(dump).arg("REPLACE"));
+    let dump = c.dump("carts:more");
+    n.restore("carts:more", 0, &dump);
     assert_eq!(run(&check, &names), "carts:more\n");
     n.script(&[
         ("ZEXP.CARD carts:more", "!NOTEXPIRING"),

@@ -52,16 +52,7 @@ fn timers_move_from_postgresql_into_a_queue() {
 
 /// Returns the IDs of waiting jobs.
 fn waiting(c: &mut Client) -> Vec<String> {
-    ["READY", "DELAYED"].iter().flat_map(|state| ids(c, &format!("ZQ.PEEK timers {state}"))).collect()
-}
-
-fn ids(c: &mut Client, line: &str) -> Vec<String> {
-    let redis::Value::Array(jobs) = c.run(line) else { panic!("{line}") };
-    let first = |job: &redis::Value| match job {
-        redis::Value::Array(fields) => show(&fields[0]).trim_matches('\'').to_owned(),
-        other => panic!("{}", show(other)),
-    };
-    jobs.iter().map(first).collect()
+    ["READY", "DELAYED"].iter().flat_map(|state| c.ids(&format!("ZQ.PEEK timers {state}"))).collect()
 }
 
 fn the_promoter_moves_the_next_hour_and_may_run_again(postgres: &Postgres) {

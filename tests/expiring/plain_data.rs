@@ -3,15 +3,15 @@
 
 use testkit::{
     Client, Dataset, FAR, GRACE_MS, NEVER, Server, after_scan, assert_drained, assert_same_data, at_full_speed,
-    backlog, begin_draining, eventually, module, plant, start,
+    backlog, begin_draining, module, plant, start,
 };
 
 /// Returns sorted sets of every kind: name, scores, and TTL as a Unix time in ms (-1 for none).
-fn zoo(now: i64) -> Vec<(String, Vec<String>, i64)> {
+fn ordinary_sets(now: i64) -> Vec<(String, Vec<String>, i64)> {
     let (past, future) = ([now - 5000, now - 1000], [FAR - 5000, FAR]);
     let marker = FAR + GRACE_MS;
-    let mut zoo = Vec::new();
-    let mut add = |name: String, scores: &[String], ttl: i64| zoo.push((name, scores.to_vec(), ttl));
+    let mut sets = Vec::new();
+    let mut add = |name: String, scores: &[String], ttl: i64| sets.push((name, scores.to_vec(), ttl));
     let texts = |scores: &[i64]| scores.iter().map(i64::to_string).collect::<Vec<_>>();
 
     add("small".into(), &texts(&[1, 2, 3]), -1);
@@ -49,15 +49,15 @@ fn zoo(now: i64) -> Vec<(String, Vec<String>, i64)> {
     // Sets that resemble rate limits of version 0.2, with whole seconds and one ms.
     add("like-a-limit".into(), &texts(&[past[0], FAR]), FAR + 1);
     add("like-a-late-limit".into(), &texts(&[past[0], FAR]), FAR + 1001);
-    zoo
+    sets
 }
 
-/// Creates the keys of the zoo in two databases, and keys of other types.
+/// Creates the sets in two databases, and keys of other types.
 fn fill(c: &mut Client) {
     let now = c.now();
     for database in [0, 11] {
         c.run(&format!("SELECT {database}"));
-        for (name, scores, ttl) in zoo(now) {
+        for (name, scores, ttl) in ordinary_sets(now) {
             let scored: Vec<_> = scores.iter().enumerate().map(|(n, score)| format!("{score} m{n}")).collect();
             c.run(&format!("ZADD {name} {}", scored.join(" ")));
             if ttl >= 0 {
@@ -74,14 +74,14 @@ fn fill(c: &mut Client) {
     c.run("SELECT 0");
 }
 
-/// Returns the dataset of the zoo, which must stay as it is. The server has had expiring sets before.
+/// Returns the dataset, which must stay as it is. The server has had expiring sets before.
 fn filled(c: &mut Client) -> Dataset {
     after_scan(c);
     fill(c);
     Dataset::of(c)
 }
 
-/// Returns the dataset of the zoo without the sets whose TTL is close to the marker. The first keyspace scan and the
+/// Returns the dataset without the sets whose TTL is close to the marker. The first keyspace scan and the
 /// check after RESTORE take such a TTL for an outdated marker.
 fn filled_to_be_found(c: &mut Client) -> Dataset {
     fill(c);
@@ -96,16 +96,16 @@ fn filled_to_be_found(c: &mut Client) -> Dataset {
 }
 
 #[track_caller]
-fn unharmed(c: &mut Client, zoo: &Dataset) {
+fn unharmed(c: &mut Client, before: &Dataset) {
     after_scan(c);
     let now = Dataset::of(c);
-    assert_eq!(&now, zoo);
+    assert_eq!(&now, before);
 }
 
 #[test]
-fn the_zoo_is_unharmed_next_to_sets_that_are_drained() {
+fn ordinary_keys_are_unharmed_next_to_sets_that_are_drained() {
     let (_server, mut c) = start();
-    let zoo = filled(&mut c);
+    let before = filled(&mut c);
     for database in [0, 11] {
         c.run(&format!("SELECT {database}"));
         plant(&mut c, "test:ours", &[("dead", 1000), ("live", FAR)]);
@@ -113,75 +113,71 @@ fn the_zoo_is_unharmed_next_to_sets_that_are_drained() {
         c.run("DEL test:ours");
     }
     c.run("SELECT 0");
-    unharmed(&mut c, &zoo);
+    unharmed(&mut c, &before);
 }
 
 #[test]
-fn the_zoo_is_unharmed_during_a_large_sweep() {
+fn ordinary_keys_are_unharmed_during_a_large_sweep() {
     let (_server, mut c) = start();
-    let zoo = filled(&mut c);
+    let before = filled(&mut c);
     backlog(&mut c, "test:ours", 20_000);
     begin_draining(&mut c, "test:ours", 20_000);
     at_full_speed(&mut c);
     assert_drained(&mut c, "test:ours", 1);
     c.run("DEL test:ours");
-    unharmed(&mut c, &zoo);
+    unharmed(&mut c, &before);
 }
 
 #[test]
-fn the_zoo_is_unharmed_by_restarts() {
+fn ordinary_keys_are_unharmed_by_restarts() {
     for config in
         ["save 3600 1", "appendonly yes", "appendonly yes\naof-use-rdb-preamble no\nauto-aof-rewrite-percentage 0"]
     {
         let mut server = Server::builder().config(config).start();
         let mut c = server.client();
-        let zoo = filled_to_be_found(&mut c);
+        let before = filled_to_be_found(&mut c);
         if config.starts_with("appendonly") {
-            c.run("BGREWRITEAOF");
-            eventually(testkit::PATIENCE, "the rewrite ends", || {
-                c.info_number("persistence", "aof_rewrite_in_progress") == 0
-                    && c.info_number("persistence", "aof_rewrite_scheduled") == 0
-            });
+            c.rewrite_aof();
         }
         server.restart();
         let mut c = server.client();
-        unharmed(&mut c, &zoo);
+        unharmed(&mut c, &before);
     }
 }
 
 #[test]
-fn the_zoo_is_unharmed_by_the_reload_of_a_running_server() {
+fn ordinary_keys_are_unharmed_by_the_reload_of_a_running_server() {
     let (_server, mut c) = start();
-    let zoo = filled_to_be_found(&mut c);
+    let before = filled_to_be_found(&mut c);
     c.run("DEBUG RELOAD");
-    unharmed(&mut c, &zoo);
+    unharmed(&mut c, &before);
 }
 
 #[test]
-fn the_zoo_is_unharmed_by_promotion() {
+fn ordinary_keys_are_unharmed_by_promotion() {
     let (server, mut c) = start();
-    let zoo = filled_to_be_found(&mut c);
+    let before = filled_to_be_found(&mut c);
     let replica = Server::builder().replica_of(&server);
     let mut r = replica.client();
     assert_same_data(&mut c, &mut r);
     r.run("REPLICAOF NO ONE");
-    unharmed(&mut r, &zoo);
-    unharmed(&mut c, &zoo);
+    unharmed(&mut r, &before);
+    unharmed(&mut c, &before);
 }
 
 #[test]
-fn the_zoo_is_unharmed_by_loading_the_module() {
+fn ordinary_keys_are_unharmed_by_loading_the_module() {
     let server = Server::builder().plain().config("enable-module-command yes").start();
     let mut c = server.client();
-    let zoo = filled_to_be_found(&mut c);
+    let before = filled_to_be_found(&mut c);
     c.call(redis::cmd("MODULE").arg("LOAD").arg(module().as_os_str().as_encoded_bytes()));
-    unharmed(&mut c, &zoo);
+    unharmed(&mut c, &before);
 }
 
 #[test]
-fn the_zoo_is_unharmed_by_moving_house() {
+fn ordinary_keys_are_unharmed_by_moving_to_another_server() {
     let (_server, mut c) = start();
-    let zoo = filled(&mut c);
+    let before = filled(&mut c);
     c.run("SWAPDB 0 3");
     c.run("SWAPDB 3 0");
     let keys = c.strings("KEYS *");
@@ -195,16 +191,16 @@ fn the_zoo_is_unharmed_by_moving_house() {
             ("SELECT 0".into(), "+OK"),
         ]);
     }
-    unharmed(&mut c, &zoo);
+    unharmed(&mut c, &before);
 }
 
 /// The module's commands refuse these keys, or read them without side effects.
 #[test]
-fn the_zoo_is_unharmed_by_commands_that_refuse() {
+fn ordinary_keys_are_unharmed_by_commands_that_refuse() {
     let (_server, mut c) = start();
-    let zoo = filled(&mut c);
+    let before = filled(&mut c);
     let now = c.now();
-    for (name, ..) in crate::expiring::plain_data::zoo(now) {
+    for (name, ..) in crate::expiring::plain_data::ordinary_sets(now) {
         for call in ["ZEXP.ADD {} 5m x", "ZEXP.CARD {}", "ZEXP.POP {}", "ZEXP.REM {} m0", "ZEXP.EXPIRE {} 5m m0"] {
             let reply = c.reply(&call.replace("{}", &name));
             assert!(reply.starts_with("!NOTEXPIRING "), "{call} of {name}: {reply}");
@@ -214,7 +210,7 @@ fn the_zoo_is_unharmed_by_commands_that_refuse() {
             assert!(reply.starts_with("!WRONGTYPE "), "{call} of {name}: {reply}");
         }
     }
-    unharmed(&mut c, &zoo);
+    unharmed(&mut c, &before);
 }
 
 /// All members have expired, and the TTL differs from the marker by one ms.

@@ -151,18 +151,18 @@ fn the_ttl_is_set_right_with_the_sweeper_switched_off_too() {
     c.script(&[("ZCARD k", "4")]);
 }
 
-/// After ZREM, the module could not restore the marker, because it would be in the past. The new member makes a marker
-/// possible.
+/// All members that are left have expired, and their marker would be in the past. A later member makes a marker possible.
 #[test]
-fn a_later_member_of_a_set_left_with_the_long_dead_only_lives() {
-    for sweep in ["no", "yes"] {
+fn a_later_member_of_a_set_of_expired_members_lives() {
+    for (expired, sweep) in
+        [("1000 dead", "no"), ("1000 dead", "yes"), ("-7 old -inf oldest", "no"), ("-7 old -inf oldest", "yes")]
+    {
         let (_server, mut c) = start();
         c.run("CONFIG SET zeitset.sweep no");
-        plant(&mut c, "k", &[("dead", 1000), ("top", FAR)]);
-        c.script(&[("ZREM k top", "1")]);
-        // Waits until the server's cron has checked the set.
-        let later = c.now() + 500;
-        c.wait_until(later);
+        c.run(&format!("ZEXP.ADD k AT {FAR}ms top"));
+        c.script(&[("MULTI", "+OK"), (&*format!("ZADD k {expired}"), "+QUEUED"), ("ZREM k top", "+QUEUED")]);
+        c.run("EXEC");
+        c.wait_for_cron();
         c.run(&format!("ZADD k {} later", FAR + 9000));
         c.run(&format!("CONFIG SET zeitset.sweep {sweep}"));
         assert_restored(&mut c, "k", FAR + 9000);
@@ -170,18 +170,26 @@ fn a_later_member_of_a_set_left_with_the_long_dead_only_lives() {
     }
 }
 
-/// A client moves the set before the module has restored its marker.
+/// A client moves or copies the set before the module has restored its marker.
 #[test]
-fn a_set_renamed_or_moved_at_once_is_restored_where_it_is_now() {
-    for (way, database, key) in [("RENAME k new", 0, "new"), ("RENAMENX k new", 0, "new"), ("MOVE k 5", 5, "k")] {
+fn a_set_that_is_moved_or_copied_at_once_is_restored_where_it_is_now() {
+    for (way, places) in [
+        ("RENAME k new", &[(0, "new")][..]),
+        ("RENAMENX k new", &[(0, "new")]),
+        ("MOVE k 5", &[(5, "k")]),
+        ("COPY k new", &[(0, "k"), (0, "new")]),
+        ("SWAPDB 0 7", &[(7, "k")]),
+    ] {
         let (_server, mut c) = start();
         sample(&mut c);
         c.run("MULTI");
         c.run(&format!("ZADD k {} later", FAR + 9000));
         c.run(way);
         c.run("EXEC");
-        c.run(&format!("SELECT {database}"));
-        assert_restored(&mut c, key, FAR + 9000);
+        for (database, key) in places {
+            c.run(&format!("SELECT {database}"));
+            assert_restored(&mut c, key, FAR + 9000);
+        }
     }
 }
 
@@ -202,30 +210,6 @@ fn a_set_changed_in_another_database_of_a_transaction_is_restored_there() {
         c.run(&format!("SELECT {database}"));
         assert_restored(&mut c, key, FAR + 9000);
     }
-}
-
-#[test]
-fn a_set_copied_at_once_is_restored_and_so_is_its_copy() {
-    let (_server, mut c) = start();
-    sample(&mut c);
-    c.run("MULTI");
-    c.run(&format!("ZADD k {} later", FAR + 9000));
-    c.run("COPY k new");
-    c.run("EXEC");
-    assert_restored(&mut c, "k", FAR + 9000);
-    assert_restored(&mut c, "new", FAR + 9000);
-}
-
-#[test]
-fn a_set_that_changes_databases_at_once_by_swapdb_is_restored() {
-    let (_server, mut c) = start();
-    sample(&mut c);
-    c.run("MULTI");
-    c.run(&format!("ZADD k {} later", FAR + 9000));
-    c.run("SWAPDB 0 7");
-    c.run("EXEC");
-    c.run("SELECT 7");
-    assert_restored(&mut c, "k", FAR + 9000);
 }
 
 #[test]
@@ -258,7 +242,7 @@ fn expire_and_persist_make_it_ordinary_forever() {
 }
 
 #[test]
-fn expire_in_the_breath_of_a_plain_change_is_the_last_word() {
+fn expire_in_the_transaction_of_a_plain_change_wins() {
     let (_server, mut c) = start();
     sample(&mut c);
     let later = FAR + 9000;
@@ -317,7 +301,7 @@ fn what_is_stored_from_an_expiring_set_is_ordinary() {
 }
 
 #[test]
-fn a_ttl_of_another_type_on_the_same_key_is_nobodys_business() {
+fn a_ttl_of_another_type_on_the_same_key_is_left_alone() {
     let (_server, mut c) = start();
     sample(&mut c);
     let until = FAR + GRACE_MS;

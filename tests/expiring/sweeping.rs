@@ -18,7 +18,7 @@ fn becomes(c: &mut Client, name: &str, value: i64) {
 }
 
 #[test]
-fn the_dead_leave_and_the_living_stay() {
+fn expired_members_are_deleted_and_live_ones_stay() {
     let (_server, mut c) = start();
     c.run("ZEXP.ADD k 30ms a 60ms b 90ms c 5m d");
     c.run("ZEXP.ADD other 50ms x 5m y");
@@ -168,7 +168,7 @@ fn sweeping_is_a_change_to_watch_and_to_client_side_caches() {
 }
 
 #[test]
-fn switched_off_it_keeps_the_dead_and_switched_on_it_resumes() {
+fn the_sweeper_can_be_switched_off_and_on() {
     let (_server, mut c) = start();
     c.run("CONFIG SET zeitset.sweep no");
     let at = c.now() + 50;

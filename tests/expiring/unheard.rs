@@ -1,24 +1,15 @@
 //! While a server has no expiring set, the module gets no events and so costs nothing. The first ZEXP command finds
 //! sets that already exist. The time of this command affects only the use of memory.
 
-use redis::Value;
 use testkit::{
-    Client, FAR, GRACE_MS, PATIENCE, Server, assert_drained, assert_marked, assert_restored, cmd, eventually, plant,
-    start,
+    Client, FAR, GRACE_MS, PATIENCE, Server, assert_drained, assert_marked, assert_restored, eventually, plant, start,
 };
 
 /// Returns the payload of a set with these members.
 fn dump(members: &[(&str, i64)]) -> Vec<u8> {
     let (_server, mut c) = start();
     plant(&mut c, "k", members);
-    match c.run("DUMP k") {
-        Value::BulkString(dump) => dump,
-        other => panic!("no dump: {other:?}"),
-    }
-}
-
-fn restore(c: &mut Client, key: &str, dump: &[u8], until: i64) {
-    cmd!(c, "RESTORE", key, until, dump, "ABSTTL", "REPLACE");
+    c.dump("k")
 }
 
 #[test]
@@ -28,7 +19,7 @@ fn sets_that_were_restored_are_found_by_the_first_command_on_any_key() {
         let (_server, mut c) = start();
         let shifts = [-5000, -3, 0, 3, 5000];
         for shift in shifts {
-            restore(&mut c, &format!("restored{shift}"), &dump, FAR + GRACE_MS + shift);
+            c.restore(&format!("restored{shift}"), FAR + GRACE_MS + shift, &dump);
         }
         c.run("COPY restored3 copied");
         c.run("RENAME restored-3 renamed");
@@ -59,7 +50,7 @@ fn a_set_that_was_restored_is_one_for_the_very_command_that_is_the_first() {
     ] {
         for shift in [-2, 2, 700] {
             let (_server, mut c) = start();
-            restore(&mut c, "k", &dump, FAR + GRACE_MS + shift);
+            c.restore("k", FAR + GRACE_MS + shift, &dump);
             c.script(&[(command, expected)]);
             eventually(PATIENCE, command, || c.int("EXISTS k") == 0 || c.int("ZCARD k") == c.int("ZEXP.CARD k"));
             if c.int("EXISTS k") == 1 {
@@ -75,7 +66,7 @@ fn a_set_whose_members_died_before_the_first_command_takes_new_ones() {
     let at = c.now() + 300;
     let dump = dump(&[("a", at), ("b", at)]);
     for key in ["read", "written", "walked"] {
-        restore(&mut c, key, &dump, at + GRACE_MS + 2);
+        c.restore(key, at + GRACE_MS + 2, &dump);
     }
     c.wait_until(at);
     c.script(&[("ZEXP.CARD read", "0"), ("ZEXP.MEMBERS read", "[]"), ("ZEXP.ADD written 5m a", "1")]);
@@ -105,14 +96,14 @@ fn a_log_of_moments_is_no_set_whose_members_died() {
 fn without_any_command_the_ttl_takes_the_set() {
     let (_server, mut c) = start();
     let highest = c.now() - GRACE_MS + 500;
-    restore(&mut c, "k", &dump(&[("a", 1000), ("b", highest)]), highest + GRACE_MS + 2);
+    c.restore("k", highest + GRACE_MS + 2, &dump(&[("a", 1000), ("b", highest)]));
     eventually(PATIENCE, "the key is gone", || c.int("EXISTS k") == 0);
     assert_eq!(c.info_number("zeitset", "zeitset_members_expired"), 0);
 }
 
 /// In whatever way the first expiring set was created, the module notices plain commands on it.
 #[test]
-fn whatever_makes_the_first_set_known_plain_commands_on_it_are_heeded_from_then_on() {
+fn plain_commands_on_the_first_set_are_noticed_whatever_created_it() {
     let there = |how: &str| {
         let mut server = Server::builder().keeping_aof().start();
         let mut c = server.client();
@@ -126,11 +117,7 @@ fn whatever_makes_the_first_set_known_plain_commands_on_it_are_heeded_from_then_
             "AOF" | "RDB" => {
                 plant(&mut c, "k", &[("a", FAR)]);
                 if how == "RDB" {
-                    c.run("BGREWRITEAOF");
-                    eventually(PATIENCE, "it is rewritten", || {
-                        c.info("persistence")["aof_rewrite_in_progress"] == "0"
-                            && c.info("persistence")["aof_rewrite_scheduled"] == "0"
-                    });
+                    c.rewrite_aof();
                 }
                 server.restart();
             }
@@ -172,7 +159,7 @@ fn the_first_read_on_a_replica_writes_nothing() {
     let master = Server::builder().plain().start();
     let replica = Server::builder().replica_of(&master);
     let (mut c, mut r) = (master.client(), replica.client());
-    restore(&mut c, "k", &dump(&[("dead", 1000), ("live", FAR)]), FAR + GRACE_MS + 300);
+    c.restore("k", FAR + GRACE_MS + 300, &dump(&[("dead", 1000), ("live", FAR)]));
     replica.wait_for_sync(&master);
     let before = r.trace("k");
     r.script(&[("ZEXP.CARD k", "1"), ("ZEXP.MEMBERS k", "['live']")]);

@@ -82,7 +82,7 @@ fn no_command_reaches_a_key_outside_the_pattern_of_a_user() {
 }
 
 #[test]
-fn who_may_only_read_or_only_write_can_use_just_the_commands_that_do() {
+fn users_that_may_only_read_or_only_write_can_use_only_the_commands_that_do() {
     let (server, mut c) = start();
     fill(&mut c, "a:");
     for (user, rights) in [("reader", "%R~a:*"), ("writer", "%W~a:*"), ("both", "%R~a:* %W~a:*")] {

@@ -2,7 +2,7 @@
 //! although nothing has moved.
 
 use std::time::{Duration, Instant};
-use testkit::{Client, Clock, GRACE_MS, PATIENCE, Server, assert_drained, eventually};
+use testkit::{Client, Clock, GRACE_MS, Server, assert_drained};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(86_400);
@@ -72,8 +72,7 @@ fn servers_with_one_clock_agree_and_keep_it_when_they_start_again() {
     c.run("ZEXP.ADD set 1h a");
     // The child process that rewrites the AOF reads the server's clock, too. A set with a TTL of tomorrow has not
     // expired for it.
-    c.run("BGREWRITEAOF");
-    eventually(PATIENCE, "the AOF is rewritten", || c.info_number("persistence", "aof_rewrite_in_progress") == 0);
+    c.rewrite_aof();
     master.crash_and_restart();
     let mut c = master.client();
     assert_ahead(&mut c, 86_400_000);

@@ -5,7 +5,7 @@ use super::described::{Arg, Command, commands};
 use super::surface::{map, ours};
 use redis::Value;
 use std::collections::BTreeSet;
-use testkit::{Client, show, start};
+use testkit::{Client, FAR, Stream, show, start};
 
 const STATES: [&str; 4] = ["ready", "delayed", "claimed", "dead"];
 
@@ -119,6 +119,60 @@ fn reads_of_a_missing_key_answer_as_if_it_were_empty_and_maps_are_null() {
     }
     c.script(&[("ZQ.CONFIG missing", "nil"), ("EXISTS missing missing:too", "0")]);
     assert_eq!(nulls.into_iter().collect::<Vec<_>>(), ["zlb.info", "zq.stats", "zrl.info"]);
+}
+
+/// Whichever of a command's keys is of another kind, the command refuses it.
+#[test]
+fn keys_of_other_kinds_are_refused_and_left_alone() {
+    let (server, mut c) = start();
+    plant(&mut c);
+    for line in ["SET text x", "HSET hash f v", "ZADD plain 1 a 2 b"] {
+        c.run(line);
+    }
+    c.run(&format!("ZADD ordinary {FAR} a"));
+    c.run(&format!("PEXPIREAT ordinary {}", FAR + 100_000));
+    let mut stream = Stream::attach(&server);
+    stream.take();
+    for &(name, _, call, keys) in ours() {
+        for key in ["text", "hash", "plain", "ordinary", "set", "sliding", "queue", "board"] {
+            let error = match (&name[..3], key) {
+                ("zex", "set") | ("zrl", "sliding") | ("zq.", "queue") | ("zlb", "board") => continue,
+                ("zex", "plain" | "ordinary") if name == "zexp.adopt" => continue,
+                ("zex", "plain" | "ordinary") => "!NOTEXPIRING ",
+                ("zrl", "text") => "!NOTLIMIT ",
+                _ => "!WRONGTYPE Operation against a key holding the wrong kind of value",
+            };
+            let before = c.trace(key);
+            for own in keys.trim_matches(['[', ']']).split(' ').map(|own| own.trim_matches('\'')) {
+                let words: Vec<_> = call.split(' ').map(|word| if word == own { key } else { word }).collect();
+                c.script(&[(words.join(" "), error)]);
+                assert_eq!(c.trace(key), before, "{words:?}");
+            }
+        }
+    }
+    assert_eq!(stream.take(), [""; 0]);
+}
+
+/// An argument may be any bytes. An error must be one line, begin with its code, and show no argument as a format.
+#[test]
+fn errors_are_clean_whatever_bytes_an_argument_has() {
+    let (_server, mut c) = start();
+    let mut errors = 0;
+    for (name, _, call, _) in ours() {
+        let words: Vec<_> = call.split(' ').map(str::as_bytes).collect();
+        for at in 2..words.len() {
+            for junk in [&b"5 "[..], b"\0", b"\r\n+OK\r\n", b"\xff\xfe", b"%s%n%s", &[b'9'; 5000]] {
+                let mut words = words.clone();
+                words[at] = junk;
+                let Err(error) = c.try_call(redis::cmd(name).arg(&words[1..])) else { continue };
+                let code = error.split(' ').next().unwrap_or_default();
+                assert!(code.len() > 2 && code.bytes().all(|byte| byte.is_ascii_uppercase()), "{error:?}");
+                assert!(!error.contains(['\r', '\n', '\0']), "{error:?}");
+                errors += 1;
+            }
+        }
+    }
+    assert!(errors > 300, "{errors}");
 }
 
 #[test]

@@ -2,18 +2,8 @@
 //! writes, RESTORE of an older value. Clients still have claims, members and units that the server has forgotten.
 
 use rand::Rng;
-use redis::Value;
 use std::time::Duration;
-use testkit::{Client, Dataset, FAR, LOSSES, Loss, Lossy, Traffic, Verdict, assert_agree, assert_restored, show};
-
-/// Returns the ID and the token of a claimed job.
-fn claim(c: &mut Client, line: &str) -> (String, i64) {
-    let reply = c.run(line);
-    let Value::Array(jobs) = &reply else { panic!("{}", show(&reply)) };
-    let [Value::Array(job)] = &jobs[..] else { panic!("{}", show(&reply)) };
-    let [_, Value::BulkString(id), Value::Int(token), ..] = &job[..] else { panic!("{}", show(&reply)) };
-    (String::from_utf8_lossy(id).into_owned(), *token)
-}
+use testkit::{Client, Dataset, FAR, Job, LOSSES, Loss, Lossy, Traffic, Verdict, assert_agree, assert_restored};
 
 fn each_loss(test: impl Fn(Lossy) + Sync) {
     std::thread::scope(|scope| {
@@ -25,21 +15,21 @@ fn each_loss(test: impl Fn(Lossy) + Sync) {
 }
 
 #[test]
-fn a_token_of_before_the_loss_is_good_for_nothing() {
+fn a_token_from_before_the_loss_matches_no_claim() {
     each_loss(|mut lossy| {
         let mut c = lossy.client();
         for id in ["first", "a", "b", "c"] {
             c.run(&format!("ZQ.PUSH q x ID {id}"));
         }
-        claim(&mut c, "ZQ.CLAIM 1 q LEASE 1m");
+        c.job("ZQ.CLAIM 1 q LEASE 1m");
         lossy.keep();
-        let former: Vec<_> = (0..3).map(|_| claim(&mut c, "ZQ.CLAIM 1 q LEASE 1m")).collect();
+        let former: Vec<_> = (0..3).map(|_| c.job("ZQ.CLAIM 1 q LEASE 1m")).collect();
         lossy.lose();
         let mut c = lossy.client();
         // Other workers claim the same jobs again. The former workers do not notice.
-        let later: Vec<_> = (0..3).map(|_| claim(&mut c, "ZQ.CLAIM 1 q LEASE 1m")).collect();
-        let newest_of_before = former.iter().map(|(_, token)| *token).max().expect("three");
-        for ((id, old), (same, new)) in former.iter().zip(&later) {
+        let later: Vec<_> = (0..3).map(|_| c.job("ZQ.CLAIM 1 q LEASE 1m")).collect();
+        let newest_of_before = former.iter().map(|job| job.token).max().expect("three");
+        for (Job { id, token: old, .. }, Job { id: same, token: new, .. }) in former.iter().zip(&later) {
             assert_eq!(id, same);
             assert!(*new > newest_of_before, "{:?}: the token {new} is not above {newest_of_before}", lossy.loss);
             for line in
@@ -61,24 +51,22 @@ fn jobs_finished_since_are_served_again_and_none_hangs() {
         for id in ["done", "claimed", "waiting"] {
             c.run(&format!("ZQ.PUSH q x ID {id}"));
         }
-        let (id, token) = claim(&mut c, "ZQ.CLAIM 1 q LEASE 1m");
+        let Job { id, token, .. } = c.job("ZQ.CLAIM 1 q LEASE 1m");
         assert_eq!(id, "done");
-        claim(&mut c, "ZQ.CLAIM 1 q LEASE 1m");
+        c.job("ZQ.CLAIM 1 q LEASE 1m");
         lossy.keep();
         assert_eq!(c.int(&format!("ZQ.ACK q done {token}")), 1);
         c.run("ZQ.PUSH q x ID later");
-        claim(&mut c, "ZQ.CLAIM 1 q LEASE 1m");
+        c.job("ZQ.CLAIM 1 q LEASE 1m");
         lossy.lose();
         let mut c = lossy.client();
         // In the kept state, two jobs are claimed.
         c.script(&[("ZQ.CLAIM 1 q LEASE 1m", "[]"), ("ZQ.GET q later", "nil"), ("ZQ.PUSH q x ID later", "'later'")]);
         lossy.clock.advance(Duration::from_secs(61));
         let mut served = Vec::new();
-        while let Value::Array(jobs) = c.run("ZQ.CLAIM 1 q LEASE 1m") {
-            let [Value::Array(job)] = &jobs[..] else { break };
-            let (id, token) = (show(&job[1]), show(&job[2]));
-            served.push(id.trim_matches('\'').to_owned());
-            assert_eq!(c.int(&format!("ZQ.ACK q {} {token}", served[served.len() - 1])), 1);
+        while let Some(Job { id, token, .. }) = c.jobs("ZQ.CLAIM 1 q LEASE 1m").pop() {
+            assert_eq!(c.int(&format!("ZQ.ACK q {id} {token}")), 1);
+            served.push(id);
         }
         served.sort();
         assert_eq!(served, ["claimed", "done", "later", "waiting"], "{:?}", lossy.loss);

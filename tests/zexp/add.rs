@@ -141,7 +141,7 @@ fn each_member_has_its_own_ttl() {
 
 /// Random calls that name a member several times with different times, compared with ZADD.
 #[test]
-fn the_last_word_wins_as_in_zadd() {
+fn the_last_time_of_a_member_wins_as_in_zadd() {
     let (_server, mut c) = start();
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut random = |below: u64| {

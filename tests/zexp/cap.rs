@@ -32,7 +32,7 @@ fn members_that_are_in_may_always_be_refreshed() {
 }
 
 #[test]
-fn cap_zero_admits_nobody_new() {
+fn cap_zero_admits_no_new_member() {
     let (_server, mut c) = start();
     c.script(&[("ZEXP.ADD k CAP 0 5m a", "nil"), ("EXISTS k", "0")]);
 }
@@ -55,7 +55,7 @@ fn only_those_count_that_would_be_added() {
 }
 
 #[test]
-fn who_leaves_in_the_same_call_makes_room() {
+fn a_member_removed_in_the_same_call_makes_room() {
     let (_server, mut c) = start();
     c.script(&[
         ("ZEXP.ADD k 5m a 5m b", "2"),
@@ -67,7 +67,7 @@ fn who_leaves_in_the_same_call_makes_room() {
 }
 
 #[test]
-fn the_dead_take_no_place() {
+fn expired_members_do_not_count_for_the_cap() {
     let (_server, mut c) = start();
     plant(&mut c, "k", &[("x", 1000), ("y", 2000), ("live", FAR)]);
     c.script(&[("ZEXP.ADD k CAP 2 5m z", "1"), ("ZEXP.ADD k CAP 2 5m x", "nil"), ("ZEXP.ADD k CAP 3 5m x", "1")]);

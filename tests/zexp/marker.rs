@@ -1,6 +1,6 @@
 //! The marker: the TTL of a key identifies an expiring set. Every change of the set restores the marker.
 
-use testkit::{Client, FAR, GRACE_MS, NEVER, after_scan, assert_drained, assert_marked, assert_restored, plant, start};
+use testkit::{FAR, GRACE_MS, NEVER, after_scan, assert_drained, assert_marked, assert_restored, plant, start};
 
 #[test]
 fn every_change_leaves_the_marker() {
@@ -23,76 +23,6 @@ fn every_change_leaves_the_marker() {
     ] {
         c.run(line);
         assert_marked(&mut c, "k");
-    }
-}
-
-#[test]
-fn the_marker_survives_what_moves_keys() {
-    let (_server, mut c) = start();
-    c.script(&[
-        (format!("ZEXP.ADD k AT {FAR}ms a {FAR}ms b"), "2"),
-        ("RENAME k renamed".into(), "+OK"),
-        ("ZEXP.ADD renamed 5m c".into(), "1"),
-        ("COPY renamed copied".into(), "1"),
-        ("ZEXP.ADD copied 5m d".into(), "1"),
-        ("MOVE copied 1".into(), "1"),
-        ("SELECT 1".into(), "+OK"),
-        ("ZEXP.ADD copied 5m e".into(), "1"),
-        ("ZEXP.CARD copied".into(), "5"),
-    ]);
-    assert_marked(&mut c, "copied");
-    let dump = c.run("DUMP copied");
-    let until = c.int("PEXPIRETIME copied");
-    let redis::Value::BulkString(dump) = dump else { panic!("no dump") };
-    c.call(redis::cmd("RESTORE").arg("restored").arg(until).arg(dump).arg("ABSTTL"));
-    c.script(&[("ZEXP.ADD restored 5m f", "1"), ("ZEXP.CARD restored", "6")]);
-}
-
-#[test]
-fn expire_and_persist_on_the_key_are_the_way_out() {
-    let (_server, mut c) = start();
-    for way_out in ["PERSIST k", "EXPIRE k 100", "PEXPIREAT k 9999999999999"] {
-        c.run("DEL k");
-        c.run("ZEXP.ADD k 5m a");
-        c.script(&[
-            (way_out, "1"),
-            ("ZEXP.ADD k 5m b", "!NOTEXPIRING "),
-            ("ZEXP.CARD k", "!NOTEXPIRING "),
-            ("ZCARD k", "1"),
-            // ZEXP.ADOPT makes the set an expiring set again.
-            ("ZEXP.ADOPT k", "1"),
-            ("ZEXP.ADD k 5m b", "1"),
-        ]);
-        assert_marked(&mut c, "k");
-    }
-}
-
-/// Restores a copy of `k` as `new`, with a TTL that differs from the marker by `shift`.
-fn restore_shifted(c: &mut Client, shift: i64) {
-    let redis::Value::BulkString(dump) = c.run("DUMP k") else { panic!("no dump") };
-    let until = FAR + GRACE_MS + shift;
-    c.call(redis::cmd("RESTORE").arg("new").arg(until).arg(dump).arg("ABSTTL").arg("REPLACE"));
-}
-
-#[test]
-fn a_slightly_shifted_ttl_is_set_right_after_restore() {
-    let (_server, mut c) = start();
-    c.run(&format!("ZADD k {FAR} a 1000 dead"));
-    // MIGRATE sends the remaining time, so the TTL is too late, or too early if the clocks differ.
-    for shift in [-5_000, -1, 0, 1, 700, 5_000] {
-        restore_shifted(&mut c, shift);
-        c.script(&[("ZEXP.CARD new", "1")]);
-        assert_restored(&mut c, "new", FAR);
-        assert_drained(&mut c, "new", 1);
-    }
-    for shift in [-5_001, 5_001] {
-        restore_shifted(&mut c, shift);
-        after_scan(&mut c);
-        c.script(&[
-            ("ZEXP.ADD new 5m b", "!NOTEXPIRING ".into()),
-            ("ZCARD new", "2".into()),
-            ("PEXPIRETIME new", (FAR + GRACE_MS + shift).to_string()),
-        ]);
     }
 }
 
@@ -138,24 +68,6 @@ fn a_score_beyond_all_time_is_that_of_a_member_that_never_expires() {
             ("ZEXP.REM k m", "1"),
         ]);
         assert_marked(&mut c, "k");
-    }
-}
-
-/// All scores are before 1970, so all members have expired. A member that is added later lives.
-#[test]
-fn a_set_left_with_negative_scores_only_is_dead_and_its_next_member_lives() {
-    let (_server, mut c) = start();
-    for sweep in ["no", "yes"] {
-        c.run("DEL k");
-        c.run("CONFIG SET zeitset.sweep no");
-        c.run(&format!("ZEXP.ADD k AT {FAR}ms a"));
-        c.script(&[("MULTI", "+OK"), ("ZADD k -7 old -inf oldest", "+QUEUED"), ("ZREM k a", "+QUEUED")]);
-        c.run("EXEC");
-        c.wait_for_cron();
-        c.run(&format!("ZADD k {} later", FAR + 9000));
-        c.run(&format!("CONFIG SET zeitset.sweep {sweep}"));
-        assert_restored(&mut c, "k", FAR + 9000);
-        c.script(&[("ZEXP.MEMBERS k", "['later']")]);
     }
 }
 

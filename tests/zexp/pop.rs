@@ -38,7 +38,7 @@ fn pop_has_the_shapes_of_spop() {
 }
 
 #[test]
-fn pop_never_hands_out_the_dead() {
+fn pop_returns_no_expired_member() {
     let (_server, mut c) = start();
     let ago = c.now() - 1000;
     plant(&mut c, "k", &[("x", ago), ("y", ago)]);
@@ -59,7 +59,7 @@ fn pop_empties_large_sets_too() {
 }
 
 #[test]
-fn rem_counts_the_living() {
+fn rem_counts_live_members() {
     let (_server, mut c) = start();
     plant(&mut c, "k", &[("dead", 1000), ("a", FAR), ("b", FAR + 1), ("c", FAR + 2)]);
     c.script(&[("ZEXP.REM k dead absent", "0"), ("ZEXP.REM k c c absent dead", "1")]);

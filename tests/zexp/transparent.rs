@@ -134,28 +134,6 @@ fn adoption_replicates_its_effect() {
 }
 
 #[test]
-fn an_aof_and_a_snapshot_bring_back_the_same_set_without_the_module_too() {
-    for config in ["appendonly yes\nappendfsync always", "save 3600 1"] {
-        let (mut server, mut c) = {
-            let server = Server::builder().config(config).start();
-            let client = server.client();
-            (server, client)
-        };
-        sample(&mut c);
-        for line in BUSY {
-            c.run(line);
-        }
-        c.run("ZEXP.ADD k 1h x 1h y 1h z");
-        let (scores, until) = (c.scores("k"), c.int("PEXPIRETIME k"));
-        server.restart();
-        let mut c = server.client();
-        assert_eq!(c.scores("k"), scores, "{config}");
-        assert_eq!(c.int("PEXPIRETIME k"), until, "{config}");
-        c.script(&[("ZEXP.ADD k 5m more", "1")]);
-    }
-}
-
-#[test]
 fn standard_events_tell_what_happened() {
     let server = Server::builder().config("notify-keyspace-events KEA").start();
     let mut c = server.client();

@@ -33,7 +33,7 @@ fn effects_of_a_0_2_master_are_applied() {
 }
 
 #[test]
-fn what_does_not_fit_is_passed_over() {
+fn effects_that_do_not_fit_change_nothing() {
     let (_server, mut c) = start();
     c.run("ZLB.CREATE b DIM x");
     c.run("ZLB.SET b m 5");

@@ -124,33 +124,6 @@ fn an_empty_board_keeps_its_key_until_del() {
 }
 
 #[test]
-fn other_types_are_left_alone() {
-    let (_server, mut c) = start();
-    c.run("ZADD z 1 m");
-    c.run("SET s text");
-    for key in ["z", "s"] {
-        let before = c.trace(key);
-        for line in [
-            "ZLB.SET KEY m 1",
-            "ZLB.INCR KEY m d 1",
-            "ZLB.GET KEY m",
-            "ZLB.RANK KEY m",
-            "ZLB.RANGE KEY 0 -1",
-            "ZLB.AROUND KEY m 1",
-            "ZLB.RANKOF KEY 1",
-            "ZLB.REM KEY m",
-            "ZLB.CARD KEY",
-            "ZLB.INFO KEY",
-        ] {
-            c.script(&[(line.replace("KEY", key), "!WRONGTYPE Operation against a key holding the wrong kind")]);
-        }
-        assert_eq!(c.trace(key), before);
-    }
-    c.run("ZLB.CREATE b DIM a");
-    c.script(&[("ZADD b 1 m", "!WRONGTYPE "), ("GET b", "!WRONGTYPE "), ("ZEXP.CARD b", "!WRONGTYPE ")]);
-}
-
-#[test]
 fn a_missing_key_is_an_empty_board_to_those_who_read() {
     let (server, mut c) = start();
     c.script(&[

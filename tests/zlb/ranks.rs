@@ -1,12 +1,7 @@
 //! WITHRANK: the rank of a member in RANGE and AROUND, and in the replies of SET and INCR.
 
-use testkit::{Client, start};
-
-/// Creates a board: `a` to `g` have the values 9 7 7 7 5 5 1.
-fn seven(c: &mut Client) {
-    c.run("ZLB.CREATE b DIM x");
-    c.run("ZLB.SET b a 9 b 7 c 7 d 7 e 5 f 5 g 1");
-}
+use super::read::seven;
+use testkit::start;
 
 #[test]
 fn a_range_tells_the_rank_of_each_member() {
@@ -69,7 +64,7 @@ fn dense_and_competition_belong_to_withrank() {
 }
 
 #[test]
-fn set_tells_the_rank_that_came_of_it() {
+fn set_returns_the_new_rank() {
     let (_server, mut c) = start();
     c.run("ZLB.CREATE b DIM x KEEP 3");
     c.script(&[
@@ -108,7 +103,7 @@ fn members_may_be_named_withrank() {
 }
 
 #[test]
-fn incr_tells_the_rank_that_came_of_it() {
+fn incr_returns_the_new_rank() {
     let (_server, mut c) = start();
     c.run("ZLB.CREATE b DIM x DIM WITHRANK KEEP 2");
     c.script(&[

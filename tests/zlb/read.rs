@@ -3,7 +3,7 @@
 use testkit::{Client, start};
 
 /// Creates a board: `a` to `g` have the values 9 7 7 7 5 5 1.
-fn seven(c: &mut Client) {
+pub(super) fn seven(c: &mut Client) {
     c.run("ZLB.CREATE b DIM x");
     c.run("ZLB.SET b a 9 b 7 c 7 d 7 e 5 f 5 g 1");
 }

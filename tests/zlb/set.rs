@@ -3,7 +3,7 @@
 use testkit::start;
 
 #[test]
-fn the_reply_counts_who_is_new() {
+fn the_reply_counts_new_members() {
     let (_server, mut c) = start();
     c.run("ZLB.CREATE b DIM x DIM y");
     c.script(&[

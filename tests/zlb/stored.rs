@@ -1,6 +1,5 @@
 //! Boards survive saves, rewrites, replication, COPY, RENAME, DUMP and RESTORE.
 
-use redis::Value;
 use testkit::{Client, PATIENCE, Server, assert_agree, eventually, start, start_keeping_aof};
 
 /// Boards with all kinds of options. Some have more members than one command of a rewritten AOF adds.
@@ -51,16 +50,6 @@ fn an_rdb_file_holds_boards() {
 }
 
 #[test]
-fn an_aof_of_effects_makes_the_same_boards() {
-    let mut server = Server::builder().config("appendonly yes").config("appendfsync always").start();
-    let mut c = server.client();
-    fill(&mut c);
-    let before = all(&mut c);
-    server.crash_and_restart();
-    assert_eq!(all(&mut server.client()), before);
-}
-
-#[test]
 fn a_rewritten_aof_makes_the_same_boards() {
     for preamble in ["yes", "no"] {
         let config = format!("aof-use-rdb-preamble {preamble}");
@@ -70,11 +59,7 @@ fn a_rewritten_aof_makes_the_same_boards() {
         let mut c = server.client();
         fill(&mut c);
         let before = all(&mut c);
-        c.run("BGREWRITEAOF");
-        eventually(PATIENCE, "the AOF is rewritten", || {
-            let info = c.info("persistence");
-            info["aof_rewrite_in_progress"] == "0" && info["aof_rewrite_scheduled"] == "0"
-        });
+        c.rewrite_aof();
         assert_eq!(c.info("persistence")["aof_last_bgrewrite_status"], "ok");
         c.run("ZLB.SET b:first new 1 0.05");
         c.run("ZLB.REM b:first new");
@@ -137,11 +122,11 @@ fn dump_and_restore() {
     let (_server, mut c) = start();
     fill(&mut c);
     for key in BOARDS {
-        let Value::BulkString(dump) = c.run(&format!("DUMP {key}")) else { panic!("{key}") };
-        c.call(redis::cmd("RESTORE").arg("r").arg(0).arg(&dump).arg("REPLACE"));
+        let dump = c.dump(key);
+        c.restore("r", 0, &dump);
         let digests = [c.reply(&format!("DEBUG DIGEST-VALUE {key}")), c.reply("DEBUG DIGEST-VALUE r")];
         assert_eq!(digests[0], digests[1]);
-        assert_eq!(c.run("DUMP r"), Value::BulkString(dump));
+        assert_eq!(c.dump("r"), dump);
         c.script(&[("ZLB.SET r", "!ERR wrong number"), ("EXISTS r", "1")]);
     }
 }

@@ -55,7 +55,7 @@ fn a_client_that_waits_gets_the_next_run_at_the_ack() {
     let token = claimed(&mut c, "", "1h");
     let mut waiting = server.client();
     waiting.send("ZQ.CLAIM 1 q LEASE 1h BLOCK 0");
-    eventually(PATIENCE, "a client waits", || c.info_number("zeitset", "zeitset_clients_waiting") == 1);
+    c.wait_for_blocked(1);
     c.run(&format!("ZQ.ACK q a {token}"));
     let reply = waiting.receive();
     assert!(reply.contains("'a'") && reply.contains("'two'"), "{reply}");
@@ -94,13 +94,12 @@ fn a_push_that_waits_goes_wherever_its_queue_goes() {
     let (mut server, mut c) = start_keeping_aof();
     let token = claimed(&mut c, "GROUP g", "1h");
     c.run("ZQ.PUSH q three ID a PRIORITY 3 GROUP other TTL 1h DELAY 1h AGAIN");
-    let Value::BulkString(payload) = c.run("DUMP q") else { panic!("a payload") };
-    c.call(redis::cmd("RESTORE").arg("restored").arg(0).arg(payload));
+    let dump = c.dump("q");
+    c.restore("restored", 0, &dump);
     c.run("COPY q copied");
     c.run("RENAME q renamed");
     c.run("CONFIG SET aof-use-rdb-preamble no");
-    c.run("BGREWRITEAOF");
-    eventually(PATIENCE, "the rewrite", || c.info_number("persistence", "aof_rewrite_in_progress") == 0);
+    c.rewrite_aof();
     server.restart();
     let mut c = server.client();
     for key in ["restored", "copied", "renamed"] {

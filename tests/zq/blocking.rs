@@ -57,7 +57,7 @@ pub(super) fn blocked(c: &mut Client) -> i64 {
 pub(super) const WAIT: &str = "ZQ.CLAIM 1 q LEASE 1m BLOCK 0";
 
 #[test]
-fn pushes_serve_who_came_first() {
+fn pushes_serve_the_client_that_came_first() {
     let (server, mut c) = start();
     let waiters: Vec<_> = (0..4).map(|_| Waiter::start(&server, WAIT)).collect();
     c.run("ZQ.PUSH q x ID 0");
@@ -158,7 +158,7 @@ fn whatever_makes_a_job_claimable_wakes() {
         let mut token = String::new();
         for line in setup {
             match *line {
-                "CLAIM" => token = super::commands::claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1h").1.to_string(),
+                "CLAIM" => token = c.claim("ZQ.CLAIM 1 q LEASE 1h").to_string(),
                 "SET q x" => {}
                 line => drop(c.run(&line.replace("TOKEN", &token))),
             }
@@ -182,10 +182,9 @@ fn whatever_makes_a_job_claimable_wakes() {
 fn restore_wakes() {
     let (server, mut c) = start();
     c.run("ZQ.PUSH p x ID a");
-    let dump = c.run("DUMP p");
+    let dump = c.dump("p");
     let waiter = Waiter::start(&server, WAIT);
-    let redis::Value::BulkString(dump) = dump else { panic!() };
-    c.call(redis::cmd("RESTORE").arg("q").arg(0).arg(dump));
+    c.restore("q", 0, &dump);
     assert_eq!(waiter.id(), "a");
 }
 
@@ -273,7 +272,7 @@ fn several_keys_and_databases() {
 }
 
 #[test]
-fn who_waits_comes_before_who_comes_later() {
+fn waiting_clients_are_served_before_later_ones() {
     let (server, mut c) = start();
     let first = Waiter::start(&server, WAIT);
     c.run("ZQ.PUSH q x ID a DELAY 50ms");

@@ -126,7 +126,7 @@ fn a_job_that_recurs_every_sixty_days_does() {
     let mut world = start();
     world.client.run("ZQ.PUSH q x ID a EVERY 60d");
     for _ in 0..3 {
-        let (_, token) = super::commands::claim_one(&mut world.client, "ZQ.CLAIM 1 q LEASE 1m");
+        let token = world.client.claim("ZQ.CLAIM 1 q LEASE 1m");
         world.client.script(&[(format!("ZQ.ACK q a {token}"), "1")]);
         let mut waiter = world.waiter("ZQ.CLAIM 1 q LEASE 1ms BLOCK 365d");
         world.advance(DAY * 59);

@@ -3,37 +3,7 @@
 use crate::server::surface::map;
 use redis::Value;
 use std::collections::BTreeMap;
-use testkit::{Client, FAR, Server, show, start};
-
-/// Returns a field of a reply that is a map, or an array in RESP2.
-#[track_caller]
-fn field(c: &mut Client, line: &str, name: &str) -> String {
-    match c.run(line) {
-        Value::Map(pairs) => {
-            pairs.iter().find(|(key, _)| show(key) == format!("'{name}'")).map(|(_, value)| show(value))
-        }
-        Value::Array(items) => {
-            items.chunks(2).find(|pair| show(&pair[0]) == format!("'{name}'")).map(|pair| show(&pair[1]))
-        }
-        other => panic!("{line}: no map: {}", show(&other)),
-    }
-    .unwrap_or_else(|| panic!("{line}: no field {name}"))
-}
-
-/// Returns the token and the ID of the only claimed job.
-#[track_caller]
-pub fn claim_one(c: &mut Client, line: &str) -> (String, i64) {
-    match c.run(line) {
-        Value::Array(jobs) => match jobs.as_slice() {
-            [Value::Array(job)] => match job.as_slice() {
-                [_, Value::BulkString(id), Value::Int(token), ..] => (String::from_utf8_lossy(id).into_owned(), *token),
-                other => panic!("{line}: {other:?}"),
-            },
-            other => panic!("{line}: not one job: {other:?}"),
-        },
-        other => panic!("{line}: {}", show(&other)),
-    }
-}
+use testkit::{Server, assert_agree, show, start, start_keeping_aof};
 
 #[test]
 fn a_job_goes_through_its_life() {
@@ -78,20 +48,6 @@ fn ids_are_made_up_or_given_and_given_ones_make_a_push_idempotent() {
 }
 
 #[test]
-fn delayed_jobs_are_not_served_before_their_time() {
-    let (_server, mut c) = start();
-    c.run("ZQ.PUSH q x ID a DELAY 150ms");
-    c.script(&[("ZQ.CLAIM 1 q LEASE 1m", "[]")]);
-    let due: i64 = field(&mut c, "ZQ.GET q a", "due_ms").parse().unwrap();
-    c.wait_until(due);
-    assert_eq!(claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1m").0, "a");
-    c.script(&[("ZQ.PUSH q x ID b DELAY 0", "'b'"), ("ZQ.PUSH q x ID c AT 0", "'c'")]);
-    assert_eq!(field(&mut c, "ZQ.GET q c", "due_ms"), "0");
-    c.run(&format!("ZQ.PUSH q x ID d AT {FAR}ms"));
-    assert_eq!(field(&mut c, "ZQ.GET q d", "state"), "'delayed'");
-}
-
-#[test]
 fn claim_takes_several_and_from_the_first_key_that_has_any() {
     let (_server, mut c) = start();
     for n in 0..5 {
@@ -103,7 +59,7 @@ fn claim_takes_several_and_from_the_first_key_that_has_any() {
         assert!(claimed.contains(&format!("['b' '{n}' ")), "{claimed}");
     }
     assert!(!claimed.contains("'4'") && !claimed.contains("'c'"), "{claimed}");
-    assert_eq!(claim_one(&mut c, "ZQ.CLAIM 3 c b a LEASE 1m").0, "c");
+    assert_eq!(c.job("ZQ.CLAIM 3 c b a LEASE 1m").id, "c");
     c.script(&[("ZQ.CLAIM 2 a c LEASE 1m", "[]"), ("EXISTS a", "0")]);
 }
 
@@ -152,24 +108,14 @@ fn peek_shows_each_state_in_serving_order() {
     c.run("ZQ.PUSH q x ID soon DELAY 1h");
     c.run("ZQ.PUSH q x ID later DELAY 2h PRIORITY -1");
     c.run("ZQ.PUSH q y ID dead PRIORITY -2147483648");
-    let (_, token) = claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1m");
+    let token = c.claim("ZQ.CLAIM 1 q LEASE 1m");
     c.script(&[(format!("ZQ.NACK q dead {token} DEAD"), "1")]);
-    let (_, _) = claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1m");
+    c.claim("ZQ.CLAIM 1 q LEASE 1m");
     c.script(&[("ZQ.PEEK q COUNT 2", "[['1' 2000 0 0 'p1'] ['2' 3000 0 0 'p2']]"), ("ZQ.PEEK none DEAD", "[]")]);
-    let Value::Array(ten) = c.run("ZQ.PEEK q READY") else { panic!() };
-    assert_eq!(ten.len(), 10);
-    let ids = |c: &mut Client, line: &str| -> Vec<String> {
-        let Value::Array(jobs) = c.run(line) else { panic!() };
-        jobs.iter()
-            .map(|job| match job {
-                Value::Array(fields) => show(&fields[0]),
-                other => show(other),
-            })
-            .collect()
-    };
-    assert_eq!(ids(&mut c, "ZQ.PEEK q DELAYED"), ["'soon'", "'later'"]);
-    assert_eq!(ids(&mut c, "ZQ.PEEK q CLAIMED COUNT 5"), ["'0'"]);
-    assert_eq!(ids(&mut c, "ZQ.PEEK q COUNT 3 DEAD"), ["'dead'"]);
+    assert_eq!(c.ids("ZQ.PEEK q READY").len(), 10);
+    assert_eq!(c.ids("ZQ.PEEK q DELAYED"), ["soon", "later"]);
+    assert_eq!(c.ids("ZQ.PEEK q CLAIMED COUNT 5"), ["0"]);
+    assert_eq!(c.ids("ZQ.PEEK q COUNT 3 DEAD"), ["dead"]);
 }
 
 #[test]
@@ -178,12 +124,12 @@ fn reschedule_moves_what_waits() {
     c.run("ZQ.PUSH q x ID a");
     c.run("ZQ.PUSH q x ID b");
     c.script(&[("ZQ.RESCHEDULE q b PRIORITY -1", "1"), ("ZQ.RESCHEDULE q none PRIORITY -1", "0")]);
-    assert_eq!(claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1m").0, "b");
+    assert_eq!(c.job("ZQ.CLAIM 1 q LEASE 1m").id, "b");
     c.script(&[("ZQ.RESCHEDULE q b DELAY 0", "0"), ("ZQ.RESCHEDULE q a DELAY 1h PRIORITY 7", "1")]);
-    assert_eq!(field(&mut c, "ZQ.GET q a", "state"), "'delayed'");
-    assert_eq!(field(&mut c, "ZQ.GET q a", "priority"), "7");
+    assert_eq!(c.text_field("ZQ.GET q a", "state"), "delayed");
+    assert_eq!(c.field("ZQ.GET q a", "priority"), 7);
     c.script(&[("ZQ.RESCHEDULE q a AT 1", "1"), ("ZQ.RESCHEDULE none a AT 1", "0"), ("EXISTS none", "0")]);
-    assert_eq!(claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1m").0, "a");
+    assert_eq!(c.job("ZQ.CLAIM 1 q LEASE 1m").id, "a");
 }
 
 #[test]
@@ -208,8 +154,7 @@ fn config_sets_what_is_given_and_makes_the_key() {
 /// The test takes all settings from COMMAND DOCS.
 #[test]
 fn every_setting_is_shown_stored_and_replicated() {
-    let server = Server::start();
-    let mut c = server.client();
+    let (server, mut c) = start_keeping_aof();
     let replica = Server::builder().replica_of(&server);
     let docs = map(&c.run("COMMAND DOCS zq.config"));
     let docs = map(docs.values().next().expect("the command is known"));
@@ -245,61 +190,13 @@ fn every_setting_is_shown_stored_and_replicated() {
     let replica = Server::builder().replica_of(&server);
     replica.wait_for_sync(&server);
     assert_eq!(replica.client().reply("ZQ.STATS q"), stats);
-}
-
-#[test]
-fn settings_hold() {
-    let (_server, mut c) = start();
-    c.run("ZQ.CONFIG q MAXLEN 2 CONCURRENCY 1");
-    c.script(&[
-        ("ZQ.PUSH q x ID a", "'a'"),
-        ("ZQ.PUSH q x ID b", "'b'"),
-        ("ZQ.PUSH q x ID c", "!QUEUEFULL "),
-        ("ZQ.PUSH q y ID a REPLACE", "'a'"),
-        ("ZQ.CONFIG q PAUSED yes", "+OK"),
-        ("ZQ.CLAIM 1 q LEASE 1m", "[]"),
-        ("ZQ.CONFIG q PAUSED no", "+OK"),
-    ]);
-    let (id, token) = claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1m COUNT 5");
-    c.script(&[("ZQ.CLAIM 1 q LEASE 1m", "[]"), (&format!("ZQ.ACK q {id} {token}"), "1")]);
-    claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1m");
-    // RATE: at most 3 claims in any window.
-    c.run("ZQ.CONFIG r RATE 3 1h");
-    for n in 0..5 {
-        c.run(&format!("ZQ.PUSH r {n}"));
-    }
-    let Value::Array(jobs) = c.run("ZQ.CLAIM 1 r LEASE 1m COUNT 9") else { panic!() };
-    assert_eq!(jobs.len(), 3);
-    c.script(&[("ZQ.CLAIM 1 r LEASE 1m", "[]")]);
-    // With AGING, 10 s of waiting count as much as one step of priority.
-    c.run("ZQ.CONFIG g AGING 10s");
-    let now = c.now();
-    c.run(&format!("ZQ.PUSH g x ID old PRIORITY 2 AT {}ms", now - 30_000));
-    c.run(&format!("ZQ.PUSH g x ID new PRIORITY 0 AT {now}ms"));
-    assert_eq!(claim_one(&mut c, "ZQ.CLAIM 1 g LEASE 1m").0, "old");
-}
-
-#[test]
-fn every_comes_again_on_its_grid() {
-    let (_server, mut c) = start();
-    c.run("ZQ.PUSH q x ID a AT 1000 EVERY 1h MAXATTEMPTS 2");
-    let (_, token) = claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1m");
-    let now = c.now();
-    c.script(&[(format!("ZQ.ACK q a {token}"), "1")]);
-    let due: i64 = field(&mut c, "ZQ.GET q a", "due_ms").parse().unwrap();
-    assert_eq!((due - 1_000_000) % 3_600_000, 0);
-    assert!(due > now && due <= now + 3_600_000 + 20_000);
-    assert_eq!(field(&mut c, "ZQ.GET q a", "attempts"), "0");
-    assert_eq!(field(&mut c, "ZQ.GET q a", "state"), "'delayed'");
-    c.script(&[("ZQ.CANCEL q a", "1")]);
+    assert_agree(&server, &[]);
 }
 
 #[test]
 fn what_is_refused_changes_nothing() {
     let (_server, mut c) = start();
     c.run("ZQ.PUSH q x ID a");
-    c.run("SET s x");
-    c.run("ZADD z 1 x");
     let trace = c.trace("q");
     let syntax = "!ERR syntax error";
     let arity = "!ERR wrong number of arguments";
@@ -308,7 +205,7 @@ fn what_is_refused_changes_nothing() {
     let negative = "!ERR value is out of range, must not be negative";
     let numkeys = "!ERR numkeys should be greater than 0";
     let too_many = "!ERR Number of keys can't be greater than number of args";
-    let mut cases = vec![
+    let cases = [
         ("ZQ.PUSH q x ID", syntax),
         ("ZQ.PUSH q x NOPE", syntax),
         ("ZQ.PUSH q x ID b ID c", syntax),
@@ -321,6 +218,10 @@ fn what_is_refused_changes_nothing() {
         ("ZQ.PUSH q x AT -5", "!ERR invalid time"),
         ("ZQ.PUSH q x DELAY 9007199254740991ms", "!ERR time is out of range"),
         ("ZQ.PUSH q x EVERY 9007199254740991ms", "!ERR time is out of range"),
+        ("ZQ.PUSH q x TTL 0", duration),
+        ("ZQ.PUSH q x TTL 9007199254740", "!ERR time is out of range, must be at most 2^53-1 ms"),
+        ("ZQ.PUSH q x AT 9007199254740000 TTL 1h", "!ERR time is out of range, must be at most 2^53-1 ms"),
+        ("ZQ.PUSH q x TTL 1 TTL 2", syntax),
         ("ZQ.PUSH q x PRIORITY 2147483648", range),
         ("ZQ.PUSH q x PRIORITY -2147483649", range),
         ("ZQ.PUSH q x PRIORITY 1.5", integer),
@@ -362,6 +263,11 @@ fn what_is_refused_changes_nothing() {
         ("ZQ.CONFIG q RATE 5", syntax),
         ("ZQ.CONFIG q RATE 5 0", duration),
         ("ZQ.CONFIG q RATE -1 1", range),
+        (
+            "ZQ.CONFIG q GROUPRATE 5 0",
+            "!ERR invalid duration; expected a positive number and an optional unit (ms, s, m, h, d, w)",
+        ),
+        ("ZQ.CONFIG q ORDERED maybe", syntax),
         ("ZQ.CONFIG q BACKOFF 5", syntax),
         ("ZQ.CONFIG q PAUSED maybe", syntax),
         ("ZQ.CONFIG q PAUSED 1", syntax),
@@ -373,30 +279,9 @@ fn what_is_refused_changes_nothing() {
         ("ZQ.APPLY q 1 CLAIM a 0 5", "0"),
         ("ZQ.APPLY q 1 REDRIVE 5", "0"),
         ("ZQ.APPLY q 1 JOB b x ready 9223372036854775807 0 5", "0"),
+        ("ZADD q 1 x", "!WRONGTYPE "),
+        ("GET q", "!WRONGTYPE "),
     ];
-    let wrong = "!WRONGTYPE ";
-    for line in [
-        "ZQ.PUSH KEY x",
-        "ZQ.CLAIM 1 KEY LEASE 1",
-        "ZQ.CLAIM 2 none KEY LEASE 1 BLOCK 1",
-        "ZQ.ACK KEY a 1",
-        "ZQ.NACK KEY a 1",
-        "ZQ.EXTEND KEY 1 a 1",
-        "ZQ.CANCEL KEY a",
-        "ZQ.RESCHEDULE KEY a AT 1",
-        "ZQ.GET KEY a",
-        "ZQ.PEEK KEY",
-        "ZQ.REDRIVE KEY",
-        "ZQ.STATS KEY",
-        "ZQ.CONFIG KEY",
-        "ZQ.CONFIG KEY MAXLEN 1",
-        "ZQ.APPLY KEY 1 SETTLE",
-    ] {
-        for key in ["s", "z"] {
-            c.script(&[(line.replace("KEY", key), wrong)]);
-        }
-    }
-    cases.extend([("ZADD q 1 x", wrong), ("GET q", wrong), ("ZEXP.ADD q 5m x", wrong), ("ZRL.CHECK q 1 1", wrong)]);
     c.script(&cases);
     assert_eq!(c.trace("q"), trace);
 }
@@ -437,14 +322,14 @@ fn keyspace_events_tell_what_happened() {
     let mut listener = server.resp3();
     listener.psubscribe("__keyevent@0__:*");
     c.run("ZQ.PUSH q x ID a");
-    let (_, token) = claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1m");
+    let token = c.claim("ZQ.CLAIM 1 q LEASE 1m");
     c.run(&format!("ZQ.EXTEND q 2m a {token}"));
     c.run(&format!("ZQ.NACK q a {token} DEAD"));
     c.run("ZQ.REDRIVE q");
-    let (_, token) = claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1m");
+    let token = c.claim("ZQ.CLAIM 1 q LEASE 1m");
     c.run(&format!("ZQ.NACK q a {token}"));
     c.run("ZQ.RESCHEDULE q a AT 5");
-    let (_, token) = claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1m");
+    let token = c.claim("ZQ.CLAIM 1 q LEASE 1m");
     c.run(&format!("ZQ.ACK q a {token} b 1"));
     c.run("ZQ.CONFIG q MAXLEN 5");
     c.run("ZQ.PUSH q x ID a");
@@ -493,17 +378,6 @@ fn keys_of_a_claim_are_counted_and_a_wait_needs_the_right_to_all_of_them() {
     ann.script(&[("ZQ.CLAIM 2 b:q a:q LEASE 1 BLOCK 0", "!NOPERM ")]);
     reader.run("AUTH reader any");
     reader.script(&[("ZQ.CONFIG b:q", "!NOPERM ")]);
-}
-
-#[test]
-fn databases_are_apart() {
-    let (_server, mut c) = start();
-    c.run("ZQ.PUSH q x ID zero");
-    c.run("SELECT 5");
-    c.script(&[("ZQ.CLAIM 1 q LEASE 1m", "[]"), ("ZQ.PUSH q y ID five", "'five'"), ("SELECT 0", "+OK")]);
-    assert_eq!(claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1m").0, "zero");
-    c.run("SWAPDB 0 5");
-    assert_eq!(claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1m").0, "five");
 }
 
 #[test]

@@ -1,9 +1,8 @@
 //! After its lease has expired, a job waits for BACKOFF or for its next occurrence, and is due at the same time on
 //! every server.
 
-use redis::Value;
 use std::time::Duration;
-use testkit::{Client, Clock, PATIENCE, Server, assert_agree, eventually};
+use testkit::{Client, Clock, Job, Server, assert_agree};
 
 const HOUR: i64 = 3_600_000;
 
@@ -40,16 +39,6 @@ impl World {
     }
 }
 
-/// Claims the only ready job. Returns its token, attempt and deadline.
-fn claim(c: &mut Client, lease: &str) -> (i64, i64, i64) {
-    let Value::Array(jobs) = c.run(&format!("ZQ.CLAIM 1 q LEASE {lease}")) else { panic!("jobs") };
-    let [Value::Array(job)] = &jobs[..] else { panic!("one job: {jobs:?}") };
-    match job.as_slice() {
-        [_, _, Value::Int(token), Value::Int(attempt), Value::Int(deadline), _] => (*token, *attempt, *deadline),
-        other => panic!("{other:?}"),
-    }
-}
-
 fn number(reply: &str, name: &str) -> i64 {
     let (_, rest) = reply.split_once(&format!("'{name}' ")).unwrap_or_else(|| panic!("{name} in {reply}"));
     rest.split([' ', ']']).next().unwrap_or_default().parse().expect("a number")
@@ -61,7 +50,7 @@ fn a_job_whose_lease_expired_waits_for_its_backoff() {
     world.c.run("ZQ.CONFIG q BACKOFF 1h 3h JITTER 50");
     world.c.run("ZQ.PUSH q x ID a");
     for hours in [1, 2, 3] {
-        let (_, _, deadline) = claim(&mut world.c, "1m");
+        let deadline = world.c.job("ZQ.CLAIM 1 q LEASE 1m").deadline;
         world.advance(120);
         let job = world.everywhere("ZQ.GET q a");
         assert!(job.contains("'state' 'delayed'"), "{job}");
@@ -76,7 +65,7 @@ fn a_job_whose_lease_expired_waits_for_its_backoff() {
         // A waiting client gets the job when it is due.
         let mut waiter = world.server.client();
         waiter.send("ZQ.CLAIM 1 q LEASE 1m BLOCK 0");
-        eventually(PATIENCE, "a client waits", || world.c.info_number("clients", "blocked_clients") == 1);
+        world.c.wait_for_blocked(1);
         let left = u64::try_from(due - world.c.now()).expect("it lies ahead");
         world.clock.advance(Duration::from_millis(left));
         let reply = waiter.receive();
@@ -87,26 +76,9 @@ fn a_job_whose_lease_expired_waits_for_its_backoff() {
         world.c.run(&format!("ZQ.NACK q a {token} FREE DELAY 0"));
     }
     // A late ACK still counts.
-    let (token, _, _) = claim(&mut world.c, "1m");
+    let token = world.c.claim("ZQ.CLAIM 1 q LEASE 1m");
     world.advance(120);
     world.c.script(&[(format!("ZQ.ACK q a {token}"), "1")]);
-    assert_agree(&world.server, &[&world.replica]);
-}
-
-#[test]
-fn a_change_of_backoff_holds_for_the_jobs_that_are_claimed() {
-    let mut world = World::new();
-    for n in 0..5 {
-        world.c.run(&format!("ZQ.PUSH q x ID {n} GROUP g{}", n % 2));
-    }
-    world.c.run("ZQ.CLAIM 1 q LEASE 1m COUNT 4");
-    world.c.run("ZQ.CONFIG q BACKOFF 1h 1h");
-    world.advance(120);
-    let stats = world.everywhere("ZQ.STATS q");
-    assert_eq!(["ready", "delayed", "claimed"].map(|state| number(&stats, state)), [1, 4, 0]);
-    world.c.run("ZQ.CONFIG q BACKOFF 10s 10s");
-    let stats = world.everywhere("ZQ.STATS q");
-    assert_eq!(["ready", "delayed", "claimed"].map(|state| number(&stats, state)), [5, 0, 0]);
     assert_agree(&world.server, &[&world.replica]);
 }
 
@@ -115,9 +87,9 @@ fn a_change_of_backoff_holds_for_the_jobs_that_are_claimed() {
 fn clean_leaves_jobs_that_became_delayed_just_now() {
     let mut world = World::new();
     world.c.run("ZQ.PUSH q x ID free");
-    let (free, ..) = claim(&mut world.c, "10h");
+    let free = world.c.claim("ZQ.CLAIM 1 q LEASE 10h");
     world.c.run("ZQ.PUSH q x ID cron EVERY 12h");
-    let (cron, ..) = claim(&mut world.c, "10h");
+    let cron = world.c.claim("ZQ.CLAIM 1 q LEASE 10h");
     world.c.run("ZQ.PUSH q x ID moved DELAY 1d");
     world.advance(7200);
     world.c.script(&[
@@ -143,7 +115,7 @@ fn a_recurring_job_outlives_the_last_lease_of_an_occurrence() {
     world.c.run("ZQ.PUSH q x ID a MAXATTEMPTS 1 EVERY 1h");
     let first = number(&world.c.reply("ZQ.GET q a"), "due_ms");
     for occurrence in 1..=3 {
-        let (token, attempt, _) = claim(&mut world.c, "1m");
+        let Job { token, attempt, .. } = world.c.job("ZQ.CLAIM 1 q LEASE 1m");
         assert_eq!(attempt, 1);
         world.advance(120);
         let job = world.everywhere("ZQ.GET q a");
@@ -159,7 +131,7 @@ fn a_recurring_job_outlives_the_last_lease_of_an_occurrence() {
         world.advance(3600);
     }
     // The worker was only late. Its ACK counts as a run, and the occurrence that was due in the meantime is skipped.
-    let (token, _, _) = claim(&mut world.c, "1m");
+    let token = world.c.claim("ZQ.CLAIM 1 q LEASE 1m");
     world.advance(120);
     world.c.script(&[(format!("ZQ.ACK q a {token}"), "1")]);
     let stats = world.everywhere("ZQ.STATS q");

@@ -1,7 +1,6 @@
 //! A server above its maxmemory, and a replica above its own maxmemory.
 
-use super::commands::claim_one;
-use testkit::{Client, PATIENCE, Server, assert_agree, assert_same_data, eventually, start_keeping_aof};
+use testkit::{Client, Job, Server, assert_agree, assert_same_data, start_keeping_aof};
 
 fn fill_up(c: &mut Client) {
     c.run("CONFIG SET maxmemory 1");
@@ -18,8 +17,8 @@ fn workers_go_on_and_an_operator_can_pause_over_maxmemory() {
         c.run(&format!("ZQ.PUSH q x ID {id}"));
     }
     fill_up(&mut c);
-    let (_, a) = claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1m");
-    let (_, b) = claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1m");
+    let a = c.claim("ZQ.CLAIM 1 q LEASE 1m");
+    let b = c.claim("ZQ.CLAIM 1 q LEASE 1m");
     assert!(c.ints(&format!("ZQ.EXTEND q 2m a {a}"))[0] > 0);
     c.script(&[
         (&*format!("ZQ.ACK q a {a}"), "1"),
@@ -51,7 +50,7 @@ fn a_client_that_waits_is_served_over_maxmemory() {
     c.run("ZQ.PUSH q x ID a DELAY 1h");
     let mut waiter = server.client();
     waiter.send("ZQ.CLAIM 1 q LEASE 1m BLOCK 0");
-    eventually(PATIENCE, "a client waits", || c.info_number("clients", "blocked_clients") == 1);
+    c.wait_for_blocked(1);
     fill_up(&mut c);
     c.run("ZQ.RESCHEDULE q a DELAY 0");
     assert!(waiter.receive().starts_with("[['q' 'a' "));
@@ -70,9 +69,9 @@ fn a_full_replica_takes_every_effect_on_queues() {
     r.run("CONFIG SET maxmemory 1");
     c.run("ZQ.CONFIG q MAXATTEMPTS 5");
     c.run("ZQ.PUSH q x ID b");
-    let (id, token) = claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1h");
+    let Job { id, token, .. } = c.job("ZQ.CLAIM 1 q LEASE 1h");
     c.script(&[(format!("ZQ.ACK q {id} {token}"), "1")]);
-    claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1h");
+    c.claim("ZQ.CLAIM 1 q LEASE 1h");
     replica.wait_for_sync(&server);
     assert_same_data(&mut c, &mut r);
     assert_eq!(r.info_number("zeitset", "zeitset_queue_effects_rejected"), 0);

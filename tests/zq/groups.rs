@@ -2,25 +2,8 @@
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use redis::Value;
 use std::collections::HashMap;
-use testkit::{Client, Server, show, start};
-
-/// Returns the IDs, tokens and payloads of claimed jobs.
-fn claimed(c: &mut Client, line: &str) -> Vec<(String, i64, String)> {
-    let Value::Array(jobs) = c.run(line) else { panic!("{line}: no array") };
-    let job = |job: &Value| match job {
-        Value::Array(job) => match job.as_slice() {
-            [_, Value::BulkString(id), Value::Int(token), _, _, Value::BulkString(payload)] => {
-                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-                (text(id), *token, text(payload))
-            }
-            other => panic!("{other:?}"),
-        },
-        other => panic!("{}", show(other)),
-    };
-    jobs.iter().map(job).collect()
-}
+use testkit::{Server, show, start};
 
 #[test]
 fn groups_take_turns_and_are_shown() {
@@ -29,8 +12,8 @@ fn groups_take_turns_and_are_shown() {
     {
         c.string(&format!("ZQ.PUSH q job ID {id} {group}"));
     }
-    let ids = |jobs: Vec<(String, i64, String)>| jobs.into_iter().map(|(id, ..)| id).collect::<Vec<_>>();
-    assert_eq!(ids(claimed(&mut c, "ZQ.CLAIM 1 q LEASE 1h COUNT 3")), ["a1", "n1", "b1"]);
+    let jobs = c.jobs("ZQ.CLAIM 1 q LEASE 1h COUNT 3");
+    assert_eq!(jobs.iter().map(|job| &job.id).collect::<Vec<_>>(), ["a1", "n1", "b1"]);
     c.script(&[
         ("ZQ.GROUPS q", "[['' 0 0 1 nil] ['a' 1 0 1 nil] ['b' 0 1 1 nil]]"),
         ("ZQ.GROUPS q COUNT 1", "[['' 0 0 1 nil]]"),
@@ -68,56 +51,16 @@ fn a_waiting_client_is_woken_when_a_group_opens() {
         c.string(&format!("ZQ.PUSH q job ID {id} GROUP a"));
     }
     let begin = c.now();
-    assert_eq!(claimed(&mut c, "ZQ.CLAIM 1 q LEASE 100ms")[0].0, "a1");
+    assert_eq!(c.job("ZQ.CLAIM 1 q LEASE 100ms").id, "a1");
     // When the lease has expired, the client gets the second unit of the window. The third unit is available in the
     // next window.
-    let again = claimed(&mut c, "ZQ.CLAIM 1 q LEASE 1h BLOCK 20s");
-    assert_eq!(again[0].0, "a2", "which has been due for longer");
+    let again = c.job("ZQ.CLAIM 1 q LEASE 1h BLOCK 20s");
+    assert_eq!(again.id, "a2", "which has been due for longer");
     assert!(c.now() >= begin + 100);
     let mut other = server.client();
-    other.script(&[(format!("ZQ.ACK q a2 {}", again[0].1), "1")]);
-    assert_eq!(claimed(&mut c, "ZQ.CLAIM 1 q LEASE 1h BLOCK 20s")[0].0, "a3");
+    other.script(&[(format!("ZQ.ACK q a2 {}", again.token), "1")]);
+    assert_eq!(c.job("ZQ.CLAIM 1 q LEASE 1h BLOCK 20s").id, "a3");
     assert!(c.now() >= begin + 300, "a unit had to come back");
-}
-
-#[test]
-fn settings_of_groups_are_set_shown_and_kept() {
-    let mut server = Server::builder().config("appendonly yes").start();
-    let mut c = server.client();
-    c.script(&[
-        ("ZQ.CONFIG q GROUPCONCURRENCY 3 GROUPRATE 5 1m ORDERED yes", "+OK"),
-        (
-            "ZQ.CONFIG q GROUPRATE 5 0",
-            "!ERR invalid duration; expected a positive number and an optional unit (ms, s, m, h, d, w)",
-        ),
-        ("ZQ.CONFIG q ORDERED maybe", "!ERR syntax error"),
-        ("ZQ.PUSH q x ID a GROUP g", "'a'"),
-        ("ZQ.PUSH q x ID b GROUP g", "'b'"),
-    ]);
-    let token = claimed(&mut c, "ZQ.CLAIM 1 q LEASE 1h")[0].1;
-    let shown = |c: &mut Client| {
-        let all = show(&c.run("ZQ.CONFIG q"));
-        for part in ["'groupconcurrency' 3", "'grouprate_limit' 5", "'grouprate_window_ms' 60000", "'ordered' 'yes'"] {
-            assert!(all.contains(part), "{all}");
-        }
-    };
-    shown(&mut c);
-    let before = c.reply("DEBUG DIGEST-VALUE q");
-    server.crash_and_restart();
-    let mut c = server.client();
-    shown(&mut c);
-    assert_eq!(c.reply("DEBUG DIGEST-VALUE q"), before);
-    c.run("BGREWRITEAOF");
-    while c.info_number("persistence", "aof_rewrite_in_progress")
-        + c.info_number("persistence", "aof_rewrite_scheduled")
-        > 0
-    {}
-    server.crash_and_restart();
-    let mut c = server.client();
-    assert_eq!(c.reply("DEBUG DIGEST-VALUE q"), before);
-    assert!(claimed(&mut c, "ZQ.CLAIM 1 q LEASE 1h").is_empty(), "the head is still claimed");
-    c.script(&[(format!("ZQ.ACK q a {token}"), "1")]);
-    assert_eq!(claimed(&mut c, "ZQ.CLAIM 1 q LEASE 1h")[0].0, "b");
 }
 
 /// Workers finish, fail, stall and vanish, and the server crashes about ten times. The jobs of each group are finished
@@ -152,8 +95,8 @@ fn ordered_groups_are_finished_in_the_order_of_their_pushes() {
         let worker = random.random_range(0..WORKERS);
         let Some((id, token)) = workers[worker].take() else {
             let lease = if random.random_ratio(1, 4) { "20ms" } else { "2s" };
-            let jobs = claimed(&mut c, &format!("ZQ.CLAIM 1 q LEASE {lease} BLOCK 50ms"));
-            workers[worker] = jobs.into_iter().next().map(|(id, token, _)| (id, token));
+            let jobs = c.jobs(&format!("ZQ.CLAIM 1 q LEASE {lease} BLOCK 50ms"));
+            workers[worker] = jobs.into_iter().next().map(|job| (job.id, job.token));
             continue;
         };
         match random.random_range(0..10) {
@@ -173,24 +116,4 @@ fn ordered_groups_are_finished_in_the_order_of_their_pushes() {
         }
     }
     c.script(&[("ZQ.GROUPS q", "[]")]);
-}
-
-#[test]
-fn a_replica_has_the_same_groups_and_serves_them_in_the_same_order() {
-    let master = Server::start();
-    let replica = Server::builder().replica_of(&master);
-    let (mut c, mut r) = (master.client(), replica.client());
-    c.script(&[("ZQ.CONFIG q GROUPRATE 100 1h", "+OK")]);
-    for i in 0..60 {
-        c.string(&format!("ZQ.PUSH q x ID {i} GROUP {}", i % 7));
-    }
-    for (id, token, _) in claimed(&mut c, "ZQ.CLAIM 1 q LEASE 1h COUNT 25") {
-        if token % 2 == 0 {
-            c.script(&[(format!("ZQ.ACK q {id} {token}"), "1")]);
-        }
-    }
-    replica.wait_for_sync(&master);
-    for line in ["ZQ.GROUPS q", "ZQ.PEEK q COUNT 100", "DEBUG DIGEST-VALUE q"] {
-        assert_eq!(show(&c.run(line)), show(&r.run(line)), "{line}");
-    }
 }

@@ -3,16 +3,11 @@
 
 use redis::Value;
 use std::time::Duration;
-use testkit::{Client, Clock, PATIENCE, Server, assert_agree, eventually, show, start, start_keeping_aof};
+use testkit::{Client, Clock, PATIENCE, Server, assert_agree, eventually, show, start};
 
 /// Returns the IDs of claimed jobs.
 fn claimed(c: &mut Client, line: &str) -> Vec<String> {
-    let Value::Array(jobs) = c.run(line) else { panic!("{line}: no array") };
-    let id = |job: &Value| match job {
-        Value::Array(job) => show(&job[1]).trim_matches('\'').to_owned(),
-        other => panic!("{}", show(other)),
-    };
-    jobs.iter().map(id).collect()
+    c.jobs(line).into_iter().map(|job| job.id).collect()
 }
 
 /// Returns the end of the hold of a group, or `None` if the group is not held.
@@ -71,7 +66,7 @@ fn a_waiting_client_gets_a_job_when_the_hold_ends_or_is_released() {
         c.run("ZQ.HOLD q a 1h");
         let mut waiting = server.client();
         waiting.send("ZQ.CLAIM 1 q LEASE 9h BLOCK 0");
-        eventually(PATIENCE, "a client waits", || c.info_number("zeitset", "zeitset_clients_waiting") == 1);
+        c.wait_for_blocked(1);
         if is_released {
             c.run("ZQ.HOLD q a 0");
         } else {
@@ -124,9 +119,8 @@ fn a_hold_is_the_same_on_replicas_and_after_crashes() {
         c.claim("ZQ.CLAIM 1 q LEASE 1h")
     };
     c.script(&[(format!("ZQ.NACK q b1 {token} HOLD 3h"), "1")]);
-    let dump = c.run("DUMP q");
-    let Value::BulkString(dump) = dump else { panic!("no dump") };
-    c.call(redis::cmd("RESTORE").arg("copy").arg(0).arg(dump));
+    let dump = c.dump("q");
+    c.restore("copy", 0, &dump);
     replica.wait_for_sync(&master);
     let expected = show(&c.run("ZQ.GROUPS q"));
     assert!(!expected.contains("nil"), "{expected}");
@@ -134,29 +128,13 @@ fn a_hold_is_the_same_on_replicas_and_after_crashes() {
     assert_agree(&master, &[&replica]);
     for is_rewritten in [false, true] {
         if is_rewritten {
-            c.run("BGREWRITEAOF");
-            eventually(PATIENCE, "the AOF is rewritten", || {
-                c.info_number("persistence", "aof_rewrite_in_progress")
-                    + c.info_number("persistence", "aof_rewrite_scheduled")
-                    == 0
-            });
+            c.rewrite_aof();
         }
         master.crash_and_restart();
         c = master.client();
         assert_eq!(show(&c.run("ZQ.GROUPS q")), expected, "rewritten: {is_rewritten}");
     }
     assert!(claimed(&mut c, "ZQ.CLAIM 1 q LEASE 1h COUNT 9").is_empty());
-}
-
-#[test]
-fn nothing_is_replicated_for_a_hold_that_changes_nothing() {
-    let (_server, mut c) = start();
-    plant(&mut c);
-    let before = c.info_number("persistence", "rdb_changes_since_last_save");
-    c.script(&[("ZQ.HOLD q none 1h", "0"), ("ZQ.HOLD q a 0", "1"), ("ZQ.HOLD none a 1h", "0")]);
-    assert_eq!(c.info_number("persistence", "rdb_changes_since_last_save"), before);
-    c.script(&[("ZQ.HOLD q a 1h", "1")]);
-    assert!(c.info_number("persistence", "rdb_changes_since_last_save") > before);
 }
 
 #[test]
@@ -169,18 +147,10 @@ fn one_groups_jobs_are_shown_removed_and_made_ready_again() {
         c.run(&format!("ZQ.PUSH q x ID late-{id} DELAY 1h {group}"));
     }
     plant(&mut c);
-    let ids = |c: &mut Client, line: &str| {
-        let Value::Array(jobs) = c.run(line) else { panic!("{line}") };
-        let id = |job: &Value| match job {
-            Value::Array(job) => show(&job[0]).trim_matches('\'').to_owned(),
-            other => panic!("{}", show(other)),
-        };
-        jobs.iter().map(id).collect::<Vec<_>>()
-    };
-    assert_eq!(ids(&mut c, "ZQ.PEEK q GROUP a"), ["a1", "a2"]);
-    assert_eq!(ids(&mut c, "ZQ.PEEK q DELAYED GROUP b"), ["late-b1", "late-b2"]);
-    assert_eq!(ids(&mut c, "ZQ.PEEK q DEAD GROUP b AFTER dead-b1 NOPAYLOAD"), ["dead-b2"]);
-    assert_eq!(ids(&mut c, "ZQ.PEEK q DEAD GROUP \"\""), ["dead-n1"]);
+    assert_eq!(c.ids("ZQ.PEEK q GROUP a"), ["a1", "a2"]);
+    assert_eq!(c.ids("ZQ.PEEK q DELAYED GROUP b"), ["late-b1", "late-b2"]);
+    assert_eq!(c.ids("ZQ.PEEK q DEAD GROUP b AFTER dead-b1 NOPAYLOAD"), ["dead-b2"]);
+    assert_eq!(c.ids("ZQ.PEEK q DEAD GROUP \"\""), ["dead-n1"]);
     c.script(&[
         ("ZQ.PEEK q DEAD GROUP none", "[]"),
         ("ZQ.PEEK none DEAD GROUP a", "[]"),
@@ -204,27 +174,7 @@ fn one_groups_jobs_are_shown_removed_and_made_ready_again() {
         ("ZQ.CLEAN q DEAD GROUP none", "0"),
         ("ZQ.CLEAN q DEAD GROUP", "!ERR syntax error"),
     ]);
-    assert_eq!(ids(&mut c, "ZQ.PEEK q DELAYED"), ["late-n1", "late-b2"]);
-}
-
-/// The replica gets the jobs that the master has chosen.
-#[test]
-fn a_replica_redrives_the_same_group() {
-    let (master, mut c) = start_keeping_aof();
-    let replica = Server::builder().replica_of(&master);
-    for (id, group) in [("1", "GROUP group"), ("2", ""), ("3", "GROUP b"), ("4", ""), ("5", "GROUP b")] {
-        c.run(&format!("ZQ.PUSH q x ID {id} {group}"));
-        let token = c.claim("ZQ.CLAIM 1 q LEASE 1h");
-        c.run(&format!("ZQ.NACK q {id} {token} DEAD"));
-    }
-    c.script(&[
-        ("ZQ.REDRIVE q GROUP \"\" COUNT 1", "1"),
-        ("ZQ.REDRIVE q GROUP b", "2"),
-        ("ZQ.REDRIVE q GROUP group", "1"),
-    ]);
-    replica.wait_for_sync(&master);
-    assert_agree(&master, &[&replica]);
-    assert_eq!(c.field("ZQ.STATS q", "dead"), 1);
+    assert_eq!(c.ids("ZQ.PEEK q DELAYED"), ["late-n1", "late-b2"]);
 }
 
 /// If a worker is gone, an operator can return its jobs before their leases expire.

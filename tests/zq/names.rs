@@ -1,19 +1,13 @@
 //! The names of the queues after events and after loading: an AOF with commands after its base file, RESTORE, a replica
 //! that loads a new dataset while it keeps the old one.
 
-use super::persistence::rewrite;
 use testkit::{Client, PATIENCE, Server, eventually, start, start_keeping_aof};
-
-fn dump(c: &mut Client, key: &str) -> Vec<u8> {
-    let redis::Value::BulkString(dump) = c.run(&format!("DUMP {key}")) else { panic!("no dump of {key}") };
-    dump
-}
 
 #[test]
 fn an_aof_whose_tail_moves_other_keys_loses_no_queue() {
     let (mut server, mut c) = start_keeping_aof();
     c.run("ZQ.PUSH other x");
-    let payload = dump(&mut c, "other");
+    let payload = c.dump("other");
     c.run("DEL other");
     for (key, moves) in
         [("a", "RENAME a b"), ("a", "COPY a b"), ("a", "MOVE a 1"), ("a", "RESTORE"), ("a", "SWAPDB 2 3")]
@@ -22,7 +16,7 @@ fn an_aof_whose_tail_moves_other_keys_loses_no_queue() {
         c.run("ZQ.PUSH kept x ID 1");
         c.run("ZQ.PUSH gone x");
         c.run("ZQ.PUSH before x");
-        rewrite(&mut c);
+        c.rewrite_aof();
         c.run(&format!("SET {key} 1"));
         if moves == "RESTORE" {
             c.call(redis::cmd("RESTORE").arg("restored").arg(0).arg(&payload));
@@ -45,7 +39,7 @@ fn a_flush_in_the_tail_of_an_aof_forgets_the_queues_before_it() {
     for (flush, left) in [("FLUSHALL", "['new']"), ("FLUSHDB", "['new']"), ("SWAPDB 0 1", "['new']")] {
         c.run("FLUSHALL");
         c.run("ZQ.PUSH old x");
-        rewrite(&mut c);
+        c.rewrite_aof();
         c.run(flush);
         c.run("ZQ.PUSH new x");
         server.restart();
@@ -59,7 +53,7 @@ fn an_aof_whose_tail_moves_other_keys_leaves_queues_to_the_upkeep() {
     let (mut server, mut c) = start_keeping_aof();
     c.run("ZQ.PUSH q x MAXATTEMPTS 1");
     c.run("ZQ.CLAIM 1 q LEASE 3s");
-    rewrite(&mut c);
+    c.rewrite_aof();
     c.script(&[("SET a 1", "+OK"), ("RENAME a b", "+OK"), ("CONFIG SET notify-keyspace-events KEd", "+OK")]);
     server.restart();
     let mut c = server.client();
@@ -77,7 +71,7 @@ fn a_restore_whose_ttl_has_passed_leaves_nothing_behind() {
     const CALLS: usize = 2000;
     let (_server, mut c) = start();
     c.run("ZQ.PUSH q x");
-    let payload = dump(&mut c, "q");
+    let payload = c.dump("q");
     let long = "x".repeat(1000);
     let restore = |c: &mut Client, from: usize| {
         for n in from..from + CALLS {

@@ -1,12 +1,11 @@
 //! Queues in RDB and AOF files, with DUMP, RESTORE and COPY, after crashes, and in forged payloads.
 
-use super::commands::claim_one;
 use redis::Value;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use testkit::{Client, PATIENCE, Server, assert_agree, crc64, eventually, show, start, start_keeping_aof};
+use testkit::{Client, Job, PATIENCE, Server, assert_agree, eventually, show, start, start_keeping_aof};
 
 /// Creates a queue with a job in every state, all settings, and some counters above zero.
 fn fill(c: &mut Client) {
@@ -17,11 +16,11 @@ fn fill(c: &mut Client) {
     c.run("ZQ.PUSH q x");
     c.run("ZQ.PUSH q x ID later DELAY 1h EVERY 1h MAXATTEMPTS 0");
     for _ in 0..3 {
-        let (id, token) = claim_one(c, "ZQ.CLAIM 1 q LEASE 1h");
+        let Job { id, token, .. } = c.job("ZQ.CLAIM 1 q LEASE 1h");
         c.run(&format!("ZQ.NACK q {id} {token} DEAD"));
-        let (id, token) = claim_one(c, "ZQ.CLAIM 1 q LEASE 1h");
+        let Job { id, token, .. } = c.job("ZQ.CLAIM 1 q LEASE 1h");
         c.run(&format!("ZQ.ACK q {id} {token}"));
-        claim_one(c, "ZQ.CLAIM 1 q LEASE 1h");
+        c.claim("ZQ.CLAIM 1 q LEASE 1h");
     }
     c.run("ZQ.CANCEL q job19");
     c.run("ZQ.PUSH q x ID held GROUP acme");
@@ -49,26 +48,16 @@ fn rdb_and_both_forms_of_the_aof_keep_everything() {
         let mut c = server.client();
         assert_eq!(state(&mut c), before, "{config}");
         if config.starts_with("append") {
-            rewrite(&mut c);
+            c.rewrite_aof();
             server.restart();
             assert_eq!(state(&mut server.client()), before, "{config}, rewritten");
             assert_agree(&server, &[]);
         }
         // Tokens continue from the last one.
         let mut c = server.client();
-        let (_, token) = claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1h");
+        let token = c.claim("ZQ.CLAIM 1 q LEASE 1h");
         assert!(before.iter().all(|line| !line.contains(&token.to_string())), "{token} was given twice");
     }
-}
-
-pub(super) fn rewrite(c: &mut Client) {
-    c.run("BGREWRITEAOF");
-    eventually(PATIENCE, "the AOF is rewritten", || {
-        let info = c.info("persistence");
-        info["aof_rewrite_in_progress"] == "0"
-            && info["aof_rewrite_scheduled"] == "0"
-            && info["aof_last_bgrewrite_status"] == "ok"
-    });
 }
 
 #[test]
@@ -80,7 +69,7 @@ fn a_rewrite_of_many_jobs_is_many_commands() {
         c.run(&format!("ZQ.PUSH q {payload} ID {n} PRIORITY {}", n % 7));
     }
     let digest = c.reply("DEBUG DIGEST");
-    rewrite(&mut c);
+    c.rewrite_aof();
     server.restart();
     assert_eq!(server.client().reply("DEBUG DIGEST"), digest);
 }
@@ -92,8 +81,8 @@ fn dump_restore_copy_and_reload_make_equal_queues() {
     let digest = c.reply("DEBUG DIGEST-VALUE q");
     let before = state(&mut c);
     c.run("COPY q p");
-    let Value::BulkString(dump) = c.run("DUMP q") else { panic!() };
-    c.call(redis::cmd("RESTORE").arg("r").arg(0).arg(&dump));
+    let dump = c.dump("q");
+    c.restore("r", 0, &dump);
     c.script(&[("DEBUG DIGEST-VALUE p", &digest), ("DEBUG DIGEST-VALUE r", &digest)]);
     // Changes of the copy do not affect the original.
     c.run("ZQ.PUSH p more");
@@ -115,147 +104,6 @@ fn memory_is_told() {
     let full = c.int("MEMORY USAGE q");
     assert!((200_000..300_000).contains(&(full - empty)), "{empty} {full}");
     c.script(&[("UNLINK q", "1"), ("EXISTS q", "0")]);
-}
-
-/// Returns the RESTORE payload: this body, which ends with the version, and its checksum.
-fn sealed(body: &[u8]) -> Vec<u8> {
-    [body, &crc64(body).to_le_bytes()].concat()
-}
-
-/// Restores a payload. If it is accepted, uses the queue in every way.
-fn try_payload(c: &mut Client, payload: &[u8]) -> bool {
-    let restored = c.try_call(redis::cmd("RESTORE").arg("h").arg(0).arg(payload).arg("REPLACE"));
-    match &restored {
-        Err(error) => assert!(error.starts_with("ERR Bad data format"), "{error}"),
-        Ok(_) => {
-            for line in [
-                "ZQ.STATS h",
-                "ZQ.PEEK h READY COUNT 100",
-                "ZQ.PEEK h DEAD COUNT 100",
-                "ZQ.CLAIM 1 h LEASE 1h COUNT 100",
-                "ZQ.PUSH h x",
-                "ZQ.REDRIVE h",
-                "ZQ.CONFIG h PAUSED no AGING 0 RATE 0 0 CONCURRENCY 0",
-                "ZQ.CLAIM 1 h LEASE 1 COUNT 100",
-                "MEMORY USAGE h",
-                "DEBUG DIGEST-VALUE h",
-                "DUMP h",
-            ] {
-                c.reply(line);
-            }
-        }
-    }
-    c.run("DEL h");
-    restored.is_ok()
-}
-
-#[test]
-fn payloads_made_up_are_refused_or_give_sound_queues() {
-    let (_server, mut c) = start();
-    fill(&mut c);
-    let Value::BulkString(dump) = c.run("DUMP q") else { panic!() };
-    let body = &dump[..dump.len() - 8];
-    assert_eq!(sealed(body), dump, "our CRC is the server's");
-    assert!(try_payload(&mut c, &dump));
-    // Truncates the payload at any position. The last two bytes are the version (10 and 0 on Redis 7.0). Skips two
-    // positions at which the server would read the version as the missing bytes: without the last two bytes, and
-    // without the last ten (a time in 9 bytes, and one more byte).
-    let (value, version) = body.split_at(body.len() - 2);
-    for end in (0..value.len()).filter(|end| ![2, 10].contains(&(value.len() - end))) {
-        let cut = [&value[..end], version].concat();
-        assert!(!try_payload(&mut c, &sealed(&cut)), "cut at {end} of {}", value.len());
-    }
-    // Changes each byte in a few ways.
-    let mut accepted = 0;
-    for at in 0..value.len() {
-        for change in [1, 0x40, 0x80, 0xff] {
-            let mut bytes = body.to_vec();
-            bytes[at] ^= change;
-            // The first byte is the type. Other types are the server's own.
-            if at > 0 {
-                accepted += u32::from(try_payload(&mut c, &sealed(&bytes)));
-            }
-        }
-    }
-    assert!(accepted > 0);
-    // Inserts huge lengths, 2^44 and 2^64-1, at many positions.
-    for at in 9..value.len().min(200) {
-        for huge in [0x1000_0000_0000_u64, u64::MAX] {
-            let mut bytes = value[..at].to_vec();
-            bytes.push(0x81);
-            bytes.extend(huge.to_be_bytes());
-            bytes.extend(&value[at..]);
-            bytes.extend(version);
-            try_payload(&mut c, &sealed(&bytes));
-        }
-    }
-    c.script(&[("PING", "+PONG")]);
-}
-
-#[test]
-fn effects_made_up_never_harm() {
-    let (server, mut c) = start_keeping_aof();
-    fill(&mut c);
-    let words = [
-        "PUSH",
-        "MADE",
-        "CLAIM",
-        "SETTLE",
-        "ACK",
-        "AGAIN",
-        "RETRY",
-        "BURY",
-        "EXTEND",
-        "CANCEL",
-        "MOVE",
-        "REDRIVE",
-        "CONFIGURE",
-        "JOB",
-        "TAKEN",
-        "TOTALS",
-        "CLEAN",
-        "DROP",
-        "REVIVE",
-        "CLAIM+",
-        "RETRY+",
-        "BURY+",
-        "JOB+",
-    ];
-    let values = [
-        "job1",
-        "1-1",
-        "",
-        "0",
-        "1",
-        "-1",
-        "-",
-        "claimed",
-        "dead",
-        "9007199254740991",
-        "9223372036854775807",
-        "4294967295",
-        "x",
-        "worker",
-        "error",
-        "free",
-    ];
-    let mut random = 7_u64;
-    let mut next = |below: usize| {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(random >> 33).unwrap() % below
-    };
-    for _ in 0..20_000 {
-        let mut command = redis::cmd("ZQ.APPLY");
-        command.arg("q").arg(values[next(values.len())]).arg(words[next(words.len())]);
-        for _ in 0..next(13) {
-            command.arg(values[next(values.len())]);
-        }
-        let _ = c.try_call(&command);
-    }
-    assert_agree(&server, &[]);
-    for line in ["ZQ.STATS q", "ZQ.PEEK q DEAD", "DEBUG RELOAD", "ZQ.CLAIM 1 q LEASE 1 COUNT 100", "ZQ.STATS q"] {
-        c.run(line);
-    }
 }
 
 /// The server is killed under load, and workers crash. Every acknowledged push is delivered, no job before its due
@@ -328,11 +176,7 @@ fn work(
             return;
         }
         let Ok(reply) = c.try_run("ZQ.CLAIM 1 q LEASE 150ms BLOCK 50ms") else { return };
-        let Value::Array(jobs) = reply else { panic!("{reply:?}") };
-        for job in jobs {
-            let Value::Array(job) = job else { panic!() };
-            let (Value::BulkString(id), Value::Int(token)) = (&job[1], &job[2]) else { panic!() };
-            let id = String::from_utf8_lossy(id).into_owned();
+        for Job { id, token, .. } in Job::all(&reply) {
             if n % 7 == 6 {
                 continue;
             }
@@ -361,12 +205,10 @@ fn no_job_is_delivered_before_its_time() {
                 scope.spawn(move || {
                     let mut count = 0;
                     loop {
-                        let Value::Array(jobs) = c.run("ZQ.CLAIM 1 q LEASE 1h COUNT 3 BLOCK 700ms") else { panic!() };
+                        let jobs = c.jobs("ZQ.CLAIM 1 q LEASE 1h COUNT 3 BLOCK 700ms");
                         let now = c.now();
                         for job in &jobs {
-                            let Value::Array(job) = job else { panic!() };
-                            let Value::BulkString(due) = &job[5] else { panic!() };
-                            let due: i64 = String::from_utf8_lossy(due).parse().unwrap();
+                            let due: i64 = job.payload.parse().unwrap();
                             assert!(due <= now, "due {due}, delivered by {now}");
                         }
                         count += jobs.len();

@@ -1,11 +1,10 @@
 //! What docs/commands promises about queues in production: commands that are repeated after a lost reply, commands
 //! after a waiting claim, jobs that kill their worker, and the replies of a replica.
 
-use super::commands::claim_one;
 use testkit::{Client, PATIENCE, Server, eventually, start};
 
 fn claim(c: &mut Client) -> i64 {
-    claim_one(c, "ZQ.CLAIM 1 q LEASE 1h").1
+    c.claim("ZQ.CLAIM 1 q LEASE 1h")
 }
 
 /// docs/commands/README.md has the table.
@@ -79,7 +78,7 @@ fn an_ack_may_share_a_pipeline_with_a_claim_that_waits() {
     worker.send("ZQ.CLAIM 1 q LEASE 1h BLOCK 0");
     worker.send("PING");
     assert_eq!(worker.receive(), "1");
-    eventually(PATIENCE, "it waits", || c.info_number("zeitset", "zeitset_clients_waiting") == 1);
+    c.wait_for_blocked(1);
     c.run("ZQ.PUSH q x ID b");
     assert!(worker.receive().contains("'b'"));
     assert_eq!(worker.receive(), "+PONG");

@@ -1,8 +1,6 @@
 //! The effects of queues on replicas and the AOF: absolute values, and no effect of a call that changes nothing.
 
-use super::commands::claim_one;
-use redis::Value;
-use testkit::{PATIENCE, Server, Stream, assert_agree, eventually, start, start_keeping_aof};
+use testkit::{Job, Server, Stream, assert_agree, start, start_keeping_aof};
 
 #[test]
 fn effects_are_replicated_and_nothing_else() {
@@ -15,15 +13,16 @@ fn effects_are_replicated_and_nothing_else() {
     assert!(told[0].ends_with(" PUSH a hello 5000 -2 3 0"), "{told:?}");
     let made = c.string("ZQ.PUSH q x DELAY 1h EVERY 1m");
     assert!(stream.take()[0].contains(&format!(" MADE {made} x ")));
-    let Value::Array(jobs) = c.run("ZQ.CLAIM 1 q LEASE 1m") else { panic!() };
-    let Value::Array(job) = &jobs[0] else { panic!() };
-    let (Value::Int(token), Value::Int(deadline)) = (&job[2], &job[4]) else { panic!() };
+    let Job { token, deadline, .. } = c.job("ZQ.CLAIM 1 q LEASE 1m");
     assert!(stream.take()[0].ends_with(&format!(" CLAIM a {token} {deadline}")));
     for line in [
         "ZQ.CLAIM 1 q LEASE 1m".to_owned(),
         "ZQ.ACK q a 1 b 2".to_owned(),
         "ZQ.CANCEL q nobody".to_owned(),
         "ZQ.REDRIVE q".to_owned(),
+        "ZQ.HOLD q none 1h".to_owned(),
+        "ZQ.HOLD q \"\" 0".to_owned(),
+        "ZQ.HOLD none a 1h".to_owned(),
         "ZQ.PUSH q x ID a".to_owned(),
         "ZQ.STATS q".to_owned(),
         "ZQ.PEEK q".to_owned(),
@@ -49,7 +48,7 @@ fn a_blocked_claim_is_replicated_when_it_is_served() {
     let mut stream = Stream::attach(&server);
     let mut waiter = server.client();
     let thread = std::thread::spawn(move || waiter.reply("ZQ.CLAIM 1 q LEASE 1m BLOCK 0"));
-    eventually(PATIENCE, "the client waits", || c.info_number("clients", "blocked_clients") == 1);
+    c.wait_for_blocked(1);
     c.run("ZQ.PUSH q x ID a DELAY 50ms");
     thread.join().unwrap();
     let told = stream.take().join("\n");
@@ -71,11 +70,7 @@ fn replicas_agree() {
         match (random >> 33) % 9 {
             0..=3 => drop(c.run(&format!("ZQ.PUSH q {n} ID {id} REPLACE DELAY {}ms PRIORITY {}", n % 7, id % 3))),
             4 => {
-                let Value::Array(jobs) = c.run("ZQ.CLAIM 1 q LEASE 3ms COUNT 3") else { panic!() };
-                for (nth, job) in jobs.iter().enumerate() {
-                    let Value::Array(job) = job else { panic!() };
-                    let (Value::BulkString(id), Value::Int(token)) = (&job[1], &job[2]) else { panic!() };
-                    let id = String::from_utf8_lossy(id);
+                for (nth, Job { id, token, .. }) in c.jobs("ZQ.CLAIM 1 q LEASE 3ms COUNT 3").into_iter().enumerate() {
                     match nth {
                         0 => drop(c.run(&format!("ZQ.ACK q {id} {token}"))),
                         1 => drop(c.run(&format!("ZQ.NACK q {id} {token}"))),
@@ -110,8 +105,8 @@ fn a_promoted_replica_knows_leases_tokens_and_attempts() {
     let replica = Server::builder().keeping_aof().replica_of(&server);
     c.run("ZQ.PUSH q x ID a MAXATTEMPTS 2");
     c.run("ZQ.PUSH q x ID b");
-    let (_, a) = claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 150ms");
-    let (_, b) = claim_one(&mut c, "ZQ.CLAIM 1 q LEASE 1h");
+    let a = c.claim("ZQ.CLAIM 1 q LEASE 150ms");
+    let b = c.claim("ZQ.CLAIM 1 q LEASE 1h");
     replica.wait_for_sync(&server);
     let mut r = replica.client();
     r.script(&[("ZQ.CLAIM 1 q LEASE 1", "!READONLY "), (&format!("ZQ.ACK q a {a}"), "!READONLY ")]);
@@ -119,9 +114,7 @@ fn a_promoted_replica_knows_leases_tokens_and_attempts() {
     drop(server);
     r.run("REPLICAOF NO ONE");
     r.script(&[(format!("ZQ.ACK q b {b}"), "1")]);
-    let Value::Array(jobs) = r.run("ZQ.CLAIM 1 q LEASE 1m BLOCK 0") else { panic!() };
-    let Value::Array(job) = &jobs[0] else { panic!() };
-    let Value::Int(token) = job[2] else { panic!() };
+    let token = r.claim("ZQ.CLAIM 1 q LEASE 1m BLOCK 0");
     assert!(token > b, "tokens go on growing");
     r.script(&[(format!("ZQ.ACK q a {a}"), "0"), (format!("ZQ.NACK q a {token}"), "1")]);
     assert!(r.reply("ZQ.GET q a").contains("'state' 'dead'"), "two attempts, across the promotion");

@@ -2,8 +2,6 @@
 //! or a step back of the clock. A worker whose claim was lost can neither extend nor finish the later claim of another
 //! worker.
 
-use super::commands::claim_one;
-use redis::Value;
 use testkit::{Client, Clock, Server, assert_agree, start_keeping_aof};
 
 const CLAIM: &str = "ZQ.CLAIM 1 q LEASE 1h";
@@ -11,7 +9,7 @@ const CLAIM: &str = "ZQ.CLAIM 1 q LEASE 1h";
 /// Creates a queue that has issued tokens, with one ready job: `a`.
 fn used_queue(c: &mut Client) {
     c.run("ZQ.PUSH q x ID before");
-    let (_, token) = claim_one(c, CLAIM);
+    let token = c.claim(CLAIM);
     c.script(&[(format!("ZQ.ACK q before {token}"), "1")]);
     c.run("ZQ.PUSH q x ID a");
 }
@@ -35,10 +33,10 @@ fn a_crash_that_loses_claims_brings_no_token_back() {
     let mut c = server.client();
     used_queue(&mut c);
     c.run("SAVE");
-    let (_, first) = claim_one(&mut c, CLAIM);
+    let first = c.claim(CLAIM);
     server.crash_and_restart();
     let mut c = server.client();
-    let (_, second) = claim_one(&mut c, CLAIM);
+    let second = c.claim(CLAIM);
     assert_only_the_later_claim_counts(&mut c, first, second);
 }
 
@@ -50,8 +48,8 @@ fn a_failover_that_loses_claims_brings_no_token_back() {
     replica.wait_for_sync(&server);
     let mut r = replica.client();
     r.run("REPLICAOF NO ONE");
-    let (_, first) = claim_one(&mut c, CLAIM);
-    let (_, second) = claim_one(&mut r, CLAIM);
+    let first = c.claim(CLAIM);
+    let second = r.claim(CLAIM);
     assert_only_the_later_claim_counts(&mut r, first, second);
     server.follow(&replica);
     assert_agree(&replica, &[&server]);
@@ -61,13 +59,13 @@ fn a_failover_that_loses_claims_brings_no_token_back() {
 fn an_older_value_restored_brings_no_token_back() {
     let (server, mut c) = start_keeping_aof();
     used_queue(&mut c);
-    let Value::BulkString(dump) = c.run("DUMP q") else { panic!() };
+    let dump = c.dump("q");
     for _ in 0..50 {
-        let (_, first) = claim_one(&mut c, CLAIM);
-        c.call(redis::cmd("RESTORE").arg("q").arg(0).arg(&dump[..]).arg("REPLACE"));
-        let (_, second) = claim_one(&mut c, CLAIM);
+        let first = c.claim(CLAIM);
+        c.restore("q", 0, &dump);
+        let second = c.claim(CLAIM);
         assert_only_the_later_claim_counts(&mut c, first, second);
-        c.call(redis::cmd("RESTORE").arg("q").arg(0).arg(&dump[..]).arg("REPLACE"));
+        c.restore("q", 0, &dump);
     }
     assert_agree(&server, &[]);
 }
@@ -82,7 +80,7 @@ fn a_token_is_the_time_in_microseconds_or_more() {
         clock.step_wall(step);
         let now = c.now();
         c.run("ZQ.PUSH q x");
-        let (_, token) = claim_one(&mut c, CLAIM);
+        let token = c.claim(CLAIM);
         assert!(token > last && token >= now * 1000, "{token} after {last}, {now} ms");
         last = token;
     }

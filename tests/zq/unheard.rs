@@ -1,16 +1,12 @@
 //! While a server has no queue, the module gets no events and so costs nothing. From the first queue on, the module
 //! gets events, in whatever way that queue was created.
 
-use redis::Value;
 use testkit::{Client, PATIENCE, Server, assert_agree, cmd, eventually, start};
 
 fn dump() -> Vec<u8> {
     let (_server, mut c) = start();
     c.run("ZQ.PUSH q job ID j");
-    match c.run("DUMP q") {
-        Value::BulkString(dump) => dump,
-        other => panic!("no dump: {other:?}"),
-    }
+    c.dump("q")
 }
 
 /// Checks that the module lists the queue soon, and follows its name after plain commands.
@@ -79,7 +75,7 @@ fn a_client_that_waits_gets_a_job_of_the_first_queue_that_is_restored() {
     let (server, mut c) = start();
     let mut waiter = server.client();
     waiter.send("ZQ.CLAIM 1 q LEASE 1h BLOCK 0");
-    eventually(PATIENCE, "it waits", || c.info_number("zeitset", "zeitset_clients_waiting") == 1);
+    c.wait_for_blocked(1);
     cmd!(c, "RESTORE", "q", 0, &dump);
     assert!(waiter.receive().contains("'job'"));
 }

@@ -100,11 +100,8 @@ fn deadttl_holds_in_a_queue_that_nobody_touches() {
     c.run("COPY copied copied:to");
     c.run("MOVE moved 2");
     c.run("SWAPDB 5 6");
-    let payload: Vec<u8> = match c.run("DUMP restored") {
-        redis::Value::BulkString(payload) => payload,
-        other => panic!("{other:?}"),
-    };
-    c.call(redis::cmd("RESTORE").arg("restored:to").arg(0).arg(payload));
+    let dump = c.dump("restored");
+    c.restore("restored:to", 0, &dump);
     let places = [
         (0, "plain"),
         (0, "renamed:to"),

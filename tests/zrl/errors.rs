@@ -56,27 +56,6 @@ fn bad_input_is_an_error_and_never_a_crash() {
 }
 
 #[test]
-fn bytes_that_are_no_text_are_answered_with_clean_errors() {
-    let (_server, mut c) = start();
-    for junk in [&b"5 "[..], b"\0", b"\r\n+OK\r\n", b"\xff", b"%s%n", &[b'9'; 5000]] {
-        for call in ["ZRL.CHECK", "ZRL.PEEK"] {
-            for command in [
-                redis::cmd(call).arg("k").arg(junk).arg("10m"),
-                redis::cmd(call).arg("k").arg("5").arg(junk),
-                redis::cmd(call).arg("k").arg("5").arg("10m").arg(junk),
-                redis::cmd(call).arg("k").arg("5").arg("10m").arg("COST").arg(junk),
-                redis::cmd(call).arg("k").arg("5").arg("10m").arg("PRECISION").arg(junk),
-            ] {
-                let error = c.try_call(command).expect_err("junk is refused");
-                assert!(error.starts_with("ERR "), "{error:?}");
-                assert!(!error.contains(['\r', '\n', '\0']), "{error:?}");
-            }
-        }
-    }
-    c.script(&[("EXISTS k", "0")]);
-}
-
-#[test]
 fn keys_are_any_bytes() {
     let (_server, mut c) = start();
     for key in [&b""[..], b"\0", b"a\r\nb", b"\xff\x00", b"%s", &[b'x'; 70_000]] {

@@ -87,24 +87,6 @@ fn replicas_and_the_aof_get_native_commands() {
 }
 
 #[test]
-fn a_limit_survives_restarts_by_aof_and_snapshot() {
-    for (config, kill) in [("appendonly yes\nappendfsync always", true), ("save 3600 1", false)] {
-        let mut server = Server::builder().config(config).start();
-        let mut c = server.client();
-        for _ in 0..3 {
-            c.verdict("ZRL.CHECK k 5 10m");
-        }
-        if kill {
-            server.crash_and_restart();
-        } else {
-            server.restart();
-        }
-        let mut c = server.client();
-        assert_eq!(c.verdict("ZRL.CHECK k 5 10m").remaining, 1, "{config}");
-    }
-}
-
-#[test]
 fn events_tell_of_admitted_calls_only() {
     let server = Server::builder().config("notify-keyspace-events KEA").start();
     let (mut c, mut listener) = (server.client(), server.resp3());

@@ -43,12 +43,10 @@ fn a_limit_is_one_whatever_becomes_of_its_ttl_and_its_name() {
         c.run("FLUSHALL");
         c.verdict(&format!("ZRL.CHECK k 10 30d {options} COST 2"));
         let ttl = c.int("PEXPIRETIME k");
-        let redis::Value::BulkString(dump) = c.run("DUMP k") else { panic!("no dump") };
+        let dump = c.dump("k");
         for (n, at) in [ttl - 5_000_000, ttl - 5, ttl + 5, ttl + 5_000_000, 0].into_iter().enumerate() {
             let name = format!("restored{n}");
-            let mut restore = redis::cmd("RESTORE");
-            restore.arg(&name).arg(at).arg(&dump).arg(if at == 0 { "REPLACE" } else { "ABSTTL" });
-            c.call(&restore);
+            c.restore(&name, at, &dump);
             assert_eq!(c.verdict(&format!("ZRL.CHECK {name} 10 30d {options}")).remaining, 7, "{options} {n}");
         }
         c.script(&[("RENAME restored0 l", "+OK"), ("COPY k m", "1"), ("PERSIST m", "1"), ("MOVE k 1", "1")]);

@@ -46,12 +46,12 @@ fn all_agree_in_the_end(name: &'static str, config: &str) {
 }
 
 #[test]
-fn random_commands_next_to_an_evil_neighbour() {
+fn random_commands_next_to_a_hostile_module() {
     all_agree_in_the_end("neighbour", "zeitset.sweep no");
 }
 
 #[test]
-fn random_commands_next_to_an_evil_neighbour_while_the_sweeper_works() {
+fn random_commands_next_to_a_hostile_module_while_the_sweeper_works() {
     all_agree_in_the_end("neighbour while sweeping", "");
 }
 
