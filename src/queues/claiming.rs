@@ -29,15 +29,20 @@ impl ClaimRequest<'_> {
     }
 }
 
-pub fn claim(mut open: OpenQueue<'_, Writing>, key: Str<'_>, clock: Micros, request: &ClaimRequest<'_>) {
+/// Claims jobs from the queue in `key`. If there are any, replies with them and returns true.
+pub fn claim(mut open: OpenQueue<'_, Writing>, key: Str<'_>, clock: Micros, request: &ClaimRequest<'_>) -> bool {
     let now = clock / 1000;
     let deadline = time::after_at_most(now, request.lease);
-    open.change(|queue, effects| {
+    let has_claimed = open.change(|queue, effects| {
         let jobs = queue.claim(clock, deadline, request.count, &request.worker, |effect| effects.add(effect));
         CLAIMED.fetch_add(jobs.len() as u64, Ordering::Relaxed);
-        reply_jobs(effects.ctx(), key, &jobs);
+        if !jobs.is_empty() {
+            reply_jobs(effects.ctx(), key, &jobs);
+        }
+        !jobs.is_empty()
     });
     open.commit(now);
+    has_claimed
 }
 
 fn reply_jobs(ctx: &Context, key: Str<'_>, jobs: &[Claimed<'_>]) {
@@ -63,9 +68,6 @@ pub fn reply_nothing(ctx: &Context) {
 pub fn settle(ctx: &mut Context, key: Str<'_>, clock: Micros) {
     let now = clock / 1000;
     let Ok(mut open) = OpenQueue::<Writing>::open(ctx, key) else { return };
-    if !open.queue().needs_settling(now) {
-        return;
-    }
     open.change(|queue, effects| {
         queue.claim(clock, now, 0, &[], |effect| effects.add(effect));
     });

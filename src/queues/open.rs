@@ -3,7 +3,7 @@
 use super::wire::{APPLY, EncodedEffects};
 use super::{Stored, names, upkeep, waiting};
 use crate::error::Error;
-use crate::model::queue::{Change, Effect, Queue};
+use crate::model::queue::{Change, Effect, JobChange, Queue};
 use crate::model::time::Millis;
 use crate::server::context::EventClass;
 use crate::server::key::{Key, Mode, Reading, Writing};
@@ -43,7 +43,7 @@ impl<'k, M: Mode> OpenQueue<'k, M> {
 
     fn of(key: Key<'k, M>, name: Str<'k>) -> Result<OpenQueue<'k, M>, Error> {
         let new = if key.value::<Stored>()?.is_some() { None } else { Some(Queue::new()) };
-        Ok(OpenQueue { name, key, new, effects: EncodedEffects::new(), uncommitted: Uncommitted::default() })
+        Ok(OpenQueue { name, key, new, effects: EncodedEffects::default(), uncommitted: Uncommitted::default() })
     }
 
     pub fn ctx(&self) -> &Context {
@@ -131,7 +131,7 @@ impl<'k> OpenQueue<'k, Writing> {
         if let Some(next) = next {
             waiting::note_queue_changed(ctx, name, now, next);
         }
-        for event in effects.happened().names() {
+        for &event in effects.happened() {
             ctx.notify(EventClass::Module, event, name);
         }
     }
@@ -151,13 +151,12 @@ impl<'e> Recorder<'e> {
     }
 
     pub fn add(&mut self, effect: &Effect<'_>) {
-        let count = match effect.change {
-            Change::Bury { .. } => upkeep::count_dead_letters,
-            Change::Expire { .. } => upkeep::count_expired,
-            _ => |_| (),
-        };
-        if !self.ctx.is_replayed() {
-            count(1);
+        match effect.change {
+            Change::Job { change: JobChange::Dead { .. }, .. } if !self.ctx.is_replayed() => {
+                upkeep::count_dead_letters(1);
+            }
+            Change::Job { change: JobChange::Expire { .. }, .. } if !self.ctx.is_replayed() => upkeep::count_expired(1),
+            _ => {}
         }
         self.uncommitted.note();
         self.effects.add(effect);

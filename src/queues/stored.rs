@@ -76,12 +76,12 @@ impl DataType for Stored {
             let arguments: Vec<_> = effects.arguments().into_iter().map(OwnedStr::new).collect();
             to.emit(APPLY, &arguments);
         };
-        let mut effects = EncodedEffects::new();
+        let mut effects = EncodedEffects::default();
         for effect in self.queue.rebuild() {
             effects.add(&effect);
             if effects.effects() >= BATCH || effects.bytes() >= BATCH_BYTES {
                 emit(&effects);
-                effects = EncodedEffects::new();
+                effects = EncodedEffects::default();
             }
         }
         if effects.effects() > 0 {

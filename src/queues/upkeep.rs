@@ -176,7 +176,7 @@ fn process_queue(ctx: &mut Context, name: Str<'_>, now: Millis) -> usize {
     }
     // The event comes last, because it runs code of other modules.
     if has_died {
-        ctx.notify(EventClass::Module, super::wire::Event::Dead.name(), name);
+        ctx.notify(EventClass::Module, super::wire::DEAD_EVENT, name);
     }
     done
 }

@@ -284,7 +284,9 @@ impl Wait for Waiter {
         let Ok(open) = OpenQueue::<Writing>::open(ctx, key.as_str()) else { return self.time_out(ctx) };
         self.leave(open.ctx(), Some(&db_key), now);
         STATE.with(open.ctx(), |state| state.stats.served += 1);
-        claim(open, key.as_str(), clock, &self.request);
+        if !claim(open, key.as_str(), clock, &self.request) {
+            reply_nothing(ctx);
+        }
     }
 
     fn time_out(&mut self, ctx: &mut Context) {

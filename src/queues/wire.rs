@@ -9,12 +9,12 @@
 //!
 //! | effect | arguments | options |
 //! |---|---|---|
-//! | `PUSH`, `MADE` | id payload due priority attempts every (`MADE`: the queue generated the ID; every 0: once) | group, ttl, the flag again |
+//! | `PUSH`, `PUSHAUTO` | id payload due priority attempts every (`PUSHAUTO`: the queue generated the ID; every 0: once) | group, ttl, the flag again |
 //! | `CLAIM` | id token deadline | worker |
 //! | `SETTLE` | | |
 //! | `ACK`, `AGAIN` | id; id due | |
 //! | `RETRY` | id due | the flag free (the attempt does not count) or last (the job waits for its next occurrence), error |
-//! | `BURY` | id | the flag free, error |
+//! | `DEAD` | id | the flag free, error |
 //! | `EXTEND` | id deadline | |
 //! | `CANCEL`, `CLEAN`, `DROP`, `FOLLOW`, `REVIVE` | id | |
 //! | `EXPIRE` | id | due (of the next occurrence) |
@@ -24,23 +24,25 @@
 //! | `CONFIGURE` | | those of [`Settings::FIELDS`] |
 //! | `FOLLOWER` | as `PUSH` | group, ttl |
 //! | `JOB` | id payload state time priority seq | those of [`Record::FIELDS`], worker, error, group |
-//! | `TAKEN` | back-at units | |
-//! | `UNITS` | group back-at units | |
+//! | `UNITS` | back-at units | group (empty: the jobs without a group; without this option: of RATE) |
 //! | `TURN` | group | |
 //! | `TOTALS` | token id-ms id-seq seq | those of [`Counters::FIELDS`] |
 //!
 //! `state` is the stored state: `ready`, `delayed`, `claimed`, `dead`. Times are Unix milliseconds, and durations are
-//! milliseconds. Only rewritten AOF files contain `JOB`, `FOLLOWER`, `TAKEN`, `UNITS`, `TURN` and `TOTALS`.
+//! milliseconds. Only rewritten AOF files contain `JOB`, `FOLLOWER`, `UNITS`, `TURN` and `TOTALS`.
 //! `commands/zq/apply.rs` decodes all effects.
 
 use crate::model::queue::{
-    Attempt, Change, Counters, Effect, Extras, Field, NewJob, Record, Settings, State, Taken, Totals,
+    Attempt, Change, Counters, Effect, Extras, Field, JobChange, NewJob, Record, Settings, Taken, Totals,
 };
 use crate::model::time::{Decimal, Millis};
 use smallvec::SmallVec;
 use std::ffi::CStr;
 
 pub const APPLY: &CStr = c"ZQ.APPLY";
+
+/// The event of jobs that became dead letters.
+pub const DEAD_EVENT: &CStr = c"zq.dead";
 
 /// The argument of `MOVE` if the due time, or the priority, does not change.
 pub const SAME: &[u8] = b"-";
@@ -63,14 +65,10 @@ pub struct EncodedEffects {
     ends: Vec<usize>,
     effects: usize,
     bytes: usize,
-    happened: Events,
+    happened: SmallVec<[&'static CStr; 2]>,
 }
 
 impl EncodedEffects {
-    pub fn new() -> EncodedEffects {
-        EncodedEffects::default()
-    }
-
     pub fn effects(&self) -> usize {
         self.effects
     }
@@ -79,8 +77,8 @@ impl EncodedEffects {
         self.bytes
     }
 
-    pub fn happened(&self) -> Events {
-        self.happened
+    pub fn happened(&self) -> &[&'static CStr] {
+        &self.happened
     }
 
     /// Returns the arguments after the key.
@@ -99,59 +97,51 @@ impl EncodedEffects {
         self.effects += 1;
         match effect.change {
             Change::Push { job, generated, again } => {
-                self.word(if generated { b"MADE" } else { b"PUSH" }, Event::Push).new_job(&job);
-                if again {
-                    self.bare(AGAIN);
-                }
+                self.word(if generated { b"PUSHAUTO" } else { b"PUSH" }, c"zq.push").new_job(&job).flag(AGAIN, again)
             }
-            Change::Claim { id, token, deadline, worker } => {
-                self.word(b"CLAIM", Event::Claim).body(id).number(token).number(deadline).option(b"worker", worker);
+            Change::Job { id, change } => self.job_change(id, change),
+            Change::SettleRate => self.bare(b"SETTLE"),
+            Change::Redrive { count, group } => self.word(b"REDRIVE", c"zq.redrive").number(count).group(group),
+            Change::Hold { group, until } => self.word(b"HOLD", c"zq.hold").body(group).number(until),
+            Change::Configure(settings) => {
+                self.word(b"CONFIGURE", c"zq.config").fields(Settings::FIELDS, &settings, &Settings::default())
             }
-            Change::SettleRate => {
-                self.bare(b"SETTLE");
+            Change::RestoreJob(job) => self.job(&job),
+            Change::RestoreFollower(job) => self.bare(b"FOLLOWER").new_job(&job),
+            Change::RestoreUnits { group, taken: Taken { back_at, units } } => {
+                self.bare(b"UNITS").number(back_at).number(units).group(group)
             }
-            Change::Ack { id, again: None } => {
-                self.word(b"ACK", Event::Ack).body(id);
+            Change::RestoreTurn { group } => self.bare(b"TURN").body(group),
+            Change::RestoreTotals(Totals { last_token, last_id, next_seq, counters }) => {
+                self.bare(b"TOTALS").number(last_token).number(last_id.ms).number(last_id.seq).number(next_seq);
+                self.fields(Counters::FIELDS, &counters, &Counters::default())
             }
-            Change::Ack { id, again: Some(due) } => {
-                self.word(b"AGAIN", Event::Ack).body(id).number(due);
+        };
+    }
+
+    fn job_change(&mut self, id: &[u8], change: JobChange<'_>) -> &mut EncodedEffects {
+        match change {
+            JobChange::Claim { token, deadline, worker } => {
+                self.word(b"CLAIM", c"zq.claim").body(id).number(token).number(deadline).option(b"worker", worker)
             }
-            Change::Retry { id, due, attempt, error } => {
-                self.word(b"RETRY", Event::Nack).body(id).number(due);
-                match attempt {
-                    Attempt::Counts => self,
-                    Attempt::Free => self.bare(FREE),
-                    Attempt::Last => self.bare(LAST),
-                }
-                .option(b"error", error);
+            JobChange::Ack { again: None } => self.word(b"ACK", c"zq.ack").body(id),
+            JobChange::Ack { again: Some(due) } => self.word(b"AGAIN", c"zq.ack").body(id).number(due),
+            JobChange::Retry { due, attempt, error } => {
+                self.word(b"RETRY", c"zq.nack").body(id).number(due);
+                self.flag(FREE, attempt == Attempt::Free).flag(LAST, attempt == Attempt::Last).option(b"error", error)
             }
-            Change::Bury { id, is_free, error } => {
-                self.word(b"BURY", Event::Dead).body(id);
-                if is_free { self.bare(FREE) } else { self }.option(b"error", error);
+            JobChange::Dead { is_free, error } => {
+                self.word(b"DEAD", DEAD_EVENT).body(id).flag(FREE, is_free).option(b"error", error)
             }
-            Change::Extend { id, deadline } => {
-                self.word(b"EXTEND", Event::Extend).body(id).number(deadline);
-            }
-            Change::Cancel { id } => {
-                self.word(b"CANCEL", Event::Cancel).body(id);
-            }
-            Change::Clean { id } => {
-                self.word(b"CLEAN", Event::Clean).body(id);
-            }
-            Change::Drop { id } => {
-                self.bare(b"DROP").body(id);
-            }
-            Change::Expire { id, again } => {
-                self.word(b"EXPIRE", Event::Expire).body(id).time(DUE, again);
-            }
-            Change::Follow { id } => {
-                self.bare(b"FOLLOW").body(id);
-            }
-            Change::Revive { id } => {
-                self.word(b"REVIVE", Event::Redrive).body(id);
-            }
-            Change::Reschedule { id, due, priority } => {
-                self.word(b"MOVE", Event::Reschedule).body(id);
+            JobChange::Extend { deadline } => self.word(b"EXTEND", c"zq.extend").body(id).number(deadline),
+            JobChange::Cancel => self.word(b"CANCEL", c"zq.cancel").body(id),
+            JobChange::Clean => self.word(b"CLEAN", c"zq.clean").body(id),
+            JobChange::Drop => self.bare(b"DROP").body(id),
+            JobChange::Expire { again } => self.word(b"EXPIRE", c"zq.expired").body(id).time(DUE, again),
+            JobChange::Follow => self.bare(b"FOLLOW").body(id),
+            JobChange::Revive => self.word(b"REVIVE", c"zq.redrive").body(id),
+            JobChange::Reschedule { due, priority } => {
+                self.word(b"MOVE", c"zq.reschedule").body(id);
                 match due {
                     Some(due) => self.number(due),
                     None => self.bare(SAME),
@@ -159,36 +149,7 @@ impl EncodedEffects {
                 match priority {
                     Some(priority) => self.signed(priority.into()),
                     None => self.bare(SAME),
-                };
-            }
-            Change::Redrive { count, group } => {
-                self.word(b"REDRIVE", Event::Redrive).number(count);
-                if let Some(group) = group {
-                    self.bare(b"group").body(group);
                 }
-            }
-            Change::Hold { group, until } => {
-                self.word(b"HOLD", Event::Hold).body(group).number(until);
-            }
-            Change::Configure(settings) => {
-                self.word(b"CONFIGURE", Event::Config).fields(Settings::FIELDS, &settings, &Settings::default())
-            }
-            Change::RestoreJob(job) => self.job(&job),
-            Change::RestoreFollower(job) => {
-                self.bare(b"FOLLOWER").new_job(&job);
-            }
-            Change::RestoreRate(Taken { back_at, units }) => {
-                self.bare(b"TAKEN").number(back_at).number(units);
-            }
-            Change::RestoreUnits { group, taken: Taken { back_at, units } } => {
-                self.bare(b"UNITS").body(group).number(back_at).number(units);
-            }
-            Change::RestoreTurn { group } => {
-                self.bare(b"TURN").body(group);
-            }
-            Change::RestoreTotals(Totals { last_token, last_id, next_seq, counters }) => {
-                self.bare(b"TOTALS").number(last_token).number(last_id.ms).number(last_id.seq).number(next_seq);
-                self.fields(Counters::FIELDS, &counters, &Counters::default());
             }
         }
     }
@@ -199,28 +160,34 @@ impl EncodedEffects {
         self.number(max_attempts.into()).number(every.unwrap_or(0)).option(b"group", group).time(TTL, ttl)
     }
 
-    fn job(&mut self, job: &Record<'_>) {
-        let state: &[u8] = match job.state {
-            State::Ready => b"ready",
-            State::Delayed => b"delayed",
-            State::Claimed => b"claimed",
-            State::Dead => b"dead",
-        };
+    fn job(&mut self, job: &Record<'_>) -> &mut EncodedEffects {
         let Extras { worker, error, .. } = job.extras;
-        self.bare(b"JOB").body(job.id).body(job.payload).bare(state);
+        self.bare(b"JOB").body(job.id).body(job.payload).bare(job.state.name().as_bytes());
         self.number(job.time).signed(job.priority.into()).number(job.seq);
         self.fields(&Record::FIELDS, job, &job.bare());
-        self.option(b"worker", worker).option(b"error", error).option(b"group", job.group);
+        self.option(b"worker", worker).option(b"error", error).option(b"group", job.group)
     }
 
-    fn fields<T>(&mut self, fields: &[Field<T>], of: &T, default: &T) {
+    fn fields<T>(&mut self, fields: &[Field<T>], of: &T, default: &T) -> &mut EncodedEffects {
         for (name, value) in fields.iter().filter_map(|field| Some((field.name, field.changed(of, default)?))) {
             self.bare(name.as_bytes()).number(value);
         }
+        self
+    }
+
+    fn flag(&mut self, name: &[u8], is_set: bool) -> &mut EncodedEffects {
+        if is_set { self.bare(name) } else { self }
     }
 
     fn option(&mut self, name: &[u8], value: &[u8]) -> &mut EncodedEffects {
         if value.is_empty() { self } else { self.bare(name).body(value) }
+    }
+
+    fn group(&mut self, group: Option<&[u8]>) -> &mut EncodedEffects {
+        match group {
+            Some(group) => self.bare(b"group").body(group),
+            None => self,
+        }
     }
 
     fn time(&mut self, name: &[u8], value: Option<Millis>) -> &mut EncodedEffects {
@@ -230,8 +197,10 @@ impl EncodedEffects {
         }
     }
 
-    fn word(&mut self, word: &[u8], event: Event) -> &mut EncodedEffects {
-        self.happened.add(event);
+    fn word(&mut self, word: &[u8], event: &'static CStr) -> &mut EncodedEffects {
+        if !self.happened.contains(&event) {
+            self.happened.push(event);
+        }
         self.bare(word)
     }
 
@@ -255,59 +224,5 @@ impl EncodedEffects {
             self.text.push(b'-');
         }
         self.number(number.unsigned_abs())
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Event {
-    Push,
-    Claim,
-    Ack,
-    Nack,
-    Dead,
-    Extend,
-    Cancel,
-    Reschedule,
-    Redrive,
-    Config,
-    Clean,
-    Hold,
-    Expire,
-}
-
-/// The names of the events, in the order of [`Event`].
-const EVENT_NAMES: [&CStr; 13] = [
-    c"zq.push",
-    c"zq.claim",
-    c"zq.ack",
-    c"zq.nack",
-    c"zq.dead",
-    c"zq.extend",
-    c"zq.cancel",
-    c"zq.reschedule",
-    c"zq.redrive",
-    c"zq.config",
-    c"zq.clean",
-    c"zq.hold",
-    c"zq.expired",
-];
-
-impl Event {
-    pub fn name(self) -> &'static CStr {
-        EVENT_NAMES[self as usize]
-    }
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Events(u16);
-
-impl Events {
-    fn add(&mut self, event: Event) {
-        self.0 |= 1 << event as u8;
-    }
-
-    pub fn names(self) -> impl Iterator<Item = &'static CStr> {
-        EVENT_NAMES.into_iter().zip(0..).filter(move |(_, event)| self.0 & 1 << event != 0).map(|(name, _)| name)
     }
 }

@@ -18,7 +18,7 @@ fn expect(c: &mut Client, expected: [&str; 5]) {
 fn fill(c: &mut Client, key: &str) {
     c.run(&format!(
         "ZQ.APPLY {key} 1000 PUSH leased x 1000 0 0 0 PUSH dead x 1000 0 0 0 PUSH ready x 1000 0 0 0 \
-         PUSH ready2 x 1000 0 0 0 PUSH later x 4102444800000 0 0 0 CLAIM leased 5 4102444800000 CLAIM dead 6 2000 BURY dead"
+         PUSH ready2 x 1000 0 0 0 PUSH later x 4102444800000 0 0 0 CLAIM leased 5 4102444800000 CLAIM dead 6 2000 DEAD dead"
     ));
 }
 

@@ -68,7 +68,7 @@ fn redrive_without_count_takes_a_thousand() {
     }
     assert_eq!(c.jobs("ZQ.CLAIM 1 q LEASE 1m COUNT 2000").len(), 1003);
     let mut effects = String::new();
-    (0..1003).for_each(|n| effects += &format!(" BURY {n}"));
+    (0..1003).for_each(|n| effects += &format!(" DEAD {n}"));
     let now = c.now();
     assert_eq!(c.reply(&format!("ZQ.APPLY q {now}{effects}")), "1003");
     c.script(&[("ZQ.REDRIVE q", "1000"), ("ZQ.REDRIVE q", "3"), ("ZQ.REDRIVE q", "0")]);

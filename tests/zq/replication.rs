@@ -12,7 +12,7 @@ fn effects_are_replicated_and_nothing_else() {
     assert!(told[0].starts_with("ZQ.APPLY q 1"), "{told:?}");
     assert!(told[0].ends_with(" PUSH a hello 5000 -2 3 0"), "{told:?}");
     let made = c.string("ZQ.PUSH q x DELAY 1h EVERY 1m");
-    assert!(stream.take()[0].contains(&format!(" MADE {made} x ")));
+    assert!(stream.take()[0].contains(&format!(" PUSHAUTO {made} x ")));
     let Job { token, deadline, .. } = c.job("ZQ.CLAIM 1 q LEASE 1m");
     assert!(stream.take()[0].ends_with(&format!(" CLAIM a {token} {deadline}")));
     for line in [
@@ -34,7 +34,7 @@ fn effects_are_replicated_and_nothing_else() {
         assert_eq!(stream.take(), Vec::<String>::new(), "{line}");
     }
     c.run(&format!("ZQ.NACK q a {token} DEAD"));
-    assert!(stream.take()[0].ends_with(" BURY a"));
+    assert!(stream.take()[0].ends_with(" DEAD a"));
     c.run("ZQ.REDRIVE q");
     assert!(stream.take()[0].ends_with(" REDRIVE 1"));
     c.run("ZQ.CONFIG q PAUSED yes");

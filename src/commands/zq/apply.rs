@@ -11,7 +11,7 @@
 use crate::commands::args::Args;
 use crate::error::Error;
 use crate::model::queue::{
-    Attempt, AutoId, Change, Counters, Effect, Field, NewJob, Record, Settings, State, Taken, Totals,
+    Attempt, AutoId, Change, Counters, Effect, Field, JobChange, NewJob, Record, Settings, State, Taken, Totals,
 };
 use crate::model::time::Millis;
 use crate::queues::wire::{AGAIN, APPLY, DUE, FREE, LAST, SAME, TTL};
@@ -70,51 +70,53 @@ fn read<'a>(args: &mut Args<'a>) -> Result<(Millis, Vec<Effect<'a>>), Error> {
 fn parse<'a>(args: &mut Args<'a>, at: Millis) -> Result<Effect<'a>, Error> {
     let word = args.string()?.bytes();
     let id = |args: &mut Args<'a>| args.string().map(Str::bytes);
+    let of_job = |id: &'a [u8], change: JobChange<'a>| Change::Job { id, change };
     let change = match word {
-        b"PUSH" | b"MADE" => Change::Push { job: new_job(args)?, generated: word == b"MADE", again: args.skip(AGAIN) },
-        b"CLAIM" => Change::Claim {
-            id: id(args)?,
-            token: args.count()?,
-            deadline: args.count()?,
-            worker: option(args, b"worker")?,
-        },
-        b"SETTLE" => Change::SettleRate,
-        b"ACK" => Change::Ack { id: id(args)?, again: None },
-        b"AGAIN" => Change::Ack { id: id(args)?, again: Some(args.count()?) },
-        b"RETRY" => Change::Retry {
-            id: id(args)?,
-            due: args.count()?,
-            attempt: match (args.skip(FREE), args.skip(LAST)) {
-                (false, false) => Attempt::Counts,
-                (true, false) => Attempt::Free,
-                (false, true) => Attempt::Last,
-                (true, true) => return Err(Error::Syntax),
-            },
-            error: option(args, b"error")?,
-        },
-        b"BURY" => Change::Bury { id: id(args)?, is_free: args.skip(FREE), error: option(args, b"error")? },
-        b"EXTEND" => Change::Extend { id: id(args)?, deadline: args.count()? },
-        b"CANCEL" => Change::Cancel { id: id(args)? },
-        b"CLEAN" => Change::Clean { id: id(args)? },
-        b"DROP" => Change::Drop { id: id(args)? },
-        b"EXPIRE" => Change::Expire { id: id(args)?, again: time(args, DUE)? },
-        b"FOLLOW" => Change::Follow { id: id(args)? },
-        b"REVIVE" => Change::Revive { id: id(args)? },
-        b"MOVE" => Change::Reschedule {
-            id: id(args)?,
-            due: unless_same(args, Args::count)?,
-            priority: unless_same(args, Args::priority)?,
-        },
-        b"REDRIVE" => {
-            Change::Redrive { count: args.count()?, group: if args.skip(b"group") { Some(id(args)?) } else { None } }
+        b"PUSH" | b"PUSHAUTO" => {
+            Change::Push { job: new_job(args)?, generated: word == b"PUSHAUTO", again: args.skip(AGAIN) }
         }
+        b"CLAIM" => of_job(
+            id(args)?,
+            JobChange::Claim { token: args.count()?, deadline: args.count()?, worker: option(args, b"worker")? },
+        ),
+        b"SETTLE" => Change::SettleRate,
+        b"ACK" => of_job(id(args)?, JobChange::Ack { again: None }),
+        b"AGAIN" => of_job(id(args)?, JobChange::Ack { again: Some(args.count()?) }),
+        b"RETRY" => of_job(
+            id(args)?,
+            JobChange::Retry {
+                due: args.count()?,
+                attempt: match (args.skip(FREE), args.skip(LAST)) {
+                    (false, false) => Attempt::Counts,
+                    (true, false) => Attempt::Free,
+                    (false, true) => Attempt::Last,
+                    (true, true) => return Err(Error::Syntax),
+                },
+                error: option(args, b"error")?,
+            },
+        ),
+        b"DEAD" => of_job(id(args)?, JobChange::Dead { is_free: args.skip(FREE), error: option(args, b"error")? }),
+        b"EXTEND" => of_job(id(args)?, JobChange::Extend { deadline: args.count()? }),
+        b"CANCEL" => of_job(id(args)?, JobChange::Cancel),
+        b"CLEAN" => of_job(id(args)?, JobChange::Clean),
+        b"DROP" => of_job(id(args)?, JobChange::Drop),
+        b"EXPIRE" => of_job(id(args)?, JobChange::Expire { again: time(args, DUE)? }),
+        b"FOLLOW" => of_job(id(args)?, JobChange::Follow),
+        b"REVIVE" => of_job(id(args)?, JobChange::Revive),
+        b"MOVE" => of_job(
+            id(args)?,
+            JobChange::Reschedule {
+                due: unless_same(args, Args::count)?,
+                priority: unless_same(args, Args::priority)?,
+            },
+        ),
+        b"REDRIVE" => Change::Redrive { count: args.count()?, group: group(args)? },
         b"HOLD" => Change::Hold { group: id(args)?, until: args.count()? },
         b"CONFIGURE" => Change::Configure(fields(Settings::FIELDS, args)?),
         b"JOB" => Change::RestoreJob(job(args)?),
         b"FOLLOWER" => Change::RestoreFollower(new_job(args)?),
-        b"TAKEN" => Change::RestoreRate(Taken { back_at: args.count()?, units: args.count()? }),
         b"UNITS" => {
-            Change::RestoreUnits { group: id(args)?, taken: Taken { back_at: args.count()?, units: args.count()? } }
+            Change::RestoreUnits { taken: Taken { back_at: args.count()?, units: args.count()? }, group: group(args)? }
         }
         b"TURN" => Change::RestoreTurn { group: id(args)? },
         b"TOTALS" => Change::RestoreTotals(Totals {
@@ -138,6 +140,11 @@ fn unless_same<'a, T>(
 /// Decodes an option of an effect. Returns an empty string if the option is missing.
 fn option<'a>(args: &mut Args<'a>, name: &[u8]) -> Result<&'a [u8], Error> {
     if args.skip(name) { args.word().map(Str::bytes) } else { Ok(b"") }
+}
+
+/// Decodes the name of a group, which may be empty. Returns `None` if it is missing.
+fn group<'a>(args: &mut Args<'a>) -> Result<Option<&'a [u8]>, Error> {
+    if args.skip(b"group") { args.string().map(|name| Some(name.bytes())) } else { Ok(None) }
 }
 
 /// Decodes a time or duration of an effect. Returns `None` if it is missing.
@@ -177,13 +184,8 @@ fn put_fields<T>(table: &[Field<T>], of: &mut T, args: &mut Args<'_>) -> Result<
 
 fn job<'a>(args: &mut Args<'a>) -> Result<Record<'a>, Error> {
     let (id, payload) = (args.string()?.bytes(), args.string()?.bytes());
-    let state = match args.string()?.bytes() {
-        b"ready" => State::Ready,
-        b"delayed" => State::Delayed,
-        b"claimed" => State::Claimed,
-        b"dead" => State::Dead,
-        _ => return Err(Error::Syntax),
-    };
+    let state = args.string()?.bytes();
+    let state = State::ALL.into_iter().find(|it| it.name().as_bytes() == state).ok_or(Error::Syntax)?;
     let mut job = Record::new(id, payload, state, args.count()?, args.priority()?, args.count()?);
     put_fields(&Record::FIELDS, &mut job, args)?;
     job.extras.worker = option(args, b"worker")?;

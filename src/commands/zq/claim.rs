@@ -10,7 +10,7 @@ use super::after;
 use crate::commands::args::{Args, once};
 use crate::error::Error;
 use crate::queues::OpenQueue;
-use crate::queues::claiming::{ClaimRequest, claim, reply_nothing, settle};
+use crate::queues::claiming::{ClaimRequest, claim, reply_nothing};
 use crate::queues::waiting::{self, Waiter};
 use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::key::Writing;
@@ -58,26 +58,15 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     after(now, timeout.unwrap_or(0))?;
     let timeout = timeout.filter(|_| ctx.may_block());
 
-    let (mut is_behind_others, mut is_unsettled) = (false, false);
     for &key in keys {
-        let mut open = OpenQueue::<Writing>::open(ctx, key)?;
-        if open.queue().is_held_up(now) {
-            drop(open);
-            settle(ctx, key, clock);
-            open = OpenQueue::open(ctx, key)?;
-        }
-        if open.queue().claimable(now) > 0 {
-            is_behind_others = timeout.is_some() && waiting::is_waited_for(open.ctx(), key);
-            if is_behind_others {
+        let open = OpenQueue::<Writing>::open(ctx, key)?;
+        if timeout.is_some() && waiting::is_waited_for(open.ctx(), key) {
+            if open.queue().openings(now) > 0 {
                 break;
             }
-            claim(open, key, clock, &request);
+        } else if claim(open, key, clock, &request) {
             return Ok(());
         }
-        is_unsettled |= open.queue().needs_settling(now);
-    }
-    if is_unsettled && !is_behind_others {
-        keys.iter().for_each(|&key| settle(ctx, key, clock));
     }
     match timeout {
         Some(timeout) => Waiter::block(ctx, keys, timeout, request.into_owned(), clock),

@@ -4,7 +4,7 @@
 //! at which a job became a dead letter. `every_ms` is the period of a recurring job. A field without a value is null,
 //! except `max_attempts`, which is 0 if there is no limit.
 
-use super::{reply_text, state_name, to_integer};
+use super::{reply_text, to_integer};
 use crate::commands::args::Args;
 use crate::error::Error;
 use crate::queues::OpenQueue;
@@ -35,7 +35,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     };
     ctx.reply_map(17);
     ctx.reply_bytes(b"state");
-    ctx.reply_bytes(state_name(job.state));
+    ctx.reply_bytes(job.state.name().as_bytes());
     ctx.reply_bytes(b"payload");
     ctx.reply_bytes(job.payload);
     let number = |name: &[u8], value| {
@@ -45,28 +45,29 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     number(b"priority", job.priority.into());
     number(b"attempts", job.attempts.into());
     number(b"max_attempts", job.max_attempts.into());
-    number(b"due_ms", to_integer(job.due));
+    number(b"due_ms", to_integer(job.time));
+    let (extras, ttl) = (job.extras, job.ttl.unwrap_or_default());
     for (name, value) in [
-        (b"every_ms" as &[u8], job.recurrence.map(|recurrence| recurrence.period)),
-        (b"ttl_ms", job.ttl),
-        (b"expires_ms", job.expires),
+        (b"every_ms" as &[u8], job.recurrence.unwrap_or_default().period),
+        (b"ttl_ms", ttl.ttl),
+        (b"expires_ms", ttl.expires),
         (b"token", job.token),
         (b"created_ms", job.created),
-        (b"claimed_ms", job.claimed),
-        (b"failed_ms", job.failed),
+        (b"claimed_ms", extras.claimed),
+        (b"failed_ms", extras.failed),
     ] {
         ctx.reply_bytes(name);
         match value {
-            Some(value) => ctx.reply_count(value),
-            None => ctx.reply_null(),
+            0 => ctx.reply_null(),
+            _ => ctx.reply_count(value),
         }
     }
-    for (name, words) in [(b"worker" as &[u8], job.worker), (b"error", job.error), (b"group", job.group)] {
+    for (name, words) in [(b"worker" as &[u8], extras.worker), (b"error", extras.error), (b"group", job.group)] {
         ctx.reply_bytes(name);
         reply_text(ctx, words);
     }
     ctx.reply_bytes(b"again_payload");
-    match job.again {
+    match open.queue().again(id) {
         Some(payload) => ctx.reply_bytes(payload),
         None => ctx.reply_null(),
     }

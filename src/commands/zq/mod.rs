@@ -20,7 +20,7 @@ pub mod stats;
 
 use super::args::{Args, after, once};
 use crate::error::Error;
-use crate::model::queue::{Notation, Settings, State};
+use crate::model::queue::{Notation, Settings};
 use crate::server::Context;
 use crate::server::command::Arg;
 
@@ -53,15 +53,6 @@ impl<'a> Page<'a> {
 
 fn at_most(count: Option<u64>, default: u64) -> usize {
     usize::try_from(count.unwrap_or(default)).unwrap_or(usize::MAX)
-}
-
-fn state_name(state: State) -> &'static [u8] {
-    match state {
-        State::Ready => b"ready",
-        State::Delayed => b"delayed",
-        State::Claimed => b"claimed",
-        State::Dead => b"dead",
-    }
 }
 
 /// Replies with a text, or null if it is empty.

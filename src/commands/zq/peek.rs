@@ -82,7 +82,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     open.ctx().reply_items(1, jobs.take(count), |ctx, job| {
         ctx.reply_array(if with_lease { 8 } else { 5 });
         ctx.reply_bytes(job.id);
-        ctx.reply_count(job.due);
+        ctx.reply_count(job.time);
         ctx.reply_integer(job.priority.into());
         ctx.reply_count(job.attempts.into());
         if no_payload {
@@ -91,9 +91,9 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
             ctx.reply_bytes(job.payload);
         }
         if with_lease {
-            reply_text(ctx, job.worker);
-            ctx.reply_count(job.token.unwrap_or(0));
-            ctx.reply_count(job.due);
+            reply_text(ctx, job.extras.worker);
+            ctx.reply_count(job.token);
+            ctx.reply_count(job.time);
         }
     });
     Ok(())

@@ -1,6 +1,6 @@
 //! ZQ.CLAIM takes ready jobs in serving order, and gives each a lease and a token.
 
-use super::effect::{Change, Effect};
+use super::effect::{Change, Effect, JobChange};
 use super::expiry::DROPPED_BY_CLAIM;
 use super::job::MAX_WORKER;
 use super::node::{FALLING_DUE, RECURRENCES, RETRIES, Roots, TreeId};
@@ -72,9 +72,7 @@ impl Queue {
                 break;
             }
             let token = self.next_token(clock);
-            let change = Change::Claim { id: self.jobs[slot].id(), token, deadline, worker };
-            sink(&Effect { at: now, change });
-            self.change_job(slot, now, &Change::Claim { id: b"", token, deadline, worker });
+            self.carry_out(slot, now, JobChange::Claim { token, deadline, worker }, &mut sink);
             if has_expired {
                 ids.push(self.jobs[slot].id().into());
             } else {
@@ -103,19 +101,11 @@ impl Queue {
     }
 
     /// Returns the maximum number of jobs that a [`claim`](Self::claim) gets now. Because of groups and expired jobs, a
-    /// claim may get fewer, but at least one if the number is not 0. O(log n).
-    pub fn claimable(&self, now: Millis) -> u64 {
+    /// claim may get fewer. If the number is not 0 and the job that is served first has not expired, it gets at least
+    /// one. O(log n).
+    pub fn openings(&self, now: Millis) -> u64 {
         let now = now.min(MAX_NOW);
-        let most = self.openings(now);
-        if most > 0 && self.is_held_up(now) { 0 } else { most }
-    }
-
-    /// Returns [`claimable`](Self::claimable), but ignores whether the job that is served first has expired.
-    pub(super) fn openings(&self, now: Millis) -> u64 {
-        if self.settings.paused {
-            return 0;
-        }
-        if self.groups.as_ref().is_some_and(|groups| groups.opens() > now) {
+        if self.settings.paused || self.groups.as_ref().is_some_and(|groups| groups.opens() > now) {
             return 0;
         }
         let ready = self.count(now, super::State::Ready);

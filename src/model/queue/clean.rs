@@ -1,8 +1,8 @@
 //! ZQ.CLEAN, DEADLEN and DEADTTL remove jobs, oldest first. Each call has a maximum number of jobs, so that it does not
 //! block the server.
 
-use super::effect::{Change, Effect};
-use super::job::State;
+use super::effect::{Effect, JobChange};
+use super::job::{Record, State};
 use super::view::Which;
 use super::{MAX_NOW, Millis, Queue};
 use crate::model::chunks::NIL;
@@ -51,7 +51,7 @@ impl Queue {
             }
             for id in &ids {
                 let slot = self.slot_of(id);
-                if let Some(effect) = slot.and_then(|slot| self.decide(slot, at, Change::Clean { id })) {
+                if let Some(effect) = slot.and_then(|slot| self.decide(slot, at, id, JobChange::Clean)) {
                     sink(&effect);
                     cleaned += 1;
                 }
@@ -69,8 +69,7 @@ impl Queue {
             if slot == NIL {
                 return;
             }
-            sink(&Effect { at, change: Change::Drop { id: self.jobs[slot].id() } });
-            self.change_job(slot, at, &Change::Drop { id: b"" });
+            self.carry_out(slot, at, JobChange::Drop, &mut sink);
         }
     }
 
@@ -121,13 +120,12 @@ impl Queue {
     /// Returns the time since which a job has been in its state, if it is known.
     fn since(&self, slot: u32, at: Millis) -> Option<Millis> {
         let job = &self.jobs[slot];
-        let view = self.view(at, job);
-        let moved = Some(self.extras(job).since).filter(|&since| since != 0);
-        let last = [view.created, view.claimed, view.failed, moved].into_iter().flatten().max();
-        match view.state {
-            State::Dead => Some(view.due),
-            State::Ready => last.max(Some(view.due)),
-            State::Delayed | State::Claimed => last,
+        let Record { state, time, created, extras, .. } = self.view(at, job);
+        let last = created.max(extras.claimed).max(extras.failed).max(extras.since);
+        match state {
+            State::Dead => Some(time),
+            State::Ready => Some(last.max(time)),
+            State::Delayed | State::Claimed => (last != 0).then_some(last),
         }
     }
 

@@ -62,7 +62,7 @@ impl Queue {
         }
         to.number(self.len() as u64);
         for slot in self.slots() {
-            let record = self.record(slot);
+            let record = self.record(&self.jobs[slot]);
             let group = if record.group.is_empty() { None } else { groups.get(record.group).copied() };
             write_record(&record, group, self.follower(&self.jobs[slot]), to);
         }
@@ -159,7 +159,7 @@ impl Queue {
         if possible {
             let slot = self.insert(job, record.group, tree);
             let extras = record.extras;
-            if extras != Extras::default() {
+            if !extras.is_nothing() {
                 self.edit_note(slot, |note| note.set(extras));
             }
         }
@@ -171,13 +171,13 @@ impl Queue {
         let mut slots: Vec<u32> = self.slots().collect();
         slots.sort_unstable_by_key(|&slot| self.jobs[slot].node.seq);
         let jobs = slots.into_iter().flat_map(|slot| {
-            let record = self.record(slot);
+            let record = self.record(&self.jobs[slot]);
             let follower = self.follower(&self.jobs[slot]).map(Change::RestoreFollower);
             std::iter::once(Change::RestoreJob(record)).chain(follower)
         });
-        let rate = self.rate_log.entries().copied().map(Change::RestoreRate);
+        let rate = self.rate_log.entries().map(|&taken| Change::RestoreUnits { group: None, taken });
         let groups = self.turns().flat_map(|(name, units)| {
-            let units = units.map(move |&taken| Change::RestoreUnits { group: name, taken });
+            let units = units.map(move |&taken| Change::RestoreUnits { group: Some(name), taken });
             units.chain(std::iter::once(Change::RestoreTurn { group: name }))
         });
         let holds = self.holds().map(|(group, until)| Change::Hold { group, until });

@@ -34,51 +34,11 @@ pub enum Change<'a> {
         /// AGAIN: a waiting job with this ID gets the payload. If that job is claimed, this push waits behind it.
         again: bool,
     },
-    /// Claims a job. Counts an attempt, and takes a unit of RATE.
-    Claim {
-        id: &'a [u8],
-        token: u64,
-        deadline: Millis,
-        /// The worker's name, or empty.
-        worker: &'a [u8],
-    },
+    /// Changes the job with this ID.
+    Job { id: &'a [u8], change: JobChange<'a> },
     /// After the clock has stepped back: makes taken units of RATE and GROUPRATE available again after at most one
     /// window. Also forgets units of GROUPRATE that are available again.
     SettleRate,
-    /// Removes an acknowledged job. A recurring job is due at `again` instead.
-    Ack { id: &'a [u8], again: Option<Millis> },
-    /// NACK: makes a job wait for another attempt.
-    Retry {
-        id: &'a [u8],
-        due: Millis,
-        attempt: Attempt,
-        /// The error text. If it is empty, the job keeps its previous error text.
-        error: &'a [u8],
-    },
-    /// NACK: makes a job a dead letter.
-    Bury {
-        id: &'a [u8],
-        /// Whether the attempt does not count.
-        is_free: bool,
-        /// The error text, as in `Retry`.
-        error: &'a [u8],
-    },
-    /// Changes the deadline of a lease.
-    Extend { id: &'a [u8], deadline: Millis },
-    /// Removes a job by CANCEL.
-    Cancel { id: &'a [u8] },
-    /// Changes the due time or the priority of a waiting job. `None` keeps the value.
-    Reschedule { id: &'a [u8], due: Option<Millis>, priority: Option<i32> },
-    /// Removes a job by CLEAN.
-    Clean { id: &'a [u8] },
-    /// Removes a dead letter because of DEADLEN or DEADTTL.
-    Drop { id: &'a [u8] },
-    /// Removes a waiting job whose TTL has ended. A recurring job is due at `again` instead.
-    Expire { id: &'a [u8], again: Option<Millis> },
-    /// Replaces a dead letter with the push that waits behind it.
-    Follow { id: &'a [u8] },
-    /// Makes a dead letter ready.
-    Revive { id: &'a [u8] },
     /// Makes the `count` oldest dead letters ready, of one group or of all groups.
     Redrive { count: u64, group: Option<&'a [u8]> },
     /// Holds a group: its jobs cannot be claimed before `until`. 0 releases the group.
@@ -89,14 +49,57 @@ pub enum Change<'a> {
     RestoreJob(Record<'a>),
     /// AOF rewriting: restores a push that waits behind the job with the same ID.
     RestoreFollower(NewJob<'a>),
-    /// AOF rewriting: restores taken units of RATE, in the order of time, after `Configure`.
-    RestoreRate(Taken),
-    /// AOF rewriting: restores taken units of a group, in the order of time, after the jobs.
-    RestoreUnits { group: &'a [u8], taken: Taken },
+    /// AOF rewriting: restores taken units of RATE (`None`) or of a group, in the order of time. Those of RATE are
+    /// restored after `Configure`, those of groups after the jobs.
+    RestoreUnits { group: Option<&'a [u8]>, taken: Taken },
     /// AOF rewriting: restores the turn of a group. Groups are restored in the order of their turns.
     RestoreTurn { group: &'a [u8] },
     /// AOF rewriting: restores the counters. This is the last effect of a queue.
     RestoreTotals(Totals),
+}
+
+/// A change of a job that is in the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobChange<'a> {
+    /// Claims a job. Counts an attempt, and takes a unit of RATE.
+    Claim {
+        token: u64,
+        deadline: Millis,
+        /// The worker's name, or empty.
+        worker: &'a [u8],
+    },
+    /// Removes an acknowledged job. A recurring job is due at `again` instead.
+    Ack { again: Option<Millis> },
+    /// NACK: makes a job wait for another attempt.
+    Retry {
+        due: Millis,
+        attempt: Attempt,
+        /// The error text. If it is empty, the job keeps its previous error text.
+        error: &'a [u8],
+    },
+    /// NACK: makes a job a dead letter.
+    Dead {
+        /// Whether the attempt does not count.
+        is_free: bool,
+        /// The error text, as in `Retry`.
+        error: &'a [u8],
+    },
+    /// Changes the deadline of a lease.
+    Extend { deadline: Millis },
+    /// Removes a job by CANCEL.
+    Cancel,
+    /// Changes the due time or the priority of a waiting job. `None` keeps the value.
+    Reschedule { due: Option<Millis>, priority: Option<i32> },
+    /// Removes a job by CLEAN.
+    Clean,
+    /// Removes a dead letter because of DEADLEN or DEADTTL.
+    Drop,
+    /// Removes a waiting job whose TTL has ended. A recurring job is due at `again` instead.
+    Expire { again: Option<Millis> },
+    /// Replaces a dead letter with the push that waits behind it.
+    Follow,
+    /// Makes a dead letter ready.
+    Revive,
 }
 
 /// All counters of a queue, including those of ZQ.STATS.
@@ -119,24 +122,10 @@ impl Totals {
 }
 
 impl<'a> Effect<'a> {
-    /// Returns the ID of the job that the effect changes, if any.
+    /// Returns the ID of the job that the effect pushes or changes, if any.
     pub fn id(&self) -> Option<&'a [u8]> {
         match self.change {
-            Change::Push { job: NewJob { id, .. }, .. }
-            | Change::Claim { id, .. }
-            | Change::Ack { id, .. }
-            | Change::Retry { id, .. }
-            | Change::Bury { id, .. }
-            | Change::Extend { id, .. }
-            | Change::Cancel { id }
-            | Change::Clean { id }
-            | Change::Drop { id }
-            | Change::Expire { id, .. }
-            | Change::Follow { id }
-            | Change::Revive { id }
-            | Change::Reschedule { id, .. }
-            | Change::RestoreFollower(NewJob { id, .. })
-            | Change::RestoreJob(Record { id, .. }) => Some(id),
+            Change::Push { job: NewJob { id, .. }, .. } | Change::Job { id, .. } => Some(id),
             _ => None,
         }
     }
@@ -161,10 +150,11 @@ impl Queue {
                     && auto.is_none_or(AutoId::possible)
                     && !(generated && again)
                     && self.has_room();
+                let same = self.slot_of(job.id);
                 if fits && again {
-                    self.enter_again(at, &job);
+                    self.enter_again(at, &job, same);
                 } else if fits {
-                    self.enter(at, self.new_job(&job), job.group, auto);
+                    self.enter(at, &job, auto, same);
                 }
                 return fits;
             }
@@ -188,18 +178,20 @@ impl Queue {
                 self.last_token = self.last_token.max(record.token);
             }
             Change::RestoreFollower(job) => return self.restore_follower(&job),
-            Change::RestoreRate(taken) => return self.settings.rate.is_some() && self.rate_log.restore(taken),
-            Change::RestoreUnits { group, taken } => return self.restore_units(group, taken),
+            Change::RestoreUnits { group: None, taken } => {
+                return self.settings.rate.is_some() && self.rate_log.restore(taken);
+            }
+            Change::RestoreUnits { group: Some(group), taken } => return self.restore_units(group, taken),
             Change::RestoreTurn { group } => return self.restore_turn(group),
             Change::RestoreTotals(totals)
                 if totals.possible() && totals.next_seq >= self.next_seq && totals.last_token >= self.last_token =>
             {
                 self.set_totals(totals);
             }
-            change => {
-                let slot = effect.id().and_then(|id| self.slot_of(id));
-                return slot.is_some_and(|slot| self.change_job(slot, at, &change));
+            Change::Job { id, change } => {
+                return self.slot_of(id).is_some_and(|slot| self.change_job(slot, at, change));
             }
+            _ => return false,
         }
         true
     }
@@ -210,7 +202,25 @@ impl Queue {
     }
 
     /// Applies a change of a job for a command. Returns the effect, or `None` if the change does not fit.
-    pub(super) fn decide<'a>(&mut self, slot: u32, at: Millis, change: Change<'a>) -> Option<Effect<'a>> {
-        self.change_job(slot, at, &change).then_some(Effect { at, change })
+    pub(super) fn decide<'a>(
+        &mut self,
+        slot: u32,
+        at: Millis,
+        id: &'a [u8],
+        change: JobChange<'a>,
+    ) -> Option<Effect<'a>> {
+        self.change_job(slot, at, change).then_some(Effect { at, change: Change::Job { id, change } })
+    }
+
+    /// Applies a change that fits the job. `sink` gets the effect.
+    pub(super) fn carry_out(
+        &mut self,
+        slot: u32,
+        at: Millis,
+        change: JobChange<'_>,
+        mut sink: impl FnMut(&Effect<'_>),
+    ) {
+        sink(&Effect { at, change: Change::Job { id: self.jobs[slot].id(), change } });
+        self.change_job(slot, at, change);
     }
 }

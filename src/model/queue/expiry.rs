@@ -9,7 +9,7 @@
 //! - jobs with a TTL: at the end of the TTL, or at the deadline if that is later;
 //! - claimed jobs with a follower (AGAIN) that become dead letters when their lease expires: at the deadline.
 
-use super::effect::{Change, Effect};
+use super::effect::{Effect, JobChange};
 use super::job::State;
 use super::node::TreeId;
 use super::{MAX_NOW, Millis, NEVER, Queue};
@@ -102,8 +102,7 @@ impl Queue {
                 return dropped;
             }
             if self.jobs[slot].node.tree == TreeId::Spent {
-                sink(&Effect { at, change: Change::Follow { id: self.jobs[slot].id() } });
-                self.change_job(slot, at, &Change::Follow { id: b"" });
+                self.carry_out(slot, at, JobChange::Follow, &mut sink);
             } else {
                 self.expire(slot, at, &mut sink);
             }
@@ -120,9 +119,7 @@ impl Queue {
     }
 
     fn expire(&mut self, slot: u32, at: Millis, sink: &mut impl FnMut(&Effect<'_>)) {
-        let job = &self.jobs[slot];
-        let again = job.recurrence().map(|recurrence| recurrence.next(at));
-        sink(&Effect { at, change: Change::Expire { id: job.id(), again } });
-        self.change_job(slot, at, &Change::Expire { id: b"", again });
+        let again = self.jobs[slot].recurrence().map(|recurrence| recurrence.next(at));
+        self.carry_out(slot, at, JobChange::Expire { again }, sink);
     }
 }

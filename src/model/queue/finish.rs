@@ -4,7 +4,7 @@
 //! when its lease expires, and even when its job then becomes a dead letter. After the lease has expired, a push with
 //! AGAIN also ends the token.
 
-use super::effect::{Change, Effect};
+use super::effect::{Effect, JobChange};
 use super::job::{MAX_ERROR, State};
 use super::transitions::Attempt;
 use super::{MAX_NOW, MAX_TIME, Millis, Queue};
@@ -34,7 +34,7 @@ impl Queue {
         let at = now.min(MAX_NOW);
         let slot = self.holder(id, token)?;
         let again = self.jobs[slot].recurrence().map(|recurrence| recurrence.next(at));
-        self.decide(slot, at, Change::Ack { id, again })
+        self.decide(slot, at, id, JobChange::Ack { again })
     }
 
     /// NACKs a job. Returns `None` if the token is not valid. O(log n).
@@ -68,10 +68,10 @@ impl Queue {
             }
         };
         let change = match again {
-            Some((due, attempt)) => Change::Retry { id, due, attempt, error },
-            None => Change::Bury { id, is_free, error },
+            Some((due, attempt)) => JobChange::Retry { due, attempt, error },
+            None => JobChange::Dead { is_free, error },
         };
-        self.decide(slot, at, change)
+        self.decide(slot, at, id, change)
     }
 
     /// Changes the deadline of a lease to `deadline`, or to `now + 1` if `deadline` is earlier. Returns `None` if the
@@ -93,7 +93,7 @@ impl Queue {
         if self.jobs[slot].node.time == deadline {
             return Some(None);
         }
-        self.decide(slot, at, Change::Extend { id, deadline }).map(Some)
+        self.decide(slot, at, id, JobChange::Extend { deadline }).map(Some)
     }
 
     /// Returns the slot of the job that has this ID and this token.

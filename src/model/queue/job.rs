@@ -1,4 +1,4 @@
-//! A job, and its two public forms: the [`Record`] that is stored, and the [`JobView`] that GET and PEEK show.
+//! A job, and its public form, the [`Record`].
 //!
 //! The links of a tree are in the jobs themselves. So a job takes one slot, ten bytes of the index, and one allocation
 //! for its ID and payload.
@@ -13,8 +13,8 @@ use super::{MAX_TIME, Millis};
 use crate::model::chunks::NIL;
 use crate::model::time;
 
-/// The state of a job. [`JobView`] has the state at `now`. [`Record`] has the stored state, which is the state after
-/// the last effect. The numbers are part of the stored form.
+/// The state of a job: at `now`, or as stored, which is the state after the last effect. The numbers are part of the
+/// stored form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
     /// The job is due. CONCURRENCY, RATE or PAUSED may prevent a claim.
@@ -29,6 +29,11 @@ pub enum State {
 
 impl State {
     pub const ALL: [State; 4] = [State::Ready, State::Delayed, State::Claimed, State::Dead];
+
+    /// Returns the name in replies and in the replication stream.
+    pub fn name(self) -> &'static str {
+        ["ready", "delayed", "claimed", "dead"][self as usize]
+    }
 }
 
 /// A flag in the last byte of [`JobNode::high`]: the job has a note. Times do not use this bit.
@@ -242,7 +247,7 @@ impl Job {
     }
 
     pub fn is_noted(&self) -> bool {
-        self.node.high[2] & NOTED != 0
+        self.is(NOTED)
     }
 
     pub fn set_noted(&mut self, noted: bool) {
@@ -311,99 +316,21 @@ impl Job {
         self.node.tree == TreeId::Recurring && self.node.time <= now
     }
 
-    /// Returns the job at `now`. `again` is the payload of the push that waits behind the job.
-    pub fn view<'a>(
-        &'a self,
-        now: Millis,
-        settings: &Settings,
-        extras: Extras<'a>,
-        group: &'a [u8],
-        again: Option<&'a [u8]>,
-    ) -> JobView<'a> {
-        let time = |time: Millis| (time != 0).then_some(time);
-        let state = self.state(now, settings);
-        JobView {
-            id: self.id(),
-            group,
-            payload: self.payload(),
-            again,
-            state,
-            ttl: self.ttl().map(|ttl| ttl.ttl),
-            expires: self.expires(now, settings).filter(|_| state != State::Dead),
-            due: if self.is_lapsed(now) { self.back_at(settings) } else { self.node.time },
-            priority: self.node.priority,
-            attempts: if self.has_missed(now) { 0 } else { self.attempts },
-            max_attempts: self.max_attempts,
-            token: (self.token != 0).then_some(self.token),
-            recurrence: self.recurrence(),
-            created: time(self.created()),
-            claimed: time(self.claimed(extras)),
-            failed: time(if self.is_lapsed(now) { self.node.time } else { extras.failed }),
-            worker: extras.worker,
-            error: extras.error,
-        }
-    }
-
     /// Returns the time of the last claim. 0: never, or unknown. Usually the token contains this time. The note
     /// contains this time if the clock had stepped back, or if the claim took very many jobs.
     pub fn claimed(&self, extras: Extras<'_>) -> Millis {
         if extras.claimed != 0 { extras.claimed } else { self.token / 1000 }
     }
-
-    pub fn record<'a>(&'a self, extras: Extras<'a>, group: &'a [u8]) -> Record<'a> {
-        Record {
-            id: self.id(),
-            group,
-            payload: self.payload(),
-            state: self.node.tree.states().0,
-            time: self.node.time,
-            priority: self.node.priority,
-            seq: self.node.seq,
-            token: self.token,
-            attempts: self.attempts,
-            max_attempts: self.max_attempts,
-            recurrence: self.recurrence(),
-            created: self.created(),
-            ttl: self.ttl(),
-            extras,
-        }
-    }
 }
 
-/// A job at `now`, as GET and PEEK show it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct JobView<'a> {
-    pub id: &'a [u8],
-    pub group: &'a [u8],
-    pub payload: &'a [u8],
-    /// The payload of the push that waits behind the job (AGAIN).
-    pub again: Option<&'a [u8]>,
-    pub state: State,
-    pub ttl: Option<Millis>,
-    /// The time at which the job expires. `None` without a TTL, and for a dead letter.
-    pub expires: Option<Millis>,
-    /// The due time, the deadline, or the time at which the job became a dead letter.
-    pub due: Millis,
-    pub priority: i32,
-    pub attempts: u32,
-    pub max_attempts: u32,
-    pub token: Option<u64>,
-    pub recurrence: Option<Recurrence>,
-    pub created: Option<Millis>,
-    pub claimed: Option<Millis>,
-    pub failed: Option<Millis>,
-    pub worker: &'a [u8],
-    pub error: &'a [u8],
-}
-
-/// All data of a job, for the stored form and for AOF rewriting.
+/// All data of a job: after the last effect, for the stored form and for AOF rewriting, or at `now`, for GET and PEEK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
     pub id: &'a [u8],
     /// Empty if the job has no group.
     pub group: &'a [u8],
     pub payload: &'a [u8],
-    /// The state after the last effect.
+    /// As stored, a job whose lease has expired is claimed until an effect moves it.
     pub state: State,
     /// The due time, the deadline, or the time at which the job became a dead letter.
     pub time: Millis,

@@ -1,7 +1,7 @@
 //! ZQ.CANCEL, ZQ.RESCHEDULE, ZQ.REDRIVE, ZQ.HOLD and ZQ.CONFIG: the commands that manage jobs and settings without a
 //! token.
 
-use super::effect::{Change, Effect};
+use super::effect::{Change, Effect, JobChange};
 use super::job::State;
 use super::node::TreeId;
 use super::settings::Settings;
@@ -17,7 +17,7 @@ impl Queue {
     pub fn cancel<'a>(&mut self, now: Millis, id: &'a [u8]) -> Option<Effect<'a>> {
         let at = now.min(MAX_NOW);
         let slot = self.slot_of(id)?;
-        self.decide(slot, at, Change::Cancel { id })
+        self.decide(slot, at, id, JobChange::Cancel)
     }
 
     /// Changes the due time or the priority of a waiting job. `None` keeps the value. Returns `None` if the job is
@@ -47,7 +47,7 @@ impl Queue {
         {
             return Some(None);
         }
-        self.decide(slot, at, Change::Reschedule { id, due, priority }).map(Some)
+        self.decide(slot, at, id, JobChange::Reschedule { due, priority }).map(Some)
     }
 
     /// Makes up to `count` dead letters ready, oldest first, of one group or of all groups, as MAXLEN allows. Resets
@@ -69,7 +69,7 @@ impl Queue {
         if self.room(at) == 0 {
             return None;
         }
-        self.decide(slot, at, Change::Revive { id })
+        self.decide(slot, at, id, JobChange::Revive)
     }
 
     /// Holds a group: its jobs cannot be claimed before `until`. 0 releases the group. Returns `None` if the group has

@@ -108,13 +108,13 @@ mod wake;
 
 pub use claim::Claimed;
 pub use clean::Unreached;
-pub use effect::{Change, Effect, Totals};
+pub use effect::{Change, Effect, JobChange, Totals};
 pub use field::{Field, Notation};
 pub use finish::{Nack, NackOptions};
 pub use ids::AutoId;
 pub use job::{Extras, MAX_WORKER, Record, State};
 #[cfg(test)]
-pub use job::{JobView, Recurrence, Ttl};
+pub use job::{Recurrence, Ttl};
 pub use push::{Full, NewJob, Push};
 pub use rate::{Rate, Taken};
 pub use settings::Settings;

@@ -92,9 +92,9 @@ impl Queue {
             |job, generated, again| Ok(Some(Effect { at: now, change: Change::Push { job, generated, again } }));
         if push.id.is_some() {
             if push.again {
-                self.enter_again(now, &new);
+                self.enter_again(now, &new, same);
             } else {
-                self.enter(now, self.new_job(&new), new.group, None);
+                self.enter(now, &new, None, same);
             }
             return change(new, false, push.again);
         }
@@ -106,8 +106,7 @@ impl Queue {
         if !auto.possible() {
             return Err(Full);
         }
-        let job = self.new_job(&NewJob { id: auto.text().as_ref(), ..new });
-        let slot = self.enter(now, job, new.group, Some(auto));
+        let slot = self.enter(now, &NewJob { id: auto.text().as_ref(), ..new }, Some(auto), None);
         change(NewJob { id: self.jobs[slot].id(), ..new }, true, false)
     }
 }

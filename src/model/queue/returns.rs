@@ -220,12 +220,16 @@ impl Queue {
 
     /// Returns the due time of a job at `now`. If its lease has expired, the job is due again at [`Job::back_at`].
     pub(super) fn due_of(&self, slot: u32, now: Millis) -> Millis {
-        let job = &self.jobs[slot];
-        if job.is_lapsed(now) { job.back_at(&self.settings) } else { job.node.time }
+        self.jobs[slot].due(now, &self.settings)
     }
 }
 
 impl Job {
+    /// See [`Queue::due_of`].
+    pub fn due(&self, now: Millis, settings: &super::Settings) -> Millis {
+        if self.is_lapsed(now) { self.back_at(settings) } else { self.node.time }
+    }
+
     /// Returns the time at which a claimed job is due again if no command changes it. A job in [`TreeId::Spent`]
     /// becomes a dead letter at this time.
     pub fn back_at(&self, settings: &super::Settings) -> Millis {

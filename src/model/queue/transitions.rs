@@ -2,7 +2,7 @@
 //! allowed. `at` is the clock of the server that ran the command.
 
 use super::again::Follower;
-use super::effect::Change;
+use super::effect::JobChange;
 use super::ids::AutoId;
 use super::job::{Job, MAX_ERROR, MAX_WORKER, Recurrence, State, Timing, Ttl};
 use super::node::{JobNode, Links, TREES, TreeId};
@@ -66,24 +66,27 @@ impl Queue {
         job
     }
 
-    pub(super) fn enter_again(&mut self, at: Millis, new: &NewJob<'_>) {
-        match self.slot_of(new.id).map(|slot| (slot, self.state_of(slot, at))) {
+    /// Carries out a push with AGAIN. `same` is the slot of the job with the same ID.
+    pub(super) fn enter_again(&mut self, at: Millis, new: &NewJob<'_>, same: Option<u32>) {
+        match same.map(|slot| (slot, self.state_of(slot, at))) {
             Some((slot, State::Claimed)) => self.follow(slot, new),
             Some((slot, State::Ready | State::Delayed)) => self.renew(slot, at, new),
             _ => {
-                self.enter(at, self.new_job(new), new.group, None);
+                self.enter(at, new, None, same);
             }
         }
     }
 
-    /// Adds a job, or replaces the job with the same ID. `auto` is the ID if the queue generated it. Returns the slot.
-    pub(super) fn enter(&mut self, at: Millis, mut job: Job, group: &[u8], auto: Option<AutoId>) -> u32 {
+    /// Adds a job. Replaces the job in the slot `same`, which has the same ID. `auto` is the ID if the queue generated
+    /// it. Returns the slot.
+    pub(super) fn enter(&mut self, at: Millis, new: &NewJob<'_>, auto: Option<AutoId>, same: Option<u32>) -> u32 {
+        let mut job = self.new_job(new);
         job.set_created(at);
         self.forget_units(at);
         let mut held_until = None;
-        if let Some(old) = self.slot_of(job.id()) {
+        if let Some(old) = same {
             // If the old job is the only one of its group, removing it ends the hold of the group.
-            held_until = self.held_until(group);
+            held_until = self.held_until(new.group);
             tick(&mut self.counters.replaced);
             self.revoke(old, at);
             self.discard(old, at);
@@ -94,23 +97,22 @@ impl Queue {
         self.next_seq += 1;
         tick(&mut self.counters.pushed);
         let tree = job.due_tree(job.node.time, at);
-        self.wake_group(group, at);
-        let slot = self.insert(job, group, tree);
+        self.wake_group(new.group, at);
+        let slot = self.insert(job, new.group, tree);
         if let Some(until) = held_until {
-            self.hold_group(group, until);
+            self.hold_group(new.group, until);
         }
         slot
     }
 
-    /// Applies a change of a job. Returns false, and does nothing, if the change does not fit the job. Ignores the
-    /// change's ID.
-    pub(super) fn change_job(&mut self, slot: u32, at: Millis, change: &Change<'_>) -> bool {
+    /// Applies a change of a job. Returns false, and does nothing, if the change does not fit the job.
+    pub(super) fn change_job(&mut self, slot: u32, at: Millis, change: JobChange<'_>) -> bool {
         let (job, state) = (&self.jobs[slot], self.state_of(slot, at));
         let has_token = job.token != 0;
         let is_waiting = matches!(state, State::Ready | State::Delayed);
         let is_time = |time: Millis| time <= MAX_TIME;
-        match *change {
-            Change::Claim { token, deadline, worker, .. }
+        match change {
+            JobChange::Claim { token, deadline, worker }
                 if state == State::Ready
                     && (self.last_token + 1..=MAX_TOKEN).contains(&token)
                     && (at + 1..=MAX_TIME).contains(&deadline)
@@ -118,7 +120,7 @@ impl Queue {
             {
                 self.lease(slot, at, token, deadline, worker);
             }
-            Change::Ack { again, .. } if has_token && again.is_none_or(is_time) => {
+            JobChange::Ack { again } if has_token && again.is_none_or(is_time) => {
                 tick(&mut self.counters.acked);
                 self.count_if_late(slot, at);
                 match again {
@@ -129,7 +131,7 @@ impl Queue {
                     }
                 }
             }
-            Change::Expire { again, .. }
+            JobChange::Expire { again }
                 if self.is_expired(slot, at)
                     && again.is_some() == job.recurrence().is_some()
                     && again.is_none_or(is_time) =>
@@ -143,7 +145,7 @@ impl Queue {
                     }
                 }
             }
-            Change::Retry { due, attempt, error, .. }
+            JobChange::Retry { due, attempt, error }
                 if has_token && is_time(due) && error.len() <= MAX_ERROR && job.may_retry(attempt) =>
             {
                 let has_missed = job.has_missed(at);
@@ -157,42 +159,42 @@ impl Queue {
                 }
                 self.make_due(slot, at, due);
             }
-            Change::Bury { is_free, error, .. } if has_token && error.len() <= MAX_ERROR => {
+            JobChange::Dead { is_free, error } if has_token && error.len() <= MAX_ERROR => {
                 self.give_back(slot, at, is_free, error);
                 self.end_token(slot);
                 self.put(slot, TreeId::Dead, at);
                 if self.has_follower(slot) {
-                    self.change_job(slot, at, &Change::Follow { id: b"" });
+                    self.change_job(slot, at, JobChange::Follow);
                 }
             }
-            Change::Follow { .. } if state == State::Dead && self.has_follower(slot) => {
+            JobChange::Follow if state == State::Dead && self.has_follower(slot) => {
                 tick(&mut self.counters.replaced);
                 self.leave(slot, at);
             }
-            Change::Extend { deadline, .. } if state == State::Claimed && (at + 1..=MAX_TIME).contains(&deadline) => {
+            JobChange::Extend { deadline } if state == State::Claimed && (at + 1..=MAX_TIME).contains(&deadline) => {
                 self.unlink(slot);
                 self.put(slot, self.jobs[slot].node.tree, deadline);
             }
-            Change::Reschedule { due, priority, .. } if is_waiting && due.is_none_or(is_time) => {
+            JobChange::Reschedule { due, priority } if is_waiting && due.is_none_or(is_time) => {
                 self.reorder(slot, at, due, priority);
             }
-            Change::Revive { .. } if state == State::Dead => {
+            JobChange::Revive if state == State::Dead => {
                 tick(&mut self.counters.redriven);
                 self.lapse(slot, at);
                 self.jobs[slot].attempts = 0;
                 self.jobs[slot].count_ttl_from(at);
                 self.make_due(slot, at, at);
             }
-            Change::Cancel { .. } => {
+            JobChange::Cancel => {
                 tick(&mut self.counters.cancelled);
                 self.revoke(slot, at);
                 self.leave(slot, at);
             }
-            Change::Clean { .. } if state != State::Claimed => {
+            JobChange::Clean if state != State::Claimed => {
                 tick(&mut self.counters.cleaned);
                 self.leave(slot, at);
             }
-            Change::Drop { .. } if state == State::Dead => {
+            JobChange::Drop if state == State::Dead => {
                 tick(&mut self.counters.dropped);
                 self.leave(slot, at);
             }
@@ -319,7 +321,7 @@ impl Queue {
             if slot == NIL {
                 return;
             }
-            self.change_job(slot, at, &Change::Revive { id: b"" });
+            self.change_job(slot, at, JobChange::Revive);
         }
     }
 
@@ -482,7 +484,7 @@ impl Queue {
         if let Some(follower) = self.discard(slot, at).filter(|_| self.has_push_numbers()) {
             let mut new = follower.job(&id);
             new.due = new.due.max(at);
-            self.enter(at, self.new_job(&new), new.group, None);
+            self.enter(at, &new, None, None);
             if let Some(until) = held_until {
                 self.hold_group(new.group, until);
             }

@@ -4,7 +4,7 @@
 //! query about all jobs reads both.
 
 use super::groups::{Groups, Member};
-use super::job::{Job, JobView, Record, State};
+use super::job::{Extras, Job, Record, State, Ttl};
 use super::node::{Roots, TREES, TreeId};
 use super::stretch::{ByRank, ByTime, List, merge};
 use super::tree::{Item, Key, key};
@@ -151,19 +151,50 @@ impl Queue {
     }
 
     /// Returns a job at `now`. O(1) expected.
-    pub fn get(&self, now: Millis, id: &[u8]) -> Option<JobView<'_>> {
+    pub fn get(&self, now: Millis, id: &[u8]) -> Option<Record<'_>> {
         let slot = self.slot_of(id)?;
         Some(self.view(now.min(MAX_NOW), &self.jobs[slot]))
     }
 
-    pub(super) fn view<'a>(&'a self, now: Millis, job: &'a Job) -> JobView<'a> {
-        let again = self.follower(job).map(|it| it.payload);
-        job.view(now, &self.settings, self.extras(job), self.group_name(job), again)
+    /// Returns the payload of the push that waits behind the job with this ID (AGAIN). O(log n).
+    pub fn again(&self, id: &[u8]) -> Option<&[u8]> {
+        let slot = self.slot_of(id)?;
+        Some(self.follower(&self.jobs[slot])?.payload)
     }
 
-    pub(super) fn record(&self, slot: u32) -> Record<'_> {
-        let job = &self.jobs[slot];
-        job.record(self.extras(job), self.group_name(job))
+    /// Returns a job at `now`.
+    pub(super) fn view<'a>(&'a self, now: Millis, job: &'a Job) -> Record<'a> {
+        let stored = self.record(job);
+        let state = job.state(now, &self.settings);
+        let expires = job.expires(now, &self.settings).filter(|_| state != State::Dead).unwrap_or(0);
+        let failed = if job.is_lapsed(now) { stored.time } else { stored.extras.failed };
+        Record {
+            state,
+            time: job.due(now, &self.settings),
+            attempts: if job.has_missed(now) { 0 } else { stored.attempts },
+            ttl: stored.ttl.map(|ttl| Ttl { expires, ..ttl }),
+            extras: Extras { claimed: job.claimed(stored.extras), failed, ..stored.extras },
+            ..stored
+        }
+    }
+
+    pub(super) fn record<'a>(&'a self, job: &'a Job) -> Record<'a> {
+        Record {
+            id: job.id(),
+            group: self.group_name(job),
+            payload: job.payload(),
+            state: job.node.tree.states().0,
+            time: job.node.time,
+            priority: job.node.priority,
+            seq: job.node.seq,
+            token: job.token,
+            attempts: job.attempts,
+            max_attempts: job.max_attempts,
+            recurrence: job.recurrence(),
+            created: job.created(),
+            ttl: job.ttl(),
+            extras: self.extras(job),
+        }
     }
 
     pub(super) fn group_name(&self, job: &Job) -> &[u8] {
@@ -176,7 +207,7 @@ impl Queue {
         &'a self,
         now: Millis,
         which: impl Into<Which<'g>>,
-    ) -> Box<dyn Iterator<Item = JobView<'a>> + 'a> {
+    ) -> Box<dyn Iterator<Item = Record<'a>> + 'a> {
         let now = now.min(MAX_NOW);
         let which = which.into();
         match which.state {
@@ -194,7 +225,7 @@ impl Queue {
         now: Millis,
         which: impl Into<Which<'g>>,
         id: &[u8],
-    ) -> Result<Box<dyn Iterator<Item = JobView<'a>> + 'a>, NoPage> {
+    ) -> Result<Box<dyn Iterator<Item = Record<'a>> + 'a>, NoPage> {
         let now = now.min(MAX_NOW);
         let which = which.into();
         let Which { state, group } = which;

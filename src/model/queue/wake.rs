@@ -20,7 +20,7 @@ use crate::model::chunks::NIL;
 pub(super) const FORGOTTEN_AFTER: Millis = 30_000;
 
 impl Queue {
-    /// Returns the first time, not before `now`, at which [`claimable`](Self::claimable) is not 0 if no command changes
+    /// Returns the first time, not before `now`, at which [`openings`](Self::openings) is not 0 if no command changes
     /// the queue. Returns `None` if there is no such time. O(log n), or O(log^2 n) if CONCURRENCY was lowered below the
     /// number of leases.
     ///

@@ -193,7 +193,7 @@ impl World {
                     self.waiting.leave(other, id, now);
                 }
             }
-            self.claim(key, client.count);
+            assert!(self.claim(key, client.count), "a client was served with nothing");
             let next = self.queues[&key].next_wake(now);
             let whom = self.waiting.checked(&key, now, next, true);
             self.wake(whom, key);
@@ -239,36 +239,29 @@ impl World {
         }
     }
 
-    fn claim(&mut self, key: Key, count: u64) {
+    /// Returns whether the queue had a job.
+    fn claim(&mut self, key: Key, count: u64) -> bool {
         let now = self.wall;
         let lease = *[1, 50, 3000, DAY].get(self.rng.random_range(0..4)).unwrap();
         let claims = self.queues.get_mut(&key).expect("a queue").claim(now * 1000, now + lease, count, b"", |_| ());
-        assert!(!claims.is_empty(), "a client was served with nothing");
         let jobs = claims.iter().map(|job| Claim { key, id: job.id.to_vec(), token: job.token });
+        let before = self.claims.len();
         self.claims.extend(jobs);
+        self.claims.len() > before
     }
 
     /// Runs ZQ.CLAIM with BLOCK.
     fn block(&mut self, keys: Vec<Key>, timeout: Millis, count: u64) {
         let now = self.wall;
-        for key in &keys {
-            if let Some(queue) = self.queues.get_mut(key).filter(|queue| queue.is_held_up(now)) {
-                queue.claim(now * 1000, now, 0, b"", |_| ());
-            }
-        }
-        let first = keys.iter().copied().find(|key| self.queues.get(key).is_some_and(|queue| queue.claimable(now) > 0));
-        if let Some(key) = first
-            && !self.waiting.is_waited_for(&key)
-        {
-            self.claim(key, count);
-            self.changed(key);
-            return;
-        }
-        if first.is_none() {
-            for key in &keys {
-                if let Some(queue) = self.queues.get_mut(key) {
-                    queue.claim(now * 1000, now, 0, b"", |_| ());
+        for &key in &keys {
+            let Some(queue) = self.queues.get(&key) else { continue };
+            if self.waiting.is_waited_for(&key) {
+                if queue.openings(now) > 0 {
+                    break;
                 }
+            } else if self.claim(key, count) {
+                self.changed(key);
+                return;
             }
         }
         let id = self.next_client;
@@ -442,7 +435,7 @@ impl World {
             40..44 => {
                 let now = self.wall;
                 if self.queues.get(&key).is_some_and(|queue| queue.claimable(now) > 0) {
-                    self.claim(key, 2);
+                    assert!(self.claim(key, 2), "a client was served with nothing");
                     self.changed(key);
                 }
             }

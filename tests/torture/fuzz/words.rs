@@ -175,15 +175,15 @@ pub fn hostile(random: &mut StdRng) -> Vec<u8> {
 
 /// Generates an effect of ZQ.APPLY.
 fn effect(random: &mut StdRng, words: &mut Vec<Vec<u8>>) {
-    const EFFECTS: [(&str, usize, usize); 22] = [
+    const EFFECTS: [(&str, usize, usize); 21] = [
         ("PUSH", 2, 4),
-        ("MADE", 2, 4),
+        ("PUSHAUTO", 2, 4),
         ("CLAIM", 1, 2),
         ("SETTLE", 0, 0),
         ("ACK", 1, 0),
         ("AGAIN", 1, 1),
         ("RETRY", 1, 1),
-        ("BURY", 1, 0),
+        ("DEAD", 1, 0),
         ("EXTEND", 1, 1),
         ("CANCEL", 1, 0),
         ("MOVE", 1, 2),
@@ -193,8 +193,7 @@ fn effect(random: &mut StdRng, words: &mut Vec<Vec<u8>>) {
         ("REDRIVE", 0, 1),
         ("CONFIGURE", 0, 0),
         ("JOB", 3, 3),
-        ("TAKEN", 0, 2),
-        ("UNITS", 1, 2),
+        ("UNITS", 0, 2),
         ("TURN", 1, 0),
         ("TOTALS", 0, 4),
         ("NONE", 0, 0),
@@ -264,7 +263,7 @@ pub fn plant(c: &mut Client) {
         "ZQ.PUSH queue x ID j6 GROUP j1",
         "ZQ.PUSH queue x ID j1 DELAY 100d",
         "ZQ.PUSH queue x ID j2 EVERY 1w PRIORITY -3",
-        "ZQ.APPLY queue2 0 PUSH j3 p 0 0 0 0 PUSH j4 p 0 0 1 0 PUSH j5 p 0 0 0 0 CLAIM j3 7 4102444800000 CLAIM j4 8 4102444800000 BURY j4",
+        "ZQ.APPLY queue2 0 PUSH j3 p 0 0 0 0 PUSH j4 p 0 0 1 0 PUSH j5 p 0 0 0 0 CLAIM j3 7 4102444800000 CLAIM j4 8 4102444800000 DEAD j4",
         "ZLB.CREATE board DIM x DIM y ASC TIES LAST KEEP 10",
         "ZLB.SET board m0 1 1 m1 1 2 m2 -4 0",
         "ZLB.CREATE board2 DIM x FLOAT",

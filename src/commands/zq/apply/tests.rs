@@ -15,26 +15,26 @@ const KINDS: usize = 22;
 fn kind(change: &Change<'_>) -> usize {
     match change {
         Change::Push { .. } => 0,
-        Change::Claim { .. } => 1,
+        Change::Job { change: JobChange::Claim { .. }, .. } => 1,
         Change::SettleRate => 2,
-        Change::Ack { .. } => 3,
-        Change::Retry { .. } => 4,
-        Change::Bury { .. } => 5,
-        Change::Extend { .. } => 6,
-        Change::Cancel { .. } => 7,
-        Change::Reschedule { .. } => 8,
-        Change::Clean { .. } => 9,
-        Change::Drop { .. } => 10,
-        Change::Revive { .. } => 11,
+        Change::Job { change: JobChange::Ack { .. }, .. } => 3,
+        Change::Job { change: JobChange::Retry { .. }, .. } => 4,
+        Change::Job { change: JobChange::Dead { .. }, .. } => 5,
+        Change::Job { change: JobChange::Extend { .. }, .. } => 6,
+        Change::Job { change: JobChange::Cancel, .. } => 7,
+        Change::Job { change: JobChange::Reschedule { .. }, .. } => 8,
+        Change::Job { change: JobChange::Clean, .. } => 9,
+        Change::Job { change: JobChange::Drop, .. } => 10,
+        Change::Job { change: JobChange::Revive, .. } => 11,
         Change::Redrive { .. } => 12,
         Change::Configure(_) => 13,
         Change::RestoreJob(_) => 14,
-        Change::RestoreRate(_) => 15,
-        Change::RestoreUnits { .. } | Change::RestoreTurn { .. } => 16,
+        Change::RestoreUnits { .. } => 15,
+        Change::RestoreTurn { .. } => 16,
         Change::RestoreTotals(_) => 17,
         Change::Hold { .. } => 18,
-        Change::Expire { .. } => 19,
-        Change::Follow { .. } => 20,
+        Change::Job { change: JobChange::Expire { .. }, .. } => 19,
+        Change::Job { change: JobChange::Follow, .. } => 20,
         Change::RestoreFollower(_) => 21,
     }
 }
@@ -77,23 +77,24 @@ impl Parts {
         let [first, second, third, fourth, ..] = self.numbers;
         let [yes, or, and] = self.choices;
         let (priority, due) = (self.priority, first);
+        let of_job = |change| Change::Job { id, change };
         let taken = Taken { back_at: first, units: second };
         match self.kind {
             0 => Change::Push { job: self.new_job(), generated: yes, again: or },
-            1 => Change::Claim { id, token: first, deadline: second, worker },
+            1 => of_job(JobChange::Claim { token: first, deadline: second, worker }),
             2 => Change::SettleRate,
-            3 => Change::Ack { id, again: yes.then_some(first) },
+            3 => of_job(JobChange::Ack { again: yes.then_some(first) }),
             4 => {
                 let attempt = [Attempt::Counts, Attempt::Free, Attempt::Last][self.small[0] as usize % 3];
-                Change::Retry { id, due, attempt, error }
+                of_job(JobChange::Retry { due, attempt, error })
             }
-            5 => Change::Bury { id, is_free: yes, error },
-            6 => Change::Extend { id, deadline: first },
-            7 => Change::Cancel { id },
-            8 => Change::Reschedule { id, due: yes.then_some(due), priority: or.then_some(priority) },
-            9 => Change::Clean { id },
-            10 => Change::Drop { id },
-            11 => Change::Revive { id },
+            5 => of_job(JobChange::Dead { is_free: yes, error }),
+            6 => of_job(JobChange::Extend { deadline: first }),
+            7 => of_job(JobChange::Cancel),
+            8 => of_job(JobChange::Reschedule { due: yes.then_some(due), priority: or.then_some(priority) }),
+            9 => of_job(JobChange::Clean),
+            10 => of_job(JobChange::Drop),
+            11 => of_job(JobChange::Revive),
             12 => Change::Redrive { count: first, group: yes.then_some(group) },
             13 => Change::Configure(self.settings()),
             14 => Change::RestoreJob(Record {
@@ -118,13 +119,12 @@ impl Parts {
                     error,
                 },
             }),
-            15 => Change::RestoreRate(taken),
-            16 if and => Change::RestoreTurn { group },
-            16 => Change::RestoreUnits { group, taken },
+            15 => Change::RestoreUnits { group: and.then_some(group), taken },
+            16 => Change::RestoreTurn { group },
             17 => Change::RestoreTotals(self.totals()),
             18 => Change::Hold { group, until: first },
-            19 => Change::Expire { id, again: yes.then_some(first) },
-            20 => Change::Follow { id },
+            19 => of_job(JobChange::Expire { again: yes.then_some(first) }),
+            20 => of_job(JobChange::Follow),
             _ => Change::RestoreFollower(self.new_job()),
         }
     }
@@ -170,7 +170,7 @@ proptest! {
         for (effect, parts) in effects.iter().zip(&parts) {
             prop_assert_eq!(kind(&effect.change), parts.kind);
         }
-        let mut words = EncodedEffects::new();
+        let mut words = EncodedEffects::default();
         effects.iter().for_each(|effect| words.add(effect));
         prop_assert_eq!(words.effects(), effects.len());
         let words: Vec<_> = words.arguments().into_iter().map(OwnedStr::new).collect();

@@ -1,6 +1,6 @@
 //! Tests of AGAIN. After the last push, the job runs once more. Two runs never overlap.
 
-use super::super::{Change, Effect, Nack, NewJob, Push, Queue, State};
+use super::super::{Change, Effect, JobChange, Nack, NewJob, Push, Queue, State};
 use super::{Pair, assert_sums, decoded, encoded, rebuilt};
 
 fn again(pair: &mut Pair, now: u64, id: &str, payload: &str) {
@@ -25,7 +25,7 @@ fn payload(pair: &Pair, id: &str) -> String {
 
 /// Returns the payload of the push that waits behind a job.
 fn behind(pair: &Pair, id: &str) -> Option<String> {
-    pair.primary.get(0, id.as_bytes()).expect("a job").again.map(text)
+    pair.primary.again(id.as_bytes()).map(text)
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -43,7 +43,7 @@ fn without_a_job_of_the_id_it_is_a_push_like_any_other() {
     let mut pair = Pair::new();
     again_with(&mut pair, 5, "a", "one", |p| (p.due, p.priority) = (20, 3));
     let job = pair.primary.get(5, b"a").unwrap();
-    assert_eq!((job.due, job.priority, job.payload, job.again), (20, 3, &b"one"[..], None));
+    assert_eq!((job.time, job.priority, job.payload, pair.primary.again(b"a")), (20, 3, &b"one"[..], None));
 }
 
 #[test]
@@ -53,8 +53,8 @@ fn a_waiting_job_gets_the_payload_and_keeps_its_place() {
     pair.job_with(0, "b", 10, |p| (p.priority, p.group) = (-1, b"g"));
     again_with(&mut pair, 5, "a", "two", |p| (p.due, p.priority, p.group, p.max_attempts) = (99, 9, b"h", Some(1)));
     let job = pair.primary.get(5, b"a").unwrap();
-    assert_eq!((job.due, job.priority, job.group, job.max_attempts), (10, -1, &b"g"[..], 7));
-    assert_eq!((job.payload, job.again, job.created), (&b"two"[..], None, Some(1)));
+    assert_eq!((job.time, job.priority, job.group, job.max_attempts), (10, -1, &b"g"[..], 7));
+    assert_eq!((job.payload, pair.primary.again(b"a"), job.created), (&b"two"[..], None, 1));
     assert_eq!(pair.ids(10, State::Ready), ["a", "b"]);
     assert_eq!(pair.primary.stats(10).totals.pushed, 2, "it is no job more");
 }
@@ -71,7 +71,7 @@ fn behind_a_claim_the_last_push_waits_until_the_job_is_done() {
     assert_eq!((pair.counts(3), pair.claim(3, 9, 1)), ([0, 0, 1, 0], vec![]), "never twice at a time");
     assert!(pair.ack(50, "a", token));
     let job = pair.primary.get(50, b"a").unwrap();
-    assert_eq!((job.due, job.attempts, job.created, job.state), (50, 0, Some(50), State::Ready));
+    assert_eq!((job.time, job.attempts, job.created, job.state), (50, 0, 50, State::Ready));
     assert_eq!(take(&mut pair, 50, 60).0, "three");
     let stats = pair.primary.stats(50);
     assert_sums(&stats);
@@ -89,8 +89,8 @@ fn a_push_that_waits_has_its_own_delay_priority_group_and_ttl() {
     });
     assert!(pair.ack(10, "a", token));
     let job = pair.primary.get(10, b"a").unwrap();
-    assert_eq!((job.due, job.priority, job.group, job.max_attempts), (70, 3, &b"h"[..], 2));
-    assert_eq!((job.recurrence.unwrap().period, job.expires), (1000, Some(79)));
+    assert_eq!((job.time, job.priority, job.group, job.max_attempts), (70, 3, &b"h"[..], 2));
+    assert_eq!((job.recurrence.unwrap().period, job.ttl.unwrap().expires), (1000, 79));
 }
 
 /// If the TTL began when the client sent the push, the TTL could end before the push becomes a job.
@@ -101,7 +101,7 @@ fn the_ttl_of_a_push_that_waits_begins_when_it_is_pushed() {
     let (_, token) = take(&mut pair, 1, 100);
     again_with(&mut pair, 2, "a", "two", |p| p.ttl = Some(5));
     assert!(pair.ack(50, "a", token));
-    assert_eq!(pair.primary.get(50, b"a").unwrap().expires, Some(55));
+    assert_eq!(pair.expires(50, "a"), Some(55));
 }
 
 #[test]
@@ -109,12 +109,12 @@ fn a_renewed_job_is_worth_doing_as_long_as_the_last_push_says() {
     let mut pair = Pair::new();
     again_with(&mut pair, 0, "a", "one", |p| p.ttl = Some(10));
     again_with(&mut pair, 8, "a", "two", |p| p.ttl = Some(10));
-    assert_eq!(pair.primary.get(8, b"a").unwrap().expires, Some(18));
+    assert_eq!(pair.expires(8, "a"), Some(18));
     again(&mut pair, 9, "a", "three");
-    assert_eq!(pair.primary.get(9, b"a").unwrap().expires, None);
+    assert_eq!(pair.expires(9, "a"), None);
     pair.job(9, "later", 500);
     again_with(&mut pair, 9, "later", "two", |p| p.ttl = Some(10));
-    assert_eq!(pair.primary.get(9, b"later").unwrap().expires, Some(510), "from when it is due");
+    assert_eq!(pair.expires(9, "later"), Some(510), "from when it is due");
 }
 
 #[test]
@@ -265,7 +265,10 @@ fn the_next_occurrence_of_a_recurring_job_has_the_payload_of_the_last_push() {
     again_with(&mut pair, 2, "a", "two", |p| p.ttl = Some(30));
     assert!(pair.ack(3, "a", token));
     let job = pair.primary.get(3, b"a").unwrap();
-    assert_eq!((job.payload, job.again, job.due, job.expires), (&b"two"[..], None, 100, Some(130)));
+    assert_eq!(
+        (job.payload, pair.primary.again(b"a"), job.time, job.ttl.unwrap().expires),
+        (&b"two"[..], None, 100, 130)
+    );
     assert_eq!(job.recurrence.map(|recurrence| recurrence.period), Some(100));
     // One occurrence fails because its lease expires, the next one because of a NACK.
     take(&mut pair, 100, 110);
@@ -302,7 +305,7 @@ fn it_is_saved_and_rebuilt_with_its_queue_and_takes_nothing_when_it_is_gone() {
     for mut queue in [decoded(&encoded(&pair.primary)), rebuilt(&pair.primary), pair.primary.clone()] {
         assert!(queue.ack(5, b"a", token).is_some());
         let job = queue.get(5, b"a").unwrap();
-        assert_eq!((job.payload, job.group, job.due, job.ttl), (&b"two"[..], &b"another"[..], 9, Some(5)));
+        assert_eq!((job.payload, job.group, job.time, job.ttl.unwrap().ttl), (&b"two"[..], &b"another"[..], 9, 5));
         assert_eq!(queue.followers.memory_usage(), empty);
     }
 }
@@ -316,9 +319,9 @@ fn a_push_cannot_wait_behind_a_job_that_is_not_there_or_dead() {
     assert!(!queue.apply(&effect(0, Change::RestoreFollower(job))));
     assert!(!queue.apply(&effect(0, Change::Push { job: NewJob { id: b"0-0", ..job }, generated: true, again: true })));
     assert!(queue.apply(&effect(0, Change::Push { job, generated: false, again: true })));
-    assert!(!queue.apply(&effect(0, Change::Follow { id: b"a" })));
+    assert!(!queue.apply(&effect(0, Change::Job { id: b"a", change: JobChange::Follow })));
     assert!(queue.apply(&effect(0, Change::RestoreFollower(job))));
     assert!(!queue.apply(&effect(0, Change::RestoreFollower(job))), "one at a time");
-    assert!(!queue.apply(&effect(0, Change::Follow { id: b"a" })), "the job is not dead");
+    assert!(!queue.apply(&effect(0, Change::Job { id: b"a", change: JobChange::Follow })), "the job is not dead");
     queue.check();
 }

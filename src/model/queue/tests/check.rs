@@ -6,7 +6,7 @@ use super::super::rate::MAX_ENTRIES;
 use super::super::returns::{Return, Returns, return_tree};
 use super::super::stretch::ByTime;
 use super::super::tree::{self, ServingOrder, key};
-use super::super::{MAX_NOW, MAX_TIME, NEVER, Queue, State};
+use super::super::{MAX_NOW, MAX_TIME, Millis, NEVER, Queue, State};
 use crate::model::chunks::{Chunks, NIL};
 use std::collections::{BTreeSet, HashSet};
 
@@ -22,6 +22,12 @@ const ALL: [TreeId; TREES] = [
 ];
 
 impl Queue {
+    /// Returns the maximum number of jobs that a claim can return now. If the number is not 0, a claim returns at least
+    /// one job.
+    pub fn claimable(&self, now: Millis) -> u64 {
+        if self.is_held_up(now) { 0 } else { self.openings(now) }
+    }
+
     pub(in crate::model::queue) fn check(&self) {
         let mut seen = Vec::new();
         for (tree, root) in self.all_roots().flat_map(|roots| ALL.into_iter().zip(*roots)) {

@@ -59,7 +59,7 @@ fn replace_replaces_schedule_payload_attempts_and_token() {
     assert!(!pair.ack(1, "a", token), "the claim in progress is off");
     let job = pair.primary.get(1, b"a").unwrap();
     assert_eq!((job.payload, job.attempts, job.priority), (&b"new"[..], 0, 3));
-    assert_eq!((job.state, job.due, job.token), (State::Delayed, 50, None));
+    assert_eq!((job.state, job.time, job.token), (State::Delayed, 50, 0));
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn an_expired_lease_makes_its_job_due_again_at_that_time() {
     pair.job(1, "c", 20);
     pair.job(1, "d", 21);
     assert_eq!(pair.ids(30, State::Ready), ["b", "a", "c", "d"]);
-    assert_eq!(pair.primary.get(30, b"a").unwrap().due, 20);
+    assert_eq!(pair.primary.get(30, b"a").unwrap().time, 20);
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn attempts_count_at_the_claim_and_cannot_be_gone_round() {
     assert_eq!(pair.counts(10), [0, 0, 0, 1]);
     assert_eq!(pair.claim(10, 20, 1), []);
     assert_eq!(pair.primary.next_wake(10), None);
-    assert_eq!(pair.primary.get(10, b"a").unwrap().due, 10);
+    assert_eq!(pair.primary.get(10, b"a").unwrap().time, 10);
 }
 
 #[test]
@@ -140,11 +140,11 @@ fn every_comes_back_on_its_own_beat_with_attempts_at_zero() {
     let token = pair.take(100, 200, "a");
     assert!(pair.ack(134, "a", token));
     let job = pair.primary.get(134, b"a").unwrap();
-    assert_eq!((job.state, job.due, job.attempts), (State::Delayed, 140, 0));
+    assert_eq!((job.state, job.time, job.attempts), (State::Delayed, 140, 0));
     assert!(!pair.ack(134, "a", token), "one claim, one ack");
     let token = pair.take(140, 200, "a");
     assert!(pair.ack(150, "a", token), "the moment itself is not the future");
-    assert_eq!(pair.primary.get(150, b"a").unwrap().due, 160);
+    assert_eq!(pair.primary.get(150, b"a").unwrap().time, 160);
 }
 
 #[test]
@@ -155,11 +155,11 @@ fn every_keeps_its_beat_through_retries_and_takes_a_new_one_from_reschedule() {
     assert!(pair.nack(102, "a", token, Nack::At(107)).is_some());
     let token = pair.take(107, 200, "a");
     assert!(pair.ack(108, "a", token));
-    assert_eq!(pair.primary.get(108, b"a").unwrap().due, 110);
+    assert_eq!(pair.primary.get(108, b"a").unwrap().time, 110);
     assert!(pair.reschedule(108, "a", Some(115), None));
     let token = pair.take(115, 200, "a");
     assert!(pair.ack(116, "a", token));
-    assert_eq!(pair.primary.get(116, b"a").unwrap().due, 125);
+    assert_eq!(pair.primary.get(116, b"a").unwrap().time, 125);
 }
 
 #[test]
@@ -168,12 +168,12 @@ fn every_does_not_run_an_occurrence_twice_when_the_clock_steps_back() {
     pair.job_with(0, "a", 100, |p| p.every = Some(10));
     let token = pair.take(100, 200, "a");
     assert!(pair.ack(50, "a", token));
-    assert_eq!(pair.primary.get(50, b"a").unwrap().due, 110);
+    assert_eq!(pair.primary.get(50, b"a").unwrap().time, 110);
     let token = pair.take(144, 200, "a");
     assert!(pair.ack(144, "a", token));
     let token = pair.take(150, 200, "a");
     assert!(pair.ack(105, "a", token));
-    assert_eq!(pair.primary.get(105, b"a").unwrap().due, 160);
+    assert_eq!(pair.primary.get(105, b"a").unwrap().time, 160);
 }
 
 #[test]
@@ -200,14 +200,14 @@ fn reschedule_is_for_ready_and_delayed_jobs() {
     pair.job(0, "a", 10);
     assert!(pair.reschedule(0, "a", Some(20), Some(-1)));
     let job = pair.primary.get(10, b"a").unwrap();
-    assert_eq!((job.state, job.due, job.priority), (State::Delayed, 20, -1));
+    assert_eq!((job.state, job.time, job.priority), (State::Delayed, 20, -1));
     assert!(pair.reschedule(20, "a", Some(5), None));
     assert_eq!(pair.state(0, "a"), Some(State::Ready));
     let token = pair.take(20, 30, "a");
     assert!(!pair.reschedule(29, "a", Some(40), None), "claimed");
     assert!(pair.reschedule(30, "a", None, Some(7)), "its lease has ended");
     let job = pair.primary.get(30, b"a").unwrap();
-    assert_eq!((job.state, job.due, job.priority), (State::Ready, 30, 7));
+    assert_eq!((job.state, job.time, job.priority), (State::Ready, 30, 7));
     assert!(pair.nack(30, "a", token, Nack::Dead).is_some());
     assert!(!pair.reschedule(30, "a", Some(40), None), "dead");
 }
@@ -257,7 +257,7 @@ fn redrive_takes_the_longest_dead_first_however_they_died() {
     assert!(pair.redrive(30, 2));
     assert_eq!(pair.ids(30, State::Ready), ["a", "b"]);
     let job = pair.primary.get(30, b"a").unwrap();
-    assert_eq!((job.due, job.attempts, job.token), (30, 0, None));
+    assert_eq!((job.time, job.attempts, job.token), (30, 0, 0));
     assert!(pair.redrive(30, u64::MAX) && !pair.redrive(30, u64::MAX));
     assert_eq!(pair.counts(30), [3, 0, 0, 0]);
 }

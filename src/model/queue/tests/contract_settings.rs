@@ -229,7 +229,7 @@ fn a_change_of_backoff_leaves_ready_jobs_ready() {
         pair.take(1, 30, "b");
         assert!(pair.configure(20, later));
         let job = pair.primary.get(20, b"a").unwrap();
-        assert_eq!((job.state, job.due, job.attempts, job.failed), (State::Ready, 10 + first, 1, Some(10)));
+        assert_eq!((job.state, job.time, job.attempts, job.extras.failed), (State::Ready, 10 + first, 1, 10));
         assert_eq!(pair.primary.stats(20).totals.expired_leases, 1);
         assert_eq!(pair.state(31, "b"), Some(State::Delayed), "claimed at the change: it waits the new backoff");
         assert!(pair.ack(40, "a", token), "no other claim has ended its token");

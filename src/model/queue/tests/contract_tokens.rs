@@ -145,7 +145,7 @@ fn a_late_nack_of_the_last_attempt_makes_a_dead_letter() {
     pair.job_with(0, "a", 0, |p| p.max_attempts = Some(1));
     let token = pair.take(0, 10, "a");
     assert_eq!(pair.nack(50, "a", token, Nack::At(60)), Some(None));
-    assert_eq!(pair.primary.get(50, b"a").unwrap().due, 50);
+    assert_eq!(pair.primary.get(50, b"a").unwrap().time, 50);
     assert_eq!(pair.primary.stats(50).totals.expired_leases, 1);
     assert_eq!(pair.state(0, "a"), Some(State::Dead), "whatever the clock says");
 }
@@ -188,11 +188,11 @@ fn a_lease_that_ends_is_followed_by_the_backoff_and_its_jitter() {
     for n in 0..20 {
         let id = n.to_string();
         let job = pair.primary.get(50, id.as_bytes()).unwrap();
-        assert_eq!((job.state, job.failed), (State::Delayed, Some(50)));
+        assert_eq!((job.state, job.extras.failed), (State::Delayed, 50));
         assert_eq!(pair.replica.get(50, id.as_bytes()), Some(job));
-        assert_eq!(pair.state(job.due - 1, &id), Some(State::Delayed));
-        assert_eq!(pair.state(job.due, &id), Some(State::Ready));
-        dues.push(job.due);
+        assert_eq!(pair.state(job.time - 1, &id), Some(State::Delayed));
+        assert_eq!(pair.state(job.time, &id), Some(State::Ready));
+        dues.push(job.time);
     }
     assert!(dues.iter().all(|due| (150..=200).contains(due)), "{dues:?}");
     let spread = dues.iter().max().unwrap() - dues.iter().min().unwrap();

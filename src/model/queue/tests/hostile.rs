@@ -1,8 +1,8 @@
 //! Tests of forged bytes and effects. They are rejected, or the resulting queue passes all checks. Nothing panics.
 
 use super::super::{
-    Attempt, AutoId, Change, Counters, Effect, Extras, MAX_TIME, Nack, NackOptions, NewJob, Push, Queue, Rate, Record,
-    Recurrence, Settings, State, Taken, Totals, Ttl,
+    Attempt, AutoId, Change, Counters, Effect, Extras, JobChange, MAX_TIME, Nack, NackOptions, NewJob, Push, Queue,
+    Rate, Record, Recurrence, Settings, State, Taken, Totals, Ttl,
 };
 use super::{ByteReader, Pair, encoded};
 use crate::model::stream::{DecodeError, Reader, Writer};
@@ -199,19 +199,20 @@ proptest! {
                 id, payload: b"x", due: a, priority: b as i32, max_attempts: c as u32, group,
                 every: (d % 2 == 0).then_some(e), ttl: (c % 3 == 0).then_some(f),
             };
+            let of_job = |change| Change::Job { id, change };
             let change = match kind {
                 0 => Change::Push { job, generated: f % 2 == 0, again: f % 3 == 0 },
-                1 => Change::Claim { id, token: a, deadline: b, worker: [b"", b"w" as &[u8], &[b'w'; 256]][c as usize % 3] },
+                1 => of_job(JobChange::Claim { token: a, deadline: b, worker: [b"", b"w" as &[u8], &[b'w'; 256]][c as usize % 3] }),
                 2 => Change::SettleRate,
-                3 => Change::Ack { id, again: due },
-                4 => Change::Retry {
-                    id, due: a, attempt: [Attempt::Counts, Attempt::Free, Attempt::Last][b as usize % 3],
+                3 => of_job(JobChange::Ack { again: due }),
+                4 => of_job(JobChange::Retry {
+                    due: a, attempt: [Attempt::Counts, Attempt::Free, Attempt::Last][b as usize % 3],
                     error: [b"", b"broken" as &[u8], &[b'e'; 1025]][c as usize % 3],
-                },
-                5 => Change::Bury { id, is_free: a % 2 == 0, error: b"broken" },
-                6 => Change::Extend { id, deadline: a },
-                7 => Change::Cancel { id },
-                8 => Change::Reschedule { id, due, priority: Some(c as i32) },
+                }),
+                5 => of_job(JobChange::Dead { is_free: a % 2 == 0, error: b"broken" }),
+                6 => of_job(JobChange::Extend { deadline: a }),
+                7 => of_job(JobChange::Cancel),
+                8 => of_job(JobChange::Reschedule { due, priority: Some(c as i32) }),
                 9 => Change::Redrive { count: a, group: due.map(|_| group) },
                 10 => Change::Configure(Settings {
                     max_attempts: a as u32, backoff_base: b, backoff_max: c, aging: d, maxlen: e,
@@ -219,12 +220,12 @@ proptest! {
                     jitter: a as u32, deadlen: b, deadttl: c,
                     group_concurrency: c, group_rate: Some(Rate { limit: f, window: e }), ordered: d % 2 == 1,
                 }),
-                11 => Change::RestoreRate(Taken { back_at: a, units: b }),
-                13 => Change::RestoreUnits { group, taken: Taken { back_at: a, units: b } },
+                11 => Change::RestoreUnits { group: None, taken: Taken { back_at: a, units: b } },
+                13 => Change::RestoreUnits { group: Some(group), taken: Taken { back_at: a, units: b } },
                 14 => Change::RestoreTurn { group },
                 15 => Change::Hold { group, until: a },
-                19 => Change::Expire { id, again: due },
-                16 => Change::Follow { id },
+                19 => of_job(JobChange::Expire { again: due }),
+                16 => of_job(JobChange::Follow),
                 17 => Change::RestoreFollower(job),
                 18 => Change::Push { job: NewJob { due: at, every: None, ttl: None, ..job }, generated: false, again: true },
                 12 => Change::RestoreTotals(Totals {
@@ -267,7 +268,11 @@ fn claims_without_an_attempt_a_token_or_a_lease_are_refused() {
     pair.take(5, 50, "a");
     for (deadline, fits) in [(6, true), (5, false), (0, false), (MAX_TIME, true), (MAX_TIME + 1, false)] {
         let mut queue = pair.primary.clone();
-        assert_eq!(queue.apply(&Effect { at: 5, change: Change::Extend { id: b"a", deadline } }), fits, "{deadline}");
+        assert_eq!(
+            queue.apply(&Effect { at: 5, change: Change::Job { id: b"a", change: JobChange::Extend { deadline } } }),
+            fits,
+            "{deadline}"
+        );
     }
     let record = |attempts, token| Record {
         id: b"b",

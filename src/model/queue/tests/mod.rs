@@ -19,7 +19,7 @@ mod scale;
 mod ttl;
 
 use super::stats::Stats;
-use super::{Change, Claimed, Effect, NackOptions, Push, Queue, Settings, State};
+use super::{Change, Claimed, Effect, JobChange, NackOptions, Push, Queue, Settings, State};
 use crate::model::stream::{DecodeError, Reader, Writer};
 
 /// A queue and its replica. The replica gets only effects.
@@ -141,7 +141,7 @@ impl Pair {
         let given = self.primary.nack(now, id.as_bytes(), token, nack, options);
         replicate(&mut self.replica, given);
         given.map(|effect| match effect.change {
-            Change::Retry { due, .. } => Some(due),
+            Change::Job { change: JobChange::Retry { due, .. }, .. } => Some(due),
             _ => None,
         })
     }
@@ -176,6 +176,11 @@ impl Pair {
 
     pub fn state(&self, now: u64, id: &str) -> Option<State> {
         self.primary.get(now, id.as_bytes()).map(|job| job.state)
+    }
+
+    pub fn expires(&self, now: u64, id: &str) -> Option<u64> {
+        let ttl = self.primary.get(now, id.as_bytes()).expect("a job").ttl;
+        ttl.map(|ttl| ttl.expires).filter(|&expires| expires != 0)
     }
 
     pub fn ids(&self, now: u64, state: State) -> Vec<String> {

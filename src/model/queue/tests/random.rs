@@ -1,7 +1,7 @@
 //! Random histories. The clock advances, stands still and steps back. After each step, the queue, its replica and the
 //! simple model must be equal.
 
-use super::super::{Change, Counters, JobView, Nack, NackOptions, NoPage, Push, Queue, Rate, Settings, State, Which};
+use super::super::{Change, Counters, Nack, NackOptions, NoPage, Push, Queue, Rate, Record, Settings, State, Which};
 use super::model::{Model, ModelJob};
 use super::{Pair, assert_sums, decoded, encoded, rebuilt};
 use crate::model::histories;
@@ -430,7 +430,7 @@ impl Run {
                 let rest = queue.peek_after(now, state, job.id).expect("it is in this state");
                 assert!(rest.eq(jobs[i + 1..].iter().copied()), "the page behind a job is the rest of the list");
                 let job = *job;
-                same(job, expected, now, &model.settings);
+                same(queue, job, expected, now, &model.settings);
                 assert_eq!(queue.get(now, job.id), Some(job));
             }
             for group in (0..6).map(group_name) {
@@ -479,23 +479,24 @@ impl Run {
     }
 }
 
-fn same(job: JobView<'_>, expected: &ModelJob, now: u64, settings: &Settings) {
+fn same(queue: &Queue, job: Record<'_>, expected: &ModelJob, now: u64, settings: &Settings) {
     assert_eq!(job.id, expected.id);
     assert_eq!(job.payload, expected.payload);
     assert_eq!(job.state, expected.state(now, settings));
-    assert_eq!(job.due, expected.due(now, settings));
+    assert_eq!(job.time, expected.due(now, settings));
     assert_eq!(job.priority, expected.priority);
     assert_eq!(job.attempts, expected.attempts(now));
     assert_eq!(job.max_attempts, expected.max);
-    assert_eq!(job.created, Some(expected.created));
-    assert_eq!(job.claimed, expected.claimed);
-    assert_eq!(job.failed, expected.failed(now));
-    assert_eq!(job.worker, expected.worker);
-    assert_eq!(job.error, expected.error);
+    assert_eq!(job.created, expected.created);
+    assert_eq!(job.extras.claimed, expected.claimed.unwrap_or(0));
+    assert_eq!(job.extras.failed, expected.failed(now).unwrap_or(0));
+    assert_eq!(job.extras.worker, expected.worker);
+    assert_eq!(job.extras.error, expected.error);
     assert_eq!(job.group, expected.group);
-    assert_eq!(job.again, expected.next.as_ref().map(|next| next.payload.as_slice()));
-    assert_eq!(job.ttl, expected.ttl.map(|(ttl, _)| ttl));
-    assert_eq!(job.expires, expected.expires(now, settings).filter(|_| job.state != State::Dead));
+    assert_eq!(queue.again(job.id), expected.next.as_ref().map(|next| next.payload.as_slice()));
+    assert_eq!(job.ttl.map(|it| it.ttl), expected.ttl.map(|(ttl, _)| ttl));
+    let expires = job.ttl.map(|it| it.expires).filter(|&expires| expires != 0);
+    assert_eq!(expires, expected.expires(now, settings).filter(|_| job.state != State::Dead));
 }
 
 proptest! {

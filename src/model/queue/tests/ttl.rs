@@ -1,7 +1,7 @@
 //! Tests of TTL, and of claims in queues with many expired jobs.
 
 use super::super::expiry::DROPPED_BY_CLAIM;
-use super::super::{Change, Nack, Push, Queue, State};
+use super::super::{Change, JobChange, Nack, Push, Queue, State};
 use super::{Pair, assert_sums};
 
 fn with_ttl(pair: &mut Pair, now: u64, id: &str, due: u64, ttl: u64) {
@@ -30,7 +30,7 @@ fn a_job_is_handed_out_until_its_due_time_plus_ttl_and_not_after() {
     for (now, is_in_time) in [(109, true), (110, false)] {
         let mut pair = Pair::new();
         with_ttl(&mut pair, 0, "a", 100, 10);
-        assert_eq!(pair.primary.get(0, b"a").unwrap().expires, Some(110));
+        assert_eq!(pair.expires(0, "a"), Some(110));
         assert_eq!(pair.claim(now, now + 5, 1).len(), usize::from(is_in_time));
         assert_eq!(expired(&pair, now), u64::from(!is_in_time));
         assert_eq!(pair.state(now, "a").is_some(), is_in_time);
@@ -80,10 +80,10 @@ fn dead_letters_do_not_expire() {
     let mut pair = Pair::new();
     pair.job_with(0, "a", 0, |p| (p.ttl, p.max_attempts) = (Some(10), Some(1)));
     pair.take(5, 8, "a");
-    assert_eq!(pair.primary.get(8, b"a").unwrap().expires, None);
+    assert_eq!(pair.expires(8, "a"), None);
     assert_eq!((upkeep(&mut pair, 1000), pair.state(1000, "a")), (vec![], Some(State::Dead)));
     assert!(pair.redrive(1000, 1));
-    assert_eq!(pair.primary.get(1000, b"a").unwrap().expires, Some(1010), "REDRIVE counts again");
+    assert_eq!(pair.expires(1000, "a"), Some(1010), "REDRIVE counts again");
     assert_eq!(pair.claim(1010, 1020, 1), []);
 }
 
@@ -91,7 +91,7 @@ fn dead_letters_do_not_expire() {
 fn reschedule_counts_the_ttl_from_the_new_due_time_and_a_retry_does_not() {
     let mut pair = Pair::new();
     with_ttl(&mut pair, 0, "a", 0, 10);
-    let expires = |pair: &Pair, now| pair.primary.get(now, b"a").unwrap().expires;
+    let expires = |pair: &Pair, now| pair.expires(now, "a");
     assert!(pair.reschedule(3, "a", None, Some(4)));
     assert_eq!(expires(&pair, 3), Some(10), "a priority is no time");
     assert!(pair.reschedule(3, "a", Some(100), None));
@@ -105,7 +105,7 @@ fn reschedule_counts_the_ttl_from_the_new_due_time_and_a_retry_does_not() {
 fn each_occurrence_of_a_recurring_job_has_the_ttl() {
     let mut pair = Pair::new();
     pair.job_with(0, "a", 0, |p| (p.ttl, p.every) = (Some(10), Some(100)));
-    let at = |pair: &Pair, now| pair.primary.get(now, b"a").map(|job| (job.due, job.expires.unwrap())).unwrap();
+    let at = |pair: &Pair, now| pair.primary.get(now, b"a").map(|job| (job.time, job.ttl.unwrap().expires)).unwrap();
     assert_eq!(pair.claim(10, 20, 1), [], "the first one is over");
     assert_eq!((at(&pair, 10), expired(&pair, 10)), ((100, 110), 1));
     let token = pair.take(105, 120, "a");
@@ -116,7 +116,7 @@ fn each_occurrence_of_a_recurring_job_has_the_ttl() {
     pair.job_with(555, "b", 555, |p| (p.ttl, p.every, p.max_attempts) = (Some(10), Some(100), Some(1)));
     pair.take(560, 570, "b");
     let b = pair.primary.get(570, b"b").unwrap();
-    assert_eq!((b.due, b.expires), (655, Some(665)), "out of attempts, it waits for the next one");
+    assert_eq!((b.time, b.ttl.unwrap().expires), (655, 665), "out of attempts, it waits for the next one");
     assert_eq!(pair.primary.next_upkeep(570, 570), Some(610));
     assert_eq!(upkeep(&mut pair, 700), ["a", "b"]);
     assert_eq!(pair.primary.stats(700).totals.missed, 1);
@@ -181,7 +181,8 @@ fn what_has_not_expired_cannot_be_dropped_for_it() {
     pair.job(0, "other", 0);
     pair.job_with(0, "recurs", 0, |p| (p.ttl, p.every) = (Some(10), Some(100)));
     assert!(pair.claim(5, 500, 2).iter().any(|job| job.id == b"claimed"));
-    let effect = |at, id, again| super::super::Effect { at, change: Change::Expire { id, again } };
+    let effect =
+        |at, id, again| super::super::Effect { at, change: Change::Job { id, change: JobChange::Expire { again } } };
     for (at, id, again, fits) in [
         (9, &b"recurs"[..], Some(100), false),
         (10, b"recurs", Some(100), true),
