@@ -111,7 +111,7 @@ impl Level {
         })
     }
 
-    /// After earlier refunds, the bucket may be empty before `until`.
+    /// Refunds up to `units`: at most the units that are in the bucket at `now` and drain by `until`.
     pub(super) fn refund(self, now: Millis, units: u64, until: Millis) -> Refund {
         if until <= now {
             return Refund::NOTHING;
@@ -135,7 +135,7 @@ pub struct Leaky {
     now: Millis,
     cost: u64,
     stored: Option<Level>,
-    /// The level, in parts.
+    /// The level in parts: `window` parts are a unit.
     parts: u128,
 }
 

@@ -149,10 +149,10 @@ impl Lifetime {
         Lifetime { until, linger: 0 }
     }
 
-    /// Returns a lifetime that the key may exceed by an eighth of the window. So the TTL of a busy key changes at most
-    /// eight times per window, and not with every unit.
+    /// Returns a lifetime up to `until`, or longer by up to an eighth of the window, at most 20 s. So most calls do not
+    /// change the TTL of a busy key.
     fn lingering(until: Millis, window: Millis) -> Lifetime {
-        /// The maximum excess, in ms.
+        /// The maximum of `linger`, in ms.
         const MOST: Millis = 20_000;
         Lifetime { until, linger: (window / 8).min(MOST) }
     }
@@ -167,7 +167,8 @@ impl Lifetime {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refund {
     pub units: u64,
-    /// The change of the string. `None` if no unit is in use any more, or if no unit was refunded.
+    /// The change of the string. If it is `None` and `units` is 0, the string stays unchanged. If it is `None` and
+    /// `units` is not 0, no unit is in use any more, and the key is no longer needed.
     pub left: Option<Update>,
 }
 
@@ -213,8 +214,9 @@ impl<'a> StoredLimit<'a> {
         }
     }
 
-    /// Refunds `units` of one call, which would become available again at `until`. Refunds at most as many units as are
-    /// in use until `until`. THROTTLE has no refund: a client returns units with a negative quantity.
+    /// Refunds up to `units` units of one call. `until` is that call's [`charged_until`](Verdict::charged_until). Units
+    /// that are no longer in use cannot be refunded. THROTTLE has no refund: a client returns units with a negative
+    /// quantity.
     pub fn refund(self, now: Millis, units: u64, until: Millis) -> Result<Refund, Foreign> {
         match self {
             StoredLimit::Sliding(ring) => sliding::refund(ring, now, units, until),
@@ -256,9 +258,9 @@ pub fn assess<R>(
 pub trait Assessed {
     fn fits(&self) -> bool;
 
-    /// Returns the verdict and changes nothing. `allowed` tells whether the units would fit. The waits are those of the
-    /// stored state. If the window has become shorter, ZRL.CHECK applies the new window, and the client may have to
-    /// wait less.
+    /// Returns the verdict and changes nothing. `allowed` tells whether the units would fit. `retry_after` and
+    /// `reset_after` follow from the stored units. If the call has a shorter window, ZRL.CHECK applies this window. The
+    /// client may then have to wait less than the peek returned.
     fn peek(&self) -> Verdict;
 
     /// Returns the verdict of a call that takes nothing. Also returns a change if the policy has changed, so that units

@@ -157,7 +157,7 @@ fn build(oldest: Slot, slots: impl Iterator<Item = Slot>, len: usize) -> Write {
 pub struct Usage {
     /// The oldest slot that may have units in use: 1 to the length of the ring.
     pub first: usize,
-    /// The total before that slot.
+    /// [`Slot::taken`] of the slot before `first`.
     pub before: u64,
     /// The units in use: at most [`time::MAX`].
     pub units: u64,

@@ -20,7 +20,7 @@ pub struct Counter {
     pub database: i32,
     pub key: Vec<u8>,
     pub count: u64,
-    /// The count of the counter when this key took it over.
+    /// The last count of the key that had this counter before. 0 if there was no such key.
     pub error: u64,
     /// When the key got its counter.
     pub since: Millis,
@@ -141,8 +141,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(60))]
 
-        /// After `n` denials, no count is too low, and no count is too high by more than `n / CAPACITY` or its error.
-        /// Every key with more than `n / CAPACITY` denials has a counter.
+        /// No count is less than its key's number of denials. After `n` denials in total, no count exceeds this number
+        /// by more than `n / CAPACITY`, or by more than `error`. Every key with more than `n / CAPACITY` denials has a
+        /// counter.
         #[test]
         fn counts_are_bounded_from_both_sides(
             keys in prop::collection::vec(prop_oneof![0_u32..20, 0_u32..400, 0_u32..100_000], 1..20_000),

@@ -31,8 +31,8 @@ impl Policy {
         at.min(time::MAX)
     }
 
-    /// Returns the length of a new ring for `slots` slots: twice as many slots, but at most as many as this policy can
-    /// use.
+    /// Returns the length of a new ring in which `slots` slots are in use. The length is `2 * slots`. If this policy
+    /// can use at least `slots` but fewer than `2 * slots` slots, the length is the number that it can use.
     fn room_for(&self, slots: usize) -> usize {
         // The ring needs one slot per unit or per time of the grid, the oldest slot, and one slot for the next write.
         let most = usize::try_from(self.limit.min(self.window / self.grid + 2) + 2).unwrap_or(MOST_SLOTS);
@@ -100,7 +100,7 @@ impl Sliding<'_> {
         self.ring.map_or(0, |(_, usage)| usage.units)
     }
 
-    /// Returns the verdict if no unit is held after `until`.
+    /// Returns the verdict. All units that would become available again after `until` count as available at `until`.
     fn verdict(&self, until: Millis) -> Verdict {
         Verdict {
             allowed: self.fits(),

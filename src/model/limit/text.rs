@@ -6,7 +6,8 @@ use crate::model::time::{decimal, leading_digits};
 /// Room for five numbers of 20 digits, a tag and separators.
 pub const CAPACITY: usize = 112;
 
-/// Returns the text of up to five numbers, each after its sign. The first sign is the tag.
+/// Returns the text of up to five numbers. A `sign` stands in front of each number. The first sign is the tag of the
+/// algorithm, the others are separators.
 pub(super) fn number_text(numbers: &[(&str, u64)]) -> Bytes {
     let (mut text, mut len) = ([0; CAPACITY], 0);
     for (sign, number) in numbers {
@@ -17,7 +18,7 @@ pub(super) fn number_text(numbers: &[(&str, u64)]) -> Bytes {
     Bytes::from_slice(&text[..len])
 }
 
-/// Parses a [`number_text`] from left to right.
+/// Parses the text that [`number_text`] returns, from left to right.
 pub(super) struct NumberReader<'a>(pub &'a [u8]);
 
 impl NumberReader<'_> {
@@ -36,7 +37,7 @@ impl NumberReader<'_> {
         Ok(number)
     }
 
-    /// Parses the last sign and number.
+    /// Does the same as [`number_after`](Self::number_after), but rejects text after the number.
     pub fn last_number_after(mut self, sign: &str) -> Result<u64, Foreign> {
         let number = self.number_after(sign)?;
         if self.0.is_empty() { Ok(number) } else { Err(Foreign) }

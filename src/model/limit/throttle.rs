@@ -51,8 +51,8 @@ impl Arrival {
         Ok(Arrival { nanos: u64::try_from(time).map_err(|_| OutOfRange)? })
     }
 
-    /// Returns the key's TTL: the millisecond that contains the arrival time. The server keeps a key until that millisecond has passed, so
-    /// a smaller TTL would end too early.
+    /// Returns the key's TTL: the millisecond that contains the arrival time. The server keeps a key until that
+    /// millisecond has passed. A smaller TTL would end too early.
     fn expires_at(self) -> Millis {
         self.nanos / 1_000_000
     }
@@ -61,7 +61,8 @@ impl Arrival {
         Update::whole(number_text(&[("", self.nanos)]), Lifetime::exactly(self.expires_at()))
     }
 
-    /// The number of units depends on the policy, which is not stored.
+    /// Returns the usage at `now`. The number of units depends on the policy, which is not stored. So `units` is
+    /// `None`.
     pub(super) fn usage(self, now: Millis) -> LimitUsage {
         let back = self.nanos.div_ceil(1_000_000);
         LimitUsage::of(back > now, || LimitUsage {
@@ -82,7 +83,7 @@ pub struct ThrottlePolicy {
     tolerance: i64,
 }
 
-/// The error for numbers that are out of range, or whose intervals exceed 64 bits.
+/// The error for arguments that are out of range, or whose times exceed 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfRange;
 

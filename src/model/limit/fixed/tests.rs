@@ -143,7 +143,8 @@ fn the_largest_numbers_overflow_nowhere() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// Compares every field of every reply, with changing policies, forced units, refunds, and a clock that steps in both directions.
+    /// Compares every field of every reply, with changing policies, forced units, refunds, and a clock that steps in
+    /// both directions.
     #[test]
     fn every_reply_is_that_of_units_followed_one_by_one(
         policies in prop::collection::vec((1_u64..20, prop_oneof![1_u64..50, 100_u64..2000]), 1..4),
@@ -166,7 +167,7 @@ proptest! {
         }
     }
 
-    /// The reported wait is correct, both of a call that applies a shorter window and of a peek.
+    /// After the window has changed, tests the wait that a peek returns, and the wait that a refused call returns.
     #[test]
     fn a_call_after_the_reported_wait_is_allowed(
         limit in 1_u64..10, windows in (1_u64..2000, 1_u64..2000), used in 1_u64..10, cost in 1_u64..10, later in 0_u64..3000,

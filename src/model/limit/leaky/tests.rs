@@ -212,7 +212,8 @@ fn policies() -> impl Strategy<Value = (u64, Millis)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// Compares every field of every reply, with changing policies, forced units, refunds, and a clock that steps in both directions.
+    /// Compares every field of every reply, with changing policies, forced units, refunds, and a clock that steps in
+    /// both directions.
     #[test]
     fn every_reply_equals_gcra_in_rational_arithmetic(
         policies in prop::collection::vec(policies(), 1..4),

@@ -232,8 +232,8 @@ fn policies() -> impl Strategy<Value = Vec<Policy>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// Compares every field of every reply, with costs, with limits and windows that change, and with a clock that stands still and steps
-    /// back.
+    /// Compares every field of every reply, with changing costs, limits and windows, and with a clock that stands still
+    /// or steps back.
     #[test]
     fn every_reply_equals_the_reference(policies in policies(), calls in calls(0_u64..12), forced in prop::collection::vec(0_u8..10, 200)) {
         let (mut key, mut reference, mut now, mut latest) = (Key::default(), Reference::default(), START, START);
@@ -382,7 +382,7 @@ fn a_ring_doubles_while_nothing_has_expired_and_stops_at_what_the_limit_can_fill
     assert_eq!(key.slots(), 4, "all has expired");
 }
 
-/// A ring of the maximum length holds its newest units longer, and never exceeds the limit.
+/// A ring of the maximum length may hold its newest units longer than a window. It never exceeds the limit.
 #[test]
 fn the_longest_ring_never_admits_too_much() {
     let (mut key, policy) = (Key::default(), sliding(MAX_UNITS, 10_000, 1));
