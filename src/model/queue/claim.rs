@@ -113,8 +113,8 @@ impl Queue {
         ready.min(self.free_leases(now)).min(self.free_units(now)).min(tokens)
     }
 
-    /// Whether a claim has effects even without getting a job: it drops expired jobs, or settles units of RATE or
-    /// GROUPRATE. Without these effects, the queue would become claimable too late. O(log n).
+    /// Whether a claim has effects even if it gets no job. Such a claim drops expired jobs, or settles units of RATE or
+    /// GROUPRATE. Without such a claim, later claims would get their jobs too late. O(log n).
     pub fn needs_settling(&self, now: Millis) -> bool {
         let now = now.min(MAX_NOW);
         self.openings(now) > 0 && self.is_held_up(now) || self.has_late_units(now)
@@ -127,9 +127,9 @@ impl Queue {
         rate.is_some_and(|rate| self.rate_log.unsettled(rate, now)) || group_rate.is_some_and(of_groups)
     }
 
-    /// Makes units of RATE available again after at most one window from `at`. Does the same for some groups and their
-    /// units of GROUPRATE, and forgets units of GROUPRATE that are available again. Returns the number of changed
-    /// groups.
+    /// Makes each unit of RATE available again at most one window after `at`. For some groups, does the same with the
+    /// units of GROUPRATE. For some groups, forgets units of GROUPRATE that are available again. Returns the number of
+    /// changed groups.
     pub(super) fn settle(&mut self, at: Millis) -> usize {
         if let Some(rate) = self.settings.rate {
             self.rate_log.settle(rate, at);
@@ -168,8 +168,8 @@ impl Queue {
         self.or_returned(best, &[roots[RETRIES], roots[RECURRENCES]], now)
     }
 
-    /// Returns the job that is served first: `best`, or a job of `trees` that is due again. `trees` are second trees
-    /// ([`returns`](super::returns)).
+    /// Compares the job `best` with the jobs in `trees` that are due again. Returns the job that is served first, or
+    /// `NIL`. `trees` has the roots of second trees ([`returns`](super::returns)).
     pub(super) fn or_returned(&self, best: u32, trees: &[u32], now: Millis) -> u32 {
         let (order, returns) = (self.order(), &self.returns.own);
         let returned = trees
@@ -183,7 +183,8 @@ impl Queue {
         if is_first { returns[returned].job } else { best }
     }
 
-    /// Returns the next token. The clock can use up only half of the tokens, so counting can continue.
+    /// Returns the next token. A clock above `MAX_TOKEN / 2` is replaced by `MAX_TOKEN / 2`. So a wrong clock leaves at
+    /// least half of the tokens for later claims.
     fn next_token(&self, clock: Micros) -> u64 {
         clock.clamp(1, MAX_TOKEN / 2).max(self.last_token + 1)
     }

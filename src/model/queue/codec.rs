@@ -24,7 +24,7 @@ use std::collections::HashMap;
 /// The first number of a stored queue: its version. Zeitset before 0.3 wrote versions 1 to 3, which are rejected.
 const VERSION: u64 = 4;
 
-/// The last number of a stored queue. Without it, a payload without the end of its last job might be accepted.
+/// The last number of a stored queue. It detects a payload that was truncated within the last job.
 const END: u64 = 0;
 
 /// The first number of a job has two bits for the state, a bit for each of [`Record::FIELDS`], and the four bits below.
@@ -69,7 +69,7 @@ impl Queue {
         to.number(END);
     }
 
-    /// Reads the stored form. O(n log n). Never panics. Takes at most a small multiple of the input's memory.
+    /// Reads the stored form. O(n log n). Never panics. Allocates at most a small multiple of the input's size.
     ///
     /// # Errors
     ///

@@ -31,7 +31,8 @@ pub enum Change<'a> {
         job: NewJob<'a>,
         /// Whether the queue generated the ID.
         generated: bool,
-        /// AGAIN: a waiting job with this ID gets the payload. If that job is claimed, this push waits behind it.
+        /// AGAIN. If the queue has a waiting job with this ID, that job gets the payload and the TTL of this push. If
+        /// it has a claimed job with this ID, this push waits behind that job.
         again: bool,
     },
     /// Changes the job with this ID.
@@ -135,8 +136,8 @@ impl Queue {
     /// Applies an effect on a replica or from an AOF file. Reads no clock, and never panics. Has the complexity of the
     /// command.
     ///
-    /// Returns false, and does nothing, if the effect does not fit. This queue then differs from the queue for which
-    /// the effect was computed.
+    /// Returns false, and does nothing, if the effect is not possible in this queue. In this case, the queue differs
+    /// from the queue for which the effect was computed.
     pub fn apply(&mut self, effect: &Effect<'_>) -> bool {
         let at = effect.at;
         if at > MAX_NOW {
@@ -201,7 +202,8 @@ impl Queue {
         (self.last_token, self.last_id, self.next_seq, self.counters) = (last_token, last_id, next_seq, counters);
     }
 
-    /// Applies a change of a job for a command. Returns the effect, or `None` if the change does not fit.
+    /// Applies a change of a job for a command. Returns the effect, or `None` if [`change_job`](Self::change_job)
+    /// rejects the change.
     pub(super) fn decide<'a>(
         &mut self,
         slot: u32,

@@ -2,7 +2,7 @@
 //! and the optional numbers of a [job](super::Record::FIELDS). A number's row determines how the number is stored,
 //! replicated, set by ZQ.CONFIG and shown by ZQ.STATS.
 
-/// A row of a table: one number of a `T`.
+/// A row of a table. It describes one number of the type `T`, for example one setting of [`Settings`](super::Settings).
 ///
 /// A number is stored only if it differs from its default. A bit mask says which numbers are stored, in the order of
 /// the rows. So a new row must be added at the end of its table.

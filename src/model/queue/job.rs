@@ -114,7 +114,7 @@ impl Extras<'_> {
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub node: JobNode,
-    /// If the job has a group: the number of its [`member`](Job::member). Then the ID and the payload.
+    /// The ID, followed by the payload. If the job has a group, the number of its [`member`](Job::member) comes first.
     pub body: Box<[u8]>,
     pub id_len: u32,
     /// The lower bits of [`Job::created`].
@@ -171,7 +171,7 @@ impl Job {
         self.node.high[2] & flag != 0
     }
 
-    /// Returns the length of the member's number in the body.
+    /// Returns the length of the number in front of the ID in [`body`](Job::body). 0 if the job has no group.
     fn prefix(&self) -> usize {
         if self.is(GROUPED) { size_of::<u32>() } else { 0 }
     }
@@ -222,8 +222,8 @@ impl Job {
         }
     }
 
-    /// Returns the time at which the job expires. If the job has missed its occurrence, returns the time for its next
-    /// occurrence.
+    /// Returns the time at which the job's TTL ends. If the job has missed its occurrence, this is the end of the TTL
+    /// of its next occurrence.
     pub fn expires(&self, now: Millis, settings: &Settings) -> Option<Millis> {
         let ttl = self.ttl()?;
         let next = self.has_missed(now).then(|| Ttl::from(self.back_at(settings), ttl.ttl));

@@ -110,10 +110,11 @@ impl Queue {
         touched as u64 + claimed > MOST_TOUCHED as u64
     }
 
-    /// Replaces the settings. Values out of range are clamped. Returns `None` if nothing changes. O(1), or O(n) if
-    /// AGING or ORDERED changes.
+    /// Replaces the settings. Values out of range are clamped. Returns `None` if nothing changes. O(1), unless the
+    /// change updates jobs or groups ([`MOST_TOUCHED`]).
     ///
-    /// A new RATE has all its units. If RATE changes, taken units stay taken for at most one new window.
+    /// If RATE was off before, all its units are available. If RATE had another value before, taken units stay taken
+    /// for at most one new window.
     pub fn configure(&mut self, now: Millis, settings: Settings) -> Option<Effect<'static>> {
         let at = now.min(MAX_NOW);
         let settings = settings.normal();

@@ -137,7 +137,7 @@ use side::Side;
 use std::collections::BTreeSet;
 use tree::ServingOrder;
 
-/// The latest `now`, so that a deadline can be later.
+/// The maximum of `now`. It is less than [`MAX_TIME`], because a deadline must be later than `now`.
 const MAX_NOW: Millis = MAX_TIME - 1;
 
 const NEVER: Millis = Millis::MAX;

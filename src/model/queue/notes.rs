@@ -13,7 +13,7 @@ pub(super) struct Note {
     /// The worker's name, then the error text.
     words: Box<[u8]>,
     worker_len: u8,
-    /// [`Extras::since`]. Times have fewer than 56 bits.
+    /// [`Extras::since`] in seven bytes, because a time has fewer than 56 bits.
     since: [u8; 7],
 }
 

@@ -61,8 +61,9 @@ impl Queue {
     ///
     /// # Errors
     ///
-    /// [`Full`] if the queue would have more jobs than MAXLEN allows. A push that replaces a job does not add to their
-    /// number, unless that job is a dead letter.
+    /// [`Full`] if the queue would have more jobs than MAXLEN allows. A push that replaces a waiting or claimed job is
+    /// accepted, because it does not increase the number of jobs. Dead letters do not count, so a push that replaces a
+    /// dead letter increases the number.
     pub fn push<'a>(&'a mut self, now: Millis, push: &Push<'a>) -> Result<Option<Effect<'a>>, Full> {
         let now = now.min(MAX_NOW);
         let same = push.id.and_then(|id| self.slot_of(id));

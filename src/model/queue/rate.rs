@@ -8,7 +8,7 @@
 use super::{MAX_TIME, Millis};
 use std::collections::VecDeque;
 
-/// The maximum limit for which times are exact.
+/// Up to this limit, a unit becomes available again after exactly one window. Above this limit, the time is rounded up.
 const EXACT: u64 = 100;
 /// The maximum length of a log. A longer stored log is rejected.
 pub(super) const MAX_ENTRIES: usize = 512;
@@ -112,8 +112,8 @@ impl RateLog {
         }
     }
 
-    /// Adds units that become available after all units in the log, or at the same time as the last ones. Only the
-    /// units of a forged queue can exceed the maximum of an entry.
+    /// Adds units that become available after all units in the log, or at the same time as the last ones. An entry has
+    /// at most [`MAX_TIME`] units. Only a forged queue can have more units with the same time.
     fn add(&mut self, back_at: Millis, units: u64) {
         match self.taken.back_mut() {
             Some(last) if last.back_at == back_at => {
@@ -140,7 +140,8 @@ impl RateLog {
         self.taken = VecDeque::new();
     }
 
-    /// Appends an entry of a stored log. Returns false, and does nothing, if no log can have this entry here.
+    /// Appends an entry of a stored log. Returns false, and does nothing, if the entry is out of range or is not later
+    /// than the last entry, or if the log is full.
     pub fn restore(&mut self, entry: Taken) -> bool {
         let later = self.taken.back().is_none_or(|t| t.back_at < entry.back_at);
         let possible = later

@@ -162,8 +162,8 @@ impl Queue {
         }
     }
 
-    /// Returns the job's entry in `own`, its entry in `grouped` or `NIL`, and the index in [`Roots`] of the first
-    /// entry's tree.
+    /// Returns two entries of the job, and a tree. The first entry is the one in `own`. The second entry is the one in
+    /// `grouped`, or `NIL` if the job has no group. The tree is that of the first entry, as an index in [`Roots`].
     fn find_return(&mut self, slot: u32) -> (u32, u32, usize) {
         let job = &self.jobs[slot];
         let wanted = (job.back_at(&self.settings), job.node.priority, job.node.seq);
@@ -197,8 +197,9 @@ impl Queue {
             .fold(Millis::MAX, Millis::min)
     }
 
-    /// Lists the jobs that wait after their lease has expired, of one group or of all groups. The jobs are ordered by
-    /// the time at which they are due again, after `behind`. O(log n) per job.
+    /// Lists the jobs whose leases have expired and that are not yet due again, of one group or of all groups. The jobs
+    /// of each list are ordered by the time at which they are due again. Each list begins after the key `behind`.
+    /// O(log n) per job.
     pub(super) fn waiting_returns(&self, group: Option<&Roots>, now: Millis, behind: Option<Key>) -> [List<'_>; 3] {
         let behind = behind.max(Some((now, i32::MAX, u64::MAX)));
         self.return_trees(group).map(|(items, root)| {
@@ -209,8 +210,8 @@ impl Queue {
         })
     }
 
-    /// Lists the jobs that are due again after their lease, of one group or of all groups. The jobs are ordered by the
-    /// time at which they became due, after `behind`.
+    /// Lists the jobs that are due again after their lease, of one group or of all groups. The jobs of each list are
+    /// ordered by the time at which they became due. Each list begins after the key `behind`.
     pub(super) fn returned(&self, group: Option<&Roots>, now: Millis, behind: Option<Key>) -> [List<'_>; 3] {
         self.return_trees(group).map(|(items, root)| {
             let returns = ByTime::of(items, root, behind).map(|(_, it)| (key(&it.node), it.job));

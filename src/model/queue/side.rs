@@ -12,7 +12,7 @@ pub(super) trait Bytes {
 #[derive(Clone, Debug)]
 pub(super) struct Side<T> {
     by_seq: BTreeMap<u64, T>,
-    /// The bytes that all values own together.
+    /// The total of [`Bytes::bytes`] of all values.
     bytes: usize,
 }
 

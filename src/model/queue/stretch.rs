@@ -165,8 +165,9 @@ pub(super) fn merge(lists: Vec<List<'_>>) -> List<'_> {
     }))
 }
 
-/// Lists the jobs of several trees in serving order. A heap orders pieces by the rank of their best job. The first
-/// piece is listed if it is an item. If it is a subtree, it is split into pieces.
+/// Lists the jobs of several trees in serving order. A heap orders pieces by the rank of their best job. For each job,
+/// the iterator takes the first piece from the heap. If the piece is an item, the iterator returns its job. If the
+/// piece is a subtree, the iterator splits it into its root and two smaller subtrees, and continues.
 pub(super) struct ByRank<'a> {
     jobs: &'a Chunks<Job>,
     returns: &'a Chunks<Return>,

@@ -105,7 +105,8 @@ impl Queue {
         slot
     }
 
-    /// Applies a change of a job. Returns false, and does nothing, if the change does not fit the job.
+    /// Applies a change of a job. Returns false, and does nothing, if the job's state does not allow the change, or if
+    /// a value of the change is out of range.
     pub(super) fn change_job(&mut self, slot: u32, at: Millis, change: JobChange<'_>) -> bool {
         let (job, state) = (&self.jobs[slot], self.state_of(slot, at));
         let has_token = job.token != 0;
@@ -406,8 +407,9 @@ impl Queue {
         job.count_ttl_from(due);
     }
 
-    /// Removes a job from its trees, before a change. [`put`](Self::put) adds it again. If the job's lease has expired,
-    /// counts this, and notes the time.
+    /// Removes a job from its trees before a change. After the change, [`put`](Self::put) must add the job to a tree.
+    /// If the job's lease has expired, counts the expired lease, and stores the deadline as the time of the last
+    /// failure.
     fn lapse(&mut self, slot: u32, at: Millis) {
         self.unlink(slot);
         if self.count_lapse(slot, at) {

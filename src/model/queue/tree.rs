@@ -16,7 +16,8 @@ use std::ops::IndexMut;
 
 /// The maximum ratio of the weights of two siblings.
 const DELTA: u64 = 3;
-/// The ratio of the weights of the inner and the outer grandchild below which a single rotation suffices.
+/// A single rotation suffices if the inner grandchild's weight is less than `GAMMA` times the outer grandchild's
+/// weight. Otherwise, a double rotation is needed.
 const GAMMA: u64 = 2;
 
 /// An item of a tree: a job, or an entry for a job or a group.
@@ -152,7 +153,8 @@ pub(super) fn insert<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, o
     put(items, root, (slot, key), order, &mut true)
 }
 
-/// `has_changed` tells whether the ancestors need an update.
+/// Inserts an item into the subtree of `root`. Returns the new root. The caller sets `has_changed` to true. The
+/// function sets it to false if the ancestors of `root` need no update, except for their sizes.
 fn put<T: Item>(
     items: &mut impl Items<T>,
     root: u32,
@@ -180,7 +182,8 @@ pub(super) fn remove<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, o
     take(items, root, (slot, key), order, &mut true)
 }
 
-/// `has_changed` tells whether the ancestors need an update.
+/// Removes an item from the subtree of `root`. Returns the new root. The caller sets `has_changed` to true. The
+/// function sets it to false if the ancestors of `root` need no update, except for their sizes.
 fn take<T: Item>(
     items: &mut impl Items<T>,
     root: u32,

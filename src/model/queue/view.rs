@@ -11,7 +11,7 @@ use super::tree::{Item, Key, key};
 use super::{MAX_NOW, Millis, Queue, stretch, tree};
 use crate::model::chunks::{Chunks, NIL};
 
-/// The maximum number of ready jobs that PEEK skips to find the job of AFTER.
+/// PEEK with AFTER searches at most this number of ready jobs for the job with the given ID.
 pub(super) const MOST_PASSED: usize = 500;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,8 +93,8 @@ impl Queue {
         self.jobs[slot].state(now, &self.settings)
     }
 
-    /// Returns a tree of a group. For all groups, returns two trees: of the jobs without a group, and of the jobs with
-    /// a group.
+    /// Returns the root of a group's tree. If `group` is `None`, returns two roots instead. The first is that of the
+    /// jobs without a group, the second is that of all jobs with a group.
     fn trees(&self, group: Option<&Roots>, tree: TreeId) -> (u32, Option<(&Chunks<Member>, u32)>) {
         let tree = tree as usize;
         match (group, self.groups.as_deref().map(Groups::members)) {
@@ -256,7 +256,8 @@ impl Queue {
         }
     }
 
-    /// Lists the jobs in a state by time, after `behind`. The times are those that order the trees. O(log n) per job.
+    /// Lists the jobs in a state, ordered by time. The list begins after the key `behind`. The time of a job is its due
+    /// time, its deadline, or the time at which it became a dead letter. O(log n) per job.
     pub(super) fn in_time_order<'a>(
         &'a self,
         now: Millis,

@@ -16,7 +16,7 @@ use super::{MAX_NOW, MAX_TIME, Millis, NEVER, Queue};
 use crate::model::chunks::NIL;
 
 /// The delay in ms after which the upkeep forgets units of GROUPRATE that are available again. Pushes and claims
-/// usually forget them earlier, so the upkeep rarely opens a queue in use.
+/// usually forget such units earlier. So the upkeep rarely has to open the key of a busy queue.
 pub(super) const FORGOTTEN_AFTER: Millis = 30_000;
 
 impl Queue {
@@ -65,13 +65,14 @@ impl Queue {
         rate.map_or(now, |rate| self.rate_log.opens_at(rate, now))
     }
 
-    /// Returns the first time after `told` at which a job becomes a dead letter because its lease expires. O(log n).
+    /// Returns the first time after `told` at which a job becomes a dead letter because its lease expires. `told` is
+    /// the time up to which dead letters have been announced. O(log n).
     pub fn next_death(&self, told: Millis) -> Option<Millis> {
         self.first_where(TreeId::Spent, |time| time > told)
     }
 
-    /// Returns the number of jobs that became dead letters because their leases expired after `told`, up to `now`.
-    /// O(log n).
+    /// Returns the number of jobs whose leases expired after `told` and up to `now`, and that became dead letters
+    /// because of this. O(log n).
     pub fn deaths(&self, told: Millis, now: Millis) -> u64 {
         self.count_until(None, TreeId::Spent, now).saturating_sub(self.count_until(None, TreeId::Spent, told))
     }
@@ -81,8 +82,8 @@ impl Queue {
         self.first_to_drop(now) != NIL || self.has_expired(now) || self.has_units_to_forget(now)
     }
 
-    /// Drops some dead letters and expired jobs, and forgets some units. Returns the number of dropped jobs and changed
-    /// groups. O(log n) for each.
+    /// Drops some dead letters and expired jobs, and forgets some units of GROUPRATE that are available again. Returns
+    /// the number of dropped jobs and changed groups. O(log n) per dropped job or changed group.
     pub fn clean_up(&mut self, now: Millis, mut sink: impl FnMut(&Effect<'_>)) -> usize {
         let at = now.min(MAX_NOW);
         let mut done = self.drop_expired(at, DROPPED_AT_ONCE, &mut sink);

@@ -43,7 +43,7 @@ impl Groups {
         group
     }
 
-    /// Adds to the number of jobs of a group. Adds an idle group at the end of the ring.
+    /// Increases the group's number of jobs by `jobs`. If the group was idle, adds the group at the end of the ring.
     fn add_jobs(&mut self, group: u32, jobs: u32) {
         let is_idle = self.table[group].jobs == 0;
         self.table[group].jobs += jobs;
