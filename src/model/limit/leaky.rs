@@ -209,7 +209,7 @@ impl Assessed for Leaky {
         self.cost == 0 || self.parts + self.cost() <= self.room()
     }
 
-    /// Until a call applies a changed policy, the bucket drains at its old rate.
+    /// Computes the waits with the stored rate. The bucket drains at this rate until a call applies a changed policy.
     fn peek(&self) -> Verdict {
         let verdict = self.verdict();
         let Some(level) = self.stored else { return verdict };

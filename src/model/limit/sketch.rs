@@ -14,7 +14,7 @@ pub const CAPACITY: usize = 256;
 /// Keys with longer names are not counted, so that the sketch's size is bounded.
 pub const LONGEST_NAME: usize = 1024;
 
-/// The denials of a key: at most `count`, and at least `count - error`.
+/// The counter of a key. The key's number of denials is at most `count`, and at least `count - error`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counter {
     pub database: i32,

@@ -1,4 +1,5 @@
-//! SLIDING: a unit becomes available again one window after it was taken. The units in use are stored in a [`Ring`] of times.
+//! SLIDING: a unit becomes available again one window after it was taken. The units in use are stored in a [`Ring`] of
+//! times.
 //!
 //! | a log in a sorted set         | this ring                                                                  |
 //! |-------------------------------|----------------------------------------------------------------------------|
@@ -79,7 +80,8 @@ pub(super) fn usage(ring: Ring<'_>, now: Millis) -> Result<LimitUsage, Foreign> 
     }))
 }
 
-/// Refunds up to `units` that would become available again at `until`. Rewrites all later slots.
+/// Refunds up to `units` that would become available again at `until`. Rewrites the slot of `until` and all later
+/// slots.
 pub(super) fn refund(ring: Ring<'_>, now: Millis, units: u64, until: Millis) -> Result<Refund, Foreign> {
     let usage = ring.usage(now)?;
     let slot = ring.find(usage.first, |slot| slot.at < until);

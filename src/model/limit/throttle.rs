@@ -1,8 +1,9 @@
 //! THROTTLE: the arithmetic of redis-cell's CL.THROTTLE (0.5.0), with the same replies and the same stored form.
 //!
-//! The key is a string: the theoretical arrival time in nanoseconds since the epoch, as a plain decimal. The key's TTL ends at that time.
-//! So redis-cell and this module can use each other's keys. The arithmetic uses integer nanoseconds, except for two steps that redis-cell
-//! does in floating point: the interval between two units, and the remaining units.
+//! The key is a string: the theoretical arrival time in nanoseconds since the epoch, as a plain decimal. The key's TTL
+//! ends at that time. So redis-cell and this module can use each other's keys. The arithmetic uses integer nanoseconds,
+//! except for two steps that redis-cell does in floating point: the interval between two units, and the remaining
+//! units.
 //!
 //! Where redis-cell panics, overflows or returns an error, this module differs. Numbers out of range are errors. If a
 //! call returns more units than are in use, the key becomes empty. If the interval is below a microsecond, the

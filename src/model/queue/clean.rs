@@ -88,8 +88,8 @@ impl Queue {
         if too_many || too_old { slot } else { NIL }
     }
 
-    /// Returns the IDs of up to `count` jobs in a state, oldest first. With `older`, returns only jobs that have surely
-    /// been in the state for that long.
+    /// Returns the IDs of up to `count` jobs in a state, oldest first. With `older`, skips jobs that have been in the
+    /// state for less than `older` ms, and jobs for which this time is unknown.
     fn oldest(
         &self,
         at: Millis,

@@ -13,7 +13,7 @@ use crate::model::time;
 /// What a NACK does with the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nack {
-    /// The job is due after the queue's BACKOFF, or now without BACKOFF.
+    /// The job is due after the delay that BACKOFF sets. Without BACKOFF, the job is due now.
     Default,
     At(Millis),
     Dead,

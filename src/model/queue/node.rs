@@ -25,9 +25,9 @@ pub(super) enum TreeId {
 }
 
 impl TreeId {
-    /// Returns the state of a job before the time that orders this tree, and the state from that time on. The first
-    /// state is also the stored state. In [`TreeId::Retrying`] and [`TreeId::Recurring`], a job is delayed between
-    /// these two states, until [`Job::back_at`](super::job::Job::back_at).
+    /// Returns two states of the jobs in this tree: the state before the time that orders the tree, and the state from
+    /// that time on. The first state is also the stored state. In [`TreeId::Retrying`] and [`TreeId::Recurring`], a job
+    /// is delayed between these two states, from its deadline until [`Job::back_at`](super::job::Job::back_at).
     pub fn states(self) -> (State, State) {
         match self {
             TreeId::Ready => (State::Ready, State::Ready),

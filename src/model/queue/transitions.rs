@@ -419,7 +419,7 @@ impl Queue {
     }
 
     /// Calls [`lapse`](Self::lapse). If a recurring job has missed its occurrence, also moves the job to its next
-    /// occurrence. ACK and NACK call only `lapse`, because they end the missed occurrence itself.
+    /// occurrence. ACK and NACK call `lapse` instead, because they apply to the missed occurrence.
     fn pass(&mut self, slot: u32, at: Millis) {
         let next = self.jobs[slot].has_missed(at).then(|| self.due_of(slot, at));
         self.lapse(slot, at);

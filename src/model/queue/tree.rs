@@ -91,7 +91,8 @@ impl ServingOrder {
     }
 }
 
-/// The key of a tree: time, priority, push number. So jobs with the same time are in serving order, with any AGING.
+/// The key of an item in a tree: time, priority, push number. Jobs with the same time are in serving order, whatever
+/// the value of AGING is.
 pub(super) type Key = (Millis, i32, u64);
 
 pub(super) fn key(node: &JobNode) -> Key {
