@@ -243,8 +243,8 @@ impl<'k> TimedSet<'k, Writing> {
         (ctx, Removed { gone: gone.len() as u64, first, is_marked, events })
     }
 
-    /// Completes the changes: sets the TTL to the marker if they differ, replicates the changes, signals WATCH and
-    /// client-side caching, and sends the keyspace events. Does nothing if there are no changes.
+    /// Completes the changes: sets the key's TTL to the set's marker if they differ, replicates the changes, signals
+    /// WATCH and client-side caching, and sends the keyspace events. Does nothing if there are no changes.
     pub fn commit(mut self) -> &'k mut Context {
         let off = self.highest_now().filter(|&highest| !marker::holds(highest, self.ttl_now()));
         let expires = off.and_then(marker::of);

@@ -28,7 +28,7 @@ impl Page {
         assert_eq!(self.lines[number], expected, "{}:{}", self.path().display(), number + 1);
     }
 
-    /// Compares the second cell of the row that begins with `name` with the expected text, or updates it.
+    /// Compares the second cell of the row `name` with `expected`. In update mode, writes `expected` into the cell.
     pub fn expect_fact(&mut self, name: &str, expected: &str) {
         let number = self.lines.iter().position(|line| line.starts_with(&format!("| {name} |")));
         let number = number.unwrap_or_else(|| panic!("{}: no row {name}", self.path().display()));

@@ -35,7 +35,7 @@ struct NamePage {
     /// The first vacant slot, or `NIL`. A vacant slot holds the number of the next vacant slot instead of a leaf's
     /// number.
     vacant: u32,
-    /// The index of this page in the list in `Names::open` for the length of its names.
+    /// `Names::open` has a list of pages for each length of names. This is the index of the page in its list.
     open_at: u32,
     bytes: Vec<u8>,
 }

@@ -125,7 +125,8 @@ pub(super) struct Member {
 }
 
 impl Item for Member {
-    /// A claim chooses a job from the trees of its group. So the trees of all jobs with a group store no serving order.
+    /// A claim takes a grouped job from the trees of the job's group. So the trees that hold the jobs of all groups
+    /// together need no serving order.
     const SERVED: bool = false;
 
     fn node(&self) -> &JobNode {

@@ -404,8 +404,8 @@ impl Server {
     }
 }
 
-/// Lets time pass without actions. All expired members must be deleted, and slices must run only for members that
-/// expire.
+/// Lets time pass without actions. All expired members must be deleted. No slice of the sweeper may run
+/// when no member is due.
 fn calm_down(server: &mut Server) {
     server.failing.clear();
     server.sweeps = true;
