@@ -12,7 +12,7 @@ const KEY_AND_MEMBERS: &[Arg] = &[Arg::key(c"key"), Arg::string(c"member").multi
 
 const CONDITION: Arg = Arg::one_of(c"condition", &[Arg::flag(c"nx", c"NX"), Arg::flag(c"xx", c"XX")]).optional();
 
-/// The commands for plain sorted sets.
+/// The commands for sorted sets with expiring members.
 pub const SETS: &[Command] = commands![
     zexp::add,
     zexp::adopt,
