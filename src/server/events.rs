@@ -71,8 +71,9 @@ pub enum ServerEvent<'a> {
     LoadAborted,
     /// The server has loaded a dataset from a file or a master.
     Loaded,
-    /// A database was emptied, or all databases if the value is `None`. The server also sends this event when a dataset
-    /// that was loaded aside replaces the old one. `Loaded` follows in that case.
+    /// A database was emptied, or all databases if the value is `None`. The server also sends this event when a replica
+    /// has loaded a dataset in the background (`repl-diskless-load swapdb`) and replaces the old one. `Loaded` follows
+    /// in that case.
     Flushed(Option<i32>),
     Swapped(i32, i32),
     /// The keys of these slots begin to arrive. This server does not own the slots yet.

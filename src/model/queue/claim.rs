@@ -127,9 +127,9 @@ impl Queue {
         rate.is_some_and(|rate| self.rate_log.unsettled(rate, now)) || group_rate.is_some_and(of_groups)
     }
 
-    /// Makes each unit of RATE available again at most one window after `at`. For some groups, does the same with the
-    /// units of GROUPRATE. For some groups, forgets units of GROUPRATE that are available again. Returns the number of
-    /// changed groups.
+    /// Makes each unit of RATE available again at most one window after `at`. Does the same with the units of GROUPRATE,
+    /// and forgets those that are available again, but only for a limited number of groups per call. Returns the number
+    /// of changed groups.
     pub(super) fn settle(&mut self, at: Millis) -> usize {
         if let Some(rate) = self.settings.rate {
             self.rate_log.settle(rate, at);

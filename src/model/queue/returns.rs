@@ -82,7 +82,8 @@ impl Returns {
     }
 }
 
-/// Returns the second tree of the jobs in a tree.
+/// The jobs of two trees are also in a second tree, in the order in which they return. Returns the index of that tree
+/// in [`Roots`](super::node::Roots).
 pub(super) fn return_tree(tree: TreeId) -> Option<usize> {
     match tree {
         TreeId::Retrying => Some(RETRIES),

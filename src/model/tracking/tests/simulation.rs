@@ -404,8 +404,8 @@ impl Server {
     }
 }
 
-/// Lets time pass without actions. All expired members must be deleted. No slice of the sweeper may run
-/// when no member is due.
+/// Lets time pass without actions. The sweeper must delete all expired members, and it may run only a few slices per
+/// member that expires.
 fn calm_down(server: &mut Server) {
     server.failing.clear();
     server.sweeps = true;
