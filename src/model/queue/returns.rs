@@ -83,7 +83,7 @@ impl Returns {
 }
 
 /// The jobs of two trees are also in a second tree, in the order in which they return. Returns the index of that tree
-/// in [`Roots`](super::node::Roots).
+/// in [`Roots`].
 pub(super) fn return_tree(tree: TreeId) -> Option<usize> {
     match tree {
         TreeId::Retrying => Some(RETRIES),
