@@ -31,7 +31,7 @@ pub const COMMANDS: &[(&str, &[&str], &str, &str)] = &[
         "['a:limit' 'a:other']",
     ),
     ("zrl.refund", &["write"], "ZRL.REFUND a:limit 1 AT 4102444800000", "['a:limit']"),
-    ("zrl.throttle", &["write", "denyoom", "fast"], "ZRL.THROTTLE a:throttle 5 60 60", "['a:throttle']"),
+    ("zrl.throttle", &["write", "denyoom", "fast"], "ZRL.THROTTLE a:throttle 5 60 36000", "['a:throttle']"),
     ("zrl.info", &["readonly", "fast"], "ZRL.INFO a:limit", "['a:limit']"),
     ("zq.push", &["write", "denyoom", "fast"], "ZQ.PUSH a:queue job ID x PRIORITY 3 REPLACE", "['a:queue']"),
     (
