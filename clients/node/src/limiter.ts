@@ -183,7 +183,7 @@ export class Limiter {
     this.onError = onError;
     this.unit = unit;
     this.#prefix = prefix;
-    // Other limiters give units back at the end of their hold, so units may be free before the wait of a denial is
+    // Other limiters refund units at the end of their hold, so units may be free before the wait of a denial is
     // over.
     this.denials = new Denials(!remember ? 0 : ahead === undefined ? Infinity : holdMs);
   }
@@ -226,7 +226,7 @@ export class Limiter {
     return held ? new Check(held, this) : this.#ask(key, cost, { peek: true });
   }
 
-  /** Gives back units that `check` took. Returns how many of them were still in use. */
+  /** Refunds units that `check` took. Returns how many of them were still in use. */
   async refund(key: string, units: number, check: Pick<Check, "chargedUntilMs"> | number): Promise<number> {
     const chargedUntilMs = typeof check === "number" ? check : check.chargedUntilMs;
     if (chargedUntilMs === 0) return 0;
@@ -239,7 +239,7 @@ export class Limiter {
     return (await this.#mend(key, (name) => this.redis.send(name, ["DEL", name]))) === 1;
   }
 
-  /** Gives back the units that were taken ahead. Call it before you close the client. */
+  /** Refunds the units that were taken ahead. Call it before you close the client. */
   async close(): Promise<void> {
     await this.#ahead?.close();
   }

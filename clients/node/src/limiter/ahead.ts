@@ -7,7 +7,7 @@
  *
  * At most one call is in flight for a key. A call takes units for the callers that wait, and units to hold. If the held
  * units were used up during the hold, the next call takes twice as many. Otherwise, it takes as many as were used, and
- * the limiter gives unused units back.
+ * the limiter refunds unused units.
  */
 
 import { asError } from "../errors.js";
@@ -166,7 +166,7 @@ export class Ahead {
     }
   }
 
-  /** Gives back the units that are left of the last call. Returns whether any units were used. */
+  /** Refunds the units that are left of the last call. Returns whether any units were used. */
   #return(stock: Stock): boolean {
     const { key, left, told, used } = stock;
     if (left > 0 && told) {
@@ -178,7 +178,7 @@ export class Ahead {
   }
 
   #giveBack(key: string, units: number, chargedUntilMs: number): void {
-    // Units that cannot be given back become available again when their window ends.
+    // Units that cannot be refunded become available again when their window ends.
     this.#track(this.source.giveBack(key, units, chargedUntilMs).catch(() => undefined));
   }
 
@@ -211,7 +211,7 @@ export class Ahead {
   }
 
   /**
-   * Gives back units that were not used during the hold. If any units of a key were used, keeps the stock for one more
+   * Refunds units that were not used during the hold. If any units of a key were used, keeps the stock for one more
    * hold.
    */
   #sweep(): void {

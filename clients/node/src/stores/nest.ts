@@ -46,7 +46,7 @@ export class NestStorage {
     ]);
     const resetMs = check?.resetAfterMs ?? ttl;
     if (hits <= limit && left <= 0) return told(hits, resetMs, 0);
-    // Units are available, but the client is still blocked. So this gives the unit back.
+    // Units are available, but the client is still blocked. So this refunds the unit.
     if (hits <= limit && check) await this.#counting.of(limit, ttl).refund(name, 1, check);
     if (blocks && left <= 0) await this.#redis.send(block, ["SET", block, "1", "PX", `${Math.ceil(blockDuration)}`, "NX"]);
     const blockedMs = Math.max(hits <= limit ? 0 : waitMs, left > 0 ? left : blockDuration);

@@ -63,7 +63,7 @@ __all__ = [
 
 T = TypeVar("T")
 _RETURNING = 1.0
-"""How long a limiter without a timeout may take to give units back, in seconds."""
+"""How long a limiter without a timeout may take to refund units, in seconds."""
 
 _holding: set[Limiter] = set()
 
@@ -136,8 +136,7 @@ class Limiter(Bound[LimiterCalls]):
         return self._drive(self._decider.wait(key, cost, timeout))
 
     def refund(self, key: str, units: int, check: Check | int) -> int:
-        """Gives back units that `check` took, for example for a request that failed. Returns how many were given
-        back."""
+        """Refunds units that `check` took, for example for a request that failed. Returns how many were refunded."""
         return self._drive(self._decider.refund(key, units, check))
 
     def reset(self, key: str) -> bool:
@@ -145,7 +144,7 @@ class Limiter(Bound[LimiterCalls]):
         return self._drive(self._decider.reset(key))
 
     def close(self) -> None:
-        """Gives back the units that the limiter has taken ahead. At the end of the process, each limiter calls `close`
+        """Refunds the units that the limiter has taken ahead. At the end of the process, each limiter calls `close`
         by itself."""
         drive(self._once, self._decider.close())
 

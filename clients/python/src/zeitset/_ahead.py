@@ -20,7 +20,7 @@ _KEYS = 10_000
 
 
 class Return(NamedTuple):
-    """Units to give back."""
+    """Units to refund."""
 
     key: str
     units: int
@@ -170,7 +170,7 @@ class Ahead:
             return 0.0 if first is None else max(first.ends - now(), 0.001)
 
     def due(self) -> list[Return]:
-        """Returns units that were not used during the hold. The caller gives them back."""
+        """Returns units that were not used during the hold. The caller refunds them."""
         with self._lock:
             time = now()
             while self._stocks:
@@ -185,7 +185,7 @@ class Ahead:
             return returns
 
     def drain(self) -> list[Return]:
-        """Forgets and returns all units. The caller gives them back."""
+        """Forgets and returns all units. The caller refunds them."""
         with self._lock:
             for key, stock in self._stocks.items():
                 self._expire(key, stock)

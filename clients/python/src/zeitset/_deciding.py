@@ -49,7 +49,7 @@ class Decider:
             raise ValueError("a limiter that takes units ahead remembers denials")
         self.calls = calls
         self.timeout = timeout
-        # Other limiters give units back at the end of their hold, so units may be free before the wait of a denial is
+        # Other limiters refund units at the end of their hold, so units may be free before the wait of a denial is
         # over.
         self.denials = Denials(calls.hold_ms / 1000 if calls.ahead else inf) if remember else None
         self.ahead = None if calls.ahead is None else Ahead(calls)
@@ -125,7 +125,7 @@ class Decider:
             denials += 1
 
     def sweep(self) -> Steps[None]:
-        """Gives back units at the end of their hold. Ends when no units are held."""
+        """Refunds units at the end of their hold. Ends when no units are held."""
         ahead = self.ahead
         while ahead is not None and (pause := ahead.pause()) is not None:
             yield pause
@@ -162,7 +162,7 @@ class Decider:
         return replace(check, remaining=check.remaining + flight.units - flight.cost) if check.allowed else check
 
     def _give_back(self, returns: list[Return]) -> Steps[None]:
-        """Gives units back. Ignores errors, because the units become available again when their window ends."""
+        """Refunds units. Ignores errors, because the units become available again when their window ends."""
         for key, units, charged_until_ms in returns:
             try:
                 yield self.calls.refund(key, units, charged_until_ms)

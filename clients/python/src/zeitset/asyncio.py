@@ -59,7 +59,7 @@ __all__ = [
 
 T = TypeVar("T")
 _RETURNING = 1.0
-"""How long a limiter without a timeout may take to give units back, in seconds."""
+"""How long a limiter without a timeout may take to refund units, in seconds."""
 
 
 class Limiter(Bound[LimiterCalls]):
@@ -125,8 +125,7 @@ class Limiter(Bound[LimiterCalls]):
         return await self._drive(self._decider.wait(key, cost, timeout))
 
     async def refund(self, key: str, units: int, check: Check | int) -> int:
-        """Gives back units that `check` took, for example for a request that failed. Returns how many were given
-        back."""
+        """Refunds units that `check` took, for example for a request that failed. Returns how many were refunded."""
         return await self._drive(self._decider.refund(key, units, check))
 
     async def reset(self, key: str) -> bool:
@@ -134,8 +133,8 @@ class Limiter(Bound[LimiterCalls]):
         return await self._drive(self._decider.reset(key))
 
     async def close(self) -> None:
-        """Gives back the units that the limiter has taken ahead. If the event loop cancels its tasks at its end, the
-        limiter gives the units back by itself."""
+        """Refunds the units that the limiter has taken ahead. If the event loop cancels its tasks at its end, the
+        limiter refunds the units by itself."""
         if self._sweep is not None and not self._sweep.done():
             self._sweep.cancel()
             await asyncio_wait([self._sweep])

@@ -85,7 +85,7 @@ class ZeitsetBroker(AsyncBroker):
                 yield AckableMessage(data=job.payload, ack=partial(self._ack, job))
 
     async def shutdown(self) -> None:
-        """Gives back tasks that were not acknowledged. Another worker gets them at once."""
+        """Returns unacknowledged tasks to the queue, so that another worker gets them at once."""
         if self._beating is not None:
             self._beating.cancel()
             self._beating = None
