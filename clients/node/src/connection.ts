@@ -456,8 +456,8 @@ class IoRedisCluster extends IoRedisConnection {
 // --- both --------------------------------------------------------------------------------------------------------------------
 
 /**
- * Connects. If that fails, throws an error that does not pass by itself, or else the last error. The error of
- * `connect()` alone may say only that the connection is closed, or that no node is available.
+ * Connects. If that fails, throws a permanent error, or else the last error. The error of `connect()` alone may say
+ * only that the connection is closed, or that no node is available.
  */
 async function opened(client: NodeRedis | IoRedis): Promise<void> {
   let reason: Error | undefined;
@@ -476,8 +476,8 @@ async function opened(client: NodeRedis | IoRedis): Promise<void> {
 }
 
 /**
- * Returns the error for which the server discarded a transaction, because EXECABORT does not name it. Prefers an error
- * that passes by itself.
+ * Returns the error for which the server discarded a transaction, because EXECABORT does not name it. Prefers a
+ * temporary error.
  */
 function reasonOf(error: Error, causes: readonly Error[]): Error {
   const others = causes.filter((cause) => codeOf(cause) !== "EXECABORT");

@@ -1,4 +1,4 @@
-/** Errors of this library, and which errors pass by themselves. */
+/** Errors of this library, and which errors are temporary. */
 
 /** The cost is above the limit, so the call can never succeed. No command was sent. */
 export class CostTooHigh extends RangeError {
@@ -37,14 +37,12 @@ export class Stopped extends Error {
 }
 
 /**
- * Codes of errors that pass by themselves on the same connection: memory or disk is full, replicas are missing, or a
+ * Codes of temporary errors, after which the same connection works: memory or disk is full, replicas are missing, or a
  * script runs.
  */
 const REFUSALS = new Set(["OOM", "MISCONF", "NOREPLICAS", "BUSY"]);
 
-/**
- * Codes of errors that pass by themselves after a restart, a failover or the move of a slot, perhaps on another server.
- */
+/** Codes of temporary errors that end after a restart, a failover or the move of a slot, perhaps on another server. */
 const PASSING = new Set("LOADING READONLY MASTERDOWN UNBLOCKED CLUSTERDOWN TRYAGAIN MOVED ASK".split(" "));
 
 /** Returns the code at the beginning of a server's error; undefined for an error of the client or the connection. */
@@ -57,7 +55,7 @@ export function codeOf(error: Error): string | undefined {
 /** Whether the server refuses the command for now, although it is the right server for the key. */
 export const isRefusal = (error: Error): boolean => REFUSALS.has(codeOf(error) ?? "");
 
-/** Texts of `ERR` errors that do not pass. Other texts are from a proxy, or from a server that accepts no more clients. */
+/** Texts of permanent `ERR` errors. Other texts are from a proxy, or from a server that accepts no more clients. */
 const LASTING = /^ERR (unknown (sub)?command|wrong number of arguments|syntax error|DB index|invalid)/i;
 
 /** Whether the same command may succeed later, because the connection was lost or the server cannot serve it now. */

@@ -35,8 +35,8 @@ export interface LimiterOptions {
   readonly remember?: boolean;
   /**
    * The most units to take ahead in one call. The limiter hands them out without asking the server, for at most a
-   * hundredth of the window. All limiters of the same keys must take units ahead. For `"sliding"` only. `close()` gives
-   * unused units back.
+   * hundredth of the window. All limiters of the same keys must take units ahead. For `"sliding"` only. `close()`
+   * refunds unused units.
    */
   readonly ahead?: number;
 }
@@ -291,7 +291,7 @@ export class Limiter {
     return { key: this.key(key), policy: this.policy, cost };
   }
 
-  /** @internal Decides as `onError` says if Redis is away. Rethrows an error that does not pass by itself. */
+  /** @internal Decides as `onError` says if Redis is away. Rethrows a permanent error. */
   away(error: Error, onError: "raise" | "allow" | "deny"): Check {
     if (onError === "raise" || !passes(error)) throw error;
     const nothing = { limit: this.limit, remaining: 0, retryAfterMs: 0, resetAfterMs: 0, chargedUntilMs: 0 };

@@ -27,7 +27,7 @@ export type Handler<T> = (job: Job<T>) => unknown;
 export interface WorkerOptions<T> {
   /** How many jobs run at once; 10 by default. */
   readonly concurrency?: number;
-  /** The lease of a job; 30 s by default. If the worker dies, its jobs are due again after this time. */
+  /** The lease of a job; 30 s by default. If the worker crashes, its jobs are due again after this time. */
   readonly lease?: Duration;
   /** How long a handler may run before its job fails; by default without limit. */
   readonly timeout?: Duration | ((job: Job<T>) => Duration | undefined);
@@ -222,8 +222,8 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
   }
 
   /**
-   * Works until `stop`, SIGTERM, SIGINT, or an error that does not pass by itself, which it throws. With `burst`, also
-   * ends when no job is ready and none runs.
+   * Works until `stop`, SIGTERM, SIGINT, or a permanent error, which it throws. With `burst`, also ends when no job is
+   * ready and none runs.
    */
   async run({ burst = false }: { burst?: boolean } = {}): Promise<void> {
     if (this.#phase === "stopped" && this.#stopped) return;

@@ -101,7 +101,7 @@ export class Ahead {
     stock.resets += 1;
   }
 
-  /** Gives all units back. Afterwards, no units are taken ahead. */
+  /** Refunds all units. Afterwards, no units are taken ahead. */
   async close(): Promise<void> {
     this.#isClosed = true;
     clearTimeout(this.#timer);

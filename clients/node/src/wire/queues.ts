@@ -90,7 +90,7 @@ export interface JobInfo<T> {
   readonly priority: number;
   readonly attempts: number;
   /**
-   * Unix time at which the job is due. For a claimed job: the end of its lease. For a dead letter: when the job died.
+   * Unix time at which the job is due. For a claimed job: the end of its lease. For a dead letter: when it became one.
    */
   readonly dueMs: number;
   readonly error: string | null;

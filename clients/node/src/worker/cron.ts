@@ -10,7 +10,7 @@ export interface CronOptions {
   readonly payload?: unknown;
   /** One of the worker's queues; by default the first. */
   readonly queue?: string;
-  /** If a run has failed this number of times, the worker gives it up and pushes the next run; 5 by default. */
+  /** If a run has failed this number of times, the worker drops the run and pushes the next one; 5 by default. */
   readonly maxAttempts?: number;
   readonly priority?: number;
   readonly group?: string;

@@ -85,7 +85,7 @@ def _numbers(field: str, low: int, high: int, names: list[str] = []) -> list[int
 class Cron:
     """A job that recurs: `Cron("report", "0 3 * * *", tz="Europe/Berlin")`. Its name is the job's id.
 
-    If a run has failed `max_attempts` times, the worker gives it up. The next run starts at its usual time.
+    If a run has failed `max_attempts` times, the worker drops the run. The next run starts at its usual time.
     """
 
     def __init__(

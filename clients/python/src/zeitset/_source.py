@@ -221,7 +221,7 @@ class Source:
                 await self._interrupted(self._control, error)
 
     async def _interrupted(self, link: Link, error: Exception) -> None:
-        """Handles an error that passes by itself."""
+        """Handles a temporary error."""
         if not is_refused(error):
             await link.close()
             self.connected = self.connected and link is not self._claims

@@ -39,11 +39,11 @@ class Worker:
 
     `queues` may be a dictionary of queues and their handlers: `Worker(r, {"mails": send, "reports": make})`. The worker
     serves the queues in this order, unless a cluster has them in different slots. `shards`: the number of shards of
-    each queue. `lease`: if a worker dies, its jobs are due again after this time. `grace`: how long handlers may still
-    run after the worker was told to stop. `timeout`: how long a handler may run before its job fails, or a function
-    that returns this time for a job. `backoff`: the first and the longest wait after a failure, for queues without a
-    BACKOFF. `on_start` is called (and awaited) before the first claim, and `on_stop` at the end. `clock`: a `Clock` of
-    `zeitset.testing`. `telemetry`: an `OpenTelemetry` of `zeitset.otel`.
+    each queue. `lease`: if a worker crashes, its jobs are due again after this time. `grace`: how long handlers may
+    still run after the worker was told to stop. `timeout`: how long a handler may run before its job fails, or a
+    function that returns this time for a job. `backoff`: the first and the longest wait after a failure, for queues
+    without a BACKOFF. `on_start` is called (and awaited) before the first claim, and `on_stop` at the end. `clock`: a
+    `Clock` of `zeitset.testing`. `telemetry`: an `OpenTelemetry` of `zeitset.otel`.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Worker:
     def run(self, *, burst: bool = False) -> None:
         """Works until SIGTERM, SIGINT or `stop()`. With `burst`, also ends when no job is due and none runs.
 
-        Raises an error that does not pass by itself, for example if the server lacks the module.
+        Raises a permanent error, for example if the server lacks the module.
         """
         asyncio.run(self.serve(signals=True, burst=burst))
 
@@ -333,7 +333,7 @@ class Worker:
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:
-        """Stops the worker because of an error that does not pass by itself."""
+        """Stops the worker because of a permanent error."""
         self._fatal = self._fatal or error
         log.error("the worker stops: %s", error)
         self._emit(Event("error", error=error))

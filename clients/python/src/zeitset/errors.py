@@ -1,4 +1,4 @@
-"""The exceptions of the library, and which errors of the server pass by themselves."""
+"""The exceptions of the library, and which errors of the server are temporary."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class Discard(Exception):
     """Raised by a handler to make the job a dead letter, without further attempts."""
 
 
-# Codes of errors that pass by themselves, and for which some versions of redis-py have no class.
+# Codes of temporary errors for which some versions of redis-py have no class.
 _PASSING = frozenset(
     "LOADING READONLY MASTERDOWN UNBLOCKED CLUSTERDOWN TRYAGAIN MOVED ASK NOREPLICAS MISCONF BUSY OOM".split()
 )
 _REFUSING = frozenset("OOM MISCONF NOREPLICAS BUSY".split())
-# The beginnings of ERR texts of the server and the module, which do not pass. Other ERR texts are from a proxy, or from
+# The beginnings of permanent ERR texts of the server and the module. Other ERR texts are from a proxy, or from
 # a server that accepts no more clients.
 _MISTAKES = ("unknown ", "wrong number ", "syntax error", "invalid ", "value ", "the ", "DB index", "numkeys", "a key ")
 _LASTING = (
@@ -62,7 +62,7 @@ _LASTING = (
 
 
 def is_away(error: BaseException) -> bool:
-    """Whether Redis is away: no connection, a timeout, or an error that passes by itself."""
+    """Whether Redis is away: no connection, a timeout, or a temporary error."""
     if isinstance(error, _LASTING):
         return False
     if isinstance(

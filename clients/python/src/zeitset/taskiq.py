@@ -34,8 +34,8 @@ class ZeitsetBroker(AsyncBroker):
     """`client`: a client of `redis.asyncio`, instead of `url`. `options`: parameters of `redis.asyncio.Redis`.
     `queue_name` is the Redis key.
 
-    `lease`: if a worker dies, its tasks are due again after this time. A worker extends the leases of its tasks until
-    taskiq acknowledges them.
+    `lease`: if a worker crashes, its tasks are due again after this time. A worker extends the leases of its tasks
+    until taskiq acknowledges them.
     """
 
     def __init__(
