@@ -37,8 +37,8 @@ for library in dict.fromkeys(library for library, _ in rates):
     print(f"| {library} | {' | '.join(cells)} |")
 print(
     """
-arq polls every 0.5 s (its default `poll_delay`), and takes as many jobs as it has free slots. So the row of arq shows
-how often arq polls, not how fast it works: with a shorter `poll_delay`, arq does more jobs. RQ runs ten worker processes
-(`rq worker-pool -n 10`), and each process forks for every job. A worker of Zeitset claims as many jobs as it has free
-slots in one command, and sends the ACKs together with the claim."""
+The row of arq shows how often arq polls (every 0.5 s, its default `poll_delay`), not how fast it works: with a shorter
+`poll_delay`, arq does more jobs. RQ runs ten worker processes (`rq worker-pool -n 10`), and each process forks for every
+job. A worker of Zeitset claims as many jobs as it has free slots in one command, and sends the ACKs together with the
+claim."""
 )
