@@ -53,7 +53,9 @@ export class Job<T> {
   /** @internal */
   readonly key: string;
   readonly id: string;
-  /** Grows with every claim of the queue. Store it with what the handler writes, and refuse writes with a smaller token. */
+  /**
+   * Grows with every claim of the queue. Store it with what the handler writes, and refuse writes with a smaller token.
+   */
   readonly token: number;
   /** The number of the attempt, from 1. */
   readonly attempt: number;
